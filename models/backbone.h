@@ -1,0 +1,76 @@
+// The interface of a backbone: tokens in, hidden states out, and a head that is applied only to
+// the positions somebody asks for. (B, T, V) logits are never formed in training.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <ATen/core/Tensor.h>
+
+#include "models/mixer.h"
+
+namespace mixerbench::models {
+
+struct BackboneOutput {
+  at::Tensor hidden;          // [B,T,D] after the final norm, compute dtype
+  std::vector<State> final_state;  // one per layer; empty unless wanted
+  at::Tensor auxiliary_loss;  // scalar, undefined when no mixer has one
+};
+
+struct BackboneOptions {
+  ExecutionPath path = ExecutionPath::kFast;
+  at::ScalarType compute_dtype = at::kFloat;  // of matrix products; norms and residuals stay fp32
+  const std::vector<State>* initial_state = nullptr;  // one per layer
+  bool want_final_state = false;
+  Taps* taps = nullptr;
+  std::optional<at::Generator> generator;  // set in training
+};
+
+class Backbone {
+ public:
+  virtual ~Backbone() = default;
+
+  // tokens [B,T] int32 or int64.
+  virtual BackboneOutput Forward(const at::Tensor& tokens, const BackboneOptions& options) const = 0;
+
+  // hidden [N,D] -> logits [N, vocab_size] in the dtype of `hidden`.
+  virtual at::Tensor Logits(const at::Tensor& hidden) const = 0;
+
+  virtual std::vector<State> InitialState(std::int64_t batch_size) const = 0;
+
+  // Summed over layers.
+  virtual StateSize state_size(std::int64_t num_tokens) const = 0;
+};
+
+struct BackboneContext {
+  std::int64_t vocab_size = 0;
+  std::int64_t max_seq_len = 0;  // longest training or evaluation input
+  const MixerRegistry* mixers = nullptr;
+};
+
+struct BackboneEntry {
+  std::string summary;
+  std::string source;
+  std::vector<FieldInfo> params;
+  InitPolicy init_policy = InitPolicy::kDefault;
+  std::function<std::unique_ptr<Backbone>(const Value& config, const std::string& where,
+                                          const BackboneContext& context, ParameterSet& parameters)>
+      create;
+  std::function<Value(const Value& config, const std::string& where, const MixerRegistry& mixers)>
+      resolve;
+  // Number of layers, needed by the initialisation before the backbone exists.
+  std::function<std::int64_t(const Value& config)> num_layers;
+};
+
+using BackboneRegistry = Registry<BackboneEntry>;
+
+// Registers every folder of models/backbones/ (generated).
+void RegisterBackbones(BackboneRegistry& registry);
+std::string_view BackboneCodeHash(std::string_view backbone);
+
+}  // namespace mixerbench::models

@@ -1,0 +1,100 @@
+// Parameters of a model: named tensors, drawn from a counter-based generator by name, so that one
+// more parameter changes no other and the same seed gives the same weights on every device.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <ATen/core/Tensor.h>
+
+namespace mixerbench::models {
+
+// What a parameter is decides how an initialisation policy treats it.
+enum class ParameterRole {
+  kLinearWeight,  // [out, in]
+  kLinearBias,    // [out]
+  kConvWeight,    // depthwise [channels, width]
+  kConvBias,      // [channels]
+  kEmbedding,     // [rows, width]
+  kNormWeight,    // starts at 1
+  kNormBias,      // starts at 0
+  kSpecial,       // A_log, dt_bias, feature maps, ...: the mixer's own initialisation stands
+};
+
+// Spec: mixers_linear_attention.md section 0.2.
+enum class InitPolicy {
+  kDefault,  // U(+-1/sqrt(fan_in)) for linear and convolution weights and biases
+  kZoology,  // linear N(0, 0.02^2), biases 0; `out_proj.weight` and `fc2.weight` divided by
+             // sqrt(2 num_layers); embeddings N(0, 0.02^2); convolutions keep the default
+  kMad,      // linear weights keep the default, linear biases 0; embeddings N(0, 0.02^2)
+};
+
+// How to draw a value.
+struct Init {
+  enum class Kind { kConstant, kUniform, kNormal, kLogUniform };
+  Kind kind = Kind::kConstant;
+  double a = 0;  // constant; lower bound; standard deviation; lower bound
+  double b = 0;  // upper bound where there is one
+
+  static Init Constant(double value) { return {Kind::kConstant, value, 0}; }
+  static Init Uniform(double low, double high) { return {Kind::kUniform, low, high}; }
+  static Init Normal(double stddev) { return {Kind::kNormal, stddev, 0}; }
+  static Init LogUniform(double low, double high) { return {Kind::kLogUniform, low, high}; }
+};
+
+struct Parameter {
+  std::string name;  // "layers.0.mixer.q_proj.weight"
+  at::Tensor tensor; // a leaf that requires grad
+  ParameterRole role;
+  bool weight_decay;  // false for gate parameters (A_log, dt_bias, decays, bonus)
+};
+
+// All parameters of one model, in order of creation.
+class ParameterSet {
+ public:
+  ParameterSet(std::uint64_t seed, InitPolicy policy, std::int64_t num_layers, at::Device device,
+               at::ScalarType dtype);
+
+  const std::vector<Parameter>& parameters() const { return parameters_; }
+  std::int64_t num_elements() const;
+
+ private:
+  friend class ParameterScope;
+  at::Tensor Add(const std::string& name, std::vector<std::int64_t> shape, ParameterRole role,
+                 Init init, bool weight_decay);
+
+  std::uint64_t seed_;
+  InitPolicy policy_;
+  std::int64_t num_layers_;
+  at::Device device_;
+  at::ScalarType dtype_;
+  std::vector<Parameter> parameters_;
+};
+
+// A dotted prefix into a ParameterSet. Cheap to copy; the set must outlive it.
+class ParameterScope {
+ public:
+  explicit ParameterScope(ParameterSet& set, std::string prefix = "")
+      : set_(&set), prefix_(std::move(prefix)) {}
+
+  ParameterScope Child(std::string_view name) const;
+
+  // Initialised by the set's policy for the role, which may replace `init`.
+  at::Tensor Add(std::string_view name, std::vector<std::int64_t> shape, ParameterRole role,
+                 Init init) const;
+
+  // kSpecial: `init` stands, no weight decay, always at least float32.
+  at::Tensor AddSpecial(std::string_view name, std::vector<std::int64_t> shape, Init init) const;
+
+  // kSpecial with given values: a CPU tensor of any floating dtype.
+  at::Tensor AddSpecial(std::string_view name, const at::Tensor& values) const;
+
+ private:
+  ParameterSet* set_;
+  std::string prefix_;
+};
+
+}  // namespace mixerbench::models

@@ -1,0 +1,135 @@
+// What one cell produced, as a value. A failed cell is a value too: its state and reason say why.
+// Written and read by reports/result_json.h; every key is documented in docs/REPORT_SCHEMA.md.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/fields.h"
+#include "base/value.h"
+
+namespace mixerbench::reports {
+
+enum class CellState {
+  kPlanned,
+  kCompleted,
+  kDiverged,     // a loss or metric was not finite
+  kOom,
+  kTimeout,
+  kError,
+  kInterrupted,
+  kSkipped,
+  kUnsupported,  // this mixer, size, device or dtype does not go together
+};
+
+// An interval with the method that made it.
+struct Interval {
+  std::string method;  // "wilson", "cluster-robust", "t", "bca", "percentile"
+  double level = 0.95;
+  double low = 0;
+  double high = 0;
+};
+
+// Scores over one evaluation segment, or over one bucket of a slice of it.
+struct AccuracyRow {
+  Object axes;         // what varies between segments: {"input_seq_len": 64, "num_kv_pairs": 4}
+  std::string slice;   // "" for the whole segment, else a slice key such as "gap"
+  std::string bucket;  // "" or the bucket's label
+  CellState state = CellState::kCompleted;
+  std::string reason;
+  std::int64_t num_sequences = 0;
+  std::int64_t num_scored = 0;   // scored positions
+  std::int64_t num_correct = 0;  // of them, predicted right
+  std::optional<double> accuracy;              // correct / scored over the segment (tok_micro)
+  std::optional<double> accuracy_per_example;  // mean over samples of the share (tok_ex)
+  std::optional<double> accuracy_macro;        // mean recall over classes (tok_macro)
+  std::optional<double> sequence_accuracy;     // samples with every position right (exact)
+  std::optional<double> nll;                   // mean cross-entropy, nats
+  std::optional<Interval> ci_items;            // of `accuracy`, clustered by sample
+  std::optional<Interval> ci_sequences;        // of `sequence_accuracy`
+  double chance = 0;
+  bool extrapolated = false;  // longer than anything trained on
+};
+
+struct LearningPoint {
+  std::int64_t step = 0;
+  double train_loss = 0;
+  std::optional<double> validation_accuracy;
+  double lr = 0;
+  double elapsed_s = 0;
+};
+
+// Time of one phase at one shape. Samples are kept: every summary can be recomputed.
+struct ThroughputRow {
+  std::string phase;  // "fwd", "fwd_bwd", "train_step"
+  std::int64_t batch_size = 0;
+  std::int64_t seq_len = 0;
+  std::string dtype;
+  std::string clock;  // "cuda_event" or "steady_clock"
+  CellState state = CellState::kCompleted;
+  std::string reason;
+  std::int64_t warmup_iterations = 0;
+  std::vector<double> samples_ms;
+  std::optional<double> median_ms;
+  std::optional<Interval> spread_ms;  // 20th to 80th percentile of the samples
+  std::optional<double> tokens_per_second;
+  std::optional<std::int64_t> peak_memory_bytes;
+  std::string parity_check;  // "passed", "failed", "not run"
+};
+
+struct ModelFacts {
+  std::int64_t num_parameters = 0;
+  std::int64_t state_bytes_measured = 0;  // of the tensors a decode step carries, one sequence
+  std::int64_t state_bytes_declared = 0;
+  std::int64_t state_at_num_tokens = 0;
+  std::string path;  // "fast" or "reference"
+};
+
+struct CellResult {
+  std::string run_id;    // "sha256:..." of everything that can change the result
+  std::string group_id;  // the same without the seed
+  std::string name;      // "mqar/gla/d_model=64,lr=0.003"
+  std::uint64_t seed = 0;
+  std::string kind;      // "train" or "throughput"
+  bool partial = false;  // --limit was used
+  CellState state = CellState::kPlanned;
+  std::string reason;    // one line, empty when completed
+  std::int64_t step = 0; // optimiser steps done
+  bool stopped_early = false;
+  Value config;          // resolved, every default spelt out
+  Value environment;     // versions, device, determinism
+  Value data_hash;       // {"train": "sha256:...", ...}
+  ModelFacts model;
+  std::vector<LearningPoint> learning_curve;
+  std::vector<AccuracyRow> accuracy;
+  std::vector<ThroughputRow> throughput;
+  std::optional<std::int64_t> steps_to_threshold;
+  double threshold = 0;  // of steps_to_threshold, on validation accuracy
+  std::string started;   // UTC, ISO 8601
+  double wall_s = 0;
+  std::int64_t tokens_seen = 0;
+};
+
+}  // namespace mixerbench::reports
+
+template <>
+struct mixerbench::EnumNames<mixerbench::reports::CellState> {
+  using S = mixerbench::reports::CellState;
+  static constexpr std::array<std::pair<S, std::string_view>, 9> kNames = {{
+      {S::kPlanned, "planned"},
+      {S::kCompleted, "completed"},
+      {S::kDiverged, "diverged"},
+      {S::kOom, "oom"},
+      {S::kTimeout, "timeout"},
+      {S::kError, "error"},
+      {S::kInterrupted, "interrupted"},
+      {S::kSkipped, "skipped"},
+      {S::kUnsupported, "unsupported"},
+  }};
+};

@@ -1,0 +1,48 @@
+// Batches of samples: on CPU threads, or on a CUDA device by the same inline functions.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <span>
+
+#include "base/registry.h"
+#include "tasks/sampling.h"
+#include "tasks/task.h"
+
+struct CUstream_st;
+
+namespace mixerbench::tasks {
+
+// Which sample stands at position x of a data set: a keyed permutation of 0..size-1 for one epoch
+// of a finite set (spec section 1.2), or x itself.
+struct SampleOrder {
+  std::uint64_t size = 0;  // 0: identity
+  PhiloxKey key{};         // DeriveKey("order", seed, split)
+  std::uint64_t epoch = 0;
+};
+
+struct BatchRequest {
+  PhiloxKey key{};
+  std::uint64_t first = 0;  // position of the first sample in `order`
+  std::int64_t count = 0;
+  SampleOrder order{};
+  LabelMode mode = LabelMode::kScored;
+};
+
+// inputs, labels: [count, seq_len], row-major. The bytes do not depend on num_threads.
+void GenerateOnCpu(const Task& task, const BatchRequest& request, std::span<std::int32_t> inputs,
+                   std::span<std::int32_t> labels, int num_threads = 1);
+
+// Queues the same work on a CUDA stream. All pointers are device pointers; `tables` holds
+// task.tables(). Returns the CUDA error code, 0 for success.
+using DeviceGenerator =
+    std::function<int(const Task& task, const BatchRequest& request, const std::uint32_t* tables,
+                      std::int32_t* inputs, std::int32_t* labels, CUstream_st* stream)>;
+
+using DeviceGeneratorRegistry = Registry<DeviceGenerator>;
+
+// Registers every task folder that has a .cu file; nothing in a build without CUDA (generated).
+void RegisterDeviceGenerators(DeviceGeneratorRegistry& registry);
+
+}  // namespace mixerbench::tasks

@@ -1,0 +1,126 @@
+// The interface of a task: samples as pure functions of their keys, an oracle, chance, slices.
+// No torch and no JSON here; sampling itself (Philox and what follows from it) is in sampling.h.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/fields.h"
+#include "base/registry.h"
+#include "base/value.h"
+#include "tasks/sampling.h"
+
+namespace mixerbench::tasks {
+
+// A label that is neither trained nor scored.
+inline constexpr std::int32_t kIgnore = -100;
+
+// Streams of samples that share no randomness. User splits start at 16.
+enum class Split : std::uint64_t { kTrain = 0, kValidation = 1, kTest = 2 };
+
+// Which positions carry a label. Never enters the sampling key: the inputs are the same.
+enum class LabelMode : std::int32_t {
+  kScored = 0,      // the positions that evaluation scores
+  kAllTokens = 1,   // every position: the answer where there is one, else the next token
+  kTargetOnly = 2,  // the last answer of the sample alone
+};
+
+// Sizes that are the same for every sample of one (task, parameters).
+struct TaskShape {
+  std::int64_t vocab_size = 0;
+  std::int64_t seq_len = 0;        // length of `inputs` and `labels`
+  std::int64_t max_num_scored = 0; // upper bound of scored positions of one sample
+  std::int64_t scratch_words = 0;  // 32-bit words of working memory that one sample needs
+};
+
+// A way of splitting scored positions into groups, each reported on its own.
+struct SliceKey {
+  std::string name;                   // "gap", "target_index", ...
+  std::vector<std::string> buckets;   // their labels, in order
+};
+
+// What a model that knows nothing of the order of the tokens scores.
+struct Baseline {
+  std::string name;  // "uniform over values", "some value of the context"
+  double accuracy = 0;
+};
+
+// One task with fixed, valid parameters. Immutable; every method may be called from any thread.
+class Task {
+ public:
+  virtual ~Task() = default;
+
+  virtual TaskShape shape() const = 0;
+
+  // The canonical string that keys the random streams (spec: short names, sorted).
+  virtual std::string canon() const = 0;
+
+  // Writes sample `stream.index` of `stream.key`. inputs, labels: [seq_len]; scratch:
+  // [scratch_words]. Pure: equal streams give equal bytes on every machine and device.
+  virtual void Generate(const SampleStream& stream, LabelMode mode, std::span<std::int32_t> inputs,
+                        std::span<std::int32_t> labels, std::span<std::uint32_t> scratch) const = 0;
+
+  // Answers the given positions from the visible tokens alone; knows neither key nor labels.
+  // inputs [seq_len]; positions and answers have equal size.
+  virtual void Solve(std::span<const std::int32_t> inputs, std::span<const std::int32_t> positions,
+                     std::span<std::int32_t> answers) const = 0;
+
+  // Share of scored positions that Solve answers correctly; 1 unless documented otherwise.
+  virtual double oracle_accuracy() const { return 1.0; }
+
+  // The first one is the chance level that reports print.
+  virtual std::vector<Baseline> baselines() const = 0;
+
+  // Slices of scored positions beyond the parameters themselves, which the harness adds.
+  virtual std::vector<SliceKey> slice_keys() const { return {}; }
+
+  // The bucket of each scored position for each slice key, -1 for none.
+  // labels: [seq_len] in kScored mode; buckets: [num scored positions, slice_keys().size()].
+  virtual void AssignSlices(std::span<const std::int32_t> inputs,
+                            std::span<const std::int32_t> labels,
+                            std::span<std::int32_t> buckets) const = 0;
+
+  // Integer tables built once on the host (spec section 2.8), read by the device generator.
+  virtual std::span<const std::uint32_t> tables() const { return {}; }
+};
+
+// A named parameter setting with the sizes of the data sets it stands for.
+struct Preset {
+  std::string name;      // "mqar/fig2-64x4"
+  Value params;          // options of the task, an object
+  std::int64_t num_train = 0;  // 0: online, never repeated
+  std::int64_t num_test = 0;
+  std::uint64_t seed = 0;
+  std::string reproduces;  // the publication and figure
+};
+
+// What the registry knows of a task.
+struct TaskEntry {
+  std::string summary;                // one line
+  std::string source;                 // papers
+  std::vector<std::string> aliases;   // other tools' names
+  std::vector<FieldInfo> params;
+  std::vector<Preset> presets;
+  std::vector<std::string> deviations;  // from the reference generators, with their Q-numbers
+  // Parses and validates. `where` is the JSON pointer of `params`, used in messages.
+  // Throws ConfigError with the message of the specification.
+  std::function<std::unique_ptr<Task>(const Value& params, const std::string& where)> create;
+  // Every parameter with its default filled in, after validation.
+  std::function<Value(const Value& params, const std::string& where)> resolve;
+};
+
+using TaskRegistry = Registry<TaskEntry>;
+
+// Registers every folder of tasks/ (generated).
+void RegisterTasks(TaskRegistry& registry);
+
+// SHA-256 of the sources of one task's folder (generated).
+std::string_view TaskCodeHash(std::string_view task);
+
+}  // namespace mixerbench::tasks

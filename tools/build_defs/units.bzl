@@ -1,0 +1,107 @@
+"""Units found by folder: one library, one test and one registration call for each.
+
+A unit `x` is a folder with `x/x.md`; it has no BUILD file (a glob stops at package borders). Adding
+a unit is adding a folder: nothing here or elsewhere names it.
+"""
+
+load("//tools/build_defs:cc.bzl", "mb_benchmark", "mb_library", "mb_test")
+load("//tools/build_defs:cuda.bzl", "cuda_library")
+
+def unit_names():
+    found = native.glob(["*/*.md"], allow_empty = True)
+    return sorted([
+        f.split("/")[0]
+        for f in found
+        if f == "{0}/{0}.md".format(f.split("/")[0])
+    ])
+
+def _registration(name, namespace, header, registry, function, per_unit, units):
+    """A .cc file that calls `<unit>::<per_unit>(registry)` for every unit, in sorted order."""
+    lines = ["#include \"%s\"" % header, "namespace %s {" % namespace]
+    for unit in units:
+        lines.append("namespace %s { void %s(%s&); }" % (unit, per_unit, registry))
+    lines.append("void %s(%s& registry) {" % (function, registry))
+    for unit in units:
+        lines.append("  %s::%s(registry);" % (unit, per_unit))
+    if not units:
+        lines.append("  (void)registry;")
+    lines += ["}", "}  // namespace %s" % namespace]
+    native.genrule(
+        name = name + "_cc",
+        outs = [name + ".cc"],
+        cmd = "cat > $@ <<'END'\n%s\nEND\n" % "\n".join(lines),
+    )
+
+def _code_hashes(name, namespace, header, function, units):
+    """`std::string_view <function>(std::string_view unit)`: SHA-256 of the unit's sources."""
+    commands = ["(echo '#include \"%s\"'; echo 'namespace %s {'" % (header, namespace)]
+    commands.append("echo 'std::string_view %s(std::string_view unit) {'" % function)
+    srcs = []
+    for unit in units:
+        files = native.glob([unit + "/*.cc", unit + "/*.h", unit + "/*.cu", unit + "/*.cuh"], exclude = [unit + "/*_test.cc", unit + "/*_benchmark.cc"])
+        srcs += files
+        locations = " ".join(["$(location %s)" % f for f in files])
+        commands.append("echo \"  if (unit == \\\"%s\\\") return \\\"$$(cat %s | sha256sum | cut -c1-64)\\\";\"" % (unit, locations))
+    commands.append("echo '  return {};'; echo '}'; echo '}  // namespace %s') > $@" % namespace)
+    native.genrule(
+        name = name + "_cc",
+        srcs = srcs,
+        outs = [name + ".cc"],
+        cmd = "; ".join(commands),
+    )
+
+def units(namespace, header, registry, function, deps, test_deps = [], test_size = "small", code_hash_function = None, device_header = None, device_registry = None, device_function = None, device_deps = []):
+    """Makes `:<unit>`, `:<unit>_test`, `:<unit>_benchmark` and `:registered`.
+
+    Args:
+      namespace: C++ namespace that holds one namespace per unit.
+      header: declares `function`, the registry type and `code_hash_function`.
+      registry: the registry's type.
+      function: the generated function that registers every unit.
+      deps: what every unit may use; units may not use each other.
+      test_deps: added for tests and benchmarks.
+      test_size: Bazel size of the unit tests.
+      code_hash_function: generated function from a unit's name to the hash of its sources.
+      device_header, device_registry, device_function, device_deps: the same for the units that
+        have a `<unit>.cu`, which defines `<unit>::RegisterDevice`. Without CUDA the generated
+        function registers nothing.
+    """
+    names = unit_names()
+    for unit in names:
+        mb_library(
+            name = unit,
+            srcs = native.glob([unit + "/*.cc"], exclude = [unit + "/*_test.cc", unit + "/*_benchmark.cc"]),
+            hdrs = native.glob([unit + "/*.h", unit + "/*.cuh"], allow_empty = True),
+            deps = deps,
+        )
+        tests = native.glob([unit + "/*_test.cc"], allow_empty = True)
+        if tests:
+            mb_test(name = unit + "_test", srcs = tests, size = test_size, deps = [":" + unit] + deps + test_deps)
+        benchmarks = native.glob([unit + "/*_benchmark.cc"], allow_empty = True)
+        if benchmarks:
+            mb_benchmark(name = unit + "_benchmark", srcs = benchmarks, deps = [":" + unit] + deps + test_deps, tags = ["manual"])
+
+    _registration("registered", namespace, header, registry, function, "Register", names)
+    srcs = [":registered_cc"]
+    if code_hash_function:
+        _code_hashes("code_hashes", namespace, header, code_hash_function, names)
+        srcs.append(":code_hashes_cc")
+    mb_library(name = "registered", srcs = srcs, deps = deps + [":" + n for n in names])
+
+    if device_function:
+        device_units = [n for n in names if native.glob([n + "/*.cu"], allow_empty = True)]
+        for unit in device_units:
+            cuda_library(name = unit + "_cuda", srcs = native.glob([unit + "/*.cu"]), deps = [":" + unit] + deps + device_deps)
+        _registration("registered_device_cuda", namespace, device_header, device_registry, device_function, "RegisterDevice", device_units)
+        _registration("registered_device_stub", namespace, device_header, device_registry, device_function, "RegisterDevice", [])
+        mb_library(
+            name = "registered_device",
+            srcs = select({
+                "//tools/build_defs:with_cuda": [":registered_device_cuda_cc"],
+                "//conditions:default": [":registered_device_stub_cc"],
+            }),
+            deps = deps + device_deps + select({
+                "//tools/build_defs:with_cuda": [":%s_cuda" % n for n in device_units],
+                "//conditions:default": [],
+            }),
+        )
