@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Units found by folder: one library, one test and one registration call for each.
 
 A unit `x` is a folder with `x/x.md`; it has no BUILD file (a glob stops at package borders). Adding
