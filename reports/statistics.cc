@@ -137,8 +137,11 @@ std::optional<Interval> BootstrapBca(std::span<const double> values, double leve
     return Interval{.method = "bca", .level = level, .low = *smallest, .high = *largest};
   }
   const std::vector<double> means = BootstrapMeans(values, num_resamples, seed);
-  // Ties with the estimate count half, so that a symmetric sample has no bias correction.
-  const auto [below, above] = std::equal_range(means.begin(), means.end(), mean);
+  // Ties with the estimate count half, so that a symmetric sample has no bias correction. The same
+  // values summed in another order differ by rounding only.
+  const double rounding = 1e-12 * (*largest - *smallest);
+  const auto below = std::lower_bound(means.begin(), means.end(), mean - rounding);
+  const auto above = std::upper_bound(means.begin(), means.end(), mean + rounding);
   const double rank =
       (static_cast<double>(below - means.begin()) + static_cast<double>(above - means.begin())) / 2;
   const double share = std::clamp(rank, 0.5, static_cast<double>(num_resamples) - 0.5) /
