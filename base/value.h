@@ -68,7 +68,8 @@ class Value {
     return kNames[data_.index()];
   }
 
-  friend bool operator==(const Value&, const Value&) = default;
+  // Spelt out: nvcc instantiates a defaulted one before the class is complete.
+  friend bool operator==(const Value& a, const Value& b) { return a.data_ == b.data_; }
 
  private:
   std::variant<std::monostate, bool, std::int64_t, double, std::string, Array, Object> data_;
