@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "base/value.h"
+#include "harness/options.h"
 #include "harness/registries.h"
 #include "harness/train_config.h"
 
@@ -60,14 +61,6 @@ struct Suite {
   std::string description;
   Value config;  // as given, after --set
   std::vector<Cell> cells;
-};
-
-// What the command line may change: everything else is in the file.
-struct SuiteOverrides {
-  std::vector<std::pair<std::string, std::string>> set;  // --set path=value[,value...]
-  std::vector<std::uint64_t> seeds;                      // --seeds, empty: the file's
-  std::int64_t limit = 0;  // at most so many examples per evaluation segment; 0: all
-  std::string device_type = "cpu";  // "cpu" or "cuda": part of the numerics, so of the run id
 };
 
 // Reads "NAME" of a built-in suite or a path. Throws Error(kBadInput) or ConfigError.
