@@ -26,10 +26,26 @@ struct ScoredPositions {
 };
 ScoredPositions FindScored(const at::Tensor& labels);
 
-// One segment of one split, ready to generate batches on a device.
+// Generates samples of one task where they are used.
+class TaskGenerator {
+ public:
+  // The task must outlive the generator. Throws BackendUnavailable when the task has no device
+  // generator and the device is CUDA.
+  TaskGenerator(const std::string& task_name, const tasks::Task& task, at::Device device,
+                const Registries& registries);
+
+  Batch Generate(const tasks::BatchRequest& request) const;
+
+ private:
+  const tasks::Task* task_;
+  at::Device device_;
+  at::Tensor device_tables_;  // the task's tables on a CUDA device
+  const tasks::DeviceGenerator* device_generator_ = nullptr;
+};
+
+// One segment of one split.
 class SegmentSource {
  public:
-  // Throws BackendUnavailable when the task has no device generator and the device is CUDA.
   SegmentSource(const std::string& task_name, const Segment& segment, std::uint64_t seed,
                 tasks::Split split, at::Device device, const Registries& registries);
 
@@ -38,16 +54,13 @@ class SegmentSource {
                  tasks::LabelMode mode) const;
 
   const tasks::Task& task() const { return *task_; }
-  const Segment& segment() const { return segment_; }
-  std::int64_t size() const { return segment_.num_examples; }
+  std::int64_t size() const { return num_examples_; }
 
  private:
-  Segment segment_;
+  std::int64_t num_examples_;
   std::unique_ptr<tasks::Task> task_;
   tasks::PhiloxKey key_;
-  at::Device device_;
-  at::Tensor device_tables_;  // task tables on a CUDA device
-  const tasks::DeviceGenerator* device_generator_ = nullptr;
+  TaskGenerator generator_;
 };
 
 // All segments of a split.

@@ -37,14 +37,15 @@ ExitCode ListSuites(bool json);
 ExitCode DescribeTask(const std::string& name, bool json);
 
 // Samples of one batch: count samples from position `first`, [count, seq_len] each.
-using BatchGenerator = std::function<void(const tasks::Task&, const tasks::BatchRequest&,
-                                          std::vector<std::int32_t>& inputs,
-                                          std::vector<std::int32_t>& labels)>;
+using BatchGenerator = std::function<void(
+    const std::string& task_name, const tasks::Task& task, const tasks::BatchRequest& request,
+    std::vector<std::int32_t>& inputs, std::vector<std::int32_t>& labels)>;
 
 // Writes samples as JSONL, .npy or safetensors, with a manifest beside files.
 ExitCode Generate(const GenerateOptions& options, const BatchGenerator& generate);
-void GenerateBatchOnCpu(const tasks::Task& task, const tasks::BatchRequest& request,
-                        std::vector<std::int32_t>& inputs, std::vector<std::int32_t>& labels);
+void GenerateBatchOnCpu(const std::string& task_name, const tasks::Task& task,
+                        const tasks::BatchRequest& request, std::vector<std::int32_t>& inputs,
+                        std::vector<std::int32_t>& labels);
 
 // Report of finished cells below `out` in one format on stdout: json, md, html, csv.
 ExitCode Report(const std::string& out, const std::string& format);

@@ -89,7 +89,7 @@ void ForEachBlock(const Request& request, const BatchGenerator& generate, Sink s
     block.count = std::min(rows, request.batch.count - done);
     inputs.assign(static_cast<std::size_t>(block.count * seq_len), 0);
     labels.assign(inputs.size(), 0);
-    generate(*request.task, block, inputs, labels);
+    generate(request.task_name, *request.task, block, inputs, labels);
     sink(block, inputs, labels);
   }
 }
@@ -144,8 +144,9 @@ std::string Manifest(const Request& request, const GenerateOptions& options,
 
 }  // namespace
 
-void GenerateBatchOnCpu(const tasks::Task& task, const tasks::BatchRequest& request,
-                        std::vector<std::int32_t>& inputs, std::vector<std::int32_t>& labels) {
+void GenerateBatchOnCpu(const std::string&, const tasks::Task& task,
+                        const tasks::BatchRequest& request, std::vector<std::int32_t>& inputs,
+                        std::vector<std::int32_t>& labels) {
   tasks::GenerateOnCpu(task, request, inputs, labels);
 }
 

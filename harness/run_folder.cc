@@ -20,7 +20,6 @@
 namespace mixerbench::harness {
 namespace {
 
-constexpr std::size_t kMaxResultBytes = std::size_t{64} << 20;
 constexpr std::size_t kIdDigits = 16;  // of the run id, in folder names
 
 bool IsOurs(const std::filesystem::path& path) {
@@ -98,25 +97,6 @@ CellLock& CellLock::operator=(CellLock&& other) noexcept {
 
 CellLock::~CellLock() {
   if (descriptor_ >= 0) close(descriptor_);
-}
-
-std::vector<reports::CellResult> LoadAllResults(const std::filesystem::path& out) {
-  const auto cells = out / "cells";
-  if (!std::filesystem::is_directory(cells)) {
-    throw Error(ExitCode::kBadInput, out.string() + ": no cells folder; give the output folder of a run");
-  }
-  std::vector<std::filesystem::path> paths;
-  for (const auto& entry : std::filesystem::directory_iterator(cells)) {
-    const auto path = entry.path() / "result.json";
-    if (std::filesystem::exists(path)) paths.push_back(path);
-  }
-  std::sort(paths.begin(), paths.end());
-  std::vector<reports::CellResult> results;
-  for (const auto& path : paths) {
-    results.push_back(
-        reports::ParseCell(reports::ReadFile(path.string(), kMaxResultBytes), path.string()));
-  }
-  return results;
 }
 
 }  // namespace mixerbench::harness

@@ -13,6 +13,7 @@
 #include <optional>
 #include <string>
 
+#include "harness/run_folder_read.h"
 #include "harness/suite.h"
 #include "reports/result.h"
 
@@ -52,8 +53,5 @@ class CellLock {
   explicit CellLock(int descriptor) : descriptor_(descriptor) {}
   int descriptor_ = -1;
 };
-
-// Reads every finished cell below OUT/cells, sorted by folder name. Throws Error(kBadInput).
-std::vector<reports::CellResult> LoadAllResults(const std::filesystem::path& out);
 
 }  // namespace mixerbench::harness
