@@ -2,6 +2,8 @@
 #include "kernels/softmax_attention/softmax_attention.h"
 
 #include <limits>
+#include <string>
+#include <string_view>
 
 #include <ATen/Context.h>
 #include <ATen/TensorOperators.h>
@@ -12,7 +14,9 @@
 #include <ATen/ops/scaled_dot_product_attention.h>
 #include <ATen/ops/softmax.h>
 
+#include "base/check.h"
 #include "kernels/named_tensors.h"
+#include "kernels/shape.h"
 #include "kernels/softmax_attention/prepare.h"
 
 namespace mixerbench::kernels {
@@ -41,15 +45,24 @@ at::Tensor MaskedAttention(const SoftmaxAttentionArgs& args,
   return at::matmul(weights, v.to(sizes.compute_dtype)).to(v.scalar_type());
 }
 
+// `x` [B,T,H,D] after the cached tokens [B,S,H,D], if any.
+at::Tensor Append(const at::Tensor& cached, const at::Tensor& x, std::string_view name) {
+  if (!cached.defined()) return x;
+  Require(cached.dim() == 4, std::string(name) + " must be [B,S,H,D]");
+  RequireShape(cached, {x.size(0), cached.size(1), x.size(2), x.size(3)}, name);
+  Require(cached.scalar_type() == x.scalar_type(),
+          std::string(name) + " must have the dtype of k and v");
+  return at::cat({cached, x}, 1);
+}
+
 NamedTensors Run(const NamedTensors& inputs, const CoreOptions& options) {
-  const auto initial_k = FindTensor(inputs, "initial_k");
-  const auto initial_v = FindTensor(inputs, "initial_v");
   SoftmaxAttentionArgs args{.q = FindTensor(inputs, "q"),
                             .k = FindTensor(inputs, "k"),
                             .v = FindTensor(inputs, "v"),
                             .scale = options.scale};
-  if (initial_k.defined()) args.k = at::cat({initial_k, args.k}, 1);
-  if (initial_v.defined()) args.v = at::cat({initial_v, args.v}, 1);
+  softmax_attention::Prepare(args);
+  args.k = Append(FindTensor(inputs, "initial_k"), args.k, "initial_k");
+  args.v = Append(FindTensor(inputs, "initial_v"), args.v, "initial_v");
   return {{"o", SoftmaxAttention(args, options.path)}, {"final_k", args.k}, {"final_v", args.v}};
 }
 

@@ -1,0 +1,410 @@
+// What every core must satisfy, run on every entry of the registry.
+// SPDX-License-Identifier: Apache-2.0
+#include <map>
+#include <string>
+#include <vector>
+
+#include <ATen/TensorOperators.h>
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/isfinite.h>
+#include <ATen/ops/tensor.h>
+
+#include "base/check.h"
+#include "kernels/core.h"
+#include "kernels/named_tensors.h"
+#include "tests/support/compare.h"
+#include "tests/support/gradient_check.h"
+#include "tests/support/tensors.h"
+
+#include "tests/support/catch2.h"
+
+namespace mixerbench::kernels {
+namespace {
+
+using testing::BitwiseEqual;
+using testing::Differentiate;
+using testing::RandomNormal;
+using testing::RandomUniform;
+using testing::RelativeError;
+using testing::StridedCopy;
+
+// Both paths round sums of some hundred terms at 1e-16; strong decays and the triangular system
+// cost two or three digits of the gradients.
+constexpr double kFloat64Tolerance = 1e-10;
+// The same at 6e-8 a rounding.
+constexpr double kFloat32Tolerance = 1e-5;
+// Truncation and rounding of central differences with step 1e-6 are near 1e-10 per element.
+constexpr double kGradientCheckTolerance = 1e-7;
+
+constexpr std::int64_t kChunkSize = 16;
+
+struct Case {
+  std::int64_t batch_size = 2;
+  std::int64_t seq_len = 2 * kChunkSize + 3;
+  std::int64_t num_heads = 2;
+  std::int64_t head_k_dim = 5;
+  std::int64_t head_v_dim = 3;
+  at::ScalarType dtype = at::kDouble;
+  bool with_optional = true;                             // optional inputs, states among them
+  std::vector<double> log_decays = {0, -0.01, -1, -20};  // each element is one of these
+};
+
+const CoreRegistry& Cores() {
+  static const CoreRegistry cores = [] {
+    CoreRegistry registry("core");
+    RegisterCores(registry);
+    return registry;
+  }();
+  return cores;
+}
+
+std::vector<std::int64_t> Sizes(const TensorSpec& spec, const Case& c) {
+  const std::map<char, std::int64_t> sizes = {{'B', c.batch_size},
+                                              {'T', c.seq_len},
+                                              {'H', c.num_heads},
+                                              {'K', c.head_k_dim},
+                                              {'V', c.head_v_dim}};
+  std::vector<std::int64_t> result;
+  for (const char axis : spec.shape) {
+    if (axis != ' ') result.push_back(sizes.at(axis));
+  }
+  return result;
+}
+
+at::Tensor Draw(const TensorSpec& spec, const Case& c, std::uint64_t seed) {
+  const auto sizes = Sizes(spec, c);
+  switch (spec.kind) {
+    case InputKind::kDense:
+      return RandomNormal(sizes, seed, c.dtype);
+    case InputKind::kUnitNorm: {
+      const auto x = RandomNormal(sizes, seed);
+      return (x / x.norm(2, -1, /*keepdim=*/true)).to(c.dtype);
+    }
+    case InputKind::kLogDecay: {
+      const auto choice =
+          (RandomUniform(sizes, seed) * static_cast<double>(c.log_decays.size())).to(at::kLong);
+      return at::tensor(c.log_decays, at::kDouble)
+          .take(choice)
+          .to(c.dtype == at::kDouble ? at::kDouble : at::kFloat);
+    }
+    case InputKind::kUnit:
+      return RandomUniform(sizes, seed, c.dtype);
+    case InputKind::kState:
+      break;
+  }
+  Require(false, "states are drawn by DrawInputs");
+  return {};
+}
+
+NamedTensors Run(const CoreEntry& core, const NamedTensors& inputs, ExecutionPath path,
+                 std::int64_t chunk_size = kChunkSize) {
+  return core.run(inputs, {.path = path, .chunk_size = chunk_size});
+}
+
+// A random state has the shape and dtype of the one that a short run leaves behind.
+NamedTensors DrawInputs(const CoreEntry& core, const Case& c, std::uint64_t seed) {
+  const auto draw_sequences = [&](const Case& sizes) {
+    NamedTensors inputs;
+    for (std::size_t i = 0; i < core.inputs.size(); ++i) {
+      const auto& spec = core.inputs[i];
+      if (spec.kind == InputKind::kState || !(spec.required || c.with_optional)) continue;
+      inputs[spec.name] = Draw(spec, sizes, seed + i);
+    }
+    return inputs;
+  };
+  auto inputs = draw_sequences(c);
+  if (!c.with_optional) return inputs;
+  Case before = c;
+  before.seq_len = 3;
+  const auto outputs = Run(core, draw_sequences(before), ExecutionPath::kReference);
+  std::uint64_t state_seed = seed + 1000;
+  for (const auto& [final_name, initial_name] : core.state_pairs) {
+    const auto& state = outputs.at(final_name);
+    inputs[initial_name] = RandomNormal(state.sizes(), state_seed++, state.scalar_type());
+  }
+  return inputs;
+}
+
+NamedTensors Convert(const NamedTensors& tensors, at::ScalarType dtype) {
+  NamedTensors result;
+  for (const auto& [name, tensor] : tensors) result[name] = tensor.to(dtype);
+  return result;
+}
+
+// Outputs, and the gradient of a fixed random weighting of all of them (final states included) with
+// respect to every input (initial states included), under the names "o", "d q", ...
+NamedTensors RunWithGradients(const CoreEntry& core, const NamedTensors& inputs, ExecutionPath path,
+                              std::int64_t chunk_size = kChunkSize) {
+  std::vector<std::string> names;
+  std::vector<at::Tensor> values;
+  for (const auto& [name, value] : inputs) {
+    names.push_back(name);
+    values.push_back(value);
+  }
+  const auto derivative = Differentiate(
+      [&](const std::vector<at::Tensor>& leaves) {
+        NamedTensors named;
+        for (std::size_t i = 0; i < names.size(); ++i) named[names[i]] = leaves[i];
+        const auto outputs = Run(core, named, path, chunk_size);
+        std::vector<at::Tensor> ordered;
+        for (const auto& spec : core.outputs) ordered.push_back(outputs.at(spec.name));
+        return ordered;
+      },
+      values);
+  NamedTensors result;
+  for (std::size_t i = 0; i < core.outputs.size(); ++i) {
+    result[core.outputs[i].name] = derivative.outputs[i];
+  }
+  for (std::size_t i = 0; i < names.size(); ++i) result["d " + names[i]] = derivative.gradients[i];
+  return result;
+}
+
+void CheckClose(const NamedTensors& actual, const NamedTensors& expected, double tolerance) {
+  REQUIRE(actual.size() == expected.size());
+  for (const auto& [name, value] : expected) {
+    CAPTURE(name);
+    CHECK(RelativeError(actual.at(name), value) < tolerance);
+  }
+}
+
+// The slice [begin, end) of every input with a time axis; states are left out.
+NamedTensors SliceTime(const CoreEntry& core, const NamedTensors& inputs, std::int64_t begin,
+                       std::int64_t end) {
+  NamedTensors result;
+  for (const auto& spec : core.inputs) {
+    const auto x = FindTensor(inputs, spec.name);
+    if (x.defined() && spec.kind != InputKind::kState) result[spec.name] = x.slice(1, begin, end);
+  }
+  return result;
+}
+
+TEST_CASE("cores: the registry finds every folder and hashes its sources") {
+  CHECK(Cores().Names() == std::vector<std::string>{"delta_rule", "scalar_decay",
+                                                    "softmax_attention", "vector_decay"});
+  for (const auto& [name, core] : Cores().entries()) {
+    CHECK(CoreCodeHash(name).size() == 64);
+    CHECK(!core.summary.empty());
+    CHECK(!core.source.empty());
+  }
+  CHECK(CoreCodeHash("delta_rule") != CoreCodeHash("scalar_decay"));
+}
+
+TEST_CASE("cores: fast equals reference, outputs and every gradient, on strided inputs") {
+  for (const auto& [name, core] : Cores().entries()) {
+    for (const std::int64_t seq_len : {std::int64_t{1}, std::int64_t{2}, kChunkSize - 1, kChunkSize,
+                                       kChunkSize + 1, 2 * kChunkSize + 3, std::int64_t{53}}) {
+      for (const bool with_optional : {false, true}) {
+        CAPTURE(name, seq_len, with_optional);
+        const Case c{.seq_len = seq_len, .with_optional = with_optional};
+        auto inputs = DrawInputs(core, c, /*seed=*/7);
+        for (auto& [input_name, value] : inputs) value = StridedCopy(value);
+        const auto expected = RunWithGradients(core, inputs, ExecutionPath::kReference);
+        CheckClose(RunWithGradients(core, inputs, ExecutionPath::kFast), expected,
+                   kFloat64Tolerance);
+        CheckClose(RunWithGradients(core, Convert(inputs, at::kFloat), ExecutionPath::kFast),
+                   RunWithGradients(core, Convert(Convert(inputs, at::kFloat), at::kDouble),
+                                    ExecutionPath::kReference),
+                   kFloat32Tolerance);
+      }
+    }
+  }
+}
+
+TEST_CASE("cores: every single log decay is legal, alone and for long") {
+  for (const auto& [name, core] : Cores().entries()) {
+    for (const double log_decay : {0.0, -1e-4, -0.01, -1.0, -20.0, -100.0}) {
+      CAPTURE(name, log_decay);
+      const auto inputs = DrawInputs(core, {.seq_len = 67, .log_decays = {log_decay}}, /*seed=*/11);
+      auto actual = RunWithGradients(core, inputs, ExecutionPath::kFast, /*chunk_size=*/64);
+      auto expected = RunWithGradients(core, inputs, ExecutionPath::kReference);
+      if (expected.count("d log_decay") > 0) {
+        // The fast path forms this gradient from differences of terms as large as dq, the true one
+        // is as small as exp(log_decay): its error is measured against both.
+        const auto d_q = expected.at("d q").flatten();
+        for (auto* result : {&actual, &expected}) {
+          result->at("d log_decay") = at::cat({result->at("d log_decay").flatten(), d_q});
+        }
+      }
+      CheckClose(actual, expected, kFloat64Tolerance);
+    }
+  }
+}
+
+TEST_CASE("cores: in bf16 the fast path errs at most twice as much as the reference") {
+  for (const auto& [name, core] : Cores().entries()) {
+    const auto inputs = DrawInputs(
+        core, {.seq_len = 37, .head_k_dim = 16, .head_v_dim = 16, .dtype = at::kBFloat16}, 13);
+    const auto exact =
+        RunWithGradients(core, Convert(inputs, at::kDouble), ExecutionPath::kReference);
+    const auto reference = RunWithGradients(core, inputs, ExecutionPath::kReference);
+    for (const auto& [output_name, value] : RunWithGradients(core, inputs, ExecutionPath::kFast)) {
+      CAPTURE(name, output_name);
+      CHECK(value.scalar_type() == reference.at(output_name).scalar_type());
+      // Both compute in fp32, so the outputs that stay in fp32 differ by its roundings.
+      CHECK(RelativeError(value, exact.at(output_name)) <=
+            2 * RelativeError(reference.at(output_name), exact.at(output_name)) +
+                kFloat32Tolerance);
+    }
+  }
+}
+
+TEST_CASE("cores: chunk size does not change results") {
+  for (const auto& [name, core] : Cores().entries()) {
+    const auto inputs = DrawInputs(core, {.seq_len = 41}, /*seed=*/17);
+    const auto expected = RunWithGradients(core, inputs, ExecutionPath::kReference);
+    for (const std::int64_t chunk_size : {1, 2, 7, 12, 32, 41, 64}) {
+      CAPTURE(name, chunk_size);
+      CheckClose(RunWithGradients(core, inputs, ExecutionPath::kFast, chunk_size), expected,
+                 kFloat64Tolerance);
+    }
+  }
+}
+
+TEST_CASE("cores: an output depends on its own and earlier tokens only, bit for bit") {
+  const std::int64_t seq_len = 2 * kChunkSize + 3;
+  for (const auto& [name, core] : Cores().entries()) {
+    for (const auto path : {ExecutionPath::kReference, ExecutionPath::kFast}) {
+      const auto inputs = DrawInputs(core, {.seq_len = seq_len}, /*seed=*/19);
+      const auto others = DrawInputs(core, {.seq_len = seq_len}, /*seed=*/23);
+      const auto o = Run(core, inputs, path).at("o");
+      for (const std::int64_t changed : {std::int64_t{1}, kChunkSize, kChunkSize + 5}) {
+        CAPTURE(name, static_cast<int>(path), changed);
+        auto mixed = inputs;
+        for (auto& [input_name, value] : SliceTime(core, inputs, 0, changed)) {
+          mixed[input_name] = at::cat({value, others.at(input_name).slice(1, changed)}, 1);
+        }
+        const auto mixed_o = Run(core, mixed, path).at("o");
+        CHECK(BitwiseEqual(mixed_o.slice(1, 0, changed), o.slice(1, 0, changed)));
+        CHECK(!BitwiseEqual(mixed_o, o));
+      }
+    }
+  }
+}
+
+TEST_CASE("cores: a sequence may be cut anywhere and continued from the state") {
+  for (const auto& [name, core] : Cores().entries()) {
+    const auto inputs = DrawInputs(core, {}, /*seed=*/29);
+    const auto whole = Run(core, inputs, ExecutionPath::kReference);
+    for (const auto path : {ExecutionPath::kReference, ExecutionPath::kFast}) {
+      for (const std::int64_t cut :
+           {std::int64_t{1}, kChunkSize - 1, kChunkSize, std::int64_t{30}}) {
+        CAPTURE(name, static_cast<int>(path), cut);
+        auto first_inputs = SliceTime(core, inputs, 0, cut);
+        auto second_inputs = SliceTime(core, inputs, cut, inputs.at("q").size(1));
+        for (const auto& [final_name, initial_name] : core.state_pairs) {
+          first_inputs[initial_name] = inputs.at(initial_name);
+        }
+        const auto first = Run(core, first_inputs, path);
+        for (const auto& [final_name, initial_name] : core.state_pairs) {
+          second_inputs[initial_name] = first.at(final_name);
+        }
+        auto joined = Run(core, second_inputs, path);
+        joined["o"] = at::cat({first.at("o"), joined.at("o")}, 1);
+        CheckClose(joined, whole, kFloat64Tolerance);
+      }
+    }
+  }
+}
+
+TEST_CASE("cores: a row of a batch equals the row alone") {
+  for (const auto& [name, core] : Cores().entries()) {
+    const auto inputs = DrawInputs(core, {.batch_size = 3}, /*seed=*/31);
+    const auto batch = Run(core, inputs, ExecutionPath::kFast);
+    for (std::int64_t row = 0; row < 3; ++row) {
+      CAPTURE(name, row);
+      NamedTensors alone;
+      for (const auto& [input_name, value] : inputs) alone[input_name] = value.narrow(0, row, 1);
+      NamedTensors expected;
+      for (const auto& [output_name, value] : batch) {
+        expected[output_name] = value.narrow(0, row, 1);
+      }
+      CheckClose(Run(core, alone, ExecutionPath::kFast), expected, kFloat64Tolerance);
+    }
+  }
+}
+
+TEST_CASE("cores: gradients of the reference agree with central differences") {
+  for (const auto& [name, core] : Cores().entries()) {
+    const Case c{.batch_size = 1,
+                 .seq_len = 4,
+                 .head_k_dim = 3,
+                 .head_v_dim = 2,
+                 .log_decays = {-0.01, -0.3, -1}};
+    const auto inputs = DrawInputs(core, c, /*seed=*/37);
+    std::vector<std::string> names;
+    std::vector<at::Tensor> values;
+    for (const auto& [input_name, value] : inputs) {
+      names.push_back(input_name);
+      values.push_back(value);
+    }
+    const auto function = [&](const std::vector<at::Tensor>& leaves) {
+      NamedTensors named;
+      for (std::size_t i = 0; i < names.size(); ++i) named[names[i]] = leaves[i];
+      const auto outputs = Run(core, named, ExecutionPath::kReference);
+      std::vector<at::Tensor> ordered;
+      for (const auto& spec : core.outputs) ordered.push_back(outputs.at(spec.name));
+      return ordered;
+    };
+    CAPTURE(name);
+    CHECK(testing::GradientCheckError(function, values) < kGradientCheckTolerance);
+  }
+}
+
+TEST_CASE("cores: garbage in fresh memory does not leak, and two runs are bitwise equal") {
+  for (const auto& [name, core] : Cores().entries()) {
+    for (const bool with_optional : {false, true}) {
+      const auto inputs =
+          DrawInputs(core, {.dtype = at::kFloat, .with_optional = with_optional}, /*seed=*/41);
+      const auto first = RunWithGradients(core, inputs, ExecutionPath::kFast);
+      const testing::PoisonUninitializedMemory poison;
+      for (const auto& [output_name, value] :
+           RunWithGradients(core, inputs, ExecutionPath::kFast)) {
+        CAPTURE(name, with_optional, output_name);
+        CHECK(at::isfinite(value).all().item<bool>());
+        CHECK(BitwiseEqual(value, first.at(output_name)));
+      }
+    }
+  }
+}
+
+TEST_CASE("cores: a zero log decay equals none") {
+  for (const auto& [name, core] : Cores().entries()) {
+    auto inputs = DrawInputs(core, {.log_decays = {0}}, /*seed=*/43);
+    const auto with_zeros = Run(core, inputs, ExecutionPath::kFast);
+    if (inputs.erase("log_decay") == 0) continue;
+    CAPTURE(name);
+    CheckClose(Run(core, inputs, ExecutionPath::kFast), with_zeros, kFloat64Tolerance);
+  }
+}
+
+TEST_CASE("cores: the scale multiplies the scores and defaults to K^-0.5") {
+  for (const auto& [name, core] : Cores().entries()) {
+    CAPTURE(name);
+    const auto inputs = DrawInputs(core, {.head_k_dim = 4}, /*seed=*/47);
+    const auto expected = core.run(inputs, {.path = ExecutionPath::kReference});
+    CheckClose(core.run(inputs, {.path = ExecutionPath::kReference, .scale = 0.5}), expected,
+               kFloat64Tolerance);
+    auto doubled = inputs;
+    doubled["q"] = inputs.at("q") * 2;
+    CheckClose(core.run(doubled, {.path = ExecutionPath::kFast, .scale = 0.25}), expected,
+               kFloat64Tolerance);
+  }
+}
+
+TEST_CASE("cores: a wrong shape or dtype names the tensor") {
+  for (const auto& [name, core] : Cores().entries()) {
+    for (const auto path : {ExecutionPath::kReference, ExecutionPath::kFast}) {
+      CAPTURE(name, static_cast<int>(path));
+      const auto inputs = DrawInputs(core, {}, /*seed=*/53);
+      auto wrong = inputs;
+      wrong["k"] = inputs.at("k").narrow(3, 0, 2);
+      CHECK_THROWS_WITH(Run(core, wrong, path), Catch::Contains("k must have shape"));
+      wrong["k"] = inputs.at("k").to(at::kFloat);
+      CHECK_THROWS_WITH(Run(core, wrong, path), Catch::Contains("share one floating dtype"));
+    }
+  }
+}
+
+}  // namespace
+}  // namespace mixerbench::kernels
