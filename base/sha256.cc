@@ -2,6 +2,7 @@
 #include "base/sha256.h"
 
 #include <array>
+
 #include <openssl/evp.h>
 
 #include "base/check.h"

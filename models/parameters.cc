@@ -171,7 +171,7 @@ at::Tensor ParameterScope::AddSpecial(std::string_view name, std::vector<std::in
 }
 
 at::Tensor ParameterScope::AddSpecial(std::string_view name, const at::Tensor& values) const {
-  return set_->Add(prefix_ + std::string(name), values, at::promote_types(set_->dtype_, at::kFloat),
+  return set_->Add(prefix_ + std::string(name), values, c10::promoteTypes(set_->dtype_, at::kFloat),
                    ParameterRole::kSpecial,
                    /*weight_decay=*/false);
 }

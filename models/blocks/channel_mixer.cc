@@ -3,6 +3,7 @@
 
 #include <vector>
 
+#include <ATen/TensorOperators.h>
 #include <ATen/ops/gelu.h>
 #include <ATen/ops/silu.h>
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "models/blocks/decay.h"
 
+#include <ATen/TensorOperators.h>
 #include <ATen/ops/log_sigmoid.h>
 #include <ATen/ops/softplus.h>
 

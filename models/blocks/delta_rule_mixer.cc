@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include <ATen/TensorOperators.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/elu.h>
 #include <ATen/ops/relu.h>

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "models/blocks/dropout.h"
 
+#include <ATen/TensorOperators.h>
 #include <ATen/ops/empty_like.h>
 
 namespace mixerbench::models {

@@ -9,7 +9,7 @@ namespace mixerbench::models {
 
 // `x` itself when it already is float32 or float64, else a float32 copy.
 inline at::Tensor AtLeastFloat(const at::Tensor& x) {
-  return x.to(at::promote_types(x.scalar_type(), at::kFloat));
+  return x.to(c10::promoteTypes(x.scalar_type(), at::kFloat));
 }
 
 }  // namespace mixerbench::models

@@ -3,6 +3,8 @@
 
 #include <utility>
 
+#include <ATen/TensorOperators.h>
+
 #include "base/check.h"
 
 namespace mixerbench::models {

@@ -3,6 +3,7 @@
 
 #include <cmath>
 
+#include <ATen/TensorOperators.h>
 #include <ATen/ops/arange.h>
 #include <ATen/ops/cat.h>
 

@@ -6,6 +6,7 @@
 #include <string>
 #include <utility>
 
+#include <ATen/TensorOperators.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/silu.h>
 #include <ATen/ops/zeros.h>

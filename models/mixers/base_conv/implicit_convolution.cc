@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <numbers>
 
+#include <ATen/TensorOperators.h>
 #include <ATen/ops/arange.h>
 #include <ATen/ops/einsum.h>
 #include <ATen/ops/fft_irfft.h>
