@@ -9,13 +9,14 @@
 
 namespace mixerbench::tasks {
 
-// An option and its value as a message shows it.
+// An option and its value, as a message shows it.
 struct NamedValue {
   NamedValue(std::string_view option, std::int64_t number);
   NamedValue(std::string_view option, double number);
 
   std::string_view name;
-  std::string value;
+  std::string text;
+  double value;
 };
 
 // Rules are checked in the order they are written:
@@ -32,10 +33,10 @@ class Rules {
 
   // The rules that every task has.
   const Rules& VocabSize(std::int64_t vocab_size) const;
-  const Rules& SequenceLength(std::string_view option, std::int64_t seq_len) const;
+  // The length is the sum of `parts`.
+  const Rules& SequenceLength(std::initializer_list<NamedValue> parts) const;
   // lo <= value < hi; NaN is outside.
-  const Rules& Fraction(std::string_view option, double value, std::int64_t lo,
-                        std::int64_t hi) const;
+  const Rules& Fraction(const NamedValue& fraction, std::int64_t lo, std::int64_t hi) const;
 
  private:
   std::string_view task_;

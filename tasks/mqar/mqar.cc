@@ -230,7 +230,7 @@ void Validate(const MqarParams& params, const std::string& where) {
                        params.num_kv_pairs <= params.input_seq_len / 2 / (params.num_passes + 1);
   Rules("mqar", where)
       .VocabSize(params.vocab_size)
-      .SequenceLength("input_seq_len", params.input_seq_len)
+      .SequenceLength({input_seq_len})
       .Must(params.num_kv_pairs >= 1, "num_kv_pairs must be >= 1", {num_kv_pairs})
       .Must(params.num_passes >= 1, "num_passes must be >= 1", {num_passes})
       .Must(params.input_seq_len % 2 == 0, "input_seq_len must be even", {input_seq_len})
