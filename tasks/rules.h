@@ -19,24 +19,23 @@ struct NamedValue {
   double value;
 };
 
-// Rules are checked in the order they are written:
-//   Rules("mqar", where)
-//       .VocabSize(p.vocab_size)
-//       .Must(p.power_a > 0, "power_a must be > 0", {{"power_a", p.power_a}});
+// One statement a rule, so that each may rely on those before it:
+//   const Rules rules("mqar", where);
+//   rules.VocabSize(p.vocab_size);
+//   rules.Must(p.power_a > 0, "power_a must be > 0", {{"power_a", p.power_a}});
 // A broken one throws ConfigError at `where`: "mqar: power_a must be > 0 (power_a=0)".
 class Rules {
  public:
   Rules(std::string_view task, std::string_view where) : task_(task), where_(where) {}
 
-  const Rules& Must(bool holds, std::string_view rule,
-                    std::initializer_list<NamedValue> values) const;
+  void Must(bool holds, std::string_view rule, std::initializer_list<NamedValue> values) const;
 
   // The rules that every task has.
-  const Rules& VocabSize(std::int64_t vocab_size) const;
+  void VocabSize(std::int64_t vocab_size) const;
   // The length is the sum of `parts`.
-  const Rules& SequenceLength(std::initializer_list<NamedValue> parts) const;
+  void SequenceLength(std::initializer_list<NamedValue> parts) const;
   // lo <= value < hi; NaN is outside.
-  const Rules& Fraction(const NamedValue& fraction, std::int64_t lo, std::int64_t hi) const;
+  void Fraction(const NamedValue& fraction, std::int64_t lo, std::int64_t hi) const;
 
  private:
   std::string_view task_;

@@ -198,19 +198,19 @@ void Validate(const MadIcrParams& params, const std::string& where) {
   const NamedValue input_seq_len("input_seq_len", params.input_seq_len);
   const NamedValue noise_vocab_size("noise_vocab_size", params.noise_vocab_size);
   const NamedValue frac_noise("frac_noise", params.frac_noise);
+  const Rules rules("mad_icr", where);
+  rules.VocabSize(params.vocab_size);
+  rules.SequenceLength({input_seq_len});
+  rules.Must(params.noise_vocab_size >= 0, "noise_vocab_size must be >= 0", {noise_vocab_size});
+  rules.Must(params.input_seq_len % 2 == 0, "input_seq_len must be even", {input_seq_len});
+  rules.Fraction(frac_noise, 0, 1);
+  rules.Must(params.noise_vocab_size > 0 || params.frac_noise == 0,
+             "noise_vocab_size must be > 0 when frac_noise > 0", {noise_vocab_size, frac_noise});
   const std::int64_t num_recall_tokens =
       params.vocab_size - (params.multi_query ? 0 : 1) - params.noise_vocab_size;
-  Rules("mad_icr", where)
-      .VocabSize(params.vocab_size)
-      .SequenceLength({input_seq_len})
-      .Must(params.noise_vocab_size >= 0, "noise_vocab_size must be >= 0", {noise_vocab_size})
-      .Must(params.input_seq_len % 2 == 0, "input_seq_len must be even", {input_seq_len})
-      .Fraction(frac_noise, 0, 1)
-      .Must(params.noise_vocab_size > 0 || params.frac_noise == 0,
-            "noise_vocab_size must be > 0 when frac_noise > 0", {noise_vocab_size, frac_noise})
-      .Must(num_recall_tokens >= 2, "need at least 1 key and 1 value",
-            {vocab_size, noise_vocab_size, {"multi_query", std::int64_t{params.multi_query}}})
-      .Must(params.input_seq_len >= 4, "input_seq_len must be >= 4", {input_seq_len});
+  rules.Must(num_recall_tokens >= 2, "need at least 1 key and 1 value",
+             {vocab_size, noise_vocab_size, {"multi_query", std::int64_t{params.multi_query}}});
+  rules.Must(params.input_seq_len >= 4, "input_seq_len must be >= 4", {input_seq_len});
 }
 
 std::unique_ptr<Task> MakeMadIcr(const MadIcrParams& params) {

@@ -159,13 +159,14 @@ const Fields<SelectiveCopyingParams>& SelectiveCopyingFields() {
 void Validate(const SelectiveCopyingParams& params, const std::string& where) {
   const NamedValue num_tokens("num_tokens_to_copy", params.num_tokens_to_copy);
   const NamedValue prefix_len("prefix_len", params.prefix_len);
-  Rules("selective_copying", where)
-      .VocabSize(params.vocab_size)
-      .SequenceLength({prefix_len, num_tokens})
-      .Must(params.vocab_size >= 3, "vocab_size must be >= 3", {{"vocab_size", params.vocab_size}})
-      .Must(params.num_tokens_to_copy >= 1, "num_tokens_to_copy must be >= 1", {num_tokens})
-      .Must(params.prefix_len >= params.num_tokens_to_copy,
-            "prefix_len must be >= num_tokens_to_copy", {prefix_len, num_tokens});
+  const Rules rules("selective_copying", where);
+  rules.VocabSize(params.vocab_size);
+  rules.SequenceLength({prefix_len, num_tokens});
+  rules.Must(params.vocab_size >= 3, "vocab_size must be >= 3",
+             {{"vocab_size", params.vocab_size}});
+  rules.Must(params.num_tokens_to_copy >= 1, "num_tokens_to_copy must be >= 1", {num_tokens});
+  rules.Must(params.prefix_len >= params.num_tokens_to_copy,
+             "prefix_len must be >= num_tokens_to_copy", {prefix_len, num_tokens});
 }
 
 std::unique_ptr<Task> MakeSelectiveCopying(const SelectiveCopyingParams& params) {
