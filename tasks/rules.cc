@@ -13,40 +13,44 @@ constexpr std::int64_t kMaxSize = 1 << 24;
 }  // namespace
 
 NamedValue::NamedValue(std::string_view option, std::int64_t number)
-    : name(option), value(std::to_string(number)) {}
+    : name(option), text(std::to_string(number)), value(static_cast<double>(number)) {}
 
 NamedValue::NamedValue(std::string_view option, double number)
-    : name(option), value(FormatReal(number)) {}
+    : name(option), text(FormatReal(number)), value(number) {}
 
-const Rules& Rules::Must(bool holds, std::string_view rule,
-                         std::initializer_list<NamedValue> values) const {
-  if (holds) return *this;
+void Rules::Must(bool holds, std::string_view rule,
+                 std::initializer_list<NamedValue> values) const {
+  if (holds) return;
   std::string message(task_);
   message.append(": ").append(rule);
   std::string_view separator = " (";
   for (const NamedValue& item : values) {
-    message.append(separator).append(item.name).append("=").append(item.value);
+    message.append(separator).append(item.name).append("=").append(item.text);
     separator = ", ";
   }
   throw ConfigError(where_, message + (values.size() != 0 ? ")" : ""));
 }
 
-const Rules& Rules::VocabSize(std::int64_t vocab_size) const {
-  return Must(vocab_size >= 2 && vocab_size <= kMaxSize, "vocab_size must be in [2, 16777216]",
-              {{"vocab_size", vocab_size}});
+void Rules::VocabSize(std::int64_t vocab_size) const {
+  Must(vocab_size >= 2 && vocab_size <= kMaxSize, "vocab_size must be in [2, 16777216]",
+       {{"vocab_size", vocab_size}});
 }
 
-const Rules& Rules::SequenceLength(std::string_view option, std::int64_t seq_len) const {
-  return Must(seq_len >= 2 && seq_len <= kMaxSize,
-              std::string(option) + " must be in [2, 16777216]", {{option, seq_len}});
+void Rules::SequenceLength(std::initializer_list<NamedValue> parts) const {
+  std::string rule;
+  double length = 0;  // exact for every sum that is in range, and cannot overflow
+  for (const NamedValue& part : parts) {
+    rule.append(rule.empty() ? "" : " + ").append(part.name);
+    length += part.value;
+  }
+  Must(length >= 2 && length <= kMaxSize, rule + " must be in [2, 16777216]", parts);
 }
 
-const Rules& Rules::Fraction(std::string_view option, double value, std::int64_t lo,
-                             std::int64_t hi) const {
-  const std::string rule =
-      std::string(option) + " must be in [" + std::to_string(lo) + ", " + std::to_string(hi) + ")";
-  return Must(value >= static_cast<double>(lo) && value < static_cast<double>(hi), rule,
-              {{option, value}});
+void Rules::Fraction(const NamedValue& fraction, std::int64_t lo, std::int64_t hi) const {
+  const std::string rule = std::string(fraction.name) + " must be in [" + std::to_string(lo) +
+                           ", " + std::to_string(hi) + ")";
+  Must(fraction.value >= static_cast<double>(lo) && fraction.value < static_cast<double>(hi), rule,
+       {fraction});
 }
 
 }  // namespace mixerbench::tasks
