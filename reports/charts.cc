@@ -179,6 +179,7 @@ Chart LearningChart(const SweepReport& report, const TaskView& view, const Style
   chart.title = is_loss ? "Training loss" : "Learning curve";
   chart.x.label = "optimiser step";
   chart.x.low = 0;
+  chart.has_reference_label_right = true;
   chart.y = kAccuracyAxis;
   chart.y.label = "validation accuracy, %";
   if (is_loss) {
@@ -268,6 +269,7 @@ std::vector<Chart> StateCharts(const SweepReport& report, const TaskView& view,
   chart.x.scale = ChartAxis::Scale::kLog2;
   chart.x.format = ChartAxis::Format::kBytes;
   SetChance(view, chart);
+  chart.has_reference_label_right = true;  // small states, with low accuracy, are on the left
   return {std::move(chart)};
 }
 

@@ -26,11 +26,13 @@ std::string Element(std::string_view name, const std::string& content,
                            : fmt::format("<{0} class=\"{2}\">{1}</{0}>", name, content, css_class);
 }
 
-std::string Table(const std::vector<std::string>& header, const std::string& rows) {
+// `span` is a row above the header, for names that several columns share.
+std::string Table(const std::vector<std::string>& header, const std::string& rows,
+                  const std::string& span = "") {
   std::string head;
   for (const std::string& cell : header) head += Element("th", cell);
-  return "<div class=\"scroll\"><table><thead><tr>" + head + "</tr></thead><tbody>\n" + rows +
-         "</tbody></table></div>\n";
+  return "<div class=\"scroll\"><table><thead>" + span + "<tr>" + head + "</tr></thead><tbody>\n" +
+         rows + "</tbody></table></div>\n";
 }
 
 std::string TableRow(const std::vector<std::string>& cells, std::string_view css_class = "") {
@@ -91,6 +93,12 @@ std::string Device(const CellResult& cell) {
   return gpu.empty() ? TextAt(cell.environment, {"cpu", "model"}) : gpu;
 }
 
+// "2026-11-21T08:00:00Z" -> "2026-11-21 08:00 UTC"; anything else as it is.
+std::string ReadableTime(const std::string& iso) {
+  if (iso.size() < 17 || iso[10] != 'T') return iso;
+  return iso.substr(0, 10) + " " + iso.substr(11, 5) + " UTC";
+}
+
 std::string Header(const SweepReport& report) {
   std::map<CellState, int> states;
   std::string first_start;
@@ -108,7 +116,7 @@ std::string Header(const SweepReport& report) {
                                    [](const CellResult& cell) { return cell.partial; });
   return "<header>\n<p class=\"eyebrow\">mixerbench report</p>\n" +
          Element("h1", EscapeHtml(report.name)) + "\n<dl class=\"facts\">\n" +
-         Fact("Started", first_start) + Fact("Device", Distinct(report, Device)) +
+         Fact("Started", ReadableTime(first_start)) + Fact("Device", Distinct(report, Device)) +
          Fact("Software", Distinct(report, Versions)) +
          Fact("Source",
               Distinct(
@@ -136,7 +144,9 @@ std::string Name(const TaskView& view, const GroupSummary& group, const Styles& 
 
 std::string Legend(const TaskView& view, const Styles& styles) {
   std::string items;
-  for (const GroupSummary* group : view.groups) items += Element("li", Name(view, *group, styles));
+  for (const GroupSummary* group : view.groups) {
+    if (!group->accuracy.empty()) items += Element("li", Name(view, *group, styles));
+  }
   return Element("ul", items, "legend") + "\n";
 }
 
@@ -171,25 +181,35 @@ std::vector<const AccuracyOverSeeds*> WholeSegments(const TaskView& view) {
   return segments;
 }
 
-// Names above values, for the head of a column: "input_seq_len<small>64</small>" would repeat the
-// name in every column, so only values that tell segments apart are shown.
-std::string SegmentHead(const AccuracyOverSeeds& segment) {
-  std::string head;
-  for (const auto& [axis, value] : segment.axes) {
-    head += (head.empty() ? "" : "<br>") + EscapeHtml(axis) + " " +
-            EscapeHtml(value.is_string() ? value.as_string() : DumpJson(value));
+std::string AxisNames(const std::vector<const AccuracyOverSeeds*>& segments) {
+  std::string names;
+  for (const auto& [axis, value] : segments.front()->axes) {
+    names += (names.empty() ? "" : " / ") + EscapeHtml(axis);
   }
-  return head + (segment.extrapolated ? " ⤳" : "");
+  return names;
+}
+
+std::string AxisValues(const AccuracyOverSeeds& segment) {
+  std::string values;
+  for (const auto& [axis, value] : segment.axes) {
+    values += (values.empty() ? "" : " / ") +
+              EscapeHtml(value.is_string() ? value.as_string() : DumpJson(value));
+  }
+  return values + (segment.extrapolated ? " ⤳" : "");
 }
 
 std::string SummaryTable(const SweepReport& report, const TaskView& view, const Styles& styles) {
   const auto segments = WholeSegments(view);
   std::vector<std::string> header = {
-      "mixer", "solved<br>seeds", "steps to<br>threshold", "effective<br>length", "parameters",
-      "state"};
+      "mixer", "solved", "steps to<br>threshold", "effective<br>length", "params", "state"};
   std::vector<std::string> chance = {"chance", "", "", "", "", ""};
+  std::string span;
+  if (!segments.empty()) {
+    span = fmt::format("<tr><th colspan=\"{}\"></th><th class=\"span\" colspan=\"{}\">{}</th></tr>",
+                       header.size(), segments.size(), AxisNames(segments));
+  }
   for (const AccuracyOverSeeds* segment : segments) {
-    header.push_back(SegmentHead(*segment));
+    header.push_back(AxisValues(*segment));
     chance.push_back(FormatPercent(segment->chance));
   }
   std::string rows;
@@ -219,7 +239,7 @@ std::string SummaryTable(const SweepReport& report, const TaskView& view, const 
     }
     rows += TableRow(row);
   }
-  return Table(header, rows + TableRow(chance, "chance"));
+  return Table(header, rows + TableRow(chance, "chance"), span);
 }
 
 std::size_t NumSeeds(const TaskView& view) {
@@ -273,9 +293,10 @@ std::string ThroughputSection(const SweepReport& report, const TaskView& view,
         rows += TableRow(
             {Name(view, *group, styles), EscapeHtml(row.phase), std::to_string(row.batch_size),
              std::to_string(row.seq_len), EscapeHtml(row.dtype),
-             row.median_ms ? fmt::format("{:.4g}", *row.median_ms) : Pill(row.state),
-             row.spread_ms ? fmt::format("{:.4g} – {:.4g}", row.spread_ms->low, row.spread_ms->high)
-                           : "–",
+             row.median_ms ? fmt::format("{:#.4g}", *row.median_ms) : Pill(row.state),
+             row.spread_ms
+                 ? fmt::format("{:#.4g} – {:#.4g}", row.spread_ms->low, row.spread_ms->high)
+                 : "–",
              row.tokens_per_second ? FormatSi(*row.tokens_per_second) : "–",
              row.peak_memory_bytes ? FormatBytes(*row.peak_memory_bytes) : "–",
              EscapeHtml(row.state == CellState::kCompleted ? row.parity_check : row.reason)});

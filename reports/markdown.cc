@@ -93,8 +93,9 @@ std::string ThroughputTable(const SweepReport& report, const TaskView& view) {
         rows += Row(
             {EscapeMarkdown(GroupLabel(view, *group)), EscapeMarkdown(row.phase),
              std::to_string(row.batch_size), std::to_string(row.seq_len), EscapeMarkdown(row.dtype),
-             row.median_ms ? fmt::format("{:.4g}", *row.median_ms) : std::string(NameOf(row.state)),
-             row.spread_ms ? fmt::format("{:.4g}–{:.4g}", row.spread_ms->low, row.spread_ms->high)
+             row.median_ms ? fmt::format("{:#.4g}", *row.median_ms)
+                           : std::string(NameOf(row.state)),
+             row.spread_ms ? fmt::format("{:#.4g}–{:#.4g}", row.spread_ms->low, row.spread_ms->high)
                            : "–",
              row.tokens_per_second ? FormatSi(*row.tokens_per_second) : "–",
              row.peak_memory_bytes ? FormatBytes(*row.peak_memory_bytes) : "–",

@@ -18,6 +18,7 @@ using Format = ChartAxis::Format;
 constexpr double kLabelGap = 14;      // between the baselines of two labels, pixels
 constexpr double kLetterWidth = 6.3;  // of the 11 px labels, on average
 constexpr std::size_t kMaxTicks = 9;
+constexpr std::size_t kMaxMarkers = 20;  // of a line; beyond, they hide it
 
 double Forward(Scale scale, double v) {
   if (scale == Scale::kLog2) return std::log2(v);
@@ -42,7 +43,7 @@ std::string TickLabel(const ChartAxis& axis, double v) {
       break;
   }
   if (axis.scale == Scale::kLog2 && v >= 16384) return fmt::format("{:.4g}K", v / 1024);
-  return fmt::format("{:.6g}", v);
+  return fmt::format("{:.6g}", v == 0 ? 0.0 : v);  // no "-0"
 }
 
 struct Range {
@@ -144,7 +145,7 @@ class Canvas {
     out_ = fmt::format(
         "<svg class=\"chart\" viewBox=\"0 0 {0} {1}\" width=\"{0}\" height=\"{1}\" role=\"img\" "
         "aria-label=\"{2}\">\n<text class=\"title\" x=\"{3:.1f}\" y=\"16\">{2}</text>\n",
-        chart_.width, chart_.height, EscapeHtml(chart_.title), kLeft);
+        chart_.width, chart_.height, EscapeHtml(chart_.title), 2.0);
     DrawShade();
     DrawAxes();
     DrawReference();
@@ -230,10 +231,13 @@ class Canvas {
   void DrawReference() {
     if (!chart_.reference_y || !Drawable(chart_.y, *chart_.reference_y)) return;
     const double y = Y(*chart_.reference_y);
+    const bool is_right = chart_.has_reference_label_right;
+    const double label_y = y > (top() + bottom()) / 2 ? y - 5 : y + 13;
     out_ += fmt::format(
         "<line class=\"reference\" x1=\"{:.1f}\" x2=\"{:.1f}\" y1=\"{:.1f}\" y2=\"{:.1f}\"/>"
-        "<text class=\"note\" x=\"{:.1f}\" y=\"{:.1f}\">{}</text>\n",
-        left(), right(), y, y, left() + 5, y - 5, EscapeHtml(chart_.reference_label));
+        "<text class=\"note\" x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"{}\">{}</text>\n",
+        left(), right(), y, y, is_right ? right() - 4 : left() + 5, label_y,
+        is_right ? "end" : "start", EscapeHtml(chart_.reference_label));
   }
 
   static std::string Classes(const char* kind, int style) {
@@ -273,24 +277,23 @@ class Canvas {
   }
 
   void DrawPoints(const ChartSeries& series) {
-    int num_below_axis = 0;
     for (const ChartPoint& p : series.points) {
       if (!Drawable(chart_.x, p.x)) continue;
       const double x = X(p.x);
       const bool on_axis = !p.y || !Drawable(chart_.y, *p.y);
       const double y = on_axis ? bottom() : Y(*p.y);
-      if (series.is_faint && !p.failed) continue;
+      const bool has_marker = !series.is_faint && series.points.size() <= kMaxMarkers;
+      if (!has_marker && !p.failed) continue;
       std::string mark;
       if (!chart_.has_lines && p.low && p.high) {
         mark += fmt::format(
             "<line class=\"{}\" x1=\"{:.1f}\" x2=\"{:.1f}\" y1=\"{:.1f}\" y2=\"{:.1f}\"/>",
             Classes("whisker", series.style), x, x, Y(*p.low), Y(*p.high));
       }
-      if (!on_axis && !series.is_faint) mark += Marker(series.style, x, y);
+      if (!on_axis && has_marker) mark += Marker(series.style, x, y);
       if (on_axis || p.failed) mark += Cross(series.style, x, y - (on_axis ? 7 : 0));
       out_ += "<g>" + mark + (p.note.empty() ? "" : "<title>" + EscapeHtml(p.note) + "</title>") +
               "</g>\n";
-      num_below_axis += on_axis ? 1 : 0;
     }
   }
 

@@ -48,7 +48,8 @@ struct Chart {
   bool has_direct_labels = true;  // names at the ends of the lines, or at the points of a scatter
   std::optional<double> reference_y;
   std::string reference_label;
-  std::optional<double> shade_from_x;  // everything to the right is shaded
+  bool has_reference_label_right = false;  // else at the left end of the line
+  std::optional<double> shade_from_x;      // everything to the right is shaded
   std::string shade_label;
   int width = 560;
   int height = 340;
