@@ -5,8 +5,12 @@
 #include <filesystem>
 
 #include "reports/atomic_file.h"
+#include "reports/csv.h"
+#include "reports/html.h"
 #include "reports/json.h"
+#include "reports/markdown.h"
 #include "reports/schema_examples.h"
+#include "reports/test_cells.h"
 
 int main(int argc, char** argv) {
   namespace reports = mixerbench::reports;
@@ -22,6 +26,11 @@ int main(int argc, char** argv) {
       reports::WriteFileAtomically(folder / (example.name + ".json"),
                                    reports::DumpJson(example.document, 2));
     }
+    const std::filesystem::path folder(argv[1]);
+    const auto sweep = reports::MakeSweepReport("mqar-length", {}, reports::ExampleSweep());
+    reports::WriteFileAtomically(folder / "page.html", reports::RenderHtml(sweep));
+    reports::WriteFileAtomically(folder / "page.md", reports::RenderMarkdown(sweep));
+    reports::WriteFileAtomically(folder / "accuracy.csv", reports::RenderAccuracyCsv(sweep));
   } catch (const std::exception& error) {
     std::fprintf(stderr, "error: %s\n", error.what());
     return 1;
