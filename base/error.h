@@ -12,12 +12,12 @@ namespace mixerbench {
 // 70, 2, 3, 8, 7, 75, 9, 6, 1, 4, 5, 0 wins.
 enum class ExitCode : int {
   kOk = 0,
-  kNo = 1,             // the question was answered "no"
-  kUsage = 2,          // usage or config error; nothing was started
-  kBadInput = 3,       // input file unreadable, corrupt or of the wrong schema
-  kCellsFailed = 4,    // finished, but some cells did not complete
-  kEnvironment = 7,    // no GPU, built without CUDA, ...
-  kOutput = 8,         // disk full, no permission, folder locked
+  kNo = 1,           // the question was answered "no"
+  kUsage = 2,        // usage or config error; nothing was started
+  kBadInput = 3,     // input file unreadable, corrupt or of the wrong schema
+  kCellsFailed = 4,  // finished, but some cells did not complete
+  kEnvironment = 7,  // no GPU, built without CUDA, ...
+  kOutput = 8,       // disk full, no permission, folder locked
   kNothingSelected = 9,
   kInternal = 70,
   kStoppedEarly = 75,  // state saved; the same command continues

@@ -32,8 +32,7 @@ template <typename E>
 struct EnumNames;
 
 template <typename E>
-  requires std::is_enum_v<E>
-std::string_view NameOf(E value) {
+requires std::is_enum_v<E> std::string_view NameOf(E value) {
   for (const auto& [candidate, name] : EnumNames<E>::kNames) {
     if (candidate == value) return name;
   }
@@ -52,8 +51,8 @@ namespace internal {
 
 [[noreturn]] inline void WrongType(const std::string& where, std::string_view expected,
                                    const Value& got) {
-  throw ConfigError(where, "expected " + std::string(expected) + ", got " +
-                               std::string(got.type_name()));
+  throw ConfigError(where,
+                    "expected " + std::string(expected) + ", got " + std::string(got.type_name()));
 }
 
 template <typename T>
@@ -156,12 +155,11 @@ class Fields {
   template <typename T>
   Fields& Add(std::string name, T Struct::*member, std::string help) {
     using Type = internal::FieldType<T>;
-    fields_.push_back(
-        {std::move(name), Type::Name(), std::move(help),
-         [member](Struct& s, const Value& v, const std::string& where) {
-           s.*member = Type::Read(v, where);
-         },
-         [member](const Struct& s) { return Type::Write(s.*member); }});
+    fields_.push_back({std::move(name), Type::Name(), std::move(help),
+                       [member](Struct& s, const Value& v, const std::string& where) {
+                         s.*member = Type::Read(v, where);
+                       },
+                       [member](const Struct& s) { return Type::Write(s.*member); }});
     return *this;
   }
 
@@ -169,7 +167,8 @@ class Fields {
   // `where` is the JSON pointer of `value`, used in messages.
   void Read(const Value& value, const std::string& where, Struct& target) const {
     if (!value.is_object()) internal::WrongType(where, "an object", value);
-    for (const auto& [key, item] : value.as_object()) Find(key, where).read(target, item, where + "/" + key);
+    for (const auto& [key, item] : value.as_object())
+      Find(key, where).read(target, item, where + "/" + key);
   }
 
   // Defaults overwritten by `value`.

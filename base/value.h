@@ -21,17 +21,17 @@ using Object = std::map<std::string, Value, std::less<>>;
 class Value {
  public:
   Value() = default;
-  Value(std::nullptr_t) {}                                                       // NOLINT
-  Value(bool v) : data_(v) {}                                                    // NOLINT
+  Value(std::nullptr_t) {}     // NOLINT
+  Value(bool v) : data_(v) {}  // NOLINT
   template <typename T>
-    requires(std::is_integral_v<T> && !std::is_same_v<T, bool>)
-  Value(T v) : data_(static_cast<std::int64_t>(v)) {}                            // NOLINT
-  Value(double v) : data_(v) {}                                                  // NOLINT
-  Value(std::string v) : data_(std::move(v)) {}                                  // NOLINT
-  Value(std::string_view v) : data_(std::string(v)) {}                           // NOLINT
-  Value(const char* v) : data_(std::string(v)) {}                                // NOLINT
-  Value(Array v) : data_(std::move(v)) {}                                        // NOLINT
-  Value(Object v) : data_(std::move(v)) {}                                       // NOLINT
+  requires(std::is_integral_v<T> && !std::is_same_v<T, bool>) Value(T v)
+      : data_(static_cast<std::int64_t>(v)) {}          // NOLINT
+  Value(double v) : data_(v) {}                         // NOLINT
+  Value(std::string v) : data_(std::move(v)) {}         // NOLINT
+  Value(std::string_view v) : data_(std::string(v)) {}  // NOLINT
+  Value(const char* v) : data_(std::string(v)) {}       // NOLINT
+  Value(Array v) : data_(std::move(v)) {}               // NOLINT
+  Value(Object v) : data_(std::move(v)) {}              // NOLINT
 
   bool is_null() const { return std::holds_alternative<std::monostate>(data_); }
   bool is_bool() const { return std::holds_alternative<bool>(data_); }
@@ -68,7 +68,8 @@ class Value {
     return kNames[data_.index()];
   }
 
-  friend bool operator==(const Value&, const Value&) = default;
+  // Spelt out: nvcc instantiates a defaulted one before the class is complete.
+  friend bool operator==(const Value& a, const Value& b) { return a.data_ == b.data_; }
 
  private:
   std::variant<std::monostate, bool, std::int64_t, double, std::string, Array, Object> data_;

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -17,15 +18,15 @@
 namespace mixerbench::models {
 
 struct BackboneOutput {
-  at::Tensor hidden;          // [B,T,D] after the final norm, compute dtype
-  std::vector<State> final_state;  // one per layer; empty unless wanted
-  at::Tensor auxiliary_loss;  // scalar, undefined when no mixer has one
+  at::Tensor hidden;               // [B,T,D] after the final norm, compute dtype
+  std::vector<State> final_state;  // as InitialState(); empty unless wanted
+  at::Tensor auxiliary_loss;       // scalar, undefined when no mixer has one
 };
 
 struct BackboneOptions {
   ExecutionPath path = ExecutionPath::kFast;
   at::ScalarType compute_dtype = at::kFloat;  // of matrix products; norms and residuals stay fp32
-  const std::vector<State>* initial_state = nullptr;  // one per layer
+  const std::vector<State>* initial_state = nullptr;  // nullptr: InitialState()
   bool want_final_state = false;
   Taps* taps = nullptr;
   std::optional<at::Generator> generator;  // set in training
@@ -36,11 +37,13 @@ class Backbone {
   virtual ~Backbone() = default;
 
   // tokens [B,T] int32 or int64.
-  virtual BackboneOutput Forward(const at::Tensor& tokens, const BackboneOptions& options) const = 0;
+  virtual BackboneOutput Forward(const at::Tensor& tokens,
+                                 const BackboneOptions& options) const = 0;
 
   // hidden [N,D] -> logits [N, vocab_size] in the dtype of `hidden`.
   virtual at::Tensor Logits(const at::Tensor& hidden) const = 0;
 
+  // One per layer; a backbone that counts positions appends one of its own.
   virtual std::vector<State> InitialState(std::int64_t batch_size) const = 0;
 
   // Summed over layers.
@@ -65,6 +68,8 @@ struct BackboneEntry {
       resolve;
   // Number of layers, needed by the initialisation before the backbone exists.
   std::function<std::int64_t(const Value& config)> num_layers;
+  // Configurations that together set every option to something other than its default.
+  std::vector<Value> test_configs;
 };
 
 using BackboneRegistry = Registry<BackboneEntry>;

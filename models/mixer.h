@@ -26,21 +26,22 @@ using kernels::ExecutionPath;
 using kernels::NamedTensors;
 
 // What a mixer carries from one call to the next, by name: recurrent matrices, key-value caches,
-// the last inputs of short convolutions, positions. A value: calls return a new one.
+// the last inputs of short convolutions, positions. A value: calls return a new one. Names that
+// end in "conv" hold the last W-1 inputs [B,W-1,C] of a convolution of width W.
 using State = NamedTensors;
 
 struct ForwardOptions {
   ExecutionPath path = ExecutionPath::kFast;
   const State* initial_state = nullptr;  // nullptr: InitialState()
   bool want_final_state = false;
-  Taps* taps = nullptr;                      // nullptr: nothing is recorded, no cost
-  std::optional<at::Generator> generator;    // set in training: dropout and router noise draw from it
+  Taps* taps = nullptr;                    // nullptr: nothing is recorded, no cost
+  std::optional<at::Generator> generator;  // set in training: dropout and router noise draw from it
 };
 
 struct MixerOutput {
-  at::Tensor y;              // [B,T,D], dtype of x
-  State final_state;         // empty unless wanted
-  at::Tensor auxiliary_loss; // scalar, undefined when the mixer has none
+  at::Tensor y;               // [B,T,D], dtype of x
+  State final_state;          // empty unless wanted
+  at::Tensor auxiliary_loss;  // scalar, undefined when the mixer has none
 };
 
 // Elements carried between decode steps for one sequence, by the convention of the published
@@ -80,7 +81,7 @@ struct MixerContext {
   std::int64_t d_model = 0;
   std::int64_t layer_index = 0;
   std::int64_t num_layers = 1;
-  std::int64_t max_seq_len = 0;   // longest training or evaluation input
+  std::int64_t max_seq_len = 0;             // longest training or evaluation input
   const MixerRegistry* registry = nullptr;  // for wrappers
 };
 
@@ -97,6 +98,9 @@ struct MixerEntry {
   // `config` with every default filled in; wrappers resolve what they hold.
   std::function<Value(const Value& config, const std::string& where, const MixerRegistry& registry)>
       resolve;
+  // Configurations (without "name", for d_model 16) that together set every option to something
+  // other than its default; the conformance suite runs each next to the defaults.
+  std::vector<Value> test_configs;
 };
 
 // Registers every folder of models/mixers/ (generated).

@@ -26,7 +26,8 @@ enum class ParameterRole {
 
 // Spec: mixers_linear_attention.md section 0.2.
 enum class InitPolicy {
-  kDefault,  // U(+-1/sqrt(fan_in)) for linear and convolution weights and biases
+  kDefault,  // what each block asks for: U(+-1/sqrt(fan_in)) for linear and convolution weights and
+             // biases, N(0, 1) for embeddings
   kZoology,  // linear N(0, 0.02^2), biases 0; `out_proj.weight` and `fc2.weight` divided by
              // sqrt(2 num_layers); embeddings N(0, 0.02^2); convolutions keep the default
   kMad,      // linear weights keep the default, linear biases 0; embeddings N(0, 0.02^2)
@@ -46,8 +47,8 @@ struct Init {
 };
 
 struct Parameter {
-  std::string name;  // "layers.0.mixer.q_proj.weight"
-  at::Tensor tensor; // a leaf that requires grad
+  std::string name;   // "layers.0.mixer.q_proj.weight"
+  at::Tensor tensor;  // a leaf that requires grad
   ParameterRole role;
   bool weight_decay;  // false for gate parameters (A_log, dt_bias, decays, bonus)
 };
@@ -63,8 +64,11 @@ class ParameterSet {
 
  private:
   friend class ParameterScope;
-  at::Tensor Add(const std::string& name, std::vector<std::int64_t> shape, ParameterRole role,
-                 Init init, bool weight_decay);
+  at::Tensor Draw(const std::string& name, const std::vector<std::int64_t>& shape,
+                  const Init& init) const;
+  at::Tensor Add(const std::string& name, const at::Tensor& values, at::ScalarType dtype,
+                 ParameterRole role, bool weight_decay);
+  Init ApplyPolicy(const std::string& name, ParameterRole role, Init init) const;
 
   std::uint64_t seed_;
   InitPolicy policy_;
@@ -88,6 +92,10 @@ class ParameterScope {
 
   // kSpecial: `init` stands, no weight decay, always at least float32.
   at::Tensor AddSpecial(std::string_view name, std::vector<std::int64_t> shape, Init init) const;
+
+  // The values that AddSpecial would draw, in float64 on the CPU: for parameters that store a
+  // function of what is drawn.
+  at::Tensor Draw(std::string_view name, std::vector<std::int64_t> shape, Init init) const;
 
   // kSpecial with given values: a CPU tensor of any floating dtype.
   at::Tensor AddSpecial(std::string_view name, const at::Tensor& values) const;

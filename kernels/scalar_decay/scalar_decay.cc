@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/scalar_decay/scalar_decay.h"
+
+#include <vector>
+
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/baddbmm.h>
+#include <ATen/ops/bmm.h>
+#include <ATen/ops/cumsum.h>
+#include <ATen/ops/exp.h>
+
+#include "kernels/chunking.h"
+
+namespace mixerbench::kernels {
+
+RecurrenceResult ChunkScalarDecay(const RecurrenceArgs& args) {
+  const auto sizes = Prepare(args, DecayShape::kScalar, /*has_beta=*/false);
+  const auto chunking = CutEvenly(sizes.seq_len, args.chunk_size);
+  const std::int64_t num_chunks = chunking.num_chunks;
+  const auto q = SplitChunks(args.q, chunking, sizes.compute_dtype) * sizes.scale;  // [N R,C,K]
+  const auto k = SplitChunks(args.k, chunking, sizes.compute_dtype);                // [N R,C,K]
+  const auto v = SplitChunks(args.v, chunking, sizes.compute_dtype);                // [N R,C,V]
+
+  auto scores = at::bmm(q, k.mT());  // [N R,C,C]
+  auto q_carried = q;                // reads the state that enters the chunk
+  auto k_carried = k;                // writes to the state that leaves it
+  std::vector<at::Tensor> decay;     // of a whole chunk, N x [R,1,1]
+  if (args.log_decay.defined()) {
+    const auto b = at::cumsum(SplitChunks(args.log_decay, chunking, sizes.compute_dtype), 1);
+    const auto b_last = b.narrow(1, chunking.chunk_size - 1, 1);
+    scores = scores * CausalDecay(b);
+    q_carried = q * at::exp(b).unsqueeze(-1);
+    k_carried = k * at::exp(b_last - b).unsqueeze(-1);
+    decay = at::exp(b_last).unsqueeze(-1).chunk(num_chunks);
+  } else {
+    scores = scores.tril();
+  }
+  auto o = at::bmm(scores, v);                                       // [N R,C,V]
+  const auto writes = at::bmm(k_carried.mT(), v).chunk(num_chunks);  // N x [R,K,V]
+
+  const auto states = ScanChunks(InitialState(args, sizes).flatten(0, 1), num_chunks,
+                                 [&](std::int64_t n, const at::Tensor& state) {
+                                   const auto i = static_cast<std::size_t>(n);
+                                   return (decay.empty() ? state : state * decay[i]) + writes[i];
+                                 });
+  if (num_chunks > 1 || args.initial_state.defined()) {
+    o = at::baddbmm(o, q_carried, states.entering);
+  }
+  return {.o = MergeChunks(o, chunking, sizes.num_heads).to(args.v.scalar_type()),
+          .final_state = states.final_state.unflatten(0, {-1, sizes.num_heads})};
+}
+
+RecurrenceResult ScalarDecay(const RecurrenceArgs& args, ExecutionPath path) {
+  return path == ExecutionPath::kReference ? ReferenceScalarDecay(args) : ChunkScalarDecay(args);
+}
+
+namespace scalar_decay {
+
+void Register(CoreRegistry& registry) {
+  auto entry = RecurrenceEntry(ScalarDecay, DecayShape::kScalar, /*has_beta=*/false);
+  entry.summary = "linear attention with a scalar decay per head (none: plain linear attention)";
+  entry.source = "arXiv 2006.16236, 2307.08621, 2312.06635";
+  registry.Add("scalar_decay", std::move(entry));
+}
+
+}  // namespace scalar_decay
+}  // namespace mixerbench::kernels

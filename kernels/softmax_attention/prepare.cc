@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/softmax_attention/prepare.h"
+
+#include <cmath>
+
+#include <ATen/ops/empty.h>
+
+#include "base/check.h"
+#include "kernels/shape.h"
+
+namespace mixerbench::kernels::softmax_attention {
+
+Prepared Prepare(const SoftmaxAttentionArgs& args) {
+  Require(args.q.defined() && args.q.dim() == 4, "q must be [B,T,H,K]");
+  Require(args.k.defined() && args.k.dim() == 4, "k must be [B,S,Hk,K]");
+  Require(args.v.defined() && args.v.dim() == 4, "v must be [B,S,Hk,V]");
+  Prepared p;
+  p.batch_size = args.q.size(0);
+  p.num_queries = args.q.size(1);
+  p.num_heads = args.q.size(2);
+  p.head_k_dim = args.q.size(3);
+  p.num_keys = args.k.size(1);
+  p.num_kv_heads = args.k.size(2);
+  p.head_v_dim = args.v.size(3);
+  p.compute_dtype = args.q.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
+  p.scale = args.scale != 0 ? args.scale : 1 / std::sqrt(static_cast<double>(p.head_k_dim));
+
+  Require(args.q.numel() > 0 && args.k.numel() > 0 && args.v.numel() > 0,
+          "every axis of q, k and v needs at least one element");
+  RequireShape(args.k, {p.batch_size, p.num_keys, p.num_kv_heads, p.head_k_dim}, "k");
+  RequireShape(args.v, {p.batch_size, p.num_keys, p.num_kv_heads, p.head_v_dim}, "v");
+  Require(p.num_keys >= p.num_queries, "there must be at least as many keys as queries");
+  Require(p.num_heads % p.num_kv_heads == 0, "H must be a multiple of Hk");
+  Require(args.q.is_floating_point() && args.k.scalar_type() == args.q.scalar_type() &&
+              args.v.scalar_type() == args.q.scalar_type(),
+          "q, k and v must share one floating dtype");
+  Require(args.k.device() == args.q.device() && args.v.device() == args.q.device(),
+          "q, k and v must share one device");
+  Require(args.dropout_p >= 0 && args.dropout_p < 1, "dropout_p must be in [0,1)");
+  Require(args.dropout_p == 0 || args.generator.has_value(), "dropout needs a generator");
+  return p;
+}
+
+at::Tensor RepeatHeads(const at::Tensor& x, const Prepared& sizes) {
+  const std::int64_t group_size = sizes.num_heads / sizes.num_kv_heads;
+  if (group_size == 1) return x;
+  return x.unsqueeze(3).expand({-1, -1, -1, group_size, -1}).flatten(2, 3);
+}
+
+at::Tensor DropoutFactors(const SoftmaxAttentionArgs& args, const Prepared& sizes) {
+  if (args.dropout_p == 0) return {};
+  const double keep = 1 - args.dropout_p;
+  return at::empty({sizes.batch_size, sizes.num_heads, sizes.num_queries, sizes.num_keys},
+                   args.q.options().dtype(sizes.compute_dtype).requires_grad(false))
+      .bernoulli_(keep, args.generator)
+      .div_(keep);
+}
+
+}  // namespace mixerbench::kernels::softmax_attention

@@ -1,0 +1,35 @@
+// What the two paths of softmax attention share: checks, grouped heads, the draw of the dropout.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+
+#include <ATen/core/Tensor.h>
+
+#include "kernels/softmax_attention/softmax_attention.h"
+
+namespace mixerbench::kernels::softmax_attention {
+
+struct Prepared {
+  std::int64_t batch_size = 0;
+  std::int64_t num_queries = 0;   // T
+  std::int64_t num_keys = 0;      // S
+  std::int64_t num_heads = 0;     // H
+  std::int64_t num_kv_heads = 0;  // Hk
+  std::int64_t head_k_dim = 0;
+  std::int64_t head_v_dim = 0;
+  at::ScalarType compute_dtype = at::kFloat;  // of scores and weights; fp64 for fp64 inputs
+  double scale = 0;
+};
+
+// Throws std::logic_error when shapes, dtypes or devices disagree with SoftmaxAttentionArgs.
+Prepared Prepare(const SoftmaxAttentionArgs& args);
+
+// Keys or values [B,S,Hk,D] for every query head: [B,S,H,D].
+at::Tensor RepeatHeads(const at::Tensor& x, const Prepared& sizes);
+
+// What each attention weight is multiplied by: 0 with probability dropout_p, else
+// 1 / (1 - dropout_p). [B,H,T,S]; undefined without dropout.
+at::Tensor DropoutFactors(const SoftmaxAttentionArgs& args, const Prepared& sizes);
+
+}  // namespace mixerbench::kernels::softmax_attention

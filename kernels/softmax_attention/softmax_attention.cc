@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/softmax_attention/softmax_attention.h"
+
+#include <limits>
+
+#include <ATen/Context.h>
+#include <ATen/TensorOperators.h>
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/matmul.h>
+#include <ATen/ops/ones.h>
+#include <ATen/ops/scaled_dot_product_attention.h>
+#include <ATen/ops/softmax.h>
+
+#include "kernels/named_tensors.h"
+#include "kernels/softmax_attention/prepare.h"
+
+namespace mixerbench::kernels {
+namespace {
+
+// at::scaled_dot_product_attention takes no generator, aligns its causal mask with the first key,
+// and on CUDA keeps the backward pass free of atomics only for half precision, when asked to.
+bool CanUseFusedAttention(const SoftmaxAttentionArgs& args,
+                          const softmax_attention::Prepared& sizes) {
+  if (args.dropout_p > 0 || sizes.num_keys != sizes.num_queries) return false;
+  if (args.q.is_cpu()) return true;
+  const bool is_half = args.q.scalar_type() == at::kBFloat16 || args.q.scalar_type() == at::kHalf;
+  return is_half && at::globalContext().deterministicAlgorithms();
+}
+
+at::Tensor MaskedAttention(const SoftmaxAttentionArgs& args,
+                           const softmax_attention::Prepared& sizes, const at::Tensor& q,
+                           const at::Tensor& k, const at::Tensor& v) {
+  auto scores = at::matmul(q.to(sizes.compute_dtype) * sizes.scale, k.to(sizes.compute_dtype).mT());
+  const auto future = at::ones({sizes.num_queries, sizes.num_keys}, q.options().dtype(at::kBool))
+                          .triu(sizes.num_keys - sizes.num_queries + 1);
+  auto weights = at::softmax(scores.masked_fill(future, -std::numeric_limits<double>::infinity()),
+                             -1);  // [B,H,T,S]
+  const auto dropout = softmax_attention::DropoutFactors(args, sizes);
+  if (dropout.defined()) weights = weights * dropout;
+  return at::matmul(weights, v.to(sizes.compute_dtype)).to(v.scalar_type());
+}
+
+NamedTensors Run(const NamedTensors& inputs, const CoreOptions& options) {
+  const auto initial_k = FindTensor(inputs, "initial_k");
+  const auto initial_v = FindTensor(inputs, "initial_v");
+  SoftmaxAttentionArgs args{.q = FindTensor(inputs, "q"),
+                            .k = FindTensor(inputs, "k"),
+                            .v = FindTensor(inputs, "v"),
+                            .scale = options.scale};
+  if (initial_k.defined()) args.k = at::cat({initial_k, args.k}, 1);
+  if (initial_v.defined()) args.v = at::cat({initial_v, args.v}, 1);
+  return {{"o", SoftmaxAttention(args, options.path)}, {"final_k", args.k}, {"final_v", args.v}};
+}
+
+}  // namespace
+
+at::Tensor ParallelSoftmaxAttention(const SoftmaxAttentionArgs& args) {
+  const auto sizes = softmax_attention::Prepare(args);
+  const auto q = args.q.transpose(1, 2);                                         // [B,H,T,K]
+  const auto k = softmax_attention::RepeatHeads(args.k, sizes).transpose(1, 2);  // [B,H,S,K]
+  const auto v = softmax_attention::RepeatHeads(args.v, sizes).transpose(1, 2);  // [B,H,S,V]
+  const auto o = CanUseFusedAttention(args, sizes)
+                     ? at::scaled_dot_product_attention(q, k, v, /*attn_mask=*/{}, /*dropout_p=*/0,
+                                                        /*is_causal=*/true, sizes.scale)
+                     : MaskedAttention(args, sizes, q, k, v);
+  return o.transpose(1, 2);
+}
+
+at::Tensor SoftmaxAttention(const SoftmaxAttentionArgs& args, ExecutionPath path) {
+  return path == ExecutionPath::kReference ? ReferenceSoftmaxAttention(args)
+                                           : ParallelSoftmaxAttention(args);
+}
+
+namespace softmax_attention {
+
+void Register(CoreRegistry& registry) {
+  CoreEntry entry;
+  entry.summary = "causal softmax attention over a growing cache";
+  entry.source = "arXiv 1706.03762";
+  entry.inputs = {
+      {.name = "q", .shape = "B T H K", .help = "queries"},
+      {.name = "k", .shape = "B T H K", .help = "keys"},
+      {.name = "v", .shape = "B T H V", .help = "values"},
+      {.name = "initial_k",
+       .shape = "B S H K",
+       .kind = InputKind::kState,
+       .required = false,
+       .help = "keys of the S tokens before; none: S = 0"},
+      {.name = "initial_v",
+       .shape = "B S H V",
+       .kind = InputKind::kState,
+       .required = false,
+       .help = "values of the S tokens before"},
+  };
+  entry.outputs = {
+      {.name = "o", .shape = "B T H V", .help = "what each query reads"},
+      {.name = "final_k", .shape = "B S H K", .kind = InputKind::kState, .help = "all keys"},
+      {.name = "final_v", .shape = "B S H V", .kind = InputKind::kState, .help = "all values"},
+  };
+  entry.state_pairs = {{"final_k", "initial_k"}, {"final_v", "initial_v"}};
+  entry.run = Run;
+  registry.Add("softmax_attention", std::move(entry));
+}
+
+}  // namespace softmax_attention
+}  // namespace mixerbench::kernels

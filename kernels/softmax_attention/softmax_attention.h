@@ -1,0 +1,39 @@
+// K0: causal softmax attention over a growing cache of keys and values.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <optional>
+
+#include <ATen/core/Generator.h>
+#include <ATen/core/Tensor.h>
+
+#include "kernels/core.h"
+
+namespace mixerbench::kernels {
+
+// T queries stand at the end of S >= T keys: query i sees the keys j <= S - T + i. H is a multiple
+// of Hk; query head h reads key head floor(h Hk / H). One floating dtype, one device, any strides.
+struct SoftmaxAttentionArgs {
+  at::Tensor q;          // [B,T,H,K]
+  at::Tensor k;          // [B,S,Hk,K]
+  at::Tensor v;          // [B,S,Hk,V]
+  double scale = 0;      // multiplies q.k; 0 means K^-0.5
+  double dropout_p = 0;  // in [0,1): share of attention weights set to zero, the rest scaled up
+  std::optional<at::Generator> generator = {};  // required when dropout_p > 0
+};
+
+// One query at a time, the definition: o_i = sum_j softmax_j(scale q_i.k_j) v_j -> [B,T,H,V].
+// Cost:   O(B T S H (K+V)) time, O(B S H) memory beyond the output without gradients.
+// Errors: std::logic_error when shapes, dtypes or devices disagree.
+// Source: arXiv 1706.03762; grouped heads 2305.13245.
+at::Tensor ReferenceSoftmaxAttention(const SoftmaxAttentionArgs& args);
+
+// The same with all queries at once: ATen's fused attention where it is deterministic and covers
+// the case, else matrix products around a masked softmax in fp32 (fp64). softmax_attention.md says
+// when.
+at::Tensor ParallelSoftmaxAttention(const SoftmaxAttentionArgs& args);
+
+// What mixers call.
+at::Tensor SoftmaxAttention(const SoftmaxAttentionArgs& args, ExecutionPath path);
+
+}  // namespace mixerbench::kernels

@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "models/backbones/zoology/zoology.h"
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <ATen/ops/embedding.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/linear.h>
+
+#include "base/check.h"
+#include "base/fields.h"
+#include "models/backbone.h"
+#include "models/blocks/config_checks.h"
+#include "models/blocks/dropout.h"
+#include "models/blocks/mixer_layers.h"
+#include "models/blocks/norms.h"
+
+namespace mixerbench::models::zoology {
+namespace {
+
+constexpr double kNormEps = 1e-5;
+
+const Fields<ZoologyConfig>& ConfigFields() {
+  using Config = ZoologyConfig;
+  static const auto fields =
+      Fields<Config>()
+          .Add("d_model", &Config::d_model, "width of the residual stream")
+          .Add("n_layers", &Config::n_layers, "blocks")
+          .Add("sequence_mixer", &Config::sequence_mixer, "mixer over time of every block")
+          .Add("state_mixer", &Config::state_mixer, "mixer over channels of every block")
+          .Add("state_mixer_expand", &Config::state_mixer_expand,
+               "inner width of the state mixer per channel of d_model")
+          .Add("positions", &Config::positions, "embedding added to the tokens")
+          .Add("embed_dropout", &Config::embed_dropout, "of the embedding, in training")
+          .Add("resid_dropout", &Config::resid_dropout,
+               "of what is added to the residual stream, in training");
+  return fields;
+}
+
+class Zoology final : public Backbone {
+ public:
+  Zoology(const ZoologyConfig& config, const std::string& where, const BackboneContext& context,
+          ParameterSet& parameters)
+      : config_(config),
+        embedding_(ParameterScope(parameters, "embedding.")
+                       .Add("weight", {context.vocab_size, config.d_model},
+                            ParameterRole::kEmbedding, Init::Normal(1))),
+        mixers_(config.sequence_mixer, where + "/sequence_mixer", context, config.d_model,
+                config.n_layers, parameters),
+        final_norm_(ParameterScope(parameters, "final_norm."), config.d_model, kNormEps) {
+    if (config.positions == Positions::kLearned) {
+      positions_ = ParameterScope(parameters, "positions.")
+                       .Add("weight", {context.max_seq_len, config.d_model},
+                            ParameterRole::kEmbedding, Init::Normal(1));
+    }
+    const ChannelMixerConfig state_mixer{.kind = config.state_mixer,
+                                         .inner_dim = config.state_mixer_expand * config.d_model,
+                                         .bias = true};
+    for (std::int64_t layer = 0; layer < config.n_layers; ++layer) {
+      const ParameterScope scope = LayerScope(parameters, layer);
+      blocks_.push_back({LayerNorm(scope.Child("norm1"), config.d_model, kNormEps),
+                         LayerNorm(scope.Child("norm2"), config.d_model, kNormEps),
+                         ChannelMixer(state_mixer, config.d_model, scope.Child("state_mixer"))});
+    }
+  }
+
+  BackboneOutput Forward(const at::Tensor& tokens, const BackboneOptions& options) const override {
+    BackboneOutput output;
+    at::Tensor added = at::embedding(embedding_, tokens);
+    if (positions_.defined()) added = added + TakePositions(tokens.size(1), options);
+
+    // `added` joins the residual stream at the start of the next block, as in the original: with an
+    // identity state mixer a block ends in residual + norm2(residual).
+    at::Tensor residual;
+    for (std::int64_t layer = 0; layer < mixers_.size(); ++layer) {
+      const Block& block = blocks_[static_cast<std::size_t>(layer)];
+      added = Dropout(added, layer == 0 ? config_.embed_dropout : config_.resid_dropout,
+                      options.generator);
+      residual = residual.defined() ? residual + added : added;
+      added = mixers_.Forward(layer, block.norm1(residual), options, output);
+      residual = residual + Dropout(added, config_.resid_dropout, options.generator);
+      const at::Tensor normalised = block.norm2(residual);
+      added = config_.state_mixer == ChannelMixerKind::kIdentity
+                  ? normalised
+                  : block.state_mixer(normalised.to(options.compute_dtype));
+    }
+    residual = residual + Dropout(added, config_.resid_dropout, options.generator);
+    output.hidden = final_norm_(residual).to(options.compute_dtype);
+    if (options.want_final_state && positions_.defined()) {
+      output.final_state.push_back(PositionState(FirstPosition(options) + tokens.size(1)));
+    }
+    return output;
+  }
+
+  at::Tensor Logits(const at::Tensor& hidden) const override {
+    return at::linear(hidden, embedding_.to(hidden.scalar_type()));
+  }
+
+  std::vector<State> InitialState(std::int64_t batch_size) const override {
+    std::vector<State> states = mixers_.InitialState(batch_size);
+    if (positions_.defined()) states.push_back(PositionState(0));
+    return states;
+  }
+
+  StateSize state_size(std::int64_t num_tokens) const override {
+    return mixers_.state_size(num_tokens);
+  }
+
+ private:
+  struct Block {
+    LayerNorm norm1;
+    LayerNorm norm2;
+    ChannelMixer state_mixer;
+  };
+
+  // On the CPU: it selects rows, and reading it must not wait for a device.
+  static State PositionState(std::int64_t position) {
+    return {{"position", at::full({}, position, at::TensorOptions(at::kLong))}};
+  }
+
+  std::int64_t FirstPosition(const BackboneOptions& options) const {
+    if (options.initial_state == nullptr) return 0;
+    return options.initial_state->back().at("position").item<std::int64_t>();
+  }
+
+  at::Tensor TakePositions(std::int64_t seq_len, const BackboneOptions& options) const {
+    const std::int64_t first = FirstPosition(options);
+    Require(first + seq_len <= positions_.size(0),
+            "there are " + std::to_string(positions_.size(0)) +
+                " learned positions, the input has " + std::to_string(first + seq_len));
+    return positions_.narrow(0, first, seq_len);
+  }
+
+  ZoologyConfig config_;
+  at::Tensor embedding_;  // [vocab_size, D], also the head
+  at::Tensor positions_;  // [max_seq_len, D]; undefined without
+  MixerLayers mixers_;
+  std::vector<Block> blocks_;
+  LayerNorm final_norm_;
+};
+
+ZoologyConfig Parse(const Value& config, const std::string& where) {
+  const ZoologyConfig parsed = ConfigFields().Parse(config, where);
+  CheckRange(parsed.d_model, 1, 1 << 16, where, "d_model");
+  CheckRange(parsed.n_layers, 1, 1024, where, "n_layers");
+  CheckRange(parsed.state_mixer_expand, 1, 64, where, "state_mixer_expand");
+  CheckDropout(parsed.embed_dropout, where, "embed_dropout");
+  CheckDropout(parsed.resid_dropout, where, "resid_dropout");
+  return parsed;
+}
+
+}  // namespace
+
+void Register(BackboneRegistry& registry) {
+  BackboneEntry entry;
+  entry.summary = "zoology's language model: pre-norm blocks, tied head";
+  entry.source = "arXiv 2312.04927; HazyResearch/zoology d88d6f5";
+  entry.params = ConfigFields().Describe();
+  entry.init_policy = InitPolicy::kZoology;
+  entry.create = [](const Value& config, const std::string& where, const BackboneContext& context,
+                    ParameterSet& parameters) -> std::unique_ptr<Backbone> {
+    return std::make_unique<Zoology>(Parse(config, where), where, context, parameters);
+  };
+  entry.resolve = [](const Value& config, const std::string& where, const MixerRegistry& mixers) {
+    ZoologyConfig parsed = Parse(config, where);
+    parsed.sequence_mixer = ResolveMixer(parsed.sequence_mixer, where + "/sequence_mixer", mixers);
+    return ConfigFields().Write(parsed);
+  };
+  entry.num_layers = [](const Value& config) { return Parse(config, "").n_layers; };
+  entry.test_configs = {
+      Object{{"d_model", 16},
+             {"n_layers", 3},
+             {"positions", "learned"},
+             {"state_mixer", "mlp"},
+             {"state_mixer_expand", 2},
+             {"embed_dropout", 0.2},
+             {"resid_dropout", 0.3},
+             {"sequence_mixer", Object{{"name", "hybrid"}}}},
+      Object{{"d_model", 16},
+             {"n_layers", 1},
+             {"state_mixer", "swiglu"},
+             {"sequence_mixer", Object{{"name", "gated_delta_net"}}}},
+  };
+  registry.Add("zoology", std::move(entry));
+}
+
+}  // namespace mixerbench::models::zoology

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "models/blocks/channel_mixer.h"
+
+#include <vector>
+
+#include <ATen/ops/gelu.h>
+#include <ATen/ops/silu.h>
+
+#include "base/check.h"
+
+namespace mixerbench::models {
+
+ChannelMixer::ChannelMixer(const ChannelMixerConfig& config, std::int64_t d_model,
+                           const ParameterScope& scope)
+    : kind_(config.kind), tanh_gelu_(config.tanh_gelu) {
+  if (kind_ == ChannelMixerKind::kIdentity) return;
+  const std::int64_t fan_out = kind_ == ChannelMixerKind::kSwiglu ? 2 : 1;
+  fc1_.emplace(scope.Child("fc1"), d_model, fan_out * config.inner_dim, config.bias);
+  fc2_.emplace(scope.Child("fc2"), config.inner_dim, d_model, config.bias);
+}
+
+at::Tensor ChannelMixer::operator()(const at::Tensor& x) const {
+  switch (kind_) {
+    case ChannelMixerKind::kIdentity:
+      return x;
+    case ChannelMixerKind::kMlp:
+      return (*fc2_)(at::gelu((*fc1_)(x), tanh_gelu_ ? "tanh" : "none"));
+    case ChannelMixerKind::kSwiglu: {
+      const std::vector<at::Tensor> halves = (*fc1_)(x).chunk(2, -1);
+      return (*fc2_)(at::silu(halves[0]) * halves[1]);
+    }
+  }
+  Require(false, "unknown channel mixer");
+  return {};
+}
+
+}  // namespace mixerbench::models

@@ -1,0 +1,76 @@
+// The layer around the delta-rule core (K3), with or without a scalar decay: one projection, short
+// convolution, normalised queries and keys, write strength, output norm.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include <ATen/core/Tensor.h>
+
+#include "base/fields.h"
+#include "models/blocks/decay.h"
+#include "models/blocks/linear.h"
+#include "models/blocks/norms.h"
+#include "models/blocks/short_convolution.h"
+#include "models/mixer.h"
+
+namespace mixerbench::models {
+
+enum class QkActivation { kIdentity, kSilu, kRelu, kElu1 };
+
+enum class QkNorm {
+  kL2,   // x / |x|
+  kSum,  // x / sum over channels: for activations that are not negative
+};
+
+// Sizes in channels, already checked.
+struct DeltaRuleLayout {
+  std::int64_t num_heads = 0;    // of queries and keys
+  std::int64_t num_v_heads = 0;  // a multiple of num_heads: queries and keys are repeated
+  std::int64_t head_k_dim = 0;
+  std::int64_t head_v_dim = 0;
+  std::int64_t conv_size = 0;  // 0: no convolution
+  QkActivation qk_activation = QkActivation::kSilu;
+  QkNorm qk_norm = QkNorm::kL2;
+  bool use_decay = false;
+  OutputGate output_gate = OutputGate::kNone;
+  bool allow_neg_eigval = false;  // write strength in (0,2) instead of (0,1)
+  double norm_eps = 1e-5;
+};
+
+class DeltaRuleMixer final : public Mixer {
+ public:
+  DeltaRuleMixer(const DeltaRuleLayout& layout, std::int64_t d_model, const ParameterScope& scope);
+
+  MixerOutput Forward(const at::Tensor& x, const ForwardOptions& options) const override;
+  State InitialState(std::int64_t batch_size) const override;
+  StateSize state_size(std::int64_t num_tokens) const override;
+
+ private:
+  std::int64_t key_dim() const { return layout_.num_heads * layout_.head_k_dim; }
+  std::int64_t value_dim() const { return layout_.num_v_heads * layout_.head_v_dim; }
+  at::Tensor NormaliseKeys(const at::Tensor& qk) const;
+
+  DeltaRuleLayout layout_;
+  Linear in_proj_;  // rows: q, k, v, beta, then decay logits, then the output gate
+  std::optional<ShortConvolution> conv_;
+  std::optional<SoftplusDecay> decay_;
+  OutputNorm norm_;
+  Linear o_proj_;
+};
+
+}  // namespace mixerbench::models
+
+template <>
+struct mixerbench::EnumNames<mixerbench::models::QkActivation> {
+  using E = mixerbench::models::QkActivation;
+  static constexpr std::pair<E, std::string_view> kNames[] = {
+      {E::kIdentity, "identity"}, {E::kSilu, "silu"}, {E::kRelu, "relu"}, {E::kElu1, "elu1"}};
+};
+
+template <>
+struct mixerbench::EnumNames<mixerbench::models::QkNorm> {
+  using E = mixerbench::models::QkNorm;
+  static constexpr std::pair<E, std::string_view> kNames[] = {{E::kL2, "l2"}, {E::kSum, "sum"}};
+};

@@ -1,0 +1,16 @@
+// Inverted dropout that draws from an explicit generator and from nothing else.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <optional>
+
+#include <ATen/core/Generator.h>
+#include <ATen/core/Tensor.h>
+
+namespace mixerbench::models {
+
+// x with each element zeroed with probability p and the others divided by 1-p; `x` itself without a
+// generator (evaluation) or with p = 0.
+at::Tensor Dropout(const at::Tensor& x, double p, const std::optional<at::Generator>& generator);
+
+}  // namespace mixerbench::models

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "models/blocks/linear.h"
+
+#include <cmath>
+#include <optional>
+
+#include <ATen/ops/linear.h>
+
+namespace mixerbench::models {
+
+Init FanInUniform(std::int64_t fan_in) {
+  const double bound = 1 / std::sqrt(static_cast<double>(fan_in));
+  return Init::Uniform(-bound, bound);
+}
+
+Linear::Linear(const ParameterScope& scope, std::int64_t in, std::int64_t out, bool bias)
+    : weight_(scope.Add("weight", {out, in}, ParameterRole::kLinearWeight, FanInUniform(in))) {
+  if (bias) bias_ = scope.Add("bias", {out}, ParameterRole::kLinearBias, FanInUniform(in));
+}
+
+at::Tensor Linear::operator()(const at::Tensor& x) const {
+  const at::ScalarType dtype = x.scalar_type();
+  std::optional<at::Tensor> bias;
+  if (bias_.defined()) bias = bias_.to(dtype);
+  return at::linear(x, weight_.to(dtype), bias);
+}
+
+}  // namespace mixerbench::models

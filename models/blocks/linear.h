@@ -1,0 +1,31 @@
+// y = W x (+ b) over the last axis, in the dtype of x.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+
+#include <ATen/core/Tensor.h>
+
+#include "models/parameters.h"
+
+namespace mixerbench::models {
+
+// U(+-1/sqrt(fan_in)): what kaiming-uniform with a = sqrt(5) gives.
+Init FanInUniform(std::int64_t fan_in);
+
+class Linear {
+ public:
+  // Parameters `weight` [out,in] and, when `bias`, `bias` [out].
+  Linear(const ParameterScope& scope, std::int64_t in, std::int64_t out, bool bias);
+
+  // x [...,in] -> [...,out].
+  at::Tensor operator()(const at::Tensor& x) const;
+
+  const at::Tensor& weight() const { return weight_; }
+
+ private:
+  at::Tensor weight_;
+  at::Tensor bias_;  // undefined without bias
+};
+
+}  // namespace mixerbench::models

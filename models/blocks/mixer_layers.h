@@ -1,0 +1,40 @@
+// The sequence mixers of a backbone, one for each layer, and the bookkeeping of their states.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <ATen/core/Tensor.h>
+
+#include "base/value.h"
+#include "models/backbone.h"
+
+namespace mixerbench::models {
+
+class MixerLayers {
+ public:
+  // Creates `config` once for each layer, parameters under "layers.<i>.mixer.".
+  MixerLayers(const Value& config, const std::string& where, const BackboneContext& context,
+              std::int64_t d_model, std::int64_t num_layers, ParameterSet& parameters);
+
+  std::int64_t size() const { return static_cast<std::int64_t>(mixers_.size()); }
+
+  // Runs the mixer of one layer on x [B,T,D] in the compute dtype: takes its initial state from
+  // `options`, appends its final state and adds its auxiliary loss to `output`.
+  at::Tensor Forward(std::int64_t layer, const at::Tensor& x, const BackboneOptions& options,
+                     BackboneOutput& output) const;
+
+  std::vector<State> InitialState(std::int64_t batch_size) const;
+  StateSize state_size(std::int64_t num_tokens) const;
+
+ private:
+  std::vector<std::unique_ptr<Mixer>> mixers_;
+};
+
+// "layers.<i>." in `parameters`.
+ParameterScope LayerScope(ParameterSet& parameters, std::int64_t layer);
+
+}  // namespace mixerbench::models

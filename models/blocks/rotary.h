@@ -1,0 +1,17 @@
+// Rotary position embedding, rotate-half pairing: channel i turns with channel i + rotary_dim/2.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+
+#include <ATen/core/Tensor.h>
+
+namespace mixerbench::models {
+
+// x [B,T,H,K]; token t stands at position first_position + t. Channel pair i of the first
+// rotary_dim (even, <= K) channels turns by position * base^(-2i/rotary_dim); the rest pass. Angles
+// are formed in float64: float32 loses a hundredth of a radian at a million tokens.
+at::Tensor RotateHalf(const at::Tensor& x, std::int64_t first_position, std::int64_t rotary_dim,
+                      double base = 10000);
+
+}  // namespace mixerbench::models

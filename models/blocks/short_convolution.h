@@ -1,0 +1,39 @@
+// Causal depthwise convolution of width W over time.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+
+#include <ATen/core/Tensor.h>
+
+#include "models/parameters.h"
+
+namespace mixerbench::models {
+
+class ShortConvolution {
+ public:
+  // Parameters `weight` [channels,width] (the last tap meets the current token) and `bias`.
+  ShortConvolution(const ParameterScope& scope, std::int64_t channels, std::int64_t width,
+                   bool bias);
+
+  struct Output {
+    at::Tensor y;        // [B,T,C], dtype of x
+    at::Tensor history;  // [B,W-1,C]: the inputs that the next call needs
+  };
+
+  // z_t[c] = sum_m weight[c,m] x_{t-W+1+m}[c] (+ bias[c]), the inputs before t = 0 being `history`
+  // [B,W-1,C]; undefined: zeros. The activation is the caller's.
+  Output operator()(const at::Tensor& x, const at::Tensor& history) const;
+
+  // The history before the first token.
+  at::Tensor InitialHistory(std::int64_t batch_size) const;
+
+  std::int64_t channels() const { return weight_.size(0); }
+  std::int64_t width() const { return weight_.size(1); }
+
+ private:
+  at::Tensor weight_;
+  at::Tensor bias_;  // undefined without bias
+};
+
+}  // namespace mixerbench::models

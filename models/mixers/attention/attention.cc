@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "models/mixers/attention/attention.h"
+
+#include <memory>
+#include <string>
+#include <utility>
+
+#include <ATen/ops/cat.h>
+#include <ATen/ops/zeros.h>
+
+#include "kernels/softmax_attention/softmax_attention.h"
+#include "models/blocks/config_checks.h"
+#include "models/blocks/linear.h"
+#include "models/blocks/rotary.h"
+#include "models/mixer_entry.h"
+
+namespace mixerbench::models::attention {
+namespace {
+
+const Fields<AttentionConfig>& ConfigFields() {
+  static const auto fields =
+      Fields<AttentionConfig>()
+          .Add("num_heads", &AttentionConfig::num_heads, "query heads; divides d_model")
+          .Add("num_kv_heads", &AttentionConfig::num_kv_heads,
+               "key and value heads, shared by groups of query heads; 0: num_heads")
+          .Add("position", &AttentionConfig::position, "rotation of queries and keys by position")
+          .Add("rotary_dim", &AttentionConfig::rotary_dim,
+               "channels of a head that rope turns, even; 0: all")
+          .Add("qkv_bias", &AttentionConfig::qkv_bias, "bias of the q, k, v projection")
+          .Add("out_bias", &AttentionConfig::out_bias, "bias of the output projection")
+          .Add("dropout", &AttentionConfig::dropout, "of attention weights, in training");
+  return fields;
+}
+
+class Attention final : public Mixer {
+ public:
+  // `config` with every 0 replaced by what it stands for.
+  Attention(const AttentionConfig& config, std::int64_t d_model, const ParameterScope& scope)
+      : config_(config),
+        head_dim_(d_model / config.num_heads),
+        qkv_proj_(scope.Child("qkv_proj"), d_model,
+                  (config.num_heads + 2 * config.num_kv_heads) * head_dim_, config.qkv_bias),
+        out_proj_(scope.Child("out_proj"), d_model, d_model, config.out_bias) {}
+
+  MixerOutput Forward(const at::Tensor& x, const ForwardOptions& options) const override {
+    const std::int64_t batch_size = x.size(0);
+    const std::int64_t seq_len = x.size(1);
+    const std::int64_t num_heads = config_.num_heads;
+    const std::int64_t num_kv_heads = config_.num_kv_heads;
+    const State* initial = options.initial_state;
+    const std::int64_t first_position = initial == nullptr ? 0 : initial->at("k").size(1);
+
+    const at::Tensor qkv =
+        qkv_proj_(x).view({batch_size, seq_len, num_heads + 2 * num_kv_heads, head_dim_});
+    at::Tensor qk = qkv.narrow(2, 0, num_heads + num_kv_heads);
+    if (config_.position == PositionEncoding::kRope) {
+      qk = RotateHalf(qk, first_position, config_.rotary_dim);
+    }
+    at::Tensor k = qk.narrow(2, num_heads, num_kv_heads);
+    at::Tensor v = qkv.narrow(2, num_heads + num_kv_heads, num_kv_heads);
+    if (first_position > 0) {
+      k = at::cat({initial->at("k").to(k.scalar_type()), k}, 1);
+      v = at::cat({initial->at("v").to(v.scalar_type()), v}, 1);
+    }
+
+    kernels::SoftmaxAttentionArgs args;
+    args.q = qk.narrow(2, 0, num_heads);
+    args.k = k;
+    args.v = v;
+    if (options.generator) {
+      args.dropout_p = config_.dropout;
+      args.generator = options.generator;
+    }
+    const at::Tensor o = kernels::SoftmaxAttention(args, options.path);
+
+    MixerOutput output;
+    output.y = out_proj_(o.reshape(x.sizes()));
+    if (options.want_final_state) {
+      output.final_state["k"] = std::move(k);
+      output.final_state["v"] = std::move(v);
+    }
+    return output;
+  }
+
+  State InitialState(std::int64_t batch_size) const override {
+    const at::Tensor empty = at::zeros({batch_size, 0, config_.num_kv_heads, head_dim_},
+                                       qkv_proj_.weight().options().requires_grad(false));
+    return {{"k", empty}, {"v", empty}};
+  }
+
+  StateSize state_size(std::int64_t num_tokens) const override {
+    return {.recurrent = 2 * config_.num_kv_heads * head_dim_ * num_tokens, .conv = 0};
+  }
+
+ private:
+  AttentionConfig config_;
+  std::int64_t head_dim_;
+  Linear qkv_proj_;  // rows: q, k, v
+  Linear out_proj_;
+};
+
+std::unique_ptr<Mixer> Make(AttentionConfig config, const std::string& where,
+                            const MixerContext& context, const ParameterScope& scope) {
+  const std::int64_t head_dim =
+      DivideExactly(context.d_model, config.num_heads, where, "num_heads", "d_model");
+  if (config.num_kv_heads == 0) config.num_kv_heads = config.num_heads;
+  DivideExactly(config.num_heads, config.num_kv_heads, where, "num_kv_heads", "num_heads");
+  if (config.rotary_dim == 0) config.rotary_dim = head_dim;
+  if (config.position == PositionEncoding::kRope) {
+    CheckRange(config.rotary_dim, 2, head_dim, where, "rotary_dim");
+    DivideExactly(config.rotary_dim, 2, where, "rotary_dim", "rotary_dim");
+  }
+  CheckDropout(config.dropout, where, "dropout");
+  return std::make_unique<Attention>(config, context.d_model, scope);
+}
+
+}  // namespace
+
+void Register(MixerRegistry& registry) {
+  MixerEntry entry = MakeMixerEntry(ConfigFields(), Make);
+  entry.summary = "softmax attention with a growing key-value cache";
+  entry.source = "arXiv 1706.03762; grouped heads 2305.13245; rotary positions 2104.09864";
+  entry.test_configs = {
+      Object{{"position", "rope"}, {"num_kv_heads", 1}, {"qkv_bias", false}, {"out_bias", false}},
+      Object{{"num_heads", 4},
+             {"num_kv_heads", 2},
+             {"position", "rope"},
+             {"rotary_dim", 2},
+             {"dropout", 0.25}},
+  };
+  registry.Add("attention", std::move(entry));
+}
+
+}  // namespace mixerbench::models::attention

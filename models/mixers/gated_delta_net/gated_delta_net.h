@@ -1,0 +1,20 @@
+// Gated DeltaNet. Maths and sources: gated_delta_net.md.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+
+namespace mixerbench::models {
+
+struct GatedDeltaNetConfig {
+  std::int64_t num_heads = 2;    // of queries and keys
+  std::int64_t num_v_heads = 0;  // 0: num_heads; a multiple of it
+  double expand_k = 1;           // key channels per channel of d_model
+  double expand_v = 2;           // value channels of a head per key channel
+  std::int64_t conv_size = 4;    // of q, k, v; 0: no convolution
+  bool allow_neg_eigval = false;
+  bool use_output_gate = false;
+  double norm_eps = 1e-5;
+};
+
+}  // namespace mixerbench::models

@@ -1,0 +1,23 @@
+// Gated linear attention. Maths and sources: gla.md.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+
+#include "models/blocks/norms.h"
+
+namespace mixerbench::models {
+
+struct GlaConfig {
+  std::int64_t num_heads = 2;
+  double expand_k = 0.5;  // key channels per channel of d_model
+  double expand_v = 1;
+  std::int64_t gate_low_rank_dim = 16;
+  double gate_logit_normalizer = 16;  // log decay = log sigmoid(z) / this
+  double min_log_decay = 0;           // 0: unbounded, else the log decay is at least this
+  std::int64_t conv_size = 0;         // of q, k, v, followed by silu; 0: no convolution
+  OutputGate output_gate = OutputGate::kSilu;
+  double norm_eps = 1e-5;
+};
+
+}  // namespace mixerbench::models

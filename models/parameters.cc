@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "models/parameters.h"
+
+#include <cmath>
+#include <numbers>
+#include <utility>
+
+#include <ATen/ops/empty.h>
+
+#include "base/check.h"
+#include "base/philox.h"
+#include "base/sha256.h"
+
+namespace mixerbench::models {
+namespace {
+
+// Element i of a parameter is a pure function of (key, i): rows added at the end change no other.
+class ElementStream {
+ public:
+  ElementStream(std::uint64_t seed, const std::string& name) {
+    const std::string digest = Sha256Hex("init/" + std::to_string(seed) + "/" + name);
+    key0_ = static_cast<std::uint32_t>(std::stoul(digest.substr(0, 8), nullptr, 16));
+    key1_ = static_cast<std::uint32_t>(std::stoul(digest.substr(8, 8), nullptr, 16));
+  }
+
+  // Two uniforms in [0, 1) for elements 2 pair and 2 pair + 1.
+  std::pair<double, double> Uniforms(std::int64_t pair) const {
+    const auto index = static_cast<std::uint64_t>(pair);
+    const PhiloxBlock bits = Philox4x32(
+        {{static_cast<std::uint32_t>(index), static_cast<std::uint32_t>(index >> 32), 0, 0}}, key0_,
+        key1_);
+    return {UniformFromBits(bits.word[0], bits.word[1]),
+            UniformFromBits(bits.word[2], bits.word[3])};
+  }
+
+  // Two standard normals (Box-Muller).
+  std::pair<double, double> Normals(std::int64_t pair) const {
+    const auto [u, v] = Uniforms(pair);
+    const double radius = std::sqrt(-2 * std::log1p(-u));  // 1 - u is never 0
+    const double angle = 2 * std::numbers::pi * v;
+    return {radius * std::cos(angle), radius * std::sin(angle)};
+  }
+
+ private:
+  std::uint32_t key0_;
+  std::uint32_t key1_;
+};
+
+bool Contains(std::string_view text, std::string_view part) {
+  return text.find(part) != std::string_view::npos;
+}
+
+}  // namespace
+
+ParameterSet::ParameterSet(std::uint64_t seed, InitPolicy policy, std::int64_t num_layers,
+                           at::Device device, at::ScalarType dtype)
+    : seed_(seed), policy_(policy), num_layers_(num_layers), device_(device), dtype_(dtype) {
+  Require(num_layers >= 1, "a model has at least one layer");
+  Require(at::isFloatingType(dtype), "parameters have a floating dtype");
+}
+
+std::int64_t ParameterSet::num_elements() const {
+  std::int64_t total = 0;
+  for (const Parameter& parameter : parameters_) total += parameter.tensor.numel();
+  return total;
+}
+
+Init ParameterSet::ApplyPolicy(const std::string& name, ParameterRole role, Init init) const {
+  constexpr double kStddev = 0.02;
+  if (policy_ == InitPolicy::kDefault) return init;
+  switch (role) {
+    case ParameterRole::kLinearWeight: {
+      if (policy_ == InitPolicy::kMad) return init;
+      const bool ends_residual_branch =
+          Contains(name, "out_proj.weight") || Contains(name, "fc2.weight");
+      return Init::Normal(ends_residual_branch
+                              ? kStddev / std::sqrt(2.0 * static_cast<double>(num_layers_))
+                              : kStddev);
+    }
+    case ParameterRole::kLinearBias:
+      return Init::Constant(0);
+    case ParameterRole::kEmbedding:
+      return Init::Normal(kStddev);
+    case ParameterRole::kConvWeight:
+    case ParameterRole::kConvBias:
+    case ParameterRole::kNormWeight:
+    case ParameterRole::kNormBias:
+    case ParameterRole::kSpecial:
+      return init;
+  }
+  Require(false, "unknown parameter role");
+  return init;
+}
+
+at::Tensor ParameterSet::Draw(const std::string& name, const std::vector<std::int64_t>& shape,
+                              const Init& init) const {
+  const at::Tensor values = at::empty(shape, at::TensorOptions(at::kDouble).device(at::kCPU));
+  const ElementStream stream(seed_, name);
+  double* const out = values.mutable_data_ptr<double>();
+  const std::int64_t count = values.numel();
+  const auto fill = [&](auto draw_pair) {
+    for (std::int64_t i = 0; i < count; i += 2) {
+      const std::pair<double, double> drawn = draw_pair(i / 2);
+      out[i] = drawn.first;
+      if (i + 1 < count) out[i + 1] = drawn.second;
+    }
+  };
+  switch (init.kind) {
+    case Init::Kind::kConstant:
+      fill([&](std::int64_t) { return std::pair(init.a, init.a); });
+      break;
+    case Init::Kind::kUniform:
+      fill([&](std::int64_t pair) {
+        const auto [u, v] = stream.Uniforms(pair);
+        return std::pair(init.a + (init.b - init.a) * u, init.a + (init.b - init.a) * v);
+      });
+      break;
+    case Init::Kind::kNormal:
+      fill([&](std::int64_t pair) {
+        const auto [u, v] = stream.Normals(pair);
+        return std::pair(init.a * u, init.a * v);
+      });
+      break;
+    case Init::Kind::kLogUniform: {
+      const double low = std::log(init.a);
+      const double range = std::log(init.b) - low;
+      fill([&](std::int64_t pair) {
+        const auto [u, v] = stream.Uniforms(pair);
+        return std::pair(std::exp(low + range * u), std::exp(low + range * v));
+      });
+      break;
+    }
+  }
+  return values;
+}
+
+at::Tensor ParameterSet::Add(const std::string& name, const at::Tensor& values,
+                             at::ScalarType dtype, ParameterRole role, bool weight_decay) {
+  for (const Parameter& parameter : parameters_) {
+    Require(parameter.name != name, "parameter " + name + " added twice");
+  }
+  // A copy even when nothing changes: the caller keeps `values`.
+  at::Tensor tensor = values.detach().to(at::TensorOptions(device_).dtype(dtype),
+                                         /*non_blocking=*/false, /*copy=*/true);
+  tensor.requires_grad_(true);
+  parameters_.push_back({name, tensor, role, weight_decay});
+  return tensor;
+}
+
+ParameterScope ParameterScope::Child(std::string_view name) const {
+  return ParameterScope(*set_, prefix_ + std::string(name) + ".");
+}
+
+at::Tensor ParameterScope::Add(std::string_view name, std::vector<std::int64_t> shape,
+                               ParameterRole role, Init init) const {
+  Require(role != ParameterRole::kSpecial, "use AddSpecial");
+  const std::string full_name = prefix_ + std::string(name);
+  const Init chosen = set_->ApplyPolicy(full_name, role, init);
+  return set_->Add(full_name, set_->Draw(full_name, shape, chosen), set_->dtype_, role,
+                   /*weight_decay=*/true);
+}
+
+at::Tensor ParameterScope::Draw(std::string_view name, std::vector<std::int64_t> shape,
+                                Init init) const {
+  return set_->Draw(prefix_ + std::string(name), shape, init);
+}
+
+at::Tensor ParameterScope::AddSpecial(std::string_view name, std::vector<std::int64_t> shape,
+                                      Init init) const {
+  return AddSpecial(name, Draw(name, std::move(shape), init));
+}
+
+at::Tensor ParameterScope::AddSpecial(std::string_view name, const at::Tensor& values) const {
+  return set_->Add(prefix_ + std::string(name), values, at::promote_types(set_->dtype_, at::kFloat),
+                   ParameterRole::kSpecial,
+                   /*weight_decay=*/false);
+}
+
+}  // namespace mixerbench::models

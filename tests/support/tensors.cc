@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/support/tensors.h"
+
+#include <limits>
+#include <vector>
+
+#include <ATen/CPUGeneratorImpl.h>
+#include <ATen/Context.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/rand.h>
+#include <ATen/ops/randn.h>
+
+namespace mixerbench::testing {
+
+at::Tensor RandomNormal(at::IntArrayRef sizes, std::uint64_t seed, at::ScalarType dtype) {
+  return at::randn(sizes, at::detail::createCPUGenerator(seed), at::kDouble).to(dtype);
+}
+
+at::Tensor RandomUniform(at::IntArrayRef sizes, std::uint64_t seed, at::ScalarType dtype) {
+  return at::rand(sizes, at::detail::createCPUGenerator(seed), at::kDouble).to(dtype);
+}
+
+at::Tensor StridedCopy(const at::Tensor& x) {
+  std::vector<std::int64_t> sizes = x.sizes().vec();
+  sizes.push_back(2);
+  auto wide = at::full(sizes, std::numeric_limits<double>::quiet_NaN(), x.options());
+  auto slice = wide.select(-1, 0);
+  slice.copy_(x.detach());
+  return slice;
+}
+
+PoisonUninitializedMemory::PoisonUninitializedMemory()
+    : deterministic_(at::globalContext().deterministicAlgorithms()),
+      warn_only_(at::globalContext().deterministicAlgorithmsWarnOnly()),
+      fill_(at::globalContext().deterministicFillUninitializedMemory()) {
+  at::globalContext().setDeterministicAlgorithms(true, /*warn_only=*/true);
+  at::globalContext().setDeterministicFillUninitializedMemory(true);
+}
+
+PoisonUninitializedMemory::~PoisonUninitializedMemory() {
+  at::globalContext().setDeterministicAlgorithms(deterministic_, warn_only_);
+  at::globalContext().setDeterministicFillUninitializedMemory(fill_);
+}
+
+}  // namespace mixerbench::testing
