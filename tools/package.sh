@@ -31,7 +31,7 @@ cd -- "$root"
   fail "$out holds something else; remove it or name another folder with -o"
 
 mapfile -t tagged < <(bazel query --noshow_progress 'attr(tags, "\bgpu\b", //...)' 2>/dev/null)
-targets=(//harness:mixerbench "${tagged[@]}" "$@")
+targets=(//harness:mixerbench //harness:mixerbench-engine "${tagged[@]}" "$@")
 bazel build --config=cuda "${targets[@]}" >&2
 built=$(bazel info --config=cuda bazel-bin 2>/dev/null)
 
@@ -48,12 +48,6 @@ for target in "${targets[@]}"; do
   strip -o "$out/bin/$name" -- "$program"
   ldd "$program" | awk '$2 == "=>" && $3 ~ /^\// { print $1, $3 }' | { grep -vE "$present" || true; } |
     while read -r _ library; do cp -L -- "$library" "$out/lib/"; done
-  # Data files, where a program has any, stay where it looks for them.
-  if [[ -d $program.runfiles/mixerbench ]]; then
-    mkdir -p -- "$out/bin/$name.runfiles"
-    tar -C "$program.runfiles" --dereference --exclude="mixerbench/${path/://}" \
-      --exclude='mixerbench/external' -cf - mixerbench | tar -C "$out/bin/$name.runfiles" -xf -
-  fi
   cp -- tools/gpu_launcher.sh "$out/$name"
 done
 
