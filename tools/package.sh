@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # package.sh [-o FOLDER] [TARGET...]: a folder that runs on a GPU machine without Bazel or a network.
 #
-# Builds the program, every target tagged `gpu` and each TARGET (say //kernels:delta_rule_benchmark)
-# with --config=cuda, strips them and adds the shared libraries that machine may lack. There,
+# Builds the program, every test and program tagged `gpu` and each TARGET (say
+# //kernels:core_benchmark) with --config=cuda, strips them and adds the shared libraries that machine may lack. There,
 # FOLDER/mixerbench, or FOLDER/<name of a target>, finds that machine's libtorch and starts the
 # program. See docs/GPU.md.
 # SPDX-License-Identifier: Apache-2.0
@@ -30,7 +30,7 @@ cd -- "$root"
 [[ ! -e $out || -x $out/mixerbench || -z $(ls -A -- "$out") ]] ||
   fail "$out holds something else; remove it or name another folder with -o"
 
-mapfile -t tagged < <(bazel query --noshow_progress 'attr(tags, "\bgpu\b", //...)' 2>/dev/null)
+mapfile -t tagged < <(bazel query --noshow_progress 'kind("_(test|binary) rule", attr(tags, "\bgpu\b", //...))' 2>/dev/null)
 targets=(//harness:mixerbench //harness:mixerbench-engine "${tagged[@]}" "$@")
 bazel build --config=cuda "${targets[@]}" >&2
 built=$(bazel info --config=cuda bazel-bin 2>/dev/null)
