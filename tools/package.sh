@@ -2,9 +2,9 @@
 # package.sh [-o FOLDER] [TARGET...]: a folder that runs on a GPU machine without Bazel or a network.
 #
 # Builds the program, every test and program tagged `gpu` and each TARGET (say
-# //kernels:core_benchmark) with --config=cuda, strips them and adds the shared libraries that machine may lack. There,
-# FOLDER/mixerbench, or FOLDER/<name of a target>, finds that machine's libtorch and starts the
-# program. See docs/GPU.md.
+# //kernels:core_benchmark) with --config=cuda, strips them and adds the shared libraries that the
+# machine may lack. There, FOLDER/mixerbench, or FOLDER/<name of a target>, finds that machine's
+# libtorch and starts the program. See docs/GPU.md.
 # SPDX-License-Identifier: Apache-2.0
 set -euo pipefail
 
