@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # package.sh [-o FOLDER] [TARGET...]: a folder that runs on a GPU machine without Bazel or a network.
 #
-# Builds the program, every target tagged `gpu` and each TARGET (say //kernels:delta_rule_benchmark)
-# with --config=cuda, strips them and adds the shared libraries that machine may lack. There,
-# FOLDER/mixerbench, or FOLDER/<name of a target>, finds that machine's libtorch and starts the
-# program. See docs/GPU.md.
+# Builds the program, every test and program tagged `gpu` and each TARGET (say
+# //kernels:core_benchmark) with --config=cuda, strips them and adds the shared libraries that the
+# machine may lack. There, FOLDER/mixerbench, or FOLDER/<name of a target>, finds that machine's
+# libtorch and starts the program. See docs/GPU.md.
 # SPDX-License-Identifier: Apache-2.0
 set -euo pipefail
 
@@ -30,8 +30,8 @@ cd -- "$root"
 [[ ! -e $out || -x $out/mixerbench || -z $(ls -A -- "$out") ]] ||
   fail "$out holds something else; remove it or name another folder with -o"
 
-mapfile -t tagged < <(bazel query --noshow_progress 'attr(tags, "\bgpu\b", //...)' 2>/dev/null)
-targets=(//harness:mixerbench "${tagged[@]}" "$@")
+mapfile -t tagged < <(bazel query --noshow_progress 'kind("_(test|binary) rule", attr(tags, "\bgpu\b", //...))' 2>/dev/null)
+targets=(//harness:mixerbench //harness:mixerbench-engine "${tagged[@]}" "$@")
 bazel build --config=cuda "${targets[@]}" >&2
 built=$(bazel info --config=cuda bazel-bin 2>/dev/null)
 
@@ -48,12 +48,6 @@ for target in "${targets[@]}"; do
   strip -o "$out/bin/$name" -- "$program"
   ldd "$program" | awk '$2 == "=>" && $3 ~ /^\// { print $1, $3 }' | { grep -vE "$present" || true; } |
     while read -r _ library; do cp -L -- "$library" "$out/lib/"; done
-  # Data files, where a program has any, stay where it looks for them.
-  if [[ -d $program.runfiles/mixerbench ]]; then
-    mkdir -p -- "$out/bin/$name.runfiles"
-    tar -C "$program.runfiles" --dereference --exclude="mixerbench/${path/://}" \
-      --exclude='mixerbench/external' -cf - mixerbench | tar -C "$out/bin/$name.runfiles" -xf -
-  fi
   cp -- tools/gpu_launcher.sh "$out/$name"
 done
 
