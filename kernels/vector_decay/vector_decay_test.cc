@@ -18,7 +18,7 @@ using testing::RandomNormal;
 using testing::RelativeError;
 
 constexpr double kFloat64Tolerance = 1e-12;  // a few roundings at 1e-16
-// Cumulative sums reach -1280 here, where a rounding in fp32 is 1e-4 of a decay; pairs that far
+// Cumulative sums reach -1000 here, where a rounding in fp32 is 1e-4 of a decay; pairs that far
 // apart no longer count, nearer ones lose less.
 constexpr double kStrongDecayTolerance = 1e-4;
 
