@@ -13,7 +13,8 @@ namespace mixerbench::tasks {
 std::string FormatReal(double value);
 
 // Builds "mqar;L=64;kv=4;passes=1": the task, then every sampling parameter in byte order.
-// The names are the short ones of docs/TASKS.md and never change, whatever options are called.
+// The names are the short ones of the tasks' documents and never change, whatever options are
+// called.
 class Canon {
  public:
   explicit Canon(std::string_view task) : task_(task) {}

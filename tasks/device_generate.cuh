@@ -3,12 +3,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
 
 #include <cuda_runtime.h>
 
 #include "tasks/generate.h"
+#include "tasks/launch_shape.h"
 #include "tasks/sampler.h"
 
 namespace mixerbench::tasks {
@@ -52,16 +52,6 @@ __global__ void GenerateKernel(const Sampler sampler, const BatchRequest request
                      labels + i * seq_len, scratch);
     lanes.Sync();  // the next sample reuses the scratch memory
   }
-}
-
-// A warp for every 128 tokens (each thread then makes one Philox block), at most eight.
-constexpr unsigned GeneratorBlockSize(std::int64_t seq_len) {
-  return 32 * static_cast<unsigned>(std::clamp<std::int64_t>((seq_len + 127) / 128, 1, 8));
-}
-
-// Enough blocks to fill any GPU many times over; the rest is the grid-stride loop.
-constexpr unsigned GeneratorGridSize(std::int64_t count) {
-  return static_cast<unsigned>(std::min<std::int64_t>(count, 1 << 16));
 }
 
 // The DeviceGenerator of tasks that derive from SampledTask<Sampler>. Error codes beyond those of

@@ -3,6 +3,8 @@
 
 #include <vector>
 
+#include "tasks/launch_shape.h"
+
 #include "tests/support/catch2.h"
 
 namespace mixerbench::tasks {
@@ -85,6 +87,15 @@ TEST_CASE("more threads than samples, and no samples at all, are fine") {
   const auto task = registry.Find("mqar", "").create(Object{}, "");
   CHECK(MakeBatch(*task, {.count = 2}, 8) == MakeBatch(*task, {.count = 2}, 1));
   CHECK(MakeBatch(*task, {.count = 0}, 8).inputs.empty());
+}
+
+TEST_CASE("launch shapes are whole warps within the limits of CUDA") {
+  CHECK(GeneratorBlockSize(2) == 32);
+  CHECK(GeneratorBlockSize(128) == 32);
+  CHECK(GeneratorBlockSize(129) == 64);
+  CHECK(GeneratorBlockSize(1 << 24) == 256);
+  CHECK(GeneratorGridSize(1) == 1);
+  CHECK(GeneratorGridSize(std::int64_t{1} << 40) == 65536);
 }
 
 }  // namespace

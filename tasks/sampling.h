@@ -1,6 +1,6 @@
 // The sampling contract: every random number is a pure function of (key, sample, stream, index).
 // Integer arithmetic only, shared by the CPU and the GPU, so both give the same bytes. The bits
-// are specified in docs/TASKS.md ("Sampling") and pinned by sampling_test.cc.
+// are specified in tasks/README.md and pinned by sampling_test.cc.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

@@ -52,8 +52,7 @@ struct MadIcrSampler {
     std::uint32_t* const probe = num_distinct + 1;  // into `keys`
     std::uint32_t* const map_memory = probe + 1;
 
-    // Which slots are noise, and the keys of the others. Drawn whatever the share of noise is, so
-    // that the streams stay aligned.
+    // Which slots are noise, and the keys of the others: four slots share a Philox block.
     lanes.ForEach((num_slots() + 3) / 4, [&](std::int64_t i) {
       const auto block = static_cast<std::uint32_t>(i);
       const PhiloxBlock key_words = Words(sample, kKeyStream, block);

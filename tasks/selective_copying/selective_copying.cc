@@ -55,7 +55,7 @@ class SelectiveCopyingTask final : public SampledTask<SelectiveCopyingSampler> {
     const auto data = DataTokens(inputs, params_.prefix_len);
     for (std::size_t i = 0; i < positions.size(); ++i) {
       const std::int64_t marker = positions[i] - params_.prefix_len;
-      answers[i] = data[static_cast<std::size_t>(Source(marker))].second;
+      answers[i] = data.at(static_cast<std::size_t>(Source(marker))).second;
     }
   }
 
@@ -72,7 +72,7 @@ class SelectiveCopyingTask final : public SampledTask<SelectiveCopyingSampler> {
     Require(std::ssize(labels) == sampler().seq_len(), "labels hold one sequence");
     const auto data = DataTokens(inputs, params_.prefix_len);
     for (std::int64_t marker = 0; marker < params_.num_tokens_to_copy; ++marker) {
-      const std::int64_t position = data[static_cast<std::size_t>(Source(marker))].first;
+      const std::int64_t position = data.at(static_cast<std::size_t>(Source(marker))).first;
       const auto row = static_cast<std::size_t>(2 * marker);
       buckets[row] = CountBucket(marker);
       buckets[row + 1] = DecileBucket(params_.prefix_len - 1 - position, params_.prefix_len);

@@ -18,8 +18,7 @@ struct SelectiveCopyingSampler {
   MB_HOST_DEVICE std::int64_t seq_len() const { return std::int64_t{prefix_len} + num_tokens; }
 
   MB_HOST_DEVICE std::int64_t scratch_words() const {
-    return is_variable ? 2 * std::int64_t{num_tokens} + PickScratchWords(prefix_len, num_tokens)
-                       : 0;
+    return 2 * std::int64_t{num_tokens} + PickScratchWords(prefix_len, num_tokens);
   }
 
   template <typename Lanes>
