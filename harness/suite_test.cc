@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "harness/suite.h"
+
+#include <set>
+
+#include "harness/value_path.h"
+#include "reports/json.h"
+
+#include "tests/support/catch2.h"
+
+namespace mixerbench::harness {
+namespace {
+
+const Registries& AllRegistries() {
+  static const Registries registries;  // const: read-only for every test
+  return registries;
+}
+
+// A small valid suite with `path` set to `json`.
+Suite ParseWith(const std::string& path, const std::string& json, const SuiteOverrides& given = {}) {
+  Value document = reports::ParseJson(R"({
+    "name": "test",
+    "task": {"name": "mqar", "vocab_size": 32, "noise": "zero",
+             "train": {"input_seq_len": [16, 24], "num_kv_pairs": [2, 3], "num_examples": 64},
+             "validation": {"num_examples": 20},
+             "test": {"input_seq_len": [16, 32], "num_kv_pairs": 2, "num_examples": [40, 50]}},
+    "model": {"d_model": 16, "n_layers": 2, "sequence_mixer": {"name": "attention"}},
+    "train": {"lr": 0.01, "batch_size": 16, "num_epochs": 2}})");
+  if (!path.empty()) SetPath(document.as_object(), path, reports::ParseJson(json), "");
+  return ParseSuite(reports::DumpJson(document), given, AllRegistries());
+}
+
+TEST_CASE("suite: lists are paired in order, validation follows train, defaults are spelt out") {
+  const Cell cell = ParseWith("", "").cells.at(0);
+  REQUIRE(cell.task.train.size() == 2);
+  CHECK(cell.task.train[1].params.Find("input_seq_len")->as_int() == 24);
+  CHECK(cell.task.train[1].params.Find("num_kv_pairs")->as_int() == 3);
+  CHECK(cell.task.train[1].params.Find("power_a")->as_double() == 0.01);
+  CHECK(cell.task.validation[1].params == cell.task.train[1].params);
+  CHECK(cell.task.validation[1].num_examples == 20);
+  CHECK(cell.task.test[1].num_examples == 50);
+  CHECK(cell.model.Find("backbone")->as_string() == "zoology");
+  CHECK(cell.train.weight_decay == 0.1);
+  CHECK(MaxSeqLen(cell.task, AllRegistries()) == 32);
+}
+
+TEST_CASE("suite: the grid is a product, zip moves together, exclude removes") {
+  CHECK(ParseWith("sweep.grid", R"({"train.lr": [0.1, 0.2], "model.d_model": [16, 32, 64]})")
+            .cells.size() == 6);
+  const auto zipped =
+      ParseWith("sweep.zip", R"({"train.lr": [0.1, 0.2], "model.d_model": [16, 32]})").cells;
+  REQUIRE(zipped.size() == 2);
+  CHECK(zipped[1].train.lr == 0.2);
+  CHECK(zipped[1].model.Find("d_model")->as_int() == 32);
+  CHECK(zipped[1].name == "mqar/attention/d_model=32,lr=0.2");
+  CHECK(ParseWith("sweep", R"({"grid": {"train.lr": [0.1, 0.2]}, "exclude": [{"train.lr": 0.2}]})")
+            .cells.size() == 1);
+}
+
+TEST_CASE("suite: --set changes values and makes sweeps, --seeds and --limit apply") {
+  SuiteOverrides overrides;
+  overrides.set = {{"train.lr", "0.5"}, {"model.d_model", "16,32"}};
+  overrides.seeds = {3, 4, 9};
+  overrides.limit = 7;
+  const auto cells = ParseWith("", "", overrides).cells;
+  REQUIRE(cells.size() == 6);
+  CHECK(cells[0].train.lr == 0.5);
+  CHECK(cells[5].model.Find("d_model")->as_int() == 32);
+  CHECK(cells[5].seed == 9);
+  CHECK(cells[5].task.test[0].num_examples == 7);
+  CHECK(cells[5].task.train[0].num_examples == 64);
+  CHECK(cells[5].limited);
+}
+
+TEST_CASE("suite: a throughput section adds one cell per model, not per seed or rate") {
+  SuiteOverrides overrides;
+  overrides.seeds = {0, 1};
+  overrides.set = {{"throughput.seq_len", "[16]"}, {"train.lr", "0.1,0.2"}};
+  const auto cells = ParseWith("", "", overrides).cells;
+  std::size_t timed = 0;
+  for (const Cell& cell : cells) timed += cell.kind == CellKind::kThroughput ? 1 : 0;
+  CHECK(cells.size() == 5);
+  CHECK(timed == 1);
+}
+
+TEST_CASE("suite: a cell survives the way to its worker") {
+  const Cell cell = ParseWith("throughput", R"({"seq_len": [16, 32]})").cells.back();
+  const Value value = CellToValue(cell);
+  CHECK(CellToValue(CellFromValue(reports::ParseJson(reports::DumpJson(value)))) == value);
+}
+
+TEST_CASE("suite: everything that can change the result changes the run id, and nothing else") {
+  const std::string base = ParseWith("", "").cells.at(0).run_id;
+  CHECK(base.size() == 64);
+  CHECK(ParseWith("description", R"("words")").cells.at(0).run_id == base);
+  CHECK(ParseWith("name", R"("other")").cells.at(0).run_id == base);
+  CHECK(ParseWith("train.eval_batch_size", "3").cells.at(0).run_id == base);
+
+  std::set<std::string> ids = {base};
+  const auto expect_new = [&](const std::string& path, const std::string& json) {
+    INFO(path);
+    CHECK(ids.insert(ParseWith(path, json).cells.at(0).run_id).second);
+  };
+  // Every field of the training configuration but those of presentation.
+  const Value train = TrainFields().Write(ParseWith("", "").cells.at(0).train);
+  for (const auto& [name, value] : train.as_object()) {
+    if (name == "eval_batch_size" || name == "steps_per_epoch") continue;
+    const std::string path = "train." + name;
+    if (name == "recipe") {
+      expect_new(path, R"("mad-cosine")");
+    } else if (name == "schedule") {
+      expect_new(path, R"("constant")");
+    } else if (name == "batch_order") {
+      expect_new(path, R"("fixed")");
+    } else if (name == "loss_mode") {
+      expect_new(path, R"("all_tokens")");
+    } else if (name == "dtype") {
+      expect_new(path, R"("bf16")");
+    } else if (value.is_bool()) {
+      expect_new(path, value.as_bool() ? "false" : "true");
+    } else if (name == "min_lr") {
+      expect_new(path, "0.001");
+    } else if (value.is_double() || name.ends_with("accuracy") || name.starts_with("beta")) {
+      expect_new(path, "0.25");
+    } else {
+      expect_new(path, std::to_string(value.as_double() + 1));
+    }
+  }
+  expect_new("task.noise", R"("random")");
+  expect_new("task.data_seed", "5");
+  expect_new("task.train.num_examples", "65");
+  expect_new("task.test.num_examples", "41");
+  expect_new("model.n_layers", "3");
+  expect_new("model.sequence_mixer", R"({"name": "gla"})");
+  expect_new("model.sequence_mixer.num_heads", "4");
+  expect_new("seeds.base", "1");
+  SuiteOverrides cuda;
+  cuda.device_type = "cuda";
+  CHECK(ids.insert(ParseWith("", "", cuda).cells.at(0).run_id).second);
+}
+
+TEST_CASE("suite: seeds of one configuration share a group") {
+  SuiteOverrides overrides;
+  overrides.seeds = {0, 1};
+  const auto cells = ParseWith("", "", overrides).cells;
+  CHECK(cells[0].group_id == cells[1].group_id);
+  CHECK(cells[0].run_id != cells[1].run_id);
+  // Test data are the same for every seed, training data are not.
+  CHECK(*cells[0].data_hash.Find("test") == *cells[1].data_hash.Find("test"));
+  CHECK_FALSE(*cells[0].data_hash.Find("train") == *cells[1].data_hash.Find("train"));
+}
+
+TEST_CASE("suite: every built-in suite is valid") {
+  for (const std::string& name : BuiltInSuiteNames()) {
+    INFO(name);
+    CHECK_FALSE(ParseSuite(ReadSuiteText(name), {}, AllRegistries()).cells.empty());
+  }
+  CHECK_THROWS_WITH(ReadSuiteText("quickstrat"), Catch::Contains("did you mean 'quickstart'"));
+}
+
+}  // namespace
+}  // namespace mixerbench::harness

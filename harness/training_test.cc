@@ -1,0 +1,278 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <cmath>
+#include <set>
+
+#include <ATen/ATen.h>
+
+#include "harness/batch.h"
+#include "harness/data.h"
+#include "harness/device.h"
+#include "harness/evaluate.h"
+#include "harness/optimizer.h"
+#include "harness/score.h"
+#include "harness/train.h"
+#include "harness/trainer.h"
+#include "reports/json.h"
+#include "reports/result_json.h"
+
+#include "tests/support/catch2.h"
+
+namespace mixerbench::harness {
+namespace {
+
+// AdamW in fp32 differs from the same steps in fp64 by a few rounding errors per step.
+constexpr double kFp32Steps = 1e-6;
+// Pieces split the sums of attention differently.
+constexpr double kPieces = 1e-5;
+
+const Registries& AllRegistries() {
+  static const Registries registries;
+  return registries;
+}
+
+// A cell that one core trains in about a second.
+Cell TinyCell(const std::string& mixer, std::vector<std::pair<std::string, std::string>> set = {}) {
+  SuiteOverrides overrides;
+  overrides.set = {{"model.sequence_mixer.name", mixer}};
+  overrides.set.insert(overrides.set.end(), set.begin(), set.end());
+  return ParseSuite(R"({"name": "tiny",
+      "task": {"name": "mqar", "vocab_size": 16, "noise": "zero", "input_seq_len": 8,
+               "num_kv_pairs": 1, "train": {"num_examples": 256},
+               "validation": {"num_examples": 64}, "test": {"num_examples": 100}},
+      "model": {"d_model": 32, "n_layers": 2},
+      "train": {"lr": 0.005, "batch_size": 32, "num_epochs": 20, "early_stop_accuracy": 0}})",
+                    overrides, AllRegistries())
+      .cells.at(0);
+}
+
+reports::CellResult Run(const Cell& cell, const RunLimits& limits = {}) {
+  return RunTrainCell(cell, at::kCPU, AllRegistries(), limits, [](const Progress&) {});
+}
+
+TEST_CASE("schedule: zoology's cosine over epochs") {
+  TrainConfig config;
+  config.lr = 1e-2;
+  config.num_epochs = 64;
+  // spec/mixers_ssm_and_recipes.md D10.
+  CHECK(LearningRate(config, 0) == Approx(1e-2).epsilon(1e-12));
+  CHECK(LearningRate(config, 1) == Approx(9.993977e-3).epsilon(1e-6));
+  CHECK(LearningRate(config, 32) == Approx(5e-3).epsilon(1e-12));
+  CHECK(LearningRate(config, 63) == Approx(6.0227e-6).epsilon(1e-4));
+  config.schedule = Schedule::kConstant;
+  CHECK(LearningRate(config, 63) == 1e-2);
+}
+
+TEST_CASE("adamw: follows the published update, with and without clipping and exemption") {
+  const double clip = GENERATE(0.0, 0.5);
+  const bool decay_all = GENERATE(true, false);
+  TrainConfig config;
+  config.lr = 0.1;
+  config.weight_decay = 0.3;
+  config.grad_clip = clip;
+  config.decay_all_parameters = decay_all;
+  at::Generator generator = MakeGenerator(at::kCPU, 7);
+  std::vector<models::Parameter> parameters;
+  for (const bool decays : {true, false}) {
+    at::Tensor value = at::randn({3, 4}, generator).requires_grad_(true);
+    parameters.push_back({decays ? "w" : "A_log", value, models::ParameterRole::kSpecial, decays});
+  }
+  std::vector<at::Tensor> expected, first, second;
+  for (const auto& parameter : parameters) {
+    expected.push_back(parameter.tensor.detach().to(at::kDouble).clone());
+    first.push_back(at::zeros_like(expected.back()));
+    second.push_back(at::zeros_like(expected.back()));
+  }
+  AdamW optimizer(parameters, config);
+  for (int step = 1; step <= 5; ++step) {
+    std::vector<at::Tensor> gradients;
+    double squares = 0;
+    for (auto& parameter : parameters) {
+      const at::Tensor gradient = at::randn({3, 4}, generator);
+      parameter.tensor.mutable_grad() = gradient.clone();
+      gradients.push_back(gradient.to(at::kDouble));
+      squares += gradient.to(at::kDouble).square().sum().item<double>();
+    }
+    const double factor = clip > 0 ? std::min(1.0, clip / (std::sqrt(squares) + 1e-6)) : 1.0;
+    for (std::size_t i = 0; i < parameters.size(); ++i) {
+      const at::Tensor g = gradients[i] * factor;
+      first[i] = 0.9 * first[i] + 0.1 * g;
+      second[i] = 0.999 * second[i] + 0.001 * g * g;
+      const double decay = decay_all || parameters[i].weight_decay ? 0.3 : 0.0;
+      const at::Tensor direction = (first[i] / (1 - std::pow(0.9, step))) /
+                                   ((second[i] / (1 - std::pow(0.999, step))).sqrt() + 1e-8);
+      expected[i] = expected[i] * (1 - 0.1 * decay) - 0.1 * direction;
+    }
+    optimizer.Step();
+  }
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    const at::Tensor difference = parameters[i].tensor.detach().to(at::kDouble) - expected[i];
+    CHECK(difference.abs().max().item<double>() < kFp32Steps);
+  }
+}
+
+TEST_CASE("epochs: every example once, batches never mix segments, order as asked") {
+  const std::vector<std::int64_t> sizes = {10, 7};
+  for (const BatchOrder order :
+       {BatchOrder::kFixed, BatchOrder::kShuffleBatches, BatchOrder::kShuffleExamples}) {
+    for (const std::int64_t epoch : {0, 1}) {
+      std::set<std::pair<std::size_t, std::uint64_t>> seen;
+      const auto batches = EpochBatches(sizes, 4, order, 3, epoch);
+      CHECK(batches.size() == 5);
+      for (const BatchSlot& slot : batches) {
+        const auto sample_order = EpochOrder(sizes[slot.segment], order, 3, epoch);
+        for (std::int64_t i = 0; i < slot.count; ++i) {
+          const auto position = slot.first + static_cast<std::uint64_t>(i);
+          seen.emplace(slot.segment, tasks::SampleAt(sample_order, position));
+        }
+      }
+      CHECK(seen.size() == 17);
+    }
+  }
+  const auto firsts = [&](BatchOrder order, std::int64_t epoch) {
+    std::vector<std::uint64_t> list;
+    for (const auto& slot : EpochBatches({1000}, 4, order, 3, epoch)) list.push_back(slot.first);
+    return list;
+  };
+  CHECK(firsts(BatchOrder::kFixed, 0) == firsts(BatchOrder::kFixed, 1));
+  CHECK(firsts(BatchOrder::kShuffleBatches, 0) != firsts(BatchOrder::kShuffleBatches, 1));
+  CHECK(firsts(BatchOrder::kShuffleBatches, 1) == firsts(BatchOrder::kShuffleBatches, 1));
+}
+
+TEST_CASE("score: the four accuracies, slices and divergence") {
+  const auto task = AllRegistries().tasks.Find("mqar", "").create(
+      Object{{"vocab_size", 16}, {"input_seq_len", 8}, {"num_kv_pairs", 2}, {"noise", "zero"}}, "");
+  Scorer scorer(*task);
+  std::vector<std::int32_t> inputs(8), labels(8);
+  const auto add = [&](std::uint64_t index, int wrong, float nll) {
+    tasks::GenerateOnCpu(*task, {.key = SampleKey(*task, 0, tasks::Split::kTest),
+                                 .first = index, .count = 1}, inputs, labels);
+    std::vector<std::int64_t> predictions;
+    for (const std::int32_t label : labels) {
+      if (label != tasks::kIgnore) predictions.push_back(label);
+    }
+    REQUIRE(predictions.size() == 2);
+    for (int i = 0; i < wrong; ++i) predictions[static_cast<std::size_t>(i)] = 0;
+    scorer.Add(inputs, labels, predictions, std::vector<float>{nll, nll});
+  };
+  add(0, 0, 0.5f);
+  add(1, 1, 1.5f);
+  const auto row = scorer.Rows({}).front();
+  CHECK(row.num_sequences == 2);
+  CHECK(row.num_scored == 4);
+  CHECK(row.num_correct == 3);
+  CHECK(*row.accuracy == 0.75);
+  CHECK(*row.accuracy_per_example == 0.75);
+  CHECK(*row.sequence_accuracy == 0.5);
+  CHECK(*row.nll == 1.0);
+  CHECK(row.chance == Approx(1.0 / 8));
+  REQUIRE(row.ci_sequences);
+  CHECK(row.ci_sequences->low < 0.5);
+  std::int64_t by_gap = 0;
+  for (const auto& r : scorer.Rows({})) by_gap += r.slice == "gap" ? r.num_scored : 0;
+  CHECK(by_gap == 4);
+  CHECK(scorer.finite());
+  add(2, 0, NAN);
+  CHECK_FALSE(scorer.finite());
+  CHECK(scorer.Rows({}).front().state == reports::CellState::kDiverged);
+}
+
+TEST_CASE("prediction: ties go to the lowest id") {
+  const at::Tensor logits = at::tensor({{1.f, 3.f, 3.f, 2.f}, {5.f, 5.f, 5.f, 5.f}});
+  CHECK(logits.argmax(1).equal(at::tensor({1L, 0L})));
+}
+
+TEST_CASE("evaluation: pieces with carried state give what one call gives") {
+  const std::string mixer = GENERATE("attention", "gla", "gated_delta_net");
+  const Cell cell = TinyCell(mixer, {{"task.input_seq_len", "26"}, {"task.num_kv_pairs", "3"}});
+  const Model model = BuildModel(cell, at::kCPU, AllRegistries());
+  const auto source = MakeSources(cell.task, cell.task.test, 0, tasks::Split::kTest, at::kCPU,
+                                  AllRegistries());
+  const Batch batch = source.front().Generate(0, 5, {}, tasks::LabelMode::kScored);
+  const ScoredPositions scored = FindScored(batch.labels);
+  const auto whole = Predict(*model.backbone, batch, scored, at::kFloat, 100);
+  for (const std::int64_t piece : {1, 7, 25}) {
+    const auto pieces = Predict(*model.backbone, batch, scored, at::kFloat, piece);
+    CHECK((whole.nll - pieces.nll).abs().max().item<float>() < kPieces);
+  }
+}
+
+TEST_CASE("training: a model learns, and an untrained one sits at chance") {
+  const auto trained = Run(TinyCell("delta_net"));
+  REQUIRE(trained.state == reports::CellState::kCompleted);
+  CHECK(trained.step == 160);
+  CHECK(trained.tokens_seen == 160 * 32 * 8);
+  CHECK(*trained.accuracy.front().accuracy > 0.95);
+  CHECK(trained.steps_to_threshold);
+  CHECK(trained.learning_curve.size() == 20);
+  CHECK(trained.learning_curve.back().train_loss < trained.learning_curve.front().train_loss / 4);
+  const auto untrained = Run(TinyCell("delta_net", {{"train.lr", "1e-12"}, {"train.min_lr", "0"}}));
+  const double accuracy = *untrained.accuracy.front().accuracy;
+  // 100 guesses among 8 values: 1/8 within 4 sigma, plus ids outside the value range.
+  CHECK(accuracy < 0.125 + 4 * 0.033);
+}
+
+TEST_CASE("training: two runs agree bit by bit, another seed does not") {
+  const auto untimed = [](reports::CellResult result) {
+    for (auto& point : result.learning_curve) point.elapsed_s = 0;
+    return reports::DumpJson(reports::CellToValue(result));
+  };
+  const Cell cell = TinyCell("attention", {{"train.num_epochs", "2"}});
+  Cell other = cell;
+  other.seed = 1;
+  CHECK(untimed(Run(cell)) == untimed(Run(cell)));
+  CHECK(untimed(Run(cell)) != untimed(Run(other)));
+}
+
+TEST_CASE("training: early stopping looks at validation, and only when asked") {
+  const auto stopped = Run(TinyCell("delta_net", {{"train.early_stop_accuracy", "0.5"}}));
+  CHECK(stopped.stopped_early);
+  CHECK(stopped.step < 160);
+  CHECK(*stopped.learning_curve.back().validation_accuracy > 0.5);
+}
+
+TEST_CASE("training: every loss mode and precision runs") {
+  for (const char* mode : {"scored", "all_tokens", "target_only"}) {
+    const auto result = Run(TinyCell("gla", {{"train.loss_mode", mode}, {"train.num_epochs", "1"}}));
+    INFO(mode << " " << result.reason);
+    CHECK(result.state == reports::CellState::kCompleted);
+  }
+  const auto bf16 = Run(TinyCell("delta_net", {{"train.dtype", "bf16"}}));
+  INFO(bf16.reason);
+  CHECK(bf16.state == reports::CellState::kCompleted);
+  CHECK(*bf16.accuracy.front().accuracy > 0.9);
+}
+
+TEST_CASE("training: online data never repeat and count their own steps") {
+  const auto result = Run(TinyCell("delta_net", {{"task.train.num_examples", "0"},
+                                                 {"train.steps_per_epoch", "5"},
+                                                 {"train.num_epochs", "3"}}));
+  CHECK(result.state == reports::CellState::kCompleted);
+  CHECK(result.step == 15);
+}
+
+TEST_CASE("training: divergence, time limits and unsupported sizes are states with a reason") {
+  const auto diverged =
+      Run(TinyCell("attention", {{"train.weight_decay", "1e30"}, {"train.lr", "10"}}));
+  CHECK(diverged.state == reports::CellState::kDiverged);
+  CHECK_THAT(diverged.reason, Catch::Contains("not finite at step"));
+  RunLimits limits;
+  limits.deadline = std::chrono::steady_clock::now();
+  const auto late = Run(TinyCell("attention"), limits);
+  CHECK(late.state == reports::CellState::kTimeout);
+  Cell impossible = TinyCell("attention");
+  impossible.model.as_object()["sequence_mixer"].as_object()["num_heads"] = 5;
+  const auto unsupported = Run(impossible);
+  CHECK(unsupported.state == reports::CellState::kUnsupported);
+  CHECK_THAT(unsupported.reason, Catch::Contains("num_heads"));
+}
+
+TEST_CASE("model: carried state is measured next to its declaration") {
+  const Cell cell = TinyCell("gla");
+  const Model model = BuildModel(cell, at::kCPU, AllRegistries());
+  const auto facts = MeasureModel(model, 8, at::kCPU);
+  CHECK(facts.state_bytes_measured == facts.state_bytes_declared);  // no convolution in GLA
+  CHECK(facts.num_parameters > 0);
+}
+
+}  // namespace
+}  // namespace mixerbench::harness

@@ -1,0 +1,119 @@
+"""Malformed suites: exit code 2, one line with place and remedy, nothing started.
+
+SPDX-License-Identifier: Apache-2.0
+"""
+
+import json
+import os
+import unittest
+
+from program import ProgramTest, tiny_suite
+
+
+def changed(path, value):
+    suite = tiny_suite()
+    target = suite
+    *steps, last = path.split("/")
+    for step in steps:
+        target = target.setdefault(step, {})
+    if value is None:
+        del target[last]
+    else:
+        target[last] = value
+    return suite
+
+
+# name: (suite, what the message must contain)
+CASES = {
+    "not json": ("{", "line 1"),
+    "not an object": ("[1]", "JSON object"),
+    "duplicate key": ('{"name": "a", "name": "b"}', "/name"),
+    "too deep": ("[" * 100 + "]" * 100, "depth"),
+    "bad utf-8": ('{"name": "\udcff"}', "UTF-8"),
+    "huge integer": ('{"name": 123456789012345678901234567890}', "integer"),
+    "comment": ('{} // no', "line 1"),
+    "unknown top key": (changed("trian", {}), "did you mean 'train'"),
+    "no name": (changed("name", None), "/name: missing"),
+    "no task": (changed("task", None), "/task: missing"),
+    "no model": (changed("model", None), "/model: missing"),
+    "newer major version": (changed("schema_version", "2.0"), "/schema_version"),
+    "name is a number": (changed("name", 3), "/name: expected a string"),
+    "unknown task": (changed("task/name", "mqra"), "did you mean 'mqar'"),
+    "unknown task option": (changed("task/vocab_sise", 32), "did you mean 'vocab_size'"),
+    "odd length": (changed("task/train/input_seq_len", [15, 24]), "must be even"),
+    "too many pairs": (changed("task/test/num_kv_pairs", [2, 30]), "num_kv_pairs"),
+    "vocabulary too small": (changed("task/vocab_size", 16), "vocab_size must be >"),
+    "unequal lists": (changed("task/train/num_kv_pairs", [2, 3, 4]), "equal lengths"),
+    "empty list": (changed("task/train/num_kv_pairs", []), "empty list"),
+    "no train split": (changed("task/train", None), "/task/train: missing"),
+    "negative examples": (changed("task/train/num_examples", -1), "num_examples"),
+    "unknown noise": (changed("task/noise", "zeros"), "did you mean 'zero'"),
+    "unknown mixer": (
+        changed("sweep/grid", {"model.sequence_mixer": [{"name": "atention"}]}),
+        "did you mean 'attention'",
+    ),
+    "unknown mixer option": (
+        changed("sweep/grid", {"model.sequence_mixer": [{"name": "gla", "heads": 2}]}),
+        "heads",
+    ),
+    "heads do not divide": (
+        changed(
+            "sweep/grid", {"model.sequence_mixer": [{"name": "attention", "num_heads": 3}]}
+        ),
+        "num_heads",
+    ),
+    "hybrid of nothing": (
+        changed("sweep/grid", {"model.sequence_mixer": [{"name": "hybrid", "pattern": []}]}),
+        "pattern",
+    ),
+    "unknown backbone": (changed("model/backbone", "zoo"), "zoology"),
+    "unknown model option": (changed("model/d_modle", 16), "did you mean 'd_model'"),
+    "unknown recipe": (changed("train/recipe", "zoology2"), "did you mean 'zoology'"),
+    "unknown train option": (changed("train/learning_rate", 0.1), "/train/learning_rate"),
+    "lr out of range": (changed("train/lr", 0), "/train/lr: must be in"),
+    "lr is text": (changed("train/lr", "big"), "/train/lr: expected a number"),
+    "batch size zero": (changed("train/batch_size", 0), "/train/batch_size"),
+    "tf32 on the CPU": (changed("train/dtype", "tf32"), "tf32 needs --device cuda"),
+    "online without steps": (
+        changed("task/train", {"input_seq_len": 16, "num_kv_pairs": 2, "num_examples": 0}),
+        "/train/steps_per_epoch",
+    ),
+    "sweep of nothing": (changed("sweep/grid", {"train.lr": []}), "/sweep/grid/train.lr"),
+    "sweep of a whole section": (changed("sweep/grid", {"train": [1]}), "dotted"),
+    "sweep of an unknown option": (changed("sweep/grid", {"train.lrr": [1]}), "/train/lrr"),
+    "zip of unequal lists": (
+        changed("sweep/zip", {"train.lr": [0.1, 0.2], "model.d_model": [16]}),
+        "equal lengths",
+    ),
+    "no seeds": (changed("seeds/count", 0), "/seeds/count: must be >= 1"),
+    "unknown phase": (changed("throughput/phases", ["forward"]), "/throughput/phases/0"),
+}
+
+
+class BadConfigTest(ProgramTest):
+    def check(self, suite, expected):
+        if isinstance(suite, dict):
+            suite = json.dumps(suite)
+        with open(self.path("bad.json"), "wb") as file:
+            file.write(suite.encode("utf-8", "surrogateescape"))
+        for command in (["validate", "bad.json"], ["run", "bad.json", "--device", "cpu"]):
+            result = self.expect(2, *command)
+            self.assertTrue(result.stderr.startswith("error: "), result.stderr)
+            self.assertEqual(result.stderr.count("\n"), 1, result.stderr)
+            self.assertIn(expected, result.stderr)
+            self.assertEqual(result.stdout, "")
+        self.assertFalse(os.path.exists(self.path("out")), "something was written")
+
+    def test_enough_cases(self):
+        self.assertGreaterEqual(len(CASES), 30)
+
+
+for case, (suite_, expected_) in CASES.items():
+    def one(self, suite=suite_, expected=expected_):
+        self.check(suite, expected)
+
+    setattr(BadConfigTest, "test_" + case.replace(" ", "_").replace("-", "_"), one)
+
+
+if __name__ == "__main__":
+    unittest.main()

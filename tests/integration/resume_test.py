@@ -1,0 +1,117 @@
+"""A finished suite is not run again; a killed one continues and ends with the same report.
+
+SPDX-License-Identifier: Apache-2.0
+"""
+
+import glob
+import os
+import shutil
+import signal
+import subprocess
+import time
+import unittest
+
+from program import PROGRAM, ProgramTest, tiny_suite
+
+# What depends on the clock, and nothing else (docs/REPORT_SCHEMA.md).
+TIMED_KEYS = {"time", "throughput", "elapsed_s", "integrity"}
+
+
+def untimed(value):
+    if isinstance(value, dict):
+        return {key: untimed(item) for key, item in value.items() if key not in TIMED_KEYS}
+    if isinstance(value, list):
+        return [untimed(item) for item in value]
+    return value
+
+
+class ResumeTest(ProgramTest):
+    def setUp(self):
+        super().setUp()
+        self.write("suite.json", tiny_suite())
+
+    def run_suite(self, out, *arguments):
+        return self.expect(0, "run", "suite.json", "--device", "cpu", "-o", out, *arguments)
+
+    def test_second_run_does_nothing_and_says_so(self):
+        self.run_suite("out")
+        before = {p: os.stat(p).st_mtime_ns for p in glob.glob(self.path("out/cells/*/*"))}
+        report = self.read_json("out/report.json")
+        result = self.run_suite("out")
+        self.assertIn("nothing to do", result.stderr)
+        after = {p: os.stat(p).st_mtime_ns for p in glob.glob(self.path("out/cells/*/*"))}
+        self.assertEqual(before, after)
+        self.assertEqual(report, self.read_json("out/report.json"))
+
+    def test_killed_run_continues_to_the_same_report(self):
+        self.run_suite("whole")
+        process = subprocess.Popen(
+            [PROGRAM, "run", "suite.json", "--device", "cpu", "-o", "killed", "--jobs", "1"],
+            cwd=self.folder.name,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+        deadline = time.monotonic() + 120
+        while not glob.glob(self.path("killed/cells/*/result.json")):
+            self.assertLess(time.monotonic(), deadline, "no cell finished in time")
+            self.assertIsNone(process.poll(), "the run ended before it could be killed")
+            time.sleep(0.02)
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        finished = len(glob.glob(self.path("killed/cells/*/result.json")))
+        self.assertLess(finished, 6, "nothing was left to continue")
+        self.run_suite("killed")
+        self.assertEqual(
+            untimed(self.read_json("whole/report.json")),
+            untimed(self.read_json("killed/report.json")),
+        )
+
+    def test_number_of_workers_changes_no_result(self):
+        self.run_suite("one", "--jobs", "1")
+        self.run_suite("two", "--jobs", "2")
+        self.assertEqual(
+            untimed(self.read_json("one/report.json")), untimed(self.read_json("two/report.json"))
+        )
+
+    def test_damaged_result_runs_again(self):
+        self.run_suite("out")
+        whole = self.read_json("out/report.json")
+        damaged = sorted(glob.glob(self.path("out/cells/*/result.json")))[0]
+        with open(damaged, "r+b") as file:
+            file.truncate(os.path.getsize(damaged) // 2)
+        result = self.run_suite("out")
+        self.assertIn("runs again", result.stderr)
+        self.assertEqual(untimed(whole), untimed(self.read_json("out/report.json")))
+
+    def test_fresh_runs_everything_again(self):
+        self.run_suite("out")
+        result = self.run_suite("out", "--fresh")
+        self.assertNotIn("nothing to do", result.stderr)
+
+    def test_foreign_folder_is_refused(self):
+        os.makedirs(self.path("mine"))
+        self.write("mine/thesis.txt", "do not touch")
+        result = self.expect(8, "run", "suite.json", "--device", "cpu", "-o", "mine")
+        self.assertIn("thesis.txt", result.stderr)
+        self.assertEqual(os.listdir(self.path("mine")), ["cells", "thesis.txt"][1:] or [])
+
+    def test_failed_cell_is_a_row(self):
+        suite = tiny_suite()
+        suite["train"]["lr"] = 10
+        suite["train"]["num_epochs"] = 40
+        suite["train"]["weight_decay"] = 1e30
+        suite["train"]["early_stop_accuracy"] = 0
+        del suite["throughput"]
+        self.write("suite.json", suite)
+        self.expect(4, "run", "suite.json", "--device", "cpu", "-o", "out")
+        report = self.read_json("out/report.json")
+        self.assertEqual(len(report["cells"]), 4)
+        for cell in report["cells"]:
+            self.assertEqual(cell["state"]["value"], "diverged")
+            self.assertIn("not finite at step", cell["state"]["reason"])
+        shutil.rmtree(self.path("out"))
+
+
+if __name__ == "__main__":
+    unittest.main()
