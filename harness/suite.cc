@@ -604,7 +604,12 @@ Suite ParseSuite(std::string_view text, const SuiteOverrides& overrides,
       SetIdentity(seeded, registries, hasher);
       if (run_ids.insert(seeded.run_id).second) suite.cells.push_back(std::move(seeded));
     }
-    const std::string timed_key = model_key + std::string(NameOf(cell.train.dtype));
+    // Speed depends on no rate and no seed; the task and the batch matter to a whole step alone.
+    std::string timed_key = model_key + std::string(NameOf(cell.train.dtype));
+    const auto& phases = throughput_plan.phases;
+    if (std::find(phases.begin(), phases.end(), "train_step") != phases.end()) {
+      timed_key += reports::DumpJson(TaskToValue(cell.task)) + std::to_string(cell.train.batch_size);
+    }
     if (throughput && timed_models.insert(timed_key).second) {
       Cell timed = cell;
       timed.kind = CellKind::kThroughput;
