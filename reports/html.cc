@@ -28,11 +28,11 @@ std::string Element(std::string_view name, const std::string& content,
 
 // `span` is a row above the header, for names that several columns share.
 std::string Table(const std::vector<std::string>& header, const std::string& rows,
-                  const std::string& span = "") {
+                  const std::string& span = "", std::string_view css_class = "numbers") {
   std::string head;
   for (const std::string& cell : header) head += Element("th", cell);
-  return "<div class=\"scroll\"><table><thead>" + span + "<tr>" + head + "</tr></thead><tbody>\n" +
-         rows + "</tbody></table></div>\n";
+  return fmt::format("<div class=\"scroll\"><table class=\"{}\"><thead>", css_class) + span +
+         "<tr>" + head + "</tr></thead><tbody>\n" + rows + "</tbody></table></div>\n";
 }
 
 std::string TableRow(const std::vector<std::string>& cells, std::string_view css_class = "") {
@@ -326,7 +326,8 @@ std::string CellTable(const SweepReport& report) {
             Element("td", Element("code", EscapeHtml(ShortHash(cell.run_id)))) + "</tr>\n";
   }
   return "<h2>Cells</h2>\n" +
-         Table({"cell", "seed", "state", "reason", "steps", "tokens", "wall, s", "run"}, rows);
+         Table({"cell", "seed", "state", "reason", "steps", "tokens", "wall, s", "run"}, rows, "",
+               "cells");
 }
 
 std::string DataHashes(const Value& hashes) {
@@ -351,8 +352,8 @@ std::string Footer(const SweepReport& report) {
          "that can change a result: resolved config, data, mixer code, numeric mode. The same id "
          "gives the same numbers in strict mode, on any machine of the same kind. Data hashes are "
          "over the generated samples, here by their first 12 digits. Report schema " +
-         std::string(kSchemaVersion) + ".</p>\n" + Table({"cell", "run id", "data"}, rows) +
-         "</footer>\n";
+         std::string(kSchemaVersion) + ".</p>\n" +
+         Table({"cell", "run id", "data"}, rows, "", "ids") + "</footer>\n";
 }
 
 }  // namespace
