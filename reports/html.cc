@@ -154,31 +154,12 @@ std::string AccuracyText(const AccuracyOverSeeds* row) {
   if (row == nullptr) return "–";
   if (!row->mean) return Pill(row->state);
   std::string text = FormatPercent(*row->mean);
-  if (std::count(row->imputed.begin(), row->imputed.end(), true) > 0) text += " †";
+  if (AnyImputed(*row)) text += " †";
   if (row->ci_seeds) {
     text += fmt::format("<small>{:.1f} – {:.1f}</small>", 100 * row->ci_seeds->low,
                         100 * row->ci_seeds->high);
   }
   return text;
-}
-
-const AccuracyOverSeeds* FindWhole(const GroupSummary& group, const Object& axes) {
-  for (const AccuracyOverSeeds& row : group.accuracy) {
-    if (row.slice.empty() && row.axes == axes) return &row;
-  }
-  return nullptr;
-}
-
-std::vector<const AccuracyOverSeeds*> WholeSegments(const TaskView& view) {
-  std::vector<const AccuracyOverSeeds*> segments;
-  for (const GroupSummary* group : view.groups) {
-    for (const AccuracyOverSeeds& row : group->accuracy) {
-      const bool known = std::any_of(segments.begin(), segments.end(),
-                                     [&](const auto* s) { return s->axes == row.axes; });
-      if (row.slice.empty() && !known) segments.push_back(&row);
-    }
-  }
-  return segments;
 }
 
 std::string AxisNames(const std::vector<const AccuracyOverSeeds*>& segments) {

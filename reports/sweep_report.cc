@@ -195,9 +195,6 @@ GroupSummary SummariseGroup(const Cells& cells) {
   return group;
 }
 
-Value NumberOrNull(const std::optional<double>& v) { return v ? Value(*v) : Value(); }
-Value TextOrNull(const std::string& v) { return v.empty() ? Value() : Value(v); }
-
 Value RowToValue(const AccuracyOverSeeds& row) {
   Array per_seed;
   Array imputed;
@@ -231,10 +228,7 @@ Value StepsToValue(const StepsOverSeeds& steps) {
 
 Value GroupToValue(const GroupSummary& group) {
   Array seeds;
-  // As in a cell: exact for every reader.
-  for (const std::uint64_t seed : group.seeds) {
-    seeds.push_back(seed > (std::uint64_t{1} << 53) ? Value(std::to_string(seed)) : Value(seed));
-  }
+  for (const std::uint64_t seed : group.seeds) seeds.push_back(SeedToValue(seed));
   Object states;
   for (const auto& [state, count] : group.states) states[state] = count;
   Array rows;
@@ -295,6 +289,10 @@ bool AlmostEqual(const Value& a, const Value& b) {
 }
 
 }  // namespace
+
+bool AnyImputed(const AccuracyOverSeeds& row) {
+  return std::find(row.imputed.begin(), row.imputed.end(), true) != row.imputed.end();
+}
 
 bool IsFailure(CellState state) {
   return state == CellState::kDiverged || state == CellState::kOom ||

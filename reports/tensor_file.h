@@ -1,8 +1,8 @@
 // Tensors in files, without torch: safetensors (read and write) and NumPy's .npy.
 //
 // Readers trust nothing: lengths, offsets and shapes are checked with overflow-free arithmetic
-// before anything is allocated, and only the listed element types exist. SPDX-License-Identifier:
-// Apache-2.0
+// before anything is allocated, and only the listed element types exist.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <array>
