@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstdlib>
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/stat.h>
@@ -70,9 +69,17 @@ void WriteFileAtomically(const std::filesystem::path& path, std::string_view byt
   const auto fail = [&](std::string_view step) { CannotWrite(path, step, bytes.size(), errno); };
   const std::filesystem::path folder = path.has_parent_path() ? path.parent_path() : ".";
 
-  // mkostemp replaces the XXXXXX and never opens a file that exists.
-  std::string temporary_path = (folder / ("." + path.filename().string() + ".XXXXXX")).string();
-  Descriptor file(::mkostemp(temporary_path.data(), O_CLOEXEC));
+  // O_EXCL opens no file that exists, whoever made it; the mode is subject to the user's umask.
+  constexpr int kMaxAttempts = 1000;  // names left behind by killed processes of the same id
+  std::string temporary_path;
+  int fd = -1;
+  for (int attempt = 0; fd < 0 && attempt < kMaxAttempts; ++attempt) {
+    temporary_path =
+        (folder / fmt::format(".{}.{}.{}", path.filename().string(), ::getpid(), attempt)).string();
+    fd = ::open(temporary_path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    if (fd < 0 && errno != EEXIST) break;
+  }
+  Descriptor file(fd);
   if (file.get() < 0) fail("create a file in its folder");
   Temporary temporary(temporary_path);
 
@@ -82,10 +89,6 @@ void WriteFileAtomically(const std::filesystem::path& path, std::string_view byt
     if (written < 0) fail("write");
     rest.remove_prefix(static_cast<std::size_t>(written));
   }
-  // mkostemp makes the file private; reports are as readable as the user's other files.
-  const mode_t mask = ::umask(0);
-  ::umask(mask);
-  if (::fchmod(file.get(), 0666 & ~mask) != 0) fail("set the permissions");
   if (::fsync(file.get()) != 0) fail("flush");
   if (file.Close() != 0) fail("close");
   if (::rename(temporary_path.c_str(), path.c_str()) != 0) fail("rename into place");

@@ -21,10 +21,6 @@ const ChartAxis kAccuracyAxis = {.label = "accuracy of scored positions, %",
                                  .low = 0,
                                  .high = 1};
 
-bool AnyImputed(const AccuracyOverSeeds& row) {
-  return std::find(row.imputed.begin(), row.imputed.end(), true) != row.imputed.end();
-}
-
 std::optional<double> NumberAt(const Object& axes, const std::string& axis) {
   const auto found = axes.find(axis);
   if (found == axes.end() || !found->second.is_number()) return std::nullopt;

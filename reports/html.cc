@@ -28,11 +28,11 @@ std::string Element(std::string_view name, const std::string& content,
 
 // `span` is a row above the header, for names that several columns share.
 std::string Table(const std::vector<std::string>& header, const std::string& rows,
-                  const std::string& span = "") {
+                  const std::string& span = "", std::string_view css_class = "numbers") {
   std::string head;
   for (const std::string& cell : header) head += Element("th", cell);
-  return "<div class=\"scroll\"><table><thead>" + span + "<tr>" + head + "</tr></thead><tbody>\n" +
-         rows + "</tbody></table></div>\n";
+  return fmt::format("<div class=\"scroll\"><table class=\"{}\"><thead>", css_class) + span +
+         "<tr>" + head + "</tr></thead><tbody>\n" + rows + "</tbody></table></div>\n";
 }
 
 std::string TableRow(const std::vector<std::string>& cells, std::string_view css_class = "") {
@@ -154,31 +154,12 @@ std::string AccuracyText(const AccuracyOverSeeds* row) {
   if (row == nullptr) return "–";
   if (!row->mean) return Pill(row->state);
   std::string text = FormatPercent(*row->mean);
-  if (std::count(row->imputed.begin(), row->imputed.end(), true) > 0) text += " †";
+  if (AnyImputed(*row)) text += " †";
   if (row->ci_seeds) {
     text += fmt::format("<small>{:.1f} – {:.1f}</small>", 100 * row->ci_seeds->low,
                         100 * row->ci_seeds->high);
   }
   return text;
-}
-
-const AccuracyOverSeeds* FindWhole(const GroupSummary& group, const Object& axes) {
-  for (const AccuracyOverSeeds& row : group.accuracy) {
-    if (row.slice.empty() && row.axes == axes) return &row;
-  }
-  return nullptr;
-}
-
-std::vector<const AccuracyOverSeeds*> WholeSegments(const TaskView& view) {
-  std::vector<const AccuracyOverSeeds*> segments;
-  for (const GroupSummary* group : view.groups) {
-    for (const AccuracyOverSeeds& row : group->accuracy) {
-      const bool known = std::any_of(segments.begin(), segments.end(),
-                                     [&](const auto* s) { return s->axes == row.axes; });
-      if (row.slice.empty() && !known) segments.push_back(&row);
-    }
-  }
-  return segments;
 }
 
 std::string AxisNames(const std::vector<const AccuracyOverSeeds*>& segments) {
@@ -326,7 +307,8 @@ std::string CellTable(const SweepReport& report) {
             Element("td", Element("code", EscapeHtml(ShortHash(cell.run_id)))) + "</tr>\n";
   }
   return "<h2>Cells</h2>\n" +
-         Table({"cell", "seed", "state", "reason", "steps", "tokens", "wall, s", "run"}, rows);
+         Table({"cell", "seed", "state", "reason", "steps", "tokens", "wall, s", "run"}, rows, "",
+               "cells");
 }
 
 std::string DataHashes(const Value& hashes) {
@@ -351,8 +333,8 @@ std::string Footer(const SweepReport& report) {
          "that can change a result: resolved config, data, mixer code, numeric mode. The same id "
          "gives the same numbers in strict mode, on any machine of the same kind. Data hashes are "
          "over the generated samples, here by their first 12 digits. Report schema " +
-         std::string(kSchemaVersion) + ".</p>\n" + Table({"cell", "run id", "data"}, rows) +
-         "</footer>\n";
+         std::string(kSchemaVersion) + ".</p>\n" +
+         Table({"cell", "run id", "data"}, rows, "", "ids") + "</footer>\n";
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 // A sweep as one HTML page: no scripts, no fonts, nothing from elsewhere. It may be mailed,
-// archived and opened in ten years. SPDX-License-Identifier: Apache-2.0
+// archived and opened in ten years.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <string>

@@ -39,6 +39,25 @@ std::string GroupLabel(const TaskView& view, const GroupSummary& group) {
   return same_mixer > 1 && !name.variant.empty() ? name.mixer + " " + name.variant : name.mixer;
 }
 
+std::vector<const AccuracyOverSeeds*> WholeSegments(const TaskView& view) {
+  std::vector<const AccuracyOverSeeds*> segments;
+  for (const GroupSummary* group : view.groups) {
+    for (const AccuracyOverSeeds& row : group->accuracy) {
+      const bool known = std::any_of(segments.begin(), segments.end(),
+                                     [&](const auto* s) { return s->axes == row.axes; });
+      if (row.slice.empty() && !known) segments.push_back(&row);
+    }
+  }
+  return segments;
+}
+
+const AccuracyOverSeeds* FindWhole(const GroupSummary& group, const Object& axes) {
+  for (const AccuracyOverSeeds& row : group.accuracy) {
+    if (row.slice.empty() && row.axes == axes) return &row;
+  }
+  return nullptr;
+}
+
 std::map<std::string, int> LabelStyles(const SweepReport& report) {
   std::map<std::string, int> styles;
   for (const TaskView& view : TaskViews(report)) {

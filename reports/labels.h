@@ -26,6 +26,12 @@ std::vector<const CellResult*> CellsOf(const SweepReport& report, const GroupSum
 // A mixer's name; with its variant where the task has several of it.
 std::string GroupLabel(const TaskView& view, const GroupSummary& group);
 
+// The whole segments of a task over all of its groups, each once; not the buckets of slices.
+std::vector<const AccuracyOverSeeds*> WholeSegments(const TaskView& view);
+
+// The row of a group for a whole segment, or nullptr.
+const AccuracyOverSeeds* FindWhole(const GroupSummary& group, const Object& axes);
+
 // Every label of the report with a number of its own, for colours that stay the same across charts.
 std::map<std::string, int> LabelStyles(const SweepReport& report);
 

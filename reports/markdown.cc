@@ -24,32 +24,14 @@ std::string Header(const std::vector<std::string>& cells) {
   return Row(cells) + rule + "\n";
 }
 
-// The whole segments of a task, over all of its mixers, in the order of the reports.
-std::vector<const AccuracyOverSeeds*> SegmentsOf(const TaskView& view) {
-  std::vector<const AccuracyOverSeeds*> segments;
-  for (const GroupSummary* group : view.groups) {
-    for (const AccuracyOverSeeds& row : group->accuracy) {
-      if (!row.slice.empty()) continue;
-      const bool known = std::any_of(segments.begin(), segments.end(),
-                                     [&](const auto* s) { return s->axes == row.axes; });
-      if (!known) segments.push_back(&row);
-    }
-  }
-  return segments;
-}
-
-std::string AccuracyCell(const GroupSummary& group, const Object& axes) {
-  for (const AccuracyOverSeeds& row : group.accuracy) {
-    if (!row.slice.empty() || row.axes != axes) continue;
-    if (!row.mean) return std::string(NameOf(row.state));
-    const bool imputed = std::count(row.imputed.begin(), row.imputed.end(), true) > 0;
-    return FormatPercentInterval(*row.mean, row.ci_seeds) + (imputed ? " †" : "");
-  }
-  return "–";
+std::string AccuracyCell(const AccuracyOverSeeds* row) {
+  if (row == nullptr) return "–";
+  if (!row->mean) return std::string(NameOf(row->state));
+  return FormatPercentInterval(*row->mean, row->ci_seeds) + (AnyImputed(*row) ? " †" : "");
 }
 
 std::string AccuracyTable(const TaskView& view) {
-  const auto segments = SegmentsOf(view);
+  const auto segments = WholeSegments(view);
   std::vector<std::string> header = {"mixer"};
   std::vector<std::string> chance = {"*chance*"};
   bool any_extrapolated = false;
@@ -69,7 +51,7 @@ std::string AccuracyTable(const TaskView& view) {
   for (const GroupSummary* group : view.groups) {
     std::vector<std::string> row = {EscapeMarkdown(GroupLabel(view, *group))};
     for (const AccuracyOverSeeds* segment : segments) {
-      row.push_back(AccuracyCell(*group, segment->axes));
+      row.push_back(AccuracyCell(FindWhole(*group, segment->axes)));
     }
     row.push_back(group->solve_rate ? fmt::format("{}/{}", group->solve_rate->num_solved,
                                                   group->solve_rate->num_seeds)

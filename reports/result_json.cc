@@ -15,16 +15,8 @@ namespace {
 
 constexpr std::int64_t kLargestExactInteger = std::int64_t{1} << 53;  // of readers with doubles
 
-Value NumberOrNull(double v) { return std::isfinite(v) ? Value(v) : Value(); }
-Value NumberOrNull(const std::optional<double>& v) { return v ? NumberOrNull(*v) : Value(); }
 Value IntOrNull(const std::optional<std::int64_t>& v) { return v ? Value(*v) : Value(); }
-Value TextOrNull(const std::string& v) { return v.empty() ? Value() : Value(v); }
 Value Name(CellState state) { return std::string(NameOf(state)); }
-
-Value SeedToValue(std::uint64_t seed) {
-  if (seed <= static_cast<std::uint64_t>(kLargestExactInteger)) return seed;
-  return std::to_string(seed);
-}
 
 std::uint64_t SeedFromValue(const ObjectReader& reader) {
   const Value& v = reader.Member("seed");
@@ -237,6 +229,17 @@ Value IntervalToValue(const std::optional<Interval>& interval) {
                 {"low", interval->low},
                 {"high", interval->high}};
 }
+
+Value SeedToValue(std::uint64_t seed) {
+  if (seed <= static_cast<std::uint64_t>(kLargestExactInteger)) return seed;
+  return std::to_string(seed);
+}
+
+Value NumberOrNull(const std::optional<double>& number) {
+  return number && std::isfinite(*number) ? Value(*number) : Value();
+}
+
+Value TextOrNull(const std::string& text) { return text.empty() ? Value() : Value(text); }
 
 std::optional<bool> Solved(const CellResult& cell) {
   if (cell.threshold <= 0) return std::nullopt;

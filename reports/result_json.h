@@ -5,6 +5,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -34,7 +35,10 @@ void CheckDocument(const Value& document, std::string_view kind, const std::stri
 // Where this cell reached its threshold and completed; nothing for a cell that trains nothing.
 std::optional<bool> Solved(const CellResult& cell);
 
-// Parts that reports/sweep_report.h writes too.
+// How single values are written, in cells and in sweeps alike.
 Value IntervalToValue(const std::optional<Interval>& interval);
+Value SeedToValue(std::uint64_t seed);                    // a string above 2^53
+Value NumberOrNull(const std::optional<double>& number);  // null: absent or not finite
+Value TextOrNull(const std::string& text);                // null: empty
 
 }  // namespace mixerbench::reports

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Judges the examples of write_schema_examples with Python's jsonschema, a second implementation.
+# Judges the examples of write_examples with Python's jsonschema, a second implementation.
 # Needs Debian's python3-jsonschema; fails without it.
 # Arguments: the program, the schema of a cell and of a report.
 set -euo pipefail

@@ -2,6 +2,7 @@
 #include "reports/sweep_report.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <tuple>
 #include <utility>
@@ -194,9 +195,6 @@ GroupSummary SummariseGroup(const Cells& cells) {
   return group;
 }
 
-Value NumberOrNull(const std::optional<double>& v) { return v ? Value(*v) : Value(); }
-Value TextOrNull(const std::string& v) { return v.empty() ? Value() : Value(v); }
-
 Value RowToValue(const AccuracyOverSeeds& row) {
   Array per_seed;
   Array imputed;
@@ -230,10 +228,7 @@ Value StepsToValue(const StepsOverSeeds& steps) {
 
 Value GroupToValue(const GroupSummary& group) {
   Array seeds;
-  // As in a cell: exact for every reader.
-  for (const std::uint64_t seed : group.seeds) {
-    seeds.push_back(seed > (std::uint64_t{1} << 53) ? Value(std::to_string(seed)) : Value(seed));
-  }
+  for (const std::uint64_t seed : group.seeds) seeds.push_back(SeedToValue(seed));
   Object states;
   for (const auto& [state, count] : group.states) states[state] = count;
   Array rows;
@@ -260,7 +255,44 @@ Value GroupToValue(const GroupSummary& group) {
                 {"aggregate", std::move(aggregate)}};
 }
 
+// Of the document without `integrity`, each cell being represented by its own content checksum:
+// what a clock decided in a cell does not count.
+std::string ContentChecksum(const Value& document) {
+  Object content = document.as_object();
+  content.erase("integrity");
+  for (Value& cell : content["cells"].as_array()) {
+    const Value checksum = ObjectReader(cell, "").Nested("integrity").Member("content_sha256");
+    cell = checksum;
+  }
+  return "sha256:" + Sha256Hex(DumpJson(content));
+}
+
+// Equal but for rounding: another compiler or mathematics library may differ in the last digits.
+bool AlmostEqual(const Value& a, const Value& b) {
+  constexpr double kRounding = 1e-9;
+  if (a.is_number() && b.is_number()) {
+    const double x = a.as_double();
+    const double y = b.as_double();
+    return std::abs(x - y) <= kRounding * std::max({1.0, std::abs(x), std::abs(y)});
+  }
+  if (a.is_array() && b.is_array()) {
+    return std::equal(a.as_array().begin(), a.as_array().end(), b.as_array().begin(),
+                      b.as_array().end(), AlmostEqual);
+  }
+  if (a.is_object() && b.is_object()) {
+    return std::equal(a.as_object().begin(), a.as_object().end(), b.as_object().begin(),
+                      b.as_object().end(), [](const auto& p, const auto& q) {
+                        return p.first == q.first && AlmostEqual(p.second, q.second);
+                      });
+  }
+  return a == b;
+}
+
 }  // namespace
+
+bool AnyImputed(const AccuracyOverSeeds& row) {
+  return std::find(row.imputed.begin(), row.imputed.end(), true) != row.imputed.end();
+}
 
 bool IsFailure(CellState state) {
   return state == CellState::kDiverged || state == CellState::kOom ||
@@ -302,22 +334,16 @@ SweepReport MakeSweepReport(std::string name, Value config, std::vector<CellResu
 
 Value SweepToValue(const SweepReport& report) {
   Array cells;
-  Array checksums;
-  for (const CellResult& cell : report.cells) {
-    cells.push_back(CellToValue(cell));
-    checksums.push_back(*cells.back().Find("integrity")->Find("content_sha256"));
-  }
+  for (const CellResult& cell : report.cells) cells.push_back(CellToValue(cell));
   Array groups;
   for (const GroupSummary& group : report.groups) groups.push_back(GroupToValue(group));
-  Object document = {{"schema_version", kSchemaVersion},
-                     {"kind", "sweep"},
-                     {"name", report.name},
-                     {"config", report.config},
-                     {"cells", std::move(checksums)},
-                     {"groups", std::move(groups)}};
-  const std::string content = "sha256:" + Sha256Hex(DumpJson(document));
-  document["cells"] = std::move(cells);
-  document["integrity"] = Object{{"content_sha256", content}};
+  Value document = Object{{"schema_version", kSchemaVersion},
+                          {"kind", "sweep"},
+                          {"name", report.name},
+                          {"config", report.config},
+                          {"cells", std::move(cells)},
+                          {"groups", std::move(groups)}};
+  document.as_object()["integrity"] = Object{{"content_sha256", ContentChecksum(document)}};
   return document;
 }
 
@@ -330,11 +356,19 @@ SweepReport ParseSweep(std::string_view text, const std::string& path) {
     const ObjectReader reader(document, "");
     SweepReport report = MakeSweepReport(reader.String("name"), reader.Member("config"),
                                          reader.List("cells", CellFromValue));
-    // A later minor version may summarise more than this one; its cells are still read.
-    if (reader.String("schema_version") == kSchemaVersion && SweepToValue(report) != document) {
+    const ObjectReader integrity = reader.Nested("integrity");
+    if (integrity.String("content_sha256") != ContentChecksum(document)) {
       throw Error(ExitCode::kBadInput,
-                  "/groups: the summaries are not those of the cells; the file was damaged or "
-                  "edited, build the report again from its cells");
+                  integrity.Pointer("content_sha256") +
+                      ": the content does not match its checksum; the file was damaged or edited, "
+                      "build the report again from its cells");
+    }
+    // A later minor version may summarise more than this one; its cells are still read.
+    if (reader.String("schema_version") == kSchemaVersion &&
+        !AlmostEqual(*SweepToValue(report).Find("groups"), reader.Member("groups"))) {
+      throw Error(ExitCode::kBadInput,
+                  "/groups: the summaries are not those of the cells; build the report again from "
+                  "its cells");
     }
     return report;
   } catch (const Error& error) {

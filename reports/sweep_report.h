@@ -98,6 +98,9 @@ std::string DumpSweep(const SweepReport& report);
 // the summaries of the file are not those of its cells. `path` is used in messages only.
 SweepReport ParseSweep(std::string_view text, const std::string& path);
 
+// True when a failed seed counts as chance in this row.
+bool AnyImputed(const AccuracyOverSeeds& row);
+
 // True for a cell that was run and failed: its accuracy counts as chance.
 bool IsFailure(CellState state);
 

@@ -2,10 +2,12 @@
 #include "reports/sweep_report.h"
 
 #include <algorithm>
+#include <cmath>
 #include <string>
 #include <vector>
 
 #include "base/error.h"
+#include "base/sha256.h"
 #include "reports/json.h"
 #include "reports/statistics.h"
 #include "reports/test_cells.h"
@@ -139,6 +141,33 @@ TEST_CASE("sweep: effective length needs the lower bound at every shorter length
   CHECK(Group({Seed(1, {0.99})}).effective_length->reason == "an interval needs two seeds");
 }
 
+// Computes the checksum as docs/REPORT_SCHEMA.md says, apart from the code under test.
+Value Sealed(Value document) {
+  Object& members = document.as_object();
+  members.erase("integrity");
+  Value content = document;
+  for (Value& cell : content.as_object()["cells"].as_array()) {
+    const Value checksum = *cell.Find("integrity")->Find("content_sha256");
+    cell = checksum;
+  }
+  members["integrity"] = Object{{"content_sha256", "sha256:" + Sha256Hex(DumpJson(content))}};
+  return document;
+}
+
+TEST_CASE("sweep: summaries of a later minor version and of another rounding are accepted") {
+  Value document = SweepToValue(MakeSweepReport("s", Value(), ExampleSweep()));
+  Value& aggregate = document.as_object()["groups"].as_array()[0].as_object()["aggregate"];
+  Value& row = aggregate.as_object()["accuracy_by_length"].as_array()[0];
+  const double mean = row.Find("mean")->as_double();
+  row.as_object()["mean"] = std::nextafter(mean, 0.0);
+  CHECK_NOTHROW(ParseSweep(DumpJson(Sealed(document)), "report.json"));
+  row.as_object()["mean"] = mean - 0.01;
+  CHECK_THROWS_AS(ParseSweep(DumpJson(Sealed(document)), "report.json"), Error);
+  aggregate.as_object()["something_new"] = 1;
+  document.as_object()["schema_version"] = "1.3.0";
+  CHECK_NOTHROW(ParseSweep(DumpJson(Sealed(document)), "report.json"));
+}
+
 TEST_CASE("sweep: edited summaries, damaged cells and other majors are refused") {
   const Value good = SweepToValue(MakeSweepReport("s", Value(), ExampleSweep()));
   const auto failure = [](const Value& document) -> std::string {
@@ -153,7 +182,10 @@ TEST_CASE("sweep: edited summaries, damaged cells and other majors are refused")
   CHECK(failure(good) == "accepted");
   Value bad = good;
   bad.as_object()["groups"].as_array().pop_back();
-  CHECK_THAT(failure(bad), Catch::StartsWith("report.json: /groups: "));
+  CHECK_THAT(failure(bad), Catch::StartsWith("report.json: /integrity/content_sha256: "));
+  // A forger who knows how to seal a document is still asked for the right summaries.
+  CHECK_THAT(failure(Sealed(bad)), Catch::StartsWith("report.json: /groups: "));
+  CHECK(failure(Sealed(good)) == "accepted");
   bad = good;
   bad.as_object()["cells"].as_array()[1].as_object()["partial"] = true;
   CHECK_THAT(failure(bad), Catch::StartsWith("report.json: /cells/1/time/document_sha256: "));

@@ -130,7 +130,7 @@ TEST_CASE("safetensors: cut and flipped files are refused or read consistently")
 TEST_CASE("npy: the bytes are those of numpy.save") {
   const std::vector<std::int32_t> values = {1, -2, 3};
   const std::string bytes = WriteNpy(values, std::vector<std::int64_t>{3});
-  // numpy 1.24: np.save(f, np.array([1, -2, 3], np.int32))
+  // Compared once with numpy 2.4.6: np.save(f, np.array([1, -2, 3], np.int32))
   const std::string header = "{'descr': '<i4', 'fortran_order': False, 'shape': (3,), }";
   CHECK(bytes == std::string("\x93NUMPY\x01\x00\x76\x00", 10) + header +
                      std::string(118 - header.size() - 1, ' ') + "\n" +

@@ -97,6 +97,17 @@ AccuracyRow Row(const Mixer& mixer, std::int64_t length, std::uint64_t seed, dou
   return row;
 }
 
+AccuracyRow SkippedRow(const Mixer& mixer, std::int64_t length) {
+  const AccuracyRow example = Row(mixer, length, 0, 0, "");
+  AccuracyRow row;
+  row.axes = example.axes;
+  row.state = CellState::kSkipped;
+  row.reason = "training diverged";
+  row.chance = example.chance;
+  row.extrapolated = example.extrapolated;
+  return row;
+}
+
 CellResult Training(const Mixer& mixer, std::uint64_t seed) {
   CellResult cell = Base("mqar", mixer.name, "train", seed);
   const std::string key = mixer.name + std::to_string(seed);
@@ -136,15 +147,7 @@ CellResult Training(const Mixer& mixer, std::uint64_t seed) {
   const std::array<std::pair<const char*, double>, 4> gaps = {
       {{"0-15", -1.2}, {"16-63", -0.3}, {"64-255", 0.4}, {"256-1023", 1.3}}};
   for (std::int64_t length = 64; length <= 1024; length *= 2) {
-    AccuracyRow whole = Row(mixer, length, seed, 0, "");
-    if (diverges) {
-      whole.state = CellState::kSkipped;
-      whole.reason = "training diverged";
-      whole.num_sequences = whole.num_scored = whole.num_correct = 0;
-      whole.accuracy = whole.accuracy_per_example = whole.sequence_accuracy = whole.nll = {};
-      whole.ci_items = whole.ci_sequences = {};
-    }
-    cell.accuracy.push_back(whole);
+    cell.accuracy.push_back(diverges ? SkippedRow(mixer, length) : Row(mixer, length, seed, 0, ""));
     if (diverges) continue;
     for (const auto& [bucket, gap] : gaps) {
       if (std::stoll(bucket) < length)

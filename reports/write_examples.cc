@@ -1,5 +1,6 @@
-// Writes the examples of schema_examples.h for schema_crosscheck.py, and the example page and
-// tables for reading: write_schema_examples FOLDER. SPDX-License-Identifier: Apache-2.0
+// Writes the examples of schema_examples.h for schema_crosscheck.sh, and the page and the tables of
+// a made-up sweep, to be looked at after a change of style: write_examples FOLDER.
+// SPDX-License-Identifier: Apache-2.0
 #include <cstdio>
 #include <exception>
 #include <filesystem>
@@ -15,7 +16,7 @@
 int main(int argc, char** argv) {
   namespace reports = mixerbench::reports;
   if (argc != 2) {
-    std::fputs("usage: write_schema_examples FOLDER\n", stderr);
+    std::fputs("usage: write_examples FOLDER\n", stderr);
     return 2;
   }
   try {
