@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Text files as string constants in the program."""
 
 def embed_files(name, srcs, header, namespace, function):
