@@ -1,6 +1,7 @@
 // Philox4x32-10: 128 random bits as a pure function of a 128-bit counter and a 64-bit key, the same
 // on the CPU and the GPU. Source: Salmon et al., "Parallel random numbers: as easy as 1, 2, 3" (SC
-// 2011). SPDX-License-Identifier: Apache-2.0
+// 2011).
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cstdint>

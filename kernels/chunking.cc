@@ -9,7 +9,7 @@
 #include <ATen/ops/cat.h>
 #include <ATen/ops/constant_pad_nd.h>
 #include <ATen/ops/exp.h>
-#include <ATen/ops/ones.h>
+#include <ATen/ops/full.h>
 
 namespace mixerbench::kernels {
 
@@ -41,12 +41,13 @@ at::Tensor MergeChunks(const at::Tensor& x, const Chunking& chunking, std::int64
   return padded.narrow(1, 0, chunking.seq_len);
 }
 
+at::Tensor FutureMask(std::int64_t length, const at::TensorOptions& options) {
+  return at::full({length, length}, -std::numeric_limits<double>::infinity(), options).triu(1);
+}
+
 at::Tensor CausalDecay(const at::Tensor& cumulative_log_decay) {
-  const std::int64_t chunk_size = cumulative_log_decay.size(1);
-  const auto future =
-      at::ones({chunk_size, chunk_size}, cumulative_log_decay.options().dtype(at::kBool)).triu(1);
-  const auto exponent = cumulative_log_decay.unsqueeze(2) - cumulative_log_decay.unsqueeze(1);
-  return at::exp(exponent.masked_fill(future, -std::numeric_limits<double>::infinity()));
+  const auto& b = cumulative_log_decay;
+  return at::exp(b.unsqueeze(2) - b.unsqueeze(1) + FutureMask(b.size(1), b.options()));
 }
 
 ChunkStates ScanChunks(

@@ -29,9 +29,13 @@ at::Tensor SplitChunks(const at::Tensor& x, const Chunking& chunking, at::Scalar
 // [N R, C, D] -> [B,T,H,D], the inverse of SplitChunks.
 at::Tensor MergeChunks(const at::Tensor& x, const Chunking& chunking, std::int64_t num_heads);
 
+// What is added to the argument of an exponential [L,L]: 0 for j <= i, -infinity above the
+// diagonal. The mask comes before the exponential: after it, the infinity of a masked pair would
+// become NaN in the backward pass.
+at::Tensor FutureMask(std::int64_t length, const at::TensorOptions& options);
+
 // exp(b_i - b_j) for j <= i and 0 above the diagonal. b [M,C], the inclusive cumulative sum of log
-// decays, never rising -> [M,C,C]. The mask comes before the exponential: after it, the infinity of
-// a masked pair would become NaN in the backward pass.
+// decays, never rising -> [M,C,C].
 at::Tensor CausalDecay(const at::Tensor& cumulative_log_decay);
 
 struct ChunkStates {

@@ -13,14 +13,14 @@ namespace mixerbench::kernels {
 // B batch, T tokens, H heads, K and V key and value sizes per head. q, k and v share one floating
 // dtype; all tensors share one device. Any strides.
 struct RecurrenceArgs {
-  at::Tensor q;          // [B,T,H,K]
-  at::Tensor k;          // [B,T,H,K]
-  at::Tensor v;          // [B,T,H,V]
-  at::Tensor log_decay;  // <= 0, fp32 or fp64; undefined: no decay. [B,T,H], and [B,T,H,K] for
-                         // vector_decay
-  at::Tensor beta;       // [B,T,H] in [0,2], the write strength of delta_rule; undefined elsewhere
-  at::Tensor initial_state;  // [B,H,K,V]; undefined: zeros
-  double scale = 0;          // multiplies q.k; 0 means K^-0.5
+  at::Tensor q;               // [B,T,H,K]
+  at::Tensor k;               // [B,T,H,K]
+  at::Tensor v;               // [B,T,H,V]
+  at::Tensor log_decay = {};  // <= 0, fp32 or fp64; undefined: no decay. [B,T,H], and [B,T,H,K] for
+                              // vector_decay
+  at::Tensor beta = {};  // [B,T,H] in [0,2], the write strength of delta_rule; undefined elsewhere
+  at::Tensor initial_state = {};  // [B,H,K,V]; undefined: zeros
+  double scale = 0;               // multiplies q.k; 0 means K^-0.5
 
   std::int64_t chunk_size = 64;  // tokens per chunk of the fast path; changes speed, not results
 };

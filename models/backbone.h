@@ -29,7 +29,7 @@ struct BackboneOptions {
   const std::vector<State>* initial_state = nullptr;  // nullptr: InitialState()
   bool want_final_state = false;
   Taps* taps = nullptr;
-  std::optional<at::Generator> generator;  // set in training
+  std::optional<at::Generator> generator = std::nullopt;  // set in training
 };
 
 class Backbone {

@@ -35,7 +35,7 @@ struct ForwardOptions {
   const State* initial_state = nullptr;  // nullptr: InitialState()
   bool want_final_state = false;
   Taps* taps = nullptr;                    // nullptr: nothing is recorded, no cost
-  std::optional<at::Generator> generator;  // set in training: dropout and router noise draw from it
+  std::optional<at::Generator> generator = std::nullopt;  // set in training: dropout and router noise draw from it
 };
 
 struct MixerOutput {

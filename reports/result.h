@@ -19,7 +19,7 @@ namespace mixerbench::reports {
 enum class CellState {
   kPlanned,
   kCompleted,
-  kDiverged,     // a loss or metric was not finite
+  kDiverged,  // a loss or metric was not finite
   kOom,
   kTimeout,
   kError,
@@ -44,8 +44,8 @@ struct AccuracyRow {
   CellState state = CellState::kCompleted;
   std::string reason;
   std::int64_t num_sequences = 0;
-  std::int64_t num_scored = 0;   // scored positions
-  std::int64_t num_correct = 0;  // of them, predicted right
+  std::int64_t num_scored = 0;                 // scored positions
+  std::int64_t num_correct = 0;                // of them, predicted right
   std::optional<double> accuracy;              // correct / scored over the segment (tok_micro)
   std::optional<double> accuracy_per_example;  // mean over samples of the share (tok_ex)
   std::optional<double> accuracy_macro;        // mean recall over classes (tok_macro)
@@ -99,12 +99,12 @@ struct CellResult {
   std::string kind;      // "train" or "throughput"
   bool partial = false;  // --limit was used
   CellState state = CellState::kPlanned;
-  std::string reason;    // one line, empty when completed
-  std::int64_t step = 0; // optimiser steps done
+  std::string reason;     // one line, empty when completed
+  std::int64_t step = 0;  // optimiser steps done
   bool stopped_early = false;
-  Value config;          // resolved, every default spelt out
-  Value environment;     // versions, device, determinism
-  Value data_hash;       // {"train": "sha256:...", ...}
+  Value config;       // resolved, every default spelt out
+  Value environment;  // versions, device, determinism
+  Value data_hash;    // {"train": "sha256:...", ...}
   ModelFacts model;
   std::vector<LearningPoint> learning_curve;
   std::vector<AccuracyRow> accuracy;

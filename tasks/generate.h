@@ -14,13 +14,24 @@ struct CUstream_st;
 
 namespace mixerbench::tasks {
 
-// Which sample stands at position x of a data set: a keyed permutation of 0..size-1 for one epoch
-// of a finite set (spec section 1.2), or x itself.
+// Which sample stands at position x of a data set: x itself, or for a finite set a keyed
+// permutation of 0..size-1, a new one for every epoch. Positions run on: x = size is the first
+// position of the next epoch.
 struct SampleOrder {
-  std::uint64_t size = 0;  // 0: identity
-  PhiloxKey key{};         // DeriveKey("order", seed, split)
-  std::uint64_t epoch = 0;
+  std::uint64_t size = 0;   // 0: identity
+  PhiloxKey key{};          // DeriveKey("order", seed, split)
+  std::uint64_t epoch = 0;  // the epoch of position 0
 };
+
+// Stream of the order's permutation, apart from the streams of all tasks.
+inline constexpr std::uint32_t kOrderStream = 0x7000;
+
+// The index of the sample at `position`.
+MB_HOST_DEVICE inline std::uint64_t SampleAt(const SampleOrder& order, std::uint64_t position) {
+  if (order.size == 0) return position;
+  const SampleStream epoch{order.key, order.epoch + position / order.size};
+  return Feistel(epoch, kOrderStream, order.size, position % order.size);
+}
 
 struct BatchRequest {
   PhiloxKey key{};

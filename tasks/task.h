@@ -34,15 +34,15 @@ enum class LabelMode : std::int32_t {
 // Sizes that are the same for every sample of one (task, parameters).
 struct TaskShape {
   std::int64_t vocab_size = 0;
-  std::int64_t seq_len = 0;        // length of `inputs` and `labels`
-  std::int64_t max_num_scored = 0; // upper bound of scored positions of one sample
-  std::int64_t scratch_words = 0;  // 32-bit words of working memory that one sample needs
+  std::int64_t seq_len = 0;         // length of `inputs` and `labels`
+  std::int64_t max_num_scored = 0;  // upper bound of scored positions of one sample
+  std::int64_t scratch_words = 0;   // 32-bit words of working memory that one sample needs
 };
 
 // A way of splitting scored positions into groups, each reported on its own.
 struct SliceKey {
-  std::string name;                   // "gap", "target_index", ...
-  std::vector<std::string> buckets;   // their labels, in order
+  std::string name;                  // "gap", "target_index", ...
+  std::vector<std::string> buckets;  // their labels, in order
 };
 
 // What a model that knows nothing of the order of the tokens scores.
@@ -90,22 +90,36 @@ class Task {
   virtual std::span<const std::uint32_t> tables() const { return {}; }
 };
 
-// A named parameter setting with the sizes of the data sets it stands for.
+// One piece of a data set.
+struct Segment {
+  Value params;  // options of the task, an object
+  std::int64_t num_samples = 0;
+};
+
+// A named parameter setting with the sizes of the data sets it stands for. A published grid is a
+// family of presets, one for each point, whose names share all but the last part
+// ("mqar/capacity/kv-8", "mqar/capacity/kv-16", ...).
 struct Preset {
-  std::string name;      // "mqar/fig2-64x4"
-  Value params;          // options of the task, an object
-  std::int64_t num_train = 0;  // 0: online, never repeated
+  std::string name;  // "mqar/fig2-64x4"
+  Value params;      // options of the task, an object; of a mixture, its first train segment
+  std::int64_t num_train = 0;  // 0: online, never repeated; of a mixture, the sum
   std::int64_t num_test = 0;
   std::uint64_t seed = 0;
   std::string reproduces;  // the publication and figure
+  // A mixture: trained on all of `train` together, tested on each of `test`. Empty when `params`
+  // alone serves both.
+  std::vector<Segment> train = {};
+  std::vector<Segment> test = {};
 };
 
 // What the registry knows of a task.
 struct TaskEntry {
-  std::string summary;                // one line
-  std::string source;                 // papers
-  std::vector<std::string> aliases;   // other tools' names
+  std::string summary;               // one line
+  std::string source;                // papers
+  std::vector<std::string> aliases;  // other tools' names
   std::vector<FieldInfo> params;
+  // Those of `params` that do not enter canon(): samples that differ in nothing else are pairs.
+  std::vector<std::string> presentation_params;
   std::vector<Preset> presets;
   std::vector<std::string> deviations;  // from the reference generators, with their Q-numbers
   // Parses and validates. `where` is the JSON pointer of `params`, used in messages.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """C++ rules of this project: thin wrappers, so that a later Bazel touches one file."""
 
 def mb_library(name, **kwargs):

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """cuda_library: .cu files compiled by nvcc, linked like any cc_library.
 
 nvcc runs once per file and per rebuild; its objects are ordinary ELF objects, so no toolchain

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Stand-ins for the repositories that Debian's Bazel 4.2.3 would download."""
 
 def offline_bazel_repositories():

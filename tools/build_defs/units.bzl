@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Units found by folder: one library, one test and one registration call for each.
 
 A unit `x` is a folder with `x/x.md`; it has no BUILD file (a glob stops at package borders). Adding
@@ -79,7 +80,7 @@ def units(namespace, header, registry, function, deps, test_deps = [], test_size
             mb_test(name = unit + "_test", srcs = tests, size = test_size, deps = [":" + unit] + deps + test_deps)
         benchmarks = native.glob([unit + "/*_benchmark.cc"], allow_empty = True)
         if benchmarks:
-            mb_benchmark(name = unit + "_benchmark", srcs = benchmarks, deps = [":" + unit] + deps + test_deps, tags = ["manual"])
+            mb_benchmark(name = unit + "_benchmark", srcs = benchmarks, deps = [":" + unit] + deps + test_deps, tags = ["manual"], testonly = True)
 
     _registration("registered", namespace, header, registry, function, "Register", names)
     srcs = [":registered_cc"]

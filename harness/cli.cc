@@ -1,0 +1,284 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <cstdio>
+#include <iostream>
+#include <sstream>
+#include <string>
+
+#include <CLI/CLI.hpp>
+
+#include "harness/commands.h"
+#include "harness/version.h"
+#include "reports/json.h"
+
+namespace mixerbench::harness {
+namespace {
+
+// "a.b=1" pairs as the user gave them.
+Settings ParseSettings(const std::vector<std::string>& texts) {
+  Settings settings;
+  for (const std::string& text : texts) {
+    const std::size_t equals = text.find('=');
+    if (equals == std::string::npos || equals == 0) {
+      throw ConfigError("--set " + text, "expected path=value, such as train.lr=0.003");
+    }
+    settings.emplace_back(text.substr(0, equals), text.substr(equals + 1));
+  }
+  return settings;
+}
+
+std::int64_t ParseCount(const std::string& text, const std::string& where) {
+  if (text.empty() || text.size() > 18 || text.find_first_not_of("0123456789") != text.npos) {
+    throw ConfigError(where, "expected a whole number, got '" + text + "'");
+  }
+  return std::stoll(text);
+}
+
+// "5": seeds 0..4. "1,2,7" or "7,": those.
+std::vector<std::uint64_t> ParseSeeds(const std::string& text) {
+  std::vector<std::uint64_t> seeds;
+  if (text.empty()) return seeds;
+  if (text.find(',') == std::string::npos) {
+    const std::int64_t count = ParseCount(text, "--seeds");
+    if (count < 1 || count > 10'000) throw ConfigError("--seeds", "must be in 1..10000");
+    for (std::int64_t i = 0; i < count; ++i) seeds.push_back(static_cast<std::uint64_t>(i));
+    return seeds;
+  }
+  std::stringstream list(text);
+  for (std::string item; std::getline(list, item, ',');) {
+    if (!item.empty()) seeds.push_back(static_cast<std::uint64_t>(ParseCount(item, "--seeds")));
+  }
+  return seeds;
+}
+
+// Options of one command and what to do when it was chosen.
+class CommandLine {
+ public:
+  explicit CommandLine(const EngineCommands& engine) : engine_(engine) {
+    app_.require_subcommand(1);
+    app_.fallthrough(false);
+    AddList();
+    AddDescribe();
+    AddGenerate();
+    AddValidate();
+    AddRun("run", "Train and score every cell of a suite; resumes by default", false);
+    AddRun("bench", "Measure the speed curves of a suite's throughput section", true);
+    AddReport();
+    AddUnit("mixer", "Run one mixer on given weights and inputs", engine_.mixer_run);
+    AddUnit("core", "Run one core (recurrence) on given tensors", engine_.core_run);
+    AddSmallCommands();
+  }
+
+  int Parse(int argc, char** argv) {
+    try {
+      app_.parse(argc, argv);
+    } catch (const CLI::Success& help) {  // --help
+      return app_.exit(help);
+    } catch (const CLI::ParseError& error) {
+      const std::string text = error.what();
+      std::cerr << "error: " << text.substr(0, text.find('\n')) << "; see mixerbench --help\n";
+      return static_cast<int>(ExitCode::kUsage);
+    }
+    return action_();
+  }
+
+ private:
+  template <typename Action>
+  void Do(CLI::App* command, Action action) {
+    command->callback([this, action] {
+      action_ = [action] { return static_cast<int>(action()); };
+    });
+  }
+
+  void AddList() {
+    auto* command = app_.add_subcommand("list", "Names of tasks, presets, suites, mixers, ...");
+    command->add_option("kind", kind_, "what to list")
+        ->required()
+        ->check(CLI::IsMember({"tasks", "presets", "suites", "mixers", "cores", "backbones"}));
+    command->add_flag("--json", json_, "JSON on stdout");
+    Do(command, [this] {
+      if (kind_ == "tasks") return ListTasks(json_);
+      if (kind_ == "presets") return ListPresets(json_);
+      if (kind_ == "suites") return ListSuites(json_);
+      return engine_.list(kind_, json_);
+    });
+  }
+
+  void AddDescribe() {
+    auto* command = app_.add_subcommand("describe", "Parameters, defaults, chance, sources");
+    command->add_option("kind", kind_, "task, mixer, core or backbone")
+        ->required()
+        ->check(CLI::IsMember({"task", "mixer", "core", "backbone"}));
+    command->add_option("name", name_, "its name")->required();
+    command->add_flag("--json", json_, "JSON on stdout");
+    Do(command, [this] {
+      if (kind_ == "task") return DescribeTask(name_, json_);
+      return engine_.describe(kind_, name_, json_);
+    });
+  }
+
+  void AddGenerate() {
+    auto* command = app_.add_subcommand("generate", "Write samples of a task or preset");
+    command->add_option("what", generate_.what, "task (mqar) or preset (mqar/fig2-64x4)")->required();
+    AddSet(command, "option of the task, such as input_seq_len=128");
+    command->add_option("--split", generate_.split, "train, validation, test or a number >= 16");
+    command->add_option("--seed", generate_.seed, "default: the preset's, else 0")
+        ->check(CLI::NonNegativeNumber);
+    command->add_option("--start", generate_.start, "index of the first sample");
+    command->add_option("--count", generate_.count, "number of samples")->check(CLI::PositiveNumber);
+    command->add_option("--labels", generate_.labels, "which positions carry a label")
+        ->check(CLI::IsMember({"scored", "all_tokens", "target_only"}));
+    command->add_option("--format", generate_.format, "jsonl, npy or safetensors")
+        ->check(CLI::IsMember({"jsonl", "npy", "safetensors"}));
+    command->add_option("-o,--out", generate_.out, "file; default stdout (jsonl)");
+    command->add_option("--device", generate_.device, "cpu or cuda[:i]");
+    Do(command, [this] {
+      generate_.set = ParseSettings(set_);
+      if (generate_.device != "cpu") return engine_.generate_on_device(generate_);
+      return Generate(generate_, GenerateBatchOnCpu);
+    });
+  }
+
+  void AddValidate() {
+    auto* command = app_.add_subcommand("validate", "Check suite files without running anything");
+    command->add_option("file", file_, "suite file or built-in suite")->required();
+    AddSet(command, "change a value by its dotted path");
+    Do(command, [this] {
+      run_.overrides.set = ParseSettings(set_);
+      return engine_.validate(file_, run_.overrides);
+    });
+  }
+
+  void AddRun(const char* name, const char* help, bool throughput_only) {
+    auto* command = app_.add_subcommand(name, help);
+    command->add_option("suite", run_.suite, "built-in suite or suite file")->required();
+    command->add_option("-o,--out", run_.out, "output folder, default out/<suite name>")
+        ->envname("MIXERBENCH_OUT");
+    command->add_option("--device", run_.device, "cpu, cuda[:i] or auto")->envname("MIXERBENCH_DEVICE");
+    command->add_option("--jobs", run_.jobs, "worker processes; default one per core, one on CUDA")
+        ->check(CLI::Range(1, 1024));
+    AddSet(command, "change a value by its dotted path; commas make a sweep");
+    command->add_option("--seeds", seeds_, "a number of seeds, or a list such as 1,2,7");
+    command->add_option("--limit", run_.overrides.limit,
+                        "at most N examples per evaluation; marks the report partial")
+        ->check(CLI::PositiveNumber);
+    command->add_option("--cell-timeout", run_.cell_timeout_s, "seconds for one cell")
+        ->check(CLI::PositiveNumber);
+    auto* fresh = command->add_flag("--fresh", fresh_, "run finished cells again");
+    command->add_option("--retry", retry_, "which finished cells run again: failed")
+        ->check(CLI::IsMember({"failed"}))
+        ->excludes(fresh);
+    command->add_flag("-n,--dry-run", run_.dry_run, "print the plan and stop");
+    command->add_flag("-q,--quiet", run_.quiet, "no progress");
+    Do(command, [this, throughput_only] {
+      run_.throughput_only = throughput_only;
+      run_.overrides.set = ParseSettings(set_);
+      run_.overrides.seeds = ParseSeeds(seeds_);
+      if (fresh_) run_.retry = RetryPolicy::kAll;
+      if (!retry_.empty()) run_.retry = RetryPolicy::kFailed;
+      return engine_.run(run_);
+    });
+  }
+
+  void AddReport() {
+    auto* command = app_.add_subcommand("report", "Print the report of a run folder");
+    command->add_option("out", file_, "output folder of a run")->required();
+    command->add_option("--format", format_, "json, md, html or csv")
+        ->check(CLI::IsMember({"json", "md", "html", "csv"}));
+    Do(command, [this] { return Report(file_, format_); });
+  }
+
+  void AddUnit(const char* kind, const char* help,
+               const std::function<ExitCode(const UnitRunOptions&)>& run) {
+    auto* group = app_.add_subcommand(kind, help);
+    group->require_subcommand(1);
+    auto* command = group->add_subcommand("run", help);
+    command->add_option("name", unit_.name, "its name")->required();
+    auto* describe =
+        command->add_flag("--describe", unit_.describe, "list the tensors with their shapes");
+    auto* in = command->add_option("--in", unit_.in, "safetensors with inputs and weights");
+    auto* out = command->add_option("--out", unit_.out, "safetensors to write");
+    in->excludes(describe);
+    out->excludes(describe);
+    AddSet(command, "option, such as num_heads=4 or d_model=64");
+    command->add_option("--path", unit_.path, "fast or reference")
+        ->check(CLI::IsMember({"fast", "reference"}));
+    command->add_option("--dtype", unit_.dtype, "fp64, fp32, tf32 or bf16")
+        ->check(CLI::IsMember({"fp64", "fp32", "tf32", "bf16"}));
+    command->add_option("--device", unit_.device, "cpu, cuda[:i] or auto");
+    if (std::string(kind) == "mixer") {
+      command->add_option("--seed", unit_.seed, "draw weights that the file lacks from this seed")
+          ->check(CLI::NonNegativeNumber);
+    }
+    command->add_flag("--gradients", unit_.gradients, "also gradients of everything, given grad.y");
+    command->add_flag("--final-state", unit_.final_state, "also the final state");
+    Do(command, [this, run] {
+      unit_.set = ParseSettings(set_);
+      if (!unit_.describe && (unit_.in.empty() || unit_.out.empty())) {
+        throw ConfigError("--in, --out", "name the files to read and write, or ask with --describe");
+      }
+      return run(unit_);
+    });
+  }
+
+  void AddSmallCommands() {
+    auto* schema = app_.add_subcommand("schema", "Print a JSON Schema");
+    schema->add_option("name", name_, "report or cell")
+        ->required()
+        ->check(CLI::IsMember({"report", "cell"}));
+    Do(schema, [this] { return PrintSchema(name_); });
+
+    auto* version = app_.add_subcommand("version", "Versions of this program");
+    version->add_flag("--json", json_, "JSON on stdout");
+    Do(version, [this] { return PrintVersion(json_); });
+
+    auto* worker = app_.add_subcommand("worker", "")->group("");  // hidden: started by `run`
+    worker->add_option("--device", run_.device)->required();
+    worker->add_option("--cell-timeout", run_.cell_timeout_s);
+    worker->callback([this] {
+      action_ = [this] { return engine_.worker(run_.device, run_.cell_timeout_s); };
+    });
+  }
+
+  void AddSet(CLI::App* command, const char* help) {
+    command->add_option("-s,--set", set_, help)->allow_extra_args(false)->type_name("KEY=VALUE");
+  }
+
+  const EngineCommands& engine_;
+  CLI::App app_{"mixerbench: which sequence mixer remembers, how far, and how fast", "mixerbench"};
+  std::function<int()> action_;
+  std::string kind_, name_, file_, format_ = "md", seeds_, retry_;
+  std::vector<std::string> set_;
+  bool json_ = false;
+  bool fresh_ = false;
+  RunOptions run_;
+  GenerateOptions generate_;
+  UnitRunOptions unit_;
+};
+
+}  // namespace
+
+int Main(int argc, char** argv, const EngineCommands& engine) {
+  try {
+    return CommandLine(engine).Parse(argc, argv);
+  } catch (const Error& error) {
+    std::cerr << "error: " << error.what() << "\n";
+    return static_cast<int>(error.code());
+  } catch (const std::exception& error) {
+    const std::string text = error.what();
+    std::cerr << "internal error: " << text.substr(0, text.find('\n'))
+              << "; this is a bug, please report it\n";
+    return static_cast<int>(ExitCode::kInternal);
+  }
+}
+
+ExitCode PrintVersion(bool json) {
+  const Value version = ToolVersion();
+  if (json) {
+    std::cout << reports::DumpJson(version, 2);
+  } else {
+    std::cout << "mixerbench " << kVersion << "\n";
+  }
+  return ExitCode::kOk;
+}
+
+}  // namespace mixerbench::harness

@@ -1,0 +1,131 @@
+// `list` and `describe` for what needs no torch.
+// SPDX-License-Identifier: Apache-2.0
+#include <iostream>
+#include <span>
+
+#include <fmt/format.h>
+
+#include "harness/commands.h"
+#include "harness/describe_fields.h"
+#include "harness/embedded.h"
+#include "reports/json.h"
+#include "tasks/task.h"
+
+namespace mixerbench::harness {
+namespace {
+
+tasks::TaskRegistry AllTasks() {
+  tasks::TaskRegistry registry("task");
+  tasks::RegisterTasks(registry);
+  return registry;
+}
+
+// One sample, drawn with labels under the tokens they belong to.
+std::string DrawSample(const tasks::Task& task) {
+  constexpr std::size_t kMaxDrawn = 64;
+  const auto length = static_cast<std::size_t>(task.shape().seq_len);
+  std::vector<std::int32_t> inputs(length), labels(length);
+  tasks::GenerateOnCpu(task, {.key = tasks::DeriveKey(task.canon(), 0, 0), .count = 1}, inputs, labels);
+  std::string text = "inputs";
+  for (std::size_t t = 0; t < std::min(length, kMaxDrawn); ++t) text += fmt::format(" {}", inputs[t]);
+  if (length > kMaxDrawn) text += fmt::format(" ... ({} tokens)", length);
+  text += "\nlabels";
+  for (std::size_t t = 0; t < length; ++t) {
+    if (labels[t] != tasks::kIgnore) text += fmt::format(" {}:{}", t, labels[t]);
+  }
+  return text;
+}
+
+}  // namespace
+
+ExitCode ListTasks(bool json) {
+  Array array;
+  const auto registry = AllTasks();
+  for (const auto& [name, entry] : registry.entries()) {
+    if (json) {
+      array.emplace_back(Object{{"name", name}, {"summary", entry.summary}});
+    } else {
+      std::cout << fmt::format("{:<24}{}\n", name, entry.summary);
+    }
+  }
+  if (json) std::cout << reports::DumpJson(array, 2);
+  return ExitCode::kOk;
+}
+
+ExitCode ListPresets(bool json) {
+  Array array;
+  const auto registry = AllTasks();
+  for (const auto& [name, entry] : registry.entries()) {
+    for (const auto& preset : entry.presets) {
+      if (json) {
+        array.emplace_back(Object{{"name", preset.name},
+                                  {"task", name},
+                                  {"params", preset.params},
+                                  {"num_train", preset.num_train},
+                                  {"num_test", preset.num_test},
+                                  {"reproduces", preset.reproduces}});
+      } else {
+        std::cout << fmt::format("{:<32}{:<22}{}\n", preset.name, name, preset.reproduces);
+      }
+    }
+  }
+  if (json) std::cout << reports::DumpJson(array, 2);
+  return ExitCode::kOk;
+}
+
+ExitCode ListSuites(bool json) {
+  Array array;
+  for (const auto& [name, text] : EmbeddedSuites()) {
+    const Value suite = reports::ParseJson(text);
+    const Value* description = suite.Find("description");
+    const std::string line = description ? description->as_string() : "";
+    if (json) {
+      array.emplace_back(Object{{"name", std::string(name)}, {"description", line}});
+    } else {
+      std::cout << fmt::format("{:<24}{}\n", name, line);
+    }
+  }
+  if (json) std::cout << reports::DumpJson(array, 2);
+  return ExitCode::kOk;
+}
+
+ExitCode DescribeTask(const std::string& name, bool json) {
+  const auto registry = AllTasks();
+  const auto& entry = registry.Find(name, "describe task");
+  const auto task = entry.create(Object{}, "");
+  Array baselines;
+  std::string chance;
+  for (const auto& baseline : task->baselines()) {
+    baselines.emplace_back(Object{{"name", baseline.name}, {"accuracy", baseline.accuracy}});
+    chance += fmt::format("  {:<44}{:.6g}\n", baseline.name, baseline.accuracy);
+  }
+  if (json) {
+    Array presets, slices, deviations;
+    for (const auto& preset : entry.presets) presets.emplace_back(preset.name);
+    for (const auto& key : task->slice_keys()) slices.emplace_back(key.name);
+    for (const auto& deviation : entry.deviations) deviations.emplace_back(deviation);
+    std::cout << reports::DumpJson(Object{{"name", name},
+                                          {"summary", entry.summary},
+                                          {"source", entry.source},
+                                          {"params", FieldsToValue(entry.params)},
+                                          {"baselines", baselines},
+                                          {"presets", presets},
+                                          {"slices", slices},
+                                          {"canon", task->canon()},
+                                          {"deviations", deviations}},
+                                   2);
+    return ExitCode::kOk;
+  }
+  std::cout << name << ": " << entry.summary << "\nsource: " << entry.source << "\n\nparameters\n"
+            << FieldsToText(entry.params) << "\nwithout reading the order of the tokens\n"
+            << chance << "\nslices:";
+  for (const auto& key : task->slice_keys()) std::cout << " " << key.name;
+  std::cout << "\n\nsample 0 of the training split, seed 0, default parameters\n"
+            << DrawSample(*task) << "\n\npresets:";
+  for (const auto& preset : entry.presets) std::cout << " " << preset.name;
+  std::cout << "\n\ndeviations from the reference generators\n";
+  for (const auto& deviation : entry.deviations) std::cout << "  " << deviation << "\n";
+  return ExitCode::kOk;
+}
+
+}  // namespace mixerbench::harness

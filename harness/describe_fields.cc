@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "harness/describe_fields.h"
+
+#include <fmt/format.h>
+
+#include "reports/json.h"
+
+namespace mixerbench::harness {
+
+std::string FieldsToText(const std::vector<FieldInfo>& fields) {
+  std::string text;
+  for (const auto& field : fields) {
+    text += fmt::format("  {:<22}{:<12}{} [{}]\n", field.name,
+                        reports::DumpJson(field.default_value), field.help, field.type);
+  }
+  return text;
+}
+
+Value FieldsToValue(const std::vector<FieldInfo>& fields) {
+  Array array;
+  for (const auto& field : fields) {
+    array.emplace_back(Object{{"name", field.name},
+                              {"type", field.type},
+                              {"default", field.default_value},
+                              {"help", field.help}});
+  }
+  return array;
+}
+
+}  // namespace mixerbench::harness

@@ -1,0 +1,67 @@
+// What differs between the CPU and a CUDA device, besides tensors. Linked with device_cuda.cc or
+// device_stub.cc: no #ifdef decides.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include <ATen/core/Generator.h>
+#include <c10/core/Device.h>
+
+#include "base/value.h"
+
+struct CUstream_st;
+
+namespace mixerbench::harness {
+
+// "cpu", "cuda", "cuda:1" or "auto" (cuda where there is one). Throws ConfigError for other words
+// and BackendUnavailable when there is no such device.
+at::Device ParseDevice(std::string_view name);
+
+// Process-wide numerics, set once per process before the first operation: one CPU thread,
+// deterministic algorithms where they exist, tf32 only when asked for.
+void SetNumerics(bool allow_tf32);
+
+// A generator of its own on the device; its seed is set before every use.
+at::Generator MakeGenerator(at::Device device, std::uint64_t seed);
+
+// Waits for all queued work.
+void Synchronize(at::Device device);
+
+// The stream that the framework uses; nullptr on the CPU.
+CUstream_st* CurrentStream(at::Device device);
+
+// Peak bytes held by the framework's allocator since the last reset; on the CPU the peak resident
+// set of the process, which cannot be reset.
+void ResetPeakMemory(at::Device device);
+std::int64_t PeakMemoryBytes(at::Device device);
+
+// Milliseconds that `work` takes: device events on CUDA, the steady clock on the CPU.
+double TimeMilliseconds(at::Device device, const std::function<void()>& work);
+std::string_view ClockName(at::Device device);
+
+// Fills the last-level cache with other data between samples on CUDA; nothing on the CPU.
+void FlushCache(at::Device device);
+
+// {"name": ..., "count": ..., "memory_bytes": ...}, or null on the CPU.
+Value DescribeGpu(at::Device device);
+Value CudaVersions();  // driver, runtime; null without CUDA
+
+bool BuiltWithCuda();
+
+namespace internal {  // defined in device_cuda.cc or device_stub.cc
+int CudaDeviceCount();
+void CudaSynchronize(int index);
+CUstream_st* CudaStream(int index);
+void CudaResetPeakMemory(int index);
+std::int64_t CudaPeakMemoryBytes(int index);
+double CudaTimeMilliseconds(int index, const std::function<void()>& work);
+void CudaFlushCache(int index);
+Value CudaDescribe(int index);
+}  // namespace internal
+
+}  // namespace mixerbench::harness

@@ -1,0 +1,28 @@
+// Stands in for device_cuda.cc in a build without CUDA.
+// SPDX-License-Identifier: Apache-2.0
+#include "base/error.h"
+#include "harness/device.h"
+
+namespace mixerbench::harness {
+namespace {
+
+[[noreturn]] void Unavailable() { throw BackendUnavailable("this program was built without CUDA"); }
+
+}  // namespace
+
+bool BuiltWithCuda() { return false; }
+Value CudaVersions() { return {}; }
+
+namespace internal {
+
+int CudaDeviceCount() { return 0; }
+void CudaSynchronize(int) { Unavailable(); }
+CUstream_st* CudaStream(int) { Unavailable(); }
+void CudaResetPeakMemory(int) { Unavailable(); }
+std::int64_t CudaPeakMemoryBytes(int) { Unavailable(); }
+double CudaTimeMilliseconds(int, const std::function<void()>&) { Unavailable(); }
+void CudaFlushCache(int) { Unavailable(); }
+Value CudaDescribe(int) { Unavailable(); }
+
+}  // namespace internal
+}  // namespace mixerbench::harness

@@ -1,0 +1,120 @@
+// The engine: every command, with libtorch in the process.
+// SPDX-License-Identifier: Apache-2.0
+#include <cstdlib>
+#include <iostream>
+#include <memory>
+
+#include <fmt/format.h>
+
+#include "harness/batch.h"
+#include "harness/commands.h"
+#include "harness/describe_fields.h"
+#include "harness/device.h"
+#include "harness/registries.h"
+#include "harness/run.h"
+#include "harness/unit_run.h"
+#include "reports/json.h"
+
+namespace mixerbench::harness {
+namespace {
+
+struct Summary {
+  std::string summary;
+  std::string source;
+  std::vector<FieldInfo> params;
+};
+
+// The entries of one kind by name.
+std::map<std::string, Summary> Summaries(const std::string& kind, const Registries& registries) {
+  std::map<std::string, Summary> all;
+  if (kind.starts_with("mixer")) {
+    for (const auto& [name, e] : registries.mixers.entries()) all[name] = {e.summary, e.source, e.params};
+  } else if (kind.starts_with("backbone")) {
+    for (const auto& [name, e] : registries.backbones.entries()) all[name] = {e.summary, e.source, e.params};
+  } else {
+    for (const auto& [name, e] : registries.cores.entries()) all[name] = {e.summary, e.source, {}};
+  }
+  return all;
+}
+
+ExitCode List(const std::string& kind, bool json, const Registries& registries) {
+  Array array;
+  for (const auto& [name, entry] : Summaries(kind, registries)) {
+    if (json) {
+      array.emplace_back(Object{{"name", name}, {"summary", entry.summary}});
+    } else {
+      std::cout << fmt::format("{:<24}{}\n", name, entry.summary);
+    }
+  }
+  if (json) std::cout << reports::DumpJson(array, 2);
+  return ExitCode::kOk;
+}
+
+ExitCode Describe(const std::string& kind, const std::string& name, bool json,
+                  const Registries& registries) {
+  const auto all = Summaries(kind, registries);
+  const auto found = all.find(name);
+  if (found == all.end()) {
+    std::vector<std::string> known;
+    for (const auto& [known_name, entry] : all) known.push_back(known_name);
+    throw ConfigError("describe " + kind, UnknownName(kind, name, known));
+  }
+  const Summary& entry = found->second;
+  if (json) {
+    std::cout << reports::DumpJson(Object{{"name", name},
+                                          {"summary", entry.summary},
+                                          {"source", entry.source},
+                                          {"params", FieldsToValue(entry.params)}},
+                                   2);
+  } else {
+    std::cout << name << ": " << entry.summary << "\nsource: " << entry.source << "\n";
+    if (!entry.params.empty()) std::cout << "\nparameters\n" << FieldsToText(entry.params);
+  }
+  return ExitCode::kOk;
+}
+
+ExitCode GenerateOnDevice(const GenerateOptions& options, const Registries& registries) {
+  const at::Device device = ParseDevice(options.device);
+  return Generate(options, [&](const std::string& task_name, const tasks::Task& task,
+                               const tasks::BatchRequest& request,
+                               std::vector<std::int32_t>& inputs,
+                               std::vector<std::int32_t>& labels) {
+    const Batch batch = TaskGenerator(task_name, task, device, registries).Generate(request);
+    const at::Tensor host_inputs = batch.inputs.cpu();
+    const at::Tensor host_labels = batch.labels.cpu();
+    const auto size = static_cast<std::size_t>(host_inputs.numel());
+    inputs.assign(host_inputs.const_data_ptr<std::int32_t>(),
+                  host_inputs.const_data_ptr<std::int32_t>() + size);
+    labels.assign(host_labels.const_data_ptr<std::int32_t>(),
+                  host_labels.const_data_ptr<std::int32_t>() + size);
+  });
+}
+
+ExitCode Validate(const std::string& file, const SuiteOverrides& overrides,
+                  const Registries& registries) {
+  const Suite suite = ParseSuite(ReadSuiteText(file), overrides, registries);
+  std::cout << file << ": valid, " << suite.cells.size() << " cells\n";
+  return ExitCode::kOk;
+}
+
+}  // namespace
+}  // namespace mixerbench::harness
+
+int main(int argc, char** argv) {
+  using namespace mixerbench::harness;  // NOLINT(google-build-using-namespace)
+  // cuBLAS reads it when the first context is made; without it some products are not repeatable.
+  setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8", 0);
+  const Registries registries;
+  const EngineCommands engine = {
+      .run = [&](const auto& options) { return Run(options, registries); },
+      .validate = [&](const auto& file, const auto& o) { return Validate(file, o, registries); },
+      .list = [&](const auto& kind, bool json) { return List(kind, json, registries); },
+      .describe = [&](const auto& kind, const auto& name,
+                      bool json) { return Describe(kind, name, json, registries); },
+      .generate_on_device = [&](const auto& o) { return GenerateOnDevice(o, registries); },
+      .mixer_run = [&](const auto& options) { return MixerRun(options, registries); },
+      .core_run = [&](const auto& options) { return CoreRun(options, registries); },
+      .worker = [&](const auto& device,
+                    double timeout_s) { return WorkerMain(device, timeout_s, registries); }};
+  return Main(argc, argv, engine);
+}

@@ -1,0 +1,7 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "harness/commands.h"
+#include "harness/exec_engine.h"
+
+int main(int argc, char** argv) {
+  return mixerbench::harness::Main(argc, argv, mixerbench::harness::ExecEngine(argv));
+}

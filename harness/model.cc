@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "harness/model.h"
+
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/zeros.h>
+
+#include "harness/data.h"
+
+namespace mixerbench::harness {
+
+Model BuildModel(const Cell& cell, at::Device device, const Registries& registries,
+                 std::int64_t max_seq_len) {
+  const std::string name = cell.model.Find("backbone")->as_string();
+  const auto& entry = registries.backbones.Find(name, "/model/backbone");
+  Value config = cell.model;
+  config.as_object().erase("backbone");
+  const auto task = registries.tasks.Find(cell.task.name, "/task/name")
+                        .create(cell.task.train.front().params, "/task");
+  Model model;
+  model.parameters = std::make_unique<models::ParameterSet>(
+      DeriveSeed(cell.seed, "init"), entry.init_policy, entry.num_layers(config), device,
+      at::kFloat);
+  model.backbone = entry.create(
+      config, "/model",
+      {.vocab_size = task->shape().vocab_size,
+       .max_seq_len = max_seq_len > 0 ? max_seq_len : MaxSeqLen(cell.task, registries),
+       .mixers = &registries.mixers},
+      *model.parameters);
+  return model;
+}
+
+at::ScalarType ComputeDtype(Dtype dtype) {
+  return dtype == Dtype::kBf16 ? at::kBFloat16 : at::kFloat;
+}
+
+reports::ModelFacts MeasureModel(const Model& model, std::int64_t num_tokens, at::Device device) {
+  const at::NoGradGuard no_grad;
+  reports::ModelFacts facts;
+  facts.num_parameters = model.parameters->num_elements();
+  facts.path = "fast";
+  facts.state_at_num_tokens = num_tokens;
+  const at::Tensor tokens = at::zeros({1, num_tokens}, at::TensorOptions().dtype(at::kInt).device(device));
+  const auto output = model.backbone->Forward(tokens, {.want_final_state = true});
+  for (const models::State& state : output.final_state) {
+    for (const auto& [name, tensor] : state) {
+      facts.state_bytes_measured += static_cast<std::int64_t>(tensor.nbytes());
+    }
+  }
+  const models::StateSize size = model.backbone->state_size(num_tokens);
+  facts.state_bytes_declared = (size.recurrent + size.conv) * static_cast<std::int64_t>(sizeof(float));
+  return facts;
+}
+
+}  // namespace mixerbench::harness

@@ -1,0 +1,20 @@
+// Runs the cells of a suite: worker processes, resume, progress, reports.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+
+#include "base/error.h"
+#include "harness/options.h"
+#include "harness/registries.h"
+
+namespace mixerbench::harness {
+
+// Plans, runs what is not finished and writes the reports. Returns 0, kCellsFailed or
+// kStoppedEarly. Throws ConfigError and Error before anything is written.
+ExitCode Run(const RunOptions& options, const Registries& registries);
+
+// The other end of a worker's pipes: one line "<cell folder>" in, progress and "done" lines out.
+int WorkerMain(const std::string& device, double cell_timeout_s, const Registries& registries);
+
+}  // namespace mixerbench::harness

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "harness/run_folder.h"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+#include <vector>
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "reports/atomic_file.h"
+#include "reports/json.h"
+#include "reports/result_json.h"
+
+namespace mixerbench::harness {
+namespace {
+
+constexpr std::size_t kIdDigits = 16;  // of the run id, in folder names
+
+bool IsOurs(const std::filesystem::path& path) {
+  static constexpr std::array<std::string_view, 6> kNames = {
+      "sweep.json", "cells", "report.json", "report.md", "report.html", "report.csv"};
+  const std::string name = path.filename().string();
+  return std::find(kNames.begin(), kNames.end(), name) != kNames.end() ||
+         name.find(".tmp") != std::string::npos;
+}
+
+}  // namespace
+
+RunFolder::RunFolder(const std::filesystem::path& path) : path_(path) {
+  std::error_code error;
+  std::filesystem::create_directories(path_ / "cells", error);
+  if (error) {
+    throw Error(ExitCode::kOutput, path_.string() + ": cannot create the output folder: " +
+                                       error.message() + "; choose another with --out");
+  }
+  for (const auto& entry : std::filesystem::directory_iterator(path_)) {
+    if (!IsOurs(entry.path())) {
+      throw Error(ExitCode::kOutput, path_.string() + ": holds '" +
+                                         entry.path().filename().string() +
+                                         "', which is not ours; choose an empty folder with --out");
+    }
+  }
+}
+
+std::filesystem::path RunFolder::CellPath(const Cell& cell) const {
+  return path_ / "cells" / cell.run_id.substr(0, kIdDigits);
+}
+
+void RunFolder::PrepareCell(const Cell& cell) const {
+  const auto folder = CellPath(cell);
+  std::error_code error;
+  std::filesystem::create_directories(folder, error);
+  if (error) throw Error(ExitCode::kOutput, folder.string() + ": " + error.message());
+  const auto config = folder / "config.json";
+  const std::string text = reports::DumpJson(CellToValue(cell), 2);
+  if (!std::filesystem::exists(config)) reports::WriteFileAtomically(config.string(), text);
+}
+
+std::optional<reports::CellResult> RunFolder::LoadResult(const Cell& cell,
+                                                         std::string* problem) const {
+  const auto path = CellPath(cell) / "result.json";
+  if (!std::filesystem::exists(path)) return std::nullopt;
+  try {
+    auto result = reports::ParseCell(reports::ReadFile(path.string(), kMaxResultBytes), path.string());
+    if (result.run_id == "sha256:" + cell.run_id) return result;
+    *problem = path.string() + ": belongs to another run; the cell runs again";
+  } catch (const Error& error) {
+    *problem = std::string(error.what()) + "; the cell runs again";
+  }
+  return std::nullopt;
+}
+
+std::optional<CellLock> CellLock::TryAcquire(const std::filesystem::path& cell_path) {
+  const std::string path = (cell_path / "LOCK").string();
+  const int descriptor = open(path.c_str(), O_CREAT | O_RDWR | O_CLOEXEC | O_NOFOLLOW, 0644);
+  if (descriptor < 0) throw Error(ExitCode::kOutput, path + ": " + std::strerror(errno));
+  if (flock(descriptor, LOCK_EX | LOCK_NB) != 0) {
+    close(descriptor);
+    return std::nullopt;
+  }
+  return CellLock(descriptor);
+}
+
+CellLock::CellLock(CellLock&& other) noexcept
+    : descriptor_(std::exchange(other.descriptor_, -1)) {}
+
+CellLock& CellLock::operator=(CellLock&& other) noexcept {
+  std::swap(descriptor_, other.descriptor_);
+  return *this;
+}
+
+CellLock::~CellLock() {
+  if (descriptor_ >= 0) close(descriptor_);
+}
+
+}  // namespace mixerbench::harness

@@ -1,0 +1,52 @@
+// From predictions to accuracy rows: the four accuracies, intervals, chance and slices.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/value.h"
+#include "reports/result.h"
+#include "reports/statistics.h"
+#include "tasks/task.h"
+
+namespace mixerbench::harness {
+
+// Collects one evaluation segment.
+class Scorer {
+ public:
+  explicit Scorer(const tasks::Task& task);
+
+  // One sample. inputs, labels: [seq_len] in kScored mode; predictions and nll: one per scored
+  // position, in order of position.
+  void Add(std::span<const std::int32_t> inputs, std::span<const std::int32_t> labels,
+           std::span<const std::int64_t> predictions, std::span<const float> nll);
+
+  // The whole segment first, then one row per non-empty slice bucket. `axes` goes into each row.
+  std::vector<reports::AccuracyRow> Rows(const Object& axes) const;
+
+  // correct / scored so far.
+  double accuracy() const;
+  bool finite() const { return finite_; }
+
+ private:
+  struct Tally {
+    std::vector<reports::ClusterCount> samples;  // those that have a scored position here
+    double nll = 0;
+    std::map<std::int32_t, std::int64_t> hits, misses, false_alarms;  // per class
+  };
+
+  static void Count(Tally& tally, std::int32_t label, std::int64_t prediction, double nll);
+  reports::AccuracyRow Row(const Tally& tally, const Object& axes) const;
+
+  const tasks::Task* task_;
+  std::vector<tasks::SliceKey> keys_;
+  Tally all_;
+  std::vector<std::vector<Tally>> slices_;  // per key, per bucket
+  bool finite_ = true;
+};
+
+}  // namespace mixerbench::harness

@@ -1,0 +1,23 @@
+// Speed and memory of a model over lengths: medians with their samples, behind a parity check.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "harness/registries.h"
+#include "harness/suite.h"
+#include "harness/train.h"
+#include "reports/result.h"
+
+namespace mixerbench::harness {
+
+// A throughput cell. Phases:
+//   fwd         backbone without head, no gradients, random tokens [batch_size, seq_len]
+//   fwd_bwd     the same with gradients of all parameters from a fixed gradient of the output
+//   train_step  the whole training step of the cell's own task: sampling, loss, update; its first
+//               training segment gives the length, the recipe the batch size
+// First the fast path is compared with the reference recurrence in this very process; a failed
+// comparison leaves every row without a time.
+reports::CellResult RunThroughputCell(const Cell& cell, at::Device device,
+                                      const Registries& registries, const RunLimits& limits,
+                                      const ProgressCallback& progress);
+
+}  // namespace mixerbench::harness

@@ -1,0 +1,95 @@
+// How a model is trained: an aggregate with the defaults of a named recipe.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "base/fields.h"
+
+namespace mixerbench::harness {
+
+enum class Schedule {
+  kConstant,
+  kCosineEpoch,  // lr_e = min + (lr - min) (1 + cos(pi e / E)) / 2, constant inside epoch e
+};
+
+enum class LossMode { kScored, kAllTokens, kTargetOnly };
+
+enum class Dtype { kFp32, kTf32, kBf16 };
+
+enum class BatchOrder {
+  kFixed,            // segments and samples in order, the same every epoch
+  kShuffleBatches,   // fixed batches, in a new order every epoch
+  kShuffleExamples,  // new batches in a new order every epoch; batches never mix segments
+};
+
+struct TrainConfig {
+  // Change results.
+  std::string recipe = "zoology";       // the source of the defaults below
+  double lr = 1e-3;                     // peak learning rate of AdamW
+  double weight_decay = 0.1;
+  bool decay_all_parameters = true;     // false: gate parameters (A_log, dt_bias, ...) are exempt
+  double beta1 = 0.9;
+  double beta2 = 0.999;
+  double eps = 1e-8;
+  double grad_clip = 0;                 // global norm; 0: off
+  Schedule schedule = Schedule::kCosineEpoch;
+  double min_lr = 0;
+  std::int64_t num_epochs = 64;
+  std::int64_t steps_per_epoch = 0;     // needed for online data, else counted from the data
+  std::int64_t max_steps = 0;           // 0: num_epochs decides
+  std::int64_t batch_size = 512;
+  BatchOrder batch_order = BatchOrder::kShuffleExamples;
+  LossMode loss_mode = LossMode::kScored;
+  Dtype dtype = Dtype::kFp32;           // of matrix products; parameters and states stay fp32
+  double early_stop_accuracy = 0.99;    // on validation, after an epoch; 0: never stop early
+  double solved_accuracy = 0.95;        // validation accuracy that steps_to_threshold waits for
+  std::int64_t eval_batch_size = 512;   // changes speed, not results
+  std::int64_t eval_piece_len = 4096;   // longer inputs are evaluated in pieces with carried state
+};
+
+// Strict field list; `recipe` must be first resolved by RecipeDefaults.
+const Fields<TrainConfig>& TrainFields();
+
+// Defaults of a recipe ("zoology", "mad", "mad-cosine"). Throws ConfigError at `where`.
+TrainConfig RecipeDefaults(std::string_view recipe, const std::string& where);
+std::vector<std::string> RecipeNames();
+
+// Defaults of its recipe overwritten by `value`, then range checks. Throws ConfigError.
+TrainConfig ParseTrainConfig(const Value& value, const std::string& where);
+
+}  // namespace mixerbench::harness
+
+namespace mixerbench {
+template <>
+struct EnumNames<harness::Schedule> {
+  static constexpr std::array<std::pair<harness::Schedule, std::string_view>, 2> kNames = {
+      {{harness::Schedule::kConstant, "constant"},
+       {harness::Schedule::kCosineEpoch, "cosine_epoch"}}};
+};
+template <>
+struct EnumNames<harness::LossMode> {
+  static constexpr std::array<std::pair<harness::LossMode, std::string_view>, 3> kNames = {
+      {{harness::LossMode::kScored, "scored"},
+       {harness::LossMode::kAllTokens, "all_tokens"},
+       {harness::LossMode::kTargetOnly, "target_only"}}};
+};
+template <>
+struct EnumNames<harness::Dtype> {
+  static constexpr std::array<std::pair<harness::Dtype, std::string_view>, 3> kNames = {
+      {{harness::Dtype::kFp32, "fp32"},
+       {harness::Dtype::kTf32, "tf32"},
+       {harness::Dtype::kBf16, "bf16"}}};
+};
+template <>
+struct EnumNames<harness::BatchOrder> {
+  static constexpr std::array<std::pair<harness::BatchOrder, std::string_view>, 3> kNames = {
+      {{harness::BatchOrder::kFixed, "fixed"},
+       {harness::BatchOrder::kShuffleBatches, "shuffle_batches"},
+       {harness::BatchOrder::kShuffleExamples, "shuffle_examples"}}};
+};
+}  // namespace mixerbench

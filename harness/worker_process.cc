@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "harness/worker_process.h"
+
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+
+#include <fcntl.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/error.h"
+
+extern char** environ;  // POSIX declares it in no header
+
+namespace mixerbench::harness {
+namespace {
+
+void CheckCall(int error, const char* what) {
+  if (error != 0) throw Error(ExitCode::kInternal, std::string(what) + ": " + std::strerror(error));
+}
+
+std::array<int, 2> MakePipe() {
+  std::array<int, 2> ends{};
+  if (pipe2(ends.data(), O_CLOEXEC) != 0) CheckCall(errno, "pipe");
+  return ends;
+}
+
+}  // namespace
+
+WorkerProcess::WorkerProcess(const std::vector<std::string>& arguments) {
+  const auto input = MakePipe();
+  const auto output = MakePipe();
+  to_worker_ = input[1];
+  from_worker_ = output[0];
+  posix_spawn_file_actions_t actions;
+  CheckCall(posix_spawn_file_actions_init(&actions), "posix_spawn_file_actions_init");
+  CheckCall(posix_spawn_file_actions_adddup2(&actions, input[0], STDIN_FILENO), "adddup2");
+  CheckCall(posix_spawn_file_actions_adddup2(&actions, output[1], STDOUT_FILENO), "adddup2");
+  std::vector<std::string> words = {"mixerbench"};
+  words.insert(words.end(), arguments.begin(), arguments.end());
+  std::vector<char*> argv;
+  for (auto& word : words) argv.push_back(word.data());
+  argv.push_back(nullptr);
+  const int error = posix_spawn(&pid_, "/proc/self/exe", &actions, nullptr, argv.data(), environ);
+  posix_spawn_file_actions_destroy(&actions);
+  close(input[0]);
+  close(output[1]);
+  CheckCall(error, "cannot start a worker process");
+}
+
+WorkerProcess::~WorkerProcess() {
+  if (pid_ > 0) {
+    Kill();
+    WaitAndDescribe();
+  }
+  close(to_worker_);
+  close(from_worker_);
+}
+
+bool WorkerProcess::Send(const std::string& line) {
+  const std::string text = line + "\n";
+  std::size_t sent = 0;
+  while (sent < text.size()) {
+    const ssize_t count = write(to_worker_, text.data() + sent, text.size() - sent);
+    if (count < 0 && errno == EINTR) continue;
+    if (count <= 0) return false;
+    sent += static_cast<std::size_t>(count);
+  }
+  return true;
+}
+
+std::optional<std::vector<std::string>> WorkerProcess::ReadLines() {
+  std::array<char, 4096> buffer{};
+  ssize_t count = 0;
+  do {
+    count = read(from_worker_, buffer.data(), buffer.size());
+  } while (count < 0 && errno == EINTR);
+  if (count <= 0) return std::nullopt;
+  partial_.append(buffer.data(), static_cast<std::size_t>(count));
+  std::vector<std::string> lines;
+  for (std::size_t end = partial_.find('\n'); end != std::string::npos; end = partial_.find('\n')) {
+    lines.push_back(partial_.substr(0, end));
+    partial_.erase(0, end + 1);
+  }
+  return lines;
+}
+
+void WorkerProcess::Kill() {
+  if (pid_ > 0) kill(pid_, SIGKILL);
+}
+
+std::string WorkerProcess::WaitAndDescribe() {
+  int status = 0;
+  while (waitpid(pid_, &status, 0) < 0 && errno == EINTR) {
+  }
+  pid_ = -1;
+  if (WIFSIGNALED(status)) {
+    return "was killed by signal " + std::to_string(WTERMSIG(status)) + " (" +
+           strsignal(WTERMSIG(status)) + ")";
+  }
+  return "exited with code " + std::to_string(WEXITSTATUS(status));
+}
+
+}  // namespace mixerbench::harness

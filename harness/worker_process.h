@@ -1,0 +1,42 @@
+// A worker process: this program again, fed with cells over a pipe. A crash costs one cell.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <sys/types.h>
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace mixerbench::harness {
+
+class WorkerProcess {
+ public:
+  // Starts /proc/self/exe with `arguments`; stderr is inherited. Throws Error(kInternal).
+  explicit WorkerProcess(const std::vector<std::string>& arguments);
+  WorkerProcess(const WorkerProcess&) = delete;
+  WorkerProcess& operator=(const WorkerProcess&) = delete;
+  // Kills the process if it still runs.
+  ~WorkerProcess();
+
+  // False when the worker is gone.
+  bool Send(const std::string& line);
+
+  int read_descriptor() const { return from_worker_; }
+
+  // Complete lines that have arrived; nullopt at end of file.
+  std::optional<std::vector<std::string>> ReadLines();
+
+  void Kill();
+
+  // Waits for the end: "exited with code 3", "was killed by signal 9 (Killed)".
+  std::string WaitAndDescribe();
+
+ private:
+  pid_t pid_ = -1;
+  int to_worker_ = -1;
+  int from_worker_ = -1;
+  std::string partial_;
+};
+
+}  // namespace mixerbench::harness

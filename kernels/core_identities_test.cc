@@ -1,0 +1,64 @@
+// Cores that must agree where their definitions coincide: what no comparison of a core with itself
+// can find.
+// SPDX-License-Identifier: Apache-2.0
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/eye.h>
+#include <ATen/ops/ones.h>
+
+#include "kernels/delta_rule/delta_rule.h"
+#include "kernels/scalar_decay/scalar_decay.h"
+#include "kernels/vector_decay/vector_decay.h"
+#include "tests/support/compare.h"
+#include "tests/support/tensors.h"
+
+#include "tests/support/catch2.h"
+
+namespace mixerbench::kernels {
+namespace {
+
+using testing::RandomNormal;
+using testing::RandomUniform;
+using testing::RelativeError;
+
+constexpr double kFloat64Tolerance = 1e-12;  // a few roundings at 1e-16
+
+void CheckEqual(const RecurrenceResult& a, const RecurrenceResult& b) {
+  CHECK(RelativeError(a.o, b.o) < kFloat64Tolerance);
+  CHECK(RelativeError(a.final_state, b.final_state) < kFloat64Tolerance);
+}
+
+TEST_CASE("identity: a vector decay that is equal in all channels is a scalar decay") {
+  RecurrenceArgs args{.q = RandomNormal({2, 75, 2, 6}, 1),
+                      .k = RandomNormal({2, 75, 2, 6}, 2),
+                      .v = RandomNormal({2, 75, 2, 5}, 3),
+                      .log_decay = RandomUniform({2, 75, 2}, 4) * -2,
+                      .initial_state = RandomNormal({2, 2, 6, 5}, 5),
+                      .chunk_size = 32};
+  for (const auto path : {ExecutionPath::kReference, ExecutionPath::kFast}) {
+    const auto scalar = ScalarDecay(args, path);
+    auto wide = args;
+    wide.log_decay = args.log_decay.unsqueeze(-1).expand({-1, -1, -1, 6});
+    CheckEqual(VectorDecay(wide, path), scalar);
+  }
+}
+
+TEST_CASE("identity: without decay, vector and scalar decay are the same linear attention") {
+  const RecurrenceArgs args{.q = RandomNormal({2, 75, 2, 6}, 1),
+                            .k = RandomNormal({2, 75, 2, 6}, 2),
+                            .v = RandomNormal({2, 75, 2, 5}, 3)};
+  CheckEqual(VectorDecay(args, ExecutionPath::kFast), ScalarDecay(args, ExecutionPath::kFast));
+}
+
+TEST_CASE("identity: with orthonormal keys the delta rule has nothing to erase") {
+  RecurrenceArgs args{.q = RandomNormal({2, 12, 2, 12}, 1),
+                      .k = at::eye(12, at::kDouble).view({1, 12, 1, 12}).expand({2, 12, 2, 12}),
+                      .v = RandomNormal({2, 12, 2, 5}, 3),
+                      .log_decay = RandomUniform({2, 12, 2}, 4) * -2,
+                      .chunk_size = 5};
+  const auto linear = ScalarDecay(args, ExecutionPath::kFast);
+  args.beta = at::ones({2, 12, 2}, at::kDouble);
+  CheckEqual(DeltaRule(args, ExecutionPath::kFast), linear);
+}
+
+}  // namespace
+}  // namespace mixerbench::kernels

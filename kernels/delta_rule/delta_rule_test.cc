@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/delta_rule/delta_rule.h"
+
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/einsum.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/ones.h>
+#include <ATen/ops/tensor.h>
+#include <ATen/ops/zeros.h>
+
+#include "tests/support/compare.h"
+#include "tests/support/tensors.h"
+
+#include "tests/support/catch2.h"
+
+namespace mixerbench::kernels {
+namespace {
+
+using testing::RandomNormal;
+using testing::RandomUniform;
+using testing::RelativeError;
+
+constexpr double kFloat64Tolerance = 1e-12;  // a few roundings at 1e-16
+constexpr double kFloat32Tolerance = 1e-5;   // some hundred roundings at 6e-8
+
+at::Tensor UnitKeys(at::IntArrayRef sizes, std::uint64_t seed) {
+  const auto k = RandomNormal(sizes, seed);
+  return k / k.norm(2, -1, /*keepdim=*/true);
+}
+
+TEST_CASE("delta rule: the three tokens of delta_rule.md") {
+  const RecurrenceArgs args{
+      .q = at::tensor({1., 0., 1., 1., 0., 1.}, at::kDouble).view({1, 3, 1, 2}),
+      .k = at::tensor({1., 0., 0., 1., 0.6, 0.8}, at::kDouble).view({1, 3, 1, 2}),
+      .v = at::tensor({2., 3., 4.}, at::kDouble).view({1, 3, 1, 1}),
+      .log_decay = at::tensor({1., 0.5, 0.5}, at::kDouble).log().view({1, 3, 1}),
+      .beta = at::tensor({1., 0.5, 1.}, at::kDouble).view({1, 3, 1}),
+      .scale = 1};
+  for (const auto path : {ExecutionPath::kReference, ExecutionPath::kFast}) {
+    const auto [o, final_state] = DeltaRule(args, path);
+    CHECK(RelativeError(o.flatten(), at::tensor({2., 2.5, 3.23}, at::kDouble)) < kFloat64Tolerance);
+    CHECK(RelativeError(final_state.flatten(), at::tensor({2.36, 3.23}, at::kDouble)) <
+          kFloat64Tolerance);
+  }
+}
+
+TEST_CASE("delta rule: beta zero leaves the state alone") {
+  const auto x = UnitKeys({2, 19, 2, 4}, 1);
+  const auto state = RandomNormal({2, 2, 4, 4}, 2);
+  for (const auto path : {ExecutionPath::kReference, ExecutionPath::kFast}) {
+    const auto result = DeltaRule({.q = x,
+                                   .k = x,
+                                   .v = x,
+                                   .beta = at::zeros({2, 19, 2}, at::kDouble),
+                                   .initial_state = state,
+                                   .chunk_size = 8},
+                                  path);
+    CHECK(RelativeError(result.final_state, state) == 0);
+  }
+}
+
+TEST_CASE("delta rule: with beta one the last key recalls its value exactly") {
+  const auto k = UnitKeys({2, 70, 2, 8}, 1);
+  const auto v = RandomNormal({2, 70, 2, 5}, 2);
+  const auto state = DeltaRule({.q = k, .k = k, .v = v, .beta = at::ones({2, 70, 2}, at::kDouble)},
+                               ExecutionPath::kFast)
+                         .final_state;
+  const auto recalled = at::einsum("bhk,bhkv->bhv", {k.select(1, 69), state});
+  CHECK(RelativeError(recalled, v.select(1, 69)) < kFloat64Tolerance);
+}
+
+// Powers of the triangular matrix grow like binomial coefficients here: a solver that forms them
+// loses every digit in fp32.
+TEST_CASE("delta rule: equal keys are solved accurately in fp32") {
+  const auto k = at::full({1, 128, 1, 4}, 0.5, at::kFloat);
+  const auto v = RandomNormal({1, 128, 1, 4}, 1, at::kFloat);
+  for (const double beta : {1.0, 0.5, 2.0}) {
+    CAPTURE(beta);
+    const RecurrenceArgs args{
+        .q = k, .k = k, .v = v, .beta = at::full({1, 128, 1}, beta, at::kFloat)};
+    CHECK(RelativeError(DeltaRule(args, ExecutionPath::kFast).o,
+                        DeltaRule(args, ExecutionPath::kReference).o) < kFloat32Tolerance);
+  }
+}
+
+TEST_CASE("delta rule: the write strength is required") {
+  const auto x = UnitKeys({1, 2, 1, 3}, 1);
+  CHECK_THROWS_WITH(DeltaRule({.q = x, .k = x, .v = x}, ExecutionPath::kFast),
+                    Catch::Contains("beta is missing"));
+}
+
+}  // namespace
+}  // namespace mixerbench::kernels

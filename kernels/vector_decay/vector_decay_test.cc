@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/vector_decay/vector_decay.h"
+
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/tensor.h>
+#include <ATen/ops/zeros.h>
+
+#include "tests/support/compare.h"
+#include "tests/support/gradient_check.h"
+#include "tests/support/tensors.h"
+
+#include "tests/support/catch2.h"
+
+namespace mixerbench::kernels {
+namespace {
+
+using testing::RandomNormal;
+using testing::RelativeError;
+
+constexpr double kFloat64Tolerance = 1e-12;  // a few roundings at 1e-16
+// Cumulative sums reach -1280 here, where a rounding in fp32 is 1e-4 of a decay; pairs that far
+// apart no longer count, nearer ones lose less.
+constexpr double kStrongDecayTolerance = 1e-4;
+
+TEST_CASE("vector decay: the three tokens of vector_decay.md") {
+  const RecurrenceArgs args{
+      .q = at::tensor({1., 0., 1., 1., 0., 1.}, at::kDouble).view({1, 3, 1, 2}),
+      .k = at::tensor({1., 0., 0., 1., 1., 1.}, at::kDouble).view({1, 3, 1, 2}),
+      .v = at::tensor({2., 3., 4.}, at::kDouble).view({1, 3, 1, 1}),
+      .log_decay = at::tensor({1., 1., 0.5, 1., 1., 0.25}, at::kDouble).log().view({1, 3, 1, 2}),
+      .scale = 1};
+  for (const auto path : {ExecutionPath::kReference, ExecutionPath::kFast}) {
+    const auto [o, final_state] = VectorDecay(args, path);
+    CHECK(RelativeError(o.flatten(), at::tensor({2., 4., 4.75}, at::kDouble)) < kFloat64Tolerance);
+    CHECK(RelativeError(final_state.flatten(), at::tensor({5., 4.75}, at::kDouble)) <
+          kFloat64Tolerance);
+  }
+}
+
+TEST_CASE("vector decay: channels that forget at once leave those that never forget exact") {
+  const auto q = RandomNormal({1, 150, 2, 6}, 1, at::kFloat);
+  const auto k = RandomNormal({1, 150, 2, 6}, 2, at::kFloat);
+  const auto v = RandomNormal({1, 150, 2, 4}, 3, at::kFloat);
+  auto log_decay = at::zeros({1, 150, 2, 6}, at::kFloat);
+  log_decay.slice(-1, 0, 3).fill_(-20);
+  const auto function = [](ExecutionPath path) {
+    return [path](const std::vector<at::Tensor>& x) {
+      const auto result = VectorDecay({.q = x[0], .k = x[1], .v = x[2], .log_decay = x[3]}, path);
+      return std::vector<at::Tensor>{result.o, result.final_state};
+    };
+  };
+  const auto actual = testing::Differentiate(function(ExecutionPath::kFast), {q, k, v, log_decay});
+  const auto expected = testing::Differentiate(
+      function(ExecutionPath::kReference),
+      {q.to(at::kDouble), k.to(at::kDouble), v.to(at::kDouble), log_decay.to(at::kDouble)});
+  for (std::size_t i = 0; i < expected.outputs.size(); ++i) {
+    CHECK(RelativeError(actual.outputs[i], expected.outputs[i]) < kStrongDecayTolerance);
+  }
+  for (std::size_t i = 0; i < expected.gradients.size(); ++i) {
+    CAPTURE(i);
+    CHECK(RelativeError(actual.gradients[i], expected.gradients[i]) < kStrongDecayTolerance);
+  }
+}
+
+TEST_CASE("vector decay: a decay without the channel axis is refused") {
+  const auto x = RandomNormal({1, 2, 1, 3}, 1);
+  CHECK_THROWS_WITH(
+      VectorDecay({.q = x, .k = x, .v = x, .log_decay = x.select(-1, 0)}, ExecutionPath::kFast),
+      Catch::Contains("log_decay must have shape [1, 2, 1, 3]"));
+}
+
+}  // namespace
+}  // namespace mixerbench::kernels

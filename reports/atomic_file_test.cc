@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "reports/atomic_file.h"
+
+#include <csignal>
+#include <cstdlib>
+#include <filesystem>
+#include <string>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/error.h"
+
+#include "tests/support/catch2.h"
+
+namespace mixerbench::reports {
+namespace {
+
+namespace fs = std::filesystem;
+
+// A fresh folder, removed at the end.
+class Folder {
+ public:
+  Folder() {
+    const char* base = std::getenv("TEST_TMPDIR");
+    std::string pattern = std::string(base ? base : "/tmp") + "/atomic_file.XXXXXX";
+    REQUIRE(::mkdtemp(pattern.data()) != nullptr);
+    path_ = pattern;
+  }
+  Folder(const Folder&) = delete;
+  Folder& operator=(const Folder&) = delete;
+  ~Folder() { fs::remove_all(path_); }
+  fs::path operator/(const std::string& name) const { return path_ / name; }
+  std::ptrdiff_t NumEntries() const {
+    return std::distance(fs::directory_iterator(path_), fs::directory_iterator());
+  }
+
+ private:
+  fs::path path_;
+};
+
+// Every write beyond `bytes` fails with EFBIG: a disk that is full, for this process.
+class FileSizeLimit {
+ public:
+  explicit FileSizeLimit(rlim_t bytes) {
+    std::signal(SIGXFSZ, SIG_IGN);
+    ::getrlimit(RLIMIT_FSIZE, &old_);
+    const rlimit limit{bytes, old_.rlim_max};
+    ::setrlimit(RLIMIT_FSIZE, &limit);
+  }
+  FileSizeLimit(const FileSizeLimit&) = delete;
+  FileSizeLimit& operator=(const FileSizeLimit&) = delete;
+  ~FileSizeLimit() {
+    ::setrlimit(RLIMIT_FSIZE, &old_);
+    std::signal(SIGXFSZ, SIG_DFL);
+  }
+
+ private:
+  rlimit old_{};
+};
+
+template <typename Action>
+std::string Failure(ExitCode code, Action action) {
+  try {
+    action();
+  } catch (const Error& error) {
+    CHECK(error.code() == code);
+    return error.what();
+  }
+  return "no error";
+}
+
+TEST_CASE("atomic file: what is written is read, and replaces what was there") {
+  const Folder folder;
+  const fs::path path = folder / "report.json";
+  for (const std::string& text :
+       {std::string("first"), std::string(), std::string(100'000, '\0')}) {
+    WriteFileAtomically(path, text);
+    CHECK(ReadFile(path) == text);
+    CHECK(folder.NumEntries() == 1);
+  }
+}
+
+TEST_CASE("atomic file: permissions follow the umask") {
+  const Folder folder;
+  const mode_t old = ::umask(027);
+  WriteFileAtomically(folder / "a", "x");
+  ::umask(old);
+  struct stat status {};
+  REQUIRE(::stat((folder / "a").c_str(), &status) == 0);
+  CHECK((status.st_mode & 0777) == 0640);
+}
+
+TEST_CASE("atomic file: a failed write keeps the old file and leaves no temporary") {
+  const Folder folder;
+  const fs::path path = folder / "report.json";
+  WriteFileAtomically(path, "old");
+  std::string message;
+  {
+    const FileSizeLimit limit(1000);
+    message =
+        Failure(ExitCode::kOutput, [&] { WriteFileAtomically(path, std::string(5000, 'x')); });
+  }
+  CHECK(message == path.string() + ": cannot write: File too large");
+  CHECK(ReadFile(path) == "old");
+  CHECK(folder.NumEntries() == 1);
+}
+
+TEST_CASE("atomic file: errors name the path and the cause") {
+  const Folder folder;
+  CHECK_THAT(Failure(ExitCode::kOutput, [&] { WriteFileAtomically(folder / "no/x", "x"); }),
+             Catch::Contains("no/x: cannot create a file in its folder: No such file"));
+  fs::create_directory(folder / "d");
+  CHECK_THAT(Failure(ExitCode::kOutput, [&] { WriteFileAtomically(folder / "d", "x"); }),
+             Catch::EndsWith("d: cannot rename into place: Is a directory"));
+  CHECK(folder.NumEntries() == 1);
+  CHECK_THAT(Failure(ExitCode::kBadInput, [&] { ReadFile(folder / "absent"); }),
+             Catch::EndsWith("absent: cannot read: No such file or directory"));
+  CHECK_THAT(Failure(ExitCode::kBadInput, [&] { ReadFile(folder / "d"); }),
+             Catch::EndsWith("d: cannot read: not a regular file"));
+  WriteFileAtomically(folder / "f", "12345");
+  CHECK(ReadFile(folder / "f", 5) == "12345");
+  CHECK_THAT(Failure(ExitCode::kBadInput, [&] { ReadFile(folder / "f", 4); }),
+             Catch::EndsWith("larger than the limit of 4 bytes"));
+  REQUIRE(::mkfifo((folder / "pipe").c_str(), 0600) == 0);
+  CHECK_THAT(Failure(ExitCode::kBadInput, [&] { ReadFile(folder / "pipe"); }),
+             Catch::EndsWith("not a regular file"));
+}
+
+}  // namespace
+}  // namespace mixerbench::reports

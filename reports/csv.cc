@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "reports/csv.h"
+
+#include <cmath>
+#include <optional>
+#include <set>
+#include <vector>
+
+#include "reports/json.h"
+#include "reports/text.h"
+
+namespace mixerbench::reports {
+namespace {
+
+// A number is written bare: the rule against formulas is about text.
+std::string Number(double v) { return std::isfinite(v) ? DumpJson(v) : ""; }
+std::string Number(const std::optional<double>& v) { return v ? Number(*v) : ""; }
+
+std::string Axis(const Object& axes, const std::string& name) {
+  const auto found = axes.find(name);
+  if (found == axes.end() || found->second.is_null()) return "";
+  const Value& value = found->second;
+  if (value.is_number()) return DumpJson(value);
+  return CsvField(value.is_string() ? value.as_string() : DumpJson(value));
+}
+
+std::string Line(const std::vector<std::string>& fields) {
+  std::string line;
+  for (std::size_t i = 0; i < fields.size(); ++i) line += (i == 0 ? "" : ",") + fields[i];
+  return line + "\n";
+}
+
+}  // namespace
+
+std::string RenderAccuracyCsv(const SweepReport& report) {
+  std::set<std::string> axes;
+  for (const CellResult& cell : report.cells) {
+    for (const AccuracyRow& row : cell.accuracy) {
+      for (const auto& [axis, value] : row.axes) axes.insert(axis);
+    }
+  }
+  std::vector<std::string> header = {"task", "mixer",      "variant",     "kind",
+                                     "seed", "cell_state", "cell_reason", "run_id"};
+  for (const std::string& axis : axes) header.push_back(CsvField(axis));
+  const std::vector<std::string> metrics = {"slice",
+                                            "bucket",
+                                            "state",
+                                            "reason",
+                                            "num_sequences",
+                                            "num_scored",
+                                            "num_correct",
+                                            "accuracy",
+                                            "ci_low",
+                                            "ci_high",
+                                            "accuracy_per_example",
+                                            "accuracy_macro",
+                                            "sequence_accuracy",
+                                            "nll",
+                                            "chance",
+                                            "extrapolated"};
+  header.insert(header.end(), metrics.begin(), metrics.end());
+
+  std::string out = Line(header);
+  for (const CellResult& cell : report.cells) {
+    const CellName name = SplitCellName(cell.name);
+    const std::vector<std::string> common = {
+        CsvField(name.task),   CsvField(name.mixer),      CsvField(name.variant),
+        CsvField(cell.kind),   std::to_string(cell.seed), std::string(NameOf(cell.state)),
+        CsvField(cell.reason), CsvField(cell.run_id)};
+    if (cell.accuracy.empty()) {
+      std::vector<std::string> fields = common;
+      fields.resize(header.size());
+      out += Line(fields);
+    }
+    for (const AccuracyRow& row : cell.accuracy) {
+      std::vector<std::string> fields = common;
+      for (const std::string& axis : axes) fields.push_back(Axis(row.axes, axis));
+      fields.insert(
+          fields.end(),
+          {CsvField(row.slice), CsvField(row.bucket), std::string(NameOf(row.state)),
+           CsvField(row.reason), std::to_string(row.num_sequences), std::to_string(row.num_scored),
+           std::to_string(row.num_correct), Number(row.accuracy),
+           row.ci_items ? Number(row.ci_items->low) : "",
+           row.ci_items ? Number(row.ci_items->high) : "", Number(row.accuracy_per_example),
+           Number(row.accuracy_macro), Number(row.sequence_accuracy), Number(row.nll),
+           Number(row.chance), row.extrapolated ? "true" : "false"});
+      out += Line(fields);
+    }
+  }
+  return out;
+}
+
+}  // namespace mixerbench::reports

@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "reports/markdown.h"
+
+#include <algorithm>
+#include <fmt/format.h>
+#include <map>
+#include <vector>
+
+#include "reports/labels.h"
+#include "reports/text.h"
+
+namespace mixerbench::reports {
+namespace {
+
+std::string Row(const std::vector<std::string>& cells) {
+  std::string row = "|";
+  for (const std::string& cell : cells) row += " " + cell + " |";
+  return row + "\n";
+}
+
+std::string Header(const std::vector<std::string>& cells) {
+  std::string rule = "|";
+  for (std::size_t i = 0; i < cells.size(); ++i) rule += i == 0 ? " :-- |" : " --: |";
+  return Row(cells) + rule + "\n";
+}
+
+// The whole segments of a task, over all of its mixers, in the order of the reports.
+std::vector<const AccuracyOverSeeds*> SegmentsOf(const TaskView& view) {
+  std::vector<const AccuracyOverSeeds*> segments;
+  for (const GroupSummary* group : view.groups) {
+    for (const AccuracyOverSeeds& row : group->accuracy) {
+      if (!row.slice.empty()) continue;
+      const bool known = std::any_of(segments.begin(), segments.end(),
+                                     [&](const auto* s) { return s->axes == row.axes; });
+      if (!known) segments.push_back(&row);
+    }
+  }
+  return segments;
+}
+
+std::string AccuracyCell(const GroupSummary& group, const Object& axes) {
+  for (const AccuracyOverSeeds& row : group.accuracy) {
+    if (!row.slice.empty() || row.axes != axes) continue;
+    if (!row.mean) return std::string(NameOf(row.state));
+    const bool imputed = std::count(row.imputed.begin(), row.imputed.end(), true) > 0;
+    return FormatPercentInterval(*row.mean, row.ci_seeds) + (imputed ? " †" : "");
+  }
+  return "–";
+}
+
+std::string AccuracyTable(const TaskView& view) {
+  const auto segments = SegmentsOf(view);
+  std::vector<std::string> header = {"mixer"};
+  std::vector<std::string> chance = {"*chance*"};
+  bool any_extrapolated = false;
+  for (const AccuracyOverSeeds* segment : segments) {
+    header.push_back(EscapeMarkdown(AxesText(segment->axes)) + (segment->extrapolated ? " ⤳" : ""));
+    chance.push_back("*" + FormatPercent(segment->chance) + "*");
+    any_extrapolated = any_extrapolated || segment->extrapolated;
+  }
+  header.insert(header.end(), {"solved", "steps", "seeds", "states"});
+  chance.insert(chance.end(), {"", "", "", ""});
+
+  std::string out = fmt::format("## {}\n\nAccuracy of scored positions, percent, mean over seeds",
+                                EscapeMarkdown(view.task));
+  out += " with its 95 % interval. † a failed seed counts as chance.";
+  if (any_extrapolated) out += " ⤳ longer than anything trained on.";
+  out += " Fewer than 5 seeds: the interval is not reliable.\n\n" + Header(header);
+  for (const GroupSummary* group : view.groups) {
+    std::vector<std::string> row = {EscapeMarkdown(GroupLabel(view, *group))};
+    for (const AccuracyOverSeeds* segment : segments) {
+      row.push_back(AccuracyCell(*group, segment->axes));
+    }
+    row.push_back(group->solve_rate ? fmt::format("{}/{}", group->solve_rate->num_solved,
+                                                  group->solve_rate->num_seeds)
+                                    : "–");
+    row.push_back(group->steps_to_threshold && group->steps_to_threshold->median
+                      ? fmt::format("{:.0f}", *group->steps_to_threshold->median)
+                      : "–");
+    row.push_back(std::to_string(group->seeds.size()));
+    row.push_back(EscapeMarkdown(StatesText(*group)));
+    out += Row(row);
+  }
+  return out + Row(chance) + "\n";
+}
+
+std::string ThroughputTable(const SweepReport& report, const TaskView& view) {
+  std::string rows;
+  for (const GroupSummary* group : view.groups) {
+    for (const CellResult* cell : CellsOf(report, *group)) {
+      for (const ThroughputRow& row : cell->throughput) {
+        const bool completed = row.state == CellState::kCompleted;
+        rows += Row(
+            {EscapeMarkdown(GroupLabel(view, *group)), EscapeMarkdown(row.phase),
+             std::to_string(row.batch_size), std::to_string(row.seq_len), EscapeMarkdown(row.dtype),
+             row.median_ms ? fmt::format("{:#.4g}", *row.median_ms)
+                           : std::string(NameOf(row.state)),
+             row.spread_ms ? fmt::format("{:#.4g}–{:#.4g}", row.spread_ms->low, row.spread_ms->high)
+                           : "–",
+             row.tokens_per_second ? FormatSi(*row.tokens_per_second) : "–",
+             row.peak_memory_bytes ? FormatBytes(*row.peak_memory_bytes) : "–",
+             completed ? EscapeMarkdown(row.parity_check) : EscapeMarkdown(row.reason)});
+      }
+    }
+  }
+  if (rows.empty()) return "";
+  return fmt::format("## {}: speed\n\n", EscapeMarkdown(view.task)) +
+         Header({"mixer", "phase", "batch", "seq\\_len", "dtype", "median ms", "20–80 % ms",
+                 "tokens/s", "peak memory", "parity"}) +
+         rows + "\n";
+}
+
+std::string Failures(const SweepReport& report) {
+  std::string lines;
+  for (const CellResult& cell : report.cells) {
+    if (cell.state == CellState::kCompleted) continue;
+    lines += fmt::format("- {}, seed {}: **{}**{}\n", EscapeMarkdown(cell.name), cell.seed,
+                         NameOf(cell.state),
+                         cell.reason.empty() ? "" : ": " + EscapeMarkdown(cell.reason));
+  }
+  return lines.empty() ? "" : "## Cells that did not complete\n\n" + lines + "\n";
+}
+
+}  // namespace
+
+std::string RenderMarkdown(const SweepReport& report) {
+  std::string out = "# " + EscapeMarkdown(report.name) + "\n\n";
+  for (const TaskView& view : TaskViews(report)) {
+    if (view.kind != "throughput") out += AccuracyTable(view);
+    out += ThroughputTable(report, view);
+  }
+  return out + Failures(report);
+}
+
+}  // namespace mixerbench::reports

@@ -1,0 +1,258 @@
+// Markdown, CSV and the page: nothing is lost, nothing acts, the same report gives the same bytes.
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "reports/csv.h"
+#include "reports/html.h"
+#include "reports/json.h"
+#include "reports/markdown.h"
+#include "reports/svg.h"
+#include "reports/sweep_report.h"
+#include "reports/test_cells.h"
+#include "reports/text.h"
+
+#include "tests/support/catch2.h"
+
+namespace mixerbench::reports {
+namespace {
+
+// What a hostile config or error text may hold: markup, formulas, terminal escapes, broken UTF-8,
+// text that runs backwards.
+const std::string kHostile =
+    "=cmd|'/c'!A1 <script>alert(1)</script>\"'&\n| **x** [a](javascript:b) `c`\x1b[2J\xff"
+    "\xe2\x80\xae";
+
+SweepReport Hostile() {
+  std::vector<CellResult> cells = ExampleSweep(1);
+  for (CellResult& cell : cells) cell.environment = Object{{"gpu", Object{{"name", kHostile}}}};
+  cells.back().name = "mqar/" + kHostile;
+  cells.back().reason = kHostile;
+  cells[0].accuracy[0].axes[kHostile] = 5;
+  cells[0].accuracy[1].bucket = kHostile;
+  cells[0].data_hash = Object{{kHostile, kHostile}};
+  cells[1].throughput[0].reason = kHostile;
+  return MakeSweepReport(kHostile, {}, std::move(cells));
+}
+
+// RFC 4180, as a reader would.
+std::vector<std::vector<std::string>> ReadCsv(const std::string& text) {
+  std::vector<std::vector<std::string>> rows(1, std::vector<std::string>(1));
+  bool is_quoted = false;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    if (is_quoted && c == '"' && i + 1 < text.size() && text[i + 1] == '"') {
+      rows.back().back() += c;
+      ++i;
+    } else if (c == '"') {
+      is_quoted = !is_quoted;
+    } else if (!is_quoted && c == ',') {
+      rows.back().emplace_back();
+    } else if (!is_quoted && c == '\n') {
+      rows.emplace_back(1);
+    } else {
+      rows.back().back() += c;
+    }
+  }
+  rows.pop_back();  // after the last line end
+  return rows;
+}
+
+// Every element that is opened is closed, in order; void elements and drawings stand alone.
+bool IsBalanced(const std::string& html) {
+  std::vector<std::string> open;
+  for (std::size_t at = html.find('<'); at != html.npos; at = html.find('<', at + 1)) {
+    const std::size_t end = html.find('>', at);
+    if (end == html.npos) return false;
+    const bool is_closing = html[at + 1] == '/';
+    const std::size_t begin = at + (is_closing ? 2 : 1);
+    const std::string name = html.substr(begin, html.find_first_of(" >/", begin) - begin);
+    if (name == "!DOCTYPE" || name == "meta" || name == "br" || html[end - 1] == '/') continue;
+    if (!is_closing) {
+      open.push_back(name);
+    } else if (open.empty() || open.back() != name) {
+      return false;
+    } else {
+      open.pop_back();
+    }
+  }
+  return open.empty();
+}
+
+std::size_t Count(const std::string& text, const std::string& part) {
+  std::size_t count = 0;
+  for (std::size_t at = text.find(part); at != text.npos; at = text.find(part, at + 1)) ++count;
+  return count;
+}
+
+std::vector<std::string> Lines(const std::string& text) {
+  std::vector<std::string> lines;
+  std::istringstream stream(text);
+  for (std::string line; std::getline(stream, line);) lines.push_back(line);
+  return lines;
+}
+
+TEST_CASE("text: lines are plain, whatever they hold") {
+  CHECK(PlainLine("a\tb\r\nc\x1b[31m\x7f\xff") == "a b  c[31m\xEF\xBF\xBD");
+  CHECK(PlainLine("a\xE2\x80\xAE\xE2\x81\xA6\xC2\x9B\x62") == "ab");
+  CHECK(PlainLine("\xC3\xA9 \xE2\x80\x93 \xE6\xBC\xA2") == "\xC3\xA9 \xE2\x80\x93 \xE6\xBC\xA2");
+  CHECK(EscapeHtml("<a href=\"x\">'&") == "&lt;a href=&quot;x&quot;&gt;&#39;&amp;");
+  CHECK(EscapeMarkdown("a|b_c<d>@e") == "a\\|b\\_c&lt;d&gt;&#64;e");
+}
+
+TEST_CASE("text: CSV fields are quoted and never formulas") {
+  CHECK(CsvField("a") == "a");
+  CHECK(CsvField("a,\"b\"") == "\"a,\"\"b\"\"\"");
+  for (const char* formula : {"=1+1", "+1", "-1", "@x"}) {
+    CHECK(CsvField(formula) == "'" + std::string(formula));
+  }
+}
+
+TEST_CASE("text: shares near 0 and 1 do not read as 0 and 1") {
+  CHECK(FormatPercent(1) == "100.0");
+  CHECK(FormatPercent(0.99999) == "99.99");
+  CHECK(FormatPercent(0.9871) == "98.7");
+  CHECK(FormatPercent(1.0 / 8192) == "0.012");
+  CHECK(FormatPercent(0) == "0.0");
+  CHECK(FormatBytes(65536) == "64 KiB");
+  CHECK(FormatBytes(1000) == "1000 B");
+  CHECK(FormatSi(1184512) == "1.18 M");
+  CHECK(FormatSi(999.9) == "1 k");
+}
+
+TEST_CASE("markdown: every mixer, every failed cell, and chance") {
+  const std::string text = RenderMarkdown(MakeSweepReport("mqar-length", {}, ExampleSweep()));
+  for (const char* mixer :
+       {"attention", "deltanet", "gated\\_deltanet", "gla", "mamba2", "rwkv7"}) {
+    CHECK(Count(text, "| " + std::string(mixer) + " |") >= 1);
+  }
+  CHECK_THAT(text, Catch::Contains("- mqar/mamba2/d\\_model=128, seed 1002: **diverged**: train "
+                                   "loss was not finite at step 1200"));
+  CHECK_THAT(text, Catch::Contains("- mqar/rwkv7/d\\_model=128, seed 1000: **unsupported**"));
+  CHECK_THAT(text, Catch::Contains("| *chance* | *0.012* |"));
+  CHECK_THAT(text, Catch::Contains("†"));
+}
+
+TEST_CASE("markdown: hostile names stay text and tables stay tables") {
+  const std::string text = RenderMarkdown(Hostile());
+  CHECK(Count(text, "<script") == 0);
+  CHECK(Count(text, "[a](") == 0);
+  CHECK(Count(text, "\x1b") == 0);
+  CHECK(ValidUtf8(text) == text);
+  std::size_t columns = 0;  // of the table at hand
+  for (const std::string& line : Lines(text)) {
+    const std::size_t bars = Count(line, "|") - Count(line, "\\|");
+    if (line.empty() || line[0] != '|') {
+      columns = 0;
+      continue;
+    }
+    if (columns == 0) columns = bars;
+    CHECK(bars == columns);
+  }
+}
+
+TEST_CASE("csv: one row for each cell and segment, read back field by field") {
+  const SweepReport report = MakeSweepReport("s", {}, ExampleSweep());
+  const auto rows = ReadCsv(RenderAccuracyCsv(report));
+  std::size_t expected = 1;
+  for (const CellResult& cell : report.cells) {
+    expected += std::max<std::size_t>(1, cell.accuracy.size());
+  }
+  CHECK(rows.size() == expected);
+  for (const auto& row : rows) REQUIRE(row.size() == rows[0].size());
+  const auto column = [&](const std::string& name) {
+    return static_cast<std::size_t>(std::find(rows[0].begin(), rows[0].end(), name) -
+                                    rows[0].begin());
+  };
+  const AccuracyRow& first = report.cells[0].accuracy[0];
+  CHECK(std::stod(rows[1][column("accuracy")]) == *first.accuracy);
+  CHECK(rows[1][column("input_seq_len")] == "64");
+  CHECK(rows[1][column("mixer")] == "attention");
+}
+
+TEST_CASE("csv: hostile names survive as fields") {
+  const auto rows = ReadCsv(RenderAccuracyCsv(Hostile()));
+  for (const auto& row : rows) {
+    REQUIRE(row.size() == rows[0].size());
+    for (const std::string& field : row) CHECK(field.find_first_of("=+@") != 0);
+  }
+}
+
+TEST_CASE("page: well-formed, self-contained and the same every time") {
+  const SweepReport report = MakeSweepReport("mqar-length", {}, ExampleSweep());
+  const std::string page = RenderHtml(report);
+  CHECK(RenderHtml(report) == page);
+  CHECK(IsBalanced(page));
+  CHECK_THAT(page, Catch::Contains("default-src 'none'"));
+  for (const char* foreign :
+       {"<script", "http:", "https:", "url(", "@import", "src=", "nan", "inf "}) {
+    CAPTURE(foreign);
+    CHECK(Count(page, foreign) == 0);
+  }
+  // Every cell has its row, and every run id stands in full.
+  for (const CellResult& cell : report.cells) CHECK(Count(page, cell.run_id) == 1);
+  CHECK(Count(page, "<svg class=\"chart\"") == 12);
+}
+
+TEST_CASE("page: hostile names stay text") {
+  const std::string page = RenderHtml(Hostile());
+  CHECK(IsBalanced(page));
+  CHECK(Count(page, "<script") == 0);
+  CHECK(Count(page, "\x1b") == 0);
+  CHECK(Count(page, "\xe2\x80\xae") == 0);
+  CHECK(ValidUtf8(page) == page);
+}
+
+TEST_CASE("page: reports without cells, curves or values are pages too") {
+  CHECK(IsBalanced(RenderHtml(MakeSweepReport("empty", {}, {}))));
+  std::vector<CellResult> planned(2);
+  planned[0].name = "mqar/gla";
+  CHECK(IsBalanced(RenderHtml(MakeSweepReport("planned", {}, planned))));
+  CHECK(Count(RenderMarkdown(MakeSweepReport("planned", {}, planned)), "planned") >= 3);
+}
+
+TEST_CASE("chart: one point, equal values and zeros on a logarithmic axis draw finite numbers") {
+  Chart chart;
+  chart.title = "t";
+  chart.y.scale = ChartAxis::Scale::kLog10;
+  CHECK(RenderChart(chart).empty());
+  ChartPoint one;
+  one.x = 3;
+  one.y = 0;
+  chart.series.push_back({.label = "a", .style = 9, .is_faint = false, .points = {one}});
+  ChartPoint two = one;
+  two.y = 100;
+  chart.series.push_back({.label = "b", .style = 0, .is_faint = false, .points = {two, two}});
+  const std::string svg = RenderChart(chart);
+  CHECK(IsBalanced(svg));
+  CHECK(Count(svg, "nan") == 0);
+  CHECK(Count(svg, "inf") == 0);
+  CHECK(Count(svg, "class=\"cross") == 1);  // 0 has no place on the axis
+}
+
+TEST_CASE("chart: labels of lines that end together are moved apart") {
+  Chart chart;
+  for (int i = 0; i < 8; ++i) {
+    ChartPoint point;
+    point.x = 1;
+    point.y = 0.5;
+    chart.series.push_back(
+        {.label = "m" + std::to_string(i), .style = i, .is_faint = false, .points = {point}});
+  }
+  const std::string svg = RenderChart(chart);
+  std::vector<double> baselines;
+  for (std::size_t at = svg.find("class=\"name"); at != svg.npos;
+       at = svg.find("class=\"name", at + 1)) {
+    baselines.push_back(std::stod(svg.substr(svg.find("y=\"", svg.find("x=\"", at)) + 3)));
+  }
+  REQUIRE(baselines.size() == 8);
+  std::sort(baselines.begin(), baselines.end());
+  for (std::size_t i = 1; i < baselines.size(); ++i) {
+    CHECK(baselines[i] - baselines[i - 1] > 13.5);
+  }
+}
+
+}  // namespace
+}  // namespace mixerbench::reports

@@ -1,0 +1,345 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "reports/sweep_report.h"
+
+#include <algorithm>
+#include <limits>
+#include <tuple>
+#include <utility>
+
+#include "base/error.h"
+#include "base/sha256.h"
+#include "reports/json.h"
+#include "reports/object_reader.h"
+#include "reports/result_json.h"
+#include "reports/statistics.h"
+
+namespace mixerbench::reports {
+namespace {
+
+constexpr std::size_t kBcaSeeds = 8;  // below, the bootstrap has too few distinct resamples
+constexpr std::string_view kEffectiveLengthRule =
+    "largest input_seq_len where the lower ci_seeds bound >= 0.9 at every tested length <= it";
+
+bool Ran(CellState state) { return state == CellState::kCompleted || IsFailure(state); }
+
+using Cells = std::vector<const CellResult*>;
+
+// What tells segments apart. Canonical text orders integers of different lengths badly, so axes are
+// compared as values first.
+struct SegmentKey {
+  std::vector<std::pair<std::string, double>> numbers;
+  std::string text;
+  auto operator<=>(const SegmentKey&) const = default;
+};
+
+SegmentKey KeyOf(const AccuracyRow& row) {
+  SegmentKey key;
+  key.numbers.emplace_back("", row.slice.empty() ? 0 : 1);  // whole segments first
+  for (const auto& [axis, value] : row.axes) {
+    if (value.is_number()) key.numbers.emplace_back(axis, value.as_double());
+  }
+  key.text = row.slice + "\n" + DumpJson(row.axes);
+  return key;
+}
+
+// Buckets keep the order in which a task lists them: "0-15", "16-63", ...
+struct Segment {
+  SegmentKey key;
+  std::string bucket;
+  const AccuracyRow* example;
+};
+
+std::vector<Segment> Segments(const Cells& cells) {
+  std::vector<Segment> segments;
+  for (const CellResult* cell : cells) {
+    for (const AccuracyRow& row : cell->accuracy) {
+      Segment segment{KeyOf(row), row.bucket, &row};
+      const bool known = std::any_of(segments.begin(), segments.end(), [&](const Segment& s) {
+        return s.bucket == segment.bucket && s.key == segment.key;
+      });
+      if (!known) segments.push_back(std::move(segment));
+    }
+  }
+  std::stable_sort(segments.begin(), segments.end(),
+                   [](const Segment& a, const Segment& b) { return a.key < b.key; });
+  return segments;
+}
+
+const AccuracyRow* FindRow(const CellResult& cell, const Segment& segment) {
+  for (const AccuracyRow& row : cell.accuracy) {
+    if (row.bucket == segment.bucket && row.slice == segment.example->slice &&
+        row.axes == segment.example->axes) {
+      return &row;
+    }
+  }
+  return nullptr;
+}
+
+std::optional<Interval> SeedInterval(const std::vector<double>& values) {
+  std::optional<Interval> ci = values.size() < kBcaSeeds ? StudentT(values) : BootstrapBca(values);
+  if (ci) {  // an accuracy is a share
+    ci->low = std::max(ci->low, 0.0);
+    ci->high = std::min(ci->high, 1.0);
+  }
+  return ci;
+}
+
+AccuracyOverSeeds Summarise(const Segment& segment, const Cells& cells) {
+  AccuracyOverSeeds summary;
+  summary.axes = segment.example->axes;
+  summary.slice = segment.example->slice;
+  summary.bucket = segment.bucket;
+  summary.chance = segment.example->chance;
+  summary.extrapolated = segment.example->extrapolated;
+  std::vector<double> values;
+  for (const CellResult* cell : cells) {
+    const AccuracyRow* row = FindRow(*cell, segment);
+    const bool has_value = cell->state == CellState::kCompleted && row != nullptr &&
+                           row->state == CellState::kCompleted && row->accuracy.has_value();
+    const bool failed = IsFailure(cell->state) || (row != nullptr && IsFailure(row->state));
+    const CellState state = IsFailure(cell->state) || row == nullptr ? cell->state : row->state;
+    if (state != CellState::kCompleted && summary.state == CellState::kCompleted) {
+      summary.state = state;
+      summary.reason = IsFailure(cell->state) || row == nullptr ? cell->reason : row->reason;
+    }
+    summary.imputed.push_back(!has_value && failed);
+    if (has_value) {
+      summary.per_seed.emplace_back(*row->accuracy);
+    } else if (failed) {
+      summary.per_seed.emplace_back(summary.chance);
+    } else {
+      summary.per_seed.emplace_back(std::nullopt);
+      continue;
+    }
+    values.push_back(*summary.per_seed.back());
+  }
+  if (values.empty()) return summary;
+  summary.mean = Mean(values);
+  summary.median = Median(values);
+  summary.min = *std::min_element(values.begin(), values.end());
+  if (values.size() > 1) summary.std = StandardDeviation(values);
+  summary.ci_seeds = SeedInterval(values);
+  summary.reliable = values.size() >= kReliableSeeds;
+  return summary;
+}
+
+StepsOverSeeds SummariseSteps(const Cells& cells) {
+  StepsOverSeeds steps;
+  std::vector<double> ranked;
+  for (const CellResult* cell : cells) {
+    const bool solved = Solved(*cell).value_or(false);
+    steps.per_seed.push_back(solved ? cell->steps_to_threshold : std::nullopt);
+    ranked.push_back(solved ? static_cast<double>(*cell->steps_to_threshold)
+                            : std::numeric_limits<double>::infinity());
+    if (!solved) ++steps.num_censored;
+  }
+  std::sort(ranked.begin(), ranked.end());
+  const double lower = ranked[(ranked.size() - 1) / 2];
+  const double upper = ranked[ranked.size() / 2];
+  if (upper < std::numeric_limits<double>::infinity()) steps.median = (lower + upper) / 2;
+  return steps;
+}
+
+std::optional<EffectiveLength> FindEffectiveLength(const std::vector<AccuracyOverSeeds>& rows) {
+  std::map<std::int64_t, bool> holds;  // by length: every segment of it
+  bool has_interval = true;
+  for (const AccuracyOverSeeds& row : rows) {
+    const auto length = row.axes.find("input_seq_len");
+    if (!row.slice.empty() || length == row.axes.end() || !length->second.is_int()) continue;
+    has_interval = has_interval && row.ci_seeds.has_value();
+    const bool good = row.ci_seeds && row.ci_seeds->low >= EffectiveLength::kBound;
+    const auto [found, is_new] = holds.try_emplace(length->second.as_int(), good);
+    if (!is_new) found->second = found->second && good;
+  }
+  if (holds.empty()) return std::nullopt;
+  EffectiveLength effective;
+  for (const auto& [length, good] : holds) {
+    if (!good) break;
+    effective.value = length;
+  }
+  if (!effective.value) {
+    effective.reason = has_interval ? "the shortest tested length is below the bound"
+                                    : "an interval needs two seeds";
+  }
+  return effective;
+}
+
+GroupSummary SummariseGroup(const Cells& cells) {
+  GroupSummary group;
+  group.group_id = cells.front()->group_id;
+  group.name = cells.front()->name;
+  group.kind = cells.front()->kind;
+  Cells ran;
+  for (const CellResult* cell : cells) {
+    ++group.states[std::string(NameOf(cell->state))];
+    if (!Ran(cell->state)) continue;
+    ran.push_back(cell);
+    group.seeds.push_back(cell->seed);
+  }
+  if (ran.empty()) return group;
+  if (ran.front()->threshold > 0) {
+    SolveRate rate;
+    rate.num_seeds = static_cast<std::int64_t>(ran.size());
+    rate.num_solved = std::count_if(ran.begin(), ran.end(), [](const CellResult* cell) {
+      return Solved(*cell).value_or(false);
+    });
+    rate.ci = Wilson(rate.num_solved, rate.num_seeds);
+    group.solve_rate = rate;
+    group.steps_to_threshold = SummariseSteps(ran);
+  }
+  for (const Segment& segment : Segments(ran)) {
+    group.accuracy.push_back(Summarise(segment, ran));
+  }
+  group.effective_length = FindEffectiveLength(group.accuracy);
+  return group;
+}
+
+Value NumberOrNull(const std::optional<double>& v) { return v ? Value(*v) : Value(); }
+Value TextOrNull(const std::string& v) { return v.empty() ? Value() : Value(v); }
+
+Value RowToValue(const AccuracyOverSeeds& row) {
+  Array per_seed;
+  Array imputed;
+  for (const auto& value : row.per_seed) per_seed.push_back(NumberOrNull(value));
+  for (const bool flag : row.imputed) imputed.push_back(flag);
+  Value ci = IntervalToValue(row.ci_seeds);
+  if (ci.is_object()) ci.as_object()["reliable"] = row.reliable;
+  return Object{{"axes", row.axes},
+                {"slice", TextOrNull(row.slice)},
+                {"bucket", TextOrNull(row.bucket)},
+                {"chance", row.chance},
+                {"extrapolated", row.extrapolated},
+                {"per_seed", std::move(per_seed)},
+                {"imputed", std::move(imputed)},
+                {"mean", NumberOrNull(row.mean)},
+                {"median", NumberOrNull(row.median)},
+                {"min", NumberOrNull(row.min)},
+                {"std", NumberOrNull(row.std)},
+                {"ci_seeds", std::move(ci)},
+                {"state", std::string(NameOf(row.state))},
+                {"reason", TextOrNull(row.reason)}};
+}
+
+Value StepsToValue(const StepsOverSeeds& steps) {
+  Array per_seed;
+  for (const auto& value : steps.per_seed) per_seed.push_back(value ? Value(*value) : Value());
+  return Object{{"per_seed", std::move(per_seed)},
+                {"median", NumberOrNull(steps.median)},
+                {"num_censored", steps.num_censored}};
+}
+
+Value GroupToValue(const GroupSummary& group) {
+  Array seeds;
+  // As in a cell: exact for every reader.
+  for (const std::uint64_t seed : group.seeds) {
+    seeds.push_back(seed > (std::uint64_t{1} << 53) ? Value(std::to_string(seed)) : Value(seed));
+  }
+  Object states;
+  for (const auto& [state, count] : group.states) states[state] = count;
+  Array rows;
+  for (const AccuracyOverSeeds& row : group.accuracy) rows.push_back(RowToValue(row));
+  Object aggregate = {{"seeds", std::move(seeds)},     {"states", std::move(states)},
+                      {"solve_rate", Value()},         {"accuracy_by_length", std::move(rows)},
+                      {"steps_to_threshold", Value()}, {"effective_length", Value()}};
+  if (const auto& rate = group.solve_rate) {
+    aggregate["solve_rate"] =
+        Object{{"k", rate->num_solved}, {"n", rate->num_seeds}, {"ci", IntervalToValue(rate->ci)}};
+  }
+  if (const auto& steps = group.steps_to_threshold) {
+    aggregate["steps_to_threshold"] = StepsToValue(*steps);
+  }
+  if (const auto& effective = group.effective_length) {
+    aggregate["effective_length"] =
+        Object{{"rule", kEffectiveLengthRule},
+               {"value", effective->value ? Value(*effective->value) : Value()},
+               {"reason", TextOrNull(effective->reason)}};
+  }
+  return Object{{"group_id", group.group_id},
+                {"cell", group.name},
+                {"kind", group.kind},
+                {"aggregate", std::move(aggregate)}};
+}
+
+}  // namespace
+
+bool IsFailure(CellState state) {
+  return state == CellState::kDiverged || state == CellState::kOom ||
+         state == CellState::kTimeout || state == CellState::kError;
+}
+
+CellName SplitCellName(const std::string& name) {
+  const std::size_t first = name.find('/');
+  if (first == name.npos) return {.task = name, .mixer = "", .variant = ""};
+  const std::size_t second = name.find('/', first + 1);
+  if (second == name.npos) {
+    return {.task = name.substr(0, first), .mixer = name.substr(first + 1), .variant = ""};
+  }
+  return {.task = name.substr(0, first),
+          .mixer = name.substr(first + 1, second - first - 1),
+          .variant = name.substr(second + 1)};
+}
+
+SweepReport MakeSweepReport(std::string name, Value config, std::vector<CellResult> cells) {
+  SweepReport report{.name = std::move(name),
+                     .config = std::move(config),
+                     .cells = std::move(cells),
+                     .groups = {}};
+  std::sort(report.cells.begin(), report.cells.end(), [](const CellResult& a, const CellResult& b) {
+    return std::tie(a.name, a.kind, a.group_id, a.seed, a.run_id) <
+           std::tie(b.name, b.kind, b.group_id, b.seed, b.run_id);
+  });
+  for (auto first = report.cells.begin(); first != report.cells.end();) {
+    Cells group;
+    auto last = first;
+    for (; last != report.cells.end() && last->group_id == first->group_id; ++last) {
+      group.push_back(&*last);
+    }
+    report.groups.push_back(SummariseGroup(group));
+    first = last;
+  }
+  return report;
+}
+
+Value SweepToValue(const SweepReport& report) {
+  Array cells;
+  Array checksums;
+  for (const CellResult& cell : report.cells) {
+    cells.push_back(CellToValue(cell));
+    checksums.push_back(*cells.back().Find("integrity")->Find("content_sha256"));
+  }
+  Array groups;
+  for (const GroupSummary& group : report.groups) groups.push_back(GroupToValue(group));
+  Object document = {{"schema_version", kSchemaVersion},
+                     {"kind", "sweep"},
+                     {"name", report.name},
+                     {"config", report.config},
+                     {"cells", std::move(checksums)},
+                     {"groups", std::move(groups)}};
+  const std::string content = "sha256:" + Sha256Hex(DumpJson(document));
+  document["cells"] = std::move(cells);
+  document["integrity"] = Object{{"content_sha256", content}};
+  return document;
+}
+
+std::string DumpSweep(const SweepReport& report) { return DumpJson(SweepToValue(report), 2); }
+
+SweepReport ParseSweep(std::string_view text, const std::string& path) {
+  try {
+    const Value document = ParseJson(text, kReportLimits);
+    CheckDocument(document, "sweep", "");
+    const ObjectReader reader(document, "");
+    SweepReport report = MakeSweepReport(reader.String("name"), reader.Member("config"),
+                                         reader.List("cells", CellFromValue));
+    // A later minor version may summarise more than this one; its cells are still read.
+    if (reader.String("schema_version") == kSchemaVersion && SweepToValue(report) != document) {
+      throw Error(ExitCode::kBadInput,
+                  "/groups: the summaries are not those of the cells; the file was damaged or "
+                  "edited, build the report again from its cells");
+    }
+    return report;
+  } catch (const Error& error) {
+    throw Error(ExitCode::kBadInput, path + ": " + error.what());
+  }
+}
+
+}  // namespace mixerbench::reports

@@ -1,0 +1,104 @@
+// A sweep: its cells and what they say together, over seeds (`report.json`).
+//
+// A report is a function of its cells: built again from the same cells it has the same bytes.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/value.h"
+#include "reports/result.h"
+
+namespace mixerbench::reports {
+
+// Fewer seeds than this give an interval whose level nobody should rely on (docs/REPORT_SCHEMA.md).
+inline constexpr std::size_t kReliableSeeds = 5;
+
+// "mqar/gla/d_model=64,lr=0.003" in its parts; missing parts are empty.
+struct CellName {
+  std::string task;
+  std::string mixer;
+  std::string variant;
+};
+CellName SplitCellName(const std::string& name);
+
+// One evaluation segment, or one bucket of it, over the seeds of a group.
+struct AccuracyOverSeeds {
+  Object axes;
+  std::string slice;
+  std::string bucket;
+  double chance = 0;
+  bool extrapolated = false;
+  // Aligned with GroupSummary::seeds. A seed that failed counts as chance and is flagged; a value
+  // is absent when the segment was not run for that seed.
+  std::vector<std::optional<double>> per_seed;
+  std::vector<bool> imputed;
+  std::optional<double> mean;
+  std::optional<double> median;
+  std::optional<double> min;
+  std::optional<double> std;                // n - 1
+  std::optional<Interval> ci_seeds;         // of the mean
+  bool reliable = false;                    // at least kReliableSeeds values
+  CellState state = CellState::kCompleted;  // the first seed's that is not completed
+  std::string reason;                       // and why
+};
+
+// Steps to the threshold; a seed that never reached it is censored and ranks last.
+struct StepsOverSeeds {
+  std::vector<std::optional<std::int64_t>> per_seed;
+  std::optional<double> median;  // absent when half of the seeds or more are censored
+  std::int64_t num_censored = 0;
+};
+
+struct SolveRate {
+  std::int64_t num_solved = 0;
+  std::int64_t num_seeds = 0;
+  Interval ci;  // Wilson
+};
+
+// The longest input at which, and below which, accuracy holds.
+struct EffectiveLength {
+  static constexpr double kBound = 0.9;
+  std::optional<std::int64_t> value;
+  std::string reason;  // why there is no value
+};
+
+// All seeds of one configuration.
+struct GroupSummary {
+  std::string group_id;
+  std::string name;
+  std::string kind;
+  std::vector<std::uint64_t> seeds;  // those that ran: completed, diverged, oom, timeout, error
+  std::map<std::string, std::int64_t> states;  // of all cells, by name
+  std::optional<SolveRate> solve_rate;
+  std::vector<AccuracyOverSeeds> accuracy;
+  std::optional<StepsOverSeeds> steps_to_threshold;
+  std::optional<EffectiveLength> effective_length;
+};
+
+struct SweepReport {
+  std::string name;
+  Value config;  // of the suite, resolved
+  std::vector<CellResult> cells;
+  std::vector<GroupSummary> groups;
+};
+
+// Sorts the cells by (name, kind, seed, run id) and summarises every group.
+SweepReport MakeSweepReport(std::string name, Value config, std::vector<CellResult> cells);
+
+Value SweepToValue(const SweepReport& report);
+std::string DumpSweep(const SweepReport& report);
+
+// Reads the cells and summarises them again. Errors: Error(kBadInput), as CellFromValue, and when
+// the summaries of the file are not those of its cells. `path` is used in messages only.
+SweepReport ParseSweep(std::string_view text, const std::string& path);
+
+// True for a cell that was run and failed: its accuracy counts as chance.
+bool IsFailure(CellState state);
+
+}  // namespace mixerbench::reports

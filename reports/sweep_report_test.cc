@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "reports/sweep_report.h"
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "reports/json.h"
+#include "reports/statistics.h"
+#include "reports/test_cells.h"
+
+#include "tests/support/catch2.h"
+
+namespace mixerbench::reports {
+namespace {
+
+// One seed with one segment per accuracy, at 64, 128, ... tokens; negative: the cell diverged.
+CellResult Seed(std::uint64_t seed, std::vector<double> accuracies, std::int64_t steps = 100) {
+  CellResult cell;
+  cell.name = "mqar/gla/x";
+  cell.group_id = "sha256:g";
+  cell.run_id = "sha256:" + std::to_string(seed);
+  cell.kind = "train";
+  cell.seed = seed;
+  cell.threshold = 0.95;
+  cell.state = CellState::kCompleted;
+  if (steps > 0) cell.steps_to_threshold = steps;
+  std::int64_t length = 64;
+  for (const double accuracy : accuracies) {
+    if (accuracy < 0) {
+      cell.state = CellState::kDiverged;
+      cell.reason = "loss was NaN at step 7";
+      cell.steps_to_threshold.reset();
+      break;
+    }
+    AccuracyRow row;
+    row.axes = {{"input_seq_len", length}};
+    row.accuracy = accuracy;
+    row.chance = 0.01;
+    cell.accuracy.push_back(row);
+    length *= 2;
+  }
+  return cell;
+}
+
+GroupSummary Group(std::vector<CellResult> cells) {
+  const SweepReport report = MakeSweepReport("s", Value(), std::move(cells));
+  REQUIRE(report.groups.size() == 1);
+  return report.groups[0];
+}
+
+TEST_CASE("sweep: rebuilt from its own text, or from shuffled cells, it has the same bytes") {
+  const SweepReport report = MakeSweepReport("mqar-length", Object{{"seeds", 3}}, ExampleSweep());
+  const std::string text = DumpSweep(report);
+  CHECK(DumpSweep(ParseSweep(text, "report.json")) == text);
+  std::vector<CellResult> shuffled = ExampleSweep();
+  std::reverse(shuffled.begin(), shuffled.end());
+  std::rotate(shuffled.begin(), shuffled.begin() + 5, shuffled.end());
+  CHECK(DumpSweep(MakeSweepReport("mqar-length", Object{{"seeds", 3}}, shuffled)) == text);
+}
+
+TEST_CASE("sweep: a failed seed counts as chance, is flagged and is unsolved") {
+  const GroupSummary group = Group({Seed(1, {0.9}), Seed(2, {-1}), Seed(3, {0.8}, 300)});
+  CHECK(group.states.at("completed") == 2);
+  CHECK(group.states.at("diverged") == 1);
+  CHECK(group.solve_rate->num_solved == 2);
+  CHECK(group.solve_rate->num_seeds == 3);
+  CHECK(group.solve_rate->ci.low == Wilson(2, 3).low);
+  REQUIRE(group.accuracy.size() == 1);
+  const AccuracyOverSeeds& row = group.accuracy[0];
+  CHECK(row.per_seed == std::vector<std::optional<double>>{0.9, 0.01, 0.8});
+  CHECK(row.imputed == std::vector<bool>{false, true, false});
+  CHECK(*row.mean == Approx((0.9 + 0.01 + 0.8) / 3));
+  CHECK(*row.median == 0.8);
+  CHECK(*row.min == 0.01);
+  CHECK(row.state == CellState::kDiverged);
+  CHECK(row.reason == "loss was NaN at step 7");
+}
+
+TEST_CASE("sweep: a seed that never ran is listed and not counted") {
+  CellResult planned = Seed(2, {});
+  planned.state = CellState::kInterrupted;
+  const GroupSummary group = Group({Seed(1, {0.9}), planned});
+  CHECK(group.seeds == std::vector<std::uint64_t>{1});
+  CHECK(group.states.at("interrupted") == 1);
+  CHECK(*group.accuracy[0].mean == 0.9);
+  CHECK_FALSE(group.accuracy[0].ci_seeds.has_value());
+}
+
+TEST_CASE("sweep: a segment that ran out of memory counts as chance, one not run as nothing") {
+  CellResult oom = Seed(1, {0.9, 0.9});
+  oom.accuracy[1].state = CellState::kOom;
+  oom.accuracy[1].reason = "requested 2 GiB";
+  oom.accuracy[1].accuracy.reset();
+  const GroupSummary group = Group({oom, Seed(2, {0.8})});
+  const AccuracyOverSeeds& row = group.accuracy[1];
+  CHECK(row.per_seed == std::vector<std::optional<double>>{0.01, std::nullopt});
+  CHECK(row.imputed == std::vector<bool>{true, false});
+  CHECK(row.reason == "requested 2 GiB");
+}
+
+TEST_CASE("sweep: the interval over seeds is Student's below 8 seeds and BCa from 8") {
+  std::vector<CellResult> cells;
+  for (std::uint64_t seed = 0; seed < 9; ++seed) {
+    cells.push_back(Seed(seed, {0.9 + 0.01 * static_cast<double>(seed)}));
+    const AccuracyOverSeeds row = Group(cells).accuracy[0];
+    CAPTURE(seed);
+    CHECK(row.reliable == (cells.size() >= 5));
+    if (cells.size() == 1) {
+      CHECK_FALSE(row.ci_seeds.has_value());
+    } else {
+      CHECK(row.ci_seeds->method == (cells.size() < 8 ? "t" : "bca"));
+      CHECK(row.ci_seeds->high <= 1.0);
+    }
+  }
+}
+
+TEST_CASE("sweep: censored seeds rank last in the median of steps") {
+  const auto median = [](std::vector<std::int64_t> steps) {
+    std::vector<CellResult> cells;
+    for (const std::int64_t s : steps) cells.push_back(Seed(cells.size(), {0.9}, s));
+    return Group(cells).steps_to_threshold->median;
+  };
+  CHECK(median({300, 100, 200}) == 200.0);
+  CHECK(median({100, 200}) == 150.0);
+  CHECK(median({0, 100, 200}) == 200.0);
+  CHECK_FALSE(median({0, 0, 200}).has_value());
+  CHECK_FALSE(median({0, 200}).has_value());
+}
+
+TEST_CASE("sweep: effective length needs the lower bound at every shorter length") {
+  const auto effective = [](std::vector<double> a, std::vector<double> b) {
+    return *Group({Seed(1, std::move(a)), Seed(2, std::move(b))}).effective_length;
+  };
+  CHECK(effective({0.99, 0.98, 0.5}, {0.99, 0.98, 0.5}).value == 128);
+  CHECK(effective({0.99, 0.5, 0.99}, {0.99, 0.5, 0.99}).value == 64);
+  CHECK_FALSE(effective({0.5}, {0.5}).value.has_value());
+  CHECK(Group({Seed(1, {0.99})}).effective_length->reason == "an interval needs two seeds");
+}
+
+TEST_CASE("sweep: edited summaries, damaged cells and other majors are refused") {
+  const Value good = SweepToValue(MakeSweepReport("s", Value(), ExampleSweep()));
+  const auto failure = [](const Value& document) -> std::string {
+    try {
+      ParseSweep(DumpJson(document), "report.json");
+    } catch (const Error& error) {
+      CHECK(error.code() == ExitCode::kBadInput);
+      return error.what();
+    }
+    return "accepted";
+  };
+  CHECK(failure(good) == "accepted");
+  Value bad = good;
+  bad.as_object()["groups"].as_array().pop_back();
+  CHECK_THAT(failure(bad), Catch::StartsWith("report.json: /groups: "));
+  bad = good;
+  bad.as_object()["cells"].as_array()[1].as_object()["partial"] = true;
+  CHECK_THAT(failure(bad), Catch::StartsWith("report.json: /cells/1/time/document_sha256: "));
+  bad = good;
+  bad.as_object()["schema_version"] = "2.0.0";
+  CHECK_THAT(failure(bad), Catch::Contains("this program reads 1.x"));
+  CHECK_THAT(failure(Array{}), Catch::StartsWith("report.json: "));
+}
+
+TEST_CASE("sweep: a cell's name splits into task, mixer and variant") {
+  CHECK(SplitCellName("mqar/gla/d=1,x=a/b").variant == "d=1,x=a/b");
+  CHECK(SplitCellName("mqar/gla").mixer == "gla");
+  CHECK(SplitCellName("mqar").task == "mqar");
+}
+
+}  // namespace
+}  // namespace mixerbench::reports

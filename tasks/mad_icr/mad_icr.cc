@@ -1,0 +1,242 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tasks/mad_icr/mad_icr.h"
+
+#include <unordered_map>
+#include <vector>
+
+#include "tasks/canon.h"
+#include "tasks/rules.h"
+#include "tasks/slices.h"
+
+namespace mixerbench::tasks::mad_icr {
+namespace {
+
+class MadIcrTask final : public SampledTask<MadIcrSampler> {
+ public:
+  explicit MadIcrTask(const MadIcrParams& params)
+      : SampledTask({.vocab_size = static_cast<std::uint32_t>(params.vocab_size),
+                     .input_seq_len = static_cast<std::uint32_t>(params.input_seq_len),
+                     .is_multi_query = params.multi_query,
+                     .noise_vocab_size = static_cast<std::uint32_t>(params.noise_vocab_size),
+                     .noise_threshold = BernoulliThreshold(params.frac_noise)}),
+        params_(params) {}
+
+  TaskShape shape() const override {
+    // The first pair cannot be a repetition, the probe always is one.
+    return {.vocab_size = params_.vocab_size,
+            .seq_len = sampler().seq_len(),
+            .max_num_scored = params_.multi_query ? sampler().num_slots() : 1,
+            .scratch_words = sampler().scratch_words()};
+  }
+
+  std::string canon() const override {
+    return Canon("mad_icr")
+        .Integer("L", params_.input_seq_len)
+        .Real("frac_noise", params_.frac_noise)
+        .Flag("multi_query", params_.multi_query)
+        .Integer("noise_vocab", params_.noise_vocab_size)
+        .Integer("vocab", params_.vocab_size)
+        .Text();
+  }
+
+  // The value that followed the key when it was first shown.
+  void Solve(std::span<const std::int32_t> inputs, std::span<const std::int32_t> positions,
+             std::span<std::int32_t> answers) const override {
+    std::unordered_map<std::int32_t, std::int32_t> value_of;
+    for (std::size_t slot = 0; slot < sampler().num_slots(); ++slot) {
+      if (IsKey(inputs[2 * slot])) value_of.emplace(inputs[2 * slot], inputs[2 * slot + 1]);
+    }
+    for (std::size_t i = 0; i < positions.size(); ++i) {
+      const auto found = value_of.find(inputs[static_cast<std::size_t>(positions[i])]);
+      answers[i] = found == value_of.end() ? kIgnore : found->second;
+    }
+  }
+
+  std::vector<Baseline> baselines() const override {
+    return {{"uniform over values", 1.0 / static_cast<double>(sampler().num_values())}};
+  }
+
+  std::vector<SliceKey> slice_keys() const override {
+    return {{"occurrence", {"2", "3", "4-7", "8+"}},
+            CountSlice("slots_since_previous"),
+            {"final_probe", {"final"}}};
+  }
+
+  void AssignSlices(std::span<const std::int32_t> inputs, std::span<const std::int32_t> labels,
+                    std::span<std::int32_t> buckets) const override {
+    struct Seen {
+      std::int64_t count = 0;
+      std::int64_t last_slot = 0;
+    };
+    std::unordered_map<std::int32_t, Seen> seen;
+    std::size_t row = 0;
+    // The probe's key stands at the start of the slot after the last; with a single query the copy
+    // prefix comes first.
+    for (std::int64_t slot = 0; slot <= sampler().num_slots(); ++slot) {
+      const bool is_probe = slot == sampler().num_slots();
+      const auto t = static_cast<std::size_t>(is_probe ? sampler().seq_len() - 1 : 2 * slot);
+      if (!IsKey(inputs[t])) continue;
+      Seen& key = seen[inputs[t]];
+      ++key.count;
+      if (labels[t] != kIgnore) {
+        buckets[row] = OccurrenceBucket(key.count);
+        buckets[row + 1] = CountBucket(slot - key.last_slot);
+        buckets[row + 2] = is_probe ? 0 : -1;
+        row += 3;
+      }
+      key.last_slot = slot;
+    }
+  }
+
+ private:
+  bool IsKey(std::int32_t token) const {
+    return static_cast<std::uint32_t>(token) < sampler().num_keys();
+  }
+
+  static std::int32_t OccurrenceBucket(std::int64_t count) {
+    if (count <= 3) return count == 2 ? 0 : 1;
+    return count < 8 ? 2 : 3;
+  }
+
+  MadIcrParams params_;
+};
+
+// The difficulty grid of MAD: a baseline, and one option changed at a time.
+class Grid {
+ public:
+  Grid(std::string family, const MadIcrParams& baseline, std::string reproduces)
+      : family_(std::move(family)), baseline_(baseline), reproduces_(std::move(reproduces)) {
+    Add("baseline", baseline_, 12800);
+  }
+
+  template <typename T>
+  Grid& Vary(const std::string& option, T MadIcrParams::*member, const std::vector<T>& values,
+             const std::vector<std::string>& names) {
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      MadIcrParams params = baseline_;
+      params.*member = values[i];
+      Add(option + "-" + names[i], params, 12800);
+    }
+    return *this;
+  }
+
+  Grid& VaryNumTrain() {
+    for (const std::int64_t num_train : {6400, 3200, 1600, 800}) {
+      Add("num_train-" + std::to_string(num_train), baseline_, num_train);
+    }
+    return *this;
+  }
+
+  void AppendTo(std::vector<Preset>& presets) const {
+    presets.insert(presets.end(), presets_.begin(), presets_.end());
+  }
+
+ private:
+  void Add(const std::string& point, const MadIcrParams& params, std::int64_t num_train) {
+    presets_.push_back({.name = family_ + "/" + point,
+                        .params = MadIcrFields().Write(params),
+                        .num_train = num_train,
+                        .num_test = 1280,
+                        .seed = 12345,
+                        .reproduces = reproduces_});
+  }
+
+  std::string family_;
+  MadIcrParams baseline_;
+  std::string reproduces_;
+  std::vector<Preset> presets_;
+};
+
+std::vector<Preset> Presets() {
+  std::vector<Preset> presets;
+  Grid("mad/cr", {}, "MAD in-context recall; RESONA Tab 1")
+      .Vary("vocab_size", &MadIcrParams::vocab_size, {32, 64, 128}, {"32", "64", "128"})
+      .Vary("input_seq_len", &MadIcrParams::input_seq_len, {256, 512, 1024}, {"256", "512", "1024"})
+      .VaryNumTrain()
+      .AppendTo(presets);
+  Grid("mad/nr", {.vocab_size = 32, .noise_vocab_size = 16, .frac_noise = 0.2},
+       "MAD noisy in-context recall; RESONA Tab 1")
+      .Vary("vocab_size", &MadIcrParams::vocab_size, {48, 80, 144}, {"48", "80", "144"})
+      .Vary("input_seq_len", &MadIcrParams::input_seq_len, {256, 512, 1024}, {"256", "512", "1024"})
+      .VaryNumTrain()
+      .Vary("frac_noise", &MadIcrParams::frac_noise, {0.4, 0.6, 0.8}, {"0.4", "0.6", "0.8"})
+      .AppendTo(presets);
+  presets.push_back({.name = "ar_single",
+                     .params = MadIcrFields().Write({.multi_query = false}),
+                     .num_train = 12800,
+                     .num_test = 1280,
+                     .seed = 12345,
+                     .reproduces = "H3 and Hyena associative recall"});
+  return presets;
+}
+
+MadIcrParams Parse(const Value& value, const std::string& where) {
+  const MadIcrParams params = MadIcrFields().Parse(value, where);
+  Validate(params, where);
+  return params;
+}
+
+}  // namespace
+
+const Fields<MadIcrParams>& MadIcrFields() {
+  static const auto fields =
+      Fields<MadIcrParams>()
+          .Add("vocab_size", &MadIcrParams::vocab_size,
+               "keys, values, noise tokens and (single query) the copy prefix")
+          .Add("input_seq_len", &MadIcrParams::input_seq_len,
+               "tokens with the last answer, which is not an input; even")
+          .Add("multi_query", &MadIcrParams::multi_query,
+               "score every repeated key; false: only the last, after a copy prefix")
+          .Add("noise_vocab_size", &MadIcrParams::noise_vocab_size,
+               "how many ids of the vocabulary are noise")
+          .Add("frac_noise", &MadIcrParams::frac_noise, "probability that a slot is noise");
+  return fields;
+}
+
+void Validate(const MadIcrParams& params, const std::string& where) {
+  const NamedValue vocab_size("vocab_size", params.vocab_size);
+  const NamedValue input_seq_len("input_seq_len", params.input_seq_len);
+  const NamedValue noise_vocab_size("noise_vocab_size", params.noise_vocab_size);
+  const NamedValue frac_noise("frac_noise", params.frac_noise);
+  const Rules rules("mad_icr", where);
+  rules.VocabSize(params.vocab_size);
+  rules.SequenceLength({input_seq_len});
+  rules.Must(params.noise_vocab_size >= 0, "noise_vocab_size must be >= 0", {noise_vocab_size});
+  rules.Must(params.input_seq_len % 2 == 0, "input_seq_len must be even", {input_seq_len});
+  rules.Fraction(frac_noise, 0, 1);
+  rules.Must(params.noise_vocab_size > 0 || params.frac_noise == 0,
+             "noise_vocab_size must be > 0 when frac_noise > 0", {noise_vocab_size, frac_noise});
+  const std::int64_t num_recall_tokens =
+      params.vocab_size - (params.multi_query ? 0 : 1) - params.noise_vocab_size;
+  rules.Must(num_recall_tokens >= 2, "need at least 1 key and 1 value",
+             {vocab_size, noise_vocab_size, {"multi_query", std::int64_t{params.multi_query}}});
+  rules.Must(params.input_seq_len >= 4, "input_seq_len must be >= 4", {input_seq_len});
+}
+
+std::unique_ptr<Task> MakeMadIcr(const MadIcrParams& params) {
+  return std::make_unique<MadIcrTask>(params);
+}
+
+void Register(TaskRegistry& registry) {
+  registry.Add(
+      "mad_icr",
+      {.summary = "in-context recall over repeated key-value pairs, with or without noise slots",
+       .source = "Poli et al., MAD, ICML 2024 (arXiv 2403.17844)",
+       .aliases = {"in-context-recall", "noisy-in-context-recall", "associative_recall"},
+       .params = MadIcrFields().Describe(),
+       .presentation_params = {},
+       .presets = Presets(),
+       .deviations = {"Q10: one slot is always a pair, so that a key exists",
+                      "Q11: options without keys are rejected",
+                      "Q12: multi-query inputs have input_seq_len - 1 tokens, as in MAD",
+                      "Q25, Q26: samples and splits never repeat one another's streams",
+                      "Q29: accuracy over the split and over batches are both reported"},
+       .create = [](const Value& value,
+                    const std::string& where) { return MakeMadIcr(Parse(value, where)); },
+       .resolve =
+           [](const Value& value, const std::string& where) {
+             return MadIcrFields().Write(Parse(value, where));
+           }});
+}
+
+}  // namespace mixerbench::tasks::mad_icr

@@ -1,0 +1,299 @@
+// The sampling contract: every random number is a pure function of (key, sample, stream, index).
+// Integer arithmetic only, shared by the CPU and the GPU, so both give the same bytes. The bits
+// are specified in docs/TASKS.md ("Sampling") and pinned by sampling_test.cc.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+#ifdef __CUDACC__
+#define MB_HOST_DEVICE __host__ __device__
+#else
+#define MB_HOST_DEVICE
+#endif
+
+namespace mixerbench::tasks {
+
+struct PhiloxKey {
+  std::uint32_t k0 = 0;
+  std::uint32_t k1 = 0;
+  friend bool operator==(const PhiloxKey&, const PhiloxKey&) = default;
+};
+
+// The random streams of one sample. A draw is addressed by (stream, index): no state, any order.
+struct SampleStream {
+  PhiloxKey key;
+  std::uint64_t index = 0;
+};
+
+struct PhiloxBlock {
+  std::uint32_t words[4];
+};
+
+// Philox4x32-10 (Salmon et al., SC 2011): counter (c0,c1,c2,c3) and key to four uniform words.
+MB_HOST_DEVICE inline PhiloxBlock Philox4x32(std::uint32_t c0, std::uint32_t c1, std::uint32_t c2,
+                                             std::uint32_t c3, PhiloxKey key) {
+  constexpr std::uint64_t kMultiplier0 = 0xD2511F53u;
+  constexpr std::uint64_t kMultiplier1 = 0xCD9E8D57u;
+  for (int round = 0; round < 10; ++round) {
+    const std::uint64_t product0 = kMultiplier0 * c0;
+    const std::uint64_t product1 = kMultiplier1 * c2;
+    c0 = static_cast<std::uint32_t>(product1 >> 32) ^ c1 ^ key.k0;
+    c1 = static_cast<std::uint32_t>(product1);
+    c2 = static_cast<std::uint32_t>(product0 >> 32) ^ c3 ^ key.k1;
+    c3 = static_cast<std::uint32_t>(product0);
+    key.k0 += 0x9E3779B9u;
+    key.k1 += 0xBB67AE85u;
+  }
+  return {{c0, c1, c2, c3}};
+}
+
+constexpr std::uint64_t Fnv1a64(std::string_view bytes) {
+  std::uint64_t hash = 0xcbf29ce484222325u;
+  for (const char byte : bytes) {
+    hash = (hash ^ static_cast<unsigned char>(byte)) * 0x100000001b3u;
+  }
+  return hash;
+}
+
+// The finaliser of SplitMix64: a bijection of 64-bit words.
+constexpr std::uint64_t Mix64(std::uint64_t z) {
+  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+  z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+  return z ^ (z >> 31);
+}
+
+// The key of all samples of one (task and parameters, seed, split). `canon` comes from canon.h.
+constexpr PhiloxKey DeriveKey(std::string_view canon, std::uint64_t seed, std::uint64_t split) {
+  constexpr std::uint64_t kGolden = 0x9E3779B97F4A7C15u;
+  std::uint64_t hash = Mix64(Fnv1a64(canon) + kGolden);
+  hash = Mix64((hash ^ seed) + kGolden);
+  hash = Mix64((hash ^ split) + kGolden);
+  return {static_cast<std::uint32_t>(hash), static_cast<std::uint32_t>(hash >> 32)};
+}
+
+// Words 4*block .. 4*block+3 of `stream` (< 0x8000).
+MB_HOST_DEVICE inline PhiloxBlock Words(const SampleStream& sample, std::uint32_t stream,
+                                        std::uint32_t block) {
+  return Philox4x32(block, stream, static_cast<std::uint32_t>(sample.index),
+                    static_cast<std::uint32_t>(sample.index >> 32), sample.key);
+}
+
+// Word j of `stream`.
+MB_HOST_DEVICE inline std::uint32_t Word(const SampleStream& sample, std::uint32_t stream,
+                                         std::uint32_t j) {
+  return Words(sample, stream, j / 4).words[j % 4];
+}
+
+// Word(j) for a run of neighbouring j: one Philox block serves four of them.
+class WordReader {
+ public:
+  MB_HOST_DEVICE WordReader(const SampleStream& sample, std::uint32_t stream)
+      : sample_(sample), stream_(stream) {}
+
+  MB_HOST_DEVICE std::uint32_t Word(std::uint32_t j) {
+    if (j / 4 != block_index_) {
+      block_index_ = j / 4;
+      block_ = Words(sample_, stream_, block_index_);
+    }
+    return block_.words[j % 4];
+  }
+
+ private:
+  SampleStream sample_;
+  std::uint32_t stream_;
+  std::uint32_t block_index_ = 0xFFFFFFFFu;  // no block has this index: j / 4 < 2^30
+  PhiloxBlock block_{};
+};
+
+// Uniform on 0..n-1, exactly, given `word` = Word(sample, stream, j); 1 <= n <= 2^32-1.
+// Multiply-shift with rejection; a rejected draw (probability < n/2^32) retries at counters that
+// no other draw uses.
+MB_HOST_DEVICE inline std::uint32_t UniformFromWord(const SampleStream& sample,
+                                                    std::uint32_t stream, std::uint32_t j,
+                                                    std::uint32_t word, std::uint32_t n) {
+  std::uint64_t product = static_cast<std::uint64_t>(word) * n;
+  if (static_cast<std::uint32_t>(product) >= n) return static_cast<std::uint32_t>(product >> 32);
+  const std::uint32_t threshold = (0u - n) % n;  // 2^32 mod n
+  if (static_cast<std::uint32_t>(product) >= threshold) {
+    return static_cast<std::uint32_t>(product >> 32);
+  }
+  for (std::uint32_t attempt = 1;; ++attempt) {
+    const PhiloxBlock retry =
+        Philox4x32(j, stream + (attempt << 16), static_cast<std::uint32_t>(sample.index),
+                   static_cast<std::uint32_t>(sample.index >> 32), sample.key);
+    for (const std::uint32_t again : retry.words) {
+      product = static_cast<std::uint64_t>(again) * n;
+      if (static_cast<std::uint32_t>(product) >= threshold) {
+        return static_cast<std::uint32_t>(product >> 32);
+      }
+    }
+  }
+}
+
+// U(stream, j, n): uniform on 0..n-1.
+MB_HOST_DEVICE inline std::uint32_t Uniform(const SampleStream& sample, std::uint32_t stream,
+                                            std::uint32_t j, std::uint32_t n) {
+  return UniformFromWord(sample, stream, j, Word(sample, stream, j), n);
+}
+
+// floor(p * 2^32) for 0 <= p <= 1; scaling by a power of two is exact.
+inline std::uint64_t BernoulliThreshold(double p) {
+  return static_cast<std::uint64_t>(p * 4294967296.0);
+}
+
+// True with the probability of `threshold`; 0 never, 1 always.
+MB_HOST_DEVICE inline bool BernoulliFromWord(std::uint32_t word, std::uint64_t threshold) {
+  return word < threshold;
+}
+
+MB_HOST_DEVICE inline bool Bernoulli(const SampleStream& sample, std::uint32_t stream,
+                                     std::uint32_t j, std::uint64_t threshold) {
+  return BernoulliFromWord(Word(sample, stream, j), threshold);
+}
+
+// A map from words below 2^32-1 to words, by open addressing in caller-given memory.
+class WordMap {
+ public:
+  // log2 of the number of cells that keeps the map at most half full.
+  MB_HOST_DEVICE static constexpr std::uint32_t Log2Cells(std::uint32_t max_entries) {
+    std::uint32_t log2 = 1;
+    while ((std::uint64_t{1} << log2) < 2 * std::uint64_t{max_entries}) ++log2;
+    return log2;
+  }
+  MB_HOST_DEVICE static constexpr std::int64_t ScratchWords(std::uint32_t max_entries) {
+    return std::int64_t{2} << Log2Cells(max_entries);
+  }
+
+  // memory: [ScratchWords(max_entries)].
+  MB_HOST_DEVICE WordMap(std::uint32_t* memory, std::uint32_t max_entries)
+      : log2_(Log2Cells(max_entries)), keys_(memory), values_(memory + (std::size_t{1} << log2_)) {
+    for (std::uint32_t cell = 0; cell <= mask(); ++cell) keys_[cell] = kEmpty;
+  }
+
+  // The value of `key`, which is `initial` when the key is new.
+  MB_HOST_DEVICE std::uint32_t& FindOrInsert(std::uint32_t key, std::uint32_t initial) {
+    std::uint32_t cell = (key * 0x9E3779B1u) >> (32 - log2_);  // Fibonacci hashing
+    while (keys_[cell] != key) {
+      if (keys_[cell] == kEmpty) {
+        keys_[cell] = key;
+        values_[cell] = initial;
+        break;
+      }
+      cell = (cell + 1) & mask();
+    }
+    return values_[cell];
+  }
+
+ private:
+  static constexpr std::uint32_t kEmpty = 0xFFFFFFFFu;
+  MB_HOST_DEVICE std::uint32_t mask() const { return (1u << log2_) - 1; }
+
+  std::uint32_t log2_;
+  std::uint32_t* keys_;
+  std::uint32_t* values_;
+};
+
+MB_HOST_DEVICE inline void SwapWords(std::uint32_t& a, std::uint32_t& b) {
+  const std::uint32_t old = a;
+  a = b;
+  b = old;
+}
+
+// Working memory of Pick, in words.
+MB_HOST_DEVICE constexpr std::int64_t PickScratchWords(std::uint32_t n, std::uint32_t k) {
+  return k == n ? 0 : WordMap::ScratchWords(k);
+}
+
+// An ordered choice of k distinct values of 0..n-1, uniform over all of them: the first k steps
+// of a Fisher-Yates shuffle that draw at indices base, base+1, ... of `stream`.
+// out: [k]; scratch: [PickScratchWords(n, k)]. O(k) time and memory: `out` is the head of the
+// shuffled array and the map holds the displaced entries of its tail.
+MB_HOST_DEVICE inline void Pick(const SampleStream& sample, std::uint32_t stream, std::uint32_t n,
+                                std::uint32_t k, std::uint32_t base, std::uint32_t* out,
+                                std::uint32_t* scratch) {
+  WordReader reader(sample, stream);
+  for (std::uint32_t t = 0; t < k; ++t) out[t] = t;
+  const auto draw = [&](std::uint32_t t) {
+    return t + UniformFromWord(sample, stream, base + t, reader.Word(base + t), n - t);
+  };
+  if (k == n) {
+    for (std::uint32_t t = 0; t < k; ++t) SwapWords(out[t], out[draw(t)]);
+    return;
+  }
+  WordMap tail(scratch, k);
+  for (std::uint32_t t = 0; t < k; ++t) {
+    const std::uint32_t r = draw(t);
+    SwapWords(out[t], r < k ? out[r] : tail.FindOrInsert(r, r));
+  }
+}
+
+// A uniform permutation of 0..n-1. out: [n].
+MB_HOST_DEVICE inline void Shuffle(const SampleStream& sample, std::uint32_t stream,
+                                   std::uint32_t n, std::uint32_t* out) {
+  Pick(sample, stream, n, n, 0, out, nullptr);
+}
+
+// Image of x under a keyed permutation of 0..n-1 with random access (eight Feistel rounds and
+// cycle walking). For the order of data sets; task content needs all n! permutations: Shuffle.
+MB_HOST_DEVICE inline std::uint64_t Feistel(const SampleStream& sample, std::uint32_t stream,
+                                            std::uint64_t n, std::uint64_t x) {
+  std::uint32_t bits = 0;
+  while (bits < 64 && ((n - 1) >> bits) != 0) ++bits;
+  const std::uint32_t half = bits <= 2 ? 1 : (bits + 1) / 2;
+  const std::uint32_t mask = static_cast<std::uint32_t>((std::uint64_t{1} << half) - 1);
+  do {
+    std::uint32_t left = static_cast<std::uint32_t>(x >> half);
+    std::uint32_t right = static_cast<std::uint32_t>(x) & mask;
+    for (std::uint32_t round = 0; round < 8; ++round) {
+      const PhiloxBlock block = Philox4x32(
+          right, stream + ((0x8000u + round) << 16), static_cast<std::uint32_t>(sample.index),
+          static_cast<std::uint32_t>(sample.index >> 32), sample.key);
+      const std::uint32_t next = left ^ (block.words[0] & mask);
+      left = right;
+      right = next;
+    }
+    x = (static_cast<std::uint64_t>(left) << half) | right;
+  } while (x >= n);
+  return x;
+}
+
+// Turns weights into the Fenwick tree (binary indexed tree of partial sums) that WeightedPick
+// walks. tree: [num_slots], holds the weights on entry. The total must be below 2^32.
+MB_HOST_DEVICE inline void BuildFenwick(std::uint32_t* tree, std::uint32_t num_slots) {
+  for (std::uint32_t i = 1; i <= num_slots; ++i) {
+    const std::uint32_t parent = i + (i & (0u - i));
+    if (parent <= num_slots) tree[parent - 1] += tree[i - 1];
+  }
+}
+
+// Weighted choice of k <= num_slots distinct slots, one after the other: each with probability
+// proportional to its weight among the slots not yet chosen (Plackett-Luce).
+// weights: [num_slots]; tree: [num_slots], BuildFenwick of the weights, used up; total: their sum;
+// out: [k]. O(k log num_slots).
+MB_HOST_DEVICE inline void WeightedPick(const SampleStream& sample, std::uint32_t stream,
+                                        const std::uint32_t* weights, std::uint32_t* tree,
+                                        std::uint32_t num_slots, std::uint32_t total,
+                                        std::uint32_t k, std::uint32_t* out) {
+  WordReader reader(sample, stream);
+  std::uint32_t top = 1;
+  while (top <= num_slots / 2) top *= 2;
+  for (std::uint32_t t = 0; t < k; ++t) {
+    std::uint32_t rest = UniformFromWord(sample, stream, t, reader.Word(t), total);
+    std::uint32_t slot = 0;  // the smallest whose prefix sum, itself included, exceeds the draw
+    for (std::uint32_t step = top; step != 0; step /= 2) {
+      if (slot + step <= num_slots && tree[slot + step - 1] <= rest) {
+        slot += step;
+        rest -= tree[slot - 1];
+      }
+    }
+    out[t] = slot;
+    total -= weights[slot];
+    for (std::uint32_t i = slot + 1; i <= num_slots; i += i & (0u - i)) {
+      tree[i - 1] -= weights[slot];
+    }
+  }
+}
+
+}  // namespace mixerbench::tasks

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tasks/slices.h"
+
+#include "base/check.h"
+
+namespace mixerbench::tasks {
+
+SliceKey CountSlice(std::string_view name) {
+  return {std::string(name), {"0", "1-3", "4-15", "16-63", "64+"}};
+}
+
+std::int32_t CountBucket(std::int64_t count) {
+  Require(count >= 0, "a count is not negative");
+  std::int32_t bucket = 0;
+  for (std::int64_t limit = 1; bucket < 4 && count >= limit; limit *= 4) ++bucket;
+  return bucket;
+}
+
+SliceKey DecileSlice(std::string_view name) {
+  SliceKey slice{std::string(name), {}};
+  for (int low = 0; low < 100; low += 10) {
+    slice.buckets.push_back(std::to_string(low) + "-" + std::to_string(low + 10) + "%");
+  }
+  return slice;
+}
+
+std::int32_t DecileBucket(std::int64_t position, std::int64_t size) {
+  Require(position >= 0 && position < size, "a position lies in its range");
+  return static_cast<std::int32_t>(10 * position / size);
+}
+
+}  // namespace mixerbench::tasks

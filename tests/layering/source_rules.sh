@@ -1,0 +1,63 @@
+#!/usr/bin/env bash
+# source_rules.sh [ROOT]: the rules on source text that no compiler checks (CONTRIBUTING.md). Prints
+# one line for each violation; exit 1 when there is one.
+# SPDX-License-Identifier: Apache-2.0
+set -euo pipefail
+cd -- "${1:-.}"
+
+violations=0
+# violation MESSAGE: one for each line of stdin.
+violation() {
+  local line
+  while IFS= read -r line; do
+    printf '%s: %s\n' "$line" "$1"
+    violations=$((violations + 1))
+  done
+}
+
+# sources NAME_PATTERN...: files of our folders whose name matches one of the patterns.
+sources() {
+  local tests=() pattern
+  for pattern in "$@"; do tests+=(-o -name "$pattern"); done
+  find . \( -path './.?*' -type d -o -path './bazel-*' -o -path ./out \) -prune \
+    -o -type f \( "${tests[@]:1}" \) -print | sed 's|^\./||' | LC_ALL=C sort
+}
+
+# including REGEX: of the files on stdin, "FILE:LINE" of every #include whose target matches.
+including() {
+  xargs -r -d '\n' grep -HnE "^[[:space:]]*#[[:space:]]*include[[:space:]]*[<\"]($1)" |
+    cut -d: -f1,2 || true
+}
+
+cpp=('*.cc' '*.h' '*.cu' '*.cuh')
+torch='torch/|ATen/|c10/'
+
+violation "torch/torch.h is banned: include the narrowest header" \
+  < <(sources "${cpp[@]}" | including 'torch/torch\.h')
+violation "no torch in device code: it costs 9 s and more per file through nvcc" \
+  < <(sources '*.cu' '*.cuh' | including "$torch")
+violation "no torch in tasks/, reports/ and base/" \
+  < <(sources "${cpp[@]}" | grep -E '^(tasks|reports|base)/' | including "$torch")
+violation "the JSON library is used in reports/json.cc alone" \
+  < <(sources "${cpp[@]}" | grep -vxF reports/json.cc | including 'nlohmann/')
+violation "no line 'SPDX-License-Identifier: Apache-2.0'" \
+  < <({
+    sources "${cpp[@]}" '*.sh' '*.py' '*.bzl'
+    for script in mixerbench .ci/run tools/hooks/*; do [[ ! -f $script ]] || echo "$script"; done
+  } | xargs -r -d '\n' grep -L 'SPDX-License-Identifier: Apache-2\.0')
+
+# A folder without its page does not exist for tools/build_defs/units.bzl, nor does one with a BUILD.
+for layer in tasks kernels models/mixers models/backbones; do
+  for folder in "$layer"/*/; do
+    [[ -d $folder ]] || continue
+    name=$(basename -- "$folder")
+    page=$folder$name.md
+    if [[ -e ${folder}BUILD && -e $page ]]; then
+      violation "a unit has no BUILD file: units.bzl would not see it" <<<"${folder}BUILD"
+    elif [[ ! -e ${folder}BUILD && ! -e $page ]]; then
+      violation "no $name.md: the unit would not be built" <<<"$folder"
+    fi
+  done
+done
+
+((violations == 0))

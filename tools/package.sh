@@ -1,0 +1,56 @@
+#!/usr/bin/env bash
+# package.sh [-o FOLDER] [TARGET...]: a folder that runs on a GPU machine without Bazel or a network.
+#
+# Builds the program, every test and program tagged `gpu` and each TARGET (say
+# //kernels:core_benchmark) with --config=cuda, strips them and adds the shared libraries that the
+# machine may lack. There, FOLDER/mixerbench, or FOLDER/<name of a target>, finds that machine's
+# libtorch and starts the program. See docs/GPU.md.
+# SPDX-License-Identifier: Apache-2.0
+set -euo pipefail
+
+readonly limit_mib=64  # what can be carried
+root=$(cd -- "$(dirname -- "$(readlink -f -- "${BASH_SOURCE[0]}")")/.." && pwd -P)
+readonly root
+
+fail() {
+  printf 'package.sh: %s\n' "$1" >&2
+  exit 1
+}
+
+out=$root/.gpu
+while getopts o: option; do
+  case $option in
+    o) out=$(readlink -f -- "$OPTARG") ;;
+    *) fail "usage: tools/package.sh [-o FOLDER] [TARGET...]" ;;
+  esac
+done
+shift $((OPTIND - 1))
+cd -- "$root"
+
+[[ ! -e $out || -x $out/mixerbench || -z $(ls -A -- "$out") ]] ||
+  fail "$out holds something else; remove it or name another folder with -o"
+
+mapfile -t tagged < <(bazel query --noshow_progress 'kind("_(test|binary) rule", attr(tags, "\bgpu\b", //...))' 2>/dev/null)
+targets=(//harness:mixerbench //harness:mixerbench-engine "${tagged[@]}" "$@")
+bazel build --config=cuda "${targets[@]}" >&2
+built=$(bazel info --config=cuda bazel-bin 2>/dev/null)
+
+# System libraries that every Linux has, and those that come with libtorch and the driver.
+readonly present='^(ld-linux|lib(c|m|dl|rt|util|resolv|pthread|stdc\+\+|gcc_s|cuda|cudart|nvidia))[-.]|/external/torch/'
+
+rm -rf -- "$out"
+mkdir -p -- "$out/bin" "$out/lib"
+for target in "${targets[@]}"; do
+  path=${target#//}
+  program=$built/${path/://}
+  name=$(basename -- "$program")
+  [[ -x $program && -f $program ]] || fail "$target is no program"
+  strip -o "$out/bin/$name" -- "$program"
+  ldd "$program" | awk '$2 == "=>" && $3 ~ /^\// { print $1, $3 }' | { grep -vE "$present" || true; } |
+    while read -r _ library; do cp -L -- "$library" "$out/lib/"; done
+  cp -- tools/gpu_launcher.sh "$out/$name"
+done
+
+size_mib=$(du -sm -- "$out" | cut -f1)
+((size_mib <= limit_mib)) || fail "$out holds $size_mib MiB, more than the $limit_mib that can be carried"
+printf '%s: %s MiB, %s programs\n' "$out" "$size_mib" "${#targets[@]}"
