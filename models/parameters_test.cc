@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "models/parameters.h"
+
+#include <cmath>
+#include <stdexcept>
+
+#include "base/philox.h"
+
+#include "tests/support/catch2.h"
+
+namespace mixerbench::models {
+namespace {
+
+constexpr auto kWeight = ParameterRole::kLinearWeight;
+
+ParameterSet Set(InitPolicy policy = InitPolicy::kDefault, std::uint64_t seed = 1,
+                 at::ScalarType dtype = at::kDouble) {
+  return ParameterSet(seed, policy, /*num_layers=*/2, at::kCPU, dtype);
+}
+
+TEST_CASE("philox: the published test vectors") {
+  // Random123, kat_vectors, philox4x32-10.
+  const PhiloxBlock zeros = Philox4x32({{0, 0, 0, 0}}, 0, 0);
+  CHECK(zeros.word[0] == 0x6627e8d5u);
+  CHECK(zeros.word[1] == 0xe169c58du);
+  CHECK(zeros.word[2] == 0xbc57ac4cu);
+  CHECK(zeros.word[3] == 0x9b00dbd8u);
+  const PhiloxBlock pi =
+      Philox4x32({{0x243f6a88u, 0x85a308d3u, 0x13198a2eu, 0x03707344u}}, 0xa4093822u, 0x299f31d0u);
+  CHECK(pi.word[0] == 0xd16cfe09u);
+  CHECK(pi.word[1] == 0x94fdccebu);
+  CHECK(pi.word[2] == 0x5001e420u);
+  CHECK(pi.word[3] == 0x24126ea1u);
+}
+
+TEST_CASE("parameters: a parameter depends on its name and the seed, not on the others") {
+  ParameterSet alone = Set();
+  const at::Tensor first = ParameterScope(alone).Add("b", {3, 5}, kWeight, Init::Normal(1));
+  ParameterSet crowded = Set();
+  ParameterScope(crowded).Add("a", {7}, kWeight, Init::Normal(1));
+  CHECK(first.equal(ParameterScope(crowded).Add("b", {3, 5}, kWeight, Init::Normal(1))));
+  ParameterSet other_seed = Set(InitPolicy::kDefault, 2);
+  CHECK_FALSE(first.equal(ParameterScope(other_seed).Add("b", {3, 5}, kWeight, Init::Normal(1))));
+  CHECK_FALSE(first.equal(ParameterScope(crowded).Add("c", {3, 5}, kWeight, Init::Normal(1))));
+}
+
+TEST_CASE("parameters: rows added at the end change no earlier row") {
+  ParameterSet small = Set();
+  ParameterSet large = Set();
+  const at::Tensor few = ParameterScope(small).Add("w", {3, 5}, kWeight, Init::Uniform(-1, 1));
+  const at::Tensor many = ParameterScope(large).Add("w", {4, 5}, kWeight, Init::Uniform(-1, 1));
+  CHECK(many.narrow(0, 0, 3).equal(few));
+}
+
+TEST_CASE("parameters: draws have the moments of their distribution") {
+  constexpr std::int64_t kCount = 100'000;
+  constexpr double kFiveStandardErrors = 5 / 316.0;
+  ParameterSet set = Set();
+  const ParameterScope scope(set);
+  const auto mean = [](const at::Tensor& x) { return x.mean().item<double>(); };
+  const at::Tensor normal = scope.Draw("n", {kCount}, Init::Normal(2));
+  CHECK(std::abs(mean(normal)) < 2 * kFiveStandardErrors);
+  CHECK(std::abs(normal.std().item<double>() - 2) < 2 * kFiveStandardErrors);
+  CHECK(std::abs(mean(normal.narrow(0, 0, kCount - 1).mul(normal.narrow(0, 1, kCount - 1)))) <
+        4 * kFiveStandardErrors);  // the two halves of a Box-Muller pair are independent
+  const at::Tensor uniform = scope.Draw("u", {kCount}, Init::Uniform(-1, 3));
+  CHECK(std::abs(mean(uniform) - 1) < 2 * kFiveStandardErrors);
+  CHECK(uniform.min().item<double>() >= -1);
+  CHECK(uniform.max().item<double>() < 3);
+  const at::Tensor log_uniform = scope.Draw("l", {kCount}, Init::LogUniform(1e-3, 0.1));
+  CHECK(std::abs(mean(log_uniform.log()) - std::log(1e-2)) < 2 * kFiveStandardErrors);
+  CHECK(mean(scope.Draw("c", {3}, Init::Constant(4))) == 4);
+}
+
+TEST_CASE("parameters: the zoology policy replaces linear and embedding initialisation") {
+  ParameterSet set = Set(InitPolicy::kZoology);
+  const ParameterScope scope(set);
+  const auto stddev = [](const at::Tensor& x) { return x.detach().std().item<double>(); };
+  using Catch::Matchers::WithinRel;
+  constexpr double kRelative = 0.05;  // 10^4 draws: one standard error is 0.7 %
+  const std::vector<std::int64_t> shape = {100, 100};
+  const Init init = Init::Uniform(-9, 9);
+  CHECK_THAT(stddev(scope.Add("q.weight", shape, kWeight, init)), WithinRel(0.02, kRelative));
+  CHECK_THAT(stddev(scope.Add("out_proj.weight", shape, kWeight, init)),
+             WithinRel(0.01, kRelative));  // 0.02 / sqrt(2 * 2 layers)
+  CHECK_THAT(stddev(scope.Child("mlp").Add("fc2.weight", shape, kWeight, init)),
+             WithinRel(0.01, kRelative));
+  CHECK_THAT(stddev(scope.Add("e", shape, ParameterRole::kEmbedding, init)),
+             WithinRel(0.02, kRelative));
+  CHECK(stddev(scope.Add("b", shape, ParameterRole::kLinearBias, init)) == 0);
+  CHECK(stddev(scope.Add("c", shape, ParameterRole::kConvWeight, init)) > 1);
+  CHECK(stddev(scope.AddSpecial("s", shape, init)) > 1);
+}
+
+TEST_CASE("parameters: the mad policy keeps linear weights and clears their biases") {
+  ParameterSet set = Set(InitPolicy::kMad);
+  const ParameterScope scope(set);
+  const Init init = Init::Uniform(-9, 9);
+  CHECK(scope.Add("w", {100}, kWeight, init).abs().max().item<double>() > 1);
+  CHECK(scope.Add("b", {100}, ParameterRole::kLinearBias, init).abs().max().item<double>() == 0);
+  CHECK(scope.Add("e", {100}, ParameterRole::kEmbedding, init).abs().max().item<double>() < 0.1);
+}
+
+TEST_CASE("parameters: specials stay in float32 and get no weight decay") {
+  ParameterSet set = Set(InitPolicy::kDefault, 1, at::kBFloat16);
+  const ParameterScope scope(set);
+  scope.Add("w", {2}, kWeight, Init::Normal(1));
+  scope.AddSpecial("A_log", {2}, Init::Constant(0));
+  REQUIRE(set.parameters().size() == 2);
+  CHECK(set.parameters()[0].tensor.scalar_type() == at::kBFloat16);
+  CHECK(set.parameters()[0].weight_decay);
+  CHECK(set.parameters()[1].tensor.scalar_type() == at::kFloat);
+  CHECK_FALSE(set.parameters()[1].weight_decay);
+  CHECK(set.parameters()[1].tensor.is_leaf());
+  CHECK(set.parameters()[1].tensor.requires_grad());
+  CHECK(set.num_elements() == 4);
+}
+
+TEST_CASE("parameters: one name belongs to one parameter") {
+  ParameterSet set = Set();
+  const ParameterScope scope(set, "layers.0.");
+  scope.Add("w", {2}, kWeight, Init::Normal(1));
+  CHECK(set.parameters()[0].name == "layers.0.w");
+  CHECK_THROWS_AS(scope.Add("w", {2}, kWeight, Init::Normal(1)), std::logic_error);
+}
+
+}  // namespace
+}  // namespace mixerbench::models

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "models/mixers/base_conv/base_conv.h"
+
+#include <stdexcept>
+
+#include <ATen/TensorOperators.h>
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/zeros_like.h>
+
+#include "base/error.h"
+#include "models/mixer.h"
+#include "models/mixers/base_conv/implicit_convolution.h"
+#include "tests/support/compare.h"
+#include "tests/support/tensors.h"
+
+#include "tests/support/catch2.h"
+
+namespace mixerbench::models::base_conv {
+
+void Register(MixerRegistry& registry);
+
+namespace {
+
+using testing::RandomNormal;
+using testing::RelativeError;
+
+constexpr std::int64_t kModelDim = 16;
+constexpr double kFftTolerance = 1e-12;
+
+std::unique_ptr<Mixer> Make(Object config, std::int64_t layer_index, ParameterSet& parameters) {
+  MixerRegistry registry("mixer");
+  Register(registry);
+  config["name"] = "base_conv";
+  return CreateMixer(config, "/mixer",
+                     {.d_model = kModelDim,
+                      .layer_index = layer_index,
+                      .num_layers = 4,
+                      .max_seq_len = 32,
+                      .registry = &registry},
+                     ParameterScope(parameters));
+}
+
+TEST_CASE("base conv: both long convolutions are the sum over the past") {
+  const at::Tensor u = RandomNormal({2, 7, 3}, 1);
+  const at::Tensor filter = RandomNormal({7, 3}, 2);
+  at::Tensor expected = at::zeros_like(u);
+  for (std::int64_t t = 0; t < 7; ++t) {
+    for (std::int64_t s = 0; s <= t; ++s) expected.select(1, t) += filter[t - s] * u.select(1, s);
+  }
+  const at::Tensor last = expected.narrow(1, 4, 3);
+  CHECK(RelativeError(ReferenceCausalConvolution(u, filter, 3), last) < kFftTolerance);
+  CHECK(RelativeError(FftCausalConvolution(u, filter, 3), last) < kFftTolerance);
+}
+
+TEST_CASE("base conv: kernel sizes go round by layer") {
+  const Object config = {{"kernel_sizes", Array{3, -1, 5}}};
+  for (const std::int64_t layer : {0, 1, 2, 3}) {
+    ParameterSet layer_parameters(1, InitPolicy::kDefault, 1, at::kCPU, at::kDouble);
+    const auto mixer = Make(config, layer, layer_parameters);
+    const std::int64_t width[] = {3, 0, 5, 3};
+    CHECK(mixer->state_size(9).conv == width[layer] * kModelDim);
+    CHECK(mixer->max_seq_len() == (layer == 1 ? 32 : 0));
+  }
+}
+
+TEST_CASE("base conv: without its filter the layer is a gate and a residual") {
+  const at::NoGradGuard no_grad;
+  ParameterSet parameters(1, InitPolicy::kDefault, 1, at::kCPU, at::kDouble);
+  const auto mixer = Make({{"kernel_sizes", Array{-1}}}, 0, parameters);
+  at::Tensor weight;
+  at::Tensor bias;
+  for (const Parameter& parameter : parameters.parameters()) {
+    at::Tensor tensor = parameter.tensor;
+    if (parameter.name == "proj.weight") weight = tensor;
+    if (parameter.name == "proj.bias") bias = tensor;
+    if (parameter.name.starts_with("conv.output")) tensor.zero_();
+  }
+  const at::Tensor x = RandomNormal({2, 9, kModelDim}, 1);
+  CHECK(RelativeError(mixer->Forward(x, {}).y, x * (x.matmul(weight.t()) + bias) + x) <
+        kFftTolerance);
+}
+
+TEST_CASE("base conv: an input longer than the filter is refused") {
+  const at::NoGradGuard no_grad;
+  ParameterSet parameters(1, InitPolicy::kDefault, 1, at::kCPU, at::kDouble);
+  const auto mixer = Make({{"kernel_sizes", Array{-1}}}, 0, parameters);
+  CHECK_NOTHROW(mixer->Forward(RandomNormal({1, 32, kModelDim}, 1), {}));
+  CHECK_THROWS_AS(mixer->Forward(RandomNormal({1, 33, kModelDim}, 1), {}), std::logic_error);
+}
+
+TEST_CASE("base conv: impossible kernels are errors that name the option") {
+  ParameterSet parameters(1, InitPolicy::kDefault, 1, at::kCPU, at::kDouble);
+  CHECK_THROWS_WITH(Make({{"kernel_sizes", Array{}}}, 0, parameters),
+                    Catch::Matchers::StartsWith("/mixer/kernel_sizes: "));
+  CHECK_THROWS_WITH(Make({{"kernel_sizes", Array{3, 0}}}, 0, parameters),
+                    Catch::Matchers::StartsWith("/mixer/kernel_sizes/1: "));
+}
+
+}  // namespace
+}  // namespace mixerbench::models::base_conv

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "models/mixers/delta_net/delta_net.h"
+
+#include <ATen/TensorOperators.h>
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/ones.h>
+#include <ATen/ops/zeros.h>
+
+#include "base/error.h"
+#include "models/mixer.h"
+#include "tests/support/compare.h"
+#include "tests/support/tensors.h"
+
+#include "tests/support/catch2.h"
+
+namespace mixerbench::models::delta_net {
+
+void Register(MixerRegistry& registry);
+
+namespace {
+
+constexpr std::int64_t kModelDim = 16;
+
+std::unique_ptr<Mixer> Make(Object config, ParameterSet& parameters) {
+  MixerRegistry registry("mixer");
+  Register(registry);
+  config["name"] = "delta_net";
+  return CreateMixer(config, "/mixer", {.d_model = kModelDim, .registry = &registry},
+                     ParameterScope(parameters));
+}
+
+TEST_CASE("delta net: the write strength is in (0,1), and in (0,2) with negative eigenvalues") {
+  const at::NoGradGuard no_grad;
+  const at::Tensor x = testing::RandomNormal({4, 20, kModelDim}, 1) * 5;
+  at::Tensor narrow;
+  for (const bool allow_neg_eigval : {false, true}) {
+    ParameterSet parameters(1, InitPolicy::kDefault, 1, at::kCPU, at::kDouble);
+    const auto mixer = Make({{"allow_neg_eigval", allow_neg_eigval}}, parameters);
+    Taps taps;
+    ForwardOptions options;
+    options.taps = &taps;
+    mixer->Forward(x, options);
+    const at::Tensor& beta = taps.records().at("write_gate");
+    CHECK(beta.sizes() == at::IntArrayRef({4, 20, 2}));
+    CHECK(beta.min().item<double>() > 0);
+    CHECK(beta.max().item<double>() < (allow_neg_eigval ? 2 : 1));
+    if (!allow_neg_eigval) narrow = beta;
+    if (allow_neg_eigval) CHECK(beta.equal(narrow * 2));
+  }
+}
+
+TEST_CASE("delta net: overriding the write gate acts from the masked position on") {
+  const at::NoGradGuard no_grad;
+  constexpr std::int64_t kMasked = 5;
+  const at::Tensor x = testing::RandomNormal({2, 9, kModelDim}, 1);
+  ParameterSet parameters(1, InitPolicy::kDefault, 1, at::kCPU, at::kDouble);
+  const auto mixer = Make({}, parameters);
+  const at::Tensor plain = mixer->Forward(x, {}).y;
+  Taps taps;
+  taps.override_write_gate = at::zeros({2, 9}, at::TensorOptions(at::kBool));
+  taps.override_write_gate->select(1, kMasked).fill_(true);
+  ForwardOptions options;
+  options.taps = &taps;
+  const at::Tensor changed = mixer->Forward(x, options).y;
+  constexpr double kSameMaths = 1e-12;
+  CHECK(testing::RelativeError(changed.narrow(1, 0, kMasked), plain.narrow(1, 0, kMasked)) <
+        kSameMaths);
+  CHECK(testing::RelativeError(changed.select(1, kMasked), plain.select(1, kMasked)) > 1e-4);
+
+  taps.override_write_gate = at::ones({2, 9}, at::TensorOptions(at::kBool));
+  mixer->Forward(x, options);
+  const at::Tensor& gate = taps.records().at("write_gate");
+  CHECK(gate.equal(gate.narrow(1, 0, 1).expand_as(gate)));
+}
+
+TEST_CASE("delta net: each option changes the output") {
+  const at::NoGradGuard no_grad;
+  const at::Tensor x = testing::RandomNormal({2, 9, kModelDim}, 1);
+  const auto run = [&](Object config) {
+    ParameterSet parameters(1, InitPolicy::kDefault, 1, at::kCPU, at::kDouble);
+    return Make(std::move(config), parameters)->Forward(x, {}).y;
+  };
+  const at::Tensor plain = run({});
+  for (const auto& [option, value] : Object{{"conv_size", 0},
+                                            {"qk_activation", "elu1"},
+                                            {"qk_norm", "sum"},
+                                            {"allow_neg_eigval", true},
+                                            {"use_output_gate", true},
+                                            {"norm_eps", 1}}) {
+    CAPTURE(option);
+    CHECK(testing::RelativeError(run({{option, value}}), plain) > 1e-3);
+  }
+}
+
+TEST_CASE("delta net: impossible sizes are errors that name the option") {
+  ParameterSet parameters(1, InitPolicy::kDefault, 1, at::kCPU, at::kDouble);
+  CHECK_THROWS_WITH(Make({{"num_heads", 3}}, parameters),
+                    Catch::Matchers::StartsWith("/mixer/expand_k: "));
+  CHECK_THROWS_WITH(Make({{"conv_size", -1}}, parameters),
+                    Catch::Matchers::StartsWith("/mixer/conv_size: "));
+}
+
+}  // namespace
+}  // namespace mixerbench::models::delta_net

@@ -1,0 +1,310 @@
+// Every backbone: streaming, parameter counts, initialisation, precision, options.
+// SPDX-License-Identifier: Apache-2.0
+#include "models/backbone.h"
+
+#include <cmath>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <ATen/CPUGeneratorImpl.h>
+#include <ATen/TensorOperators.h>
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/arange.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/isfinite.h>
+
+#include "base/check.h"
+#include "base/error.h"
+#include "tests/conformance/mixer_cases.h"
+#include "tests/support/compare.h"
+
+#include "tests/support/catch2.h"
+
+namespace mixerbench::conformance {
+namespace {
+
+using models::ExecutionPath;
+using testing::BitwiseEqual;
+using testing::RelativeError;
+
+constexpr double kDoubleTolerance = 1e-10;
+// bf16 rounds at 2^-9 and a two-layer model chains about twenty roundings.
+constexpr double kBfloatTolerance = 0.05;
+
+const models::BackboneRegistry& Backbones() {
+  static const auto registry = [] {
+    models::BackboneRegistry built("backbone");
+    models::RegisterBackbones(built);
+    return built;
+  }();
+  return registry;
+}
+
+struct TestModel {
+  std::unique_ptr<models::ParameterSet> parameters;
+  std::unique_ptr<models::Backbone> backbone;
+
+  at::Tensor Parameter(const std::string& name) const {
+    for (const models::Parameter& parameter : parameters->parameters()) {
+      if (parameter.name == name) return parameter.tensor;
+    }
+    Require(false, "no parameter " + name);
+    return {};
+  }
+};
+
+TestModel Make(const std::string& name, const Value& config, std::int64_t vocab_size,
+               std::int64_t max_seq_len, at::ScalarType dtype = at::kFloat) {
+  const models::BackboneEntry& entry = Backbones().Find(name, "/backbone");
+  TestModel model;
+  model.parameters = std::make_unique<models::ParameterSet>(
+      7, entry.init_policy, entry.num_layers(config), at::kCPU, dtype);
+  model.backbone =
+      entry.create(config, "/backbone",
+                   {.vocab_size = vocab_size, .max_seq_len = max_seq_len, .mixers = &Mixers()},
+                   *model.parameters);
+  return model;
+}
+
+// Distinct tokens in a fixed scrambled order.
+at::Tensor Tokens(std::int64_t batch_size, std::int64_t seq_len, std::int64_t vocab_size) {
+  return at::arange(batch_size * seq_len, at::TensorOptions(at::kLong))
+      .mul(7)
+      .remainder(vocab_size)
+      .view({batch_size, seq_len});
+}
+
+struct BackboneCase {
+  std::string label;
+  std::string name;
+  Value config;
+};
+
+std::vector<BackboneCase> BackboneCases() {
+  std::vector<BackboneCase> cases;
+  for (const auto& [name, entry] : Backbones().entries()) {
+    cases.push_back({name + "[0]", name, Object{}});
+    for (std::size_t i = 0; i < entry.test_configs.size(); ++i) {
+      cases.push_back({name + "[" + std::to_string(i + 1) + "]", name, entry.test_configs[i]});
+    }
+  }
+  return cases;
+}
+
+TEST_CASE("backbones: prefill in pieces equals one call") {
+  const at::NoGradGuard no_grad;
+  constexpr std::int64_t kVocabSize = 31;
+  constexpr std::int64_t kSeqLen = 70;
+  for (const BackboneCase& test_case : BackboneCases()) {
+    CAPTURE(test_case.label);
+    const TestModel model =
+        Make(test_case.name, test_case.config, kVocabSize, kSeqLen, at::kDouble);
+    const at::Tensor tokens = Tokens(2, kSeqLen, kVocabSize);
+    models::BackboneOptions options;
+    options.compute_dtype = at::kDouble;
+    const at::Tensor whole = model.backbone->Forward(tokens, options).hidden;
+
+    std::vector<models::State> state = model.backbone->InitialState(2);
+    std::vector<at::Tensor> pieces;
+    std::int64_t start = 0;
+    options.want_final_state = true;
+    for (const std::int64_t length : {1, 64, 5}) {
+      options.initial_state = &state;
+      models::BackboneOutput output =
+          model.backbone->Forward(tokens.narrow(1, start, length), options);
+      pieces.push_back(output.hidden);
+      REQUIRE(output.final_state.size() == state.size());
+      state = std::move(output.final_state);
+      start += length;
+    }
+    CHECK(RelativeError(at::cat(pieces, 1), whole) < kDoubleTolerance);
+  }
+}
+
+TEST_CASE("backbones: the fast path equals the reference and every parameter gets a gradient") {
+  constexpr std::int64_t kVocabSize = 31;
+  for (const BackboneCase& test_case : BackboneCases()) {
+    CAPTURE(test_case.label);
+    const TestModel model = Make(test_case.name, test_case.config, kVocabSize, 64, at::kDouble);
+    const at::Tensor tokens = Tokens(2, 17, kVocabSize).to(at::kInt);
+    models::BackboneOptions options;
+    options.compute_dtype = at::kDouble;
+    const at::Tensor fast = model.backbone->Forward(tokens, options).hidden;
+    options.path = ExecutionPath::kReference;
+    CHECK(RelativeError(fast.detach(), model.backbone->Forward(tokens, options).hidden.detach()) <
+          kDoubleTolerance);
+    model.backbone->Logits(fast.flatten(0, 1)).square().sum().backward();
+    for (const models::Parameter& parameter : model.parameters->parameters()) {
+      CAPTURE(parameter.name);
+      REQUIRE(parameter.tensor.grad().defined());
+      CHECK(at::isfinite(parameter.tensor.grad()).all().item<bool>());
+    }
+  }
+}
+
+TEST_CASE("backbones: bf16 products stay near float32 and leave the residual stream alone") {
+  const at::NoGradGuard no_grad;
+  constexpr std::int64_t kVocabSize = 31;
+  for (const BackboneCase& test_case : BackboneCases()) {
+    CAPTURE(test_case.label);
+    const TestModel model = Make(test_case.name, test_case.config, kVocabSize, 64);
+    const at::Tensor tokens = Tokens(2, 17, kVocabSize);
+    models::BackboneOptions options;
+    const at::Tensor high = model.backbone->Forward(tokens, options).hidden;
+    options.compute_dtype = at::kBFloat16;
+    const at::Tensor low = model.backbone->Forward(tokens, options).hidden;
+    CHECK(low.scalar_type() == at::kBFloat16);
+    CHECK(RelativeError(low, high) < kBfloatTolerance);
+    CHECK(model.backbone->Logits(low.flatten(0, 1)).scalar_type() == at::kBFloat16);
+  }
+}
+
+TEST_CASE("backbones: dropout acts in training only and repeats with its seed") {
+  const at::NoGradGuard no_grad;
+  constexpr std::int64_t kVocabSize = 31;
+  const TestModel model =
+      Make("zoology", Object{{"d_model", 16}, {"resid_dropout", 0.3}}, kVocabSize, 64);
+  const at::Tensor tokens = Tokens(2, 17, kVocabSize);
+  const auto run_with_seed = [&](std::uint64_t seed) {
+    models::BackboneOptions options;
+    options.generator = at::detail::createCPUGenerator(seed);
+    return model.backbone->Forward(tokens, options).hidden;
+  };
+  const at::Tensor evaluated = model.backbone->Forward(tokens, {}).hidden;
+  CHECK(BitwiseEqual(evaluated, model.backbone->Forward(tokens, {}).hidden));
+  CHECK(BitwiseEqual(run_with_seed(1), run_with_seed(1)));
+  CHECK_FALSE(BitwiseEqual(run_with_seed(1), run_with_seed(2)));
+  CHECK_FALSE(BitwiseEqual(run_with_seed(1), evaluated));
+}
+
+TEST_CASE("backbones: parameter counts are the published ones") {
+  const auto count = [](const std::string& name, const Value& config, std::int64_t vocab_size) {
+    return Make(name, config, vocab_size, 64).parameters->num_elements();
+  };
+  const Value hybrid =
+      Object{{"name", "hybrid"},
+             {"pattern", Array{Object{{"name", "base_conv"}, {"kernel_sizes", Array{3}}},
+                               Object{{"name", "attention"}}}}};
+  CHECK(count("zoology", Object{{"d_model", 64}, {"positions", "learned"}}, 8192) == 562304);
+  CHECK(count("zoology", Object{{"d_model", 128}, {"positions", "learned"}}, 8192) == 1190144);
+  CHECK(count("zoology", Object{{"d_model", 64}, {"sequence_mixer", hybrid}}, 8192) == 545984);
+  CHECK(count("zoology", Object{{"d_model", 128}, {"sequence_mixer", hybrid}}, 8192) == 1132928);
+  CHECK(count("mad", Object{}, 16) == 407184);
+}
+
+TEST_CASE("backbones: mixers have the published numbers of parameters and states") {
+  struct Expected {
+    Value config;
+    std::int64_t num_elements;  // of one layer's mixer at d = 64
+    std::int64_t recurrent;
+    std::int64_t conv;
+  };
+  constexpr std::int64_t d = 64;
+  const std::vector<Expected> expected = {
+      {Object{{"name", "attention"}}, 4 * d * d + 4 * d, 2 * d * 10, 0},
+      {Object{{"name", "base_conv"}, {"kernel_sizes", Array{3}}}, d * d + 5 * d, 0, 3 * d},
+      {Object{{"name", "base_conv"}, {"kernel_sizes", Array{-1}}}, d * d + 18 * d + 64, 10 * d, 0},
+      // Based with f = 16 and one head; 153 features.
+      {Object{{"name", "linear_attention"},
+              {"num_heads", 1},
+              {"head_k_dim", 16},
+              {"feature_map", "taylor"},
+              {"use_normalizer", true},
+              {"use_output_norm", false}},
+       2 * d * 16 + 2 * d * d, 153 * (d + 1), 0},
+      // 4 d^2 + 24 d, gate bias d/2, norm weight d/2.
+      {Object{{"name", "gla"}}, 4 * d * d + 24 * d + d / 2 + d / 2, d * d / 4, 0},
+      {Object{{"name", "delta_net"}}, 4 * d * d + 2 * d + 4 * 3 * d + d / 2, d * d / 2, 4 * 3 * d},
+      // 6 d^2 + 2 d H, A_log and dt_bias, convolution of 4 d channels, norm weight d.
+      {Object{{"name", "gated_delta_net"}}, 6 * d * d + 4 * d + 4 + 4 * 4 * d + d, d * d,
+       4 * 4 * d},
+  };
+  for (const Expected& e : expected) {
+    models::ParameterSet parameters(1, models::InitPolicy::kDefault, 2, at::kCPU, at::kFloat);
+    const auto mixer =
+        models::CreateMixer(e.config, "", {.d_model = d, .max_seq_len = 64, .registry = &Mixers()},
+                            models::ParameterScope(parameters));
+    CAPTURE(e.config.Find("name")->as_string());
+    CHECK(parameters.num_elements() == e.num_elements);
+    CHECK(mixer->state_size(10).recurrent == e.recurrent);
+    CHECK(mixer->state_size(10).conv == e.conv);
+  }
+}
+
+TEST_CASE("backbones: zoology ties its head to the embedding, mad does not") {
+  const at::NoGradGuard no_grad;
+  const at::Tensor hidden = at::arange(16, at::TensorOptions(at::kFloat)).view({1, 16});
+  for (const std::string name : {"zoology", "mad"}) {
+    const Value config = Object{{"d_model", 16}, {"sequence_mixer", Object{{"name", "gla"}}}};
+    const TestModel model = Make(name, config, 31, 64);
+    const at::Tensor tied = hidden.matmul(model.Parameter("embedding.weight").t());
+    const bool is_tied = RelativeError(model.backbone->Logits(hidden), tied) < 1e-6;
+    CHECK(is_tied == (name == "zoology"));
+  }
+}
+
+TEST_CASE("backbones: the initialisation has the published statistics") {
+  // 10^4 draws or more: the sample deviation is within 1 % (one standard error) times three.
+  constexpr double kRelative = 0.03;
+  const auto stddev = [](const at::Tensor& x) { return x.detach().std().item<double>(); };
+  using Catch::Matchers::WithinRel;
+  const TestModel zoology =
+      Make("zoology", Object{{"d_model", 128}, {"n_layers", 4}, {"state_mixer", "mlp"}}, 512, 64);
+  CHECK_THAT(stddev(zoology.Parameter("embedding.weight")), WithinRel(0.02, kRelative));
+  CHECK_THAT(stddev(zoology.Parameter("layers.0.mixer.qkv_proj.weight")),
+             WithinRel(0.02, kRelative));
+  const double scaled = 0.02 / std::sqrt(8.0);
+  CHECK_THAT(stddev(zoology.Parameter("layers.0.mixer.out_proj.weight")),
+             WithinRel(scaled, kRelative));
+  CHECK_THAT(stddev(zoology.Parameter("layers.3.state_mixer.fc2.weight")),
+             WithinRel(scaled, kRelative));
+  CHECK(zoology.Parameter("layers.0.mixer.qkv_proj.bias").abs().max().item<double>() == 0);
+  CHECK(zoology.Parameter("layers.0.norm1.weight").min().item<double>() == 1);
+
+  const TestModel mad = Make("mad", Object{}, 512, 64);
+  const double uniform = 1 / std::sqrt(3.0 * 128);  // U(-1/sqrt(128), 1/sqrt(128))
+  CHECK_THAT(stddev(mad.Parameter("embedding.weight")), WithinRel(0.02, kRelative));
+  CHECK_THAT(stddev(mad.Parameter("layers.0.mixer.qkv_proj.weight")),
+             WithinRel(uniform, kRelative));
+  CHECK(mad.Parameter("head.bias").abs().max().item<double>() == 0);
+}
+
+TEST_CASE("backbones: options are complete, strict, and each is tested away from its default") {
+  for (const auto& [name, entry] : Backbones().entries()) {
+    CAPTURE(name);
+    for (const FieldInfo& option : entry.params) {
+      CAPTURE(option.name);
+      bool varied = false;
+      for (const Value& config : entry.test_configs) {
+        const Value* value = config.Find(option.name);
+        varied = varied || (value != nullptr && !(*value == option.default_value));
+      }
+      CHECK(varied);
+    }
+    const Value resolved = entry.resolve(Object{}, "/backbone", Mixers());
+    CHECK(entry.resolve(resolved, "/backbone", Mixers()) == resolved);
+    CHECK(resolved.Find("sequence_mixer")->Find("num_heads") != nullptr);
+    CHECK_THROWS_WITH(
+        entry.resolve(Object{{"sequence_mixer", Object{{"name", "gla"}, {"num_head", 2}}}},
+                      "/backbone", Mixers()),
+        Catch::Matchers::StartsWith("/backbone/sequence_mixer/num_head: "));
+    CHECK(models::BackboneCodeHash(name).size() == 64);
+  }
+}
+
+TEST_CASE("backbones: taps are named by layer") {
+  const at::NoGradGuard no_grad;
+  const TestModel model =
+      Make("zoology", Object{{"d_model", 16}, {"sequence_mixer", Object{{"name", "delta_net"}}}},
+           31, 64);
+  models::Taps taps;
+  models::BackboneOptions options;
+  options.taps = &taps;
+  model.backbone->Forward(Tokens(2, 5, 31), options);
+  CHECK(taps.records().contains("layers.0.write_gate"));
+  CHECK(taps.records().contains("layers.1.state_norm"));
+}
+
+}  // namespace
+}  // namespace mixerbench::conformance

@@ -1,0 +1,106 @@
+// What one mixer becomes when a part of it is switched off must equal another mixer.
+// SPDX-License-Identifier: Apache-2.0
+#include <cmath>
+#include <limits>
+#include <string>
+
+#include <ATen/core/grad_mode.h>
+
+#include "base/check.h"
+#include "tests/conformance/mixer_cases.h"
+#include "tests/support/compare.h"
+#include "tests/support/tensors.h"
+
+#include "tests/support/catch2.h"
+
+namespace mixerbench::conformance {
+namespace {
+
+using models::ExecutionPath;
+using testing::RandomNormal;
+using testing::RelativeError;
+
+constexpr double kDoubleTolerance = 1e-10;
+constexpr std::int64_t kSeqLen = 67;
+
+at::Tensor Parameter(const TestMixer& model, const std::string& name) {
+  for (const models::Parameter& parameter : model.parameters()) {
+    if (parameter.name == name) return parameter.tensor;
+  }
+  Require(false, "no parameter " + name);
+  return {};
+}
+
+// Copies every parameter of `from` that `to` has in the same shape; of larger matrices the first
+// rows: projections list what mixers have in common first.
+void CopyParameters(const TestMixer& from, const TestMixer& to) {
+  const at::NoGradGuard no_grad;
+  for (const models::Parameter& target : to.parameters()) {
+    const at::Tensor source = Parameter(from, target.name);
+    target.tensor.copy_(source.narrow(0, 0, target.tensor.size(0)));
+  }
+}
+
+TEST_CASE("identity: a gated delta net without decay is a delta net") {
+  const TestMixer gated(CaseOf({{"name", "gated_delta_net"}, {"expand_v", 1}}), at::kDouble);
+  const TestMixer plain(CaseOf({{"name", "delta_net"}}), at::kDouble);
+  {
+    const at::NoGradGuard no_grad;
+    Parameter(gated, "A_log").fill_(-std::numeric_limits<double>::infinity());
+  }
+  CopyParameters(gated, plain);
+  const at::Tensor x = RandomNormal({2, kSeqLen, kModelDim}, 1);
+  for (const ExecutionPath path : {ExecutionPath::kReference, ExecutionPath::kFast}) {
+    CHECK(RelativeError(gated.Run(x, path), plain.Run(x, path)) < kDoubleTolerance);
+  }
+}
+
+TEST_CASE("identity: gated linear attention without decay is linear attention") {
+  const TestMixer gated(CaseOf({{"name", "gla"}, {"expand_k", 1}, {"output_gate", "none"}}),
+                        at::kDouble);
+  const TestMixer plain(CaseOf({{"name", "linear_attention"}, {"feature_map", "identity"}}),
+                        at::kDouble);
+  {
+    const at::NoGradGuard no_grad;
+    Parameter(gated, "decay_proj.weight").zero_();
+    Parameter(gated, "decay_proj.bias").fill_(1e4);  // log sigmoid(1e4) = 0
+  }
+  CopyParameters(gated, plain);
+  const at::Tensor x = RandomNormal({2, kSeqLen, kModelDim}, 1);
+  for (const ExecutionPath path : {ExecutionPath::kReference, ExecutionPath::kFast}) {
+    CHECK(RelativeError(gated.Run(x, path), plain.Run(x, path)) < kDoubleTolerance);
+  }
+}
+
+TEST_CASE("identity: a mixer that forgets everything answers from the current token alone") {
+  const TestMixer gated(CaseOf({{"name", "gla"}, {"gate_logit_normalizer", 1}}), at::kDouble);
+  {
+    const at::NoGradGuard no_grad;
+    Parameter(gated, "decay_proj.weight").zero_();
+    Parameter(gated, "decay_proj.bias").fill_(-1e4);
+  }
+  const at::Tensor x = RandomNormal({2, kSeqLen, kModelDim}, 1);
+  const at::Tensor alone =
+      gated.Run(x.reshape({-1, 1, kModelDim}), ExecutionPath::kFast).view(x.sizes());
+  CHECK(RelativeError(gated.Run(x, ExecutionPath::kFast), alone) < kDoubleTolerance);
+}
+
+TEST_CASE("identity: attention with one key head per query head equals the grouped form") {
+  const TestMixer grouped(CaseOf({{"name", "attention"}, {"num_kv_heads", 2}}), at::kDouble);
+  const TestMixer full(CaseOf({{"name", "attention"}}), at::kDouble);
+  const at::Tensor x = RandomNormal({2, kSeqLen, kModelDim}, 1);
+  CHECK(RelativeError(grouped.Run(x, ExecutionPath::kFast), full.Run(x, ExecutionPath::kFast)) ==
+        0);
+}
+
+TEST_CASE("identity: a hybrid of one mixer is that mixer") {
+  const TestMixer hybrid(CaseOf({{"name", "hybrid"}, {"pattern", Array{Object{{"name", "gla"}}}}}),
+                         at::kDouble);
+  const TestMixer plain(CaseOf({{"name", "gla"}}), at::kDouble);
+  const at::Tensor x = RandomNormal({2, kSeqLen, kModelDim}, 1);
+  CHECK(testing::BitwiseEqual(hybrid.Run(x, ExecutionPath::kFast),
+                              plain.Run(x, ExecutionPath::kFast)));
+}
+
+}  // namespace
+}  // namespace mixerbench::conformance

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/conformance/mixer_cases.h"
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+#include <ATen/TensorOperators.h>
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/zeros_like.h>
+
+#include "base/check.h"
+#include "tests/support/tensors.h"
+
+namespace mixerbench::conformance {
+namespace {
+
+using models::ExecutionPath;
+
+constexpr std::uint64_t kSeed = 7;
+constexpr std::uint64_t kWeightSeed = 100;
+
+at::Tensor Weighted(const at::Tensor& value, std::uint64_t seed) {
+  return (value.to(at::kDouble) * testing::RandomNormal(value.sizes(), seed)).sum();
+}
+
+double Norm(const at::Tensor& x) { return x.to(at::kDouble).norm().item<double>(); }
+
+}  // namespace
+
+const models::MixerRegistry& Mixers() {
+  static const auto registry = [] {
+    models::MixerRegistry built("mixer");
+    models::RegisterMixers(built);
+    return built;
+  }();
+  return registry;
+}
+
+MixerCase CaseOf(Object config) {
+  const std::string name = config.at("name").as_string();
+  return {name, Value(std::move(config))};
+}
+
+std::vector<MixerCase> MixerCases() {
+  std::vector<MixerCase> cases;
+  for (const auto& [name, entry] : Mixers().entries()) {
+    std::vector<Value> configs = {Object{}};
+    configs.insert(configs.end(), entry.test_configs.begin(), entry.test_configs.end());
+    for (std::size_t i = 0; i < configs.size(); ++i) {
+      configs[i].as_object()["name"] = name;
+      cases.push_back({name + "[" + std::to_string(i) + "]", configs[i]});
+    }
+  }
+  return cases;
+}
+
+TestMixer::TestMixer(const MixerCase& mixer_case, at::ScalarType dtype)
+    : parameters_(std::make_unique<models::ParameterSet>(kSeed, models::InitPolicy::kDefault,
+                                                         /*num_layers=*/2, at::kCPU, dtype)),
+      mixer_(models::CreateMixer(mixer_case.config, "",
+                                 {.d_model = kModelDim,
+                                  .layer_index = 0,
+                                  .num_layers = 2,
+                                  .max_seq_len = kMaxSeqLen,
+                                  .registry = &Mixers()},
+                                 models::ParameterScope(*parameters_))) {}
+
+at::Tensor TestMixer::Run(const at::Tensor& x, ExecutionPath path) const {
+  const at::NoGradGuard no_grad;
+  models::ForwardOptions options;
+  options.path = path;
+  return mixer_->Forward(x, options).y;
+}
+
+Results Differentiate(const TestMixer& model, const at::Tensor& x,
+                      const std::vector<std::int64_t>& piece_lengths, ExecutionPath path) {
+  const at::Tensor leaf = x.detach().requires_grad_(true);
+  models::State state;
+  std::vector<at::Tensor> outputs;
+  std::int64_t start = 0;
+  for (const std::int64_t length : piece_lengths) {
+    models::ForwardOptions options;
+    options.path = path;
+    options.want_final_state = true;
+    if (start > 0) options.initial_state = &state;
+    models::MixerOutput output = model.mixer().Forward(leaf.narrow(1, start, length), options);
+    outputs.push_back(output.y);
+    state = std::move(output.final_state);
+    start += length;
+  }
+  Require(start == x.size(1), "the pieces make up the sequence");
+
+  Results results;
+  const at::Tensor y = at::cat(outputs, 1);
+  at::Tensor sum = Weighted(y, kWeightSeed);
+  results["y"] = y.detach();
+  std::uint64_t seed = kWeightSeed;
+  for (const auto& [name, value] : state) {
+    sum = sum + Weighted(value, ++seed);
+    results["final_state." + name] = value.detach();
+  }
+  sum.backward();
+  results["dx"] = leaf.grad();
+  for (const models::Parameter& parameter : model.parameters()) {
+    at::Tensor tensor = parameter.tensor;
+    results["d" + parameter.name] =
+        tensor.grad().defined() ? tensor.grad().clone() : at::zeros_like(tensor).detach();
+    tensor.mutable_grad().reset();
+  }
+  return results;
+}
+
+Worst WorstError(const Results& actual, const Results& expected, const std::string& prefix) {
+  double largest = 0;
+  for (const auto& [name, value] : expected) {
+    if (name.starts_with(prefix)) largest = std::max(largest, Norm(value));
+  }
+  Worst worst;
+  for (const auto& [name, value] : expected) {
+    if (!name.starts_with(prefix) || value.numel() == 0) continue;
+    const at::Tensor& other = actual.at(name);
+    double error = std::numeric_limits<double>::infinity();
+    if (other.sizes() == value.sizes()) {
+      error = Norm(other.to(at::kDouble) - value.to(at::kDouble)) /
+              std::max({Norm(value), 1e-3 * largest, std::numeric_limits<double>::min()});
+    }
+    if (!(error <= worst.error)) worst = {name, error};  // NaN is worse than anything
+  }
+  return worst;
+}
+
+}  // namespace mixerbench::conformance
