@@ -139,12 +139,13 @@ class CommandLine {
   }
 
   void AddValidate() {
-    auto* command = app_.add_subcommand("validate", "Check suite files without running anything");
-    command->add_option("file", file_, "suite file or built-in suite")->required();
+    auto* command = app_.add_subcommand("validate", "Check a suite, a report or a cell's result");
+    command->add_option("file", file_, "file, or the name of a built-in suite")->required();
     AddSet(command, "change a value by its dotted path");
     Do(command, [this] {
       run_.overrides.set = ParseSettings(set_);
-      return engine_.validate(file_, run_.overrides);
+      if (ValidateResultFile(file_)) return ExitCode::kOk;
+      return engine_.validate_suite(file_, run_.overrides);
     });
   }
 

@@ -16,7 +16,7 @@ namespace mixerbench::harness {
 // What needs libtorch.
 struct EngineCommands {
   std::function<ExitCode(const RunOptions&)> run;
-  std::function<ExitCode(const std::string& file, const SuiteOverrides&)> validate;
+  std::function<ExitCode(const std::string& file, const SuiteOverrides&)> validate_suite;
   std::function<ExitCode(const std::string& kind, bool json)> list;  // mixers, cores, backbones
   std::function<ExitCode(const std::string& kind, const std::string& name, bool json)> describe;
   std::function<ExitCode(const GenerateOptions&)> generate_on_device;
@@ -50,7 +50,11 @@ void GenerateBatchOnCpu(const std::string& task_name, const tasks::Task& task,
 // Report of finished cells below `out` in one format on stdout: json, md, html, csv.
 ExitCode Report(const std::string& out, const std::string& format);
 
-// "report", "cell" or "suite": the JSON Schema on stdout.
+// Checks a report or a cell's result against its schema and its checksums. False when the file is
+// neither, so it may be a suite. Throws Error(kBadInput) with the first violations.
+bool ValidateResultFile(const std::string& file);
+
+// "report" or "cell": the JSON Schema on stdout.
 ExitCode PrintSchema(const std::string& name);
 
 ExitCode PrintVersion(bool json);

@@ -45,7 +45,7 @@ ExitCode ListTasks(bool json) {
     if (json) {
       array.emplace_back(Object{{"name", name}, {"summary", entry.summary}});
     } else {
-      std::cout << fmt::format("{:<24}{}\n", name, entry.summary);
+      std::cout << NameAndText(name, entry.summary);
     }
   }
   if (json) std::cout << reports::DumpJson(array, 2);
@@ -82,7 +82,7 @@ ExitCode ListSuites(bool json) {
     if (json) {
       array.emplace_back(Object{{"name", std::string(name)}, {"description", line}});
     } else {
-      std::cout << fmt::format("{:<24}{}\n", name, line);
+      std::cout << NameAndText(std::string(name), line);
     }
   }
   if (json) std::cout << reports::DumpJson(array, 2);

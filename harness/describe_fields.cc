@@ -7,6 +7,10 @@
 
 namespace mixerbench::harness {
 
+std::string NameAndText(const std::string& name, const std::string& text) {
+  return fmt::format("{:<24}{}\n", name, text);
+}
+
 std::string FieldsToText(const std::vector<FieldInfo>& fields) {
   std::string text;
   for (const auto& field : fields) {

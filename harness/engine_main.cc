@@ -4,8 +4,6 @@
 #include <iostream>
 #include <memory>
 
-#include <fmt/format.h>
-
 #include "harness/batch.h"
 #include "harness/commands.h"
 #include "harness/describe_fields.h"
@@ -43,7 +41,7 @@ ExitCode List(const std::string& kind, bool json, const Registries& registries) 
     if (json) {
       array.emplace_back(Object{{"name", name}, {"summary", entry.summary}});
     } else {
-      std::cout << fmt::format("{:<24}{}\n", name, entry.summary);
+      std::cout << NameAndText(name, entry.summary);
     }
   }
   if (json) std::cout << reports::DumpJson(array, 2);
@@ -107,7 +105,7 @@ int main(int argc, char** argv) {
   const Registries registries;
   const EngineCommands engine = {
       .run = [&](const auto& options) { return Run(options, registries); },
-      .validate = [&](const auto& file, const auto& o) { return Validate(file, o, registries); },
+      .validate_suite = [&](const auto& file, const auto& o) { return Validate(file, o, registries); },
       .list = [&](const auto& kind, bool json) { return List(kind, json, registries); },
       .describe = [&](const auto& kind, const auto& name,
                       bool json) { return Describe(kind, name, json, registries); },

@@ -18,7 +18,7 @@ EngineCommands ExecEngine(char** argv) {
                 engine + ": " + std::strerror(errno) + "; build //harness:mixerbench-engine");
   };
   return {.run = [exec](const auto&) { return exec(); },
-          .validate = [exec](const auto&, const auto&) { return exec(); },
+          .validate_suite = [exec](const auto&, const auto&) { return exec(); },
           .list = [exec](const auto&, bool) { return exec(); },
           .describe = [exec](const auto&, const auto&, bool) { return exec(); },
           .generate_on_device = [exec](const auto&) { return exec(); },

@@ -1,5 +1,6 @@
-// `report` and `schema`: finished results and their form on stdout.
+// `report`, `schema` and `validate` of results: finished cells, their form, and whether they have it.
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <filesystem>
 #include <iostream>
 
@@ -10,6 +11,7 @@
 #include "reports/html.h"
 #include "reports/json.h"
 #include "reports/markdown.h"
+#include "reports/result_json.h"
 #include "reports/schema.h"
 #include "reports/sweep_report.h"
 
@@ -17,6 +19,7 @@ namespace mixerbench::harness {
 namespace {
 
 constexpr std::size_t kMaxSweepBytes = std::size_t{16} << 20;
+constexpr std::size_t kMaxShownViolations = 3;
 
 }  // namespace
 
@@ -43,6 +46,32 @@ ExitCode Report(const std::string& out, const std::string& format) {
     std::cout << reports::RenderMarkdown(report);
   }
   return ExitCode::kOk;
+}
+
+bool ValidateResultFile(const std::string& file) {
+  if (!std::filesystem::is_regular_file(file)) return false;
+  const std::string text = reports::ReadFile(file);
+  const Value document = reports::ParseJson(text, reports::kReportLimits);
+  const Value* kind = document.Find("kind");
+  if (!kind || !kind->is_string()) return false;
+  const bool is_report = kind->as_string() == "sweep";
+  if (!is_report && kind->as_string() != "run") return false;
+  const auto violations =
+      is_report ? reports::ValidateReport(document) : reports::ValidateCell(document);
+  if (!violations.empty()) {
+    std::string message = file + ": " + std::to_string(violations.size()) + " violations";
+    for (std::size_t i = 0; i < std::min(violations.size(), kMaxShownViolations); ++i) {
+      message += "; " + violations[i];
+    }
+    throw Error(ExitCode::kBadInput, message);
+  }
+  if (is_report) {
+    reports::ParseSweep(text, file);  // checksums, and aggregates against their cells
+  } else {
+    reports::ParseCell(text, file);
+  }
+  std::cout << file << ": valid\n";
+  return true;
 }
 
 ExitCode PrintSchema(const std::string& name) {

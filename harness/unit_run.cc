@@ -6,7 +6,6 @@
 #include <ATen/TensorOperators.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/zeros.h>
-#include <fmt/format.h>
 
 #include "harness/device.h"
 #include "harness/tensor_io.h"
@@ -127,7 +126,7 @@ ExitCode DescribeMixerTensors(const UnitRunOptions& options, MixerSetup setup,
   if (setup.d_model == 0) setup.d_model = kDescribedWidth;
   if (setup.max_seq_len == 0) setup.max_seq_len = kDescribedWidth;
   const BuiltMixer built = Build(options, setup, numerics, registries);
-  const std::string x = fmt::format("[B, T, {}]", setup.d_model);
+  const std::string x = "[B, T, " + std::to_string(setup.d_model) + "]";
   std::cout << "in   x  " << x << "\n";
   for (const auto& parameter : built.parameters->parameters()) {
     std::cout << "in   param." << parameter.name << "  " << ShapeText(parameter.tensor.sizes()) << "\n";

@@ -161,6 +161,11 @@ class CommandLineTest(ProgramTest):
         report = json.loads(self.expect(0, "report", "out", "--format", "json").stdout)
         self.assertEqual(report, self.read_json("out/report.json"))
         self.assertTrue(all(cell["partial"] for cell in report["cells"]))
+        self.assertIn("valid", self.expect(0, "validate", "out/report.json").stdout)
+        forged = json.loads(json.dumps(report))
+        forged["cells"][0]["state"]["value"] = "perfect"
+        self.write("forged.json", forged)
+        self.assertIn("violation", self.expect(3, "validate", "forged.json").stderr)
         self.assertIn("attention", self.expect(0, "report", "out", "--format", "md").stdout)
         self.assertIn("<svg", self.expect(0, "report", "out", "--format", "html").stdout)
         self.assertIn("delta_net", self.expect(0, "report", "out", "--format", "csv").stdout)
