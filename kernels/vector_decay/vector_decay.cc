@@ -54,7 +54,7 @@ at::Tensor ReadPairwise(const at::Tensor& q, const at::Tensor& k, const at::Tens
 at::Tensor ReadFirstHalf(const at::Tensor& o, const at::Tensor& q, const at::Tensor& k,
                          const at::Tensor& v, const at::Tensor& b, std::int64_t half) {
   const auto halves = [half](const at::Tensor& x) {
-    return x.view({-1, 2, half, x.size(-1)}).unbind(1);
+    return x.reshape({-1, 2, half, x.size(-1)}).unbind(1);
   };
   const auto q_halves = halves(q);
   const auto k_halves = halves(k);
@@ -82,7 +82,7 @@ RecurrenceResult ChunkVectorDecay(const RecurrenceArgs& args) {
                      : at::zeros_like(k);  // [N R,C,K]
 
   const auto blocks = [length = block](const at::Tensor& x) {
-    return x.view({-1, length, x.size(-1)});
+    return x.reshape({-1, length, x.size(-1)});
   };
   auto o = ReadPairwise(blocks(q), blocks(k), blocks(v), blocks(b)).view_as(v);
   for (std::int64_t half = block; half < chunking.chunk_size; half *= 2) {
