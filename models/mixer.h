@@ -34,8 +34,9 @@ struct ForwardOptions {
   ExecutionPath path = ExecutionPath::kFast;
   const State* initial_state = nullptr;  // nullptr: InitialState()
   bool want_final_state = false;
-  Taps* taps = nullptr;                    // nullptr: nothing is recorded, no cost
-  std::optional<at::Generator> generator = std::nullopt;  // set in training: dropout and router noise draw from it
+  Taps* taps = nullptr;  // nullptr: nothing is recorded, no cost
+  std::optional<at::Generator> generator =
+      std::nullopt;  // set in training: dropout and router noise draw from it
 };
 
 struct MixerOutput {

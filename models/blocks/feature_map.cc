@@ -15,7 +15,6 @@
 #include <ATen/ops/silu.h>
 #include <ATen/ops/softmax.h>
 #include <ATen/ops/triu_indices.h>
-#include <ATen/ops/where.h>
 
 #include "base/check.h"
 #include "models/blocks/dtype.h"
@@ -32,8 +31,9 @@ at::Tensor Taylor(const at::Tensor& x) {
   const at::Tensor pairs = at::triu_indices(dim, dim, 0, at::TensorOptions(x.device()));
   const at::Tensor row = pairs[0];
   const at::Tensor column = pairs[1];
-  const at::Tensor weight =
-      at::where(row == column, 1 / (std::sqrt(2.0) * root), 1 / root).to(x.scalar_type());
+  const double mixed = 1 / root;
+  const double square = 1 / (std::sqrt(2.0) * root);
+  const at::Tensor weight = (row == column).to(x.scalar_type()) * (square - mixed) + mixed;
   return at::cat({at::ones_like(x.narrow(-1, 0, 1)), x * (1 / std::sqrt(root)),
                   x.index_select(-1, row) * x.index_select(-1, column) * weight},
                  -1);

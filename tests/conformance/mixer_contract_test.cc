@@ -25,8 +25,8 @@ using testing::BitwiseEqual;
 using testing::RandomNormal;
 using testing::RelativeError;
 
-// Truncation kStep^2 and rounding 1e-16 / kStep, both near 1e-10, times the derivatives of a product
-// of ten factors.
+// Truncation kStep^2 and rounding 1e-16 / kStep, both near 1e-10, times the derivatives of a
+// product of ten factors.
 constexpr double kGradientTolerance = 1e-7;
 // bf16 rounds at 2^-9 = 0.002 and a mixer chains about ten roundings.
 constexpr double kBfloatTolerance = 0.03;

@@ -1,7 +1,7 @@
 // Time of one training pass (forward and backward, without the head and the optimiser) of a 2-layer
 // zoology model with each mixer: d_model 64, batch 64, 64 tokens, float32, one thread.
 //
-//   bazel run //models/backbones:zoology_benchmark -- --benchmark_repetitions=5
+//   bazel run //models/backbones:mixer_benchmark -- --benchmark_repetitions=5
 // SPDX-License-Identifier: Apache-2.0
 #include <cstdint>
 #include <memory>
