@@ -35,8 +35,9 @@ targets=(//harness:mixerbench //harness:mixerbench-engine "${tagged[@]}" "$@")
 bazel build --config=cuda "${targets[@]}" >&2
 built=$(bazel info --config=cuda bazel-bin 2>/dev/null)
 
-# System libraries that every Linux has, and those that come with libtorch and the driver.
-readonly present='^(ld-linux|lib(c|m|dl|rt|util|resolv|pthread|stdc\+\+|gcc_s|cuda|cudart|nvidia))[-.]|/external/torch/'
+# System libraries that every Linux has, and those that come with libtorch and the driver (cuda,
+# cudart, cublas, cudnn, ..., nccl, nvrtc, nvJitLink, ...), wherever this machine found them.
+readonly present='^(ld-linux|lib(c|m|dl|rt|util|resolv|pthread|stdc\+\+|gcc_s))[-.]|^lib(cu|nccl|nv)|/external/torch/'
 
 rm -rf -- "$out"
 mkdir -p -- "$out/bin" "$out/lib"
