@@ -34,17 +34,18 @@ bool IsOurs(const std::filesystem::path& path) {
 
 RunFolder::RunFolder(const std::filesystem::path& path) : path_(path) {
   std::error_code error;
-  std::filesystem::create_directories(path_ / "cells", error);
-  if (error) {
-    throw Error(ExitCode::kOutput, path_.string() + ": cannot create the output folder: " +
-                                       error.message() + "; choose another with --out");
-  }
-  for (const auto& entry : std::filesystem::directory_iterator(path_)) {
-    if (!IsOurs(entry.path())) {
+  if (std::filesystem::is_directory(path_, error)) {
+    for (const auto& entry : std::filesystem::directory_iterator(path_)) {
+      if (IsOurs(entry.path())) continue;
       throw Error(ExitCode::kOutput, path_.string() + ": holds '" +
                                          entry.path().filename().string() +
                                          "', which is not ours; choose an empty folder with --out");
     }
+  }
+  std::filesystem::create_directories(path_ / "cells", error);
+  if (error) {
+    throw Error(ExitCode::kOutput, path_.string() + ": cannot create the output folder: " +
+                                       error.message() + "; choose another with --out");
   }
 }
 

@@ -20,7 +20,7 @@ const Registries& AllRegistries() {
 Suite ParseWith(const std::string& path, const std::string& json, const SuiteOverrides& given = {}) {
   Value document = reports::ParseJson(R"({
     "name": "test",
-    "task": {"name": "mqar", "vocab_size": 32, "noise": "zero",
+    "task": {"name": "mqar", "vocab_size": 64, "noise": "zero",
              "train": {"input_seq_len": [16, 24], "num_kv_pairs": [2, 3], "num_examples": 64},
              "validation": {"num_examples": 20},
              "test": {"input_seq_len": [16, 32], "num_kv_pairs": 2, "num_examples": [40, 50]}},
@@ -123,7 +123,7 @@ TEST_CASE("suite: everything that can change the result changes the run id, and 
     } else if (value.is_double() || name.ends_with("accuracy") || name.starts_with("beta")) {
       expect_new(path, "0.25");
     } else {
-      expect_new(path, std::to_string(value.as_double() + 1));
+      expect_new(path, std::to_string(value.as_int() + 1));
     }
   }
   expect_new("task.noise", R"("random")");

@@ -177,13 +177,15 @@ TEST_CASE("score: the four accuracies, slices and divergence") {
 }
 
 TEST_CASE("prediction: ties go to the lowest id") {
-  const at::Tensor logits = at::tensor({{1.f, 3.f, 3.f, 2.f}, {5.f, 5.f, 5.f, 5.f}});
-  CHECK(logits.argmax(1).equal(at::tensor({1L, 0L})));
+  const at::Tensor logits = at::tensor({1.f, 3.f, 3.f, 2.f, 5.f, 5.f, 5.f, 5.f}).reshape({2, 4});
+  CHECK(logits.argmax(1).equal(at::tensor({std::int64_t{1}, std::int64_t{0}})));
 }
 
 TEST_CASE("evaluation: pieces with carried state give what one call gives") {
   const std::string mixer = GENERATE("attention", "gla", "gated_delta_net");
-  const Cell cell = TinyCell(mixer, {{"task.input_seq_len", "26"}, {"task.num_kv_pairs", "3"}});
+  const Cell cell = TinyCell(mixer, {{"task.vocab_size", "32"},
+                                        {"task.input_seq_len", "26"},
+                                        {"task.num_kv_pairs", "3"}});
   const Model model = BuildModel(cell, at::kCPU, AllRegistries());
   const auto source = MakeSources(cell.task, cell.task.test, 0, tasks::Split::kTest, at::kCPU,
                                   AllRegistries());

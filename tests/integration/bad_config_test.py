@@ -28,7 +28,7 @@ CASES = {
     "not json": ("{", "line 1"),
     "not an object": ("[1]", "JSON object"),
     "duplicate key": ('{"name": "a", "name": "b"}', "/name"),
-    "too deep": ("[" * 100 + "]" * 100, "depth"),
+    "too deep": ("[" * 100 + "]" * 100, "nested deeper than 64"),
     "bad utf-8": ('{"name": "\udcff"}', "UTF-8"),
     "huge integer": ('{"name": 123456789012345678901234567890}', "integer"),
     "comment": ('{} // no', "line 1"),

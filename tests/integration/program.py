@@ -16,7 +16,7 @@ TINY_SUITE = {
     "name": "tiny",
     "task": {
         "name": "mqar",
-        "vocab_size": 32,
+        "vocab_size": 64,
         "noise": "zero",
         "train": {"input_seq_len": [16, 24], "num_kv_pairs": [2, 3], "num_examples": 64},
         "validation": {"num_examples": 32},

@@ -94,7 +94,7 @@ class ResumeTest(ProgramTest):
         self.write("mine/thesis.txt", "do not touch")
         result = self.expect(8, "run", "suite.json", "--device", "cpu", "-o", "mine")
         self.assertIn("thesis.txt", result.stderr)
-        self.assertEqual(os.listdir(self.path("mine")), ["cells", "thesis.txt"][1:] or [])
+        self.assertEqual(os.listdir(self.path("mine")), ["thesis.txt"])
 
     def test_failed_cell_is_a_row(self):
         suite = tiny_suite()
