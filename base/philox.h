@@ -7,35 +7,43 @@
 #include <cstdint>
 
 #ifdef __CUDACC__
-#define MIXERBENCH_HOST_DEVICE __host__ __device__
+#define MB_HOST_DEVICE __host__ __device__
 #else
-#define MIXERBENCH_HOST_DEVICE
+#define MB_HOST_DEVICE
 #endif
 
 namespace mixerbench {
 
-struct PhiloxBlock {
-  std::uint32_t word[4];
+struct PhiloxKey {
+  std::uint32_t k0 = 0;
+  std::uint32_t k1 = 0;
+  friend bool operator==(const PhiloxKey&, const PhiloxKey&) = default;
 };
 
-MIXERBENCH_HOST_DEVICE inline PhiloxBlock Philox4x32(PhiloxBlock counter, std::uint32_t key0,
-                                                     std::uint32_t key1) {
-  constexpr int kRounds = 10;
-  for (int round = 0; round < kRounds; ++round) {
-    const std::uint64_t product0 = std::uint64_t{0xD2511F53u} * counter.word[0];
-    const std::uint64_t product1 = std::uint64_t{0xCD9E8D57u} * counter.word[2];
-    counter = {{static_cast<std::uint32_t>(product1 >> 32) ^ counter.word[1] ^ key0,
-                static_cast<std::uint32_t>(product1),
-                static_cast<std::uint32_t>(product0 >> 32) ^ counter.word[3] ^ key1,
-                static_cast<std::uint32_t>(product0)}};
-    key0 += 0x9E3779B9u;
-    key1 += 0xBB67AE85u;
+struct PhiloxBlock {
+  std::uint32_t words[4];
+};
+
+// Counter (c0,c1,c2,c3) and key to four uniform words.
+MB_HOST_DEVICE inline PhiloxBlock Philox4x32(std::uint32_t c0, std::uint32_t c1, std::uint32_t c2,
+                                             std::uint32_t c3, PhiloxKey key) {
+  constexpr std::uint64_t kMultiplier0 = 0xD2511F53u;
+  constexpr std::uint64_t kMultiplier1 = 0xCD9E8D57u;
+  for (int round = 0; round < 10; ++round) {
+    const std::uint64_t product0 = kMultiplier0 * c0;
+    const std::uint64_t product1 = kMultiplier1 * c2;
+    c0 = static_cast<std::uint32_t>(product1 >> 32) ^ c1 ^ key.k0;
+    c1 = static_cast<std::uint32_t>(product1);
+    c2 = static_cast<std::uint32_t>(product0 >> 32) ^ c3 ^ key.k1;
+    c3 = static_cast<std::uint32_t>(product0);
+    key.k0 += 0x9E3779B9u;
+    key.k1 += 0xBB67AE85u;
   }
-  return counter;
+  return {{c0, c1, c2, c3}};
 }
 
 // Uniform in [0, 1) on a grid of 2^-53.
-MIXERBENCH_HOST_DEVICE inline double UniformFromBits(std::uint32_t high, std::uint32_t low) {
+MB_HOST_DEVICE inline double UniformFromBits(std::uint32_t high, std::uint32_t low) {
   const std::uint64_t bits = (std::uint64_t{high} << 32 | low) >> 11;
   return static_cast<double>(bits) * 0x1p-53;
 }

@@ -19,18 +19,17 @@ class ElementStream {
  public:
   ElementStream(std::uint64_t seed, const std::string& name) {
     const std::string digest = Sha256Hex("init/" + std::to_string(seed) + "/" + name);
-    key0_ = static_cast<std::uint32_t>(std::stoul(digest.substr(0, 8), nullptr, 16));
-    key1_ = static_cast<std::uint32_t>(std::stoul(digest.substr(8, 8), nullptr, 16));
+    key_.k0 = static_cast<std::uint32_t>(std::stoul(digest.substr(0, 8), nullptr, 16));
+    key_.k1 = static_cast<std::uint32_t>(std::stoul(digest.substr(8, 8), nullptr, 16));
   }
 
   // Two uniforms in [0, 1) for elements 2 pair and 2 pair + 1.
   std::pair<double, double> Uniforms(std::int64_t pair) const {
     const auto index = static_cast<std::uint64_t>(pair);
-    const PhiloxBlock bits = Philox4x32(
-        {{static_cast<std::uint32_t>(index), static_cast<std::uint32_t>(index >> 32), 0, 0}}, key0_,
-        key1_);
-    return {UniformFromBits(bits.word[0], bits.word[1]),
-            UniformFromBits(bits.word[2], bits.word[3])};
+    const PhiloxBlock bits = Philox4x32(static_cast<std::uint32_t>(index),
+                                        static_cast<std::uint32_t>(index >> 32), 0, 0, key_);
+    return {UniformFromBits(bits.words[0], bits.words[1]),
+            UniformFromBits(bits.words[2], bits.words[3])};
   }
 
   // Two standard normals (Box-Muller).
@@ -42,8 +41,7 @@ class ElementStream {
   }
 
  private:
-  std::uint32_t key0_;
-  std::uint32_t key1_;
+  PhiloxKey key_;
 };
 
 bool Contains(std::string_view text, std::string_view part) {

@@ -7,47 +7,17 @@
 #include <cstdint>
 #include <string_view>
 
-#ifdef __CUDACC__
-#define MB_HOST_DEVICE __host__ __device__
-#else
-#define MB_HOST_DEVICE
-#endif
+#include "base/philox.h"
 
 namespace mixerbench::tasks {
 
-struct PhiloxKey {
-  std::uint32_t k0 = 0;
-  std::uint32_t k1 = 0;
-  friend bool operator==(const PhiloxKey&, const PhiloxKey&) = default;
-};
+using mixerbench::PhiloxKey;
 
 // The random streams of one sample. A draw is addressed by (stream, index): no state, any order.
 struct SampleStream {
   PhiloxKey key;
   std::uint64_t index = 0;
 };
-
-struct PhiloxBlock {
-  std::uint32_t words[4];
-};
-
-// Philox4x32-10 (Salmon et al., SC 2011): counter (c0,c1,c2,c3) and key to four uniform words.
-MB_HOST_DEVICE inline PhiloxBlock Philox4x32(std::uint32_t c0, std::uint32_t c1, std::uint32_t c2,
-                                             std::uint32_t c3, PhiloxKey key) {
-  constexpr std::uint64_t kMultiplier0 = 0xD2511F53u;
-  constexpr std::uint64_t kMultiplier1 = 0xCD9E8D57u;
-  for (int round = 0; round < 10; ++round) {
-    const std::uint64_t product0 = kMultiplier0 * c0;
-    const std::uint64_t product1 = kMultiplier1 * c2;
-    c0 = static_cast<std::uint32_t>(product1 >> 32) ^ c1 ^ key.k0;
-    c1 = static_cast<std::uint32_t>(product1);
-    c2 = static_cast<std::uint32_t>(product0 >> 32) ^ c3 ^ key.k1;
-    c3 = static_cast<std::uint32_t>(product0);
-    key.k0 += 0x9E3779B9u;
-    key.k1 += 0xBB67AE85u;
-  }
-  return {{c0, c1, c2, c3}};
-}
 
 constexpr std::uint64_t Fnv1a64(std::string_view bytes) {
   std::uint64_t hash = 0xcbf29ce484222325u;
