@@ -84,9 +84,8 @@ class CommandLine {
  private:
   template <typename Action>
   void Do(CLI::App* command, Action action) {
-    command->callback([this, action] {
-      action_ = [action] { return static_cast<int>(action()); };
-    });
+    command->callback(
+        [this, action] { action_ = [action] { return static_cast<int>(action()); }; });
   }
 
   void AddList() {
@@ -118,13 +117,15 @@ class CommandLine {
 
   void AddGenerate() {
     auto* command = app_.add_subcommand("generate", "Write samples of a task or preset");
-    command->add_option("what", generate_.what, "task (mqar) or preset (mqar/fig2-64x4)")->required();
+    command->add_option("what", generate_.what, "task (mqar) or preset (mqar/fig2-64x4)")
+        ->required();
     AddSet(command, "option of the task, such as input_seq_len=128");
     command->add_option("--split", generate_.split, "train, validation, test or a number >= 16");
     command->add_option("--seed", generate_.seed, "default: the preset's, else 0")
         ->check(CLI::NonNegativeNumber);
     command->add_option("--start", generate_.start, "index of the first sample");
-    command->add_option("--count", generate_.count, "number of samples")->check(CLI::PositiveNumber);
+    command->add_option("--count", generate_.count, "number of samples")
+        ->check(CLI::PositiveNumber);
     command->add_option("--labels", generate_.labels, "which positions carry a label")
         ->check(CLI::IsMember({"scored", "all_tokens", "target_only"}));
     command->add_option("--format", generate_.format, "jsonl, npy or safetensors")
@@ -154,13 +155,15 @@ class CommandLine {
     command->add_option("suite", run_.suite, "built-in suite or suite file")->required();
     command->add_option("-o,--out", run_.out, "output folder, default out/<suite name>")
         ->envname("MIXERBENCH_OUT");
-    command->add_option("--device", run_.device, "cpu, cuda[:i] or auto")->envname("MIXERBENCH_DEVICE");
+    command->add_option("--device", run_.device, "cpu, cuda[:i] or auto")
+        ->envname("MIXERBENCH_DEVICE");
     command->add_option("--jobs", run_.jobs, "worker processes; default one per core, one on CUDA")
         ->check(CLI::Range(1, 1024));
     AddSet(command, "change a value by its dotted path; commas make a sweep");
     command->add_option("--seeds", seeds_, "a number of seeds, or a list such as 1,2,7");
-    command->add_option("--limit", run_.overrides.limit,
-                        "at most N examples per evaluation; marks the report partial")
+    command
+        ->add_option("--limit", run_.overrides.limit,
+                     "at most N examples per evaluation; marks the report partial")
         ->check(CLI::PositiveNumber);
     command->add_option("--cell-timeout", run_.cell_timeout_s, "seconds for one cell")
         ->check(CLI::PositiveNumber);
@@ -215,7 +218,8 @@ class CommandLine {
     Do(command, [this, run] {
       unit_.set = ParseSettings(set_);
       if (!unit_.describe && (unit_.in.empty() || unit_.out.empty())) {
-        throw ConfigError("--in, --out", "name the files to read and write, or ask with --describe");
+        throw ConfigError("--in, --out",
+                          "name the files to read and write, or ask with --describe");
       }
       return run(unit_);
     });
@@ -235,9 +239,8 @@ class CommandLine {
     auto* worker = app_.add_subcommand("worker", "")->group("");  // hidden: started by `run`
     worker->add_option("--device", run_.device)->required();
     worker->add_option("--cell-timeout", run_.cell_timeout_s);
-    worker->callback([this] {
-      action_ = [this] { return engine_.worker(run_.device, run_.cell_timeout_s); };
-    });
+    worker->callback(
+        [this] { action_ = [this] { return engine_.worker(run_.device, run_.cell_timeout_s); }; });
   }
 
   void AddSet(CLI::App* command, const char* help) {

@@ -22,11 +22,10 @@ std::string HashSamples(const tasks::Task& task, std::uint64_t seed, tasks::Spli
   const auto shape = task.shape();
   const auto length = static_cast<std::size_t>(shape.seq_len);
   std::vector<std::int32_t> inputs(count * length), labels(count * length);
-  tasks::GenerateOnCpu(task,
-                       {.key = SampleKey(task, seed, split),
-                        .first = 0,
-                        .count = static_cast<std::int64_t>(count)},
-                       inputs, labels);
+  tasks::GenerateOnCpu(
+      task,
+      {.key = SampleKey(task, seed, split), .first = 0, .count = static_cast<std::int64_t>(count)},
+      inputs, labels);
   Sha256 hash;
   hash.Update(std::as_bytes(std::span(inputs)));
   hash.Update(std::as_bytes(std::span(labels)));

@@ -1,9 +1,8 @@
 // `list` and `describe` for what needs no torch.
 // SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
 #include <iostream>
 #include <span>
-
-#include <fmt/format.h>
 
 #include "harness/commands.h"
 #include "harness/describe_fields.h"
@@ -25,9 +24,11 @@ std::string DrawSample(const tasks::Task& task) {
   constexpr std::size_t kMaxDrawn = 64;
   const auto length = static_cast<std::size_t>(task.shape().seq_len);
   std::vector<std::int32_t> inputs(length), labels(length);
-  tasks::GenerateOnCpu(task, {.key = tasks::DeriveKey(task.canon(), 0, 0), .count = 1}, inputs, labels);
+  tasks::GenerateOnCpu(task, {.key = tasks::DeriveKey(task.canon(), 0, 0), .count = 1}, inputs,
+                       labels);
   std::string text = "inputs";
-  for (std::size_t t = 0; t < std::min(length, kMaxDrawn); ++t) text += fmt::format(" {}", inputs[t]);
+  for (std::size_t t = 0; t < std::min(length, kMaxDrawn); ++t)
+    text += fmt::format(" {}", inputs[t]);
   if (length > kMaxDrawn) text += fmt::format(" ... ({} tokens)", length);
   text += "\nlabels";
   for (std::size_t t = 0; t < length; ++t) {

@@ -1,5 +1,5 @@
-// Options and lists as text and as JSON, for every `list` and `describe`. The one place that formats
-// them: libtorch brings headers of another fmt, which its users would pick up.
+// Options and lists as text and as JSON, for every `list` and `describe`. The one place that
+// formats them: libtorch brings headers of another fmt, which its users would pick up.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

@@ -2,7 +2,6 @@
 #include "harness/device.h"
 
 #include <chrono>
-
 #include <sys/resource.h>
 
 #include <ATen/CPUGeneratorImpl.h>
@@ -81,7 +80,8 @@ double TimeMilliseconds(at::Device device, const std::function<void()>& work) {
   if (device.is_cuda()) return internal::CudaTimeMilliseconds(device.index(), work);
   const auto start = std::chrono::steady_clock::now();
   work();
-  const std::chrono::duration<double, std::milli> elapsed = std::chrono::steady_clock::now() - start;
+  const std::chrono::duration<double, std::milli> elapsed =
+      std::chrono::steady_clock::now() - start;
   return elapsed.count();
 }
 

@@ -82,7 +82,8 @@ double CudaTimeMilliseconds(int index, const std::function<void()>& work) {
 void CudaFlushCache(int index) {
   // Twice the L2 of any current device, so that the next sample starts from device memory.
   constexpr std::int64_t kFlushBytes = std::int64_t{128} << 20;
-  at::empty({kFlushBytes}, at::TensorOptions().dtype(at::kByte).device(at::kCUDA, static_cast<c10::DeviceIndex>(index)))
+  at::empty({kFlushBytes}, at::TensorOptions().dtype(at::kByte).device(
+                               at::kCUDA, static_cast<c10::DeviceIndex>(index)))
       .zero_();
 }
 

@@ -26,9 +26,11 @@ struct Summary {
 std::map<std::string, Summary> Summaries(const std::string& kind, const Registries& registries) {
   std::map<std::string, Summary> all;
   if (kind.starts_with("mixer")) {
-    for (const auto& [name, e] : registries.mixers.entries()) all[name] = {e.summary, e.source, e.params};
+    for (const auto& [name, e] : registries.mixers.entries())
+      all[name] = {e.summary, e.source, e.params};
   } else if (kind.starts_with("backbone")) {
-    for (const auto& [name, e] : registries.backbones.entries()) all[name] = {e.summary, e.source, e.params};
+    for (const auto& [name, e] : registries.backbones.entries())
+      all[name] = {e.summary, e.source, e.params};
   } else {
     for (const auto& [name, e] : registries.cores.entries()) all[name] = {e.summary, e.source, {}};
   }
@@ -73,19 +75,19 @@ ExitCode Describe(const std::string& kind, const std::string& name, bool json,
 
 ExitCode GenerateOnDevice(const GenerateOptions& options, const Registries& registries) {
   const at::Device device = ParseDevice(options.device);
-  return Generate(options, [&](const std::string& task_name, const tasks::Task& task,
-                               const tasks::BatchRequest& request,
-                               std::vector<std::int32_t>& inputs,
-                               std::vector<std::int32_t>& labels) {
-    const Batch batch = TaskGenerator(task_name, task, device, registries).Generate(request);
-    const at::Tensor host_inputs = batch.inputs.cpu();
-    const at::Tensor host_labels = batch.labels.cpu();
-    const auto size = static_cast<std::size_t>(host_inputs.numel());
-    inputs.assign(host_inputs.const_data_ptr<std::int32_t>(),
-                  host_inputs.const_data_ptr<std::int32_t>() + size);
-    labels.assign(host_labels.const_data_ptr<std::int32_t>(),
-                  host_labels.const_data_ptr<std::int32_t>() + size);
-  });
+  return Generate(
+      options,
+      [&](const std::string& task_name, const tasks::Task& task, const tasks::BatchRequest& request,
+          std::vector<std::int32_t>& inputs, std::vector<std::int32_t>& labels) {
+        const Batch batch = TaskGenerator(task_name, task, device, registries).Generate(request);
+        const at::Tensor host_inputs = batch.inputs.cpu();
+        const at::Tensor host_labels = batch.labels.cpu();
+        const auto size = static_cast<std::size_t>(host_inputs.numel());
+        inputs.assign(host_inputs.const_data_ptr<std::int32_t>(),
+                      host_inputs.const_data_ptr<std::int32_t>() + size);
+        labels.assign(host_labels.const_data_ptr<std::int32_t>(),
+                      host_labels.const_data_ptr<std::int32_t>() + size);
+      });
 }
 
 ExitCode Validate(const std::string& file, const SuiteOverrides& overrides,
@@ -105,7 +107,8 @@ int main(int argc, char** argv) {
   const Registries registries;
   const EngineCommands engine = {
       .run = [&](const auto& options) { return Run(options, registries); },
-      .validate_suite = [&](const auto& file, const auto& o) { return Validate(file, o, registries); },
+      .validate_suite = [&](const auto& file,
+                            const auto& o) { return Validate(file, o, registries); },
       .list = [&](const auto& kind, bool json) { return List(kind, json, registries); },
       .describe = [&](const auto& kind, const auto& name,
                       bool json) { return Describe(kind, name, json, registries); },

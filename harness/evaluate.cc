@@ -29,12 +29,13 @@ at::Tensor HiddenAtScored(const models::Backbone& backbone, const Batch& batch,
   at::Tensor hidden;
   for (std::int64_t first = 0; first < seq_len; first += piece_len) {
     const std::int64_t length = std::min(piece_len, seq_len - first);
-    auto output = backbone.Forward(batch.inputs.narrow(1, first, length),
-                                   {.compute_dtype = compute_dtype,
-                                    .initial_state = &state,
-                                    .want_final_state = true});
-    const at::Tensor here = column.ge(first).logical_and(column.lt(first + length)).nonzero().squeeze(1);
-    const at::Tensor local = row.index_select(0, here) * length + column.index_select(0, here) - first;
+    auto output = backbone.Forward(
+        batch.inputs.narrow(1, first, length),
+        {.compute_dtype = compute_dtype, .initial_state = &state, .want_final_state = true});
+    const at::Tensor here =
+        column.ge(first).logical_and(column.lt(first + length)).nonzero().squeeze(1);
+    const at::Tensor local =
+        row.index_select(0, here) * length + column.index_select(0, here) - first;
     const at::Tensor found = output.hidden.flatten(0, 1).index_select(0, local);
     if (!hidden.defined()) hidden = found.new_empty({positions.size(0), found.size(1)});
     hidden.index_copy_(0, here, found);
@@ -53,7 +54,8 @@ Predictions Predict(const models::Backbone& backbone, const Batch& batch,
       HiddenAtScored(backbone, batch, scored.positions, compute_dtype, piece_len);
   const at::Tensor logits = backbone.Logits(hidden).to(at::kFloat);
   // ATen's arg-max reduction takes the lower index of equal values (harness_test holds it to that).
-  return {logits.argmax(1), at::cross_entropy_loss(logits, scored.targets, {}, at::Reduction::None)};
+  return {logits.argmax(1),
+          at::cross_entropy_loss(logits, scored.targets, {}, at::Reduction::None)};
 }
 
 SegmentScore EvaluateSegment(const models::Backbone& backbone, const SegmentSource& source,

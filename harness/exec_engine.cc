@@ -4,7 +4,6 @@
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
-
 #include <unistd.h>
 
 namespace mixerbench::harness {
@@ -12,7 +11,8 @@ namespace mixerbench::harness {
 EngineCommands ExecEngine(char** argv) {
   const auto exec = [argv]() -> ExitCode {
     const std::string engine =
-        (std::filesystem::read_symlink("/proc/self/exe").parent_path() / "mixerbench-engine").string();
+        (std::filesystem::read_symlink("/proc/self/exe").parent_path() / "mixerbench-engine")
+            .string();
     execv(engine.c_str(), argv);
     throw Error(ExitCode::kEnvironment,
                 engine + ": " + std::strerror(errno) + "; build //harness:mixerbench-engine");

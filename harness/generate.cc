@@ -36,7 +36,8 @@ std::uint64_t ParseSplit(const std::string& text) {
   if (value.is_int() && value.as_int() >= kFirstUserSplit) {
     return static_cast<std::uint64_t>(value.as_int());
   }
-  throw ConfigError("--split", "'" + text + "' is none of train, validation, test or a number >= 16");
+  throw ConfigError("--split",
+                    "'" + text + "' is none of train, validation, test or a number >= 16");
 }
 
 tasks::LabelMode ParseLabels(const std::string& text) {
@@ -54,8 +55,9 @@ Request ParseRequest(const GenerateOptions& options) {
     for (const auto& preset : entry.presets) {
       if (preset.name != options.what) continue;
       if (!preset.train.empty() || !preset.test.empty()) {
-        throw ConfigError("generate", "'" + preset.name + "' is a mixture; generate its settings "
-                                      "one by one (mixerbench list presets --json)");
+        throw ConfigError("generate", "'" + preset.name +
+                                          "' is a mixture; generate its settings "
+                                          "one by one (mixerbench list presets --json)");
       }
       request.task_name = name;
       params = preset.params.as_object();
@@ -122,24 +124,23 @@ std::string Bytes(const std::vector<T>& values) {
 // Everything needed to make the same file again, and its hash.
 std::string Manifest(const Request& request, const GenerateOptions& options,
                      const std::string& file_hash) {
-  return reports::DumpJson(
-      Object{{"kind", "dataset"},
-             {"schema_version", "1.0.0"},
-             {"generator", ToolVersion()},
-             {"task", request.task_name},
-             {"params", request.params},
-             {"canon", request.task->canon()},
-             {"seed", std::to_string(request.seed)},
-             {"split", std::to_string(request.split)},
-             {"start", std::to_string(options.start)},
-             {"count", options.count},
-             {"seq_len", request.task->shape().seq_len},
-             {"vocab_size", request.task->shape().vocab_size},
-             {"labels", options.labels},
-             {"ignore_label", tasks::kIgnore},
-             {"format", options.format},
-             {"sha256", file_hash}},
-      2);
+  return reports::DumpJson(Object{{"kind", "dataset"},
+                                  {"schema_version", "1.0.0"},
+                                  {"generator", ToolVersion()},
+                                  {"task", request.task_name},
+                                  {"params", request.params},
+                                  {"canon", request.task->canon()},
+                                  {"seed", std::to_string(request.seed)},
+                                  {"split", std::to_string(request.split)},
+                                  {"start", std::to_string(options.start)},
+                                  {"count", options.count},
+                                  {"seq_len", request.task->shape().seq_len},
+                                  {"vocab_size", request.task->shape().vocab_size},
+                                  {"labels", options.labels},
+                                  {"ignore_label", tasks::kIgnore},
+                                  {"format", options.format},
+                                  {"sha256", file_hash}},
+                           2);
 }
 
 }  // namespace

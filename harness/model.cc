@@ -17,15 +17,15 @@ Model BuildModel(const Cell& cell, at::Device device, const Registries& registri
   const auto task = registries.tasks.Find(cell.task.name, "/task/name")
                         .create(cell.task.train.front().params, "/task");
   Model model;
-  model.parameters = std::make_unique<models::ParameterSet>(
-      DeriveSeed(cell.seed, "init"), entry.init_policy, entry.num_layers(config), device,
-      at::kFloat);
-  model.backbone = entry.create(
-      config, "/model",
-      {.vocab_size = task->shape().vocab_size,
-       .max_seq_len = max_seq_len > 0 ? max_seq_len : MaxSeqLen(cell.task, registries),
-       .mixers = &registries.mixers},
-      *model.parameters);
+  model.parameters =
+      std::make_unique<models::ParameterSet>(DeriveSeed(cell.seed, "init"), entry.init_policy,
+                                             entry.num_layers(config), device, at::kFloat);
+  model.backbone =
+      entry.create(config, "/model",
+                   {.vocab_size = task->shape().vocab_size,
+                    .max_seq_len = max_seq_len > 0 ? max_seq_len : MaxSeqLen(cell.task, registries),
+                    .mixers = &registries.mixers},
+                   *model.parameters);
   return model;
 }
 
@@ -39,7 +39,8 @@ reports::ModelFacts MeasureModel(const Model& model, std::int64_t num_tokens, at
   facts.num_parameters = model.parameters->num_elements();
   facts.path = "fast";
   facts.state_at_num_tokens = num_tokens;
-  const at::Tensor tokens = at::zeros({1, num_tokens}, at::TensorOptions().dtype(at::kInt).device(device));
+  const at::Tensor tokens =
+      at::zeros({1, num_tokens}, at::TensorOptions().dtype(at::kInt).device(device));
   const auto output = model.backbone->Forward(tokens, {.want_final_state = true});
   for (const models::State& state : output.final_state) {
     for (const auto& [name, tensor] : state) {
@@ -47,7 +48,8 @@ reports::ModelFacts MeasureModel(const Model& model, std::int64_t num_tokens, at
     }
   }
   const models::StateSize size = model.backbone->state_size(num_tokens);
-  facts.state_bytes_declared = (size.recurrent + size.conv) * static_cast<std::int64_t>(sizeof(float));
+  facts.state_bytes_declared =
+      (size.recurrent + size.conv) * static_cast<std::int64_t>(sizeof(float));
   return facts;
 }
 

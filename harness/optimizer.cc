@@ -19,8 +19,8 @@ namespace mixerbench::harness {
 
 double LearningRate(const TrainConfig& config, std::int64_t epoch) {
   if (config.schedule == Schedule::kConstant) return config.lr;
-  const double phase = std::numbers::pi * static_cast<double>(epoch) /
-                       static_cast<double>(config.num_epochs);
+  const double phase =
+      std::numbers::pi * static_cast<double>(epoch) / static_cast<double>(config.num_epochs);
   return config.min_lr + 0.5 * (config.lr - config.min_lr) * (1 + std::cos(phase));
 }
 
@@ -40,7 +40,8 @@ AdamW::AdamW(const std::vector<models::Parameter>& parameters, const TrainConfig
   for (Group* group : {&decayed, &exempt}) {
     if (!group->parameters.empty()) groups_.push_back(std::move(*group));
   }
-  lr_ = at::scalar_tensor(config.lr, groups_.front().parameters.front().options().dtype(at::kFloat));
+  lr_ =
+      at::scalar_tensor(config.lr, groups_.front().parameters.front().options().dtype(at::kFloat));
 }
 
 void AdamW::SetLearningRate(double lr) { lr_.fill_(lr); }

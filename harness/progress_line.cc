@@ -4,7 +4,6 @@
 #include <cmath>
 #include <cstdio>
 #include <iostream>
-
 #include <unistd.h>
 
 namespace mixerbench::harness {

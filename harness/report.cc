@@ -1,4 +1,5 @@
-// `report`, `schema` and `validate` of results: finished cells, their form, and whether they have it.
+// `report`, `schema` and `validate` of results: finished cells, their form, and whether they have
+// it.
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <filesystem>
@@ -25,14 +26,12 @@ constexpr std::size_t kMaxShownViolations = 3;
 
 ExitCode Report(const std::string& out, const std::string& format) {
   const std::filesystem::path folder = out;
-  const Value config =
-      reports::ParseJson(reports::ReadFile(folder / "sweep.json", kMaxSweepBytes));
+  const Value config = reports::ParseJson(reports::ReadFile(folder / "sweep.json", kMaxSweepBytes));
   const Value* name = config.Find("name");
   if (!name || !name->is_string()) {
     throw Error(ExitCode::kBadInput, (folder / "sweep.json").string() + ": has no name");
   }
-  const auto report =
-      reports::MakeSweepReport(name->as_string(), config, LoadAllResults(folder));
+  const auto report = reports::MakeSweepReport(name->as_string(), config, LoadAllResults(folder));
   if (report.cells.empty()) {
     throw Error(ExitCode::kNothingSelected, out + ": no finished cells yet");
   }

@@ -9,9 +9,8 @@
 #include <filesystem>
 #include <iostream>
 #include <memory>
-#include <thread>
-
 #include <poll.h>
+#include <thread>
 #include <unistd.h>
 
 #include "harness/device.h"
@@ -98,7 +97,8 @@ class Scheduler {
 
  private:
   bool Idle() const {
-    return std::none_of(slots_.begin(), slots_.end(), [](const Slot& s) { return s.cell.has_value(); });
+    return std::none_of(slots_.begin(), slots_.end(),
+                        [](const Slot& s) { return s.cell.has_value(); });
   }
 
   // Gives the slot the next cell that no other process works on.
@@ -115,7 +115,8 @@ class Scheduler {
         continue;
       }
       // Another process may have finished it since this one looked.
-      if (auto result = folder_.LoadResult(cell, &problem); result && Reusable(*result, options_.retry)) {
+      if (auto result = folder_.LoadResult(cell, &problem);
+          result && Reusable(*result, options_.retry)) {
         Finish(index, std::move(*result));
         continue;
       }
@@ -129,8 +130,9 @@ class Scheduler {
     std::error_code ignored;  // a stale result of a retried cell may or may not be there
     std::filesystem::remove(folder + "/result.json", ignored);
     if (!slot.process || !slot.process->Send(folder)) {
-      slot.process = std::make_unique<WorkerProcess>(std::vector<std::string>{
-          "worker", "--device", device_, "--cell-timeout", std::to_string(options_.cell_timeout_s)});
+      slot.process = std::make_unique<WorkerProcess>(
+          std::vector<std::string>{"worker", "--device", device_, "--cell-timeout",
+                                   std::to_string(options_.cell_timeout_s)});
       slot.process->Send(folder);
     }
     slot.cell = index;
@@ -209,7 +211,8 @@ class Scheduler {
   void Finish(std::size_t index, reports::CellResult result) {
     ++num_finished_;
     std::string text = "[" + std::to_string(num_finished_) + "/" + std::to_string(num_pending_) +
-                       "] " + Label(result.name, result.kind, result.seed) + ": " + std::string(NameOf(result.state));
+                       "] " + Label(result.name, result.kind, result.seed) + ": " +
+                       std::string(NameOf(result.state));
     if (!result.reason.empty()) text += " (" + result.reason + ")";
     for (const auto& row : result.accuracy) {
       if (!row.slice.empty() || !row.accuracy) continue;
@@ -223,7 +226,8 @@ class Scheduler {
   }
 
   std::string Status() const {
-    std::string text = "[" + std::to_string(num_finished_) + "/" + std::to_string(num_pending_) + "]";
+    std::string text =
+        "[" + std::to_string(num_finished_) + "/" + std::to_string(num_pending_) + "]";
     for (const Slot& slot : slots_) {
       if (!slot.cell) continue;
       text += " " + Label(cells_[*slot.cell]);
@@ -282,8 +286,8 @@ void PrintPlan(const std::vector<Cell>& cells,
   std::cout << cells.size() << " cells, " << done << " already done, " << cells.size() - done
             << " to run";
   if (done > 0 && done < cells.size()) {
-    const double estimate = worked_s / static_cast<double>(done) *
-                            static_cast<double>(cells.size() - done);
+    const double estimate =
+        worked_s / static_cast<double>(done) * static_cast<double>(cells.size() - done);
     std::cout << "; about " << FormatDuration(estimate) << " of work, from the finished cells";
   }
   std::cout << "\n";
@@ -346,8 +350,8 @@ ExitCode Run(const RunOptions& options, const Registries& registries) {
   std::vector<reports::CellResult> cells;
   for (auto& result : results) cells.push_back(std::move(*result));
   WriteReports(out, suite.name, suite.config, cells);
-  const auto failed = std::count_if(cells.begin(), cells.end(),
-                                    [](const auto& cell) { return !Succeeded(cell); });
+  const auto failed =
+      std::count_if(cells.begin(), cells.end(), [](const auto& cell) { return !Succeeded(cell); });
   std::cerr << "done: " << cells.size() - static_cast<std::size_t>(failed) << " completed, "
             << failed << " not -> " << std::filesystem::absolute(out / "report.json").string()
             << "\n";

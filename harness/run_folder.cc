@@ -5,12 +5,11 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
-#include <utility>
-#include <vector>
-
 #include <fcntl.h>
 #include <sys/file.h>
 #include <unistd.h>
+#include <utility>
+#include <vector>
 
 #include "base/error.h"
 #include "reports/atomic_file.h"
@@ -68,7 +67,8 @@ std::optional<reports::CellResult> RunFolder::LoadResult(const Cell& cell,
   const auto path = CellPath(cell) / "result.json";
   if (!std::filesystem::exists(path)) return std::nullopt;
   try {
-    auto result = reports::ParseCell(reports::ReadFile(path.string(), kMaxResultBytes), path.string());
+    auto result =
+        reports::ParseCell(reports::ReadFile(path.string(), kMaxResultBytes), path.string());
     if (result.run_id == "sha256:" + cell.run_id) return result;
     *problem = path.string() + ": belongs to another run; the cell runs again";
   } catch (const Error& error) {
@@ -88,8 +88,7 @@ std::optional<CellLock> CellLock::TryAcquire(const std::filesystem::path& cell_p
   return CellLock(descriptor);
 }
 
-CellLock::CellLock(CellLock&& other) noexcept
-    : descriptor_(std::exchange(other.descriptor_, -1)) {}
+CellLock::CellLock(CellLock&& other) noexcept : descriptor_(std::exchange(other.descriptor_, -1)) {}
 
 CellLock& CellLock::operator=(CellLock&& other) noexcept {
   std::swap(descriptor_, other.descriptor_);

@@ -12,7 +12,8 @@ namespace mixerbench::harness {
 std::vector<reports::CellResult> LoadAllResults(const std::filesystem::path& out) {
   const auto cells = out / "cells";
   if (!std::filesystem::is_directory(cells)) {
-    throw Error(ExitCode::kBadInput, out.string() + ": no cells folder; give the output folder of a run");
+    throw Error(ExitCode::kBadInput,
+                out.string() + ": no cells folder; give the output folder of a run");
   }
   std::vector<std::filesystem::path> paths;
   for (const auto& entry : std::filesystem::directory_iterator(cells)) {

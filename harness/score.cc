@@ -50,7 +50,8 @@ void Scorer::Add(std::span<const std::int32_t> inputs, std::span<const std::int3
   task_->AssignSlices(inputs, labels, buckets);
   all_.samples.emplace_back();
   std::vector<std::vector<bool>> opened(keys_.size());
-  for (std::size_t key = 0; key < keys_.size(); ++key) opened[key].resize(keys_[key].buckets.size());
+  for (std::size_t key = 0; key < keys_.size(); ++key)
+    opened[key].resize(keys_[key].buckets.size());
   std::size_t scored = 0;
   for (const std::int32_t label : labels) {
     if (label == tasks::kIgnore) continue;

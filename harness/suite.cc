@@ -233,9 +233,15 @@ struct SweepPoint {
   std::vector<std::pair<std::string, std::string>> axes;  // path and text, for the cell's name
 };
 
-// Short text of a swept value: a mixer's name, a number, else canonical JSON.
+// Short text of a swept value: a mixer's name and options, the items of a list joined by "+", a
+// number, else canonical JSON.
 std::string AxisText(const Value& value) {
   if (value.is_string()) return value.as_string();
+  if (value.is_array()) {
+    std::string text;
+    for (const Value& item : value.as_array()) text += (text.empty() ? "" : "+") + AxisText(item);
+    return text;
+  }
   if (const Value* name = value.Find("name"); name && name->is_string()) {
     std::string text = name->as_string();
     for (const auto& [key, item] : value.as_object()) {
@@ -250,8 +256,9 @@ void RequireSweepable(const std::string& path, const std::string& where) {
   static const std::vector<std::string> kRoots = {"model", "task", "train"};
   const std::string root = path.substr(0, path.find('.'));
   if (root == path || std::find(kRoots.begin(), kRoots.end(), root) == kRoots.end()) {
-    throw ConfigError(where, "only model.*, task.* and train.* can be swept; write the full "
-                             "dotted path, such as train.lr");
+    throw ConfigError(where,
+                      "only model.*, task.* and train.* can be swept; write the full "
+                      "dotted path, such as train.lr");
   }
 }
 
@@ -264,8 +271,8 @@ const Array& RequireAxis(const Value& values, const std::string& where) {
 
 bool Excluded(const SweepPoint& point, const Value& rules) {
   for (const Value& rule : rules.as_array()) {
-    const bool all_match = std::all_of(
-        rule.as_object().begin(), rule.as_object().end(), [&](const auto& condition) {
+    const bool all_match =
+        std::all_of(rule.as_object().begin(), rule.as_object().end(), [&](const auto& condition) {
           const Value* found = FindPath(point.document, condition.first);
           return found && *found == condition.second;
         });
@@ -296,8 +303,8 @@ std::vector<SweepPoint> ExpandSweep(const Object& document) {
       }
     }
     if (next.size() > kMaxCells) {
-      throw ConfigError("/sweep", "more than " + std::to_string(kMaxCells) +
-                                      " cells; split the suite");
+      throw ConfigError("/sweep",
+                        "more than " + std::to_string(kMaxCells) + " cells; split the suite");
     }
     points = std::move(next);
   };
@@ -402,13 +409,13 @@ Value CodeHashes(const Cell& cell, const Registries& registries) {
   Object mixers;
   for (const std::string& name : mixer_names) mixers[name] = models::MixerCodeHash(name);
   Sha256 cores;
-  for (const std::string& name : registries.cores.Names()) cores.Update(kernels::CoreCodeHash(name));
-  return Object{
-      {"task", tasks::TaskCodeHash(cell.task.name)},
-      {"mixers", mixers},
-      {"cores", cores.Hex()},
-      {"backbone", models::BackboneCodeHash(cell.model.Find("backbone")->as_string())},
-      {"shared", SharedCodeHash()}};
+  for (const std::string& name : registries.cores.Names())
+    cores.Update(kernels::CoreCodeHash(name));
+  return Object{{"task", tasks::TaskCodeHash(cell.task.name)},
+                {"mixers", mixers},
+                {"cores", cores.Hex()},
+                {"backbone", models::BackboneCodeHash(cell.model.Find("backbone")->as_string())},
+                {"shared", SharedCodeHash()}};
 }
 
 class DataHasher {
@@ -426,14 +433,13 @@ class DataHasher {
   Value Split(const TaskPlan& plan, const std::vector<Segment>& segments, std::uint64_t seed,
               tasks::Split split) {
     const std::string key = plan.name + reports::DumpJson(SegmentsToValue(segments)) + ":" +
-                            std::to_string(seed) + ":" +
-                            std::to_string(static_cast<int>(split));
+                            std::to_string(seed) + ":" + std::to_string(static_cast<int>(split));
     auto [entry, inserted] = known_.try_emplace(key);
     if (inserted) {
       Sha256 hash;
       for (const Segment& segment : segments) {
-        const auto task = registries_.tasks.Find(plan.name, "/task/name")
-                              .create(segment.params, "/task");
+        const auto task =
+            registries_.tasks.Find(plan.name, "/task/name").create(segment.params, "/task");
         hash.Update(HashSamples(*task, seed, split, kHashedSamples));
       }
       entry->second = "sha256:" + hash.Hex();
@@ -455,7 +461,8 @@ void SetIdentity(Cell& cell, const Registries& registries, DataHasher& hasher) {
                      {"train", train},
                      {"device_type", cell.device_type},
                      {"code", CodeHashes(cell, registries)}};
-  if (cell.kind == CellKind::kThroughput) identity["throughput"] = ThroughputToValue(cell.throughput);
+  if (cell.kind == CellKind::kThroughput)
+    identity["throughput"] = ThroughputToValue(cell.throughput);
   cell.group_id = Sha256Hex(reports::DumpJson(identity));
   identity["seed"] = std::to_string(cell.seed);
   identity["data_hash"] = cell.data_hash;
@@ -487,15 +494,17 @@ void ApplyLimit(TaskPlan& task, std::int64_t limit) {
 }
 
 void CheckTraining(const Cell& cell) {
-  const bool online = std::any_of(cell.task.train.begin(), cell.task.train.end(),
-                                  [](const Segment& s) { return s.num_examples == 0; });
+  const auto num_online =
+      std::count_if(cell.task.train.begin(), cell.task.train.end(),
+                    [](const Segment& segment) { return segment.num_examples == 0; });
+  const bool online = num_online > 0;
   if (online && cell.train.steps_per_epoch == 0) {
     throw ConfigError("/train/steps_per_epoch",
                       "online data (num_examples 0) have no end; say how many steps make an epoch");
   }
-  if (online && cell.task.train.size() > 1) {
+  if (online && num_online != static_cast<std::ptrdiff_t>(cell.task.train.size())) {
     throw ConfigError("/task/train/num_examples",
-                      "0 (online) is for a single segment; give every segment a size");
+                      "0 (online) is for all segments or for none; give every segment a size");
   }
   if (!online && cell.train.steps_per_epoch != 0) {
     throw ConfigError("/train/steps_per_epoch",
@@ -529,8 +538,8 @@ std::string ReadSuiteText(const std::string& name_or_path) {
   for (const auto& [name, text] : EmbeddedSuites()) {
     if (name == name_or_path) return std::string(text);
   }
-  const bool looks_like_name = name_or_path.find('/') == std::string::npos &&
-                               name_or_path.find('.') == std::string::npos;
+  const bool looks_like_name =
+      name_or_path.find('/') == std::string::npos && name_or_path.find('.') == std::string::npos;
   if (looks_like_name && !std::filesystem::exists(name_or_path)) {
     throw ConfigError("", UnknownName("suite", name_or_path, BuiltInSuiteNames()) +
                               "; or give the path of a suite file");
@@ -557,8 +566,9 @@ Suite ParseSuite(std::string_view text, const SuiteOverrides& overrides,
   }
   Object& document = parsed.as_object();
   for (const auto& [path, value] : overrides.set) ApplySetting(document, path, value);
-  RequireKnownKeys(document, "", {"$schema", "description", "model", "name", "schema_version",
-                                  "seeds", "sweep", "task", "throughput", "train"});
+  RequireKnownKeys(document, "",
+                   {"$schema", "description", "model", "name", "schema_version", "seeds", "sweep",
+                    "task", "throughput", "train"});
   if (const Value* version = parsed.Find("schema_version")) {
     const std::string v = ReadName(*version, "/schema_version");
     if (v.substr(0, v.find('.')) != "1") {
@@ -575,7 +585,8 @@ Suite ParseSuite(std::string_view text, const SuiteOverrides& overrides,
   std::vector<std::uint64_t> seeds = ParseSeeds(parsed.Find("seeds"));
   if (!overrides.seeds.empty()) seeds = overrides.seeds;
   const Value* throughput = parsed.Find("throughput");
-  const ThroughputPlan throughput_plan = throughput ? ParseThroughput(*throughput) : ThroughputPlan{};
+  const ThroughputPlan throughput_plan =
+      throughput ? ParseThroughput(*throughput) : ThroughputPlan{};
 
   DataHasher hasher(registries);
   std::set<std::string> checked_models, timed_models, run_ids;
@@ -587,14 +598,15 @@ Suite ParseSuite(std::string_view text, const SuiteOverrides& overrides,
     cell.device_type = overrides.device_type;
     cell.model = ResolveModel(point.document.at("model"), registries);
     const auto train = point.document.find("train");
-    cell.train = ParseTrainConfig(train == point.document.end() ? Value(Object{}) : train->second,
-                                  "/train");
+    cell.train =
+        ParseTrainConfig(train == point.document.end() ? Value(Object{}) : train->second, "/train");
     CheckTraining(cell);
     if (cell.train.dtype == Dtype::kTf32 && cell.device_type == "cpu") {
       throw ConfigError("/train/dtype", "tf32 needs --device cuda; use fp32 or bf16 on the CPU");
     }
     const std::string model_key = reports::DumpJson(cell.model);
-    if (checked_models.insert(model_key + std::to_string(MaxSeqLen(cell.task, registries))).second) {
+    if (checked_models.insert(model_key + std::to_string(MaxSeqLen(cell.task, registries)))
+            .second) {
       CheckModel(cell, registries);
     }
     cell.name = CellNameOf(point, cell);
@@ -608,7 +620,8 @@ Suite ParseSuite(std::string_view text, const SuiteOverrides& overrides,
     std::string timed_key = model_key + std::string(NameOf(cell.train.dtype));
     const auto& phases = throughput_plan.phases;
     if (std::find(phases.begin(), phases.end(), "train_step") != phases.end()) {
-      timed_key += reports::DumpJson(TaskToValue(cell.task)) + std::to_string(cell.train.batch_size);
+      timed_key +=
+          reports::DumpJson(TaskToValue(cell.task)) + std::to_string(cell.train.batch_size);
     }
     if (throughput && timed_models.insert(timed_key).second) {
       Cell timed = cell;
@@ -656,7 +669,8 @@ Cell CellFromValue(const Value& value) {
   cell.run_id = object.at("run_id").as_string();
   cell.group_id = object.at("group_id").as_string();
   cell.data_hash = object.at("data_hash");
-  if (cell.kind == CellKind::kThroughput) cell.throughput = ParseThroughput(object.at("throughput"));
+  if (cell.kind == CellKind::kThroughput)
+    cell.throughput = ParseThroughput(object.at("throughput"));
   return cell;
 }
 

@@ -43,17 +43,17 @@ enum class CellKind { kTrain, kThroughput };
 // One unit of work. A value: workers get it as JSON and need nothing else.
 struct Cell {
   CellKind kind = CellKind::kTrain;
-  std::string name;       // "mqar/gla/d_model=64,lr=0.003"
+  std::string name;  // "mqar/gla/d_model=64,lr=0.003"
   std::uint64_t seed = 0;
   TaskPlan task;
-  Value model;            // {"backbone": ..., its options}, resolved
+  Value model;  // {"backbone": ..., its options}, resolved
   TrainConfig train;
   ThroughputPlan throughput;  // kThroughput only
-  std::string device_type;  // "cpu" or "cuda"
-  bool limited = false;     // evaluation segments were cut by --limit
-  std::string run_id;     // 64 hex digits of everything that can change the result
-  std::string group_id;   // the same without the seed
-  Value data_hash;        // per split: SHA-256 of the first samples of every segment
+  std::string device_type;    // "cpu" or "cuda"
+  bool limited = false;       // evaluation segments were cut by --limit
+  std::string run_id;         // 64 hex digits of everything that can change the result
+  std::string group_id;       // the same without the seed
+  Value data_hash;            // per split: SHA-256 of the first samples of every segment
 };
 
 struct Suite {

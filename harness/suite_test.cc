@@ -17,7 +17,8 @@ const Registries& AllRegistries() {
 }
 
 // A small valid suite with `path` set to `json`.
-Suite ParseWith(const std::string& path, const std::string& json, const SuiteOverrides& given = {}) {
+Suite ParseWith(const std::string& path, const std::string& json,
+                const SuiteOverrides& given = {}) {
   Value document = reports::ParseJson(R"({
     "name": "test",
     "task": {"name": "mqar", "vocab_size": 64, "noise": "zero",

@@ -32,8 +32,7 @@ constexpr std::array<std::pair<ElementType, at::ScalarType>, 10> kTypes = {{
 }  // namespace
 
 kernels::NamedTensors LoadTensors(const std::string& path) {
-  const auto file =
-      reports::ReadSafetensors(reports::ReadFile(path, kMaxTensorFileBytes), path);
+  const auto file = reports::ReadSafetensors(reports::ReadFile(path, kMaxTensorFileBytes), path);
   kernels::NamedTensors tensors;
   for (const auto& [name, stored] : file.tensors) {
     for (const auto& [element, scalar] : kTypes) {
@@ -52,9 +51,9 @@ void SaveTensors(const std::string& path, const kernels::NamedTensors& tensors) 
     const at::Tensor host = tensor.detach().cpu().contiguous();
     for (const auto& [element, scalar] : kTypes) {
       if (scalar != host.scalar_type()) continue;
-      file.tensors[name] = {element, host.sizes().vec(),
-                            std::string(static_cast<const char*>(host.const_data_ptr()),
-                                        host.nbytes())};
+      file.tensors[name] = {
+          element, host.sizes().vec(),
+          std::string(static_cast<const char*>(host.const_data_ptr()), host.nbytes())};
     }
   }
   reports::WriteFileAtomically(path, reports::WriteSafetensors(file));

@@ -67,23 +67,24 @@ class ThroughputRun {
     const auto task = registries_.tasks.Find(cell_.task.name, "/task/name")
                           .create(cell_.task.train.front().params, "/task");
     vocab_size_ = task->shape().vocab_size;
-    const std::int64_t longest =
-        std::max(*std::max_element(cell_.throughput.seq_len.begin(), cell_.throughput.seq_len.end()),
-                 task->shape().seq_len);
+    const std::int64_t longest = std::max(
+        *std::max_element(cell_.throughput.seq_len.begin(), cell_.throughput.seq_len.end()),
+        task->shape().seq_len);
     const Model model = BuildModel(cell_, device_, registries_, longest);
     result_.model = MeasureModel(model, std::min(longest, kParityMaxLen), device_);
     parity_ = CheckParity(*model.backbone, longest);
     for (const std::string& phase : cell_.throughput.phases) {
       if (phase == "train_step") {
-        AddRow(phase, cell_.train.batch_size, task->shape().seq_len, [&](reports::ThroughputRow& row) {
-          Trainer trainer(cell_, model, device_, registries_);
-          trainer.BeginEpoch(0);
-          std::int64_t step = 0;
-          Measure(row, [&] {
-            trainer.Step(step % trainer.steps_per_epoch(), step);
-            ++step;
-          });
-        });
+        AddRow(phase, cell_.train.batch_size, task->shape().seq_len,
+               [&](reports::ThroughputRow& row) {
+                 Trainer trainer(cell_, model, device_, registries_);
+                 trainer.BeginEpoch(0);
+                 std::int64_t step = 0;
+                 Measure(row, [&] {
+                   trainer.Step(step % trainer.steps_per_epoch(), step);
+                   ++step;
+                 });
+               });
         continue;
       }
       for (const std::int64_t seq_len : cell_.throughput.seq_len) {
@@ -139,7 +140,8 @@ class ThroughputRun {
   std::int64_t num_rows() const {
     std::int64_t rows = 0;
     for (const std::string& phase : cell_.throughput.phases) {
-      rows += phase == "train_step" ? 1 : static_cast<std::int64_t>(cell_.throughput.seq_len.size());
+      rows +=
+          phase == "train_step" ? 1 : static_cast<std::int64_t>(cell_.throughput.seq_len.size());
     }
     return rows;
   }
@@ -147,9 +149,8 @@ class ThroughputRun {
   void MeasureForward(reports::ThroughputRow& row, const models::Backbone& backbone) {
     const at::NoGradGuard no_grad;
     const at::Tensor tokens = Tokens(row);
-    Measure(row, [&] {
-      backbone.Forward(tokens, {.compute_dtype = ComputeDtype(cell_.train.dtype)});
-    });
+    Measure(row,
+            [&] { backbone.Forward(tokens, {.compute_dtype = ComputeDtype(cell_.train.dtype)}); });
   }
 
   void MeasureForwardBackward(reports::ThroughputRow& row, const Model& model) {
@@ -160,7 +161,8 @@ class ThroughputRun {
         parameter.tensor.mutable_grad().reset();
       }
       const at::Tensor hidden =
-          model.backbone->Forward(tokens, {.compute_dtype = ComputeDtype(cell_.train.dtype)}).hidden;
+          model.backbone->Forward(tokens, {.compute_dtype = ComputeDtype(cell_.train.dtype)})
+              .hidden;
       if (!gradient.defined()) gradient = hidden.detach().clone();
       hidden.backward(gradient);
     });
@@ -219,8 +221,8 @@ reports::CellResult RunThroughputCell(const Cell& cell, at::Device device,
                                       const Registries& registries, const RunLimits& limits,
                                       const ProgressCallback& progress) {
   reports::CellResult result;
-  const Outcome outcome = Guard(
-      [&] { ThroughputRun(cell, device, registries, limits, progress, result).Run(); });
+  const Outcome outcome =
+      Guard([&] { ThroughputRun(cell, device, registries, limits, progress, result).Run(); });
   result.state = outcome.state;
   result.reason = outcome.reason;
   if (result.state == reports::CellState::kCompleted) {

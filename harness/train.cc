@@ -33,8 +33,7 @@ class TrainRun {
         trainer_(cell, model_, device, registries),
         validation_(MakeSources(cell.task, cell.task.validation, cell.task.data_seed,
                                 tasks::Split::kValidation, device, registries)),
-        losses_(at::zeros({kLogInterval},
-                          at::TensorOptions().dtype(at::kFloat).device(device))) {}
+        losses_(at::zeros({kLogInterval}, at::TensorOptions().dtype(at::kFloat).device(device))) {}
 
   void Run() {
     result_.model = MeasureModel(model_, trainer_.max_seq_len(), device_);
@@ -94,8 +93,8 @@ class TrainRun {
     std::int64_t scored = 0;
     double correct = 0;
     for (const SegmentSource& source : validation_) {
-      const SegmentScore score = EvaluateSegment(*model_.backbone, source, cell_.train, {},
-                                                 [this] { Checkpoint(); });
+      const SegmentScore score =
+          EvaluateSegment(*model_.backbone, source, cell_.train, {}, [this] { Checkpoint(); });
       if (!score.finite) {
         throw Diverged("validation loss is not finite after step " + std::to_string(result_.step));
       }
@@ -113,9 +112,9 @@ class TrainRun {
     for (std::size_t i = 0; i < sources.size(); ++i) {
       std::vector<reports::AccuracyRow> rows;
       const Outcome outcome = Guard([&] {
-        rows = EvaluateSegment(*model_.backbone, sources[i], cell_.train, axes[i],
-                               [this] { Checkpoint(); })
-                   .rows;
+        rows = EvaluateSegment(*model_.backbone, sources[i], cell_.train, axes[i], [this] {
+                 Checkpoint();
+               }).rows;
       });
       if (outcome.state != reports::CellState::kCompleted) {
         rows.assign(1, {});  // the failure is a row of its own
@@ -164,9 +163,8 @@ class TrainRun {
 reports::CellResult RunTrainCell(const Cell& cell, at::Device device, const Registries& registries,
                                  const RunLimits& limits, const ProgressCallback& progress) {
   reports::CellResult result;
-  const Outcome outcome = Guard([&] {
-    TrainRun(cell, device, registries, limits, progress, result).Run();
-  });
+  const Outcome outcome =
+      Guard([&] { TrainRun(cell, device, registries, limits, progress, result).Run(); });
   result.state = outcome.state;
   result.reason = outcome.reason;
   return result;

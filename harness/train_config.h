@@ -29,27 +29,27 @@ enum class BatchOrder {
 
 struct TrainConfig {
   // Change results.
-  std::string recipe = "zoology";       // the source of the defaults below
-  double lr = 1e-3;                     // peak learning rate of AdamW
+  std::string recipe = "zoology";  // the source of the defaults below
+  double lr = 1e-3;                // peak learning rate of AdamW
   double weight_decay = 0.1;
-  bool decay_all_parameters = true;     // false: gate parameters (A_log, dt_bias, ...) are exempt
+  bool decay_all_parameters = true;  // false: gate parameters (A_log, dt_bias, ...) are exempt
   double beta1 = 0.9;
   double beta2 = 0.999;
   double eps = 1e-8;
-  double grad_clip = 0;                 // global norm; 0: off
+  double grad_clip = 0;  // global norm; 0: off
   Schedule schedule = Schedule::kCosineEpoch;
   double min_lr = 0;
   std::int64_t num_epochs = 64;
-  std::int64_t steps_per_epoch = 0;     // needed for online data, else counted from the data
-  std::int64_t max_steps = 0;           // 0: num_epochs decides
+  std::int64_t steps_per_epoch = 0;  // needed for online data, else counted from the data
+  std::int64_t max_steps = 0;        // 0: num_epochs decides
   std::int64_t batch_size = 512;
   BatchOrder batch_order = BatchOrder::kShuffleExamples;
   LossMode loss_mode = LossMode::kScored;
-  Dtype dtype = Dtype::kFp32;           // of matrix products; parameters and states stay fp32
-  double early_stop_accuracy = 0.99;    // on validation, after an epoch; 0: never stop early
-  double solved_accuracy = 0.95;        // validation accuracy that steps_to_threshold waits for
-  std::int64_t eval_batch_size = 512;   // changes speed, not results
-  std::int64_t eval_piece_len = 4096;   // longer inputs are evaluated in pieces with carried state
+  Dtype dtype = Dtype::kFp32;          // of matrix products; parameters and states stay fp32
+  double early_stop_accuracy = 0.99;   // on validation, after an epoch; 0: never stop early
+  double solved_accuracy = 0.95;       // validation accuracy that steps_to_threshold waits for
+  std::int64_t eval_batch_size = 512;  // changes speed, not results
+  std::int64_t eval_piece_len = 4096;  // longer inputs are evaluated in pieces with carried state
 };
 
 // Strict field list; `recipe` must be first resolved by RecipeDefaults.

@@ -58,12 +58,15 @@ void Trainer::BeginEpoch(std::int64_t epoch) {
   learning_rate_ = LearningRate(config, epoch);
   optimizer_.SetLearningRate(learning_rate_);
   orders_.clear();
-  if (config.steps_per_epoch > 0) {  // online: fresh samples for every step, never repeated
-    orders_.push_back({});
+  if (config.steps_per_epoch > 0) {  // online: fresh samples for every step, segments in turn
+    const auto num_segments = static_cast<std::int64_t>(sources_.size());
+    orders_.resize(sources_.size());
     batches_.clear();
     for (std::int64_t i = 0; i < steps_per_epoch_; ++i) {
-      const std::int64_t first = (epoch * steps_per_epoch_ + i) * config.batch_size;
-      batches_.push_back({0, static_cast<std::uint64_t>(first), config.batch_size});
+      const std::int64_t step = epoch * steps_per_epoch_ + i;
+      batches_.push_back({static_cast<std::size_t>(step % num_segments),
+                          static_cast<std::uint64_t>(step / num_segments * config.batch_size),
+                          config.batch_size});
     }
     return;
   }

@@ -139,13 +139,19 @@ TEST_CASE("epochs: every example once, batches never mix segments, order as aske
 }
 
 TEST_CASE("score: the four accuracies, slices and divergence") {
-  const auto task = AllRegistries().tasks.Find("mqar", "").create(
-      Object{{"vocab_size", 16}, {"input_seq_len", 8}, {"num_kv_pairs", 2}, {"noise", "zero"}}, "");
+  const auto task =
+      AllRegistries()
+          .tasks.Find("mqar", "")
+          .create(
+              Object{
+                  {"vocab_size", 16}, {"input_seq_len", 8}, {"num_kv_pairs", 2}, {"noise", "zero"}},
+              "");
   Scorer scorer(*task);
   std::vector<std::int32_t> inputs(8), labels(8);
   const auto add = [&](std::uint64_t index, int wrong, float nll) {
-    tasks::GenerateOnCpu(*task, {.key = SampleKey(*task, 0, tasks::Split::kTest),
-                                 .first = index, .count = 1}, inputs, labels);
+    tasks::GenerateOnCpu(
+        *task, {.key = SampleKey(*task, 0, tasks::Split::kTest), .first = index, .count = 1},
+        inputs, labels);
     std::vector<std::int64_t> predictions;
     for (const std::int32_t label : labels) {
       if (label != tasks::kIgnore) predictions.push_back(label);
@@ -183,12 +189,11 @@ TEST_CASE("prediction: ties go to the lowest id") {
 
 TEST_CASE("evaluation: pieces with carried state give what one call gives") {
   const std::string mixer = GENERATE("attention", "gla", "gated_delta_net");
-  const Cell cell = TinyCell(mixer, {{"task.vocab_size", "32"},
-                                        {"task.input_seq_len", "26"},
-                                        {"task.num_kv_pairs", "3"}});
+  const Cell cell = TinyCell(
+      mixer, {{"task.vocab_size", "32"}, {"task.input_seq_len", "26"}, {"task.num_kv_pairs", "3"}});
   const Model model = BuildModel(cell, at::kCPU, AllRegistries());
-  const auto source = MakeSources(cell.task, cell.task.test, 0, tasks::Split::kTest, at::kCPU,
-                                  AllRegistries());
+  const auto source =
+      MakeSources(cell.task, cell.task.test, 0, tasks::Split::kTest, at::kCPU, AllRegistries());
   const Batch batch = source.front().Generate(0, 5, {}, tasks::LabelMode::kScored);
   const ScoredPositions scored = FindScored(batch.labels);
   const auto whole = Predict(*model.backbone, batch, scored, at::kFloat, 100);
@@ -234,7 +239,8 @@ TEST_CASE("training: early stopping looks at validation, and only when asked") {
 
 TEST_CASE("training: every loss mode and precision runs") {
   for (const char* mode : {"scored", "all_tokens", "target_only"}) {
-    const auto result = Run(TinyCell("gla", {{"train.loss_mode", mode}, {"train.num_epochs", "1"}}));
+    const auto result =
+        Run(TinyCell("gla", {{"train.loss_mode", mode}, {"train.num_epochs", "1"}}));
     INFO(mode << " " << result.reason);
     CHECK(result.state == reports::CellState::kCompleted);
   }
@@ -250,6 +256,14 @@ TEST_CASE("training: online data never repeat and count their own steps") {
                                                  {"train.num_epochs", "3"}}));
   CHECK(result.state == reports::CellState::kCompleted);
   CHECK(result.step == 15);
+  const Cell mixture = TinyCell("delta_net", {{"task.train.num_examples", "0"},
+                                              {"task.vocab_size", "32"},
+                                              {"task.train.input_seq_len", "[8,16]"},
+                                              {"train.steps_per_epoch", "5"},
+                                              {"train.num_epochs", "2"}});
+  REQUIRE(mixture.task.train.size() == 2);
+  // 10 steps alternate between the segments: five batches of 32 at each length.
+  CHECK(Run(mixture).tokens_seen == 5 * 32 * (8 + 16));
 }
 
 TEST_CASE("training: divergence, time limits and unsupported sizes are states with a reason") {

@@ -129,7 +129,8 @@ ExitCode DescribeMixerTensors(const UnitRunOptions& options, MixerSetup setup,
   const std::string x = "[B, T, " + std::to_string(setup.d_model) + "]";
   std::cout << "in   x  " << x << "\n";
   for (const auto& parameter : built.parameters->parameters()) {
-    std::cout << "in   param." << parameter.name << "  " << ShapeText(parameter.tensor.sizes()) << "\n";
+    std::cout << "in   param." << parameter.name << "  " << ShapeText(parameter.tensor.sizes())
+              << "\n";
   }
   for (const auto& [name, tensor] : built.mixer->InitialState(1)) {
     std::cout << "in   state." << name << "  " << ShapeText(tensor.sizes())
@@ -152,8 +153,8 @@ ExitCode MixerRun(const UnitRunOptions& options, const Registries& registries) {
   const NamedTensors given = LoadTensors(options.in);
   const at::Tensor& raw_x = RequireTensor(given, "x", options.in);
   if (raw_x.dim() != 3) {
-    throw Error(ExitCode::kBadInput, options.in + ": 'x' must be [B, T, D], got " +
-                                         ShapeText(raw_x.sizes()));
+    throw Error(ExitCode::kBadInput,
+                options.in + ": 'x' must be [B, T, D], got " + ShapeText(raw_x.sizes()));
   }
   setup.d_model = raw_x.size(2);
   if (setup.max_seq_len == 0) setup.max_seq_len = raw_x.size(1);
@@ -179,7 +180,8 @@ ExitCode MixerRun(const UnitRunOptions& options, const Registries& registries) {
   }
   RefuseUnknown(given, known, options.in);
 
-  const at::Tensor x = raw_x.to(numerics.device, numerics.activations).requires_grad_(options.gradients);
+  const at::Tensor x =
+      raw_x.to(numerics.device, numerics.activations).requires_grad_(options.gradients);
   const auto output = built.mixer->Forward(x, {.path = ParsePath(options),
                                                .initial_state = &state,
                                                .want_final_state = options.final_state});
@@ -238,8 +240,8 @@ ExitCode CoreRun(const UnitRunOptions& options, const Registries& registries) {
       RequireTensor(given, spec.name, options.in);
     }
     // Gates and states keep full precision; everything else has the dtype of the activations.
-    const bool full = spec.kind == kernels::InputKind::kLogDecay ||
-                      spec.kind == kernels::InputKind::kState;
+    const bool full =
+        spec.kind == kernels::InputKind::kLogDecay || spec.kind == kernels::InputKind::kState;
     inputs[spec.name] = given.at(spec.name)
                             .to(numerics.device, full ? numerics.parameters : numerics.activations)
                             .requires_grad_(options.gradients);
@@ -261,8 +263,8 @@ ExitCode CoreRun(const UnitRunOptions& options, const Registries& registries) {
   }
   if (options.gradients) {
     if (!objective.defined()) {
-      throw Error(ExitCode::kBadInput, options.in + ": --gradients needs grad." +
-                                           entry.outputs.front().name);
+      throw Error(ExitCode::kBadInput,
+                  options.in + ": --gradients needs grad." + entry.outputs.front().name);
     }
     objective.backward();
     for (const auto& [name, tensor] : inputs) {

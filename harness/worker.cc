@@ -5,7 +5,6 @@
 #include <fstream>
 #include <iostream>
 #include <string>
-
 #include <sys/prctl.h>
 
 #include "harness/device.h"
@@ -40,10 +39,11 @@ Value ProgressToValue(const Progress& progress) {
 }
 
 // Runs the cell described in `folder` and writes its result there.
-reports::CellState RunCell(const std::filesystem::path& folder, at::Device device,
-                           double timeout_s, const Registries& registries) {
+reports::CellState RunCell(const std::filesystem::path& folder, at::Device device, double timeout_s,
+                           const Registries& registries) {
   const auto config_path = (folder / "config.json").string();
-  const Cell cell = CellFromValue(reports::ParseJson(reports::ReadFile(config_path, kMaxCellBytes)));
+  const Cell cell =
+      CellFromValue(reports::ParseJson(reports::ReadFile(config_path, kMaxCellBytes)));
   const std::string started = UtcNow();
   const auto start = Clock::now();
   RunLimits limits;
@@ -101,7 +101,8 @@ int WorkerMain(const std::string& device_name, double cell_timeout_s,
     const reports::CellState state = RunCell(folder, device, cell_timeout_s, registries);
     std::cout << "done" << std::endl;
     // After a failure on a GPU the context may be poisoned: let the parent start a fresh process.
-    if (device.is_cuda() && (state == reports::CellState::kError || state == reports::CellState::kOom)) {
+    if (device.is_cuda() &&
+        (state == reports::CellState::kError || state == reports::CellState::kOom)) {
       return 0;
     }
   }

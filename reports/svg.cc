@@ -16,7 +16,7 @@ using Scale = ChartAxis::Scale;
 using Format = ChartAxis::Format;
 
 constexpr double kLabelGap = 14;      // between the baselines of two labels, pixels
-constexpr double kLetterWidth = 6.3;  // of the 11 px labels, on average
+constexpr double kLetterWidth = 7.3;  // of the 11 px labels, on average
 constexpr std::size_t kMaxTicks = 9;
 constexpr std::size_t kMaxMarkers = 20;  // of a line; beyond, they hide it
 

@@ -28,7 +28,8 @@ constexpr std::int64_t kDpfpRolls = 4;
 at::Tensor Taylor(const at::Tensor& x) {
   const std::int64_t dim = x.size(-1);
   const double root = std::sqrt(static_cast<double>(dim));
-  const at::Tensor pairs = at::triu_indices(dim, dim, 0, at::TensorOptions(x.device()).dtype(at::kLong));
+  const at::Tensor pairs =
+      at::triu_indices(dim, dim, 0, at::TensorOptions(x.device()).dtype(at::kLong));
   const at::Tensor row = pairs[0];
   const at::Tensor column = pairs[1];
   const double mixed = 1 / root;

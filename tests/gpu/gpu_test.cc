@@ -50,9 +50,8 @@ std::map<std::string, at::Tensor> RunMixer(const std::string& name, const Value&
                                    .registry = &AllRegistries().mixers},
                                   models::ParameterScope(parameters));
   at::Generator generator = MakeGenerator(at::kCPU, 5);
-  const at::Tensor x = at::randn({2, 150, 16}, generator, at::kDouble)
-                           .to(device, dtype)
-                           .requires_grad_(true);
+  const at::Tensor x =
+      at::randn({2, 150, 16}, generator, at::kDouble).to(device, dtype).requires_grad_(true);
   const at::Tensor y = mixer->Forward(x, {}).y;
   y.backward(at::randn({2, 150, 16}, generator, at::kDouble).to(device, dtype));
   std::map<std::string, at::Tensor> results = {{"y", y.detach().cpu()}, {"grad.x", x.grad().cpu()}};
@@ -64,8 +63,7 @@ std::map<std::string, at::Tensor> RunMixer(const std::string& name, const Value&
   return results;
 }
 
-void ForEveryMixer(
-    const std::function<void(const std::string& name, const Value& config)>& check) {
+void ForEveryMixer(const std::function<void(const std::string& name, const Value& config)>& check) {
   for (const auto& [name, entry] : AllRegistries().mixers.entries()) {
     check(name, Object{});
     for (const Value& config : entry.test_configs) check(name, config);
@@ -75,7 +73,8 @@ void ForEveryMixer(
 TEST_CASE("gpu: every mixer agrees with the CPU in fp64 and fp32") {
   const at::Device gpu = Gpu();
   ForEveryMixer([&](const std::string& name, const Value& config) {
-    for (const auto& [dtype, limit] : {std::pair{at::kDouble, kFp64}, std::pair{at::kFloat, kFp32}}) {
+    for (const auto& [dtype, limit] :
+         {std::pair{at::kDouble, kFp64}, std::pair{at::kFloat, kFp32}}) {
       const auto cpu = RunMixer(name, config, at::kCPU, dtype);
       for (const auto& [tensor, value] : RunMixer(name, config, gpu, dtype)) {
         INFO(name << " " << reports::DumpJson(config) << " " << tensor);
@@ -104,15 +103,14 @@ TEST_CASE("gpu: training twice gives the same bits and learns") {
     SuiteOverrides overrides;
     overrides.device_type = "cuda";
     overrides.set = {{"train.dtype", dtype}};
-    const Cell cell =
-        ParseSuite(R"({"name": "tiny",
+    const Cell cell = ParseSuite(R"({"name": "tiny",
         "task": {"name": "mqar", "vocab_size": 16, "noise": "zero", "input_seq_len": 8,
                  "num_kv_pairs": 1, "train": {"num_examples": 256},
                  "validation": {"num_examples": 64}, "test": {"num_examples": 100}},
         "model": {"d_model": 32, "n_layers": 2, "sequence_mixer": {"name": "delta_net"}},
         "train": {"lr": 0.005, "batch_size": 32, "num_epochs": 20, "early_stop_accuracy": 0}})",
-                   overrides, AllRegistries())
-            .cells.at(0);
+                                 overrides, AllRegistries())
+                          .cells.at(0);
     const auto run = [&] {
       auto result = RunTrainCell(cell, gpu, AllRegistries(), {}, [](const Progress&) {});
       for (auto& point : result.learning_curve) point.elapsed_s = 0;
