@@ -242,6 +242,7 @@ std::string AxisText(const Value& value) {
     for (const Value& item : value.as_array()) text += (text.empty() ? "" : "+") + AxisText(item);
     return text;
   }
+  if (const Value* pattern = value.Find("pattern")) return AxisText(*pattern);  // names its layers
   if (const Value* name = value.Find("name"); name && name->is_string()) {
     std::string text = name->as_string();
     for (const auto& [key, item] : value.as_object()) {

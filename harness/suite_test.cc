@@ -58,6 +58,14 @@ TEST_CASE("suite: the grid is a product, zip moves together, exclude removes") {
             .cells.size() == 1);
 }
 
+TEST_CASE("suite: a hybrid is named by its layers") {
+  const auto cells = ParseWith("sweep.grid", R"({"model.sequence_mixer": [
+      {"name": "gla", "num_heads": 4},
+      {"name": "hybrid", "pattern": [{"name": "base_conv"}, {"name": "gla"}]}]})").cells;
+  CHECK(cells.at(0).name == "mqar/gla,num_heads=4");
+  CHECK(cells.at(1).name == "mqar/base_conv+gla");
+}
+
 TEST_CASE("suite: --set changes values and makes sweeps, --seeds and --limit apply") {
   SuiteOverrides overrides;
   overrides.set = {{"train.lr", "0.5"}, {"model.d_model", "16,32"}};
@@ -71,6 +79,16 @@ TEST_CASE("suite: --set changes values and makes sweeps, --seeds and --limit app
   CHECK(cells[5].task.test[0].num_examples == 7);
   CHECK(cells[5].task.train[0].num_examples == 64);
   CHECK(cells[5].limited);
+}
+
+TEST_CASE("suite: --set replaces an axis that the suite sweeps") {
+  SuiteOverrides overrides;
+  overrides.set = {{"train.lr", "0.5"}};
+  const auto cells =
+      ParseWith("sweep.grid", R"({"train.lr": [0.1, 0.2], "model.d_model": [16, 32]})", overrides)
+          .cells;
+  REQUIRE(cells.size() == 2);
+  CHECK(cells[0].train.lr == 0.5);
 }
 
 TEST_CASE("suite: a throughput section adds one cell per model, not per seed or rate") {

@@ -55,6 +55,19 @@ std::vector<std::string> SplitTopLevel(std::string_view text) {
   return parts;
 }
 
+// A value given by hand replaces the axis that a suite sweeps there.
+void EraseAxis(Object& document, const std::string& path) {
+  const auto sweep = document.find("sweep");
+  if (sweep == document.end() || !sweep->second.is_object()) return;
+  Object& kinds = sweep->second.as_object();
+  for (const char* kind : {"grid", "zip"}) {
+    const auto axes = kinds.find(kind);
+    if (axes == kinds.end() || !axes->second.is_object()) continue;
+    axes->second.as_object().erase(path);
+    if (axes->second.as_object().empty()) kinds.erase(axes);
+  }
+}
+
 }  // namespace
 
 const Value* FindPath(const Object& document, std::string_view path) {
@@ -97,6 +110,7 @@ Value ParseSettingValue(std::string_view text) {
 void ApplySetting(Object& document, const std::string& path, const std::string& text) {
   const std::string where = "--set " + path;
   const auto parts = SplitTopLevel(text);
+  EraseAxis(document, path);
   if (parts.size() == 1) {
     SetPath(document, path, ParseSettingValue(text), where);
     return;

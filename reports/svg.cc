@@ -135,7 +135,7 @@ class Canvas {
       for (const ChartSeries& series : chart.series) {
         if (!series.is_faint) longest = std::max(longest, series.label.size());
       }
-      right_ = 22 + std::min(170.0, kLetterWidth * static_cast<double>(longest));
+      right_ = 22 + std::min(200.0, kLetterWidth * static_cast<double>(longest));
     }
   }
 
