@@ -35,6 +35,12 @@ at::Device ParseDevice(std::string_view name) {
   return at::Device(at::kCUDA, static_cast<at::DeviceIndex>(index));
 }
 
+int CountGpus() { return internal::CudaDeviceCount(); }
+
+bool DeviceWorks(at::Device device) {
+  return !device.is_cuda() || internal::CudaWorks(device.index());
+}
+
 void SetNumerics(bool allow_tf32) {
   at::set_num_threads(1);
   auto& context = at::globalContext();
