@@ -29,6 +29,9 @@ int CountGpus();
 // only a new process helps.
 bool DeviceWorks(at::Device device);
 
+// Starts what libtorch starts lazily and without a lock, so that threads may follow.
+void WarmUp(at::Device device);
+
 // Process-wide numerics, set once per process before the first operation: one CPU thread,
 // deterministic algorithms where they exist, tf32 only when asked for.
 void SetNumerics(bool allow_tf32);

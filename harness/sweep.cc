@@ -50,6 +50,25 @@ const Array& RequireAxis(const Value& values, const std::string& where) {
   return values.as_array();
 }
 
+// Paths of /sweep/grid over which reports choose the best setting.
+void CheckSelect(const Value& select, const Value& sweep) {
+  const std::string where = "/sweep/select";
+  RequireKnownKeys(select, where, {"by", "over"});
+  const Value& by = RequireMember(select, where, "by");
+  if (ReadName(by, where + "/by") != "validation.accuracy") {
+    throw ConfigError(where + "/by", "only validation.accuracy may decide; test results never do");
+  }
+  const Array& over = RequireAxis(RequireMember(select, where, "over"), where + "/over");
+  const Value* grid = sweep.Find("grid");
+  for (std::size_t i = 0; i < over.size(); ++i) {
+    const std::string place = where + "/over/" + std::to_string(i);
+    const std::string path = ReadName(over[i], place);
+    if (!grid || !grid->Find(path)) {
+      throw ConfigError(place, "'" + path + "' is no axis of sweep.grid");
+    }
+  }
+}
+
 bool Excluded(const SweepPoint& point, const Value& rules) {
   for (const Value& rule : rules.as_array()) {
     const bool all_match =
@@ -69,7 +88,8 @@ std::vector<SweepPoint> ExpandSweep(const Object& document) {
   const auto found = document.find("sweep");
   if (found == document.end()) return points;
   const Value& sweep = found->second;
-  RequireKnownKeys(sweep, "/sweep", {"exclude", "grid", "zip"});
+  RequireKnownKeys(sweep, "/sweep", {"exclude", "grid", "select", "zip"});
+  if (const Value* select = sweep.Find("select")) CheckSelect(*select, sweep);
 
   // Multiplies the points by positions 0..count-1 of axes that move together.
   const auto multiply = [&](const std::vector<std::pair<std::string, const Array*>>& axes,
@@ -101,13 +121,13 @@ std::vector<SweepPoint> ExpandSweep(const Object& document) {
       multiply({{path, &axis}}, axis.size());
     }
   }
-  if (const Value* zip = sweep.Find("zip")) {
-    if (!zip->is_object() || zip->as_object().empty()) {
-      throw ConfigError("/sweep/zip", "expected an object of path: values");
+  const auto multiply_zipped = [&](const Value& zip, const std::string& place) {
+    if (!zip.is_object() || zip.as_object().empty()) {
+      throw ConfigError(place, "expected an object of path: values, or a list of such objects");
     }
     std::vector<std::pair<std::string, const Array*>> axes;
-    for (const auto& [path, values] : zip->as_object()) {
-      const std::string where = "/sweep/zip/" + path;
+    for (const auto& [path, values] : zip.as_object()) {
+      const std::string where = place + "/" + path;
       RequireSweepable(path, where);
       const Array& axis = RequireAxis(values, where);
       if (!axes.empty() && axis.size() != axes.front().second->size()) {
@@ -116,6 +136,13 @@ std::vector<SweepPoint> ExpandSweep(const Object& document) {
       axes.emplace_back(path, &axis);
     }
     multiply(axes, axes.front().second->size());
+  };
+  if (const Value* zip = sweep.Find("zip"); zip && zip->is_array()) {
+    for (std::size_t i = 0; i < zip->as_array().size(); ++i) {
+      multiply_zipped(zip->as_array()[i], "/sweep/zip/" + std::to_string(i));
+    }
+  } else if (zip) {
+    multiply_zipped(*zip, "/sweep/zip");
   }
   if (const Value* rules = sweep.Find("exclude")) {
     if (!rules->is_array()) throw ConfigError("/sweep/exclude", "expected a list of objects");

@@ -15,7 +15,8 @@ struct SweepPoint {
   std::vector<std::pair<std::string, std::string>> axes;  // path and text, for the cell's name
 };
 
-// Expands "/sweep" of a suite: the product of `grid`, times the paired lists of `zip`, less what
+// Expands "/sweep" of a suite: the product of `grid`, times the paired lists of
+// each `zip`, less what
 // `exclude` names. Without a sweep the document is the one point. Throws ConfigError.
 std::vector<SweepPoint> ExpandSweep(const Object& document);
 

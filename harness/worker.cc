@@ -45,7 +45,9 @@ Value ProgressToValue(const Progress& progress) {
 class Worker {
  public:
   Worker(at::Device device, double cell_timeout_s, const Registries& registries)
-      : device_(device), cell_timeout_s_(cell_timeout_s), registries_(registries) {}
+      : device_(device), cell_timeout_s_(cell_timeout_s), registries_(registries) {
+    WarmUp(device);
+  }
 
   // Works on cells, each in a thread of its own, until the input ends.
   void Serve(std::istream& input) {
