@@ -54,6 +54,9 @@ TEST_CASE("suite: the grid is a product, zip moves together, exclude removes") {
   CHECK(zipped[1].train.lr == 0.2);
   CHECK(zipped[1].model.Find("d_model")->as_int() == 32);
   CHECK(zipped[1].name == "mqar/attention/d_model=32,lr=0.2");
+  const auto groups = ParseWith("sweep.zip", R"([{"train.lr": [0.1, 0.2]},
+                                                 {"model.d_model": [16, 32, 64]}])").cells;
+  CHECK(groups.size() == 6);
   CHECK(ParseWith("sweep", R"({"grid": {"train.lr": [0.1, 0.2]}, "exclude": [{"train.lr": 0.2}]})")
             .cells.size() == 1);
 }
