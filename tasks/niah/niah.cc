@@ -11,24 +11,6 @@
 namespace mixerbench::tasks::niah {
 namespace {
 
-std::shared_ptr<const Haystack> FindHaystack(const NiahParams& params, TextLibrary& library,
-                                             const std::string& where) {
-  switch (params.type_haystack) {
-    case HaystackType::kKjv:
-      return library.shipped_haystack(HaystackPart::kAll);
-    case HaystackType::kKjvTrain:
-      return library.shipped_haystack(HaystackPart::kTrain);
-    case HaystackType::kKjvTest:
-      return library.shipped_haystack(HaystackPart::kTest);
-    case HaystackType::kFile:
-      return library.haystack_file(params.haystack_file, where + "/haystack_file");
-    case HaystackType::kNoise:
-    case HaystackType::kNeedle:
-      break;
-  }
-  return nullptr;
-}
-
 NiahParams ParseParams(const Value& value, const std::string& where) {
   const NiahParams params = NiahFields().Parse(value, where);
   Validate(params, where);
@@ -109,15 +91,12 @@ void Validate(const NiahParams& p, const std::string& where) {
 
 std::unique_ptr<Task> MakeNiah(const NiahParams& params, std::shared_ptr<TextLibrary> library,
                                const std::string& where) {
-  auto haystack = FindHaystack(params, *library, where);
+  auto haystack =
+      FindHaystack(params.type_haystack, params.haystack_file, *library, where + "/haystack_file");
   auto tokenizer = library->tokenizer(params, where + "/tokenizer_file");
   auto task = std::make_unique<NiahTask>(params, std::move(library), std::move(haystack),
                                          std::move(tokenizer));
-  const std::int64_t minimum = task->MinInputSeqLen();
-  Rules("niah", where)
-      .Must(params.input_seq_len >= minimum,
-            "input_seq_len too small: needs at least " + std::to_string(minimum) + " tokens",
-            {{"input_seq_len", params.input_seq_len}});
+  CheckFits("niah", where, params.input_seq_len, task->MinInputSeqLen());
   return task;
 }
 

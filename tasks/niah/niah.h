@@ -11,13 +11,12 @@
 #include "base/fields.h"
 #include "tasks/niah/needles.h"
 #include "tasks/task.h"
+#include "tasks/text/haystack_options.h"
 #include "tasks/text/sentence_order.h"
 #include "tasks/text/text_library.h"
 #include "tasks/text/text_options.h"
 
 namespace mixerbench::tasks::niah {
-
-enum class HaystackType { kNoise, kKjv, kKjvTrain, kKjvTest, kNeedle, kFile };
 
 // What stands before the context.
 enum class Instruction { kOriginal, kStrong, kNone };
@@ -54,22 +53,13 @@ const Fields<NiahParams>& NiahFields();
 // Throws ConfigError at `where` for the first rule that is broken.
 void Validate(const NiahParams& params, const std::string& where);
 
-// Throws ConfigError or Error(kBadInput) at `where`. `library` must outlive nothing: it is shared.
+// Throws ConfigError or Error(kBadInput) at `where`.
 std::unique_ptr<Task> MakeNiah(const NiahParams& params, std::shared_ptr<TextLibrary> library,
                                const std::string& where);
 
 void Register(TaskRegistry& registry);
 
 }  // namespace mixerbench::tasks::niah
-
-template <>
-struct mixerbench::EnumNames<mixerbench::tasks::niah::HaystackType> {
-  using Type = tasks::niah::HaystackType;
-  static constexpr std::pair<Type, std::string_view> kNames[] = {
-      {Type::kKjv, "kjv"},          {Type::kNoise, "noise"},
-      {Type::kNeedle, "needle"},    {Type::kKjvTrain, "kjv_train"},
-      {Type::kKjvTest, "kjv_test"}, {Type::kFile, "file"}};
-};
 
 template <>
 struct mixerbench::EnumNames<mixerbench::tasks::niah::Instruction> {

@@ -6,8 +6,10 @@
 
 #include "base/check.h"
 #include "tasks/canon.h"
+#include "tasks/text/depth_grid.h"
 #include "tasks/text/lists.h"
 #include "tasks/text/noise_text.h"
+#include "tasks/text/pick_vector.h"
 
 namespace mixerbench::tasks::niah {
 namespace {
@@ -17,17 +19,6 @@ constexpr std::uint32_t kDepthStream = 18, kNeedleOrderStream = 19, kQueryStream
 constexpr std::uint32_t kDigitNoiseStride = 1u << 20;
 // RULER's tokens for a response.
 constexpr std::int64_t kReferenceGenTokens = 128;
-
-std::vector<std::uint32_t> PickVector(const SampleStream& stream, std::uint32_t s, std::uint32_t n,
-                                      std::uint32_t k) {
-  std::vector<std::uint32_t> picked(k);
-  std::vector<std::uint32_t> scratch(static_cast<std::size_t>(PickScratchWords(n, k)));
-  Pick(stream, s, n, k, 0, picked.data(), scratch.data());
-  return picked;
-}
-
-// Point k of the grid of RULER's 40 depths, in percent: 100k/39 rounded.
-std::int64_t GridDepth(std::uint32_t k) { return (200 * std::int64_t{k} + 39) / 78; }
 
 }  // namespace
 
@@ -113,7 +104,7 @@ std::int64_t NiahTask::ChosenUnit(const SampleStream& stream, std::int64_t num_u
     case DepthMode::kRandom40:
       break;
   }
-  return num_units * GridDepth(PickVector(stream, kDepthStream, 40, 1)[0]) / 100;
+  return num_units * GridDepth(PickVector(stream, kDepthStream, kNumGridDepths, 1)[0]) / 100;
 }
 
 NiahTask::Unit NiahTask::NoisyUnit(const SampleStream& stream, const Sample& sample,
@@ -143,7 +134,7 @@ NiahTask::Unit NiahTask::NoisyUnit(const SampleStream& stream, const Sample& sam
 NiahTask::Context NiahTask::FillSentences(const SampleStream& stream, const Sample& sample) const {
   const auto sentences = library_->sentences(*haystack_, tokenizer());
   const auto n = static_cast<std::uint32_t>(num_needles());
-  std::vector<std::uint32_t> depths = PickVector(stream, kDepthStream, 40, n);
+  std::vector<std::uint32_t> depths = PickVector(stream, kDepthStream, kNumGridDepths, n);
   std::sort(depths.begin(), depths.end());
   const auto needle_unit = [&](std::size_t j, std::int64_t num_units) {
     return params_.depth_mode == DepthMode::kRandom40 ? num_units * GridDepth(depths[j]) / 100

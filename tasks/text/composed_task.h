@@ -33,8 +33,7 @@ class ComposedTask : public TextTask {
                 std::span<std::int32_t> labels, std::span<std::uint32_t> scratch) const final;
   void Solve(std::span<const std::int32_t> inputs, std::span<const std::int32_t> positions,
              std::span<std::int32_t> answers) const final;
-  // Answer tokens guessed from their distribution alone, which is measured on samples of a split
-  // of its own.
+  // Guessing the commonest token of answers, which is found in samples of a split of its own.
   std::vector<Baseline> baselines() const final;
   void AssignSlices(std::span<const std::int32_t> inputs, std::span<const std::int32_t> labels,
                     std::span<std::int32_t> buckets) const final;
@@ -71,11 +70,11 @@ class ComposedTask : public TextTask {
     return options_.input_seq_len - max_new_tokens(answer);
   }
   std::int64_t max_new_tokens(std::string_view answer) const;
-  // The same for the longest answer, or more.
+  // The same by the answer's length, and for the longest answer or more.
+  std::int64_t NewTokens(std::int64_t answer_tokens) const;
   std::int64_t max_new_tokens_bound() const { return NewTokens(max_answer_bytes()); }
 
  private:
-  std::int64_t NewTokens(std::int64_t answer_tokens) const;
   void AppendPromptTokens(const Composition& sample, std::vector<std::int32_t>& tokens) const;
 
   TextOptions options_;

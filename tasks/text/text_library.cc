@@ -65,12 +65,24 @@ std::shared_ptr<const Haystack> TextLibrary::haystack_file(const std::string& pa
   return haystack;
 }
 
+std::shared_ptr<const TokenizedUnits> TextLibrary::Units(const void* source,
+                                                         const std::vector<std::string>& texts,
+                                                         const Tokenizer& tokenizer) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  auto& units = units_[{source, &tokenizer}];
+  if (!units) units = std::make_shared<TokenizedUnits>(texts, ' ', tokenizer);
+  return units;
+}
+
 std::shared_ptr<const TokenizedUnits> TextLibrary::sentences(const Haystack& haystack,
                                                              const Tokenizer& tokenizer) {
-  const std::lock_guard<std::mutex> lock(mutex_);
-  auto& units = sentences_[{&haystack, &tokenizer}];
-  if (!units) units = std::make_shared<TokenizedUnits>(haystack.sentences(), ' ', tokenizer);
-  return units;
+  return Units(&haystack, haystack.sentences(), tokenizer);
+}
+
+std::shared_ptr<const TokenizedUnits> TextLibrary::word_units(std::string_view name,
+                                                              const Tokenizer& tokenizer) {
+  const std::vector<std::string>& list = words(name);
+  return Units(&list, list, tokenizer);
 }
 
 const std::vector<std::string>& TextLibrary::words(std::string_view name) {

@@ -33,15 +33,21 @@ class TextLibrary {
   std::shared_ptr<const TokenizedUnits> sentences(const Haystack& haystack,
                                                   const Tokenizer& tokenizer);
 
-  // ShippedWords(name).
+  // ShippedWords(name), and the same with a space before each in a tokenizer of this library.
   const std::vector<std::string>& words(std::string_view name);
+  std::shared_ptr<const TokenizedUnits> word_units(std::string_view name,
+                                                   const Tokenizer& tokenizer);
 
  private:
+  std::shared_ptr<const TokenizedUnits> Units(const void* source,
+                                              const std::vector<std::string>& texts,
+                                              const Tokenizer& tokenizer);
+
   std::mutex mutex_;
   std::map<std::string, std::shared_ptr<const Tokenizer>> tokenizers_;
   std::map<std::string, std::shared_ptr<const Haystack>> haystacks_;
-  std::map<std::pair<const Haystack*, const Tokenizer*>, std::shared_ptr<const TokenizedUnits>>
-      sentences_;
+  // By the haystack or word list they are made of.
+  std::map<std::pair<const void*, const Tokenizer*>, std::shared_ptr<const TokenizedUnits>> units_;
   std::map<std::string, std::vector<std::string>, std::less<>> words_;
 };
 

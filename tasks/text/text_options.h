@@ -60,6 +60,15 @@ inline void CheckTextOptions(const TextOptions& options, const Rules& rules) {
              "tokenizer_file must be given with tokenizer file, and only then", {});
 }
 
+// The rule that every sample fits: `minimum` tokens hold any with the least context.
+inline void CheckFits(std::string_view task, const std::string& where, std::int64_t input_seq_len,
+                      std::int64_t minimum) {
+  Rules(task, where)
+      .Must(input_seq_len >= minimum,
+            "input_seq_len too small: needs at least " + std::to_string(minimum) + " tokens",
+            {{"input_seq_len", input_seq_len}});
+}
+
 }  // namespace mixerbench::tasks
 
 template <>
