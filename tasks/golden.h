@@ -30,7 +30,8 @@ using BatchGenerator =
     std::function<void(std::string_view task_name, const Task& task, const BatchRequest& request,
                        std::span<std::int32_t> inputs, std::span<std::int32_t> labels)>;
 
-// A line "<sha256>  <data set>" for every data set of every preset, sorted by task: the hash of
+// A line "<sha256>  <data set>" for every data set of every preset of every task that is not text
+// (those: tasks/text/text_golden.h), sorted by task: the hash of
 // samples 0..999, all inputs and then all labels (scored mode) as little-endian 32-bit integers.
 std::string GoldenHashes(const TaskRegistry& registry, const BatchGenerator& generate);
 

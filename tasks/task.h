@@ -51,6 +51,8 @@ struct Baseline {
   double accuracy = 0;
 };
 
+class TextTask;
+
 // One task with fixed, valid parameters. Immutable; every method may be called from any thread.
 class Task {
  public:
@@ -88,6 +90,9 @@ class Task {
 
   // Integer tables built once on the host (spec section 2.8), read by the device generator.
   virtual std::span<const std::uint32_t> tables() const { return {}; }
+
+  // The text form (text/text_task.h) of tasks that have one; their samples are made on the CPU.
+  virtual const TextTask* text() const { return nullptr; }
 };
 
 // One piece of a data set.

@@ -1,0 +1,300 @@
+// What every text task must do, asked of every text task and preset in the registry.
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <fstream>
+#include <map>
+#include <optional>
+#include <set>
+
+#include "base/error.h"
+#include "tasks/golden.h"
+#include "tasks/task_testing.h"
+#include "tasks/text/shipped_text.h"
+#include "tasks/text/text_task.h"
+
+#include "tests/support/catch2.h"
+
+namespace mixerbench::tasks {
+namespace {
+
+// The text tasks of the registry.
+std::vector<std::pair<std::string, TaskEntry>> TextEntries() {
+  TaskRegistry registry("task");
+  RegisterTasks(registry);
+  std::vector<std::pair<std::string, TaskEntry>> entries;
+  for (const auto& [name, entry] : registry.entries()) {
+    if (entry.create(Object{}, "")->text() != nullptr) entries.emplace_back(name, entry);
+  }
+  REQUIRE_FALSE(entries.empty());
+  return entries;
+}
+
+template <typename Check>
+void ForEachDataSet(const Check& check) {
+  for (const auto& [name, entry] : TextEntries()) {
+    for (const Preset& preset : entry.presets) {
+      for (const DataSet& set : DataSetsOf(preset)) {
+        CAPTURE(set.name);
+        const auto task = entry.create(set.params, "/params");
+        check(*task, DeriveKey(task->canon(), set.seed, static_cast<std::uint64_t>(set.split)));
+      }
+    }
+  }
+}
+
+std::vector<std::int32_t> Encode(const Tokenizer& tokenizer, std::string_view text) {
+  std::vector<std::int32_t> tokens;
+  tokenizer.Encode(text, tokens);
+  return tokens;
+}
+
+// Both forms of one sample say the same.
+void CheckForms(const Task& task, const SampleStream& stream, bool has_bos = false) {
+  const TextTask& text = *task.text();
+  const Tokenizer& tokenizer = text.tokenizer();
+  const TaskShape shape = task.shape();
+  const PromptRecord record = text.MakePrompt(stream);
+  const std::vector<std::int32_t> prompt = text.MakePromptTokens(stream);
+  const std::vector<std::int32_t> answer = Encode(tokenizer, record.answer);
+  const Sample sample = MakeSample(task, stream);
+
+  // [prompt, answer, EOS, padding]
+  REQUIRE(std::ssize(prompt) == record.prompt_tokens);
+  REQUIRE(record.prompt_tokens + record.max_new_tokens <= shape.seq_len);
+  REQUIRE(std::ssize(answer) < record.max_new_tokens);
+  std::vector<std::int32_t> expected = prompt;
+  expected.insert(expected.end(), answer.begin(), answer.end());
+  expected.push_back(tokenizer.eos_id());
+  const std::size_t end = expected.size();
+  expected.resize(static_cast<std::size_t>(shape.seq_len), tokenizer.pad_id());
+  REQUIRE(sample.inputs == expected);
+
+  // The answer's tokens are predicted where the token before each stands.
+  std::vector<std::int32_t> scored(expected.size(), kIgnore), next(expected.size(), kIgnore);
+  std::copy(answer.begin(), answer.end(), scored.begin() + std::ssize(prompt) - 1);
+  std::copy(expected.begin() + 1, expected.begin() + static_cast<std::ptrdiff_t>(end),
+            next.begin());
+  REQUIRE(sample.labels == scored);
+  REQUIRE(std::ssize(answer) <= shape.max_num_scored);
+  REQUIRE(MakeSample(task, stream, LabelMode::kTargetOnly) == sample);
+  REQUIRE(MakeSample(task, stream, LabelMode::kAllTokens) == Sample{expected, next});
+  const std::vector<std::int32_t> positions = ScoredPositions(sample);
+
+  // Text and tokens.
+  const std::string asked = record.prompt + record.answer_prefix;
+  REQUIRE(tokenizer.Decode(prompt) == asked);
+  constexpr std::int64_t kLongest = 8192;  // beyond that encoding at once takes too long
+  if (shape.seq_len <= kLongest) {
+    std::vector<std::int32_t> at_once(prompt.begin(), prompt.begin() + (has_bos ? 1 : 0));
+    tokenizer.Encode(asked, at_once);
+    REQUIRE(at_once == prompt);
+  }
+
+  // The answer follows from the text.
+  REQUIRE(text.Answer(asked) == record.answer);
+  std::vector<std::int32_t> solved(positions.size(), kIgnore);
+  task.Solve(sample.inputs, positions, solved);
+  REQUIRE(solved == answer);
+  REQUIRE_FALSE(record.references.empty());
+  for (const std::string& reference : record.references) {
+    REQUIRE(record.answer.find(reference) != std::string::npos);
+    REQUIRE(record.prompt.find(reference) != std::string::npos);
+    REQUIRE(std::count(record.distractors.begin(), record.distractors.end(), reference) == 0);
+  }
+
+  const std::vector<SliceKey> keys = task.slice_keys();
+  std::vector<std::int32_t> buckets(positions.size() * keys.size(), -9);
+  task.AssignSlices(sample.inputs, sample.labels, buckets);
+  for (std::size_t i = 0; i < buckets.size(); ++i) {
+    REQUIRE(buckets[i] >= 0);
+    REQUIRE(buckets[i] < std::ssize(keys[i % keys.size()].buckets));
+  }
+}
+
+TEST_CASE("text and token form of a sample agree, and its answer follows from its text") {
+  // As many samples as make so many tokens, at least one.
+  constexpr std::int64_t kTokens = 1 << 13;
+  ForEachDataSet([](const Task& task, const PhiloxKey& key) {
+    const std::int64_t count = std::max<std::int64_t>(1, kTokens / task.shape().seq_len);
+    for (std::int64_t i = 0; i < count; ++i) CheckForms(task, {key, static_cast<std::uint64_t>(i)});
+  });
+}
+
+TEST_CASE("both forms agree with bytes as tokens, with BOS and with short responses") {
+  for (const auto& [name, entry] : TextEntries()) {
+    for (const Object& options : {Object{{"tokenizer", "bytes"}, {"input_seq_len", 32768}},
+                                  Object{{"bos", true}}, Object{{"gen", "answer"}}}) {
+      const auto task = entry.create(options, "");
+      CAPTURE(name);
+      for (std::uint64_t i = 0; i < 3; ++i) {
+        CheckForms(*task, {DeriveKey(task->canon(), 7, 1), i}, options.contains("bos"));
+      }
+    }
+  }
+}
+
+TEST_CASE("BOS comes first and costs one token; the response's room follows the option") {
+  for (const auto& [name, entry] : TextEntries()) {
+    CAPTURE(name);
+    const auto task = entry.create(Object{{"bos", true}, {"gen", "answer"}}, "");
+    const SampleStream stream{DeriveKey(task->canon(), 0, 0), 0};
+    const PromptRecord record = task->text()->MakePrompt(stream);
+    CHECK(task->text()->MakePromptTokens(stream).front() == task->text()->tokenizer().bos_id());
+    CHECK(record.max_new_tokens ==
+          std::ssize(Encode(task->text()->tokenizer(), record.answer)) + 8);
+  }
+}
+
+TEST_CASE("rows depend neither on the order of samples nor on the number of threads") {
+  constexpr std::int64_t kCount = 24;
+  for (const auto& [name, entry] : TextEntries()) {
+    CAPTURE(name);
+    const auto task = entry.create(Object{}, "");
+    const PhiloxKey key = DeriveKey(task->canon(), 3, 0);
+    const auto length = static_cast<std::size_t>(task->shape().seq_len);
+    std::vector<std::int32_t> inputs(kCount * length), labels(kCount * length);
+    GenerateOnCpu(*task, {.key = key, .count = kCount}, inputs, labels, 4);
+    for (std::int64_t i = kCount - 1; i >= 0; --i) {
+      const Sample sample = MakeSample(*task, {key, static_cast<std::uint64_t>(i)});
+      const auto begin = static_cast<std::ptrdiff_t>(static_cast<std::size_t>(i) * length);
+      REQUIRE(std::equal(sample.inputs.begin(), sample.inputs.end(), inputs.begin() + begin));
+      REQUIRE(std::equal(sample.labels.begin(), sample.labels.end(), labels.begin() + begin));
+    }
+  }
+}
+
+TEST_CASE("naming the commonest answer token scores the first baseline") {
+  constexpr std::uint64_t kCount = 300;
+  constexpr double kMaxSigmas = 4;
+  for (const auto& [name, entry] : TextEntries()) {
+    CAPTURE(name);
+    const auto task = entry.create(Object{}, "");
+    const PhiloxKey key = DeriveKey(task->canon(), 5, 0);
+    std::map<std::int32_t, double> counts;
+    double num_tokens = 0;
+    for (std::uint64_t i = 0; i < kCount; ++i) {
+      for (const std::int32_t label : MakeSample(*task, {key, i}).labels) {
+        if (label == kIgnore) continue;
+        ++counts[label];
+        ++num_tokens;
+      }
+    }
+    double commonest = 0;
+    for (const auto& [token, count] : counts) commonest = std::max(commonest, count / num_tokens);
+    const double chance = task->baselines().front().accuracy;
+    const double sigma = std::sqrt(chance * (1 - chance) / num_tokens);
+    CAPTURE(commonest, chance, sigma);
+    CHECK(std::abs(commonest - chance) <= kMaxSigmas * sigma);
+  }
+}
+
+TEST_CASE("text tasks say how responses are scored and what guessing scores") {
+  static const std::set<std::string> kMetrics = {"match_all", "int_first", "tok_exact_gen", "exact",
+                                                 "prefix5"};
+  for (const auto& [name, entry] : TextEntries()) {
+    CAPTURE(name);
+    const auto task = entry.create(Object{}, "");
+    REQUIRE_FALSE(task->text()->metrics().empty());
+    for (const std::string& metric : task->text()->metrics()) CHECK(kMetrics.count(metric) == 1);
+    REQUIRE_FALSE(task->text()->answer_baselines().empty());
+    for (const Baseline& baseline : task->text()->answer_baselines()) {
+      CHECK(baseline.accuracy > 0);
+      CHECK(baseline.accuracy <= 1);
+    }
+    CHECK(task->text()->Answer("no question at all").empty());
+  }
+}
+
+// A file in the test's folder.
+std::string WriteFile(const std::string& name, std::string_view content) {
+  const std::string path = std::string(std::getenv("TEST_TMPDIR")) + "/" + name;
+  std::ofstream(path, std::ios::binary) << content;
+  return path;
+}
+
+// Values of an option near `value` that may be valid.
+std::vector<Value> Neighbours(const FieldInfo& field, const Value& value,
+                              const std::vector<std::string>& files) {
+  if (value.is_bool()) return {!value.as_bool()};
+  if (field.type == "integer") return {value.as_int() + 1, value.as_int() - 1};
+  if (field.type == "number") return {value.as_double() + 0.5};
+  std::vector<Value> choices;
+  if (field.type == "string") {
+    for (const std::string& file : files) choices.emplace_back(file);
+    return choices;
+  }
+  const std::string prefix = "one of ";
+  REQUIRE(field.type.starts_with(prefix));
+  for (std::size_t begin = prefix.size(); begin < field.type.size();) {
+    const std::size_t end = std::min(field.type.find('|', begin), field.type.size());
+    choices.emplace_back(field.type.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return choices;
+}
+
+// The sampling key's text, or nothing when the options are not valid together.
+std::optional<std::string> CanonOf(const TaskEntry& entry, const Object& params) {
+  try {
+    return entry.create(params, "")->canon();
+  } catch (const Error&) {
+    return std::nullopt;
+  }
+}
+
+TEST_CASE("every option of a text task changes the sampling key or is presentation") {
+  const std::vector<std::string> files = {
+      WriteFile("a.txt", "One.\nTwo.\n"), WriteFile("b.txt", "One.\nThree.\n"),
+      WriteFile("a.model", ShippedTokenizerModel()), WriteFile("b.model", ShippedTokenizerModel())};
+  for (const auto& [name, entry] : TextEntries()) {
+    // Some options are only valid together.
+    std::vector<Object> bases = {Object{},
+                                 {{"input_seq_len", 65536}},
+                                 {{"type_haystack", "file"}, {"haystack_file", files[0]}},
+                                 {{"tokenizer", "file"}, {"tokenizer_file", files[2]}}};
+    for (const Preset& preset : entry.presets) bases.push_back(preset.params.as_object());
+    for (const FieldInfo& field : entry.params) {
+      CAPTURE(name, field.name);
+      bool is_tried = false;
+      bool is_changed = false;
+      for (const Object& base : bases) {
+        if (!CanonOf(entry, base)) continue;
+        const Value resolved = entry.resolve(base, "");
+        const std::optional<std::string> canon = CanonOf(entry, resolved.as_object());
+        for (const Value& neighbour : Neighbours(field, *resolved.Find(field.name), files)) {
+          Object changed = resolved.as_object();
+          changed[field.name] = neighbour;
+          const std::optional<std::string> other = CanonOf(entry, changed);
+          if (!other || changed == resolved.as_object()) continue;
+          is_tried = true;
+          is_changed |= other != canon;
+        }
+      }
+      const bool is_presentation = std::count(entry.presentation_params.begin(),
+                                              entry.presentation_params.end(), field.name) > 0;
+      CHECK(is_tried);
+      CHECK(is_changed != is_presentation);
+    }
+  }
+}
+
+TEST_CASE("the longest context is limited by the length alone") {
+  for (const auto& [name, entry] : TextEntries()) {
+    if (name == "phonebook") continue;  // its size is an option
+    CAPTURE(name);
+    std::int64_t shorter = 0;
+    for (const std::int64_t length : {4096, 8192}) {
+      const auto task = entry.create(Object{{"input_seq_len", length}, {"gen", "answer"}}, "");
+      const PromptRecord record = task->text()->MakePrompt({DeriveKey(task->canon(), 0, 0), 0});
+      // Less than a long sentence is left; of characters exactly what was asked for.
+      CHECK(record.prompt_tokens + record.max_new_tokens > length - 300);
+      CHECK(record.prompt_tokens > shorter);
+      shorter = record.prompt_tokens;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace mixerbench::tasks

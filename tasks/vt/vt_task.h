@@ -1,0 +1,54 @@
+// Samples of variable tracking.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tasks/text/composed_task.h"
+#include "tasks/vt/vt.h"
+#include "tasks/vt/vt_chains.h"
+
+namespace mixerbench::tasks::vt {
+
+class VtTask final : public ComposedTask {
+ public:
+  // haystack: null for noise.
+  VtTask(const VtParams& params, std::shared_ptr<TextLibrary> library,
+         std::shared_ptr<const Haystack> haystack, std::shared_ptr<const Tokenizer> tokenizer);
+
+  // Tokens that any sample with the least haystack fits into, response included.
+  std::int64_t MinInputSeqLen() const;
+
+  std::string canon() const override;
+  std::string Answer(std::string_view prompt) const override;
+  AnswerType answer_type() const override { return AnswerType::kName; }
+  std::vector<std::string> metrics() const override { return {"match_all"}; }
+  std::vector<Baseline> answer_baselines() const override;
+
+ protected:
+  Composition Compose(const SampleStream& stream) const override;
+  std::string DrawAnswer(const SampleStream& stream) const override;
+  std::int64_t max_answer_bytes() const override;
+
+ private:
+  // Adds lines of noise with the chains among them; so many that the context has `budget` tokens or
+  // less. Returns the number of lines of noise.
+  std::int64_t AddLines(const SampleStream& stream, const std::vector<Chain>& chains,
+                        std::uint32_t position_stream, std::int64_t budget, Draft& draft) const;
+  // The same with sentences.
+  std::int64_t AddSentences(const SampleStream& stream, const std::vector<Chain>& chains,
+                            std::int64_t budget, Draft& draft) const;
+  // A solved question in 500 tokens of noise, with names of three letters.
+  std::string Example(const SampleStream& stream) const;
+
+  VtParams params_;
+  std::shared_ptr<TextLibrary> library_;
+  std::shared_ptr<const Haystack> haystack_;
+  TokenizedUnits noise_;  // the noise line
+};
+
+}  // namespace mixerbench::tasks::vt
