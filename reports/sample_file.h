@@ -64,8 +64,8 @@ class SampleEncoder {
 struct SampleTable {
   std::int64_t num_samples = 0;
   std::int64_t seq_len = 0;
-  std::vector<std::int64_t> inputs;
-  std::vector<std::int64_t> labels;
+  std::vector<std::int64_t> inputs = {};
+  std::vector<std::int64_t> labels = {};
 };
 
 // Reads any of the formats, also as other programs write them: inputs and labels of equal shape,
