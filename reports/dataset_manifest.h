@@ -18,7 +18,7 @@ struct DatasetFile {
   std::uint64_t first = 0;  // index of its first sample
   std::int64_t count = 0;
   std::int64_t num_bytes = 0;
-  std::string sha256;  // of the file, 64 hex digits
+  std::string sha256 = {};  // of the file, 64 hex digits
 
   friend bool operator==(const DatasetFile&, const DatasetFile&) = default;
 };
@@ -34,8 +34,8 @@ struct DatasetPart {
   std::int64_t vocab_size = 0;  // 0 for texts
   // Of the canonical stream: the samples in order, each its inputs and then its labels as
   // little-endian int32; of a text, its line of the export. The same for every format and layout.
-  std::string sha256;
-  std::vector<DatasetFile> files;  // in order, without gaps
+  std::string sha256 = {};
+  std::vector<DatasetFile> files = {};  // in order, without gaps
 
   friend bool operator==(const DatasetPart&, const DatasetPart&) = default;
 };
@@ -47,10 +47,10 @@ struct DatasetManifest {
   std::string preset;     // "" when there was none
   std::uint64_t seed = 0;
   std::uint64_t split = 0;
-  std::string labels;  // label mode; "" for texts
-  std::string format;  // "jsonl", "npy", "safetensors", "text"
-  std::string dtype;   // "I32" or "I64"
-  std::vector<DatasetPart> parts;
+  std::string labels = {};  // label mode; "" for texts
+  std::string format = {};  // "jsonl", "npy", "safetensors", "text"
+  std::string dtype = {};   // "I32" or "I64"; "" for texts
+  std::vector<DatasetPart> parts = {};
 
   friend bool operator==(const DatasetManifest&, const DatasetManifest&) = default;
 };

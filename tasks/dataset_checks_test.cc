@@ -64,6 +64,10 @@ TEST_CASE("a false chance level is noticed") {
   CHECK_FALSE(CheckAnswers({CountingTask(400, 1), {}, 0, 200}).is_chance_right);
 }
 
+TEST_CASE("a few samples without any coincidence say nothing against chance") {
+  CHECK(CheckAnswers({CountingTask(4000, 1), {}, 0, 3}).is_chance_right);
+}
+
 TEST_CASE("order-free accuracy: by hand") {
   // Answers 1, 1, 2 to draw from: the first sample scores (2/3 + 1/3) / 2, the second 0.
   const Estimate estimate = OrderFreeAccuracy({{1, 2}, {3}}, {{1}, {1, 2}});
