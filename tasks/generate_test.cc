@@ -47,6 +47,7 @@ TEST_CASE("bytes depend neither on the order of samples nor on the number of thr
     for (const Preset& preset : entry.presets) {
       CAPTURE(preset.name);
       const auto task = entry.create(preset.params, "");
+      if (task->text() != nullptr) continue;  // text/text_conformance_test.cc
       const PhiloxKey key = DeriveKey(task->canon(), preset.seed, 0);
       const BatchRequest request{.key = key, .count = kNumSamples};
       const Batch expected = MakeBatch(*task, request, 1);

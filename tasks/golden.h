@@ -29,7 +29,8 @@ std::vector<DataSet> DataSetsOf(const Preset& preset);
 std::string GoldenHash(std::string_view task_name, const Task& task, const PhiloxKey& key,
                        const BatchGenerator& generate);
 
-// A line "<golden hash>  <data set>" for every data set of every preset, sorted by task.
+// A line "<golden hash>  <data set>" for every data set of every preset of every task that is not
+// text (those: tasks/text/text_golden.h), sorted by task.
 std::string GoldenHashes(const TaskRegistry& registry, const BatchGenerator& generate);
 
 }  // namespace mixerbench::tasks

@@ -42,6 +42,7 @@ void ForEachDataSet(const Check& check) {
       for (const DataSet& set : DataSetsOf(preset)) {
         CAPTURE(set.name);
         const auto task = entry.create(set.params, "/params");
+        if (task->text() != nullptr) continue;  // text/text_conformance_test.cc
         const PhiloxKey key =
             DeriveKey(task->canon(), set.seed, static_cast<std::uint64_t>(set.split));
         std::vector<Sample> samples;
@@ -216,6 +217,7 @@ std::optional<std::string> CanonOf(const TaskEntry& entry, const Object& params)
 TEST_CASE("every option changes the sampling key or is declared a matter of presentation") {
   const TaskRegistry registry = AllTasks();
   for (const auto& [name, entry] : registry.entries()) {
+    if (entry.create(Object{}, "")->text() != nullptr) continue;  // text/text_conformance_test.cc
     // Some options are only valid together (noise needs noise tokens), so every preset is tried.
     std::vector<Object> bases = {Object{}};
     for (const Preset& preset : entry.presets) bases.push_back(preset.params.as_object());

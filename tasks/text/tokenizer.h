@@ -28,6 +28,10 @@ class Tokenizer {
   virtual std::int32_t eos_id() const = 0;
   virtual std::int32_t pad_id() const = 0;
 
+  // Whether the model was trained to see a space before the first word of a text. A prompt is then
+  // encoded as if it began with one.
+  virtual bool begins_with_space() const { return false; }
+
   // Appends the tokens of `text`, UTF-8, without BOS and EOS. Each token stands for one byte or
   // more, so there are at most text.size() of them.
   virtual void Encode(std::string_view text, std::vector<std::int32_t>& tokens) const = 0;
