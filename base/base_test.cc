@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <array>
 
+#include "base/check.h"
 #include "base/error.h"
 #include "base/fields.h"
 #include "base/registry.h"
@@ -49,6 +50,17 @@ std::string ReadFailure(const Value& value) {
     return error.what();
   }
   return "";
+}
+
+TEST_CASE("a broken precondition names the place of the call") {
+  std::string message;
+  try {
+    Require(false, "two is three");
+  } catch (const std::logic_error& error) {
+    message = error.what();
+  }
+  const std::string place = "base/base_test.cc:" + std::to_string(__LINE__ - 4);
+  CHECK(message == place + ": two is three");
 }
 
 TEST_CASE("fields: a round trip keeps every value and spells out defaults") {

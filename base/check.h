@@ -2,19 +2,29 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <source_location>
 #include <stdexcept>
 #include <string>
 #include <string_view>
 
 namespace mixerbench {
 
+// Where a function was called: std::source_location, which clang 14 does not have.
+struct CallSite {
+  const char* file;
+  int line;
+
+  static constexpr CallSite Current(const char* file = __builtin_FILE(),
+                                    int line = __builtin_LINE()) {
+    return {file, line};
+  }
+};
+
 // Throws std::logic_error with file and line when `condition` is false.
 inline void Require(bool condition, std::string_view message,
-                    std::source_location where = std::source_location::current()) {
+                    CallSite where = CallSite::Current()) {
   if (condition) return;
-  throw std::logic_error(std::string(where.file_name()) + ":" + std::to_string(where.line()) +
-                         ": " + std::string(message));
+  throw std::logic_error(std::string(where.file) + ":" + std::to_string(where.line) + ": " +
+                         std::string(message));
 }
 
 }  // namespace mixerbench

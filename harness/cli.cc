@@ -8,6 +8,7 @@
 #include <CLI/CLI.hpp>
 
 #include "harness/commands.h"
+#include "harness/dataset_files.h"
 #include "harness/version.h"
 #include "reports/json.h"
 
@@ -94,6 +95,9 @@ class CommandLine {
     AddList();
     AddDescribe();
     AddGenerate();
+    AddVerify();
+    AddExport();
+    AddScore();
     AddValidate();
     AddRun("run", "Train and score every cell of a suite; resumes by default", false);
     AddRun("bench", "Measure the speed curves of a suite's throughput section", true);
@@ -151,27 +155,103 @@ class CommandLine {
     });
   }
 
+  // What `generate` and its relatives write or check.
+  void AddSamples(CLI::App* command, DatasetOptions& samples, const char* what) {
+    command->add_option("what", samples.what, what)->required();
+    AddSet(command, "option of the task, such as input_seq_len=128");
+    command->add_option("--split", samples.split, "train, validation, test or a number >= 16");
+    command->add_option("--seed", samples.seed, "default: the preset's, else 0")
+        ->check(CLI::NonNegativeNumber);
+    command->add_option("--start", samples.start, "index of the first sample");
+    command
+        ->add_option("--count", samples.count,
+                     "number of samples, default the preset's, 1 for a task")
+        ->check(CLI::PositiveNumber);
+  }
+
+  CLI::Option* AddShards(CLI::App* command, std::int64_t& shards) {
+    return command
+        ->add_option("--shards", shards, "number of files, OUT-00000-of-0000N; changes no sample")
+        ->check(CLI::Range(1, 99'999));
+  }
+
+  CLI::Option* AddThreads(CLI::App* command, std::int64_t& threads) {
+    return command->add_option("--threads", threads, "default one per core; changes no byte")
+        ->check(CLI::Range(1, 1024));
+  }
+
   void AddGenerate() {
     auto* command = app_.add_subcommand("generate", "Write samples of a task or preset");
-    command->add_option("what", generate_.what, "task (mqar) or preset (mqar/fig2-64x4)")
+    AddSamples(command, generate_.samples, "task (mqar) or preset (mqar/fig2-64x4)");
+    command->add_option("--labels", generate_.samples.labels, "which positions carry a label")
+        ->check(CLI::IsMember({"scored", "all_tokens", "target_only"}));
+    command
+        ->add_option("--format", generate_.format,
+                     "jsonl, npy or safetensors; default by the name of the file")
+        ->check(CLI::IsMember({"jsonl", "npy", "safetensors"}));
+    command->add_option("--dtype", generate_.dtype, "of npy and safetensors: int32 or int64")
+        ->check(CLI::IsMember({"int32", "int64"}));
+    auto* out = command->add_option("-o,--out", generate_.out, "file; default stdout (jsonl)");
+    AddShards(command, generate_.shards)->needs(out);
+    command->add_option("--device", generate_.device, "cpu or cuda[:i]");
+    AddThreads(command, generate_.threads);
+    Do(command, [this] {
+      generate_.samples.set = ParseSettings(set_);
+      if (generate_.device != "cpu") return engine_.generate_on_device(generate_);
+      return Generate(generate_, CpuGenerator(NumThreads(generate_.threads)));
+    });
+  }
+
+  void AddExport() {
+    auto* command = app_.add_subcommand("export", "Write the prompts of a text task as JSON lines");
+    AddSamples(command, export_.samples, "text task (niah) or preset (niah/s1)");
+    auto* out = command->add_option("-o,--out", export_.out, "file; default stdout");
+    AddShards(command, export_.shards)->needs(out);
+    AddThreads(command, export_.threads);
+    Do(command, [this] {
+      export_.samples.set = ParseSettings(set_);
+      return Export(export_);
+    });
+  }
+
+  void AddScore() {
+    auto* command = app_.add_subcommand("score", "Score responses of a model to an export");
+    command
+        ->add_option("predictions", score_.predictions,
+                     "JSON lines with index and pred; several files are runs")
+        ->required();
+    command->add_option("--references", score_.references, "the export, one for all runs or each")
+        ->required();
+    command->add_option("--against", score_.against,
+                        "predictions of another variant on the same samples");
+    command->add_option("--by", score_.by, "member of meta to group by, such as depth");
+    command->add_flag("--allow-missing", score_.allow_missing,
+                      "a sample without a prediction is wrong, not an error");
+    command->add_flag("--json", json_, "JSON on stdout");
+    Do(command, [this] {
+      score_.json = json_;
+      return ScorePredictions(score_);
+    });
+  }
+
+  void AddVerify() {
+    auto* command =
+        app_.add_subcommand("verify", "Make a data set again and compare; check its answers");
+    command->add_option("what", verify_.what, "manifest, file beside one, task or preset")
         ->required();
     AddSet(command, "option of the task, such as input_seq_len=128");
-    command->add_option("--split", generate_.split, "train, validation, test or a number >= 16");
-    command->add_option("--seed", generate_.seed, "default: the preset's, else 0")
+    command->add_option("--seed", verify_.seed, "default: the preset's, else 0")
         ->check(CLI::NonNegativeNumber);
-    command->add_option("--start", generate_.start, "index of the first sample");
-    command->add_option("--count", generate_.count, "number of samples")
+    command
+        ->add_option("--count", verify_.count,
+                     "samples of each data set, default at most 10000; not for files")
         ->check(CLI::PositiveNumber);
-    command->add_option("--labels", generate_.labels, "which positions carry a label")
-        ->check(CLI::IsMember({"scored", "all_tokens", "target_only"}));
-    command->add_option("--format", generate_.format, "jsonl, npy or safetensors")
-        ->check(CLI::IsMember({"jsonl", "npy", "safetensors"}));
-    command->add_option("-o,--out", generate_.out, "file; default stdout (jsonl)");
-    command->add_option("--device", generate_.device, "cpu or cuda[:i]");
+    AddThreads(command, verify_.threads);
+    command->add_flag("--json", json_, "JSON on stdout");
     Do(command, [this] {
-      generate_.set = ParseSettings(set_);
-      if (generate_.device != "cpu") return engine_.generate_on_device(generate_);
-      return Generate(generate_, GenerateBatchOnCpu);
+      verify_.set = ParseSettings(set_);
+      verify_.json = json_;
+      return Verify(verify_);
     });
   }
 
@@ -331,6 +411,9 @@ class CommandLine {
   RunOptions run_;
   SlurmOptions slurm_;
   GenerateOptions generate_;
+  ExportOptions export_;
+  VerifyOptions verify_;
+  ScoreOptions score_;
   UnitRunOptions unit_;
 };
 

@@ -36,16 +36,19 @@ ExitCode ListPresets(bool json);
 ExitCode ListSuites(bool json);
 ExitCode DescribeTask(const std::string& name, bool json);
 
-// Samples of one batch: count samples from position `first`, [count, seq_len] each.
-using BatchGenerator = std::function<void(
-    const std::string& task_name, const tasks::Task& task, const tasks::BatchRequest& request,
-    std::vector<std::int32_t>& inputs, std::vector<std::int32_t>& labels)>;
-
 // Writes samples as JSONL, .npy or safetensors, with a manifest beside files.
-ExitCode Generate(const GenerateOptions& options, const BatchGenerator& generate);
-void GenerateBatchOnCpu(const std::string& task_name, const tasks::Task& task,
-                        const tasks::BatchRequest& request, std::vector<std::int32_t>& inputs,
-                        std::vector<std::int32_t>& labels);
+ExitCode Generate(const GenerateOptions& options, const tasks::BatchGenerator& generate);
+
+// Writes the prompts of a text task as JSON lines, with a manifest beside files.
+ExitCode Export(const ExportOptions& options);
+
+// Prints what responses to an export score, with intervals.
+ExitCode ScorePredictions(const ScoreOptions& options);
+
+// Makes what a manifest lists again, or what a task's presets stand for twice over, and compares;
+// counts repeated samples and those shared between splits; holds labels against the oracle and
+// guessing against the declared chance. kNo when anything differs.
+ExitCode Verify(const VerifyOptions& options);
 
 // Report of finished cells below `out` in one format on stdout: json, md, html, csv.
 ExitCode Report(const std::string& out, const std::string& format);

@@ -5,6 +5,7 @@
 #include <span>
 
 #include "harness/commands.h"
+#include "harness/dataset.h"
 #include "harness/describe_fields.h"
 #include "harness/embedded.h"
 #include "reports/json.h"
@@ -12,12 +13,6 @@
 
 namespace mixerbench::harness {
 namespace {
-
-tasks::TaskRegistry AllTasks() {
-  tasks::TaskRegistry registry("task");
-  tasks::RegisterTasks(registry);
-  return registry;
-}
 
 // One sample, drawn with labels under the tokens they belong to.
 std::string DrawSample(const tasks::Task& task) {

@@ -1,8 +1,10 @@
 // The engine: every command, with libtorch in the process.
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <cstdlib>
 #include <iostream>
 #include <memory>
+#include <span>
 
 #include "harness/batch.h"
 #include "harness/commands.h"
@@ -76,19 +78,19 @@ ExitCode Describe(const std::string& kind, const std::string& name, bool json,
 
 ExitCode GenerateOnDevice(const GenerateOptions& options, const Registries& registries) {
   const at::Device device = ParseDevice(options.device);
-  return Generate(
-      options,
-      [&](const std::string& task_name, const tasks::Task& task, const tasks::BatchRequest& request,
-          std::vector<std::int32_t>& inputs, std::vector<std::int32_t>& labels) {
-        const Batch batch = TaskGenerator(task_name, task, device, registries).Generate(request);
-        const at::Tensor host_inputs = batch.inputs.cpu();
-        const at::Tensor host_labels = batch.labels.cpu();
-        const auto size = static_cast<std::size_t>(host_inputs.numel());
-        inputs.assign(host_inputs.const_data_ptr<std::int32_t>(),
-                      host_inputs.const_data_ptr<std::int32_t>() + size);
-        labels.assign(host_labels.const_data_ptr<std::int32_t>(),
-                      host_labels.const_data_ptr<std::int32_t>() + size);
-      });
+  const auto generate = [&](std::string_view task_name, const tasks::Task& task,
+                            const tasks::BatchRequest& request, std::span<std::int32_t> inputs,
+                            std::span<std::int32_t> labels) {
+    const Batch batch =
+        TaskGenerator(std::string(task_name), task, device, registries).Generate(request);
+    const auto copy = [](const at::Tensor& from, std::span<std::int32_t> to) {
+      const at::Tensor host = from.cpu();
+      std::copy_n(host.const_data_ptr<std::int32_t>(), to.size(), to.begin());
+    };
+    copy(batch.inputs, inputs);
+    copy(batch.labels, labels);
+  };
+  return Generate(options, generate);
 }
 
 ExitCode Validate(const std::string& file, const SuiteOverrides& overrides,

@@ -4,7 +4,6 @@
 
 #include <cstdint>
 #include <initializer_list>
-#include <source_location>
 #include <sstream>
 #include <string_view>
 
@@ -17,8 +16,7 @@ namespace mixerbench::kernels {
 // Throws std::logic_error naming the tensor, the expected and the actual shape. The message is
 // built only on failure.
 inline void RequireShape(const at::Tensor& tensor, std::initializer_list<std::int64_t> expected,
-                         std::string_view name,
-                         std::source_location where = std::source_location::current()) {
+                         std::string_view name, CallSite where = CallSite::Current()) {
   const at::IntArrayRef shape(expected.begin(), expected.size());
   if (tensor.defined() && tensor.sizes() == shape) return;
   std::ostringstream message;

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/sha256.h"
 
 #include "tests/support/catch2.h"
 
@@ -104,6 +105,49 @@ TEST_CASE("atomic file: a failed write keeps the old file and leaves no temporar
   CHECK(message == path.string() + ": cannot write: File too large");
   CHECK(ReadFile(path) == "old");
   CHECK(folder.NumEntries() == 1);
+}
+
+TEST_CASE("atomic file: pieces in any order, seen under the name only when complete") {
+  const Folder folder;
+  const fs::path path = folder / "data.npy";
+  {
+    AtomicFile file(path);
+    file.WriteAt(4, "5678");
+    file.WriteAt(0, "1234");
+    CHECK_FALSE(fs::exists(path));
+    file.Commit();
+  }
+  CHECK(ReadFile(path) == "12345678");
+  CHECK(HashFile(path) == Sha256Hex("12345678"));
+  { AtomicFile(path).WriteAt(0, "given up"); }
+  CHECK(ReadFile(path) == "12345678");
+  CHECK(folder.NumEntries() == 1);
+}
+
+TEST_CASE("atomic file: what a killed writer left is removed, what a living one writes is not") {
+  const Folder folder;
+  const fs::path path = folder / "data.npy";
+  WriteFileAtomically(folder / ".data.npy.4194305.0", "left behind");
+  WriteFileAtomically(folder / ".data.npy.backup", "somebody's");
+  AtomicFile living(path);
+  living.WriteAt(0, "living");
+  REQUIRE(folder.NumEntries() == 3);
+  RemoveAbandoned(path);
+  CHECK(folder.NumEntries() == 2);
+  CHECK(fs::exists(folder / ".data.npy.backup"));
+  living.Commit();
+  CHECK(ReadFile(path) == "living");
+}
+
+TEST_CASE("input file: pieces of a file, and nothing past its end") {
+  const Folder folder;
+  WriteFileAtomically(folder / "f", "0123456789");
+  const InputFile file(folder / "f");
+  CHECK(file.size() == 10);
+  std::string piece(3, ' ');
+  file.ReadAt(7, piece);
+  CHECK(piece == "789");
+  CHECK_THROWS_AS(file.ReadAt(8, piece), std::logic_error);
 }
 
 TEST_CASE("atomic file: errors name the path and the cause") {

@@ -30,7 +30,7 @@ class ObjectReader {
   const Value& Member(std::string_view key) const {
     const Value* member = value_.Find(key);
     if (member == nullptr) {
-      throw Error(ExitCode::kBadInput, Pointer(key) + ": missing from the report");
+      throw Error(ExitCode::kBadInput, Pointer(key) + ": missing");
     }
     return *member;
   }

@@ -42,11 +42,6 @@ std::uint64_t CounterWord(std::uint64_t seed, std::uint64_t i) {
   return z ^ (z >> 31);
 }
 
-// Index in 0..n-1: the high half of a 32 x 32 bit product. Its bias is below n / 2^32.
-std::size_t CounterIndex(std::uint64_t seed, std::uint64_t i, std::size_t n) {
-  return static_cast<std::size_t>(((CounterWord(seed, i) >> 32) * n) >> 32);
-}
-
 double SortedPercentile(std::span<const double> sorted, double share) {
   const double position = share * static_cast<double>(sorted.size() - 1);
   const auto below = static_cast<std::size_t>(std::floor(position));
@@ -63,7 +58,7 @@ std::vector<double> BootstrapMeans(std::span<const double> values, int num_resam
   for (int r = 0; r < num_resamples; ++r) {
     double sum = 0;
     for (std::size_t i = 0; i < values.size(); ++i) {
-      sum += values[CounterIndex(seed, counter++, values.size())];
+      sum += values[BootstrapIndex(seed, counter++, values.size())];
     }
     means.push_back(sum / static_cast<double>(values.size()));
   }
@@ -156,6 +151,11 @@ std::optional<Interval> BootstrapBca(std::span<const double> values, double leve
                   .level = level,
                   .low = bound(0.5 - level / 2),
                   .high = bound(0.5 + level / 2)};
+}
+
+std::size_t BootstrapIndex(std::uint64_t seed, std::uint64_t draw, std::size_t n) {
+  // The high half of a 32 x 32 bit product: its bias is below n / 2^32.
+  return static_cast<std::size_t>(((CounterWord(seed, draw) >> 32) * n) >> 32);
 }
 
 double Mean(std::span<const double> values) {

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -35,6 +36,9 @@ std::optional<Interval> StudentT(std::span<const double> values, double level = 
 // drawn from a counter-based generator keyed by `seed` alone. No value for fewer than two.
 std::optional<Interval> BootstrapBca(std::span<const double> values, double level = 0.95,
                                      int num_resamples = 10'000, std::uint64_t seed = 0);
+
+// Draw number `draw` of a bootstrap: an index in 0..n-1, from a counter-based generator.
+std::size_t BootstrapIndex(std::uint64_t seed, std::uint64_t draw, std::size_t n);
 
 double Mean(std::span<const double> values);
 // Sample standard deviation (n - 1). 0 for one value.

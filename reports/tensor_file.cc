@@ -123,16 +123,25 @@ std::string TupleText(std::span<const std::int64_t> shape) {
   return "(" + text + ")";
 }
 
-// Reads the Python literal of a .npy header, in which NumPy writes the keys in this order.
-class NpyHeader {
- public:
-  NpyHeader(std::string_view text, const std::string& path) : text_(text), path_(path) {}
+// Names of element types in .npy headers.
+struct NpyType {
+  ElementType dtype;
+  std::string_view descr;
+};
+constexpr std::array<NpyType, 2> kNpyTypes = {
+    {{ElementType::kI32, "'<i4'"}, {ElementType::kI64, "'<i8'"}}};
 
-  std::vector<std::int64_t> Shape() {
+// Reads the Python literal of a .npy header, in which NumPy writes the keys in this order.
+class NpyHeaderReader {
+ public:
+  NpyHeaderReader(std::string_view text, const std::string& path) : text_(text), path_(path) {}
+
+  TensorLayout Layout() {
+    TensorLayout layout;
     Expect("{");
     Expect("'descr'");
     Expect(":");
-    Expect("'<i4'");
+    layout.dtype = Type();
     Expect(",");
     Expect("'fortran_order'");
     Expect(":");
@@ -141,17 +150,16 @@ class NpyHeader {
     Expect("'shape'");
     Expect(":");
     Expect("(");
-    std::vector<std::int64_t> shape;
     while (!Accept(")")) {
-      if (shape.size() >= kMaxDimensions) Fail();
-      shape.push_back(Integer());
+      if (layout.shape.size() >= kMaxDimensions) Fail();
+      layout.shape.push_back(Integer());
       if (!Accept(",") && !Peek(")")) Fail();
     }
     Accept(",");
     Expect("}");
     SkipSpace();
     if (!text_.empty()) Fail();
-    return shape;
+    return layout;
   }
 
  private:
@@ -168,6 +176,12 @@ class NpyHeader {
   void Expect(std::string_view token) {
     if (!Accept(token)) Fail();
   }
+  ElementType Type() {
+    for (const NpyType& type : kNpyTypes) {
+      if (Accept(type.descr)) return type.dtype;
+    }
+    Fail();
+  }
   std::int64_t Integer() {
     SkipSpace();
     std::int64_t value = 0;
@@ -178,8 +192,8 @@ class NpyHeader {
   }
   [[noreturn]] void Fail() const {
     Refuse(path_,
-           "the header is not that of a C-ordered array of '<i4' (save int32 with "
-           "numpy.save)");
+           "the header is not that of a C-ordered array of '<i4' or '<i8' (save int32 or int64 "
+           "with numpy.save)");
   }
 
   std::string_view text_;
@@ -209,34 +223,47 @@ std::size_t ElementSize(ElementType type) {
   return 0;
 }
 
-std::string WriteSafetensors(const TensorFile& file) {
+std::string SafetensorsHeader(const std::map<std::string, TensorLayout>& tensors,
+                              const std::map<std::string, std::string>& metadata) {
   Object header;
   std::size_t offset = 0;
-  for (const auto& [name, tensor] : file.tensors) {
+  for (const auto& [name, layout] : tensors) {
     Require(name != kMetadataKey, "a tensor may not be called __metadata__");
-    Require(SizeInBytes(tensor.shape, ElementSize(tensor.dtype)) == tensor.bytes.size(),
-            "a tensor's bytes do not fit its shape");
-    Array shape(tensor.shape.begin(), tensor.shape.end());
-    header[name] = Object{{"dtype", std::string(NameOf(tensor.dtype))},
+    const auto size = SizeInBytes(layout.shape, ElementSize(layout.dtype));
+    Require(size.has_value(), "a tensor's shape overflows");
+    Array shape(layout.shape.begin(), layout.shape.end());
+    header[name] = Object{{"dtype", std::string(NameOf(layout.dtype))},
                           {"shape", std::move(shape)},
-                          {"data_offsets", Array{offset, offset + tensor.bytes.size()}}};
-    offset += tensor.bytes.size();
+                          {"data_offsets", Array{offset, offset + *size}}};
+    offset += *size;
   }
-  if (!file.metadata.empty()) {
-    Object metadata;
-    for (const auto& [key, text] : file.metadata) metadata[key] = text;
-    header[std::string(kMetadataKey)] = std::move(metadata);
+  if (!metadata.empty()) {
+    Object texts;
+    for (const auto& [key, text] : metadata) texts[key] = text;
+    header[std::string(kMetadataKey)] = std::move(texts);
   }
   std::string json = DumpJson(header);
   json.append((8 - json.size() % 8) % 8, ' ');
-  Require(json.size() <= kMaxHeaderBytes && file.tensors.size() <= kMaxTensors,
+  Require(json.size() <= kMaxHeaderBytes && tensors.size() <= kMaxTensors,
           "too many tensors for one file");
 
   std::string bytes(sizeof(std::uint64_t), '\0');
   const std::uint64_t header_size = json.size();
   std::memcpy(bytes.data(), &header_size, sizeof header_size);
-  bytes.reserve(bytes.size() + json.size() + offset);
-  bytes += json;
+  return bytes + json;
+}
+
+std::string WriteSafetensors(const TensorFile& file) {
+  std::map<std::string, TensorLayout> layouts;
+  std::size_t data_size = 0;
+  for (const auto& [name, tensor] : file.tensors) {
+    Require(SizeInBytes(tensor.shape, ElementSize(tensor.dtype)) == tensor.bytes.size(),
+            "a tensor's bytes do not fit its shape");
+    layouts[name] = {tensor.dtype, tensor.shape};
+    data_size += tensor.bytes.size();
+  }
+  std::string bytes = SafetensorsHeader(layouts, file.metadata);
+  bytes.reserve(bytes.size() + data_size);
   for (const auto& [name, tensor] : file.tensors) bytes += tensor.bytes;
   return bytes;
 }
@@ -284,11 +311,12 @@ TensorFile ReadSafetensors(std::string_view bytes, const std::string& path) {
   return file;
 }
 
-std::string WriteNpy(std::span<const std::int32_t> values, std::span<const std::int64_t> shape) {
-  Require(SizeInBytes(shape, sizeof(std::int32_t)) == values.size_bytes(),
-          "an array's values do not fit its shape");
-  std::string header =
-      "{'descr': '<i4', 'fortran_order': False, 'shape': " + TupleText(shape) + ", }";
+std::string NpyHeader(ElementType dtype, std::span<const std::int64_t> shape) {
+  const auto type = std::find_if(kNpyTypes.begin(), kNpyTypes.end(),
+                                 [&](const NpyType& known) { return known.dtype == dtype; });
+  Require(type != kNpyTypes.end(), ".npy files hold int32 or int64");
+  std::string header = "{'descr': " + std::string(type->descr) +
+                       ", 'fortran_order': False, 'shape': " + TupleText(shape) + ", }";
   // Magic, version and length take 10 bytes; NumPy aligns the data to 64 and ends with a newline.
   const std::size_t unpadded = kNpyMagic.size() + 4 + header.size() + 1;
   header.append((64 - unpadded % 64) % 64, ' ');
@@ -296,12 +324,10 @@ std::string WriteNpy(std::span<const std::int32_t> values, std::span<const std::
   const auto size = static_cast<std::uint16_t>(header.size());
   std::string bytes(kNpyMagic);
   bytes += {'\x01', '\x00', static_cast<char>(size & 0xFF), static_cast<char>(size >> 8)};
-  bytes += header;
-  bytes.append(reinterpret_cast<const char*>(values.data()), values.size_bytes());
-  return bytes;
+  return bytes + header;
 }
 
-Int32Array ReadNpy(std::string_view bytes, const std::string& path) {
+StoredTensor ReadNpy(std::string_view bytes, const std::string& path) {
   if (bytes.size() < 10 || !bytes.starts_with(kNpyMagic)) Refuse(path, "not a .npy file");
   const char major = bytes[6];
   if ((major != 1 && major != 2) || bytes[7] != 0) Refuse(path, "not .npy version 1.0 or 2.0");
@@ -315,15 +341,13 @@ Int32Array ReadNpy(std::string_view bytes, const std::string& path) {
     Refuse(path, fmt::format("a header of {} bytes does not fit the file or the limit of {}",
                              header_size, kMaxHeaderBytes));
   }
-  Int32Array array{.shape = NpyHeader(bytes.substr(0, header_size), path).Shape(), .values = {}};
+  const TensorLayout layout = NpyHeaderReader(bytes.substr(0, header_size), path).Layout();
   bytes.remove_prefix(header_size);
-  if (SizeInBytes(array.shape, sizeof(std::int32_t)) != bytes.size()) {
+  if (SizeInBytes(layout.shape, ElementSize(layout.dtype)) != bytes.size()) {
     Refuse(path,
-           fmt::format("{} bytes do not hold shape {}", bytes.size(), ShapeText(array.shape)));
+           fmt::format("{} bytes do not hold shape {}", bytes.size(), ShapeText(layout.shape)));
   }
-  array.values.resize(bytes.size() / sizeof(std::int32_t));
-  if (!bytes.empty()) std::memcpy(array.values.data(), bytes.data(), bytes.size());
-  return array;
+  return {layout.dtype, layout.shape, std::string(bytes)};
 }
 
 }  // namespace mixerbench::reports

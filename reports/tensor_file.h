@@ -1,4 +1,5 @@
-// Tensors in files, without torch: safetensors (read and write) and NumPy's .npy.
+// Tensors in files, without torch: safetensors and NumPy's .npy. Headers are made apart from the
+// data, so that a large file can be written piece by piece.
 //
 // Readers trust nothing: lengths, offsets and shapes are checked with overflow-free arithmetic
 // before anything is allocated, and only the listed element types exist.
@@ -39,26 +40,30 @@ struct TensorFile {
   friend bool operator==(const TensorFile&, const TensorFile&) = default;
 };
 
-// The safetensors format: u64 header length, JSON header, data. Tensors lie in order of name
-// without gaps; the header is padded with spaces so that the data start at a multiple of 8. Throws
-// std::logic_error when a tensor's bytes do not fit its shape.
+// What a header says of one tensor.
+struct TensorLayout {
+  ElementType dtype = ElementType::kF32;
+  std::vector<std::int64_t> shape;
+};
+
+// The safetensors format: u64 header length, JSON header, data. This is all but the data, which
+// follow in order of name without gaps; padded with spaces so that they start at a multiple of 8.
+std::string SafetensorsHeader(const std::map<std::string, TensorLayout>& tensors,
+                              const std::map<std::string, std::string>& metadata = {});
+
+// Throws std::logic_error when a tensor's bytes do not fit its shape.
 std::string WriteSafetensors(const TensorFile& file);
 
 // Errors: Error(kBadInput) naming `path` and the fault. Limits: header 1 MiB, 100,000 tensors,
 // offsets contiguous from 0 to the end of the file.
 TensorFile ReadSafetensors(std::string_view bytes, const std::string& path);
 
-// .npy version 1.0, little-endian int32, C order. `shape` must hold values.size() elements.
-std::string WriteNpy(std::span<const std::int32_t> values, std::span<const std::int64_t> shape);
+// .npy version 1.0, C order, kI32 or kI64: all but the data, which start at a multiple of 64.
+std::string NpyHeader(ElementType dtype, std::span<const std::int64_t> shape);
 
-struct Int32Array {
-  std::vector<std::int64_t> shape;
-  std::vector<std::int32_t> values;
-};
-
-// Reads .npy of versions 1.0 and 2.0 that hold '<i4' in C order; anything else (objects above all,
-// which are pickles) is refused. Errors: Error(kBadInput) naming `path` and the fault.
-Int32Array ReadNpy(std::string_view bytes, const std::string& path);
+// Reads .npy of versions 1.0 and 2.0 that hold '<i4' or '<i8' in C order; anything else (objects
+// above all, which are pickles) is refused. Errors: Error(kBadInput) naming `path` and the fault.
+StoredTensor ReadNpy(std::string_view bytes, const std::string& path);
 
 }  // namespace mixerbench::reports
 

@@ -53,6 +53,12 @@ std::string NpyFailure(const std::string& bytes) {
   return "accepted";
 }
 
+// A whole .npy file of int32.
+std::string Npy(const std::vector<std::int32_t>& values, const std::vector<std::int64_t>& shape) {
+  return NpyHeader(ElementType::kI32, shape) +
+         std::string(reinterpret_cast<const char*>(values.data()), values.size() * 4);
+}
+
 std::string Tensor(const std::string& shape, const std::string& offsets,
                    const std::string& dtype = "F32") {
   return R"({"dtype":")" + dtype + R"(","shape":)" + shape + R"(,"data_offsets":)" + offsets + "}";
@@ -129,7 +135,7 @@ TEST_CASE("safetensors: cut and flipped files are refused or read consistently")
 
 TEST_CASE("npy: the bytes are those of numpy.save") {
   const std::vector<std::int32_t> values = {1, -2, 3};
-  const std::string bytes = WriteNpy(values, std::vector<std::int64_t>{3});
+  const std::string bytes = Npy(values, {3});
   // Compared once with numpy 2.4.6: np.save(f, np.array([1, -2, 3], np.int32))
   const std::string header = "{'descr': '<i4', 'fortran_order': False, 'shape': (3,), }";
   CHECK(bytes == std::string("\x93NUMPY\x01\x00\x76\x00", 10) + header +
@@ -144,16 +150,19 @@ TEST_CASE("npy: a round trip keeps shape and values") {
     std::vector<std::int32_t> values(static_cast<std::size_t>(
         std::accumulate(shape.begin(), shape.end(), std::int64_t{1}, std::multiplies<>())));
     std::iota(values.begin(), values.end(), -3);
-    const Int32Array back = ReadNpy(WriteNpy(values, shape), "f");
+    const StoredTensor back = ReadNpy(Npy(values, shape), "f");
+    CHECK(back.dtype == ElementType::kI32);
     CHECK(back.shape == shape);
-    CHECK(back.values == values);
+    CHECK(NpyHeader(back.dtype, back.shape) + back.bytes == Npy(values, shape));
   }
-  CHECK_THROWS_AS(WriteNpy(std::vector<std::int32_t>{1}, std::vector<std::int64_t>{2}),
-                  std::logic_error);
+  const std::string bytes = NpyHeader(ElementType::kI64, std::vector<std::int64_t>{2});
+  CHECK(ReadNpy(bytes + std::string(16, 'x'), "f") ==
+        StoredTensor{ElementType::kI64, {2}, std::string(16, 'x')});
+  CHECK_THROWS_AS(NpyHeader(ElementType::kF32, std::vector<std::int64_t>{2}), std::logic_error);
 }
 
 TEST_CASE("npy: other element types, orders and cut files are refused") {
-  const std::string good = WriteNpy(std::vector<std::int32_t>{1, 2}, std::vector<std::int64_t>{2});
+  const std::string good = Npy({1, 2}, {2});
   const auto with = [&](const std::string& from, const std::string& to) {
     std::string bad = good;
     bad.replace(bad.find(from), from.size(), to);
@@ -161,6 +170,7 @@ TEST_CASE("npy: other element types, orders and cut files are refused") {
   };
   CHECK_THAT(with("'<i4'", "'|O' "), Catch::Contains("'<i4'"));
   CHECK_THAT(with("'<i4'", "'>i4'"), Catch::Contains("'<i4'"));
+  CHECK_THAT(with("'<i4'", "'<i8'"), Catch::Contains("do not hold shape [2]"));
   CHECK_THAT(with("False", "True "), Catch::Contains("C-ordered"));
   CHECK_THAT(with("(2,)", "(3,)"), Catch::Contains("do not hold shape [3]"));
   CHECK_THAT(with("(2,), }  ", "(-2,), } "), Catch::Contains("header"));
@@ -175,8 +185,8 @@ TEST_CASE("npy: other element types, orders and cut files are refused") {
       std::string bad = good;
       bad[i] = static_cast<char>(bad[i] ^ (1 << bit));
       if (NpyFailure(bad) != "accepted") continue;
-      const Int32Array array = ReadNpy(bad, "f");
-      CHECK(array.values == std::vector<std::int32_t>{1, 2});
+      // An accepted flip is one of the version or of a space: the data are the same.
+      CHECK(ReadNpy(bad, "f") == ReadNpy(good, "f"));
     }
   }
 }

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <span>
+#include <string_view>
 
 #include "base/registry.h"
 #include "tasks/sampling.h"
@@ -44,6 +45,11 @@ struct BatchRequest {
 // inputs, labels: [count, seq_len], row-major. The bytes do not depend on num_threads.
 void GenerateOnCpu(const Task& task, const BatchRequest& request, std::span<std::int32_t> inputs,
                    std::span<std::int32_t> labels, int num_threads = 1);
+
+// Fills a batch on any device, as GenerateOnCpu does. `task_name` finds a device generator.
+using BatchGenerator =
+    std::function<void(std::string_view task_name, const Task& task, const BatchRequest& request,
+                       std::span<std::int32_t> inputs, std::span<std::int32_t> labels)>;
 
 // Queues the same work on a CUDA stream. All pointers are device pointers; `tables` holds
 // task.tables(). Returns the CUDA error code, 0 for success.

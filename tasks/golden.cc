@@ -12,16 +12,32 @@ constexpr std::int64_t kNumSamples = 1000;
 
 std::vector<DataSet> DataSetsOf(const Preset& preset) {
   std::vector<DataSet> sets;
-  const auto add = [&](const std::vector<Segment>& segments, std::string_view name, Split split) {
+  const auto add = [&](const std::vector<Segment>& segments, std::int64_t num_samples,
+                       std::string_view name, Split split) {
     const std::string prefix = preset.name + "/" + std::string(name);
-    if (segments.empty()) sets.push_back({prefix, preset.params, split, preset.seed});
+    if (segments.empty()) {
+      sets.push_back({prefix, preset.params, split, preset.seed, num_samples});
+    }
     for (std::size_t i = 0; i < segments.size(); ++i) {
-      sets.push_back({prefix + "-" + std::to_string(i), segments[i].params, split, preset.seed});
+      sets.push_back({prefix + "-" + std::to_string(i), segments[i].params, split, preset.seed,
+                      segments[i].num_samples});
     }
   };
-  add(preset.train, "train", Split::kTrain);
-  add(preset.test, "test", Split::kTest);
+  add(preset.train, preset.num_train, "train", Split::kTrain);
+  add(preset.test, preset.num_test, "test", Split::kTest);
   return sets;
+}
+
+std::string GoldenHash(std::string_view task_name, const Task& task, const PhiloxKey& key,
+                       const BatchGenerator& generate) {
+  const auto size = static_cast<std::size_t>(kNumSamples * task.shape().seq_len);
+  std::vector<std::int32_t> inputs(size);
+  std::vector<std::int32_t> labels(size);
+  generate(task_name, task, {.key = key, .count = kNumSamples}, inputs, labels);
+  Sha256 hash;
+  hash.Update(std::as_bytes(std::span(inputs)));
+  hash.Update(std::as_bytes(std::span(labels)));
+  return hash.Hex();
 }
 
 std::string GoldenHashes(const TaskRegistry& registry, const BatchGenerator& generate) {
@@ -31,17 +47,9 @@ std::string GoldenHashes(const TaskRegistry& registry, const BatchGenerator& gen
       for (const DataSet& set : DataSetsOf(preset)) {
         const auto task = entry.create(set.params, "/" + set.name);
         if (task->text() != nullptr) continue;  // tests/golden/text.sha256
-        const auto size = static_cast<std::size_t>(kNumSamples * task->shape().seq_len);
-        std::vector<std::int32_t> inputs(size);
-        std::vector<std::int32_t> labels(size);
-        const auto split = static_cast<std::uint64_t>(set.split);
-        generate(name, *task,
-                 {.key = DeriveKey(task->canon(), set.seed, split), .count = kNumSamples}, inputs,
-                 labels);
-        Sha256 hash;
-        hash.Update(std::as_bytes(std::span(inputs)));
-        hash.Update(std::as_bytes(std::span(labels)));
-        lines += hash.Hex() + "  " + set.name + "\n";
+        const PhiloxKey key =
+            DeriveKey(task->canon(), set.seed, static_cast<std::uint64_t>(set.split));
+        lines += GoldenHash(name, *task, key, generate) + "  " + set.name + "\n";
       }
     }
   }

@@ -4,8 +4,6 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
-#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -21,18 +19,18 @@ struct DataSet {
   Value params;
   Split split = Split::kTrain;
   std::uint64_t seed = 0;
+  std::int64_t num_samples = 0;  // 0: online, never repeated
 };
 
 std::vector<DataSet> DataSetsOf(const Preset& preset);
 
-// Fills a batch, as GenerateOnCpu does. `task_name` finds the device generator.
-using BatchGenerator =
-    std::function<void(std::string_view task_name, const Task& task, const BatchRequest& request,
-                       std::span<std::int32_t> inputs, std::span<std::int32_t> labels)>;
+// 64 hex digits over samples 0..999 of a stream: all inputs and then all labels (scored mode) as
+// little-endian 32-bit integers.
+std::string GoldenHash(std::string_view task_name, const Task& task, const PhiloxKey& key,
+                       const BatchGenerator& generate);
 
-// A line "<sha256>  <data set>" for every data set of every preset of every task that is not text
-// (those: tasks/text/text_golden.h), sorted by task: the hash of
-// samples 0..999, all inputs and then all labels (scored mode) as little-endian 32-bit integers.
+// A line "<golden hash>  <data set>" for every data set of every preset of every task that is not
+// text (those: tasks/text/text_golden.h), sorted by task.
 std::string GoldenHashes(const TaskRegistry& registry, const BatchGenerator& generate);
 
 }  // namespace mixerbench::tasks

@@ -2,13 +2,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <cmath>
-#include <map>
 #include <optional>
 #include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "tasks/dataset_checks.h"
 #include "tasks/golden.h"
 #include "tasks/task_testing.h"
 
@@ -106,37 +106,15 @@ TEST_CASE("the oracle reaches its declared accuracy from the visible tokens") {
   });
 }
 
-// Expected accuracy, on `samples`, of drawing every answer from the labels of other samples
-// whatever the input: the accuracy of a model that knows the distribution of answers alone.
-// Returns its mean over samples and the standard error of that mean.
-std::pair<double, double> OrderFreeAccuracy(const std::vector<Sample>& samples,
-                                            const std::vector<Sample>& others) {
-  std::map<std::int32_t, double> share;
-  double num_labels = 0;
-  for (const Sample& sample : others) {
-    for (const std::int32_t t : ScoredPositions(sample)) {
-      ++share[sample.labels[static_cast<std::size_t>(t)]];
-      ++num_labels;
-    }
-  }
-  double sum = 0;
-  double sum_of_squares = 0;
+std::vector<Answers> AnswersOf(const std::vector<Sample>& samples) {
+  std::vector<Answers> all;
   for (const Sample& sample : samples) {
-    double hits = 0;
-    const std::vector<std::int32_t> positions = ScoredPositions(sample);
-    for (const std::int32_t t : positions) {
-      const auto found = share.find(sample.labels[static_cast<std::size_t>(t)]);
-      if (found != share.end()) hits += found->second / num_labels;
+    Answers& answers = all.emplace_back();
+    for (const std::int32_t t : ScoredPositions(sample)) {
+      answers.push_back(sample.labels[static_cast<std::size_t>(t)]);
     }
-    const double accuracy = hits / static_cast<double>(positions.size());
-    sum += accuracy;
-    sum_of_squares += accuracy * accuracy;
   }
-  const double count = static_cast<double>(samples.size());
-  const double mean = sum / count;
-  const double variance = std::max(0.0, sum_of_squares / count - mean * mean);
-  // The labels drawn from vary as much as those drawn for: twice the variance.
-  return {mean, std::sqrt(2 * variance / count)};
+  return all;
 }
 
 TEST_CASE("an order-free guesser scores the first baseline") {
@@ -147,7 +125,7 @@ TEST_CASE("an order-free guesser scores the first baseline") {
     for (std::uint64_t i = 0; i < kNumSamples; ++i) {
       others.push_back(MakeSample(c.task, {c.key, kNumSamples + i}));
     }
-    const auto [accuracy, error] = OrderFreeAccuracy(c.samples, others);
+    const auto [accuracy, error] = OrderFreeAccuracy(AnswersOf(c.samples), AnswersOf(others));
     REQUIRE_FALSE(c.task.baselines().empty());
     const double chance = c.task.baselines().front().accuracy;
     CAPTURE(accuracy, error, chance);

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "harness/response_scores.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/error.h"
+
+#include "tests/support/catch2.h"
+
+namespace mixerbench::harness {
+namespace {
+
+constexpr double kExact = 1e-12;
+
+Reference Number(std::int64_t index, const std::string& value) {
+  return {.index = index,
+          .outputs = {value},
+          .distractors = {"99"},
+          .answer_type = tasks::AnswerType::kNumber,
+          .metrics = {"int_first"}};
+}
+
+Prediction Says(std::int64_t index, const std::string& response) {
+  return {.index = index, .response = response};
+}
+
+// Four numbers: two right, one right after a wrong one, one empty.
+Run Example() {
+  return PairUp({Number(0, "1234"), Number(1, "2345"), Number(2, "3456"), Number(3, "4567")},
+                {Says(3, ""), Says(2, "99 or 3456"), Says(1, " 2345."), Says(0, "1234")}, false,
+                "f");
+}
+
+const ScoreRow& Row(const std::vector<ScoreRow>& rows, const std::string& metric) {
+  const auto row =
+      std::find_if(rows.begin(), rows.end(), [&](const ScoreRow& r) { return r.metric == metric; });
+  REQUIRE(row != rows.end());
+  return *row;
+}
+
+std::string Failure(std::vector<Prediction> predictions, bool allow_missing) {
+  try {
+    PairUp({Number(0, "1"), Number(4, "2")}, std::move(predictions), allow_missing, "f");
+  } catch (const Error& error) {
+    CHECK(error.code() == ExitCode::kBadInput);
+    return error.what();
+  }
+  return "accepted";
+}
+
+TEST_CASE("response scores: every metric of numbers, the task's own first") {
+  const auto rows = ScoreRun(Example());
+  CHECK(rows.front().metric == "int_first");
+  CHECK(Row(rows, "int_first").score == 0.5);
+  CHECK(Row(rows, "match_all").score == 0.75);
+  CHECK(Row(rows, "first_match").score == 0.5);
+  CHECK(Row(rows, "exact").score == 0.5);
+  CHECK(Row(rows, "distractor").score == 0.25);
+  CHECK(Row(rows, "empty").score == 0.25);
+  CHECK(std::abs(Row(rows, "prefix5").score - 3.75) < kExact);
+  CHECK(Row(rows, "prefix5").per_sample == std::vector<double>{5, 5, 5, 0});
+  for (const ScoreRow& row : rows) {
+    CAPTURE(row.metric);
+    CHECK(row.num_samples == 4);
+    REQUIRE(row.interval.has_value());
+    CHECK(row.interval->low <= row.score);
+    CHECK(row.interval->high >= row.score);
+  }
+}
+
+TEST_CASE("response scores: chance of prefixes is that of another sample's answer") {
+  // "1234" has no prefix of 2345 but "2" and "23" and "234", and so on: see answer_scores_test.
+  const ScoreRow row = Row(ScoreRun(Example()), "prefix5");
+  REQUIRE(row.chance.has_value());
+  // 1234 against 2345: 3 of 4; 2345 against 3456: 3 of 4; "99 or 3456" against 4567: 3 of 4.
+  CHECK(std::abs(*row.chance - 3 * 3.75 / 4) < kExact);
+  CHECK(std::abs(*Row(ScoreRun(Example()), "prefix5_min3").chance - 3 * 3.75 / 4) < kExact);
+}
+
+TEST_CASE("response scores: several answers are clusters") {
+  Run run = Example();
+  for (Reference& reference : run.references) reference.outputs.push_back("77");
+  const auto rows = ScoreRun(run);
+  CHECK(std::abs(Row(rows, "match_all").score - 0.375) < kExact);
+  CHECK(Row(rows, "match_all").interval->method == "cluster-robust");
+  CHECK(std::none_of(rows.begin(), rows.end(),
+                     [](const ScoreRow& r) { return r.metric == "exact"; }));
+  run.references[0].outputs.push_back("88");
+  CHECK(Row(ScoreRun(run), "match_all").interval->method == "bca");
+}
+
+TEST_CASE("response scores: likelihoods need no response") {
+  Run run = Example();
+  for (Prediction& prediction : run.predictions) {
+    prediction.response.clear();
+    prediction.likelihood = {{-0.5, true}, {-1.5, prediction.index != 2}};
+  }
+  const auto rows = ScoreRun(run);
+  CHECK(rows.size() == 2);
+  CHECK(Row(rows, "likelihood_exact").score == 0.75);
+  CHECK(Row(rows, "nll").score == 1);
+}
+
+TEST_CASE("predictions and references are paired by index") {
+  CHECK(Failure({Says(0, ""), Says(4, "")}, false) == "accepted");
+  CHECK_THAT(Failure({Says(0, ""), Says(5, "")}, false),
+             Catch::Contains("index 5 has no reference"));
+  CHECK_THAT(Failure({Says(0, "")}, false),
+             Catch::Contains("1 of 2 samples have no prediction (index 4"));
+  CHECK(Failure({Says(0, "")}, true) == "accepted");
+}
+
+}  // namespace
+}  // namespace mixerbench::harness

@@ -1,0 +1,173 @@
+// `verify`: data sets made again and compared, and what can be said of them without a model.
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <filesystem>
+#include <fmt/format.h>
+#include <iostream>
+
+#include "harness/commands.h"
+#include "harness/dataset_compare.h"
+#include "harness/text_files.h"
+#include "harness/verify_checks.h"
+#include "reports/atomic_file.h"
+#include "reports/json.h"
+#include "tasks/golden.h"
+
+namespace mixerbench::harness {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Samples of a data set that are checked when nothing else is said.
+constexpr std::int64_t kDefaultCount = 10'000;
+// Training samples that the samples of a file are looked for in.
+constexpr std::int64_t kMaxTrain = 20'000'000;
+
+// What was found, as lines on stdout and as JSON.
+class Findings {
+ public:
+  explicit Findings(bool json) : json_(json) {}
+
+  // The facts of one data set; `faults` are what is wrong with it.
+  void Add(const std::string& name, const Object& facts, const std::string& text,
+           const std::vector<std::string>& faults) {
+    Array fault_list;
+    for (const std::string& fault : faults) fault_list.emplace_back(fault);
+    num_faults_ += std::ssize(faults);
+    if (json_) {
+      Object row = facts;
+      row["name"] = name;
+      row["faults"] = std::move(fault_list);
+      rows_.emplace_back(std::move(row));
+      return;
+    }
+    std::cout << name << ": " << text << "\n";
+    for (const std::string& fault : faults) std::cout << "  FAULT " << fault << "\n";
+  }
+
+  ExitCode End() {
+    if (json_) {
+      std::cout << reports::DumpJson(
+          Object{{"verified", num_faults_ == 0}, {"data_sets", std::move(rows_)}}, 2);
+    } else {
+      std::cout << (num_faults_ == 0 ? "verified\n" : fmt::format("{} faults\n", num_faults_));
+    }
+    return num_faults_ == 0 ? ExitCode::kOk : ExitCode::kNo;
+  }
+
+ private:
+  bool json_;
+  Array rows_;
+  std::int64_t num_faults_ = 0;
+};
+
+ExitCode VerifyManifest(const std::string& path, const VerifyOptions& options) {
+  constexpr std::size_t kMaxManifestBytes = std::size_t{16} << 20;
+  const auto manifest = reports::ParseManifest(reports::ReadFile(path, kMaxManifestBytes), path);
+  const auto registry = AllTasks();
+  const Dataset dataset = DatasetOf(manifest, path, registry);
+  const tasks::TaskEntry& entry = registry.Find(dataset.task_name, "");
+  const int num_threads = NumThreads(options.threads);
+  const std::string folder = fs::path(path).parent_path().string();
+  const auto generate = CpuGenerator(num_threads);
+  const FileMaker make = MakerOf(dataset, manifest, path, generate, num_threads);
+  if (manifest.task_code != tasks::TaskCodeHash(manifest.task)) {
+    std::cerr << "note: the sources of this task have changed since the data set was made\n";
+  }
+  Findings findings(options.json);
+  for (std::size_t i = 0; i < dataset.parts.size(); ++i) {
+    const DatasetPart& part = dataset.parts[i];
+    const reports::DatasetPart& record = manifest.parts[i];
+    Check check;
+    check.facts["num_samples"] = part.count;
+    check.text = fmt::format("{} samples in {} files", part.count, record.files.size());
+    if (part.task->canon() != record.canon) {
+      check.faults.push_back("the recorded options give '" + part.task->canon() + "', not '" +
+                             record.canon + "'");
+    }
+    const auto faults = CompareFiles(dataset, part, manifest, record, folder, make, num_threads);
+    check.faults.insert(check.faults.end(), faults.begin(), faults.end());
+    if (check.faults.empty()) {  // else the samples are not those that the options stand for
+      const bool is_train = dataset.split == static_cast<std::uint64_t>(tasks::Split::kTrain);
+      const tasks::SampleRange range{*part.task, dataset.Key(part), part.first, part.count};
+      CheckRepetitions(range,
+                       is_train ? std::vector<TrainStream>{}
+                                : TrainStreams(entry, dataset.preset, part.params, dataset.seed,
+                                               part.count, kMaxTrain),
+                       num_threads, check);
+      CheckAgainstOracle(range, check);
+    }
+    findings.Add(part.name.empty() ? path : path + " part " + part.name, check.facts, check.text,
+                 check.faults);
+  }
+  return findings.End();
+}
+
+// One data set of a task, without a file.
+void VerifySet(const std::string& task_name, const tasks::TaskEntry& entry,
+               const tasks::DataSet& set, const std::string& preset_name, std::int64_t max_count,
+               int num_threads, Findings& findings) {
+  const auto task = entry.create(set.params, "");
+  const auto key = tasks::DeriveKey(task->canon(), set.seed, static_cast<std::uint64_t>(set.split));
+  const std::int64_t count = set.num_samples > 0 ? std::min(set.num_samples, max_count) : max_count;
+  const tasks::SampleRange range{*task, key, 0, count};
+  Check check;
+  check.facts["num_samples"] = count;
+  check.facts["golden_sha256"] =
+      tasks::GoldenHash(task_name, *task, key, CpuGenerator(num_threads));
+  check.text = fmt::format("{} samples", count);
+  CheckRepeatability(range, num_threads, check);
+  CheckRepetitions(range,
+                   set.split == tasks::Split::kTrain
+                       ? std::vector<TrainStream>{}
+                       : TrainStreams(entry, preset_name, set.params, set.seed, count, max_count),
+                   num_threads, check);
+  CheckAgainstOracle(range, check);
+  findings.Add(set.name, check.facts, check.text, check.faults);
+}
+
+ExitCode VerifyTask(const VerifyOptions& options) {
+  const auto registry = AllTasks();
+  const int num_threads = NumThreads(options.threads);
+  const std::int64_t max_count = options.count > 0 ? options.count : kDefaultCount;
+  const Dataset dataset = ResolveDataset(
+      {.what = options.what, .set = options.set, .seed = options.seed, .count = max_count},
+      registry);
+  const tasks::TaskEntry& entry = registry.Find(dataset.task_name, "");
+  Findings findings(options.json);
+  if (!options.set.empty() || options.seed >= 0) {  // one setting, every split
+    for (const tasks::Split split :
+         {tasks::Split::kTrain, tasks::Split::kValidation, tasks::Split::kTest}) {
+      for (const DatasetPart& part : dataset.parts) {
+        const std::string name = options.what + (part.name.empty() ? "" : "-" + part.name) + "/" +
+                                 SplitName(static_cast<std::uint64_t>(split));
+        VerifySet(dataset.task_name, entry, {name, part.params, split, dataset.seed, max_count}, "",
+                  max_count, num_threads, findings);
+      }
+    }
+    return findings.End();
+  }
+  for (const tasks::Preset& preset : entry.presets) {
+    if (!dataset.preset.empty() && preset.name != dataset.preset) continue;
+    for (const tasks::DataSet& set : tasks::DataSetsOf(preset)) {
+      VerifySet(dataset.task_name, entry, set, preset.name, max_count, num_threads, findings);
+    }
+  }
+  return findings.End();
+}
+
+}  // namespace
+
+ExitCode Verify(const VerifyOptions& options) {
+  const std::string& what = options.what;
+  const std::string beside = what + kManifestSuffix;
+  const bool is_file = fs::exists(what) && !fs::is_directory(what);
+  const bool has_manifest = fs::exists(beside);
+  if (!is_file && !has_manifest) return VerifyTask(options);
+  if (!options.set.empty() || options.count > 0 || options.seed >= 0) {
+    throw ConfigError("verify", "the manifest says which samples: no --set, --seed or --count");
+  }
+  return VerifyManifest(has_manifest ? beside : what, options);
+}
+
+}  // namespace mixerbench::harness

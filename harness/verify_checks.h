@@ -1,0 +1,48 @@
+// The checks of `verify`: facts of one data set and what is wrong with it.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/value.h"
+#include "tasks/dataset_checks.h"
+#include "tasks/task.h"
+
+namespace mixerbench::harness {
+
+// Collected check by check.
+struct Check {
+  Object facts;      // for JSON
+  std::string text;  // the same as a line
+  std::vector<std::string> faults;
+};
+
+// Training samples that a data set may share inputs with.
+struct TrainStream {
+  std::unique_ptr<tasks::Task> task;
+  tasks::PhiloxKey key;
+  std::int64_t count = 0;
+};
+
+// The training data that belong to samples of `params`: those of the preset, else `count` samples
+// of the training split with the same options; at most `max_count` of each. Inputs of another
+// length are never equal and left out.
+std::vector<TrainStream> TrainStreams(const tasks::TaskEntry& entry, const std::string& preset_name,
+                                      const Value& params, std::uint64_t seed, std::int64_t count,
+                                      std::int64_t max_count);
+
+// Counts inputs that occur twice, and those that occur in `train`, among the first ones as far as
+// memory allows. Warns on stderr where more than a thousandth is shared.
+void CheckRepetitions(const tasks::SampleRange& range, const std::vector<TrainStream>& train,
+                      int num_threads, Check& check);
+
+// Holds the first labels against the oracle, and guessing against the declared chance.
+void CheckAgainstOracle(const tasks::SampleRange& range, Check& check);
+
+// Makes the samples with one thread in order, and with several in another order.
+void CheckRepeatability(const tasks::SampleRange& range, int num_threads, Check& check);
+
+}  // namespace mixerbench::harness

@@ -1,0 +1,21 @@
+// .npy files, alone and as data sets.
+// SPDX-License-Identifier: Apache-2.0
+#include "reports/sample_file.h"
+#include "reports/tensor_file.h"
+#include "tests/fuzz/fuzz_target.h"
+
+int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  using namespace mixerbench;  // NOLINT(google-build-using-namespace)
+  const std::string_view bytes = fuzz::Bytes(data, size);
+  fuzz::Accepts([&] {
+    const reports::StoredTensor array = reports::ReadNpy(bytes, "f");
+    const std::string again = reports::NpyHeader(array.dtype, array.shape) + array.bytes;
+    fuzz::Demand(reports::ReadNpy(again, "f") == array);
+  });
+  fuzz::Accepts([&] {
+    const auto table = reports::ReadSamples(bytes, reports::SampleFormat::kNpy, "f");
+    fuzz::Demand(std::ssize(table.inputs) == table.num_samples * table.seq_len);
+    fuzz::Demand(table.labels.size() == table.inputs.size());
+  });
+  return 0;
+}

@@ -1,0 +1,254 @@
+"""Data sets as a user makes, checks and scores them: files, manifests, exit codes, kill -9.
+
+SPDX-License-Identifier: Apache-2.0
+"""
+
+import glob
+import hashlib
+import json
+import os
+import signal
+import struct
+import subprocess
+import time
+import unittest
+
+from program import PROGRAM, ProgramTest
+
+TINY = ["generate", "mqar/tiny", "--split", "test"]
+
+
+def read_npy(path):
+    """[2, count, length] as lists, without numpy."""
+    data = read(path)
+    size = struct.unpack("<H", data[8:10])[0]
+    header = data[10 : 10 + size].decode()
+    shape = [int(n) for n in header.split("(")[1].split(")")[0].split(",") if n.strip()]
+    kind, width = ("q", 8) if "<i8" in header else ("i", 4)
+    body = data[10 + size :]
+    values = struct.unpack(f"<{len(body) // width}{kind}", body)
+    _, count, length = shape
+    rows = [list(values[i : i + length]) for i in range(0, len(values), length)]
+    return rows[:count], rows[count:]
+
+
+def read(path):
+    with open(path, "rb") as file:
+        return file.read()
+
+
+def sha256(path):
+    return "sha256:" + hashlib.sha256(read(path)).hexdigest()
+
+
+class DataTest(ProgramTest):
+    def rows(self, *arguments):
+        return [json.loads(line) for line in self.expect(0, *arguments).stdout.splitlines()]
+
+    def test_preset_says_how_many_and_slices_name_buckets(self):
+        rows = self.rows(*TINY)
+        self.assertEqual(len(rows), 200)
+        self.assertEqual(rows[7]["meta"]["index"], 7)
+        num_scored = sum(label != -100 for label in rows[0]["labels"])
+        self.assertEqual([len(v) for v in rows[0]["meta"]["slices"].values()], [num_scored] * 3)
+        self.assertEqual(len(self.rows("generate", "mqar")), 1)
+        self.assertIn("--count", self.expect(2, "generate", "mqar/tiny", "--split", "validation").stderr)
+
+    def test_formats_hold_the_same_samples(self):
+        rows = self.rows(*TINY)
+        hashes = set()
+        for name in ("d.npy", "d.safetensors", "d.jsonl"):
+            self.expect(0, *TINY, "-o", name)
+            manifest = self.read_json(name + ".manifest.json")
+            (part,) = manifest["parts"]
+            (file,) = part["files"]
+            self.assertEqual(file["sha256"], sha256(self.path(name)))
+            self.assertEqual(file["num_bytes"], os.path.getsize(self.path(name)))
+            hashes.add(part["sha256"])
+        stream = b"".join(struct.pack("<32i", *row["inputs"], *row["labels"]) for row in rows)
+        self.assertEqual(hashes, {"sha256:" + hashlib.sha256(stream).hexdigest()})
+        inputs, labels = read_npy(self.path("d.npy"))
+        self.assertEqual(inputs, [row["inputs"] for row in rows])
+        self.assertEqual(labels, [row["labels"] for row in rows])
+        self.expect(0, *TINY, "-o", "wide.npy", "--dtype", "int64")
+        self.assertEqual(read_npy(self.path("wide.npy")), (inputs, labels))
+        self.assertEqual(self.read_json("wide.npy.manifest.json")["parts"][0]["sha256"], hashes.pop())
+
+    def test_shards_and_threads_change_no_byte(self):
+        self.expect(0, *TINY, "-o", "whole.jsonl", "--threads", "1")
+        self.expect(0, *TINY, "-o", "cut.jsonl", "--shards", "3", "--threads", "7")
+        names = sorted(glob.glob(self.path("cut-*.jsonl")))
+        self.assertEqual([os.path.basename(n) for n in names], [f"cut-0000{i}-of-00003.jsonl" for i in range(3)])
+        self.assertEqual(read(self.path("whole.jsonl")), b"".join(read(name) for name in names))
+        whole = self.read_json("whole.jsonl.manifest.json")["parts"][0]
+        cut = self.read_json("cut.jsonl.manifest.json")["parts"][0]
+        self.assertEqual(whole["sha256"], cut["sha256"])
+        self.assertEqual([file["first"] for file in cut["files"]], ["0", "66", "133"])
+        self.expect(0, "verify", "cut.jsonl.manifest.json")
+
+    def test_mixtures_have_parts(self):
+        self.expect(0, "generate", "mqar/based", "--split", "test", "--count", "3", "-o", "m.npy")
+        parts = self.read_json("m.npy.manifest.json")["parts"]
+        self.assertEqual([part["seq_len"] for part in parts], [64, 64, 64, 128, 256, 512, 1024])
+        self.assertEqual(parts[6]["files"][0]["name"], "m-6.npy")
+        self.expect(0, "verify", "m.npy.manifest.json")
+
+    def test_verify_accepts_what_was_written_and_says_what_it_holds(self):
+        self.expect(0, *TINY, "-o", "d.npy")
+        for name in ("d.npy", "d.npy.manifest.json"):
+            self.assertIn("verified", self.expect(0, "verify", name).stdout)
+        facts = json.loads(self.expect(0, "verify", "d.npy", "--json").stdout)
+        (row,) = facts["data_sets"]
+        self.assertTrue(facts["verified"])
+        self.assertEqual(row["faults"], [])
+        self.assertEqual((row["num_samples"], row["num_scored"], row["num_solved"]), (200, 400, 400))
+        self.assertEqual((row["num_train"], row["num_shared_with_train"]), (1000, 0))
+
+    def test_verify_names_the_sample_that_was_changed(self):
+        for name in ("d.npy", "d.safetensors"):
+            self.expect(0, *TINY, "-o", name)
+            with open(self.path(name), "r+b") as file:
+                # Sample 199 is the last one; the labels' last token.
+                file.seek(-4, os.SEEK_END)
+                file.write(struct.pack("<i", 12345))
+            result = self.expect(1, "verify", name)
+            self.assertIn("changed since it was written", result.stdout)
+            self.assertIn("sample 199: labels[15] is 12345 instead of -100", result.stdout)
+        self.expect(0, *TINY, "-o", "d.jsonl")
+        with open(self.path("d.jsonl"), "r+b") as file:
+            file.truncate(os.path.getsize(self.path("d.jsonl")) - 1)
+        result = self.expect(1, "verify", "d.jsonl")
+        self.assertIn("line 200: is not ended", result.stdout)
+
+    def test_verify_sees_a_manifest_that_was_changed(self):
+        self.expect(0, *TINY, "-o", "d.npy")
+        manifest = self.read_json("d.npy.manifest.json")
+        for change, message in (
+            (lambda m: m.update(seed="124"), "not what this program makes"),
+            (lambda m: m["parts"][0].update(sha256="sha256:" + "0" * 64), "recorded hash"),
+            (lambda m: m["parts"][0].update(canon="mqar;L=8"), "the recorded options give"),
+        ):
+            changed = json.loads(json.dumps(manifest))
+            change(changed)
+            self.write("d.npy.manifest.json", changed)
+            self.assertIn(message, self.expect(1, "verify", "d.npy").stdout)
+
+    def test_verify_refuses_what_is_no_manifest(self):
+        self.expect(0, *TINY, "-o", "d.npy")
+        manifest = self.read_json("d.npy.manifest.json")
+        for change, message in (
+            (lambda m: m["parts"][0]["files"][0].update(name="../d.npy"), "no plain file name"),
+            (lambda m: m.update(task="mqarr"), "did you mean 'mqar'"),
+            (lambda m: m.update(format="pickle"), "unknown format"),
+            (lambda m: m["parts"][0]["params"].update(input_seq_len=15), "/parts/0/params"),
+            (lambda m: m["parts"][0]["files"][0].update(name="gone.npy"), "gone.npy: cannot read"),
+        ):
+            changed = json.loads(json.dumps(manifest))
+            change(changed)
+            self.write("d.npy.manifest.json", changed)
+            result = self.expect(3, "verify", "d.npy")
+            self.assertIn(message, result.stderr)
+            self.assertEqual(result.stderr.count("\n"), 1)
+
+    def test_verify_of_a_task_compares_with_the_golden_hashes(self):
+        facts = json.loads(self.expect(0, "verify", "mqar/tiny", "--json", "--count", "500").stdout)
+        with open(os.path.join("tests", "golden", "tasks.sha256"), encoding="utf-8") as file:
+            golden = {line.split()[1]: line.split()[0] for line in file}
+        self.assertEqual([row["name"] for row in facts["data_sets"]], ["mqar/tiny/train", "mqar/tiny/test"])
+        for row in facts["data_sets"]:
+            self.assertEqual(row["golden_sha256"], golden[row["name"]])
+        self.expect(0, "verify", "mad_icr", "--set", "input_seq_len=64", "--count", "200")
+        self.assertIn("did you mean", self.expect(2, "verify", "mqar/tinny").stderr)
+        self.expect(2, "verify", "mqarr")
+
+    def test_tiny_input_spaces_are_warned_about(self):
+        # 4 tokens of 2 keys and 2 values: hardly any different inputs.
+        common = ["--set", "vocab_size=4", "--set", "input_seq_len=4", "--count", "300"]
+        result = self.expect(0, "verify", "mad_icr", *common)
+        self.assertIn("in the training data", result.stderr)
+
+    def test_outputs_that_cannot_be_written(self):
+        self.assertIn("no/d.npy", self.expect(8, *TINY, "-o", "no/d.npy").stderr)
+        self.assertIn("ends in none of", self.expect(2, *TINY, "-o", "d.txt").stderr)
+        self.assertIn("is no name that works", self.expect(2, *TINY, "-o", "a b.npy").stderr)
+        self.assertIn("shards for 2 samples", self.expect(2, *TINY, "-o", "d.npy", "--count", "2", "--shards", "3").stderr)
+        self.expect(2, *TINY, "--shards", "3")
+        self.write("d.npy.manifest.json", "my notes")
+        self.expect(8, *TINY, "-o", "d.npy")
+        with open(self.path("d.npy.manifest.json"), encoding="utf-8") as file:
+            self.assertEqual(file.read(), "my notes")
+
+    def test_a_new_layout_leaves_no_file_of_the_old_one_behind(self):
+        self.expect(0, *TINY, "-o", "d.npy", "--shards", "4")
+        result = self.expect(8, *TINY, "-o", "d.npy", "--shards", "2")
+        self.assertIn("d-00000-of-00004.npy", result.stderr)
+        self.expect(0, *TINY, "-o", "d.npy", "--shards", "4")
+
+    def test_kill_leaves_whole_files_and_the_next_call_tidies_up(self):
+        command = ["generate", "mqar/tiny", "--count", "400000", "--shards", "4", "-o", "d.npy"]
+        self.expect(0, *command)
+        whole = self.read_json("d.npy.manifest.json")
+        for kill in range(8):
+            process = subprocess.Popen(
+                [PROGRAM, *command], cwd=self.folder.name, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+            )
+            time.sleep(0.01 + 0.03 * kill)
+            process.send_signal(signal.SIGKILL)
+            process.wait()
+            for file in whole["parts"][0]["files"]:
+                self.assertEqual(file["sha256"], sha256(self.path(file["name"])))
+            if os.path.exists(self.path("d.npy.manifest.json")):
+                self.assertEqual(self.read_json("d.npy.manifest.json"), whole)
+        self.expect(0, *command)
+        self.assertEqual(self.read_json("d.npy.manifest.json"), whole)
+        self.assertEqual([n for n in os.listdir(self.folder.name) if n.startswith(".")], [])
+
+    def test_export_and_score_name_what_they_need(self):
+        self.assertIn("has no text form", self.expect(2, "export", "mqar").stderr)
+        self.write("refs.jsonl", '{"index":0,"outputs":["1234567"],"meta":{"depth":0}}\n')
+        self.expect(3, "score", "absent.jsonl", "--references", "refs.jsonl")
+        self.write("pred.jsonl", '{"index":1,"pred":"1"}\n')
+        self.assertIn("index 1 has no reference", self.expect(3, "score", "pred.jsonl", "--references", "refs.jsonl").stderr)
+
+    def test_score_prints_metrics_with_intervals(self):
+        numbers = [f"{1000000 + 37 * i}" for i in range(40)]
+        self.write(
+            "refs.jsonl",
+            "".join(json.dumps({"index": i, "outputs": [n], "meta": {"depth": i % 2}}) + "\n" for i, n in enumerate(numbers)),
+        )
+        def predict(name, right):
+            self.write(
+                name,
+                "".join(json.dumps({"index": i, "pred": " " + n if right(i) else " 5"}) + "\n" for i, n in enumerate(numbers)),
+            )
+        predict("even.jsonl", lambda i: i % 2 == 0)
+        predict("most.jsonl", lambda i: i % 10 != 0)
+        text = self.expect(0, "score", "even.jsonl", "--references", "refs.jsonl", "--by", "depth").stdout
+        self.assertIn("match_all", text)
+        result = json.loads(
+            self.expect(0, "score", "even.jsonl", "--references", "refs.jsonl", "--by", "depth", "--json").stdout
+        )
+        scores = {row["metric"]: row for row in result["runs"][0]["scores"]}
+        self.assertEqual(scores["match_all"]["score"], 0.5)
+        self.assertEqual(scores["int_first"]["score"], 0.5)
+        # Wilson, 20 of 40.
+        self.assertAlmostEqual(scores["int_first"]["ci_items"]["low"], 0.3520, places=4)
+        self.assertEqual([(g["depth"], g["score"]) for g in result["runs"][0]["groups"]], [(0, 1.0), (1, 0.0)])
+        result = json.loads(
+            self.expect(
+                0, "score", "even.jsonl", "most.jsonl", "--references", "refs.jsonl",
+                "--against", "most.jsonl", "even.jsonl", "--json",
+            ).stdout
+        )
+        self.assertEqual(result["error_range"]["num_runs"], 2)
+        self.assertAlmostEqual(result["error_range"]["range"], 0.4)
+        self.assertEqual(result["comparison"]["only_these"], result["comparison"]["only_others"])
+        self.assertEqual(result["comparison"]["mcnemar_p"], 1.0)
+        self.expect(2, "score", "even.jsonl", "--references", "refs.jsonl", "refs.jsonl")
+        self.write("few.jsonl", '{"index":0,"pred":"x"}\n')
+        self.assertIn("--allow-missing", self.expect(3, "score", "few.jsonl", "--references", "refs.jsonl").stderr)
+        self.expect(0, "score", "few.jsonl", "--references", "refs.jsonl", "--allow-missing")
+
+
+if __name__ == "__main__":
+    unittest.main()
