@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "base/check.h"
+#include "tasks/sampling.h"
 
 namespace mixerbench::tasks {
 
@@ -38,6 +39,14 @@ std::vector<std::uint32_t> PowerLawWeights(std::int64_t num_slots, double expone
     weights.push_back(static_cast<std::uint32_t>(std::floor(share * 2147483648.0L / sum)) + 1);
   }
   return weights;
+}
+
+std::vector<std::uint32_t> PowerLawTables(std::int64_t num_slots, double exponent) {
+  std::vector<std::uint32_t> tables = PowerLawWeights(num_slots, exponent);
+  std::vector<std::uint32_t> tree = tables;
+  BuildFenwick(tree.data(), static_cast<std::uint32_t>(tree.size()));
+  tables.insert(tables.end(), tree.begin(), tree.end());
+  return tables;
 }
 
 }  // namespace mixerbench::tasks

@@ -4,11 +4,10 @@
 
 #include <cstdint>
 
+#include "tasks/filler.h"
 #include "tasks/sampler.h"
 
 namespace mixerbench::tasks::mqar {
-
-enum class Noise : std::int32_t { kZero, kRandom, kRandomSafe };
 
 struct MqarSampler {
   std::uint32_t vocab_size = 0;
@@ -34,7 +33,7 @@ struct MqarSampler {
   MB_HOST_DEVICE void Generate(const Lanes& lanes, const SampleStream& sample, LabelMode mode,
                                std::int32_t* inputs, std::int32_t* labels,
                                std::uint32_t* scratch) const {
-    constexpr std::uint32_t kKeyStream = 0, kValueStream = 1, kGapStream = 2;
+    constexpr std::uint32_t kKeyStream = 0, kValueStream = 1, kGapStream = 2, kFillerStream = 3;
     std::uint32_t* const keys = scratch;                     // [num_kv_pairs], less 1
     std::uint32_t* const values = keys + num_kv_pairs;       // [num_kv_pairs], less first_value
     std::uint32_t* const gaps = values + num_kv_pairs;       // [num_kv_pairs]
@@ -61,7 +60,12 @@ struct MqarSampler {
           }
         });
     lanes.Sync();
-    WriteFiller(lanes, sample, keys, sorted_keys, inputs);
+    if (noise == Noise::kRandomSafe) {
+      SortDistinct(lanes, keys, num_kv_pairs, sorted_keys);
+      lanes.Sync();
+    }
+    WriteFiller(lanes, sample, kFillerStream, noise, vocab_size, {sorted_keys, num_kv_pairs, 1},
+                context_len(), seq_len, inputs);
     lanes.Sync();
     lanes.ForEach(num_kv_pairs, [&](std::int64_t j) {
       const auto key = static_cast<std::int32_t>(1 + keys[j]);
@@ -78,54 +82,6 @@ struct MqarSampler {
       labels[context_len() + 2 * std::int64_t{gaps[j]}] =
           static_cast<std::int32_t>(first_value() + values[j]);
     });
-  }
-
- private:
-  // Writes every position of the query region; the queries go over it afterwards.
-  template <typename Lanes>
-  MB_HOST_DEVICE void WriteFiller(const Lanes& lanes, const SampleStream& sample,
-                                  const std::uint32_t* keys, std::uint32_t* sorted_keys,
-                                  std::int32_t* inputs) const {
-    constexpr std::uint32_t kFillerStream = 3;
-    const std::uint32_t first = context_len();
-    switch (noise) {
-      case Noise::kZero:
-        lanes.ForEach(seq_len - first, [&](std::int64_t i) { inputs[first + i] = 0; });
-        return;
-      case Noise::kRandom:
-        ForEachWord(lanes, sample, kFillerStream, first, seq_len,
-                    [&](std::uint32_t t, std::uint32_t word) {
-                      inputs[t] = static_cast<std::int32_t>(
-                          UniformFromWord(sample, kFillerStream, t, word, vocab_size));
-                    });
-        return;
-      case Noise::kRandomSafe:
-        SortDistinct(lanes, keys, num_kv_pairs, sorted_keys);
-        lanes.Sync();
-        ForEachWord(
-            lanes, sample, kFillerStream, first, seq_len, [&](std::uint32_t t, std::uint32_t word) {
-              inputs[t] = static_cast<std::int32_t>(SkipKeys(
-                  sorted_keys,
-                  UniformFromWord(sample, kFillerStream, t, word, vocab_size - num_kv_pairs)));
-            });
-        return;
-    }
-  }
-
-  // The token of rank `rank` among those that are no key of this sample.
-  MB_HOST_DEVICE std::uint32_t SkipKeys(const std::uint32_t* sorted_keys,
-                                        std::uint32_t rank) const {
-    // Key number i is passed when at most `rank` non-keys stand before it.
-    std::uint32_t low = 0;
-    for (std::uint32_t high = num_kv_pairs; low < high;) {
-      const std::uint32_t middle = (low + high) / 2;
-      if (sorted_keys[middle] + 1 - middle <= rank) {
-        low = middle + 1;
-      } else {
-        high = middle;
-      }
-    }
-    return rank + low;
   }
 };
 
