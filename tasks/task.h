@@ -45,10 +45,14 @@ struct SliceKey {
   std::vector<std::string> buckets;  // their labels, in order
 };
 
-// What a model that knows nothing of the order of the tokens scores.
+// What a model scores that knows how common each answer is, and no more unless the name says so.
 struct Baseline {
   std::string name;  // "uniform over values", "some value of the context"
   double accuracy = 0;
+  // Also knows how common each answer is at each position.
+  bool knows_position = false;
+  // Answers that `accuracy` leaves out, because the layout alone gives them away (an end mark).
+  std::vector<std::int32_t> without = {};
 };
 
 // One task with fixed, valid parameters. Immutable; every method may be called from any thread.
