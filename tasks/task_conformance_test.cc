@@ -298,9 +298,16 @@ std::optional<std::string> CanonOf(const TaskEntry& entry, const Object& params)
 TEST_CASE("every option changes the sampling key or is declared a matter of presentation") {
   const TaskRegistry registry = AllTasks();
   for (const auto& [name, entry] : registry.entries()) {
-    // Some options are only valid together (noise needs noise tokens), so every preset is tried.
+    // Some options are only valid together (noise needs noise tokens), so they are changed in every
+    // preset, and in settings in which another option is changed already.
     std::vector<Object> bases = {Object{}};
     for (const Preset& preset : entry.presets) bases.push_back(preset.params.as_object());
+    for (const FieldInfo& field : entry.params) {
+      for (const Value& neighbour : Neighbours(field)) {
+        const Object changed = {{field.name, neighbour}};
+        if (CanonOf(entry, changed)) bases.push_back(changed);
+      }
+    }
     for (const FieldInfo& field : entry.params) {
       CAPTURE(name, field.name);
       bool is_tried = false;
