@@ -58,7 +58,7 @@ class MadIcrTask final : public SampledTask<MadIcrSampler> {
   }
 
   std::vector<SliceKey> slice_keys() const override {
-    return {{"occurrence", {"2", "3", "4-7", "8+"}},
+    return {OccurrenceSlice("occurrence"),
             CountSlice("slots_since_previous"),
             {"final_probe", {"final"}}};
   }
@@ -92,11 +92,6 @@ class MadIcrTask final : public SampledTask<MadIcrSampler> {
  private:
   bool IsKey(std::int32_t token) const {
     return static_cast<std::uint32_t>(token) < sampler().num_keys();
-  }
-
-  static std::int32_t OccurrenceBucket(std::int64_t count) {
-    if (count <= 3) return count == 2 ? 0 : 1;
-    return count < 8 ? 2 : 3;
   }
 
   MadIcrParams params_;
