@@ -28,6 +28,11 @@ Canon& Canon::Real(std::string_view name, double value) {
   return *this;
 }
 
+Canon& Canon::Word(std::string_view name, std::string_view value) {
+  parameters_.emplace(name, value);
+  return *this;
+}
+
 std::string Canon::Text() const {
   std::string text = task_;
   for (const auto& [name, value] : parameters_) {

@@ -17,8 +17,16 @@
 namespace mixerbench::tasks {
 namespace {
 
-// Samples of a data set for properties that hold for each of them.
-constexpr std::uint64_t kNumSamples = 300;
+// Up to max_samples, fewer of long samples: what they share with short ones is shown there.
+std::uint64_t NumSamplesWithin(const Task& task, std::int64_t max_samples,
+                               std::int64_t max_tokens) {
+  return static_cast<std::uint64_t>(
+      std::clamp<std::int64_t>(max_tokens / task.shape().seq_len, 1, max_samples));
+}
+
+std::uint64_t NumSamples(const Task& task) {
+  return NumSamplesWithin(task, 300, std::int64_t{1} << 20);
+}
 
 TaskRegistry AllTasks() {
   TaskRegistry registry("task");
@@ -26,19 +34,12 @@ TaskRegistry AllTasks() {
   return registry;
 }
 
-// Samples of a test set for properties that are shares: 10,000, fewer of long sequences.
-std::uint64_t NumSamplesForShares(const TaskShape& shape) {
-  constexpr std::int64_t kMaxSamples = 10000;
-  constexpr std::int64_t kMaxTokens = kMaxSamples * 128;
-  return static_cast<std::uint64_t>(
-      std::clamp<std::int64_t>(kMaxTokens / shape.seq_len, kNumSamples, kMaxSamples));
-}
-
 // One data set of one preset.
 struct Case {
   std::string name;
   const Task& task;
   PhiloxKey key;
+  std::uint64_t num_samples;
 
   // Samples first .. first+count-1.
   std::vector<Sample> Samples(std::uint64_t count, std::uint64_t first = 0) const {
@@ -46,59 +47,85 @@ struct Case {
     for (std::uint64_t i = 0; i < count; ++i) samples.push_back(MakeSample(task, {key, first + i}));
     return samples;
   }
+  std::vector<Sample> Samples() const { return Samples(num_samples); }
 };
 
-// Presets that differ in nothing but the number of samples count once.
+// The data sets of a task; those that differ in nothing but the number of samples count once.
+std::vector<DataSet> DistinctDataSets(const TaskEntry& entry) {
+  std::vector<DataSet> sets;
+  for (const Preset& preset : entry.presets) {
+    for (const DataSet& set : DataSetsOf(preset)) {
+      const bool is_seen = std::any_of(sets.begin(), sets.end(), [&](const DataSet& other) {
+        return other.params == set.params && other.split == set.split && other.seed == set.seed;
+      });
+      if (!is_seen) sets.push_back(set);
+    }
+  }
+  return sets;
+}
+
 template <typename Check>
-void ForEachDataSet(const Check& check, bool is_test_only = false) {
+void CheckDataSet(const TaskEntry& entry, const DataSet& set, const Check& check,
+                  std::uint64_t (*num_samples)(const Task&)) {
+  CAPTURE(set.name);
+  const auto task = entry.create(set.params, "/params");
+  const PhiloxKey key = DeriveKey(task->canon(), set.seed, static_cast<std::uint64_t>(set.split));
+  check(Case{set.name, *task, key, num_samples(*task)});
+}
+
+// For properties that hold for every sample.
+template <typename Check>
+void ForEachDataSet(const Check& check) {
   const TaskRegistry registry = AllTasks();
   REQUIRE_FALSE(registry.entries().empty());
   for (const auto& [name, entry] : registry.entries()) {
-    std::vector<std::pair<PhiloxKey, Value>> seen;
-    for (const Preset& preset : entry.presets) {
-      for (const DataSet& set : DataSetsOf(preset)) {
-        CAPTURE(set.name);
-        if (is_test_only && set.split != Split::kTest) continue;
-        const auto task = entry.create(set.params, "/params");
-        const PhiloxKey key =
-            DeriveKey(task->canon(), set.seed, static_cast<std::uint64_t>(set.split));
-        const std::pair<PhiloxKey, Value> identity(key, set.params);
-        if (std::find(seen.begin(), seen.end(), identity) != seen.end()) continue;
-        seen.push_back(identity);
-        check(Case{set.name, *task, key});
-      }
+    for (const DataSet& set : DistinctDataSets(entry)) {
+      CheckDataSet(entry, set, check, NumSamples);
     }
   }
 }
 
+// For properties that are shares of samples: 10,000 samples of the shortest test set of each task,
+// and as many as are quickly made of the others.
 template <typename Check>
 void ForEachTestSet(const Check& check) {
-  ForEachDataSet(check, true);
+  const TaskRegistry registry = AllTasks();
+  for (const auto& [name, entry] : registry.entries()) {
+    std::vector<DataSet> sets = DistinctDataSets(entry);
+    std::erase_if(sets, [](const DataSet& set) { return set.split != Split::kTest; });
+    REQUIRE_FALSE(sets.empty());
+    const auto seq_len = [&entry = entry](const DataSet& set) {
+      return entry.create(set.params, "/params")->shape().seq_len;
+    };
+    std::swap(sets.front(), *std::min_element(sets.begin(), sets.end(), [&](auto& a, auto& b) {
+                return seq_len(a) < seq_len(b);
+              }));
+    CheckDataSet(entry, sets.front(), check, [](const Task&) { return std::uint64_t{10000}; });
+    for (std::size_t i = 1; i < sets.size(); ++i) {
+      CheckDataSet(entry, sets[i], check, [](const Task& task) {
+        return NumSamplesWithin(task, 2000, std::int64_t{1} << 18);
+      });
+    }
+  }
 }
 
 bool IsToken(std::int32_t token, std::int64_t vocab_size) {
   return token >= 0 && token < vocab_size;
 }
 
-TEST_CASE("every token and label is in the vocabulary, and every position is written") {
+// Unwritten positions hold what is neither (MakeSample).
+TEST_CASE("tokens and labels are in the vocabulary, and some positions are scored") {
   ForEachDataSet([](const Case& c) {
     const TaskShape shape = c.task.shape();
-    for (const Sample& sample : c.Samples(kNumSamples)) {
+    for (const Sample& sample : c.Samples()) {
       REQUIRE(std::all_of(sample.inputs.begin(), sample.inputs.end(),
                           [&](std::int32_t token) { return IsToken(token, shape.vocab_size); }));
       REQUIRE(std::all_of(sample.labels.begin(), sample.labels.end(), [&](std::int32_t label) {
         return label == kIgnore || IsToken(label, shape.vocab_size);
       }));
-    }
-  });
-}
-
-TEST_CASE("every sample has at least one scored position and at most the declared number") {
-  ForEachDataSet([](const Case& c) {
-    for (const Sample& sample : c.Samples(kNumSamples)) {
       const auto num_scored = std::ssize(ScoredPositions(sample));
       REQUIRE(num_scored >= 1);
-      REQUIRE(num_scored <= c.task.shape().max_num_scored);
+      REQUIRE(num_scored <= shape.max_num_scored);
     }
   });
 }
@@ -107,8 +134,7 @@ TEST_CASE("the oracle reaches its declared accuracy from the visible tokens") {
   ForEachTestSet([](const Case& c) {
     std::int64_t num_scored = 0;
     std::int64_t num_correct = 0;
-    const std::uint64_t num_samples = NumSamplesForShares(c.task.shape());
-    for (std::uint64_t index = 0; index < num_samples; ++index) {
+    for (std::uint64_t index = 0; index < c.num_samples; ++index) {
       const Sample sample = MakeSample(c.task, {c.key, index});
       const std::vector<std::int32_t> positions = ScoredPositions(sample);
       std::vector<std::int32_t> answers(positions.size(), kIgnore);
@@ -173,21 +199,23 @@ class OrderFreeGuesser {
 };
 
 TEST_CASE("an order-free guesser scores the first baseline") {
-  constexpr std::uint64_t kNumOthers = 1000;
+  constexpr std::uint64_t kMaxOthers = 1000;
+  constexpr std::uint64_t kMinSamples = 300;  // fewer have no standard error to speak of
   // Three sigma for one data set; over the hundred of the registry one in four runs would fail.
   constexpr double kMaxSigmas = 4;
   // Rounding alone, for tasks whose labels leave no variance.
   constexpr double kRounding = 1e-12;
-  ForEachTestSet([](const Case& c) {
+  ForEachTestSet([&](const Case& c) {
     REQUIRE_FALSE(c.task.baselines().empty());
     const Baseline baseline = c.task.baselines().front();
-    const std::uint64_t num_samples = NumSamplesForShares(c.task.shape());
-    const OrderFreeGuesser guesser(c.Samples(kNumOthers, num_samples), baseline);
+    if (c.num_samples < kMinSamples) return;
+    const OrderFreeGuesser guesser(c.Samples(std::min(kMaxOthers, c.num_samples), c.num_samples),
+                                   baseline);
     double sum = 0;
     double sum_of_squares = 0;
     double num_positions = 0;
     double num_counted = 0;  // samples
-    for (std::uint64_t index = 0; index < num_samples; ++index) {
+    for (std::uint64_t index = 0; index < c.num_samples; ++index) {
       const Sample sample = MakeSample(c.task, {c.key, index});
       const std::vector<std::int32_t> positions = guesser.Positions(sample);
       if (positions.empty()) continue;
@@ -214,7 +242,7 @@ TEST_CASE("an order-free guesser scores the first baseline") {
 TEST_CASE("slices put every scored position into a declared bucket or none") {
   ForEachDataSet([](const Case& c) {
     const std::vector<SliceKey> keys = c.task.slice_keys();
-    for (const Sample& sample : c.Samples(kNumSamples)) {
+    for (const Sample& sample : c.Samples()) {
       const std::size_t num_scored = ScoredPositions(sample).size();
       std::vector<std::int32_t> buckets(num_scored * keys.size(), -9);
       c.task.AssignSlices(sample.inputs, sample.labels, buckets);
@@ -228,8 +256,9 @@ TEST_CASE("slices put every scored position into a declared bucket or none") {
 }
 
 TEST_CASE("label modes change labels only, and target_only keeps the last answer") {
+  // An answer of several tokens is kept whole: a tail of the scored positions.
   ForEachDataSet([](const Case& c) {
-    for (std::uint64_t i = 0; i < 20; ++i) {
+    for (std::uint64_t i = 0; i < std::min<std::uint64_t>(20, c.num_samples); ++i) {
       const Sample scored = MakeSample(c.task, {c.key, i});
       const Sample all = MakeSample(c.task, {c.key, i}, LabelMode::kAllTokens);
       const Sample target = MakeSample(c.task, {c.key, i}, LabelMode::kTargetOnly);
@@ -241,9 +270,14 @@ TEST_CASE("label modes change labels only, and target_only keeps the last answer
         return all.labels[t] == scored.labels[t];
       }));
       REQUIRE(std::find(all.labels.begin(), all.labels.end() - 1, kIgnore) == all.labels.end() - 1);
-      REQUIRE(ScoredPositions(target) == std::vector<std::int32_t>{positions.back()});
-      REQUIRE(target.labels[static_cast<std::size_t>(positions.back())] ==
-              scored.labels[static_cast<std::size_t>(positions.back())]);
+      const std::vector<std::int32_t> kept = ScoredPositions(target);
+      REQUIRE_FALSE(kept.empty());
+      REQUIRE(std::ssize(kept) <= std::ssize(positions));
+      REQUIRE(std::equal(kept.rbegin(), kept.rend(), positions.rbegin()));
+      REQUIRE(std::all_of(kept.begin(), kept.end(), [&](std::int32_t position) {
+        const auto t = static_cast<std::size_t>(position);
+        return target.labels[t] == scored.labels[t];
+      }));
     }
   });
 }
@@ -265,8 +299,9 @@ TEST_CASE("splits and seeds have streams of their own") {
   }
 }
 
-// Values of an option near `value` that may be valid: the first accepted one is used.
-std::vector<Value> Neighbours(const FieldInfo& field) {
+// Other values of an option that may be valid: numbers near the default, the choices of an
+// enumeration, the words that presets use.
+std::vector<Value> Neighbours(const TaskEntry& entry, const FieldInfo& field) {
   const Value& value = field.default_value;
   if (value.is_bool()) return {!value.as_bool()};
   if (field.type == "number") return {value.as_double() / 2 + 0.25, value.as_double() + 1};
@@ -275,6 +310,10 @@ std::vector<Value> Neighbours(const FieldInfo& field) {
     return {number + 2, number + 1, number - 2, number - 3};  // 4 - 3: squares only
   }
   std::vector<Value> choices;
+  if (field.type == "string") {
+    for (const Preset& preset : entry.presets) choices.push_back(*preset.params.Find(field.name));
+    return choices;
+  }
   const std::string prefix = "one of ";
   REQUIRE(field.type.starts_with(prefix));
   for (std::size_t begin = prefix.size(); begin < field.type.size();) {
@@ -303,7 +342,7 @@ TEST_CASE("every option changes the sampling key or is declared a matter of pres
     std::vector<Object> bases = {Object{}};
     for (const Preset& preset : entry.presets) bases.push_back(preset.params.as_object());
     for (const FieldInfo& field : entry.params) {
-      for (const Value& neighbour : Neighbours(field)) {
+      for (const Value& neighbour : Neighbours(entry, field)) {
         const Object changed = {{field.name, neighbour}};
         if (CanonOf(entry, changed)) bases.push_back(changed);
       }
@@ -313,7 +352,7 @@ TEST_CASE("every option changes the sampling key or is declared a matter of pres
       bool is_tried = false;
       bool is_changed = false;
       for (const Object& base : bases) {
-        for (const Value& neighbour : Neighbours(field)) {
+        for (const Value& neighbour : Neighbours(entry, field)) {
           Object changed = base;
           changed[field.name] = neighbour;
           const std::optional<std::string> canon = CanonOf(entry, changed);

@@ -32,6 +32,15 @@ TEST_CASE("mad_compression: golden sample of the baseline") {
   CHECK(InputsSha256(sample) == "f086c4a0dcfbc3fd3cff4b05a5c3174f99c85590993c2571d61765e4231c3b90");
 }
 
+// From tests/golden/derive/recall_and_mad.py.
+TEST_CASE("mad_compression: derived sample with noise") {
+  const auto task = MakeMadCompression(
+      {.vocab_size = 12, .input_seq_len = 16, .noise_vocab_size = 3, .frac_noise = 0.5});
+  const Sample sample = MakeSample(*task, 1, 0, 0);
+  CHECK(TokensText(sample.inputs) == "10 10 9 2 9 10 5 9 7 10 0 2 2 4 7 11");
+  CHECK(LabelsText(sample) == "3:2 6:5 8:7 10:0 11:2 12:2 13:4 14:7 15:11");
+}
+
 TEST_CASE("mad_compression: noise replaces data tokens and is not asked for") {
   const auto task = MakeMadCompression(kNoisy);
   Params clean_params = kNoisy;

@@ -97,7 +97,7 @@ struct MadFuzzySampler {
     WriteBackgroundLabels(lanes, mode, seq_len, inputs, labels);
     lanes.Serial([&] {
       labels[seq_len - 1] = static_cast<std::int32_t>(w.last_token);
-      if (mode != LabelMode::kScored) return;
+      if (mode == LabelMode::kAllTokens) return;
       for (std::uint32_t i = 2; i <= w.value_lens[0]; ++i) {
         labels[seq_len - i] = inputs[seq_len + 1 - i];
       }

@@ -58,7 +58,7 @@ TEST_CASE("mad_fuzzy: golden sample of MAD's training data") {
   CHECK(sample.labels[127] == 9);
 }
 
-// The three below come from tests/golden/derive/derive_tokens.py.
+// The three below come from tests/golden/derive/recall_and_mad.py.
 
 TEST_CASE("mad_fuzzy: scored labels of MAD's training data") {
   CHECK(LabelsText(MakeSample(*MakeMadFuzzy({}), 12345, 0, 0)) ==
@@ -116,8 +116,9 @@ TEST_CASE("mad_fuzzy: tuples of sixteen tokens fill the smallest length") {
   }
 }
 
-TEST_CASE("mad_fuzzy: target_only labels the last token of the probe") {
-  CHECK(LabelsText(MakeSample(*MakeMadFuzzy({}), 12345, 0, 0, LabelMode::kTargetOnly)) == "127:9");
+TEST_CASE("mad_fuzzy: target_only labels the value of the final probe") {
+  CHECK(LabelsText(MakeSample(*MakeMadFuzzy({}), 12345, 0, 0, LabelMode::kTargetOnly)) ==
+        "126:14 127:9");
 }
 
 TEST_CASE("mad_fuzzy: slices follow the occurrences of a key") {

@@ -38,6 +38,15 @@ TEST_CASE("mad_memorization: golden sample of the baseline") {
   CHECK(InputsSha256(sample) == "42ace390152574cea6cfb56fa03078c93e91c375dbd7e7fbce424147573e050c");
 }
 
+// From tests/golden/derive/recall_and_mad.py.
+TEST_CASE("mad_memorization: derived sample with noise") {
+  const auto task = MakeMadMemorization(
+      {.vocab_size = 32, .input_seq_len = 20, .noise_vocab_size = 9, .frac_noise = 0.4});
+  const Sample sample = MakeSample(*task, 1, 0, 0);
+  CHECK(TokensText(sample.inputs) == "7 31 10 31 28 29 5 31 25 27 10 31 9 31 6 31 4 31 7 31");
+  CHECK(LabelsText(sample) == "1:21 3:15 7:20 11:15 13:16 15:12 17:13 19:21");
+}
+
 TEST_CASE("mad_memorization: the map matches the golden vector and is injective") {
   const auto task = MakeMadMemorization({});
   const std::vector<std::uint32_t> map(task->tables().begin(), task->tables().end());

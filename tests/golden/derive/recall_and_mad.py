@@ -1,63 +1,25 @@
 #!/usr/bin/env python3
-# SPDX-License-Identifier: Apache-2.0
-"""Second derivation of token samples, from the documents of the tasks alone.
+"""Golden samples of the MAD tasks, continuous_mqar and str_copy, derived a second time.
 
-Plain and slow on purpose: lists instead of parallel lanes, dictionaries instead of hash tables. Run
-it and compare with the golden samples in tasks/*/*_test.cc; nothing is built from it.
+As token_tasks.py: from the tasks' pages alone, sharing nothing with the C++ samplers; published
+vectors are checked first. Prints what the unit tests expect:
+
+    python3 tests/golden/derive/recall_and_mad.py
 """
+# SPDX-License-Identifier: Apache-2.0
+from token_tasks import Draws, sha256
 
-import hashlib
-import struct
-
-M32, M64 = (1 << 32) - 1, (1 << 64) - 1
 IGNORE = -100
 
 
-def philox(c, k):
-    c, k = list(c), list(k)
-    for _ in range(10):
-        p0, p1 = 0xD2511F53 * c[0], 0xCD9E8D57 * c[2]
-        c = [(p1 >> 32) ^ c[1] ^ k[0], p1 & M32, (p0 >> 32) ^ c[3] ^ k[1], p0 & M32]
-        k = [(k[0] + 0x9E3779B9) & M32, (k[1] + 0xBB67AE85) & M32]
-    return c
-
-
-def mix64(z):
-    z = ((z ^ z >> 30) * 0xBF58476D1CE4E5B9) & M64
-    z = ((z ^ z >> 27) * 0x94D049BB133111EB) & M64
-    return z ^ z >> 31
-
-
-class Sample:
-    """The draws of sample `index` of (canon, seed, split)."""
-
-    def __init__(self, canon, seed, split, index=0):
-        h = 0xCBF29CE484222325
-        for byte in canon.encode():
-            h = ((h ^ byte) * 0x100000001B3) & M64
-        golden = 0x9E3779B97F4A7C15
-        h = mix64((h + golden) & M64)
-        h = mix64(((h ^ seed) + golden) & M64)
-        h = mix64(((h ^ split) + golden) & M64)
-        self.key, self.index = (h & M32, h >> 32), index
-
-    def block(self, c0, c1):
-        return philox((c0, c1, self.index & M32, self.index >> 32), self.key)
+class Sample(Draws):
+    """The draws of one sample, by the letters of the sampling contract."""
 
     def W(self, s, j):
         return self.block(j // 4, s)[j % 4]
 
     def U(self, s, j, n):
-        t = (1 << 32) % n
-        m = self.W(s, j) * n
-        if m & M32 >= t:
-            return m >> 32
-        attempt = 1
-        while True:
-            for w in self.block(j, s + (attempt << 16)):
-                if (w * n) & M32 >= t:
-                    return w * n >> 32
-            attempt += 1
+        return self.uniform(s, j, n)
 
     def B(self, s, j, p):
         return self.W(s, j) < int(p * 2**32)
@@ -71,11 +33,10 @@ class Sample:
 
 
 def show(title, inputs, labels):
-    digest = hashlib.sha256(struct.pack("<%di" % len(inputs), *inputs)).hexdigest()
     print("*", title)
     print("  inputs", *inputs)
-    print("  labels", *("%d:%d" % (t, v) for t, v in enumerate(labels) if v != IGNORE))
-    print("  sha256", digest)
+    print("  labels", *(f"{t}:{v}" for t, v in enumerate(labels) if v != IGNORE))
+    return sha256(inputs)
 
 
 def mad_fuzzy(L, vocab, k, v, seed, split, longest, multi=1, noise_vocab=0, frac="0", index=0):
@@ -125,7 +86,7 @@ def mad_fuzzy(L, vocab, k, v, seed, split, longest, multi=1, noise_vocab=0, frac
     labels = [IGNORE] * L
     for t in scored:
         labels[shift + t - 1] = x[shift + t]
-    show(f"{canon} seed {seed} split {split} {'longest' if longest else 'uniform'}", x[:L], labels)
+    return show(f"{canon} seed {seed} split {split} {'longest' if longest else 'uniform'}", x[:L], labels)
 
 
 def mad_memorization(L, vocab, noise_vocab, frac, seed, split, map_seed=12345):
@@ -147,7 +108,7 @@ def mad_memorization(L, vocab, noise_vocab, frac, seed, split, map_seed=12345):
             key = d.U(3, t, nk)
             x += [key, vocab - 1]
             labels += [IGNORE, value_of[key]]
-    show(f"mad_memorization L {L} vocab {vocab} noise {noise_vocab} {frac}", x, labels)
+    return show(f"mad_memorization L {L} vocab {vocab} noise {noise_vocab} {frac}", x, labels)
 
 
 def mad_compression(L, vocab, noise_vocab, frac, seed, split):
@@ -159,7 +120,7 @@ def mad_compression(L, vocab, noise_vocab, frac, seed, split):
         noise = d.B(1, t, float(frac))
         x.append(R + d.U(2, t, noise_vocab) if noise else d.U(0, t, R))
         labels.append(IGNORE if noise else x[-1])
-    show(f"mad_compression L {L} vocab {vocab} noise {noise_vocab} {frac}", x + [vocab - 1],
+    return show(f"mad_compression L {L} vocab {vocab} noise {noise_vocab} {frac}", x + [vocab - 1],
          labels + [vocab - 1])
 
 
@@ -168,7 +129,7 @@ def mad_copying(L, vocab, K, seed, split):
     data = [d.U(0, g, vocab - 2) for g in range(K)]
     blank, copy = vocab - 2, vocab - 1
     x = data + [blank] * (L - 2 * K - 1) + [copy] + [blank] * K
-    show(f"mad_copying L {L} vocab {vocab} K {K}", x, [IGNORE] * (L - K) + data)
+    return show(f"mad_copying L {L} vocab {vocab} K {K}", x, [IGNORE] * (L - K) + data)
 
 
 def continuous_mqar(N, kv, passes, seed, split, per_sequence=1, map_seed=12345):
@@ -186,7 +147,7 @@ def continuous_mqar(N, kv, passes, seed, split, per_sequence=1, map_seed=12345):
     for j in d.pick(8, kv, kv):
         x += [keys[j], N]
         labels += [IGNORE, values[mapping[j]]]
-    show(f"continuous_mqar N {N} kv {kv} passes {passes} per_sequence {per_sequence}", x, labels)
+    return show(f"continuous_mqar N {N} kv {kv} passes {passes} per_sequence {per_sequence}", x, labels)
 
 
 def str_copy(variant, A, lo, hi, context, n, answer, packed, seed, split, index=0):
@@ -222,21 +183,37 @@ def str_copy(variant, A, lo, hi, context, n, answer, packed, seed, split, index=
             for t in range(begin, min(len(x), context + 1)):
                 labels[t - 1] = x[t]
         e += 1
-    show(canon, (x + [pad] * context)[:context], labels)
+    return show(canon, (x + [pad] * context)[:context], labels)
 
 
-mad_fuzzy(128, 16, 3, 3, 12345, 2, True)
-mad_fuzzy(128, 16, 3, 3, 12345, 0, False)
-mad_fuzzy(48, 30, 2, 3, 1, 0, False, multi=0, noise_vocab=8, frac="0.3")
-mad_fuzzy(64, 11, 2, 2, 1, 0, False, noise_vocab=4, frac="0.25")
-mad_memorization(20, 32, 9, "0.4", 1, 0)
-mad_compression(16, 12, 3, "0.5", 1, 0)
-mad_copying(20, 16, 4, 1, 0)
-continuous_mqar(20, 4, 2, 1, 0)
-continuous_mqar(20, 4, 1, 1, 0, per_sequence=0)
-str_copy("copy", 26, 5, 9, 50, 3, -1, 1, 1, 0)
-str_copy("copy", 26, 8, 8, 20, 3, -1, 0, 1, 0)
-str_copy("prefix_ngram", 5, 6, 9, 60, 3, -1, 1, 1, 0)
-str_copy("prefix_ngram", 8, 6, 9, 60, 2, 2, 1, 1, 0)
-str_copy("suffix_ngram", 5, 6, 9, 60, 3, -1, 1, 1, 0)
-str_copy("duplicate_ngram", 26, 12, 12, 28, 3, -1, 0, 1, 0)
+def main():
+    published = {
+        "266b56ff229c387e237621c15af37b8d265d4f2cda268a567be81d8e6a80c31e":
+            mad_fuzzy(128, 16, 3, 3, 12345, 2, True),
+        "c15d8de754367572a31fc244e6f34b491156b3b67f7fdbdb405bcef8b79fbfd5":
+            mad_fuzzy(128, 16, 3, 3, 12345, 0, False),
+        "42ace390152574cea6cfb56fa03078c93e91c375dbd7e7fbce424147573e050c":
+            mad_memorization(32, 256, 0, "0", 12345, 0),
+        "f086c4a0dcfbc3fd3cff4b05a5c3174f99c85590993c2571d61765e4231c3b90":
+            mad_compression(32, 16, 0, "0", 12345, 0),
+    }
+    for expected, derived in published.items():
+        assert derived == expected
+
+    mad_fuzzy(48, 30, 2, 3, 1, 0, False, multi=0, noise_vocab=8, frac="0.3")
+    mad_fuzzy(64, 11, 2, 2, 1, 0, False, noise_vocab=4, frac="0.25")
+    mad_memorization(20, 32, 9, "0.4", 1, 0)
+    mad_compression(16, 12, 3, "0.5", 1, 0)
+    mad_copying(20, 16, 4, 1, 0)
+    continuous_mqar(20, 4, 2, 1, 0)
+    continuous_mqar(20, 4, 1, 1, 0, per_sequence=0)
+    str_copy("copy", 26, 5, 9, 50, 3, -1, 1, 1, 0)
+    str_copy("copy", 26, 8, 8, 20, 3, -1, 0, 1, 0)
+    str_copy("prefix_ngram", 5, 6, 9, 60, 3, -1, 1, 1, 0)
+    str_copy("prefix_ngram", 8, 6, 9, 60, 2, 2, 1, 1, 0)
+    str_copy("suffix_ngram", 5, 6, 9, 60, 3, -1, 1, 1, 0)
+    str_copy("duplicate_ngram", 26, 12, 12, 28, 3, -1, 0, 1, 0)
+
+
+if __name__ == "__main__":
+    main()
