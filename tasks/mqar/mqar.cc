@@ -23,12 +23,11 @@ MqarSampler MakeSampler(const MqarParams& params) {
           .noise = params.noise};
 }
 
-// Gap weights followed by their Fenwick tree.
+// Gap weights followed by their sums.
 std::vector<std::uint32_t> MakeTables(std::int64_t num_slots, double power_a) {
   std::vector<std::uint32_t> tables = PowerLawWeights(num_slots, power_a);
-  std::vector<std::uint32_t> tree = tables;
-  BuildFenwick(tree.data(), static_cast<std::uint32_t>(tree.size()));
-  tables.insert(tables.end(), tree.begin(), tree.end());
+  const std::vector<std::uint32_t> sums = WeightSums(tables);
+  tables.insert(tables.end(), sums.begin(), sums.end());
   return tables;
 }
 
