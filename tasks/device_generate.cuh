@@ -161,7 +161,8 @@ DeviceGenerator MakeDeviceGenerator() {
     const auto shape = ChooseGeneratorShape(sizes.seq_len, sizes.scratch_words, request.count,
                                             request.threads_per_sample);
     if (!shape) return cudaErrorInvalidValue;
-    const int memory_bytes = static_cast<int>(4 * shape->samples_per_block * shape->words_per_sample);
+    const int memory_bytes =
+        static_cast<int>(4 * shape->samples_per_block * shape->words_per_sample);
     if (memory_bytes > kDefaultSharedBytes) {
       const cudaError_t status = cudaFuncSetAttribute(
           GenerateKernel<Sampler>, cudaFuncAttributeMaxDynamicSharedMemorySize, memory_bytes);

@@ -1,5 +1,5 @@
-// Compares the CUDA generator with tests/golden/tasks.sha256, and launches of every number of threads
-// with one another; exit code 0 when everything agrees.
+// Compares the CUDA generator with tests/golden/tasks.sha256, and launches of every number of
+// threads with one another; exit code 0 when everything agrees.
 //   bazel build --config=cuda //tasks:device_golden_check, then on the GPU machine
 //   device_golden_check tests/golden/tasks.sha256
 // SPDX-License-Identifier: Apache-2.0

@@ -42,7 +42,7 @@ MB_HOST_DEVICE void PickTogether(const Team& team, const SampleStream& sample, s
       return;
     }
     constexpr std::uint32_t kNone = 0xFFFFFFFFu;
-    std::uint32_t* const drawn = scratch;    // [k]: r
+    std::uint32_t* const drawn = scratch;     // [k]: r
     std::uint32_t* const put_by = drawn + k;  // [k]: which step put something into place t, if any
     ForEachWord(team, sample, stream, 0, k, [&](std::uint32_t t, std::uint32_t word) {
       drawn[t] = t + UniformFromWord(sample, stream, t, word, n - t);
@@ -99,7 +99,7 @@ MB_HOST_DEVICE void WeightedPickTogether(const Team& team, const SampleStream& s
                                          std::uint32_t total, std::uint32_t k, std::uint32_t* out,
                                          std::uint32_t* scratch) {
   const std::uint32_t num_blocks = NumSlotBlocks(num_slots);
-  std::uint32_t* const before_block = scratch;              // [num_blocks]
+  std::uint32_t* const before_block = scratch;                // [num_blocks]
   std::uint32_t* const in_block = before_block + num_blocks;  // [num_blocks * kSlotsPerBlock]
   team.ForEach(WeightSumsWords(num_slots), [&](std::int64_t i) { scratch[i] = weight_sums[i]; });
   ForEachWord(team, sample, stream, 0, k,
