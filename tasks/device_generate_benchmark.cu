@@ -89,6 +89,7 @@ struct Setting {
   std::string name;
   std::string task;
   Value params;
+  int threads_per_sample = 0;
 };
 
 // The default options of every task, and the settings of published figures.
@@ -104,6 +105,10 @@ std::vector<Setting> Settings(const TaskRegistry& tasks) {
       {"mqar 1024x256 random", "mqar", mqar(1024, 256, "random")},
       {"selective_copying 256", "selective_copying", Object{{"prefix_len", 256}}},
   };
+  for (const int threads : {32, 64, 128, 256}) {
+    settings.push_back({"mqar 256x16 random, " + std::to_string(threads) + " thr", "mqar",
+                        mqar(256, 16, "random"), threads});
+  }
   for (const auto& [name, entry] : tasks.entries()) {
     settings.push_back({name + " default", name, Object{}});
   }
@@ -125,7 +130,8 @@ void PrintRow(const Setting& setting, const Task& task, const DeviceGenerator& g
     return Measure([&](std::uint64_t run) {
       const BatchRequest request{.key = DeriveKey(task.canon(), 0, 0),
                                  .first = run * static_cast<std::uint64_t>(count),
-                                 .count = count};
+                                 .count = count,
+                                 .threads_per_sample = setting.threads_per_sample};
       Check(generate(task, request, device_tables.get(), inputs.get(), labels.get(), nullptr),
             "generator");
     });

@@ -31,8 +31,8 @@ using BatchGenerator =
                        std::span<std::int32_t> inputs, std::span<std::int32_t> labels)>;
 
 // A line "<sha256>  <data set>" for every data set of every preset, sorted by task: the hash of
-// samples 0..999, or of as many as 2^22 tokens hold, all inputs and then all labels (scored mode) as
-// little-endian 32-bit integers.
+// samples 0..999, or of as many as 2^22 tokens hold, all inputs and then all labels (scored mode)
+// as little-endian 32-bit integers.
 std::string GoldenHashes(const TaskRegistry& registry, const BatchGenerator& generate);
 
 }  // namespace mixerbench::tasks

@@ -5,7 +5,7 @@
 #include <limits>
 
 #include "base/check.h"
-#include "tasks/sampling.h"
+#include "tasks/lane_pick.h"
 
 namespace mixerbench::tasks {
 
@@ -43,9 +43,8 @@ std::vector<std::uint32_t> PowerLawWeights(std::int64_t num_slots, double expone
 
 std::vector<std::uint32_t> PowerLawTables(std::int64_t num_slots, double exponent) {
   std::vector<std::uint32_t> tables = PowerLawWeights(num_slots, exponent);
-  std::vector<std::uint32_t> tree = tables;
-  BuildFenwick(tree.data(), static_cast<std::uint32_t>(tree.size()));
-  tables.insert(tables.end(), tree.begin(), tree.end());
+  const std::vector<std::uint32_t> sums = WeightSums(tables);
+  tables.insert(tables.end(), sums.begin(), sums.end());
   return tables;
 }
 

@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "tasks/filler.h"
+#include "tasks/lane_pick.h"
 #include "tasks/sampler.h"
 
 namespace mixerbench::tasks::compositional_mqar {
@@ -15,7 +16,7 @@ struct CompositionalMqarSampler {
   std::uint32_t grid_size = 0;  // first keys, and second keys
   Noise noise = Noise::kRandom;
   std::uint32_t gap_total = 0;            // sum of the gap weights
-  const std::uint32_t* tables = nullptr;  // gap weights [num_slots], their Fenwick tree [num_slots]
+  const std::uint32_t* tables = nullptr;  // gap weights [num_slots], then their WeightSums
 
   // First keys are 1..third-1, second keys third..2*third-1, values the rest.
   MB_HOST_DEVICE std::uint32_t third() const { return vocab_size / 3; }
@@ -25,10 +26,8 @@ struct CompositionalMqarSampler {
   MB_HOST_DEVICE std::uint32_t num_slots() const { return (seq_len - context_len()) / 3; }
 
   MB_HOST_DEVICE std::int64_t scratch_words() const {
-    return std::int64_t{num_slots()} + 3 * std::int64_t{num_kv_pairs()} +
-           4 * std::int64_t{grid_size} + PickScratchWords(third() - 1, grid_size) +
-           PickScratchWords(third(), grid_size) + PickScratchWords(num_values(), num_kv_pairs()) +
-           1;
+    return WeightSumsWords(num_slots()) + 3 * std::int64_t{num_kv_pairs()} +
+           4 * std::int64_t{grid_size} + pick_words() + 1;
   }
 
   template <typename Lanes>
@@ -37,37 +36,45 @@ struct CompositionalMqarSampler {
                                std::uint32_t* scratch) const {
     constexpr std::uint32_t kFirstKeyStream = 0, kSecondKeyStream = 1, kValueStream = 2,
                             kFillerStream = 3, kOrderStream = 4, kGapStream = 5;
-    std::uint32_t* const first_keys = scratch;                   // [grid_size], less 1
-    std::uint32_t* const second_keys = first_keys + grid_size;   // [grid_size], less third
+    std::uint32_t* const first_keys = scratch;                   // [grid_size], tokens
+    std::uint32_t* const second_keys = first_keys + grid_size;   // [grid_size], tokens
     std::uint32_t* const sorted_keys = second_keys + grid_size;  // [2 * grid_size], tokens
     std::uint32_t* const values = sorted_keys + 2 * grid_size;   // by place, less 2 * third
     std::uint32_t* const cells = values + num_kv_pairs();        // of the grid, by place
     std::uint32_t* const gaps = cells + num_kv_pairs();          // by place
     std::uint32_t* const last_gap = gaps + num_kv_pairs();
-    std::uint32_t* const tree = last_gap + 1;  // [num_slots]
-    std::uint32_t* const first_memory = tree + num_slots();
-    std::uint32_t* const second_memory = first_memory + PickScratchWords(third() - 1, grid_size);
-    std::uint32_t* const value_memory = second_memory + PickScratchWords(third(), grid_size);
+    std::uint32_t* const gap_memory = last_gap + 1;
+    std::uint32_t* const pick_memory = gap_memory + WeightSumsWords(num_slots());
 
-    lanes.Serial(
-        [&] {
-          Pick(sample, kFirstKeyStream, third() - 1, grid_size, 0, first_keys, first_memory);
-          for (std::uint32_t i = 0; i < grid_size; ++i) first_keys[i] += 1;
+    lanes.Split(
+        [&](const auto& team) {
+          WeightedPickTogether(team, sample, kGapStream, tables, tables + num_slots(), num_slots(),
+                               gap_total, num_kv_pairs(), gaps, gap_memory);
+          if (mode != LabelMode::kTargetOnly) return;
+          team.Sync();
+          team.Serial([&] {
+            *last_gap = 0;
+            for (std::uint32_t j = 0; j < num_kv_pairs(); ++j) {
+              if (gaps[j] > *last_gap) *last_gap = gaps[j];
+            }
+          });
         },
-        [&] {
-          Pick(sample, kSecondKeyStream, third(), grid_size, 0, second_keys, second_memory);
-          for (std::uint32_t i = 0; i < grid_size; ++i) second_keys[i] += third();
-        },
-        [&] { Pick(sample, kValueStream, num_values(), num_kv_pairs(), 0, values, value_memory); },
-        [&] { Shuffle(sample, kOrderStream, num_kv_pairs(), cells); },
-        [&] {
-          for (std::uint32_t g = 0; g < num_slots(); ++g) tree[g] = tables[num_slots() + g];
-          WeightedPick(sample, kGapStream, tables, tree, num_slots(), gap_total, num_kv_pairs(),
-                       gaps);
-          *last_gap = 0;
-          for (std::uint32_t q = 0; q < num_kv_pairs(); ++q) {
-            if (gaps[q] > *last_gap) *last_gap = gaps[q];
-          }
+        [&](const auto& team) {
+          PickTogether(team, sample, kFirstKeyStream, third() - 1, grid_size, first_keys,
+                       pick_memory);
+          team.Sync();
+          PickTogether(team, sample, kSecondKeyStream, third(), grid_size, second_keys,
+                       pick_memory);
+          team.Sync();
+          team.ForEach(grid_size, [&](std::int64_t i) {
+            first_keys[i] += 1;
+            second_keys[i] += third();
+          });
+          PickTogether(team, sample, kValueStream, num_values(), num_kv_pairs(), values,
+                       pick_memory);
+          team.Sync();
+          PickTogether(team, sample, kOrderStream, num_kv_pairs(), num_kv_pairs(), cells,
+                       pick_memory);
         });
     lanes.Sync();
     if (noise == Noise::kRandomSafe) {
@@ -95,6 +102,18 @@ struct CompositionalMqarSampler {
       labels[context_len() + 3 * std::int64_t{gaps[q]} + 1] =
           static_cast<std::int32_t>(2 * third() + values[q]);
     });
+  }
+
+ private:
+  // Of first keys, second keys, values and their order in turn.
+  MB_HOST_DEVICE std::int64_t pick_words() const {
+    const std::int64_t for_first = PickTogetherScratchWords(third() - 1, grid_size);
+    const std::int64_t for_second = PickTogetherScratchWords(third(), grid_size);
+    const std::int64_t for_values = PickTogetherScratchWords(num_values(), num_kv_pairs());
+    const std::int64_t for_order = PickTogetherScratchWords(num_kv_pairs(), num_kv_pairs());
+    const std::int64_t for_keys = for_first > for_second ? for_first : for_second;
+    const std::int64_t for_places = for_values > for_order ? for_values : for_order;
+    return for_keys > for_places ? for_keys : for_places;
   }
 };
 

@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "tasks/filler.h"
+#include "tasks/lane_pick.h"
 #include "tasks/sampler.h"
 
 namespace mixerbench::tasks::forgetting_mqar {
@@ -16,7 +17,7 @@ struct ForgettingMqarSampler {
   std::uint32_t num_updates = 0;
   Noise noise = Noise::kRandom;
   std::uint32_t gap_total = 0;            // sum of the gap weights
-  const std::uint32_t* tables = nullptr;  // gap weights [num_slots], their Fenwick tree [num_slots]
+  const std::uint32_t* tables = nullptr;  // gap weights [num_slots], then their WeightSums
 
   // Keys are 1..first_value-1, values first_value..vocab_size-1.
   MB_HOST_DEVICE std::uint32_t first_value() const { return vocab_size / 2; }
@@ -26,10 +27,8 @@ struct ForgettingMqarSampler {
   MB_HOST_DEVICE std::uint32_t num_slots() const { return (seq_len - context_len()) / 2; }
 
   MB_HOST_DEVICE std::int64_t scratch_words() const {
-    return std::int64_t{num_slots()} + 5 * std::int64_t{num_kv_pairs} + 2 * num_updates +
-           PickScratchWords(num_keys(), num_kv_pairs) +
-           PickScratchWords(num_values(), num_kv_pairs) +
-           PickScratchWords(num_kv_pairs, num_updates) + 1;
+    return WeightSumsWords(num_slots()) + 5 * std::int64_t{num_kv_pairs} + 2 * num_updates +
+           pick_words() + 1;
   }
 
   template <typename Lanes>
@@ -46,26 +45,29 @@ struct ForgettingMqarSampler {
     std::uint32_t* const updated = sorted_keys + num_kv_pairs;  // [num_updates], indices of pairs
     std::uint32_t* const new_values = updated + num_updates;    // [num_updates], less first_value
     std::uint32_t* const last_gap = new_values + num_updates;
-    std::uint32_t* const tree = last_gap + 1;  // [num_slots]
-    std::uint32_t* const key_memory = tree + num_slots();
-    std::uint32_t* const value_memory = key_memory + PickScratchWords(num_keys(), num_kv_pairs);
-    std::uint32_t* const updated_memory =
-        value_memory + PickScratchWords(num_values(), num_kv_pairs);
+    std::uint32_t* const gap_memory = last_gap + 1;
+    std::uint32_t* const pick_memory = gap_memory + WeightSumsWords(num_slots());
 
-    lanes.Serial(
-        [&] { Pick(sample, kKeyStream, num_keys(), num_kv_pairs, 0, keys, key_memory); },
-        [&] { Pick(sample, kValueStream, num_values(), num_kv_pairs, 0, values, value_memory); },
-        [&] {
-          for (std::uint32_t g = 0; g < num_slots(); ++g) tree[g] = tables[num_slots() + g];
-          WeightedPick(sample, kGapStream, tables, tree, num_slots(), gap_total, num_kv_pairs,
-                       gaps);
-          *last_gap = 0;
-          for (std::uint32_t j = 0; j < num_kv_pairs; ++j) {
-            if (gaps[j] > *last_gap) *last_gap = gaps[j];
-          }
+    lanes.Split(
+        [&](const auto& team) {
+          WeightedPickTogether(team, sample, kGapStream, tables, tables + num_slots(), num_slots(),
+                               gap_total, num_kv_pairs, gaps, gap_memory);
+          if (mode != LabelMode::kTargetOnly) return;
+          team.Sync();
+          team.Serial([&] {
+            *last_gap = 0;
+            for (std::uint32_t j = 0; j < num_kv_pairs; ++j) {
+              if (gaps[j] > *last_gap) *last_gap = gaps[j];
+            }
+          });
         },
-        [&] {
-          Pick(sample, kUpdatedStream, num_kv_pairs, num_updates, 0, updated, updated_memory);
+        [&](const auto& team) {
+          PickTogether(team, sample, kKeyStream, num_keys(), num_kv_pairs, keys, pick_memory);
+          team.Sync();
+          PickTogether(team, sample, kValueStream, num_values(), num_kv_pairs, values, pick_memory);
+          team.Sync();
+          PickTogether(team, sample, kUpdatedStream, num_kv_pairs, num_updates, updated,
+                       pick_memory);
         });
     lanes.Sync();
     lanes.ForEach(num_kv_pairs, [&](std::int64_t j) { latest[j] = values[j]; });
@@ -98,6 +100,15 @@ struct ForgettingMqarSampler {
   }
 
  private:
+  // Of keys, values and updates in turn.
+  MB_HOST_DEVICE std::int64_t pick_words() const {
+    const std::int64_t for_keys = PickTogetherScratchWords(num_keys(), num_kv_pairs);
+    const std::int64_t for_values = PickTogetherScratchWords(num_values(), num_kv_pairs);
+    const std::int64_t for_updates = PickTogetherScratchWords(num_kv_pairs, num_updates);
+    const std::int64_t larger = for_keys > for_values ? for_keys : for_values;
+    return larger > for_updates ? larger : for_updates;
+  }
+
   MB_HOST_DEVICE std::int64_t query_position(std::uint32_t gap) const {
     return context_len() + 2 * std::int64_t{gap};
   }

@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "tasks/filler.h"
+#include "tasks/lane_pick.h"
 #include "tasks/sampler.h"
 
 namespace mixerbench::tasks::mqar {
@@ -16,7 +17,7 @@ struct MqarSampler {
   std::uint32_t num_passes = 0;
   Noise noise = Noise::kRandom;
   std::uint32_t gap_total = 0;            // sum of the gap weights
-  const std::uint32_t* tables = nullptr;  // gap weights [num_slots], their Fenwick tree [num_slots]
+  const std::uint32_t* tables = nullptr;  // gap weights [num_slots], then their WeightSums
 
   // Keys are 1..first_value-1, values first_value..vocab_size-1.
   MB_HOST_DEVICE std::uint32_t first_value() const { return vocab_size / 2; }
@@ -24,9 +25,7 @@ struct MqarSampler {
   MB_HOST_DEVICE std::uint32_t num_slots() const { return (seq_len - context_len()) / 2; }
 
   MB_HOST_DEVICE std::int64_t scratch_words() const {
-    return std::int64_t{num_slots()} + 4 * std::int64_t{num_kv_pairs} +
-           PickScratchWords(first_value() - 1, num_kv_pairs) +
-           PickScratchWords(vocab_size - first_value(), num_kv_pairs) + 1;
+    return WeightSumsWords(num_slots()) + 4 * std::int64_t{num_kv_pairs} + pick_words() + 1;
   }
 
   template <typename Lanes>
@@ -39,28 +38,31 @@ struct MqarSampler {
     std::uint32_t* const gaps = values + num_kv_pairs;       // [num_kv_pairs]
     std::uint32_t* const sorted_keys = gaps + num_kv_pairs;  // [num_kv_pairs], less 1
     std::uint32_t* const last_gap = sorted_keys + num_kv_pairs;
-    std::uint32_t* const tree = last_gap + 1;  // [num_slots]
-    std::uint32_t* const key_memory = tree + num_slots();
-    std::uint32_t* const value_memory =
-        key_memory + PickScratchWords(first_value() - 1, num_kv_pairs);
+    std::uint32_t* const gap_memory = last_gap + 1;
+    std::uint32_t* const pick_memory = gap_memory + WeightSumsWords(num_slots());
 
-    lanes.Serial(
-        [&] { Pick(sample, kKeyStream, first_value() - 1, num_kv_pairs, 0, keys, key_memory); },
-        [&] {
-          Pick(sample, kValueStream, vocab_size - first_value(), num_kv_pairs, 0, values,
-               value_memory);
+    lanes.Split(
+        [&](const auto& team) {
+          WeightedPickTogether(team, sample, kGapStream, tables, tables + num_slots(), num_slots(),
+                               gap_total, num_kv_pairs, gaps, gap_memory);
+          if (mode != LabelMode::kTargetOnly) return;
+          team.Sync();
+          team.Serial([&] {
+            *last_gap = 0;
+            for (std::uint32_t j = 0; j < num_kv_pairs; ++j) {
+              if (gaps[j] > *last_gap) *last_gap = gaps[j];
+            }
+          });
         },
-        [&] {
-          for (std::uint32_t g = 0; g < num_slots(); ++g) tree[g] = tables[num_slots() + g];
-          WeightedPick(sample, kGapStream, tables, tree, num_slots(), gap_total, num_kv_pairs,
-                       gaps);
-          *last_gap = 0;
-          for (std::uint32_t j = 0; j < num_kv_pairs; ++j) {
-            if (gaps[j] > *last_gap) *last_gap = gaps[j];
-          }
+        [&](const auto& team) {
+          PickTogether(team, sample, kKeyStream, first_value() - 1, num_kv_pairs, keys,
+                       pick_memory);
+          team.Sync();
+          PickTogether(team, sample, kValueStream, vocab_size - first_value(), num_kv_pairs, values,
+                       pick_memory);
         });
-    lanes.Sync();
     if (noise == Noise::kRandomSafe) {
+      lanes.Sync();
       SortDistinct(lanes, keys, num_kv_pairs, sorted_keys);
       lanes.Sync();
     }
@@ -82,6 +84,15 @@ struct MqarSampler {
       labels[context_len() + 2 * std::int64_t{gaps[j]}] =
           static_cast<std::int32_t>(first_value() + values[j]);
     });
+  }
+
+ private:
+  // Of keys and of values in turn.
+  MB_HOST_DEVICE std::int64_t pick_words() const {
+    const std::int64_t for_keys = PickTogetherScratchWords(first_value() - 1, num_kv_pairs);
+    const std::int64_t for_values =
+        PickTogetherScratchWords(vocab_size - first_value(), num_kv_pairs);
+    return for_keys > for_values ? for_keys : for_values;
   }
 };
 

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 
+#include "tasks/lane_pick.h"
 #include "tasks/sampler.h"
 
 namespace mixerbench::tasks::phonebook_tok {
@@ -28,7 +29,7 @@ struct PhonebookTokSampler {
   MB_HOST_DEVICE std::int64_t first_scored() const { return seq_len() - kNumDigits; }
 
   MB_HOST_DEVICE std::int64_t scratch_words() const {
-    return std::int64_t{num_entries} + PickScratchWords(kNumNames * kNumNames, num_entries);
+    return std::int64_t{num_entries} + PickTogetherScratchWords(kNumNames * kNumNames, num_entries);
   }
 
   template <typename Lanes>
@@ -37,8 +38,9 @@ struct PhonebookTokSampler {
                                std::uint32_t* scratch) const {
     constexpr std::uint32_t kNameStream = 0, kDigitStream = 1, kQueryStream = 2;
     std::uint32_t* const names = scratch;  // [num_entries]
-    lanes.Serial([&] {
-      Pick(sample, kNameStream, kNumNames * kNumNames, num_entries, 0, names, names + num_entries);
+    lanes.Split([&](const auto& team) {
+      PickTogether(team, sample, kNameStream, kNumNames * kNumNames, num_entries, names,
+                   names + num_entries);
     });
     ForEachWord(
         lanes, sample, kDigitStream, 0, kNumDigits * num_entries,
