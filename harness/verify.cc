@@ -89,7 +89,7 @@ ExitCode VerifyManifest(const std::string& path, const VerifyOptions& options) {
     check.faults.insert(check.faults.end(), faults.begin(), faults.end());
     if (check.faults.empty()) {  // else the samples are not those that the options stand for
       const bool is_train = dataset.split == static_cast<std::uint64_t>(tasks::Split::kTrain);
-      const tasks::SampleRange range{*part.task, dataset.Key(part), part.first, part.count};
+      const tasks::TaskSamples range{*part.task, dataset.Key(part), part.first, part.count};
       CheckRepetitions(range,
                        is_train ? std::vector<TrainStream>{}
                                 : TrainStreams(entry, dataset.preset, part.params, dataset.seed,
@@ -110,7 +110,7 @@ void VerifySet(const std::string& task_name, const tasks::TaskEntry& entry,
   const auto task = entry.create(set.params, "");
   const auto key = tasks::DeriveKey(task->canon(), set.seed, static_cast<std::uint64_t>(set.split));
   const std::int64_t count = set.num_samples > 0 ? std::min(set.num_samples, max_count) : max_count;
-  const tasks::SampleRange range{*task, key, 0, count};
+  const tasks::TaskSamples range{*task, key, 0, count};
   Check check;
   check.facts["num_samples"] = count;
   check.facts["golden_sha256"] =

@@ -21,7 +21,7 @@ constexpr std::int64_t kMaxSolvedTokens = std::int64_t{1} << 26;
 constexpr double kLeakageWarning = 0.001;
 
 // The number of samples at the start of `range` that hold `max_tokens`.
-std::int64_t AtMost(const tasks::SampleRange& range, std::int64_t max_tokens) {
+std::int64_t AtMost(const tasks::TaskSamples& range, std::int64_t max_tokens) {
   return std::min(range.count, std::max<std::int64_t>(1, max_tokens / range.task.shape().seq_len));
 }
 
@@ -51,9 +51,9 @@ std::vector<TrainStream> TrainStreams(const tasks::TaskEntry& entry, const std::
   return streams;
 }
 
-void CheckRepetitions(const tasks::SampleRange& range, const std::vector<TrainStream>& train,
+void CheckRepetitions(const tasks::TaskSamples& range, const std::vector<TrainStream>& train,
                       int num_threads, Check& check) {
-  tasks::SampleRange counted = range;
+  tasks::TaskSamples counted = range;
   counted.count = AtMost(range, kMaxHashedTokens);
   const auto hashes = tasks::SortedInputHashes(counted, num_threads);
   const std::int64_t repeated = tasks::NumRepeated(hashes);
@@ -63,7 +63,7 @@ void CheckRepetitions(const tasks::SampleRange& range, const std::vector<TrainSt
   std::vector<std::uint64_t> known;
   std::int64_t num_train = 0;
   for (const TrainStream& stream : train) {
-    tasks::SampleRange others{*stream.task, stream.key, 0, stream.count};
+    tasks::TaskSamples others{*stream.task, stream.key, 0, stream.count};
     others.count = AtMost(others, kMaxHashedTokens);
     const auto more = tasks::SortedInputHashes(others, num_threads);
     known.insert(known.end(), more.begin(), more.end());
@@ -81,8 +81,8 @@ void CheckRepetitions(const tasks::SampleRange& range, const std::vector<TrainSt
   }
 }
 
-void CheckAgainstOracle(const tasks::SampleRange& range, Check& check) {
-  tasks::SampleRange solved = range;
+void CheckAgainstOracle(const tasks::TaskSamples& range, Check& check) {
+  tasks::TaskSamples solved = range;
   solved.count = AtMost(range, kMaxSolvedTokens);
   const tasks::AnswerCheck answers = tasks::CheckAnswers(solved);
   const double chance = range.task.baselines().front().accuracy;
@@ -103,7 +103,7 @@ void CheckAgainstOracle(const tasks::SampleRange& range, Check& check) {
   }
 }
 
-void CheckRepeatability(const tasks::SampleRange& range, int num_threads, Check& check) {
+void CheckRepeatability(const tasks::TaskSamples& range, int num_threads, Check& check) {
   constexpr std::int64_t kRunTokens = std::int64_t{1} << 20;
   const std::int64_t seq_len = range.task.shape().seq_len;
   const std::int64_t run = std::max<std::int64_t>(1, kRunTokens / seq_len);

@@ -36,13 +36,13 @@ std::vector<TrainStream> TrainStreams(const tasks::TaskEntry& entry, const std::
 
 // Counts inputs that occur twice, and those that occur in `train`, among the first ones as far as
 // memory allows. Warns on stderr where more than a thousandth is shared.
-void CheckRepetitions(const tasks::SampleRange& range, const std::vector<TrainStream>& train,
+void CheckRepetitions(const tasks::TaskSamples& range, const std::vector<TrainStream>& train,
                       int num_threads, Check& check);
 
 // Holds the first labels against the oracle, and guessing against the declared chance.
-void CheckAgainstOracle(const tasks::SampleRange& range, Check& check);
+void CheckAgainstOracle(const tasks::TaskSamples& range, Check& check);
 
 // Makes the samples with one thread in order, and with several in another order.
-void CheckRepeatability(const tasks::SampleRange& range, int num_threads, Check& check);
+void CheckRepeatability(const tasks::TaskSamples& range, int num_threads, Check& check);
 
 }  // namespace mixerbench::harness

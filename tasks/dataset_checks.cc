@@ -6,8 +6,6 @@
 #include <map>
 #include <utility>
 
-#include "base/check.h"
-
 namespace mixerbench::tasks {
 namespace {
 
@@ -16,7 +14,7 @@ constexpr std::int64_t kRunTokens = std::int64_t{1} << 21;
 
 // Calls use(inputs, labels) for every sample of `range`, in order.
 template <typename Use>
-void ForEachSample(const SampleRange& range, int num_threads, const Use& use) {
+void ForEachSample(const TaskSamples& range, int num_threads, const Use& use) {
   const std::int64_t seq_len = range.task.shape().seq_len;
   const auto length = static_cast<std::size_t>(seq_len);
   const std::int64_t run = std::max<std::int64_t>(1, kRunTokens / seq_len);
@@ -44,26 +42,60 @@ std::uint64_t HashTokens(std::span<const std::int32_t> tokens) {
   return hash;
 }
 
-std::vector<std::int32_t> ScoredPositions(std::span<const std::int32_t> labels) {
-  std::vector<std::int32_t> positions;
-  for (std::size_t t = 0; t < labels.size(); ++t) {
-    if (labels[t] != kIgnore) positions.push_back(static_cast<std::int32_t>(t));
-  }
-  return positions;
-}
-
-Answers AnswersAt(std::span<const std::int32_t> labels, std::span<const std::int32_t> positions) {
+Answers AnswersOf(std::span<const std::int32_t> labels) {
   Answers answers;
-  for (const std::int32_t t : positions) answers.push_back(labels[static_cast<std::size_t>(t)]);
+  for (std::size_t t = 0; t < labels.size(); ++t) {
+    if (labels[t] == kIgnore) continue;
+    answers.positions.push_back(static_cast<std::int32_t>(t));
+    answers.labels.push_back(labels[t]);
+  }
   return answers;
 }
+
+// The commonest answer of some samples; of each position when the baseline knows it.
+class Guesser {
+ public:
+  Guesser(const std::vector<Answers>& samples, const Baseline& baseline) : baseline_(baseline) {
+    std::map<std::int32_t, std::map<std::int32_t, std::int64_t>> counts;  // by place and answer
+    for (const Answers& answers : samples) {
+      for (std::size_t i = 0; i < answers.labels.size(); ++i) {
+        if (Counts(answers.labels[i])) ++counts[Place(answers.positions[i])][answers.labels[i]];
+      }
+    }
+    for (const auto& [place, count_of] : counts) {
+      answer_at_[place] =
+          std::max_element(count_of.begin(), count_of.end(), [](const auto& a, const auto& b) {
+            return a.second < b.second;
+          })->first;
+    }
+  }
+
+  // Whether the baseline counts this answer.
+  bool Counts(std::int32_t label) const {
+    return std::find(baseline_.without.begin(), baseline_.without.end(), label) ==
+           baseline_.without.end();
+  }
+
+  std::int32_t Answer(std::int32_t position) const {
+    const auto found = answer_at_.find(Place(position));
+    return found == answer_at_.end() ? kIgnore : found->second;
+  }
+
+ private:
+  std::int32_t Place(std::int32_t position) const {
+    return baseline_.knows_position ? position : 0;
+  }
+
+  const Baseline& baseline_;
+  std::map<std::int32_t, std::int32_t> answer_at_;
+};
 
 // Differences of sums whose order differs.
 constexpr double kRounding = 1e-12;
 
 }  // namespace
 
-std::vector<std::uint64_t> SortedInputHashes(const SampleRange& range, int num_threads) {
+std::vector<std::uint64_t> SortedInputHashes(const TaskSamples& range, int num_threads) {
   std::vector<std::uint64_t> hashes;
   hashes.reserve(static_cast<std::size_t>(range.count));
   ForEachSample(range, num_threads,
@@ -85,46 +117,46 @@ std::int64_t NumShared(const std::vector<std::uint64_t>& samples,
   });
 }
 
-Estimate OrderFreeAccuracy(const std::vector<Answers>& samples,
-                           const std::vector<Answers>& others) {
-  std::map<std::int32_t, double> share;
-  double num_answers = 0;
-  for (const Answers& answers : others) {
-    for (const std::int32_t answer : answers) ++share[answer];
-    num_answers += static_cast<double>(answers.size());
-  }
+Estimate OrderFreeAccuracy(const std::vector<Answers>& samples, const std::vector<Answers>& others,
+                           const Baseline& baseline) {
+  const Guesser guesser(others, baseline);
   double sum = 0;
   double sum_of_squares = 0;
+  double num_samples = 0;
+  double num_answers = 0;
   for (const Answers& answers : samples) {
-    Require(!answers.empty(), "a sample without answers");
     double hits = 0;
-    for (const std::int32_t answer : answers) {
-      const auto found = share.find(answer);
-      if (found != share.end()) hits += found->second / num_answers;
+    double counted = 0;
+    for (std::size_t i = 0; i < answers.labels.size(); ++i) {
+      if (!guesser.Counts(answers.labels[i])) continue;
+      ++counted;
+      hits += guesser.Answer(answers.positions[i]) == answers.labels[i];
     }
-    const double accuracy = hits / static_cast<double>(answers.size());
-    sum += accuracy;
-    sum_of_squares += accuracy * accuracy;
+    if (counted == 0) continue;
+    sum += hits / counted;
+    sum_of_squares += hits / counted * (hits / counted);
+    num_answers += counted;
+    ++num_samples;
   }
-  const auto count = static_cast<double>(samples.size());
-  const double mean = sum / count;
-  const double variance = std::max(0.0, sum_of_squares / count - mean * mean);
-  // The answers drawn from vary as much as those drawn for: twice the variance.
-  return {mean, std::sqrt(2 * variance / count)};
+  if (num_samples == 0) return {};
+  const double mean = sum / num_samples;
+  const double variance = std::max(0.0, sum_of_squares / num_samples - mean * mean);
+  const double chance = baseline.accuracy;
+  return {mean, std::max(std::sqrt(variance / num_samples),
+                         std::sqrt(chance * (1 - chance) / num_answers))};
 }
 
-AnswerCheck CheckAnswers(const SampleRange& range, double num_errors) {
+AnswerCheck CheckAnswers(const TaskSamples& range, double num_errors) {
   AnswerCheck check;
   std::vector<Answers> samples;
   ForEachSample(range, 1, [&](auto inputs, auto labels) {
-    const std::vector<std::int32_t> positions = ScoredPositions(labels);
-    std::vector<std::int32_t> solved(positions.size(), kIgnore);
-    range.task.Solve(inputs, positions, solved);
-    samples.push_back(AnswersAt(labels, positions));
+    const Answers& answers = samples.emplace_back(AnswersOf(labels));
+    std::vector<std::int32_t> solved(answers.labels.size(), kIgnore);
+    range.task.Solve(inputs, answers.positions, solved);
     for (std::size_t i = 0; i < solved.size(); ++i) {
-      check.num_solved += solved[i] == samples.back()[i];
+      check.num_solved += solved[i] == answers.labels[i];
     }
-    check.num_scored += std::ssize(positions);
+    check.num_scored += std::ssize(solved);
   });
   const double declared = range.task.oracle_accuracy();
   const auto num_scored = static_cast<double>(check.num_scored);
@@ -133,19 +165,13 @@ AnswerCheck CheckAnswers(const SampleRange& range, double num_errors) {
                     num_errors * solved_error;
 
   std::vector<Answers> others;
-  SampleRange next = range;
+  TaskSamples next = range;
   next.first += static_cast<std::uint64_t>(range.count);
-  ForEachSample(next, 1, [&](auto, auto labels) {
-    others.push_back(AnswersAt(labels, ScoredPositions(labels)));
-  });
-  check.order_free = OrderFreeAccuracy(samples, others);
-  // Few samples may hold no coincidence at all and show no variance: that of counting coincidences
-  // among all pairs comes on top.
-  const double chance = range.task.baselines().front().accuracy;
-  const double counting = chance * (1 - chance) / (num_scored * num_scored);
-  check.order_free.error = std::hypot(check.order_free.error, std::sqrt(counting));
-  check.is_chance_right =
-      std::abs(check.order_free.mean - chance) <= num_errors * check.order_free.error + kRounding;
+  ForEachSample(next, 1, [&](auto, auto labels) { others.push_back(AnswersOf(labels)); });
+  const Baseline chance = range.task.baselines().front();
+  check.order_free = OrderFreeAccuracy(samples, others, chance);
+  check.is_chance_right = std::abs(check.order_free.mean - chance.accuracy) <=
+                          num_errors * check.order_free.error + kRounding;
   return check;
 }
 

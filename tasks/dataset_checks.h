@@ -12,7 +12,7 @@
 namespace mixerbench::tasks {
 
 // Consecutive samples of one stream.
-struct SampleRange {
+struct TaskSamples {
   const Task& task;
   PhiloxKey key;
   std::uint64_t first = 0;
@@ -21,7 +21,7 @@ struct SampleRange {
 
 // A 64-bit hash of every sample's inputs, sorted. Two different inputs share one with a probability
 // of count^2 / 2^65.
-std::vector<std::uint64_t> SortedInputHashes(const SampleRange& range, int num_threads = 1);
+std::vector<std::uint64_t> SortedInputHashes(const TaskSamples& range, int num_threads = 1);
 
 // How many samples repeat an earlier one.
 std::int64_t NumRepeated(const std::vector<std::uint64_t>& sorted);
@@ -36,13 +36,18 @@ struct Estimate {
   double error = 0;
 };
 
-// The labels of one sample's scored positions.
-using Answers = std::vector<std::int32_t>;
+// The scored positions of one sample and their labels.
+struct Answers {
+  std::vector<std::int32_t> positions;
+  std::vector<std::int32_t> labels;
+};
 
-// Expected accuracy, on `samples`, of drawing every answer from the answers of `others` whatever
-// the input: that of a model which knows the distribution of answers alone. Every sample has
-// answers.
-Estimate OrderFreeAccuracy(const std::vector<Answers>& samples, const std::vector<Answers>& others);
+// Accuracy, on `samples`, of a guesser that names the commonest answer of `others` whatever the
+// input: at the position asked for when `baseline` knows it, without the answers that it leaves
+// out. The mean is over samples with answers that count; its error is at least that of independent
+// answers at the rate of `baseline`, because few samples may show no variance at all.
+Estimate OrderFreeAccuracy(const std::vector<Answers>& samples, const std::vector<Answers>& others,
+                           const Baseline& baseline);
 
 struct AnswerCheck {
   std::int64_t num_scored = 0;
@@ -54,6 +59,6 @@ struct AnswerCheck {
 
 // Scored labels of `range` against the oracle and the declared chance. Shares that are declared
 // below 1 may differ by `num_errors` standard errors.
-AnswerCheck CheckAnswers(const SampleRange& range, double num_errors = 5);
+AnswerCheck CheckAnswers(const TaskSamples& range, double num_errors = 5);
 
 }  // namespace mixerbench::tasks

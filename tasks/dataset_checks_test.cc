@@ -13,7 +13,10 @@ namespace {
 // Samples of two tokens: token 0 is index mod `period`, the answer is that plus `shift`.
 class CountingTask final : public Task {
  public:
-  CountingTask(std::int32_t period, std::int32_t shift) : period_(period), shift_(shift) {}
+  CountingTask(std::int32_t period, std::int32_t shift)
+      : CountingTask(period, shift, 1.0 / period) {}
+  CountingTask(std::int32_t period, std::int32_t shift, double chance)
+      : period_(period), shift_(shift), chance_(chance) {}
   TaskShape shape() const override { return {period_ + 10, 2, 1, 0}; }
   std::string canon() const override { return "counting"; }
   void Generate(const SampleStream& stream, LabelMode, std::span<std::int32_t> inputs,
@@ -27,13 +30,14 @@ class CountingTask final : public Task {
              std::span<std::int32_t> answers) const override {
     answers[0] = inputs[0] + 1;
   }
-  std::vector<Baseline> baselines() const override { return {{"uniform", 1.0 / period_}}; }
+  std::vector<Baseline> baselines() const override { return {{"uniform", chance_}}; }
   void AssignSlices(std::span<const std::int32_t>, std::span<const std::int32_t>,
                     std::span<std::int32_t>) const override {}
 
  private:
   std::int32_t period_;
   std::int32_t shift_;
+  double chance_;
 };
 
 TEST_CASE("repeated and shared inputs are counted") {
@@ -60,8 +64,7 @@ TEST_CASE("the oracle and chance are held against the labels") {
 }
 
 TEST_CASE("a false chance level is noticed") {
-  // Within a period no answer occurs twice: guessing those of other samples scores 0, not 1/400.
-  CHECK_FALSE(CheckAnswers({CountingTask(400, 1), {}, 0, 200}).is_chance_right);
+  CHECK_FALSE(CheckAnswers({CountingTask(10, 1, 0.25), {}, 0, 200}).is_chance_right);
 }
 
 TEST_CASE("a few samples without any coincidence say nothing against chance") {
@@ -69,10 +72,21 @@ TEST_CASE("a few samples without any coincidence say nothing against chance") {
 }
 
 TEST_CASE("order-free accuracy: by hand") {
-  // Answers 1, 1, 2 to draw from: the first sample scores (2/3 + 1/3) / 2, the second 0.
-  const Estimate estimate = OrderFreeAccuracy({{1, 2}, {3}}, {{1}, {1, 2}});
+  const Baseline plain{.name = "commonest", .accuracy = 0.25};
+  const std::vector<Answers> others = {{{3}, {1}}, {{3, 4}, {1, 2}}};
+  // The commonest answer is 1: right in half of the first sample, never in the second.
+  const Estimate estimate = OrderFreeAccuracy({{{3, 4}, {1, 2}}, {{4}, {3}}}, others, plain);
   CHECK(std::abs(estimate.mean - 0.25) < 1e-15);
-  CHECK(std::abs(estimate.error - 0.25) < 1e-15);  // sqrt(2 * 0.0625 / 2)
+  CHECK(std::abs(estimate.error - 0.25) < 1e-15);  // sqrt(0.25 * 0.75 / 3), that of three guesses
+}
+
+TEST_CASE("order-free accuracy: positions that are known and answers that do not count") {
+  const std::vector<Answers> others = {{{3, 4}, {1, 2}}, {{3}, {1}}};
+  const Baseline by_place{.name = "at its position", .accuracy = 0.5, .knows_position = true};
+  CHECK(OrderFreeAccuracy({{{3, 4}, {1, 2}}}, others, by_place).mean == 1);
+  const Baseline without{.name = "without 1", .accuracy = 0.5, .without = {1}};
+  CHECK(OrderFreeAccuracy({{{3, 4}, {1, 5}}, {{3}, {1}}}, others, without).mean == 0);
+  CHECK(OrderFreeAccuracy({{{3, 4}, {1, 2}}}, others, without).mean == 1);
 }
 
 }  // namespace

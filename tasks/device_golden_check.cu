@@ -1,7 +1,9 @@
-// Compares the CUDA generator with tests/golden/tasks.sha256; exit code 0 when every line agrees.
+// Compares the CUDA generator with tests/golden/tasks.sha256, and launches of every number of
+// threads with one another; exit code 0 when everything agrees.
 //   bazel build --config=cuda //tasks:device_golden_check, then on the GPU machine
 //   device_golden_check tests/golden/tasks.sha256
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <cstdio>
 #include <exception>
 #include <fstream>
@@ -9,6 +11,7 @@
 #include <sstream>
 #include <stdexcept>
 #include <string>
+#include <vector>
 
 #include <cuda_runtime.h>
 
@@ -28,12 +31,15 @@ struct DeviceDeleter {
   void operator()(void* memory) const noexcept { cudaFree(memory); }
 };
 
+template <typename T>
+using DeviceArray = std::unique_ptr<T, DeviceDeleter>;
+
 // A copy of `host` on the device; never empty, so that it has an address.
 template <typename T>
-std::unique_ptr<T, DeviceDeleter> Upload(std::span<const T> host) {
+DeviceArray<T> Upload(std::span<const T> host) {
   void* memory = nullptr;
   Check(cudaMalloc(&memory, host.size_bytes() + sizeof(T)), "cudaMalloc");
-  std::unique_ptr<T, DeviceDeleter> device(static_cast<T*>(memory));
+  DeviceArray<T> device(static_cast<T*>(memory));
   Check(cudaMemcpy(device.get(), host.data(), host.size_bytes(), cudaMemcpyHostToDevice),
         "cudaMemcpy");
   return device;
@@ -43,6 +49,33 @@ template <typename T>
 void Download(const T* device, std::span<T> host) {
   Check(cudaMemcpy(host.data(), device, host.size_bytes(), cudaMemcpyDeviceToHost), "cudaMemcpy");
 }
+
+// One batch from the device generator.
+class Generation {
+ public:
+  Generation(const Task& task, const DeviceGenerator& generator, std::size_t num_tokens)
+      : task_(task), generator_(generator), tables_(Upload(task.tables())) {
+    const std::vector<std::int32_t> poison(num_tokens, -7);
+    inputs_ = Upload(std::span<const std::int32_t>(poison));
+    labels_ = Upload(std::span<const std::int32_t>(poison));
+  }
+
+  void Run(const BatchRequest& request, std::span<std::int32_t> inputs,
+           std::span<std::int32_t> labels) const {
+    Check(generator_(task_, request, tables_.get(), inputs_.get(), labels_.get(), nullptr),
+          "generator");
+    Check(cudaDeviceSynchronize(), "generator");
+    Download(inputs_.get(), inputs);
+    Download(labels_.get(), labels);
+  }
+
+ private:
+  const Task& task_;
+  const DeviceGenerator& generator_;
+  DeviceArray<std::uint32_t> tables_;
+  DeviceArray<std::int32_t> inputs_;
+  DeviceArray<std::int32_t> labels_;
+};
 
 bool IsGolden(const char* path) {
   std::ifstream file(path);
@@ -54,21 +87,27 @@ bool IsGolden(const char* path) {
   RegisterTasks(tasks);
   DeviceGeneratorRegistry generators("device generator");
   RegisterDeviceGenerators(generators);
+  int num_different = 0;
   const std::string hashes =
       GoldenHashes(tasks, [&](std::string_view name, const Task& task, const BatchRequest& request,
                               std::span<std::int32_t> inputs, std::span<std::int32_t> labels) {
-        const auto tables = Upload(task.tables());
-        const auto device_inputs = Upload(std::span<const std::int32_t>(inputs));
-        const auto device_labels = Upload(std::span<const std::int32_t>(labels));
-        Check(generators.Find(name, "")(task, request, tables.get(), device_inputs.get(),
-                                        device_labels.get(), nullptr),
-              "generator");
-        Check(cudaDeviceSynchronize(), "generator");
-        Download(device_inputs.get(), inputs);
-        Download(device_labels.get(), labels);
+        const Generation generation(task, generators.Find(name, ""), inputs.size());
+        generation.Run(request, inputs, labels);
+        std::vector<std::int32_t> other_inputs(inputs.size());
+        std::vector<std::int32_t> other_labels(labels.size());
+        for (int threads = 32; threads <= 256; threads += 32) {
+          BatchRequest other = request;
+          other.threads_per_sample = threads;
+          generation.Run(other, other_inputs, other_labels);
+          if (std::equal(inputs.begin(), inputs.end(), other_inputs.begin()) &&
+              std::equal(labels.begin(), labels.end(), other_labels.begin())) {
+            continue;
+          }
+          std::printf("%s differs with %d threads a sample\n", task.canon().c_str(), threads);
+          ++num_different;
+        }
       });
   std::istringstream actual_lines(hashes);
-  int num_different = 0;
   std::string actual;
   for (std::string expected; std::getline(golden, expected);) {
     std::getline(actual_lines, actual);
@@ -77,8 +116,8 @@ bool IsGolden(const char* path) {
     ++num_different;
   }
   const bool is_longer = static_cast<bool>(std::getline(actual_lines, actual));
-  std::printf("%d data sets differ%s\n", num_different,
-              is_longer ? "; some are not in the file" : "");
+  std::printf("%d differences%s\n", num_different,
+              is_longer ? "; data sets that are not in the file" : "");
   return num_different == 0 && !is_longer;
 }
 

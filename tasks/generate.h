@@ -40,6 +40,7 @@ struct BatchRequest {
   std::int64_t count = 0;
   SampleOrder order{};
   LabelMode mode = LabelMode::kScored;
+  int threads_per_sample = 0;  // on a CUDA device, 0: see launch_shape.h. Bytes never depend on it
 };
 
 // inputs, labels: [count, seq_len], row-major. The bytes do not depend on num_threads.

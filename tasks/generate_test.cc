@@ -90,13 +90,40 @@ TEST_CASE("more threads than samples, and no samples at all, are fine") {
   CHECK(MakeBatch(*task, {.count = 0}, 8).inputs.empty());
 }
 
-TEST_CASE("launch shapes are whole warps within the limits of CUDA") {
-  CHECK(GeneratorBlockSize(2) == 32);
-  CHECK(GeneratorBlockSize(128) == 32);
-  CHECK(GeneratorBlockSize(129) == 64);
-  CHECK(GeneratorBlockSize(1 << 24) == 256);
-  CHECK(GeneratorGridSize(1) == 1);
-  CHECK(GeneratorGridSize(std::int64_t{1} << 40) == 65536);
+TEST_CASE("launch shapes: a warp for every 128 tokens, several short samples in a block") {
+  const auto tiny = ChooseGeneratorShape(2, 10, 1000).value();
+  CHECK(tiny.threads_per_sample == 32);
+  CHECK(tiny.samples_per_block == 4);
+  CHECK(tiny.num_blocks == 250);
+  CHECK(tiny.staged_words == 8);
+  CHECK(tiny.words_per_sample == 2 * 8 + 12);
+  CHECK(ChooseGeneratorShape(128, 0, 1)->threads_per_sample == 32);
+  CHECK(ChooseGeneratorShape(129, 0, 1)->threads_per_sample == 64);
+  CHECK(ChooseGeneratorShape(129, 0, 1)->samples_per_block == 2);
+  const auto huge = ChooseGeneratorShape(1 << 24, 10, std::int64_t{1} << 40).value();
+  CHECK(huge.threads_per_sample == 256);
+  CHECK(huge.samples_per_block == 1);
+  CHECK(huge.num_blocks == 65536);
+}
+
+TEST_CASE("launch shapes: long samples are not staged, large ones do not share a block") {
+  CHECK(ChooseGeneratorShape(6144, 0, 1)->staged_words == 6148);
+  CHECK(ChooseGeneratorShape(6145, 0, 1)->staged_words == 0);
+  CHECK(ChooseGeneratorShape(64, 2900, 8)->samples_per_block == 4);
+  CHECK(ChooseGeneratorShape(64, 3000, 8)->samples_per_block == 1);
+}
+
+TEST_CASE("launch shapes: other numbers of threads are taken or refused") {
+  for (const int threads : {32, 64, 96, 128, 160, 192, 224, 256}) {
+    const auto shape = ChooseGeneratorShape(64, 10, 100, threads).value();
+    CHECK(shape.threads_per_sample == static_cast<std::uint32_t>(threads));
+    CHECK(shape.samples_per_block * shape.threads_per_sample <= 256);
+    CHECK(shape.samples_per_block * shape.num_blocks >= 100);
+  }
+  for (const int threads : {-32, 1, 48, 288}) {
+    CHECK_FALSE(ChooseGeneratorShape(64, 10, 100, threads));
+  }
+  CHECK_FALSE(ChooseGeneratorShape(64, std::int64_t{1} << 60, 1));
 }
 
 }  // namespace

@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tasks/golden.h"
 
+#include <algorithm>
+
 #include "base/sha256.h"
 
 namespace mixerbench::tasks {
 namespace {
 
 constexpr std::int64_t kNumSamples = 1000;
+constexpr std::int64_t kMaxTokens = std::int64_t{1} << 22;
 
 }  // namespace
 
@@ -30,10 +33,12 @@ std::vector<DataSet> DataSetsOf(const Preset& preset) {
 
 std::string GoldenHash(std::string_view task_name, const Task& task, const PhiloxKey& key,
                        const BatchGenerator& generate) {
-  const auto size = static_cast<std::size_t>(kNumSamples * task.shape().seq_len);
+  const std::int64_t seq_len = task.shape().seq_len;
+  const std::int64_t count = std::clamp(kMaxTokens / seq_len, std::int64_t{1}, kNumSamples);
+  const auto size = static_cast<std::size_t>(count * seq_len);
   std::vector<std::int32_t> inputs(size);
   std::vector<std::int32_t> labels(size);
-  generate(task_name, task, {.key = key, .count = kNumSamples}, inputs, labels);
+  generate(task_name, task, {.key = key, .count = count}, inputs, labels);
   Sha256 hash;
   hash.Update(std::as_bytes(std::span(inputs)));
   hash.Update(std::as_bytes(std::span(labels)));

@@ -24,8 +24,8 @@ struct DataSet {
 
 std::vector<DataSet> DataSetsOf(const Preset& preset);
 
-// 64 hex digits over samples 0..999 of a stream: all inputs and then all labels (scored mode) as
-// little-endian 32-bit integers.
+// 64 hex digits over samples 0..999 of a stream, or as many as 2^22 tokens hold: all inputs and
+// then all labels (scored mode) as little-endian 32-bit integers.
 std::string GoldenHash(std::string_view task_name, const Task& task, const PhiloxKey& key,
                        const BatchGenerator& generate);
 

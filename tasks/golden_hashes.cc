@@ -16,9 +16,9 @@ int main(int argc, char** argv) {
   const std::int64_t num_shards = argc > 2 ? std::max(1, std::atoi(argv[2])) : 1;
   TaskRegistry registry("task");
   RegisterTasks(registry);
-  const std::string lines = GoldenHashes(
-      registry, [&](std::string_view, const Task& task, const BatchRequest& request,
-                    std::span<std::int32_t> inputs, std::span<std::int32_t> labels) {
+  const std::string lines =
+      GoldenHashes(registry, [&](std::string_view, const Task& task, const BatchRequest& request,
+                                 std::span<std::int32_t> inputs, std::span<std::int32_t> labels) {
         for (std::int64_t shard = num_shards - 1; shard >= 0; --shard) {
           const std::int64_t begin = request.count * shard / num_shards;
           const std::int64_t end = request.count * (shard + 1) / num_shards;

@@ -12,4 +12,7 @@ namespace mixerbench::tasks {
 // ones. The total stays below 2^32 for num_slots <= 2^24. Requires num_slots >= 1, exponent > 0.
 std::vector<std::uint32_t> PowerLawWeights(std::int64_t num_slots, double exponent);
 
+// The tables of WeightedPickTogether: the weights [num_slots], then their WeightSums.
+std::vector<std::uint32_t> PowerLawTables(std::int64_t num_slots, double exponent);
+
 }  // namespace mixerbench::tasks

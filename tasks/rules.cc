@@ -18,6 +18,8 @@ NamedValue::NamedValue(std::string_view option, std::int64_t number)
 NamedValue::NamedValue(std::string_view option, double number)
     : name(option), text(FormatReal(number)), value(number) {}
 
+NamedValue::NamedValue(std::string_view option, std::string_view word) : name(option), text(word) {}
+
 void Rules::Must(bool holds, std::string_view rule,
                  std::initializer_list<NamedValue> values) const {
   if (holds) return;

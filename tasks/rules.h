@@ -13,10 +13,11 @@ namespace mixerbench::tasks {
 struct NamedValue {
   NamedValue(std::string_view option, std::int64_t number);
   NamedValue(std::string_view option, double number);
+  NamedValue(std::string_view option, std::string_view word);
 
   std::string_view name;
   std::string text;
-  double value;
+  double value = 0;  // of a number
 };
 
 // One statement a rule, so that each may rely on those before it:

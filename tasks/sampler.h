@@ -15,12 +15,15 @@
 //
 // Every lane executes Generate from top to bottom; `lanes` shares the work out:
 //   lanes.Serial(f, g, ...)  each function runs once, on one lane, different ones perhaps at once
+//   lanes.Split(f, g, ...)   each runs once as f(team), on a team of lanes, different ones perhaps
+//                            at once; the team is lanes itself, its Sync concerns the team alone
 //   lanes.ForEach(n, f)      f(0) ... f(n-1), each once, in no particular order
 //   lanes.Sync()             what was written before is visible to every lane after
-// Serial and ForEach do not wait: two steps with no Sync between them may run at the same time,
-// so one may not read or overwrite what the other writes. Since every random draw is addressed
-// by (stream, index), nothing depends on which lane makes it: the bytes cannot differ between one
-// lane (CPU), a block of threads (device_generate.cuh) and any other sharing.
+//   team.Count(n, f)         how many of f(0) ... f(n-1) are true, told to every lane of a team
+// Serial, Split and ForEach do not wait: two steps with no Sync between them may run at the same
+// time, so one may not read or overwrite what the other writes. Since every random draw is
+// addressed by (stream, index), nothing depends on which lane makes it: the bytes cannot differ
+// between one lane (CPU), a group of threads (device_generate.cuh) and any other sharing.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -44,9 +47,19 @@ struct OneLane {
   MB_HOST_DEVICE void Serial(const Steps&... steps) const {
     (steps(), ...);
   }
+  template <typename... Steps>
+  MB_HOST_DEVICE void Split(const Steps&... steps) const {
+    (steps(*this), ...);
+  }
   template <typename Step>
   MB_HOST_DEVICE void ForEach(std::int64_t count, const Step& step) const {
     for (std::int64_t i = 0; i < count; ++i) step(i);
+  }
+  template <typename Predicate>
+  MB_HOST_DEVICE std::uint32_t Count(std::uint32_t count, const Predicate& predicate) const {
+    std::uint32_t num_true = 0;
+    for (std::uint32_t i = 0; i < count; ++i) num_true += predicate(i);
+    return num_true;
   }
   MB_HOST_DEVICE void Sync() const {}
 };

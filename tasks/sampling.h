@@ -199,6 +199,36 @@ MB_HOST_DEVICE inline void Pick(const SampleStream& sample, std::uint32_t stream
   }
 }
 
+// The largest k of PickFew.
+inline constexpr std::uint32_t kMaxFew = 16;
+
+// Pick for k <= kMaxFew without working memory: O(k^2), in registers. out: [k].
+MB_HOST_DEVICE inline void PickFew(const SampleStream& sample, std::uint32_t stream,
+                                   std::uint32_t n, std::uint32_t k, std::uint32_t base,
+                                   std::uint32_t* out) {
+  // The entries of the shuffled array that differ from its start, the identity.
+  std::uint32_t places[kMaxFew];
+  std::uint32_t values[kMaxFew];
+  std::uint32_t count = 0;
+  const auto find = [&](std::uint32_t place) {
+    std::uint32_t i = 0;
+    while (i < count && places[i] != place) ++i;
+    return i;
+  };
+  WordReader reader(sample, stream);
+  for (std::uint32_t t = 0; t < k; ++t) {
+    const std::uint32_t r =
+        t + UniformFromWord(sample, stream, base + t, reader.Word(base + t), n - t);
+    const std::uint32_t at_t = find(t);
+    const std::uint32_t value_at_t = at_t < count ? values[at_t] : t;
+    const std::uint32_t at_r = find(r);
+    out[t] = at_r < count ? values[at_r] : r;
+    places[at_r] = r;
+    values[at_r] = value_at_t;
+    if (at_r == count) ++count;
+  }
+}
+
 // A uniform permutation of 0..n-1. out: [n].
 MB_HOST_DEVICE inline void Shuffle(const SampleStream& sample, std::uint32_t stream,
                                    std::uint32_t n, std::uint32_t* out) {

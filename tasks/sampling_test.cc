@@ -167,6 +167,19 @@ TEST_CASE("a pick is the head of the dense Fisher-Yates shuffle with the same dr
   }
 }
 
+TEST_CASE("a pick of few is the same pick") {
+  for (std::uint64_t index = 0; index < 200; ++index) {
+    const SampleStream sample{kTestSample.key, index};
+    const std::uint32_t n = 1 + Uniform(sample, 1, 0, 40);
+    const std::uint32_t k = 1 + Uniform(sample, 1, 1, std::min(n, kMaxFew));
+    const std::uint32_t base = 16 * Uniform(sample, 1, 2, 7);
+    CAPTURE(index, n, k, base);
+    Numbers few(k);
+    PickFew(sample, 2, n, k, base, few.data());
+    CHECK(few == Picked(sample, 2, n, k, base));
+  }
+}
+
 TEST_CASE("feistel matches the golden vectors and is a bijection") {
   const auto image = [](const SampleStream& sample, std::uint32_t stream, std::uint64_t n,
                         std::uint64_t count) {

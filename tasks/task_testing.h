@@ -2,12 +2,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
 #include <barrier>
 #include <cstdint>
 #include <functional>
+#include <map>
+#include <mutex>
 #include <span>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "base/error.h"
@@ -88,23 +92,56 @@ class ThreadLanes {
  public:
   static constexpr bool kIsParallel = true;
 
-  ThreadLanes(std::int64_t rank, std::int64_t count, std::barrier<>& barrier)
-      : rank_(rank), count_(count), barrier_(&barrier) {}
+  // What the threads of one sample share: a barrier for each team that they form.
+  class Barriers {
+   public:
+    // The barrier of one of `num_teams` teams, of `size` threads.
+    std::barrier<>& Of(std::int64_t num_teams, std::int64_t team, std::int64_t size) {
+      const std::lock_guard lock(mutex_);
+      return barriers_.try_emplace({num_teams, team}, size).first->second;
+    }
+
+   private:
+    std::mutex mutex_;
+    std::map<std::pair<std::int64_t, std::int64_t>, std::barrier<>> barriers_;
+  };
+
+  ThreadLanes(std::int64_t rank, std::int64_t count, Barriers& barriers)
+      : ThreadLanes(rank, count, barriers, barriers.Of(1, 0, count)) {}
 
   template <typename... Steps>
   void Serial(const Steps&... steps) const {
     std::int64_t next = 0;
     ((next++ % count_ == rank_ ? steps() : void()), ...);
   }
+  // Teams of lanes that are `num_teams` apart.
+  template <typename... Steps>
+  void Split(const Steps&... steps) const {
+    const auto num_teams = std::min<std::int64_t>(count_, sizeof...(Steps));
+    const std::int64_t own = rank_ % num_teams;
+    const std::int64_t size = (count_ - own + num_teams - 1) / num_teams;
+    const ThreadLanes team(rank_ / num_teams, size, *barriers_,
+                           num_teams == 1 ? *barrier_ : barriers_->Of(num_teams, own, size));
+    std::int64_t next = 0;
+    ((next++ % num_teams == own ? steps(team) : void()), ...);
+  }
   template <typename Step>
   void ForEach(std::int64_t count, const Step& step) const {
     for (std::int64_t i = rank_; i < count; i += count_) step(i);
   }
+  template <typename Predicate>
+  std::uint32_t Count(std::uint32_t count, const Predicate& predicate) const {
+    return OneLane{}.Count(count, predicate);
+  }
   void Sync() const { barrier_->arrive_and_wait(); }
 
  private:
+  ThreadLanes(std::int64_t rank, std::int64_t count, Barriers& barriers, std::barrier<>& barrier)
+      : rank_(rank), count_(count), barriers_(&barriers), barrier_(&barrier) {}
+
   std::int64_t rank_;
   std::int64_t count_;
+  Barriers* barriers_;
   std::barrier<>* barrier_;
 };
 
@@ -117,12 +154,12 @@ Sample MakeSampleInLanes(const Task& task, const SampleStream& stream, LabelMode
   const auto length = static_cast<std::size_t>(task.shape().seq_len);
   Sample sample{std::vector<std::int32_t>(length, -7), std::vector<std::int32_t>(length, -7)};
   std::vector<std::uint32_t> scratch(static_cast<std::size_t>(task.shape().scratch_words));
-  std::barrier<> barrier(num_lanes);
+  ThreadLanes::Barriers barriers;
   {
     std::vector<std::jthread> threads;
     for (std::int64_t rank = 0; rank < num_lanes; ++rank) {
       threads.emplace_back([&, rank] {
-        sampler.Generate(ThreadLanes(rank, num_lanes, barrier), stream, mode, sample.inputs.data(),
+        sampler.Generate(ThreadLanes(rank, num_lanes, barriers), stream, mode, sample.inputs.data(),
                          sample.labels.data(), scratch.data());
       });
     }

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 
+#include "tasks/lane_pick.h"
 #include "tasks/sampler.h"
 
 namespace mixerbench::tasks::selective_copying {
@@ -18,7 +19,7 @@ struct SelectiveCopyingSampler {
   MB_HOST_DEVICE std::int64_t seq_len() const { return std::int64_t{prefix_len} + num_tokens; }
 
   MB_HOST_DEVICE std::int64_t scratch_words() const {
-    return 2 * std::int64_t{num_tokens} + PickScratchWords(prefix_len, num_tokens);
+    return 2 * std::int64_t{num_tokens} + PickTogetherScratchWords(prefix_len, num_tokens);
   }
 
   template <typename Lanes>
@@ -31,8 +32,9 @@ struct SelectiveCopyingSampler {
     const auto marker = static_cast<std::int32_t>(vocab_size - 1);
 
     if (is_variable) {
-      lanes.Serial([&] {
-        Pick(sample, kPositionStream, prefix_len, num_tokens, 0, drawn, positions + num_tokens);
+      lanes.Split([&](const auto& team) {
+        PickTogether(team, sample, kPositionStream, prefix_len, num_tokens, drawn,
+                     positions + num_tokens);
       });
       lanes.Sync();
       SortDistinct(lanes, drawn, num_tokens, positions);

@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tasks/hint_recall/hint_recall.h"
+
+#include <vector>
+
+#include "tasks/canon.h"
+#include "tasks/rules.h"
+#include "tasks/slices.h"
+
+namespace mixerbench::tasks::hint_recall {
+namespace {
+
+class HintRecallTask final : public SampledTask<HintRecallSampler> {
+ public:
+  explicit HintRecallTask(const HintRecallParams& params)
+      : SampledTask({.vocab_size = static_cast<std::uint32_t>(params.vocab_size),
+                     .input_seq_len = static_cast<std::uint32_t>(params.input_seq_len),
+                     .is_hinted = params.hint,
+                     .depth_percent = static_cast<std::int32_t>(params.depth_percent)}),
+        params_(params) {}
+
+  TaskShape shape() const override {
+    return {.vocab_size = params_.vocab_size,
+            .seq_len = sampler().seq_len(),
+            .max_num_scored = 1,
+            .scratch_words = sampler().scratch_words()};
+  }
+
+  std::string canon() const override {
+    return Canon("hint_recall")
+        .Integer("L", params_.input_seq_len)
+        .Integer("vocab", params_.vocab_size)
+        .Text();
+  }
+
+  void Solve(std::span<const std::int32_t> inputs, std::span<const std::int32_t>,
+             std::span<std::int32_t> answers) const override {
+    const std::int64_t slot = TargetSlot(inputs);
+    for (std::int32_t& answer : answers) {
+      answer = slot < 0 ? kIgnore : inputs[PositionOf(slot) + 1];
+    }
+  }
+
+  std::vector<Baseline> baselines() const override {
+    return {{"uniform over values",
+             1.0 / static_cast<double>(params_.vocab_size - sampler().num_keys())},
+            {"some value of the context", 1.0 / static_cast<double>(sampler().num_pairs())}};
+  }
+
+  std::vector<SliceKey> slice_keys() const override { return {DecileSlice("depth")}; }
+
+  void AssignSlices(std::span<const std::int32_t> inputs, std::span<const std::int32_t>,
+                    std::span<std::int32_t> buckets) const override {
+    buckets[0] = DecileBucket(TargetSlot(inputs), sampler().num_pairs());
+  }
+
+ private:
+  std::size_t PositionOf(std::int64_t slot) const {
+    return sampler().first_pair() + 2 * static_cast<std::size_t>(slot);
+  }
+
+  // The pair whose key is asked at the end, -1 for none.
+  std::int64_t TargetSlot(std::span<const std::int32_t> inputs) const {
+    for (std::int64_t slot = 0; slot < sampler().num_pairs(); ++slot) {
+      if (inputs[PositionOf(slot)] == inputs.back()) return slot;
+    }
+    return -1;
+  }
+
+  HintRecallParams params_;
+};
+
+std::vector<Preset> Presets() {
+  constexpr std::int64_t kNumTest = 1000, kNumTestPerDepth = 200;
+  const auto params = [](const HintRecallParams& p) { return HintRecallFields().Write(p); };
+  const auto by_length = [&](std::string name, bool hint, std::string reproduces) {
+    Preset preset{.name = std::move(name),
+                  .params = params({.hint = hint}),
+                  .reproduces = std::move(reproduces),
+                  .train = {{params({.hint = hint}), 0}}};
+    for (const std::int64_t length : {128, 256, 512, 1024, 2048, 4096, 8192, 12800}) {
+      preset.test.push_back({params({.input_seq_len = length, .hint = hint}), kNumTest});
+      preset.num_test += kNumTest;
+    }
+    return preset;
+  };
+  Preset depth{.name = "hint/depth",
+               .params = params({}),
+               .reproduces = "accuracy by depth at 4096 tokens, of models trained at 128",
+               .train = {{params({}), 0}}};
+  for (std::int64_t percent = 0; percent <= 100; percent += 10) {
+    depth.test.push_back(
+        {params({.input_seq_len = 4096, .depth_percent = percent}), kNumTestPerDepth});
+    depth.num_test += kNumTestPerDepth;
+  }
+  return {
+      by_length("hint/sila-std", true, "SILA Fig 6a, trained on all tokens; vocabulary assumed"),
+      by_length("hint/sila-target", true,
+                "SILA Fig 6b, trained on the target only; vocabulary assumed"),
+      by_length("hint/nohint", false, "control: the same samples without the hint"), depth};
+}
+
+HintRecallParams Parse(const Value& value, const std::string& where) {
+  const HintRecallParams params = HintRecallFields().Parse(value, where);
+  Validate(params, where);
+  return params;
+}
+
+}  // namespace
+
+const Fields<HintRecallParams>& HintRecallFields() {
+  static const auto fields =
+      Fields<HintRecallParams>()
+          .Add("vocab_size", &HintRecallParams::vocab_size,
+               "the lower half keys, the upper half values")
+          .Add("input_seq_len", &HintRecallParams::input_seq_len,
+               "tokens of one sample, the hint included; even")
+          .Add("hint", &HintRecallParams::hint,
+               "show the key that will be asked before the pairs; false: leave it out")
+          .Add("depth_percent", &HintRecallParams::depth_percent,
+               "place of the target among the pairs, 0 first, 100 last; -1: uniform");
+  return fields;
+}
+
+void Validate(const HintRecallParams& params, const std::string& where) {
+  const NamedValue vocab_size("vocab_size", params.vocab_size);
+  const NamedValue input_seq_len("input_seq_len", params.input_seq_len);
+  const Rules rules("hint_recall", where);
+  rules.VocabSize(params.vocab_size);
+  rules.SequenceLength({input_seq_len});
+  rules.Must(params.input_seq_len % 2 == 0, "input_seq_len must be even", {input_seq_len});
+  rules.Must(params.input_seq_len >= 4, "input_seq_len must be >= 4", {input_seq_len});
+  rules.Must(params.vocab_size >= 6, "vocab_size must be >= 6", {vocab_size});
+  rules.Must(params.depth_percent >= -1 && params.depth_percent <= 100,
+             "depth_percent must be in [0, 100], or -1 for a uniform depth",
+             {{"depth_percent", params.depth_percent}});
+}
+
+std::unique_ptr<Task> MakeHintRecall(const HintRecallParams& params) {
+  return std::make_unique<HintRecallTask>(params);
+}
+
+void Register(TaskRegistry& registry) {
+  registry.Add(
+      "hint_recall",
+      {.summary = "recall one of many pairs, whose key is shown before them",
+       .source = "SILA, section 5.1",
+       .aliases = {"sila_retrieval"},
+       .params = HintRecallFields().Describe(),
+       .presentation_params = {"hint", "depth_percent"},
+       .presets = Presets(),
+       .deviations =
+           {"vocabulary, a single occurrence of the target and online data are not stated "
+            "by SILA and assumed"},
+       .create = [](const Value& value,
+                    const std::string& where) { return MakeHintRecall(Parse(value, where)); },
+       .resolve =
+           [](const Value& value, const std::string& where) {
+             return HintRecallFields().Write(Parse(value, where));
+           }});
+}
+
+}  // namespace mixerbench::tasks::hint_recall
