@@ -1,6 +1,8 @@
-// CPU generator: tokens per second of one thread, for each task.
-//   bazel run -c opt //tasks:generate_benchmark
+// CPU generator: tokens per second of one thread, for every preset of every task.
+//   bazel run //tasks:generate_benchmark -- --benchmark_filter='mqar/.*256x16'
+// A mixture is measured at its last test segment, the longest one.
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -12,11 +14,9 @@
 namespace mixerbench::tasks {
 namespace {
 
-void Generate(benchmark::State& state, const std::string& task_name, const Object& params) {
+void Generate(benchmark::State& state, const TaskEntry& entry, const Value& params) {
   constexpr std::int64_t kBatchSize = 64;
-  TaskRegistry registry("task");
-  RegisterTasks(registry);
-  const auto task = registry.Find(task_name, "").create(params, "");
+  const auto task = entry.create(params, "");
   const auto size = static_cast<std::size_t>(kBatchSize * task->shape().seq_len);
   std::vector<std::int32_t> inputs(size);
   std::vector<std::int32_t> labels(size);
@@ -31,21 +31,28 @@ void Generate(benchmark::State& state, const std::string& task_name, const Objec
   state.counters["tokens_per_s"] = benchmark::Counter(tokens, benchmark::Counter::kIsRate);
 }
 
-Object Mqar(std::int64_t seq_len, std::int64_t num_kv_pairs, const std::string& noise) {
-  return {{"input_seq_len", seq_len}, {"num_kv_pairs", num_kv_pairs}, {"noise", noise}};
+// Presets that differ in nothing but the number of samples are measured once.
+void RegisterBenchmarks(const TaskRegistry& registry) {
+  for (const auto& [name, entry] : registry.entries()) {
+    std::vector<Value> seen;
+    for (const Preset& preset : entry.presets) {
+      const Value& params = preset.test.empty() ? preset.params : preset.test.back().params;
+      if (std::find(seen.begin(), seen.end(), params) != seen.end()) continue;
+      seen.push_back(params);
+      benchmark::RegisterBenchmark(preset.name.c_str(), Generate, entry, params);
+    }
+  }
 }
-
-BENCHMARK_CAPTURE(Generate, mqar_256x16_zero, "mqar", Mqar(256, 16, "zero"));
-BENCHMARK_CAPTURE(Generate, mqar_256x16_random, "mqar", Mqar(256, 16, "random"));
-BENCHMARK_CAPTURE(Generate, mqar_256x16_random_safe, "mqar", Mqar(256, 16, "random_safe"));
-BENCHMARK_CAPTURE(Generate, mqar_256x64_random, "mqar", Mqar(256, 64, "random"));
-BENCHMARK_CAPTURE(Generate, mqar_1024x256_random, "mqar", Mqar(1024, 256, "random"));
-BENCHMARK_CAPTURE(Generate, selective_copying_4112, "selective_copying", Object{});
-BENCHMARK_CAPTURE(Generate, selective_copying_256, "selective_copying",
-                  Object{{"prefix_len", 256}});
-BENCHMARK_CAPTURE(Generate, mad_icr_128, "mad_icr", Object{});
-BENCHMARK_CAPTURE(Generate, mad_icr_128_noisy, "mad_icr",
-                  Object{{"vocab_size", 32}, {"noise_vocab_size", 16}, {"frac_noise", 0.2}});
 
 }  // namespace
 }  // namespace mixerbench::tasks
+
+int main(int argc, char** argv) {
+  benchmark::Initialize(&argc, argv);
+  if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 2;
+  mixerbench::tasks::TaskRegistry registry("task");
+  mixerbench::tasks::RegisterTasks(registry);
+  mixerbench::tasks::RegisterBenchmarks(registry);
+  benchmark::RunSpecifiedBenchmarks();
+  benchmark::Shutdown();
+}

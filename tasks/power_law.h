@@ -1,4 +1,4 @@
-// Integer weight tables for WeightedPick, built once on the host.
+// Integer weight tables for weighted picks, built once on the host.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

@@ -16,6 +16,16 @@ std::int32_t CountBucket(std::int64_t count) {
   return bucket;
 }
 
+SliceKey OccurrenceSlice(std::string_view name) {
+  return {std::string(name), {"2", "3", "4-7", "8+"}};
+}
+
+std::int32_t OccurrenceBucket(std::int64_t occurrence) {
+  Require(occurrence >= 2, "the first occurrence is not asked for");
+  if (occurrence <= 3) return occurrence == 2 ? 0 : 1;
+  return occurrence < 8 ? 2 : 3;
+}
+
 SliceKey DecileSlice(std::string_view name) {
   SliceKey slice{std::string(name), {}};
   for (int low = 0; low < 100; low += 10) {

@@ -14,6 +14,11 @@ namespace mixerbench::tasks {
 SliceKey CountSlice(std::string_view name);
 std::int32_t CountBucket(std::int64_t count);
 
+// Buckets 2, 3, 4-7, 8+ for which showing of a key this is.
+SliceKey OccurrenceSlice(std::string_view name);
+// occurrence >= 2: the first one is not asked for.
+std::int32_t OccurrenceBucket(std::int64_t occurrence);
+
 // Buckets 0-10%, ..., 90-100% for a position within a range.
 SliceKey DecileSlice(std::string_view name);
 // position in 0..size-1.

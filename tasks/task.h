@@ -45,10 +45,20 @@ struct SliceKey {
   std::vector<std::string> buckets;  // their labels, in order
 };
 
-// What a model that knows nothing of the order of the tokens scores.
+// What a model scores that knows how common each answer is, and no more unless the name says so.
 struct Baseline {
   std::string name;  // "uniform over values", "some value of the context"
   double accuracy = 0;
+  // Also knows how common each answer is at each position.
+  bool knows_position = false;
+  // Answers that `accuracy` leaves out, because the layout alone gives them away (an end mark).
+  std::vector<std::int32_t> without = {};
+};
+
+// Samples 0..count-1 of one key.
+struct SampleRange {
+  PhiloxKey key;
+  std::uint64_t count = 0;
 };
 
 // One task with fixed, valid parameters. Immutable; every method may be called from any thread.
@@ -73,6 +83,12 @@ class Task {
 
   // Share of scored positions that Solve answers correctly; 1 unless documented otherwise.
   virtual double oracle_accuracy() const { return 1.0; }
+
+  // Share of the scored positions of `test` that a learner who has seen `train` can know; below 1
+  // where answers must have been seen in training because the sample itself does not hold them.
+  virtual double Ceiling(const SampleRange& /*train*/, const SampleRange& /*test*/) const {
+    return 1.0;
+  }
 
   // The first one is the chance level that reports print.
   virtual std::vector<Baseline> baselines() const = 0;

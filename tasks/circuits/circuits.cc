@@ -58,8 +58,8 @@ class CircuitsTask final : public SampledTask<CircuitsSampler> {
 
   std::vector<Baseline> baselines() const override {
     const double ones = ShareOfOnes();
-    return {{"labels drawn at their rate", ones * ones + (1 - ones) * (1 - ones)},
-            {"the more frequent label", std::max(ones, 1 - ones)}};
+    return {{"the more frequent label", std::max(ones, 1 - ones)},
+            {"labels drawn at their rate", ones * ones + (1 - ones) * (1 - ones)}};
   }
 
   std::vector<SliceKey> slice_keys() const override { return {CountSlice("position")}; }

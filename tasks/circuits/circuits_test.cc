@@ -54,12 +54,12 @@ TEST_CASE("circuits: chance counts ties") {
   // Four bits: 6 of 16 tie, 5 have more ones.
   const double ones = 5.0 / 16;
   const auto majority = MakeCircuits({Circuit::kMajority, 5})->baselines();
-  CHECK(majority[0].accuracy == Approx(ones * ones + (1 - ones) * (1 - ones)));
-  CHECK(majority[1].accuracy == Approx(1 - ones));
+  CHECK(majority[0].accuracy == Approx(1 - ones));
+  CHECK(majority[1].accuracy == Approx(ones * ones + (1 - ones) * (1 - ones)));
   // Ones or ties after 1, 2, 3 and 4 bits: 1/2, 3/4, 1/2, 11/16.
   const double share = (0.5 + 0.75 + 0.5 + 0.6875) / 4;
   const auto cum_majority = MakeCircuits({Circuit::kCumMajority, 4})->baselines();
-  CHECK(cum_majority[1].accuracy == Approx(share));
+  CHECK(cum_majority[0].accuracy == Approx(share));
   CHECK(MakeCircuits({Circuit::kCumParity, 5})->baselines()[0].accuracy == 0.5);
 }
 

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "tasks/canon.h"
+#include "tasks/presets.h"
 #include "tasks/rules.h"
 #include "tasks/slices.h"
 
@@ -57,7 +58,7 @@ class MadIcrTask final : public SampledTask<MadIcrSampler> {
   }
 
   std::vector<SliceKey> slice_keys() const override {
-    return {{"occurrence", {"2", "3", "4-7", "8+"}},
+    return {OccurrenceSlice("occurrence"),
             CountSlice("slots_since_previous"),
             {"final_probe", {"final"}}};
   }
@@ -93,79 +94,32 @@ class MadIcrTask final : public SampledTask<MadIcrSampler> {
     return static_cast<std::uint32_t>(token) < sampler().num_keys();
   }
 
-  static std::int32_t OccurrenceBucket(std::int64_t count) {
-    if (count <= 3) return count == 2 ? 0 : 1;
-    return count < 8 ? 2 : 3;
-  }
-
   MadIcrParams params_;
 };
 
-// The difficulty grid of MAD: a baseline, and one option changed at a time.
-class Grid {
- public:
-  Grid(std::string family, const MadIcrParams& baseline, std::string reproduces)
-      : family_(std::move(family)), baseline_(baseline), reproduces_(std::move(reproduces)) {
-    Add("baseline", baseline_, 12800);
-  }
-
-  template <typename T>
-  Grid& Vary(const std::string& option, T MadIcrParams::*member, const std::vector<T>& values,
-             const std::vector<std::string>& names) {
-    for (std::size_t i = 0; i < values.size(); ++i) {
-      MadIcrParams params = baseline_;
-      params.*member = values[i];
-      Add(option + "-" + names[i], params, 12800);
-    }
-    return *this;
-  }
-
-  Grid& VaryNumTrain() {
-    for (const std::int64_t num_train : {6400, 3200, 1600, 800}) {
-      Add("num_train-" + std::to_string(num_train), baseline_, num_train);
-    }
-    return *this;
-  }
-
-  void AppendTo(std::vector<Preset>& presets) const {
-    presets.insert(presets.end(), presets_.begin(), presets_.end());
-  }
-
- private:
-  void Add(const std::string& point, const MadIcrParams& params, std::int64_t num_train) {
-    presets_.push_back({.name = family_ + "/" + point,
-                        .params = MadIcrFields().Write(params),
-                        .num_train = num_train,
-                        .num_test = 1280,
-                        .seed = 12345,
-                        .reproduces = reproduces_});
-  }
-
-  std::string family_;
-  MadIcrParams baseline_;
-  std::string reproduces_;
-  std::vector<Preset> presets_;
-};
-
 std::vector<Preset> Presets() {
-  std::vector<Preset> presets;
-  Grid("mad/cr", {}, "MAD in-context recall; RESONA Tab 1")
-      .Vary("vocab_size", &MadIcrParams::vocab_size, {32, 64, 128}, {"32", "64", "128"})
-      .Vary("input_seq_len", &MadIcrParams::input_seq_len, {256, 512, 1024}, {"256", "512", "1024"})
-      .VaryNumTrain()
-      .AppendTo(presets);
-  Grid("mad/nr", {.vocab_size = 32, .noise_vocab_size = 16, .frac_noise = 0.2},
-       "MAD noisy in-context recall; RESONA Tab 1")
-      .Vary("vocab_size", &MadIcrParams::vocab_size, {48, 80, 144}, {"48", "80", "144"})
-      .Vary("input_seq_len", &MadIcrParams::input_seq_len, {256, 512, 1024}, {"256", "512", "1024"})
-      .VaryNumTrain()
-      .Vary("frac_noise", &MadIcrParams::frac_noise, {0.4, 0.6, 0.8}, {"0.4", "0.6", "0.8"})
-      .AppendTo(presets);
+  constexpr std::int64_t kNumTrain = 12800;
+  std::vector<Preset> presets =
+      MadGrid("mad/cr", MadIcrFields().Write({}), kNumTrain, "MAD in-context recall; RESONA Tab 1")
+          .Vary("vocab_size", {32, 64, 128})
+          .Vary("input_seq_len", {256, 512, 1024})
+          .VaryNumTrain()
+          .presets();
+  const MadIcrParams noisy{.vocab_size = 32, .noise_vocab_size = 16, .frac_noise = 0.2};
+  const std::vector<Preset> noisy_presets =
+      MadGrid("mad/nr", MadIcrFields().Write(noisy), kNumTrain,
+              "MAD noisy in-context recall; RESONA Tab 1")
+          .Vary("vocab_size", {48, 80, 144})
+          .Vary("input_seq_len", {256, 512, 1024})
+          .VaryNumTrain()
+          .Vary("frac_noise", {0.4, 0.6, 0.8})
+          .presets();
+  presets.insert(presets.end(), noisy_presets.begin(), noisy_presets.end());
   presets.push_back({.name = "ar_single",
                      .params = MadIcrFields().Write({.multi_query = false}),
-                     .num_train = 12800,
+                     .num_train = kNumTrain,
                      .num_test = 1280,
-                     .seed = 12345,
+                     .seed = kMadSeed,
                      .reproduces = "H3 and Hyena associative recall"});
   return presets;
 }

@@ -118,7 +118,7 @@ class ModArithTask final : public SampledTask<ModArithSampler> {
 
   std::vector<Baseline> baselines() const override {
     const AnswerRates rates = RatesOfAnswers(params_, sampler().num_digits());
-    return {{"labels drawn at their rate", rates.drawn}, {"the digit 0", rates.zero}};
+    return {{"the digit 0", rates.zero}, {"labels drawn at their rate", rates.drawn}};
   }
 
   std::vector<SliceKey> slice_keys() const override { return {CountSlice("num_operators")}; }

@@ -75,11 +75,11 @@ TEST_CASE("mod_arith: chance left to right is that of all expressions") {
     }
     double drawn = 0;
     for (const double count : rate) drawn += count * count / (num_answers * num_answers);
-    CHECK(task->baselines()[0].accuracy == Approx(drawn));
-    CHECK(task->baselines()[1].accuracy == Approx(rate[0] / num_answers));
+    CHECK(task->baselines()[0].accuracy == Approx(rate[0] / num_answers));
+    CHECK(task->baselines()[1].accuracy == Approx(drawn));
   }
   // Modulo a prime p, zero has the share x = 2/(3p) + (x + (1-x)/p) / 3 of long expressions.
-  CHECK(MakeModArith({.expression_len = 201})->baselines()[1].accuracy == Approx(3.0 / 11));
+  CHECK(MakeModArith({.expression_len = 201})->baselines()[0].accuracy == Approx(3.0 / 11));
 }
 
 TEST_CASE("mod_arith: products of large residues do not overflow") {

@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tasks/mqar/mqar.h"
 
-#include <algorithm>
-#include <numeric>
 #include <unordered_map>
 #include <vector>
 
 #include "base/check.h"
 #include "tasks/canon.h"
 #include "tasks/power_law.h"
+#include "tasks/presets.h"
 #include "tasks/rules.h"
 #include "tasks/slices.h"
 
@@ -21,14 +20,6 @@ MqarSampler MakeSampler(const MqarParams& params) {
           .num_kv_pairs = static_cast<std::uint32_t>(params.num_kv_pairs),
           .num_passes = static_cast<std::uint32_t>(params.num_passes),
           .noise = params.noise};
-}
-
-// Gap weights followed by their sums.
-std::vector<std::uint32_t> MakeTables(std::int64_t num_slots, double power_a) {
-  std::vector<std::uint32_t> tables = PowerLawWeights(num_slots, power_a);
-  const std::vector<std::uint32_t> sums = WeightSums(tables);
-  tables.insert(tables.end(), sums.begin(), sums.end());
-  return tables;
 }
 
 class MqarTask final : public SampledTask<MqarSampler> {
@@ -109,9 +100,6 @@ struct Point {
   }
 };
 
-// The seed of the Zoology configurations.
-constexpr std::uint64_t kZoologySeed = 123;
-
 Value PointParams(const Point& point, Noise noise, double power_a = MqarParams{}.power_a) {
   return MqarFields().Write({.input_seq_len = point.input_seq_len,
                              .num_kv_pairs = point.num_kv_pairs,
@@ -123,19 +111,6 @@ std::vector<Segment> Segments(const std::vector<Point>& points, Noise noise) {
   std::vector<Segment> segments;
   for (const Point& p : points) segments.push_back({PointParams(p, noise), p.num_samples});
   return segments;
-}
-
-Preset Mixture(std::string name, const std::vector<Point>& train, const std::vector<Point>& test,
-               Noise noise, std::string reproduces) {
-  const auto total = [](std::int64_t sum, const Point& p) { return sum + p.num_samples; };
-  return {.name = std::move(name),
-          .params = PointParams(train.front(), noise),
-          .num_train = std::accumulate(train.begin(), train.end(), std::int64_t{0}, total),
-          .num_test = std::accumulate(test.begin(), test.end(), std::int64_t{0}, total),
-          .seed = kZoologySeed,
-          .reproduces = std::move(reproduces),
-          .train = Segments(train, noise),
-          .test = Segments(test, noise)};
 }
 
 std::vector<Preset> Presets() {
@@ -167,14 +142,18 @@ std::vector<Preset> Presets() {
   harder_test.push_back({2048, 512, 1000});
   const std::vector<Point> extrap_train = {
       {64, 4, 100000}, {64, 8, 20000}, {64, 16, 20000}, {128, 32, 10000}, {256, 64, 5000}};
-  presets.push_back(
-      Mixture("mqar/based", based_train, based_test, Noise::kRandom, "Based Fig 2 and 3"));
-  presets.push_back(Mixture("mqar/based-zero", based_train, based_test, Noise::kZero,
-                            "Zoology, random_non_queries false"));
-  presets.push_back(Mixture("mqar/based-harder", based_train, harder_test, Noise::kRandom,
-                            "Based ablation 02-09"));
-  presets.push_back(
-      Mixture("mqar/extrap", extrap_train, based_test, Noise::kRandom, "Based ablation 01-26"));
+  presets.push_back(MixturePreset("mqar/based", Segments(based_train, Noise::kRandom),
+                                  Segments(based_test, Noise::kRandom), kZoologySeed,
+                                  "Based Fig 2 and 3"));
+  presets.push_back(MixturePreset("mqar/based-zero", Segments(based_train, Noise::kZero),
+                                  Segments(based_test, Noise::kZero), kZoologySeed,
+                                  "Zoology, random_non_queries false"));
+  presets.push_back(MixturePreset("mqar/based-harder", Segments(based_train, Noise::kRandom),
+                                  Segments(harder_test, Noise::kRandom), kZoologySeed,
+                                  "Based ablation 02-09"));
+  presets.push_back(MixturePreset("mqar/extrap", Segments(extrap_train, Noise::kRandom),
+                                  Segments(based_test, Noise::kRandom), kZoologySeed,
+                                  "Based ablation 01-26"));
 
   for (const Point& p : std::vector<Point>{{64, 4}, {128, 8}, {256, 16}, {512, 64}}) {
     add("mqar/sse-s1/" + p.Name(), PointParams(p, Noise::kZero), 100000, 3000,
@@ -242,10 +221,9 @@ void Validate(const MqarParams& params, const std::string& where) {
 }
 
 std::unique_ptr<Task> MakeMqar(const MqarParams& params) {
-  MqarSampler sampler = MakeSampler(params);
-  std::vector<std::uint32_t> tables = MakeTables(sampler.num_slots(), params.power_a);
-  sampler.gap_total =
-      std::accumulate(tables.begin(), tables.begin() + sampler.num_slots(), std::uint32_t{0});
+  const MqarSampler sampler = MakeSampler(params);
+  std::vector<std::uint32_t> tables =
+      WeightSums(PowerLawWeights(sampler.num_slots(), params.power_a));
   return std::make_unique<MqarTask>(params, sampler, std::move(tables));
 }
 

@@ -5,8 +5,6 @@
 #include <cstdint>
 #include <memory>
 #include <string>
-#include <string_view>
-#include <utility>
 
 #include "base/fields.h"
 #include "tasks/mqar/mqar_sampler.h"
@@ -34,10 +32,3 @@ std::unique_ptr<Task> MakeMqar(const MqarParams& params);
 void Register(TaskRegistry& registry);
 
 }  // namespace mixerbench::tasks::mqar
-
-template <>
-struct mixerbench::EnumNames<mixerbench::tasks::mqar::Noise> {
-  using Noise = tasks::mqar::Noise;
-  static constexpr std::pair<Noise, std::string_view> kNames[] = {
-      {Noise::kZero, "zero"}, {Noise::kRandom, "random"}, {Noise::kRandomSafe, "random_safe"}};
-};

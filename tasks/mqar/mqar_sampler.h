@@ -4,12 +4,11 @@
 
 #include <cstdint>
 
+#include "tasks/filler.h"
 #include "tasks/lane_pick.h"
 #include "tasks/sampler.h"
 
 namespace mixerbench::tasks::mqar {
-
-enum class Noise : std::int32_t { kZero, kRandom, kRandomSafe };
 
 struct MqarSampler {
   std::uint32_t vocab_size = 0;
@@ -17,11 +16,12 @@ struct MqarSampler {
   std::uint32_t num_kv_pairs = 0;
   std::uint32_t num_passes = 0;
   Noise noise = Noise::kRandom;
-  std::uint32_t gap_total = 0;            // sum of the gap weights
-  const std::uint32_t* tables = nullptr;  // gap weights [num_slots], then their WeightSums
+  const std::uint32_t* tables = nullptr;  // WeightSums of the gaps
 
   // Keys are 1..first_value-1, values first_value..vocab_size-1.
   MB_HOST_DEVICE std::uint32_t first_value() const { return vocab_size / 2; }
+  MB_HOST_DEVICE std::uint32_t num_keys() const { return first_value() - 1; }
+  MB_HOST_DEVICE std::uint32_t num_values() const { return vocab_size - first_value(); }
   MB_HOST_DEVICE std::uint32_t context_len() const { return 2 * num_kv_pairs * num_passes; }
   MB_HOST_DEVICE std::uint32_t num_slots() const { return (seq_len - context_len()) / 2; }
 
@@ -33,7 +33,7 @@ struct MqarSampler {
   MB_HOST_DEVICE void Generate(const Lanes& lanes, const SampleStream& sample, LabelMode mode,
                                std::int32_t* inputs, std::int32_t* labels,
                                std::uint32_t* scratch) const {
-    constexpr std::uint32_t kKeyStream = 0, kValueStream = 1, kGapStream = 2;
+    constexpr std::uint32_t kKeyStream = 0, kValueStream = 1, kGapStream = 2, kFillerStream = 3;
     std::uint32_t* const keys = scratch;                     // [num_kv_pairs], less 1
     std::uint32_t* const values = keys + num_kv_pairs;       // [num_kv_pairs], less first_value
     std::uint32_t* const gaps = values + num_kv_pairs;       // [num_kv_pairs]
@@ -44,26 +44,21 @@ struct MqarSampler {
 
     lanes.Split(
         [&](const auto& team) {
-          WeightedPickTogether(team, sample, kGapStream, tables, tables + num_slots(), num_slots(),
-                               gap_total, num_kv_pairs, gaps, gap_memory);
-          if (mode != LabelMode::kTargetOnly) return;
-          team.Sync();
-          team.Serial([&] {
-            *last_gap = 0;
-            for (std::uint32_t j = 0; j < num_kv_pairs; ++j) {
-              if (gaps[j] > *last_gap) *last_gap = gaps[j];
-            }
-          });
+          PickGaps(team, sample, kGapStream, tables, num_slots(), num_kv_pairs, mode, gaps,
+                   last_gap, gap_memory);
         },
         [&](const auto& team) {
-          PickTogether(team, sample, kKeyStream, first_value() - 1, num_kv_pairs, keys,
-                       pick_memory);
+          PickTogether(team, sample, kKeyStream, num_keys(), num_kv_pairs, keys, pick_memory);
           team.Sync();
-          PickTogether(team, sample, kValueStream, vocab_size - first_value(), num_kv_pairs,
-                       values, pick_memory);
+          PickTogether(team, sample, kValueStream, num_values(), num_kv_pairs, values, pick_memory);
         });
-    if (noise == Noise::kRandomSafe) lanes.Sync();  // what filler avoids
-    WriteFiller(lanes, sample, keys, sorted_keys, inputs);
+    if (noise == Noise::kRandomSafe) {
+      lanes.Sync();
+      SortDistinct(lanes, keys, num_kv_pairs, sorted_keys);
+      lanes.Sync();
+    }
+    WriteFiller(lanes, sample, kFillerStream, noise, vocab_size, {sorted_keys, num_kv_pairs, 1},
+                context_len(), seq_len, inputs);
     lanes.Sync();
     lanes.ForEach(num_kv_pairs, [&](std::int64_t j) {
       const auto key = static_cast<std::int32_t>(1 + keys[j]);
@@ -85,57 +80,8 @@ struct MqarSampler {
  private:
   // Of keys and of values in turn.
   MB_HOST_DEVICE std::int64_t pick_words() const {
-    const std::int64_t for_keys = PickTogetherScratchWords(first_value() - 1, num_kv_pairs);
-    const std::int64_t for_values =
-        PickTogetherScratchWords(vocab_size - first_value(), num_kv_pairs);
-    return for_keys > for_values ? for_keys : for_values;
-  }
-
-  // Writes every position of the query region; the queries go over it afterwards.
-  template <typename Lanes>
-  MB_HOST_DEVICE void WriteFiller(const Lanes& lanes, const SampleStream& sample,
-                                  const std::uint32_t* keys, std::uint32_t* sorted_keys,
-                                  std::int32_t* inputs) const {
-    constexpr std::uint32_t kFillerStream = 3;
-    const std::uint32_t first = context_len();
-    switch (noise) {
-      case Noise::kZero:
-        lanes.ForEach(seq_len - first, [&](std::int64_t i) { inputs[first + i] = 0; });
-        return;
-      case Noise::kRandom:
-        ForEachWord(lanes, sample, kFillerStream, first, seq_len,
-                    [&](std::uint32_t t, std::uint32_t word) {
-                      inputs[t] = static_cast<std::int32_t>(
-                          UniformFromWord(sample, kFillerStream, t, word, vocab_size));
-                    });
-        return;
-      case Noise::kRandomSafe:
-        SortDistinct(lanes, keys, num_kv_pairs, sorted_keys);
-        lanes.Sync();
-        ForEachWord(
-            lanes, sample, kFillerStream, first, seq_len, [&](std::uint32_t t, std::uint32_t word) {
-              inputs[t] = static_cast<std::int32_t>(SkipKeys(
-                  sorted_keys,
-                  UniformFromWord(sample, kFillerStream, t, word, vocab_size - num_kv_pairs)));
-            });
-        return;
-    }
-  }
-
-  // The token of rank `rank` among those that are no key of this sample.
-  MB_HOST_DEVICE std::uint32_t SkipKeys(const std::uint32_t* sorted_keys,
-                                        std::uint32_t rank) const {
-    // Key number i is passed when at most `rank` non-keys stand before it.
-    std::uint32_t low = 0;
-    for (std::uint32_t high = num_kv_pairs; low < high;) {
-      const std::uint32_t middle = (low + high) / 2;
-      if (sorted_keys[middle] + 1 - middle <= rank) {
-        low = middle + 1;
-      } else {
-        high = middle;
-      }
-    }
-    return rank + low;
+    return MaxWords(PickTogetherScratchWords(num_keys(), num_kv_pairs),
+                    PickTogetherScratchWords(num_values(), num_kv_pairs));
   }
 };
 

@@ -74,9 +74,9 @@ class VocabMajorityTask final : public SampledTask<VocabMajoritySampler> {
   std::vector<Baseline> baselines() const override {
     const std::vector<double> share =
         AnswerProbabilities(params_.vocab_size - 1, sampler().num_tokens());
-    return {{"labels drawn at their rate",
-             std::inner_product(share.begin(), share.end(), share.begin(), 0.0)},
-            {"the smallest token", share.front()}};
+    return {{"the smallest token", share.front()},
+            {"labels drawn at their rate",
+             std::inner_product(share.begin(), share.end(), share.begin(), 0.0)}};
   }
 
   void AssignSlices(std::span<const std::int32_t>, std::span<const std::int32_t>,
