@@ -28,11 +28,13 @@ class WarpLanes {
   }
   template <typename Step>
   __device__ void ForEach(std::int64_t count, const Step& step) const {
+#pragma unroll 1  // a lane takes few steps, and a step may hold all of Philox
     for (std::int64_t i = rank(); i < count; i += kWarpSize) step(i);
   }
   template <typename Predicate>
   __device__ std::uint32_t Count(std::uint32_t count, const Predicate& predicate) const {
     std::uint32_t num_true = 0;
+#pragma unroll 1
     for (std::uint32_t first = 0; first < count; first += kWarpSize) {
       const std::uint32_t i = first + rank();
       num_true += __popc(__ballot_sync(0xFFFFFFFFu, i < count && predicate(i)));
@@ -67,6 +69,7 @@ class GroupLanes {
   }
   template <typename Step>
   __device__ void ForEach(std::int64_t count, const Step& step) const {
+#pragma unroll 1
     for (std::int64_t i = rank_; i < count; i += size_) step(i);
   }
   __device__ void Sync() const {
@@ -146,6 +149,25 @@ __global__ void GenerateKernel(const Sampler sampler, const BatchRequest request
   }
 }
 
+// Lets a kernel be launched with `num_bytes` of dynamic shared memory. The limit, which all threads
+// of the process share, is only ever set to the device's.
+template <typename Kernel>
+cudaError_t AllowSharedMemory(Kernel* kernel, int num_bytes) {
+  if (num_bytes <= kDefaultSharedBytes) return cudaSuccess;
+  int device = 0;
+  int limit = 0;
+  cudaError_t status = cudaGetDevice(&device);
+  if (status == cudaSuccess) {
+    status = cudaDeviceGetAttribute(&limit, cudaDevAttrMaxSharedMemoryPerBlockOptin, device);
+  }
+  if (status == cudaSuccess && num_bytes > limit) return cudaErrorInvalidValue;
+  if (status == cudaSuccess) {
+    status = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, limit);
+  }
+  if (status != cudaSuccess) cudaGetLastError();  // clears it: the caller gets it as a value
+  return status;
+}
+
 // The DeviceGenerator of tasks that derive from SampledTask<Sampler>. Error codes beyond those of
 // the launch: cudaErrorInvalidValue for another kind of task, for a number of threads that is no
 // launch shape, or when one sample's working memory exceeds the shared memory of a block (the CPU
@@ -163,13 +185,9 @@ DeviceGenerator MakeDeviceGenerator() {
     if (!shape) return cudaErrorInvalidValue;
     const int memory_bytes =
         static_cast<int>(4 * shape->samples_per_block * shape->words_per_sample);
-    if (memory_bytes > kDefaultSharedBytes) {
-      const cudaError_t status = cudaFuncSetAttribute(
-          GenerateKernel<Sampler>, cudaFuncAttributeMaxDynamicSharedMemorySize, memory_bytes);
-      if (status != cudaSuccess) {
-        cudaGetLastError();  // clears it: the caller gets it as a value
-        return status;
-      }
+    if (const cudaError_t status = AllowSharedMemory(GenerateKernel<Sampler>, memory_bytes);
+        status != cudaSuccess) {
+      return status;
     }
     GenerateKernel<Sampler>
         <<<shape->num_blocks, shape->samples_per_block * shape->threads_per_sample,

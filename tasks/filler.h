@@ -1,4 +1,4 @@
-// What stands between the queries of the MQAR family.
+// What stands between the queries of the MQAR family: gaps and filler.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/fields.h"
+#include "tasks/lane_pick.h"
 #include "tasks/sampler.h"
 
 namespace mixerbench::tasks {
@@ -38,6 +39,23 @@ struct SortedKeys {
     return rank + low;
   }
 };
+
+// Draws the slots of k queries. gap_sums: WeightSums of the gap weights; last_gap: the largest
+// slot, written for kTargetOnly alone, which keeps that query.
+template <typename Team>
+MB_HOST_DEVICE void PickGaps(const Team& team, const SampleStream& sample, std::uint32_t stream,
+                             const std::uint32_t* gap_sums, std::uint32_t num_slots,
+                             std::uint32_t k, LabelMode mode, std::uint32_t* gaps,
+                             std::uint32_t* last_gap, std::uint32_t* scratch) {
+  WeightedPick(team, sample, stream, gap_sums, num_slots, k, gaps, scratch);
+  if (mode != LabelMode::kTargetOnly) return;
+  team.Serial([&] {
+    *last_gap = 0;
+    for (std::uint32_t j = 0; j < k; ++j) {
+      if (gaps[j] > *last_gap) *last_gap = gaps[j];
+    }
+  });
+}
 
 // Writes filler at positions first..last-1 of `inputs`; position t uses draw t of `stream`. `keys`
 // is read for kRandomSafe only.

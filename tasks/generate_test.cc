@@ -107,8 +107,8 @@ TEST_CASE("launch shapes: a warp for every 128 tokens, several short samples in 
 }
 
 TEST_CASE("launch shapes: long samples are not staged, large ones do not share a block") {
-  CHECK(ChooseGeneratorShape(6144, 0, 1)->staged_words == 6148);
-  CHECK(ChooseGeneratorShape(6145, 0, 1)->staged_words == 0);
+  CHECK(ChooseGeneratorShape(2048, 0, 1)->staged_words == 2052);
+  CHECK(ChooseGeneratorShape(2049, 0, 1)->staged_words == 0);
   CHECK(ChooseGeneratorShape(64, 2900, 8)->samples_per_block == 4);
   CHECK(ChooseGeneratorShape(64, 3000, 8)->samples_per_block == 1);
 }

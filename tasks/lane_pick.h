@@ -1,5 +1,5 @@
-// Sampling without replacement by a team of lanes (sampler.h): the values of Pick and WeightedPick
-// in sampling.h, without a lane that works while the others wait.
+// Sampling without replacement by a team of lanes (sampler.h), none of which works while the others
+// wait: Pick of sampling.h, and weighted picks.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -16,11 +16,13 @@ namespace mixerbench::tasks {
 // takes time in proportion to k.
 inline constexpr std::uint32_t kMaxPickedTogether = 1024;
 
+MB_HOST_DEVICE constexpr std::int64_t MaxWords(std::int64_t a, std::int64_t b) {
+  return a > b ? a : b;
+}
+
 // Working memory of PickTogether, in words.
 MB_HOST_DEVICE constexpr std::int64_t PickTogetherScratchWords(std::uint32_t n, std::uint32_t k) {
-  const std::int64_t alone = PickScratchWords(n, k);
-  const std::int64_t together = k <= kMaxPickedTogether ? 2 * std::int64_t{k} : 0;
-  return alone > together ? alone : together;
+  return MaxWords(PickScratchWords(n, k), k <= kMaxPickedTogether ? 2 * std::int64_t{k} : 0);
 }
 
 // Pick(sample, stream, n, k, 0, out, ...) by a team. out: [k]; scratch: [PickTogetherScratchWords].
@@ -79,9 +81,9 @@ MB_HOST_DEVICE constexpr std::uint32_t NumSlotBlocks(std::uint32_t num_slots) {
   return (num_slots + kSlotsPerBlock - 1) / kSlotsPerBlock;
 }
 
-// Words that follow the weights in the tables of a weighted choice, and its working memory: for
-// every block the sum of the weights before it, then for every slot, padded to whole blocks, the
-// sum of the weights of its block up to and including it.
+// Words of the sums that a weighted choice reads and uses up: for every block the sum of the
+// weights before it, then for every slot, padded to whole blocks, the sum of the weights of its
+// block up to and including it.
 MB_HOST_DEVICE constexpr std::int64_t WeightSumsWords(std::uint32_t num_slots) {
   return std::int64_t{NumSlotBlocks(num_slots)} * (1 + kSlotsPerBlock);
 }
@@ -89,15 +91,14 @@ MB_HOST_DEVICE constexpr std::int64_t WeightSumsWords(std::uint32_t num_slots) {
 // weights: [num_slots], their total below 2^32. Returns [WeightSumsWords].
 std::vector<std::uint32_t> WeightSums(std::span<const std::uint32_t> weights);
 
-// WeightedPick of sampling.h by a team. weights: [num_slots]; weight_sums: WeightSums of them;
-// total: their sum; out: [k], k <= num_slots; scratch: [WeightSumsWords]. Does not wait at the end.
+// Weighted choice of k <= num_slots distinct slots, one after the other: each with probability
+// proportional to its weight among the slots not yet chosen (Plackett-Luce).
+// weight_sums: WeightSums of the weights; out: [k]; scratch: [WeightSumsWords].
 // O(k (num_slots / 32 + 32)) by one lane, O(k (1 + num_slots / 1024)) by a warp.
 template <typename Team>
-MB_HOST_DEVICE void WeightedPickTogether(const Team& team, const SampleStream& sample,
-                                         std::uint32_t stream, const std::uint32_t* weights,
-                                         const std::uint32_t* weight_sums, std::uint32_t num_slots,
-                                         std::uint32_t total, std::uint32_t k, std::uint32_t* out,
-                                         std::uint32_t* scratch) {
+MB_HOST_DEVICE void WeightedPick(const Team& team, const SampleStream& sample, std::uint32_t stream,
+                                 const std::uint32_t* weight_sums, std::uint32_t num_slots,
+                                 std::uint32_t k, std::uint32_t* out, std::uint32_t* scratch) {
   const std::uint32_t num_blocks = NumSlotBlocks(num_slots);
   std::uint32_t* const before_block = scratch;                // [num_blocks]
   std::uint32_t* const in_block = before_block + num_blocks;  // [num_blocks * kSlotsPerBlock]
@@ -105,6 +106,7 @@ MB_HOST_DEVICE void WeightedPickTogether(const Team& team, const SampleStream& s
   ForEachWord(team, sample, stream, 0, k,
               [&](std::uint32_t t, std::uint32_t word) { out[t] = word; });
   team.Sync();
+  std::uint32_t total = before_block[num_blocks - 1] + in_block[num_blocks * kSlotsPerBlock - 1];
   for (std::uint32_t t = 0; t < k; ++t) {
     const std::uint32_t drawn = UniformFromWord(sample, stream, t, out[t], total);
     const std::uint32_t block =
@@ -113,13 +115,12 @@ MB_HOST_DEVICE void WeightedPickTogether(const Team& team, const SampleStream& s
     std::uint32_t* const sums = in_block + block * kSlotsPerBlock;
     const std::uint32_t place =
         team.Count(kSlotsPerBlock, [&](std::uint32_t i) { return sums[i] <= rest; });
-    const std::uint32_t slot = block * kSlotsPerBlock + place;
-    const std::uint32_t weight = weights[slot];
+    const std::uint32_t weight = sums[place] - (place == 0 ? 0 : sums[place - 1]);
     total -= weight;
     team.Sync();  // every lane has read the sums
     team.ForEach(kSlotsPerBlock, [&](std::int64_t i) { sums[i] -= i >= place ? weight : 0; });
     team.ForEach(num_blocks, [&](std::int64_t b) { before_block[b] -= b > block ? weight : 0; });
-    team.Serial([&] { out[t] = slot; });
+    team.Serial([&] { out[t] = block * kSlotsPerBlock + place; });
     team.Sync();
   }
 }

@@ -31,7 +31,7 @@ constexpr std::optional<GeneratorShape> ChooseGeneratorShape(std::int64_t seq_le
                                                              int threads_per_sample = 0) {
   constexpr std::int64_t kMaxThreads = 256;
   constexpr std::int64_t kThreadsPerBlock = 128;  // of several samples; a block has 16 barriers
-  constexpr std::int64_t kMaxStagedTokens = 6 << 10;
+  constexpr std::int64_t kMaxStagedTokens = 2 << 10;
   constexpr std::int64_t kMaxSharedBytes = 1 << 20;  // beyond every GPU's; the launch has the say
   constexpr std::int64_t kMaxBlocks = 1 << 16;       // the rest is the grid-stride loop
   if (threads_per_sample < 0 || threads_per_sample > kMaxThreads ||

@@ -5,7 +5,6 @@
 #include <limits>
 
 #include "base/check.h"
-#include "tasks/lane_pick.h"
 
 namespace mixerbench::tasks {
 
@@ -39,13 +38,6 @@ std::vector<std::uint32_t> PowerLawWeights(std::int64_t num_slots, double expone
     weights.push_back(static_cast<std::uint32_t>(std::floor(share * 2147483648.0L / sum)) + 1);
   }
   return weights;
-}
-
-std::vector<std::uint32_t> PowerLawTables(std::int64_t num_slots, double exponent) {
-  std::vector<std::uint32_t> tables = PowerLawWeights(num_slots, exponent);
-  const std::vector<std::uint32_t> sums = WeightSums(tables);
-  tables.insert(tables.end(), sums.begin(), sums.end());
-  return tables;
 }
 
 }  // namespace mixerbench::tasks

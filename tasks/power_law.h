@@ -1,4 +1,4 @@
-// Integer weight tables for WeightedPick, built once on the host.
+// Integer weight tables for weighted picks, built once on the host.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -11,8 +11,5 @@ namespace mixerbench::tasks {
 // exponent 1 is uniform, smaller prefers low slots (0.01 is nearly 1/(g+1)), larger prefers high
 // ones. The total stays below 2^32 for num_slots <= 2^24. Requires num_slots >= 1, exponent > 0.
 std::vector<std::uint32_t> PowerLawWeights(std::int64_t num_slots, double exponent);
-
-// The tables of WeightedPickTogether: the weights [num_slots], then their WeightSums.
-std::vector<std::uint32_t> PowerLawTables(std::int64_t num_slots, double exponent);
 
 }  // namespace mixerbench::tasks

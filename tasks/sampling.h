@@ -9,6 +9,13 @@
 
 #include "base/philox.h"
 
+// For rare paths: inlined, each draw of a sampler would carry a copy of Philox.
+#ifdef __CUDACC__
+#define MB_NOINLINE __noinline__
+#else
+#define MB_NOINLINE [[gnu::noinline]]
+#endif
+
 namespace mixerbench::tasks {
 
 using mixerbench::PhiloxKey;
@@ -77,29 +84,46 @@ class WordReader {
   PhiloxBlock block_{};
 };
 
-// Uniform on 0..n-1, exactly, given `word` = Word(sample, stream, j); 1 <= n <= 2^32-1.
-// Multiply-shift with rejection; a rejected draw (probability < n/2^32) retries at counters that
-// no other draw uses.
-MB_HOST_DEVICE inline std::uint32_t UniformFromWord(const SampleStream& sample,
-                                                    std::uint32_t stream, std::uint32_t j,
-                                                    std::uint32_t word, std::uint32_t n) {
-  std::uint64_t product = static_cast<std::uint64_t>(word) * n;
-  if (static_cast<std::uint32_t>(product) >= n) return static_cast<std::uint32_t>(product >> 32);
-  const std::uint32_t threshold = (0u - n) % n;  // 2^32 mod n
-  if (static_cast<std::uint32_t>(product) >= threshold) {
-    return static_cast<std::uint32_t>(product >> 32);
-  }
+// 2^32 mod n. For large n, which ask for it often, by a few subtractions instead of a division.
+MB_HOST_DEVICE inline std::uint32_t RemainderOfAllWords(std::uint32_t n) {
+  std::uint32_t rest = 0u - n;  // 2^32 - n
+  if (n < 1u << 29) return rest % n;
+  while (rest >= n) rest -= n;
+  return rest;
+}
+
+// What a rejected draw becomes (probability < n/2^32): made of the first accepted word of those at
+// counters that no other draw uses.
+MB_HOST_DEVICE MB_NOINLINE inline std::uint32_t RetriedUniform(SampleStream sample,
+                                                               std::uint32_t stream,
+                                                               std::uint32_t j, std::uint32_t n,
+                                                               std::uint32_t threshold) {
   for (std::uint32_t attempt = 1;; ++attempt) {
     const PhiloxBlock retry =
         Philox4x32(j, stream + (attempt << 16), static_cast<std::uint32_t>(sample.index),
                    static_cast<std::uint32_t>(sample.index >> 32), sample.key);
-    for (const std::uint32_t again : retry.words) {
-      product = static_cast<std::uint64_t>(again) * n;
+    for (const std::uint32_t word : retry.words) {
+      const std::uint64_t product = static_cast<std::uint64_t>(word) * n;
       if (static_cast<std::uint32_t>(product) >= threshold) {
         return static_cast<std::uint32_t>(product >> 32);
       }
     }
   }
+}
+
+// Uniform on 0..n-1, exactly, given `word` = Word(sample, stream, j); 1 <= n <= 2^32-1.
+// Multiply-shift with rejection.
+MB_HOST_DEVICE inline std::uint32_t UniformFromWord(const SampleStream& sample,
+                                                    std::uint32_t stream, std::uint32_t j,
+                                                    std::uint32_t word, std::uint32_t n) {
+  const std::uint64_t product = static_cast<std::uint64_t>(word) * n;
+  if (static_cast<std::uint32_t>(product) < n) {
+    const std::uint32_t threshold = RemainderOfAllWords(n);
+    if (static_cast<std::uint32_t>(product) < threshold) {
+      return RetriedUniform(sample, stream, j, n, threshold);
+    }
+  }
+  return static_cast<std::uint32_t>(product >> 32);
 }
 
 // U(stream, j, n): uniform on 0..n-1.
@@ -257,43 +281,6 @@ MB_HOST_DEVICE inline std::uint64_t Feistel(const SampleStream& sample, std::uin
     x = (static_cast<std::uint64_t>(left) << half) | right;
   } while (x >= n);
   return x;
-}
-
-// Turns weights into the Fenwick tree (binary indexed tree of partial sums) that WeightedPick
-// walks. tree: [num_slots], holds the weights on entry. The total must be below 2^32.
-MB_HOST_DEVICE inline void BuildFenwick(std::uint32_t* tree, std::uint32_t num_slots) {
-  for (std::uint32_t i = 1; i <= num_slots; ++i) {
-    const std::uint32_t parent = i + (i & (0u - i));
-    if (parent <= num_slots) tree[parent - 1] += tree[i - 1];
-  }
-}
-
-// Weighted choice of k <= num_slots distinct slots, one after the other: each with probability
-// proportional to its weight among the slots not yet chosen (Plackett-Luce).
-// weights: [num_slots]; tree: [num_slots], BuildFenwick of the weights, used up; total: their sum;
-// out: [k]. O(k log num_slots).
-MB_HOST_DEVICE inline void WeightedPick(const SampleStream& sample, std::uint32_t stream,
-                                        const std::uint32_t* weights, std::uint32_t* tree,
-                                        std::uint32_t num_slots, std::uint32_t total,
-                                        std::uint32_t k, std::uint32_t* out) {
-  WordReader reader(sample, stream);
-  std::uint32_t top = 1;
-  while (top <= num_slots / 2) top *= 2;
-  for (std::uint32_t t = 0; t < k; ++t) {
-    std::uint32_t rest = UniformFromWord(sample, stream, t, reader.Word(t), total);
-    std::uint32_t slot = 0;  // the smallest whose prefix sum, itself included, exceeds the draw
-    for (std::uint32_t step = top; step != 0; step /= 2) {
-      if (slot + step <= num_slots && tree[slot + step - 1] <= rest) {
-        slot += step;
-        rest -= tree[slot - 1];
-      }
-    }
-    out[t] = slot;
-    total -= weights[slot];
-    for (std::uint32_t i = slot + 1; i <= num_slots; i += i & (0u - i)) {
-      tree[i - 1] -= weights[slot];
-    }
-  }
 }
 
 }  // namespace mixerbench::tasks

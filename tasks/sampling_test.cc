@@ -14,6 +14,7 @@
 #include "base/sha256.h"
 #include "tasks/canon.h"
 #include "tasks/generate.h"
+#include "tasks/lane_pick.h"
 #include "tasks/power_law.h"
 #include "tasks/sampler.h"
 
@@ -42,12 +43,11 @@ Numbers Picked(const SampleStream& sample, std::uint32_t stream, std::uint32_t n
 
 Numbers WeightedPicked(const SampleStream& sample, std::uint32_t stream, const Numbers& weights,
                        std::uint32_t k) {
-  Numbers tree = weights;
   const auto num_slots = static_cast<std::uint32_t>(weights.size());
-  BuildFenwick(tree.data(), num_slots);
-  const std::uint32_t total = std::accumulate(weights.begin(), weights.end(), std::uint32_t{0});
+  const Numbers sums = WeightSums(weights);
   Numbers out(k);
-  WeightedPick(sample, stream, weights.data(), tree.data(), num_slots, total, k, out.data());
+  Numbers scratch(sums.size());
+  WeightedPick(OneLane{}, sample, stream, sums.data(), num_slots, k, out.data(), scratch.data());
   return out;
 }
 
@@ -170,7 +170,7 @@ TEST_CASE("a pick is the head of the dense Fisher-Yates shuffle with the same dr
 TEST_CASE("a pick of few is the same pick") {
   for (std::uint64_t index = 0; index < 200; ++index) {
     const SampleStream sample{kTestSample.key, index};
-    const std::uint32_t n = 1 + Uniform(sample, 1, 0, 40);
+    const std::uint32_t n = 1 + Uniform(sample, 1, 0, 100);
     const std::uint32_t k = 1 + Uniform(sample, 1, 1, std::min(n, kMaxFew));
     const std::uint32_t base = 16 * Uniform(sample, 1, 2, 7);
     CAPTURE(index, n, k, base);
@@ -274,7 +274,7 @@ TEST_CASE("weighted picks match the golden vectors") {
 TEST_CASE("a weighted pick is the prefix-sum scan with the same draws") {
   for (std::uint64_t index = 0; index < 50; ++index) {
     const SampleStream sample{kTestSample.key, index};
-    const std::uint32_t num_slots = 1 + Uniform(sample, 1, 0, 40);
+    const std::uint32_t num_slots = 1 + Uniform(sample, 1, 0, 100);
     const std::uint32_t k = 1 + Uniform(sample, 1, 1, num_slots);
     CAPTURE(index, num_slots, k);
     Numbers weights;

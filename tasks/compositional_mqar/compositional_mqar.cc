@@ -3,7 +3,6 @@
 
 #include <cmath>
 #include <map>
-#include <numeric>
 #include <utility>
 #include <vector>
 
@@ -158,14 +157,13 @@ void Validate(const CompositionalMqarParams& params, const std::string& where) {
 }
 
 std::unique_ptr<Task> MakeCompositionalMqar(const CompositionalMqarParams& params) {
-  CompositionalMqarSampler sampler{
+  const CompositionalMqarSampler sampler{
       .vocab_size = static_cast<std::uint32_t>(params.vocab_size),
       .seq_len = static_cast<std::uint32_t>(params.input_seq_len),
       .grid_size = static_cast<std::uint32_t>(WholeRoot(params.num_kv_pairs)),
       .noise = params.noise};
-  std::vector<std::uint32_t> tables = PowerLawTables(sampler.num_slots(), params.power_a);
-  sampler.gap_total =
-      std::accumulate(tables.begin(), tables.begin() + sampler.num_slots(), std::uint32_t{0});
+  std::vector<std::uint32_t> tables =
+      WeightSums(PowerLawWeights(sampler.num_slots(), params.power_a));
   return std::make_unique<CompositionalMqarTask>(params, sampler, std::move(tables));
 }
 

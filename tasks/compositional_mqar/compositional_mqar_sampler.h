@@ -15,8 +15,7 @@ struct CompositionalMqarSampler {
   std::uint32_t seq_len = 0;
   std::uint32_t grid_size = 0;  // first keys, and second keys
   Noise noise = Noise::kRandom;
-  std::uint32_t gap_total = 0;            // sum of the gap weights
-  const std::uint32_t* tables = nullptr;  // gap weights [num_slots], then their WeightSums
+  const std::uint32_t* tables = nullptr;  // WeightSums of the gaps
 
   // First keys are 1..third-1, second keys third..2*third-1, values the rest.
   MB_HOST_DEVICE std::uint32_t third() const { return vocab_size / 3; }
@@ -26,8 +25,8 @@ struct CompositionalMqarSampler {
   MB_HOST_DEVICE std::uint32_t num_slots() const { return (seq_len - context_len()) / 3; }
 
   MB_HOST_DEVICE std::int64_t scratch_words() const {
-    return WeightSumsWords(num_slots()) + 3 * std::int64_t{num_kv_pairs()} +
-           4 * std::int64_t{grid_size} + pick_words() + 1;
+    return 3 * std::int64_t{num_kv_pairs()} + 4 * std::int64_t{grid_size} + 1 +
+           WeightSumsWords(num_slots()) + order_words() + pick_words();
   }
 
   template <typename Lanes>
@@ -36,28 +35,21 @@ struct CompositionalMqarSampler {
                                std::uint32_t* scratch) const {
     constexpr std::uint32_t kFirstKeyStream = 0, kSecondKeyStream = 1, kValueStream = 2,
                             kFillerStream = 3, kOrderStream = 4, kGapStream = 5;
-    std::uint32_t* const first_keys = scratch;                   // [grid_size], tokens
-    std::uint32_t* const second_keys = first_keys + grid_size;   // [grid_size], tokens
+    std::uint32_t* const first_keys = scratch;                   // [grid_size], less 1
+    std::uint32_t* const second_keys = first_keys + grid_size;   // [grid_size], less third
     std::uint32_t* const sorted_keys = second_keys + grid_size;  // [2 * grid_size], tokens
     std::uint32_t* const values = sorted_keys + 2 * grid_size;   // by place, less 2 * third
     std::uint32_t* const cells = values + num_kv_pairs();        // of the grid, by place
     std::uint32_t* const gaps = cells + num_kv_pairs();          // by place
     std::uint32_t* const last_gap = gaps + num_kv_pairs();
     std::uint32_t* const gap_memory = last_gap + 1;
-    std::uint32_t* const pick_memory = gap_memory + WeightSumsWords(num_slots());
+    std::uint32_t* const order_memory = gap_memory + WeightSumsWords(num_slots());
+    std::uint32_t* const pick_memory = order_memory + order_words();
 
     lanes.Split(
         [&](const auto& team) {
-          WeightedPickTogether(team, sample, kGapStream, tables, tables + num_slots(), num_slots(),
-                               gap_total, num_kv_pairs(), gaps, gap_memory);
-          if (mode != LabelMode::kTargetOnly) return;
-          team.Sync();
-          team.Serial([&] {
-            *last_gap = 0;
-            for (std::uint32_t j = 0; j < num_kv_pairs(); ++j) {
-              if (gaps[j] > *last_gap) *last_gap = gaps[j];
-            }
-          });
+          PickGaps(team, sample, kGapStream, tables, num_slots(), num_kv_pairs(), mode, gaps,
+                   last_gap, gap_memory);
         },
         [&](const auto& team) {
           PickTogether(team, sample, kFirstKeyStream, third() - 1, grid_size, first_keys,
@@ -66,15 +58,16 @@ struct CompositionalMqarSampler {
           PickTogether(team, sample, kSecondKeyStream, third(), grid_size, second_keys,
                        pick_memory);
           team.Sync();
+          PickTogether(team, sample, kValueStream, num_values(), num_kv_pairs(), values,
+                       pick_memory);
           team.ForEach(grid_size, [&](std::int64_t i) {
             first_keys[i] += 1;
             second_keys[i] += third();
           });
-          PickTogether(team, sample, kValueStream, num_values(), num_kv_pairs(), values,
-                       pick_memory);
-          team.Sync();
+        },
+        [&](const auto& team) {
           PickTogether(team, sample, kOrderStream, num_kv_pairs(), num_kv_pairs(), cells,
-                       pick_memory);
+                       order_memory);
         });
     lanes.Sync();
     if (noise == Noise::kRandomSafe) {
@@ -105,15 +98,14 @@ struct CompositionalMqarSampler {
   }
 
  private:
-  // Of first keys, second keys, values and their order in turn.
+  MB_HOST_DEVICE std::int64_t order_words() const {
+    return PickTogetherScratchWords(num_kv_pairs(), num_kv_pairs());
+  }
+  // Of first keys, second keys and values in turn.
   MB_HOST_DEVICE std::int64_t pick_words() const {
-    const std::int64_t for_first = PickTogetherScratchWords(third() - 1, grid_size);
-    const std::int64_t for_second = PickTogetherScratchWords(third(), grid_size);
-    const std::int64_t for_values = PickTogetherScratchWords(num_values(), num_kv_pairs());
-    const std::int64_t for_order = PickTogetherScratchWords(num_kv_pairs(), num_kv_pairs());
-    const std::int64_t for_keys = for_first > for_second ? for_first : for_second;
-    const std::int64_t for_places = for_values > for_order ? for_values : for_order;
-    return for_keys > for_places ? for_keys : for_places;
+    return MaxWords(MaxWords(PickTogetherScratchWords(third() - 1, grid_size),
+                             PickTogetherScratchWords(third(), grid_size)),
+                    PickTogetherScratchWords(num_values(), num_kv_pairs()));
   }
 };
 

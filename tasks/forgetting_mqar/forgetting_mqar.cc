@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tasks/forgetting_mqar/forgetting_mqar.h"
 
-#include <numeric>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -172,10 +171,9 @@ void Validate(const ForgettingMqarParams& params, const std::string& where) {
 }
 
 std::unique_ptr<Task> MakeForgettingMqar(const ForgettingMqarParams& params) {
-  ForgettingMqarSampler sampler = MakeSampler(params);
-  std::vector<std::uint32_t> tables = PowerLawTables(sampler.num_slots(), params.power_a);
-  sampler.gap_total =
-      std::accumulate(tables.begin(), tables.begin() + sampler.num_slots(), std::uint32_t{0});
+  const ForgettingMqarSampler sampler = MakeSampler(params);
+  std::vector<std::uint32_t> tables =
+      WeightSums(PowerLawWeights(sampler.num_slots(), params.power_a));
   return std::make_unique<ForgettingMqarTask>(params, sampler, std::move(tables));
 }
 

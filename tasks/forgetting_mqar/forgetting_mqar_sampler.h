@@ -16,8 +16,7 @@ struct ForgettingMqarSampler {
   std::uint32_t num_kv_pairs = 0;
   std::uint32_t num_updates = 0;
   Noise noise = Noise::kRandom;
-  std::uint32_t gap_total = 0;            // sum of the gap weights
-  const std::uint32_t* tables = nullptr;  // gap weights [num_slots], then their WeightSums
+  const std::uint32_t* tables = nullptr;  // WeightSums of the gaps
 
   // Keys are 1..first_value-1, values first_value..vocab_size-1.
   MB_HOST_DEVICE std::uint32_t first_value() const { return vocab_size / 2; }
@@ -27,8 +26,8 @@ struct ForgettingMqarSampler {
   MB_HOST_DEVICE std::uint32_t num_slots() const { return (seq_len - context_len()) / 2; }
 
   MB_HOST_DEVICE std::int64_t scratch_words() const {
-    return WeightSumsWords(num_slots()) + 5 * std::int64_t{num_kv_pairs} + 2 * num_updates +
-           pick_words() + 1;
+    return 5 * std::int64_t{num_kv_pairs} + 2 * num_updates + 1 + WeightSumsWords(num_slots()) +
+           pick_words();
   }
 
   template <typename Lanes>
@@ -50,16 +49,8 @@ struct ForgettingMqarSampler {
 
     lanes.Split(
         [&](const auto& team) {
-          WeightedPickTogether(team, sample, kGapStream, tables, tables + num_slots(), num_slots(),
-                               gap_total, num_kv_pairs, gaps, gap_memory);
-          if (mode != LabelMode::kTargetOnly) return;
-          team.Sync();
-          team.Serial([&] {
-            *last_gap = 0;
-            for (std::uint32_t j = 0; j < num_kv_pairs; ++j) {
-              if (gaps[j] > *last_gap) *last_gap = gaps[j];
-            }
-          });
+          PickGaps(team, sample, kGapStream, tables, num_slots(), num_kv_pairs, mode, gaps,
+                   last_gap, gap_memory);
         },
         [&](const auto& team) {
           PickTogether(team, sample, kKeyStream, num_keys(), num_kv_pairs, keys, pick_memory);
@@ -100,13 +91,11 @@ struct ForgettingMqarSampler {
   }
 
  private:
-  // Of keys, values and updates in turn.
+  // Of keys, values and updated pairs in turn.
   MB_HOST_DEVICE std::int64_t pick_words() const {
-    const std::int64_t for_keys = PickTogetherScratchWords(num_keys(), num_kv_pairs);
-    const std::int64_t for_values = PickTogetherScratchWords(num_values(), num_kv_pairs);
-    const std::int64_t for_updates = PickTogetherScratchWords(num_kv_pairs, num_updates);
-    const std::int64_t larger = for_keys > for_values ? for_keys : for_values;
-    return larger > for_updates ? larger : for_updates;
+    return MaxWords(MaxWords(PickTogetherScratchWords(num_keys(), num_kv_pairs),
+                             PickTogetherScratchWords(num_values(), num_kv_pairs)),
+                    PickTogetherScratchWords(num_kv_pairs, num_updates));
   }
 
   MB_HOST_DEVICE std::int64_t query_position(std::uint32_t gap) const {

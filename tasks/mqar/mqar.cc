@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tasks/mqar/mqar.h"
 
-#include <numeric>
 #include <unordered_map>
 #include <vector>
 
@@ -222,10 +221,9 @@ void Validate(const MqarParams& params, const std::string& where) {
 }
 
 std::unique_ptr<Task> MakeMqar(const MqarParams& params) {
-  MqarSampler sampler = MakeSampler(params);
-  std::vector<std::uint32_t> tables = PowerLawTables(sampler.num_slots(), params.power_a);
-  sampler.gap_total =
-      std::accumulate(tables.begin(), tables.begin() + sampler.num_slots(), std::uint32_t{0});
+  const MqarSampler sampler = MakeSampler(params);
+  std::vector<std::uint32_t> tables =
+      WeightSums(PowerLawWeights(sampler.num_slots(), params.power_a));
   return std::make_unique<MqarTask>(params, sampler, std::move(tables));
 }
 

@@ -16,11 +16,12 @@ struct MqarSampler {
   std::uint32_t num_kv_pairs = 0;
   std::uint32_t num_passes = 0;
   Noise noise = Noise::kRandom;
-  std::uint32_t gap_total = 0;            // sum of the gap weights
-  const std::uint32_t* tables = nullptr;  // gap weights [num_slots], then their WeightSums
+  const std::uint32_t* tables = nullptr;  // WeightSums of the gaps
 
   // Keys are 1..first_value-1, values first_value..vocab_size-1.
   MB_HOST_DEVICE std::uint32_t first_value() const { return vocab_size / 2; }
+  MB_HOST_DEVICE std::uint32_t num_keys() const { return first_value() - 1; }
+  MB_HOST_DEVICE std::uint32_t num_values() const { return vocab_size - first_value(); }
   MB_HOST_DEVICE std::uint32_t context_len() const { return 2 * num_kv_pairs * num_passes; }
   MB_HOST_DEVICE std::uint32_t num_slots() const { return (seq_len - context_len()) / 2; }
 
@@ -43,23 +44,13 @@ struct MqarSampler {
 
     lanes.Split(
         [&](const auto& team) {
-          WeightedPickTogether(team, sample, kGapStream, tables, tables + num_slots(), num_slots(),
-                               gap_total, num_kv_pairs, gaps, gap_memory);
-          if (mode != LabelMode::kTargetOnly) return;
-          team.Sync();
-          team.Serial([&] {
-            *last_gap = 0;
-            for (std::uint32_t j = 0; j < num_kv_pairs; ++j) {
-              if (gaps[j] > *last_gap) *last_gap = gaps[j];
-            }
-          });
+          PickGaps(team, sample, kGapStream, tables, num_slots(), num_kv_pairs, mode, gaps,
+                   last_gap, gap_memory);
         },
         [&](const auto& team) {
-          PickTogether(team, sample, kKeyStream, first_value() - 1, num_kv_pairs, keys,
-                       pick_memory);
+          PickTogether(team, sample, kKeyStream, num_keys(), num_kv_pairs, keys, pick_memory);
           team.Sync();
-          PickTogether(team, sample, kValueStream, vocab_size - first_value(), num_kv_pairs, values,
-                       pick_memory);
+          PickTogether(team, sample, kValueStream, num_values(), num_kv_pairs, values, pick_memory);
         });
     if (noise == Noise::kRandomSafe) {
       lanes.Sync();
@@ -89,10 +80,8 @@ struct MqarSampler {
  private:
   // Of keys and of values in turn.
   MB_HOST_DEVICE std::int64_t pick_words() const {
-    const std::int64_t for_keys = PickTogetherScratchWords(first_value() - 1, num_kv_pairs);
-    const std::int64_t for_values =
-        PickTogetherScratchWords(vocab_size - first_value(), num_kv_pairs);
-    return for_keys > for_values ? for_keys : for_values;
+    return MaxWords(PickTogetherScratchWords(num_keys(), num_kv_pairs),
+                    PickTogetherScratchWords(num_values(), num_kv_pairs));
   }
 };
 
