@@ -28,7 +28,7 @@ enum class Split : std::uint64_t { kTrain = 0, kValidation = 1, kTest = 2 };
 enum class LabelMode : std::int32_t {
   kScored = 0,      // the positions that evaluation scores
   kAllTokens = 1,   // every position: the answer where there is one, else the next token
-  kTargetOnly = 2,  // the last answer of the sample alone
+  kTargetOnly = 2,  // the last answer of the sample alone; of text all its tokens
 };
 
 // Sizes that are the same for every sample of one (task, parameters).
@@ -37,6 +37,7 @@ struct TaskShape {
   std::int64_t seq_len = 0;         // length of `inputs` and `labels`
   std::int64_t max_num_scored = 0;  // upper bound of scored positions of one sample
   std::int64_t scratch_words = 0;   // 32-bit words of working memory that one sample needs
+  std::int64_t max_num_target = 1;  // upper bound of positions with a label in kTargetOnly mode
 };
 
 // A way of splitting scored positions into groups, each reported on its own.

@@ -220,80 +220,78 @@ NiahTask::Context NiahTask::FillLines(const SampleStream& stream, const Sample& 
   return context;
 }
 
-Composition NiahTask::Compose(const SampleStream& stream) const {
-  const Sample sample = DrawSample(stream);
-  Context context = haystack_ ? FillSentences(stream, sample) : FillLines(stream, sample);
-
-  Composition composed;
-  Draft& draft = composed.prompt;
+std::vector<std::int64_t> NiahTask::LayOut(const Sample& sample, const Context& context,
+                                           Draft& draft) const {
   std::int64_t num_tokens = params_.bos ? 1 : 0;  // before what is added next
+  const auto add_text = [&](const std::string& text) {
+    num_tokens +=
+        draft.empty() ? CountTokensAtStart(tokenizer(), text) : CountTokens(tokenizer(), text);
+    draft.AddText(text);
+  };
   if (params_.inst != Instruction::kNone) {
-    const std::string instruction =
-        InstructionText(sample.question, params_.inst == Instruction::kStrong);
-    num_tokens += CountTokensAtStart(tokenizer(), instruction);
-    draft.AddText(instruction);
+    add_text(InstructionText(sample.question, params_.inst == Instruction::kStrong));
   }
-  const std::shared_ptr<const TokenizedUnits> sentences =
-      haystack_ ? library_->sentences(*haystack_, tokenizer()) : nullptr;
-  const TokenizedUnits& units = haystack_ ? *sentences : noise_;
+  // The library keeps the sentences.
+  const TokenizedUnits& units = haystack_ ? *library_->sentences(*haystack_, tokenizer()) : noise_;
   const std::string joiner(1, units.joiner());
   bool is_joined = false;
-  const auto add_text = [&](const std::string& text) {
-    const std::string joined = (is_joined ? joiner : "") + text;
-    num_tokens +=
-        draft.empty() ? CountTokensAtStart(tokenizer(), joined) : CountTokens(tokenizer(), joined);
-    draft.AddText(joined);
-    is_joined = true;
-  };
-  std::vector<std::int64_t> tokens_before;  // appearance[j]
-  std::size_t next = 0;                     // needle
+  std::vector<std::int64_t> tokens_before;
   const std::int64_t num_units = std::ssize(context.units);
   for (std::int64_t m = 0; m <= num_units; ++m) {
-    for (; next < context.needle_units.size() && context.needle_units[next] == m; ++next) {
+    while (tokens_before.size() < context.needle_units.size() &&
+           context.needle_units[tokens_before.size()] == m) {
+      const std::uint32_t needle = sample.appearance[tokens_before.size()];
       tokens_before.push_back(num_tokens);
-      add_text(sample.drawn.needles[sample.appearance[next]].sentence);
+      add_text((is_joined ? joiner : "") + sample.drawn.needles[needle].sentence);
+      is_joined = true;
     }
     if (m == num_units) break;
     const Unit& unit = context.units[static_cast<std::size_t>(m)];
     if (!unit.own_text.empty()) {
-      add_text(unit.own_text);
+      add_text((is_joined ? joiner : "") + unit.own_text);
     } else {
       num_tokens += draft.empty() ? CountTokensAtStart(tokenizer(), units.text(unit.index))
                                   : units.num_tokens(unit.index, is_joined);
       draft.AddUnit(units, unit.index, is_joined);
-      is_joined = true;
     }
+    is_joined = true;
   }
-  const std::string question = "\n" + QuestionText(sample.question);
-  draft.AddText(question);
+  add_text("\n" + QuestionText(sample.question));
+  tokens_before.push_back(num_tokens);
+  return tokens_before;
+}
+
+Composition NiahTask::Compose(const SampleStream& stream) const {
+  const Sample sample = DrawSample(stream);
+  Context context = haystack_ ? FillSentences(stream, sample) : FillLines(stream, sample);
+  Composition composed;
   composed.answer_prefix = AnswerPrefix(sample.question);
   composed.answer = sample.answer;
-  num_tokens += CountTokens(tokenizer(), question + composed.answer_prefix);
-
   composed.distractors = std::move(context.distractors);
-  Array unit_indices, token_depths, keys;
-  for (const std::uint32_t q : sample.queried) keys.emplace_back(sample.drawn.keys[q]);
+  const std::vector<std::int64_t> tokens_before = LayOut(sample, context, composed.prompt);
+  const auto num_tokens =
+      static_cast<double>(tokens_before.back() + CountTokens(tokenizer(), composed.answer_prefix));
+
   // References in the order of the draws; where they stand, in the order of the text.
+  Array keys, needle_units, token_depths;
   for (const std::uint32_t q : sample.queried) {
+    keys.emplace_back(sample.drawn.keys[q]);
     for (const Needle& needle : sample.drawn.needles) {
       if (needle.key == std::int64_t{q}) composed.references.push_back(needle.value);
     }
   }
   for (std::size_t j = 0; j < sample.appearance.size(); ++j) {
     const Needle& needle = sample.drawn.needles[sample.appearance[j]];
-    const bool is_queried = std::count(sample.queried.begin(), sample.queried.end(),
-                                       static_cast<std::uint32_t>(needle.key)) > 0;
-    if (!is_queried) {
+    if (std::count(composed.references.begin(), composed.references.end(), needle.value) == 0) {
       composed.distractors.push_back(needle.value);
       continue;
     }
-    unit_indices.emplace_back(context.needle_units[j]);
-    token_depths.emplace_back(static_cast<double>(tokens_before[j]) /
-                              static_cast<double>(num_tokens));
+    needle_units.emplace_back(context.needle_units[j]);
+    token_depths.emplace_back(static_cast<double>(tokens_before[j]) / num_tokens);
   }
   composed.metadata = {{"keys", std::move(keys)},
-                       {"num_units", num_units},
-                       {"needle_units", std::move(unit_indices)},
+                       {"num_units", std::ssize(context.units)},
+                       {"needle_units", std::move(needle_units)},
                        {"depth", 100 * token_depths.front().as_double()},
                        {"token_depths", std::move(token_depths)}};
   return composed;

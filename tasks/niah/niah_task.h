@@ -72,6 +72,10 @@ class NiahTask final : public ComposedTask {
   std::int64_t ContextBudget(const Sample& sample) const;
   Context FillSentences(const SampleStream& stream, const Sample& sample) const;
   Context FillLines(const SampleStream& stream, const Sample& sample) const;
+  // Writes the prompt. Returns the tokens before each needle in the order of the text, and those of
+  // the prompt.
+  std::vector<std::int64_t> LayOut(const Sample& sample, const Context& context,
+                                   Draft& draft) const;
   // Unit `index` of the order with digit noise when it is drawn for it.
   Unit NoisyUnit(const SampleStream& stream, const Sample& sample, std::uint32_t index) const;
   // Units before the only needle of a context of `num_units`.

@@ -30,9 +30,11 @@ std::int64_t ComposedTask::NewTokens(std::int64_t answer_tokens) const {
 }
 
 TaskShape ComposedTask::shape() const {
+  const std::int64_t most = std::min(max_answer_bytes(), options_.input_seq_len);
   return {.vocab_size = tokenizer_->vocab_size(),
           .seq_len = options_.input_seq_len,
-          .max_num_scored = std::min(max_answer_bytes(), options_.input_seq_len)};
+          .max_num_scored = most,
+          .max_num_target = most};
 }
 
 void ComposedTask::AppendPromptTokens(const Composition& sample,
@@ -117,6 +119,7 @@ PromptRecord ComposedTask::MakePrompt(const SampleStream& stream) const {
   std::vector<std::int32_t> tokens;
   AppendPromptTokens(sample, tokens);
   const std::int64_t num_new = max_new_tokens(sample.answer);
+  sample.metadata["answer_tokens"] = CountTokens(*tokenizer_, sample.answer);
   return {.prompt = sample.prompt.Text(),
           .answer_prefix = std::move(sample.answer_prefix),
           .answer = std::move(sample.answer),

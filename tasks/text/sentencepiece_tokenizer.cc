@@ -35,8 +35,9 @@ constexpr std::string_view kTrialTexts[] = {"One of the special magic numbers is
                                             "  two  spaces\n\n\ttab", "\xc3\xa9\xf0\x9f\x98\x80",
                                             ""};
 
-// Whether a child process can load and use the model. The child is forked rather than started
-// anew: it needs nothing but the bytes at hand, and what goes wrong in it ends with it.
+// Whether a child process can load and use the model. What goes wrong in it ends with it. Forking
+// without exec is safe beside other threads here: the child allocates memory, which the C library
+// allows, and takes no lock of this program.
 bool LoadsInChild(std::string_view bytes) {
   constexpr unsigned kSeconds = 20;
   const std::string loadable = LoadableBytes(bytes);

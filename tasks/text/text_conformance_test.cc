@@ -78,6 +78,7 @@ void CheckForms(const Task& task, const SampleStream& stream, bool has_bos = fal
             next.begin());
   REQUIRE(sample.labels == scored);
   REQUIRE(std::ssize(answer) <= shape.max_num_scored);
+  REQUIRE(std::ssize(answer) <= shape.max_num_target);
   REQUIRE(MakeSample(task, stream, LabelMode::kTargetOnly) == sample);
   REQUIRE(MakeSample(task, stream, LabelMode::kAllTokens) == Sample{expected, next});
   const std::vector<std::int32_t> positions = ScoredPositions(sample);
