@@ -1,5 +1,6 @@
 // `list` and `describe` for what needs no torch.
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <fmt/format.h>
 #include <iostream>
 #include <span>
@@ -10,12 +11,15 @@
 #include "harness/embedded.h"
 #include "reports/json.h"
 #include "tasks/task.h"
+#include "tasks/text/text_task.h"
 
 namespace mixerbench::harness {
 namespace {
 
-// One sample, drawn with labels under the tokens they belong to.
-std::string DrawSample(const tasks::Task& task) {
+constexpr std::int64_t kNumSeen = 1000;
+
+// One sample of tokens, with the labels by position.
+std::string DrawTokens(const tasks::Task& task) {
   constexpr std::size_t kMaxDrawn = 64;
   const auto length = static_cast<std::size_t>(task.shape().seq_len);
   std::vector<std::int32_t> inputs(length), labels(length);
@@ -30,6 +34,37 @@ std::string DrawSample(const tasks::Task& task) {
     if (labels[t] != tasks::kIgnore) text += fmt::format(" {}:{}", t, labels[t]);
   }
   return text;
+}
+
+// One sample of text, its middle left out.
+std::string DrawText(const tasks::TextTask& task) {
+  constexpr std::size_t kShown = 300;
+  const auto record = task.MakePrompt({tasks::DeriveKey(task.canon(), 0, 0), 0});
+  std::string prompt = record.prompt;
+  if (prompt.size() > 2 * kShown) {
+    prompt = prompt.substr(0, kShown) + "\n  ...\n" + prompt.substr(prompt.size() - kShown);
+  }
+  return reports::ValidUtf8(prompt) + record.answer_prefix + " |" + record.answer;
+}
+
+// Token ids that occur as answers of the first samples.
+struct AnswerIds {
+  std::int32_t lowest = 0;
+  std::int32_t highest = 0;
+};
+
+AnswerIds SeenAnswers(const tasks::Task& task, std::int64_t num_samples) {
+  const tasks::TaskShape shape = task.shape();
+  std::vector<std::int32_t> inputs(static_cast<std::size_t>(num_samples * shape.seq_len));
+  std::vector<std::int32_t> labels(inputs.size());
+  tasks::GenerateOnCpu(task, {.key = tasks::DeriveKey(task.canon(), 0, 0), .count = num_samples},
+                       inputs, labels);
+  AnswerIds ids{static_cast<std::int32_t>(shape.vocab_size), -1};
+  for (const std::int32_t label : labels) {
+    if (label == tasks::kIgnore) continue;
+    ids = {std::min(ids.lowest, label), std::max(ids.highest, label)};
+  }
+  return ids;
 }
 
 }  // namespace
@@ -89,6 +124,9 @@ ExitCode DescribeTask(const std::string& name, bool json) {
   const auto registry = AllTasks();
   const auto& entry = registry.Find(name, "describe task");
   const auto task = entry.create(Object{}, "");
+  const tasks::TaskShape shape = task->shape();
+  const std::string page = fmt::format("tasks/{0}/{0}.md", name);
+  const AnswerIds answers = task->text() ? AnswerIds{} : SeenAnswers(*task, kNumSeen);
   Array baselines;
   std::string chance;
   for (const auto& baseline : task->baselines()) {
@@ -100,6 +138,10 @@ ExitCode DescribeTask(const std::string& name, bool json) {
     for (const auto& preset : entry.presets) presets.emplace_back(preset.name);
     for (const auto& key : task->slice_keys()) slices.emplace_back(key.name);
     for (const auto& deviation : entry.deviations) deviations.emplace_back(deviation);
+    Object vocabulary{{"size", shape.vocab_size}};
+    if (task->text() == nullptr) {
+      vocabulary["answers_seen"] = Array{answers.lowest, answers.highest};
+    }
     std::cout << reports::DumpJson(Object{{"name", name},
                                           {"summary", entry.summary},
                                           {"source", entry.source},
@@ -108,16 +150,27 @@ ExitCode DescribeTask(const std::string& name, bool json) {
                                           {"presets", presets},
                                           {"slices", slices},
                                           {"canon", task->canon()},
+                                          {"page", page},
+                                          {"vocabulary", std::move(vocabulary)},
+                                          {"seq_len", shape.seq_len},
+                                          {"max_num_scored", shape.max_num_scored},
                                           {"deviations", deviations}},
                                    2);
     return ExitCode::kOk;
   }
-  std::cout << name << ": " << entry.summary << "\nsource: " << entry.source << "\n\nparameters\n"
-            << FieldsToText(entry.params) << "\nwithout reading the order of the tokens\n"
-            << chance << "\nslices:";
+  std::cout << name << ": " << entry.summary << "\nsource: " << entry.source << "\nrules: " << page
+            << "\n\nparameters\n"
+            << FieldsToText(entry.params)
+            << fmt::format("\nwith these: {} token ids, {} tokens a sample, at most {} answers",
+                           shape.vocab_size, shape.seq_len, shape.max_num_scored);
+  if (task->text() == nullptr) {
+    std::cout << fmt::format(", which are ids {}..{} in the first {} samples", answers.lowest,
+                             answers.highest, kNumSeen);
+  }
+  std::cout << "\n\nwithout reading the order of the tokens\n" << chance << "\nslices:";
   for (const auto& key : task->slice_keys()) std::cout << " " << key.name;
   std::cout << "\n\nsample 0 of the training split, seed 0, default parameters\n"
-            << DrawSample(*task) << "\n\npresets:";
+            << (task->text() ? DrawText(*task->text()) : DrawTokens(*task)) << "\n\npresets:";
   for (const auto& preset : entry.presets) std::cout << " " << preset.name;
   std::cout << "\n\ndeviations from the reference generators\n";
   for (const auto& deviation : entry.deviations) std::cout << "  " << deviation << "\n";

@@ -2,11 +2,15 @@
 #include "harness/response_scores.h"
 
 #include <algorithm>
+#include <cmath>
+#include <fmt/format.h>
 #include <functional>
 #include <map>
+#include <set>
 #include <utility>
 
 #include "base/error.h"
+#include "reports/json.h"
 #include "reports/statistics.h"
 
 namespace mixerbench::harness {
@@ -134,6 +138,42 @@ std::vector<ScoreRow> LikelihoodRows(const Run& run) {
   return rows;
 }
 
+// What samples are grouped by: a bin of numbers, or a value.
+struct GroupKey {
+  double number = 0;
+  std::string label;
+  friend auto operator<=>(const GroupKey&, const GroupKey&) = default;
+};
+
+// One key for each sample.
+std::vector<GroupKey> GroupKeys(const Run& run, const std::string& member) {
+  constexpr std::size_t kMaxValues = 20;
+  constexpr double kNumBins = 10;
+  std::vector<GroupKey> keys;
+  bool are_numbers = true;
+  for (const Reference& reference : run.references) {
+    const auto found = reference.meta.find(member);
+    if (found == reference.meta.end()) {
+      throw ConfigError("--by", "index " + std::to_string(reference.index) + " has no '" + member +
+                                    "' in its meta");
+    }
+    const Value& value = found->second;
+    are_numbers = are_numbers && value.is_number();
+    keys.push_back({value.is_number() ? value.as_double() : 0,
+                    value.is_string() ? value.as_string() : reports::DumpJson(value)});
+  }
+  const std::set<GroupKey> values(keys.begin(), keys.end());
+  if (!are_numbers || values.size() <= kMaxValues) return keys;
+  const double low = values.begin()->number;
+  const double width = (values.rbegin()->number - low) / kNumBins;
+  for (GroupKey& key : keys) {
+    const double bin = std::min(std::floor((key.number - low) / width), kNumBins - 1);
+    key.number = low + bin * width;
+    key.label = fmt::format("{:.3g}..{:.3g}", key.number, key.number + width);
+  }
+  return keys;
+}
+
 }  // namespace
 
 Run PairUp(std::vector<Reference> references, std::vector<Prediction> predictions,
@@ -187,6 +227,20 @@ std::vector<ScoreRow> ScoreRun(const Run& run) {
     return !usual.empty() && row.metric == usual.front();
   });
   return rows;
+}
+
+std::vector<ScoreGroup> ScoreBy(const Run& run, const std::string& key) {
+  const std::vector<GroupKey> keys = GroupKeys(run, key);
+  std::map<GroupKey, Run> runs;
+  for (std::size_t i = 0; i < keys.size(); ++i) {
+    runs[keys[i]].references.push_back(run.references[i]);
+    runs[keys[i]].predictions.push_back(run.predictions[i]);
+  }
+  std::vector<ScoreGroup> groups;
+  for (const auto& [group_key, group] : runs) {
+    groups.push_back({group_key.label, ScoreRun(group).front()});
+  }
+  return groups;
 }
 
 }  // namespace mixerbench::harness

@@ -39,4 +39,14 @@ struct ScoreRow {
 // likelihoods likelihood_exact and nll.
 std::vector<ScoreRow> ScoreRun(const Run& run);
 
+// The samples of a run that share one member of their meta.
+struct ScoreGroup {
+  std::string label;  // the value, or "low..high" of a bin that includes both ends
+  ScoreRow row;       // in the usual metric
+};
+
+// In order of value. More than 20 different numbers make ten bins of equal width.
+// Errors: ConfigError at --by for a sample without that member.
+std::vector<ScoreGroup> ScoreBy(const Run& run, const std::string& key);
+
 }  // namespace mixerbench::harness

@@ -102,6 +102,33 @@ TEST_CASE("response scores: likelihoods need no response") {
   CHECK(Row(rows, "nll").score == 1);
 }
 
+TEST_CASE("response scores: groups by value, in order, and bins of many numbers") {
+  Run run = Example();
+  const std::vector<Value> depths = {10, 9.5, 10, 9.5};
+  for (std::size_t i = 0; i < depths.size(); ++i) run.references[i].meta["depth"] = depths[i];
+  const auto groups = ScoreBy(run, "depth");
+  REQUIRE(groups.size() == 2);
+  CHECK(groups[0].label == "9.5");
+  CHECK(groups[0].row.score == 0.5);  // samples 1 and 3
+  CHECK(groups[1].label == "10");
+  CHECK(groups[1].row.score == 0.5);  // samples 0 and 2
+  CHECK(groups[0].row.metric == "int_first");
+  CHECK_THROWS_AS(ScoreBy(run, "length"), ConfigError);
+
+  Run many;
+  for (std::int64_t i = 0; i <= 100; ++i) {
+    many.references.push_back(Number(i, "1"));
+    many.references.back().meta["depth"] = i;
+    many.predictions.push_back(Says(i, i < 50 ? "1" : "2"));
+  }
+  const auto bins = ScoreBy(many, "depth");
+  REQUIRE(bins.size() == 10);
+  CHECK(bins[0].label == "0..10");
+  CHECK(bins[9].label == "90..100");
+  CHECK(bins[9].row.num_samples == 11);
+  for (std::size_t bin = 0; bin < 10; ++bin) CHECK(bins[bin].row.score == (bin < 5 ? 1 : 0));
+}
+
 TEST_CASE("predictions and references are paired by index") {
   CHECK(Failure({Says(0, ""), Says(4, "")}, false) == "accepted");
   CHECK_THAT(Failure({Says(0, ""), Says(5, "")}, false),

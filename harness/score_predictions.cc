@@ -2,7 +2,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 #include <iostream>
-#include <map>
 
 #include "harness/commands.h"
 #include "harness/response_scores.h"
@@ -61,25 +60,6 @@ std::vector<Run> ReadRuns(const std::vector<std::string>& predictions,
                           options.allow_missing, predictions[i]));
   }
   return runs;
-}
-
-// The samples of a run by the text of one member of their meta, each group scored in its usual
-// metric.
-std::map<std::string, ScoreRow> ScoreGroups(const Run& run, const std::string& key) {
-  std::map<std::string, Run> groups;
-  for (std::size_t i = 0; i < run.references.size(); ++i) {
-    const auto found = run.references[i].meta.find(key);
-    if (found == run.references[i].meta.end()) {
-      throw ConfigError("--by", "index " + std::to_string(run.references[i].index) + " has no '" +
-                                    key + "' in its meta");
-    }
-    Run& group = groups[reports::DumpJson(found->second)];
-    group.references.push_back(run.references[i]);
-    group.predictions.push_back(run.predictions[i]);
-  }
-  std::map<std::string, ScoreRow> rows;
-  for (const auto& [value, group] : groups) rows.emplace(value, ScoreRun(group).front());
-  return rows;
 }
 
 // Scores of all runs in the usual metric, as shares.
@@ -158,14 +138,15 @@ ExitCode ScorePredictions(const ScoreOptions& options) {
   Array run_values;
   for (std::size_t r = 0; r < runs.size(); ++r) {
     const std::vector<ScoreRow> rows = ScoreRun(runs[r]);
-    std::map<std::string, ScoreRow> groups;
-    if (!options.by.empty()) groups = ScoreGroups(runs[r], options.by);
+    std::vector<ScoreGroup> groups;
+    if (!options.by.empty()) groups = ScoreBy(runs[r], options.by);
     Array row_values, group_values;
     for (const ScoreRow& row : rows) row_values.push_back(RowValue(row));
-    for (const auto& [value, row] : groups) {
-      Object group = RowValue(row).as_object();
-      group[options.by] = reports::ParseJson(value);
-      group_values.emplace_back(std::move(group));
+    for (const ScoreGroup& group : groups) {
+      Object value = RowValue(group.row).as_object();
+      value["by"] = options.by;
+      value["value"] = group.label;
+      group_values.emplace_back(std::move(value));
     }
     run_values.emplace_back(Object{{"predictions", options.predictions[r]},
                                    {"scores", std::move(row_values)},
@@ -173,8 +154,8 @@ ExitCode ScorePredictions(const ScoreOptions& options) {
     if (options.json) continue;
     std::cout << fmt::format("{}: {} samples\n", options.predictions[r], rows[0].num_samples);
     for (const ScoreRow& row : rows) PrintRow(row.metric, row);
-    for (const auto& [value, row] : groups) {
-      PrintRow(fmt::format("  {} {}", options.by, value), row);
+    for (const ScoreGroup& group : groups) {
+      PrintRow(fmt::format("  {} {}", options.by, group.label), group.row);
     }
   }
   Object result{{"runs", std::move(run_values)}};

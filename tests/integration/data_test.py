@@ -233,7 +233,7 @@ class DataTest(ProgramTest):
         self.assertEqual(scores["int_first"]["score"], 0.5)
         # Wilson, 20 of 40.
         self.assertAlmostEqual(scores["int_first"]["ci_items"]["low"], 0.3520, places=4)
-        self.assertEqual([(g["depth"], g["score"]) for g in result["runs"][0]["groups"]], [(0, 1.0), (1, 0.0)])
+        self.assertEqual([(g["value"], g["score"]) for g in result["runs"][0]["groups"]], [("0", 1.0), ("1", 0.0)])
         result = json.loads(
             self.expect(
                 0, "score", "even.jsonl", "most.jsonl", "--references", "refs.jsonl",
