@@ -1,0 +1,22 @@
+// Device code of scalar decay for fp32 tensors. Files are split by dtype so that they compile in
+// parallel.
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/cuda/decay_gradient.cuh"
+#include "kernels/cuda/decay_walk_launch.cuh"
+#include "kernels/scalar_decay/scalar_decay_kernels.h"
+
+namespace mixerbench::kernels::scalar_decay {
+
+int WalkTf32(const cuda::WalkProblem& problem, const cuda::WalkPlan& plan, CUstream_st* stream) {
+  return cuda::LaunchWalk<cuda::Tf32Operand, cuda::DecayAxis::kNone>(problem, plan, stream);
+}
+
+int WalkFp32(const cuda::WalkProblem& problem, const cuda::WalkPlan& plan, CUstream_st* stream) {
+  return cuda::LaunchWalk<cuda::Fp32Operand, cuda::DecayAxis::kNone>(problem, plan, stream);
+}
+
+int DecayGradientFp32(const cuda::DecayGradientProblem& problem, CUstream_st* stream) {
+  return cuda::LaunchScalarDecayGradient<cuda::Fp32Operand>(problem, stream);
+}
+
+}  // namespace mixerbench::kernels::scalar_decay
