@@ -8,26 +8,48 @@
 
 namespace mixerbench::kernels::cuda {
 
-// Starts the copy of a block's rows [token, token + 16) and channels [begin, begin + width) of a
-// sequence; zeros past the ends. By one warp; width at most 512 bytes.
+// Copies rows of one sequence and `width` channels from `begin` on to tiles of shared memory, by
+// one warp. A lane copies 16 bytes of every few rows; width is at most 512 bytes.
 template <typename Element>
-__device__ void CopyRows(Element* tile, int stride, const Sequence& source, const WalkPosition& at,
-                         int token, int seq_len, int begin, int width, int num_channels) {
-  constexpr int kPerCopy = 16 / sizeof(Element);
-  const int lane = static_cast<int>(threadIdx.x % 32);
-  const int copies_per_row = width / kPerCopy;
-  const int rows_per_step = 32 / copies_per_row;
-  const int channel = lane % copies_per_row * kPerCopy;
-  const bool has_channel = lane / copies_per_row < rows_per_step && begin + channel < num_channels;
-  const Element* from = TokenRow<const Element>(source, at, token) + begin + channel;
-  if (lane / copies_per_row >= rows_per_step) return;
-#pragma unroll 4
-  for (int row = lane / copies_per_row; row < kBlockTokens; row += rows_per_step) {
-    const bool valid = has_channel && token + row < seq_len;
-    CopyAsync16(tile + row * stride + channel,
-                valid ? from + row * source.token_stride : source.data, valid);
+struct RowCopier {
+  static constexpr int kPerCopy = 16 / sizeof(Element);
+
+  const Element* from;
+  std::int64_t token_stride;
+  int first_row, row_step;
+  int to;            // offset in the tile
+  int to_step;       // between rows
+  bool has_channel;  // past the last channel the tile gets zeros
+
+  __device__ RowCopier(const Sequence& source, const WalkPosition& at, int begin, int width,
+                       int num_channels, int stride)
+      : token_stride(source.token_stride) {
+    const int lane = static_cast<int>(threadIdx.x % 32);
+    const int copies_per_row = width / kPerCopy;
+    const int channel = lane % copies_per_row * kPerCopy;
+    row_step = 32 / copies_per_row;
+    first_row = lane / copies_per_row;
+    if (first_row >= row_step) first_row = kBlockTokens;  // a lane without work
+    has_channel = begin + channel < num_channels;
+    from = TokenRow<const Element>(source, at, first_row) + (has_channel ? begin + channel : 0);
+    to = first_row * stride + channel;
+    to_step = row_step * stride;
   }
-}
+
+  // Starts the copy of rows [token, token + 16); zeros from the end of the sequence on.
+  __device__ void Start(Element* tile, int token, int seq_len) const {
+    const Element* source = from + token * token_stride;
+    const std::int64_t source_step = row_step * token_stride;
+    const int num_rows = has_channel ? seq_len - token : 0;
+    Element* destination = tile + to;
+#pragma unroll 8
+    for (int row = first_row; row < kBlockTokens; row += row_step) {
+      CopyAsync16(destination, source, row < num_rows);
+      source += source_step;
+      destination += to_step;
+    }
+  }
+};
 
 // Elements that a lane handles at once: adjacent channels of one token.
 template <typename Element, int kCount>
@@ -51,22 +73,38 @@ struct Preparer {
   char* memory;
   int first;
   int lane = static_cast<int>(threadIdx.x % 32);
+  RowCopier<Element> copy_x, copy_y, copy_z;
+  RowCopier<float> copy_gates;  // of key or value channels
+  RingCursor copied;            // the slot of the next copies
   // Sum of the log decays of this warp's blocks: of a token's one gate, or of the lane's channels.
   float decay_sum[kLaneChannels] = {};
 
   __device__ Preparer(const WalkParams& params, const WalkPosition& position,
                       const WalkLayout& walk_layout, char* shared_memory, int index)
-      : p(params), at(position), layout(walk_layout), memory(shared_memory), first(index) {}
+      : p(params),
+        at(position),
+        layout(walk_layout),
+        memory(shared_memory),
+        first(index),
+        copy_x(p.x, at, 0, kKeys, p.key_dim, kStride),
+        copy_y(p.y, at, 0, kKeys, p.key_dim, kStride),
+        copy_z(p.z, at, at.value_begin, p.value_tile, p.value_dim, layout.z_stride),
+        copy_gates(p.log_decay, at, kAxis == DecayAxis::kValue ? at.value_begin : 0,
+                   kAxis == DecayAxis::kValue ? p.value_tile : kKeys,
+                   kAxis == DecayAxis::kValue ? p.value_dim : p.key_dim,
+                   kAxis == DecayAxis::kValue ? layout.z_gates_stride : layout.key_gates_stride),
+        copied{.slot = index, .parity = 1} {}
 
   __device__ void Run(const SlotBarriers& barriers) {
     for (int ahead = 0; ahead < p.lookahead; ++ahead) StartCopies(barriers, ahead);
+    RingCursor prepared = {.slot = first};
     for (int i = 0; first + i * p.num_preparers < at.num_blocks; ++i) {
       WaitForOldestCopies();
       SyncWarp();
-      const int slot = (first + i * p.num_preparers) % p.num_slots;
-      Prepare(SlotType(memory, layout, slot), KeyGates(i));
+      Prepare(SlotType(memory, layout, prepared.slot), KeyGates(i));
       SyncWarp();
-      if (lane == 0) Arrive(barriers.ready + slot);
+      if (lane == 0) Arrive(barriers.ready + prepared.slot);
+      prepared.Advance(p.num_preparers, p.num_slots);
       StartCopies(barriers, i + p.lookahead);
     }
     if (p.sum_only) StoreDecaySums();
@@ -78,29 +116,21 @@ struct Preparer {
     return reinterpret_cast<float*>(memory + layout.key_gates + buffer * layout.key_gates_bytes);
   }
 
-  // One group of copies, empty past the last block.
+  // One group of copies, for this preparer's i-th block; empty past the last one.
   __device__ void StartCopies(const SlotBarriers& barriers, int i) {
     const int n = first + i * p.num_preparers;
     if (n < at.num_blocks) {
-      const int slot_index = n % p.num_slots;
-      const int round = n / p.num_slots;
-      if (round > 0) WaitForPhase(barriers.free + slot_index, (round - 1) % 2);
-      const SlotType slot(memory, layout, slot_index);
+      // In the first round slots are free: a barrier that was never used has ended the phase
+      // before.
+      WaitForPhase(barriers.free + copied.slot, copied.parity);
+      const SlotType slot(memory, layout, copied.slot);
+      copied.Advance(p.num_preparers, p.num_slots);
       const int token = at.BlockBegin(p, n);
-      if (!p.sum_only) {
-        CopyRows(slot.x, kStride, p.x, at, token, p.seq_len, 0, kKeys, p.key_dim);
-      }
-      CopyRows(slot.y, kStride, p.y, at, token, p.seq_len, 0, kKeys, p.key_dim);
-      CopyRows(slot.z, layout.z_stride, p.z, at, token, p.seq_len, at.value_begin, p.value_tile,
-               p.value_dim);
-      if constexpr (kAxis == DecayAxis::kKey) {
-        CopyRows(KeyGates(i), layout.key_gates_stride, p.log_decay, at, token, p.seq_len, 0, kKeys,
-                 p.key_dim);
-      }
-      if constexpr (kAxis == DecayAxis::kValue) {
-        CopyRows(slot.gates, layout.z_gates_stride, p.log_decay, at, token, p.seq_len,
-                 at.value_begin, p.value_tile, p.value_dim);
-      }
+      if (!p.sum_only) copy_x.Start(slot.x, token, p.seq_len);
+      copy_y.Start(slot.y, token, p.seq_len);
+      copy_z.Start(slot.z, token, p.seq_len);
+      if constexpr (kAxis == DecayAxis::kKey) copy_gates.Start(KeyGates(i), token, p.seq_len);
+      if constexpr (kAxis == DecayAxis::kValue) copy_gates.Start(slot.gates, token, p.seq_len);
       if constexpr (kAxis == DecayAxis::kNone) {
         if (p.log_decay.data != nullptr && lane < kBlockTokens) {
           const bool valid = token + lane < p.seq_len;
@@ -173,7 +203,7 @@ struct Preparer {
     decay_sum[0] += total;
     if (lane == 0) slot.block_decay() = Exp(total);
     const bool from_begin = (lane < kBlockTokens) != p.reverse;  // the second half warp serves y
-    const float scale = lane < kBlockTokens ? p.x_scale : p.y_scale;
+    const float scale = lane < kBlockTokens ? p.scale : 1.f;
     slot.x_factors()[lane] = scale * Exp(from_begin ? b : total - b);  // y's factors come next
     if (p.sum_only) return;
 
@@ -186,7 +216,7 @@ struct Preparer {
       const int j = lane % 4 * 2 + e / 2 % 2 * 8 + e % 2;
       const float exponent = sign * (ShuffleFrom(b, i) - ShuffleFrom(b, j));
       float& score = scores[e / 4][e / 2 % 2][e % 2];
-      score = IsVisible(i, j, p.reverse) ? p.x_scale * p.y_scale * score * Exp(exponent) : 0;
+      score = IsVisible(i, j, p.reverse) ? p.scale * score * Exp(exponent) : 0;
     }
     slot.scores[lane] = Operand::ToB(scores);
   }
@@ -197,49 +227,48 @@ struct Preparer {
   __device__ void PrepareKeys(const SlotType& slot, const float* gates) {
     using Gates = Channels<float, kLaneChannels>;
     using Elements = Channels<Element, kLaneChannels>;
+    Gates b[kBlockTokens];
     float total[kLaneChannels] = {};
 #pragma unroll
     for (int i = 0; i < kBlockTokens; ++i) {
-      const Gates g = reinterpret_cast<const Gates*>(gates + i * layout.key_gates_stride)[lane];
+      b[i] = reinterpret_cast<const Gates*>(gates + i * layout.key_gates_stride)[lane];
 #pragma unroll
-      for (int c = 0; c < kLaneChannels; ++c) total[c] += g.channel[c];
+      for (int c = 0; c < kLaneChannels; ++c) b[i].channel[c] = total[c] += b[i].channel[c];
     }
     const bool factored = StoreBlockDecays(slot, total);
     if (!factored && !p.sum_only) StorePairwise(slot, gates);
 
-    float b[kLaneChannels] = {};
+    // The later token of a pair takes the decay since the beginning of the block, the earlier one
+    // what takes it away again, or what is left up to the end.
+    Element* later = p.reverse ? slot.y : slot.x;
+    Element* earlier = p.reverse ? slot.x : slot.y;
+    const bool skips_later = p.sum_only && !p.reverse;
+    const bool skips_earlier = p.sum_only && p.reverse;
     constexpr int kBatch = 4;  // tokens whose loads do not wait for a store
 #pragma unroll
     for (int begin = 0; begin < kBlockTokens; begin += kBatch) {
-      Gates g[kBatch];
-      Elements x[kBatch], y[kBatch];
+      Elements l[kBatch] = {}, e[kBatch] = {};
 #pragma unroll
       for (int i = 0; i < kBatch; ++i) {
-        const int row = begin + i;
-        g[i] = reinterpret_cast<const Gates*>(gates + row * layout.key_gates_stride)[lane];
-        if (!p.sum_only) x[i] = reinterpret_cast<const Elements*>(slot.x + row * kStride)[lane];
-        y[i] = reinterpret_cast<const Elements*>(slot.y + row * kStride)[lane];
+        const int row = (begin + i) * kStride;
+        if (!skips_later) l[i] = reinterpret_cast<const Elements*>(later + row)[lane];
+        if (!skips_earlier) e[i] = reinterpret_cast<const Elements*>(earlier + row)[lane];
       }
 #pragma unroll
       for (int i = 0; i < kBatch; ++i) {
 #pragma unroll
         for (int c = 0; c < kLaneChannels; ++c) {
-          b[c] += g[i].channel[c];
-          // The later token of a pair takes the decay since the beginning of the block, the earlier
-          // one what takes it away again, or what is left up to the end.
-          const float later = Exp(b[c]);
-          const float earlier = Exp(factored ? -b[c] : total[c] - b[c]);
-          x[i].channel[c] = Operand::FromFloat(Operand::ToFloat(x[i].channel[c]) * p.x_scale *
-                                               (p.reverse ? earlier : later));
-          y[i].channel[c] = Operand::FromFloat(Operand::ToFloat(y[i].channel[c]) * p.y_scale *
-                                               (p.reverse ? later : earlier));
+          const float sum = b[begin + i].channel[c];
+          l[i].channel[c] = Operand::FromFloat(Operand::ToFloat(l[i].channel[c]) * Exp(sum));
+          e[i].channel[c] = Operand::FromFloat(Operand::ToFloat(e[i].channel[c]) *
+                                               Exp(factored ? -sum : total[c] - sum));
         }
       }
 #pragma unroll
       for (int i = 0; i < kBatch; ++i) {
-        const int row = begin + i;
-        if (!p.sum_only) reinterpret_cast<Elements*>(slot.x + row * kStride)[lane] = x[i];
-        reinterpret_cast<Elements*>(slot.y + row * kStride)[lane] = y[i];
+        const int row = (begin + i) * kStride;
+        if (!skips_later) reinterpret_cast<Elements*>(later + row)[lane] = l[i];
+        if (!skips_earlier) reinterpret_cast<Elements*>(earlier + row)[lane] = e[i];
       }
     }
     SyncWarp();
@@ -298,9 +327,11 @@ struct Preparer {
           sums[j] = mine + ShuffleXor(other, 2 * width);
         }
       }
-      const float sum = (sums[0] + ShuffleXor(sums[0], 1)) * p.x_scale * p.y_scale;
+      const float sum = sums[0] + ShuffleXor(sums[0], 1);
       const int then = lane / 2;  // both lanes of a pair hold its sum
-      scores[p.reverse ? ScoreIndex(then, now) : ScoreIndex(now, then)] = Operand::FromFloat(sum);
+      const int i = p.reverse ? then : now;
+      const int j = p.reverse ? now : then;
+      scores[ScoreIndex(i, (j & 7) >> 1, j >> 3, j & 1)] = Operand::FromFloat(sum);
     }
   }
 
@@ -335,9 +366,9 @@ struct Preparer {
         for (int c = 0; c < kLaneChannels; ++c) {
           const float later = Exp(b[i].channel[c]);
           const float earlier = Exp(-b[i].channel[c]);
-          z[i].channel[c] = Operand::FromFloat(Operand::ToFloat(z[i].channel[c]) * p.y_scale *
-                                               (p.reverse ? later : earlier));
-          b[i].channel[c] = p.x_scale * (p.reverse ? earlier : later);
+          z[i].channel[c] =
+              Operand::FromFloat(Operand::ToFloat(z[i].channel[c]) * (p.reverse ? later : earlier));
+          b[i].channel[c] = p.scale * (p.reverse ? earlier : later);
         }
         reinterpret_cast<Elements*>(slot.z + i * layout.z_stride)[lane] = z[i];
       }

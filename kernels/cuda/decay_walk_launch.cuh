@@ -27,7 +27,8 @@ __global__ void ScanSegmentsKernel(const WalkParams p, StatePlace initial_state,
 
   float state = 0;
   if (initial_state.data != nullptr) {
-    state = initial_state.data[sequence * initial_state.sequence_stride +
+    state = p.state_in_scale *
+            initial_state.data[sequence * initial_state.sequence_stride +
                                m * initial_state.value_stride + n * initial_state.key_stride];
   }
   for (int i = 0; i < p.num_segments; ++i) {
@@ -85,6 +86,7 @@ cudaError_t LaunchPlan(WalkParams p, const WalkProblem& problem, cudaStream_t st
         .key_stride = 1};
     WalkParams sums = p;
     sums.sum_only = true;
+    sums.state_out_scale = 1;  // between launches, states stay those of the kernel
     sums.initial_state.data = nullptr;
     sums.final_state = states;
     sums.final_state_of_all = true;
@@ -100,6 +102,7 @@ cudaError_t LaunchPlan(WalkParams p, const WalkProblem& problem, cudaStream_t st
     status = cudaGetLastError();
     if (status != cudaSuccess) return status;
     p.initial_state = states;
+    p.state_in_scale = 1;
   }
   return LaunchWalkKernel<Operand, kKeys, kAxis>(p, stream);
 }
@@ -123,8 +126,9 @@ int LaunchWalk(const WalkProblem& problem, const WalkPlan& plan, CUstream_st* st
   p.states_to_save = problem.states_to_save;
   p.states_to_compare = problem.states_to_compare;
   p.state_products = problem.state_products;
-  p.x_scale = problem.x_scale;
-  p.y_scale = problem.y_scale;
+  p.scale = problem.x_scale * problem.y_scale;
+  p.state_in_scale = 1 / problem.y_scale;
+  p.state_out_scale = problem.y_scale;
   p.seq_len = static_cast<int>(problem.seq_len);
   p.num_heads = static_cast<int>(problem.num_heads);
   p.num_sequences = static_cast<int>(problem.batch_size * problem.num_heads);

@@ -34,7 +34,9 @@ struct WalkParams {
   void* states_to_save;
   const void* states_to_compare;
   float* state_products;
-  float x_scale, y_scale;
+  float scale;  // of the product of x and y
+  // The kernel's states lack y's factor: states in memory are multiplied by these on the way.
+  float state_in_scale, state_out_scale;
   int seq_len, num_heads, num_sequences, key_dim, value_dim;
   int value_tile, num_value_tiles, num_preparers, num_slots, lookahead;
   int tokens_per_segment, num_segments;
@@ -81,13 +83,29 @@ struct SlotBarriers {
       : ready(reinterpret_cast<std::uint64_t*>(memory)), free(ready + num_slots) {}
 };
 
-// Element (i, j) of a block's scores, as they lie in memory.
-inline __device__ int ScoreIndex(int i, int j) {
-  return (i % 8 * 4 + j % 8 / 2) * 8 + i / 8 * 4 + j / 8 * 2 + j % 2;
+// Element (i, j) of a block's scores, as they lie in memory: the fragment of lane 4 (i % 8) +
+// source, where j = 2 source + 8 half + odd. (From i and j alone, nvcc 13.0 miscompiles the
+// quotient.)
+inline __device__ int ScoreIndex(int i, int source, int half, int odd) {
+  return ((i & 7) << 5) + (source << 3) + ((i >> 3) << 2) + (half << 1) + odd;
 }
 
 // Whether token j of a block is visible to token i.
 inline __device__ bool IsVisible(int i, int j, bool reverse) { return reverse ? j >= i : j <= i; }
+
+// A place in the ring of slots, and the parity of the round.
+struct RingCursor {
+  int slot;
+  int parity = 0;
+
+  __device__ void Advance(int steps, int num_slots) {
+    slot += steps;
+    if (slot >= num_slots) {
+      slot -= num_slots;
+      parity ^= 1;
+    }
+  }
+};
 
 // What one block of threads works on.
 struct WalkPosition {

@@ -55,14 +55,18 @@ struct Walker {
       for (int e = 0; e < 8; ++e) state[k][e / 4][e / 2 % 2][e % 2] = 0;
     }
     if (p.initial_state.data == nullptr) return;
-    ForEachState(p.initial_state, [](float& mine, const float& theirs) { mine = theirs; });
+    const float scale = p.state_in_scale;
+    ForEachState(p.initial_state,
+                 [scale](float& mine, const float& theirs) { mine = scale * theirs; });
   }
 
   __device__ void StoreState() {
     if (p.final_state.data == nullptr) return;
     const int last = p.reverse ? 0 : p.num_segments - 1;
     if (at.segment != last && !p.final_state_of_all) return;
-    ForEachState(p.final_state, [](const float& mine, float& theirs) { theirs = mine; });
+    const float scale = p.state_out_scale;
+    ForEachState(p.final_state,
+                 [scale](const float& mine, float& theirs) { theirs = scale * mine; });
   }
 
   // Fragments of a saved state: 16 adjacent bytes a lane (fp32: 32).
@@ -101,7 +105,7 @@ struct Walker {
     }
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
-      float sum = sums[half];
+      float sum = p.state_out_scale * sums[half];
       sum += ShuffleXor(sum, 1);
       sum += ShuffleXor(sum, 2);
       if (t == 0 && Channel(half) < p.value_dim) {
@@ -114,16 +118,17 @@ struct Walker {
 
   __device__ void Run(const SlotBarriers& barriers, char* memory) {
     LoadState();
+    RingCursor cursor = {.slot = 0};
     for (int n = 0; n < at.num_blocks; ++n) {
       const int token = at.BlockBegin(p, n);
       const bool ends_chunk =
           (token + kBlockTokens) % kWalkChunk == 0 || token + kBlockTokens >= p.seq_len;
       if (p.states_to_compare != nullptr && ends_chunk) CompareState(token / kWalkChunk);
-      const int slot = n % p.num_slots;
-      WaitForPhase(barriers.ready + slot, n / p.num_slots % 2);
-      WalkBlock(SlotType(memory, layout, slot), token);
+      WaitForPhase(barriers.ready + cursor.slot, cursor.parity);
+      WalkBlock(SlotType(memory, layout, cursor.slot), token);
       SyncWarp();
-      if (threadIdx.x % 32 == 0) Arrive(barriers.free + slot);
+      if (threadIdx.x % 32 == 0) Arrive(barriers.free + cursor.slot);
+      cursor.Advance(1, p.num_slots);
       if (p.states_to_save != nullptr && ends_chunk) SaveState(token / kWalkChunk);
     }
     StoreState();
@@ -245,6 +250,8 @@ struct Walker {
     if (!p.sum_only) {
       Read(out, slot.x);
       AddVisible(out, slot, z);
+#pragma unroll
+      for (int e = 0; e < 8; ++e) out[e / 4][e % 4] *= p.scale;
     }
     if (!factored) DecayKeys(slot.block_decays());
     Write(z, slot.y);
@@ -281,15 +288,14 @@ struct Walker {
     for (int e = 0; e < 8; ++e) {
       const int i = e / 4, j = e / 2 % 2, s = e % 2;
       b[i][j][s] = GateAt(slot, i, j, s);
-      written[i][j][s] =
-          values[i][j][s] * p.y_scale * Exp(p.reverse ? b[i][j][s] : total[i] - b[i][j][s]);
+      written[i][j][s] = values[i][j][s] * Exp(p.reverse ? b[i][j][s] : total[i] - b[i][j][s]);
     }
     if (!p.sum_only) {
       Read(out, slot.x);
 #pragma unroll
       for (int e = 0; e < 8; ++e) {
         const int i = e / 2 % 2, j = e / 4, s = e % 2;
-        out[j][2 * i + s] *= p.x_scale * Exp(p.reverse ? total[i] - b[i][j][s] : b[i][j][s]);
+        out[j][2 * i + s] *= p.scale * Exp(p.reverse ? total[i] - b[i][j][s] : b[i][j][s]);
       }
       AddPairwise(out, slot, values, b);
     }
@@ -306,16 +312,14 @@ struct Walker {
   __device__ void AddPairwise(Accumulators& out, const SlotType& slot, const Tile& values,
                               const Tile& b) {
     const auto* scores = reinterpret_cast<const Element*>(slot.scores);
-    const float scale = p.x_scale * p.y_scale;
 #pragma unroll 1
     for (int source = 0; source < 4; ++source) {  // of the lanes that hold the same channels
       const int lane = (static_cast<int>(threadIdx.x % 32) & ~3) | source;
 #pragma unroll
       for (int e = 0; e < 4; ++e) {
-        const int j = 2 * source + e / 2 * 8 + e % 2;
 #pragma unroll
         for (int half = 0; half < 2; ++half) {
-          const float value = scale * ShuffleFrom(values[half][e / 2][e % 2], lane);
+          const float value = p.scale * ShuffleFrom(values[half][e / 2][e % 2], lane);
           const float b_j = ShuffleFrom(b[half][e / 2][e % 2], lane);
 #pragma unroll
           for (int o = 0; o < 4; ++o) {
@@ -324,7 +328,7 @@ struct Walker {
             const float difference = b[half][o / 2][o % 2] - b_j;
             const float decay = Exp(fminf(p.reverse ? -difference : difference, 0.f));
             out[o / 2][2 * half + o % 2] +=
-                Operand::ToFloat(scores[ScoreIndex(i, j)]) * value * decay;
+                Operand::ToFloat(scores[ScoreIndex(i, source, e / 2, e % 2)]) * value * decay;
           }
         }
       }

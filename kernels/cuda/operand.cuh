@@ -31,10 +31,10 @@ using Accumulators = float[2][4];
 
 struct Bf16Operand {
   using Element = __nv_bfloat16;
-  struct A {  // [16,16]
+  struct alignas(16) A {  // [16,16]
     std::uint32_t r[4];
   };
-  struct B {  // [16,16]: two products' worth of columns
+  struct alignas(16) B {  // [16,16]: two products' worth of columns
     std::uint32_t r[2][2];
   };
 
@@ -104,10 +104,10 @@ struct Bf16Operand {
 // Loads shared by tf32 and fp32 operands, which differ in the product only.
 struct Fp32Layout {
   using Element = float;
-  struct A {
+  struct alignas(16) A {
     Tile x;
   };
-  struct B {
+  struct alignas(16) B {
     float x[2][2][2];  // [column half][depth half][pair]
   };
 

@@ -19,8 +19,7 @@ inline __device__ std::uint32_t SharedAddress(const void* pointer) {
 // and columns 2t, 2t+1, 2t+8, 2t+9; b those rows and column g.
 inline __device__ void MmaBf16(float (&d)[4], const std::uint32_t (&a)[4],
                                const std::uint32_t (&b)[2]) {
-  asm volatile(
-      "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, "
+  asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, "
       "{%0,%1,%2,%3};"
       : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
@@ -29,8 +28,7 @@ inline __device__ void MmaBf16(float (&d)[4], const std::uint32_t (&a)[4],
 // The same for tf32: a [16,8] (rows g, g+8, columns t, t+4), b [8,8] (rows t, t+4, column g).
 inline __device__ void MmaTf32(float (&d)[4], std::uint32_t a0, std::uint32_t a1, std::uint32_t a2,
                                std::uint32_t a3, std::uint32_t b0, std::uint32_t b1) {
-  asm volatile(
-      "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, "
+  asm("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, "
       "{%0,%1,%2,%3};"
       : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
       : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
@@ -130,8 +128,14 @@ inline __device__ bool AllLanes(bool condition) { return __all_sync(~0u, conditi
 inline __device__ void SyncWarp() { __syncwarp(); }
 inline __device__ void SyncBlock() { __syncthreads(); }
 
-// e^x, two roundings; x <= 0 in all uses, where the result is in [0, 1].
-inline __device__ float Exp(float x) { return __expf(x); }
+// 2^x; results below the normal numbers are zero.
+inline __device__ float Exp2(float x) {
+  float result;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(x));
+  return result;
+}
+// e^x to a few roundings of x and of the result.
+inline __device__ float Exp(float x) { return Exp2(x * 1.44269504f); }
 
 // Two floats as bf16, `low` in the low half.
 inline __device__ std::uint32_t PackBf16(float low, float high) {
