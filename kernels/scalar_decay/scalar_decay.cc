@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/scalar_decay/scalar_decay.h"
 
+#include <utility>
 #include <vector>
 
 #include <ATen/TensorOperators.h>
@@ -10,6 +11,7 @@
 #include <ATen/ops/exp.h>
 
 #include "kernels/chunking.h"
+#include "kernels/scalar_decay/scalar_decay_cuda.h"
 
 namespace mixerbench::kernels {
 
@@ -51,7 +53,10 @@ RecurrenceResult ChunkScalarDecay(const RecurrenceArgs& args) {
 }
 
 RecurrenceResult ScalarDecay(const RecurrenceArgs& args, ExecutionPath path) {
-  return path == ExecutionPath::kReference ? ReferenceScalarDecay(args) : ChunkScalarDecay(args);
+  if (path == ExecutionPath::kReference) return ReferenceScalarDecay(args);
+  const auto sizes = Prepare(args, DecayShape::kScalar, /*has_beta=*/false);
+  if (auto result = scalar_decay::RunOnCuda(args, sizes)) return *std::move(result);
+  return ChunkScalarDecay(args);
 }
 
 namespace scalar_decay {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/vector_decay/vector_decay.h"
 
+#include <utility>
 #include <vector>
 
 #include <ATen/TensorOperators.h>
@@ -13,6 +14,7 @@
 #include <ATen/ops/zeros_like.h>
 
 #include "kernels/chunking.h"
+#include "kernels/vector_decay/vector_decay_cuda.h"
 
 namespace mixerbench::kernels {
 namespace {
@@ -105,7 +107,10 @@ RecurrenceResult ChunkVectorDecay(const RecurrenceArgs& args) {
 }
 
 RecurrenceResult VectorDecay(const RecurrenceArgs& args, ExecutionPath path) {
-  return path == ExecutionPath::kReference ? ReferenceVectorDecay(args) : ChunkVectorDecay(args);
+  if (path == ExecutionPath::kReference) return ReferenceVectorDecay(args);
+  const auto sizes = Prepare(args, DecayShape::kVector, /*has_beta=*/false);
+  if (auto result = vector_decay::RunOnCuda(args, sizes)) return *std::move(result);
+  return ChunkVectorDecay(args);
 }
 
 namespace vector_decay {

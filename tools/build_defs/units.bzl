@@ -51,7 +51,30 @@ def _code_hashes(name, namespace, header, function, units):
         cmd = "; ".join(commands),
     )
 
-def units(namespace, header, registry, function, deps, test_deps = [], test_size = "small", code_hash_function = None, device_header = None, device_registry = None, device_function = None, device_deps = []):
+def _linked_device_code(unit, hdrs, deps, device_deps, device_host_deps):
+    """What `unit` links beside its own sources: its device code or the stub for it, if it has one."""
+    stub = native.glob([unit + "/*_stub.cc"], allow_empty = True)
+    if not stub:
+        return []
+    mb_library(name = unit + "_interface", hdrs = hdrs, deps = deps)
+    mb_library(name = unit + "_stub", srcs = stub, deps = [":%s_interface" % unit])
+    cuda_library(
+        name = unit + "_kernels",
+        srcs = native.glob([unit + "/*.cu"]),
+        deps = [":%s_interface" % unit] + device_deps,
+    )
+    mb_library(
+        name = unit + "_cuda",
+        srcs = native.glob([unit + "/*_cuda.cc"]),
+        tags = ["manual"],
+        deps = [":%s_interface" % unit, ":%s_kernels" % unit] + deps + device_host_deps,
+    )
+    return select({
+        "//tools/build_defs:with_cuda": [":%s_cuda" % unit],
+        "//conditions:default": [":%s_stub" % unit],
+    })
+
+def units(namespace, header, registry, function, deps, test_deps = [], test_size = "small", code_hash_function = None, device_header = None, device_registry = None, device_function = None, device_deps = [], device_host_deps = []):
     """Makes `:<unit>`, `:<unit>_test`, `:<unit>_benchmark` and `:registered`.
 
     Args:
@@ -63,17 +86,24 @@ def units(namespace, header, registry, function, deps, test_deps = [], test_size
       test_deps: added for tests and benchmarks.
       test_size: Bazel size of the unit tests.
       code_hash_function: generated function from a unit's name to the hash of its sources.
-      device_header, device_registry, device_function, device_deps: the same for the units that
-        have a `<unit>.cu`, which defines `<unit>::RegisterDevice`. Without CUDA the generated
-        function registers nothing.
+      device_header, device_registry, device_function: the same for the units that have a
+        `<unit>.cu`, which defines `<unit>::RegisterDevice`. Without CUDA the generated function
+        registers nothing.
+      device_deps: added for the .cu files.
+      device_host_deps: added for the *_cuda.cc files.
+
+    A unit with a `*_stub.cc` chooses device code by linking: with --config=cuda it gets its
+    `*_cuda.cc` (host code that calls its .cu files), else the stub, which defines the same
+    functions.
     """
     names = unit_names()
     for unit in names:
+        hdrs = native.glob([unit + "/*.h", unit + "/*.cuh"], allow_empty = True)
         mb_library(
             name = unit,
-            srcs = native.glob([unit + "/*.cc"], exclude = [unit + "/*_test.cc", unit + "/*_benchmark.cc"]),
-            hdrs = native.glob([unit + "/*.h", unit + "/*.cuh"], allow_empty = True),
-            deps = deps,
+            srcs = native.glob([unit + "/*.cc"], exclude = [unit + "/*" + end for end in ["_test.cc", "_benchmark.cc", "_cuda.cc", "_stub.cc"]]),
+            hdrs = hdrs,
+            deps = deps + _linked_device_code(unit, hdrs, deps, device_deps, device_host_deps),
         )
         tests = native.glob([unit + "/*_test.cc"], allow_empty = True)
         if tests:
@@ -90,7 +120,7 @@ def units(namespace, header, registry, function, deps, test_deps = [], test_size
     mb_library(name = "registered", srcs = srcs, deps = deps + [":" + n for n in names])
 
     if device_function:
-        device_units = [n for n in names if native.glob([n + "/*.cu"], allow_empty = True)]
+        device_units = [n for n in names if native.glob([n + "/%s.cu" % n], allow_empty = True)]
         for unit in device_units:
             cuda_library(name = unit + "_cuda", srcs = native.glob([unit + "/*.cu"]), deps = [":" + unit] + deps + device_deps)
         _registration("registered_device_cuda", namespace, device_header, device_registry, device_function, "RegisterDevice", device_units)

@@ -1,0 +1,255 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/cuda/decay_autograd.h"
+
+#include <cstdint>
+#include <utility>
+
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/empty_like.h>
+#include <ATen/ops/zeros.h>
+#include <c10/core/DeviceGuard.h>
+#include <torch/csrc/autograd/custom_function.h>
+
+#include "base/check.h"
+#include "kernels/cuda/host.h"
+
+namespace mixerbench::kernels::cuda {
+namespace {
+
+constexpr std::int64_t kMaxHeadDim = 128;
+
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+
+// A head's state as a walk sees it: [B,H,K,V] in memory, with keys of the walk along K or along V.
+enum class StateOrder { kKeysAlongK, kKeysAlongV };
+
+struct Operation {
+  const DecayKernels* kernels = nullptr;
+  OperandPrecision precision = OperandPrecision::kBf16;
+  float scale = 1;
+};
+
+template <typename Function>
+Function ForPrecision(const std::array<Function, 3>& functions, OperandPrecision precision) {
+  return functions.at(static_cast<std::size_t>(precision));
+}
+
+const float* StateData(const at::Tensor& state) {
+  return state.defined() ? state.const_data_ptr<float>() : nullptr;
+}
+
+// The walk from x, y, z to a fresh tensor like z.
+WalkProblem MakeProblem(const Operation& op, const at::Tensor& x, const at::Tensor& y,
+                        const at::Tensor& z, const at::Tensor& out, const at::Tensor& log_decay,
+                        StateOrder order) {
+  WalkProblem problem;
+  problem.batch_size = x.size(0);
+  problem.seq_len = x.size(1);
+  problem.num_heads = x.size(2);
+  problem.key_dim = x.size(3);
+  problem.value_dim = z.size(3);
+  problem.precision = op.precision;
+  problem.x = AsSequence(x);
+  problem.y = AsSequence(y);
+  problem.z = AsSequence(z);
+  problem.out = AsSequence(out);
+  if (log_decay.defined()) problem.log_decay = AsSequence(log_decay);
+  const bool along_k = order == StateOrder::kKeysAlongK;
+  problem.state_key_stride = along_k ? problem.value_dim : 1;
+  problem.state_value_stride = along_k ? 1 : problem.key_dim;
+  return problem;
+}
+
+void RunWalk(const Operation& op, DecayAxis axis, WalkFunction walk, WalkProblem problem,
+             const at::Tensor& like) {
+  const WalkPlan plan = PlanWalk(problem, axis, LimitsOf(like));
+  const auto fp32 = like.options().dtype(at::kFloat);
+  at::Tensor segment_states;
+  at::Tensor segment_decays;
+  if (plan.num_segments > 1) {
+    segment_states = at::empty({SegmentStateElements(problem, plan)}, fp32);
+    segment_decays = at::empty({SegmentDecayElements(problem, plan)}, fp32);
+    problem.segment_states = segment_states.mutable_data_ptr<float>();
+    problem.segment_decays = segment_decays.mutable_data_ptr<float>();
+  }
+  CheckLaunch(walk(problem, plan, CurrentStream(like)), op.kernels->core);
+}
+
+at::Tensor EmptyState(const at::Tensor& q, const at::Tensor& v) {
+  return at::empty({q.size(0), q.size(2), q.size(3), v.size(3)}, q.options().dtype(at::kFloat));
+}
+
+at::Tensor EmptyDense(const at::Tensor& like) {
+  return at::empty(like.sizes(), like.options().memory_format(at::MemoryFormat::Contiguous));
+}
+
+struct Gradients {
+  at::Tensor q, k, v, log_decay, initial_state;
+};
+
+struct Wanted {
+  bool q = false, k = false, v = false, log_decay = false, initial_state = false;
+};
+
+Gradients Backward(const Operation& op, const Wanted& wanted, const at::Tensor& q,
+                   const at::Tensor& k, const at::Tensor& v, const at::Tensor& log_decay,
+                   const at::Tensor& initial_state, const at::Tensor& d_o,
+                   const at::Tensor& d_final_state) {
+  const DecayKernels& kernels = *op.kernels;
+  const auto read_walk = ForPrecision(kernels.read_walk, op.precision);
+  const auto gradient_walk = ForPrecision(kernels.gradient_walk, op.precision);
+  Gradients d;
+  at::Tensor states;
+  if (wanted.q || wanted.log_decay) {
+    d.q = EmptyDense(q);
+    auto problem = MakeProblem(op, d_o, v, k, d.q, log_decay, StateOrder::kKeysAlongV);
+    problem.x_scale = op.scale;
+    problem.initial_state = StateData(initial_state);
+    if (wanted.log_decay) {
+      states = at::empty({SavedStateElements(problem)}, q.options());
+      problem.states_to_save = states.mutable_data_ptr();
+    }
+    RunWalk(op, kernels.gradient_axis, gradient_walk, problem, q);
+  }
+  if (wanted.k || wanted.log_decay) {
+    d.k = EmptyDense(k);
+    auto problem = MakeProblem(op, v, d_o, q, d.k, log_decay, StateOrder::kKeysAlongV);
+    problem.reverse = true;
+    problem.y_scale = op.scale;
+    problem.initial_state = StateData(d_final_state);
+    at::Tensor products;
+    if (wanted.log_decay) {
+      const std::int64_t num_chunks = (q.size(1) + kWalkChunk - 1) / kWalkChunk;
+      products =
+          at::empty({num_chunks, q.size(0), q.size(2), q.size(3)}, q.options().dtype(at::kFloat));
+      problem.states_to_compare = states.const_data_ptr();
+      problem.state_products = products.mutable_data_ptr<float>();
+    }
+    RunWalk(op, kernels.gradient_axis, gradient_walk, problem, q);
+    if (wanted.log_decay) {
+      d.log_decay = at::empty(log_decay.sizes(), products.options());
+      const DecayGradientProblem gradient = {.batch_size = problem.batch_size,
+                                             .seq_len = problem.seq_len,
+                                             .num_heads = problem.num_heads,
+                                             .key_dim = q.size(3),
+                                             .precision = op.precision,
+                                             .q = AsSequence(q),
+                                             .d_q = AsSequence(d.q),
+                                             .k = AsSequence(k),
+                                             .d_k = AsSequence(d.k),
+                                             .state_products = problem.state_products,
+                                             .d_log_decay = d.log_decay.mutable_data_ptr<float>()};
+      CheckLaunch(ForPrecision(kernels.decay_gradient, op.precision)(gradient, CurrentStream(q)),
+                  kernels.core);
+    }
+  }
+  if (wanted.v || wanted.initial_state) {
+    d.v = EmptyDense(v);
+    auto problem = MakeProblem(op, k, q, d_o, d.v, log_decay, StateOrder::kKeysAlongK);
+    problem.reverse = true;
+    problem.y_scale = op.scale;
+    problem.initial_state = StateData(d_final_state);
+    if (wanted.initial_state) {
+      d.initial_state = at::empty_like(initial_state);
+      problem.final_state = d.initial_state.mutable_data_ptr<float>();
+    }
+    RunWalk(op, kernels.read_axis, read_walk, problem, q);
+  }
+  return d;
+}
+
+bool WantsGradient(const std::optional<at::Tensor>& x) { return x && x->requires_grad(); }
+
+class DecayFunction : public torch::autograd::Function<DecayFunction> {
+ public:
+  // Tensors as walks take them: aligned rows, gates and states in fp32, states dense.
+  static variable_list forward(AutogradContext* context, const at::Tensor& q, const at::Tensor& k,
+                               const at::Tensor& v, const std::optional<at::Tensor>& log_decay,
+                               const std::optional<at::Tensor>& initial_state,
+                               const Operation& op) {
+    const c10::DeviceGuard guard(q.device());
+    const auto o = EmptyDense(v);
+    const auto final_state = EmptyState(q, v);
+    auto problem =
+        MakeProblem(op, q, k, v, o, log_decay.value_or(at::Tensor()), StateOrder::kKeysAlongK);
+    problem.x_scale = op.scale;
+    problem.initial_state = StateData(initial_state.value_or(at::Tensor()));
+    problem.final_state = final_state.mutable_data_ptr<float>();
+    RunWalk(op, op.kernels->read_axis, ForPrecision(op.kernels->read_walk, op.precision), problem,
+            q);
+
+    context->save_for_backward(
+        {q, k, v, log_decay.value_or(at::Tensor()), initial_state.value_or(at::Tensor())});
+    context->set_materialize_grads(false);
+    auto& data = context->saved_data;
+    data["kernels"] = reinterpret_cast<std::int64_t>(op.kernels);
+    data["precision"] = static_cast<std::int64_t>(op.precision);
+    data["scale"] = static_cast<double>(op.scale);
+    data["wants"] = std::vector<bool>{q.requires_grad(), k.requires_grad(), v.requires_grad(),
+                                      WantsGradient(log_decay), WantsGradient(initial_state)};
+    return {o, final_state};
+  }
+
+  static variable_list backward(AutogradContext* context, variable_list d_outputs) {
+    Require(!at::GradMode::is_enabled(), "the device code has no second derivatives");
+    const auto saved = context->get_saved_variables();
+    auto& data = context->saved_data;
+    const Operation op = {.kernels = reinterpret_cast<const DecayKernels*>(data["kernels"].toInt()),
+                          .precision = static_cast<OperandPrecision>(data["precision"].toInt()),
+                          .scale = static_cast<float>(data["scale"].toDouble())};
+    const auto wants = data["wants"].toBoolList();
+    const Wanted wanted = {.q = wants[0],
+                           .k = wants[1],
+                           .v = wants[2],
+                           .log_decay = wants[3],
+                           .initial_state = wants[4]};
+    const c10::DeviceGuard guard(saved[0].device());
+    const auto d_o = d_outputs[0].defined() ? WithAlignedRows(d_outputs[0])
+                                            : at::zeros(saved[2].sizes(), saved[2].options());
+    const auto d_final_state = d_outputs[1].defined() ? d_outputs[1].contiguous() : at::Tensor();
+    auto d =
+        Backward(op, wanted, saved[0], saved[1], saved[2], saved[3], saved[4], d_o, d_final_state);
+    return {std::move(d.q),
+            std::move(d.k),
+            std::move(d.v),
+            std::move(d.log_decay),
+            std::move(d.initial_state),
+            at::Tensor()};
+  }
+};
+
+bool IsSupported(const RecurrenceArgs& args, const PreparedRecurrence& sizes,
+                 const DecayKernels& kernels) {
+  if (!args.q.is_cuda() || !PrecisionFor(args.q.scalar_type())) return false;
+  if (kernels.read_axis != DecayAxis::kNone && !args.log_decay.defined()) return false;
+  const std::int64_t per_16_bytes = 16 / static_cast<std::int64_t>(args.q.element_size());
+  return sizes.head_k_dim <= kMaxHeadDim && sizes.head_v_dim <= kMaxHeadDim &&
+         sizes.head_k_dim % per_16_bytes == 0 && sizes.head_v_dim % per_16_bytes == 0;
+}
+
+}  // namespace
+
+std::optional<RecurrenceResult> RunDecayWalks(const RecurrenceArgs& args,
+                                              const PreparedRecurrence& sizes,
+                                              const DecayKernels& kernels) {
+  if (!IsSupported(args, sizes, kernels)) return std::nullopt;
+  std::optional<at::Tensor> log_decay;
+  if (args.log_decay.defined()) {
+    log_decay = args.log_decay.to(at::kFloat);
+    if (log_decay->dim() == 4) log_decay = WithAlignedRows(*log_decay);
+  }
+  std::optional<at::Tensor> initial_state;
+  if (args.initial_state.defined()) {
+    initial_state = args.initial_state.to(at::kFloat).contiguous();
+  }
+  const Operation op = {.kernels = &kernels,
+                        .precision = *PrecisionFor(args.q.scalar_type()),
+                        .scale = static_cast<float>(sizes.scale)};
+  const auto outputs = DecayFunction::apply(WithAlignedRows(args.q), WithAlignedRows(args.k),
+                                            WithAlignedRows(args.v), log_decay, initial_state, op);
+  return RecurrenceResult{.o = outputs[0], .final_state = outputs[1]};
+}
+
+}  // namespace mixerbench::kernels::cuda

@@ -1,0 +1,102 @@
+// The one computation inside linear attention with decay, forward and backward: a walk over time
+// that reads a decaying state and writes to it. Derivation in decay_walk.md.
+//
+//   out_i = s * sum over j of decay(i, j) <x_i, y_j> z_j      j <= i, or j >= i in reverse
+//
+// x, y [B,T,H,N] are queries and keys of the walk, z, out [B,T,H,M] its values and results; which
+// tensors of a core they are depends on what is computed (forward, dq, dk or dv).
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/cuda/sequence.h"
+
+namespace mixerbench::kernels::cuda {
+
+// Which axis of the state [M,N] has decays of its own.
+enum class DecayAxis {
+  kNone,   // one decay a token, or none at all
+  kKey,    // one for each of the N channels of x and y
+  kValue,  // one for each of the M channels of z and out
+};
+
+// How a walk is laid out on the device.
+struct WalkPlan {
+  int value_tile = 0;     // channels of `out` of one block of threads: 16, 32, 48 or 64
+  int num_preparers = 0;  // warps that load and prepare 16 tokens each, 1 to 4
+  int num_slots = 0;      // of 16 tokens in shared memory
+  int lookahead = 0;      // blocks of 16 tokens whose copies a preparer has under way, 1 to 3
+  // The sequence is cut in this many segments. 1: the fused plan, one block of threads walks the
+  // whole sequence with the state on chip. More: segments first sum up their writes, a scan turns
+  // the sums into the states that enter the segments, then all are walked at the same time.
+  int num_segments = 0;
+  int tokens_per_segment = 0;  // a multiple of kWalkChunk
+};
+
+// States are saved, and gradients of decays formed, every so many tokens.
+constexpr int kWalkChunk = 64;
+
+struct WalkProblem {
+  std::int64_t batch_size = 0;
+  std::int64_t seq_len = 0;
+  std::int64_t num_heads = 0;
+  std::int64_t key_dim = 0;    // N: at most 128, a multiple of 16 bytes
+  std::int64_t value_dim = 0;  // M: a multiple of 16 bytes
+  OperandPrecision precision = OperandPrecision::kBf16;
+  Sequence x = {};
+  Sequence y = {};
+  Sequence z = {};
+  Sequence out = {};
+  // fp32, [B,T,H], [B,T,H,N] or [B,T,H,M] by the axis; kNone without decay: data is null.
+  Sequence log_decay = {};
+  bool reverse = false;
+  // s, on the side that is not summed up in the state of the core: see decay_walk.md.
+  float x_scale = 1;
+  float y_scale = 1;
+
+  // [B,H,M,N] with these strides in elements, B and H merged; fp32, dense. null: zeros, not wanted.
+  const float* initial_state = nullptr;
+  float* final_state = nullptr;
+  std::int64_t state_value_stride = 0;
+  std::int64_t state_key_stride = 0;
+
+  // One or none of the two: the state after every chunk, in an order that only a walk with the same
+  // shapes and value tile knows. SavedStateElements elements of the operands' type.
+  void* states_to_save = nullptr;
+  const void* states_to_compare = nullptr;
+  // With states_to_compare: their product with this walk's state at the same place, summed over N.
+  // [number of chunks, B H, M], fp32.
+  float* state_products = nullptr;
+
+  float* segment_states = nullptr;  // SegmentStateElements, scratch; null for a single segment
+  float* segment_decays = nullptr;  // SegmentDecayElements, scratch; null for a single segment
+};
+
+// Enough blocks of threads to fill the device when the sequences are long enough, slots that fit
+// its shared memory. Uses the sizes of `problem`, not its tensors.
+WalkPlan PlanWalk(const WalkProblem& problem, DecayAxis axis, const DeviceLimits& limits);
+
+std::int64_t SavedStateElements(const WalkProblem& problem);
+std::int64_t SegmentStateElements(const WalkProblem& problem, const WalkPlan& plan);
+std::int64_t SegmentDecayElements(const WalkProblem& problem, const WalkPlan& plan);
+
+// Starts the walk on `stream` of the current device and returns the CUDA error code of the launch.
+using WalkFunction = int (*)(const WalkProblem& problem, const WalkPlan& plan, CUstream_st* stream);
+
+// The gradient of log decays from those of q and k, chunk by chunk (decay_walk.md):
+//   d_log_decay_t = sum over i >= t in the chunk of (q_i dq_i - k_i dk_i), plus state_products.
+struct DecayGradientProblem {
+  std::int64_t batch_size = 0;
+  std::int64_t seq_len = 0;
+  std::int64_t num_heads = 0;
+  std::int64_t key_dim = 0;
+  OperandPrecision precision = OperandPrecision::kBf16;
+  Sequence q, d_q, k, d_k;
+  const float* state_products = nullptr;  // [number of chunks, B H, key_dim]
+  float* d_log_decay = nullptr;           // [B,T,H,key_dim], or [B,T,H] summed over channels; dense
+};
+
+using DecayGradientFunction = int (*)(const DecayGradientProblem& problem, CUstream_st* stream);
+
+}  // namespace mixerbench::kernels::cuda

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/cuda/decay_walk.h"
+
+#include "kernels/cuda/decay_walk_layout.h"
+
+#include "tests/support/catch2.h"
+
+namespace mixerbench::kernels::cuda {
+namespace {
+
+constexpr DeviceLimits kHopper = {.num_multiprocessors = 132, .shared_memory_bytes = 232448};
+constexpr DeviceLimits kAmpere = {.num_multiprocessors = 108, .shared_memory_bytes = 166912};
+
+WalkProblem Problem(std::int64_t batch_size, std::int64_t seq_len, std::int64_t num_heads,
+                    std::int64_t key_dim, std::int64_t value_dim,
+                    OperandPrecision precision = OperandPrecision::kBf16) {
+  return {.batch_size = batch_size,
+          .seq_len = seq_len,
+          .num_heads = num_heads,
+          .key_dim = key_dim,
+          .value_dim = value_dim,
+          .precision = precision};
+}
+
+TEST_CASE("decay walk plan: sequences that fill the device are walked whole") {
+  for (const auto& problem : {Problem(8, 4096, 8, 128, 128), Problem(256, 256, 2, 64, 64),
+                              Problem(64, 512, 2, 64, 64), Problem(1, 100000, 70, 64, 64)}) {
+    const WalkPlan plan = PlanWalk(problem, DecayAxis::kNone, kHopper);
+    CHECK(plan.num_segments == 1);
+    CHECK(plan.tokens_per_segment >= problem.seq_len);
+    CHECK(plan.value_tile == 64);
+    CHECK(plan.num_preparers == 4);
+  }
+}
+
+TEST_CASE("decay walk plan: few long sequences are cut until they fill the device") {
+  const WalkPlan plan = PlanWalk(Problem(1, 131072, 8, 128, 128), DecayAxis::kNone, kHopper);
+  CHECK(plan.num_segments == 8);  // 8 heads, 2 value tiles: 128 blocks for 132 multiprocessors
+  CHECK(plan.tokens_per_segment == 16384);
+  // Below 128 key channels two blocks share a multiprocessor.
+  CHECK(PlanWalk(Problem(1, 131072, 8, 64, 64), DecayAxis::kNone, kHopper).num_segments == 33);
+}
+
+TEST_CASE("decay walk plan: segments cover the sequence and end with chunks") {
+  for (const std::int64_t seq_len : {1, 17, 64, 65, 255, 1000, 4096, 8191, 131072}) {
+    for (const std::int64_t num_heads : {1, 2, 8, 64, 500}) {
+      const WalkPlan plan =
+          PlanWalk(Problem(1, seq_len, num_heads, 64, 96), DecayAxis::kKey, kHopper);
+      CAPTURE(seq_len, num_heads);
+      CHECK(plan.tokens_per_segment % kWalkChunk == 0);
+      CHECK(static_cast<std::int64_t>(plan.num_segments) * plan.tokens_per_segment >= seq_len);
+      CHECK(static_cast<std::int64_t>(plan.num_segments - 1) * plan.tokens_per_segment < seq_len);
+    }
+  }
+}
+
+TEST_CASE("decay walk plan: slots fit the shared memory of the device and keep every warp busy") {
+  for (const DeviceLimits& limits : {kHopper, kAmpere}) {
+    for (const auto precision : {OperandPrecision::kBf16, OperandPrecision::kFp32}) {
+      for (const auto axis : {DecayAxis::kNone, DecayAxis::kKey, DecayAxis::kValue}) {
+        for (const std::int64_t dim : {16, 32, 64, 128}) {
+          const WalkPlan plan = PlanWalk(Problem(8, 4096, 8, dim, dim, precision), axis, limits);
+          const WalkLayout layout(precision == OperandPrecision::kBf16 ? 2 : 4, PaddedKeys(dim),
+                                  plan.value_tile, axis, plan.num_slots,
+                                  plan.lookahead * plan.num_preparers);
+          CAPTURE(dim, plan.num_preparers, plan.lookahead, plan.num_slots);
+          CHECK((dim == 128 ? 1 : 2) * layout.bytes <= limits.shared_memory_bytes);
+          CHECK(layout.slot_bytes % 16 == 0);
+          CHECK(layout.key_gates_bytes % 16 == 0);
+          CHECK(plan.num_preparers >= (limits.num_multiprocessors == 132 ? 2 : 1));
+          CHECK(plan.lookahead >= 1);
+          // A preparer waits for a slot that was used this many blocks ago; if that were a block on
+          // its way or in its own hands, it would wait for itself.
+          CHECK(plan.num_slots > plan.lookahead * plan.num_preparers);
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("decay walk plan: narrow and short problems get few warps and slots") {
+  const WalkPlan plan = PlanWalk(Problem(2, 17, 3, 16, 24), DecayAxis::kNone, kHopper);
+  CHECK(plan.value_tile == 32);
+  CHECK(plan.num_preparers == 2);
+  CHECK(plan.num_slots == 2);
+  CHECK(plan.num_segments == 1);
+}
+
+}  // namespace
+}  // namespace mixerbench::kernels::cuda

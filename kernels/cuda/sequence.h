@@ -1,0 +1,33 @@
+// How device code sees the tensors of a core: pointers and strides, no torch.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+
+struct CUstream_st;  // what cudaStream_t points to
+
+namespace mixerbench::kernels::cuda {
+
+// How matrix products take their operands; sums are in fp32 always.
+enum class OperandPrecision {
+  kBf16,  // tensors in bf16
+  kTf32,  // tensors in fp32, products round them to tf32
+  kFp32,  // tensors in fp32, products as exact as fp32 (three tf32 products)
+};
+
+// A tensor [B,T,H,D] whose channels are adjacent. Strides in elements; data and every row start at
+// a multiple of 16 bytes, and D elements are a multiple of 16 bytes.
+struct Sequence {
+  void* data = nullptr;  // bf16 or fp32; read-only unless it is an output
+  std::int64_t batch_stride = 0;
+  std::int64_t token_stride = 0;
+  std::int64_t head_stride = 0;
+};
+
+// What a plan depends on.
+struct DeviceLimits {
+  int num_multiprocessors = 0;
+  int shared_memory_bytes = 0;  // of one block of threads, opted in
+};
+
+}  // namespace mixerbench::kernels::cuda

@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/vector_decay/vector_decay_cuda.h"
+
+#include "kernels/cuda/decay_autograd.h"
+#include "kernels/vector_decay/vector_decay_kernels.h"
+
+namespace mixerbench::kernels::vector_decay {
+
+std::optional<RecurrenceResult> RunOnCuda(const RecurrenceArgs& args,
+                                          const PreparedRecurrence& sizes) {
+  static const cuda::DecayKernels kernels = {
+      .core = "vector_decay",
+      .read_axis = cuda::DecayAxis::kKey,
+      .gradient_axis = cuda::DecayAxis::kValue,
+      .read_walk = {ReadWalkBf16, ReadWalkTf32, ReadWalkFp32},
+      .gradient_walk = {GradientWalkBf16, GradientWalkTf32, GradientWalkFp32},
+      .decay_gradient = {DecayGradientBf16, DecayGradientFp32, DecayGradientFp32}};
+  return cuda::RunDecayWalks(args, sizes, kernels);
+}
+
+}  // namespace mixerbench::kernels::vector_decay
