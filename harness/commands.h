@@ -57,6 +57,10 @@ bool ValidateResultFile(const std::string& file);
 // "report" or "cell": the JSON Schema on stdout.
 ExitCode PrintSchema(const std::string& name);
 
+// A Slurm job-array script on stdout that runs the suite in shards, saves before the time limit and
+// puts itself back in the queue.
+ExitCode PrintSlurmScript(const SlurmOptions& options);
+
 ExitCode PrintVersion(bool json);
 
 }  // namespace mixerbench::harness

@@ -7,6 +7,8 @@
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/Context.h>
 #include <ATen/Parallel.h>
+#include <ATen/ops/linalg_solve_triangular.h>
+#include <ATen/ops/ones.h>
 
 #include "base/error.h"
 
@@ -33,6 +35,19 @@ at::Device ParseDevice(std::string_view name) {
                              " CUDA devices; use --device cpu or another index");
   }
   return at::Device(at::kCUDA, static_cast<at::DeviceIndex>(index));
+}
+
+int CountGpus() { return internal::CudaDeviceCount(); }
+
+void WarmUp(at::Device device) {
+  if (!device.is_cuda()) return;
+  const at::Tensor one = at::ones({1, 1}, at::TensorOptions(device));  // makes the context
+  at::linalg_solve_triangular(one, one, /*upper=*/false);  // loads the linear algebra library
+  Synchronize(device);
+}
+
+bool DeviceWorks(at::Device device) {
+  return !device.is_cuda() || internal::CudaWorks(device.index());
 }
 
 void SetNumerics(bool allow_tf32) {

@@ -22,6 +22,16 @@ namespace mixerbench::harness {
 // and BackendUnavailable when there is no such device.
 at::Device ParseDevice(std::string_view name);
 
+// CUDA devices in this machine; 0 without CUDA.
+int CountGpus();
+
+// False when an earlier failure has left the process without a working context on the device:
+// only a new process helps.
+bool DeviceWorks(at::Device device);
+
+// Starts what libtorch starts lazily and without a lock, so that threads may follow.
+void WarmUp(at::Device device);
+
 // Process-wide numerics, set once per process before the first operation: one CPU thread,
 // deterministic algorithms where they exist, tf32 only when asked for.
 void SetNumerics(bool allow_tf32);
@@ -31,6 +41,20 @@ at::Generator MakeGenerator(at::Device device, std::uint64_t seed);
 
 // Waits for all queued work.
 void Synchronize(at::Device device);
+
+// The calling thread's work on a CUDA device goes to a stream of its own while this lives, so that
+// threads overlap. Nothing on the CPU.
+class StreamScope {
+ public:
+  explicit StreamScope(at::Device device);
+  ~StreamScope();
+  StreamScope(const StreamScope&) = delete;
+  StreamScope& operator=(const StreamScope&) = delete;
+
+ private:
+  struct Guard;
+  std::unique_ptr<Guard> guard_;  // nullptr on the CPU
+};
 
 // The stream that the framework uses; nullptr on the CPU.
 CUstream_st* CurrentStream(at::Device device);
@@ -56,6 +80,7 @@ bool BuiltWithCuda();
 namespace internal {  // defined in device_cuda.cc or device_stub.cc
 int CudaDeviceCount();
 void CudaSynchronize(int index);
+bool CudaWorks(int index);
 CUstream_st* CudaStream(int index);
 void CudaResetPeakMemory(int index);
 std::int64_t CudaPeakMemoryBytes(int index);

@@ -10,6 +10,7 @@
 #include "harness/device.h"
 #include "harness/registries.h"
 #include "harness/run.h"
+#include "harness/suite.h"
 #include "harness/unit_run.h"
 #include "reports/json.h"
 

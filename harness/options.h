@@ -26,17 +26,39 @@ enum class RetryPolicy {
   kAll,     // --fresh
 };
 
+// One of `count` equal parts of a suite's cells.
+struct Shard {
+  std::uint64_t index = 0;
+  std::uint64_t count = 1;
+};
+
 struct RunOptions {
   std::string suite;  // a built-in name or a file
   std::string out;    // "" : out/<suite name>
   std::string device = "auto";
-  std::int64_t jobs = 0;  // worker processes; 0: one per core on the CPU, one on CUDA
+  std::string gpus;       // "": `device`; "all" or "0,2": a worker process on each of these
+  std::int64_t jobs = 0;  // cells at once, on each GPU; 0: one per core on the CPU, one on a GPU
+  Shard shard;
   SuiteOverrides overrides;
   RetryPolicy retry = RetryPolicy::kNone;
-  double cell_timeout_s = 0;  // 0: none
+  double cell_timeout_s = 0;      // 0: none
+  double stall_timeout_s = 3600;  // without a sign of life from a cell; 0: none
   bool dry_run = false;
   bool throughput_only = false;  // `bench`
   bool quiet = false;
+};
+
+struct SlurmOptions {
+  std::string suite;
+  std::string out;
+  std::string program;  // "": ./mixerbench of this folder, else this program
+  std::int64_t num_tasks = 0;
+  std::int64_t max_running = 0;  // at the same time; 0: Slurm decides
+  std::int64_t gpus_per_task = 1;
+  std::int64_t cpus_per_task = 2;
+  std::int64_t warn_s = 120;  // before the time limit
+  std::string time;           // of one task, as sbatch takes it
+  std::vector<std::string> sbatch, run_arguments;
 };
 
 struct GenerateOptions {

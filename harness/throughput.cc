@@ -220,7 +220,7 @@ class ThroughputRun {
 reports::CellResult RunThroughputCell(const Cell& cell, at::Device device,
                                       const Registries& registries, const RunLimits& limits,
                                       const ProgressCallback& progress) {
-  reports::CellResult result;
+  reports::CellResult result = ResultOf(cell);
   const Outcome outcome =
       Guard([&] { ThroughputRun(cell, device, registries, limits, progress, result).Run(); });
   result.state = outcome.state;

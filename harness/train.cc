@@ -162,7 +162,7 @@ class TrainRun {
 
 reports::CellResult RunTrainCell(const Cell& cell, at::Device device, const Registries& registries,
                                  const RunLimits& limits, const ProgressCallback& progress) {
-  reports::CellResult result;
+  reports::CellResult result = ResultOf(cell);
   const Outcome outcome =
       Guard([&] { TrainRun(cell, device, registries, limits, progress, result).Run(); });
   result.state = outcome.state;

@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <chrono>
 #include <csignal>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <iostream>
+#include <mutex>
 #include <string>
 #include <sys/prctl.h>
+#include <thread>
+#include <vector>
 
 #include "harness/device.h"
 #include "harness/environment.h"
@@ -21,7 +25,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr std::size_t kMaxCellBytes = std::size_t{16} << 20;
+constexpr int kUnusable = 3;  // exit status of a worker whose device no longer works
 
 std::string UtcNow() {
   const std::time_t now = std::time(nullptr);
@@ -38,74 +42,84 @@ Value ProgressToValue(const Progress& progress) {
   return object;
 }
 
-// Runs the cell described in `folder` and writes its result there.
-reports::CellState RunCell(const std::filesystem::path& folder, at::Device device, double timeout_s,
-                           const Registries& registries) {
-  const auto config_path = (folder / "config.json").string();
-  const Cell cell =
-      CellFromValue(reports::ParseJson(reports::ReadFile(config_path, kMaxCellBytes)));
-  const std::string started = UtcNow();
-  const auto start = Clock::now();
-  RunLimits limits;
-  if (timeout_s > 0) {
-    limits.deadline = start + std::chrono::duration_cast<Clock::duration>(
-                                  std::chrono::duration<double>(timeout_s));
+class Worker {
+ public:
+  Worker(at::Device device, double cell_timeout_s, const Registries& registries)
+      : device_(device), cell_timeout_s_(cell_timeout_s), registries_(registries) {
+    WarmUp(device);
   }
-  std::ofstream events(folder / "events.jsonl", std::ios::app);
-  const auto emit = [&](Object event) {
-    event["elapsed_s"] = std::chrono::duration<double>(Clock::now() - start).count();
-    events << reports::DumpJson(event) << std::endl;
-  };
-  emit({{"event", "start"}, {"started", started}});
-  auto last_shown = start - std::chrono::hours(1);
-  const ProgressCallback progress = [&](const Progress& p) {
-    constexpr auto kInterval = std::chrono::milliseconds(250);
-    if (Clock::now() - last_shown < kInterval) return;
-    last_shown = Clock::now();
-    const Value value = ProgressToValue(p);
-    std::cout << "progress " << reports::DumpJson(value) << std::endl;
-    emit(value.as_object());
-  };
-  SetNumerics(cell.train.dtype == Dtype::kTf32);
-  const auto run = cell.kind == CellKind::kTrain ? RunTrainCell : RunThroughputCell;
-  reports::CellResult result = run(cell, device, registries, limits, progress);
-  result.run_id = "sha256:" + cell.run_id;
-  result.group_id = "sha256:" + cell.group_id;
-  result.name = cell.name;
-  result.seed = cell.seed;
-  result.kind = cell.kind == CellKind::kTrain ? "train" : "throughput";
-  result.partial = cell.limited;
-  Value config = CellToValue(cell);
-  for (const char* key : {"run_id", "group_id", "data_hash", "seed", "name"}) {
-    config.as_object().erase(key);  // stand beside it
+
+  // Works on cells, each in a thread of its own, until the input ends.
+  void Serve(std::istream& input) {
+    std::vector<std::jthread> threads;
+    for (std::string folder; std::getline(input, folder);) {
+      threads.emplace_back([this, folder = std::filesystem::path(folder)] {
+        const reports::CellState state = RunCell(folder);
+        // After a failed kernel every call fails: let the parent start a fresh process.
+        if (state == reports::CellState::kError && !DeviceWorks(device_)) std::_Exit(kUnusable);
+        Say("done " + folder.filename().string());
+      });
+    }
   }
-  result.config = config;
-  result.environment = DescribeEnvironment(device, cell.train.dtype);
-  result.data_hash = cell.data_hash;
-  result.started = started;
-  result.wall_s = std::chrono::duration<double>(Clock::now() - start).count();
-  reports::WriteFileAtomically((folder / "result.json").string(), reports::DumpCell(result));
-  emit({{"event", "end"}, {"state", std::string(NameOf(result.state))}});
-  return result.state;
-}
+
+ private:
+  // Runs the cell described in `folder` and writes its result there.
+  reports::CellState RunCell(const std::filesystem::path& folder) {
+    const Value config = reports::ParseJson(
+        reports::ReadFile(folder / "config.json", reports::JsonLimits{}.max_bytes));
+    const Cell cell = CellFromValue(config, registries_.tasks);
+    const std::string started = UtcNow();
+    const auto start = Clock::now();
+    RunLimits limits;
+    if (cell_timeout_s_ > 0) {
+      limits.deadline = start + std::chrono::duration_cast<Clock::duration>(
+                                    std::chrono::duration<double>(cell_timeout_s_));
+    }
+    std::ofstream events(folder / "events.jsonl", std::ios::app);
+    const auto emit = [&](Object event) {
+      event["elapsed_s"] = std::chrono::duration<double>(Clock::now() - start).count();
+      events << reports::DumpJson(event) << std::endl;
+    };
+    emit({{"event", "start"}, {"started", started}});
+    auto last_shown = start - std::chrono::hours(1);
+    const ProgressCallback progress = [&](const Progress& p) {
+      constexpr auto kInterval = std::chrono::milliseconds(250);
+      if (Clock::now() - last_shown < kInterval) return;
+      last_shown = Clock::now();
+      const Value value = ProgressToValue(p);
+      Say("progress " + folder.filename().string() + " " + reports::DumpJson(value));
+      emit(value.as_object());
+    };
+    SetNumerics(cell.train.dtype == Dtype::kTf32);
+    const StreamScope stream(device_);
+    const auto run = cell.kind == CellKind::kTrain ? RunTrainCell : RunThroughputCell;
+    reports::CellResult result = run(cell, device_, registries_, limits, progress);
+    result.environment = DescribeEnvironment(device_, cell.train.dtype);
+    result.started = started;
+    result.wall_s = std::chrono::duration<double>(Clock::now() - start).count();
+    reports::WriteFileAtomically(folder / "result.json", reports::DumpCell(result));
+    emit({{"event", "end"}, {"state", std::string(NameOf(result.state))}});
+    return result.state;
+  }
+
+  void Say(const std::string& line) {
+    const std::lock_guard lock(mutex_);
+    std::cout << line << std::endl;
+  }
+
+  at::Device device_;
+  double cell_timeout_s_;
+  const Registries& registries_;
+  std::mutex mutex_;  // of stdout
+};
 
 }  // namespace
 
-int WorkerMain(const std::string& device_name, double cell_timeout_s,
-               const Registries& registries) {
+int WorkerMain(const std::string& device, double cell_timeout_s, const Registries& registries) {
   // The parent decides what an interrupt means; a worker never outlives it.
   std::signal(SIGINT, SIG_IGN);
   prctl(PR_SET_PDEATHSIG, SIGKILL);
-  const at::Device device = ParseDevice(device_name);
-  for (std::string folder; std::getline(std::cin, folder);) {
-    const reports::CellState state = RunCell(folder, device, cell_timeout_s, registries);
-    std::cout << "done" << std::endl;
-    // After a failure on a GPU the context may be poisoned: let the parent start a fresh process.
-    if (device.is_cuda() &&
-        (state == reports::CellState::kError || state == reports::CellState::kOom)) {
-      return 0;
-    }
-  }
+  Worker(ParseDevice(device), cell_timeout_s, registries).Serve(std::cin);
   return 0;
 }
 
