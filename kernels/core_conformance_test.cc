@@ -12,6 +12,7 @@
 
 #include "base/check.h"
 #include "kernels/core.h"
+#include "kernels/core_testing.h"
 #include "kernels/named_tensors.h"
 #include "tests/support/compare.h"
 #include "tests/support/gradient_check.h"
@@ -23,9 +24,9 @@ namespace mixerbench::kernels {
 namespace {
 
 using testing::BitwiseEqual;
-using testing::Differentiate;
-using testing::RandomNormal;
-using testing::RandomUniform;
+using testing::Convert;
+using testing::CoreCase;
+using testing::DrawInputs;
 using testing::RelativeError;
 using testing::StridedCopy;
 
@@ -39,17 +40,6 @@ constexpr double kGradientCheckTolerance = 1e-7;
 
 constexpr std::int64_t kChunkSize = 16;
 
-struct Case {
-  std::int64_t batch_size = 2;
-  std::int64_t seq_len = 2 * kChunkSize + 3;
-  std::int64_t num_heads = 2;
-  std::int64_t head_k_dim = 5;
-  std::int64_t head_v_dim = 3;
-  at::ScalarType dtype = at::kDouble;
-  bool with_optional = true;                             // optional inputs, states among them
-  std::vector<double> log_decays = {0, -0.01, -1, -20};  // each element is one of these
-};
-
 const CoreRegistry& Cores() {
   static const CoreRegistry cores = [] {
     CoreRegistry registry("core");
@@ -59,105 +49,14 @@ const CoreRegistry& Cores() {
   return cores;
 }
 
-std::vector<std::int64_t> Sizes(const TensorSpec& spec, const Case& c) {
-  const std::map<char, std::int64_t> sizes = {{'B', c.batch_size},
-                                              {'T', c.seq_len},
-                                              {'H', c.num_heads},
-                                              {'K', c.head_k_dim},
-                                              {'V', c.head_v_dim}};
-  std::vector<std::int64_t> result;
-  for (const char axis : spec.shape) {
-    if (axis != ' ') result.push_back(sizes.at(axis));
-  }
-  return result;
-}
-
-at::Tensor Draw(const TensorSpec& spec, const Case& c, std::uint64_t seed) {
-  const auto sizes = Sizes(spec, c);
-  switch (spec.kind) {
-    case InputKind::kDense:
-      return RandomNormal(sizes, seed, c.dtype);
-    case InputKind::kUnitNorm: {
-      const auto x = RandomNormal(sizes, seed);
-      return (x / x.norm(2, -1, /*keepdim=*/true)).to(c.dtype);
-    }
-    case InputKind::kLogDecay: {
-      const auto choice =
-          (RandomUniform(sizes, seed) * static_cast<double>(c.log_decays.size())).to(at::kLong);
-      return at::tensor(c.log_decays, at::kDouble)
-          .take(choice)
-          .to(c.dtype == at::kDouble ? at::kDouble : at::kFloat);
-    }
-    case InputKind::kUnit:
-      return RandomUniform(sizes, seed, c.dtype);
-    case InputKind::kState:
-      break;
-  }
-  Require(false, "states are drawn by DrawInputs");
-  return {};
-}
-
 NamedTensors Run(const CoreEntry& core, const NamedTensors& inputs, ExecutionPath path,
                  std::int64_t chunk_size = kChunkSize) {
   return core.run(inputs, {.path = path, .chunk_size = chunk_size});
 }
 
-// A random state has the shape and dtype of the one that a short run leaves behind.
-NamedTensors DrawInputs(const CoreEntry& core, const Case& c, std::uint64_t seed) {
-  const auto draw_sequences = [&](const Case& sizes) {
-    NamedTensors inputs;
-    for (std::size_t i = 0; i < core.inputs.size(); ++i) {
-      const auto& spec = core.inputs[i];
-      if (spec.kind == InputKind::kState || !(spec.required || c.with_optional)) continue;
-      inputs[spec.name] = Draw(spec, sizes, seed + i);
-    }
-    return inputs;
-  };
-  auto inputs = draw_sequences(c);
-  if (!c.with_optional) return inputs;
-  Case before = c;
-  before.seq_len = 3;
-  const auto outputs = Run(core, draw_sequences(before), ExecutionPath::kReference);
-  std::uint64_t state_seed = seed + 1000;
-  for (const auto& [final_name, initial_name] : core.state_pairs) {
-    const auto& state = outputs.at(final_name);
-    inputs[initial_name] = RandomNormal(state.sizes(), state_seed++, state.scalar_type());
-  }
-  return inputs;
-}
-
-NamedTensors Convert(const NamedTensors& tensors, at::ScalarType dtype) {
-  NamedTensors result;
-  for (const auto& [name, tensor] : tensors) result[name] = tensor.to(dtype);
-  return result;
-}
-
-// Outputs, and the gradient of a fixed random weighting of all of them (final states included) with
-// respect to every input (initial states included), under the names "o", "d q", ...
 NamedTensors RunWithGradients(const CoreEntry& core, const NamedTensors& inputs, ExecutionPath path,
                               std::int64_t chunk_size = kChunkSize) {
-  std::vector<std::string> names;
-  std::vector<at::Tensor> values;
-  for (const auto& [name, value] : inputs) {
-    names.push_back(name);
-    values.push_back(value);
-  }
-  const auto derivative = Differentiate(
-      [&](const std::vector<at::Tensor>& leaves) {
-        NamedTensors named;
-        for (std::size_t i = 0; i < names.size(); ++i) named[names[i]] = leaves[i];
-        const auto outputs = Run(core, named, path, chunk_size);
-        std::vector<at::Tensor> ordered;
-        for (const auto& spec : core.outputs) ordered.push_back(outputs.at(spec.name));
-        return ordered;
-      },
-      values);
-  NamedTensors result;
-  for (std::size_t i = 0; i < core.outputs.size(); ++i) {
-    result[core.outputs[i].name] = derivative.outputs[i];
-  }
-  for (std::size_t i = 0; i < names.size(); ++i) result["d " + names[i]] = derivative.gradients[i];
-  return result;
+  return testing::RunWithGradients(core, inputs, {.path = path, .chunk_size = chunk_size});
 }
 
 void CheckClose(const NamedTensors& actual, const NamedTensors& expected, double tolerance) {
@@ -195,7 +94,7 @@ TEST_CASE("cores: fast equals reference, outputs and every gradient, on strided 
                                        kChunkSize + 1, 2 * kChunkSize + 3, std::int64_t{53}}) {
       for (const bool with_optional : {false, true}) {
         CAPTURE(name, seq_len, with_optional);
-        const Case c{.seq_len = seq_len, .with_optional = with_optional};
+        const CoreCase c{.seq_len = seq_len, .with_optional = with_optional};
         auto inputs = DrawInputs(core, c, /*seed=*/7);
         for (auto& [input_name, value] : inputs) value = StridedCopy(value);
         const auto expected = RunWithGradients(core, inputs, ExecutionPath::kReference);
@@ -325,11 +224,11 @@ TEST_CASE("cores: a row of a batch equals the row alone") {
 
 TEST_CASE("cores: gradients of the reference agree with central differences") {
   for (const auto& [name, core] : Cores().entries()) {
-    const Case c{.batch_size = 1,
-                 .seq_len = 4,
-                 .head_k_dim = 3,
-                 .head_v_dim = 2,
-                 .log_decays = {-0.01, -0.3, -1}};
+    const CoreCase c{.batch_size = 1,
+                     .seq_len = 4,
+                     .head_k_dim = 3,
+                     .head_v_dim = 2,
+                     .log_decays = {-0.01, -0.3, -1}};
     const auto inputs = DrawInputs(core, c, /*seed=*/37);
     std::vector<std::string> names;
     std::vector<at::Tensor> values;

@@ -44,42 +44,64 @@ __device__ float4 GradientTerms(const DecayGradientProblem& p, std::int64_t batc
   return {terms[0], terms[1], terms[2], terms[3]};
 }
 
-// One decay a key channel. A thread owns four channels of one chunk and walks it backwards.
-// Writes 16 bytes at a time.
+// One decay a key channel. Eight lanes own four channels of one chunk, eight tokens each; a scan
+// over lanes joins their sums, from the end. A warp has four such groups, so that it reads 32
+// adjacent bytes of bf16 and writes 64 of fp32 at a time.
 template <typename Operand>
 __global__ void __launch_bounds__(128) VectorDecayGradientKernel(const DecayGradientProblem p) {
+  constexpr int kTokens = kWalkChunk / 8;
   const std::int64_t num_sequences = p.batch_size * p.num_heads;
   const std::int64_t num_chunks = (p.seq_len + kWalkChunk - 1) / kWalkChunk;
   const int per_token = static_cast<int>(p.key_dim / 4);
-  const std::int64_t index = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
-  if (index >= num_chunks * num_sequences * per_token) return;
+  const int lane = static_cast<int>(threadIdx.x % 32);
+  const int part = lane / 4;  // 0 has the last tokens
+  const std::int64_t warp = (static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x) / 32;
+  const std::int64_t index = warp * 4 + lane % 4;
+  const bool exists = index < num_chunks * num_sequences * per_token;
   const int channel = static_cast<int>(index % per_token) * 4;
   const std::int64_t sequence = index / per_token % num_sequences;
   const std::int64_t chunk = index / per_token / num_sequences;
   const std::int64_t batch = sequence / p.num_heads;
   const std::int64_t head = sequence % p.num_heads;
+  const std::int64_t last = (chunk + 1) * kWalkChunk - part * kTokens - 1;
 
-  float4 sum = *reinterpret_cast<const float4*>(
-      p.state_products + (chunk * num_sequences + sequence) * p.key_dim + channel);
-  const std::int64_t begin = chunk * kWalkChunk;
-  const std::int64_t end = min(begin + kWalkChunk, p.seq_len);
-  constexpr int kBatch = 8;
-  for (std::int64_t next = end; next > begin; next -= kBatch) {
-    float4 terms[kBatch];  // all loads before the first store
+  float sums[kTokens][4];  // over this lane's tokens from the last one on; loads before stores
 #pragma unroll
-    for (int i = 0; i < kBatch; ++i) {
-      const std::int64_t token = next - 1 - i;
-      terms[i] = token >= begin ? GradientTerms<Operand>(p, batch, token, head, channel) : float4{};
+  for (int i = 0; i < kTokens; ++i) {
+    const std::int64_t token = last - i;
+    const float4 term = exists && token < p.seq_len
+                            ? GradientTerms<Operand>(p, batch, token, head, channel)
+                            : float4{};
+    sums[i][0] = term.x, sums[i][1] = term.y, sums[i][2] = term.z, sums[i][3] = term.w;
+#pragma unroll
+    for (int c = 0; c < 4; ++c) {
+      if (i > 0) sums[i][c] += sums[i - 1][c];
     }
+  }
+  float after[4];  // of the tokens of lower parts, and of later chunks
 #pragma unroll
-    for (int i = 0; i < kBatch; ++i) {
-      const std::int64_t token = next - 1 - i;
-      sum.x += terms[i].x, sum.y += terms[i].y, sum.z += terms[i].z, sum.w += terms[i].w;
-      if (token >= begin) {
-        *reinterpret_cast<float4*>(p.d_log_decay +
-                                   ((batch * p.seq_len + token) * p.num_heads + head) * p.key_dim +
-                                   channel) = sum;
-      }
+  for (int c = 0; c < 4; ++c) {
+    float scan = sums[kTokens - 1][c];
+#pragma unroll
+    for (int step = 1; step < 8; step *= 2) {
+      const float before = ShuffleUp(scan, 4 * step);
+      if (part >= step) scan += before;
+    }
+    const float before = ShuffleUp(scan, 4);
+    after[c] = part == 0 ? 0 : before;
+  }
+  if (!exists) return;
+  const float4 boundary = *reinterpret_cast<const float4*>(
+      p.state_products + (chunk * num_sequences + sequence) * p.key_dim + channel);
+  after[0] += boundary.x, after[1] += boundary.y, after[2] += boundary.z, after[3] += boundary.w;
+#pragma unroll
+  for (int i = 0; i < kTokens; ++i) {
+    const std::int64_t token = last - i;
+    if (token < p.seq_len) {
+      *reinterpret_cast<float4*>(p.d_log_decay +
+                                 ((batch * p.seq_len + token) * p.num_heads + head) * p.key_dim +
+                                 channel) = {sums[i][0] + after[0], sums[i][1] + after[1],
+                                             sums[i][2] + after[2], sums[i][3] + after[3]};
     }
   }
 }
@@ -140,7 +162,7 @@ template <typename Operand>
 int LaunchVectorDecayGradient(const DecayGradientProblem& p, CUstream_st* stream) {
   constexpr int kThreads = 128;
   const std::int64_t num_chunks = (p.seq_len + kWalkChunk - 1) / kWalkChunk;
-  const std::int64_t threads = num_chunks * p.batch_size * p.num_heads * (p.key_dim / 4);
+  const std::int64_t threads = num_chunks * p.batch_size * p.num_heads * (p.key_dim / 4) * 8;
   VectorDecayGradientKernel<Operand>
       <<<static_cast<unsigned>((threads + kThreads - 1) / kThreads), kThreads, 0, stream>>>(p);
   return cudaGetLastError();

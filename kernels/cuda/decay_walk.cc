@@ -10,9 +10,9 @@ namespace {
 
 // A segment shorter than this spends its time on filling the pipeline.
 constexpr std::int64_t kMinTokensPerSegment = 256;
-// Blocks of threads for each multiprocessor when the sequences are cut: two hide each other's
-// waits.
-constexpr std::int64_t kBlocksPerMultiprocessor = 2;
+constexpr std::int64_t kBlockTokens = 16;
+// The driver's share of the shared memory of every block of threads.
+constexpr int kReservedBytes = 1024;
 
 std::int64_t CeilDivide(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
@@ -23,28 +23,43 @@ WalkPlan PlanWalk(const WalkProblem& problem, DecayAxis axis, const DeviceLimits
   plan.value_tile =
       static_cast<int>(std::min<std::int64_t>(64, 16 * CeilDivide(problem.value_dim, 16)));
 
-  const int element_size = problem.precision == OperandPrecision::kBf16 ? 2 : 4;
-  int blocks = static_cast<int>(std::min<std::int64_t>(4, CeilDivide(problem.seq_len, 16)));
-  const auto bytes = [&] {
-    return kNumStages *
-           StageLayout(element_size, PaddedKeys(problem.key_dim), plan.value_tile, blocks, axis)
-               .bytes;
-  };
-  while (blocks > 1 && bytes() > limits.shared_memory_bytes) blocks = blocks > 2 ? 2 : 1;
-  plan.tokens_per_stage = 16 * blocks;
+  // Walkers of 128 key channels need more than half of the registers.
+  const int keys = PaddedKeys(problem.key_dim);
+  const int blocks_per_multiprocessor = keys == 128 ? 1 : 2;
 
-  // Summing up costs about half a walk, so segments pay when they at least double the blocks.
-  const std::int64_t num_blocks =
+  const std::int64_t num_tiles =
       problem.batch_size * problem.num_heads * CeilDivide(problem.value_dim, plan.value_tile);
+  const std::int64_t num_resident =
+      static_cast<std::int64_t>(blocks_per_multiprocessor) * limits.num_multiprocessors;
   std::int64_t num_segments = 1;
-  if (2 * num_blocks <= limits.num_multiprocessors) {
-    num_segments = std::min(kBlocksPerMultiprocessor * limits.num_multiprocessors / num_blocks,
-                            CeilDivide(problem.seq_len, kMinTokensPerSegment));
+  // Summing up costs about half a walk and two launches: it pays when half of the multiprocessors
+  // would have nothing to do.
+  if (2 * num_tiles <= limits.num_multiprocessors) {
+    num_segments =
+        std::min(num_resident / num_tiles, CeilDivide(problem.seq_len, kMinTokensPerSegment));
   }
   const std::int64_t chunks = CeilDivide(CeilDivide(problem.seq_len, num_segments), kWalkChunk);
   plan.tokens_per_segment = static_cast<int>(kWalkChunk * chunks);
   plan.num_segments = static_cast<int>(CeilDivide(problem.seq_len, plan.tokens_per_segment));
-  return plan;
+
+  const int element_size = problem.precision == OperandPrecision::kBf16 ? 2 : 4;
+  const int budget = blocks_per_multiprocessor == 1
+                         ? limits.shared_memory_bytes
+                         : (limits.shared_memory_bytes - kReservedBytes) / 2;
+  const int num_blocks = static_cast<int>(
+      CeilDivide(std::min<std::int64_t>(problem.seq_len, plan.tokens_per_segment), kBlockTokens));
+  const auto fits = [&] {
+    // Besides the blocks on their way, one in the hands of every preparer and of the walkers.
+    plan.num_slots = std::min((plan.lookahead + 1) * plan.num_preparers + 1, num_blocks);
+    return WalkLayout(element_size, keys, plan.value_tile, axis, plan.num_slots,
+                      plan.lookahead * plan.num_preparers)
+               .bytes <= budget;
+  };
+  for (plan.num_preparers = std::min(4, num_blocks);; plan.num_preparers /= 2) {
+    for (plan.lookahead = 3; plan.lookahead > 1 && !fits(); --plan.lookahead) {
+    }
+    if (fits() || plan.num_preparers == 1) return plan;
+  }
 }
 
 std::int64_t SavedStateElements(const WalkProblem& problem) {
@@ -59,7 +74,7 @@ std::int64_t SegmentStateElements(const WalkProblem& problem, const WalkPlan& pl
 
 std::int64_t SegmentDecayElements(const WalkProblem& problem, const WalkPlan& plan) {
   return plan.num_segments * problem.batch_size * problem.num_heads *
-         std::max(problem.value_dim, problem.key_dim) * (plan.tokens_per_stage / 16);
+         std::max(problem.value_dim, problem.key_dim) * plan.num_preparers;
 }
 
 }  // namespace mixerbench::kernels::cuda

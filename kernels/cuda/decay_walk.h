@@ -23,13 +23,15 @@ enum class DecayAxis {
 
 // How a walk is laid out on the device.
 struct WalkPlan {
-  int value_tile = 0;        // channels of `out` of one block of threads: 16, 32, 48 or 64
-  int tokens_per_stage = 0;  // tokens that are loaded at once: 16 to 64, a multiple of 16
+  int value_tile = 0;     // channels of `out` of one block of threads: 16, 32, 48 or 64
+  int num_preparers = 0;  // warps that load and prepare 16 tokens each, 1 to 4
+  int num_slots = 0;      // of 16 tokens in shared memory
+  int lookahead = 0;      // blocks of 16 tokens whose copies a preparer has under way, 1 to 3
   // The sequence is cut in this many segments. 1: the fused plan, one block of threads walks the
   // whole sequence with the state on chip. More: segments first sum up their writes, a scan turns
   // the sums into the states that enter the segments, then all are walked at the same time.
   int num_segments = 0;
-  int tokens_per_segment = 0;  // a multiple of kWalkChunk, but for the last
+  int tokens_per_segment = 0;  // a multiple of kWalkChunk
 };
 
 // States are saved, and gradients of decays formed, every so many tokens.
@@ -71,7 +73,7 @@ struct WalkProblem {
   float* segment_decays = nullptr;  // SegmentDecayElements, scratch; null for a single segment
 };
 
-// Enough blocks of threads to fill the device when the sequences are long enough, stages that fit
+// Enough blocks of threads to fill the device when the sequences are long enough, slots that fit
 // its shared memory. Uses the sizes of `problem`, not its tensors.
 WalkPlan PlanWalk(const WalkProblem& problem, DecayAxis axis, const DeviceLimits& limits);
 

@@ -23,7 +23,6 @@ __global__ void ScanSegmentsKernel(const WalkParams p, StatePlace initial_state,
   const int num_channels = kAxis == DecayAxis::kNone  ? 1
                            : kAxis == DecayAxis::kKey ? p.key_dim
                                                       : p.value_dim;
-  const int num_slots = kAxis == DecayAxis::kValue ? 1 : p.blocks_per_stage;
   const int channel = kAxis == DecayAxis::kNone ? 0 : kAxis == DecayAxis::kKey ? n : m;
 
   float state = 0;
@@ -37,9 +36,9 @@ __global__ void ScanSegmentsKernel(const WalkParams p, StatePlace initial_state,
     const float written = place;
     place = state;
     float decay = 0;
-    for (int slot = 0; slot < num_slots; ++slot) {
+    for (int slot = 0; slot < p.num_preparers; ++slot) {
       decay += p.segment_decays[((static_cast<std::int64_t>(segment) * p.num_sequences + sequence) *
-                                     num_slots +
+                                     p.num_preparers +
                                  slot) *
                                     num_channels +
                                 channel];
@@ -50,19 +49,28 @@ __global__ void ScanSegmentsKernel(const WalkParams p, StatePlace initial_state,
 
 template <typename Operand, int kKeys, DecayAxis kAxis>
 cudaError_t LaunchWalkKernel(const WalkParams& p, cudaStream_t stream) {
-  const StageLayout layout(sizeof(typename Operand::Element), kKeys, p.value_tile,
-                           p.blocks_per_stage, kAxis);
-  const int shared_bytes = kNumStages * layout.bytes;
+  const WalkLayout layout(sizeof(typename Operand::Element), kKeys, p.value_tile, kAxis,
+                          p.num_slots, p.lookahead * p.num_preparers);
   const auto kernel = DecayWalkKernel<Operand, kKeys, kAxis>;
-  const cudaError_t status =
-      cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shared_bytes);
+  // The same for every launch: threads that launch at the same time share the attribute.
+  int device = 0;
+  int most_shared_bytes = 0;
+  cudaError_t status = cudaGetDevice(&device);
+  if (status == cudaSuccess) {
+    status =
+        cudaDeviceGetAttribute(&most_shared_bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, device);
+  }
+  if (status == cudaSuccess) {
+    status = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                  most_shared_bytes);
+  }
   if (status != cudaSuccess) {
     cudaGetLastError();  // clears it: the caller gets it as a value
     return status;
   }
-  const int num_threads = 32 * (p.value_tile / 16 + p.blocks_per_stage);
+  const int num_threads = 32 * (p.value_tile / 16 + p.num_preparers);
   const int num_blocks = p.num_value_tiles * p.num_sequences * p.num_segments;
-  kernel<<<num_blocks, num_threads, shared_bytes, stream>>>(p);
+  kernel<<<num_blocks, num_threads, layout.bytes, stream>>>(p);
   return cudaGetLastError();
 }
 
@@ -124,7 +132,9 @@ int LaunchWalk(const WalkProblem& problem, const WalkPlan& plan, CUstream_st* st
   p.value_dim = static_cast<int>(problem.value_dim);
   p.value_tile = plan.value_tile;
   p.num_value_tiles = (p.value_dim + plan.value_tile - 1) / plan.value_tile;
-  p.blocks_per_stage = plan.tokens_per_stage / kBlockTokens;
+  p.num_preparers = plan.num_preparers;
+  p.num_slots = plan.num_slots;
+  p.lookahead = plan.lookahead;
   p.tokens_per_segment = plan.tokens_per_segment;
   p.num_segments = plan.num_segments;
   p.reverse = problem.reverse;

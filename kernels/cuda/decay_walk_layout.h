@@ -1,4 +1,4 @@
-// Shared memory of a walk: where the parts of one stage lie. Used by the kernel and by its plan.
+// Shared memory of a walk, used by the kernel and by its plan.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -14,35 +14,50 @@
 
 namespace mixerbench::kernels::cuda {
 
-// Stages in shared memory at once: one is walked, the next prepared, a third on its way.
-constexpr int kNumStages = 3;
-
 // Key channels of the compiled kernels; fewer are padded with zeros.
 MIXERBENCH_HOST_DEVICE constexpr int PaddedKeys(std::int64_t key_dim) {
   return key_dim <= 32 ? 32 : key_dim <= 64 ? 64 : 128;
 }
 
-// Byte offsets in a stage of `blocks` times 16 tokens; every part starts at a multiple of 16.
-struct StageLayout {
-  int x_stride, z_stride, gate_stride;  // elements between rows
-  int y, z, gates, scores, factors;     // x lies at 0
+// Byte offsets. First the barriers, then the gates of key channels (`num_gate_buffers` times,
+// needed by preparers only), then `num_slots` slots of a block of 16 tokens each. Every part starts
+// at a multiple of 16.
+struct WalkLayout {
+  int x_stride, z_stride;  // elements between rows
+  int key_gates_stride, z_gates_stride;
+  int key_gates, slots;                // from the beginning
+  int key_gates_bytes, slot_bytes;     // of one
+  int y, z, z_gates, scores, factors;  // in a slot; x lies at 0
   int bytes;
 
-  MIXERBENCH_HOST_DEVICE constexpr StageLayout(int element_size, int keys, int value_tile,
-                                               int blocks, DecayAxis axis)
+  MIXERBENCH_HOST_DEVICE constexpr WalkLayout(int element_size, int keys, int value_tile,
+                                              DecayAxis axis, int num_slots, int num_gate_buffers)
       : x_stride(keys + 8),
         z_stride(value_tile + 8),
-        gate_stride(value_tile + 4),
-        y(16 * blocks * x_stride * element_size),
+        key_gates_stride(keys + 4),
+        z_gates_stride(value_tile + 4),
+        key_gates(16 * num_slots),
+        slots(0),
+        key_gates_bytes(axis == DecayAxis::kKey ? 16 * 4 * key_gates_stride : 0),
+        slot_bytes(0),
+        y(16 * x_stride * element_size),
         z(2 * y),
-        gates(z + 16 * blocks * z_stride * element_size),
-        scores(gates + (axis == DecayAxis::kValue ? 16 * blocks * gate_stride * 4 : 0)),
-        factors(scores + 256 * blocks * element_size),
-        // kNone: a factor for each token on either side and a decay for each block, kKey: decays
-        // for each block and channel and a flag for each block.
-        bytes(factors + (axis == DecayAxis::kNone  ? 4 * (2 * 16 + 4) * blocks
-                         : axis == DecayAxis::kKey ? 4 * (keys + 4) * blocks
-                                                   : 0)) {}
+        z_gates(z + 16 * z_stride * element_size),
+        // kNone: the gates of 16 tokens.
+        scores(z_gates + (axis == DecayAxis::kValue  ? 16 * 4 * z_gates_stride
+                          : axis == DecayAxis::kNone ? 16 * 4
+                                                     : 0)),
+        factors(scores + 256 * element_size),
+        bytes(0) {
+    // kNone: a factor for each token on either side and the decay of the block; else the decays of
+    // the block for each channel, and a flag.
+    const int num_factors = axis == DecayAxis::kNone  ? 2 * 16 + 4
+                            : axis == DecayAxis::kKey ? keys + 4
+                                                      : value_tile + 4;
+    slot_bytes = factors + 4 * num_factors;
+    slots = key_gates + num_gate_buffers * key_gates_bytes;
+    bytes = slots + num_slots * slot_bytes;
+  }
 };
 
 }  // namespace mixerbench::kernels::cuda

@@ -29,14 +29,16 @@ TEST_CASE("decay walk plan: sequences that fill the device are walked whole") {
     CHECK(plan.num_segments == 1);
     CHECK(plan.tokens_per_segment >= problem.seq_len);
     CHECK(plan.value_tile == 64);
-    CHECK(plan.tokens_per_stage == 64);
+    CHECK(plan.num_preparers == 4);
   }
 }
 
 TEST_CASE("decay walk plan: few long sequences are cut until they fill the device") {
   const WalkPlan plan = PlanWalk(Problem(1, 131072, 8, 128, 128), DecayAxis::kNone, kHopper);
-  CHECK(plan.num_segments == 16);  // 8 heads, 2 value tiles: 256 blocks for 132 multiprocessors
-  CHECK(plan.tokens_per_segment == 8192);
+  CHECK(plan.num_segments == 8);  // 8 heads, 2 value tiles: 128 blocks for 132 multiprocessors
+  CHECK(plan.tokens_per_segment == 16384);
+  // Below 128 key channels two blocks share a multiprocessor.
+  CHECK(PlanWalk(Problem(1, 131072, 8, 64, 64), DecayAxis::kNone, kHopper).num_segments == 33);
 }
 
 TEST_CASE("decay walk plan: segments cover the sequence and end with chunks") {
@@ -48,33 +50,39 @@ TEST_CASE("decay walk plan: segments cover the sequence and end with chunks") {
       CHECK(plan.tokens_per_segment % kWalkChunk == 0);
       CHECK(static_cast<std::int64_t>(plan.num_segments) * plan.tokens_per_segment >= seq_len);
       CHECK(static_cast<std::int64_t>(plan.num_segments - 1) * plan.tokens_per_segment < seq_len);
-      CHECK((seq_len <= kWalkChunk || kWalkChunk % plan.tokens_per_stage == 0));
     }
   }
 }
 
-TEST_CASE("decay walk plan: stages fit the shared memory of the device") {
+TEST_CASE("decay walk plan: slots fit the shared memory of the device and keep every warp busy") {
   for (const DeviceLimits& limits : {kHopper, kAmpere}) {
     for (const auto precision : {OperandPrecision::kBf16, OperandPrecision::kFp32}) {
       for (const auto axis : {DecayAxis::kNone, DecayAxis::kKey, DecayAxis::kValue}) {
         for (const std::int64_t dim : {16, 32, 64, 128}) {
-          const auto problem = Problem(8, 4096, 8, dim, dim, precision);
-          const WalkPlan plan = PlanWalk(problem, axis, limits);
-          const StageLayout layout(precision == OperandPrecision::kBf16 ? 2 : 4, PaddedKeys(dim),
-                                   plan.value_tile, plan.tokens_per_stage / 16, axis);
-          CAPTURE(dim, plan.tokens_per_stage);
-          CHECK(kNumStages * layout.bytes <= limits.shared_memory_bytes);
-          CHECK(layout.bytes % 16 == 0);
+          const WalkPlan plan = PlanWalk(Problem(8, 4096, 8, dim, dim, precision), axis, limits);
+          const WalkLayout layout(precision == OperandPrecision::kBf16 ? 2 : 4, PaddedKeys(dim),
+                                  plan.value_tile, axis, plan.num_slots,
+                                  plan.lookahead * plan.num_preparers);
+          CAPTURE(dim, plan.num_preparers, plan.lookahead, plan.num_slots);
+          CHECK((dim == 128 ? 1 : 2) * layout.bytes <= limits.shared_memory_bytes);
+          CHECK(layout.slot_bytes % 16 == 0);
+          CHECK(layout.key_gates_bytes % 16 == 0);
+          CHECK(plan.num_preparers >= (limits.num_multiprocessors == 132 ? 2 : 1));
+          CHECK(plan.lookahead >= 1);
+          // A preparer waits for a slot that was used this many blocks ago; if that were a block on
+          // its way or in its own hands, it would wait for itself.
+          CHECK(plan.num_slots > plan.lookahead * plan.num_preparers);
         }
       }
     }
   }
 }
 
-TEST_CASE("decay walk plan: narrow and short problems get small tiles") {
+TEST_CASE("decay walk plan: narrow and short problems get few warps and slots") {
   const WalkPlan plan = PlanWalk(Problem(2, 17, 3, 16, 24), DecayAxis::kNone, kHopper);
   CHECK(plan.value_tile == 32);
-  CHECK(plan.tokens_per_stage == 32);
+  CHECK(plan.num_preparers == 2);
+  CHECK(plan.num_slots == 2);
   CHECK(plan.num_segments == 1);
 }
 

@@ -64,6 +64,13 @@ inline __device__ void CopyAsync16(void* destination, const void* source, bool v
                : "memory");
 }
 
+// The same for 4 bytes.
+inline __device__ void CopyAsync4(void* destination, const void* source, bool valid) {
+  asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(SharedAddress(destination)),
+               "l"(source), "r"(valid ? 4 : 0)
+               : "memory");
+}
+
 // Closes a group of this thread's copies.
 inline __device__ void CommitCopies() { asm volatile("cp.async.commit_group;" ::: "memory"); }
 
@@ -71,6 +78,45 @@ inline __device__ void CommitCopies() { asm volatile("cp.async.commit_group;" ::
 template <int kPending>
 inline __device__ void WaitForCopies() {
   asm volatile("cp.async.wait_group %0;" ::"n"(kPending) : "memory");
+}
+
+// Barriers in shared memory between groups of warps. A phase ends when `count` threads have
+// arrived; phases have parities 0, 1, 0, ...
+inline __device__ void InitBarrier(std::uint64_t* barrier, int count) {
+  asm volatile("mbarrier.init.shared.b64 [%0], %1;" ::"r"(SharedAddress(barrier)), "r"(count)
+               : "memory");
+}
+
+// What this thread did before is visible to those that wait.
+inline __device__ void Arrive(std::uint64_t* barrier) {
+  asm volatile(
+      "{ .reg .b64 state; mbarrier.arrive.shared.b64 state, [%0]; }" ::"r"(SharedAddress(barrier))
+      : "memory");
+}
+
+// Waits for the end of the phase with this parity, the current or the previous one.
+inline __device__ void WaitForPhase(std::uint64_t* barrier, int parity) {
+  std::uint32_t done = 0;
+  while (done == 0) {
+#if __CUDA_ARCH__ >= 900
+    asm volatile(
+        "{ .reg .pred p; mbarrier.try_wait.parity.shared.b64 p, [%1], %2; selp.b32 %0, 1, 0, p; }"
+        : "=r"(done)
+        : "r"(SharedAddress(barrier)), "r"(parity)
+        : "memory");
+#else
+    asm volatile(
+        "{ .reg .pred p; mbarrier.test_wait.parity.shared.b64 p, [%1], %2; selp.b32 %0, 1, 0, p; }"
+        : "=r"(done)
+        : "r"(SharedAddress(barrier)), "r"(parity)
+        : "memory");
+#endif
+  }
+}
+
+// Brings a line of global memory to the L2 cache.
+inline __device__ void PrefetchToL2(const void* address) {
+  asm volatile("prefetch.global.L2 [%0];" ::"l"(address));
 }
 
 inline __device__ float ShuffleFrom(float x, int lane) { return __shfl_sync(~0u, x, lane); }

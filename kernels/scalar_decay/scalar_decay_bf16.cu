@@ -1,5 +1,5 @@
-// Device code of scalar decay for bf16 tensors. Files are split by dtype so that they compile in
-// parallel.
+// The walks of scalar decay with bf16 operands. A file for each, so that they compile at the same
+// time.
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/cuda/decay_gradient.cuh"
 #include "kernels/cuda/decay_walk_launch.cuh"

@@ -1,15 +1,11 @@
-// Device code of scalar decay for fp32 tensors. Files are split by dtype so that they compile in
-// parallel.
+// The walks of scalar decay with fp32 operands. A file for each, so that they compile at the same
+// time.
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/cuda/decay_gradient.cuh"
 #include "kernels/cuda/decay_walk_launch.cuh"
 #include "kernels/scalar_decay/scalar_decay_kernels.h"
 
 namespace mixerbench::kernels::scalar_decay {
-
-int WalkTf32(const cuda::WalkProblem& problem, const cuda::WalkPlan& plan, CUstream_st* stream) {
-  return cuda::LaunchWalk<cuda::Tf32Operand, cuda::DecayAxis::kNone>(problem, plan, stream);
-}
 
 int WalkFp32(const cuda::WalkProblem& problem, const cuda::WalkPlan& plan, CUstream_st* stream) {
   return cuda::LaunchWalk<cuda::Fp32Operand, cuda::DecayAxis::kNone>(problem, plan, stream);

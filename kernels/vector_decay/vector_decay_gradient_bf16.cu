@@ -1,16 +1,11 @@
-// Device code of vector decay for bf16 tensors. Files are split by dtype so that they compile in
-// parallel.
+// The walks of vector decay to dq and dk with bf16 operands. A file for each, so that they compile
+// at the same time.
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/cuda/decay_gradient.cuh"
 #include "kernels/cuda/decay_walk_launch.cuh"
 #include "kernels/vector_decay/vector_decay_kernels.h"
 
 namespace mixerbench::kernels::vector_decay {
-
-int ReadWalkBf16(const cuda::WalkProblem& problem, const cuda::WalkPlan& plan,
-                 CUstream_st* stream) {
-  return cuda::LaunchWalk<cuda::Bf16Operand, cuda::DecayAxis::kKey>(problem, plan, stream);
-}
 
 int GradientWalkBf16(const cuda::WalkProblem& problem, const cuda::WalkPlan& plan,
                      CUstream_st* stream) {

@@ -1,0 +1,19 @@
+// The walks of vector decay to dq and dk with fp32 operands. A file for each, so that they compile
+// at the same time.
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/cuda/decay_gradient.cuh"
+#include "kernels/cuda/decay_walk_launch.cuh"
+#include "kernels/vector_decay/vector_decay_kernels.h"
+
+namespace mixerbench::kernels::vector_decay {
+
+int GradientWalkFp32(const cuda::WalkProblem& problem, const cuda::WalkPlan& plan,
+                     CUstream_st* stream) {
+  return cuda::LaunchWalk<cuda::Fp32Operand, cuda::DecayAxis::kValue>(problem, plan, stream);
+}
+
+int DecayGradientFp32(const cuda::DecayGradientProblem& problem, CUstream_st* stream) {
+  return cuda::LaunchVectorDecayGradient<cuda::Fp32Operand>(problem, stream);
+}
+
+}  // namespace mixerbench::kernels::vector_decay

@@ -1,0 +1,190 @@
+// Times of the cores on a GPU: forward, and forward with backward, each as one CUDA graph.
+//
+//   core_device_benchmark [CORE...]       all cores with a cost below when none is named
+//
+// Every time stands beside its floor: the bytes of inputs, outputs and gradients, read or written
+// once, at the speed of a copy, or the FLOPs of the chunked form at the speed of a matrix product,
+// whichever takes longer. The L2 cache is overwritten before every sample.
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <cstdint>
+#include <cstdio>
+#include <map>
+#include <string>
+#include <vector>
+
+#include <ATen/TensorOperators.h>
+#include <ATen/core/grad_mode.h>
+#include <ATen/cuda/CUDAGraph.h>
+#include <ATen/ops/log_sigmoid.h>
+#include <ATen/ops/randn.h>
+#include <c10/cuda/CUDAGuard.h>
+#include <c10/cuda/CUDAStream.h>
+#include <torch/csrc/autograd/autograd.h>
+
+#include "harness/device.h"
+#include "kernels/core.h"
+#include "tests/support/compare.h"
+
+namespace mixerbench::kernels {
+namespace {
+
+// Measured on one H200: a device-to-device copy, bytes read and written, and a bf16 matrix product.
+constexpr double kCopyBytesPerSecond = 4.3e12;
+constexpr double kBf16FlopsPerSecond = 802e12;
+
+constexpr int kSamples = 30;
+
+struct Shape {
+  std::int64_t batch_size, seq_len, num_heads, head_dim;
+};
+constexpr Shape kShapes[] = {{8, 4096, 8, 128},   {1, 8192, 8, 128}, {1, 32768, 8, 128},
+                             {1, 131072, 8, 128}, {64, 512, 2, 64},  {256, 256, 2, 64}};
+
+// Least work of a token and head with K = V = `d` and bf16 tensors, as in the page of the core.
+struct Cost {
+  double forward_flops, backward_flops, forward_bytes, backward_bytes;
+};
+const std::map<std::string, Cost (*)(double d)> kCosts = {
+    {"scalar_decay",
+     [](double d) -> Cost {
+       return {.forward_flops = 4 * d * d + 256 * d,
+               .backward_flops = 10 * d * d + 640 * d,
+               .forward_bytes = 2 * 4 * d + 4,
+               .backward_bytes = 2 * 7 * d + 8};
+     }},
+    {"vector_decay",
+     [](double d) -> Cost {
+       return {.forward_flops = 4 * d * d + 256 * d,
+               .backward_flops = 10 * d * d + 640 * d,
+               .forward_bytes = 2 * 4 * d + 4 * d,
+               .backward_bytes = 2 * 7 * d + 8 * d};
+     }},
+};
+
+NamedTensors DrawInputs(const CoreEntry& core, const Shape& shape, at::Device device) {
+  const std::map<char, std::int64_t> axes = {{'B', shape.batch_size},
+                                             {'T', shape.seq_len},
+                                             {'H', shape.num_heads},
+                                             {'K', shape.head_dim},
+                                             {'V', shape.head_dim}};
+  NamedTensors inputs;
+  for (const auto& spec : core.inputs) {
+    if (spec.kind == InputKind::kState) continue;
+    std::vector<std::int64_t> sizes;
+    for (const char axis : spec.shape) {
+      if (axis != ' ') sizes.push_back(axes.at(axis));
+    }
+    auto x = at::randn(sizes, at::TensorOptions().device(device));
+    switch (spec.kind) {
+      case InputKind::kUnitNorm:
+        x = (x / x.norm(2, -1, /*keepdim=*/true)).to(at::kBFloat16);
+        break;
+      case InputKind::kLogDecay:
+        x = at::log_sigmoid(x) / 16;  // as GLA initialises its gates
+        break;
+      case InputKind::kUnit:
+        x = x.sigmoid();
+        break;
+      case InputKind::kDense:
+      case InputKind::kState:
+        x = x.to(at::kBFloat16);
+        break;
+    }
+    inputs[spec.name] = x;
+  }
+  return inputs;
+}
+
+// One call as a graph on a stream of its own, replayed between device events.
+template <typename Work>
+std::vector<double> TimeGraph(at::Device device, const Work& work) {
+  const auto stream = c10::cuda::getStreamFromPool(/*isHighPriority=*/false, device.index());
+  const c10::cuda::CUDAStreamGuard guard(stream);
+  for (int i = 0; i < 2; ++i) work();
+  stream.synchronize();
+  at::cuda::CUDAGraph graph;
+  graph.capture_begin();
+  work();
+  graph.capture_end();
+  std::vector<double> milliseconds;
+  for (int i = 0; i < kSamples; ++i) {
+    harness::FlushCache(device);
+    milliseconds.push_back(harness::TimeMilliseconds(device, [&] { graph.replay(); }));
+  }
+  std::sort(milliseconds.begin(), milliseconds.end());
+  return milliseconds;
+}
+
+void Print(const char* what, const std::vector<double>& times, double tokens, double bytes,
+           double flops) {
+  const double median = times[times.size() / 2];
+  const double bytes_ms = tokens * bytes / kCopyBytesPerSecond * 1e3;
+  const double flops_ms = tokens * flops / kBf16FlopsPerSecond * 1e3;
+  std::printf(" | %s %.3f ms (%.3f-%.3f), floor %.3f, %.0f%% of copy, %.0f%% of bf16 product", what,
+              median, times[times.size() / 5], times[times.size() * 4 / 5],
+              std::max(bytes_ms, flops_ms), 100 * bytes_ms / median, 100 * flops_ms / median);
+}
+
+void Measure(const std::string& name, const CoreEntry& core, const Shape& shape,
+             at::Device device) {
+  auto inputs = DrawInputs(core, shape, device);
+  const Cost cost = kCosts.at(name)(static_cast<double>(shape.head_dim));
+  const auto tokens = static_cast<double>(shape.batch_size * shape.seq_len * shape.num_heads);
+  std::printf("%s B%ld T%ld H%ld D%ld", name.c_str(), shape.batch_size, shape.seq_len,
+              shape.num_heads, shape.head_dim);
+  {
+    const at::NoGradGuard no_grad;
+    const auto times = TimeGraph(device, [&] { core.run(inputs, {}); });
+    Print("fwd", times, tokens, cost.forward_bytes, cost.forward_flops);
+  }
+  std::vector<at::Tensor> leaves;
+  for (auto& [input_name, value] : inputs) {
+    value.requires_grad_(true);
+    leaves.push_back(value);
+  }
+  const auto d_o = at::randn(inputs.at("v").sizes(), inputs.at("v").options());
+  const auto times = TimeGraph(
+      device, [&] { torch::autograd::grad({core.run(inputs, {}).at("o")}, leaves, {d_o}); });
+  Print("fwd+bwd", times, tokens, cost.forward_bytes + cost.backward_bytes,
+        cost.forward_flops + cost.backward_flops);
+  std::printf("\n");
+  std::fflush(stdout);
+}
+
+// The fast path in bf16 against the reference in fp64, so that no time stands without it.
+void PrintParity(const std::string& name, const CoreEntry& core, at::Device device) {
+  const auto inputs = DrawInputs(core, {1, 300, 2, 128}, device);
+  NamedTensors exact;
+  for (const auto& [input_name, value] : inputs) exact[input_name] = value.to(at::kDouble);
+  const at::NoGradGuard no_grad;
+  const auto expected = core.run(exact, {.path = ExecutionPath::kReference});
+  for (const auto& [output_name, value] : core.run(inputs, {})) {
+    std::printf("%s: %s in bf16 differs from fp64 by %.1e\n", name.c_str(), output_name.c_str(),
+                testing::RelativeError(value, expected.at(output_name)));
+  }
+}
+
+int Main(const std::vector<std::string>& names) {
+  const at::Device device = harness::ParseDevice("cuda");
+  harness::SetNumerics(/*allow_tf32=*/false);
+  CoreRegistry cores("core");
+  RegisterCores(cores);
+  for (const auto& name : names) {
+    const CoreEntry& core = cores.Find(name, "");
+    PrintParity(name, core, device);
+    for (const Shape& shape : kShapes) Measure(name, core, shape, device);
+  }
+  return 0;
+}
+
+}  // namespace
+}  // namespace mixerbench::kernels
+
+int main(int argc, char** argv) {
+  std::vector<std::string> names(argv + 1, argv + argc);
+  if (names.empty()) {
+    for (const auto& [name, cost] : mixerbench::kernels::kCosts) names.push_back(name);
+  }
+  return mixerbench::kernels::Main(names);
+}
