@@ -13,10 +13,15 @@ template <typename Operand, int kDk>
 struct FactorsShared {
   using Element = typename Operand::Element;
   static constexpr int kC = kChunk<Operand>;
-  alignas(16) Element q[kC * PaddedRow(kDk)];
-  alignas(16) Element k[kC * PaddedRow(kDk)];
+  struct Tokens {
+    Element q[kC * PaddedRow(kDk)];
+    Element k[kC * PaddedRow(kDk)];
+  };
+  union {
+    alignas(16) Tokens tokens;
+    alignas(16) float scratch[kC / 2 * PaddedRow(kC)];  // once the tokens are no longer needed
+  };
   alignas(16) float x[kC * PaddedRow(kC)];  // L, then X
-  alignas(16) float scratch[kC / 2 * PaddedRow(kC)];
   float gates[kNumGates][kC];
 };
 
@@ -72,9 +77,9 @@ __global__ void __launch_bounds__(kThreads)
   const std::int64_t n = chunk % num_chunks;
   const std::int64_t first = n * kC;
   const int num_valid = static_cast<int>(min(static_cast<std::int64_t>(kC), sizes.seq_len - first));
-  cuda::CopyRowsAsync<kC>(shared.k, TokenRow<Element>(k, sizes.num_heads, row, first),
+  cuda::CopyRowsAsync<kC>(shared.tokens.k, TokenRow<Element>(k, sizes.num_heads, row, first),
                           k.token_stride, num_valid, kDk);
-  cuda::CopyRowsAsync<kC>(shared.q, TokenRow<Element>(q, sizes.num_heads, row, first),
+  cuda::CopyRowsAsync<kC>(shared.tokens.q, TokenRow<Element>(q, sizes.num_heads, row, first),
                           q.token_stride, num_valid, kDk);
   cuda::CommitCopies();
   if (cuda::WarpId() == 0) {
@@ -92,7 +97,8 @@ __global__ void __launch_bounds__(kThreads)
   for (int unit = cuda::WarpId(); unit < 2 * kRowBlocks; unit += kThreads / 32) {
     const bool is_q = unit >= kRowBlocks;
     const int row_block = is_q ? 2 * kRowBlocks - 1 - unit : unit;
-    const Element* left = (is_q ? shared.q : shared.k) + row_block * 16 * PaddedRow(kDk);
+    const Element* left =
+        (is_q ? shared.tokens.q : shared.tokens.k) + row_block * 16 * PaddedRow(kDk);
     float b_rows[2], factors_rows[2];
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
@@ -108,8 +114,8 @@ __global__ void __launch_bounds__(kThreads)
 #pragma unroll
       for (int d = 0; d < kDk; d += 16) {
         const auto a = Operand::LoadA(left + d, PaddedRow(kDk));
-        const auto b =
-            Operand::LoadB(shared.k + column_block * 16 * PaddedRow(kDk) + d, PaddedRow(kDk));
+        const auto b = Operand::LoadB(shared.tokens.k + column_block * 16 * PaddedRow(kDk) + d,
+                                      PaddedRow(kDk));
         cuda::MultiplyAdd<Operand>(c[0], a, b);
       }
 #pragma unroll

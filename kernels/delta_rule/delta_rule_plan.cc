@@ -31,8 +31,11 @@ std::optional<DeltaRulePlan> PlanDeltaRule(const DeltaRuleSizes& sizes,
   }
 
   DeltaRulePlan plan;
+  // Two blocks on a multiprocessor hide the wait for tiles better than two stages of one.
   const bool has_next_stage = sizes.head_v_dim > chunk_size;
-  plan.gradient_stages = has_next_stage && fits(gradient_base + 2 * gradient_stage) ? 2 : 1;
+  const bool two_blocks_fit = fits(2 * (gradient_base + gradient_stage));
+  plan.gradient_stages =
+      has_next_stage && !two_blocks_fit && fits(gradient_base + 2 * gradient_stage) ? 2 : 1;
   plan.walk_columns = static_cast<int>(std::min<std::int64_t>(kMaxWalkColumns, sizes.head_v_dim));
   const auto num_walks = [&] {
     return sizes.batch_size * sizes.num_heads * sizes.head_v_dim / plan.walk_columns;

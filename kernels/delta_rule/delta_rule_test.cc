@@ -119,11 +119,12 @@ TEST_CASE("delta rule plan: walks are as wide as the multiprocessors allow") {
   CHECK(Plan(256, 2, 64, 16, kHopper)->walk_columns == 16);
 }
 
-TEST_CASE("delta rule plan: a second stage where there is more to load and it fits") {
+TEST_CASE("delta rule plan: a second stage where it fits and a second block does not") {
   CHECK(Plan(8, 8, 128, 128, kHopper)->gradient_stages == 2);
   CHECK(Plan(8, 8, 128, 128, kAmpere)->gradient_stages == 1);
   CHECK(Plan(8, 8, 128, 64, kHopper)->gradient_stages == 1);
-  CHECK(Plan(8, 8, 64, 64, kHopper, cuda::OperandPrecision::kFp32)->gradient_stages == 2);
+  CHECK(Plan(8, 8, 64, 128, kHopper)->gradient_stages == 1);
+  CHECK(Plan(8, 8, 128, 128, kHopper, cuda::OperandPrecision::kFp32)->gradient_stages == 1);
 }
 
 TEST_CASE("delta rule plan: sizes without device code, or beyond the shared memory, are refused") {
