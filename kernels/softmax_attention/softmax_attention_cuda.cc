@@ -82,7 +82,7 @@ class AttentionFunction : public torch::autograd::Function<AttentionFunction> {
 bool HasDeviceCode(const SoftmaxAttentionArgs& args, const Prepared& sizes) {
   const std::int64_t dim = sizes.head_k_dim;
   return args.q.is_cuda() && args.q.scalar_type() == at::kBFloat16 && args.dropout_p == 0 &&
-         sizes.num_keys == sizes.num_queries && sizes.num_queries <= kMaxDeviceTokens &&
+         sizes.num_keys == sizes.num_queries && sizes.num_queries * dim <= kMaxDeviceElements &&
          dim == sizes.head_v_dim && (dim == 16 || dim == 32 || dim == 64 || dim == 128);
 }
 
