@@ -35,9 +35,8 @@ inline __device__ void MmaTf32(float (&d)[4], std::uint32_t a0, std::uint32_t a1
 }
 
 inline __device__ std::uint32_t RoundToTf32(float x) {
-  std::uint32_t result;
-  asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(result) : "f"(x));
-  return result;
+  // To nearest, ties away from zero. As integers, because the instruction for it is emulated by five.
+  return (__float_as_uint(x) + 0x1000u) & 0xffffe000u;
 }
 
 // Four 8x8 matrices of 2-byte elements; lane l gives the address of row l % 8 of matrix l / 8.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/delta_rule/delta_rule.h"
 
+#include <utility>
 #include <vector>
 
 #include <ATen/TensorOperators.h>
@@ -12,6 +13,7 @@
 #include <ATen/ops/linalg_solve_triangular.h>
 
 #include "kernels/chunking.h"
+#include "kernels/delta_rule/delta_rule_cuda.h"
 
 namespace mixerbench::kernels {
 namespace {
@@ -88,7 +90,10 @@ RecurrenceResult ChunkDeltaRule(const RecurrenceArgs& args) {
 }
 
 RecurrenceResult DeltaRule(const RecurrenceArgs& args, ExecutionPath path) {
-  return path == ExecutionPath::kReference ? ReferenceDeltaRule(args) : ChunkDeltaRule(args);
+  if (path == ExecutionPath::kReference) return ReferenceDeltaRule(args);
+  const auto sizes = Prepare(args, DecayShape::kScalar, /*has_beta=*/true);
+  if (auto result = delta_rule::RunOnCuda(args, sizes)) return *std::move(result);
+  return ChunkDeltaRule(args);
 }
 
 namespace delta_rule {

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/delta_rule/delta_rule.h"
 
+#include <cstdint>
+#include <optional>
+
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/einsum.h>
 #include <ATen/ops/full.h>
@@ -8,6 +11,7 @@
 #include <ATen/ops/tensor.h>
 #include <ATen/ops/zeros.h>
 
+#include "kernels/delta_rule/delta_rule_kernels.h"
 #include "tests/support/compare.h"
 #include "tests/support/tensors.h"
 
@@ -87,6 +91,54 @@ TEST_CASE("delta rule: the write strength is required") {
   const auto x = UnitKeys({1, 2, 1, 3}, 1);
   CHECK_THROWS_WITH(DeltaRule({.q = x, .k = x, .v = x}, ExecutionPath::kFast),
                     Catch::Contains("beta is missing"));
+}
+
+constexpr cuda::DeviceLimits kHopper = {.num_multiprocessors = 132, .shared_memory_bytes = 232448};
+constexpr cuda::DeviceLimits kAmpere = {.num_multiprocessors = 108, .shared_memory_bytes = 166912};
+constexpr cuda::DeviceLimits kAda = {.num_multiprocessors = 128, .shared_memory_bytes = 101376};
+
+std::optional<delta_rule::DeltaRulePlan> Plan(
+    std::int64_t batch_size, std::int64_t num_heads, std::int64_t head_k_dim,
+    std::int64_t head_v_dim, const cuda::DeviceLimits& limits,
+    cuda::OperandPrecision precision = cuda::OperandPrecision::kBf16) {
+  return delta_rule::PlanDeltaRule({.batch_size = batch_size,
+                                    .seq_len = 1000,
+                                    .num_heads = num_heads,
+                                    .head_k_dim = head_k_dim,
+                                    .head_v_dim = head_v_dim,
+                                    .precision = precision},
+                                   limits);
+}
+
+TEST_CASE("delta rule plan: walks are as wide as the multiprocessors allow") {
+  CHECK(Plan(8, 8, 128, 128, kHopper)->walk_columns == 64);  // 128 walks
+  CHECK(Plan(256, 2, 64, 64, kHopper)->walk_columns == 64);  // 512
+  CHECK(Plan(4, 8, 128, 128, kHopper)->walk_columns == 32);  // 64 of 64 columns, 128 of 32
+  CHECK(Plan(1, 8, 128, 128, kHopper)->walk_columns == 16);  // 64 of 16 columns: no narrower one
+  CHECK(Plan(256, 2, 64, 32, kHopper)->walk_columns == 32);
+  CHECK(Plan(256, 2, 64, 16, kHopper)->walk_columns == 16);
+}
+
+TEST_CASE("delta rule plan: a second stage where it fits and a second block does not") {
+  CHECK(Plan(8, 8, 128, 128, kHopper)->gradient_stages == 2);
+  CHECK(Plan(8, 8, 128, 128, kAmpere)->gradient_stages == 1);
+  CHECK(Plan(8, 8, 128, 64, kHopper)->gradient_stages == 1);
+  CHECK(Plan(8, 8, 64, 128, kHopper)->gradient_stages == 1);
+  CHECK(Plan(8, 8, 128, 128, kHopper, cuda::OperandPrecision::kFp32)->gradient_stages == 1);
+}
+
+TEST_CASE("delta rule plan: sizes without device code, or beyond the shared memory, are refused") {
+  for (const std::int64_t head_dim : {16, 32, 64, 128}) {
+    CHECK(Plan(1, 1, head_dim, head_dim, kHopper));
+    CHECK(Plan(1, 1, head_dim, head_dim, kHopper, cuda::OperandPrecision::kFp32));
+    CHECK(Plan(1, 1, head_dim, 256, kAmpere));
+  }
+  CHECK(!Plan(1, 1, 24, 64, kHopper));
+  CHECK(!Plan(1, 1, 256, 64, kHopper));
+  CHECK(!Plan(1, 1, 64, 48, kHopper));
+  CHECK(!Plan(1, 1, 64, 96, kHopper));
+  CHECK(Plan(1, 1, 32, 32, kAda));
+  CHECK(!Plan(1, 1, 128, 128, kAda));
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <limits>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include <ATen/Context.h>
 #include <ATen/TensorOperators.h>
@@ -18,6 +19,7 @@
 #include "kernels/named_tensors.h"
 #include "kernels/shape.h"
 #include "kernels/softmax_attention/prepare.h"
+#include "kernels/softmax_attention/softmax_attention_cuda.h"
 
 namespace mixerbench::kernels {
 namespace {
@@ -70,6 +72,7 @@ NamedTensors Run(const NamedTensors& inputs, const CoreOptions& options) {
 
 at::Tensor ParallelSoftmaxAttention(const SoftmaxAttentionArgs& args) {
   const auto sizes = softmax_attention::Prepare(args);
+  if (auto o = softmax_attention::RunOnCuda(args, sizes)) return *std::move(o);
   const auto q = args.q.transpose(1, 2);                                         // [B,H,T,K]
   const auto k = softmax_attention::RepeatHeads(args.k, sizes).transpose(1, 2);  // [B,H,S,K]
   const auto v = softmax_attention::RepeatHeads(args.v, sizes).transpose(1, 2);  // [B,H,S,V]

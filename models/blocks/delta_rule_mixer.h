@@ -5,10 +5,12 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 
 #include <ATen/core/Tensor.h>
 
 #include "base/fields.h"
+#include "models/blocks/config_checks.h"
 #include "models/blocks/decay.h"
 #include "models/blocks/linear.h"
 #include "models/blocks/norms.h"
@@ -38,6 +40,39 @@ struct DeltaRuleLayout {
   bool allow_neg_eigval = false;  // write strength in (0,2) instead of (0,1)
   double norm_eps = 1e-5;
 };
+
+// The options that mixers of this layer have in common, under members of the same names.
+template <typename Config>
+Fields<Config> DeltaRuleFields() {
+  return Fields<Config>()
+      .Add("num_heads", &Config::num_heads, "heads of queries and keys")
+      .Add("expand_k", &Config::expand_k, "key channels per channel of d_model")
+      .Add("conv_size", &Config::conv_size, "width of the convolution; 0: none")
+      .Add("allow_neg_eigval", &Config::allow_neg_eigval,
+           "write strength in (0,2) instead of (0,1)")
+      .Add("use_output_gate", &Config::use_output_gate,
+           "silu gate after the norm of each head's output")
+      .Add("norm_eps", &Config::norm_eps, "eps of that norm");
+}
+
+// The part of the layout that these options decide, with as many value heads as key heads.
+// Throws ConfigError below `where`.
+template <typename Config>
+DeltaRuleLayout SharedDeltaRuleLayout(const Config& config, std::int64_t d_model,
+                                      const std::string& where) {
+  CheckRange(config.num_heads, 1, d_model, where, "num_heads");
+  CheckRange(config.conv_size, 0, 64, where, "conv_size");
+  DeltaRuleLayout layout;
+  layout.num_heads = config.num_heads;
+  layout.num_v_heads = config.num_heads;
+  layout.head_k_dim =
+      ExpandedHeadDim(config.expand_k, d_model, config.num_heads, where, "expand_k");
+  layout.conv_size = config.conv_size;
+  layout.allow_neg_eigval = config.allow_neg_eigval;
+  layout.output_gate = config.use_output_gate ? OutputGate::kSilu : OutputGate::kNone;
+  layout.norm_eps = config.norm_eps;
+  return layout;
+}
 
 class DeltaRuleMixer final : public Mixer {
  public:

@@ -60,7 +60,24 @@ const std::map<std::string, Cost (*)(double d)> kCosts = {
                .forward_bytes = 2 * 4 * d + 4 * d,
                .backward_bytes = 2 * 7 * d + 8 * d};
      }},
+    {"delta_rule",
+     [](double d) -> Cost {
+       return {.forward_flops = 6 * d * d + 640 * d + 1365,
+               .backward_flops = 16 * d * d + 1536 * d,
+               .forward_bytes = 2 * 4 * d + 8,
+               .backward_bytes = 2 * 7 * d + 16};
+     }},
+    {"delta_rule/no_decay",
+     [](double d) -> Cost {
+       return {.forward_flops = 6 * d * d + 640 * d + 1365,
+               .backward_flops = 16 * d * d + 1536 * d,
+               .forward_bytes = 2 * 4 * d + 4,
+               .backward_bytes = 2 * 7 * d + 8};
+     }},
 };
+
+// "core/no_decay" is `core` without its decays.
+std::string CoreName(const std::string& name) { return name.substr(0, name.find('/')); }
 
 NamedTensors DrawInputs(const CoreEntry& core, const Shape& shape, at::Device device) {
   const std::map<char, std::int64_t> axes = {{'B', shape.batch_size},
@@ -129,6 +146,7 @@ void Print(const char* what, const std::vector<double>& times, double tokens, do
 void Measure(const std::string& name, const CoreEntry& core, const Shape& shape,
              at::Device device) {
   auto inputs = DrawInputs(core, shape, device);
+  if (name != CoreName(name)) inputs.erase("log_decay");
   const Cost cost = kCosts.at(name)(static_cast<double>(shape.head_dim));
   const auto tokens = static_cast<double>(shape.batch_size * shape.seq_len * shape.num_heads);
   std::printf("%s B%ld T%ld H%ld D%ld", name.c_str(), shape.batch_size, shape.seq_len,
@@ -171,7 +189,7 @@ int Main(const std::vector<std::string>& names) {
   CoreRegistry cores("core");
   RegisterCores(cores);
   for (const auto& name : names) {
-    const CoreEntry& core = cores.Find(name, "");
+    const CoreEntry& core = cores.Find(CoreName(name), "");
     PrintParity(name, core, device);
     for (const Shape& shape : kShapes) Measure(name, core, shape, device);
   }

@@ -1,6 +1,7 @@
 // Cores with device code against the reference recurrence in fp64, outputs and every gradient.
 // Without a GPU every case fails. Prints the errors of each case: the parity table of a release.
 // SPDX-License-Identifier: Apache-2.0
+#include <cmath>
 #include <cstdio>
 #include <string>
 #include <vector>
@@ -8,6 +9,7 @@
 #include <ATen/Context.h>
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/cat.h>
+#include <ATen/ops/full_like.h>
 #include <ATen/ops/randn.h>
 #include <torch/csrc/autograd/function.h>
 
@@ -29,8 +31,8 @@ using testing::DrawInputs;
 using testing::RelativeError;
 using testing::RunWithGradients;
 
-// The cores of this test: walks over a decaying state.
-constexpr const char* kCores[] = {"scalar_decay", "vector_decay"};
+// The cores of this test: those with a matrix state.
+constexpr const char* kCores[] = {"scalar_decay", "vector_decay", "delta_rule"};
 
 struct Precision {
   const char* name;
@@ -69,6 +71,7 @@ NamedTensors On(at::Device device, const NamedTensors& tensors) {
 NamedTensors InPrecision(const NamedTensors& inputs, const Precision& precision) {
   NamedTensors result = inputs;
   for (const char* name : {"q", "k", "v"}) result[name] = inputs.at(name).to(precision.dtype);
+  if (result.count("beta") > 0) result["beta"] = inputs.at("beta").to(at::kFloat);
   return result;
 }
 
@@ -152,16 +155,78 @@ TEST_CASE("core gpu: many sequences, walked whole, without optional inputs") {
                              .with_optional = false});
 }
 
+TEST_CASE("core gpu: the delta rule with equal keys and with negative eigenvalues") {
+  const at::Device gpu = Gpu(kPrecisions[0]);
+  const CoreEntry& core = Core("delta_rule");
+  for (const bool equal_keys : {true, false}) {
+    for (const double beta : {1.0, 2.0}) {
+      auto inputs = On(gpu, DrawInputs(core,
+                                       {.seq_len = 150,
+                                        .head_k_dim = 32,
+                                        .head_v_dim = 32,
+                                        .dtype = at::kFloat,
+                                        .log_decays = {0}},
+                                       /*seed=*/31));
+      inputs["beta"] = at::full_like(inputs.at("beta"), beta);
+      if (equal_keys) inputs["k"] = at::full_like(inputs.at("k"), std::sqrt(1.0 / 32));
+      const auto expected =
+          RunWithGradients(core, Convert(inputs, at::kDouble), {.path = ExecutionPath::kReference});
+      for (const auto& [name, error] : Errors(RunWithGradients(core, inputs, {}), expected)) {
+        CAPTURE(equal_keys, beta, name);
+        CHECK(error < kPrecisions[0].tolerance);
+      }
+    }
+  }
+}
+
+// bf16 has 8 digits: probabilities and their gradients are rounded once before each product.
+constexpr double kAttentionTolerance = 6e-3;
+
+TEST_CASE("core gpu: softmax attention in bf16 against the reference in fp64, and bit by bit") {
+  Gpu(kPrecisions[0]);
+  const CoreEntry& core = Core("softmax_attention");
+  for (const std::int64_t head_dim : {16, 32, 64, 128}) {
+    for (const std::int64_t seq_len : {1, 17, 64, 65, 200, 512}) {
+      const auto inputs = On(at::kCUDA, DrawInputs(core,
+                                                   {.seq_len = seq_len,
+                                                    .num_heads = 3,
+                                                    .head_k_dim = head_dim,
+                                                    .head_v_dim = head_dim,
+                                                    .dtype = at::kBFloat16,
+                                                    .with_optional = false},
+                                                   /*seed=*/41));
+      auto expected =
+          RunWithGradients(core, Convert(inputs, at::kDouble), {.path = ExecutionPath::kReference});
+      auto actual = RunWithGradients(core, inputs, {});
+      const auto again = RunWithGradients(core, inputs, {});
+      if (seq_len == 1) {  // the gradients of q and k are zero but for rounding
+        for (const char* name : {"d q", "d k"}) {
+          expected.erase(name);
+          actual.erase(name);
+        }
+      }
+      for (const auto& [name, error] : Errors(actual, expected)) {
+        CAPTURE(head_dim, seq_len, name);
+        CHECK(error < kAttentionTolerance);
+        CHECK(BitwiseEqual(actual.at(name).cpu(), again.at(name).cpu()));
+      }
+    }
+  }
+}
+
 TEST_CASE("core gpu: two runs are bitwise equal, and garbage in fresh memory does not leak") {
   for (const char* core_name : kCores) {
     for (const auto& precision : kPrecisions) {
       const at::Device gpu = Gpu(precision);
       const CoreEntry& core = Core(core_name);
+      // Value sizes: one that device code of this core has.
+      const std::int64_t head_v_dim = core_name == std::string("delta_rule") ? 128 : 80;
       const auto inputs = InPrecision(
           On(gpu,
-             DrawInputs(core,
-                        {.seq_len = 1100, .head_k_dim = 64, .head_v_dim = 80, .dtype = at::kFloat},
-                        /*seed=*/13)),
+             DrawInputs(
+                 core,
+                 {.seq_len = 1100, .head_k_dim = 64, .head_v_dim = head_v_dim, .dtype = at::kFloat},
+                 /*seed=*/13)),
           precision);
       const auto first = RunWithGradients(core, inputs, {});
       const testing::PoisonUninitializedMemory poison;
@@ -231,11 +296,11 @@ TEST_CASE("core gpu: device code serves the sizes it has, the general path the o
       for (auto& [name, value] : inputs) value.requires_grad_(true);
       return Core(core_name).run(inputs, {}).at("final_state").grad_fn()->name();
     };
-    CHECK_THAT(node_of(32, at::kFloat), Catch::Contains("DecayFunction"));
-    CHECK_THAT(node_of(32, at::kBFloat16), Catch::Contains("DecayFunction"));
-    CHECK_THAT(node_of(32, at::kDouble), !Catch::Contains("DecayFunction"));
-    CHECK_THAT(node_of(30, at::kFloat), !Catch::Contains("DecayFunction"));
-    CHECK_THAT(node_of(132, at::kFloat), !Catch::Contains("DecayFunction"));
+    CHECK_THAT(node_of(32, at::kFloat), Catch::Contains("CppNode"));
+    CHECK_THAT(node_of(32, at::kBFloat16), Catch::Contains("CppNode"));
+    CHECK_THAT(node_of(32, at::kDouble), !Catch::Contains("CppNode"));
+    CHECK_THAT(node_of(30, at::kFloat), !Catch::Contains("CppNode"));
+    CHECK_THAT(node_of(132, at::kFloat), !Catch::Contains("CppNode"));
   }
 }
 

@@ -5,7 +5,6 @@
 #include <string>
 #include <utility>
 
-#include "models/blocks/config_checks.h"
 #include "models/mixer_entry.h"
 
 namespace mixerbench::models::delta_net {
@@ -13,38 +12,20 @@ namespace {
 
 const Fields<DeltaNetConfig>& ConfigFields() {
   static const auto fields =
-      Fields<DeltaNetConfig>()
-          .Add("num_heads", &DeltaNetConfig::num_heads, "heads")
-          .Add("expand_k", &DeltaNetConfig::expand_k, "key channels per channel of d_model")
+      DeltaRuleFields<DeltaNetConfig>()
           .Add("expand_v", &DeltaNetConfig::expand_v, "value channels per channel of d_model")
-          .Add("conv_size", &DeltaNetConfig::conv_size, "width of the convolution; 0: none")
           .Add("qk_activation", &DeltaNetConfig::qk_activation, "of queries and keys")
-          .Add("qk_norm", &DeltaNetConfig::qk_norm, "of queries and keys after the activation")
-          .Add("allow_neg_eigval", &DeltaNetConfig::allow_neg_eigval,
-               "write strength in (0,2) instead of (0,1)")
-          .Add("use_output_gate", &DeltaNetConfig::use_output_gate,
-               "silu gate after the norm of each head's output")
-          .Add("norm_eps", &DeltaNetConfig::norm_eps, "eps of that norm");
+          .Add("qk_norm", &DeltaNetConfig::qk_norm, "of queries and keys after the activation");
   return fields;
 }
 
 std::unique_ptr<Mixer> Make(const DeltaNetConfig& config, const std::string& where,
                             const MixerContext& context, const ParameterScope& scope) {
-  CheckRange(config.num_heads, 1, context.d_model, where, "num_heads");
-  CheckRange(config.conv_size, 0, 64, where, "conv_size");
-  DeltaRuleLayout layout;
-  layout.num_heads = config.num_heads;
-  layout.num_v_heads = config.num_heads;
-  layout.head_k_dim =
-      ExpandedHeadDim(config.expand_k, context.d_model, config.num_heads, where, "expand_k");
+  DeltaRuleLayout layout = SharedDeltaRuleLayout(config, context.d_model, where);
   layout.head_v_dim =
       ExpandedHeadDim(config.expand_v, context.d_model, config.num_heads, where, "expand_v");
-  layout.conv_size = config.conv_size;
   layout.qk_activation = config.qk_activation;
   layout.qk_norm = config.qk_norm;
-  layout.output_gate = config.use_output_gate ? OutputGate::kSilu : OutputGate::kNone;
-  layout.allow_neg_eigval = config.allow_neg_eigval;
-  layout.norm_eps = config.norm_eps;
   return std::make_unique<DeltaRuleMixer>(layout, context.d_model, scope);
 }
 

@@ -1,0 +1,17 @@
+// The delta rule on a CUDA device.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <optional>
+
+#include "kernels/recurrence.h"
+
+namespace mixerbench::kernels::delta_rule {
+
+// The core by device code, differentiable once; nullopt when the program was linked without CUDA or
+// has no device code for these tensors: another device, fp64 or fp16, or sizes that PlanDeltaRule
+// refuses.
+std::optional<RecurrenceResult> RunOnCuda(const RecurrenceArgs& args,
+                                          const PreparedRecurrence& sizes);
+
+}  // namespace mixerbench::kernels::delta_rule

@@ -1,0 +1,61 @@
+// What the delta rule's kernels share.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/cuda/launch.cuh"
+#include "kernels/cuda/tiles.cuh"
+#include "kernels/delta_rule/delta_rule_layout.h"
+
+namespace mixerbench::kernels::delta_rule {
+
+using cuda::Accumulators;
+using cuda::PaddedRow;
+using cuda::Sequence;
+
+template <typename Operand>
+constexpr int kChunk = sizeof(typename Operand::Element) == 2 ? 64 : 32;
+
+// Rows of DeltaRuleFactorData::gates.
+enum Gate { kCumulativeLogDecay, kEntering, kLeaving, kBeta };
+
+// The row of a token tensor that holds token `t` of (b, h) = row.
+template <typename Element>
+__device__ Element* TokenRow(const Sequence& x, std::int64_t num_heads, std::int64_t row,
+                             std::int64_t t) {
+  return static_cast<Element*>(x.data) + row / num_heads * x.batch_stride +
+         row % num_heads * x.head_stride + t * x.token_stride;
+}
+
+// A contiguous [B,T,H,D] tensor.
+inline Sequence Contiguous(void* data, const DeltaRuleSizes& sizes, std::int64_t head_dim) {
+  return {data, sizes.seq_len * sizes.num_heads * head_dim, sizes.num_heads * head_dim, head_dim};
+}
+
+// Calls launch.template operator()<Operand, head_k_dim>(); launch returns a cudaError_t.
+template <typename Launch>
+cudaError_t ForSizes(const DeltaRuleSizes& sizes, const Launch& launch) {
+  const auto for_dim = [&]<typename Operand>() {
+    switch (sizes.head_k_dim) {
+      case 16:
+        return launch.template operator()<Operand, 16>();
+      case 32:
+        return launch.template operator()<Operand, 32>();
+      case 64:
+        return launch.template operator()<Operand, 64>();
+      default:
+        return launch.template operator()<Operand, 128>();
+    }
+  };
+  switch (sizes.precision) {
+    case cuda::OperandPrecision::kBf16:
+      return for_dim.template operator()<cuda::Bf16Operand>();
+    case cuda::OperandPrecision::kTf32:
+      return for_dim.template operator()<cuda::Tf32Operand>();
+    default:
+      return for_dim.template operator()<cuda::Fp32Operand>();
+  }
+}
+
+}  // namespace mixerbench::kernels::delta_rule

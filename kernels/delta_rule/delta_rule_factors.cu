@@ -1,0 +1,171 @@
+// Chunk factors of the delta rule: gates, X = (I + L)^-1 and A. Maths: delta_rule.md.
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/delta_rule/delta_rule_device.cuh"
+#include "kernels/delta_rule/unit_lower_inverse.cuh"
+
+namespace mixerbench::kernels::delta_rule {
+namespace {
+
+constexpr int kThreads = 128;
+
+// Shared memory of a block.
+template <typename Operand, int kDk>
+struct FactorsShared {
+  using Element = typename Operand::Element;
+  static constexpr int kC = kChunk<Operand>;
+  struct Tokens {
+    Element q[kC * PaddedRow(kDk)];
+    Element k[kC * PaddedRow(kDk)];
+  };
+  union {
+    alignas(16) Tokens tokens;
+    alignas(16) float scratch[kC / 2 * PaddedRow(kC)];  // once the tokens are no longer needed
+  };
+  alignas(16) float x[kC * PaddedRow(kC)];  // L, then X
+  float gates[kNumGates][kC];
+};
+
+// Gates of one chunk by one warp: cumulative sums of the log decay in fp32.
+template <int kC>
+__device__ void ComputeGates(float (&gates)[kNumGates][kC], const float* log_decay,
+                             const float* beta, std::int64_t token_stride, int num_valid) {
+  constexpr int kPerLane = kC / 32;
+  const int first = cuda::LaneId() * kPerLane;
+  float sums[kPerLane];  // of this lane's tokens
+#pragma unroll
+  for (int i = 0; i < kPerLane; ++i) {
+    const int t = first + i;
+    const bool valid = t < num_valid;
+    gates[kBeta][t] = valid ? beta[t * token_stride] : 0.f;
+    sums[i] = valid && log_decay != nullptr ? log_decay[t * token_stride] : 0.f;
+    if (i > 0) sums[i] += sums[i - 1];
+  }
+  float before = sums[kPerLane - 1];  // inclusive scan over lanes, then exclusive
+#pragma unroll
+  for (int distance = 1; distance < 32; distance *= 2) {
+    const float other = cuda::ShuffleUp(before, distance);
+    if (cuda::LaneId() >= distance) before += other;
+  }
+  const float total = __shfl_sync(0xffffffffu, before, 31);
+  before = cuda::ShuffleUp(before, 1);
+  if (cuda::LaneId() == 0) before = 0;
+#pragma unroll
+  for (int i = 0; i < kPerLane; ++i) {
+    const float b = before + sums[i];
+    gates[kCumulativeLogDecay][first + i] = b;
+    gates[kEntering][first + i] = cuda::Exp(b);
+    gates[kLeaving][first + i] = cuda::Exp(total - b);
+  }
+}
+
+// Block: one chunk of one (b, h); grid B H N. Warps share the 16-row blocks of K K^T and Q K^T,
+// long rows with short ones. Accumulators fp32. Deterministic.
+template <typename Operand, int kDk>
+__global__ void __launch_bounds__(kThreads)
+    FactorsKernel(const DeltaRuleSizes sizes, const Sequence q, const Sequence k,
+                  const float* __restrict__ log_decay, const float* __restrict__ beta,
+                  const DeltaRuleFactorData factors) {
+  using Element = typename Operand::Element;
+  constexpr int kC = kChunk<Operand>;
+  constexpr int kRowBlocks = kC / 16;
+  extern __shared__ char shared_bytes[];
+  auto& shared = *reinterpret_cast<FactorsShared<Operand, kDk>*>(shared_bytes);
+
+  const std::int64_t chunk = blockIdx.x;
+  const std::int64_t num_chunks = (sizes.seq_len + kC - 1) / kC;
+  const std::int64_t row = chunk / num_chunks;  // b H + h
+  const std::int64_t n = chunk % num_chunks;
+  const std::int64_t first = n * kC;
+  const int num_valid = static_cast<int>(min(static_cast<std::int64_t>(kC), sizes.seq_len - first));
+  cuda::CopyRowsAsync<kC>(shared.tokens.k, TokenRow<Element>(k, sizes.num_heads, row, first),
+                          k.token_stride, num_valid, kDk);
+  cuda::CopyRowsAsync<kC>(shared.tokens.q, TokenRow<Element>(q, sizes.num_heads, row, first),
+                          q.token_stride, num_valid, kDk);
+  cuda::CommitCopies();
+  if (cuda::WarpId() == 0) {
+    const std::int64_t gate =
+        (row / sizes.num_heads * sizes.seq_len + first) * sizes.num_heads + row % sizes.num_heads;
+    ComputeGates<kC>(shared.gates, log_decay == nullptr ? nullptr : log_decay + gate, beta + gate,
+                     sizes.num_heads, num_valid);
+  }
+  cuda::WaitForBlockCopies();
+
+  for (int i = static_cast<int>(threadIdx.x); i < kNumGates * kC; i += kThreads) {
+    factors.gates[chunk * kNumGates * kC + i] = (&shared.gates[0][0])[i];
+  }
+  Element* a_out = static_cast<Element*>(factors.a) + chunk * kC * kC;
+  for (int unit = cuda::WarpId(); unit < 2 * kRowBlocks; unit += kThreads / 32) {
+    const bool is_q = unit >= kRowBlocks;
+    const int row_block = is_q ? 2 * kRowBlocks - 1 - unit : unit;
+    const Element* left =
+        (is_q ? shared.tokens.q : shared.tokens.k) + row_block * 16 * PaddedRow(kDk);
+    float b_rows[2], factors_rows[2];
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+      const int t = row_block * 16 + cuda::BlockRow(2 * i);
+      b_rows[i] = shared.gates[kCumulativeLogDecay][t];
+      factors_rows[i] = is_q ? sizes.scale : shared.gates[kBeta][t];
+    }
+#pragma unroll
+    for (int column_block = 0; column_block < kRowBlocks; ++column_block) {
+      if (column_block > row_block) continue;
+      Accumulators c[1];
+      cuda::Clear(c);
+#pragma unroll
+      for (int d = 0; d < kDk; d += 16) {
+        const auto a = Operand::LoadA(left + d, PaddedRow(kDk));
+        const auto b = Operand::LoadB(shared.tokens.k + column_block * 16 * PaddedRow(kDk) + d,
+                                      PaddedRow(kDk));
+        cuda::MultiplyAdd<Operand>(c[0], a, b);
+      }
+#pragma unroll
+      for (int e = 0; e < 8; ++e) {
+        const int i = row_block * 16 + cuda::BlockRow(e % 4);
+        const int j = column_block * 16 + cuda::BlockColumn(e / 4, e % 4);
+        // The bound keeps the masked half finite.
+        const float difference = b_rows[e % 4 / 2] - shared.gates[kCumulativeLogDecay][j];
+        const float decay = cuda::Exp(fminf(difference, 0)) * factors_rows[e % 4 / 2];
+        float& x = c[0][e / 4][e % 4];
+        x = j <= i ? x * decay : 0;
+      }
+      if (is_q) {
+        cuda::StoreRows(a_out + row_block * 16 * kC + column_block * 16, kC, 16, c[0]);
+      } else {
+        cuda::StoreRows(shared.x + row_block * 16 * PaddedRow(kC) + column_block * 16,
+                        PaddedRow(kC), 16, c[0]);
+      }
+    }
+  }
+  __syncthreads();
+  InvertUnitLower<kC>(shared.x, PaddedRow(kC), shared.scratch);
+
+  // Blocks of the lower triangle, 16 bytes a thread.
+  constexpr int kVector = 16 / sizeof(Element);
+  Element* x_out = static_cast<Element*>(factors.x) + chunk * kC * kC;
+  for (int i = static_cast<int>(threadIdx.x); i < kC * kC / kVector; i += kThreads) {
+    const int r = i * kVector / kC;
+    const int column = i * kVector % kC;
+    if (column / 16 > r / 16) continue;
+    alignas(16) Element packed[kVector];
+#pragma unroll
+    for (int e = 0; e < kVector; ++e) {
+      packed[e] = Operand::FromFloat(shared.x[r * PaddedRow(kC) + column + e]);
+    }
+    *reinterpret_cast<uint4*>(x_out + r * kC + column) = *reinterpret_cast<const uint4*>(packed);
+  }
+}
+
+}  // namespace
+
+int DeltaRuleFactors(const DeltaRuleSizes& sizes, const Sequence& q, const Sequence& k,
+                     const float* log_decay, const float* beta, const DeltaRuleFactorData& factors,
+                     CUstream_st* stream) {
+  const std::int64_t num_blocks = sizes.batch_size * sizes.num_heads * NumChunks(sizes);
+  return ForSizes(sizes, [&]<typename Operand, int kDk>() {
+    return cuda::Launch(FactorsKernel<Operand, kDk>, num_blocks, kThreads,
+                        sizeof(FactorsShared<Operand, kDk>), stream, sizes, q, k, log_decay, beta,
+                        factors);
+  });
+}
+
+}  // namespace mixerbench::kernels::delta_rule

@@ -1,0 +1,10 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/delta_rule/delta_rule_cuda.h"
+
+namespace mixerbench::kernels::delta_rule {
+
+std::optional<RecurrenceResult> RunOnCuda(const RecurrenceArgs&, const PreparedRecurrence&) {
+  return std::nullopt;
+}
+
+}  // namespace mixerbench::kernels::delta_rule

@@ -1,0 +1,153 @@
+// What the two walks over chunks share: the tiles of a chunk, two stages of them, and the state.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "kernels/delta_rule/delta_rule_device.cuh"
+
+namespace mixerbench::kernels::delta_rule {
+
+// Warps beyond the columns of a block only copy.
+constexpr int kWalkThreads = kMaxWalkColumns / 16 * 32;
+
+// Shared memory of one stage. `v` has as many columns as the block; its rows fit the largest.
+template <typename Operand, int kDk>
+struct WalkTiles {
+  using Element = typename Operand::Element;
+  static constexpr int kC = kChunk<Operand>;
+  Element q[kC * PaddedRow(kDk)];
+  Element k[kC * PaddedRow(kDk)];
+  Element v[kC * PaddedRow(kMaxWalkColumns)];  // V, or dO
+  Element x[kC * PaddedRow(kC)];
+  Element a[kC * PaddedRow(kC)];
+  float gates[kNumGates][kC];
+};
+
+template <typename Operand, int kDk>
+struct Walk {
+  using Element = typename Operand::Element;
+  static_assert(sizeof(WalkTiles<Operand, kDk>) ==
+                WalkStageBytes(sizeof(Element), kChunk<Operand>, kDk));
+  using Tiles = WalkTiles<Operand, kDk>;
+  static constexpr int kC = kChunk<Operand>;
+
+  __device__ Walk(const DeltaRuleSizes& sizes, int num_columns, char* shared_bytes)
+      : stages(reinterpret_cast<Tiles*>(shared_bytes)),
+        columns(num_columns),
+        row(blockIdx.x / (sizes.head_v_dim / columns)),
+        num_chunks((sizes.seq_len + kC - 1) / kC),
+        seq_len(sizes.seq_len),
+        num_heads(sizes.num_heads),
+        head_v_dim(sizes.head_v_dim),
+        has_columns(cuda::WarpId() * 16 < columns),
+        block_column(blockIdx.x % (sizes.head_v_dim / columns) * columns),
+        warp_column(block_column + cuda::WarpId() * 16) {}
+
+  __device__ int NumValid(std::int64_t n) const {
+    return static_cast<int>(min(static_cast<std::int64_t>(kC), seq_len - n * kC));
+  }
+
+  // Starts the copies of chunk n into its stage.
+  __device__ void Load(std::int64_t n, const Sequence& q, const Sequence& k, const Sequence& v,
+                       const DeltaRuleFactorData& factors) {
+    Tiles& tiles = stages[n % 2];
+    const std::int64_t first = n * kC;
+    const std::int64_t chunk = row * num_chunks + n;
+    const int num_valid = NumValid(n);
+    cuda::CopyRowsAsync<kC>(tiles.k, TokenRow<Element>(k, num_heads, row, first), k.token_stride,
+                            num_valid, kDk);
+    cuda::CopyRowsAsync<kC>(tiles.q, TokenRow<Element>(q, num_heads, row, first), q.token_stride,
+                            num_valid, kDk);
+    cuda::CopyRowsAsync<kC>(tiles.v, TokenRow<Element>(v, num_heads, row, first) + block_column,
+                            v.token_stride, num_valid, columns);
+    cuda::CopyRowsAsync<kC>(tiles.x, static_cast<const Element*>(factors.x) + chunk * kC * kC, kC,
+                            kC, kC);
+    cuda::CopyRowsAsync<kC>(tiles.a, static_cast<const Element*>(factors.a) + chunk * kC * kC, kC,
+                            kC, kC);
+    const float* gates = factors.gates + chunk * kNumGates * kC;
+    cuda::CopyBytesAsync<sizeof(tiles.gates)>(tiles.gates, gates);
+    cuda::CommitCopies();
+  }
+
+  // The tiles of chunk n, whose copies were started last; starts those of chunk `next` unless it is
+  // negative.
+  __device__ const Tiles& Next(std::int64_t n, std::int64_t next, const Sequence& q,
+                               const Sequence& k, const Sequence& v,
+                               const DeltaRuleFactorData& factors) {
+    cuda::WaitForBlockCopies();  // chunk n has arrived for all, and all have left the other stage
+    if (next >= 0) Load(next, q, k, v, factors);
+    return stages[n % 2];
+  }
+
+  // This warp's 16 columns of tokens [i, i + 16) of a tile of V or dO, transposed.
+  __device__ typename Operand::A LoadColumns(const Element* tile, int i) const {
+    return Operand::LoadATransposed(tile + i * PaddedRow(columns) + cuda::WarpId() * 16,
+                                    PaddedRow(columns));
+  }
+
+  // A transposed state to E [B,H,N,V,K].
+  __device__ void StoreState(void* states, std::int64_t n,
+                             const Accumulators (&state)[kDk / 16]) const {
+    Element* p =
+        static_cast<Element*>(states) + ((row * num_chunks + n) * head_v_dim + warp_column) * kDk;
+#pragma unroll
+    for (int d = 0; d < kDk; d += 16) {
+      cuda::StoreRows(p + d, kDk, 16, state[d / 16]);
+    }
+  }
+
+  Tiles* stages;
+  int columns;       // of V in this block
+  std::int64_t row;  // b H + h
+  std::int64_t num_chunks, seq_len, num_heads, head_v_dim;
+  bool has_columns;                        // of V for this warp
+  std::int64_t block_column, warp_column;  // first ones
+};
+
+// 16 columns of a state [B,H,K,V] in fp32, transposed; zeros for a null pointer.
+template <int kBlocks>
+__device__ void LoadState(Accumulators (&state)[kBlocks], const float* source,
+                          const DeltaRuleSizes& sizes, std::int64_t row, std::int64_t column) {
+  cuda::Clear(state);
+  if (source == nullptr) return;
+  const float* p = source + row * kBlocks * 16 * sizes.head_v_dim + column;
+#pragma unroll
+  for (int n = 0; n < kBlocks; ++n) {
+#pragma unroll
+    for (int e = 0; e < 8; ++e) {
+      state[n][e / 4][e % 4] =
+          p[(16 * n + cuda::BlockColumn(e / 4, e % 4)) * sizes.head_v_dim + cuda::BlockRow(e % 4)];
+    }
+  }
+}
+
+template <int kBlocks>
+__device__ void StoreState(const Accumulators (&state)[kBlocks], float* destination,
+                           const DeltaRuleSizes& sizes, std::int64_t row, std::int64_t column) {
+  float* p = destination + row * kBlocks * 16 * sizes.head_v_dim + column;
+#pragma unroll
+  for (int n = 0; n < kBlocks; ++n) {
+#pragma unroll
+    for (int e = 0; e < 8; ++e) {
+      p[(16 * n + cuda::BlockColumn(e / 4, e % 4)) * sizes.head_v_dim + cuda::BlockRow(e % 4)] =
+          state[n][e / 4][e % 4];
+    }
+  }
+}
+
+// Calls start.template operator()<Operand, kDk>(launch), where launch(kernel, arguments...)
+// launches a walk as kernel(sizes, columns, arguments...).
+template <typename Start>
+int LaunchWalk(const DeltaRuleSizes& sizes, const DeltaRulePlan& plan, CUstream_st* stream,
+               const Start& start) {
+  const int columns = plan.walk_columns;
+  const std::int64_t num_blocks = sizes.batch_size * sizes.num_heads * sizes.head_v_dim / columns;
+  return ForSizes(sizes, [&]<typename Operand, int kDk>() {
+    return start.template operator()<Operand, kDk>([&](auto kernel, const auto&... arguments) {
+      return cuda::Launch(kernel, num_blocks, kWalkThreads,
+                          WalkBytes(sizeof(typename Operand::Element), kChunk<Operand>, kDk),
+                          stream, sizes, columns, arguments...);
+    });
+  });
+}
+
+}  // namespace mixerbench::kernels::delta_rule

@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/softmax_attention/attention_tiles.cuh"
+
+namespace mixerbench::kernels::softmax_attention {
+namespace {
+
+// P recomputed from scores and log denominators in base two; 0 where hidden.
+__device__ inline float Weight(float score, float scale, float log_denominator, bool hidden) {
+  return hidden ? 0.f : Exp2(score * scale - log_denominator);
+}
+
+// dQ, and delta for the kernel of dK and dV. Block: 64 queries of one (b, h), a warp 16 of them; it
+// walks the tiles of keys up to its own. Shared memory: q, dO, two stages of k and v. Sums fp32 in
+// registers. Deterministic.
+template <int kD>
+__global__ void __launch_bounds__(kThreads) QueryGradientKernel(const AttentionProblem p) {
+  constexpr int kTileSize = kTile * cuda::PaddedRow(kD);
+  extern __shared__ __align__(16) char shared_bytes[];
+  Element* const q_tile = reinterpret_cast<Element*>(shared_bytes);
+  Element* const d_o_tile = q_tile + kTileSize;
+  Element* const stages = d_o_tile + kTileSize;  // k, v, k, v
+
+  const std::int64_t num_tiles = (p.seq_len + kTile - 1) / kTile;
+  const std::int64_t num_rows = p.batch_size * p.num_heads;
+  const std::int64_t tile = num_tiles - 1 - blockIdx.x / num_rows;
+  const std::int64_t row = blockIdx.x % num_rows;  // b H + h
+  const int warp = cuda::WarpId();
+  const auto load = [&](std::int64_t j) {
+    Element* stage = stages + j % 2 * 2 * kTileSize;
+    CopyTile<kD>(stage, p.k, p, row, j * kTile);
+    CopyTile<kD>(stage + kTileSize, p.v, p, row, j * kTile);
+    cuda::CommitCopies();
+  };
+  CopyTile<kD>(q_tile, p.q, p, row, tile * kTile);
+  CopyTile<kD>(d_o_tile, p.d_o, p, row, tile * kTile);
+  load(0);
+
+  // delta_i = <dO_i, o_i>; the four lanes of a row share its channels.
+  const std::int64_t first = tile * kTile + warp * 16;
+  float delta[2], log_denominator[2];
+#pragma unroll
+  for (int i = 0; i < 2; ++i) {
+    const std::int64_t token = min(first + cuda::BlockRow(2 * i), p.seq_len - 1);
+    const Element* o_row = TokenRow(p.o, p, row, token);
+    const Element* d_o_row = TokenRow(p.d_o, p, row, token);
+    float sum = 0;
+#pragma unroll
+    for (int d = cuda::LaneId() % 4 * 4; d < kD; d += 16) {
+      const uint2 o_words = *reinterpret_cast<const uint2*>(o_row + d);
+      const uint2 d_o_words = *reinterpret_cast<const uint2*>(d_o_row + d);
+      sum += cuda::LowBf16(o_words.x) * cuda::LowBf16(d_o_words.x) +
+             cuda::HighBf16(o_words.x) * cuda::HighBf16(d_o_words.x) +
+             cuda::LowBf16(o_words.y) * cuda::LowBf16(d_o_words.y) +
+             cuda::HighBf16(o_words.y) * cuda::HighBf16(d_o_words.y);
+    }
+    delta[i] = RowSum(sum);
+    log_denominator[i] = p.log_denominators[row * p.seq_len + token];
+    if (cuda::LaneId() % 4 == 0 && first + cuda::BlockRow(2 * i) < p.seq_len) {
+      p.o_products[row * p.seq_len + token] = delta[i];
+    }
+  }
+
+  const float scale = p.scale * kLog2E;
+  Accumulators d_q[kD / 16];
+  cuda::Clear(d_q);
+  const auto visit = [&](std::int64_t j, auto is_diagonal) {
+    constexpr bool kIsDiagonal = decltype(is_diagonal)::value;
+    cuda::WaitForBlockCopies();
+    if (!kIsDiagonal) load(j + 1);
+    const Element* k_tile = stages + j % 2 * 2 * kTileSize;
+    const VisibleBlocks<kIsDiagonal> blocks = {0, warp + 1};
+    const int own = warp * 16 * cuda::PaddedRow(kD);
+
+    Accumulators scores[kTile / 16];  // then dl
+    Accumulators d_weights[kTile / 16];
+    cuda::Clear(scores);
+    cuda::Clear(d_weights);
+    MultiplyTransposed<kD>(scores, q_tile + own, k_tile, blocks);
+    MultiplyTransposed<kD>(d_weights, d_o_tile + own, k_tile + kTileSize, blocks);
+#pragma unroll
+    for (int b = 0; b < kTile / 16; ++b) {
+#pragma unroll
+      for (int e = 0; e < 8; ++e) {
+        const int i = e % 4 / 2;
+        float& x = scores[b][e / 4][e % 4];
+        const bool hidden = kIsDiagonal && b * 16 + cuda::BlockColumn(e / 4, e % 4) >
+                                               warp * 16 + cuda::BlockRow(e % 4);
+        x = Weight(x, scale, log_denominator[i], hidden) * (d_weights[b][e / 4][e % 4] - delta[i]);
+      }
+    }
+    Multiply<kD>(d_q, scores, k_tile, blocks);
+  };
+  for (std::int64_t j = 0; j < tile; ++j) visit(j, std::false_type());
+  visit(tile, std::true_type());
+  StoreResult<kD>(p.d_q, p, row, first, d_q, p.scale, p.scale);
+}
+
+// dK and dV. Block: 64 keys of one (b, h), a warp 16 of them; it walks the tiles of queries from
+// its own to the last. Scores are transposed, [key, query], so that they are left operands of both
+// results. Shared memory: k, v, two stages of q, dO, log denominators and delta. Deterministic.
+template <int kD>
+__global__ void __launch_bounds__(kThreads) KeyValueGradientKernel(const AttentionProblem p) {
+  constexpr int kTileSize = kTile * cuda::PaddedRow(kD);
+  extern __shared__ __align__(16) char shared_bytes[];
+  Element* const k_tile = reinterpret_cast<Element*>(shared_bytes);
+  Element* const v_tile = k_tile + kTileSize;
+  Element* const stages = v_tile + kTileSize;                                  // q, dO, q, dO
+  float* const statistics = reinterpret_cast<float*>(stages + 4 * kTileSize);  // [stage][2][64]
+
+  const std::int64_t num_tiles = (p.seq_len + kTile - 1) / kTile;
+  const std::int64_t num_rows = p.batch_size * p.num_heads;
+  const std::int64_t tile = blockIdx.x / num_rows;  // the first tiles have the most queries
+  const std::int64_t row = blockIdx.x % num_rows;   // b H + h
+  const int warp = cuda::WarpId();
+  const auto load = [&](std::int64_t i) {
+    Element* stage = stages + i % 2 * 2 * kTileSize;
+    CopyTile<kD>(stage, p.q, p, row, i * kTile);
+    CopyTile<kD>(stage + kTileSize, p.d_o, p, row, i * kTile);
+    // 128 threads: 64 log denominators, 64 deltas.
+    const float* source = threadIdx.x < kTile ? p.log_denominators : p.o_products;
+    const std::int64_t token = i * kTile + threadIdx.x % kTile;
+    const bool valid = token < p.seq_len;
+    cuda::CopyAsync4(statistics + i % 2 * 2 * kTile + threadIdx.x,
+                     source + row * p.seq_len + (valid ? token : 0), valid);
+    cuda::CommitCopies();
+  };
+  CopyTile<kD>(k_tile, p.k, p, row, tile * kTile);
+  CopyTile<kD>(v_tile, p.v, p, row, tile * kTile);
+  load(tile);
+
+  const float scale = p.scale * kLog2E;
+  const int own = warp * 16 * cuda::PaddedRow(kD);
+  Accumulators d_k[kD / 16];
+  Accumulators d_v[kD / 16];
+  cuda::Clear(d_k);
+  cuda::Clear(d_v);
+  const auto visit = [&](std::int64_t i, auto is_diagonal) {
+    constexpr bool kIsDiagonal = decltype(is_diagonal)::value;
+    cuda::WaitForBlockCopies();
+    if (i + 1 < num_tiles) load(i + 1);
+    const Element* q_tile = stages + i % 2 * 2 * kTileSize;
+    const Element* d_o_tile = q_tile + kTileSize;
+    const float* log_denominator = statistics + i % 2 * 2 * kTile;
+    const float* delta = log_denominator + kTile;
+    const VisibleBlocks<kIsDiagonal> blocks = {warp, kTile / 16};
+
+    Accumulators weights[kTile / 16];  // P^T
+    cuda::Clear(weights);
+    MultiplyTransposed<kD>(weights, k_tile + own, q_tile, blocks);
+#pragma unroll
+    for (int b = 0; b < kTile / 16; ++b) {
+#pragma unroll
+      for (int e = 0; e < 8; ++e) {
+        const int query = b * 16 + cuda::BlockColumn(e / 4, e % 4);
+        const bool hidden = kIsDiagonal && query < warp * 16 + cuda::BlockRow(e % 4);
+        float& x = weights[b][e / 4][e % 4];
+        x = Weight(x, scale, log_denominator[query], hidden);
+      }
+    }
+    Multiply<kD>(d_v, weights, d_o_tile, blocks);
+
+    Accumulators d_weights[kTile / 16];  // dP^T
+    cuda::Clear(d_weights);
+    MultiplyTransposed<kD>(d_weights, v_tile + own, d_o_tile, blocks);
+#pragma unroll
+    for (int b = 0; b < kTile / 16; ++b) {
+#pragma unroll
+      for (int e = 0; e < 8; ++e) {
+        const int query = b * 16 + cuda::BlockColumn(e / 4, e % 4);
+        weights[b][e / 4][e % 4] *= d_weights[b][e / 4][e % 4] - delta[query];
+      }
+    }
+    Multiply<kD>(d_k, weights, q_tile, blocks);
+  };
+  visit(tile, std::true_type());
+  for (std::int64_t i = tile + 1; i < num_tiles; ++i) visit(i, std::false_type());
+  const std::int64_t first = tile * kTile + warp * 16;
+  StoreResult<kD>(p.d_k, p, row, first, d_k, p.scale, p.scale);
+  StoreResult<kD>(p.d_v, p, row, first, d_v, 1, 1);
+}
+
+}  // namespace
+
+int AttentionBackward(const AttentionProblem& problem, CUstream_st* stream) {
+  const std::int64_t num_blocks = problem.batch_size * problem.num_heads * NumTiles(problem);
+  return ForHeadDim(problem.head_dim, [&]<int kD>() {
+    constexpr std::size_t kTileBytes = kTile * cuda::PaddedRow(kD) * sizeof(Element);
+    const cudaError_t status = cuda::Launch(QueryGradientKernel<kD>, num_blocks, kThreads,
+                                            6 * kTileBytes, stream, problem);
+    if (status != cudaSuccess) return status;
+    return cuda::Launch(KeyValueGradientKernel<kD>, num_blocks, kThreads,
+                        6 * kTileBytes + 4 * kTile * sizeof(float), stream, problem);
+  });
+}
+
+}  // namespace mixerbench::kernels::softmax_attention

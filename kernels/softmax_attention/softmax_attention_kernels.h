@@ -1,0 +1,32 @@
+// The device code of causal softmax attention: tiles of 64 queries or keys, nothing of size [T,S]
+// in memory. Maths: softmax_attention.md.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/cuda/sequence.h"
+
+namespace mixerbench::kernels::softmax_attention {
+
+// bf16 tensors [B,T,H,D] with as many keys as queries and one head size.
+struct AttentionProblem {
+  std::int64_t batch_size = 0;
+  std::int64_t seq_len = 0;
+  std::int64_t num_heads = 0;
+  std::int64_t head_dim = 0;  // 16, 32, 64 or 128
+  float scale = 1;            // multiplies q.k
+  cuda::Sequence q, k, v, o;
+  float* log_denominators = nullptr;  // [B,H,T], lse of softmax_attention.md in base two
+
+  // Backward only.
+  cuda::Sequence d_o, d_q, d_k, d_v;
+  float* o_products = nullptr;  // [B,H,T], scratch for delta of softmax_attention.md
+};
+
+// Start on `stream` of the current device and return the CUDA error code of the launch. Sums in
+// fp32 and in a fixed order, no atomics.
+int AttentionForward(const AttentionProblem& problem, CUstream_st* stream);
+int AttentionBackward(const AttentionProblem& problem, CUstream_st* stream);
+
+}  // namespace mixerbench::kernels::softmax_attention
