@@ -286,8 +286,15 @@ class CommandLine {
         ->add_option("--limit", run_.overrides.limit,
                      "at most N examples per evaluation; marks the report partial")
         ->check(CLI::PositiveNumber);
-    command->add_option("--cell-timeout", run_.cell_timeout_s, "seconds for one cell")
+    command->add_option("--cell-timeout", run_.cell.timeout_s, "seconds for one cell")
         ->check(CLI::PositiveNumber);
+    command
+        ->add_option("--checkpoint-interval", run_.cell.checkpoint_interval_s,
+                     "seconds between checkpoints inside a cell; 0: none")
+        ->check(CLI::NonNegativeNumber)
+        ->capture_default_str();
+    command->add_flag("!--no-graph", run_.cell.use_graphs,
+                      "operation by operation on a GPU, without CUDA graphs: the same bits");
     command
         ->add_option("--stall-timeout", run_.stall_timeout_s,
                      "seconds without a sign of life before a cell is given up; 0: wait for ever")
@@ -392,9 +399,11 @@ class CommandLine {
 
     auto* worker = app_.add_subcommand("worker", "")->group("");  // hidden: started by `run`
     worker->add_option("--device", run_.device)->required();
-    worker->add_option("--cell-timeout", run_.cell_timeout_s);
+    worker->add_option("--cell-timeout", run_.cell.timeout_s);
+    worker->add_option("--checkpoint-interval", run_.cell.checkpoint_interval_s);
+    worker->add_flag("!--no-graph", run_.cell.use_graphs);
     worker->callback(
-        [this] { action_ = [this] { return engine_.worker(run_.device, run_.cell_timeout_s); }; });
+        [this] { action_ = [this] { return engine_.worker(run_.device, run_.cell); }; });
   }
 
   void AddSet(CLI::App* command, const char* help) {

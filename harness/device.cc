@@ -2,6 +2,7 @@
 #include "harness/device.h"
 
 #include <chrono>
+#include <stdexcept>
 #include <sys/resource.h>
 
 #include <ATen/CPUGeneratorImpl.h>
@@ -78,6 +79,11 @@ void Synchronize(at::Device device) {
 
 CUstream_st* CurrentStream(at::Device device) {
   return device.is_cuda() ? internal::CudaStream(device.index()) : nullptr;
+}
+
+void CheckCuda(int error, const char* work) {
+  if (error == 0) return;
+  throw std::runtime_error(std::string(work) + " failed with CUDA error " + std::to_string(error));
 }
 
 void ResetPeakMemory(at::Device device) {

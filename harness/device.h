@@ -59,6 +59,9 @@ class StreamScope {
 // The stream that the framework uses; nullptr on the CPU.
 CUstream_st* CurrentStream(at::Device device);
 
+// Throws std::runtime_error that names the work, for a CUDA error code other than 0.
+void CheckCuda(int error, const char* work);
+
 // Peak bytes held by the framework's allocator since the last reset; on the CPU the peak resident
 // set of the process, which cannot be reset.
 void ResetPeakMemory(at::Device device);

@@ -119,6 +119,6 @@ int main(int argc, char** argv) {
       .mixer_run = [&](const auto& options) { return MixerRun(options, registries); },
       .core_run = [&](const auto& options) { return CoreRun(options, registries); },
       .worker = [&](const auto& device,
-                    double timeout_s) { return WorkerMain(device, timeout_s, registries); }};
+                    const auto& options) { return WorkerMain(device, options, registries); }};
   return Main(argc, argv, engine);
 }

@@ -32,6 +32,13 @@ struct Shard {
   std::uint64_t count = 1;
 };
 
+// How a worker runs each cell. Changes no result.
+struct CellOptions {
+  double timeout_s = 0;               // 0: none
+  double checkpoint_interval_s = 60;  // 0: no checkpoints inside a cell
+  bool use_graphs = true;             // CUDA graphs, on a GPU
+};
+
 struct RunOptions {
   std::string suite;  // a built-in name or a file
   std::string out;    // "" : out/<suite name>
@@ -41,7 +48,7 @@ struct RunOptions {
   Shard shard;
   SuiteOverrides overrides;
   RetryPolicy retry = RetryPolicy::kNone;
-  double cell_timeout_s = 0;      // 0: none
+  CellOptions cell;
   double stall_timeout_s = 3600;  // without a sign of life from a cell; 0: none
   bool dry_run = false;
   bool throughput_only = false;  // `bench`

@@ -41,7 +41,7 @@ std::vector<std::string> ParseGpus(const std::string& text) {
 // so that their number changes no result.
 SchedulerOptions PlanWorkers(const RunOptions& options, at::Device device) {
   SchedulerOptions plan;
-  plan.cell_timeout_s = options.cell_timeout_s;
+  plan.cell = options.cell;
   plan.stall_timeout_s = options.stall_timeout_s;
   plan.retry = options.retry;
   plan.quiet = options.quiet;

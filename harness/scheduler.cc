@@ -9,6 +9,7 @@
 #include <unistd.h>
 #include <utility>
 
+#include "harness/checkpoint.h"
 #include "reports/atomic_file.h"
 #include "reports/json.h"
 #include "reports/result_json.h"
@@ -134,16 +135,28 @@ void Scheduler::Start(Worker& worker, std::size_t cell, CellLock lock) {
   const std::string path = std::filesystem::absolute(folder_.CellPath(cells_[cell])).string();
   std::error_code ignored;  // a stale result of a retried cell may or may not be there
   std::filesystem::remove(path + "/result.json", ignored);
+  if (options_.retry == RetryPolicy::kAll) CheckpointFolder::RemoveAll(path);
   if (!worker.process || !worker.process->Send(path)) {
-    worker.process = std::make_unique<WorkerProcess>(
-        std::vector<std::string>{"worker", "--device", worker.device, "--cell-timeout",
-                                 std::to_string(options_.cell_timeout_s)});
+    worker.process = std::make_unique<WorkerProcess>(WorkerArguments(worker.device));
     worker.process->Send(path);
   }
   const auto now = Clock::now();
   worker.running.push_back({cell, std::move(lock), now, now, false, ""});
   if (worker.running.size() < 2) return;
   for (Running& running : worker.running) running.shared = true;
+}
+
+std::vector<std::string> Scheduler::WorkerArguments(const std::string& device) const {
+  const CellOptions& cell = options_.cell;
+  std::vector<std::string> arguments = {"worker",
+                                        "--device",
+                                        device,
+                                        "--cell-timeout",
+                                        std::to_string(cell.timeout_s),
+                                        "--checkpoint-interval",
+                                        std::to_string(cell.checkpoint_interval_s)};
+  if (!cell.use_graphs) arguments.emplace_back("--no-graph");
+  return arguments;
 }
 
 void Scheduler::Wait() {
@@ -167,7 +180,7 @@ void Scheduler::Hear(Worker& worker) {
   for (const std::string& line : *lines) HearLine(worker, line);
 }
 
-// "progress ID {...}" or "done ID", where ID names the cell's folder.
+// "progress ID {...}", "done ID" or "interrupted ID", where ID names the cell's folder.
 void Scheduler::HearLine(Worker& worker, const std::string& line) {
   const auto [word, rest] = FirstWord(line);
   const auto [id, text] = FirstWord(rest);
@@ -178,17 +191,22 @@ void Scheduler::HearLine(Worker& worker, const std::string& line) {
   if (found == worker.running.end()) return;  // a cell that was given up meanwhile
   found->last_heard = Clock::now();
   if (word == "progress") found->progress = text;
-  if (word != "done") return;
+  if (word != "done" && word != "interrupted") return;
   Running running = std::move(*found);
   worker.running.erase(found);
-  Collect(std::move(running), reports::CellState::kError, "the worker wrote no result");
+  if (word == "done") {
+    Collect(std::move(running), reports::CellState::kError, "the worker wrote no result");
+  } else {
+    Collect(std::move(running), reports::CellState::kInterrupted,
+            "its worker was asked to stop; run again to continue");
+  }
 }
 
 void Scheduler::CheckTimes(Worker& worker) {
   const auto now = Clock::now();
   const auto late = [&](const Running& running) {
-    return options_.cell_timeout_s > 0 &&
-           Seconds(now - running.started) > options_.cell_timeout_s + kHangGrace_s;
+    return options_.cell.timeout_s > 0 &&
+           Seconds(now - running.started) > options_.cell.timeout_s + kHangGrace_s;
   };
   const auto hangs = [&](const Running& running) {
     return late(running) || (options_.stall_timeout_s > 0 &&

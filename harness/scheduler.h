@@ -28,8 +28,8 @@ namespace mixerbench::harness {
 struct SchedulerOptions {
   std::vector<std::string> devices;   // a worker process for each: {"cpu", "cpu"}, {"cuda:0"}
   std::int64_t cells_per_worker = 1;  // at once
-  double cell_timeout_s = 0;          // of one cell; 0: none
-  double stall_timeout_s = 0;         // without a sign of life from a cell; 0: none
+  CellOptions cell;
+  double stall_timeout_s = 0;  // without a sign of life from a cell; 0: none
   RetryPolicy retry = RetryPolicy::kNone;
   bool quiet = false;
 };
@@ -73,6 +73,7 @@ class Scheduler {
   void Assign(Worker& worker);
   bool Fits(const Worker& worker, std::size_t cell) const;
   void Start(Worker& worker, std::size_t cell, CellLock lock);
+  std::vector<std::string> WorkerArguments(const std::string& device) const;
   void Wait();
   void Hear(Worker& worker);
   void HearLine(Worker& worker, const std::string& line);

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <array>
+#include <cerrno>
 #include <chrono>
 #include <csignal>
 #include <cstdlib>
@@ -6,11 +8,15 @@
 #include <fstream>
 #include <iostream>
 #include <mutex>
+#include <poll.h>
 #include <string>
 #include <sys/prctl.h>
 #include <thread>
+#include <unistd.h>
 #include <vector>
 
+#include "base/error.h"
+#include "harness/checkpoint.h"
 #include "harness/device.h"
 #include "harness/environment.h"
 #include "harness/run.h"
@@ -26,6 +32,11 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr int kUnusable = 3;  // exit status of a worker whose device no longer works
+constexpr int kPollInterval_ms = 100;
+
+volatile std::sig_atomic_t stop_requested = 0;  // set by the handler, read between steps
+
+void RequestStop(int) { stop_requested = 1; }
 
 std::string UtcNow() {
   const std::time_t now = std::time(nullptr);
@@ -44,36 +55,58 @@ Value ProgressToValue(const Progress& progress) {
 
 class Worker {
  public:
-  Worker(at::Device device, double cell_timeout_s, const Registries& registries)
-      : device_(device), cell_timeout_s_(cell_timeout_s), registries_(registries) {
+  Worker(at::Device device, const CellOptions& options, const Registries& registries)
+      : device_(device), options_(options), registries_(registries) {
     WarmUp(device);
   }
 
-  // Works on cells, each in a thread of its own, until the input ends.
-  void Serve(std::istream& input) {
+  // Works on cells, each in a thread of its own, until the input ends or a stop is requested.
+  // Returns when the last cell has ended.
+  void Serve(int input) {
     std::vector<std::jthread> threads;
-    for (std::string folder; std::getline(input, folder);) {
-      threads.emplace_back([this, folder = std::filesystem::path(folder)] {
-        const reports::CellState state = RunCell(folder);
-        // After a failed kernel every call fails: let the parent start a fresh process.
-        if (state == reports::CellState::kError && !DeviceWorks(device_)) std::_Exit(kUnusable);
-        Say("done " + folder.filename().string());
-      });
+    std::string text;
+    while (!stop_requested) {
+      pollfd descriptor{input, POLLIN, 0};  // a signal may have come to another thread
+      if (poll(&descriptor, 1, kPollInterval_ms) <= 0) continue;
+      std::array<char, 4096> buffer{};
+      const ssize_t count = read(input, buffer.data(), buffer.size());
+      if (count < 0 && errno == EINTR) continue;
+      if (count <= 0) break;
+      text.append(buffer.data(), static_cast<std::size_t>(count));
+      for (std::size_t end = text.find('\n'); end != std::string::npos; end = text.find('\n')) {
+        threads.emplace_back(
+            [this, folder = std::filesystem::path(text.substr(0, end))] { Work(folder); });
+        text.erase(0, end + 1);
+      }
     }
   }
 
  private:
-  // Runs the cell described in `folder` and writes its result there.
+  void Work(const std::filesystem::path& folder) {
+    const reports::CellState state = RunCell(folder);
+    // After a failed kernel every call fails: let the parent start a fresh process.
+    if (state == reports::CellState::kError && !DeviceWorks(device_)) std::_Exit(kUnusable);
+    const bool interrupted = state == reports::CellState::kInterrupted;
+    Say((interrupted ? "interrupted " : "done ") + folder.filename().string());
+  }
+
+  // Runs the cell described in `folder` and writes its result there, unless it was interrupted.
   reports::CellState RunCell(const std::filesystem::path& folder) {
     const Value config = reports::ParseJson(
         reports::ReadFile(folder / "config.json", reports::JsonLimits{}.max_bytes));
     const Cell cell = CellFromValue(config, registries_.tasks);
     const std::string started = UtcNow();
     const auto start = Clock::now();
-    RunLimits limits;
-    if (cell_timeout_s_ > 0) {
-      limits.deadline = start + std::chrono::duration_cast<Clock::duration>(
-                                    std::chrono::duration<double>(cell_timeout_s_));
+    RunControl control;
+    control.stop_requested = [] { return stop_requested != 0; };
+    control.use_graphs = options_.use_graphs;
+    if (options_.timeout_s > 0) {
+      control.deadline = start + std::chrono::duration_cast<Clock::duration>(
+                                     std::chrono::duration<double>(options_.timeout_s));
+    }
+    if (options_.checkpoint_interval_s > 0) {
+      control.checkpoint_folder = folder;
+      control.checkpoint_interval_s = options_.checkpoint_interval_s;
     }
     std::ofstream events(folder / "events.jsonl", std::ios::app);
     const auto emit = [&](Object event) {
@@ -91,14 +124,15 @@ class Worker {
       emit(value.as_object());
     };
     SetNumerics(cell.train.dtype == Dtype::kTf32);
-    const StreamScope stream(device_);
     const auto run = cell.kind == CellKind::kTrain ? RunTrainCell : RunThroughputCell;
-    reports::CellResult result = run(cell, device_, registries_, limits, progress);
+    reports::CellResult result = run(cell, device_, registries_, control, progress);
+    emit({{"event", "end"}, {"state", std::string(NameOf(result.state))}});
+    if (result.state == reports::CellState::kInterrupted) return result.state;
     result.environment = DescribeEnvironment(device_, cell.train.dtype);
     result.started = started;
-    result.wall_s = std::chrono::duration<double>(Clock::now() - start).count();
+    result.wall_s += std::chrono::duration<double>(Clock::now() - start).count();
     reports::WriteFileAtomically(folder / "result.json", reports::DumpCell(result));
-    emit({{"event", "end"}, {"state", std::string(NameOf(result.state))}});
+    if (result.state == reports::CellState::kCompleted) CheckpointFolder::RemoveAll(folder);
     return result.state;
   }
 
@@ -108,19 +142,21 @@ class Worker {
   }
 
   at::Device device_;
-  double cell_timeout_s_;
+  CellOptions options_;
   const Registries& registries_;
   std::mutex mutex_;  // of stdout
 };
 
 }  // namespace
 
-int WorkerMain(const std::string& device, double cell_timeout_s, const Registries& registries) {
+int WorkerMain(const std::string& device, const CellOptions& options,
+               const Registries& registries) {
   // The parent decides what an interrupt means; a worker never outlives it.
   std::signal(SIGINT, SIG_IGN);
+  for (const int signal : {SIGTERM, SIGUSR1, SIGHUP}) std::signal(signal, RequestStop);
   prctl(PR_SET_PDEATHSIG, SIGKILL);
-  Worker(ParseDevice(device), cell_timeout_s, registries).Serve(std::cin);
-  return 0;
+  Worker(ParseDevice(device), options, registries).Serve(STDIN_FILENO);
+  return stop_requested ? static_cast<int>(ExitCode::kStoppedEarly) : 0;
 }
 
 }  // namespace mixerbench::harness

@@ -129,8 +129,7 @@ __global__ void GenerateKernel(const Sampler sampler, const BatchRequest request
   const std::int64_t stride = std::int64_t{gridDim.x} * shape.samples_per_block;
   for (std::int64_t i = std::int64_t{blockIdx.x} * shape.samples_per_block + group;
        i < request.count; i += stride) {
-    const SampleStream sample{
-        request.key, SampleAt(request.order, request.first + static_cast<std::uint64_t>(i))};
+    const SampleStream sample{request.key, RequestedSample(request, i)};
     std::int32_t* const row_inputs = inputs + i * seq_len;
     std::int32_t* const row_labels = labels + i * seq_len;
     if (shape.staged_words == 0) {
