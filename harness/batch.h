@@ -18,25 +18,47 @@ struct Batch {
   at::Tensor labels;  // [B,T] int32, kIgnore where nothing is scored
 };
 
-// Indices of labelled positions in the flattened [B*T] batch, int64, and their labels. The head
-// and the loss run on these alone.
-struct ScoredPositions {
-  at::Tensor positions;  // [N]
-  at::Tensor targets;    // [N] int64
+// The scored positions of a batch, in a shape that does not depend on its labels: M entries for
+// each sample, filled up where it has fewer. The head and the loss run on these alone; entries that
+// only fill have the target kIgnore and take no part in means.
+struct ScoredRows {
+  at::Tensor positions;  // [B*M] int64, into the flattened [B*T]; 0 where filled up
+  at::Tensor targets;    // [B*M] int64
+  at::Tensor entries;    // [B*T] int64: the entry of a position, B*M where nothing is scored
 };
-ScoredPositions FindScored(const at::Tensor& labels);
+
+// labels [B,T] int32. Throws std::logic_error when a sample on the CPU has more than `max_scored`.
+ScoredRows ListScored(const at::Tensor& labels, std::int64_t max_scored);
+
+// Most scored positions of one sample in `mode`.
+std::int64_t MaxScored(const tasks::TaskShape& shape, tasks::LabelMode mode);
+
+// Rows of x [B,T,D] at the scored positions, [B*M,D]. The gradient of an entry that only fills is
+// dropped, so every row of x gets at most one, without atomics or sorting.
+at::Tensor GatherScored(const at::Tensor& x, const ScoredRows& scored);
 
 // Generates samples of one task where they are used.
 class TaskGenerator {
  public:
-  // The task must outlive the generator. Throws BackendUnavailable when the task has no device
-  // generator and the device is CUDA.
+  // The task must outlive the generator.
   TaskGenerator(const std::string& task_name, const tasks::Task& task, at::Device device,
                 const Registries& registries);
 
+  // Whether samples are made where the tensors are. Otherwise the CPU makes them and they are
+  // copied, which a graph cannot hold.
+  bool generates_in_place() const { return !device_.is_cuda() || device_generator_ != nullptr; }
+
+  // An empty batch on the device.
+  Batch Allocate(std::int64_t count) const;
+  // Fills `batch`, which holds request.count samples; nothing waits. `request.cursor` needs
+  // generates_in_place().
+  void Generate(const tasks::BatchRequest& request, const Batch& batch) const;
   Batch Generate(const tasks::BatchRequest& request) const;
 
  private:
+  void GenerateOnHost(const tasks::BatchRequest& request, const at::Tensor& inputs,
+                      const at::Tensor& labels) const;
+
   const tasks::Task* task_;
   at::Device device_;
   at::Tensor device_tables_;  // the task's tables on a CUDA device
@@ -52,6 +74,11 @@ class SegmentSource {
   // Samples at positions first..first+count-1 of `order`.
   Batch Generate(std::uint64_t first, std::int64_t count, const tasks::SampleOrder& order,
                  tasks::LabelMode mode) const;
+
+  // `request` with the key of this segment.
+  tasks::BatchRequest WithKey(tasks::BatchRequest request) const;
+
+  const TaskGenerator& generator() const { return generator_; }
 
   const tasks::Task& task() const { return *task_; }
   std::int64_t size() const { return num_examples_; }

@@ -28,6 +28,8 @@ Outcome Guard(const std::function<void()>& work) {
     return {CellState::kDiverged, error.what()};
   } catch (const TimedOut& error) {
     return {CellState::kTimeout, error.what()};
+  } catch (const Interrupted& error) {
+    return {CellState::kInterrupted, error.what()};
   } catch (const ConfigError& error) {
     return {CellState::kUnsupported, FirstLine(error.what())};
   } catch (const BackendUnavailable& error) {

@@ -16,14 +16,17 @@ struct Diverged : std::runtime_error {
 struct TimedOut : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
+struct Interrupted : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
 
 struct Outcome {
   reports::CellState state = reports::CellState::kCompleted;
   std::string reason;  // one line
 };
 
-// Runs `work`. Diverged, TimedOut, lack of memory (host or device), ConfigError (a size that the
-// mixer refuses: unsupported) and every other exception become an outcome.
+// Runs `work`. Diverged, TimedOut, Interrupted, lack of memory (host or device), ConfigError (a
+// size that the mixer refuses: unsupported) and every other exception become an outcome.
 Outcome Guard(const std::function<void()>& work);
 
 }  // namespace mixerbench::harness

@@ -155,7 +155,7 @@ class CommandLine {
     command->add_option("suite", run_.suite, "built-in suite or suite file")->required();
     command->add_option("-o,--out", run_.out, "output folder, default out/<suite name>")
         ->envname("MIXERBENCH_OUT");
-    command->add_option("--device", run_.device, "cpu, cuda[:i] or auto")
+    command->add_option("--device", run_.worker.device, "cpu, cuda[:i] or auto")
         ->envname("MIXERBENCH_DEVICE");
     command->add_option("--jobs", run_.jobs, "worker processes; default one per core, one on CUDA")
         ->check(CLI::Range(1, 1024));
@@ -165,8 +165,14 @@ class CommandLine {
         ->add_option("--limit", run_.overrides.limit,
                      "at most N examples per evaluation; marks the report partial")
         ->check(CLI::PositiveNumber);
-    command->add_option("--cell-timeout", run_.cell_timeout_s, "seconds for one cell")
+    command->add_option("--cell-timeout", run_.worker.cell_timeout_s, "seconds for one cell")
         ->check(CLI::PositiveNumber);
+    command
+        ->add_option("--checkpoint-interval", run_.worker.checkpoint_interval_s,
+                     "seconds between checkpoints inside a cell, default 60; 0 is never")
+        ->check(CLI::NonNegativeNumber);
+    command->add_flag("!--no-graph", run_.worker.use_graphs,
+                      "on CUDA, no graphs: operation by operation, the same bits");
     auto* fresh = command->add_flag("--fresh", fresh_, "run finished cells again");
     command->add_option("--retry", retry_, "which finished cells run again: failed")
         ->check(CLI::IsMember({"failed"}))
@@ -237,10 +243,11 @@ class CommandLine {
     Do(version, [this] { return PrintVersion(json_); });
 
     auto* worker = app_.add_subcommand("worker", "")->group("");  // hidden: started by `run`
-    worker->add_option("--device", run_.device)->required();
-    worker->add_option("--cell-timeout", run_.cell_timeout_s);
-    worker->callback(
-        [this] { action_ = [this] { return engine_.worker(run_.device, run_.cell_timeout_s); }; });
+    worker->add_option("--device", run_.worker.device)->required();
+    worker->add_option("--cell-timeout", run_.worker.cell_timeout_s);
+    worker->add_option("--checkpoint-interval", run_.worker.checkpoint_interval_s);
+    worker->add_flag("!--no-graph", run_.worker.use_graphs);
+    worker->callback([this] { action_ = [this] { return engine_.worker(run_.worker); }; });
   }
 
   void AddSet(CLI::App* command, const char* help) {

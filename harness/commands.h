@@ -22,7 +22,7 @@ struct EngineCommands {
   std::function<ExitCode(const GenerateOptions&)> generate_on_device;
   std::function<ExitCode(const UnitRunOptions&)> mixer_run;
   std::function<ExitCode(const UnitRunOptions&)> core_run;
-  std::function<int(const std::string& device, double cell_timeout_s)> worker;
+  std::function<int(const WorkerOptions&)> worker;
 };
 
 // Parses the arguments, runs one command and returns the exit code. Every error is one line on

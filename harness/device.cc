@@ -2,11 +2,13 @@
 #include "harness/device.h"
 
 #include <chrono>
+#include <stdexcept>
 #include <sys/resource.h>
 
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/Context.h>
 #include <ATen/Parallel.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
 
 #include "base/error.h"
 
@@ -63,6 +65,21 @@ void Synchronize(at::Device device) {
 
 CUstream_st* CurrentStream(at::Device device) {
   return device.is_cuda() ? internal::CudaStream(device.index()) : nullptr;
+}
+
+OwnStream::OwnStream(at::Device device) {
+  if (!device.is_cuda()) return;
+  const c10::impl::VirtualGuardImpl guard(device.type());
+  previous_ = guard.exchangeStream(guard.getStreamFromGlobalPool(device));
+}
+
+OwnStream::~OwnStream() {
+  if (previous_) c10::impl::VirtualGuardImpl(previous_->device_type()).exchangeStream(*previous_);
+}
+
+void CheckCuda(int error, const char* work) {
+  if (error == 0) return;
+  throw std::runtime_error(std::string(work) + " failed with CUDA error " + std::to_string(error));
 }
 
 void ResetPeakMemory(at::Device device) {

@@ -6,11 +6,13 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 
 #include <ATen/core/Generator.h>
 #include <c10/core/Device.h>
+#include <c10/core/Stream.h>
 
 #include "base/value.h"
 
@@ -34,6 +36,22 @@ void Synchronize(at::Device device);
 
 // The stream that the framework uses; nullptr on the CPU.
 CUstream_st* CurrentStream(at::Device device);
+
+// From here on, what this thread queues goes to a stream of its own, until the result is destroyed:
+// the default stream cannot be captured. Nothing happens on the CPU.
+class OwnStream {
+ public:
+  explicit OwnStream(at::Device device);
+  ~OwnStream();
+  OwnStream(const OwnStream&) = delete;
+  OwnStream& operator=(const OwnStream&) = delete;
+
+ private:
+  std::optional<c10::Stream> previous_;
+};
+
+// Throws std::runtime_error that names the work, for a CUDA error code other than 0.
+void CheckCuda(int error, const char* work);
 
 // Peak bytes held by the framework's allocator since the last reset; on the CPU the peak resident
 // set of the process, which cannot be reset.

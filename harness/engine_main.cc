@@ -115,7 +115,6 @@ int main(int argc, char** argv) {
       .generate_on_device = [&](const auto& o) { return GenerateOnDevice(o, registries); },
       .mixer_run = [&](const auto& options) { return MixerRun(options, registries); },
       .core_run = [&](const auto& options) { return CoreRun(options, registries); },
-      .worker = [&](const auto& device,
-                    double timeout_s) { return WorkerMain(device, timeout_s, registries); }};
+      .worker = [&](const auto& options) { return WorkerMain(options, registries); }};
   return Main(argc, argv, engine);
 }

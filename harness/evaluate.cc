@@ -3,18 +3,24 @@
 
 #include <algorithm>
 #include <set>
+#include <span>
+#include <utility>
 
 #include <ATen/TensorOperators.h>
 #include <ATen/core/grad_mode.h>
-#include <ATen/ops/cat.h>
 #include <ATen/ops/cross_entropy_loss.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/isfinite.h>
+#include <ATen/ops/stack.h>
+#include <ATen/ops/where.h>
+#include <ATen/ops/zeros.h>
 
 #include "harness/score.h"
 
 namespace mixerbench::harness {
 namespace {
 
-// Hidden states of the scored positions, [N,D].
+// Hidden states of the listed positions, [N,D].
 at::Tensor HiddenAtScored(const models::Backbone& backbone, const Batch& batch,
                           const at::Tensor& positions, at::ScalarType compute_dtype,
                           std::int64_t piece_len) {
@@ -32,13 +38,12 @@ at::Tensor HiddenAtScored(const models::Backbone& backbone, const Batch& batch,
     auto output = backbone.Forward(
         batch.inputs.narrow(1, first, length),
         {.compute_dtype = compute_dtype, .initial_state = &state, .want_final_state = true});
-    const at::Tensor here =
-        column.ge(first).logical_and(column.lt(first + length)).nonzero().squeeze(1);
-    const at::Tensor local =
-        row.index_select(0, here) * length + column.index_select(0, here) - first;
+    // Every position is looked up in every piece and kept in its own: how many lie in a piece would
+    // have to be asked of the device.
+    const at::Tensor local = row * length + (column - first).clamp(0, length - 1);
     const at::Tensor found = output.hidden.flatten(0, 1).index_select(0, local);
-    if (!hidden.defined()) hidden = found.new_empty({positions.size(0), found.size(1)});
-    hidden.index_copy_(0, here, found);
+    const at::Tensor here = column.ge(first).logical_and(column.lt(first + length)).unsqueeze(1);
+    hidden = hidden.defined() ? at::where(here, found, hidden) : found;
     state = std::move(output.final_state);
   }
   return hidden;
@@ -46,52 +51,112 @@ at::Tensor HiddenAtScored(const models::Backbone& backbone, const Batch& batch,
 
 }  // namespace
 
-Predictions Predict(const models::Backbone& backbone, const Batch& batch,
-                    const ScoredPositions& scored, at::ScalarType compute_dtype,
-                    std::int64_t piece_len) {
+Predictions Predict(const models::Backbone& backbone, const Batch& batch, const ScoredRows& scored,
+                    at::ScalarType compute_dtype, std::int64_t piece_len) {
   const at::NoGradGuard no_grad;
   const at::Tensor hidden =
       HiddenAtScored(backbone, batch, scored.positions, compute_dtype, piece_len);
   const at::Tensor logits = backbone.Logits(hidden).to(at::kFloat);
-  // ATen's arg-max reduction takes the lower index of equal values (harness_test holds it to that).
+  // ATen's arg-max reduction takes the lower index of equal values (training_test holds it to
+  // that).
   return {logits.argmax(1),
-          at::cross_entropy_loss(logits, scored.targets, {}, at::Reduction::None)};
+          at::cross_entropy_loss(logits, scored.targets, /*weight=*/{}, at::Reduction::None,
+                                 /*ignore_index=*/tasks::kIgnore)};
 }
 
-SegmentScore EvaluateSegment(const models::Backbone& backbone, const SegmentSource& source,
-                             const TrainConfig& config, const Object& axes,
-                             const std::function<void()>& checkpoint) {
-  Scorer scorer(source.task());
-  const std::int64_t seq_len = source.task().shape().seq_len;
-  for (std::int64_t first = 0; first < source.size(); first += config.eval_batch_size) {
+SegmentEvaluator::SegmentEvaluator(const models::Backbone& backbone, const SegmentSource& source,
+                                   const TrainConfig& config, GraphContext& graphs)
+    : backbone_(backbone),
+      source_(source),
+      config_(config),
+      graphs_(graphs),
+      max_scored_(MaxScored(source.task().shape(), tasks::LabelMode::kScored)) {
+  const auto words = at::TensorOptions().dtype(at::kLong).device(graphs.device());
+  cursor_ = at::zeros({2}, words);
+  tally_ = at::zeros({3}, words);
+  if (source.task().shape().seq_len > config.eval_piece_len) {
+    no_graphs_ = std::make_unique<GraphContext>(graphs.device(), /*use_graphs=*/false);
+  }
+}
+
+SegmentEvaluator::Shape& SegmentEvaluator::ShapeOf(std::int64_t count) {
+  const auto [found, is_new] = shapes_.try_emplace(count);
+  Shape& shape = found->second;
+  if (!is_new) return shape;
+  const auto options = at::TensorOptions().device(graphs_.device());
+  shape.count = count;
+  shape.batch = source_.generator().Allocate(count);
+  shape.predicted = at::empty({count, max_scored_}, options.dtype(at::kLong));
+  shape.nll = at::empty({count, max_scored_}, options.dtype(at::kFloat));
+  shape.work = std::make_unique<RepeatedWork>(no_graphs_ ? *no_graphs_ : graphs_,
+                                              [this, &shape] { RunBatch(shape); });
+  return shape;
+}
+
+// Everything a graph holds.
+void SegmentEvaluator::RunBatch(const Shape& shape) {
+  const at::NoGradGuard no_grad;
+  if (source_.generator().generates_in_place()) {
+    const auto* cursor = static_cast<const tasks::BatchCursor*>(cursor_.const_data_ptr());
+    source_.generator().Generate(source_.WithKey({.count = shape.count, .cursor = cursor}),
+                                 shape.batch);
+    cursor_.select(0, 0).add_(shape.count);
+  }
+  const ScoredRows scored = ListScored(shape.batch.labels, max_scored_);
+  const Predictions predictions =
+      Predict(backbone_, shape.batch, scored, ComputeDtype(config_.dtype), config_.eval_piece_len);
+  tally_.add_(at::stack({scored.targets.ne(tasks::kIgnore).sum(),
+                         predictions.predicted.eq(scored.targets).sum(),
+                         at::isfinite(predictions.nll).logical_not().sum()}));
+  shape.predicted.copy_(predictions.predicted.view_as(shape.predicted));
+  shape.nll.copy_(predictions.nll.view_as(shape.nll));
+}
+
+Tally SegmentEvaluator::Run(const Checkpoint& checkpoint,
+                            const std::function<void(const Shape&)>& each_batch) {
+  cursor_.zero_();
+  tally_.zero_();
+  for (std::int64_t first = 0; first < source_.size(); first += config_.eval_batch_size) {
     checkpoint();
-    const std::int64_t count = std::min(config.eval_batch_size, source.size() - first);
-    const Batch batch =
-        source.Generate(static_cast<std::uint64_t>(first), count, {}, tasks::LabelMode::kScored);
-    const ScoredPositions scored = FindScored(batch.labels);
-    const Predictions predictions =
-        Predict(backbone, batch, scored, ComputeDtype(config.dtype), config.eval_piece_len);
-    const at::Tensor inputs = batch.inputs.cpu();
-    const at::Tensor labels = batch.labels.cpu();
-    const at::Tensor predicted = predictions.predicted.cpu();
-    const at::Tensor nll = predictions.nll.cpu();
-    const auto* next_predicted = predicted.const_data_ptr<std::int64_t>();
-    const auto* next_nll = nll.const_data_ptr<float>();
-    for (std::int64_t i = 0; i < count; ++i) {
-      const std::span sample_inputs(inputs.const_data_ptr<std::int32_t>() + i * seq_len,
-                                    static_cast<std::size_t>(seq_len));
-      const std::span sample_labels(labels.const_data_ptr<std::int32_t>() + i * seq_len,
-                                    static_cast<std::size_t>(seq_len));
+    Shape& shape = ShapeOf(std::min(config_.eval_batch_size, source_.size() - first));
+    if (!source_.generator().generates_in_place()) {
+      source_.generator().Generate(
+          source_.WithKey({.first = static_cast<std::uint64_t>(first), .count = shape.count}),
+          shape.batch);
+    }
+    shape.work->Run();
+    if (each_batch) each_batch(shape);
+  }
+  const at::Tensor tally = tally_.cpu();
+  const auto* counts = tally.const_data_ptr<std::int64_t>();
+  return {.num_scored = counts[0], .num_correct = counts[1], .num_not_finite = counts[2]};
+}
+
+Tally SegmentEvaluator::Count(const Checkpoint& checkpoint) { return Run(checkpoint, {}); }
+
+SegmentScore SegmentEvaluator::Score(const Object& axes, const Checkpoint& checkpoint) {
+  Scorer scorer(source_.task());
+  const auto seq_len = static_cast<std::size_t>(source_.task().shape().seq_len);
+  const auto max_scored = static_cast<std::size_t>(max_scored_);
+  SegmentScore score;
+  score.tally = Run(checkpoint, [&](const Shape& shape) {
+    const at::Tensor inputs = shape.batch.inputs.cpu();
+    const at::Tensor labels = shape.batch.labels.cpu();
+    const at::Tensor predicted = shape.predicted.cpu();
+    const at::Tensor nll = shape.nll.cpu();
+    for (std::size_t i = 0; i < static_cast<std::size_t>(shape.count); ++i) {
+      const std::span sample_inputs(inputs.const_data_ptr<std::int32_t>() + i * seq_len, seq_len);
+      const std::span sample_labels(labels.const_data_ptr<std::int32_t>() + i * seq_len, seq_len);
       const auto num_scored = static_cast<std::size_t>(
           std::count_if(sample_labels.begin(), sample_labels.end(),
                         [](std::int32_t label) { return label != tasks::kIgnore; }));
-      scorer.Add(sample_inputs, sample_labels, {next_predicted, num_scored},
-                 {next_nll, num_scored});
-      next_predicted += num_scored;
-      next_nll += num_scored;
+      scorer.Add(sample_inputs, sample_labels,
+                 {predicted.const_data_ptr<std::int64_t>() + i * max_scored, num_scored},
+                 {nll.const_data_ptr<float>() + i * max_scored, num_scored});
     }
-  }
-  return {scorer.accuracy(), scorer.finite(), scorer.Rows(axes)};
+  });
+  score.rows = scorer.Rows(axes);
+  return score;
 }
 
 std::vector<Object> SegmentAxes(const std::vector<Segment>& segments) {

@@ -3,37 +3,81 @@
 #pragma once
 
 #include <functional>
+#include <map>
+#include <memory>
 #include <vector>
 
 #include "harness/batch.h"
+#include "harness/graph.h"
 #include "harness/model.h"
 #include "harness/train_config.h"
 #include "reports/result.h"
 
 namespace mixerbench::harness {
 
-// Predictions at the scored positions of a batch: arg-max over the whole vocabulary (ties: lowest
-// id) and cross-entropy in nats. Inputs longer than `piece_len` run in pieces with carried state,
-// so memory does not grow with length for recurrent mixers.
+// Predictions for the entries of `scored`: arg-max over the whole vocabulary (ties: lowest id) and
+// cross-entropy in nats, 0 where an entry only fills up. Inputs longer than `piece_len` run in
+// pieces with carried state, so memory does not grow with length for recurrent mixers.
 struct Predictions {
   at::Tensor predicted;  // [N] int64
   at::Tensor nll;        // [N] fp32
 };
-Predictions Predict(const models::Backbone& backbone, const Batch& batch,
-                    const ScoredPositions& scored, at::ScalarType compute_dtype,
-                    std::int64_t piece_len);
+Predictions Predict(const models::Backbone& backbone, const Batch& batch, const ScoredRows& scored,
+                    at::ScalarType compute_dtype, std::int64_t piece_len);
+
+struct Tally {
+  std::int64_t num_scored = 0;
+  std::int64_t num_correct = 0;
+  std::int64_t num_not_finite = 0;  // losses
+};
 
 struct SegmentScore {
-  double accuracy = 0;
-  bool finite = true;
+  Tally tally;
   std::vector<reports::AccuracyRow> rows;
 };
 
-// `axes` name the segment in its rows. `checkpoint` is called between batches; what it throws ends
-// the evaluation.
-SegmentScore EvaluateSegment(const models::Backbone& backbone, const SegmentSource& source,
-                             const TrainConfig& config, const Object& axes,
-                             const std::function<void()>& checkpoint);
+// Evaluates one segment as often as asked, by one graph for each shape of batch on a GPU; inputs
+// that run in pieces are never captured. What is passed by reference must outlive it.
+class SegmentEvaluator {
+ public:
+  SegmentEvaluator(const models::Backbone& backbone, const SegmentSource& source,
+                   const TrainConfig& config, GraphContext& graphs);
+  SegmentEvaluator(const SegmentEvaluator&) = delete;
+  SegmentEvaluator& operator=(const SegmentEvaluator&) = delete;
+
+  // `checkpoint` is called before every batch; what it throws ends the evaluation.
+  using Checkpoint = std::function<void()>;
+
+  // Counts on the device and reads once.
+  Tally Count(const Checkpoint& checkpoint);
+
+  // Everything a report shows, slices included; `axes` name the segment in its rows.
+  SegmentScore Score(const Object& axes, const Checkpoint& checkpoint);
+
+ private:
+  // Batches of one size; the tensors are written by `work`.
+  struct Shape {
+    std::int64_t count = 0;
+    Batch batch;
+    at::Tensor predicted;  // [count, M] int64
+    at::Tensor nll;        // [count, M] fp32
+    std::unique_ptr<RepeatedWork> work;
+  };
+
+  Tally Run(const Checkpoint& checkpoint, const std::function<void(const Shape&)>& each_batch);
+  Shape& ShapeOf(std::int64_t count);
+  void RunBatch(const Shape& shape);
+
+  const models::Backbone& backbone_;
+  const SegmentSource& source_;
+  const TrainConfig& config_;
+  GraphContext& graphs_;
+  std::unique_ptr<GraphContext> no_graphs_;  // for inputs in pieces
+  std::int64_t max_scored_;
+  at::Tensor cursor_;  // tasks::BatchCursor as int64 [2], on the device
+  at::Tensor tally_;   // Tally as int64 [3], on the device
+  std::map<std::int64_t, Shape> shapes_;
+};
 
 // The options that differ between the segments of a task, numbers and strings, plus
 // "input_seq_len" when the task has it.

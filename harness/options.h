@@ -26,14 +26,21 @@ enum class RetryPolicy {
   kAll,     // --fresh
 };
 
+// How one worker process runs its cells. Changes no result.
+struct WorkerOptions {
+  std::string device = "auto";
+  double cell_timeout_s = 0;          // 0: none
+  double checkpoint_interval_s = 60;  // 0: no checkpoints inside a cell
+  bool use_graphs = true;             // CUDA graphs
+};
+
 struct RunOptions {
   std::string suite;  // a built-in name or a file
   std::string out;    // "" : out/<suite name>
-  std::string device = "auto";
+  WorkerOptions worker;
   std::int64_t jobs = 0;  // worker processes; 0: one per core on the CPU, one on CUDA
   SuiteOverrides overrides;
   RetryPolicy retry = RetryPolicy::kNone;
-  double cell_timeout_s = 0;  // 0: none
   bool dry_run = false;
   bool throughput_only = false;  // `bench`
   bool quiet = false;

@@ -13,6 +13,7 @@
 #include <thread>
 #include <unistd.h>
 
+#include "harness/checkpoint.h"
 #include "harness/device.h"
 #include "harness/progress_line.h"
 #include "harness/run_folder.h"
@@ -29,6 +30,8 @@ using Clock = std::chrono::steady_clock;
 
 // A worker that is this late past its time limit hangs: it is killed.
 constexpr double kHangGrace_s = 10;
+// Workers that were asked to stop get this long to save their cells.
+constexpr std::chrono::seconds kStopGrace{10};
 constexpr int kPollInterval_ms = 200;
 
 volatile std::sig_atomic_t stop_requested = 0;  // set by the handler, read by the loop
@@ -92,6 +95,7 @@ class Scheduler {
       Wait();
       line_.Update(Status());
     }
+    StopWorkers();
     return false;
   }
 
@@ -129,16 +133,37 @@ class Scheduler {
     const std::string folder = std::filesystem::absolute(folder_.CellPath(cells_[index])).string();
     std::error_code ignored;  // a stale result of a retried cell may or may not be there
     std::filesystem::remove(folder + "/result.json", ignored);
+    if (options_.retry == RetryPolicy::kAll) CheckpointFolder::RemoveAll(folder);
     if (!slot.process || !slot.process->Send(folder)) {
-      slot.process = std::make_unique<WorkerProcess>(
-          std::vector<std::string>{"worker", "--device", device_, "--cell-timeout",
-                                   std::to_string(options_.cell_timeout_s)});
+      slot.process = std::make_unique<WorkerProcess>(WorkerArguments());
       slot.process->Send(folder);
     }
     slot.cell = index;
     slot.lock = std::move(lock);
     slot.started = Clock::now();
     slot.progress.clear();
+  }
+
+  std::vector<std::string> WorkerArguments() const {
+    const WorkerOptions& worker = options_.worker;
+    std::vector<std::string> arguments = {"worker",
+                                          "--device",
+                                          device_,
+                                          "--cell-timeout",
+                                          std::to_string(worker.cell_timeout_s),
+                                          "--checkpoint-interval",
+                                          std::to_string(worker.checkpoint_interval_s)};
+    if (!worker.use_graphs) arguments.emplace_back("--no-graph");
+    return arguments;
+  }
+
+  // Asks the workers to save their cells and waits until they have ended.
+  void StopWorkers() {
+    for (Slot& slot : slots_) {
+      if (slot.cell) slot.process->AskToStop();
+    }
+    const auto deadline = Clock::now() + kStopGrace;
+    while (!Idle() && Clock::now() < deadline) Wait();
   }
 
   void Wait() {
@@ -168,13 +193,19 @@ class Scheduler {
         Collect(slot, reports::CellState::kError, "the worker wrote no result");
         return;
       }
+      if (text == "interrupted") {
+        slot.process->WaitAndDescribe();
+        slot.process.reset();
+        Collect(slot, reports::CellState::kInterrupted, "a signal stopped it; its state is saved");
+        return;
+      }
       if (text.starts_with("progress ")) slot.progress = text.substr(9);
     }
   }
 
   void CheckHang(Slot& slot) {
-    if (options_.cell_timeout_s <= 0) return;
-    if (Seconds(Clock::now() - slot.started) < options_.cell_timeout_s + kHangGrace_s) return;
+    const double timeout_s = options_.worker.cell_timeout_s;
+    if (timeout_s <= 0 || Seconds(Clock::now() - slot.started) < timeout_s + kHangGrace_s) return;
     slot.process->Kill();
     slot.process.reset();
     Collect(slot, reports::CellState::kTimeout, "the worker did not answer within its time limit");
@@ -296,7 +327,7 @@ void PrintPlan(const std::vector<Cell>& cells,
 }  // namespace
 
 ExitCode Run(const RunOptions& options, const Registries& registries) {
-  const at::Device device = ParseDevice(options.device);
+  const at::Device device = ParseDevice(options.worker.device);
   SuiteOverrides overrides = options.overrides;
   overrides.device_type = device.is_cuda() ? "cuda" : "cpu";
   Suite suite = ParseSuite(ReadSuiteText(options.suite), overrides, registries);
@@ -338,8 +369,7 @@ ExitCode Run(const RunOptions& options, const Registries& registries) {
               << "' are finished\n";
   } else {
     std::signal(SIGPIPE, SIG_IGN);
-    std::signal(SIGINT, RequestStop);
-    std::signal(SIGTERM, RequestStop);
+    for (const int signal : {SIGINT, SIGTERM, SIGUSR1, SIGHUP}) std::signal(signal, RequestStop);
     const std::int64_t jobs = options.jobs > 0 ? options.jobs : DefaultJobs(device);
     Scheduler scheduler(options, device.str(), folder, suite.cells, pending, results);
     if (!scheduler.Run(jobs)) {

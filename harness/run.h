@@ -15,6 +15,8 @@ namespace mixerbench::harness {
 ExitCode Run(const RunOptions& options, const Registries& registries);
 
 // The other end of a worker's pipes: one line "<cell folder>" in, progress and "done" lines out.
-int WorkerMain(const std::string& device, double cell_timeout_s, const Registries& registries);
+// SIGTERM, SIGUSR1 or SIGHUP: the cell saves its state, the last line is "interrupted", and the
+// result is kStoppedEarly.
+int WorkerMain(const WorkerOptions& options, const Registries& registries);
 
 }  // namespace mixerbench::harness

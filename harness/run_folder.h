@@ -4,6 +4,7 @@
 //   OUT/cells/<id>/config.json       one resolved cell, what a worker reads
 //   OUT/cells/<id>/events.jsonl      append-only; a torn last line is harmless
 //   OUT/cells/<id>/result.json       written atomically; its presence means "finished"
+//   OUT/cells/<id>/checkpoint-*      state of an unfinished cell (checkpoint.h)
 //   OUT/cells/<id>/LOCK              flock while a process works on the cell
 //   OUT/report.{json,md,html}        made from the cells at any time
 // SPDX-License-Identifier: Apache-2.0

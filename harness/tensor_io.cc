@@ -8,7 +8,6 @@
 
 #include "base/error.h"
 #include "reports/atomic_file.h"
-#include "reports/tensor_file.h"
 
 namespace mixerbench::harness {
 namespace {
@@ -31,8 +30,7 @@ constexpr std::array<std::pair<ElementType, at::ScalarType>, 10> kTypes = {{
 
 }  // namespace
 
-kernels::NamedTensors LoadTensors(const std::string& path) {
-  const auto file = reports::ReadSafetensors(reports::ReadFile(path, kMaxTensorFileBytes), path);
+kernels::NamedTensors FromTensorFile(const reports::TensorFile& file) {
   kernels::NamedTensors tensors;
   for (const auto& [name, stored] : file.tensors) {
     for (const auto& [element, scalar] : kTypes) {
@@ -45,7 +43,7 @@ kernels::NamedTensors LoadTensors(const std::string& path) {
   return tensors;
 }
 
-void SaveTensors(const std::string& path, const kernels::NamedTensors& tensors) {
+reports::TensorFile ToTensorFile(const kernels::NamedTensors& tensors) {
   reports::TensorFile file;
   for (const auto& [name, tensor] : tensors) {
     const at::Tensor host = tensor.detach().cpu().contiguous();
@@ -56,7 +54,16 @@ void SaveTensors(const std::string& path, const kernels::NamedTensors& tensors) 
           std::string(static_cast<const char*>(host.const_data_ptr()), host.nbytes())};
     }
   }
-  reports::WriteFileAtomically(path, reports::WriteSafetensors(file));
+  return file;
+}
+
+kernels::NamedTensors LoadTensors(const std::string& path) {
+  return FromTensorFile(
+      reports::ReadSafetensors(reports::ReadFile(path, kMaxTensorFileBytes), path));
+}
+
+void SaveTensors(const std::string& path, const kernels::NamedTensors& tensors) {
+  reports::WriteFileAtomically(path, reports::WriteSafetensors(ToTensorFile(tensors)));
 }
 
 }  // namespace mixerbench::harness

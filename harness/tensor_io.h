@@ -5,11 +5,16 @@
 #include <string>
 
 #include "kernels/core.h"
+#include "reports/tensor_file.h"
 
 namespace mixerbench::harness {
 
 // CPU tensors that own their memory. Throws Error(kBadInput) for a missing or malformed file.
 kernels::NamedTensors LoadTensors(const std::string& path);
+
+// The same without the file: any device and layout in, contiguous; CPU tensors out.
+reports::TensorFile ToTensorFile(const kernels::NamedTensors& tensors);
+kernels::NamedTensors FromTensorFile(const reports::TensorFile& file);
 
 // Any device and layout; written contiguously.
 void SaveTensors(const std::string& path, const kernels::NamedTensors& tensors);

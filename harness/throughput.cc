@@ -11,6 +11,7 @@
 #include "harness/cell_guard.h"
 #include "harness/data.h"
 #include "harness/device.h"
+#include "harness/graph.h"
 #include "harness/model.h"
 #include "harness/trainer.h"
 #include "reports/statistics.h"
@@ -54,14 +55,15 @@ double RelativeError(const at::Tensor& actual, const at::Tensor& expected) {
 class ThroughputRun {
  public:
   ThroughputRun(const Cell& cell, at::Device device, const Registries& registries,
-                const RunLimits& limits, const ProgressCallback& progress,
+                const RunControl& control, const ProgressCallback& progress,
                 reports::CellResult& result)
       : cell_(cell),
         device_(device),
         registries_(registries),
-        limits_(limits),
+        control_(control),
         progress_(progress),
-        result_(result) {}
+        result_(result),
+        graphs_(device, control.use_graphs) {}
 
   void Run() {
     const auto task = registries_.tasks.Find(cell_.task.name, "/task/name")
@@ -77,12 +79,13 @@ class ThroughputRun {
       if (phase == "train_step") {
         AddRow(phase, cell_.train.batch_size, task->shape().seq_len,
                [&](reports::ThroughputRow& row) {
-                 Trainer trainer(cell_, model, device_, registries_);
-                 trainer.BeginEpoch(0);
-                 std::int64_t step = 0;
+                 Trainer trainer(cell_, model, graphs_, registries_);
                  Measure(row, [&] {
-                   trainer.Step(step % trainer.steps_per_epoch(), step);
-                   ++step;
+                   const std::int64_t step = trainer.step();
+                   if (step % trainer.steps_per_epoch() == 0) {
+                     trainer.BeginEpoch(step / trainer.steps_per_epoch());
+                   }
+                   trainer.Step();
                  });
                });
         continue;
@@ -135,6 +138,7 @@ class ThroughputRun {
     ++result_.step;
     progress_({result_.step, num_rows(), std::nullopt});
     if (state == reports::CellState::kTimeout) throw TimedOut(reason);
+    if (state == reports::CellState::kInterrupted) throw Interrupted(reason);
   }
 
   std::int64_t num_rows() const {
@@ -147,16 +151,18 @@ class ThroughputRun {
   }
 
   void MeasureForward(reports::ThroughputRow& row, const models::Backbone& backbone) {
-    const at::NoGradGuard no_grad;
     const at::Tensor tokens = Tokens(row);
-    Measure(row,
-            [&] { backbone.Forward(tokens, {.compute_dtype = ComputeDtype(cell_.train.dtype)}); });
+    RepeatedWork forward(graphs_, [&] {
+      const at::NoGradGuard no_grad;
+      backbone.Forward(tokens, {.compute_dtype = ComputeDtype(cell_.train.dtype)});
+    });
+    Measure(row, [&] { forward.Run(); });
   }
 
   void MeasureForwardBackward(reports::ThroughputRow& row, const Model& model) {
     const at::Tensor tokens = Tokens(row);
-    at::Tensor gradient;
-    Measure(row, [&] {
+    at::Tensor gradient;  // made by the first call, which is never captured
+    RepeatedWork work(graphs_, [&] {
       for (const auto& parameter : model.parameters->parameters()) {
         parameter.tensor.mutable_grad().reset();
       }
@@ -166,6 +172,7 @@ class ThroughputRun {
       if (!gradient.defined()) gradient = hidden.detach().clone();
       hidden.backward(gradient);
     });
+    Measure(row, [&] { work.Run(); });
     for (const auto& parameter : model.parameters->parameters()) {
       parameter.tensor.mutable_grad().reset();
     }
@@ -178,16 +185,17 @@ class ThroughputRun {
 
   void Measure(reports::ThroughputRow& row, const std::function<void()>& work) {
     row.warmup_iterations = kWarmupIterations;
+    ResetPeakMemory(device_);  // before the warm-up: replays of a graph allocate nothing
     for (std::int64_t i = 0; i < kWarmupIterations; ++i) {
       work();
-      CheckDeadline();
+      CheckLimits();
     }
     Synchronize(device_);
-    ResetPeakMemory(device_);
+    row.execution = graphs_.use_graphs() ? "graph" : "eager";
     for (std::int64_t i = 0; i < cell_.throughput.num_samples; ++i) {
       FlushCache(device_);
       row.samples_ms.push_back(TimeMilliseconds(device_, work));
-      CheckDeadline();
+      CheckLimits();
     }
     row.peak_memory_bytes = PeakMemoryBytes(device_);
     row.median_ms = reports::Median(row.samples_ms);
@@ -199,8 +207,9 @@ class ThroughputRun {
         static_cast<double>(row.batch_size * row.seq_len) / (*row.median_ms / 1e3);
   }
 
-  void CheckDeadline() const {
-    if (limits_.deadline && std::chrono::steady_clock::now() > *limits_.deadline) {
+  void CheckLimits() const {
+    if (control_.stop_requested && control_.stop_requested()) throw Interrupted("stopped");
+    if (control_.deadline && std::chrono::steady_clock::now() > *control_.deadline) {
       throw TimedOut("time limit of the cell reached");
     }
   }
@@ -208,9 +217,11 @@ class ThroughputRun {
   const Cell& cell_;
   at::Device device_;
   const Registries& registries_;
-  const RunLimits& limits_;
+  const RunControl& control_;
   const ProgressCallback& progress_;
   reports::CellResult& result_;
+  OwnStream stream_{device_};
+  GraphContext graphs_;
   std::int64_t vocab_size_ = 0;
   std::string parity_ = "not run";
 };
@@ -218,11 +229,11 @@ class ThroughputRun {
 }  // namespace
 
 reports::CellResult RunThroughputCell(const Cell& cell, at::Device device,
-                                      const Registries& registries, const RunLimits& limits,
+                                      const Registries& registries, const RunControl& control,
                                       const ProgressCallback& progress) {
   reports::CellResult result;
   const Outcome outcome =
-      Guard([&] { ThroughputRun(cell, device, registries, limits, progress, result).Run(); });
+      Guard([&] { ThroughputRun(cell, device, registries, control, progress, result).Run(); });
   result.state = outcome.state;
   result.reason = outcome.reason;
   if (result.state == reports::CellState::kCompleted) {

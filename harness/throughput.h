@@ -17,7 +17,7 @@ namespace mixerbench::harness {
 // First the fast path is compared with the reference recurrence in this very process; a failed
 // comparison leaves every row without a time.
 reports::CellResult RunThroughputCell(const Cell& cell, at::Device device,
-                                      const Registries& registries, const RunLimits& limits,
+                                      const Registries& registries, const RunControl& control,
                                       const ProgressCallback& progress);
 
 }  // namespace mixerbench::harness

@@ -3,39 +3,58 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iostream>
 
 #include <ATen/core/grad_mode.h>
-#include <ATen/ops/zeros.h>
 
 #include "harness/cell_guard.h"
+#include "harness/checkpoint.h"
+#include "harness/device.h"
 #include "harness/evaluate.h"
 #include "harness/model.h"
 #include "harness/trainer.h"
+#include "reports/result_json.h"
 
 namespace mixerbench::harness {
 namespace {
 
-// Losses stay on the device for so many steps before the host looks at them.
-constexpr std::int64_t kLogInterval = 50;
+using Clock = std::chrono::steady_clock;
+
+double SecondsSince(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
 
 // One training cell in flight.
 class TrainRun {
  public:
   TrainRun(const Cell& cell, at::Device device, const Registries& registries,
-           const RunLimits& limits, const ProgressCallback& progress, reports::CellResult& result)
+           const RunControl& control, const ProgressCallback& progress, reports::CellResult& result)
       : cell_(cell),
         device_(device),
         registries_(registries),
-        limits_(limits),
+        control_(control),
         progress_(progress),
         result_(result),
+        graphs_(device, control.use_graphs),
         model_(BuildModel(cell, device, registries)),
-        trainer_(cell, model_, device, registries),
-        validation_(MakeSources(cell.task, cell.task.validation, cell.task.data_seed,
-                                tasks::Split::kValidation, device, registries)),
-        losses_(at::zeros({kLogInterval}, at::TensorOptions().dtype(at::kFloat).device(device))) {}
+        trainer_(cell, model_, graphs_, registries),
+        validation_sources_(MakeSources(cell.task, cell.task.validation, cell.task.data_seed,
+                                        tasks::Split::kValidation, device, registries)) {
+    for (const SegmentSource& source : validation_sources_) {
+      validation_.push_back(
+          std::make_unique<SegmentEvaluator>(*model_.backbone, source, cell.train, graphs_));
+    }
+    if (!control.checkpoint_folder.empty()) {
+      checkpoints_.emplace(control.checkpoint_folder, cell.run_id);
+    }
+  }
+
+  ~TrainRun() { EnterPhase(phase_); }  // also a cell that failed shows where its time went
+  TrainRun(const TrainRun&) = delete;
+  TrainRun& operator=(const TrainRun&) = delete;
 
   void Run() {
+    Resume();
     result_.model = MeasureModel(model_, trainer_.max_seq_len(), device_);
     result_.threshold = cell_.train.solved_accuracy;
     Train();
@@ -43,128 +62,224 @@ class TrainRun {
   }
 
  private:
+  using Phase = double reports::PhaseTimes::*;
+
+  // An epoch that has no point on the learning curve yet is the current one; without steps left it
+  // goes straight to its validation.
   void Train() {
     const std::int64_t num_steps = trainer_.num_steps();
-    for (std::int64_t epoch = 0; result_.step < num_steps; ++epoch) {
-      trainer_.BeginEpoch(epoch);
-      double loss_sum = 0;
-      std::int64_t epoch_steps = 0;
-      for (std::int64_t i = 0; i < trainer_.steps_per_epoch() && result_.step < num_steps; ++i) {
-        losses_[result_.step % kLogInterval].copy_(trainer_.Step(i, result_.step));
-        result_.tokens_seen += trainer_.BatchTokens(i);
+    const std::int64_t per_epoch = trainer_.steps_per_epoch();
+    const auto num_epochs = (num_steps + per_epoch - 1) / per_epoch;
+    for (auto epoch = static_cast<std::int64_t>(result_.learning_curve.size());
+         epoch < num_epochs && !result_.stopped_early; ++epoch) {
+      const std::int64_t first_step = epoch * per_epoch;
+      const std::int64_t end_step = std::min(first_step + per_epoch, num_steps);
+      EnterPhase(&reports::PhaseTimes::train_s);
+      trainer_.BeginEpoch(epoch, result_.step - first_step);
+      while (result_.step < end_step) {
+        trainer_.Step();
+        result_.tokens_seen += trainer_.last_batch_tokens();
         ++result_.step;
-        ++epoch_steps;
-        const bool last = i + 1 == trainer_.steps_per_epoch() || result_.step == num_steps;
-        if (result_.step % kLogInterval == 0 || last) {
-          loss_sum += CollectLosses();
-          Checkpoint();
+        const bool last = result_.step == end_step;
+        if (last || result_.step % trainer_.losses().interval() == 0) {
+          CollectLosses(/*leave_newest=*/!last);
+          CheckLimits();
+        } else if (StopRequested()) {
+          SaveAndStop();
         }
       }
-      const double accuracy = Validate();
-      result_.learning_curve.push_back({result_.step, loss_sum / static_cast<double>(epoch_steps),
-                                        accuracy, trainer_.learning_rate(), Elapsed()});
-      if (!result_.steps_to_threshold && accuracy >= cell_.train.solved_accuracy) {
-        result_.steps_to_threshold = result_.step;
-      }
-      if (cell_.train.early_stop_accuracy > 0 && accuracy > cell_.train.early_stop_accuracy) {
-        result_.stopped_early = result_.step < num_steps;
-        break;
-      }
+      EnterPhase(&reports::PhaseTimes::validation_s);
+      FinishEpoch(loss_sum_ / static_cast<double>(end_step - first_step));
     }
   }
 
-  // Sum of the losses since the last call. Throws Diverged at the first that is not finite.
-  double CollectLosses() {
-    const at::Tensor losses = losses_.cpu();
-    double sum = 0;
-    for (std::int64_t step = collected_; step < result_.step; ++step) {
-      const double loss = losses[step % kLogInterval].item<float>();
-      if (!std::isfinite(loss)) {
-        result_.step = step + 1;
-        throw Diverged("training loss is not finite at step " + std::to_string(step + 1));
-      }
-      sum += loss;
+  void FinishEpoch(double train_loss) {
+    const double accuracy = Validate();
+    result_.learning_curve.push_back({result_.step, train_loss, accuracy, trainer_.learning_rate(),
+                                      result_.wall_s + SecondsSince(start_)});
+    loss_sum_ = 0;
+    if (!result_.steps_to_threshold && accuracy >= cell_.train.solved_accuracy) {
+      result_.steps_to_threshold = result_.step;
     }
-    collected_ = result_.step;
-    return sum;
+    if (cell_.train.early_stop_accuracy > 0 && accuracy > cell_.train.early_stop_accuracy) {
+      result_.stopped_early = result_.step < trainer_.num_steps();
+    }
+  }
+
+  // Adds the losses that have arrived to those of the epoch. Throws Diverged at the first that is
+  // not finite.
+  void CollectLosses(bool leave_newest) {
+    trainer_.losses().Post(result_.step);
+    while (const auto losses = trainer_.losses().Take(leave_newest)) {
+      for (std::size_t i = 0; i < losses->values.size(); ++i) {
+        if (!std::isfinite(losses->values[i])) {
+          result_.step = losses->first + static_cast<std::int64_t>(i) + 1;
+          throw Diverged("training loss is not finite at step " + std::to_string(result_.step));
+        }
+        loss_sum_ += losses->values[i];
+      }
+    }
   }
 
   double Validate() {
-    std::int64_t scored = 0;
-    double correct = 0;
-    for (const SegmentSource& source : validation_) {
-      const SegmentScore score =
-          EvaluateSegment(*model_.backbone, source, cell_.train, {}, [this] { Checkpoint(); });
-      if (!score.finite) {
+    Tally sum;
+    for (const auto& evaluator : validation_) {
+      const Tally tally = evaluator->Count([this] { CheckLimits(); });
+      if (tally.num_not_finite > 0) {
         throw Diverged("validation loss is not finite after step " + std::to_string(result_.step));
       }
-      scored += score.rows.front().num_scored;
-      correct += static_cast<double>(score.rows.front().num_correct);
+      sum.num_scored += tally.num_scored;
+      sum.num_correct += tally.num_correct;
     }
-    validation_accuracy_ = correct / static_cast<double>(scored);
+    validation_accuracy_ =
+        static_cast<double>(sum.num_correct) / static_cast<double>(sum.num_scored);
     return *validation_accuracy_;
   }
 
   void Test() {
+    EnterPhase(&reports::PhaseTimes::test_s);
     const auto sources = MakeSources(cell_.task, cell_.task.test, cell_.task.data_seed,
                                      tasks::Split::kTest, device_, registries_);
     const auto axes = SegmentAxes(cell_.task.test);
-    for (std::size_t i = 0; i < sources.size(); ++i) {
+    for (; num_tested_ < sources.size(); ++num_tested_) {
+      const SegmentSource& source = sources[num_tested_];
       std::vector<reports::AccuracyRow> rows;
       const Outcome outcome = Guard([&] {
-        rows = EvaluateSegment(*model_.backbone, sources[i], cell_.train, axes[i], [this] {
-                 Checkpoint();
-               }).rows;
+        rows = SegmentEvaluator(*model_.backbone, source, cell_.train, graphs_)
+                   .Score(axes[num_tested_], [this] { CheckLimits(); })
+                   .rows;
       });
+      if (outcome.state == reports::CellState::kInterrupted) throw Interrupted(outcome.reason);
       if (outcome.state != reports::CellState::kCompleted) {
         rows.assign(1, {});  // the failure is a row of its own
-        rows.front().axes = axes[i];
+        rows.front().axes = axes[num_tested_];
         rows.front().state = outcome.state;
         rows.front().reason = outcome.reason;
-        rows.front().chance = sources[i].task().baselines().front().accuracy;
+        rows.front().chance = source.task().baselines().front().accuracy;
       }
       for (auto& row : rows) {
-        row.extrapolated = sources[i].task().shape().seq_len > trainer_.max_seq_len();
+        row.extrapolated = source.task().shape().seq_len > trainer_.max_seq_len();
         result_.accuracy.push_back(std::move(row));
       }
       if (outcome.state == reports::CellState::kTimeout) throw TimedOut(outcome.reason);
     }
   }
 
-  void Checkpoint() {
+  // Called now and then, wherever the cell may end or be saved.
+  void CheckLimits() {
     progress_({result_.step, trainer_.num_steps(), validation_accuracy_});
-    if (limits_.deadline && std::chrono::steady_clock::now() > *limits_.deadline) {
+    if (StopRequested()) SaveAndStop();
+    if (control_.deadline && Clock::now() > *control_.deadline) {
       throw TimedOut("time limit of the cell reached at step " + std::to_string(result_.step));
+    }
+    if (SecondsSince(last_save_) > control_.checkpoint_interval_s) TrySave();
+  }
+
+  bool StopRequested() const { return control_.stop_requested && control_.stop_requested(); }
+
+  void SaveAndStop() {
+    const bool saved = TrySave();
+    throw Interrupted("stopped at step " + std::to_string(result_.step) +
+                      (saved ? ", its state is saved" : ""));
+  }
+
+  // A checkpoint that cannot be written costs nothing unless the cell is interrupted, so it does
+  // not end the cell.
+  bool TrySave() {
+    if (!checkpoints_) return false;
+    const Phase interrupted = phase_;
+    EnterPhase(&reports::PhaseTimes::checkpoint_s);
+    const Outcome outcome = Guard([this] { Save(); });
+    last_save_ = Clock::now();  // also after a failure: not again at once
+    EnterPhase(interrupted);
+    if (outcome.state == reports::CellState::kDiverged) throw Diverged(outcome.reason);
+    if (outcome.state == reports::CellState::kCompleted) return true;
+    std::cerr << "warning: no checkpoint: " << outcome.reason << std::endl;
+    return false;
+  }
+
+  // All state that the rest of the cell depends on: random numbers are functions of the step.
+  void Save() {
+    CollectLosses(/*leave_newest=*/false);
+    Checkpoint checkpoint;
+    checkpoint.step = result_.step;
+    reports::CellResult so_far = result_;
+    so_far.wall_s += SecondsSince(start_);
+    checkpoint.progress = Object{{"result", reports::CellToValue(so_far)},
+                                 {"loss_sum", loss_sum_},
+                                 {"num_tested", static_cast<std::int64_t>(num_tested_)}};
+    for (const auto& parameter : model_.parameters->parameters()) {
+      checkpoint.tensors["parameter." + parameter.name] = parameter.tensor;
+    }
+    for (const auto& [name, tensor] : trainer_.optimizer().state()) {
+      checkpoint.tensors[name] = tensor;
+    }
+    checkpoints_->Save(checkpoint);
+  }
+
+  void Resume() {
+    if (!checkpoints_) return;
+    std::vector<std::string> problems;
+    const auto checkpoint = checkpoints_->Load(problems);
+    for (const std::string& problem : problems) std::cerr << "warning: " << problem << std::endl;
+    if (!checkpoint) return;
+    result_ = reports::CellFromValue(*checkpoint->progress.Find("result"));
+    loss_sum_ = checkpoint->progress.Find("loss_sum")->as_double();
+    num_tested_ = static_cast<std::size_t>(checkpoint->progress.Find("num_tested")->as_int());
+    result_.resumed_from_step = checkpoint->step;
+    if (!result_.learning_curve.empty()) {
+      validation_accuracy_ = result_.learning_curve.back().validation_accuracy;
+    }
+    const at::NoGradGuard no_grad;
+    for (const auto& parameter : model_.parameters->parameters()) {
+      at::Tensor(parameter.tensor).copy_(checkpoint->tensors.at("parameter." + parameter.name));
+    }
+    for (const auto& [name, tensor] : trainer_.optimizer().state()) {
+      at::Tensor(tensor).copy_(checkpoint->tensors.at(name));
     }
   }
 
-  double Elapsed() const {
-    const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start_;
-    return elapsed.count();
+  // Adds the time since the last call to the phase that ends, but for what capturing took.
+  void EnterPhase(Phase phase) {
+    reports::PhaseTimes& times = result_.phases ? *result_.phases : result_.phases.emplace();
+    const double captured_s = graphs_.capture_s() - captured_s_;
+    times.*phase_ += SecondsSince(phase_start_) - captured_s;
+    times.capture_s += captured_s;
+    captured_s_ += captured_s;
+    phase_start_ = Clock::now();
+    phase_ = phase;
   }
 
   const Cell& cell_;
   at::Device device_;
   const Registries& registries_;
-  const RunLimits& limits_;
+  const RunControl& control_;
   const ProgressCallback& progress_;
   reports::CellResult& result_;
+  const Clock::time_point start_ = Clock::now();
+  Phase phase_ = &reports::PhaseTimes::setup_s;
+  Clock::time_point phase_start_ = start_;
+  Clock::time_point last_save_ = start_;
+  OwnStream stream_{device_};
+  GraphContext graphs_;
   Model model_;
   Trainer trainer_;
-  std::vector<SegmentSource> validation_;
-  at::Tensor losses_;
-  std::int64_t collected_ = 0;
+  std::vector<SegmentSource> validation_sources_;
+  std::vector<std::unique_ptr<SegmentEvaluator>> validation_;
+  std::optional<CheckpointFolder> checkpoints_;
   std::optional<double> validation_accuracy_;
-  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+  double loss_sum_ = 0;         // of the current epoch
+  std::size_t num_tested_ = 0;  // test segments that have their rows
+  double captured_s_ = 0;       // of graphs_, up to the last phase
 };
 
 }  // namespace
 
 reports::CellResult RunTrainCell(const Cell& cell, at::Device device, const Registries& registries,
-                                 const RunLimits& limits, const ProgressCallback& progress) {
+                                 const RunControl& control, const ProgressCallback& progress) {
   reports::CellResult result;
   const Outcome outcome =
-      Guard([&] { TrainRun(cell, device, registries, limits, progress, result).Run(); });
+      Guard([&] { TrainRun(cell, device, registries, control, progress, result).Run(); });
   result.state = outcome.state;
   result.reason = outcome.reason;
   return result;

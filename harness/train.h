@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <filesystem>
 #include <functional>
 #include <optional>
 
@@ -19,17 +20,27 @@ struct Progress {
   std::optional<double> validation_accuracy;
 };
 
-struct RunLimits {
-  std::optional<std::chrono::steady_clock::time_point> deadline;  // past it: CellState::kTimeout
+// How a cell runs. Nothing here changes its results.
+struct RunControl {
+  std::optional<std::chrono::steady_clock::time_point> deadline = std::nullopt;  // then kTimeout
+  // Asked between steps: true saves the state and ends the cell as kInterrupted.
+  std::function<bool()> stop_requested = nullptr;
+  // Where checkpoints lie; empty: none are read or written.
+  std::filesystem::path checkpoint_folder = {};
+  double checkpoint_interval_s = 60;
+  bool use_graphs = true;  // on a GPU
 };
 
 // Called after every logging interval and every evaluation batch.
 using ProgressCallback = std::function<void(const Progress&)>;
 
-// A training cell: learning curve, evaluation of every test segment, model facts. Never throws for
-// divergence, lack of memory, timeouts or unsupported sizes: those are states. Other exceptions
-// become kError with their message.
+// A training cell: learning curve, evaluation of every test segment, model facts. Continues from
+// the newest intact checkpoint; a continued cell gives the bits of one that was never stopped.
+// `wall_s` of the result holds the seconds of earlier attempts. Never throws for divergence, lack
+// of memory, timeouts or unsupported sizes: those are states. A loss that is not finite is noticed
+// up to 100 steps late, but the state names its step. Other exceptions become kError with their
+// message.
 reports::CellResult RunTrainCell(const Cell& cell, at::Device device, const Registries& registries,
-                                 const RunLimits& limits, const ProgressCallback& progress);
+                                 const RunControl& control, const ProgressCallback& progress);
 
 }  // namespace mixerbench::harness

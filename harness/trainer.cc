@@ -2,15 +2,30 @@
 #include "harness/trainer.h"
 
 #include <algorithm>
+#include <cstddef>
+#include <cstring>
+#include <type_traits>
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/cross_entropy_loss.h>
+#include <ATen/ops/empty.h>
 
 #include "base/check.h"
 #include "harness/device.h"
+#include "harness/step_kernels.h"
 
 namespace mixerbench::harness {
 namespace {
+
+// Losses stay on the device for so many steps; the host looks at them one interval later.
+constexpr std::int64_t kLossInterval = 50;
+
+// A record is four 8-byte words; the last two floats of it are read as tensors.
+constexpr std::int64_t kRecordWords = sizeof(StepRecord) / sizeof(std::int64_t);
+static_assert(std::is_trivially_copyable_v<StepRecord> && sizeof(StepRecord) == 32);
+static_assert(offsetof(StepRecord, cursor) == 0);
+constexpr std::int64_t kLearningRateFloat = offsetof(StepRecord, learning_rate) / sizeof(float);
+constexpr std::int64_t kStepFloat = offsetof(StepRecord, step) / sizeof(float);
 
 tasks::LabelMode ToLabelMode(LossMode mode) {
   switch (mode) {
@@ -27,19 +42,31 @@ tasks::LabelMode ToLabelMode(LossMode mode) {
 
 }  // namespace
 
-Trainer::Trainer(const Cell& cell, const Model& model, at::Device device,
+Trainer::Trainer(const Cell& cell, const Model& model, GraphContext& graphs,
                  const Registries& registries)
     : cell_(cell),
       model_(model),
-      sources_(MakeSources(cell.task, cell.task.train, cell.seed, tasks::Split::kTrain, device,
-                           registries)),
+      graphs_(graphs),
+      label_mode_(ToLabelMode(cell.train.loss_mode)),
+      sources_(MakeSources(cell.task, cell.task.train, cell.seed, tasks::Split::kTrain,
+                           graphs.device(), registries)),
       optimizer_(model.parameters->parameters(), cell.train),
-      dropout_generator_(MakeGenerator(device, 0)) {
-  steps_per_epoch_ = cell.train.steps_per_epoch;
-  if (steps_per_epoch_ > 0) return;
-  for (const SegmentSource& source : sources_) {
-    steps_per_epoch_ += (source.size() + cell.train.batch_size - 1) / cell.train.batch_size;
+      losses_(graphs.device(), kLossInterval),
+      dropout_generator_(MakeGenerator(graphs.device(), 0)),
+      steps_per_epoch_(cell.train.steps_per_epoch) {
+  graphs.Register(dropout_generator_);
+  if (steps_per_epoch_ == 0) {
+    for (const SegmentSource& source : sources_) {
+      steps_per_epoch_ += (source.size() + cell.train.batch_size - 1) / cell.train.batch_size;
+    }
   }
+  const auto words = at::TensorOptions().dtype(at::kLong).device(graphs.device());
+  records_ = at::empty({steps_per_epoch_ + 1, kRecordWords}, words);
+  current_record_ = at::empty({kRecordWords}, words);
+  next_record_ = at::empty({}, words);
+  const at::Tensor floats = current_record_.view(at::kFloat);
+  current_lr_ = floats.select(0, kLearningRateFloat);
+  current_step_ = floats.select(0, kStepFloat);
 }
 
 std::int64_t Trainer::num_steps() const {
@@ -53,14 +80,14 @@ std::int64_t Trainer::max_seq_len() const {
   return longest;
 }
 
-void Trainer::BeginEpoch(std::int64_t epoch) {
+void Trainer::BeginEpoch(std::int64_t epoch, std::int64_t first_batch) {
   const TrainConfig& config = cell_.train;
+  epoch_ = epoch;
   learning_rate_ = LearningRate(config, epoch);
-  optimizer_.SetLearningRate(learning_rate_);
-  orders_.clear();
+  next_batch_ = static_cast<std::size_t>(first_batch);
+  step_ = epoch * steps_per_epoch_ + first_batch;
   if (config.steps_per_epoch > 0) {  // online: fresh samples for every step, segments in turn
     const auto num_segments = static_cast<std::int64_t>(sources_.size());
-    orders_.resize(sources_.size());
     batches_.clear();
     for (std::int64_t i = 0; i < steps_per_epoch_; ++i) {
       const std::int64_t step = epoch * steps_per_epoch_ + i;
@@ -68,39 +95,104 @@ void Trainer::BeginEpoch(std::int64_t epoch) {
                           static_cast<std::uint64_t>(step / num_segments * config.batch_size),
                           config.batch_size});
     }
-    return;
+  } else {
+    std::vector<std::int64_t> sizes;
+    for (const SegmentSource& source : sources_) sizes.push_back(source.size());
+    batches_ = EpochBatches(sizes, config.batch_size, config.batch_order, cell_.seed, epoch);
   }
-  std::vector<std::int64_t> sizes;
-  for (const SegmentSource& source : sources_) {
-    sizes.push_back(source.size());
-    orders_.push_back(EpochOrder(source.size(), config.batch_order, cell_.seed, epoch));
-  }
-  batches_ = EpochBatches(sizes, config.batch_size, config.batch_order, cell_.seed, epoch);
+  WriteRecords(epoch, first_batch);
 }
 
-std::int64_t Trainer::BatchTokens(std::int64_t index) const {
-  const BatchSlot& slot = batches_.at(static_cast<std::size_t>(index));
-  return slot.count * sources_[slot.segment].task().shape().seq_len;
+void Trainer::WriteRecords(std::int64_t epoch, std::int64_t first_batch) {
+  std::vector<StepRecord> records;
+  for (std::int64_t i = first_batch; i < steps_per_epoch_; ++i) {
+    const std::int64_t step = epoch * steps_per_epoch_ + i;
+    records.push_back({.cursor = {.first = batches_[static_cast<std::size_t>(i)].first,
+                                  .epoch = static_cast<std::uint64_t>(epoch)},
+                       .loss_slot = losses_.SlotOf(step),
+                       .learning_rate = static_cast<float>(learning_rate_),
+                       .step = static_cast<float>(step + 1)});
+  }
+  records.emplace_back();  // what the last step moves on to
+  const auto num_records = static_cast<std::int64_t>(records.size());
+  at::Tensor host = at::empty({num_records, kRecordWords}, at::kLong);
+  std::memcpy(host.data_ptr(), records.data(), records.size() * sizeof(StepRecord));
+  records_.narrow(0, 0, num_records).copy_(host);
+  current_record_.copy_(host[0]);
+  next_record_.fill_(1);
+  losses_.Restart(step_);
 }
 
-at::Tensor Trainer::Step(std::int64_t index, std::int64_t step) {
-  const BatchSlot& slot = batches_.at(static_cast<std::size_t>(index));
-  const Batch batch = sources_[slot.segment].Generate(slot.first, slot.count, orders_[slot.segment],
-                                                      ToLabelMode(cell_.train.loss_mode));
-  const ScoredPositions scored = FindScored(batch.labels);
-  Require(scored.positions.numel() > 0, "batch has no scored positions");
+Trainer::Shape& Trainer::ShapeOf(const BatchSlot& slot) {
+  const auto [found, is_new] = shapes_.try_emplace({slot.segment, slot.count});
+  Shape& shape = found->second;
+  if (!is_new) return shape;
+  shape.source = &sources_[slot.segment];
+  if (cell_.train.steps_per_epoch == 0) {
+    shape.order =
+        EpochOrder(shape.source->size(), cell_.train.batch_order, cell_.seed, /*epoch=*/0);
+  }
+  shape.count = slot.count;
+  if (!shape.source->generator().generates_in_place()) {
+    shape.host_made = shape.source->generator().Allocate(slot.count);
+  }
+  shape.work = std::make_unique<RepeatedWork>(graphs_, [this, &shape] { RunStep(shape); });
+  return shape;
+}
+
+tasks::BatchRequest Trainer::Request(const Shape& shape) const {
+  return shape.source->WithKey({.count = shape.count, .order = shape.order, .mode = label_mode_});
+}
+
+void Trainer::Step() {
+  const BatchSlot& slot = batches_.at(next_batch_);
+  Shape& shape = ShapeOf(slot);
+  if (shape.host_made.inputs.defined()) {
+    tasks::BatchRequest request = Request(shape);
+    request.first = slot.first;
+    request.order.epoch = static_cast<std::uint64_t>(epoch_);
+    shape.source->generator().Generate(request, shape.host_made);
+  }
+  // The seed is outside the graph: it reaches the captured kernels through the generator.
   dropout_generator_.set_current_seed(
-      DeriveSeed(cell_.seed, "dropout", static_cast<std::uint64_t>(step)));
+      DeriveSeed(cell_.seed, "dropout", static_cast<std::uint64_t>(step_)));
+  shape.work->Run();
+  last_batch_tokens_ = slot.count * shape.source->task().shape().seq_len;
+  ++next_batch_;
+  ++step_;
+}
+
+// Everything a graph holds. Nothing here may depend on the step but through device memory.
+void Trainer::RunStep(const Shape& shape) {
+  auto* record = reinterpret_cast<StepRecord*>(current_record_.data_ptr());
+  Batch batch = shape.host_made;
+  if (!batch.inputs.defined()) {
+    tasks::BatchRequest request = Request(shape);
+    request.cursor = &record->cursor;
+    batch = shape.source->generator().Generate(request);
+  }
+  const ScoredRows scored =
+      ListScored(batch.labels, MaxScored(shape.source->task().shape(), label_mode_));
   optimizer_.ZeroGrad();
-  auto output = model_.backbone->Forward(
+  const auto output = model_.backbone->Forward(
       batch.inputs,
       {.compute_dtype = ComputeDtype(cell_.train.dtype), .generator = dropout_generator_});
-  const at::Tensor hidden = output.hidden.flatten(0, 1).index_select(0, scored.positions);
-  const at::Tensor logits = model_.backbone->Logits(hidden).to(at::kFloat);
-  const at::Tensor loss = at::cross_entropy_loss(logits, scored.targets);
+  const at::Tensor logits =
+      model_.backbone->Logits(GatherScored(output.hidden, scored)).to(at::kFloat);
+  const at::Tensor loss =
+      at::cross_entropy_loss(logits, scored.targets, /*weight=*/{}, at::Reduction::Mean,
+                             /*ignore_index=*/tasks::kIgnore);
   (output.auxiliary_loss.defined() ? loss + output.auxiliary_loss : loss).backward();
-  optimizer_.Step();
-  return loss.detach();
+  optimizer_.Step(current_lr_, current_step_);
+
+  const StepState state{static_cast<const StepRecord*>(records_.const_data_ptr()), record,
+                        static_cast<std::uint64_t*>(next_record_.data_ptr()), losses_.slots()};
+  const float* loss_value = loss.const_data_ptr<float>();
+  if (loss.is_cuda()) {
+    CheckCuda(QueueFinishStep(state, loss_value, CurrentStream(loss.device())), "finishing a step");
+  } else {
+    FinishStep(state, loss_value);
+  }
 }
 
 }  // namespace mixerbench::harness

@@ -1,12 +1,19 @@
-// The training step: sample, forward, loss on the labelled positions, backward, update.
+// The training step: sample, forward, loss on the scored positions, backward, update. On a GPU the
+// whole step is one graph for each shape of batch, and what differs between steps of a shape (which
+// samples, learning rate, step count) lies in device memory.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cstdint>
+#include <map>
+#include <memory>
+#include <utility>
 #include <vector>
 
 #include "harness/batch.h"
 #include "harness/data.h"
+#include "harness/graph.h"
+#include "harness/loss_ring.h"
 #include "harness/model.h"
 #include "harness/optimizer.h"
 
@@ -14,36 +21,70 @@ namespace mixerbench::harness {
 
 class Trainer {
  public:
-  // The model must outlive the trainer.
-  Trainer(const Cell& cell, const Model& model, at::Device device, const Registries& registries);
+  // `cell`, `model` and `graphs` must outlive the trainer.
+  Trainer(const Cell& cell, const Model& model, GraphContext& graphs, const Registries& registries);
+  Trainer(const Trainer&) = delete;
+  Trainer& operator=(const Trainer&) = delete;
 
   // Number of optimiser steps in an epoch and in the whole run.
   std::int64_t steps_per_epoch() const { return steps_per_epoch_; }
   std::int64_t num_steps() const;
 
-  // Plans the epoch's batches and sets its learning rate.
-  void BeginEpoch(std::int64_t epoch);
+  // Plans the epoch's batches and sends what its steps need to the device. Continues with batch
+  // `first_batch` of the epoch.
+  void BeginEpoch(std::int64_t epoch, std::int64_t first_batch = 0);
 
-  // One optimiser step on batch `index` of the epoch. Returns the mean cross-entropy as a scalar on
-  // the device; nothing waits for it. `step` counts from 0 over the whole run and keys the dropout.
-  at::Tensor Step(std::int64_t index, std::int64_t step);
+  // Queues the next optimiser step of the epoch; nothing waits for it. Its loss, the mean
+  // cross-entropy over the scored positions, goes to losses().
+  void Step();
 
+  // Steps queued since the start of the run.
+  std::int64_t step() const { return step_; }
+  // Input tokens of the batch of the last step.
+  std::int64_t last_batch_tokens() const { return last_batch_tokens_; }
+
+  LossRing& losses() { return losses_; }
+  AdamW& optimizer() { return optimizer_; }
   double learning_rate() const { return learning_rate_; }
   // Longest training input.
   std::int64_t max_seq_len() const;
-  // Input tokens of the batches of this epoch up to and including `index`.
-  std::int64_t BatchTokens(std::int64_t index) const;
 
  private:
+  // All batches of one segment with the same number of samples.
+  struct Shape {
+    const SegmentSource* source;
+    tasks::SampleOrder order;  // its epoch is the current record's
+    std::int64_t count;
+    Batch host_made;  // undefined when the samples are generated in the step itself
+    std::unique_ptr<RepeatedWork> work;
+  };
+
+  Shape& ShapeOf(const BatchSlot& slot);
+  tasks::BatchRequest Request(const Shape& shape) const;
+  void RunStep(const Shape& shape);
+  void WriteRecords(std::int64_t epoch, std::int64_t first_batch);
+
   const Cell& cell_;
   const Model& model_;
+  GraphContext& graphs_;
+  tasks::LabelMode label_mode_;
   std::vector<SegmentSource> sources_;
   AdamW optimizer_;
+  LossRing losses_;
   at::Generator dropout_generator_;
   std::int64_t steps_per_epoch_ = 0;
-  std::vector<BatchSlot> batches_;
-  std::vector<tasks::SampleOrder> orders_;
+  std::int64_t step_ = 0;
+  std::int64_t epoch_ = 0;
+  std::size_t next_batch_ = 0;
+  std::int64_t last_batch_tokens_ = 0;
   double learning_rate_ = 0;
+  std::vector<BatchSlot> batches_;
+  at::Tensor records_;         // StepRecord [steps_per_epoch + 1], on the device
+  at::Tensor current_record_;  // StepRecord
+  at::Tensor next_record_;     // int64 scalar
+  at::Tensor current_lr_;      // fp32 scalar inside current_record_
+  at::Tensor current_step_;    // fp32 scalar inside current_record_
+  std::map<std::pair<std::size_t, std::int64_t>, Shape> shapes_;
 };
 
 }  // namespace mixerbench::harness

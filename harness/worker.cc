@@ -7,6 +7,8 @@
 #include <string>
 #include <sys/prctl.h>
 
+#include "base/error.h"
+#include "harness/checkpoint.h"
 #include "harness/device.h"
 #include "harness/environment.h"
 #include "harness/run.h"
@@ -23,6 +25,10 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::size_t kMaxCellBytes = std::size_t{16} << 20;
 
+volatile std::sig_atomic_t stop_requested = 0;  // set by the handler, read between steps
+
+void RequestStop(int) { stop_requested = 1; }
+
 std::string UtcNow() {
   const std::time_t now = std::time(nullptr);
   std::tm utc{};
@@ -38,18 +44,24 @@ Value ProgressToValue(const Progress& progress) {
   return object;
 }
 
-// Runs the cell described in `folder` and writes its result there.
-reports::CellState RunCell(const std::filesystem::path& folder, at::Device device, double timeout_s,
-                           const Registries& registries) {
+// Runs the cell described in `folder` and writes its result there, unless it was interrupted.
+reports::CellState RunCell(const std::filesystem::path& folder, at::Device device,
+                           const WorkerOptions& options, const Registries& registries) {
   const auto config_path = (folder / "config.json").string();
   const Cell cell =
       CellFromValue(reports::ParseJson(reports::ReadFile(config_path, kMaxCellBytes)));
   const std::string started = UtcNow();
   const auto start = Clock::now();
-  RunLimits limits;
-  if (timeout_s > 0) {
-    limits.deadline = start + std::chrono::duration_cast<Clock::duration>(
-                                  std::chrono::duration<double>(timeout_s));
+  RunControl control;
+  control.stop_requested = [] { return stop_requested != 0; };
+  control.use_graphs = options.use_graphs;
+  if (options.checkpoint_interval_s > 0) {
+    control.checkpoint_folder = folder;
+    control.checkpoint_interval_s = options.checkpoint_interval_s;
+  }
+  if (options.cell_timeout_s > 0) {
+    control.deadline = start + std::chrono::duration_cast<Clock::duration>(
+                                   std::chrono::duration<double>(options.cell_timeout_s));
   }
   std::ofstream events(folder / "events.jsonl", std::ios::app);
   const auto emit = [&](Object event) {
@@ -68,7 +80,11 @@ reports::CellState RunCell(const std::filesystem::path& folder, at::Device devic
   };
   SetNumerics(cell.train.dtype == Dtype::kTf32);
   const auto run = cell.kind == CellKind::kTrain ? RunTrainCell : RunThroughputCell;
-  reports::CellResult result = run(cell, device, registries, limits, progress);
+  reports::CellResult result = run(cell, device, registries, control, progress);
+  if (result.state == reports::CellState::kInterrupted) {
+    emit({{"event", "end"}, {"state", std::string(NameOf(result.state))}});
+    return result.state;
+  }
   result.run_id = "sha256:" + cell.run_id;
   result.group_id = "sha256:" + cell.group_id;
   result.name = cell.name;
@@ -83,22 +99,27 @@ reports::CellState RunCell(const std::filesystem::path& folder, at::Device devic
   result.environment = DescribeEnvironment(device, cell.train.dtype);
   result.data_hash = cell.data_hash;
   result.started = started;
-  result.wall_s = std::chrono::duration<double>(Clock::now() - start).count();
+  result.wall_s += std::chrono::duration<double>(Clock::now() - start).count();
   reports::WriteFileAtomically((folder / "result.json").string(), reports::DumpCell(result));
+  if (result.state == reports::CellState::kCompleted) CheckpointFolder::RemoveAll(folder);
   emit({{"event", "end"}, {"state", std::string(NameOf(result.state))}});
   return result.state;
 }
 
 }  // namespace
 
-int WorkerMain(const std::string& device_name, double cell_timeout_s,
-               const Registries& registries) {
+int WorkerMain(const WorkerOptions& options, const Registries& registries) {
   // The parent decides what an interrupt means; a worker never outlives it.
   std::signal(SIGINT, SIG_IGN);
+  for (const int signal : {SIGTERM, SIGUSR1, SIGHUP}) std::signal(signal, RequestStop);
   prctl(PR_SET_PDEATHSIG, SIGKILL);
-  const at::Device device = ParseDevice(device_name);
+  const at::Device device = ParseDevice(options.device);
   for (std::string folder; std::getline(std::cin, folder);) {
-    const reports::CellState state = RunCell(folder, device, cell_timeout_s, registries);
+    const reports::CellState state = RunCell(folder, device, options, registries);
+    if (state == reports::CellState::kInterrupted) {
+      std::cout << "interrupted" << std::endl;
+      return static_cast<int>(ExitCode::kStoppedEarly);
+    }
     std::cout << "done" << std::endl;
     // After a failure on a GPU the context may be poisoned: let the parent start a fresh process.
     if (device.is_cuda() &&

@@ -87,6 +87,10 @@ std::optional<std::vector<std::string>> WorkerProcess::ReadLines() {
   return lines;
 }
 
+void WorkerProcess::AskToStop() {
+  if (pid_ > 0) kill(pid_, SIGTERM);
+}
+
 void WorkerProcess::Kill() {
   if (pid_ > 0) kill(pid_, SIGKILL);
 }

@@ -34,6 +34,8 @@ class ObjectReader {
     }
     return *member;
   }
+  // False for a member that an older minor version did not write.
+  bool Has(std::string_view key) const { return value_.Find(key) != nullptr; }
   bool IsNull(std::string_view key) const { return Member(key).is_null(); }
   ObjectReader Nested(std::string_view key) const { return {Member(key), Pointer(key)}; }
 

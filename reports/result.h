@@ -81,6 +81,17 @@ struct ThroughputRow {
   std::optional<double> tokens_per_second;
   std::optional<std::int64_t> peak_memory_bytes;
   std::string parity_check;  // "passed", "failed", "not run"
+  std::string execution;     // "graph" or "eager"; empty: written by an older version
+};
+
+// Where the time of a cell went, in seconds; over all attempts of a cell that was continued.
+struct PhaseTimes {
+  double setup_s = 0;    // tasks, model, optimiser
+  double capture_s = 0;  // CUDA graphs; in none of the others
+  double train_s = 0;
+  double validation_s = 0;
+  double test_s = 0;
+  double checkpoint_s = 0;
 };
 
 struct ModelFacts {
@@ -114,6 +125,8 @@ struct CellResult {
   std::string started;   // UTC, ISO 8601
   double wall_s = 0;
   std::int64_t tokens_seen = 0;
+  std::optional<PhaseTimes> phases;                // of a training cell
+  std::optional<std::int64_t> resumed_from_step;  // where the last attempt took over
 };
 
 }  // namespace mixerbench::reports

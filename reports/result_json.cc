@@ -117,7 +117,8 @@ Value ThroughputToValue(const ThroughputRow& row) {
                 {"spread", IntervalToValue(row.spread_ms)},
                 {"tokens_per_second", NumberOrNull(row.tokens_per_second)},
                 {"peak_memory_bytes", IntOrNull(row.peak_memory_bytes)},
-                {"parity_check", row.parity_check}};
+                {"parity_check", row.parity_check},
+                {"execution", TextOrNull(row.execution)}};
 }
 
 ThroughputRow ThroughputFromValue(const Value& value, const std::string& where) {
@@ -142,7 +143,8 @@ ThroughputRow ThroughputFromValue(const Value& value, const std::string& where) 
           .spread_ms = IntervalFrom(reader, "spread"),
           .tokens_per_second = reader.OptionalNumber("tokens_per_second"),
           .peak_memory_bytes = reader.OptionalInt("peak_memory_bytes"),
-          .parity_check = reader.String("parity_check")};
+          .parity_check = reader.String("parity_check"),
+          .execution = reader.Has("execution") ? reader.StringOrEmpty("execution") : ""};
 }
 
 // Unknown facts are null, never 0.
@@ -169,6 +171,32 @@ ModelFacts ModelFromValue(const ObjectReader& reader) {
     model.state_at_num_tokens = state.Int("at_num_tokens");
   }
   return model;
+}
+
+Value PhasesToValue(const std::optional<PhaseTimes>& phases) {
+  if (!phases) return {};
+  return Object{{"setup_s", phases->setup_s}, {"capture_s", phases->capture_s},
+                {"train_s", phases->train_s}, {"validation_s", phases->validation_s},
+                {"test_s", phases->test_s},   {"checkpoint_s", phases->checkpoint_s}};
+}
+
+std::optional<PhaseTimes> PhasesFromValue(const ObjectReader& time) {
+  if (!time.Has("phases") || time.IsNull("phases")) return std::nullopt;
+  const ObjectReader phases = time.Nested("phases");
+  return PhaseTimes{.setup_s = phases.Number("setup_s"),
+                    .capture_s = phases.Number("capture_s"),
+                    .train_s = phases.Number("train_s"),
+                    .validation_s = phases.Number("validation_s"),
+                    .test_s = phases.Number("test_s"),
+                    .checkpoint_s = phases.Number("checkpoint_s")};
+}
+
+Value TimeToValue(const CellResult& cell) {
+  return Object{{"started", TextOrNull(cell.started)},
+                {"wall_s", NumberOrNull(cell.wall_s)},
+                {"tokens_seen", cell.tokens_seen},
+                {"phases", PhasesToValue(cell.phases)},
+                {"resumed_from_step", IntOrNull(cell.resumed_from_step)}};
 }
 
 Value ThresholdToValue(const CellResult& cell) {
@@ -264,9 +292,7 @@ Value CellToValue(const CellResult& cell) {
                           {"config", cell.config},
                           {"environment", cell.environment},
                           {"model_facts", ModelToValue(cell.model)},
-                          {"time", Object{{"started", TextOrNull(cell.started)},
-                                          {"wall_s", NumberOrNull(cell.wall_s)},
-                                          {"tokens_seen", cell.tokens_seen}}},
+                          {"time", TimeToValue(cell)},
                           {"learning_curve", ToArray(cell.learning_curve, LearningToValue)},
                           {"steps_to_threshold", ThresholdToValue(cell)},
                           {"solved", solved ? Value(*solved) : Value()},
@@ -329,6 +355,10 @@ CellResult CellFromValue(const Value& value, const std::string& where) {
   cell.started = time.StringOrEmpty("started");
   cell.wall_s = time.NumberOrNan("wall_s");
   cell.tokens_seen = time.Int("tokens_seen");
+  cell.phases = PhasesFromValue(time);
+  if (time.Has("resumed_from_step")) {
+    cell.resumed_from_step = time.OptionalInt("resumed_from_step");
+  }
   return cell;
 }
 

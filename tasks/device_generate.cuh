@@ -46,8 +46,7 @@ __global__ void GenerateKernel(const Sampler sampler, const BatchRequest request
   extern __shared__ std::uint32_t scratch[];
   const BlockLanes lanes;
   for (std::int64_t i = blockIdx.x; i < request.count; i += gridDim.x) {
-    const std::uint64_t index =
-        SampleAt(request.order, request.first + static_cast<std::uint64_t>(i));
+    const std::uint64_t index = RequestedSample(request, i);
     sampler.Generate(lanes, SampleStream{request.key, index}, request.mode, inputs + i * seq_len,
                      labels + i * seq_len, scratch);
     lanes.Sync();  // the next sample reuses the scratch memory

@@ -20,9 +20,8 @@ void GenerateOnCpu(const Task& task, const BatchRequest& request, std::span<std:
     std::vector<std::uint32_t> scratch(static_cast<std::size_t>(shape.scratch_words));
     const auto length = static_cast<std::size_t>(shape.seq_len);
     for (std::int64_t i = begin; i < end; ++i) {
-      const std::uint64_t position = request.first + static_cast<std::uint64_t>(i);
       const auto offset = static_cast<std::size_t>(i) * length;
-      task.Generate({request.key, SampleAt(request.order, position)}, request.mode,
+      task.Generate({request.key, RequestedSample(request, i)}, request.mode,
                     inputs.subspan(offset, length), labels.subspan(offset, length), scratch);
     }
   };

@@ -33,13 +33,33 @@ MB_HOST_DEVICE inline std::uint64_t SampleAt(const SampleOrder& order, std::uint
   return Feistel(epoch, kOrderStream, order.size, position % order.size);
 }
 
+// Where a batch starts, apart from the request: work that is captured once and replayed for many
+// batches reads it from memory.
+struct BatchCursor {
+  std::uint64_t first = 0;  // position of the first sample in the order
+  std::uint64_t epoch = 0;  // the epoch of position 0
+};
+
 struct BatchRequest {
   PhiloxKey key{};
   std::uint64_t first = 0;  // position of the first sample in `order`
   std::int64_t count = 0;
   SampleOrder order{};
   LabelMode mode = LabelMode::kScored;
+  // Memory of the device that generates: stands for `first` and `order.epoch` when set.
+  const BatchCursor* cursor = nullptr;
 };
+
+// The index of sample i of the batch, 0 <= i < request.count.
+MB_HOST_DEVICE inline std::uint64_t RequestedSample(const BatchRequest& request, std::int64_t i) {
+  SampleOrder order = request.order;
+  std::uint64_t first = request.first;
+  if (request.cursor != nullptr) {
+    first = request.cursor->first;
+    order.epoch = request.cursor->epoch;
+  }
+  return SampleAt(order, first + static_cast<std::uint64_t>(i));
+}
 
 // inputs, labels: [count, seq_len], row-major. The bytes do not depend on num_threads.
 void GenerateOnCpu(const Task& task, const BatchRequest& request, std::span<std::int32_t> inputs,

@@ -25,6 +25,11 @@ def untimed(value):
     return value
 
 
+def read_text(path):
+    with open(path, encoding="utf-8") as file:
+        return file.read()
+
+
 class ResumeTest(ProgramTest):
     def setUp(self):
         super().setUp()
@@ -66,6 +71,43 @@ class ResumeTest(ProgramTest):
             untimed(self.read_json("whole/report.json")),
             untimed(self.read_json("killed/report.json")),
         )
+
+    def test_signals_save_running_cells_which_continue_where_they_stopped(self):
+        suite = tiny_suite()
+        del suite["throughput"]
+        suite["train"].update({"num_epochs": 60, "early_stop_accuracy": 0})
+        self.write("suite.json", suite)
+        self.run_suite("whole")
+        for name in ("SIGTERM", "SIGUSR1", "SIGHUP", "SIGINT"):
+            process = subprocess.Popen(
+                [PROGRAM, "run", "suite.json", "--device", "cpu", "-o", "stopped", "--jobs", "1"],
+                cwd=self.folder.name,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                start_new_session=True,
+            )
+            self.wait_for_progress(process, "stopped")
+            process.send_signal(getattr(signal, name))
+            self.assertEqual(process.wait(timeout=60), 75, name)
+            self.assertTrue(glob.glob(self.path("stopped/cells/*/checkpoint-*")), name)
+        self.run_suite("stopped")
+        self.assertEqual(glob.glob(self.path("stopped/cells/*/checkpoint-*")), [])
+        report = self.read_json("stopped/report.json")
+        self.assertTrue(any(c["time"]["resumed_from_step"] for c in report["cells"]))
+        self.assertEqual(untimed(self.read_json("whole/report.json")), untimed(report))
+
+    def wait_for_progress(self, process, out):
+        """Until a cell without result has reported a step since the process started."""
+        start = time.time()
+        while True:
+            self.assertLess(time.time() - start, 120, "no progress")
+            self.assertIsNone(process.poll(), "the run ended before it could be stopped")
+            for events in glob.glob(self.path(f"{out}/cells/*/events.jsonl")):
+                if os.path.exists(os.path.join(os.path.dirname(events), "result.json")):
+                    continue
+                if os.stat(events).st_mtime > start and '"step"' in read_text(events):
+                    return
+            time.sleep(0.01)
 
     def test_number_of_workers_changes_no_result(self):
         self.run_suite("one", "--jobs", "1")

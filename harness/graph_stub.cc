@@ -1,0 +1,18 @@
+// Stands in for graph_cuda.cc in a build without CUDA, where nothing asks for a graph.
+// SPDX-License-Identifier: Apache-2.0
+#include "base/error.h"
+#include "harness/graph.h"
+
+namespace mixerbench::harness::internal {
+
+std::shared_ptr<GraphMemory> MakeGraphMemory(at::Device) {
+  throw BackendUnavailable("this program was built without CUDA");
+}
+
+std::unique_ptr<CapturedGraph> CaptureGraph(const std::shared_ptr<GraphMemory>&,
+                                            const std::vector<at::Generator>&,
+                                            const std::function<void()>&) {
+  throw BackendUnavailable("this program was built without CUDA");
+}
+
+}  // namespace mixerbench::harness::internal

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <cuda_runtime.h>
+
+#include "harness/step_kernels.h"
+
+namespace mixerbench::harness {
+namespace {
+
+constexpr unsigned kWarp = 32;
+constexpr unsigned kRowsPerBlock = 4;
+constexpr std::int64_t kMaxBlocks = 1 << 16;
+
+__global__ void FinishStepKernel(const StepState state, const float* loss) {
+  FinishStep(state, loss);
+}
+
+// Mapping: one warp a row, grid-stride over rows. A ballot over 32 labels gives each scored one its
+// rank, so the order is that of the positions. No shared memory, no atomics.
+__global__ void ListScoredKernel(const std::int32_t* __restrict__ labels, std::int64_t num_rows,
+                                 std::int64_t seq_len, std::int64_t max_scored,
+                                 const ScoredLists lists) {
+  const unsigned lane = threadIdx.x;
+  const std::int64_t none = num_rows * max_scored;
+  const std::int64_t stride = std::int64_t{gridDim.x} * kRowsPerBlock;
+  for (std::int64_t row = std::int64_t{blockIdx.x} * kRowsPerBlock + threadIdx.y; row < num_rows;
+       row += stride) {
+    const std::int64_t first = row * max_scored;
+    std::int64_t count = 0;
+    for (std::int64_t begin = 0; begin < seq_len; begin += kWarp) {
+      const std::int64_t t = begin + lane;
+      const std::int64_t position = row * seq_len + t;
+      const std::int32_t label = t < seq_len ? labels[position] : tasks::kIgnore;
+      const unsigned scored = __ballot_sync(~0u, label != tasks::kIgnore);
+      const std::int64_t rank = count + __popc(scored & ((1u << lane) - 1));
+      const bool listed = label != tasks::kIgnore && rank < max_scored;
+      if (listed) {
+        lists.positions[first + rank] = position;
+        lists.targets[first + rank] = label;
+      }
+      if (t < seq_len) lists.entries[position] = listed ? first + rank : none;
+      count += __popc(scored);
+    }
+    for (std::int64_t i = count + lane; i < max_scored; i += kWarp) {
+      lists.positions[first + i] = 0;
+      lists.targets[first + i] = tasks::kIgnore;
+    }
+  }
+}
+
+}  // namespace
+
+int QueueFinishStep(const StepState& state, const float* loss, CUstream_st* stream) {
+  FinishStepKernel<<<1, 1, 0, stream>>>(state, loss);
+  return cudaGetLastError();
+}
+
+int QueueListScored(const std::int32_t* labels, std::int64_t num_rows, std::int64_t seq_len,
+                    std::int64_t max_scored, const ScoredLists& lists, CUstream_st* stream) {
+  if (num_rows == 0) return cudaSuccess;
+  const std::int64_t blocks = (num_rows + kRowsPerBlock - 1) / kRowsPerBlock;
+  ListScoredKernel<<<static_cast<unsigned>(blocks < kMaxBlocks ? blocks : kMaxBlocks),
+                     dim3(kWarp, kRowsPerBlock), 0, stream>>>(labels, num_rows, seq_len, max_scored,
+                                                              lists);
+  return cudaGetLastError();
+}
+
+}  // namespace mixerbench::harness

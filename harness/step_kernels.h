@@ -1,0 +1,56 @@
+// The small work around a training step that never leaves the device: which record of the epoch
+// is current, where the loss goes, which positions are scored. Written once for the CPU and the
+// GPU; the launches are in step_kernels.cu. No torch here.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+
+#include "base/philox.h"
+#include "tasks/generate.h"
+
+namespace mixerbench::harness {
+
+// What differs between the steps of one shape. The host writes those of a whole epoch at once.
+struct StepRecord {
+  tasks::BatchCursor cursor;
+  std::uint64_t loss_slot = 0;  // where the step leaves its loss
+  float learning_rate = 0;
+  float step = 0;  // counted from 1 over the run, for the bias correction of AdamW
+};
+
+// Pointers into the memory of one device.
+struct StepState {
+  const StepRecord* records = nullptr;  // of the epoch, and one more that no step uses
+  StepRecord* current = nullptr;        // of the step that runs
+  std::uint64_t* next = nullptr;        // index of the record after `current`
+  float* losses = nullptr;              // slots
+};
+
+// The last work of a step.
+MB_HOST_DEVICE inline void FinishStep(const StepState& state, const float* loss) {
+  state.losses[state.current->loss_slot] = *loss;
+  *state.current = state.records[(*state.next)++];
+}
+
+// Lists of scored positions: row r of a batch has entries r*max_scored to (r+1)*max_scored - 1, in
+// order of position; a row with fewer scored positions is filled up with position 0 and target
+// kIgnore.
+struct ScoredLists {
+  std::int64_t* positions = nullptr;  // [num_rows * max_scored], into the flattened labels
+  std::int64_t* targets = nullptr;    // [num_rows * max_scored]
+  std::int64_t* entries = nullptr;    // [num_rows * seq_len], inverse of `positions`:
+                                      // num_rows * max_scored where nothing is scored
+};
+
+// labels [num_rows, seq_len] on the CPU. False when a row has more than max_scored.
+bool ListScoredOnCpu(const std::int32_t* labels, std::int64_t num_rows, std::int64_t seq_len,
+                     std::int64_t max_scored, const ScoredLists& lists);
+
+// Queue the same work on a CUDA stream; surplus scored positions of a row are left out. Return the
+// CUDA error code, 0 for success.
+int QueueFinishStep(const StepState& state, const float* loss, CUstream_st* stream);
+int QueueListScored(const std::int32_t* labels, std::int64_t num_rows, std::int64_t seq_len,
+                    std::int64_t max_scored, const ScoredLists& lists, CUstream_st* stream);
+
+}  // namespace mixerbench::harness

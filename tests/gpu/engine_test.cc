@@ -1,0 +1,213 @@
+// What only a GPU can show of the training engine: replaying a graph and running operation by
+// operation give the same bits, in every mixer and in everything that goes around a step.
+// SPDX-License-Identifier: Apache-2.0
+#include <filesystem>
+#include <map>
+#include <string>
+#include <vector>
+
+#include <ATen/ATen.h>
+
+#include "harness/batch.h"
+#include "harness/device.h"
+#include "harness/graph.h"
+#include "harness/model.h"
+#include "harness/registries.h"
+#include "harness/suite.h"
+#include "harness/train.h"
+#include "harness/trainer.h"
+#include "reports/json.h"
+#include "reports/result_json.h"
+#include "tests/support/compare.h"
+
+#include "tests/support/catch2.h"
+
+namespace mixerbench::harness {
+namespace {
+
+const Registries& AllRegistries() {
+  static const Registries registries;
+  return registries;
+}
+
+at::Device Gpu() {
+  SetNumerics(/*allow_tf32=*/false);
+  return ParseDevice("cuda");
+}
+
+// Two lengths, last batches of 6 and 18 samples, dropout: 10 steps an epoch.
+constexpr const char* kMixture = R"({"name": "mixture",
+    "task": {"name": "mqar", "vocab_size": 128,
+             "train": {"input_seq_len": [16, 40], "num_kv_pairs": [2, 5],
+                       "num_examples": [102, 114]},
+             "validation": {"num_examples": 70}, "test": {"input_seq_len": [16, 64], "num_kv_pairs": [2, 5], "num_examples": 70}},
+    "model": {"d_model": 16, "n_layers": 2, "embed_dropout": 0.1, "resid_dropout": 0.2},
+    "train": {"lr": 0.005, "batch_size": 24, "eval_batch_size": 32, "num_epochs": 4,
+              "grad_clip": 1.0, "early_stop_accuracy": 0}})";
+
+Cell MakeCell(const char* suite, Settings set) {
+  SuiteOverrides overrides;
+  overrides.device_type = "cuda";
+  overrides.set = std::move(set);
+  return ParseSuite(suite, overrides, AllRegistries()).cells.at(0);
+}
+
+struct Trained {
+  std::map<std::string, at::Tensor> parameters;
+  std::vector<float> losses;
+  std::string failure;
+};
+
+// Three epochs of the mixture by the trainer alone: every shape is run, captured and replayed.
+Trained TrainMixture(const Cell& cell, bool use_graphs) {
+  const at::Device gpu = Gpu();
+  const OwnStream stream(gpu);
+  GraphContext graphs(gpu, use_graphs);
+  const Model model = BuildModel(cell, gpu, AllRegistries());
+  Trainer trainer(cell, model, graphs, AllRegistries());
+  Trained trained;
+  for (std::int64_t epoch = 0; epoch < 3; ++epoch) {
+    trainer.BeginEpoch(epoch);
+    for (std::int64_t i = 0; i < trainer.steps_per_epoch(); ++i) trainer.Step();
+    trainer.losses().Post(trainer.step());
+    const auto losses = trainer.losses().Take(/*leave_newest=*/false);
+    trained.losses.insert(trained.losses.end(), losses->values.begin(), losses->values.end());
+  }
+  for (const auto& parameter : model.parameters->parameters()) {
+    trained.parameters[parameter.name] = parameter.tensor.detach().cpu();
+  }
+  trained.failure = graphs.failure();
+  return trained;
+}
+
+TEST_CASE("engine: graph and eager steps give the same bits, for every mixer") {
+  for (const auto& [name, entry] : AllRegistries().mixers.entries()) {
+    std::vector<Value> configs = entry.test_configs;
+    configs.insert(configs.begin(), Object{});
+    for (Value config : configs) {
+      config.as_object()["name"] = name;
+      for (const char* dtype : {"fp32", "bf16"}) {
+        for (const char* dropout : {"0", "0.2"}) {
+          const Cell cell = MakeCell(kMixture, {{"model.sequence_mixer", reports::DumpJson(config)},
+                                                {"model.embed_dropout", dropout},
+                                                {"model.resid_dropout", dropout},
+                                                {"train.dtype", dtype}});
+          INFO(reports::DumpJson(config) << " " << dtype << " dropout " << dropout);
+          const Trained graph = TrainMixture(cell, true);
+          const Trained eager = TrainMixture(cell, false);
+          CHECK(graph.failure.empty());
+          INFO(graph.failure);
+          REQUIRE(graph.losses.size() == 30);
+          CHECK(graph.losses == eager.losses);
+          CHECK(graph.losses.front() != graph.losses.back());
+          for (const auto& [parameter, value] : graph.parameters) {
+            INFO(parameter);
+            CHECK(testing::BitwiseEqual(value, eager.parameters.at(parameter)));
+          }
+        }
+      }
+    }
+  }
+}
+
+std::string Checksum(const reports::CellResult& result) {
+  INFO(result.reason);
+  CHECK(result.state == reports::CellState::kCompleted);
+  return reports::DumpJson(*reports::CellToValue(result).Find("integrity"));
+}
+
+reports::CellResult Run(const Cell& cell, const RunControl& control,
+                        const Registries& registries = AllRegistries()) {
+  return RunTrainCell(cell, Gpu(), registries, control, [](const Progress&) {});
+}
+
+TEST_CASE("engine: a whole cell has the same checksum with and without graphs") {
+  for (const char* model :
+       {R"({"backbone": "zoology", "d_model": 16, "resid_dropout": 0.1, "positions": "learned",
+            "sequence_mixer": {"name": "attention"}})",
+        R"({"backbone": "mad", "d_model": 16, "sequence_mixer": {"name": "delta_net"}})"}) {
+    for (const char* mode : {"scored", "all_tokens", "target_only"}) {
+      const Cell cell = MakeCell(kMixture, {{"model", model}, {"train.loss_mode", mode}});
+      INFO(model << " " << mode);
+      CHECK(Checksum(Run(cell, {})) == Checksum(Run(cell, {.use_graphs = false})));
+    }
+  }
+}
+
+TEST_CASE("engine: samples made on the CPU train to the same bits as those made on the GPU") {
+  Registries host_only;
+  host_only.device_generators = tasks::DeviceGeneratorRegistry("device generator");
+  const Cell cell = MakeCell(kMixture, {{"model.sequence_mixer.name", "gla"}});
+  const std::string expected = Checksum(Run(cell, {}));
+  CHECK(Checksum(Run(cell, {}, host_only)) == expected);
+  CHECK(Checksum(Run(cell, {.use_graphs = false}, host_only)) == expected);
+}
+
+TEST_CASE("engine: a cell that was stopped and continued under graphs ends with the same bits") {
+  const Cell cell = MakeCell(kMixture, {{"model.sequence_mixer.name", "delta_net"}});
+  const std::string expected = Checksum(Run(cell, {}));
+  const std::filesystem::path folder = std::filesystem::temp_directory_path() / "engine_test";
+  std::filesystem::create_directories(folder);
+  int attempts = 0;
+  reports::CellResult result;
+  do {
+    int questions = 0;
+    // Every attempt gets 7 steps further, or as many evaluation batches.
+    result = Run(cell, {.stop_requested = [&] { return ++questions > 7; },
+                        .checkpoint_folder = folder,
+                        .use_graphs = ++attempts % 3 != 0});
+    REQUIRE(attempts < 60);
+  } while (result.state == reports::CellState::kInterrupted);
+  CHECK(attempts > 5);
+  CHECK(Checksum(result) == expected);
+  std::filesystem::remove_all(folder);
+}
+
+TEST_CASE("engine: divergence under graphs names the step that eager execution names") {
+  const Cell cell = MakeCell(kMixture, {{"model.sequence_mixer.name", "attention"},
+                                        {"train.weight_decay", "1e10"},
+                                        {"train.lr", "10"}});
+  const auto graph = Run(cell, {});
+  const auto eager = Run(cell, {.use_graphs = false});
+  CHECK(graph.state == reports::CellState::kDiverged);
+  CHECK(graph.reason == eager.reason);
+}
+
+TEST_CASE("engine: work that waits for the device runs on without a graph") {
+  const at::Device gpu = Gpu();
+  const OwnStream stream(gpu);
+  GraphContext graphs(gpu, true);
+  at::Tensor sum = at::zeros({}, at::TensorOptions().device(gpu));
+  RepeatedWork waits(graphs, [&] {
+    if (sum.item<float>() < 1000) sum.add_(1);
+  });
+  for (int i = 0; i < 5; ++i) waits.Run();
+  CHECK(sum.item<float>() == 5);
+  CHECK_FALSE(graphs.use_graphs());
+  CHECK_FALSE(graphs.failure().empty());
+  // The device and the allocator are as usable as before, also for graphs of another context.
+  GraphContext others(gpu, true);
+  RepeatedWork adds(others, [&] { sum.add_(at::ones({}, sum.options())); });
+  for (int i = 0; i < 5; ++i) adds.Run();
+  CHECK(sum.item<float>() == 10);
+  CHECK(others.failure().empty());
+}
+
+TEST_CASE("engine: lists of scored positions are those of the CPU") {
+  const at::Device gpu = Gpu();
+  at::Generator generator = MakeGenerator(at::kCPU, 3);
+  for (const std::int64_t seq_len : {1, 31, 32, 33, 200}) {
+    const std::int64_t max_scored = (seq_len + 1) / 2 + 3;
+    const at::Tensor values = at::randint(0, 50, {37, seq_len}, generator, at::kInt);
+    at::Tensor labels = values.masked_fill(values.remainder(3).ne(0), tasks::kIgnore);
+    labels.narrow(1, 0, seq_len / 2).fill_(tasks::kIgnore);
+    const ScoredRows cpu = ListScored(labels, max_scored);
+    const ScoredRows cuda = ListScored(labels.to(gpu), max_scored);
+    CHECK(cuda.positions.cpu().equal(cpu.positions));
+    CHECK(cuda.targets.cpu().equal(cpu.targets));
+    CHECK(cuda.entries.cpu().equal(cpu.entries));
+  }
+}
+
+}  // namespace
+}  // namespace mixerbench::harness
