@@ -13,9 +13,9 @@ namespace mixerbench::kernels::fused {
 // One shape, dtype and device for the four tensors.
 struct AdamWTensor {
   at::Tensor parameter;
-  at::Tensor gradient;
-  at::Tensor first_moment;
-  at::Tensor second_moment;
+  at::Tensor gradient = {};
+  at::Tensor first_moment = {};
+  at::Tensor second_moment = {};
   double weight_decay = 0;
 };
 
