@@ -108,6 +108,25 @@ at::Tensor EmptyMatrix(const Matrix& matrix, const at::TensorOptions& options) {
   return at::empty(shape, options).narrow(-1, 0, matrix.shape.back());
 }
 
+// Whether nothing holds the storage but these gradients and the one tensor that all of those which
+// lie in it are views of, which they keep alive.
+bool AreOnlyHolders(const std::vector<at::Tensor>& grads, const c10::Storage& storage) {
+  std::size_t holders = 0;
+  std::size_t views = 0;
+  at::Tensor base;
+  for (const at::Tensor& grad : grads) {
+    if (!grad.defined() || !grad.storage().is_alias_of(storage)) continue;
+    ++holders;
+    if (!grad.is_view()) continue;
+    ++views;
+    if (!base.defined()) base = grad._base();
+    if (!base.is_same(grad._base())) return false;
+  }
+  if (views == 0) return storage.use_count() == holders;
+  const std::size_t ours = 1;  // `base` above
+  return storage.use_count() == holders + 1 && base.use_count() == views + ours;
+}
+
 // The first block of gradients that lies in a matrix of this pitch at its own columns, when nobody
 // else holds that matrix: the rest of it is free. Returns the whole matrix.
 at::Tensor FindMatrix(const std::vector<at::Tensor>& grads, const Matrix& matrix) {
@@ -121,10 +140,7 @@ at::Tensor FindMatrix(const std::vector<at::Tensor>& grads, const Matrix& matrix
             static_cast<std::size_t>(block->num_rows * matrix.pitch) * grad.element_size()) {
       continue;
     }
-    const auto holders = std::count_if(grads.begin(), grads.end(), [&](const at::Tensor& other) {
-      return other.defined() && other.storage().is_alias_of(grad.storage());
-    });
-    if (static_cast<std::size_t>(holders) != grad.storage().use_count()) continue;
+    if (!AreOnlyHolders(grads, grad.storage())) continue;
     std::vector<std::int64_t> strides(matrix.shape.size(), 1);
     std::int64_t stride = matrix.pitch;
     for (std::size_t axis = matrix.shape.size() - 1; axis-- > 0;) {

@@ -92,8 +92,7 @@ __device__ BackwardInputs<kChunks> LoadInputs(const RowLayout& layout,
 }
 
 template <int kChunks, bool kMid>
-__global__ void __launch_bounds__(kThreads, kChunks == 1 ? 2 : 1)
-    BackwardKernel(const ResidualNormBackward args) {
+__global__ void __launch_bounds__(kThreads) BackwardKernel(const ResidualNormBackward args) {
   __shared__ float scratch[kThreads * kVector * kChunks];
   const RowLayout layout(args.width);
   const bool centre = args.norm.bias != nullptr;
@@ -105,17 +104,9 @@ __global__ void __launch_bounds__(kThreads, kChunks == 1 ? 2 : 1)
 
   const long long step = static_cast<long long>(gridDim.x) * layout.num_groups;
   long long row = static_cast<long long>(blockIdx.x) * layout.num_groups + layout.group;
-  BackwardInputs<kChunks> next;
-  if constexpr (kChunks == 1) next = LoadInputs<kChunks>(layout, args, row);
   // Every lane of a warp takes part in the sums, so a warp leaves the loop as a whole.
   for (; !__all_sync(0xffffffffu, row >= args.num_rows); row += step) {
-    BackwardInputs<kChunks> in;
-    if constexpr (kChunks == 1) {  // wider rows leave no registers for the next one
-      in = next;
-      next = LoadInputs<kChunks>(layout, args, row + step);
-    } else {
-      in = LoadInputs<kChunks>(layout, args, row);
-    }
+    const BackwardInputs<kChunks> in = LoadInputs<kChunks>(layout, args, row);
     const RowValues<kChunks> s = Sum(in.residual, Sum(in.added, added_bias));
     RowValues<kChunks> u = s;
     Standardised<kChunks> middle;

@@ -7,9 +7,9 @@ namespace mixerbench::kernels::fused {
 namespace {
 
 constexpr int kColumns = 32;
-constexpr int kStrands = 8;
+constexpr int kStrands = 32;
 
-// A block owns 32 columns, a thread every eighth part of one; the strands are added in order. fp32,
+// A block owns 32 columns, a thread every 32nd part of one; the strands are added in order. fp32,
 // deterministic.
 __global__ void __launch_bounds__(kColumns* kStrands)
     SumRowsKernel(const float* __restrict__ parts, int num_parts, int num_columns,
@@ -18,7 +18,7 @@ __global__ void __launch_bounds__(kColumns* kStrands)
   const int column = static_cast<int>(blockIdx.x) * kColumns + static_cast<int>(threadIdx.x);
   float sum = 0;
   if (column < num_columns) {
-#pragma unroll 8
+#pragma unroll 4
     for (int part = static_cast<int>(threadIdx.y); part < num_parts; part += kStrands) {
       sum += parts[static_cast<long long>(part) * num_columns + column];
     }
