@@ -29,12 +29,12 @@ ScoredRows ListScored(const at::Tensor& labels, std::int64_t max_scored) {
   const std::int64_t num_rows = labels.size(0);
   const std::int64_t seq_len = labels.size(1);
   const auto options = labels.options().dtype(at::kLong);
-  const ScoredRows scored{at::empty({num_rows * max_scored}, options),
-                          at::empty({num_rows * max_scored}, options),
-                          at::empty({num_rows * seq_len}, options)};
-  const ScoredLists lists{scored.positions.data_ptr<std::int64_t>(),
+  const ScoredRows scored{{.rows = at::empty({num_rows * max_scored}, options),
+                           .entries = at::empty({num_rows * seq_len}, options)},
+                          at::empty({num_rows * max_scored}, options)};
+  const ScoredLists lists{scored.rows.rows.data_ptr<std::int64_t>(),
                           scored.targets.data_ptr<std::int64_t>(),
-                          scored.entries.data_ptr<std::int64_t>()};
+                          scored.rows.entries.data_ptr<std::int64_t>()};
   const auto* data = labels.const_data_ptr<std::int32_t>();
   if (labels.is_cuda()) {
     CheckCuda(

@@ -10,6 +10,7 @@
 
 #include "harness/cell.h"
 #include "harness/registries.h"
+#include "kernels/fused/rows.h"
 
 namespace mixerbench::harness {
 
@@ -22,9 +23,8 @@ struct Batch {
 // each sample, filled up where it has fewer. The head and the loss run on these alone; entries that
 // only fill have the target kIgnore and take no part in means.
 struct ScoredRows {
-  at::Tensor positions;  // [B*M] int64, into the flattened [B*T]; 0 where filled up
-  at::Tensor targets;    // [B*M] int64
-  at::Tensor entries;    // [B*T] int64: the entry of a position, B*M where nothing is scored
+  kernels::fused::RowSelection rows;  // of the flattened [B*T], row 0 where filled up
+  at::Tensor targets;                 // [B*M] int64
 };
 
 // labels [B,T] int32. Throws std::logic_error when a sample on the CPU has more than `max_scored`.
@@ -32,10 +32,6 @@ ScoredRows ListScored(const at::Tensor& labels, std::int64_t max_scored);
 
 // Most scored positions of one sample in `mode`.
 std::int64_t MaxScored(const tasks::TaskShape& shape, tasks::LabelMode mode);
-
-// Rows of x [B,T,D] at the scored positions, [B*M,D]. The gradient of an entry that only fills is
-// dropped, so every row of x gets at most one, without atomics or sorting.
-at::Tensor GatherScored(const at::Tensor& x, const ScoredRows& scored);
 
 // Generates samples of one task where they are used.
 class TaskGenerator {

@@ -8,7 +8,6 @@
 
 #include <ATen/TensorOperators.h>
 #include <ATen/core/grad_mode.h>
-#include <ATen/ops/cross_entropy_loss.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/isfinite.h>
 #include <ATen/ops/stack.h>
@@ -16,19 +15,20 @@
 #include <ATen/ops/zeros.h>
 
 #include "harness/score.h"
+#include "kernels/fused/cross_entropy.h"
 
 namespace mixerbench::harness {
 namespace {
 
 // Hidden states of the listed positions, [N,D].
 at::Tensor HiddenAtScored(const models::Backbone& backbone, const Batch& batch,
-                          const at::Tensor& positions, at::ScalarType compute_dtype,
+                          const kernels::fused::RowSelection& rows, at::ScalarType compute_dtype,
                           std::int64_t piece_len) {
   const std::int64_t seq_len = batch.inputs.size(1);
   if (seq_len <= piece_len) {
-    const auto output = backbone.Forward(batch.inputs, {.compute_dtype = compute_dtype});
-    return output.hidden.flatten(0, 1).index_select(0, positions);
+    return backbone.Forward(batch.inputs, {.compute_dtype = compute_dtype, .rows = &rows}).hidden;
   }
+  const at::Tensor& positions = rows.rows;
   const at::Tensor row = positions.div(seq_len, "floor");
   const at::Tensor column = positions.remainder(seq_len);
   std::vector<models::State> state = backbone.InitialState(batch.inputs.size(0));
@@ -54,14 +54,9 @@ at::Tensor HiddenAtScored(const models::Backbone& backbone, const Batch& batch,
 Predictions Predict(const models::Backbone& backbone, const Batch& batch, const ScoredRows& scored,
                     at::ScalarType compute_dtype, std::int64_t piece_len) {
   const at::NoGradGuard no_grad;
-  const at::Tensor hidden =
-      HiddenAtScored(backbone, batch, scored.positions, compute_dtype, piece_len);
-  const at::Tensor logits = backbone.Logits(hidden).to(at::kFloat);
-  // ATen's arg-max reduction takes the lower index of equal values (training_test holds it to
-  // that).
-  return {logits.argmax(1),
-          at::cross_entropy_loss(logits, scored.targets, /*weight=*/{}, at::Reduction::None,
-                                 /*ignore_index=*/tasks::kIgnore)};
+  const at::Tensor hidden = HiddenAtScored(backbone, batch, scored.rows, compute_dtype, piece_len);
+  const auto result = kernels::fused::SoftmaxCrossEntropy(backbone.Logits(hidden), scored.targets);
+  return {result.predicted, result.nll};
 }
 
 SegmentEvaluator::SegmentEvaluator(const models::Backbone& backbone, const SegmentSource& source,

@@ -10,6 +10,7 @@
 #include <ATen/core/Tensor.h>
 
 #include "harness/train_config.h"
+#include "kernels/fused/adamw.h"
 #include "models/parameters.h"
 
 namespace mixerbench::harness {
@@ -36,25 +37,9 @@ class AdamW {
   std::vector<std::pair<std::string, at::Tensor>> state() const;
 
  private:
-  // Tensors that are updated with one weight decay; entry i of every list belongs together.
-  struct Group {
-    double weight_decay = 0;
-    std::vector<std::string> names;
-    std::vector<at::Tensor> parameters, first_moments, second_moments;
-  };
-  // Those of a group that have a gradient.
-  struct Lists {
-    std::vector<bool> has_gradient;
-    std::vector<at::Tensor> parameters, gradients, first_moments, second_moments;
-  };
-
-  void CollectGradients(const Group& group, Lists& lists) const;
-
   TrainConfig config_;
-  std::vector<Group> groups_;
-  std::vector<Lists> lists_;           // one for each group
-  std::vector<at::Tensor> gradients_;  // of all groups
-  std::vector<at::Tensor> steps_;      // the same scalar, once for each updated parameter
+  std::vector<std::string> names_;                    // of the tensors
+  std::vector<kernels::fused::AdamWTensor> tensors_;  // gradients undefined
 };
 
 }  // namespace mixerbench::harness

@@ -46,9 +46,9 @@ TEST_CASE("step: lists of scored positions are filled up, in order, and invertib
     return std::vector<std::int64_t>(x.const_data_ptr<std::int64_t>(),
                                      x.const_data_ptr<std::int64_t>() + x.numel());
   };
-  CHECK(list(scored.positions) == std::vector<std::int64_t>{1, 3, 0, 0, 8, 0});
+  CHECK(list(scored.rows.rows) == std::vector<std::int64_t>{1, 3, 0, 0, 8, 0});
   CHECK(list(scored.targets) == std::vector<std::int64_t>{4, 6, kNone, kNone, 1, kNone});
-  CHECK(list(scored.entries) == std::vector<std::int64_t>{6, 0, 6, 1, 6, 6, 6, 6, 4, 6, 6, 6});
+  CHECK(list(scored.rows.entries) == std::vector<std::int64_t>{6, 0, 6, 1, 6, 6, 6, 6, 4, 6, 6, 6});
   CHECK_THROWS_AS(ListScored(labels, 1), std::logic_error);
 }
 
@@ -63,13 +63,13 @@ TEST_CASE("step: gathered rows and their gradients are those of an index, filled
   const at::Tensor y = at::randn({5, 7, 3}, generator);
   const at::Tensor weight = at::randn({35, 3}, generator);
 
-  const at::Tensor rows = GatherScored(x, scored);
+  const at::Tensor rows = kernels::fused::GatherRows(x, scored.rows);
   const at::Tensor flat = x.flatten(0, 1);
-  CHECK(rows.equal(flat.index_select(0, scored.positions)));
+  CHECK(rows.equal(flat.index_select(0, scored.rows.rows)));
   // What fills up must not reach x, whatever gradient it gets.
   rows.backward(weight);
   const at::Tensor expected = at::zeros_like(flat).index_put(
-      {scored.positions.masked_select(is_scored)}, weight.index({is_scored}));
+      {scored.rows.rows.masked_select(is_scored)}, weight.index({is_scored}));
   CHECK(x.grad().flatten(0, 1).equal(expected));
 }
 

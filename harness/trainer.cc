@@ -7,12 +7,12 @@
 #include <type_traits>
 
 #include <ATen/TensorOperators.h>
-#include <ATen/ops/cross_entropy_loss.h>
 #include <ATen/ops/empty.h>
 
 #include "base/check.h"
 #include "harness/device.h"
 #include "harness/step_kernels.h"
+#include "kernels/fused/cross_entropy.h"
 
 namespace mixerbench::harness {
 namespace {
@@ -174,14 +174,13 @@ void Trainer::RunStep(const Shape& shape) {
   const ScoredRows scored =
       ListScored(batch.labels, MaxScored(shape.source->task().shape(), label_mode_));
   optimizer_.ZeroGrad();
-  const auto output = model_.backbone->Forward(
-      batch.inputs,
-      {.compute_dtype = ComputeDtype(cell_.train.dtype), .generator = dropout_generator_});
-  const at::Tensor logits =
-      model_.backbone->Logits(GatherScored(output.hidden, scored)).to(at::kFloat);
+  const auto output =
+      model_.backbone->Forward(batch.inputs, {.compute_dtype = ComputeDtype(cell_.train.dtype),
+                                              .generator = dropout_generator_,
+                                              .rows = &scored.rows});
   const at::Tensor loss =
-      at::cross_entropy_loss(logits, scored.targets, /*weight=*/{}, at::Reduction::Mean,
-                             /*ignore_index=*/tasks::kIgnore);
+      kernels::fused::SoftmaxCrossEntropy(model_.backbone->Logits(output.hidden), scored.targets)
+          .loss;
   (output.auxiliary_loss.defined() ? loss + output.auxiliary_loss : loss).backward();
   optimizer_.Step(current_lr_, current_step_);
 

@@ -13,12 +13,13 @@
 
 #include <ATen/core/Tensor.h>
 
+#include "kernels/fused/rows.h"
 #include "models/mixer.h"
 
 namespace mixerbench::models {
 
 struct BackboneOutput {
-  at::Tensor hidden;               // [B,T,D] after the final norm, compute dtype
+  at::Tensor hidden;  // [B,T,D] after the final norm, compute dtype; [M,D] of BackboneOptions::rows
   std::vector<State> final_state;  // as InitialState(); empty unless wanted
   at::Tensor auxiliary_loss;       // scalar, undefined when no mixer has one
 };
@@ -30,6 +31,8 @@ struct BackboneOptions {
   bool want_final_state = false;
   Taps* taps = nullptr;
   std::optional<at::Generator> generator = std::nullopt;  // set in training
+  // Only the hidden states of these M of the B*T tokens are wanted; nullptr: all.
+  const kernels::fused::RowSelection* rows = nullptr;
 };
 
 class Backbone {

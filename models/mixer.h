@@ -17,6 +17,7 @@
 #include "base/registry.h"
 #include "base/value.h"
 #include "kernels/core.h"
+#include "kernels/fused/rows.h"
 #include "models/parameters.h"
 #include "models/taps.h"
 
@@ -37,10 +38,16 @@ struct ForwardOptions {
   Taps* taps = nullptr;  // nullptr: nothing is recorded, no cost
   std::optional<at::Generator> generator =
       std::nullopt;  // set in training: dropout and router noise draw from it
+  // The mixer may return the bias of its last projection apart, for whoever adds y to something.
+  bool split_bias = false;
+  // Only these M of the B*T outputs are wanted; nullptr: all. A mixer may then leave out what it
+  // does to each token after its core and return y [M,D], or return all of y.
+  const kernels::fused::RowSelection* rows = nullptr;
 };
 
 struct MixerOutput {
-  at::Tensor y;               // [B,T,D], dtype of x
+  at::Tensor y;               // [B,T,D], dtype of x; may be [M,D] of ForwardOptions::rows
+  at::Tensor bias;            // [D], to be added to every row of y; undefined: none, or in y
   State final_state;          // empty unless wanted
   at::Tensor auxiliary_loss;  // scalar, undefined when the mixer has none
 };

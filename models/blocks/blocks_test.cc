@@ -82,12 +82,14 @@ TEST_CASE("norms: formulas") {
                       centred / (centred.square().mean(-1, true) + 1e-5).sqrt()) <
         kDoubleTolerance);
   CHECK(RelativeError(L2Norm(x), x / (x.square().sum(-1, true) + 1e-6).sqrt()) < kDoubleTolerance);
-  CHECK(RelativeError(OutputNorm(scope.root.Child("c"), 5, 1e-5, OutputGate::kSilu)(x, z),
-                      rms * z * at::sigmoid(z)) < kDoubleTolerance);
-  CHECK(RelativeError(OutputNorm(scope.root.Child("d"), 5, 1e-5, OutputGate::kSigmoid)(x, z),
-                      rms * at::sigmoid(z)) < kDoubleTolerance);
-  CHECK(RelativeError(OutputNorm(scope.root.Child("e"), 5, 1e-5, OutputGate::kNone)(x, {}), rms) <
-        kDoubleTolerance);
+  CHECK(
+      RelativeError(OutputNorm(scope.root.Child("c"), 5, 1e-5, OutputGate::kSilu)(x, z.flatten(2)),
+                    (rms * z * at::sigmoid(z)).flatten(2)) < kDoubleTolerance);
+  CHECK(RelativeError(
+            OutputNorm(scope.root.Child("d"), 5, 1e-5, OutputGate::kSigmoid)(x, z.flatten(2)),
+            (rms * at::sigmoid(z)).flatten(2)) < kDoubleTolerance);
+  CHECK(RelativeError(OutputNorm(scope.root.Child("e"), 5, 1e-5, OutputGate::kNone)(x, {}),
+                      rms.flatten(2)) < kDoubleTolerance);
 }
 
 TEST_CASE("norms: statistics of bf16 inputs are those of float32") {
@@ -167,30 +169,15 @@ TEST_CASE("feature maps: trainable products and rectified maps use their own wei
         kDoubleTolerance);
 }
 
-TEST_CASE("decays: formulas and the range they start in") {
-  const at::Tensor z = RandomNormal({4, 7}, 1) * 5;
-  CHECK(RelativeError(LogSigmoidDecay(z, 16), at::sigmoid(z).log() / 16) < kDoubleTolerance);
+TEST_CASE("decays: the range they start in") {
   Scope scope;
   const SoftplusDecay decay(scope.root, 7);
-  const at::Tensor A = scope[0].detach().exp();
+  const at::Tensor A = decay.A_log.detach().exp();
   CHECK(A.min().item<double>() >= 1e-4);
   CHECK(A.max().item<double>() <= 16);
-  const at::Tensor dt = scope[1].detach().exp().log1p();  // softplus
+  const at::Tensor dt = decay.dt_bias.detach().exp().log1p();  // softplus
   CHECK(dt.min().item<double>() >= 0.000999);
   CHECK(dt.max().item<double>() <= 0.1001);
-  CHECK(RelativeError(decay(z).detach(), -A * (z + scope[1].detach()).exp().log1p()) <
-        kDoubleTolerance);
-  CHECK(decay(z.to(at::kBFloat16)).scalar_type() == at::kDouble);
-  CHECK(LogSigmoidDecay(z.to(at::kBFloat16), 1).scalar_type() == at::kFloat);
-}
-
-TEST_CASE("decays: extreme logits stay finite and never positive") {
-  const at::Tensor z = at::tensor({-1e4, -50.0, 0.0, 50.0, 1e4}, at::TensorOptions(at::kFloat));
-  Scope scope;
-  for (const at::Tensor& g : {LogSigmoidDecay(z, 16), SoftplusDecay(scope.root, 5)(z)}) {
-    CHECK(g.isfinite().all().item<bool>());
-    CHECK((g <= 0).all().item<bool>());
-  }
 }
 
 TEST_CASE("channel mixers: formulas") {

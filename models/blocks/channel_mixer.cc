@@ -1,13 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "models/blocks/channel_mixer.h"
 
-#include <vector>
-
-#include <ATen/TensorOperators.h>
 #include <ATen/ops/gelu.h>
-#include <ATen/ops/silu.h>
 
 #include "base/check.h"
+#include "kernels/fused/gates.h"
 
 namespace mixerbench::models {
 
@@ -26,10 +23,8 @@ at::Tensor ChannelMixer::operator()(const at::Tensor& x) const {
       return x;
     case ChannelMixerKind::kMlp:
       return (*fc2_)(at::gelu((*fc1_)(x), tanh_gelu_ ? "tanh" : "none"));
-    case ChannelMixerKind::kSwiglu: {
-      const std::vector<at::Tensor> halves = (*fc1_)(x).chunk(2, -1);
-      return (*fc2_)(at::silu(halves[0]) * halves[1]);
-    }
+    case ChannelMixerKind::kSwiglu:
+      return (*fc2_)(kernels::fused::Swiglu((*fc1_)(x)));
   }
   Require(false, "unknown channel mixer");
   return {};

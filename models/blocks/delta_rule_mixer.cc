@@ -5,15 +5,15 @@
 #include <vector>
 
 #include <ATen/TensorOperators.h>
-#include <ATen/ops/cat.h>
 #include <ATen/ops/elu.h>
 #include <ATen/ops/relu.h>
-#include <ATen/ops/sigmoid.h>
 #include <ATen/ops/silu.h>
 #include <ATen/ops/zeros.h>
 
 #include "base/check.h"
 #include "kernels/delta_rule/delta_rule.h"
+#include "kernels/fused/columns.h"
+#include "kernels/fused/gates.h"
 #include "models/blocks/dtype.h"
 #include "models/blocks/write_strength.h"
 
@@ -62,61 +62,85 @@ at::Tensor DeltaRuleMixer::NormaliseKeys(const at::Tensor& qk) const {
   return (wide / wide.sum(-1, /*keepdim=*/true)).to(qk.scalar_type());
 }
 
+DeltaRuleMixer::Heads DeltaRuleMixer::SplitHeads(const at::Tensor& qkv) const {
+  const auto columns = kernels::fused::SplitColumns(qkv, {key_dim(), key_dim(), value_dim()});
+  return {columns[0].unflatten(-1, {layout_.num_heads, layout_.head_k_dim}),
+          columns[1].unflatten(-1, {layout_.num_heads, layout_.head_k_dim}),
+          columns[2].unflatten(-1, {layout_.num_v_heads, layout_.head_v_dim})};
+}
+
+DeltaRuleMixer::Heads DeltaRuleMixer::ComputeHeads(const at::Tensor& projected,
+                                                   const ForwardOptions& options,
+                                                   State& final_state) const {
+  const bool silu = layout_.qk_activation == QkActivation::kSilu;
+  const bool normalise_in_conv = silu && layout_.qk_norm == QkNorm::kL2;
+  at::Tensor qkv = projected;
+  if (conv_) {
+    const State* initial = options.initial_state;
+    const auto convolved = (*conv_)(qkv, initial != nullptr ? initial->at("conv") : at::Tensor(),
+                                    {.silu = silu,
+                                     .norm_channels = normalise_in_conv ? 2 * key_dim() : 0,
+                                     .norm_dim = layout_.head_k_dim,
+                                     .path = options.path});
+    qkv = convolved.y;
+    if (options.want_final_state) final_state["conv"] = convolved.history;
+  } else if (silu) {
+    qkv = at::silu(qkv);
+  }
+  Heads heads = SplitHeads(qkv);
+  if (!silu) {
+    heads.q = Activate(heads.q, layout_.qk_activation);
+    heads.k = Activate(heads.k, layout_.qk_activation);
+    heads.v = at::silu(heads.v);
+  }
+  if (!(conv_ && normalise_in_conv)) {
+    heads.q = NormaliseKeys(heads.q);
+    heads.k = NormaliseKeys(heads.k);
+  }
+  if (layout_.num_v_heads != layout_.num_heads) {
+    heads.q = heads.q.repeat_interleave(layout_.num_v_heads / layout_.num_heads, 2);
+    heads.k = heads.k.repeat_interleave(layout_.num_v_heads / layout_.num_heads, 2);
+  }
+  return heads;
+}
+
 MixerOutput DeltaRuleMixer::Forward(const at::Tensor& x, const ForwardOptions& options) const {
-  const std::int64_t batch_size = x.size(0);
-  const std::int64_t seq_len = x.size(1);
   const std::int64_t num_v_heads = layout_.num_v_heads;
   const State* initial = options.initial_state;
   MixerOutput output;
 
-  std::vector<std::int64_t> sizes = {2 * key_dim() + value_dim(), num_v_heads};
-  if (layout_.use_decay) sizes.push_back(num_v_heads);
+  std::vector<std::int64_t> sizes = {2 * key_dim() + value_dim(),
+                                     (layout_.use_decay ? 2 : 1) * num_v_heads};
   if (layout_.output_gate != OutputGate::kNone) sizes.push_back(value_dim());
-  const std::vector<at::Tensor> parts = in_proj_(x).split_with_sizes(sizes, -1);
+  const auto parts = kernels::fused::SplitColumns(in_proj_(x), sizes);
 
-  at::Tensor qkv = parts[0];
-  if (conv_) {
-    const auto convolved = (*conv_)(qkv, initial != nullptr ? initial->at("conv") : at::Tensor());
-    qkv = convolved.y;
-    if (options.want_final_state) output.final_state["conv"] = convolved.history;
+  Heads heads = ComputeHeads(parts[0], options, output.final_state);
+  kernels::fused::DeltaGatesArgs gate_args{.z = parts[1],
+                                           .beta_scale = layout_.allow_neg_eigval ? 2.0 : 1.0};
+  if (decay_) {
+    gate_args.A_log = decay_->A_log;
+    gate_args.dt_bias = decay_->dt_bias;
   }
-
-  at::Tensor qk;
-  at::Tensor v;
-  if (layout_.qk_activation == QkActivation::kSilu) {
-    const at::Tensor activated = at::silu(qkv);
-    qk = activated.narrow(-1, 0, 2 * key_dim());
-    v = activated.narrow(-1, 2 * key_dim(), value_dim());
-  } else {
-    qk = Activate(qkv.narrow(-1, 0, 2 * key_dim()), layout_.qk_activation);
-    v = at::silu(qkv.narrow(-1, 2 * key_dim(), value_dim()));
-  }
-  qk = NormaliseKeys(qk.view({batch_size, seq_len, 2, layout_.num_heads, layout_.head_k_dim}));
-  if (num_v_heads != layout_.num_heads) {
-    qk = qk.repeat_interleave(num_v_heads / layout_.num_heads, 3);
-  }
+  const auto gates = kernels::fused::ComputeDeltaGates(gate_args, options.path);
 
   kernels::RecurrenceArgs args;
-  args.q = qk.select(2, 0);
-  args.k = qk.select(2, 1);
-  args.v = v.view({batch_size, seq_len, num_v_heads, layout_.head_v_dim});
-  args.beta = at::sigmoid(AtLeastFloat(parts[1]));
-  if (layout_.allow_neg_eigval) args.beta = args.beta * 2;
+  args.q = heads.q;
+  args.k = heads.k;
+  args.v = heads.v;
+  args.beta = gates.beta;
+  args.log_decay = gates.log_decay;
   if (options.taps != nullptr) {
     args.beta = options.taps->OverriddenWriteGate(args.beta);
     options.taps->Record("write_gate", args.beta);
-  }
-  if (decay_) {
-    args.log_decay = (*decay_)(parts[2]);
-    if (options.taps != nullptr) options.taps->Record("log_decay", args.log_decay);
+    if (decay_) options.taps->Record("log_decay", args.log_decay);
   }
   if (initial != nullptr) args.initial_state = initial->at("state");
   kernels::RecurrenceResult result = kernels::DeltaRule(args, options.path);
   if (options.taps != nullptr) TapState(*options.taps, result.final_state);
 
-  at::Tensor gate;
-  if (layout_.output_gate != OutputGate::kNone) gate = parts.back().view(result.o.sizes());
-  output.y = o_proj_(norm_(result.o, gate).reshape({batch_size, seq_len, value_dim()}));
+  const bool gated = layout_.output_gate != OutputGate::kNone;
+  output.y =
+      o_proj_(norm_(result.o, gated ? parts.back() : at::Tensor(), options.path, options.rows));
   if (options.want_final_state) output.final_state["state"] = std::move(result.final_state);
   return output;
 }

@@ -85,6 +85,14 @@ class DeltaRuleMixer final : public Mixer {
  private:
   std::int64_t key_dim() const { return layout_.num_heads * layout_.head_k_dim; }
   std::int64_t value_dim() const { return layout_.num_v_heads * layout_.head_v_dim; }
+  struct Heads {
+    at::Tensor q, k;  // [B,T,Hv,K]
+    at::Tensor v;     // [B,T,Hv,V]
+  };
+  // From the columns q, k, v of the projection; keeps the history of the convolution.
+  Heads ComputeHeads(const at::Tensor& projected, const ForwardOptions& options,
+                     State& final_state) const;
+  Heads SplitHeads(const at::Tensor& qkv) const;  // q and k still with H heads
   at::Tensor NormaliseKeys(const at::Tensor& qk) const;
 
   DeltaRuleLayout layout_;

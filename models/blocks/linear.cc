@@ -2,9 +2,8 @@
 #include "models/blocks/linear.h"
 
 #include <cmath>
-#include <optional>
 
-#include <ATen/ops/linear.h>
+#include "kernels/fused/linear.h"
 
 namespace mixerbench::models {
 
@@ -19,10 +18,11 @@ Linear::Linear(const ParameterScope& scope, std::int64_t in, std::int64_t out, b
 }
 
 at::Tensor Linear::operator()(const at::Tensor& x) const {
-  const at::ScalarType dtype = x.scalar_type();
-  std::optional<at::Tensor> bias;
-  if (bias_.defined()) bias = bias_.to(dtype);
-  return at::linear(x, weight_.to(dtype), bias);
+  return kernels::fused::Linear(x, weight_, bias_);
+}
+
+at::Tensor Linear::WithoutBias(const at::Tensor& x) const {
+  return kernels::fused::Linear(x, weight_, /*bias=*/{});
 }
 
 }  // namespace mixerbench::models

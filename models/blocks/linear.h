@@ -20,8 +20,11 @@ class Linear {
 
   // x [...,in] -> [...,out].
   at::Tensor operator()(const at::Tensor& x) const;
+  // W x.
+  at::Tensor WithoutBias(const at::Tensor& x) const;
 
   const at::Tensor& weight() const { return weight_; }
+  const at::Tensor& bias() const { return bias_; }
 
  private:
   at::Tensor weight_;

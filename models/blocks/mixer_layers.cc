@@ -27,14 +27,18 @@ MixerLayers::MixerLayers(const Value& config, const std::string& where,
   }
 }
 
-at::Tensor MixerLayers::Forward(std::int64_t layer, const at::Tensor& x,
-                                const BackboneOptions& options, BackboneOutput& output) const {
+MixerLayers::Output MixerLayers::Forward(std::int64_t layer, const at::Tensor& x,
+                                         const BackboneOptions& options, bool split_bias,
+                                         BackboneOutput& output) const {
   const auto index = static_cast<std::size_t>(layer);
   ForwardOptions forward{.path = options.path,
                          .initial_state = nullptr,
                          .want_final_state = options.want_final_state,
                          .taps = options.taps,
-                         .generator = options.generator};
+                         .generator = options.generator,
+                         .split_bias = split_bias};
+  const bool is_last = layer + 1 == size();
+  if (is_last) forward.rows = options.rows;
   if (options.initial_state != nullptr) {
     Require(index < options.initial_state->size(), "one initial state for each layer");
     forward.initial_state = &(*options.initial_state)[index];
@@ -47,7 +51,10 @@ at::Tensor MixerLayers::Forward(std::int64_t layer, const at::Tensor& x,
                                 ? output.auxiliary_loss + result.auxiliary_loss
                                 : result.auxiliary_loss;
   }
-  return result.y;
+  // A mixer that returns all its outputs leaves the choice to us.
+  const bool choose = forward.rows != nullptr && result.y.dim() == 3;
+  return {choose ? kernels::fused::GatherRows(result.y, *options.rows, options.path) : result.y,
+          result.bias};
 }
 
 std::vector<State> MixerLayers::InitialState(std::int64_t batch_size) const {

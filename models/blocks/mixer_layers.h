@@ -23,9 +23,15 @@ class MixerLayers {
   std::int64_t size() const { return static_cast<std::int64_t>(mixers_.size()); }
 
   // Runs the mixer of one layer on x [B,T,D] in the compute dtype: takes its initial state from
-  // `options`, appends its final state and adds its auxiliary loss to `output`.
-  at::Tensor Forward(std::int64_t layer, const at::Tensor& x, const BackboneOptions& options,
-                     BackboneOutput& output) const;
+  // `options`, appends its final state and adds its auxiliary loss to `output`. Returns [B,T,D], of
+  // the last layer [M,D] when options.rows selects M tokens.
+  // `split_bias`: a bias of the mixer's last projection comes apart.
+  struct Output {
+    at::Tensor y;
+    at::Tensor bias;  // [D]; undefined: none, or in y
+  };
+  Output Forward(std::int64_t layer, const at::Tensor& x, const BackboneOptions& options,
+                 bool split_bias, BackboneOutput& output) const;
 
   std::vector<State> InitialState(std::int64_t batch_size) const;
   StateSize state_size(std::int64_t num_tokens) const;

@@ -1,17 +1,33 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "models/blocks/norms.h"
 
+#include <vector>
+
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/layer_norm.h>
 #include <ATen/ops/rms_norm.h>
-#include <ATen/ops/sigmoid.h>
-#include <ATen/ops/silu.h>
 
 #include "base/check.h"
+#include "kernels/fused/output_norm.h"
 #include "models/blocks/dtype.h"
 
 namespace mixerbench::models {
 namespace {
+
+using kernels::fused::GateActivation;
+
+GateActivation ActivationOf(OutputGate gate) {
+  switch (gate) {
+    case OutputGate::kNone:
+      return GateActivation::kNone;
+    case OutputGate::kSilu:
+      return GateActivation::kSilu;
+    case OutputGate::kSigmoid:
+      return GateActivation::kSigmoid;
+  }
+  Require(false, "unknown output gate");
+  return GateActivation::kNone;
+}
 
 at::Tensor Ones(const ParameterScope& scope, std::int64_t width) {
   return scope.Add("weight", {width}, ParameterRole::kNormWeight, Init::Constant(1));
@@ -38,21 +54,25 @@ at::Tensor LayerNorm::operator()(const at::Tensor& x) const {
 
 OutputNorm::OutputNorm(const ParameterScope& scope, std::int64_t head_dim, double eps,
                        OutputGate gate)
-    : norm_(scope, head_dim, eps), gate_(gate) {}
+    : norm_(scope, head_dim, eps), eps_(eps), gate_(gate) {}
 
-at::Tensor OutputNorm::operator()(const at::Tensor& x, const at::Tensor& z) const {
-  Require(z.defined() == (gate_ != OutputGate::kNone), "a gated norm takes a gate, others do not");
-  const at::Tensor normalised = norm_(x);
-  switch (gate_) {
-    case OutputGate::kNone:
-      return normalised;
-    case OutputGate::kSilu:
-      return normalised * at::silu(z);
-    case OutputGate::kSigmoid:
-      return normalised * at::sigmoid(z);
-  }
-  Require(false, "unknown output gate");
-  return {};
+at::Tensor OutputNorm::operator()(const at::Tensor& x, const at::Tensor& z,
+                                  kernels::ExecutionPath path,
+                                  const kernels::fused::RowSelection* rows) const {
+  const auto choose = [&](const at::Tensor& tokens) {  // [B,T,H V] -> [1,M,H V]
+    return kernels::fused::GatherRows(tokens, *rows, path).unsqueeze(0);
+  };
+  const std::vector<std::int64_t> heads = {x.size(2), x.size(3)};
+  at::Tensor gate = z;
+  if (rows != nullptr && gate.defined()) gate = choose(gate);
+  const at::Tensor y = kernels::fused::OutputNorm(
+      {.x = rows == nullptr ? x : choose(x.flatten(2)).unflatten(-1, heads),
+       .gate = gate.defined() ? gate.unflatten(-1, heads) : gate,
+       .weight = norm_.weight(),
+       .eps = eps_,
+       .activation = ActivationOf(gate_)},
+      path);
+  return rows == nullptr ? y.flatten(2) : y.flatten(2).squeeze(0);
 }
 
 at::Tensor L2Norm(const at::Tensor& x, double eps) {

@@ -7,6 +7,9 @@
 #include <ATen/core/Tensor.h>
 
 #include "base/fields.h"
+#include "kernels/core.h"
+#include "kernels/fused/residual_norm.h"
+#include "kernels/fused/rows.h"
 #include "models/parameters.h"
 
 namespace mixerbench::models {
@@ -16,6 +19,8 @@ class RmsNorm {
  public:
   RmsNorm(const ParameterScope& scope, std::int64_t width, double eps);
   at::Tensor operator()(const at::Tensor& x) const;
+
+  const at::Tensor& weight() const { return weight_; }
 
  private:
   at::Tensor weight_;
@@ -27,6 +32,9 @@ class LayerNorm {
  public:
   LayerNorm(const ParameterScope& scope, std::int64_t width, double eps);
   at::Tensor operator()(const at::Tensor& x) const;
+
+  // For functions that add and normalise in one pass.
+  kernels::fused::Norm parameters() const { return {weight_, bias_, eps_}; }
 
  private:
   at::Tensor weight_;
@@ -41,11 +49,15 @@ class OutputNorm {
  public:
   OutputNorm(const ParameterScope& scope, std::int64_t head_dim, double eps, OutputGate gate);
 
-  // x [B,T,H,V]; z [B,T,H,V], undefined without a gate. Returns the shape and dtype of x.
-  at::Tensor operator()(const at::Tensor& x, const at::Tensor& z) const;
+  // x [B,T,H,V]; z [B,T,H V], undefined without a gate -> [B,T,H V], dtype of x; [M,H V] of the
+  // tokens that `rows` selects.
+  at::Tensor operator()(const at::Tensor& x, const at::Tensor& z,
+                        kernels::ExecutionPath path = kernels::ExecutionPath::kFast,
+                        const kernels::fused::RowSelection* rows = nullptr) const;
 
  private:
   RmsNorm norm_;
+  double eps_;
   OutputGate gate_;
 };
 

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "models/blocks/short_convolution.h"
 
-#include <ATen/TensorOperators.h>
-#include <ATen/ops/addcmul.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/constant_pad_nd.h>
 #include <ATen/ops/zeros.h>
 
 #include "base/check.h"
+#include "kernels/fused/short_convolution.h"
 #include "models/blocks/linear.h"
 
 namespace mixerbench::models {
@@ -20,18 +19,24 @@ ShortConvolution::ShortConvolution(const ParameterScope& scope, std::int64_t cha
 }
 
 ShortConvolution::Output ShortConvolution::operator()(const at::Tensor& x,
-                                                      const at::Tensor& history) const {
+                                                      const at::Tensor& history,
+                                                      const ConvolutionOptions& options) const {
   Require(x.dim() == 3 && x.size(2) == channels(), "short convolution: x is [B,T,channels]");
   const std::int64_t seq_len = x.size(1);
-  const at::Tensor padded = history.defined() ? at::cat({history.to(x.scalar_type()), x}, 1)
-                                              : at::constant_pad_nd(x, {0, 0, width() - 1, 0});
-  const at::Tensor taps = weight_.to(x.scalar_type()).t();  // [W,C]
-  at::Tensor y = padded.narrow(1, 0, seq_len) * taps[0];
-  for (std::int64_t m = 1; m < width(); ++m) {
-    y = at::addcmul(y, padded.narrow(1, m, seq_len), taps[m]);
-  }
-  if (bias_.defined()) y = y + bias_.to(x.scalar_type());
-  return {y, padded.narrow(1, seq_len, width() - 1)};
+  const std::int64_t num_old = width() - 1;
+  const at::Tensor inputs = history.defined() ? at::cat({history.to(x.scalar_type()), x}, 1) : x;
+  at::Tensor y = kernels::fused::ShortConvolution({.x = inputs,
+                                                   .weight = weight_,
+                                                   .bias = bias_,
+                                                   .silu = options.silu,
+                                                   .norm_channels = options.norm_channels,
+                                                   .norm_dim = options.norm_dim},
+                                                  options.path);
+  if (history.defined()) y = y.narrow(1, num_old, seq_len);
+  const at::Tensor padded = inputs.size(1) >= num_old
+                                ? inputs
+                                : at::constant_pad_nd(inputs, {0, 0, num_old - seq_len, 0});
+  return {y, padded.narrow(1, padded.size(1) - num_old, num_old)};
 }
 
 at::Tensor ShortConvolution::InitialHistory(std::int64_t batch_size) const {

@@ -1,4 +1,4 @@
-// Causal depthwise convolution of width W over time.
+// Causal depthwise convolution of width W over time, and what follows it in the same pass.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -6,9 +6,18 @@
 
 #include <ATen/core/Tensor.h>
 
+#include "kernels/core.h"
 #include "models/parameters.h"
 
 namespace mixerbench::models {
+
+struct ConvolutionOptions {
+  bool silu = false;  // after the convolution
+  // The first norm_channels channels are L2-normalised after that, in heads of norm_dim.
+  std::int64_t norm_channels = 0;
+  std::int64_t norm_dim = 0;
+  kernels::ExecutionPath path = kernels::ExecutionPath::kFast;
+};
 
 class ShortConvolution {
  public:
@@ -22,8 +31,9 @@ class ShortConvolution {
   };
 
   // z_t[c] = sum_m weight[c,m] x_{t-W+1+m}[c] (+ bias[c]), the inputs before t = 0 being `history`
-  // [B,W-1,C]; undefined: zeros. The activation is the caller's.
-  Output operator()(const at::Tensor& x, const at::Tensor& history) const;
+  // [B,W-1,C]; undefined: zeros. y_t is z_t after what `options` ask for.
+  Output operator()(const at::Tensor& x, const at::Tensor& history,
+                    const ConvolutionOptions& options = {}) const;
 
   // The history before the first token.
   at::Tensor InitialHistory(std::int64_t batch_size) const;

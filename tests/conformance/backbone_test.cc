@@ -12,12 +12,16 @@
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/arange.h>
 #include <ATen/ops/cat.h>
+#include <ATen/ops/full.h>
 #include <ATen/ops/isfinite.h>
+#include <ATen/ops/tensor.h>
+#include <ATen/ops/zeros_like.h>
 
 #include "base/check.h"
 #include "base/error.h"
 #include "tests/conformance/mixer_cases.h"
 #include "tests/support/compare.h"
+#include "tests/support/tensors.h"
 
 #include "tests/support/catch2.h"
 
@@ -90,6 +94,50 @@ std::vector<BackboneCase> BackboneCases() {
     }
   }
   return cases;
+}
+
+// Hidden states of some tokens, and the gradients of a random weighting of them, with and without
+// leaving the others out.
+TEST_CASE("backbones: the hidden states of chosen tokens do not depend on leaving out the rest") {
+  constexpr std::int64_t kVocabSize = 31;
+  constexpr std::int64_t kSeqLen = 12;
+  std::vector<BackboneCase> cases = BackboneCases();
+  for (const std::string& mixer : Mixers().Names()) {
+    cases.push_back({"zoology of " + mixer, "zoology",
+                     Object{{"d_model", 16}, {"sequence_mixer", Object{{"name", mixer}}}}});
+  }
+  const std::vector<std::int64_t> chosen = {5, 0, 23, 11};
+  at::Tensor entries = at::full({2 * kSeqLen}, static_cast<std::int64_t>(chosen.size()), at::kLong);
+  for (std::size_t i = 0; i < chosen.size(); ++i) {
+    entries[chosen[i]] = static_cast<std::int64_t>(i);
+  }
+  const kernels::fused::RowSelection rows{at::tensor(chosen, at::kLong), entries};
+  const at::Tensor tokens = Tokens(2, kSeqLen, kVocabSize);
+  for (const BackboneCase& test_case : cases) {
+    CAPTURE(test_case.label);
+    const TestModel model =
+        Make(test_case.name, test_case.config, kVocabSize, kSeqLen, at::kDouble);
+    const auto run = [&](const kernels::fused::RowSelection* selection) {
+      const at::Tensor hidden =
+          model.backbone->Forward(tokens, {.compute_dtype = at::kDouble, .rows = selection}).hidden;
+      const at::Tensor some =
+          selection != nullptr ? hidden : hidden.flatten(0, 1).index_select(0, rows.rows);
+      (some * testing::RandomNormal(some.sizes(), 3)).sum().backward();
+      std::vector<at::Tensor> results = {some.detach()};
+      for (const models::Parameter& parameter : model.parameters->parameters()) {
+        results.push_back(parameter.tensor.grad().defined() ? parameter.tensor.grad()
+                                                            : at::zeros_like(parameter.tensor));
+        parameter.tensor.mutable_grad().reset();
+      }
+      return results;
+    };
+    const auto all = run(nullptr);
+    const auto some = run(&rows);
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      INFO((i == 0 ? "hidden" : model.parameters->parameters()[i - 1].name));
+      CHECK(RelativeError(some[i], all[i]) < kDoubleTolerance);
+    }
+  }
 }
 
 TEST_CASE("backbones: prefill in pieces equals one call") {

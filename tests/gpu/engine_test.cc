@@ -203,9 +203,9 @@ TEST_CASE("engine: lists of scored positions are those of the CPU") {
     labels.narrow(1, 0, seq_len / 2).fill_(tasks::kIgnore);
     const ScoredRows cpu = ListScored(labels, max_scored);
     const ScoredRows cuda = ListScored(labels.to(gpu), max_scored);
-    CHECK(cuda.positions.cpu().equal(cpu.positions));
+    CHECK(cuda.rows.rows.cpu().equal(cpu.rows.rows));
     CHECK(cuda.targets.cpu().equal(cpu.targets));
-    CHECK(cuda.entries.cpu().equal(cpu.entries));
+    CHECK(cuda.rows.entries.cpu().equal(cpu.rows.entries));
   }
 }
 

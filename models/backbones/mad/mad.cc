@@ -6,12 +6,11 @@
 #include <utility>
 #include <vector>
 
-#include <ATen/TensorOperators.h>
-#include <ATen/ops/embedding.h>
-
 #include "base/fields.h"
+#include "kernels/fused/residual_norm.h"
 #include "models/backbone.h"
 #include "models/blocks/config_checks.h"
+#include "models/blocks/embedding.h"
 #include "models/blocks/linear.h"
 #include "models/blocks/mixer_layers.h"
 #include "models/blocks/norms.h"
@@ -70,15 +69,33 @@ class Mad final : public Backbone {
 
   BackboneOutput Forward(const at::Tensor& tokens, const BackboneOptions& options) const override {
     BackboneOutput output;
-    at::Tensor residual = at::embedding(embedding_, tokens);
+    at::Tensor residual;
+    at::Tensor added_bias;
+    at::Tensor added = Embed(embedding_, tokens, /*positions=*/{}, /*dropout=*/0, options);
+    const auto join = [&](const LayerNorm& norm,
+                          const kernels::fused::RowSelection* kept = nullptr) {
+      const auto joined = kernels::fused::ResidualNorm({.residual = residual,
+                                                        .added = added,
+                                                        .added_bias = added_bias,
+                                                        .norm = norm.parameters(),
+                                                        .out_dtype = options.compute_dtype,
+                                                        .kept = kept},
+                                                       options.path);
+      residual = joined.residual;
+      added_bias.reset();
+      return joined.normalised;
+    };
     for (std::int64_t layer = 0; layer < mixers_.size(); ++layer) {
       const auto index = static_cast<std::size_t>(layer);
-      residual = residual + mixers_.Forward(layer, norms_[index](residual), options, output);
-      if (!has_channel_mixer_) continue;
-      residual = residual +
-                 channel_mixers_[index](channel_norms_[index](residual).to(options.compute_dtype));
+      // The last mixer returns the chosen tokens alone: of the stream it needs no others either.
+      const at::Tensor x =
+          join(norms_[index], layer + 1 == mixers_.size() ? options.rows : nullptr);
+      const auto mixed = mixers_.Forward(layer, x, options, /*split_bias=*/true, output);
+      added = mixed.y;
+      added_bias = mixed.bias;
+      if (has_channel_mixer_) added = channel_mixers_[index](join(channel_norms_[index]));
     }
-    output.hidden = final_norm_(residual).to(options.compute_dtype);
+    output.hidden = join(final_norm_);
     return output;
   }
 

@@ -2,20 +2,21 @@
 #include "models/backbones/zoology/zoology.h"
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include <ATen/TensorOperators.h>
-#include <ATen/ops/embedding.h>
 #include <ATen/ops/full.h>
-#include <ATen/ops/linear.h>
 
 #include "base/check.h"
 #include "base/fields.h"
+#include "kernels/fused/linear.h"
+#include "kernels/fused/residual_norm.h"
 #include "models/backbone.h"
 #include "models/blocks/config_checks.h"
 #include "models/blocks/dropout.h"
+#include "models/blocks/embedding.h"
 #include "models/blocks/mixer_layers.h"
 #include "models/blocks/norms.h"
 
@@ -70,26 +71,53 @@ class Zoology final : public Backbone {
 
   BackboneOutput Forward(const at::Tensor& tokens, const BackboneOptions& options) const override {
     BackboneOutput output;
-    at::Tensor added = at::embedding(embedding_, tokens);
-    if (positions_.defined()) added = added + TakePositions(tokens.size(1), options);
-
-    // `added` joins the residual stream at the start of the next block, as in the original: with an
-    // identity state mixer a block ends in residual + norm2(residual).
+    const bool has_dropout = options.generator && config_.resid_dropout > 0;
+    const auto dropout = [&](const at::Tensor& x) {
+      return Dropout(x, config_.resid_dropout, options.generator);
+    };
+    // `added` joins the stream at the start of the next block, as in the original. With an identity
+    // state mixer a block ends in residual + norm2(residual), which is left to the norm that
+    // follows as its `mid`, unless a dropout comes between.
+    const bool identity = config_.state_mixer == ChannelMixerKind::kIdentity;
+    const bool fuse_identity = identity && !has_dropout;
     at::Tensor residual;
+    at::Tensor added = Embed(embedding_, tokens, TakePositions(tokens.size(1), options),
+                             config_.embed_dropout, options);
+    at::Tensor added_bias;
+    std::optional<kernels::fused::Norm> mid;
+    const auto join = [&](const LayerNorm& norm, at::ScalarType dtype,
+                          const kernels::fused::RowSelection* kept = nullptr) {
+      const auto joined = kernels::fused::ResidualNorm({.residual = residual,
+                                                        .added = added,
+                                                        .added_bias = added_bias,
+                                                        .mid = mid,
+                                                        .norm = norm.parameters(),
+                                                        .out_dtype = dtype,
+                                                        .kept = kept},
+                                                       options.path);
+      residual = joined.residual;
+      added_bias.reset();
+      mid.reset();
+      return joined.normalised;
+    };
     for (std::int64_t layer = 0; layer < mixers_.size(); ++layer) {
       const Block& block = blocks_[static_cast<std::size_t>(layer)];
-      added = Dropout(added, layer == 0 ? config_.embed_dropout : config_.resid_dropout,
-                      options.generator);
-      residual = residual.defined() ? residual + added : added;
-      added = mixers_.Forward(layer, block.norm1(residual), options, output);
-      residual = residual + Dropout(added, config_.resid_dropout, options.generator);
-      const at::Tensor normalised = block.norm2(residual);
-      added = config_.state_mixer == ChannelMixerKind::kIdentity
-                  ? normalised
-                  : block.state_mixer(normalised.to(options.compute_dtype));
+      // The last mixer returns the chosen tokens alone: of the stream it needs no others either.
+      const bool is_last = layer + 1 == mixers_.size();
+      const at::Tensor x =
+          join(block.norm1, options.compute_dtype, is_last ? options.rows : nullptr);
+      const auto mixed = mixers_.Forward(layer, x, options, /*split_bias=*/!has_dropout, output);
+      added = dropout(mixed.y);
+      added_bias = mixed.bias;
+      if (fuse_identity) {
+        mid = block.norm2.parameters();
+      } else {
+        const at::Tensor normalised =
+            join(block.norm2, identity ? residual.scalar_type() : options.compute_dtype);
+        added = dropout(block.state_mixer(normalised));
+      }
     }
-    residual = residual + Dropout(added, config_.resid_dropout, options.generator);
-    output.hidden = final_norm_(residual).to(options.compute_dtype);
+    output.hidden = join(final_norm_, options.compute_dtype);
     if (options.want_final_state && positions_.defined()) {
       output.final_state.push_back(PositionState(FirstPosition(options) + tokens.size(1)));
     }
@@ -97,7 +125,7 @@ class Zoology final : public Backbone {
   }
 
   at::Tensor Logits(const at::Tensor& hidden) const override {
-    return at::linear(hidden, embedding_.to(hidden.scalar_type()));
+    return kernels::fused::Linear(hidden, embedding_, /*bias=*/{});
   }
 
   std::vector<State> InitialState(std::int64_t batch_size) const override {
@@ -127,7 +155,9 @@ class Zoology final : public Backbone {
     return options.initial_state->back().at("position").item<std::int64_t>();
   }
 
+  // Undefined without learned positions.
   at::Tensor TakePositions(std::int64_t seq_len, const BackboneOptions& options) const {
+    if (!positions_.defined()) return {};
     const std::int64_t first = FirstPosition(options);
     Require(first + seq_len <= positions_.size(0),
             "there are " + std::to_string(positions_.size(0)) +

@@ -8,6 +8,7 @@
 #include <ATen/ops/cat.h>
 #include <ATen/ops/zeros.h>
 
+#include "kernels/fused/columns.h"
 #include "kernels/softmax_attention/softmax_attention.h"
 #include "models/blocks/config_checks.h"
 #include "models/blocks/linear.h"
@@ -43,38 +44,39 @@ class Attention final : public Mixer {
         out_proj_(scope.Child("out_proj"), d_model, d_model, config.out_bias) {}
 
   MixerOutput Forward(const at::Tensor& x, const ForwardOptions& options) const override {
-    const std::int64_t batch_size = x.size(0);
-    const std::int64_t seq_len = x.size(1);
     const std::int64_t num_heads = config_.num_heads;
     const std::int64_t num_kv_heads = config_.num_kv_heads;
     const State* initial = options.initial_state;
     const std::int64_t first_position = initial == nullptr ? 0 : initial->at("k").size(1);
 
-    const at::Tensor qkv =
-        qkv_proj_(x).view({batch_size, seq_len, num_heads + 2 * num_kv_heads, head_dim_});
-    at::Tensor qk = qkv.narrow(2, 0, num_heads + num_kv_heads);
+    const auto columns = kernels::fused::SplitColumns(
+        qkv_proj_(x), {num_heads * head_dim_, num_kv_heads * head_dim_, num_kv_heads * head_dim_});
+    at::Tensor q = columns[0].unflatten(-1, {num_heads, head_dim_});
+    at::Tensor k = columns[1].unflatten(-1, {num_kv_heads, head_dim_});
+    at::Tensor v = columns[2].unflatten(-1, {num_kv_heads, head_dim_});
     if (config_.position == PositionEncoding::kRope) {
-      qk = RotateHalf(qk, first_position, config_.rotary_dim);
+      q = RotateHalf(q, first_position, config_.rotary_dim);
+      k = RotateHalf(k, first_position, config_.rotary_dim);
     }
-    at::Tensor k = qk.narrow(2, num_heads, num_kv_heads);
-    at::Tensor v = qkv.narrow(2, num_heads + num_kv_heads, num_kv_heads);
     if (first_position > 0) {
       k = at::cat({initial->at("k").to(k.scalar_type()), k}, 1);
       v = at::cat({initial->at("v").to(v.scalar_type()), v}, 1);
     }
 
     kernels::SoftmaxAttentionArgs args;
-    args.q = qk.narrow(2, 0, num_heads);
+    args.q = q;
     args.k = k;
     args.v = v;
     if (options.generator) {
       args.dropout_p = config_.dropout;
       args.generator = options.generator;
     }
-    const at::Tensor o = kernels::SoftmaxAttention(args, options.path);
+    at::Tensor o = kernels::SoftmaxAttention(args, options.path).flatten(2);
+    if (options.rows != nullptr) o = kernels::fused::GatherRows(o, *options.rows, options.path);
 
     MixerOutput output;
-    output.y = out_proj_(o.reshape(x.sizes()));
+    output.y = options.split_bias ? out_proj_.WithoutBias(o) : out_proj_(o);
+    if (options.split_bias) output.bias = out_proj_.bias();
     if (options.want_final_state) {
       output.final_state["k"] = std::move(k);
       output.final_state["v"] = std::move(v);

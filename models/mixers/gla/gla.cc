@@ -7,12 +7,12 @@
 #include <utility>
 #include <vector>
 
-#include <ATen/ops/silu.h>
 #include <ATen/ops/zeros.h>
 
+#include "kernels/fused/columns.h"
+#include "kernels/fused/gates.h"
 #include "kernels/vector_decay/vector_decay.h"
 #include "models/blocks/config_checks.h"
-#include "models/blocks/decay.h"
 #include "models/blocks/dtype.h"
 #include "models/blocks/linear.h"
 #include "models/blocks/short_convolution.h"
@@ -63,29 +63,32 @@ class Gla final : public Mixer {
   }
 
   MixerOutput Forward(const at::Tensor& x, const ForwardOptions& options) const override {
-    const std::int64_t batch_size = x.size(0);
-    const std::int64_t seq_len = x.size(1);
     const State* initial = options.initial_state;
     MixerOutput output;
 
-    std::vector<std::int64_t> sizes = {2 * key_dim() + value_dim(), config_.gate_low_rank_dim};
+    // q, k and v are views of the projection, or of what the convolution makes of it.
+    std::vector<std::int64_t> sizes = {key_dim(), key_dim(), value_dim()};
+    if (conv_) sizes = {2 * key_dim() + value_dim()};
+    const std::size_t low_rank = sizes.size();
+    sizes.push_back(config_.gate_low_rank_dim);
     if (has_output_gate()) sizes.push_back(value_dim());
-    const std::vector<at::Tensor> parts = in_proj_(x).split_with_sizes(sizes, -1);
-    at::Tensor qkv = parts[0];
+    const auto parts = kernels::fused::SplitColumns(in_proj_(x), sizes);
+    std::vector<at::Tensor> heads = parts;
     if (conv_) {
-      const auto convolved = (*conv_)(qkv, initial != nullptr ? initial->at("conv") : at::Tensor());
-      qkv = at::silu(convolved.y);
+      const auto convolved =
+          (*conv_)(parts[0], initial != nullptr ? initial->at("conv") : at::Tensor(),
+                   {.silu = true, .path = options.path});
+      heads = kernels::fused::SplitColumns(convolved.y, {key_dim(), key_dim(), value_dim()});
       if (options.want_final_state) output.final_state["conv"] = convolved.history;
     }
-    at::Tensor log_decay = LogSigmoidDecay(decay_proj_(parts[1]), config_.gate_logit_normalizer);
-    if (config_.min_log_decay < 0) log_decay = log_decay.clamp_min(config_.min_log_decay);
+    const at::Tensor log_decay =
+        kernels::fused::LogSigmoidDecay(decay_proj_(parts[low_rank]), config_.gate_logit_normalizer,
+                                        config_.min_log_decay, options.path);
 
-    const std::vector<at::Tensor> heads =
-        qkv.split_with_sizes({key_dim(), key_dim(), value_dim()}, -1);
     kernels::RecurrenceArgs args;
-    args.q = heads[0].view({batch_size, seq_len, config_.num_heads, head_k_dim_});
-    args.k = heads[1].view({batch_size, seq_len, config_.num_heads, head_k_dim_});
-    args.v = heads[2].view({batch_size, seq_len, config_.num_heads, head_v_dim_});
+    args.q = heads[0].unflatten(-1, {config_.num_heads, head_k_dim_});
+    args.k = heads[1].unflatten(-1, {config_.num_heads, head_k_dim_});
+    args.v = heads[2].unflatten(-1, {config_.num_heads, head_v_dim_});
     args.log_decay = log_decay.view(args.k.sizes());
     if (initial != nullptr) args.initial_state = initial->at("state");
     if (options.taps != nullptr) {
@@ -95,9 +98,8 @@ class Gla final : public Mixer {
     kernels::RecurrenceResult result = kernels::VectorDecay(args, options.path);
     if (options.taps != nullptr) TapState(*options.taps, result.final_state);
 
-    at::Tensor gate;
-    if (has_output_gate()) gate = parts[2].view(result.o.sizes());
-    output.y = o_proj_(norm_(result.o, gate).reshape({batch_size, seq_len, value_dim()}));
+    const at::Tensor gate = has_output_gate() ? parts.back() : at::Tensor();
+    output.y = o_proj_(norm_(result.o, gate, options.path, options.rows));
     if (options.want_final_state) output.final_state["state"] = std::move(result.final_state);
     return output;
   }

@@ -12,6 +12,7 @@
 #include <ATen/ops/constant_pad_nd.h>
 #include <ATen/ops/zeros.h>
 
+#include "kernels/fused/columns.h"
 #include "kernels/scalar_decay/scalar_decay.h"
 #include "models/blocks/config_checks.h"
 #include "models/blocks/dtype.h"
@@ -69,8 +70,7 @@ class LinearAttention final : public Mixer {
     const std::int64_t num_heads = config_.num_heads;
     const std::int64_t key_dim = num_heads * config_.head_k_dim;
     const std::int64_t value_dim = num_heads * head_v_dim_;
-    const std::vector<at::Tensor> parts =
-        in_proj_(x).split_with_sizes({key_dim, key_dim, value_dim}, -1);
+    const auto parts = kernels::fused::SplitColumns(in_proj_(x), {key_dim, key_dim, value_dim});
 
     kernels::RecurrenceArgs args;
     args.scale = config_.scale;
@@ -92,13 +92,17 @@ class LinearAttention final : public Mixer {
     if (options.taps != nullptr) TapState(*options.taps, result.final_state);
 
     at::Tensor o = result.o;
+    if (options.rows != nullptr) {
+      o = kernels::fused::GatherRows(o.flatten(2), *options.rows, options.path)
+              .unflatten(-1, {num_heads, -1});
+    }
     if (config_.use_normalizer) {
       o = (o.narrow(-1, 0, head_v_dim_) / (o.narrow(-1, head_v_dim_, 1) + config_.normalizer_eps))
               .to(x.scalar_type());
     }
     if (norm_) o = (*norm_)(o);
     MixerOutput output;
-    output.y = o_proj_(o.reshape({batch_size, seq_len, value_dim}));
+    output.y = o_proj_(o.flatten(-2));
     if (options.want_final_state) output.final_state["state"] = std::move(result.final_state);
     return output;
   }

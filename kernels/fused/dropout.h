@@ -1,0 +1,18 @@
+// Masks of dropout as a pure function of a seed in device memory: a step that is captured in a
+// graph draws a new seed with every replay, and the CPU and the GPU agree bit by bit.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <ATen/core/Generator.h>
+#include <ATen/core/Tensor.h>
+
+namespace mixerbench::kernels::fused {
+
+// One int64 [1] on `device`, drawn from `generator`, which belongs to that device.
+at::Tensor DrawDropoutSeed(const at::Generator& generator, at::Device device);
+
+// 0 with probability p (0 <= p < 1), else 1; element i is that of keyed_dropout.h. fp32 on the
+// device of `seed`.
+at::Tensor DropoutMask(at::IntArrayRef sizes, double p, const at::Tensor& seed);
+
+}  // namespace mixerbench::kernels::fused

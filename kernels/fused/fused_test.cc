@@ -1,0 +1,440 @@
+// The references of the fused functions against their formulas, and their gradients against central
+// differences. That the GPU computes the same is shown by tests/gpu/fused_test.cc.
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <vector>
+
+#include <ATen/CPUGeneratorImpl.h>
+#include <ATen/TensorOperators.h>
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/ones.h>
+#include <ATen/ops/tensor.h>
+#include <ATen/ops/zeros.h>
+
+#include "kernels/differentiable.h"
+#include "kernels/fused/adamw.h"
+#include "kernels/fused/columns.h"
+#include "kernels/fused/cross_entropy.h"
+#include "kernels/fused/dropout.h"
+#include "kernels/fused/embedding.h"
+#include "kernels/fused/embedding_device.h"
+#include "kernels/fused/gates.h"
+#include "kernels/fused/linear.h"
+#include "kernels/fused/output_norm.h"
+#include "kernels/fused/residual_norm.h"
+#include "kernels/fused/residual_norm_device.h"
+#include "kernels/fused/rows.h"
+#include "kernels/fused/short_convolution.h"
+#include "kernels/fused/short_convolution_device.h"
+#include "tests/support/compare.h"
+#include "tests/support/gradient_check.h"
+#include "tests/support/tensors.h"
+
+#include "tests/support/catch2.h"
+
+namespace mixerbench::kernels::fused {
+namespace {
+
+using testing::BitwiseEqual;
+using testing::GradientCheckError;
+using testing::RandomNormal;
+using testing::RelativeError;
+
+constexpr double kFloat64Tolerance = 1e-12;       // a few roundings at 1e-16
+constexpr double kGradientCheckTolerance = 1e-7;  // docs/NUMERICS.md
+
+at::Tensor Longs(const std::vector<std::int64_t>& values) { return at::tensor(values, at::kLong); }
+
+at::Tensor Seed(std::int64_t value) { return at::full({1}, value, at::kLong); }
+
+TEST_CASE("differentiable: gradients arrive, unused outputs are zero, second derivatives refuse") {
+  const at::Tensor a = RandomNormal({3}, 1).requires_grad_(true);
+  const at::Tensor b = RandomNormal({3}, 2).requires_grad_(true);
+  const auto product = [&] {
+    at::Tensor c;
+    at::Tensor unused;
+    {
+      const at::NoGradGuard no_grad;
+      c = a * b;
+      unused = a + b;
+    }
+    SetBackward("Product", {a, b}, {c, unused}, {a, b, c},
+                [](const BackwardArgs& args) -> std::vector<at::Tensor> {
+                  REQUIRE(args.saved.size() == 3);
+                  CHECK_FALSE(args.grads[1].defined());
+                  CHECK(args.wanted == std::vector<bool>{true, true});
+                  return {args.grads[0] * args.saved[1], args.grads[0] * args.saved[0]};
+                });
+    return c;
+  };
+  product().sum().backward();
+  CHECK(BitwiseEqual(a.grad(), b));
+  CHECK(BitwiseEqual(b.grad(), a));
+  {
+    const at::NoGradGuard no_grad;
+    CHECK_FALSE(product().requires_grad());
+  }
+  CHECK_THROWS_WITH(product().sum().backward({}, /*retain_graph=*/true, /*create_graph=*/true),
+                    Catch::Contains("Product has no second derivative"));
+}
+
+TEST_CASE("residual norm: the stream, zoology's identity mixer and both norms") {
+  const at::Tensor residual = RandomNormal({2, 3, 5}, 1);
+  const at::Tensor added = RandomNormal({2, 3, 5}, 2);
+  const Norm mid{RandomNormal({5}, 3), RandomNormal({5}, 4), 1e-5};
+  const Norm norm{RandomNormal({5}, 5), RandomNormal({5}, 6), 1e-3};
+  const auto layer_norm = [](const Norm& n, const at::Tensor& x) {
+    const at::Tensor centred = x - x.mean(-1, true);
+    return centred / (centred.square().mean(-1, true) + n.eps).sqrt() * n.weight + n.bias;
+  };
+  const at::Tensor s = residual + added;
+  const auto plain =
+      ResidualNorm({.residual = residual, .added = added, .norm = norm, .out_dtype = at::kDouble});
+  CHECK(RelativeError(plain.residual, s) < kFloat64Tolerance);
+  CHECK(RelativeError(plain.normalised, layer_norm(norm, s)) < kFloat64Tolerance);
+  const at::Tensor u = s + layer_norm(mid, s);
+  const auto both = ResidualNorm(
+      {.residual = residual, .added = added, .mid = mid, .norm = norm, .out_dtype = at::kDouble});
+  CHECK(RelativeError(both.residual, u) < kFloat64Tolerance);
+  CHECK(RelativeError(both.normalised, layer_norm(norm, u)) < kFloat64Tolerance);
+  const auto biased = ResidualNorm({.residual = residual,
+                                    .added = added,
+                                    .added_bias = norm.bias,
+                                    .norm = norm,
+                                    .out_dtype = at::kDouble});
+  CHECK(RelativeError(biased.residual, s + norm.bias) < kFloat64Tolerance);
+  const auto rms = ResidualNorm(
+      {.added = added, .norm = {.weight = norm.weight, .eps = 1e-3}, .out_dtype = at::kBFloat16});
+  CHECK(rms.normalised.scalar_type() == at::kBFloat16);
+  constexpr double kBFloat16Rounding = 1.0 / 256;
+  CHECK(RelativeError(rms.normalised, added / (added.square().mean(-1, true) + 1e-3).sqrt() *
+                                          norm.weight) < kBFloat16Rounding);
+}
+
+TEST_CASE("residual norm: gradients") {
+  const std::vector<at::Tensor> inputs = {RandomNormal({2, 3, 4}, 1), RandomNormal({2, 3, 4}, 2),
+                                          RandomNormal({4}, 3),       RandomNormal({4}, 4),
+                                          RandomNormal({4}, 5),       RandomNormal({4}, 6),
+                                          RandomNormal({4}, 7)};
+  const auto function = [](const std::vector<at::Tensor>& x) -> std::vector<at::Tensor> {
+    const auto result = ResidualNorm({.residual = x[0],
+                                      .added = x[1],
+                                      .added_bias = x[6],
+                                      .mid = Norm{x[2], x[3], 1e-5},
+                                      .norm = {x[4], x[5], 1e-5},
+                                      .out_dtype = at::kDouble});
+    return {result.residual, result.normalised};
+  };
+  CHECK(GradientCheckError(function, inputs) < kGradientCheckTolerance);
+}
+
+TEST_CASE("residual norm: a stream of which some rows are kept") {
+  const RowSelection kept{Longs({4, 1, 0, 0}), Longs({2, 1, 4, 4, 0, 4})};
+  const auto function = [&](const std::vector<at::Tensor>& x) -> std::vector<at::Tensor> {
+    const auto result =
+        ResidualNorm({.added = x[0], .norm = {x[1]}, .out_dtype = at::kDouble, .kept = &kept});
+    return {result.residual.narrow(0, 0, 3), result.normalised};
+  };
+  const std::vector<at::Tensor> inputs = {RandomNormal({2, 3, 4}, 1), RandomNormal({4}, 2)};
+  CHECK(
+      BitwiseEqual(function(inputs)[0], inputs[0].flatten(0, 1).index_select(0, Longs({4, 1, 0}))));
+  CHECK(GradientCheckError(function, inputs) < kGradientCheckTolerance);
+}
+
+TEST_CASE("residual norm: sums over rows are cut by their number alone") {
+  CHECK(ResidualNormSupportsWidth(64));
+  CHECK(ResidualNormSupportsWidth(512));
+  CHECK_FALSE(ResidualNormSupportsWidth(0));
+  CHECK_FALSE(ResidualNormSupportsWidth(60));
+  CHECK_FALSE(ResidualNormSupportsWidth(520));
+}
+
+TEST_CASE("dropout masks: a function of seed and index with the right share of zeros") {
+  const at::Tensor mask = DropoutMask({100, 1001}, 0.25, Seed(7));
+  CHECK(((mask == 0) | (mask == 1)).all().item<bool>());
+  CHECK(BitwiseEqual(mask.flatten().narrow(0, 0, 7), DropoutMask({7}, 0.25, Seed(7))));
+  CHECK_FALSE(BitwiseEqual(mask, DropoutMask({100, 1001}, 0.25, Seed(8))));
+  // Five standard errors of a mean of 1e5 draws.
+  CHECK(std::abs(mask.mean().item<double>() - 0.75) < 5 * std::sqrt(0.25 * 0.75 / 1e5));
+  CHECK(DropoutMask({5}, 0, Seed(7)).equal(at::ones({5})));
+  const at::Generator generator = at::detail::createCPUGenerator(3);
+  CHECK_FALSE(
+      BitwiseEqual(DrawDropoutSeed(generator, at::kCPU), DrawDropoutSeed(generator, at::kCPU)));
+}
+
+TEST_CASE("embedding: rows, positions and the mask") {
+  const at::Tensor tokens = at::tensor({0, 2, 2, 1, 0, 2}, at::kInt).view({2, 3});
+  const at::Tensor table = RandomNormal({3, 4}, 1);
+  const at::Tensor positions = RandomNormal({3, 4}, 2);
+  const at::Tensor out = Embedding({.tokens = tokens,
+                                    .table = table,
+                                    .positions = positions,
+                                    .dropout_p = 0.5,
+                                    .seed = Seed(3)});
+  const at::Tensor mask = DropoutMask({2, 3, 4}, 0.5, Seed(3));
+  for (std::int64_t b = 0; b < 2; ++b) {
+    for (std::int64_t t = 0; t < 3; ++t) {
+      const auto token = tokens[b][t].item<std::int64_t>();
+      CHECK(RelativeError(out[b][t], (table[token] + positions[t]) * mask[b][t] * 2) <
+            kFloat64Tolerance);
+    }
+  }
+  const auto function = [&](const std::vector<at::Tensor>& x) -> std::vector<at::Tensor> {
+    return {Embedding(
+        {.tokens = tokens, .table = x[0], .positions = x[1], .dropout_p = 0.5, .seed = Seed(3)})};
+  };
+  CHECK(GradientCheckError(function, {table, positions}) < kGradientCheckTolerance);
+  CHECK_THROWS_WITH(Embedding({.tokens = tokens, .table = table, .dropout_p = 0.5}),
+                    Catch::Contains("dropout needs a seed"));
+}
+
+TEST_CASE("rows: gathered, and each row of the gradient has one source") {
+  const RowSelection selection{Longs({4, 1, 0, 0}), Longs({2, 1, 4, 4, 0, 4})};
+  const at::Tensor x = RandomNormal({2, 3, 5}, 1).requires_grad_(true);
+  const at::Tensor taken = GatherRows(x, selection);
+  const at::Tensor expected = x.detach().flatten(0, 1).index_select(0, selection.rows);
+  CHECK(BitwiseEqual(taken, expected));
+  const at::Tensor gradient = RandomNormal({4, 5}, 2);
+  taken.backward(gradient);
+  at::Tensor wanted = at::zeros({6, 5}, at::kDouble);
+  wanted[4] = gradient[0];
+  wanted[1] = gradient[1];
+  wanted[0] = gradient[2];  // entry 3 only fills: its gradient is dropped
+  CHECK(BitwiseEqual(x.grad().flatten(0, 1), wanted));
+}
+
+TEST_CASE("cross-entropy: formula, ignored rows, ties and gradient") {
+  const at::Tensor logits =
+      at::tensor({1., 3., 3., 0., 0., 0., 5., 6., 7.}, at::kDouble).view({3, 3});
+  const at::Tensor targets = Longs({2, -100, 0});
+  const auto result = SoftmaxCrossEntropy(logits, targets);
+  const double first = std::log(std::exp(-2.) + 2);
+  const double last = 2 + std::log(1 + std::exp(-1.) + std::exp(-2.));
+  CHECK(RelativeError(result.nll, at::tensor({first, 0., last}, at::kDouble)) < kFloat64Tolerance);
+  CHECK(std::abs(result.loss.item<double>() - (first + last) / 2) < kFloat64Tolerance);
+  CHECK(result.predicted.equal(Longs({1, 0, 2})));
+  const auto loss = [&](const std::vector<at::Tensor>& x) -> std::vector<at::Tensor> {
+    return {SoftmaxCrossEntropy(x[0], targets).loss};
+  };
+  CHECK(GradientCheckError(loss, {RandomNormal({3, 3}, 1)}) < kGradientCheckTolerance);
+}
+
+TEST_CASE("cross-entropy: large logits stay finite, in bf16 too") {
+  const at::Tensor logits = at::tensor({1e4, -1e4, 0.}, at::kDouble).view({1, 3});
+  for (const at::ScalarType dtype : {at::kDouble, at::kFloat, at::kBFloat16}) {
+    const auto result = SoftmaxCrossEntropy(logits.to(dtype), Longs({0}));
+    CHECK(result.loss.item<double>() == 0);
+    CHECK(result.loss.scalar_type() == (dtype == at::kDouble ? at::kDouble : at::kFloat));
+  }
+}
+
+// A function of q, k [2,3,2,4] and v [2,3,2,2], columns of one matrix, whose gradients are ones,
+// twos and threes made by EmptyTogether.
+at::Tensor Consume(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
+                   const void** gradient_data) {
+  const at::Tensor out = at::zeros({}, at::kDouble);
+  SetBackward("Consume", {q, k, v}, {out}, {q, k, v},
+              [gradient_data](const BackwardArgs& args) -> std::vector<at::Tensor> {
+                const auto gradients = EmptyTogether(args.saved);
+                for (std::size_t i = 0; i < gradients.size(); ++i) {
+                  gradients[i].fill_(static_cast<double>(i) + 1);
+                }
+                *gradient_data = gradients[0].storage().data();
+                return gradients;
+              });
+  return out;
+}
+
+TEST_CASE("columns: gradients that lie together are passed on without a copy, others join them") {
+  const at::Tensor x = RandomNormal({2, 3, 24}, 1).requires_grad_(true);
+  const auto columns = SplitColumns(x, {8, 8, 4, 3, 1});
+  CHECK(BitwiseEqual(columns[2], x.detach().narrow(-1, 16, 4)));
+  CHECK(columns[2].storage().is_alias_of(x.storage()));
+  const void* gradient_data = nullptr;
+  const at::Tensor consumed =
+      Consume(columns[0].unflatten(-1, {2, 4}), columns[1].unflatten(-1, {2, 4}),
+              columns[2].unflatten(-1, {2, 2}), &gradient_data);
+  (consumed + (columns[3] * 5).sum()).backward();  // nothing uses the last column
+  at::Tensor expected = at::zeros({2, 3, 24}, at::kDouble);
+  expected.narrow(-1, 0, 8).fill_(1);
+  expected.narrow(-1, 8, 8).fill_(2);
+  expected.narrow(-1, 16, 4).fill_(3);
+  expected.narrow(-1, 20, 3).fill_(5);
+  CHECK(BitwiseEqual(x.grad(), expected));
+  CHECK(x.grad().storage().data() == gradient_data);
+}
+
+TEST_CASE("columns: a matrix that someone else still holds is not written to") {
+  const at::Tensor x = RandomNormal({2, 3, 4}, 1).requires_grad_(true);
+  const at::Tensor held = at::ones({2, 3, 4}, at::kDouble);
+  const auto columns = SplitColumns(x, {3, 1});
+  const at::Tensor out = at::zeros({}, at::kDouble);
+  SetBackward(
+      "Hold", {columns[0]}, {out}, {},
+      [&held](const BackwardArgs&) -> std::vector<at::Tensor> { return {held.narrow(-1, 0, 3)}; });
+  (out + (columns[1] * 7).sum()).backward();
+  CHECK(held.equal(at::ones({2, 3, 4}, at::kDouble)));
+  CHECK(x.grad().narrow(-1, 3, 1).eq(7).all().item<bool>());
+}
+
+TEST_CASE("columns: tensors of different matrices get memory of their own") {
+  const at::Tensor a = RandomNormal({2, 3, 8}, 1);
+  const at::Tensor b = RandomNormal({2, 3, 8}, 2);
+  for (const auto& tensors : {std::vector{a.narrow(-1, 0, 4), b.narrow(-1, 4, 4)},
+                              std::vector{a.narrow(-1, 0, 4), a.narrow(-1, 3, 4)}}) {
+    const auto results = EmptyTogether(tensors);
+    CHECK(results[0].is_contiguous());
+    CHECK_FALSE(results[0].storage().is_alias_of(results[1].storage()));
+  }
+  const auto alone = EmptyTogether({a.narrow(-1, 2, 4)});
+  CHECK(alone[0].strides() == a.strides());
+  CHECK(alone[0].storage_offset() == 2);
+}
+
+TEST_CASE("linear: formula and gradients") {
+  const std::vector<at::Tensor> inputs = {RandomNormal({2, 3, 4}, 1), RandomNormal({5, 4}, 2),
+                                          RandomNormal({5}, 3)};
+  const auto function = [](const std::vector<at::Tensor>& x) -> std::vector<at::Tensor> {
+    return {Linear(x[0], x[1], x[2])};
+  };
+  CHECK(RelativeError(function(inputs)[0], inputs[0].matmul(inputs[1].t()) + inputs[2]) <
+        kFloat64Tolerance);
+  CHECK(GradientCheckError(function, inputs) < kGradientCheckTolerance);
+  CHECK(Linear(inputs[0].to(at::kBFloat16), inputs[1].to(at::kFloat), {}).scalar_type() ==
+        at::kBFloat16);
+}
+
+TEST_CASE("short convolution: each token sees the last inputs, then activation and norm") {
+  const at::Tensor x = RandomNormal({2, 6, 5}, 1);
+  const at::Tensor weight = RandomNormal({5, 3}, 2);
+  const at::Tensor bias = RandomNormal({5}, 3);
+  at::Tensor z = at::zeros({2, 6, 5}, x.options());
+  for (std::int64_t t = 0; t < 6; ++t) {
+    at::Tensor sum = bias.expand({2, 5}).clone();
+    for (std::int64_t m = 0; m < 3; ++m) {
+      if (t - 2 + m >= 0) sum += weight.select(1, m) * x.select(1, t - 2 + m);
+    }
+    z.select(1, t).copy_(sum);
+  }
+  CHECK(RelativeError(ShortConvolution({.x = x, .weight = weight, .bias = bias}), z) <
+        kFloat64Tolerance);
+  const at::Tensor y = z * z.sigmoid();
+  const at::Tensor heads = y.narrow(-1, 0, 4).unflatten(-1, {2, 2});
+  const at::Tensor normalised = heads / (heads.square().sum(-1, true) + 1e-6).sqrt();
+  const at::Tensor out = ShortConvolution(
+      {.x = x, .weight = weight, .bias = bias, .silu = true, .norm_channels = 4, .norm_dim = 2});
+  CHECK(RelativeError(out.narrow(-1, 0, 4), normalised.flatten(-2)) < kFloat64Tolerance);
+  CHECK(RelativeError(out.narrow(-1, 4, 1), y.narrow(-1, 4, 1)) < kFloat64Tolerance);
+  const auto function = [](const std::vector<at::Tensor>& in) -> std::vector<at::Tensor> {
+    return {ShortConvolution({.x = in[0],
+                              .weight = in[1],
+                              .bias = in[2],
+                              .silu = true,
+                              .norm_channels = 4,
+                              .norm_dim = 2})};
+  };
+  CHECK(GradientCheckError(function, {x, weight, bias}) < kGradientCheckTolerance);
+}
+
+TEST_CASE("short convolution: sizes that the device function takes") {
+  CHECK(ShortConvolutionSupports(384, 4, 256, 64));
+  CHECK(ShortConvolutionSupports(128, 3, 0, 0));
+  CHECK_FALSE(ShortConvolutionSupports(128, 5, 0, 0));
+  CHECK_FALSE(ShortConvolutionSupports(130, 4, 0, 0));
+  CHECK_FALSE(ShortConvolutionSupports(192, 4, 96, 48));
+}
+
+TEST_CASE("output norm: formula and gradients of every gate") {
+  const at::Tensor x = RandomNormal({2, 3, 2, 5}, 1);
+  const at::Tensor gate = RandomNormal({2, 3, 2, 5}, 2);
+  const at::Tensor weight = RandomNormal({5}, 3);
+  const at::Tensor rms = x / (x.square().mean(-1, true) + 1e-5).sqrt() * weight;
+  const auto norm = [](GateActivation activation) {
+    return [activation](const std::vector<at::Tensor>& in) -> std::vector<at::Tensor> {
+      return {OutputNorm({.x = in[0], .gate = in[2], .weight = in[1], .activation = activation})};
+    };
+  };
+  const auto none = norm(GateActivation::kNone);
+  const auto silu = norm(GateActivation::kSilu);
+  const auto sigmoid = norm(GateActivation::kSigmoid);
+  CHECK(RelativeError(none({x, weight, {}})[0], rms) < kFloat64Tolerance);
+  CHECK(RelativeError(silu({x, weight, gate})[0], rms * gate * gate.sigmoid()) < kFloat64Tolerance);
+  CHECK(RelativeError(sigmoid({x, weight, gate})[0], rms * gate.sigmoid()) < kFloat64Tolerance);
+  CHECK(GradientCheckError(silu, {x, weight, gate}) < kGradientCheckTolerance);
+  CHECK(GradientCheckError(sigmoid, {x, weight, gate}) < kGradientCheckTolerance);
+}
+
+TEST_CASE("adamw: two steps by the formula, with a decay for each tensor and clipping") {
+  const at::Tensor rate = at::full({}, 0.1, at::kFloat);
+  for (const double clip : {0.0, 0.5}) {
+    std::vector<AdamWTensor> tensors;
+    std::vector<at::Tensor> expected, m, v;
+    for (std::uint64_t i = 0; i < 2; ++i) {
+      const at::Tensor start = RandomNormal({3, 2}, 1 + i, at::kFloat);
+      const double decay = i == 0 ? 0.1 : 0;
+      tensors.push_back({start.clone(), RandomNormal({3, 2}, 5 + i, at::kFloat), at::zeros({3, 2}),
+                         at::zeros({3, 2}), decay});
+      expected.push_back(start.to(at::kDouble));
+      m.push_back(at::zeros({3, 2}, at::kDouble));
+      v.push_back(at::zeros({3, 2}, at::kDouble));
+    }
+    for (int step = 1; step <= 2; ++step) {
+      AdamWStep(tensors, rate, at::full({}, step, at::kFloat), {.eps = 1e-3, .grad_clip = clip});
+      double squares = 0;
+      for (const auto& tensor : tensors) {
+        squares += tensor.gradient.to(at::kDouble).square().sum().item<double>();
+      }
+      const double scale = clip > 0 ? std::min(1.0, clip / (std::sqrt(squares) + 1e-6)) : 1;
+      for (std::size_t i = 0; i < 2; ++i) {
+        const at::Tensor g = tensors[i].gradient.to(at::kDouble) * scale;
+        m[i] = 0.9 * m[i] + 0.1 * g;
+        v[i] = 0.999 * v[i] + 0.001 * g * g;
+        const at::Tensor first = m[i] / (1 - std::pow(0.9, step));
+        const at::Tensor second = v[i] / (1 - std::pow(0.999, step));
+        expected[i] = expected[i] * (1 - 0.1 * tensors[i].weight_decay) -
+                      0.1 * first / (second.sqrt() + 1e-3);
+      }
+    }
+    constexpr double kFloat32 = 1e-5;
+    for (std::size_t i = 0; i < 2; ++i) {
+      CHECK(RelativeError(tensors[i].parameter, expected[i]) < kFloat32);
+    }
+  }
+}
+
+TEST_CASE("gates: formulas and gradients") {
+  const at::Tensor z = RandomNormal({2, 3, 4}, 1) * 2;
+  CHECK(RelativeError(LogSigmoidDecay(z, 16), z.sigmoid().log() / 16) < kFloat64Tolerance);
+  CHECK(LogSigmoidDecay(z, 1, -0.5).min().item<double>() == -0.5);
+  const at::Tensor A_log = RandomNormal({2}, 2);
+  const at::Tensor dt_bias = RandomNormal({2}, 3);
+  const auto gates =
+      ComputeDeltaGates({.z = z, .beta_scale = 2, .A_log = A_log, .dt_bias = dt_bias});
+  CHECK(RelativeError(gates.beta, 2 * z.narrow(-1, 0, 2).sigmoid()) < kFloat64Tolerance);
+  CHECK(
+      RelativeError(gates.log_decay, -A_log.exp() * (z.narrow(-1, 2, 2) + dt_bias).exp().log1p()) <
+      kFloat64Tolerance);
+  CHECK_FALSE(ComputeDeltaGates({.z = z}).log_decay.defined());
+  CHECK(ComputeDeltaGates({.z = z.to(at::kBFloat16)}).beta.scalar_type() == at::kFloat);
+  CHECK(RelativeError(Swiglu(z), z.narrow(-1, 0, 2) * z.narrow(-1, 0, 2).sigmoid() *
+                                     z.narrow(-1, 2, 2)) < kFloat64Tolerance);
+  const auto decay = [](const std::vector<at::Tensor>& in) -> std::vector<at::Tensor> {
+    return {LogSigmoidDecay(in[0], 4)};
+  };
+  const auto both = [](const std::vector<at::Tensor>& in) -> std::vector<at::Tensor> {
+    const auto result = ComputeDeltaGates({.z = in[0], .A_log = in[1], .dt_bias = in[2]});
+    return {result.beta, result.log_decay};
+  };
+  const auto swiglu = [](const std::vector<at::Tensor>& in) -> std::vector<at::Tensor> {
+    return {Swiglu(in[0])};
+  };
+  CHECK(GradientCheckError(decay, {z}) < kGradientCheckTolerance);
+  CHECK(GradientCheckError(both, {z, A_log, dt_bias}) < kGradientCheckTolerance);
+  CHECK(GradientCheckError(swiglu, {z}) < kGradientCheckTolerance);
+}
+
+}  // namespace
+}  // namespace mixerbench::kernels::fused

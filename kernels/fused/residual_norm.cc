@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/fused/residual_norm.h"
+
+#include <cstddef>
+#include <vector>
+
+#include <ATen/TensorOperators.h>
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/layer_norm.h>
+#include <ATen/ops/rms_norm.h>
+#include <ATen/ops/zeros.h>
+
+#include "base/check.h"
+#include "kernels/differentiable.h"
+#include "kernels/fused/launch.h"
+#include "kernels/fused/residual_norm_device.h"
+
+namespace mixerbench::kernels::fused {
+namespace {
+
+at::Tensor Apply(const Norm& norm, const at::Tensor& x) {
+  const at::Tensor weight = norm.weight.to(x.scalar_type());
+  if (!norm.bias.defined()) return at::rms_norm(x, weight.sizes(), weight, norm.eps);
+  return at::layer_norm(x, weight.sizes(), weight, norm.bias.to(x.scalar_type()), norm.eps);
+}
+
+bool IsFloatOrAbsent(const at::Tensor& x) { return !x.defined() || x.scalar_type() == at::kFloat; }
+
+bool HasFloatWeights(const Norm& norm) {
+  return norm.weight.scalar_type() == at::kFloat && IsFloatOrAbsent(norm.bias);
+}
+
+bool CanLaunch(const ResidualNormArgs& args) {
+  return RunsOnDevice(args.added) && IsFloatOrAbsent(args.residual) &&
+         ResidualNormSupportsWidth(args.added.size(-1)) && args.added.numel() > 0 &&
+         IsFloatOrAbsent(args.added_bias) && HasFloatWeights(args.norm) &&
+         (!args.mid || HasFloatWeights(*args.mid)) &&
+         (args.out_dtype == at::kFloat || args.out_dtype == at::kBFloat16);
+}
+
+NormWeights WeightsOf(const at::Tensor& weight, const at::Tensor& bias, double eps) {
+  return {FloatsOf(weight), FloatsOf(bias), static_cast<float>(eps)};
+}
+
+// Inputs of the function, in this order.
+enum Input {
+  kResidual,
+  kAdded,
+  kNormWeight,
+  kNormBias,
+  kMidWeight,
+  kMidBias,
+  kAddedBias,
+  kNumInputs
+};
+static_assert(kNumInputs - kNormWeight == kResidualNormWeights);
+
+// Saved after the inputs: RowSelection::entries.
+constexpr std::size_t kEntries = kNumInputs;
+
+KeptRows KeptRowsOf(const at::Tensor& entries, std::int64_t num_kept) {
+  if (!entries.defined()) return {};
+  return {entries.const_data_ptr<std::int64_t>(), num_kept};
+}
+
+std::vector<at::Tensor> Backward(const BackwardArgs& args, double eps, double mid_eps) {
+  const auto& inputs = args.saved;
+  const at::Tensor& added = inputs[kAdded];
+  const auto wide = added.options().dtype(at::kFloat);
+  const std::int64_t width = added.size(-1);
+  const std::int64_t num_rows = added.numel() / width;
+  const at::Tensor d_normalised = AlignedRows(args.grads[1]);
+  const at::Tensor d_residual_out = AlignedRows(args.grads[0]);
+
+  // One tensor serves both when the dtypes agree.
+  const bool narrow = added.scalar_type() != at::kFloat;
+  at::Tensor d_residual;
+  at::Tensor d_added;
+  if (args.wanted[kResidual] || (args.wanted[kAdded] && !narrow)) {
+    d_residual = at::empty(added.sizes(), wide);
+  }
+  if (args.wanted[kAdded] && narrow) d_added = at::empty(added.sizes(), added.options());
+
+  const int parts = ResidualNormPartials(num_rows);
+  const at::Tensor partials = at::empty({parts, kResidualNormWeights, width}, wide);
+  const at::Tensor d_weights = at::empty({kResidualNormWeights, width}, wide);
+  OnDeviceOf(added, "ResidualNorm backward", [&](CUstream_st* stream) {
+    return LaunchResidualNormBackward(
+        {.num_rows = num_rows,
+         .width = static_cast<int>(width),
+         .residual = RowsOf(inputs[kResidual]),
+         .added = RowsOf(added),
+         .added_bias = FloatsOf(inputs[kAddedBias]),
+         .mid = WeightsOf(inputs[kMidWeight], inputs[kMidBias], mid_eps),
+         .norm = WeightsOf(inputs[kNormWeight], inputs[kNormBias], eps),
+         .kept =
+             KeptRowsOf(inputs[kEntries], d_residual_out.defined() ? d_residual_out.size(0) : 0),
+         .d_residual_out = RowsOf(d_residual_out),
+         .d_normalised = RowsOf(d_normalised),
+         .d_residual = MutableRowsOf(d_residual),
+         .d_added = MutableRowsOf(d_added),
+         .partials = MutableFloatsOf(partials),
+         .d_weights = MutableFloatsOf(d_weights)},
+        stream);
+  });
+
+  std::vector<at::Tensor> gradients(kNumInputs);
+  if (args.wanted[kResidual]) gradients[kResidual] = d_residual;
+  if (args.wanted[kAdded]) gradients[kAdded] = narrow ? d_added : d_residual;
+  for (int i = kNormWeight; i < kNumInputs; ++i) {
+    if (args.wanted[static_cast<std::size_t>(i)]) {
+      gradients[static_cast<std::size_t>(i)] = d_weights.select(0, i - kNormWeight);
+    }
+  }
+  return gradients;
+}
+
+}  // namespace
+
+ResidualNormResult ReferenceResidualNorm(const ResidualNormArgs& args) {
+  at::Tensor u = args.residual.defined()
+                     ? args.residual + args.added
+                     : args.added.to(c10::promoteTypes(args.added.scalar_type(), at::kFloat));
+  if (args.added_bias.defined()) u = u + args.added_bias;
+  if (args.mid) u = u + Apply(*args.mid, u);
+  return {args.kept == nullptr ? u : GatherRows(u, *args.kept, ExecutionPath::kReference),
+          Apply(args.norm, u).to(args.out_dtype)};
+}
+
+ResidualNormResult ResidualNorm(const ResidualNormArgs& args, ExecutionPath path) {
+  Require(args.added.defined() && args.added.dim() >= 1 &&
+              (!args.residual.defined() || args.residual.sizes() == args.added.sizes()),
+          "what is added has the shape of the residual stream [..., D]");
+  if (path == ExecutionPath::kReference || !CanLaunch(args)) return ReferenceResidualNorm(args);
+
+  const Norm mid = args.mid.value_or(Norm{});
+  const at::Tensor residual = AlignedRows(args.residual);
+  const at::Tensor added = AlignedRows(args.added);
+  const std::vector<at::Tensor> inputs = {residual,   added,    args.norm.weight, args.norm.bias,
+                                          mid.weight, mid.bias, args.added_bias};
+  // Nothing added to nothing: the stream is the input, no copy is written.
+  const bool unchanged = !residual.defined() && !args.added_bias.defined() && !args.mid &&
+                         args.kept == nullptr && added.scalar_type() == at::kFloat;
+  const auto floats = added.options().dtype(at::kFloat).requires_grad(false);
+  ResidualNormResult result;
+  at::Tensor entries;
+  if (args.kept != nullptr) {
+    entries = args.kept->entries;
+    result.residual = at::zeros({args.kept->rows.size(0), added.size(-1)}, floats);
+  } else {
+    result.residual = unchanged ? added.variable_data() : at::empty(added.sizes(), floats);
+  }
+  result.normalised = at::empty(added.sizes(), added.options().dtype(args.out_dtype));
+  OnDeviceOf(added, "ResidualNorm", [&](CUstream_st* stream) {
+    return LaunchResidualNormForward(
+        {.num_rows = added.numel() / added.size(-1),
+         .width = static_cast<int>(added.size(-1)),
+         .residual = RowsOf(residual),
+         .added = RowsOf(added),
+         .added_bias = FloatsOf(args.added_bias),
+         .mid = WeightsOf(mid.weight, mid.bias, mid.eps),
+         .norm = WeightsOf(args.norm.weight, args.norm.bias, args.norm.eps),
+         .kept = KeptRowsOf(entries, result.residual.size(0)),
+         .residual_out = unchanged ? Rows{} : MutableRowsOf(result.residual),
+         .normalised = MutableRowsOf(result.normalised)},
+        stream);
+  });
+  std::vector<at::Tensor> saved = inputs;
+  saved.push_back(entries);
+  SetBackward("ResidualNorm", inputs, {result.residual, result.normalised}, saved,
+              [eps = args.norm.eps, mid_eps = mid.eps](const BackwardArgs& backward) {
+                return Backward(backward, eps, mid_eps);
+              });
+  return result;
+}
+
+}  // namespace mixerbench::kernels::fused

@@ -1,0 +1,78 @@
+// Device functions of residual_norm.h on raw pointers. residual_norm.cu defines them;
+// device_stub.cc does in builds without CUDA.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/fused/element.h"
+
+struct CUstream_st;
+
+namespace mixerbench::kernels::fused {
+
+// Weights of a norm over `width` columns, fp32. Without bias: RMSNorm, else LayerNorm.
+struct NormWeights {
+  const float* weight = nullptr;  // nullptr: no norm at all
+  const float* bias = nullptr;
+  float eps = 0;
+};
+
+constexpr int kResidualNormWeights = 5;
+
+// Where a row of the stream goes when only some are kept: row entries[n] of the kept ones, nowhere
+// when that is not below num_kept. nullptr: all are kept in place.
+struct KeptRows {
+  const std::int64_t* entries = nullptr;  // [num_rows]
+  long long num_kept = 0;
+};
+
+// s = residual + added + added_bias; u = s + mid(s), or s without `mid`; normalised = norm(u).
+struct ResidualNormForward {
+  long long num_rows = 0;
+  int width = 0;                      // see ResidualNormSupportsWidth
+  ConstRows residual;                 // fp32; may be absent
+  ConstRows added;                    // may be absent, not both
+  const float* added_bias = nullptr;  // [width]; nullptr: none
+  NormWeights mid;
+  NormWeights norm;
+  KeptRows kept;
+  Rows residual_out;  // u, fp32; absent: not wanted
+  Rows normalised;
+};
+
+struct ResidualNormBackward {
+  long long num_rows = 0;
+  int width = 0;
+  ConstRows residual;
+  ConstRows added;
+  const float* added_bias = nullptr;
+  NormWeights mid;
+  NormWeights norm;
+  KeptRows kept;
+  ConstRows d_residual_out;  // fp32; absent: zero
+  ConstRows d_normalised;    // absent: zero
+  Rows d_residual;           // fp32, the gradient of s; absent: not wanted
+  Rows d_added;              // the same, rounded to the dtype of `added`; absent: not wanted
+  // Scratch of ResidualNormPartials(num_rows) * kResidualNormWeights * width floats.
+  float* partials = nullptr;
+  // [kResidualNormWeights,width]: gradients of norm.weight, norm.bias, mid.weight, mid.bias and
+  // added_bias; those of absent weights mean nothing.
+  float* d_weights = nullptr;
+};
+
+// Rows of 8, 16, ... 512 columns: what a warp holds in registers.
+constexpr bool ResidualNormSupportsWidth(long long width) {
+  return width >= 8 && width <= 512 && width % 8 == 0;
+}
+
+// Sums over rows are formed in so many parts, added in order: a function of the sizes alone, so
+// that the bits of a gradient are the same on every GPU.
+int ResidualNormPartials(long long num_rows);
+
+// Queue the work; return the CUDA error code of the launch. Every pointer is 16-byte aligned, every
+// stride a multiple of 8 elements.
+int LaunchResidualNormForward(const ResidualNormForward& args, CUstream_st* stream);
+int LaunchResidualNormBackward(const ResidualNormBackward& args, CUstream_st* stream);
+
+}  // namespace mixerbench::kernels::fused

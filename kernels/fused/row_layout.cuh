@@ -1,0 +1,161 @@
+// How the rows of a matrix are laid over the threads of a block, and norms of rows held that way.
+//
+// A row belongs to a group of `lanes` neighbouring lanes of one warp (a power of two); a lane holds
+// kChunks vectors of eight columns, 8 * lanes columns apart. Lanes past the end of a row hold
+// zeros.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "kernels/fused/vector_io.cuh"
+
+namespace mixerbench::kernels::fused {
+
+constexpr int kThreads = 256;
+
+// Lanes for a row of `width` columns: the least power of two that holds it, at most a warp.
+__host__ __device__ constexpr int LanesFor(int width) {
+  int lanes = 1;
+  while (lanes < 32 && lanes * kVector < width) lanes *= 2;
+  return lanes;
+}
+
+struct RowLayout {
+  int width, lanes, lane, group, num_groups;  // of this thread, in its block
+
+  __device__ explicit RowLayout(int row_width)
+      : width(row_width),
+        lanes(LanesFor(row_width)),
+        lane(static_cast<int>(threadIdx.x) % lanes),
+        group(static_cast<int>(threadIdx.x) / lanes),
+        num_groups(kThreads / lanes) {}
+
+  __device__ int Column(int chunk) const { return (chunk * lanes + lane) * kVector; }
+  __device__ bool Active(int chunk) const { return Column(chunk) < width; }
+};
+
+template <int kChunks>
+struct RowValues {
+  Vector chunk[kChunks];
+};
+
+// Zeros where `rows` is absent.
+template <int kChunks, typename AnyRows>
+__device__ inline RowValues<kChunks> LoadRow(const RowLayout& layout, const AnyRows& rows,
+                                             long long row) {
+  RowValues<kChunks> values;
+#pragma unroll
+  for (int c = 0; c < kChunks; ++c) {
+    values.chunk[c] = rows.data != nullptr && layout.Active(c)
+                          ? Load(rows.data, rows.element, row * rows.stride + layout.Column(c))
+                          : Zeros();
+  }
+  return values;
+}
+
+template <int kChunks>
+__device__ inline RowValues<kChunks> LoadColumns(const RowLayout& layout, const float* values) {
+  return LoadRow<kChunks>(layout, ConstRows{values, Element::kFloat, 0}, 0);
+}
+
+template <int kChunks>
+__device__ inline void StoreRow(const RowLayout& layout, const Rows& rows, long long row,
+                                const RowValues<kChunks>& values) {
+  if (rows.data == nullptr) return;
+#pragma unroll
+  for (int c = 0; c < kChunks; ++c) {
+    if (layout.Active(c)) {
+      Store(rows.data, rows.element, row * rows.stride + layout.Column(c), values.chunk[c]);
+    }
+  }
+}
+
+// f(chunk, i) for every element a lane holds, those past the end included.
+template <int kChunks, typename F>
+__device__ inline void ForEach(F f) {
+#pragma unroll
+  for (int c = 0; c < kChunks; ++c) {
+#pragma unroll
+    for (int i = 0; i < kVector; ++i) f(c, i);
+  }
+}
+
+template <int kChunks, typename F>
+__device__ inline float RowSum(const RowLayout& layout, F f) {
+  float sum = 0;
+  ForEach<kChunks>([&](int c, int i) { sum += f(c, i); });
+  return GroupSum(sum, layout.lanes);
+}
+
+// A row divided by its standard deviation (LayerNorm, mean removed) or root mean square.
+template <int kChunks>
+struct Standardised {
+  RowValues<kChunks> x;  // zeros past the end
+  float scale;           // what the row was multiplied by
+};
+
+template <int kChunks>
+__device__ inline Standardised<kChunks> Standardise(const RowLayout& layout,
+                                                    const RowValues<kChunks>& row, bool centre,
+                                                    float eps) {
+  Standardised<kChunks> result{row, 0};
+  const float inverse_width = 1.0f / static_cast<float>(layout.width);
+  if (centre) {
+    const float mean =
+        RowSum<kChunks>(layout, [&](int c, int i) { return row.chunk[c].x[i]; }) * inverse_width;
+#pragma unroll
+    for (int c = 0; c < kChunks; ++c) {
+#pragma unroll
+      for (int i = 0; i < kVector; ++i) {
+        result.x.chunk[c].x[i] = layout.Active(c) ? row.chunk[c].x[i] - mean : 0;
+      }
+    }
+  }
+  const float square = RowSum<kChunks>(
+      layout, [&](int c, int i) { return result.x.chunk[c].x[i] * result.x.chunk[c].x[i]; });
+  result.scale = rsqrtf(square * inverse_width + eps);
+  ForEach<kChunks>([&](int c, int i) { result.x.chunk[c].x[i] *= result.scale; });
+  return result;
+}
+
+// Gradient of the row, given `g`, that of the standardised row (zeros past the end).
+template <int kChunks>
+__device__ inline RowValues<kChunks> StandardiseBackward(const RowLayout& layout,
+                                                         const Standardised<kChunks>& forward,
+                                                         const RowValues<kChunks>& g, bool centre) {
+  const float inverse_width = 1.0f / static_cast<float>(layout.width);
+  const float projection =
+      RowSum<kChunks>(layout,
+                      [&](int c, int i) { return g.chunk[c].x[i] * forward.x.chunk[c].x[i]; }) *
+      inverse_width;
+  float mean = 0;
+  if (centre) {
+    mean = RowSum<kChunks>(layout, [&](int c, int i) { return g.chunk[c].x[i]; }) * inverse_width;
+  }
+  RowValues<kChunks> result;
+  ForEach<kChunks>([&](int c, int i) {
+    result.chunk[c].x[i] =
+        forward.scale * (g.chunk[c].x[i] - mean - forward.x.chunk[c].x[i] * projection);
+  });
+  return result;
+}
+
+// Sums `values` of all groups of the block, in order of the groups, into target[0..width).
+// `scratch` holds kThreads * kChunks * 8 floats. Called by all threads.
+template <int kChunks>
+__device__ inline void SumGroups(const RowLayout& layout, const RowValues<kChunks>& values,
+                                 float* scratch, float* target) {
+  const int pitch = layout.lanes * kVector * kChunks;
+  __syncthreads();
+#pragma unroll
+  for (int c = 0; c < kChunks; ++c) {
+    StoreFloat(scratch + layout.group * pitch + layout.Column(c), values.chunk[c]);
+  }
+  __syncthreads();
+  for (int column = static_cast<int>(threadIdx.x); column < layout.width; column += kThreads) {
+    float sum = 0;
+    for (int group = 0; group < layout.num_groups; ++group) sum += scratch[group * pitch + column];
+    target[column] = sum;
+  }
+}
+
+}  // namespace mixerbench::kernels::fused

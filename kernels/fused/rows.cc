@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/fused/rows.h"
+
+#include <utility>
+#include <vector>
+
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/zeros.h>
+
+#include "base/check.h"
+#include "kernels/differentiable.h"
+#include "kernels/fused/launch.h"
+#include "kernels/fused/rows_device.h"
+
+namespace mixerbench::kernels::fused {
+namespace {
+
+bool CanLaunch(const at::Tensor& x) {
+  return RunsOnDevice(x) && x.size(-1) * static_cast<std::int64_t>(x.element_size()) % 16 == 0;
+}
+
+// x [N,D]; zeros where rows[i] is N.
+at::Tensor TakeRows(const at::Tensor& x, const at::Tensor& rows) {
+  if (!CanLaunch(x)) {
+    return at::cat({x, at::zeros({1, x.size(1)}, x.options())}).index_select(0, rows);
+  }
+  const at::Tensor source = x.contiguous();
+  const at::Tensor target = at::empty({rows.size(0), x.size(1)}, x.options());
+  OnDeviceOf(x, "GatherRows", [&](CUstream_st* stream) {
+    return LaunchGatherRows(
+        {.source = source.const_data_ptr(),
+         .num_source_rows = source.size(0),
+         .target = target.mutable_data_ptr(),
+         .num_rows = rows.size(0),
+         .row_bytes = source.size(1) * static_cast<std::int64_t>(source.element_size()),
+         .rows = rows.const_data_ptr<std::int64_t>()},
+        stream);
+  });
+  return target;
+}
+
+}  // namespace
+
+at::Tensor GatherRows(const at::Tensor& x, const RowSelection& selection, ExecutionPath path) {
+  const at::Tensor flat = x.flatten(0, -2);
+  Require(selection.rows.scalar_type() == at::kLong && selection.rows.is_contiguous() &&
+              selection.entries.scalar_type() == at::kLong && selection.entries.is_contiguous() &&
+              selection.entries.numel() == flat.size(0),
+          "rows [M] and entries [N] are dense int64");
+  if (path == ExecutionPath::kReference) return flat.index_select(0, selection.rows);
+  at::Tensor taken;
+  {
+    const at::NoGradGuard no_grad;
+    taken = CanLaunch(flat) ? TakeRows(flat, selection.rows) : flat.index_select(0, selection.rows);
+  }
+  SetBackward("GatherRows", {flat}, {taken}, {selection.entries},
+              [](const BackwardArgs& args) -> std::vector<at::Tensor> {
+                return {TakeRows(args.grads[0], args.saved[0])};
+              });
+  return taken;
+}
+
+}  // namespace mixerbench::kernels::fused

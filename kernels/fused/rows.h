@@ -1,0 +1,23 @@
+// Some rows of a matrix, without atomics or sorting in the backward pass.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include "kernels/core.h"
+
+namespace mixerbench::kernels::fused {
+
+// Which rows of N are taken, both ways round.
+struct RowSelection {
+  at::Tensor rows;     // [M] int64 in 0..N-1
+  at::Tensor entries;  // [N] int64: i with rows[i] = n, the one whose gradient row n gets; M: none
+};
+
+// x [..., D] seen as [N,D] -> [M,D]. Rows that are taken more than once get the gradient of their
+// entry alone, so the others must have none.
+// Cost: reads and writes M rows; backward reads M rows and writes N.
+at::Tensor GatherRows(const at::Tensor& x, const RowSelection& selection,
+                      ExecutionPath path = ExecutionPath::kFast);
+
+}  // namespace mixerbench::kernels::fused

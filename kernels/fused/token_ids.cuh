@@ -1,0 +1,31 @@
+// Reading token ids and the dropout of embedded rows on the device.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "kernels/fused/embedding_device.h"
+#include "kernels/fused/vector_io.cuh"
+
+namespace mixerbench::kernels::fused {
+
+__device__ inline int TokenAt(const TokenIds& tokens, long long i, int vocab_size) {
+  const long long token = tokens.is_int64 ? static_cast<const long long*>(tokens.data)[i]
+                                          : static_cast<const int*>(tokens.data)[i];
+  if (token < 0 || token >= vocab_size) __trap();
+  return static_cast<int>(token);
+}
+
+// Multiplies eight elements, the first of which has linear index `index`, by their factors.
+__device__ inline void ApplyDropout(DropoutRule rule, const std::int64_t* seed, long long index,
+                                    Vector& v) {
+  if (rule.threshold == 0) return;
+  const auto key = static_cast<std::uint64_t>(*seed);
+#pragma unroll
+  for (int half = 0; half < 2; ++half) {
+    const DropoutFactors factors =
+        DropoutBlock(rule, key, static_cast<std::uint64_t>(index) / 4 + half);
+#pragma unroll
+    for (int i = 0; i < 4; ++i) v.x[4 * half + i] *= factors.x[i];
+  }
+}
+
+}  // namespace mixerbench::kernels::fused

@@ -1,0 +1,83 @@
+// Eight neighbouring elements of a row in registers, as float, and sums over groups of lanes.
+//
+// Rows are 16-byte aligned and a lane owns eight neighbouring columns, so that a lane moves 16
+// bytes of bf16 or twice 16 bytes of fp32 at a time.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cuda_bf16.h>
+
+#include "kernels/fused/element.h"
+
+namespace mixerbench::kernels::fused {
+
+constexpr int kVector = 8;
+
+struct Vector {
+  float x[kVector];
+};
+
+__device__ inline Vector Zeros() {
+  Vector v;
+#pragma unroll
+  for (float& x : v.x) x = 0;
+  return v;
+}
+
+__device__ inline Vector LoadFloat(const float* source) {
+  const float4 low = reinterpret_cast<const float4*>(source)[0];
+  const float4 high = reinterpret_cast<const float4*>(source)[1];
+  return {{low.x, low.y, low.z, low.w, high.x, high.y, high.z, high.w}};
+}
+
+__device__ inline void StoreFloat(float* target, const Vector& v) {
+  reinterpret_cast<float4*>(target)[0] = make_float4(v.x[0], v.x[1], v.x[2], v.x[3]);
+  reinterpret_cast<float4*>(target)[1] = make_float4(v.x[4], v.x[5], v.x[6], v.x[7]);
+}
+
+__device__ inline Vector LoadBFloat16(const __nv_bfloat16* source) {
+  const uint4 raw = *reinterpret_cast<const uint4*>(source);
+  const auto* pairs = reinterpret_cast<const __nv_bfloat162*>(&raw);
+  Vector v;
+#pragma unroll
+  for (int i = 0; i < kVector / 2; ++i) {
+    const float2 pair = __bfloat1622float2(pairs[i]);
+    v.x[2 * i] = pair.x;
+    v.x[2 * i + 1] = pair.y;
+  }
+  return v;
+}
+
+__device__ inline void StoreBFloat16(__nv_bfloat16* target, const Vector& v) {
+  uint4 raw;
+  auto* pairs = reinterpret_cast<__nv_bfloat162*>(&raw);
+#pragma unroll
+  for (int i = 0; i < kVector / 2; ++i) {
+    pairs[i] = __floats2bfloat162_rn(v.x[2 * i], v.x[2 * i + 1]);
+  }
+  *reinterpret_cast<uint4*>(target) = raw;
+}
+
+__device__ inline Vector Load(const void* data, Element element, long long index) {
+  return element == Element::kFloat ? LoadFloat(static_cast<const float*>(data) + index)
+                                    : LoadBFloat16(static_cast<const __nv_bfloat16*>(data) + index);
+}
+
+__device__ inline void Store(void* data, Element element, long long index, const Vector& v) {
+  if (element == Element::kFloat) {
+    StoreFloat(static_cast<float*>(data) + index, v);
+  } else {
+    StoreBFloat16(static_cast<__nv_bfloat16*>(data) + index, v);
+  }
+}
+
+// Sum over aligned groups of `lanes` (a power of two) neighbouring lanes; every lane gets it.
+__device__ inline float GroupSum(float x, int lanes) {
+#pragma unroll
+  for (int offset = 16; offset > 0; offset /= 2) {
+    if (offset < lanes) x += __shfl_xor_sync(0xffffffffu, x, offset);
+  }
+  return x;
+}
+
+}  // namespace mixerbench::kernels::fused

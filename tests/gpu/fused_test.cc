@@ -1,0 +1,425 @@
+// The fused functions on a GPU against their references in fp64 on the CPU: outputs and every
+// gradient, at awkward sizes, in fp32 and bf16, from poisoned memory, twice with the same bits.
+// SPDX-License-Identifier: Apache-2.0
+#include <cstdint>
+#include <functional>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/tensor.h>
+#include <ATen/ops/zeros.h>
+
+#include "kernels/fused/adamw.h"
+#include "kernels/fused/cross_entropy.h"
+#include "kernels/fused/dropout.h"
+#include "kernels/fused/embedding.h"
+#include "kernels/fused/gates.h"
+#include "kernels/fused/launch.h"
+#include "kernels/fused/linear.h"
+#include "kernels/fused/output_norm.h"
+#include "kernels/fused/residual_norm.h"
+#include "kernels/fused/rows.h"
+#include "kernels/fused/short_convolution.h"
+#include "tests/support/compare.h"
+#include "tests/support/gradient_check.h"
+#include "tests/support/tensors.h"
+
+#include "tests/support/catch2.h"
+
+namespace mixerbench::kernels::fused {
+namespace {
+
+using testing::BitwiseEqual;
+using testing::Derivative;
+using testing::Differentiate;
+using testing::RandomNormal;
+using testing::RandomUniform;
+using testing::RelativeError;
+
+// Sums of some thousand terms at 6e-8 a rounding, and exponentials of the special function unit.
+constexpr double kFloat32Tolerance = 2e-5;
+// The reference in bf16 rounds where the fused function does, or more often (docs/NUMERICS.md).
+constexpr double kBFloat16Factor = 2;
+
+using Tensors = std::vector<at::Tensor>;
+using Function = std::function<Tensors(const Tensors& inputs, ExecutionPath path)>;
+
+Tensors Convert(const Tensors& inputs, const std::function<at::Tensor(const at::Tensor&)>& f) {
+  Tensors converted;
+  for (const auto& input : inputs) converted.push_back(input.defined() ? f(input) : input);
+  return converted;
+}
+
+Derivative Run(const Function& function, const Tensors& inputs, ExecutionPath path) {
+  return Differentiate([&](const Tensors& x) { return function(x, path); }, inputs);
+}
+
+// `dtypes[i]` is that of input i; kFloat ones stay fp32 in the bf16 case. Truth is the reference in
+// fp64 on values that were rounded to those dtypes.
+void CheckParity(const Function& function, const Tensors& inputs,
+                 const std::vector<at::ScalarType>& dtypes) {
+  Tensors rounded;
+  bool has_bfloat16 = false;
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    rounded.push_back(inputs[i].defined() ? inputs[i].to(dtypes[i]) : inputs[i]);
+    has_bfloat16 = has_bfloat16 || dtypes[i] == at::kBFloat16;
+  }
+  const auto truth =
+      Run(function, Convert(rounded, [](const auto& x) { return x.to(at::kDouble); }),
+          ExecutionPath::kReference);
+  const auto naive = Run(function, rounded, ExecutionPath::kReference);
+  const Tensors on_gpu = Convert(rounded, [](const auto& x) { return x.cuda(); });
+  const testing::PoisonUninitializedMemory poison;
+  const auto fast = Run(function, on_gpu, ExecutionPath::kFast);
+  const auto again = Run(function, on_gpu, ExecutionPath::kFast);
+  const auto check = [&](const Tensors& actual, const Tensors& repeated,
+                         const Tensors& naive_values, const Tensors& wanted,
+                         const std::string& what) {
+    REQUIRE(actual.size() == wanted.size());
+    for (std::size_t i = 0; i < actual.size(); ++i) {
+      if (!wanted[i].defined()) continue;
+      INFO(what << " " << i);
+      const double limit =
+          kFloat32Tolerance +
+          (has_bfloat16 ? kBFloat16Factor * RelativeError(naive_values[i], wanted[i]) : 0);
+      CHECK(RelativeError(actual[i], wanted[i]) < limit);
+      CHECK(BitwiseEqual(actual[i], repeated[i]));
+    }
+  };
+  check(fast.outputs, again.outputs, naive.outputs, truth.outputs, "output");
+  check(fast.gradients, again.gradients, naive.gradients, truth.gradients, "gradient");
+}
+
+TEST_CASE("gpu fused: this program holds device functions") { REQUIRE(HasDeviceFunctions()); }
+
+TEST_CASE("gpu fused: residual norm") {
+  for (const std::int64_t width : {8, 24, 64, 128, 136, 256, 264, 512}) {
+    for (const std::int64_t rows : {1, 7, 1000}) {
+      for (const at::ScalarType dtype : {at::kFloat, at::kBFloat16}) {
+        for (const bool has_residual : {false, true}) {
+          for (const bool has_mid : {false, true}) {
+            for (const bool centred : {false, true}) {
+              CAPTURE(width, rows, dtype, has_residual, has_mid, centred);
+              const auto weight = [&](std::uint64_t seed) {
+                return RandomNormal({width}, seed) * 0.3 + 1;
+              };
+              const at::Tensor none;
+              const Tensors inputs = {has_residual ? RandomNormal({rows, width}, 1) * 3 + 2 : none,
+                                      RandomNormal({rows, width}, 2),
+                                      weight(3),
+                                      centred ? RandomNormal({width}, 4) : none,
+                                      has_mid ? weight(5) : none,
+                                      has_mid && centred ? RandomNormal({width}, 6) : none,
+                                      rows > 1 ? RandomNormal({width}, 7) : none};
+              CheckParity(
+                  [&](const Tensors& x, ExecutionPath path) -> Tensors {
+                    ResidualNormArgs args{.residual = x[0],
+                                          .added = x[1],
+                                          .added_bias = x[6],
+                                          .norm = {x[2], x[3], 1e-5},
+                                          .out_dtype = x[1].scalar_type()};
+                    if (has_mid) args.mid = Norm{x[4], x[5], 1e-5};
+                    const auto result = ResidualNorm(args, path);
+                    return {result.residual, result.normalised};
+                  },
+                  inputs,
+                  {at::kFloat, dtype, at::kFloat, at::kFloat, at::kFloat, at::kFloat, at::kFloat});
+            }
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("gpu fused: residual norm of which some rows are kept") {
+  const at::Tensor rows = at::tensor({4, 1, 0, 0}, at::kLong);
+  const at::Tensor entries = at::tensor({2, 1, 4, 4, 0, 4}, at::kLong);
+  CheckParity(
+      [&](const Tensors& x, ExecutionPath path) -> Tensors {
+        const RowSelection kept{rows.to(x[0].device()), entries.to(x[0].device())};
+        const auto result = ResidualNorm({.residual = x[0],
+                                          .added = x[1],
+                                          .mid = Norm{x[2], x[3], 1e-5},
+                                          .norm = {x[4], x[5], 1e-5},
+                                          .kept = &kept},
+                                         path);
+        return {result.residual.narrow(0, 0, 3), result.normalised};
+      },
+      {RandomNormal({2, 3, 64}, 1), RandomNormal({2, 3, 64}, 2), RandomNormal({64}, 3),
+       RandomNormal({64}, 4), RandomNormal({64}, 5), RandomNormal({64}, 6)},
+      std::vector<at::ScalarType>(6, at::kFloat));
+}
+
+TEST_CASE("gpu fused: residual norm of slices, and of rows that hardly vary") {
+  const at::Tensor wide = RandomNormal({3, 50, 192}, 1);
+  CheckParity(
+      [](const Tensors& x, ExecutionPath path) -> Tensors {
+        const auto result = ResidualNorm({.residual = x[0].narrow(-1, 64, 64),
+                                          .added = x[0].narrow(-1, 4, 64),
+                                          .norm = {x[1], x[2], 1e-5}},
+                                         path);
+        return {result.residual, result.normalised};
+      },
+      {wide, RandomNormal({64}, 2), RandomNormal({64}, 3)}, {at::kFloat, at::kFloat, at::kFloat});
+  // A mean 1e3 times the deviation: one-pass variances lose every digit.
+  const at::Tensor flat = RandomNormal({20, 128}, 4) + 1000;
+  const at::Tensor rounded = flat.to(at::kFloat).to(at::kDouble);
+  const auto fast = ResidualNorm({.added = rounded.to(at::kFloat).cuda(),
+                                  .norm = {RandomNormal({128}, 5, at::kFloat).cuda(),
+                                           RandomNormal({128}, 6, at::kFloat).cuda(), 1e-5}});
+  const auto truth =
+      ReferenceResidualNorm({.added = rounded,
+                             .norm = {RandomNormal({128}, 5, at::kFloat).to(at::kDouble),
+                                      RandomNormal({128}, 6, at::kFloat).to(at::kDouble), 1e-5},
+                             .out_dtype = at::kDouble});
+  constexpr double kLostDigits = 1e-3;  // 1000 ulps of the inputs' own rounding are not lost
+  CHECK(RelativeError(fast.normalised, truth.normalised) < kLostDigits);
+}
+
+TEST_CASE("gpu fused: embedding") {
+  struct Case {
+    std::int64_t batch_size, seq_len, vocab_size, width;
+    bool frequent;  // most tokens are 0, as in recall tasks with a filler
+  };
+  for (const Case& c : {Case{1, 1, 1, 8, false}, Case{3, 70, 11, 64, false},
+                        Case{40, 65, 5000, 128, true}, Case{2, 1030, 37, 264, true}}) {
+    CAPTURE(c.batch_size, c.seq_len, c.vocab_size, c.width);
+    at::Tensor tokens =
+        (RandomUniform({c.batch_size, c.seq_len}, 1) * static_cast<double>(c.vocab_size))
+            .to(at::kLong);
+    if (c.frequent) {
+      tokens = tokens * RandomUniform(tokens.sizes(), 2).gt(0.7).to(at::kLong);
+    }
+    for (const at::ScalarType token_dtype : {at::kInt, at::kLong}) {
+      for (const double dropout : {0.0, 0.3}) {
+        CheckParity(
+            [&](const Tensors& x, ExecutionPath path) -> Tensors {
+              return {Embedding(
+                  {.tokens = tokens.to(x[0].device(), token_dtype),
+                   .table = x[0],
+                   .positions = x[1],
+                   .dropout_p = dropout,
+                   .seed = at::full({1}, 5, at::TensorOptions(at::kLong).device(x[0].device()))},
+                  path)};
+            },
+            {RandomNormal({c.vocab_size, c.width}, 3), RandomNormal({c.seq_len, c.width}, 4)},
+            {at::kFloat, at::kFloat});
+      }
+    }
+  }
+}
+
+TEST_CASE("gpu fused: dropout masks are those of the CPU") {
+  const at::Tensor seed = at::full({1}, 1234567890123456789, at::kLong);
+  CHECK(BitwiseEqual(DropoutMask({333, 7}, 0.1, seed), DropoutMask({333, 7}, 0.1, seed.cuda())));
+}
+
+TEST_CASE("gpu fused: rows") {
+  for (const std::int64_t width : {8, 12, 128}) {
+    const at::Tensor rows = at::tensor({4, 1, 0, 0}, at::kLong);
+    const at::Tensor entries = at::tensor({2, 1, 4, 4, 0, 4}, at::kLong);
+    for (const at::ScalarType dtype : {at::kFloat, at::kBFloat16}) {
+      const Function function = [&](const Tensors& x, ExecutionPath) -> Tensors {
+        return {GatherRows(x[0], {rows.to(x[0].device()), entries.to(x[0].device())})};
+      };
+      CheckParity(function, {RandomNormal({2, 3, width}, 1)}, {dtype});
+    }
+  }
+}
+
+TEST_CASE("gpu fused: cross-entropy") {
+  for (const std::int64_t vocab_size : {3, 16, 1000, 8192, 20000}) {
+    for (const std::int64_t rows : {1, 9}) {
+      for (const at::ScalarType dtype : {at::kFloat, at::kBFloat16}) {
+        CAPTURE(vocab_size, rows, dtype);
+        at::Tensor targets =
+            (RandomUniform({rows}, 1) * static_cast<double>(vocab_size)).to(at::kLong);
+        if (rows > 2) targets[2] = -100;
+        for (const double factor : {1.0, 0.5}) {
+          CheckParity(
+              [&](const Tensors& x, ExecutionPath path) -> Tensors {
+                return {SoftmaxCrossEntropy(x[0], targets.to(x[0].device()), path).loss * factor};
+              },
+              {RandomNormal({rows, vocab_size}, 2) * 4}, {dtype});
+        }
+        const at::Tensor logits = (RandomNormal({rows, vocab_size}, 3) * 4).to(dtype);
+        const auto fast = SoftmaxCrossEntropy(logits.cuda(), targets.cuda());
+        const auto wanted = ReferenceSoftmaxCrossEntropy(logits.to(at::kDouble), targets);
+        CHECK(fast.predicted.cpu().equal(wanted.predicted));
+        CHECK(RelativeError(fast.nll, wanted.nll) < kFloat32Tolerance);
+      }
+    }
+  }
+}
+
+TEST_CASE("gpu fused: cross-entropy takes the lowest of equal logits and keeps NaN") {
+  const at::Tensor equal =
+      at::full({2, 4096}, 1.0, at::TensorOptions(at::kFloat).device(at::kCUDA));
+  const at::Tensor targets = at::tensor({5, 4000}, at::kLong).cuda();
+  CHECK(SoftmaxCrossEntropy(equal, targets).predicted.cpu().equal(at::tensor({0, 0}, at::kLong)));
+  at::Tensor broken = equal.clone();
+  broken[1][77] = std::numeric_limits<float>::quiet_NaN();
+  const at::Tensor nll = SoftmaxCrossEntropy(broken, targets).nll.cpu();
+  CHECK(nll[0].isfinite().item<bool>());
+  CHECK(nll[1].isnan().item<bool>());
+}
+
+TEST_CASE("gpu fused: linear, with outputs of any width") {
+  for (const std::int64_t out : {1, 2, 64, 130, 386}) {
+    for (const bool has_bias : {false, true}) {
+      CAPTURE(out, has_bias);
+      CheckParity([](const Tensors& x,
+                     ExecutionPath path) -> Tensors { return {Linear(x[0], x[1], x[2], path)}; },
+                  {RandomNormal({3, 50, 64}, 1), RandomNormal({out, 64}, 2) * 0.1,
+                   has_bias ? RandomNormal({out}, 3) : at::Tensor()},
+                  {at::kBFloat16, at::kFloat, at::kFloat});
+    }
+  }
+}
+
+TEST_CASE("gpu fused: short convolution") {
+  struct Case {
+    std::int64_t batch_size, seq_len, channels, width, norm_channels, norm_dim;
+    bool bias, silu;
+  };
+  for (const Case& c :
+       {Case{2, 1, 4, 2, 0, 0, true, false}, Case{3, 37, 136, 3, 0, 0, true, false},
+        Case{2, 64, 384, 4, 256, 64, false, true}, Case{2, 33, 192, 4, 128, 32, false, true},
+        Case{1, 100, 40, 4, 32, 4, true, true}, Case{1, 70, 512, 4, 256, 128, false, false}}) {
+    CAPTURE(c.seq_len, c.channels, c.width, c.norm_channels, c.norm_dim);
+    for (const at::ScalarType dtype : {at::kFloat, at::kBFloat16}) {
+      CheckParity(
+          [&](const Tensors& x, ExecutionPath path) -> Tensors {
+            return {ShortConvolution({.x = x[0].narrow(-1, 0, c.channels),
+                                      .weight = x[1],
+                                      .bias = x[2],
+                                      .silu = c.silu,
+                                      .norm_channels = c.norm_channels,
+                                      .norm_dim = c.norm_dim},
+                                     path)};
+          },
+          {RandomNormal({c.batch_size, c.seq_len, c.channels + 8}, 1),
+           RandomNormal({c.channels, c.width}, 2),
+           c.bias ? RandomNormal({c.channels}, 3) : at::Tensor()},
+          {dtype, at::kFloat, at::kFloat});
+    }
+  }
+}
+
+TEST_CASE("gpu fused: output norm") {
+  for (const std::int64_t head_dim : {8, 40, 64, 128, 264}) {
+    for (const GateActivation activation :
+         {GateActivation::kNone, GateActivation::kSilu, GateActivation::kSigmoid}) {
+      const bool gated = activation != GateActivation::kNone;
+      CAPTURE(head_dim, gated);
+      for (const at::ScalarType dtype : {at::kFloat, at::kBFloat16}) {
+        CheckParity(
+            [&](const Tensors& x, ExecutionPath path) -> Tensors {
+              return {OutputNorm(
+                  {.x = x[0],
+                   .gate = gated ? x[1].narrow(-1, 8, 3 * head_dim).unflatten(-1, {3, head_dim})
+                                 : at::Tensor(),
+                   .weight = x[2],
+                   .activation = activation},
+                  path)};
+            },
+            {RandomNormal({2, 17, 3, head_dim}, 1), RandomNormal({2, 17, 3 * head_dim + 8}, 2) * 3,
+             RandomNormal({head_dim}, 3)},
+            {dtype, dtype, at::kFloat});
+      }
+    }
+  }
+}
+
+TEST_CASE("gpu fused: gates") {
+  for (const at::ScalarType dtype : {at::kFloat, at::kBFloat16}) {
+    for (const double floor : {0.0, -0.2}) {
+      CheckParity(
+          [&](const Tensors& x, ExecutionPath path) -> Tensors {
+            return {LogSigmoidDecay(x[0].narrow(-1, 1, 30), 16, floor, path)};
+          },
+          {RandomNormal({3, 41, 33}, 1) * 4}, {dtype});
+    }
+    for (const std::int64_t heads : {1, 2, 6, 64}) {
+      for (const bool has_decay : {false, true}) {
+        CAPTURE(heads, has_decay);
+        CheckParity(
+            [&](const Tensors& x, ExecutionPath path) -> Tensors {
+              const auto gates =
+                  ComputeDeltaGates({.z = x[0].narrow(-1, 3, has_decay ? 2 * heads : heads),
+                                     .beta_scale = 2,
+                                     .A_log = x[1],
+                                     .dt_bias = x[2]},
+                                    path);
+              return has_decay ? Tensors{gates.beta, gates.log_decay} : Tensors{gates.beta};
+            },
+            {RandomNormal({3, 150, 2 * heads + 3}, 1) * 3,
+             has_decay ? RandomNormal({heads}, 2) : at::Tensor(),
+             has_decay ? RandomNormal({heads}, 3) : at::Tensor()},
+            {dtype, at::kFloat, at::kFloat});
+      }
+    }
+    CheckParity(
+        [](const Tensors& x, ExecutionPath path) -> Tensors { return {Swiglu(x[0], path)}; },
+        {RandomNormal({3, 7, 48}, 1) * 3}, {dtype});
+  }
+}
+
+TEST_CASE("gpu fused: adamw over more tensors than one launch takes") {
+  for (const double clip : {0.0, 0.5, 1e9}) {
+    const auto run = [&](at::Device device, ExecutionPath path) {
+      std::vector<AdamWTensor> tensors;
+      for (std::uint64_t i = 0; i < 100; ++i) {
+        const auto size = static_cast<std::int64_t>(i == 7 ? 70'000 : 1 + 13 * i);
+        tensors.push_back({RandomNormal({size}, 1 + i, at::kFloat).to(device),
+                           RandomNormal({size}, 200 + i, at::kFloat).to(device),
+                           at::zeros({size}, at::TensorOptions(at::kFloat).device(device)),
+                           at::zeros({size}, at::TensorOptions(at::kFloat).device(device)),
+                           i % 2 == 0 ? 0.1 : 0});
+      }
+      const auto options = at::TensorOptions(at::kFloat).device(device);
+      for (int step = 1; step <= 3; ++step) {
+        AdamWStep(tensors, at::full({}, 0.01, options), at::full({}, step, options),
+                  {.grad_clip = clip}, path);
+      }
+      return tensors;
+    };
+    const auto fast = run(at::kCUDA, ExecutionPath::kFast);
+    const auto again = run(at::kCUDA, ExecutionPath::kFast);
+    const auto wanted = run(at::kCPU, ExecutionPath::kReference);
+    for (std::size_t i = 0; i < fast.size(); ++i) {
+      CAPTURE(clip, i);
+      CHECK(RelativeError(fast[i].parameter, wanted[i].parameter) < kFloat32Tolerance);
+      CHECK(RelativeError(fast[i].first_moment, wanted[i].first_moment) < kFloat32Tolerance);
+      CHECK(RelativeError(fast[i].second_moment, wanted[i].second_moment) < kFloat32Tolerance);
+      CHECK(BitwiseEqual(fast[i].parameter, again[i].parameter));
+    }
+  }
+}
+
+TEST_CASE("gpu fused: extreme logits give finite gates and gradients") {
+  const at::Tensor z = at::tensor({-1e4, -88., 0., 88., 1e4, 1.}, at::kFloat).view({1, 6}).cuda();
+  const auto check = [&](const std::function<at::Tensor(const at::Tensor&)>& f) {
+    const at::Tensor x = z.clone().requires_grad_(true);
+    const at::Tensor y = f(x);
+    y.sum().backward();
+    CHECK(y.isfinite().all().item<bool>());
+    CHECK(x.grad().isfinite().all().item<bool>());
+  };
+  const at::Tensor parameter = at::full({3}, 2.0, z.options());
+  check([](const at::Tensor& x) { return LogSigmoidDecay(x, 16); });
+  check([](const at::Tensor& x) {
+    return Swiglu(at::cat({x, x, x, x.narrow(1, 0, 4)}, 1).narrow(1, 0, 16));
+  });
+  check([&](const at::Tensor& x) {
+    return ComputeDeltaGates({.z = x, .A_log = parameter, .dt_bias = parameter}).log_decay;
+  });
+}
+
+}  // namespace
+}  // namespace mixerbench::kernels::fused
