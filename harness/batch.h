@@ -8,8 +8,8 @@
 
 #include <ATen/core/Tensor.h>
 
+#include "harness/cell.h"
 #include "harness/registries.h"
-#include "harness/suite.h"
 
 namespace mixerbench::harness {
 

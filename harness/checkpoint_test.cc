@@ -7,6 +7,7 @@
 
 #include <ATen/ATen.h>
 
+#include "harness/suite.h"
 #include "harness/train.h"
 #include "reports/atomic_file.h"
 #include "reports/json.h"

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <cstdio>
+#include <cstdlib>
 #include <iostream>
 #include <sstream>
 #include <string>
@@ -50,6 +51,40 @@ std::vector<std::uint64_t> ParseSeeds(const std::string& text) {
   return seeds;
 }
 
+std::uint64_t ReadCountVariable(const char* name) {
+  const char* text = std::getenv(name);
+  if (text == nullptr) {
+    throw ConfigError("--shard slurm", std::string(name) +
+                                           " is not set: this is no task of a "
+                                           "Slurm job array; give I/N instead");
+  }
+  return static_cast<std::uint64_t>(ParseCount(text, name));
+}
+
+// "2/8", or "slurm" for the place of this task in its job array.
+Shard ParseShard(const std::string& text) {
+  if (text.empty()) return {};
+  Shard shard;
+  if (text == "slurm") {
+    shard.index =
+        ReadCountVariable("SLURM_ARRAY_TASK_ID") - ReadCountVariable("SLURM_ARRAY_TASK_MIN");
+    shard.count = ReadCountVariable("SLURM_ARRAY_TASK_COUNT");
+  } else {
+    const std::size_t slash = text.find('/');
+    if (slash == std::string::npos)
+      throw ConfigError("--shard " + text, "expected I/N, such as 0/4");
+    shard.index = static_cast<std::uint64_t>(ParseCount(text.substr(0, slash), "--shard " + text));
+    shard.count = static_cast<std::uint64_t>(ParseCount(text.substr(slash + 1), "--shard " + text));
+  }
+  if (shard.index >= shard.count) {
+    throw ConfigError(
+        "--shard " + text,
+        "part " + std::to_string(shard.index) + " of " + std::to_string(shard.count) +
+            " does not exist; parts count from 0 and array indices must be consecutive");
+  }
+  return shard;
+}
+
 // Options of one command and what to do when it was chosen.
 class CommandLine {
  public:
@@ -62,6 +97,7 @@ class CommandLine {
     AddValidate();
     AddRun("run", "Train and score every cell of a suite; resumes by default", false);
     AddRun("bench", "Measure the speed curves of a suite's throughput section", true);
+    AddSlurm();
     AddReport();
     AddUnit("mixer", "Run one mixer on given weights and inputs", engine_.mixer_run);
     AddUnit("core", "Run one core (recurrence) on given tensors", engine_.core_run);
@@ -155,24 +191,35 @@ class CommandLine {
     command->add_option("suite", run_.suite, "built-in suite or suite file")->required();
     command->add_option("-o,--out", run_.out, "output folder, default out/<suite name>")
         ->envname("MIXERBENCH_OUT");
-    command->add_option("--device", run_.worker.device, "cpu, cuda[:i] or auto")
+    command->add_option("--device", run_.device, "cpu, cuda[:i] or auto")
         ->envname("MIXERBENCH_DEVICE");
-    command->add_option("--jobs", run_.jobs, "worker processes; default one per core, one on CUDA")
+    command->add_option("--gpus", run_.gpus, "all, or a list such as 0,2: cells on each of them");
+    command
+        ->add_option("--jobs", run_.jobs,
+                     "cells at once, on each GPU; default one per core, one on a GPU")
         ->check(CLI::Range(1, 1024));
+    command->add_option("--shard", shard_,
+                        "I/N: part I (from 0) of N of the cells; slurm: by the array task");
     AddSet(command, "change a value by its dotted path; commas make a sweep");
     command->add_option("--seeds", seeds_, "a number of seeds, or a list such as 1,2,7");
     command
         ->add_option("--limit", run_.overrides.limit,
                      "at most N examples per evaluation; marks the report partial")
         ->check(CLI::PositiveNumber);
-    command->add_option("--cell-timeout", run_.worker.cell_timeout_s, "seconds for one cell")
+    command->add_option("--cell-timeout", run_.cell.timeout_s, "seconds for one cell")
         ->check(CLI::PositiveNumber);
     command
-        ->add_option("--checkpoint-interval", run_.worker.checkpoint_interval_s,
-                     "seconds between checkpoints inside a cell, default 60; 0 is never")
-        ->check(CLI::NonNegativeNumber);
-    command->add_flag("!--no-graph", run_.worker.use_graphs,
-                      "on CUDA, no graphs: operation by operation, the same bits");
+        ->add_option("--checkpoint-interval", run_.cell.checkpoint_interval_s,
+                     "seconds between checkpoints inside a cell; 0: none")
+        ->check(CLI::NonNegativeNumber)
+        ->capture_default_str();
+    command->add_flag("!--no-graph", run_.cell.use_graphs,
+                      "operation by operation on a GPU, without CUDA graphs: the same bits");
+    command
+        ->add_option("--stall-timeout", run_.stall_timeout_s,
+                     "seconds without a sign of life before a cell is given up; 0: wait for ever")
+        ->check(CLI::NonNegativeNumber)
+        ->capture_default_str();
     auto* fresh = command->add_flag("--fresh", fresh_, "run finished cells again");
     command->add_option("--retry", retry_, "which finished cells run again: failed")
         ->check(CLI::IsMember({"failed"}))
@@ -183,10 +230,38 @@ class CommandLine {
       run_.throughput_only = throughput_only;
       run_.overrides.set = ParseSettings(set_);
       run_.overrides.seeds = ParseSeeds(seeds_);
+      run_.shard = ParseShard(shard_);
       if (fresh_) run_.retry = RetryPolicy::kAll;
       if (!retry_.empty()) run_.retry = RetryPolicy::kFailed;
       return engine_.run(run_);
     });
+  }
+
+  void AddSlurm() {
+    auto* command = app_.add_subcommand("slurm", "Print a Slurm job-array script for a suite");
+    command->add_option("suite", slurm_.suite, "built-in suite or suite file")->required();
+    command->add_option("-o,--out", slurm_.out, "output folder that all tasks share")->required();
+    command->add_option("--tasks", slurm_.num_tasks, "tasks of the array")
+        ->required()
+        ->check(CLI::Range(1, 100'000));
+    command->add_option("--max-running", slurm_.max_running, "tasks at the same time")
+        ->check(CLI::PositiveNumber);
+    command->add_option("--time", slurm_.time, "limit of one task, such as 4:00:00");
+    command->add_option("--warn", slurm_.warn_s, "seconds before the limit for saving")
+        ->check(CLI::PositiveNumber)
+        ->capture_default_str();
+    command->add_option("--gpus-per-task", slurm_.gpus_per_task, "0: on the CPU")
+        ->check(CLI::NonNegativeNumber)
+        ->capture_default_str();
+    command->add_option("--cpus-per-task", slurm_.cpus_per_task, "cores of one task")
+        ->check(CLI::PositiveNumber)
+        ->capture_default_str();
+    command->add_option("--program", slurm_.program, "what to start; default ./mixerbench");
+    command
+        ->add_option("--sbatch", slurm_.sbatch, "another line for sbatch, such as --partition=gpu")
+        ->allow_extra_args(false);
+    command->add_option("run_arguments", slurm_.run_arguments, "after --: more options of `run`");
+    Do(command, [this] { return PrintSlurmScript(slurm_); });
   }
 
   void AddReport() {
@@ -243,11 +318,12 @@ class CommandLine {
     Do(version, [this] { return PrintVersion(json_); });
 
     auto* worker = app_.add_subcommand("worker", "")->group("");  // hidden: started by `run`
-    worker->add_option("--device", run_.worker.device)->required();
-    worker->add_option("--cell-timeout", run_.worker.cell_timeout_s);
-    worker->add_option("--checkpoint-interval", run_.worker.checkpoint_interval_s);
-    worker->add_flag("!--no-graph", run_.worker.use_graphs);
-    worker->callback([this] { action_ = [this] { return engine_.worker(run_.worker); }; });
+    worker->add_option("--device", run_.device)->required();
+    worker->add_option("--cell-timeout", run_.cell.timeout_s);
+    worker->add_option("--checkpoint-interval", run_.cell.checkpoint_interval_s);
+    worker->add_flag("!--no-graph", run_.cell.use_graphs);
+    worker->callback(
+        [this] { action_ = [this] { return engine_.worker(run_.device, run_.cell); }; });
   }
 
   void AddSet(CLI::App* command, const char* help) {
@@ -257,11 +333,12 @@ class CommandLine {
   const EngineCommands& engine_;
   CLI::App app_{"mixerbench: which sequence mixer remembers, how far, and how fast", "mixerbench"};
   std::function<int()> action_;
-  std::string kind_, name_, file_, format_ = "md", seeds_, retry_;
+  std::string kind_, name_, file_, format_ = "md", seeds_, retry_, shard_;
   std::vector<std::string> set_;
   bool json_ = false;
   bool fresh_ = false;
   RunOptions run_;
+  SlurmOptions slurm_;
   GenerateOptions generate_;
   UnitRunOptions unit_;
 };

@@ -22,7 +22,7 @@ struct EngineCommands {
   std::function<ExitCode(const GenerateOptions&)> generate_on_device;
   std::function<ExitCode(const UnitRunOptions&)> mixer_run;
   std::function<ExitCode(const UnitRunOptions&)> core_run;
-  std::function<int(const WorkerOptions&)> worker;
+  std::function<int(const std::string& device, const CellOptions&)> worker;
 };
 
 // Parses the arguments, runs one command and returns the exit code. Every error is one line on
@@ -56,6 +56,10 @@ bool ValidateResultFile(const std::string& file);
 
 // "report" or "cell": the JSON Schema on stdout.
 ExitCode PrintSchema(const std::string& name);
+
+// A Slurm job-array script on stdout that runs the suite in shards, saves before the time limit and
+// puts itself back in the queue.
+ExitCode PrintSlurmScript(const SlurmOptions& options);
 
 ExitCode PrintVersion(bool json);
 

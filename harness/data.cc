@@ -7,11 +7,6 @@
 #include "base/sha256.h"
 
 namespace mixerbench::harness {
-namespace {
-
-constexpr std::uint64_t kSplitIsPartOfCounter = 0;
-
-}  // namespace
 
 tasks::PhiloxKey SampleKey(const tasks::Task& task, std::uint64_t seed, tasks::Split split) {
   return tasks::DeriveKey(task.canon(), seed, static_cast<std::uint64_t>(split));
@@ -42,8 +37,9 @@ std::vector<BatchSlot> EpochBatches(const std::vector<std::int64_t>& sizes, std:
     }
   }
   if (order == BatchOrder::kFixed) return batches;
-  const tasks::SampleStream stream{tasks::DeriveKey("batches", seed, kSplitIsPartOfCounter),
-                                   static_cast<std::uint64_t>(epoch)};
+  const tasks::SampleStream stream{
+      tasks::DeriveKey("batches", seed, static_cast<std::uint64_t>(tasks::Split::kTrain)),
+      static_cast<std::uint64_t>(epoch)};
   std::vector<BatchSlot> shuffled;
   shuffled.reserve(batches.size());
   for (std::size_t i = 0; i < batches.size(); ++i) {

@@ -8,7 +8,8 @@
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/Context.h>
 #include <ATen/Parallel.h>
-#include <c10/core/impl/VirtualGuardImpl.h>
+#include <ATen/ops/linalg_solve_triangular.h>
+#include <ATen/ops/ones.h>
 
 #include "base/error.h"
 
@@ -35,6 +36,19 @@ at::Device ParseDevice(std::string_view name) {
                              " CUDA devices; use --device cpu or another index");
   }
   return at::Device(at::kCUDA, static_cast<at::DeviceIndex>(index));
+}
+
+int CountGpus() { return internal::CudaDeviceCount(); }
+
+void WarmUp(at::Device device) {
+  if (!device.is_cuda()) return;
+  const at::Tensor one = at::ones({1, 1}, at::TensorOptions(device));  // makes the context
+  at::linalg_solve_triangular(one, one, /*upper=*/false);  // loads the linear algebra library
+  Synchronize(device);
+}
+
+bool DeviceWorks(at::Device device) {
+  return !device.is_cuda() || internal::CudaWorks(device.index());
 }
 
 void SetNumerics(bool allow_tf32) {
@@ -65,16 +79,6 @@ void Synchronize(at::Device device) {
 
 CUstream_st* CurrentStream(at::Device device) {
   return device.is_cuda() ? internal::CudaStream(device.index()) : nullptr;
-}
-
-OwnStream::OwnStream(at::Device device) {
-  if (!device.is_cuda()) return;
-  const c10::impl::VirtualGuardImpl guard(device.type());
-  previous_ = guard.exchangeStream(guard.getStreamFromGlobalPool(device));
-}
-
-OwnStream::~OwnStream() {
-  if (previous_) c10::impl::VirtualGuardImpl(previous_->device_type()).exchangeStream(*previous_);
 }
 
 void CheckCuda(int error, const char* work) {

@@ -6,13 +6,11 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <optional>
 #include <string>
 #include <string_view>
 
 #include <ATen/core/Generator.h>
 #include <c10/core/Device.h>
-#include <c10/core/Stream.h>
 
 #include "base/value.h"
 
@@ -24,6 +22,16 @@ namespace mixerbench::harness {
 // and BackendUnavailable when there is no such device.
 at::Device ParseDevice(std::string_view name);
 
+// CUDA devices in this machine; 0 without CUDA.
+int CountGpus();
+
+// False when an earlier failure has left the process without a working context on the device:
+// only a new process helps.
+bool DeviceWorks(at::Device device);
+
+// Starts what libtorch starts lazily and without a lock, so that threads may follow.
+void WarmUp(at::Device device);
+
 // Process-wide numerics, set once per process before the first operation: one CPU thread,
 // deterministic algorithms where they exist, tf32 only when asked for.
 void SetNumerics(bool allow_tf32);
@@ -34,21 +42,22 @@ at::Generator MakeGenerator(at::Device device, std::uint64_t seed);
 // Waits for all queued work.
 void Synchronize(at::Device device);
 
-// The stream that the framework uses; nullptr on the CPU.
-CUstream_st* CurrentStream(at::Device device);
-
-// From here on, what this thread queues goes to a stream of its own, until the result is destroyed:
-// the default stream cannot be captured. Nothing happens on the CPU.
-class OwnStream {
+// The calling thread's work on a CUDA device goes to a stream of its own while this lives, so that
+// threads overlap. Nothing on the CPU.
+class StreamScope {
  public:
-  explicit OwnStream(at::Device device);
-  ~OwnStream();
-  OwnStream(const OwnStream&) = delete;
-  OwnStream& operator=(const OwnStream&) = delete;
+  explicit StreamScope(at::Device device);
+  ~StreamScope();
+  StreamScope(const StreamScope&) = delete;
+  StreamScope& operator=(const StreamScope&) = delete;
 
  private:
-  std::optional<c10::Stream> previous_;
+  struct Guard;
+  std::unique_ptr<Guard> guard_;  // nullptr on the CPU
 };
+
+// The stream that the framework uses; nullptr on the CPU.
+CUstream_st* CurrentStream(at::Device device);
 
 // Throws std::runtime_error that names the work, for a CUDA error code other than 0.
 void CheckCuda(int error, const char* work);
@@ -74,6 +83,7 @@ bool BuiltWithCuda();
 namespace internal {  // defined in device_cuda.cc or device_stub.cc
 int CudaDeviceCount();
 void CudaSynchronize(int index);
+bool CudaWorks(int index);
 CUstream_st* CudaStream(int index);
 void CudaResetPeakMemory(int index);
 std::int64_t CudaPeakMemoryBytes(int index);

@@ -4,6 +4,7 @@
 #include <ATen/ops/empty.h>
 #include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/cuda/CUDAFunctions.h>
+#include <c10/cuda/CUDAGuard.h>
 #include <c10/cuda/CUDAStream.h>
 
 #include "base/error.h"
@@ -44,12 +45,27 @@ Value CudaVersions() {
   return Object{{"driver", Version(driver)}, {"runtime", Version(runtime)}};
 }
 
+struct StreamScope::Guard {
+  c10::cuda::CUDAStreamGuard guard;
+};
+
+StreamScope::StreamScope(at::Device device) {
+  if (!device.is_cuda()) return;
+  guard_.reset(new Guard{c10::cuda::CUDAStreamGuard(
+      c10::cuda::getStreamFromPool(/*isHighPriority=*/false, device.index()))});
+}
+StreamScope::~StreamScope() = default;
+
 namespace internal {
 
 int CudaDeviceCount() { return c10::cuda::device_count(); }
 
 void CudaSynchronize(int index) {
   c10::cuda::getCurrentCUDAStream(static_cast<c10::DeviceIndex>(index)).synchronize();
+}
+
+bool CudaWorks(int index) {
+  return cudaSetDevice(index) == cudaSuccess && cudaDeviceSynchronize() == cudaSuccess;
 }
 
 CUstream_st* CudaStream(int index) {

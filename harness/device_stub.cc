@@ -13,10 +13,15 @@ namespace {
 bool BuiltWithCuda() { return false; }
 Value CudaVersions() { return {}; }
 
+struct StreamScope::Guard {};
+StreamScope::StreamScope(at::Device) {}
+StreamScope::~StreamScope() = default;
+
 namespace internal {
 
 int CudaDeviceCount() { return 0; }
 void CudaSynchronize(int) { Unavailable(); }
+bool CudaWorks(int) { Unavailable(); }
 CUstream_st* CudaStream(int) { Unavailable(); }
 void CudaResetPeakMemory(int) { Unavailable(); }
 std::int64_t CudaPeakMemoryBytes(int) { Unavailable(); }

@@ -10,6 +10,7 @@
 #include "harness/device.h"
 #include "harness/registries.h"
 #include "harness/run.h"
+#include "harness/suite.h"
 #include "harness/unit_run.h"
 #include "reports/json.h"
 
@@ -115,6 +116,7 @@ int main(int argc, char** argv) {
       .generate_on_device = [&](const auto& o) { return GenerateOnDevice(o, registries); },
       .mixer_run = [&](const auto& options) { return MixerRun(options, registries); },
       .core_run = [&](const auto& options) { return CoreRun(options, registries); },
-      .worker = [&](const auto& options) { return WorkerMain(options, registries); }};
+      .worker = [&](const auto& device,
+                    const auto& options) { return WorkerMain(device, options, registries); }};
   return Main(argc, argv, engine);
 }

@@ -24,7 +24,7 @@ EngineCommands ExecEngine(char** argv) {
           .generate_on_device = [exec](const auto&) { return exec(); },
           .mixer_run = [exec](const auto&) { return exec(); },
           .core_run = [exec](const auto&) { return exec(); },
-          .worker = [exec](const auto&) { return static_cast<int>(exec()); }};
+          .worker = [exec](const auto&, const auto&) { return static_cast<int>(exec()); }};
 }
 
 }  // namespace mixerbench::harness

@@ -15,7 +15,12 @@ std::unique_ptr<CapturedGraph> GraphContext::Capture(const std::function<void()>
   std::unique_ptr<CapturedGraph> graph;
   try {
     if (!memory_) memory_ = internal::MakeGraphMemory(device_);
-    graph = internal::CaptureGraph(memory_, generators_, work);
+    try {
+      graph = internal::CaptureGraph(memory_, generators_, work);
+    } catch (const c10::OutOfMemoryError&) {
+      internal::ReleaseCachedMemory();
+      graph = internal::CaptureGraph(memory_, generators_, work);
+    }
   } catch (const c10::OutOfMemoryError&) {
     throw;
   } catch (const std::exception& error) {

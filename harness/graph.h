@@ -79,6 +79,8 @@ class RepeatedWork {
 
 namespace internal {  // defined in graph_cuda.cc or graph_stub.cc
 std::shared_ptr<GraphMemory> MakeGraphMemory(at::Device device);
+// Gives back the device memory that the framework keeps for later; a capture cannot do it itself.
+void ReleaseCachedMemory();
 // Throws what the work or the capture throws; the device is usable afterwards.
 std::unique_ptr<CapturedGraph> CaptureGraph(const std::shared_ptr<GraphMemory>& memory,
                                             const std::vector<at::Generator>& generators,

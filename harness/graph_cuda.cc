@@ -1,4 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <mutex>
+#include <optional>
+#include <utility>
+
 #include <cuda_runtime_api.h>
 
 #include <ATen/cuda/CUDAGraph.h>
@@ -11,8 +15,23 @@
 namespace mixerbench::harness::internal {
 namespace {
 
-struct CudaGraphMemory final : GraphMemory {
-  at::cuda::MemPool pool;
+// Cells are threads of one process. While one of them captures, no other may capture or ask the
+// allocator to give memory back.
+std::mutex& CaptureMutex() {
+  static std::mutex mutex;
+  return mutex;
+}
+
+class CudaGraphMemory final : public GraphMemory {
+ public:
+  ~CudaGraphMemory() override {
+    const std::lock_guard lock(CaptureMutex());
+    pool_.reset();
+  }
+  at::cuda::MemPool& pool() { return *pool_; }
+
+ private:
+  std::optional<at::cuda::MemPool> pool_{std::in_place};
 };
 
 class CudaGraph final : public CapturedGraph {
@@ -20,11 +39,11 @@ class CudaGraph final : public CapturedGraph {
   CudaGraph(std::shared_ptr<GraphMemory> memory, const std::vector<at::Generator>& generators,
             const std::function<void()>& work)
       : memory_(std::move(memory)) {
-    auto& pool = static_cast<CudaGraphMemory&>(*memory_).pool;
-    // Blocks that the first run left in the ordinary cache cannot be given back during a capture.
-    c10::cuda::CUDACachingAllocator::emptyCache();
+    const std::lock_guard lock(CaptureMutex());
+    auto& pool = static_cast<CudaGraphMemory&>(*memory_).pool();
     for (const at::Generator& generator : generators) graph_.register_generator_state(generator);
-    graph_.capture_begin(pool.id());
+    // What other threads do meanwhile is no part of the capture and not forbidden by it.
+    graph_.capture_begin(pool.id(), cudaStreamCaptureModeThreadLocal);
     try {
       work();
     } catch (...) {
@@ -64,6 +83,11 @@ class CudaGraph final : public CapturedGraph {
 std::shared_ptr<GraphMemory> MakeGraphMemory(at::Device device) {
   const c10::cuda::CUDAGuard guard(device);
   return std::make_shared<CudaGraphMemory>();
+}
+
+void ReleaseCachedMemory() {
+  const std::lock_guard lock(CaptureMutex());
+  c10::cuda::CUDACachingAllocator::emptyCache();
 }
 
 std::unique_ptr<CapturedGraph> CaptureGraph(const std::shared_ptr<GraphMemory>& memory,

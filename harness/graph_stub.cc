@@ -9,6 +9,8 @@ std::shared_ptr<GraphMemory> MakeGraphMemory(at::Device) {
   throw BackendUnavailable("this program was built without CUDA");
 }
 
+void ReleaseCachedMemory() {}
+
 std::unique_ptr<CapturedGraph> CaptureGraph(const std::shared_ptr<GraphMemory>&,
                                             const std::vector<at::Generator>&,
                                             const std::function<void()>&) {

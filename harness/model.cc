@@ -14,16 +14,14 @@ Model BuildModel(const Cell& cell, at::Device device, const Registries& registri
   const auto& entry = registries.backbones.Find(name, "/model/backbone");
   Value config = cell.model;
   config.as_object().erase("backbone");
-  const auto task = registries.tasks.Find(cell.task.name, "/task/name")
-                        .create(cell.task.train.front().params, "/task");
   Model model;
   model.parameters =
       std::make_unique<models::ParameterSet>(DeriveSeed(cell.seed, "init"), entry.init_policy,
                                              entry.num_layers(config), device, at::kFloat);
   model.backbone =
       entry.create(config, "/model",
-                   {.vocab_size = task->shape().vocab_size,
-                    .max_seq_len = max_seq_len > 0 ? max_seq_len : MaxSeqLen(cell.task, registries),
+                   {.vocab_size = cell.task.vocab_size,
+                    .max_seq_len = max_seq_len > 0 ? max_seq_len : cell.task.max_seq_len,
                     .mixers = &registries.mixers},
                    *model.parameters);
   return model;

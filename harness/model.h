@@ -4,8 +4,8 @@
 
 #include <memory>
 
+#include "harness/cell.h"
 #include "harness/registries.h"
-#include "harness/suite.h"
 #include "models/backbone.h"
 #include "models/parameters.h"
 #include "reports/result.h"

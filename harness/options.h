@@ -26,24 +26,46 @@ enum class RetryPolicy {
   kAll,     // --fresh
 };
 
-// How one worker process runs its cells. Changes no result.
-struct WorkerOptions {
-  std::string device = "auto";
-  double cell_timeout_s = 0;          // 0: none
+// One of `count` equal parts of a suite's cells.
+struct Shard {
+  std::uint64_t index = 0;
+  std::uint64_t count = 1;
+};
+
+// How a worker runs each cell. Changes no result.
+struct CellOptions {
+  double timeout_s = 0;               // 0: none
   double checkpoint_interval_s = 60;  // 0: no checkpoints inside a cell
-  bool use_graphs = true;             // CUDA graphs
+  bool use_graphs = true;             // CUDA graphs, on a GPU
 };
 
 struct RunOptions {
   std::string suite;  // a built-in name or a file
   std::string out;    // "" : out/<suite name>
-  WorkerOptions worker;
-  std::int64_t jobs = 0;  // worker processes; 0: one per core on the CPU, one on CUDA
+  std::string device = "auto";
+  std::string gpus;       // "": `device`; "all" or "0,2": a worker process on each of these
+  std::int64_t jobs = 0;  // cells at once, on each GPU; 0: one per core on the CPU, one on a GPU
+  Shard shard;
   SuiteOverrides overrides;
   RetryPolicy retry = RetryPolicy::kNone;
+  CellOptions cell;
+  double stall_timeout_s = 3600;  // without a sign of life from a cell; 0: none
   bool dry_run = false;
   bool throughput_only = false;  // `bench`
   bool quiet = false;
+};
+
+struct SlurmOptions {
+  std::string suite;
+  std::string out;
+  std::string program;  // "": ./mixerbench of this folder, else this program
+  std::int64_t num_tasks = 0;
+  std::int64_t max_running = 0;  // at the same time; 0: Slurm decides
+  std::int64_t gpus_per_task = 1;
+  std::int64_t cpus_per_task = 2;
+  std::int64_t warn_s = 120;  // before the time limit
+  std::string time;           // of one task, as sbatch takes it
+  std::vector<std::string> sbatch, run_arguments;
 };
 
 struct GenerateOptions {

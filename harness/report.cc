@@ -19,14 +19,14 @@
 namespace mixerbench::harness {
 namespace {
 
-constexpr std::size_t kMaxSweepBytes = std::size_t{16} << 20;
 constexpr std::size_t kMaxShownViolations = 3;
 
 }  // namespace
 
 ExitCode Report(const std::string& out, const std::string& format) {
   const std::filesystem::path folder = out;
-  const Value config = reports::ParseJson(reports::ReadFile(folder / "sweep.json", kMaxSweepBytes));
+  const Value config =
+      reports::ParseJson(reports::ReadFile(folder / "sweep.json", reports::JsonLimits{}.max_bytes));
   const Value* name = config.Find("name");
   if (!name || !name->is_string()) {
     throw Error(ExitCode::kBadInput, (folder / "sweep.json").string() + ": has no name");

@@ -14,8 +14,8 @@
 #include <optional>
 #include <string>
 
+#include "harness/cell.h"
 #include "harness/run_folder_read.h"
-#include "harness/suite.h"
 #include "reports/result.h"
 
 namespace mixerbench::harness {

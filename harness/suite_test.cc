@@ -42,7 +42,7 @@ TEST_CASE("suite: lists are paired in order, validation follows train, defaults 
   CHECK(cell.task.test[1].num_examples == 50);
   CHECK(cell.model.Find("backbone")->as_string() == "zoology");
   CHECK(cell.train.weight_decay == 0.1);
-  CHECK(MaxSeqLen(cell.task, AllRegistries()) == 32);
+  CHECK(cell.task.max_seq_len == 32);
 }
 
 TEST_CASE("suite: the grid is a product, zip moves together, exclude removes") {
@@ -54,6 +54,9 @@ TEST_CASE("suite: the grid is a product, zip moves together, exclude removes") {
   CHECK(zipped[1].train.lr == 0.2);
   CHECK(zipped[1].model.Find("d_model")->as_int() == 32);
   CHECK(zipped[1].name == "mqar/attention/d_model=32,lr=0.2");
+  const auto groups = ParseWith("sweep.zip", R"([{"train.lr": [0.1, 0.2]},
+                                                 {"model.d_model": [16, 32, 64]}])").cells;
+  CHECK(groups.size() == 6);
   CHECK(ParseWith("sweep", R"({"grid": {"train.lr": [0.1, 0.2]}, "exclude": [{"train.lr": 0.2}]})")
             .cells.size() == 1);
 }
@@ -61,7 +64,8 @@ TEST_CASE("suite: the grid is a product, zip moves together, exclude removes") {
 TEST_CASE("suite: a hybrid is named by its layers") {
   const auto cells = ParseWith("sweep.grid", R"({"model.sequence_mixer": [
       {"name": "gla", "num_heads": 4},
-      {"name": "hybrid", "pattern": [{"name": "base_conv"}, {"name": "gla"}]}]})").cells;
+      {"name": "hybrid", "pattern": [{"name": "base_conv"}, {"name": "gla"}]}]})")
+                         .cells;
   CHECK(cells.at(0).name == "mqar/gla,num_heads=4");
   CHECK(cells.at(1).name == "mqar/base_conv+gla");
 }
@@ -105,7 +109,8 @@ TEST_CASE("suite: a throughput section adds one cell per model, not per seed or 
 TEST_CASE("suite: a cell survives the way to its worker") {
   const Cell cell = ParseWith("throughput", R"({"seq_len": [16, 32]})").cells.back();
   const Value value = CellToValue(cell);
-  CHECK(CellToValue(CellFromValue(reports::ParseJson(reports::DumpJson(value)))) == value);
+  CHECK(CellToValue(CellFromValue(reports::ParseJson(reports::DumpJson(value)),
+                                  AllRegistries().tasks)) == value);
 }
 
 TEST_CASE("suite: everything that can change the result changes the run id, and nothing else") {

@@ -220,7 +220,7 @@ class ThroughputRun {
   const RunControl& control_;
   const ProgressCallback& progress_;
   reports::CellResult& result_;
-  OwnStream stream_{device_};
+  StreamScope stream_{device_};
   GraphContext graphs_;
   std::int64_t vocab_size_ = 0;
   std::string parity_ = "not run";
@@ -231,7 +231,7 @@ class ThroughputRun {
 reports::CellResult RunThroughputCell(const Cell& cell, at::Device device,
                                       const Registries& registries, const RunControl& control,
                                       const ProgressCallback& progress) {
-  reports::CellResult result;
+  reports::CellResult result = ResultOf(cell);
   const Outcome outcome =
       Guard([&] { ThroughputRun(cell, device, registries, control, progress, result).Run(); });
   result.state = outcome.state;

@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "harness/cell.h"
 #include "harness/registries.h"
-#include "harness/suite.h"
 #include "harness/train.h"
 #include "reports/result.h"
 

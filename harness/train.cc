@@ -260,7 +260,7 @@ class TrainRun {
   Phase phase_ = &reports::PhaseTimes::setup_s;
   Clock::time_point phase_start_ = start_;
   Clock::time_point last_save_ = start_;
-  OwnStream stream_{device_};
+  StreamScope stream_{device_};
   GraphContext graphs_;
   Model model_;
   Trainer trainer_;
@@ -277,7 +277,7 @@ class TrainRun {
 
 reports::CellResult RunTrainCell(const Cell& cell, at::Device device, const Registries& registries,
                                  const RunControl& control, const ProgressCallback& progress) {
-  reports::CellResult result;
+  reports::CellResult result = ResultOf(cell);
   const Outcome outcome =
       Guard([&] { TrainRun(cell, device, registries, control, progress, result).Run(); });
   result.state = outcome.state;

@@ -8,8 +8,8 @@
 #include <functional>
 #include <optional>
 
+#include "harness/cell.h"
 #include "harness/registries.h"
-#include "harness/suite.h"
 #include "reports/result.h"
 
 namespace mixerbench::harness {

@@ -10,6 +10,7 @@
 #include "harness/evaluate.h"
 #include "harness/optimizer.h"
 #include "harness/score.h"
+#include "harness/suite.h"
 #include "harness/train.h"
 #include "harness/trainer.h"
 #include "reports/json.h"

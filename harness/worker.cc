@@ -1,11 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <array>
+#include <cerrno>
 #include <chrono>
 #include <csignal>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <iostream>
+#include <mutex>
+#include <poll.h>
 #include <string>
 #include <sys/prctl.h>
+#include <thread>
+#include <unistd.h>
+#include <vector>
 
 #include "base/error.h"
 #include "harness/checkpoint.h"
@@ -23,7 +31,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr std::size_t kMaxCellBytes = std::size_t{16} << 20;
+constexpr int kUnusable = 3;  // exit status of a worker whose device no longer works
+constexpr int kPollInterval_ms = 100;
 
 volatile std::sig_atomic_t stop_requested = 0;  // set by the handler, read between steps
 
@@ -44,90 +53,110 @@ Value ProgressToValue(const Progress& progress) {
   return object;
 }
 
-// Runs the cell described in `folder` and writes its result there, unless it was interrupted.
-reports::CellState RunCell(const std::filesystem::path& folder, at::Device device,
-                           const WorkerOptions& options, const Registries& registries) {
-  const auto config_path = (folder / "config.json").string();
-  const Cell cell =
-      CellFromValue(reports::ParseJson(reports::ReadFile(config_path, kMaxCellBytes)));
-  const std::string started = UtcNow();
-  const auto start = Clock::now();
-  RunControl control;
-  control.stop_requested = [] { return stop_requested != 0; };
-  control.use_graphs = options.use_graphs;
-  if (options.checkpoint_interval_s > 0) {
-    control.checkpoint_folder = folder;
-    control.checkpoint_interval_s = options.checkpoint_interval_s;
+class Worker {
+ public:
+  Worker(at::Device device, const CellOptions& options, const Registries& registries)
+      : device_(device), options_(options), registries_(registries) {
+    WarmUp(device);
   }
-  if (options.cell_timeout_s > 0) {
-    control.deadline = start + std::chrono::duration_cast<Clock::duration>(
-                                   std::chrono::duration<double>(options.cell_timeout_s));
+
+  // Works on cells, each in a thread of its own, until the input ends or a stop is requested.
+  // Returns when the last cell has ended.
+  void Serve(int input) {
+    std::vector<std::jthread> threads;
+    std::string text;
+    while (!stop_requested) {
+      pollfd descriptor{input, POLLIN, 0};  // a signal may have come to another thread
+      if (poll(&descriptor, 1, kPollInterval_ms) <= 0) continue;
+      std::array<char, 4096> buffer{};
+      const ssize_t count = read(input, buffer.data(), buffer.size());
+      if (count < 0 && errno == EINTR) continue;
+      if (count <= 0) break;
+      text.append(buffer.data(), static_cast<std::size_t>(count));
+      for (std::size_t end = text.find('\n'); end != std::string::npos; end = text.find('\n')) {
+        threads.emplace_back(
+            [this, folder = std::filesystem::path(text.substr(0, end))] { Work(folder); });
+        text.erase(0, end + 1);
+      }
+    }
   }
-  std::ofstream events(folder / "events.jsonl", std::ios::app);
-  const auto emit = [&](Object event) {
-    event["elapsed_s"] = std::chrono::duration<double>(Clock::now() - start).count();
-    events << reports::DumpJson(event) << std::endl;
-  };
-  emit({{"event", "start"}, {"started", started}});
-  auto last_shown = start - std::chrono::hours(1);
-  const ProgressCallback progress = [&](const Progress& p) {
-    constexpr auto kInterval = std::chrono::milliseconds(250);
-    if (Clock::now() - last_shown < kInterval) return;
-    last_shown = Clock::now();
-    const Value value = ProgressToValue(p);
-    std::cout << "progress " << reports::DumpJson(value) << std::endl;
-    emit(value.as_object());
-  };
-  SetNumerics(cell.train.dtype == Dtype::kTf32);
-  const auto run = cell.kind == CellKind::kTrain ? RunTrainCell : RunThroughputCell;
-  reports::CellResult result = run(cell, device, registries, control, progress);
-  if (result.state == reports::CellState::kInterrupted) {
+
+ private:
+  void Work(const std::filesystem::path& folder) {
+    const reports::CellState state = RunCell(folder);
+    // After a failed kernel every call fails: let the parent start a fresh process.
+    if (state == reports::CellState::kError && !DeviceWorks(device_)) std::_Exit(kUnusable);
+    const bool interrupted = state == reports::CellState::kInterrupted;
+    Say((interrupted ? "interrupted " : "done ") + folder.filename().string());
+  }
+
+  // Runs the cell described in `folder` and writes its result there, unless it was interrupted.
+  reports::CellState RunCell(const std::filesystem::path& folder) {
+    const Value config = reports::ParseJson(
+        reports::ReadFile(folder / "config.json", reports::JsonLimits{}.max_bytes));
+    const Cell cell = CellFromValue(config, registries_.tasks);
+    const std::string started = UtcNow();
+    const auto start = Clock::now();
+    RunControl control;
+    control.stop_requested = [] { return stop_requested != 0; };
+    control.use_graphs = options_.use_graphs;
+    if (options_.timeout_s > 0) {
+      control.deadline = start + std::chrono::duration_cast<Clock::duration>(
+                                     std::chrono::duration<double>(options_.timeout_s));
+    }
+    if (options_.checkpoint_interval_s > 0) {
+      control.checkpoint_folder = folder;
+      control.checkpoint_interval_s = options_.checkpoint_interval_s;
+    }
+    std::ofstream events(folder / "events.jsonl", std::ios::app);
+    const auto emit = [&](Object event) {
+      event["elapsed_s"] = std::chrono::duration<double>(Clock::now() - start).count();
+      events << reports::DumpJson(event) << std::endl;
+    };
+    emit({{"event", "start"}, {"started", started}});
+    auto last_shown = start - std::chrono::hours(1);
+    const ProgressCallback progress = [&](const Progress& p) {
+      constexpr auto kInterval = std::chrono::milliseconds(250);
+      if (Clock::now() - last_shown < kInterval) return;
+      last_shown = Clock::now();
+      const Value value = ProgressToValue(p);
+      Say("progress " + folder.filename().string() + " " + reports::DumpJson(value));
+      emit(value.as_object());
+    };
+    SetNumerics(cell.train.dtype == Dtype::kTf32);
+    const auto run = cell.kind == CellKind::kTrain ? RunTrainCell : RunThroughputCell;
+    reports::CellResult result = run(cell, device_, registries_, control, progress);
     emit({{"event", "end"}, {"state", std::string(NameOf(result.state))}});
+    if (result.state == reports::CellState::kInterrupted) return result.state;
+    result.environment = DescribeEnvironment(device_, cell.train.dtype);
+    result.started = started;
+    result.wall_s += std::chrono::duration<double>(Clock::now() - start).count();
+    reports::WriteFileAtomically(folder / "result.json", reports::DumpCell(result));
+    if (result.state == reports::CellState::kCompleted) CheckpointFolder::RemoveAll(folder);
     return result.state;
   }
-  result.run_id = "sha256:" + cell.run_id;
-  result.group_id = "sha256:" + cell.group_id;
-  result.name = cell.name;
-  result.seed = cell.seed;
-  result.kind = cell.kind == CellKind::kTrain ? "train" : "throughput";
-  result.partial = cell.limited;
-  Value config = CellToValue(cell);
-  for (const char* key : {"run_id", "group_id", "data_hash", "seed", "name"}) {
-    config.as_object().erase(key);  // stand beside it
+
+  void Say(const std::string& line) {
+    const std::lock_guard lock(mutex_);
+    std::cout << line << std::endl;
   }
-  result.config = config;
-  result.environment = DescribeEnvironment(device, cell.train.dtype);
-  result.data_hash = cell.data_hash;
-  result.started = started;
-  result.wall_s += std::chrono::duration<double>(Clock::now() - start).count();
-  reports::WriteFileAtomically((folder / "result.json").string(), reports::DumpCell(result));
-  if (result.state == reports::CellState::kCompleted) CheckpointFolder::RemoveAll(folder);
-  emit({{"event", "end"}, {"state", std::string(NameOf(result.state))}});
-  return result.state;
-}
+
+  at::Device device_;
+  CellOptions options_;
+  const Registries& registries_;
+  std::mutex mutex_;  // of stdout
+};
 
 }  // namespace
 
-int WorkerMain(const WorkerOptions& options, const Registries& registries) {
+int WorkerMain(const std::string& device, const CellOptions& options,
+               const Registries& registries) {
   // The parent decides what an interrupt means; a worker never outlives it.
   std::signal(SIGINT, SIG_IGN);
   for (const int signal : {SIGTERM, SIGUSR1, SIGHUP}) std::signal(signal, RequestStop);
   prctl(PR_SET_PDEATHSIG, SIGKILL);
-  const at::Device device = ParseDevice(options.device);
-  for (std::string folder; std::getline(std::cin, folder);) {
-    const reports::CellState state = RunCell(folder, device, options, registries);
-    if (state == reports::CellState::kInterrupted) {
-      std::cout << "interrupted" << std::endl;
-      return static_cast<int>(ExitCode::kStoppedEarly);
-    }
-    std::cout << "done" << std::endl;
-    // After a failure on a GPU the context may be poisoned: let the parent start a fresh process.
-    if (device.is_cuda() &&
-        (state == reports::CellState::kError || state == reports::CellState::kOom)) {
-      return 0;
-    }
-  }
-  return 0;
+  Worker(ParseDevice(device), options, registries).Serve(STDIN_FILENO);
+  return stop_requested ? static_cast<int>(ExitCode::kStoppedEarly) : 0;
 }
 
 }  // namespace mixerbench::harness

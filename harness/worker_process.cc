@@ -87,8 +87,15 @@ std::optional<std::vector<std::string>> WorkerProcess::ReadLines() {
   return lines;
 }
 
-void WorkerProcess::AskToStop() {
+void WorkerProcess::Terminate() {
   if (pid_ > 0) kill(pid_, SIGTERM);
+}
+
+bool WorkerProcess::HasEnded() {
+  siginfo_t info{};
+  return pid_ <= 0 ||
+         (waitid(P_PID, static_cast<id_t>(pid_), &info, WEXITED | WNOHANG | WNOWAIT) == 0 &&
+          info.si_pid == pid_);
 }
 
 void WorkerProcess::Kill() {

@@ -26,9 +26,9 @@ class WorkerProcess {
   // Complete lines that have arrived; nullopt at end of file.
   std::optional<std::vector<std::string>> ReadLines();
 
-  // SIGTERM: a worker saves its cell and ends.
-  void AskToStop();
-
+  // Asks it to save its work and end.
+  void Terminate();
+  bool HasEnded();
   void Kill();
 
   // Waits for the end: "exited with code 3", "was killed by signal 9 (Killed)".

@@ -69,6 +69,18 @@ std::string AccuracyNote(const std::string& label, const AccuracyOverSeeds& row)
   return note;
 }
 
+// True when some group has several whole segments at one value of `axis`.
+bool IsAveraged(const TaskView& view, const std::string& axis) {
+  for (const GroupSummary* group : view.groups) {
+    std::set<double> seen;
+    for (const AccuracyOverSeeds& row : group->accuracy) {
+      const auto x = NumberAt(row.axes, axis);
+      if (row.slice.empty() && x && !seen.insert(*x).second) return true;
+    }
+  }
+  return false;
+}
+
 // One point per value of `axis`. Where other axes vary at that value, their mean, without a band.
 ChartSeries AccuracySeries(const GroupSummary& group, const std::string& axis,
                            const std::string& label, int style) {
@@ -187,11 +199,11 @@ Chart LearningChart(const SweepReport& report, const TaskView& view, const Style
   for (const GroupSummary* group : view.groups) {
     const std::string label = GroupLabel(view, *group);
     std::vector<ChartSeries> seeds;
-    for (const CellResult* cell : CellsOf(report, *group)) {
-      AddLearning(*cell, label, styles.at(label), is_loss, seeds);
-      if (!is_loss && cell->threshold > 0) {
-        chart.reference_y = cell->threshold;
-        chart.reference_label = "solved at " + FormatPercent(cell->threshold) + " %";
+    for (const CellResult& cell : CellsOf(report, *group)) {
+      AddLearning(cell, label, styles.at(label), is_loss, seeds);
+      if (!is_loss && cell.threshold > 0) {
+        chart.reference_y = cell.threshold;
+        chart.reference_label = "solved at " + FormatPercent(cell.threshold) + " %";
       }
     }
     if (seeds.empty()) continue;
@@ -208,7 +220,7 @@ std::vector<Chart> AccuracyCharts(const TaskView& view, const Styles& styles) {
   std::vector<Chart> charts;
   for (const std::string& axis : VaryingAxes(view)) {
     Chart chart;
-    chart.title = "Accuracy over " + axis;
+    chart.title = "Accuracy over " + axis + (IsAveraged(view, axis) ? ", mean over the rest" : "");
     chart.y = kAccuracyAxis;
     std::set<double> values;
     for (const GroupSummary* group : view.groups) {
@@ -239,11 +251,11 @@ std::vector<Chart> StateCharts(const SweepReport& report, const TaskView& view,
       if (row.slice.empty()) last = &row;  // segments are in ascending order
     }
     if (last == nullptr) continue;
-    for (const CellResult* cell : CellsOf(report, *group)) {
-      if (cell->model.state_at_num_tokens == 0) continue;
+    for (const CellResult& cell : CellsOf(report, *group)) {
+      if (cell.model.state_at_num_tokens == 0) continue;
       const std::string label = GroupLabel(view, *group);
       ChartPoint point;
-      point.x = static_cast<double>(cell->model.state_bytes_measured);
+      point.x = static_cast<double>(cell.model.state_bytes_measured);
       point.y = last->mean;
       point.failed = AnyImputed(*last);
       point.note = AccuracyNote(label, *last);
@@ -254,7 +266,7 @@ std::vector<Chart> StateCharts(const SweepReport& report, const TaskView& view,
       chart.series.push_back(
           {.label = label, .style = styles.at(label), .is_faint = false, .points = {point}});
       sizes.insert(point.x);
-      at_num_tokens = cell->model.state_at_num_tokens;
+      at_num_tokens = cell.model.state_at_num_tokens;
       longest = last->axes;
       break;
     }
@@ -322,8 +334,8 @@ std::vector<Chart> ThroughputCharts(const SweepReport& report, const TaskView& v
   std::map<std::string, Chart> charts;  // by phase
   for (const GroupSummary* group : view.groups) {
     const std::string label = GroupLabel(view, *group);
-    for (const CellResult* cell : CellsOf(report, *group)) {
-      for (const ThroughputRow& row : cell->throughput) {
+    for (const CellResult& cell : CellsOf(report, *group)) {
+      for (const ThroughputRow& row : cell.throughput) {
         const auto [found, is_new] = charts.try_emplace(
             fmt::format("{}, {}, batch {}", row.phase, row.dtype, row.batch_size));
         Chart& chart = found->second;

@@ -196,8 +196,8 @@ std::string SummaryTable(const SweepReport& report, const TaskView& view, const 
   std::string rows;
   for (const GroupSummary* group : view.groups) {
     ModelFacts model;
-    for (const CellResult* cell : CellsOf(report, *group)) {
-      if (cell->model.num_parameters > 0) model = cell->model;
+    for (const CellResult& cell : CellsOf(report, *group)) {
+      if (cell.model.num_parameters > 0) model = cell.model;
     }
     std::vector<std::string> row = {Name(view, *group, styles)};
     row.push_back(group->solve_rate
@@ -240,6 +240,7 @@ std::string TrainingSection(const SweepReport& report, const TaskView& view, con
     caption +=
         fmt::format(" With fewer than {} seeds the interval is indicative only.", kReliableSeeds);
   }
+  caption += EscapeHtml(SelectionText(report));
   std::string out = Element("h2", EscapeHtml(view.task)) + "\n" + Element("p", caption, "caption") +
                     "\n" + SummaryTable(report, view, styles);
   std::vector<Chart> charts = AccuracyCharts(view, styles);
@@ -269,8 +270,8 @@ std::string ThroughputSection(const SweepReport& report, const TaskView& view,
   if (grid.empty()) return "";
   std::string rows;
   for (const GroupSummary* group : view.groups) {
-    for (const CellResult* cell : CellsOf(report, *group)) {
-      for (const ThroughputRow& row : cell->throughput) {
+    for (const CellResult& cell : CellsOf(report, *group)) {
+      for (const ThroughputRow& row : cell.throughput) {
         rows += TableRow(
             {Name(view, *group, styles), EscapeHtml(row.phase), std::to_string(row.batch_size),
              std::to_string(row.seq_len), EscapeHtml(row.dtype),

@@ -5,38 +5,31 @@
 #include <utility>
 
 #include "reports/json.h"
+#include "reports/select.h"
 
 namespace mixerbench::reports {
 
 std::vector<TaskView> TaskViews(const SweepReport& report) {
   std::map<std::pair<std::string, std::string>, TaskView> views;
   for (const GroupSummary& group : report.groups) {
-    const std::string task = SplitCellName(group.name).task;
-    TaskView& view = views[{task, group.kind}];
-    view.task = task;
+    if (group.selection && !group.selection->selected) continue;
+    const CellName name = SplitCellName(group.name);
+    TaskView& view = views[{name.task, group.kind}];
+    view.task = name.task;
     view.kind = group.kind;
     view.groups.push_back(&group);
+    ++view.num_groups[name.mixer];
   }
   std::vector<TaskView> list;
   for (auto& [key, view] : views) list.push_back(std::move(view));
   return list;
 }
 
-std::vector<const CellResult*> CellsOf(const SweepReport& report, const GroupSummary& group) {
-  std::vector<const CellResult*> cells;
-  for (const CellResult& cell : report.cells) {
-    if (cell.group_id == group.group_id) cells.push_back(&cell);
-  }
-  return cells;
-}
-
 std::string GroupLabel(const TaskView& view, const GroupSummary& group) {
   const CellName name = SplitCellName(group.name);
-  const auto same_mixer = std::count_if(
-      view.groups.begin(), view.groups.end(),
-      [&](const GroupSummary* other) { return SplitCellName(other->name).mixer == name.mixer; });
   if (name.mixer.empty()) return group.name;
-  return same_mixer > 1 && !name.variant.empty() ? name.mixer + " " + name.variant : name.mixer;
+  const bool has_variants = view.num_groups.at(name.mixer) > 1 && !name.variant.empty();
+  return has_variants ? name.mixer + " " + name.variant : name.mixer;
 }
 
 std::vector<const AccuracyOverSeeds*> WholeSegments(const TaskView& view) {
@@ -75,6 +68,15 @@ std::string AxesText(const Object& axes) {
             (value.is_string() ? value.as_string() : DumpJson(value));
   }
   return text;
+}
+
+std::string SelectionText(const SweepReport& report) {
+  std::string over;
+  for (const std::string& path : SelectedOver(report.config)) {
+    over += (over.empty() ? "" : ", ") + path;
+  }
+  if (over.empty()) return "";
+  return " Best of " + over + " by validation accuracy; all settings are in report.json.";
 }
 
 std::string StatesText(const GroupSummary& group) {

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdint>
 #include <map>
 #include <string>
 #include <vector>
@@ -15,13 +16,12 @@ struct TaskView {
   std::string task;
   std::string kind;  // "train" or "throughput"
   std::vector<const GroupSummary*> groups;
+  std::map<std::string, std::int64_t> num_groups;  // by mixer
 };
 
-// In order of task name. The report must outlive the views.
+// In order of task name; of groups that compete (`sweep.select`) only the selected ones. The report
+// must outlive the views.
 std::vector<TaskView> TaskViews(const SweepReport& report);
-
-// The cells of a group, in order of seed.
-std::vector<const CellResult*> CellsOf(const SweepReport& report, const GroupSummary& group);
 
 // A mixer's name; with its variant where the task has several of it.
 std::string GroupLabel(const TaskView& view, const GroupSummary& group);
@@ -37,6 +37,9 @@ std::map<std::string, int> LabelStyles(const SweepReport& report);
 
 // "input_seq_len 64, num_kv_pairs 4"
 std::string AxesText(const Object& axes);
+
+// " Best of train.lr by validation accuracy." when the suite selects, else "".
+std::string SelectionText(const SweepReport& report);
 
 // "4 completed, 1 diverged"
 std::string StatesText(const GroupSummary& group);

@@ -30,7 +30,7 @@ std::string AccuracyCell(const AccuracyOverSeeds* row) {
   return FormatPercentInterval(*row->mean, row->ci_seeds) + (AnyImputed(*row) ? " †" : "");
 }
 
-std::string AccuracyTable(const TaskView& view) {
+std::string AccuracyTable(const SweepReport& report, const TaskView& view) {
   const auto segments = WholeSegments(view);
   std::vector<std::string> header = {"mixer"};
   std::vector<std::string> chance = {"*chance*"};
@@ -47,7 +47,8 @@ std::string AccuracyTable(const TaskView& view) {
                                 EscapeMarkdown(view.task));
   out += " with its 95 % interval. † a failed seed counts as chance.";
   if (any_extrapolated) out += " ⤳ longer than anything trained on.";
-  out += " Fewer than 5 seeds: the interval is not reliable.\n\n" + Header(header);
+  out += " Fewer than 5 seeds: the interval is not reliable.";
+  out += SelectionText(report) + "\n\n" + Header(header);
   for (const GroupSummary* group : view.groups) {
     std::vector<std::string> row = {EscapeMarkdown(GroupLabel(view, *group))};
     for (const AccuracyOverSeeds* segment : segments) {
@@ -69,8 +70,8 @@ std::string AccuracyTable(const TaskView& view) {
 std::string ThroughputTable(const SweepReport& report, const TaskView& view) {
   std::string rows;
   for (const GroupSummary* group : view.groups) {
-    for (const CellResult* cell : CellsOf(report, *group)) {
-      for (const ThroughputRow& row : cell->throughput) {
+    for (const CellResult& cell : CellsOf(report, *group)) {
+      for (const ThroughputRow& row : cell.throughput) {
         const bool completed = row.state == CellState::kCompleted;
         rows += Row(
             {EscapeMarkdown(GroupLabel(view, *group)), EscapeMarkdown(row.phase),
@@ -108,7 +109,7 @@ std::string Failures(const SweepReport& report) {
 std::string RenderMarkdown(const SweepReport& report) {
   std::string out = "# " + EscapeMarkdown(report.name) + "\n\n";
   for (const TaskView& view : TaskViews(report)) {
-    if (view.kind != "throughput") out += AccuracyTable(view);
+    if (view.kind != "throughput") out += AccuracyTable(report, view);
     out += ThroughputTable(report, view);
   }
   return out + Failures(report);

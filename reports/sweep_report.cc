@@ -12,6 +12,7 @@
 #include "reports/json.h"
 #include "reports/object_reader.h"
 #include "reports/result_json.h"
+#include "reports/select.h"
 #include "reports/statistics.h"
 
 namespace mixerbench::reports {
@@ -249,10 +250,14 @@ Value GroupToValue(const GroupSummary& group) {
                {"value", effective->value ? Value(*effective->value) : Value()},
                {"reason", TextOrNull(effective->reason)}};
   }
-  return Object{{"group_id", group.group_id},
-                {"cell", group.name},
-                {"kind", group.kind},
-                {"aggregate", std::move(aggregate)}};
+  Object value = {{"group_id", group.group_id},
+                  {"cell", group.name},
+                  {"kind", group.kind},
+                  {"aggregate", std::move(aggregate)}};
+  if (const auto& selection = group.selection) {
+    value["selection"] = Object{{"score", selection->score}, {"selected", selection->selected}};
+  }
+  return value;
 }
 
 // Of the document without `integrity`, each cell being represented by its own content checksum:
@@ -327,9 +332,16 @@ SweepReport MakeSweepReport(std::string name, Value config, std::vector<CellResu
       group.push_back(&*last);
     }
     report.groups.push_back(SummariseGroup(group));
+    report.groups.back().first_cell = static_cast<std::size_t>(first - report.cells.begin());
+    report.groups.back().num_cells = group.size();
     first = last;
   }
+  SelectGroups(report);
   return report;
+}
+
+std::span<const CellResult> CellsOf(const SweepReport& report, const GroupSummary& group) {
+  return std::span(report.cells).subspan(group.first_cell, group.num_cells);
 }
 
 Value SweepToValue(const SweepReport& report) {

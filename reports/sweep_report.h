@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -68,6 +69,12 @@ struct EffectiveLength {
   std::string reason;  // why there is no value
 };
 
+// How a configuration fared against those it competes with (`sweep.select` of the suite).
+struct Selection {
+  double score = 0;  // mean over seeds of the last validation accuracy
+  bool selected = false;
+};
+
 // All seeds of one configuration.
 struct GroupSummary {
   std::string group_id;
@@ -79,6 +86,8 @@ struct GroupSummary {
   std::vector<AccuracyOverSeeds> accuracy;
   std::optional<StepsOverSeeds> steps_to_threshold;
   std::optional<EffectiveLength> effective_length;
+  std::size_t first_cell = 0, num_cells = 0;  // in SweepReport::cells
+  std::optional<Selection> selection;         // absent when the suite selects nothing
 };
 
 struct SweepReport {
@@ -90,6 +99,9 @@ struct SweepReport {
 
 // Sorts the cells by (name, kind, seed, run id) and summarises every group.
 SweepReport MakeSweepReport(std::string name, Value config, std::vector<CellResult> cells);
+
+// The cells of a group, in order of seed.
+std::span<const CellResult> CellsOf(const SweepReport& report, const GroupSummary& group);
 
 Value SweepToValue(const SweepReport& report);
 std::string DumpSweep(const SweepReport& report);

@@ -52,6 +52,38 @@ GroupSummary Group(std::vector<CellResult> cells) {
   return report.groups[0];
 }
 
+// A group of one seed that differs from the others in train.lr and perhaps in model.d_model.
+CellResult Setting(double lr, std::int64_t d_model, std::optional<double> validation) {
+  CellResult cell = Seed(0, {0.5});
+  const std::string point = std::to_string(lr) + "," + std::to_string(d_model);
+  cell.name = "mqar/gla/lr=" + point;
+  cell.group_id = cell.run_id = "sha256:" + point;
+  cell.config = Object{{"train", Object{{"lr", lr}}}, {"model", Object{{"d_model", d_model}}}};
+  cell.learning_curve = {{.step = 10, .train_loss = 1, .validation_accuracy = 0.99}};
+  cell.learning_curve.push_back({.step = 20, .train_loss = 1, .validation_accuracy = validation});
+  return cell;
+}
+
+TEST_CASE("sweep: select keeps the best setting by its last validation accuracy") {
+  const Value suite = Object{{"sweep", Object{{"select", Object{{"over", Array{"train.lr"}},
+                                                                {"by", "validation.accuracy"}}}}}};
+  CellResult failed = Setting(0.4, 16, 0.95);
+  failed.state = CellState::kDiverged;
+  const SweepReport report =
+      MakeSweepReport("s", suite,
+                      {Setting(0.1, 16, 0.5), Setting(0.2, 16, 0.8), Setting(0.3, 16, 0.8), failed,
+                       Setting(0.1, 32, 0.1)});
+  std::vector<std::string> selected;
+  for (const GroupSummary& group : report.groups) {
+    REQUIRE(group.selection);
+    if (group.selection->selected) selected.push_back(group.name);
+  }
+  CHECK(selected == std::vector<std::string>{"mqar/gla/lr=0.100000,32", "mqar/gla/lr=0.200000,16"});
+  CHECK(report.groups.back().selection->score == 0);  // the one that failed
+  CHECK(DumpSweep(ParseSweep(DumpSweep(report), "r")) == DumpSweep(report));
+  CHECK_FALSE(MakeSweepReport("s", Object{}, {Setting(0.1, 16, 0.5)}).groups[0].selection);
+}
+
 TEST_CASE("sweep: rebuilt from its own text, or from shuffled cells, it has the same bytes") {
   const SweepReport report = MakeSweepReport("mqar-length", Object{{"seeds", 3}}, ExampleSweep());
   const std::string text = DumpSweep(report);

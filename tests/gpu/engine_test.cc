@@ -61,7 +61,7 @@ struct Trained {
 // Three epochs of the mixture by the trainer alone: every shape is run, captured and replayed.
 Trained TrainMixture(const Cell& cell, bool use_graphs) {
   const at::Device gpu = Gpu();
-  const OwnStream stream(gpu);
+  const StreamScope stream(gpu);
   GraphContext graphs(gpu, use_graphs);
   const Model model = BuildModel(cell, gpu, AllRegistries());
   Trainer trainer(cell, model, graphs, AllRegistries());
@@ -175,7 +175,7 @@ TEST_CASE("engine: divergence under graphs names the step that eager execution n
 
 TEST_CASE("engine: work that waits for the device runs on without a graph") {
   const at::Device gpu = Gpu();
-  const OwnStream stream(gpu);
+  const StreamScope stream(gpu);
   GraphContext graphs(gpu, true);
   at::Tensor sum = at::zeros({}, at::TensorOptions().device(gpu));
   RepeatedWork waits(graphs, [&] {

@@ -85,6 +85,18 @@ CASES = {
         changed("sweep/zip", {"train.lr": [0.1, 0.2], "model.d_model": [16]}),
         "equal lengths",
     ),
+    "zip group of unequal lists": (
+        changed("sweep/zip", [{"train.lr": [0.1, 0.2], "model.d_model": [16]}]),
+        "/sweep/zip/0/train.lr: zipped lists need equal lengths",
+    ),
+    "selection by test results": (
+        changed("sweep/select", {"over": ["train.lr"], "by": "test.accuracy"}),
+        "/sweep/select/by: only validation.accuracy may decide",
+    ),
+    "selection over what is not swept": (
+        changed("sweep/select", {"over": ["train.lr"], "by": "validation.accuracy"}),
+        "/sweep/select/over/0: 'train.lr' is no axis",
+    ),
     "no seeds": (changed("seeds/count", 0), "/seeds/count: must be >= 1"),
     "unknown phase": (changed("throughput/phases", ["forward"]), "/throughput/phases/0"),
 }

@@ -1,0 +1,52 @@
+// One unit of work: a point of a suite's sweep with one seed, all defaults spelt out.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "base/fields.h"
+#include "base/value.h"
+#include "harness/task_plan.h"
+#include "harness/throughput_plan.h"
+#include "harness/train_config.h"
+#include "reports/result.h"
+
+namespace mixerbench::harness {
+
+enum class CellKind { kTrain, kThroughput };
+
+// A value: workers get it as JSON and need nothing else.
+struct Cell {
+  CellKind kind = CellKind::kTrain;
+  std::string name;  // "mqar/gla/d_model=64,lr=0.003"
+  std::uint64_t seed = 0;
+  TaskPlan task;
+  Value model;  // {"backbone": ..., its options}, resolved
+  TrainConfig train;
+  ThroughputPlan throughput;  // kThroughput only
+  std::string device_type;    // "cpu" or "cuda"
+  bool limited = false;       // evaluation segments were cut by --limit
+  std::string run_id;         // 64 hex digits of everything that can change the result
+  std::string group_id;       // the same without the seed
+  Value data_hash;            // per split: SHA-256 of the first samples of every segment
+};
+
+// A cell as the worker reads it; inverse of each other.
+Value CellToValue(const Cell& cell);
+Cell CellFromValue(const Value& value, const tasks::TaskRegistry& registry);
+
+// A result that says which cell it is of and nothing else yet.
+reports::CellResult ResultOf(const Cell& cell);
+
+}  // namespace mixerbench::harness
+
+template <>
+struct mixerbench::EnumNames<mixerbench::harness::CellKind> {
+  using E = mixerbench::harness::CellKind;
+  static constexpr std::array<std::pair<E, std::string_view>, 2> kNames = {
+      {{E::kTrain, "train"}, {E::kThroughput, "throughput"}}};
+};

@@ -1,0 +1,325 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "harness/scheduler.h"
+
+#include <algorithm>
+#include <csignal>
+#include <cstdio>
+#include <filesystem>
+#include <poll.h>
+#include <unistd.h>
+#include <utility>
+
+#include "harness/checkpoint.h"
+#include "reports/atomic_file.h"
+#include "reports/json.h"
+#include "reports/result_json.h"
+
+namespace mixerbench::harness {
+namespace {
+
+// A worker that is this late past a cell's time limit hangs: it is killed.
+constexpr double kHangGrace_s = 10;
+// For saving when the run is stopped; batch systems kill not long after they ask.
+constexpr auto kStopGrace = std::chrono::seconds(30);
+constexpr int kPollInterval_ms = 200;
+
+volatile std::sig_atomic_t stop_requested = 0;  // set by the handler, read by the loop
+
+void RequestStop(int signal) {
+  if (stop_requested && signal == SIGINT) _exit(130);  // the second interrupt leaves at once
+  stop_requested = 1;
+}
+
+double Seconds(std::chrono::steady_clock::duration duration) {
+  return std::chrono::duration<double>(duration).count();
+}
+
+// "word rest of the line" -> {word, rest}.
+std::pair<std::string, std::string> FirstWord(const std::string& line) {
+  const std::size_t space = line.find(' ');
+  if (space == std::string::npos) return {line, ""};
+  return {line.substr(0, space), line.substr(space + 1)};
+}
+
+std::string Number(const char* format, double value) {
+  char text[32];
+  std::snprintf(text, sizeof text, format, value);
+  return text;
+}
+
+}  // namespace
+
+std::string Label(const Cell& cell) {
+  return cell.name + (cell.kind == CellKind::kTrain ? " seed " + std::to_string(cell.seed)
+                                                    : " " + std::string(NameOf(cell.kind)));
+}
+
+bool Reusable(const reports::CellResult& result, RetryPolicy retry) {
+  if (result.state == reports::CellState::kInterrupted) return false;
+  return retry == RetryPolicy::kNone ||
+         (retry == RetryPolicy::kFailed && result.state == reports::CellState::kCompleted);
+}
+
+Scheduler::Scheduler(SchedulerOptions options, const RunFolder& folder,
+                     const std::vector<Cell>& cells, const std::vector<std::size_t>& pending,
+                     std::vector<std::optional<reports::CellResult>>& results)
+    : options_(std::move(options)),
+      folder_(folder),
+      cells_(cells),
+      pending_(pending.begin(), pending.end()),
+      results_(results),
+      line_(options_.quiet),
+      num_pending_(pending.size()) {
+  for (const std::string& device : options_.devices) workers_.push_back({device, nullptr, {}});
+  for (const std::size_t cell : pending) {
+    if (cells_[cell].kind == CellKind::kThroughput) alone_.insert(cell);  // neighbours slow it down
+  }
+}
+
+bool Scheduler::Run() {
+  std::signal(SIGPIPE, SIG_IGN);
+  for (const int signal : {SIGINT, SIGTERM, SIGUSR1}) std::signal(signal, RequestStop);
+  while (!stop_requested) {
+    for (Worker& worker : workers_) Assign(worker);
+    if (Done()) return true;
+    Wait();
+    line_.Update(Status());
+  }
+  StopWorkers();
+  return false;
+}
+
+bool Scheduler::Done() const {
+  return pending_.empty() && std::all_of(workers_.begin(), workers_.end(),
+                                         [](const Worker& w) { return w.running.empty(); });
+}
+
+bool Scheduler::Fits(const Worker& worker, std::size_t cell) const {
+  if (worker.running.empty()) return true;
+  if (static_cast<std::int64_t>(worker.running.size()) >= options_.cells_per_worker) return false;
+  const std::size_t neighbour = worker.running.front().cell;
+  // Whether matrix products may use tf32 is a setting of the whole process.
+  return !alone_.contains(cell) && !alone_.contains(neighbour) &&
+         (cells_[cell].train.dtype == Dtype::kTf32) ==
+             (cells_[neighbour].train.dtype == Dtype::kTf32);
+}
+
+// Fills the worker with cells that no other process works on.
+void Scheduler::Assign(Worker& worker) {
+  for (std::size_t tries = pending_.size(); tries > 0; --tries) {
+    const std::size_t index = pending_.front();
+    pending_.pop_front();
+    const Cell& cell = cells_[index];
+    if (!Fits(worker, index)) {
+      pending_.push_back(index);
+      continue;
+    }
+    folder_.PrepareCell(cell);
+    auto lock = CellLock::TryAcquire(folder_.CellPath(cell));
+    if (!lock) {
+      pending_.push_back(index);  // another process has it; look again later
+      continue;
+    }
+    // Another process may have finished it since this one looked.
+    std::string problem;
+    if (auto result = folder_.LoadResult(cell, &problem);
+        result && Reusable(*result, options_.retry)) {
+      Finish(index, std::move(*result));
+      continue;
+    }
+    Start(worker, index, std::move(*lock));
+  }
+}
+
+void Scheduler::Start(Worker& worker, std::size_t cell, CellLock lock) {
+  const std::string path = std::filesystem::absolute(folder_.CellPath(cells_[cell])).string();
+  std::error_code ignored;  // a stale result of a retried cell may or may not be there
+  std::filesystem::remove(path + "/result.json", ignored);
+  if (options_.retry == RetryPolicy::kAll) CheckpointFolder::RemoveAll(path);
+  if (!worker.process || !worker.process->Send(path)) {
+    worker.process = std::make_unique<WorkerProcess>(WorkerArguments(worker.device));
+    worker.process->Send(path);
+  }
+  const auto now = Clock::now();
+  worker.running.push_back({cell, std::move(lock), now, now, false, ""});
+  if (worker.running.size() < 2) return;
+  for (Running& running : worker.running) running.shared = true;
+}
+
+std::vector<std::string> Scheduler::WorkerArguments(const std::string& device) const {
+  const CellOptions& cell = options_.cell;
+  std::vector<std::string> arguments = {"worker",
+                                        "--device",
+                                        device,
+                                        "--cell-timeout",
+                                        std::to_string(cell.timeout_s),
+                                        "--checkpoint-interval",
+                                        std::to_string(cell.checkpoint_interval_s)};
+  if (!cell.use_graphs) arguments.emplace_back("--no-graph");
+  return arguments;
+}
+
+void Scheduler::Wait() {
+  std::vector<pollfd> descriptors;
+  std::vector<Worker*> busy;
+  for (Worker& worker : workers_) {
+    if (worker.running.empty()) continue;
+    busy.push_back(&worker);
+    descriptors.push_back({worker.process->read_descriptor(), POLLIN, 0});
+  }
+  poll(descriptors.data(), descriptors.size(), kPollInterval_ms);
+  for (std::size_t i = 0; i < busy.size(); ++i) {
+    if (descriptors[i].revents != 0) Hear(*busy[i]);
+    CheckTimes(*busy[i]);
+  }
+}
+
+void Scheduler::Hear(Worker& worker) {
+  const auto lines = worker.process->ReadLines();
+  if (!lines) return Bury(worker);
+  for (const std::string& line : *lines) HearLine(worker, line);
+}
+
+// "progress ID {...}", "done ID" or "interrupted ID", where ID names the cell's folder.
+void Scheduler::HearLine(Worker& worker, const std::string& line) {
+  const auto [word, rest] = FirstWord(line);
+  const auto [id, text] = FirstWord(rest);
+  const auto found =
+      std::find_if(worker.running.begin(), worker.running.end(), [&](const Running& running) {
+        return folder_.CellPath(cells_[running.cell]).filename() == id;
+      });
+  if (found == worker.running.end()) return;  // a cell that was given up meanwhile
+  found->last_heard = Clock::now();
+  if (word == "progress") found->progress = text;
+  if (word != "done" && word != "interrupted") return;
+  Running running = std::move(*found);
+  worker.running.erase(found);
+  if (word == "done") {
+    Collect(std::move(running), reports::CellState::kError, "the worker wrote no result");
+  } else {
+    Collect(std::move(running), reports::CellState::kInterrupted,
+            "its worker was asked to stop; run again to continue");
+  }
+}
+
+void Scheduler::CheckTimes(Worker& worker) {
+  const auto now = Clock::now();
+  const auto late = [&](const Running& running) {
+    return options_.cell.timeout_s > 0 &&
+           Seconds(now - running.started) > options_.cell.timeout_s + kHangGrace_s;
+  };
+  const auto hangs = [&](const Running& running) {
+    return late(running) || (options_.stall_timeout_s > 0 &&
+                             Seconds(now - running.last_heard) > options_.stall_timeout_s);
+  };
+  const auto found = std::find_if(worker.running.begin(), worker.running.end(), hangs);
+  if (found == worker.running.end()) return;
+  const std::string reason =
+      late(*found) ? "the worker did not answer within its time limit"
+                   : "no sign of life for " + FormatDuration(options_.stall_timeout_s);
+  Running hung = std::move(*found);
+  worker.running.erase(found);
+  worker.process.reset();  // there is no other way to end a thread that hangs
+  for (Running& neighbour : TakeAll(worker)) Requeue(std::move(neighbour));
+  Collect(std::move(hung), reports::CellState::kTimeout, reason);
+}
+
+void Scheduler::Bury(Worker& worker) {
+  const std::string reason = "the worker process " + worker.process->WaitAndDescribe();
+  worker.process.reset();
+  for (Running& running : TakeAll(worker)) {
+    std::string problem;
+    if (running.shared && !folder_.LoadResult(cells_[running.cell], &problem)) {
+      alone_.insert(running.cell);
+      Requeue(std::move(running));
+    } else {
+      Collect(std::move(running), reports::CellState::kError, reason);
+    }
+  }
+}
+
+std::vector<Scheduler::Running> Scheduler::TakeAll(Worker& worker) {
+  return std::exchange(worker.running, {});
+}
+
+void Scheduler::Requeue(Running running) {
+  std::error_code ignored;  // there may be none
+  std::filesystem::remove(folder_.CellPath(cells_[running.cell]) / "result.json", ignored);
+  pending_.push_back(running.cell);
+}
+
+void Scheduler::Collect(Running running, reports::CellState state, const std::string& reason) {
+  const Cell& cell = cells_[running.cell];
+  std::string problem;
+  auto result = folder_.LoadResult(cell, &problem);
+  if (result && result->state == reports::CellState::kOom && running.shared) {
+    line_.Print(Label(cell) + ": out of memory beside other cells, to be tried alone");
+    alone_.insert(running.cell);
+    Requeue(std::move(running));
+    return;
+  }
+  if (!result) {
+    result = ResultOf(cell);
+    result->state = state;
+    result->reason = problem.empty() ? reason : reason + "; " + problem;
+    result->wall_s = Seconds(Clock::now() - running.started);
+    reports::WriteFileAtomically(folder_.CellPath(cell) / "result.json",
+                                 reports::DumpCell(*result));
+  }
+  worked_s_ += result->wall_s;
+  ++num_worked_;
+  Finish(running.cell, std::move(*result));
+}
+
+void Scheduler::Finish(std::size_t cell, reports::CellResult result) {
+  ++num_finished_;
+  std::string text = "[" + std::to_string(num_finished_) + "/" + std::to_string(num_pending_) +
+                     "] " + Label(cells_[cell]) + ": " + std::string(NameOf(result.state));
+  if (!result.reason.empty()) text += " (" + result.reason + ")";
+  for (const auto& row : result.accuracy) {
+    if (row.slice.empty() && row.accuracy) text += Number(" %.3f", *row.accuracy);
+  }
+  line_.Print(text + ", " + std::to_string(result.step) + " steps, " +
+              FormatDuration(result.wall_s));
+  results_[cell] = std::move(result);
+}
+
+void Scheduler::StopWorkers() {
+  for (Worker& worker : workers_) {
+    if (worker.process) worker.process->Terminate();
+  }
+  const auto deadline = Clock::now() + kStopGrace;
+  const auto alive = [](Worker& worker) { return worker.process && !worker.process->HasEnded(); };
+  while (Clock::now() < deadline && std::any_of(workers_.begin(), workers_.end(), alive)) {
+    usleep(kPollInterval_ms * 100);
+  }
+  workers_.clear();  // kills what is left
+}
+
+std::string Scheduler::Status() const {
+  std::string text = "[" + std::to_string(num_finished_) + "/" + std::to_string(num_pending_) + "]";
+  std::size_t at_once = 0;
+  for (const Worker& worker : workers_) {
+    for (const Running& running : worker.running) {
+      ++at_once;
+      text += " " + Label(cells_[running.cell]);
+      if (running.progress.empty()) continue;
+      const Value progress = reports::ParseJson(running.progress);
+      text += " step " + std::to_string(progress.Find("step")->as_int()) + "/" +
+              std::to_string(progress.Find("num_steps")->as_int());
+      if (const Value* accuracy = progress.Find("validation_accuracy")) {
+        text += Number(" val %.2f", accuracy->as_double());
+      }
+      text += ";";
+    }
+  }
+  if (num_worked_ > 0 && at_once > 0) {
+    const double per_cell = worked_s_ / static_cast<double>(num_worked_);
+    const double left =
+        static_cast<double>(num_pending_ - num_finished_) * per_cell / static_cast<double>(at_once);
+    text += " eta " + FormatDuration(left);
+  }
+  return text;
+}
+
+}  // namespace mixerbench::harness

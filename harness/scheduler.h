@@ -1,0 +1,105 @@
+// Hands cells to worker processes and takes back their results.
+//
+// One worker process serves one device and works on several cells at once, each in a thread of its
+// own. A worker that dies or hangs is replaced. The cell that a lone worker died of gets the blame;
+// when several shared it, nobody knows, so each is tried again alone. So is a cell that ran out of
+// memory beside others.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "harness/cell.h"
+#include "harness/options.h"
+#include "harness/progress_line.h"
+#include "harness/run_folder.h"
+#include "harness/worker_process.h"
+#include "reports/result.h"
+
+namespace mixerbench::harness {
+
+struct SchedulerOptions {
+  std::vector<std::string> devices;   // a worker process for each: {"cpu", "cpu"}, {"cuda:0"}
+  std::int64_t cells_per_worker = 1;  // at once
+  CellOptions cell;
+  double stall_timeout_s = 0;  // without a sign of life from a cell; 0: none
+  RetryPolicy retry = RetryPolicy::kNone;
+  bool quiet = false;
+};
+
+// May a finished result stand under this policy?
+bool Reusable(const reports::CellResult& result, RetryPolicy retry);
+
+// "mqar/gla/lr=0.01 seed 2": a cell for people.
+std::string Label(const Cell& cell);
+
+class Scheduler {
+ public:
+  // Works on `pending`, indices of `cells`, and fills `results` in.
+  Scheduler(SchedulerOptions options, const RunFolder& folder, const std::vector<Cell>& cells,
+            const std::vector<std::size_t>& pending,
+            std::vector<std::optional<reports::CellResult>>& results);
+
+  // False when SIGINT, SIGTERM or SIGUSR1 ended it early. Workers are then asked to save what they
+  // have and have some seconds to do so; the second SIGINT ends the process at once.
+  bool Run();
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  // A cell that a worker works on.
+  struct Running {
+    std::size_t cell = 0;
+    CellLock lock;
+    Clock::time_point started, last_heard;
+    bool shared = false;  // another cell was in the same process meanwhile
+    std::string progress;
+  };
+
+  struct Worker {
+    std::string device;
+    std::unique_ptr<WorkerProcess> process;  // started with the first cell
+    std::vector<Running> running;
+  };
+
+  bool Done() const;
+  void Assign(Worker& worker);
+  bool Fits(const Worker& worker, std::size_t cell) const;
+  void Start(Worker& worker, std::size_t cell, CellLock lock);
+  std::vector<std::string> WorkerArguments(const std::string& device) const;
+  void Wait();
+  void Hear(Worker& worker);
+  void HearLine(Worker& worker, const std::string& line);
+  void CheckTimes(Worker& worker);
+  // After the end of its process: cells that shared it go back to the queue, a lone one failed.
+  void Bury(Worker& worker);
+  static std::vector<Running> TakeAll(Worker& worker);
+  // Takes the result that the worker left, or makes one that says why there is none.
+  void Collect(Running running, reports::CellState state, const std::string& reason);
+  void Requeue(Running running);
+  void Finish(std::size_t cell, reports::CellResult result);
+  void StopWorkers();
+  std::string Status() const;
+
+  SchedulerOptions options_;
+  const RunFolder& folder_;
+  const std::vector<Cell>& cells_;
+  std::deque<std::size_t> pending_;
+  std::set<std::size_t> alone_;  // cells that share a process with no other
+  std::vector<std::optional<reports::CellResult>>& results_;
+  ProgressLine line_;
+  std::vector<Worker> workers_;
+  std::size_t num_pending_ = 0;
+  std::size_t num_finished_ = 0;
+  std::size_t num_worked_ = 0;
+  double worked_s_ = 0;
+};
+
+}  // namespace mixerbench::harness

@@ -1,0 +1,23 @@
+// The points of a suite's sweep.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/value.h"
+
+namespace mixerbench::harness {
+
+struct SweepPoint {
+  Object document;                                        // with the point's values in place
+  std::vector<std::pair<std::string, std::string>> axes;  // path and text, for the cell's name
+};
+
+// Expands "/sweep" of a suite: the product of `grid`, times the paired lists of
+// each `zip`, less what
+// `exclude` names. Without a sweep the document is the one point. Throws ConfigError.
+std::vector<SweepPoint> ExpandSweep(const Object& document);
+
+}  // namespace mixerbench::harness

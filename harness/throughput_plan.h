@@ -1,0 +1,24 @@
+// What a throughput cell measures.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/value.h"
+
+namespace mixerbench::harness {
+
+struct ThroughputPlan {
+  std::vector<std::int64_t> seq_len;
+  std::int64_t batch_size = 8;
+  std::vector<std::string> phases;  // fwd, fwd_bwd, train_step
+  std::int64_t num_samples = 20;
+};
+
+// Parses a suite's "/throughput", and back. Throws ConfigError.
+ThroughputPlan ParseThroughputPlan(const Value& value);
+Value ThroughputPlanToValue(const ThroughputPlan& plan);
+
+}  // namespace mixerbench::harness

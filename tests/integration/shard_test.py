@@ -1,0 +1,109 @@
+"""Shards of one suite in one folder, and the script that runs them under Slurm.
+
+SPDX-License-Identifier: Apache-2.0
+"""
+
+import glob
+import os
+import pathlib
+import signal
+import subprocess
+import time
+import unittest
+
+from program import PROGRAM, ProgramTest, tiny_suite
+
+
+class ShardTest(ProgramTest):
+    def setUp(self):
+        super().setUp()
+        self.write("suite.json", tiny_suite())
+
+    def run_shard(self, code, shard, **environment):
+        result = subprocess.run(
+            [PROGRAM, "run", "suite.json", "--device", "cpu", "-o", "out", "--shard", shard],
+            cwd=self.folder.name,
+            env={**os.environ, **environment},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        self.assertEqual(result.returncode, code, result.stderr)
+        return result
+
+    def test_shards_share_the_cells_and_the_last_one_writes_the_report(self):
+        done = []
+        for index in range(3):
+            self.assertFalse(os.path.exists(self.path("out/report.json")))
+            result = self.run_shard(0, f"{index}/3")
+            done.append(len(glob.glob(self.path("out/cells/*/result.json"))))
+        self.assertEqual(done[-1], 6)
+        self.assertLess(done[0], 6)
+        self.assertIn("6 completed", result.stderr)
+        self.assertEqual(len(self.read_json("out/report.json")["cells"]), 6)
+
+    def test_slurm_tells_the_shard(self):
+        variables = {"SLURM_ARRAY_TASK_MIN": "3", "SLURM_ARRAY_TASK_COUNT": "2"}
+        self.run_shard(0, "slurm", SLURM_ARRAY_TASK_ID="3", **variables)
+        self.run_shard(0, "slurm", SLURM_ARRAY_TASK_ID="4", **variables)
+        self.assertEqual(len(self.read_json("out/report.json")["cells"]), 6)
+
+    def test_impossible_shards_are_refused(self):
+        for shard in ["3/3", "1", "a/2", "-1/2", "0/0"]:
+            result = self.run_shard(2, shard)
+            self.assertEqual(result.stderr.count("\n"), 1, result.stderr)
+        self.assertIn("SLURM_ARRAY_TASK", self.run_shard(2, "slurm").stderr)
+        self.assertFalse(os.path.exists(self.path("out")))
+
+    def test_slurm_script_runs_its_shard_and_is_valid_bash(self):
+        script = self.expect(
+            0, "slurm", "suite.json", "-o", "a folder", "--tasks", "1", "--gpus-per-task", "0",
+            "--program", PROGRAM, "--sbatch=--partition=debug", "--", "--device", "cpu",
+        ).stdout
+        self.assertIn("#SBATCH --array=0-0\n", script)
+        self.assertIn("#SBATCH --partition=debug\n", script)
+        variables = {
+            "SLURM_ARRAY_TASK_ID": "0", "SLURM_ARRAY_TASK_MIN": "0", "SLURM_ARRAY_TASK_COUNT": "1",
+        }
+        subprocess.run(
+            ["bash", self.write("job.sh", script)],
+            env={**os.environ, **variables}, check=True, stderr=subprocess.DEVNULL,
+        )
+        self.assertEqual(len(self.read_json("a folder/report.json")["cells"]), 6)
+
+    def test_a_signal_stops_the_run_with_75_and_the_same_command_continues(self):
+        arguments = ["run", "suite.json", "--device", "cpu", "-o", "out", "--jobs", "1"]
+        for number in (signal.SIGUSR1, signal.SIGTERM, signal.SIGINT):
+            process = subprocess.Popen(
+                [PROGRAM, *arguments], cwd=self.folder.name,
+                stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+            )
+            before = len(glob.glob(self.path("out/cells/*/result.json")))
+            deadline = time.monotonic() + 120
+            while len(glob.glob(self.path("out/cells/*/result.json"))) == before:
+                self.assertLess(time.monotonic(), deadline)
+                time.sleep(0.01)
+            process.send_signal(number)
+            self.assertEqual(process.wait(), 75)
+        self.expect(0, *arguments)
+        self.assertEqual(len(self.read_json("out/report.json")["cells"]), 6)
+
+    def test_a_dead_worker_costs_one_cell(self):
+        process = subprocess.Popen(
+            [PROGRAM, "run", "suite.json", "--device", "cpu", "-o", "out", "--jobs", "1"],
+            cwd=self.folder.name, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+        )
+        children = pathlib.Path(f"/proc/{process.pid}/task/{process.pid}/children")
+        deadline = time.monotonic() + 120
+        while not (workers := children.read_text(encoding="ascii").split()):
+            self.assertLess(time.monotonic(), deadline)
+        os.kill(int(workers[0]), signal.SIGKILL)
+        self.assertEqual(process.wait(), 4)
+        states = [cell["state"] for cell in self.read_json("out/report.json")["cells"]]
+        failed = [state for state in states if state["value"] != "completed"]
+        self.assertEqual(len(failed), 1)
+        self.assertIn("killed by signal 9", failed[0]["reason"])
+
+
+if __name__ == "__main__":
+    unittest.main()
