@@ -28,7 +28,7 @@ Canon& Canon::Real(std::string_view name, double value) {
   return *this;
 }
 
-Canon& Canon::Name(std::string_view name, std::string_view value) {
+Canon& Canon::Word(std::string_view name, std::string_view value) {
   parameters_.emplace(name, value);
   return *this;
 }

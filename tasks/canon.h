@@ -22,8 +22,7 @@ class Canon {
   Canon& Integer(std::string_view name, std::int64_t value);
   Canon& Flag(std::string_view name, bool value);
   Canon& Real(std::string_view name, double value);
-  // Of an enumeration, in lower case.
-  Canon& Name(std::string_view name, std::string_view value);
+  Canon& Word(std::string_view name, std::string_view value);
 
   std::string Text() const;
 

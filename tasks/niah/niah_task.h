@@ -78,7 +78,7 @@ class NiahTask final : public ComposedTask {
                                    Draft& draft) const;
   // Unit `index` of the order with digit noise when it is drawn for it.
   Unit NoisyUnit(const SampleStream& stream, const Sample& sample, std::uint32_t index) const;
-  // Units before the only needle of a context of `num_units`.
+  // Units before the only needle of a context of `num_units`, for depth_mode grid and fixed.
   std::int64_t ChosenUnit(const SampleStream& stream, std::int64_t num_units) const;
 
   NiahParams params_;

@@ -66,7 +66,7 @@ PasskeyTask::PasskeyTask(const PasskeyParams& params, std::shared_ptr<const Toke
 std::string PasskeyTask::canon() const {
   return Canon("passkey")
       .Integer("digits", params_.key_digits)
-      .Name("style", NameOf(params_.style))
+      .Word("style", NameOf(params_.style))
       .Text();
 }
 

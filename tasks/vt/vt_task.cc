@@ -62,7 +62,7 @@ VtTask::VtTask(const VtParams& params, std::shared_ptr<TextLibrary> library,
 
 std::string VtTask::canon() const {
   return Canon("vt")
-      .Name("haystack", haystack_ ? haystack_->name() : "noise")
+      .Word("haystack", haystack_ ? haystack_->name() : "noise")
       .Integer("num_chains", params_.num_chains)
       .Integer("num_hops", params_.num_hops)
       .Text();
