@@ -24,20 +24,32 @@ struct PhiloxBlock {
   std::uint32_t words[4];
 };
 
+inline constexpr int kPhiloxRounds = 10;
+
+// One round on the counter; the next one takes the advanced key.
+MB_HOST_DEVICE inline void PhiloxRound(std::uint32_t& c0, std::uint32_t& c1, std::uint32_t& c2,
+                                       std::uint32_t& c3, PhiloxKey key) {
+  constexpr std::uint64_t kMultiplier0 = 0xD2511F53u;
+  constexpr std::uint64_t kMultiplier1 = 0xCD9E8D57u;
+  const std::uint64_t product0 = kMultiplier0 * c0;
+  const std::uint64_t product1 = kMultiplier1 * c2;
+  c0 = static_cast<std::uint32_t>(product1 >> 32) ^ c1 ^ key.k0;
+  c1 = static_cast<std::uint32_t>(product1);
+  c2 = static_cast<std::uint32_t>(product0 >> 32) ^ c3 ^ key.k1;
+  c3 = static_cast<std::uint32_t>(product0);
+}
+
+MB_HOST_DEVICE inline void AdvancePhiloxKey(PhiloxKey& key) {
+  key.k0 += 0x9E3779B9u;
+  key.k1 += 0xBB67AE85u;
+}
+
 // Counter (c0,c1,c2,c3) and key to four uniform words.
 MB_HOST_DEVICE inline PhiloxBlock Philox4x32(std::uint32_t c0, std::uint32_t c1, std::uint32_t c2,
                                              std::uint32_t c3, PhiloxKey key) {
-  constexpr std::uint64_t kMultiplier0 = 0xD2511F53u;
-  constexpr std::uint64_t kMultiplier1 = 0xCD9E8D57u;
-  for (int round = 0; round < 10; ++round) {
-    const std::uint64_t product0 = kMultiplier0 * c0;
-    const std::uint64_t product1 = kMultiplier1 * c2;
-    c0 = static_cast<std::uint32_t>(product1 >> 32) ^ c1 ^ key.k0;
-    c1 = static_cast<std::uint32_t>(product1);
-    c2 = static_cast<std::uint32_t>(product0 >> 32) ^ c3 ^ key.k1;
-    c3 = static_cast<std::uint32_t>(product0);
-    key.k0 += 0x9E3779B9u;
-    key.k1 += 0xBB67AE85u;
+  for (int round = 0; round < kPhiloxRounds; ++round) {
+    PhiloxRound(c0, c1, c2, c3, key);
+    AdvancePhiloxKey(key);
   }
   return {{c0, c1, c2, c3}};
 }

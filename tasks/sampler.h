@@ -65,21 +65,34 @@ struct OneLane {
 };
 
 // Calls step(j, Word(sample, stream, j)) for j = first .. last-1, one Philox block for the four
-// words that share it.
+// words that share it. One lane makes four blocks at a time where it can.
 template <typename Lanes, typename Step>
 MB_HOST_DEVICE void ForEachWord(const Lanes& lanes, const SampleStream& sample,
                                 std::uint32_t stream, std::uint32_t first, std::uint32_t last,
                                 const Step& step) {
   if (first >= last) return;
-  const std::uint32_t first_block = first / 4;
-  lanes.ForEach((last + 3) / 4 - first_block, [&](std::int64_t i) {
-    const std::uint32_t block = first_block + static_cast<std::uint32_t>(i);
-    const PhiloxBlock words = Words(sample, stream, block);
-    for (std::uint32_t lane = 0; lane < 4; ++lane) {
-      const std::uint32_t j = 4 * block + lane;
-      if (j >= first && j < last) step(j, words.words[lane]);
+  if constexpr (Lanes::kIsParallel) {
+    const std::uint32_t first_block = first / 4;
+    lanes.ForEach((last + 3) / 4 - first_block, [&](std::int64_t i) {
+      const std::uint32_t block = first_block + static_cast<std::uint32_t>(i);
+      const PhiloxBlock words = Words(sample, stream, block);
+      for (std::uint32_t lane = 0; lane < 4; ++lane) {
+        const std::uint32_t j = 4 * block + lane;
+        if (j >= first && j < last) step(j, words.words[lane]);
+      }
+    });
+  } else {
+    for (std::uint32_t j = first; j < last;) {
+      if (j % 4 == 0 && last - j >= 16) {
+        std::uint32_t words[16];
+        SixteenWords(sample, stream, j / 4, words);
+        for (const std::uint32_t word : words) step(j++, word);
+      } else {
+        const PhiloxBlock words = Words(sample, stream, j / 4);
+        for (std::uint32_t lane = j % 4; lane < 4 && j < last; ++lane) step(j++, words.words[lane]);
+      }
     }
-  });
+  }
 }
 
 // Ascending heap sort in place.

@@ -122,6 +122,30 @@ TEST_CASE("raw words match the golden vectors") {
   }
 }
 
+TEST_CASE("sixteen words together are the same words") {
+  for (const std::uint32_t block : {0u, 1u, 0x3FFFFFF0u}) {
+    std::uint32_t words[16];
+    SixteenWords(kTestSample, 5, block, words);
+    for (std::uint32_t i = 0; i < 16; ++i) CHECK(words[i] == Word(kTestSample, 5, 4 * block + i));
+  }
+}
+
+TEST_CASE("words are visited once each, in order by one lane") {
+  for (const std::uint32_t first : {0u, 1u, 3u, 4u, 17u}) {
+    for (const std::uint32_t count : {0u, 1u, 3u, 16u, 21u, 67u}) {
+      Numbers visited;
+      ForEachWord(OneLane{}, kTestSample, 2, first, first + count,
+                  [&](std::uint32_t j, std::uint32_t word) {
+                    visited.push_back(j);
+                    CHECK(word == Word(kTestSample, 2, j));
+                  });
+      Numbers expected(count);
+      std::iota(expected.begin(), expected.end(), first);
+      CHECK(visited == expected);
+    }
+  }
+}
+
 TEST_CASE("bounded integers match the golden vectors, retries included") {
   CHECK(Drawn(0, 12, 10) == Numbers{4, 8, 9, 6, 7, 3, 6, 7, 6, 5, 1, 2});
   CHECK(Drawn(0, 8, 3000000000u) == Numbers{1403348295, 2535976141, 2044011934, 1995043612,
