@@ -72,15 +72,15 @@ class Mad final : public Backbone {
     at::Tensor residual;
     at::Tensor added_bias;
     at::Tensor added = Embed(embedding_, tokens, /*positions=*/{}, /*dropout=*/0, options);
-    const auto join = [&](const LayerNorm& norm,
-                          const kernels::fused::RowSelection* kept = nullptr) {
-      const auto joined = kernels::fused::ResidualNorm({.residual = residual,
-                                                        .added = added,
-                                                        .added_bias = added_bias,
-                                                        .norm = norm.parameters(),
-                                                        .out_dtype = options.compute_dtype,
-                                                        .kept = kept},
-                                                       options.path);
+    const auto join = [&](const RmsNorm& norm, const kernels::fused::RowSelection* kept = nullptr) {
+      const auto joined =
+          kernels::fused::ResidualNorm({.residual = residual,
+                                        .added = added,
+                                        .added_bias = added_bias,
+                                        .norm = {.weight = norm.weight(), .eps = kNormEps},
+                                        .out_dtype = options.compute_dtype,
+                                        .kept = kept},
+                                       options.path);
       residual = joined.residual;
       added_bias.reset();
       return joined.normalised;
