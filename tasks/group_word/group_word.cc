@@ -29,7 +29,7 @@ class GroupWordTask final : public SampledTask<GroupWordSampler> {
   std::string canon() const override {
     return Canon("group_word")
         .Integer("L", params_.input_seq_len)
-        .Name("group", params_.group)
+        .Word("group", params_.group)
         .Text();
   }
 

@@ -54,7 +54,7 @@ class StrCopyTask final : public SampledTask<StrCopySampler> {
         .Integer("min_len", params_.min_len)
         .Integer("n", params_.n_gram)
         .Flag("packed", params_.packed)
-        .Name("variant", NameOf(params_.variant))
+        .Word("variant", NameOf(params_.variant))
         .Text();
   }
 
