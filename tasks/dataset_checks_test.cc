@@ -64,7 +64,7 @@ TEST_CASE("the oracle and chance are held against the labels") {
 }
 
 TEST_CASE("a false chance level is noticed") {
-  CHECK_FALSE(CheckAnswers({CountingTask(10, 1, 0.25), {}, 0, 200}).is_chance_right);
+  CHECK_FALSE(CheckAnswers({CountingTask(10, 1, 0.5), {}, 0, 200}).is_chance_right);
 }
 
 TEST_CASE("a few samples without any coincidence say nothing against chance") {

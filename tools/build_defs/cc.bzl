@@ -2,7 +2,8 @@
 """C++ rules of this project: thin wrappers, so that a later Bazel touches one file."""
 
 def mb_library(name, **kwargs):
-    native.cc_library(name = name, **kwargs)
+    # Programs link statically: a shared library would only compile every file a second time.
+    native.cc_library(name = name, linkstatic = True, **kwargs)
 
 def mb_binary(name, **kwargs):
     native.cc_binary(name = name, **kwargs)
