@@ -78,7 +78,10 @@ Scheduler::Scheduler(SchedulerOptions options, const RunFolder& folder,
 
 bool Scheduler::Run() {
   std::signal(SIGPIPE, SIG_IGN);
-  for (const int signal : {SIGINT, SIGTERM, SIGUSR1}) std::signal(signal, RequestStop);
+  for (const int signal : {SIGINT, SIGTERM, SIGUSR1, SIGHUP}) {
+    if (std::signal(signal, RequestStop) == SIG_IGN)
+      std::signal(signal, SIG_IGN);  // as under nohup
+  }
   while (!stop_requested) {
     for (Worker& worker : workers_) Assign(worker);
     if (Done()) return true;

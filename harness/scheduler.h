@@ -47,8 +47,8 @@ class Scheduler {
             const std::vector<std::size_t>& pending,
             std::vector<std::optional<reports::CellResult>>& results);
 
-  // False when SIGINT, SIGTERM or SIGUSR1 ended it early. Workers are then asked to save what they
-  // have and have some seconds to do so; the second SIGINT ends the process at once.
+  // False when SIGINT, SIGTERM, SIGUSR1 or SIGHUP ended it early. Workers are then asked to save
+  // what they have and have some seconds to do so; the second SIGINT ends the process at once.
   bool Run();
 
  private:

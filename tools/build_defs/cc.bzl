@@ -2,8 +2,7 @@
 """C++ rules of this project: thin wrappers, so that a later Bazel touches one file."""
 
 def mb_library(name, **kwargs):
-    # Programs link statically: a shared library would only compile every file a second time.
-    native.cc_library(name = name, linkstatic = True, **kwargs)
+    native.cc_library(name = name, **kwargs)
 
 def mb_binary(name, **kwargs):
     native.cc_binary(name = name, **kwargs)

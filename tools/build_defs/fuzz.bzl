@@ -33,6 +33,9 @@ def mb_fuzz_test(name, deps, **kwargs):
         testonly = True,
         srcs = srcs,
         linkopts = ["-fsanitize=fuzzer"],
-        tags = ["manual"],
+        tags = [
+            "fuzz",
+            "manual",
+        ],
         deps = deps + ["//base"],
     )
