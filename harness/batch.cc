@@ -19,7 +19,7 @@ std::int64_t MaxScored(const tasks::TaskShape& shape, tasks::LabelMode mode) {
     case tasks::LabelMode::kAllTokens:
       return shape.seq_len;
     case tasks::LabelMode::kTargetOnly:
-      return 1;
+      return shape.max_num_target;
   }
   Require(false, "unknown label mode");
   return 0;
