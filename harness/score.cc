@@ -72,11 +72,6 @@ void Scorer::Add(std::span<const std::int32_t> inputs, std::span<const std::int3
   }
 }
 
-double Scorer::accuracy() const {
-  const reports::AccuracyRow row = Row(all_, {});
-  return row.accuracy.value_or(0);
-}
-
 reports::AccuracyRow Scorer::Row(const Tally& tally, const Object& axes) const {
   reports::AccuracyRow row;
   row.axes = axes;

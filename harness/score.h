@@ -28,8 +28,6 @@ class Scorer {
   // The whole segment first, then one row per non-empty slice bucket. `axes` goes into each row.
   std::vector<reports::AccuracyRow> Rows(const Object& axes) const;
 
-  // correct / scored so far.
-  double accuracy() const;
   bool finite() const { return finite_; }
 
  private:
