@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <mutex>
-#include <optional>
 #include <utility>
 
 #include <cuda_runtime_api.h>
 
 #include <ATen/cuda/CUDAGraph.h>
-#include <ATen/cuda/MemPool.h>
 #include <c10/cuda/CUDACachingAllocator.h>
+#include <c10/cuda/CUDAFunctions.h>
 #include <c10/cuda/CUDAGuard.h>
 
 #include "harness/graph.h"
@@ -22,16 +21,9 @@ std::mutex& CaptureMutex() {
   return mutex;
 }
 
-class CudaGraphMemory final : public GraphMemory {
- public:
-  ~CudaGraphMemory() override {
-    const std::lock_guard lock(CaptureMutex());
-    pool_.reset();
-  }
-  at::cuda::MemPool& pool() { return *pool_; }
-
- private:
-  std::optional<at::cuda::MemPool> pool_{std::in_place};
+// The pool itself lives as long as a graph that was captured into it.
+struct CudaGraphMemory final : GraphMemory {
+  const at::cuda::MempoolId_t pool = at::cuda::graph_pool_handle();
 };
 
 class CudaGraph final : public CapturedGraph {
@@ -40,20 +32,21 @@ class CudaGraph final : public CapturedGraph {
             const std::function<void()>& work)
       : memory_(std::move(memory)) {
     const std::lock_guard lock(CaptureMutex());
-    auto& pool = static_cast<CudaGraphMemory&>(*memory_).pool();
+    const auto pool = static_cast<const CudaGraphMemory&>(*memory_).pool;
+    const auto device = c10::cuda::current_device();
     for (const at::Generator& generator : generators) graph_.register_generator_state(generator);
     // What other threads do meanwhile is no part of the capture and not forbidden by it.
-    graph_.capture_begin(pool.id(), cudaStreamCaptureModeThreadLocal);
+    graph_.capture_begin(pool, cudaStreamCaptureModeThreadLocal);
     try {
       work();
     } catch (...) {
-      Abandon(pool);
+      Abandon(device, pool);
       throw;
     }
     try {
       graph_.capture_end();
     } catch (...) {
-      StopAllocatingFrom(pool);
+      StopAllocatingFrom(device, pool);
       throw;
     }
   }
@@ -61,16 +54,16 @@ class CudaGraph final : public CapturedGraph {
   void Replay() override { graph_.replay(); }
 
  private:
-  void Abandon(at::cuda::MemPool& pool) {
+  void Abandon(c10::DeviceIndex device, const at::cuda::MempoolId_t& pool) {
     try {
       graph_.capture_end();
     } catch (const std::exception&) {
-      StopAllocatingFrom(pool);  // the end of a broken capture fails before it does this
+      StopAllocatingFrom(device, pool);  // the end of a broken capture fails before it does this
     }
   }
 
-  static void StopAllocatingFrom(at::cuda::MemPool& pool) {
-    c10::cuda::CUDACachingAllocator::endAllocateToPool(pool.device(), pool.id());
+  static void StopAllocatingFrom(c10::DeviceIndex device, const at::cuda::MempoolId_t& pool) {
+    c10::cuda::CUDACachingAllocator::endAllocateToPool(device, pool);
     cudaGetLastError();  // the failed capture was reported; the next call starts clean
   }
 

@@ -56,7 +56,12 @@ def _linked_device_code(unit, hdrs, deps, device_deps, device_host_deps):
     stub = native.glob([unit + "/*_stub.cc"], allow_empty = True)
     if not stub:
         return []
-    mb_library(name = unit + "_interface", hdrs = hdrs, deps = deps)
+    mb_library(
+        name = unit + "_interface",
+        srcs = native.glob([unit + "/*_plan.cc"], allow_empty = True),
+        hdrs = hdrs,
+        deps = deps,
+    )
     mb_library(name = unit + "_stub", srcs = stub, deps = [":%s_interface" % unit])
     cuda_library(
         name = unit + "_kernels",
@@ -94,14 +99,14 @@ def units(namespace, header, registry, function, deps, test_deps = [], test_size
 
     A unit with a `*_stub.cc` chooses device code by linking: with --config=cuda it gets its
     `*_cuda.cc` (host code that calls its .cu files), else the stub, which defines the same
-    functions.
+    functions. `*_plan.cc` is what both need: host functions that choose how device code runs.
     """
     names = unit_names()
     for unit in names:
         hdrs = native.glob([unit + "/*.h", unit + "/*.cuh"], allow_empty = True)
         mb_library(
             name = unit,
-            srcs = native.glob([unit + "/*.cc"], exclude = [unit + "/*" + end for end in ["_test.cc", "_benchmark.cc", "_cuda.cc", "_stub.cc"]]),
+            srcs = native.glob([unit + "/*.cc"], exclude = [unit + "/*" + end for end in ["_test.cc", "_benchmark.cc", "_cuda.cc", "_stub.cc", "_plan.cc"]]),
             hdrs = hdrs,
             deps = deps + _linked_device_code(unit, hdrs, deps, device_deps, device_host_deps),
         )
