@@ -87,7 +87,7 @@ at::Tensor ReferenceEmbedding(const EmbeddingArgs& args) {
   if (args.dropout_p > 0) {
     out = out * DropoutMask(out.sizes(), args.dropout_p, args.seed)
                     .to(out.scalar_type())
-                    .div_(1 - args.dropout_p);
+                    .div_(KeptShare(args.dropout_p));
   }
   return out.to(args.dtype.value_or(out.scalar_type()));
 }
