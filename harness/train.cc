@@ -202,6 +202,7 @@ class TrainRun {
 
   // All state that the rest of the cell depends on: random numbers are functions of the step.
   void Save() {
+    const ProfileRange range("checkpoint");
     CollectLosses(/*leave_newest=*/false);
     Checkpoint checkpoint;
     checkpoint.step = result_.step;

@@ -16,6 +16,7 @@
 #include "reports/result_json.h"
 #include "reports/svg.h"
 #include "reports/text.h"
+#include "reports/time_table.h"
 
 namespace mixerbench::reports {
 namespace {
@@ -303,6 +304,19 @@ std::string ThroughputSection(const SweepReport& report, const TaskView& view,
                rows);
 }
 
+std::string TimeSection(const SweepReport& report) {
+  const std::vector<TimeRow> times = TimesByMixer(report);
+  if (times.empty()) return "";
+  std::string rows;
+  for (const TimeRow& row : times) {
+    std::vector<std::string> fields = TimeFields(row);
+    for (std::string& field : fields) field = EscapeHtml(field);
+    rows += TableRow(fields);
+  }
+  return "<h2>Where the time went</h2>\n" + Element("p", kTimeCaption, "caption") + "\n" +
+         Table(TimeColumns(), rows);
+}
+
 std::string CellTable(const SweepReport& report) {
   std::string rows;
   for (const CellResult& cell : report.cells) {
@@ -363,7 +377,8 @@ std::string RenderHtml(const SweepReport& report) {
          "<meta name=\"color-scheme\" content=\"light dark\">\n" +
          Element("title", EscapeHtml(report.name) + " – mixerbench") + "\n<style>\n" +
          std::string(kPageStyle) + "</style>\n</head>\n<body>\n" + Header(report) + "<main>\n" +
-         training + speed + CellTable(report) + "</main>\n" + Footer(report) + "</body>\n</html>\n";
+         training + speed + TimeSection(report) + CellTable(report) + "</main>\n" + Footer(report) +
+         "</body>\n</html>\n";
 }
 
 }  // namespace mixerbench::reports

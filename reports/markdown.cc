@@ -9,6 +9,7 @@
 
 #include "reports/labels.h"
 #include "reports/text.h"
+#include "reports/time_table.h"
 
 namespace mixerbench::reports {
 namespace {
@@ -101,6 +102,19 @@ std::string ThroughputTable(const SweepReport& report, const TaskView& view) {
          rows + "\n";
 }
 
+std::string TimeTable(const SweepReport& report) {
+  const std::vector<TimeRow> times = TimesByMixer(report);
+  if (times.empty()) return "";
+  std::string rows;
+  for (const TimeRow& row : times) {
+    std::vector<std::string> fields = TimeFields(row);
+    for (std::string& field : fields) field = EscapeMarkdown(field);
+    rows += Row(fields);
+  }
+  return fmt::format("## Where the time went\n\n{}\n\n", kTimeCaption) + Header(TimeColumns()) +
+         rows + "\n";
+}
+
 std::string Failures(const SweepReport& report) {
   std::string lines;
   for (const CellResult& cell : report.cells) {
@@ -120,7 +134,7 @@ std::string RenderMarkdown(const SweepReport& report) {
     if (view.kind != "throughput") out += AccuracyTable(report, view);
     out += ThroughputTable(report, view);
   }
-  return out + Failures(report);
+  return out + TimeTable(report) + Failures(report);
 }
 
 }  // namespace mixerbench::reports

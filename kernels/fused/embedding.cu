@@ -23,7 +23,7 @@ __global__ void __launch_bounds__(kThreads) ForwardKernel(const EmbeddingForward
     for (int j = 0; j < kVector; ++j) v.x[j] += position.x[j];
   }
   ApplyDropout(args.dropout, args.seed, i * kVector, v);
-  StoreFloat(args.out + i * kVector, v);
+  Store(args.out, args.out_element, i * kVector, v);
 }
 
 }  // namespace
