@@ -81,6 +81,20 @@ std::int64_t Trainer::max_seq_len() const {
   return longest;
 }
 
+std::vector<tasks::TaskSamples> Trainer::SamplesSeen(std::int64_t num_steps) const {
+  const auto num_segments = static_cast<std::int64_t>(sources_.size());
+  std::vector<tasks::TaskSamples> seen;
+  for (const SegmentSource& source : sources_) {
+    tasks::TaskSamples samples = source.samples();
+    if (cell_.train.steps_per_epoch > 0) {  // online: the segments in turn
+      const std::int64_t later = num_segments - 1 - std::ssize(seen);
+      samples.count = (num_steps + later) / num_segments * cell_.train.batch_size;
+    }
+    seen.push_back(samples);
+  }
+  return seen;
+}
+
 void Trainer::BeginEpoch(std::int64_t epoch, std::int64_t first_batch) {
   const TrainConfig& config = cell_.train;
   epoch_ = epoch;

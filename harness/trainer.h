@@ -49,6 +49,8 @@ class Trainer {
   double learning_rate() const { return learning_rate_; }
   // Longest training input.
   std::int64_t max_seq_len() const;
+  // The samples of each segment that `num_steps` steps see: a finite set counts whole.
+  std::vector<tasks::TaskSamples> SamplesSeen(std::int64_t num_steps) const;
 
  private:
   // All batches of one segment with the same number of samples.

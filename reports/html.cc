@@ -185,6 +185,8 @@ std::string SummaryTable(const SweepReport& report, const TaskView& view, const 
   std::vector<std::string> header = {
       "mixer", "solved", "steps to<br>threshold", "effective<br>length", "params", "state"};
   std::vector<std::string> chance = {"chance", "", "", "", "", ""};
+  std::vector<std::string> ceiling = {"ceiling", "", "", "", "", ""};
+  bool any_ceiling = false;
   std::string span;
   if (!segments.empty()) {
     span = fmt::format("<tr><th colspan=\"{}\"></th><th class=\"span\" colspan=\"{}\">{}</th></tr>",
@@ -193,6 +195,9 @@ std::string SummaryTable(const SweepReport& report, const TaskView& view, const 
   for (const AccuracyOverSeeds* segment : segments) {
     header.push_back(AxisValues(*segment));
     chance.push_back(FormatPercent(segment->chance));
+    const std::optional<double> highest = CeilingOf(view, segment->axes);
+    ceiling.push_back(highest ? FormatPercent(*highest) : "");
+    any_ceiling = any_ceiling || highest;
   }
   std::string rows;
   for (const GroupSummary* group : view.groups) {
@@ -221,7 +226,9 @@ std::string SummaryTable(const SweepReport& report, const TaskView& view, const 
     }
     rows += TableRow(row);
   }
-  return Table(header, rows + TableRow(chance, "chance"), span);
+  rows += TableRow(chance, "chance");
+  if (any_ceiling) rows += TableRow(ceiling, "chance");
+  return Table(header, rows, span);
 }
 
 std::size_t NumSeeds(const TaskView& view) {
@@ -235,7 +242,8 @@ std::string TrainingSection(const SweepReport& report, const TaskView& view, con
   std::string caption = fmt::format(
       "Percent of scored positions answered right, mean over {} seed{}, with the 95 % interval "
       "over "
-      "seeds below. † counts a failed seed as chance. ⤳ longer than anything trained on.",
+      "seeds below. † counts a failed seed as chance. ⤳ longer than anything trained on. Ceiling, "
+      "where it is not 100: the answers that the training data tell.",
       seeds, seeds == 1 ? "" : "s");
   if (seeds < kReliableSeeds) {
     caption +=
