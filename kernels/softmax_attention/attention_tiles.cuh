@@ -19,21 +19,56 @@ constexpr int kTile = 64;
 constexpr int kThreads = kTile / 16 * 32;
 constexpr float kLog2E = 1.4426950408889634f;
 
-inline std::int64_t NumTiles(const AttentionProblem& p) { return (p.seq_len + kTile - 1) / kTile; }
-
-__device__ inline Element* TokenRow(const Sequence& x, const AttentionProblem& p, std::int64_t row,
-                                    std::int64_t token) {
-  return static_cast<Element*>(x.data) + row / p.num_heads * x.batch_stride +
-         row % p.num_heads * x.head_stride + token * x.token_stride;
+__host__ __device__ inline std::int64_t NumTiles(const AttentionProblem& p) {
+  return (p.seq_len + kTile - 1) / kTile;
 }
 
-// Copies tokens [first, first + 64) of (b, h) = row; zeros past the end.
-template <int kD>
-__device__ void CopyTile(Element* tile, const Sequence& x, const AttentionProblem& p,
-                         std::int64_t row, std::int64_t first) {
-  const auto valid = min(static_cast<std::int64_t>(kTile), p.seq_len - first);
-  cuda::CopyRowsAsync<kTile>(tile, TokenRow(x, p, row, first), x.token_stride,
-                             static_cast<int>(valid), kD);
+// Which (b, h) a block of threads works on.
+struct Head {
+  std::int64_t batch, head;
+  std::int64_t row;  // b H + h
+
+  __device__ Head(const AttentionProblem& p, unsigned index)
+      : batch(index / static_cast<unsigned>(p.num_heads)),
+        head(index % static_cast<unsigned>(p.num_heads)),
+        row(index) {}
+};
+
+// The tokens of one (b, h).
+struct Rows {
+  Element* data;
+  std::int64_t stride;  // elements between tokens
+
+  __device__ Rows(const Sequence& x, const Head& at)
+      : data(static_cast<Element*>(x.data) + at.batch * x.batch_stride + at.head * x.head_stride),
+        stride(x.token_stride) {}
+  __device__ Element* Token(std::int64_t token) const { return data + token * stride; }
+};
+
+// The block copies tokens [first, first + 64) into rows of PaddedRow(kD); zeros past the end.
+template <int kD, int kNumThreads>
+__device__ void CopyTile(Element* tile, const Rows& rows, std::int64_t first,
+                         std::int64_t seq_len) {
+  constexpr int kVectors = kD / 8;  // of 16 bytes in a row
+  constexpr int kRowsPerStep = kNumThreads / kVectors;
+  const int thread = static_cast<int>(threadIdx.x);
+  const int column = thread % kVectors * 8;
+  const auto num_valid = static_cast<int>(min(static_cast<std::int64_t>(kTile), seq_len - first));
+  const Element* const source = rows.Token(first) + column;
+#pragma unroll 2
+  for (int step = 0; step < kTile; step += kRowsPerStep) {
+    const int row = step + thread / kVectors;
+    if (kRowsPerStep > kTile && row >= kTile) continue;
+    const bool valid = row < num_valid;
+    cuda::CopyAsync16(tile + row * cuda::PaddedRow(kD) + column,
+                      source + (valid ? row * rows.stride : 0), valid);
+  }
+}
+
+// Arrives at a barrier (cuda::InitBarrier counts it) when this thread's copies so far have.
+__device__ inline void ArriveAfterCopies(std::uint64_t* barrier) {
+  asm volatile("cp.async.mbarrier.arrive.noinc.shared.b64 [%0];" ::"r"(cuda::SharedAddress(barrier))
+               : "memory");
 }
 
 // Which 16x16 blocks of a warp's 16x64 scores hold visible pairs. A tile of other tokens than the
@@ -77,13 +112,6 @@ __device__ void Multiply(Accumulators (&c)[kD / 16], const Accumulators (&a)[kTi
   }
 }
 
-// 2^x to 2 units in the last place; 0 for -infinity and where the result would be denormal.
-__device__ inline float Exp2(float x) {
-  float result;
-  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(x));
-  return result;
-}
-
 // Sum or maximum over the four lanes that share a row of a block.
 __device__ inline float RowSum(float x) {
   x += cuda::ShuffleXor(x, 1);
@@ -96,16 +124,14 @@ __device__ inline float RowMax(float x) {
 
 // 16 rows of a result, those of this warp, times a factor for rows g and g + 8.
 template <int kD>
-__device__ void StoreResult(const Sequence& x, const AttentionProblem& p, std::int64_t row,
-                            std::int64_t first, Accumulators (&c)[kD / 16], float upper,
-                            float lower) {
-  const auto valid = min(static_cast<std::int64_t>(16), p.seq_len - first);
+__device__ void StoreResult(const Rows& rows, std::int64_t first, std::int64_t seq_len,
+                            Accumulators (&c)[kD / 16], float upper, float lower) {
+  const auto valid = static_cast<int>(min(static_cast<std::int64_t>(16), seq_len - first));
 #pragma unroll
   for (int d = 0; d < kD / 16; ++d) {
 #pragma unroll
     for (int e = 0; e < 8; ++e) c[d][e / 4][e % 4] *= e % 4 < 2 ? upper : lower;
-    cuda::StoreRows(TokenRow(x, p, row, first) + 16 * d, static_cast<int>(x.token_stride),
-                    static_cast<int>(valid), c[d]);
+    cuda::StoreRows(rows.Token(first) + 16 * d, static_cast<int>(rows.stride), valid, c[d]);
   }
 }
 

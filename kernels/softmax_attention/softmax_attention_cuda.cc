@@ -10,7 +10,9 @@
 
 #include "base/check.h"
 #include "kernels/cuda/host.h"
+#include "kernels/fused/columns.h"
 #include "kernels/softmax_attention/softmax_attention_kernels.h"
+#include "kernels/softmax_attention/softmax_attention_plan.h"
 
 namespace mixerbench::kernels::softmax_attention {
 namespace {
@@ -21,25 +23,29 @@ using torch::autograd::variable_list;
 
 constexpr char kCore[] = "softmax_attention";
 
-at::Tensor EmptyDense(const at::Tensor& x) { return at::empty(x.sizes(), x.options()); }
-
 at::Tensor EmptyStatistics(const at::Tensor& q) {
   return at::empty({q.size(0), q.size(2), q.size(1)}, q.options().dtype(at::kFloat));
+}
+
+AttentionPlan PlanFor(const at::Tensor& q) {
+  return PlanAttention(q.size(1), q.size(3), cuda::LimitsOf(q));
 }
 
 AttentionProblem MakeProblem(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                              const at::Tensor& o, const at::Tensor& log_denominators,
                              double scale) {
-  return {.batch_size = q.size(0),
-          .seq_len = q.size(1),
-          .num_heads = q.size(2),
-          .head_dim = q.size(3),
-          .scale = static_cast<float>(scale),
-          .q = AsSequence(q),
-          .k = AsSequence(k),
-          .v = AsSequence(v),
-          .o = AsSequence(o),
-          .log_denominators = log_denominators.data_ptr<float>()};
+  AttentionProblem problem;
+  problem.batch_size = q.size(0);
+  problem.seq_len = q.size(1);
+  problem.num_heads = q.size(2);
+  problem.head_dim = q.size(3);
+  problem.scale = static_cast<float>(scale);
+  problem.q = AsSequence(q);
+  problem.k = AsSequence(k);
+  problem.v = AsSequence(v);
+  problem.o = AsSequence(o);
+  problem.log_denominators = log_denominators.data_ptr<float>();
+  return problem;
 }
 
 class AttentionFunction : public torch::autograd::Function<AttentionFunction> {
@@ -48,10 +54,10 @@ class AttentionFunction : public torch::autograd::Function<AttentionFunction> {
   static at::Tensor forward(AutogradContext* context, const at::Tensor& q, const at::Tensor& k,
                             const at::Tensor& v, double scale) {
     const c10::DeviceGuard guard(q.device());
-    const auto o = EmptyDense(v);
+    const auto o = at::empty(v.sizes(), v.options());
     const auto log_denominators = EmptyStatistics(q);
     const auto problem = MakeProblem(q, k, v, o, log_denominators, scale);
-    cuda::CheckLaunch(AttentionForward(problem, cuda::CurrentStream(q)), kCore);
+    cuda::CheckLaunch(TiledForward(problem, cuda::CurrentStream(q)), kCore);
     context->save_for_backward({q, k, v, o, log_denominators});
     context->saved_data["scale"] = scale;
     return o;
@@ -63,27 +69,30 @@ class AttentionFunction : public torch::autograd::Function<AttentionFunction> {
     const auto& q = saved[0];
     const c10::DeviceGuard guard(q.device());
     const auto d_o = cuda::WithAlignedRows(d_outputs[0]);
-    auto d_q = EmptyDense(q);
-    auto d_k = EmptyDense(q);
-    auto d_v = EmptyDense(q);
-    const auto o_products = EmptyStatistics(q);
+    // Side by side when q, k and v are: SplitColumns then need not copy them together.
+    auto gradients = fused::EmptyTogether({q, saved[1], saved[2]});
     auto problem = MakeProblem(q, saved[1], saved[2], saved[3], saved[4],
                                context->saved_data["scale"].toDouble());
     problem.d_o = AsSequence(d_o);
-    problem.d_q = AsSequence(d_q);
-    problem.d_k = AsSequence(d_k);
-    problem.d_v = AsSequence(d_v);
-    problem.o_products = o_products.data_ptr<float>();
-    cuda::CheckLaunch(AttentionBackward(problem, cuda::CurrentStream(q)), kCore);
-    return {std::move(d_q), std::move(d_k), std::move(d_v), at::Tensor()};
+    problem.d_q = AsSequence(gradients[0]);
+    problem.d_k = AsSequence(gradients[1]);
+    problem.d_v = AsSequence(gradients[2]);
+    if (PlanFor(q) == AttentionPlan::kWhole) {
+      cuda::CheckLaunch(WholeBackward(problem, cuda::CurrentStream(q)), kCore);
+    } else {
+      const auto o_products = EmptyStatistics(q);
+      problem.o_products = o_products.data_ptr<float>();
+      cuda::CheckLaunch(TiledBackward(problem, cuda::CurrentStream(q)), kCore);
+    }
+    return {std::move(gradients[0]), std::move(gradients[1]), std::move(gradients[2]),
+            at::Tensor()};
   }
 };
 
 bool HasDeviceCode(const SoftmaxAttentionArgs& args, const Prepared& sizes) {
-  const std::int64_t dim = sizes.head_k_dim;
   return args.q.is_cuda() && args.q.scalar_type() == at::kBFloat16 && args.dropout_p == 0 &&
-         sizes.num_keys == sizes.num_queries && sizes.num_queries * dim <= kMaxDeviceElements &&
-         dim == sizes.head_v_dim && (dim == 16 || dim == 32 || dim == 64 || dim == 128);
+         sizes.scale > 0 && sizes.num_keys == sizes.num_queries &&
+         sizes.head_k_dim == sizes.head_v_dim && PlanFor(args.q) != AttentionPlan::kNone;
 }
 
 }  // namespace

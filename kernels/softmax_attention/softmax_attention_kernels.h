@@ -1,5 +1,5 @@
-// The device code of causal softmax attention: tiles of 64 queries or keys, nothing of size [T,S]
-// in memory. Maths: softmax_attention.md.
+// The device code of causal softmax attention: nothing of size [T,S] in memory. Maths and the form
+// of the kernels: softmax_attention.md.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -21,12 +21,14 @@ struct AttentionProblem {
 
   // Backward only.
   cuda::Sequence d_o, d_q, d_k, d_v;
-  float* o_products = nullptr;  // [B,H,T], scratch for delta of softmax_attention.md
+  float* o_products = nullptr;  // [B,H,T], scratch for delta of softmax_attention.md; tiled only
 };
 
 // Start on `stream` of the current device and return the CUDA error code of the launch. Sums in
-// fp32 and in a fixed order, no atomics.
-int AttentionForward(const AttentionProblem& problem, CUstream_st* stream);
-int AttentionBackward(const AttentionProblem& problem, CUstream_st* stream);
+// fp32 and in a fixed order, no atomics. Tiled: any number of tokens. Whole: as many as
+// PlanAttention (softmax_attention_plan.h) gives it; cudaErrorInvalidValue for more.
+int TiledForward(const AttentionProblem& problem, CUstream_st* stream);
+int TiledBackward(const AttentionProblem& problem, CUstream_st* stream);
+int WholeBackward(const AttentionProblem& problem, CUstream_st* stream);
 
 }  // namespace mixerbench::kernels::softmax_attention

@@ -2,12 +2,14 @@
 #include "kernels/softmax_attention/softmax_attention.h"
 
 #include <cmath>
+#include <cstdint>
 
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/ones.h>
 #include <ATen/ops/tensor.h>
 
+#include "kernels/softmax_attention/softmax_attention_plan.h"
 #include "tests/support/compare.h"
 #include "tests/support/gradient_check.h"
 #include "tests/support/tensors.h"
@@ -104,6 +106,28 @@ TEST_CASE("softmax attention: impossible arguments are refused") {
   CHECK_THROWS_WITH(
       SoftmaxAttention({.q = q, .k = q, .v = q, .dropout_p = 0.1}, ExecutionPath::kReference),
       Catch::Contains("needs a generator"));
+}
+
+TEST_CASE("softmax attention: a block of threads holds what fits, long sequences are ATen's") {
+  using softmax_attention::AttentionPlan;
+  const auto plan = [](std::int64_t seq_len, std::int64_t head_dim, int shared_kilobytes) {
+    cuda::DeviceLimits limits;
+    limits.shared_memory_bytes = shared_kilobytes * 1024;
+    return softmax_attention::PlanAttention(seq_len, head_dim, limits);
+  };
+  constexpr int kHopper = 227;
+  constexpr int kAmpere = 163;
+  for (const std::int64_t head_dim : {16, 32, 64, 128}) {
+    CHECK(plan(1, head_dim, kHopper) == AttentionPlan::kWhole);
+    CHECK(plan(128, head_dim, kAmpere) == AttentionPlan::kWhole);
+  }
+  CHECK(plan(256, 64, kHopper) == AttentionPlan::kWhole);
+  CHECK(plan(256, 64, kAmpere) == AttentionPlan::kTiled);   // 182 KiB
+  CHECK(plan(129, 128, kHopper) == AttentionPlan::kTiled);  // too many sums for the registers
+  CHECK(plan(257, 16, kHopper) == AttentionPlan::kTiled);
+  CHECK(plan(512, 64, kHopper) == AttentionPlan::kTiled);
+  CHECK(plan(513, 64, kHopper) == AttentionPlan::kNone);
+  CHECK(plan(64, 80, kHopper) == AttentionPlan::kNone);
 }
 
 }  // namespace

@@ -11,6 +11,7 @@
 #include <ATen/ops/cat.h>
 #include <ATen/ops/full_like.h>
 #include <ATen/ops/randn.h>
+#include <torch/csrc/autograd/autograd.h>
 #include <torch/csrc/autograd/function.h>
 
 #include "harness/device.h"
@@ -197,7 +198,7 @@ TEST_CASE("core gpu: softmax attention in bf16 against the reference in fp64, an
   Gpu(kPrecisions[0]);
   const CoreEntry& core = Core("softmax_attention");
   for (const std::int64_t head_dim : {16, 32, 64, 128}) {
-    for (const std::int64_t seq_len : {1, 17, 64, 65, 200, 512}) {
+    for (const std::int64_t seq_len : {1, 17, 64, 65, 200, 256, 512}) {
       const auto inputs = On(at::kCUDA, DrawInputs(core,
                                                    {.seq_len = seq_len,
                                                     .num_heads = 3,
@@ -221,6 +222,31 @@ TEST_CASE("core gpu: softmax attention in bf16 against the reference in fp64, an
         CHECK(error < kAttentionTolerance);
         CHECK(BitwiseEqual(actual.at(name).cpu(), again.at(name).cpu()));
       }
+    }
+  }
+}
+
+TEST_CASE("core gpu: attention over columns of one projection has gradients side by side") {
+  Gpu(kPrecisions[0]);
+  const CoreEntry& core = Core("softmax_attention");
+  for (const std::int64_t seq_len : {100, 300}) {  // whole and tiled
+    const auto packed = at::randn({3, seq_len, 3, 2, 64}, at::kCUDA).to(at::kBFloat16);
+    const auto weight = at::randn({3, seq_len, 2, 64}, packed.options());
+    const auto gradients = [&](bool in_columns) {
+      std::vector<at::Tensor> leaves;
+      for (const std::int64_t i : {0, 1, 2}) {
+        const auto columns = packed.select(2, i);
+        leaves.push_back((in_columns ? columns : columns.contiguous()).detach().requires_grad_());
+      }
+      const NamedTensors inputs = {{"q", leaves[0]}, {"k", leaves[1]}, {"v", leaves[2]}};
+      return torch::autograd::grad({core.run(inputs, {}).at("o")}, leaves, {weight});
+    };
+    const auto expected = gradients(false);
+    const auto actual = gradients(true);
+    for (std::size_t i = 0; i < actual.size(); ++i) {
+      CHECK(actual[i].storage().is_alias_of(actual[0].storage()));
+      CHECK(actual[i].strides() == packed.select(2, 0).strides());
+      CHECK(BitwiseEqual(actual[i].cpu(), expected[i].cpu()));
     }
   }
 }

@@ -6,7 +6,7 @@ namespace {
 
 // P recomputed from scores and log denominators in base two; 0 where hidden.
 __device__ inline float Weight(float score, float scale, float log_denominator, bool hidden) {
-  return hidden ? 0.f : Exp2(score * scale - log_denominator);
+  return hidden ? 0.f : cuda::Exp2(score * scale - log_denominator);
 }
 
 // dQ, and delta for the kernel of dK and dV. Block: 64 queries of one (b, h), a warp 16 of them; it
@@ -20,19 +20,19 @@ __global__ void __launch_bounds__(kThreads) QueryGradientKernel(const AttentionP
   Element* const d_o_tile = q_tile + kTileSize;
   Element* const stages = d_o_tile + kTileSize;  // k, v, k, v
 
-  const std::int64_t num_tiles = (p.seq_len + kTile - 1) / kTile;
-  const std::int64_t num_rows = p.batch_size * p.num_heads;
-  const std::int64_t tile = num_tiles - 1 - blockIdx.x / num_rows;
-  const std::int64_t row = blockIdx.x % num_rows;  // b H + h
+  const auto num_rows = static_cast<unsigned>(p.batch_size * p.num_heads);
+  const std::int64_t tile = NumTiles(p) - 1 - blockIdx.x / num_rows;
+  const Head head(p, blockIdx.x % num_rows);
+  const Rows k_rows(p.k, head), v_rows(p.v, head), o_rows(p.o, head), d_o_rows(p.d_o, head);
   const int warp = cuda::WarpId();
   const auto load = [&](std::int64_t j) {
     Element* stage = stages + j % 2 * 2 * kTileSize;
-    CopyTile<kD>(stage, p.k, p, row, j * kTile);
-    CopyTile<kD>(stage + kTileSize, p.v, p, row, j * kTile);
+    CopyTile<kD, kThreads>(stage, k_rows, j * kTile, p.seq_len);
+    CopyTile<kD, kThreads>(stage + kTileSize, v_rows, j * kTile, p.seq_len);
     cuda::CommitCopies();
   };
-  CopyTile<kD>(q_tile, p.q, p, row, tile * kTile);
-  CopyTile<kD>(d_o_tile, p.d_o, p, row, tile * kTile);
+  CopyTile<kD, kThreads>(q_tile, Rows(p.q, head), tile * kTile, p.seq_len);
+  CopyTile<kD, kThreads>(d_o_tile, d_o_rows, tile * kTile, p.seq_len);
   load(0);
 
   // delta_i = <dO_i, o_i>; the four lanes of a row share its channels.
@@ -41,8 +41,8 @@ __global__ void __launch_bounds__(kThreads) QueryGradientKernel(const AttentionP
 #pragma unroll
   for (int i = 0; i < 2; ++i) {
     const std::int64_t token = min(first + cuda::BlockRow(2 * i), p.seq_len - 1);
-    const Element* o_row = TokenRow(p.o, p, row, token);
-    const Element* d_o_row = TokenRow(p.d_o, p, row, token);
+    const Element* o_row = o_rows.Token(token);
+    const Element* d_o_row = d_o_rows.Token(token);
     float sum = 0;
 #pragma unroll
     for (int d = cuda::LaneId() % 4 * 4; d < kD; d += 16) {
@@ -54,9 +54,9 @@ __global__ void __launch_bounds__(kThreads) QueryGradientKernel(const AttentionP
              cuda::HighBf16(o_words.y) * cuda::HighBf16(d_o_words.y);
     }
     delta[i] = RowSum(sum);
-    log_denominator[i] = p.log_denominators[row * p.seq_len + token];
+    log_denominator[i] = p.log_denominators[head.row * p.seq_len + token];
     if (cuda::LaneId() % 4 == 0 && first + cuda::BlockRow(2 * i) < p.seq_len) {
-      p.o_products[row * p.seq_len + token] = delta[i];
+      p.o_products[head.row * p.seq_len + token] = delta[i];
     }
   }
 
@@ -92,7 +92,7 @@ __global__ void __launch_bounds__(kThreads) QueryGradientKernel(const AttentionP
   };
   for (std::int64_t j = 0; j < tile; ++j) visit(j, std::false_type());
   visit(tile, std::true_type());
-  StoreResult<kD>(p.d_q, p, row, first, d_q, p.scale, p.scale);
+  StoreResult<kD>(Rows(p.d_q, head), first, p.seq_len, d_q, p.scale, p.scale);
 }
 
 // dK and dV. Block: 64 keys of one (b, h), a warp 16 of them; it walks the tiles of queries from
@@ -107,25 +107,26 @@ __global__ void __launch_bounds__(kThreads) KeyValueGradientKernel(const Attenti
   Element* const stages = v_tile + kTileSize;                                  // q, dO, q, dO
   float* const statistics = reinterpret_cast<float*>(stages + 4 * kTileSize);  // [stage][2][64]
 
-  const std::int64_t num_tiles = (p.seq_len + kTile - 1) / kTile;
-  const std::int64_t num_rows = p.batch_size * p.num_heads;
+  const std::int64_t num_tiles = NumTiles(p);
+  const auto num_rows = static_cast<unsigned>(p.batch_size * p.num_heads);
   const std::int64_t tile = blockIdx.x / num_rows;  // the first tiles have the most queries
-  const std::int64_t row = blockIdx.x % num_rows;   // b H + h
+  const Head head(p, blockIdx.x % num_rows);
+  const Rows q_rows(p.q, head), d_o_rows(p.d_o, head);
   const int warp = cuda::WarpId();
   const auto load = [&](std::int64_t i) {
     Element* stage = stages + i % 2 * 2 * kTileSize;
-    CopyTile<kD>(stage, p.q, p, row, i * kTile);
-    CopyTile<kD>(stage + kTileSize, p.d_o, p, row, i * kTile);
+    CopyTile<kD, kThreads>(stage, q_rows, i * kTile, p.seq_len);
+    CopyTile<kD, kThreads>(stage + kTileSize, d_o_rows, i * kTile, p.seq_len);
     // 128 threads: 64 log denominators, 64 deltas.
     const float* source = threadIdx.x < kTile ? p.log_denominators : p.o_products;
     const std::int64_t token = i * kTile + threadIdx.x % kTile;
     const bool valid = token < p.seq_len;
     cuda::CopyAsync4(statistics + i % 2 * 2 * kTile + threadIdx.x,
-                     source + row * p.seq_len + (valid ? token : 0), valid);
+                     source + head.row * p.seq_len + (valid ? token : 0), valid);
     cuda::CommitCopies();
   };
-  CopyTile<kD>(k_tile, p.k, p, row, tile * kTile);
-  CopyTile<kD>(v_tile, p.v, p, row, tile * kTile);
+  CopyTile<kD, kThreads>(k_tile, Rows(p.k, head), tile * kTile, p.seq_len);
+  CopyTile<kD, kThreads>(v_tile, Rows(p.v, head), tile * kTile, p.seq_len);
   load(tile);
 
   const float scale = p.scale * kLog2E;
@@ -175,13 +176,13 @@ __global__ void __launch_bounds__(kThreads) KeyValueGradientKernel(const Attenti
   visit(tile, std::true_type());
   for (std::int64_t i = tile + 1; i < num_tiles; ++i) visit(i, std::false_type());
   const std::int64_t first = tile * kTile + warp * 16;
-  StoreResult<kD>(p.d_k, p, row, first, d_k, p.scale, p.scale);
-  StoreResult<kD>(p.d_v, p, row, first, d_v, 1, 1);
+  StoreResult<kD>(Rows(p.d_k, head), first, p.seq_len, d_k, p.scale, p.scale);
+  StoreResult<kD>(Rows(p.d_v, head), first, p.seq_len, d_v, 1, 1);
 }
 
 }  // namespace
 
-int AttentionBackward(const AttentionProblem& problem, CUstream_st* stream) {
+int TiledBackward(const AttentionProblem& problem, CUstream_st* stream) {
   const std::int64_t num_blocks = problem.batch_size * problem.num_heads * NumTiles(problem);
   return ForHeadDim(problem.head_dim, [&]<int kD>() {
     constexpr std::size_t kTileBytes = kTile * cuda::PaddedRow(kD) * sizeof(Element);

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/softmax_attention/softmax_attention_plan.h"
+
+namespace mixerbench::kernels::softmax_attention {
+namespace {
+
+// T K up to which the tiled kernels beat ATen's: the table in softmax_attention.md.
+constexpr std::int64_t kMaxElements = 512 * 64;
+
+constexpr std::int64_t kMaxWholeTokens = 256;
+// T K of the sums of dK and dV, which lie in the registers of one block of threads.
+constexpr std::int64_t kMaxWholeElements = 256 * 64;
+
+std::int64_t WholeTokens(std::int64_t seq_len) {
+  if (seq_len <= 64) return 64;
+  return seq_len <= 128 ? 128 : kMaxWholeTokens;
+}
+
+}  // namespace
+
+AttentionPlan PlanAttention(std::int64_t seq_len, std::int64_t head_dim,
+                            const cuda::DeviceLimits& limits) {
+  const bool has_code = head_dim == 16 || head_dim == 32 || head_dim == 64 || head_dim == 128;
+  if (!has_code || seq_len * head_dim > kMaxElements) return AttentionPlan::kNone;
+  const std::int64_t num_tokens = WholeTokens(seq_len);
+  const bool fits = seq_len <= kMaxWholeTokens && num_tokens * head_dim <= kMaxWholeElements &&
+                    WholeBackwardBytes(num_tokens, head_dim) <= limits.shared_memory_bytes;
+  return fits ? AttentionPlan::kWhole : AttentionPlan::kTiled;
+}
+
+}  // namespace mixerbench::kernels::softmax_attention

@@ -1,0 +1,27 @@
+// Which device code of softmax attention serves a problem.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/cuda/sequence.h"
+
+namespace mixerbench::kernels::softmax_attention {
+
+enum class AttentionPlan {
+  kNone,   // no device code, or slower than ATen's
+  kTiled,  // a block of threads for 64 queries or keys of one (b, h), forward and backward
+  kWhole,  // backward a block of threads for all tokens of one (b, h)
+};
+
+// For bf16, `seq_len` >= 1 queries and as many keys, keys and values of `head_dim` channels.
+AttentionPlan PlanAttention(std::int64_t seq_len, std::int64_t head_dim,
+                            const cuda::DeviceLimits& limits);
+
+// Shared memory of the whole backward kernel for `num_tokens` (64, 128 or 256), in bytes: q, k, v
+// and dO in bf16, rows padded by 16 bytes, dl of a tile of 64 queries, lse and delta.
+constexpr std::int64_t WholeBackwardBytes(std::int64_t num_tokens, std::int64_t head_dim) {
+  return 4 * num_tokens * (head_dim + 8) * 2 + num_tokens * (64 + 8) * 2 + 2 * num_tokens * 4;
+}
+
+}  // namespace mixerbench::kernels::softmax_attention
