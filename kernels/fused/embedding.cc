@@ -50,7 +50,7 @@ struct Sizes {
 std::vector<at::Tensor> Backward(const BackwardArgs& args, Sizes sizes, DropoutRule dropout) {
   const at::Tensor& tokens = args.saved[0];
   const at::Tensor d_out = args.grads[0].contiguous();
-  const auto floats = d_out.options();
+  const auto floats = d_out.options().dtype(at::kFloat);
   std::vector<at::Tensor> gradients(2);
   if (args.wanted[0]) gradients[0] = at::empty({sizes.vocab_size, sizes.width}, floats);
   if (args.wanted[1]) gradients[1] = at::empty({tokens.size(1), sizes.width}, floats);
@@ -66,7 +66,8 @@ std::vector<at::Tensor> Backward(const BackwardArgs& args, Sizes sizes, DropoutR
                                     .width = static_cast<int>(sizes.width),
                                     .dropout = dropout,
                                     .seed = SeedOf(args.saved[1]),
-                                    .d_out = FloatsOf(d_out),
+                                    .d_out = d_out.const_data_ptr(),
+                                    .d_out_element = ElementOf(d_out),
                                     .d_table = MutableFloatsOf(gradients[0]),
                                     .d_positions = MutableFloatsOf(gradients[1]),
                                     .indices = indices.mutable_data_ptr<std::int32_t>(),

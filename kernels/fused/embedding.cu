@@ -22,7 +22,7 @@ __global__ void __launch_bounds__(kThreads) ForwardKernel(const EmbeddingForward
 #pragma unroll
     for (int j = 0; j < kVector; ++j) v.x[j] += position.x[j];
   }
-  ApplyDropout(args.dropout, args.seed, i * kVector, v);
+  ApplyDropout(args.dropout, DropoutSeed(args.dropout, args.seed), i * kVector, v);
   StoreFloat(args.out + i * kVector, v);
 }
 
