@@ -1,13 +1,15 @@
 // Softmax cross-entropy of rows of logits: loss, arg-max and gradient.
 //
-// A block owns a row. Rows of up to 8192 aligned logits stay in the registers of its threads:
-// maximum and arg-max, sum of exponentials, gradient. Others are read twice, the second time from
+// A block owns a row. Rows of up to 8192 aligned logits stay in the registers of its threads, first
+// as they are, then as exponentials relative to the maximum of the warp; what the warps say is
+// merged once, and the gradient is one product a logit. Others are read twice, the second time from
 // the cache, with a running maximum. Statistics in fp32, sums in a fixed order: deterministic.
 // SPDX-License-Identifier: Apache-2.0
 #include <limits>
 
 #include "kernels/fused/cross_entropy_device.h"
-#include "kernels/fused/vector_io.cuh"
+#include "kernels/fused/fast_math.cuh"
+#include "kernels/fused/raw_vector.cuh"
 
 namespace mixerbench::kernels::fused {
 namespace {
@@ -40,10 +42,10 @@ struct Summary {
 
 __device__ constexpr Summary Empty() { return {kMinusInfinity, 0, 0}; }
 
-// exp(x - max), where exp(-inf - -inf) is 0; NaN stays.
-__device__ float Exponential(float x, float max) {
-  return __expf(x - (max == kMinusInfinity ? 0 : max));
-}
+// To subtract before an exponential: exp(-inf - -inf) shall be 0; NaN stays.
+__device__ float Shift(float max) { return max == kMinusInfinity ? 0 : max; }
+
+__device__ float Exponential(float x, float max) { return Exp2(kLog2E * (x - Shift(max))); }
 
 __device__ Summary Merge(const Summary& a, const Summary& b) {
   const bool take_b = b.max > a.max || (b.max == a.max && b.arg_max < a.arg_max);
@@ -52,122 +54,144 @@ __device__ Summary Merge(const Summary& a, const Summary& b) {
           take_b ? b.arg_max : a.arg_max};
 }
 
-// The whole block's; `mine` of neighbouring threads need not be neighbouring parts.
-__device__ Summary MergeBlock(Summary mine) {
+// The block's, given those of its warps; arg_max in thread 0 alone. Parts of warps need not be
+// neighbours.
+__device__ Summary MergeWarps(const Summary& mine) {
   __shared__ float max[kWarps];
   __shared__ float sum[kWarps];
   __shared__ int arg_max[kWarps];
-  for (int offset = 16; offset > 0; offset /= 2) {
-    mine = Merge(mine, {__shfl_down_sync(0xffffffffu, mine.max, offset),
-                        __shfl_down_sync(0xffffffffu, mine.sum, offset),
-                        __shfl_down_sync(0xffffffffu, mine.arg_max, offset)});
-  }
   if (threadIdx.x % 32 == 0) {
     max[threadIdx.x / 32] = mine.max;
     sum[threadIdx.x / 32] = mine.sum;
     arg_max[threadIdx.x / 32] = mine.arg_max;
   }
   __syncthreads();
-  Summary all{max[0], sum[0], arg_max[0]};
-  for (int warp = 1; warp < kWarps; ++warp) all = Merge(all, {max[warp], sum[warp], arg_max[warp]});
+  Summary all = Empty();
+#pragma unroll
+  for (int warp = 0; warp < kWarps; ++warp) all.max = fmaxf(all.max, max[warp]);
+#pragma unroll
+  for (int warp = 0; warp < kWarps; ++warp) all.sum += sum[warp] * Exponential(max[warp], all.max);
+  if (threadIdx.x != 0) return all;
+  all.arg_max = std::numeric_limits<int>::max();
+  for (int warp = 0; warp < kWarps; ++warp) {
+    if (max[warp] == all.max) all.arg_max = min(all.arg_max, arg_max[warp]);
+  }
   return all;
 }
 
-// What a thread needs to finish a row.
-struct RowResult {
-  float log_sum;  // log of the sum of exponentials
-  float scale;    // of the gradient
-  long long target;
-};
-
-__device__ RowResult FinishRow(const CrossEntropyForward& args, const Summary& summary) {
-  const long long row = blockIdx.x;
-  const std::int64_t target = args.targets[row];
-  if (target >= args.vocab_size) __trap();
-  const float log_sum = summary.max + logf(summary.sum);
-  if (threadIdx.x == 0) {
-    args.nll[row] =
-        target < 0 ? 0 : log_sum - LoadOne(args.logits, row * args.logits.stride + target);
-    args.predicted[row] = summary.arg_max;
+__device__ Summary MergeWarp(Summary mine) {
+  for (int offset = 16; offset > 0; offset /= 2) {
+    mine = Merge(mine, {__shfl_xor_sync(0xffffffffu, mine.max, offset),
+                        __shfl_xor_sync(0xffffffffu, mine.sum, offset),
+                        __shfl_xor_sync(0xffffffffu, mine.arg_max, offset)});
   }
-  const bool counts = target >= 0 && args.d_logits.data != nullptr;
-  return {log_sum, counts ? *args.inverse_count : 0, target};
+  return mine;
 }
 
-__device__ float Gradient(const RowResult& row, float logit, int column) {
-  return row.scale * (__expf(logit - row.log_sum) - (column == row.target ? 1.0f : 0.0f));
-}
-
-// Eight logits as they lie in memory.
 template <typename T>
-struct Raw {
-  uint4 bits[sizeof(T) / 2];
+__device__ T WarpSum(T x) {
+#pragma unroll
+  for (int offset = 16; offset > 0; offset /= 2) x += __shfl_xor_sync(0xffffffffu, x, offset);
+  return x;
+}
 
-  __device__ Vector Values() const {
-    if constexpr (sizeof(T) == 4) {
-      return LoadFloat(reinterpret_cast<const float*>(bits));
-    } else {
-      return LoadBFloat16(reinterpret_cast<const __nv_bfloat16*>(bits));
-    }
+__device__ float WarpMax(float x) {
+#pragma unroll
+  for (int offset = 16; offset > 0; offset /= 2) {
+    x = fmaxf(x, __shfl_xor_sync(0xffffffffu, x, offset));
+  }
+  return x;
+}
+
+// The row of a block. Blocks walk the rows from the end: what the product before wrote last is
+// still in the cache, and so will be the gradients that the product after reads first.
+__device__ long long RowOfBlock() { return gridDim.x - 1LL - blockIdx.x; }
+
+struct Row {
+  long long index;
+  int target;          // negative: does not count
+  float scale;         // of its gradient
+  float target_logit;  // in thread 0
+
+  __device__ explicit Row(const CrossEntropyForward& args) : index(RowOfBlock()) {
+    const std::int64_t given = args.targets[index];
+    if (given >= args.vocab_size) __trap();
+    target = given < 0 ? -1 : static_cast<int>(given);
+    scale = target >= 0 && args.d_logits.data != nullptr ? *args.inverse_count : 0;
+    target_logit = threadIdx.x == 0 && target >= 0
+                       ? LoadOne(args.logits, index * args.logits.stride + target)
+                       : 0;
+  }
+
+  // Called by thread 0. An arg-max past the end is that of a row of NaN.
+  __device__ void Finish(const CrossEntropyForward& args, const Summary& summary) const {
+    args.nll[index] = target < 0 ? 0 : summary.max + logf(summary.sum) - target_logit;
+    args.predicted[index] = summary.arg_max < args.vocab_size ? summary.arg_max : 0;
   }
 };
 
 template <typename T, int kVectors>
-__global__ void __launch_bounds__(kThreads, 4) CachedRowKernel(const CrossEntropyForward args) {
-  __shared__ float sums[kWarps];
-  const long long base = blockIdx.x * args.logits.stride;
+__global__ void __launch_bounds__(kThreads, sizeof(T) == 2 ? 4 : 2)
+    CachedRowKernel(const CrossEntropyForward args) {
   const int first = static_cast<int>(threadIdx.x) * kVector;
   constexpr int kStep = kThreads * kVector;
-  Raw<T> raw[kVectors];
+  const long long index = RowOfBlock();
+  const T* logits = static_cast<const T*>(args.logits.data) + index * args.logits.stride;
+  RawVector<T> raw[kVectors];
 #pragma unroll
   for (int k = 0; k < kVectors; ++k) {
-    if (first + k * kStep >= args.vocab_size) continue;
-    raw[k] = *reinterpret_cast<const Raw<T>*>(static_cast<const T*>(args.logits.data) + base +
-                                              first + k * kStep);
+    if (first + k * kStep < args.vocab_size) raw[k] = LoadRaw(logits + first + k * kStep);
   }
+  const Row row(args);
+  // The maximum of the warp, to which its exponentials are relative.
   Summary summary = Empty();
 #pragma unroll
   for (int k = 0; k < kVectors; ++k) {
     if (first + k * kStep >= args.vocab_size) continue;
     const Vector v = raw[k].Values();
 #pragma unroll
-    for (int i = 0; i < kVector; ++i) {
-      if (v.x[i] > summary.max) {
-        summary.max = v.x[i];
-        summary.arg_max = first + k * kStep + i;
-      }
+    for (int i = 0; i < kVector; ++i) summary.max = fmaxf(summary.max, v.x[i]);
+  }
+  summary.max = WarpMax(summary.max);
+  summary.arg_max = args.vocab_size;
+  const float shift = -kLog2E * Shift(summary.max);
+  Vector e[kVectors];  // exp(x - max)
+#pragma unroll
+  for (int k = kVectors - 1; k >= 0; --k) {
+    if (first + k * kStep >= args.vocab_size) continue;
+    e[k] = raw[k].Values();
+#pragma unroll
+    for (int i = kVector - 1; i >= 0; --i) {
+      if (e[k].x[i] == summary.max) summary.arg_max = first + k * kStep + i;
+      e[k].x[i] = Exp2(kLog2E * e[k].x[i] + shift);
+      summary.sum += e[k].x[i];
     }
   }
-  summary = MergeBlock(summary);
-  float sum = 0;
-#pragma unroll
-  for (int k = 0; k < kVectors; ++k) {
-    if (first + k * kStep >= args.vocab_size) continue;
-    const Vector v = raw[k].Values();
-#pragma unroll
-    for (int i = 0; i < kVector; ++i) sum += Exponential(v.x[i], summary.max);
-  }
-  sum = GroupSum(sum, 32);
-  if (threadIdx.x % 32 == 0) sums[threadIdx.x / 32] = sum;
-  __syncthreads();
-  summary.sum = 0;
-  for (int warp = 0; warp < kWarps; ++warp) summary.sum += sums[warp];
-
-  const RowResult row = FinishRow(args, summary);
+  summary.sum = WarpSum(summary.sum);
+  summary.arg_max = __reduce_min_sync(0xffffffffu, summary.arg_max);
+  const float warp_max = summary.max;
+  summary = MergeWarps(summary);
+  if (threadIdx.x == 0) row.Finish(args, summary);
   if (args.d_logits.data == nullptr) return;
+  const float factor = row.scale / summary.sum * Exponential(warp_max, summary.max);
+  T* gradient = static_cast<T*>(args.d_logits.data) + index * args.d_logits.stride;
 #pragma unroll
   for (int k = 0; k < kVectors; ++k) {
     const int column = first + k * kStep;
     if (column >= args.vocab_size) continue;
-    Vector v = raw[k].Values();
 #pragma unroll
-    for (int i = 0; i < kVector; ++i) v.x[i] = Gradient(row, v.x[i], column + i);
-    Store(args.d_logits.data, args.d_logits.element, blockIdx.x * args.d_logits.stride + column, v);
+    for (int i = 0; i < kVector; ++i) e[k].x[i] *= factor;
+    if (row.target >= column && row.target < column + kVector) {
+#pragma unroll
+      for (int i = 0; i < kVector; ++i) e[k].x[i] -= column + i == row.target ? row.scale : 0;
+    }
+    StoreAs(gradient + column, e[k]);
   }
 }
 
 __global__ void __launch_bounds__(kThreads) RowKernel(const CrossEntropyForward args) {
-  const long long base = blockIdx.x * args.logits.stride;
+  const Row row(args);
+  const long long base = row.index * args.logits.stride;
   Summary summary = Empty();
 #pragma unroll 4
   for (int column = static_cast<int>(threadIdx.x); column < args.vocab_size; column += kThreads) {
@@ -175,29 +199,29 @@ __global__ void __launch_bounds__(kThreads) RowKernel(const CrossEntropyForward 
     if (x > summary.max) summary = {x, summary.sum * Exponential(summary.max, x), column};
     summary.sum += Exponential(x, summary.max);
   }
-  const RowResult row = FinishRow(args, MergeBlock(summary));
+  summary = MergeWarps(MergeWarp(summary));
+  if (threadIdx.x == 0) row.Finish(args, summary);
   if (args.d_logits.data == nullptr) return;
-  const long long d_base = blockIdx.x * args.d_logits.stride;
+  const float factor = row.scale / summary.sum;
+  const long long d_base = row.index * args.d_logits.stride;
 #pragma unroll 4
   for (int column = static_cast<int>(threadIdx.x); column < args.vocab_size; column += kThreads) {
-    StoreOne(args.d_logits, d_base + column,
-             Gradient(row, LoadOne(args.logits, base + column), column));
+    const float e = Exponential(LoadOne(args.logits, base + column), summary.max);
+    StoreOne(args.d_logits, d_base + column, factor * e - (column == row.target ? row.scale : 0));
   }
 }
 
-// One block: each thread adds every 1024th term, a tree adds the threads.
+// One block: each thread adds every 1024th term, then warps and the sums of warps are added.
 template <typename T, typename F>
 __device__ T SumInOneBlock(long long size, F term) {
-  __shared__ T sums[kSingleBlock];
+  __shared__ T sums[kSingleBlock / 32];
   T sum = 0;
 #pragma unroll 4
   for (long long i = threadIdx.x; i < size; i += kSingleBlock) sum += term(i);
-  sums[threadIdx.x] = sum;
-  for (unsigned half = kSingleBlock / 2; half > 0; half /= 2) {
-    __syncthreads();
-    if (threadIdx.x < half) sums[threadIdx.x] += sums[threadIdx.x + half];
-  }
-  return sums[0];  // valid in thread 0
+  sum = WarpSum(sum);
+  if (threadIdx.x % 32 == 0) sums[threadIdx.x / 32] = sum;
+  __syncthreads();
+  return WarpSum(sums[threadIdx.x % 32]);
 }
 
 __global__ void __launch_bounds__(kSingleBlock) CountKernel(const CrossEntropyForward args) {
@@ -255,7 +279,7 @@ int LaunchCrossEntropyForward(const CrossEntropyForward& args, CUstream_st* stre
 
 int LaunchScaleUnlessOne(void* data, Element element, long long size, const float* factor,
                          CUstream_st* stream) {
-  constexpr unsigned kBlocks = 1056;
+  constexpr unsigned kBlocks = 264;
   if (element == Element::kFloat) {
     ScaleUnlessOneKernel<<<kBlocks, kThreads, 0, stream>>>(static_cast<float*>(data), size, factor);
   } else {

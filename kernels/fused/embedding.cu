@@ -15,6 +15,7 @@ constexpr int kMaxBlocks = 1056;
 template <typename T, int kChunks>
 __global__ void __launch_bounds__(kThreads) ForwardKernel(const EmbeddingForward args) {
   const RowLayout layout(args.width);
+  const std::uint64_t seed = DropoutSeed(args.dropout, args.seed);
   const long long step = static_cast<long long>(gridDim.x) * layout.num_groups;
   for (long long n = static_cast<long long>(blockIdx.x) * layout.num_groups + layout.group;
        n < args.num_tokens; n += step) {
@@ -31,7 +32,7 @@ __global__ void __launch_bounds__(kThreads) ForwardKernel(const EmbeddingForward
         for (int j = 0; j < kVector; ++j) v.x[j] += added.x[j];
       }
       const long long i = n * args.width + column;
-      ApplyDropout(args.dropout, args.seed, i, v);
+      ApplyDropout(args.dropout, seed, i, v);
       StoreVector(static_cast<T*>(args.out) + i, v);
     }
   }

@@ -24,7 +24,8 @@ struct EmbeddingArgs {
 // the table. The backward pass sorts the tokens by counting and adds without atomics, so it repeats
 // itself bit by bit. The fast path on a GPU takes float32 tables with D a multiple of 8 up to 512
 // and V up to 40,000, and is the reference otherwise. Cost: forward writes D elements a token;
-// backward reads them. Errors: std::logic_error when shapes or dtypes disagree.
+// backward reads the gradient, which may be bfloat16, once. Errors: std::logic_error when shapes or
+// dtypes disagree.
 at::Tensor Embedding(const EmbeddingArgs& args, ExecutionPath path = ExecutionPath::kFast);
 
 // The same by ATen operations.

@@ -40,7 +40,7 @@ struct EmbeddingBackward {
   int width = 0;
   DropoutRule dropout;
   const std::int64_t* seed = nullptr;
-  const void* d_out = nullptr;  // [num_tokens, width]
+  const void* d_out = nullptr;  // [num_tokens, width], dense
   Element d_out_element = Element::kFloat;
   float* d_table = nullptr;         // [vocab_size, width]; nullptr: not wanted
   float* d_positions = nullptr;     // [T, width]; nullptr: not wanted

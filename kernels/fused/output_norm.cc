@@ -27,7 +27,8 @@ void Check(const OutputNormArgs& args) {
 
 bool CanLaunch(const OutputNormArgs& args) {
   return RunsOnDevice(args.x) && args.x.numel() > 0 && args.weight.scalar_type() == at::kFloat &&
-         (!args.gate.defined() || RunsOnDevice(args.gate)) && OutputNormSupports(args.x.size(3));
+         (!args.gate.defined() || args.gate.scalar_type() == args.x.scalar_type()) &&
+         OutputNormSupports(args.x.size(0) * args.x.size(1), args.x.size(2), args.x.size(3));
 }
 
 // [B,T,H,V] -> [B,T,H V] with aligned rows; undefined stays.

@@ -18,8 +18,8 @@ struct OutputNormArgs {
 };
 
 // y = weight x / (mean(x^2) + eps)^1/2 a(gate) -> [B,T,H,V], dtype of x, dense. The fast path on a
-// GPU takes float32 weights and V a multiple of 8 up to 512, and is the reference otherwise; its
-// backward pass computes the norm again.
+// GPU takes a gate of the dtype of x, float32 weights and V a multiple of 8 up to 512, and is the
+// reference otherwise; its backward pass computes the norm again.
 // Cost: reads x and the gate, writes y once; backward reads three tensors and writes two.
 at::Tensor OutputNorm(const OutputNormArgs& args, ExecutionPath path = ExecutionPath::kFast);
 

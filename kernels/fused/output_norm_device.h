@@ -40,13 +40,16 @@ struct OutputNormBackward {
   float* d_weight = nullptr;  // [head_dim]
 };
 
-constexpr bool OutputNormSupports(long long head_dim) {
-  return head_dim >= 8 && head_dim <= 512 && head_dim % 8 == 0;
+constexpr bool OutputNormSupports(long long num_tokens, long long num_heads, long long head_dim) {
+  constexpr long long kMaxHeads = 1LL << 30;  // of all tokens
+  return num_tokens <= kMaxHeads / num_heads && head_dim >= 8 && head_dim <= 512 &&
+         head_dim % 8 == 0;
 }
 
 int OutputNormPartials(const OutputNormSizes& sizes);
 
-// Queue the work; return the CUDA error code of the launch. Every head is 16-byte aligned.
+// Queue the work; return the CUDA error code of the launch. x, gate, y and their gradients have one
+// dtype, every head is 16-byte aligned.
 int LaunchOutputNormForward(const OutputNormForward& args, CUstream_st* stream);
 int LaunchOutputNormBackward(const OutputNormBackward& args, CUstream_st* stream);
 

@@ -1,31 +1,37 @@
 // Short causal convolution, SiLU and L2 norm of heads, forward and backward.
 //
-// A thread owns four neighbouring channels and walks kTime tokens with the last inputs in
-// registers; the 32 lanes of a warp hold 128 channels of the same tokens, so the lanes of a head
-// are in one warp and its norm is a sum over lanes. The backward pass computes the forward values
-// again. It walks width - 1 tokens further than its share, because an input's gradient comes from
-// the outputs up to width - 1 later; gradients of the weights come from its own share, are added
-// over the warps of the block, and over blocks by SumRowsKernel. fp32 arithmetic, deterministic.
+// A thread owns 16 bytes of neighbouring channels and walks a span of up to 64 tokens with the last
+// inputs in registers; the lanes of a head are neighbours in one warp and its norm is a sum over
+// them. Inputs are loaded kInFlight tokens ahead: as soon as one is taken, its registers receive a
+// later one. Blocks walk the tokens from the end, because what the product before wrote last is
+// still in the cache.
+//
+// The backward pass computes the forward values again. It walks width - 1 tokens further than its
+// span, because an input's gradient comes from the outputs up to width - 1 later; gradients of the
+// weights come from its own span, are added over the spans of the block, and over blocks by
+// SumRowsKernel. fp32 arithmetic, deterministic.
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+
 #include <cuda_bf16.h>
 
+#include "kernels/fused/fast_math.cuh"
 #include "kernels/fused/short_convolution_device.h"
 #include "kernels/fused/sum_rows.h"
-#include "kernels/fused/vector_io.cuh"
 
 namespace mixerbench::kernels::fused {
 namespace {
 
-constexpr int kLanes = 32;
+constexpr int kMaxThreads = 256;
 constexpr int kChannels = 4;  // of a thread
-constexpr int kWarps = 4;     // of a block, each with tokens of its own
-constexpr int kTime = 32;     // tokens of a warp
+constexpr int kTogether =
+    4;  // tokens between two passes of a loop: windows return to their registers
 
 struct Four {
   float x[kChannels];
 };
 
-// Four elements as they lie in memory: half the registers in bf16.
+// Four elements as they lie in memory.
 template <typename T>
 struct Raw;
 template <>
@@ -37,10 +43,10 @@ struct Raw<float> {
 template <>
 struct Raw<__nv_bfloat16> {
   uint2 bits;
+  // A bf16 is the upper half of a float. (Through __nv_bfloat162, shared memory is read in halves.)
   __device__ Four Values() const {
-    const float2 low = __bfloat1622float2(reinterpret_cast<const __nv_bfloat162&>(bits.x));
-    const float2 high = __bfloat1622float2(reinterpret_cast<const __nv_bfloat162&>(bits.y));
-    return {{low.x, low.y, high.x, high.y}};
+    return {{__uint_as_float(bits.x << 16), __uint_as_float(bits.x & 0xffff0000u),
+             __uint_as_float(bits.y << 16), __uint_as_float(bits.y & 0xffff0000u)}};
   }
   static __device__ Raw Of(const Four& v) {
     Raw raw;
@@ -50,27 +56,67 @@ struct Raw<__nv_bfloat16> {
   }
 };
 
+// How threads share the work; a function of the sizes alone.
+struct Layout {
+  int group_threads;   // threads that hold the channels of one token, whole heads of them
+  int channel_blocks;  // blocks for all channels
+  int span;            // tokens of a thread
+  int spans;           // of a sequence
+  int block_spans;     // spans of a block
+  long long parts;     // blocks for all tokens
+
+  __host__ explicit Layout(const ShortConvolutionSizes& sizes) {
+    const int head = sizes.norm_channels > 0 ? sizes.norm_dim / kChannels : 1;
+    const int all = RoundUp(sizes.channels / kChannels, head);
+    channel_blocks = (all + kMaxThreads - 1) / kMaxThreads;
+    group_threads = channel_blocks == 1 ? all : kMaxThreads;
+    block_spans = kMaxThreads / group_threads;
+    // Long spans repeat less work at their ends, short ones make more blocks.
+    constexpr long long kManyBlocks = 512;
+    for (span = kMaxSpan; span >= kMinSpan; span /= 2) {
+      spans = (sizes.seq_len + span - 1) / span;
+      parts = (sizes.batch_size * spans + block_spans - 1) / block_spans;
+      if (parts * channel_blocks >= kManyBlocks || span == kMinSpan) break;
+    }
+  }
+
+  __host__ __device__ int threads() const { return RoundUp(block_spans * group_threads, 32); }
+
+ private:
+  static constexpr int kMaxSpan = 64;
+  static constexpr int kMinSpan = 16;
+
+  static __host__ __device__ constexpr int RoundUp(int x, int unit) {
+    return (x + unit - 1) / unit * unit;
+  }
+};
+
 // Which channels and tokens a thread works on.
 struct Share {
-  int channel;      // the first of four
-  bool active;      // it exists
-  bool normalised;  // it belongs to a normalised head
-  int norm_lanes;   // lanes of a head
+  int channel;          // the first
+  bool active;          // it has work
+  bool normalised;      // its channels belong to a normalised head
+  bool any_normalised;  // those of some lane of the warp do
+  int head_lanes;
   long long row0;   // row of token 0 of the sequence
   int first, last;  // tokens
 
-  __device__ explicit Share(const ShortConvolutionSizes& sizes) {
-    const int lane = static_cast<int>(threadIdx.x) % kLanes;
-    const int warp = static_cast<int>(threadIdx.x) / kLanes;
-    const int spans = (sizes.seq_len + kTime - 1) / kTime;
-    const long long span = static_cast<long long>(blockIdx.x) * kWarps + warp;
-    channel = (static_cast<int>(blockIdx.y) * kLanes + lane) * kChannels;
-    active = channel < sizes.channels && span < sizes.batch_size * spans;
+  __device__ Share(const ShortConvolutionSizes& sizes, const Layout& layout, long long part,
+                   int channel_block) {
+    const int thread = static_cast<int>(threadIdx.x);
+    const int in_block = thread / layout.group_threads;
+    const int group = channel_block * layout.group_threads + thread % layout.group_threads;
+    const long long index = part * layout.block_spans + in_block;
+    const long long sequence = index / layout.spans;
+    channel = group * kChannels;
+    active =
+        in_block < layout.block_spans && channel < sizes.channels && sequence < sizes.batch_size;
     normalised = channel < sizes.norm_channels;
-    norm_lanes = sizes.norm_channels > 0 ? sizes.norm_dim / kChannels : 1;
-    row0 = span / spans * sizes.seq_len;
-    first = static_cast<int>(span % spans) * kTime;
-    last = min(first + kTime, sizes.seq_len);
+    any_normalised = __any_sync(0xffffffffu, normalised);
+    head_lanes = sizes.norm_channels > 0 ? sizes.norm_dim / kChannels : 1;
+    row0 = sequence * sizes.seq_len;
+    first = static_cast<int>(index - sequence * layout.spans) * layout.span;
+    last = min(first + layout.span, sizes.seq_len);
   }
 };
 
@@ -91,7 +137,7 @@ struct Taps {
   }
 };
 
-// The last kWidth inputs, the newest at the end; zeros before the sequence.
+// The last kWidth values, the newest at the end.
 template <int kWidth>
 struct Window {
   Four x[kWidth];
@@ -113,197 +159,253 @@ struct Window {
   }
 };
 
+// Tokens in flight to shared memory: 16 KiB for 256 threads.
 template <typename T>
-__device__ Raw<T> LoadToken(const Share& share, const ConstRows& rows, int t) {
-  if (!share.active || t < 0) return {};
-  const long long index = (share.row0 + t) * rows.stride + share.channel;
-  return *reinterpret_cast<const Raw<T>*>(static_cast<const T*>(rows.data) + index);
-}
+constexpr int kDepth = 16 / static_cast<int>(sizeof(T));
 
 template <typename T>
-__device__ void StoreToken(const Share& share, const Rows& rows, int t, const Four& v) {
-  const long long index = (share.row0 + t) * rows.stride + share.channel;
-  *reinterpret_cast<Raw<T>*>(static_cast<T*>(rows.data) + index) = Raw<T>::Of(v);
-}
+using Slots = Raw<T>[kDepth<T>][kMaxThreads];
 
-// kCount tokens from t on; zeros from `end` on.
-template <typename T, int kCount>
-__device__ void LoadTokens(const Share& share, const ConstRows& rows, int t, int end,
-                           Raw<T> (&tokens)[kCount]) {
-#pragma unroll
-  for (int j = 0; j < kCount; ++j) {
-    tokens[j] = t + j < end ? LoadToken<T>(share, rows, t + j) : Raw<T>{};
+// Tokens first .. end - 1 of a thread's channels in order, on the way to its own slots of shared
+// memory, so that they cost no registers and no barrier; zeros from `end` on. Copies are counted in
+// groups: a thread commits one for each token of all its streams.
+template <typename T>
+struct Stream {
+  Raw<T>* slots;
+  const T* at;  // of the token to queue next
+  long long stride;
+  int left;  // tokens not queued yet
+
+  __device__ Stream(const Share& share, const ConstRows& rows, int first, int end, Slots<T>& all)
+      : slots(&all[0][threadIdx.x]),
+        at(static_cast<const T*>(rows.data) + (share.row0 + first) * rows.stride + share.channel),
+        stride(rows.stride),
+        left(share.active ? end - first : 0) {}
+
+  __device__ void Queue(int slot) {
+    constexpr int kBytes = sizeof(Raw<T>);
+    const auto to = static_cast<unsigned>(__cvta_generic_to_shared(slots + slot * kMaxThreads));
+    asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;" ::"r"(to), "l"(at), "n"(kBytes),
+                 "r"(left > 0 ? kBytes : 0)
+                 : "memory");
+    at += stride;
+    --left;
   }
+
+  __device__ Four Take(int slot) const { return slots[slot * kMaxThreads].Values(); }
+};
+
+__device__ void CommitToken() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+
+// Until no more than so many tokens are in flight.
+template <int kTokens>
+__device__ void AwaitToken() {
+  asm volatile("cp.async.wait_group %0;" ::"n"(kTokens) : "memory");
 }
 
+template <typename T>
+__device__ T* At(const Share& share, const Rows& rows, int t) {
+  return static_cast<T*>(rows.data) + (share.row0 + t) * rows.stride + share.channel;
+}
+
+// The inputs before the share; zeros before the sequence.
 template <typename T, int kWidth>
 __device__ Window<kWidth> WindowBefore(const Share& share, const ConstRows& x) {
   Window<kWidth> window{};
 #pragma unroll
   for (int m = 1; m < kWidth; ++m) {
-    window.Push(LoadToken<T>(share, x, share.first - kWidth + m).Values());
+    const int t = share.first - kWidth + m;
+    Raw<T> raw{};
+    if (share.active && t >= 0) {
+      raw = *reinterpret_cast<const Raw<T>*>(static_cast<const T*>(x.data) +
+                                             (share.row0 + t) * x.stride + share.channel);
+    }
+    window.Push(raw.Values());
   }
   return window;
 }
 
-// 2 ulp of fp32.
-__device__ float Sigmoid(float x) { return __fdividef(1, 1 + __expf(-x)); }
+__device__ float HeadSum(const Share& share, float x) {
+  constexpr int kMaxLanes = kMaxShortConvolutionNorm / kChannels;
+  return ScaledGroupSum<kMaxLanes>(x, share.head_lanes) * GroupScale<kMaxLanes>(share.head_lanes);
+}
 
 __device__ float Dot(const Four& a, const Four& b) {
-  return a.x[0] * b.x[0] + a.x[1] * b.x[1] + a.x[2] * b.x[2] + a.x[3] * b.x[3];
+  float sum = a.x[0] * b.x[0];
+#pragma unroll
+  for (int c = 1; c < kChannels; ++c) sum += a.x[c] * b.x[c];
+  return sum;
 }
 
 template <typename T, int kWidth>
-__global__ void __launch_bounds__(kWarps* kLanes, 5)
-    ForwardKernel(const ShortConvolutionForward args) {
-  constexpr int kInFlight = 8;  // tokens loaded while as many are worked on
-  const Share share(args.sizes);
+__global__ void __launch_bounds__(kMaxThreads, 4)
+    ForwardKernel(const ShortConvolutionForward args, const Layout layout) {
+  __shared__ Slots<T> slots;
+  const int channel_block = static_cast<int>(blockIdx.x) % layout.channel_blocks;
+  const long long part = layout.parts - 1 - static_cast<int>(blockIdx.x) / layout.channel_blocks;
+  const Share share(args.sizes, layout, part, channel_block);
+  Stream<T> x(share, args.x, share.first, share.last, slots);
+#pragma unroll
+  for (int slot = 0; slot < kDepth<T>; ++slot) {
+    x.Queue(slot);
+    CommitToken();
+  }
   const Taps<kWidth> taps(share, args.weight, args.bias);
   Window<kWidth> window = WindowBefore<T, kWidth>(share, args.x);
-  Raw<T> next[kInFlight];
-  LoadTokens(share, args.x, share.first, share.last, next);
-  for (int t0 = share.first; t0 < share.last; t0 += kInFlight) {
-    Raw<T> current[kInFlight];
+  T* target = At<T>(share, args.y, share.first);
+  int left = share.active ? share.last - share.first : 0;
+  const auto step = [&](int slot) {
+    AwaitToken<kDepth<T> - 1>();
+    window.Push(x.Take(slot));
+    x.Queue(slot);
+    CommitToken();
+    Four y = window.Convolve(taps);
+    if (args.sizes.silu) {
 #pragma unroll
-    for (int j = 0; j < kInFlight; ++j) current[j] = next[j];
-    LoadTokens(share, args.x, t0 + kInFlight, share.last, next);
-#pragma unroll
-    for (int j = 0; j < kInFlight; ++j) {
-      window.Push(current[j].Values());
-      Four y = window.Convolve(taps);
-      if (args.sizes.silu) {
-#pragma unroll
-        for (float& value : y.x) value *= Sigmoid(value);
-      }
-      if (args.sizes.norm_channels > 0) {
-        const float scale = rsqrtf(GroupSum(Dot(y, y), share.norm_lanes) + args.sizes.norm_eps);
-#pragma unroll
-        for (float& value : y.x) value *= share.normalised ? scale : 1;
-      }
-      if (share.active && t0 + j < share.last) StoreToken<T>(share, args.y, t0 + j, y);
+      for (float& value : y.x) value *= FastSigmoid(value);
     }
+    if (share.any_normalised) {
+      const float sum = HeadSum(share, Dot(y, y));
+      const float scale = share.normalised ? InverseRoot(sum + args.sizes.norm_eps) : 1;
+#pragma unroll
+      for (float& value : y.x) value *= scale;
+    }
+    if (left > 0) *reinterpret_cast<Raw<T>*>(target) = Raw<T>::Of(y);
+    target += args.y.stride;
+    --left;
+  };
+  for (int t = 0; t < layout.span; t += kTogether) {
+#pragma unroll
+    for (int j = 0; j < kTogether; ++j) step(t % kDepth<T> + j);
   }
 }
 
 // Gradient of the convolution's result z, given that of the output.
-__device__ Four ThroughActivation(const Share& share, const ShortConvolutionSizes& sizes,
-                                  const Four& z, Four d) {
-  Four sigmoid{};
+__device__ void ThroughActivation(const Share& share, const ShortConvolutionSizes& sizes,
+                                  const Four& z, Four& d) {
   Four y = z;
+  Four slope;  // of the SiLU
   if (sizes.silu) {
 #pragma unroll
     for (int c = 0; c < kChannels; ++c) {
-      sigmoid.x[c] = Sigmoid(z.x[c]);
-      y.x[c] = z.x[c] * sigmoid.x[c];
+      const float sigmoid = FastSigmoid(z.x[c]);
+      y.x[c] = z.x[c] * sigmoid;
+      slope.x[c] = sigmoid + y.x[c] * (1 - sigmoid);
     }
   }
-  if (sizes.norm_channels > 0) {
-    const float square = GroupSum(Dot(y, y), share.norm_lanes);
-    const float product = GroupSum(Dot(y, d), share.norm_lanes);
-    const float scale = rsqrtf(square + sizes.norm_eps);
-    const float along = product * scale * scale;
+  if (share.any_normalised) {
+    const float square = HeadSum(share, Dot(y, y));
+    const float product = HeadSum(share, Dot(y, d));
+    const float scale = share.normalised ? InverseRoot(square + sizes.norm_eps) : 1;
+    const float along = share.normalised ? product * scale * scale : 0;
 #pragma unroll
-    for (int c = 0; c < kChannels; ++c) {
-      if (share.normalised) d.x[c] = scale * (d.x[c] - y.x[c] * along);
-    }
+    for (int c = 0; c < kChannels; ++c) d.x[c] = scale * (d.x[c] - y.x[c] * along);
   }
   if (sizes.silu) {
 #pragma unroll
-    for (int c = 0; c < kChannels; ++c) {
-      d.x[c] *= sigmoid.x[c] + y.x[c] * (1 - sigmoid.x[c]);
-    }
+    for (int c = 0; c < kChannels; ++c) d.x[c] *= slope.x[c];
   }
-  return d;
 }
 
 template <typename T, int kWidth>
-__global__ void __launch_bounds__(kWarps* kLanes, 4)
-    BackwardKernel(const ShortConvolutionBackward args) {
-  constexpr int kInFlight = sizeof(T) == 2 ? 4 : 2;  // tokens loaded while as many are worked on
-  __shared__ float sums[kWarps][kLanes * kChannels * (kWidth + 1)];
-  const Share share(args.sizes);
+__global__ void __launch_bounds__(kMaxThreads, 2)
+    BackwardKernel(const ShortConvolutionBackward args, const Layout layout) {
+  constexpr int kSums = kWidth + 1;  // of a channel: gradients of its taps and its bias
+  __shared__ union {
+    struct {
+      Slots<T> x, d_y;
+    } slots;
+    float sums[kMaxThreads * kChannels][kSums];
+  } shared;
+  const int channel_block = static_cast<int>(blockIdx.x) % layout.channel_blocks;
+  const long long part = layout.parts - 1 - static_cast<int>(blockIdx.x) / layout.channel_blocks;
+  const Share share(args.sizes, layout, part, channel_block);
+  // The outputs of kWidth - 1 tokens after the share depend on its inputs.
+  const int exists = min(share.last + kWidth - 1, args.sizes.seq_len);
+  Stream<T> x(share, args.x, share.first, exists, shared.slots.x);
+  Stream<T> d_y(share, args.d_y, share.first, exists, shared.slots.d_y);
+  const auto queue = [&](int slot) {
+    x.Queue(slot);
+    d_y.Queue(slot);
+    CommitToken();
+  };
+#pragma unroll
+  for (int slot = 0; slot < kDepth<T>; ++slot) queue(slot);
   const Taps<kWidth> taps(share, args.weight, args.bias);
   Window<kWidth> window = WindowBefore<T, kWidth>(share, args.x);
   Window<kWidth> dz{};  // of the last kWidth tokens
   float d_weight[kWidth][kChannels] = {};
   Four d_bias{};
-  // The tokens after the share whose outputs depend on inputs of the share.
-  const int end = share.first < share.last ? share.last + kWidth - 1 : share.last;
-  const int exists = min(end, args.sizes.seq_len);
-  Raw<T> next[kInFlight];
-  Raw<T> d_next[kInFlight];
-  LoadTokens(share, args.x, share.first, exists, next);
-  LoadTokens(share, args.d_y, share.first, exists, d_next);
-  for (int t0 = share.first; t0 < end; t0 += kInFlight) {
-    Raw<T> current[kInFlight];
-    Raw<T> d_current[kInFlight];
+  // The gradient of token s is complete at token s + kWidth - 1.
+  int s = 1 - kWidth;
+  const int count = share.active ? share.last - share.first : 0;
+  T* target = At<T>(share, args.d_x, share.first + s);
+  const auto step = [&](bool own, int slot) {
+    AwaitToken<kDepth<T> - 1>();
+    window.Push(x.Take(slot));
+    Four d = d_y.Take(slot);
+    queue(slot);
+    ThroughActivation(share, args.sizes, window.Convolve(taps), d);
+    dz.Push(d);
+    if (own) {
 #pragma unroll
-    for (int j = 0; j < kInFlight; ++j) {
-      current[j] = next[j];
-      d_current[j] = d_next[j];
-    }
-    LoadTokens(share, args.x, t0 + kInFlight, exists, next);
-    LoadTokens(share, args.d_y, t0 + kInFlight, exists, d_next);
+      for (int c = 0; c < kChannels; ++c) {
 #pragma unroll
-    for (int j = 0; j < kInFlight; ++j) {
-      const int t = t0 + j;
-      window.Push(current[j].Values());
-      dz.Push(ThroughActivation(share, args.sizes, window.Convolve(taps), d_current[j].Values()));
-      if (t < share.last) {
-#pragma unroll
-        for (int c = 0; c < kChannels; ++c) {
-          d_bias.x[c] += dz.x[kWidth - 1].x[c];
-#pragma unroll
-          for (int m = 0; m < kWidth; ++m) {
-            d_weight[m][c] += dz.x[kWidth - 1].x[c] * window.x[m].x[c];
-          }
-        }
+        for (int m = 0; m < kWidth; ++m) d_weight[m][c] += d.x[c] * window.x[m].x[c];
       }
-      const int s = t - kWidth + 1;  // the token whose gradient is complete now
-      if (!share.active || s < share.first || s >= share.last) continue;
-      Four dx{};
+      if (args.bias != nullptr) {
 #pragma unroll
-      for (int m = 0; m < kWidth; ++m) {
-#pragma unroll
-        for (int c = 0; c < kChannels; ++c) {
-          dx.x[c] += taps.weight[m][c] * dz.x[kWidth - 1 - m].x[c];
-        }
+        for (int c = 0; c < kChannels; ++c) d_bias.x[c] += d.x[c];
       }
-      StoreToken<T>(share, args.d_x, s, dx);
     }
+    Four dx{};
+#pragma unroll
+    for (int m = 0; m < kWidth; ++m) {
+#pragma unroll
+      for (int c = 0; c < kChannels; ++c) {
+        dx.x[c] += taps.weight[m][c] * dz.x[kWidth - 1 - m].x[c];
+      }
+    }
+    if (s >= 0 && s < count) *reinterpret_cast<Raw<T>*>(target) = Raw<T>::Of(dx);
+    ++s;
+    target += args.d_x.stride;
+  };
+  for (int t = 0; t < layout.span + kWidth - 1; t += kTogether) {
+    const bool own = t < layout.span;  // or past the sequence, where d is zero
+#pragma unroll
+    for (int j = 0; j < kTogether; ++j) step(own, t % kDepth<T> + j);
   }
 
-  // Of a block's 128 channels: weight gradients [channel][tap], then bias gradients [channel].
-  constexpr int kBlockChannels = kLanes * kChannels;
-  const int lane = static_cast<int>(threadIdx.x) % kLanes;
-  const int warp = static_cast<int>(threadIdx.x) / kLanes;
+  AwaitToken<0>();
+  __syncthreads();  // the slots become sums
 #pragma unroll
   for (int c = 0; c < kChannels; ++c) {
-    const int channel = lane * kChannels + c;
+    float* mine = shared.sums[threadIdx.x * kChannels + c];
 #pragma unroll
-    for (int m = 0; m < kWidth; ++m) sums[warp][channel * kWidth + m] = d_weight[m][c];
-    sums[warp][kBlockChannels * kWidth + channel] = d_bias.x[c];
+    for (int m = 0; m < kWidth; ++m) mine[m] = d_weight[m][c];
+    mine[kWidth] = d_bias.x[c];
   }
   __syncthreads();
+  // [channel][tap], then the bias [channel].
   const int channels = args.sizes.channels;
-  const int first_channel = static_cast<int>(blockIdx.y) * kBlockChannels;
-  const int num_channels = min(int{kBlockChannels}, channels - first_channel);
-  float* parts = args.partials + static_cast<long long>(blockIdx.x) * channels * (kWidth + 1);
-  const auto write = [&](float* target, int offset, int count) {
-    for (int i = static_cast<int>(threadIdx.x); i < count; i += kWarps * kLanes) {
-      float sum = 0;
-      for (int w = 0; w < kWarps; ++w) sum += sums[w][offset + i];
-      target[i] = sum;
-    }
-  };
-  write(parts + first_channel * kWidth, 0, num_channels * kWidth);
-  write(parts + channels * kWidth + first_channel, kBlockChannels * kWidth, num_channels);
+  float* parts = args.partials + part * channels * kSums;
+  const int first_channel = channel_block * layout.group_threads * kChannels;
+  const int pitch = layout.group_threads * kChannels;
+  const int num_channels = min(pitch, channels - first_channel);
+  for (int i = static_cast<int>(threadIdx.x); i < num_channels * kSums;
+       i += static_cast<int>(blockDim.x)) {
+    const int channel = i / kSums;
+    const int m = i % kSums;
+    float sum = 0;
+    for (int span = 0; span < layout.block_spans; ++span)
+      sum += shared.sums[span * pitch + channel][m];
+    parts[m < kWidth ? (first_channel + channel) * kWidth + m
+                     : channels * kWidth + first_channel + channel] = sum;
+  }
 }
 
-dim3 Grid(const ShortConvolutionSizes& sizes) {
-  constexpr int kBlockChannels = kLanes * kChannels;
-  return dim3(static_cast<unsigned>(ShortConvolutionPartials(sizes)),
-              static_cast<unsigned>((sizes.channels + kBlockChannels - 1) / kBlockChannels));
+unsigned Grid(const Layout& layout) {
+  return static_cast<unsigned>(layout.parts * layout.channel_blocks);
 }
 
 // f.template operator()<element type, width>().
@@ -328,24 +430,25 @@ void Dispatch(Element element, int width, F f) {
 }  // namespace
 
 int ShortConvolutionPartials(const ShortConvolutionSizes& sizes) {
-  const long long spans = sizes.batch_size * ((sizes.seq_len + kTime - 1) / kTime);
-  return static_cast<int>((spans + kWarps - 1) / kWarps);
+  return static_cast<int>(Layout(sizes).parts);
 }
 
 int LaunchShortConvolutionForward(const ShortConvolutionForward& args, CUstream_st* stream) {
+  const Layout layout(args.sizes);
   Dispatch(args.x.element, args.sizes.width, [&]<typename T, int kWidth>() {
-    ForwardKernel<T, kWidth><<<Grid(args.sizes), kWarps * kLanes, 0, stream>>>(args);
+    ForwardKernel<T, kWidth><<<Grid(layout), layout.threads(), 0, stream>>>(args, layout);
   });
   return cudaGetLastError();
 }
 
 int LaunchShortConvolutionBackward(const ShortConvolutionBackward& args, CUstream_st* stream) {
+  const Layout layout(args.sizes);
   Dispatch(args.x.element, args.sizes.width, [&]<typename T, int kWidth>() {
-    BackwardKernel<T, kWidth><<<Grid(args.sizes), kWarps * kLanes, 0, stream>>>(args);
+    BackwardKernel<T, kWidth><<<Grid(layout), layout.threads(), 0, stream>>>(args, layout);
   });
   const cudaError_t status = cudaGetLastError();
   if (status != cudaSuccess) return status;
-  return LaunchSumRows(args.partials, ShortConvolutionPartials(args.sizes),
+  return LaunchSumRows(args.partials, static_cast<int>(layout.parts),
                        args.sizes.channels * (args.sizes.width + 1), args.d_weights, stream);
 }
 

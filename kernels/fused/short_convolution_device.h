@@ -41,12 +41,15 @@ struct ShortConvolutionBackward {
   float* d_weights = nullptr;  // [C * width + C]: gradients of the weight, then of the bias
 };
 
+constexpr int kMaxShortConvolutionNorm = 128;  // channels of a head
+
 constexpr bool ShortConvolutionSupports(long long channels, long long width,
                                         long long norm_channels, long long norm_dim) {
   if (channels < 4 || channels % 4 != 0 || width < 2 || width > 4) return false;
   if (norm_channels == 0) return true;
-  return norm_dim >= 4 && norm_dim <= 128 && (norm_dim & (norm_dim - 1)) == 0 &&
-         norm_channels % norm_dim == 0 && norm_channels <= channels;
+  return norm_dim >= 4 && norm_dim <= kMaxShortConvolutionNorm &&
+         (norm_dim & (norm_dim - 1)) == 0 && norm_channels % norm_dim == 0 &&
+         norm_channels <= channels;
 }
 
 int ShortConvolutionPartials(const ShortConvolutionSizes& sizes);

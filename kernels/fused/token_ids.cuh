@@ -14,13 +14,18 @@ __device__ inline int TokenAt(const TokenIds& tokens, long long i, int vocab_siz
   return static_cast<int>(token);
 }
 
+// Read once: 0 when nothing is dropped.
+__device__ inline std::uint64_t DropoutSeed(DropoutRule rule, const std::int64_t* seed) {
+  return rule.threshold == 0 ? 0 : static_cast<std::uint64_t>(*seed);
+}
+
 // Multiplies eight elements, the first of which has linear index `index`, by their factors.
-__device__ inline void ApplyDropout(DropoutRule rule, const std::int64_t* seed, long long index,
+__device__ inline void ApplyDropout(DropoutRule rule, std::uint64_t seed, long long index,
                                     Vector& v) {
   if (rule.threshold == 0) return;
   static_assert(kDropoutBlock == kVector);
-  const DropoutFactors factors = DropoutBlock(rule, static_cast<std::uint64_t>(*seed),
-                                              static_cast<std::uint64_t>(index) / kVector);
+  const DropoutFactors factors =
+      DropoutBlock(rule, seed, static_cast<std::uint64_t>(index) / kVector);
 #pragma unroll
   for (int i = 0; i < kVector; ++i) v.x[i] *= factors.x[i];
 }
