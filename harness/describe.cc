@@ -121,7 +121,7 @@ ExitCode ListPresets(bool json) {
                                   {"num_test", preset.num_test},
                                   {"reproduces", preset.reproduces}});
       } else {
-        std::cout << fmt::format("{:<32}{:<22}{}\n", preset.name, name, preset.reproduces);
+        std::cout << fmt::format("{:<37} {:<22} {}\n", preset.name, name, preset.reproduces);
       }
     }
   }

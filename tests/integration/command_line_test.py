@@ -58,6 +58,9 @@ class CommandLineTest(ProgramTest):
             self.assertIn(known, self.expect(0, "list", kind).stdout)
             names = [entry["name"] for entry in json.loads(self.expect(0, "list", kind, "--json").stdout)]
             self.assertIn(known, names)
+        presets = json.loads(self.expect(0, "list", "presets", "--json").stdout)
+        lines = self.expect(0, "list", "presets").stdout.splitlines()
+        self.assertEqual([line.split()[:2] for line in lines], [[p["name"], p["task"]] for p in presets])
 
     def test_describe(self):
         self.assertIn("power_a", self.expect(0, "describe", "task", "mqar").stdout)

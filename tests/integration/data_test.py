@@ -54,6 +54,17 @@ class DataTest(ProgramTest):
         self.assertEqual(len(self.rows("generate", "mqar")), 1)
         self.assertIn("--count", self.expect(2, "generate", "mqar/tiny", "--split", "validation").stderr)
 
+    def test_neither_libtorch_nor_cuda_is_in_the_process(self):
+        for arguments in (["generate", "--help"], TINY, ["verify", "mqar/tiny"], ["describe", "task", "mqar"],
+                          ["export", "niah_single_1", "--count", "1"]):
+            # The loader's own account, of libraries opened later too.
+            result = self.run_program(*arguments, environment={"LD_DEBUG": "files"})
+            self.assertEqual(result.returncode, 0, result.stderr[-2000:])
+            loaded = [line.split()[-1] for line in result.stderr.splitlines() if "calling init:" in line]
+            self.assertTrue(any("libstdc++" in name for name in loaded), loaded)
+            for name in loaded:
+                self.assertNotRegex(os.path.basename(name), "torch|c10|cuda|cublas|cudnn|nvrtc")
+
     def test_formats_hold_the_same_samples(self):
         rows = self.rows(*TINY)
         hashes = set()

@@ -53,10 +53,11 @@ class ProgramTest(unittest.TestCase):
         with open(self.path(name), encoding="utf-8") as file:
             return json.load(file)
 
-    def run_program(self, *arguments):
+    def run_program(self, *arguments, environment=None):
         return subprocess.run(
             [PROGRAM, *arguments],
             cwd=self.folder.name,
+            env={**os.environ, **(environment or {})},
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
