@@ -31,6 +31,7 @@ bool CanLaunch(const EmbeddingArgs& args) {
   return RunsOnDevice(args.table) && args.table.scalar_type() == at::kFloat &&
          args.table.is_contiguous() &&
          (!args.positions.defined() || args.positions.scalar_type() == at::kFloat) &&
+         (!args.dtype || *args.dtype == at::kFloat || *args.dtype == at::kBFloat16) &&
          EmbeddingSupports(args.tokens.numel(), args.table.size(0), args.table.size(1));
 }
 
@@ -50,7 +51,7 @@ struct Sizes {
 std::vector<at::Tensor> Backward(const BackwardArgs& args, Sizes sizes, DropoutRule dropout) {
   const at::Tensor& tokens = args.saved[0];
   const at::Tensor d_out = args.grads[0].contiguous();
-  const auto floats = d_out.options();
+  const auto floats = d_out.options().dtype(at::kFloat);
   std::vector<at::Tensor> gradients(2);
   if (args.wanted[0]) gradients[0] = at::empty({sizes.vocab_size, sizes.width}, floats);
   if (args.wanted[1]) gradients[1] = at::empty({tokens.size(1), sizes.width}, floats);
@@ -66,7 +67,8 @@ std::vector<at::Tensor> Backward(const BackwardArgs& args, Sizes sizes, DropoutR
                                     .width = static_cast<int>(sizes.width),
                                     .dropout = dropout,
                                     .seed = SeedOf(args.saved[1]),
-                                    .d_out = FloatsOf(d_out),
+                                    .d_out = d_out.const_data_ptr(),
+                                    .d_out_element = ElementOf(d_out),
                                     .d_table = MutableFloatsOf(gradients[0]),
                                     .d_positions = MutableFloatsOf(gradients[1]),
                                     .indices = indices.mutable_data_ptr<std::int32_t>(),
@@ -82,10 +84,12 @@ at::Tensor ReferenceEmbedding(const EmbeddingArgs& args) {
   Check(args);
   at::Tensor out = at::embedding(args.table, args.tokens);
   if (args.positions.defined()) out = out + args.positions;
-  if (args.dropout_p == 0) return out;
-  return out * DropoutMask(out.sizes(), args.dropout_p, args.seed)
-                   .to(out.scalar_type())
-                   .div_(1 - args.dropout_p);
+  if (args.dropout_p > 0) {
+    out = out * DropoutMask(out.sizes(), args.dropout_p, args.seed)
+                    .to(out.scalar_type())
+                    .div_(KeptShare(args.dropout_p));
+  }
+  return out.to(args.dtype.value_or(out.scalar_type()));
 }
 
 at::Tensor Embedding(const EmbeddingArgs& args, ExecutionPath path) {
@@ -97,7 +101,8 @@ at::Tensor Embedding(const EmbeddingArgs& args, ExecutionPath path) {
   const DropoutRule dropout = MakeDropoutRule(args.dropout_p);
   const Sizes sizes{args.table.size(0), args.table.size(1)};
   const at::Tensor out =
-      at::empty({tokens.size(0), tokens.size(1), sizes.width}, args.table.options());
+      at::empty({tokens.size(0), tokens.size(1), sizes.width},
+                args.table.options().dtype(args.dtype.value_or(args.table.scalar_type())));
   OnDeviceOf(out, "Embedding", [&](CUstream_st* stream) {
     return LaunchEmbeddingForward({.tokens = IdsOf(tokens),
                                    .num_tokens = tokens.numel(),
@@ -108,7 +113,8 @@ at::Tensor Embedding(const EmbeddingArgs& args, ExecutionPath path) {
                                    .positions = FloatsOf(positions),
                                    .dropout = dropout,
                                    .seed = SeedOf(args.seed),
-                                   .out = MutableFloatsOf(out)},
+                                   .out = out.mutable_data_ptr(),
+                                   .out_element = ElementOf(out)},
                                   stream);
   });
   SetBackward("Embedding", {args.table, positions}, {out}, {tokens, args.seed},

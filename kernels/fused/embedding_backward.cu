@@ -146,7 +146,7 @@ __device__ float* PartialOf(const EmbeddingBackward& args, long long segment, in
 template <int kChunks>
 __device__ RowValues<kChunks> LoadGradient(const RowLayout& layout, const EmbeddingBackward& args,
                                            long long n) {
-  auto row = LoadRow<kChunks>(layout, ConstRows{args.d_out, Element::kFloat, args.width}, n);
+  auto row = LoadRow<kChunks>(layout, ConstRows{args.d_out, args.d_out_element, args.width}, n);
 #pragma unroll
   for (int c = 0; c < kChunks; ++c) {
     if (!layout.Active(c)) continue;

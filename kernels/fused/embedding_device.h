@@ -5,6 +5,7 @@
 
 #include <cstdint>
 
+#include "kernels/fused/element.h"
 #include "kernels/fused/keyed_dropout.h"
 
 struct CUstream_st;
@@ -27,7 +28,8 @@ struct EmbeddingForward {
   const float* positions = nullptr;  // [T, width]; nullptr: none
   DropoutRule dropout;
   const std::int64_t* seed = nullptr;  // on the device; read when something is dropped
-  float* out = nullptr;                // [num_tokens, width]
+  void* out = nullptr;                 // [num_tokens, width]
+  Element out_element = Element::kFloat;
 };
 
 struct EmbeddingBackward {
@@ -38,7 +40,8 @@ struct EmbeddingBackward {
   int width = 0;
   DropoutRule dropout;
   const std::int64_t* seed = nullptr;
-  const float* d_out = nullptr;     // [num_tokens, width]
+  const void* d_out = nullptr;  // [num_tokens, width]
+  Element d_out_element = Element::kFloat;
   float* d_table = nullptr;         // [vocab_size, width]; nullptr: not wanted
   float* d_positions = nullptr;     // [T, width]; nullptr: not wanted
   std::int32_t* indices = nullptr;  // scratch of EmbeddingScratch().indices

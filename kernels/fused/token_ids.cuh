@@ -18,14 +18,11 @@ __device__ inline int TokenAt(const TokenIds& tokens, long long i, int vocab_siz
 __device__ inline void ApplyDropout(DropoutRule rule, const std::int64_t* seed, long long index,
                                     Vector& v) {
   if (rule.threshold == 0) return;
-  const auto key = static_cast<std::uint64_t>(*seed);
+  static_assert(kDropoutBlock == kVector);
+  const DropoutFactors factors = DropoutBlock(rule, static_cast<std::uint64_t>(*seed),
+                                              static_cast<std::uint64_t>(index) / kVector);
 #pragma unroll
-  for (int half = 0; half < 2; ++half) {
-    const DropoutFactors factors =
-        DropoutBlock(rule, key, static_cast<std::uint64_t>(index) / 4 + half);
-#pragma unroll
-    for (int i = 0; i < 4; ++i) v.x[4 * half + i] *= factors.x[i];
-  }
+  for (int i = 0; i < kVector; ++i) v.x[i] *= factors.x[i];
 }
 
 }  // namespace mixerbench::kernels::fused
