@@ -7,6 +7,8 @@
 #include <vector>
 
 #include <ATen/ATen.h>
+#include <c10/core/Event.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
 
 #include "harness/batch.h"
 #include "harness/device.h"
@@ -191,6 +193,36 @@ TEST_CASE("engine: work that waits for the device runs on without a graph") {
   for (int i = 0; i < 5; ++i) adds.Run();
   CHECK(sum.item<float>() == 10);
   CHECK(others.failure().empty());
+}
+
+TEST_CASE("engine: a stream that is in use is given to nobody else") {
+  const at::Device gpu = Gpu();
+  const StreamScope stream(gpu);
+  CUstream_st* const own = CurrentStream(gpu);
+  CUstream_st* reused = nullptr;
+  for (int i = 0; i < 100; ++i) {  // more than libtorch has
+    {
+      const StreamScope other(gpu);
+      REQUIRE(CurrentStream(gpu) != own);
+      if (i > 0) CHECK(CurrentStream(gpu) == reused);
+      reused = CurrentStream(gpu);
+    }
+    REQUIRE(CurrentStream(gpu) == own);
+  }
+}
+
+TEST_CASE("engine: the host runs ahead of the device by a window and no further") {
+  const at::Device gpu = Gpu();
+  const StreamScope stream(gpu);
+  LaunchWindow window(gpu);
+  at::Tensor x = at::full({4096, 4096}, 1.0 / 4096, at::TensorOptions().device(gpu));
+  std::vector<c10::Event> done;
+  for (std::size_t i = 0; i < 4 * LaunchWindow::kDepth; ++i) {
+    x = x.mm(x);  // takes longer than queueing it
+    done.emplace_back(gpu.type()).record(c10::impl::VirtualGuardImpl(gpu.type()).getStream(gpu));
+    window.Advance();
+    if (i >= LaunchWindow::kDepth) CHECK(done[i - LaunchWindow::kDepth].query());
+  }
 }
 
 TEST_CASE("engine: lists of scored positions are those of the CPU") {
