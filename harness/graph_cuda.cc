@@ -21,18 +21,38 @@ std::mutex& CaptureMutex() {
   return mutex;
 }
 
-// The pool itself lives as long as a graph that was captured into it.
-struct CudaGraphMemory final : GraphMemory {
-  const at::cuda::MempoolId_t pool = at::cuda::graph_pool_handle();
+// A pool lives as long as a graph that was captured into it, and its handle means nothing after
+// that: graphs which come when all others are gone need a new one.
+class CudaGraphMemory final : public GraphMemory {
+ public:
+  // While this lives, later graphs share the pool.
+  class Use {
+   public:
+    explicit Use(CudaGraphMemory& memory) : memory_(memory) {
+      if (memory_.num_uses_++ == 0) memory_.pool_ = at::cuda::graph_pool_handle();
+    }
+    ~Use() { --memory_.num_uses_; }
+    Use(const Use&) = delete;
+    Use& operator=(const Use&) = delete;
+
+    const at::cuda::MempoolId_t& pool() const { return memory_.pool_; }
+
+   private:
+    CudaGraphMemory& memory_;
+  };
+
+ private:
+  at::cuda::MempoolId_t pool_ = {0, 0};
+  int num_uses_ = 0;
 };
 
 class CudaGraph final : public CapturedGraph {
  public:
   CudaGraph(std::shared_ptr<GraphMemory> memory, const std::vector<at::Generator>& generators,
             const std::function<void()>& work)
-      : memory_(std::move(memory)) {
+      : memory_(std::move(memory)), use_(static_cast<CudaGraphMemory&>(*memory_)) {
     const std::lock_guard lock(CaptureMutex());
-    const auto pool = static_cast<const CudaGraphMemory&>(*memory_).pool;
+    const auto pool = use_.pool();
     const auto device = c10::cuda::current_device();
     for (const at::Generator& generator : generators) graph_.register_generator_state(generator);
     // What other threads do meanwhile is no part of the capture and not forbidden by it.
@@ -67,7 +87,9 @@ class CudaGraph final : public CapturedGraph {
     cudaGetLastError();  // the failed capture was reported; the next call starts clean
   }
 
-  std::shared_ptr<GraphMemory> memory_;  // outlives the graph
+  // Both outlive the graph.
+  std::shared_ptr<GraphMemory> memory_;
+  CudaGraphMemory::Use use_;
   at::cuda::CUDAGraph graph_;
 };
 

@@ -38,8 +38,8 @@ std::vector<std::string> ParseGpus(const std::string& text) {
 }
 
 // Cells at once on a GPU unless --jobs says otherwise: more gained nothing on the largest current
-// GPU (docs/PERFORMANCE.md). A cell that lacks memory beside others is tried again alone.
-constexpr std::int64_t kCellsPerGpu = 8;
+// GPU and need memory (docs/PERFORMANCE.md). A cell that lacks memory beside others is tried again alone.
+constexpr std::int64_t kCellsPerGpu = 4;
 
 // Where workers run and how many cells each has at once. CPU workers have one thread and one cell,
 // so that their number changes no result.

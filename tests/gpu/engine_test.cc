@@ -195,6 +195,20 @@ TEST_CASE("engine: work that waits for the device runs on without a graph") {
   CHECK(others.failure().empty());
 }
 
+TEST_CASE("engine: graphs that come when all others are gone are captured too") {
+  const at::Device gpu = Gpu();
+  const StreamScope stream(gpu);
+  GraphContext graphs(gpu, true);
+  at::Tensor sum = at::zeros({}, at::TensorOptions().device(gpu));
+  for (int round = 0; round < 3; ++round) {
+    RepeatedWork adds(graphs, [&] { sum.add_(at::ones({}, sum.options())); });
+    for (int i = 0; i < 4; ++i) adds.Run();
+    CAPTURE(round, graphs.failure());
+    CHECK(graphs.use_graphs());
+  }
+  CHECK(sum.item<float>() == 12);
+}
+
 TEST_CASE("engine: a stream that is in use is given to nobody else") {
   const at::Device gpu = Gpu();
   const StreamScope stream(gpu);
