@@ -10,7 +10,7 @@ namespace mixerbench::kernels::softmax_attention {
 // outputs fp32 in registers.
 template <int kD>
 struct QueryReader {
-  static constexpr float kSlack = 8;
+  static constexpr float kSlack = 8;  // in base two, see Read
 
   Accumulators o[kD / 16];
   float maximum[2] = {-INFINITY, -INFINITY};  // of rows g and g + 8, in base two

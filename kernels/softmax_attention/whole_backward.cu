@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <cstdint>
-#include <type_traits>
 
 #include "kernels/softmax_attention/attention_tiles.cuh"
 #include "kernels/softmax_attention/softmax_attention_plan.h"
@@ -305,8 +304,7 @@ __global__ void __launch_bounds__(S::kWarps * 32, S::kD* S::kKeyBlocks >= 128 ? 
   for (int tile = 0; tile < num_tiles; ++tile) {
     __syncthreads();  // delta is there, and dl of the tile before was read
     gradients.VisitTile(s, tile, scale);
-    cuda::CommitCopies();  // an empty group: all but the last kTiles - 1 are those of tiles to tile
-                           // + 1
+    cuda::CommitCopies();  // an empty group, so that the next tile's are kTiles - 1 before the last
     cuda::WaitForCopies<S::kTiles - 1>();
     __syncthreads();
     const bool has_next = tile + 1 < num_tiles;
