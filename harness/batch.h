@@ -74,6 +74,9 @@ class SegmentSource {
   // `request` with the key of this segment.
   tasks::BatchRequest WithKey(tasks::BatchRequest request) const;
 
+  // Samples 0..size()-1 of this segment.
+  tasks::TaskSamples samples() const { return {*task_, key_, 0, num_examples_}; }
+
   const TaskGenerator& generator() const { return generator_; }
 
   const tasks::Task& task() const { return *task_; }

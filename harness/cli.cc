@@ -276,7 +276,7 @@ class CommandLine {
     command->add_option("--gpus", run_.gpus, "all, or a list such as 0,2: cells on each of them");
     command
         ->add_option("--jobs", run_.jobs,
-                     "cells at once, on each GPU; default one per core, one on a GPU")
+                     "cells at once, on each GPU; default one per core, 8 on a GPU")
         ->check(CLI::Range(1, 1024));
     command->add_option("--shard", shard_,
                         "I/N: part I (from 0) of N of the cells; slurm: by the array task");

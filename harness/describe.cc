@@ -3,13 +3,17 @@
 #include <algorithm>
 #include <fmt/format.h>
 #include <iostream>
+#include <memory>
 #include <span>
+#include <utility>
+#include <vector>
 
 #include "harness/commands.h"
 #include "harness/dataset.h"
 #include "harness/describe_fields.h"
 #include "harness/embedded.h"
 #include "reports/json.h"
+#include "tasks/golden.h"
 #include "tasks/task.h"
 #include "tasks/text/text_task.h"
 
@@ -65,6 +69,27 @@ AnswerIds SeenAnswers(const tasks::Task& task, std::int64_t num_samples) {
     ids = {std::min(ids.lowest, label), std::max(ids.highest, label)};
   }
   return ids;
+}
+
+// By preset, which share of the test answers its training data tell; only those below 1.
+std::vector<std::pair<std::string, double>> Ceilings(const tasks::TaskEntry& entry) {
+  std::vector<std::pair<std::string, double>> ceilings;
+  for (const tasks::Preset& preset : entry.presets) {
+    std::vector<std::unique_ptr<tasks::Task>> created;
+    std::vector<tasks::TaskSamples> train, test;
+    for (const tasks::DataSet& set : tasks::DataSetsOf(preset)) {
+      const tasks::Task& task = *created.emplace_back(entry.create(set.params, ""));
+      const auto key =
+          tasks::DeriveKey(task.canon(), set.seed, static_cast<std::uint64_t>(set.split));
+      (set.split == tasks::Split::kTrain ? train : test).push_back({task, key, 0, set.num_samples});
+    }
+    double lowest = 1;
+    for (const tasks::TaskSamples& samples : test) {
+      lowest = std::min(lowest, samples.task.Ceiling(train, samples));
+    }
+    if (lowest < 1) ceilings.emplace_back(preset.name, lowest);
+  }
+  return ceilings;
 }
 
 }  // namespace
@@ -133,8 +158,13 @@ ExitCode DescribeTask(const std::string& name, bool json) {
     baselines.emplace_back(Object{{"name", baseline.name}, {"accuracy", baseline.accuracy}});
     chance += fmt::format("  {:<44}{:.6g}\n", baseline.name, baseline.accuracy);
   }
+  // No text hides its answer.
+  const auto ceilings =
+      task->text() ? std::vector<std::pair<std::string, double>>{} : Ceilings(entry);
   if (json) {
     Array presets, slices, deviations;
+    Object ceiling_of;
+    for (const auto& [preset, ceiling] : ceilings) ceiling_of[preset] = ceiling;
     for (const auto& preset : entry.presets) presets.emplace_back(preset.name);
     for (const auto& key : task->slice_keys()) slices.emplace_back(key.name);
     for (const auto& deviation : entry.deviations) deviations.emplace_back(deviation);
@@ -147,6 +177,7 @@ ExitCode DescribeTask(const std::string& name, bool json) {
                                           {"source", entry.source},
                                           {"params", FieldsToValue(entry.params)},
                                           {"baselines", baselines},
+                                          {"ceilings", std::move(ceiling_of)},
                                           {"presets", presets},
                                           {"slices", slices},
                                           {"canon", task->canon()},
@@ -167,7 +198,12 @@ ExitCode DescribeTask(const std::string& name, bool json) {
     std::cout << fmt::format(", which are ids {}..{} in the first {} samples", answers.lowest,
                              answers.highest, kNumSeen);
   }
-  std::cout << "\n\nwithout reading the order of the tokens\n" << chance << "\nslices:";
+  std::cout << "\n\nwithout reading the order of the tokens\n" << chance;
+  if (!ceilings.empty()) std::cout << "\nat best, from the training data of the preset\n";
+  for (const auto& [preset, ceiling] : ceilings) {
+    std::cout << fmt::format("  {:<44}{:.6g}\n", preset, ceiling);
+  }
+  std::cout << "\nslices:";
   for (const auto& key : task->slice_keys()) std::cout << " " << key.name;
   std::cout << "\n\nsample 0 of the training split, seed 0, default parameters\n"
             << (task->text() ? DrawText(*task->text()) : DrawTokens(*task)) << "\n\npresets:";

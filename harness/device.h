@@ -42,8 +42,8 @@ at::Generator MakeGenerator(at::Device device, std::uint64_t seed);
 // Waits for all queued work.
 void Synchronize(at::Device device);
 
-// The calling thread's work on a CUDA device goes to a stream of its own while this lives, so that
-// threads overlap. Nothing on the CPU.
+// The calling thread's work on a CUDA device goes to a stream that nobody else uses while this
+// lives, so that threads overlap. Nothing on the CPU.
 class StreamScope {
  public:
   explicit StreamScope(at::Device device);
@@ -55,6 +55,45 @@ class StreamScope {
   struct Guard;
   std::unique_ptr<Guard> guard_;  // nullptr on the CPU
 };
+
+// Keeps a thread from running far ahead of a CUDA device. The driver's queues are finite: a thread
+// that fills them makes the calls of every other thread wait for its own backlog. Nothing on the
+// CPU.
+class LaunchWindow {
+ public:
+  explicit LaunchWindow(at::Device device);
+  ~LaunchWindow();
+  LaunchWindow(const LaunchWindow&) = delete;
+  LaunchWindow& operator=(const LaunchWindow&) = delete;
+
+  // Call after queueing a piece of work on the current stream, a graph say. Waits, asleep, until
+  // the piece kDepth before it is done.
+  void Advance();
+
+  // Pieces under way at most: enough to keep the device busy while a thread wakes up; kernels of as
+  // many training steps fit into a queue of the driver, which holds about a thousand.
+  static constexpr std::size_t kDepth = 8;
+
+ private:
+  struct Marks;
+  std::unique_ptr<Marks> marks_;  // nullptr on the CPU
+};
+
+// A named range of the calling thread for profilers (NVTX), while it lives. Costs nanoseconds when
+// none is attached, so ranges are always there. Nothing without CUDA.
+class ProfileRange {
+ public:
+  explicit ProfileRange(const char* name);
+  ~ProfileRange();
+  ProfileRange(const ProfileRange&) = delete;
+  ProfileRange& operator=(const ProfileRange&) = delete;
+};
+
+template <typename Work>
+auto InRange(const char* name, const Work& work) {
+  const ProfileRange range(name);
+  return work();
+}
 
 // The stream that the framework uses; nullptr on the CPU.
 CUstream_st* CurrentStream(at::Device device);

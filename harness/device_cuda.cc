@@ -1,4 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <deque>
+#include <map>
+#include <mutex>
+#include <utility>
+#include <vector>
+
 #include <cuda_runtime_api.h>
 
 #include <ATen/ops/empty.h>
@@ -6,6 +12,7 @@
 #include <c10/cuda/CUDAFunctions.h>
 #include <c10/cuda/CUDAGuard.h>
 #include <c10/cuda/CUDAStream.h>
+#include <torch/csrc/profiler/stubs/base.h>
 
 #include "base/error.h"
 #include "harness/device.h"
@@ -23,14 +30,49 @@ struct EventDeleter {
 };
 using CudaEvent = std::unique_ptr<std::remove_pointer_t<cudaEvent_t>, EventDeleter>;
 
-CudaEvent MakeEvent() {
+CudaEvent MakeEvent(unsigned flags = cudaEventDefault) {
   cudaEvent_t event = nullptr;
-  Check(cudaEventCreate(&event), "cudaEventCreate");
+  Check(cudaEventCreateWithFlags(&event, flags), "cudaEventCreate");
   return CudaEvent(event);
 }
 
 std::string Version(int number) {
   return std::to_string(number / 1000) + "." + std::to_string(number % 1000 / 10);
+}
+
+// Streams that nobody uses, by device. libtorch hands its few streams out in turn, to several
+// threads at once when there are more threads, or when some keep theirs for long; then one would
+// capture what another queues. Streams are never destroyed: the allocator keeps the memory that
+// was used on one for whoever has it next.
+class FreeStreams {
+ public:
+  c10::cuda::CUDAStream Take(c10::DeviceIndex device) {
+    const std::lock_guard lock(mutex_);
+    auto& free = free_[device];
+    if (free.empty()) {
+      const c10::cuda::CUDAGuard guard(device);
+      cudaStream_t stream = nullptr;
+      Check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "cudaStreamCreate");
+      return c10::cuda::getStreamFromExternal(stream, device);
+    }
+    const c10::cuda::CUDAStream stream = free.back();
+    free.pop_back();
+    return stream;
+  }
+
+  void GiveBack(const c10::cuda::CUDAStream& stream) {
+    const std::lock_guard lock(mutex_);
+    free_[stream.device_index()].push_back(stream);
+  }
+
+ private:
+  std::mutex mutex_;
+  std::map<c10::DeviceIndex, std::vector<c10::cuda::CUDAStream>> free_;
+};
+
+FreeStreams& Streams() {
+  static FreeStreams streams;
+  return streams;
 }
 
 }  // namespace
@@ -46,15 +88,46 @@ Value CudaVersions() {
 }
 
 struct StreamScope::Guard {
-  c10::cuda::CUDAStreamGuard guard;
+  explicit Guard(const c10::cuda::CUDAStream& own) : stream(own), current(own) {}
+  ~Guard() { Streams().GiveBack(stream); }
+
+  c10::cuda::CUDAStream stream;
+  c10::cuda::CUDAStreamGuard current;
 };
 
 StreamScope::StreamScope(at::Device device) {
-  if (!device.is_cuda()) return;
-  guard_.reset(new Guard{c10::cuda::CUDAStreamGuard(
-      c10::cuda::getStreamFromPool(/*isHighPriority=*/false, device.index()))});
+  if (device.is_cuda()) guard_ = std::make_unique<Guard>(Streams().Take(device.index()));
 }
 StreamScope::~StreamScope() = default;
+
+struct LaunchWindow::Marks {
+  std::deque<CudaEvent> passed_or_waiting;  // oldest first
+};
+
+LaunchWindow::LaunchWindow(at::Device device) {
+  if (!device.is_cuda()) return;
+  marks_ = std::make_unique<Marks>();
+  for (std::size_t i = 0; i < kDepth; ++i) {
+    marks_->passed_or_waiting.push_back(MakeEvent(cudaEventDisableTiming | cudaEventBlockingSync));
+  }
+}
+LaunchWindow::~LaunchWindow() = default;
+
+void LaunchWindow::Advance() {
+  if (!marks_) return;
+  auto& events = marks_->passed_or_waiting;
+  CudaEvent oldest = std::move(events.front());
+  events.pop_front();
+  Check(cudaEventSynchronize(oldest.get()), "cudaEventSynchronize");  // at once when never recorded
+  Check(cudaEventRecord(oldest.get(), c10::cuda::getCurrentCUDAStream().stream()),
+        "cudaEventRecord");
+  events.push_back(std::move(oldest));
+}
+
+ProfileRange::ProfileRange(const char* name) {
+  torch::profiler::impl::cudaStubs()->rangePush(name);
+}
+ProfileRange::~ProfileRange() { torch::profiler::impl::cudaStubs()->rangePop(); }
 
 namespace internal {
 

@@ -17,6 +17,14 @@ struct StreamScope::Guard {};
 StreamScope::StreamScope(at::Device) {}
 StreamScope::~StreamScope() = default;
 
+struct LaunchWindow::Marks {};
+LaunchWindow::LaunchWindow(at::Device) {}
+LaunchWindow::~LaunchWindow() = default;
+void LaunchWindow::Advance() {}
+
+ProfileRange::ProfileRange(const char*) {}
+ProfileRange::~ProfileRange() = default;
+
 namespace internal {
 
 int CudaDeviceCount() { return 0; }

@@ -14,6 +14,7 @@
 #include <ATen/ops/where.h>
 #include <ATen/ops/zeros.h>
 
+#include "harness/device.h"
 #include "harness/score.h"
 #include "kernels/fused/cross_entropy.h"
 
@@ -109,6 +110,8 @@ void SegmentEvaluator::RunBatch(const Shape& shape) {
 
 Tally SegmentEvaluator::Run(const Checkpoint& checkpoint,
                             const std::function<void(const Shape&)>& each_batch) {
+  const ProfileRange range("evaluation");
+  LaunchWindow window(graphs_.device());
   cursor_.zero_();
   tally_.zero_();
   for (std::int64_t first = 0; first < source_.size(); first += config_.eval_batch_size) {
@@ -120,6 +123,7 @@ Tally SegmentEvaluator::Run(const Checkpoint& checkpoint,
           shape.batch);
     }
     shape.work->Run();
+    window.Advance();
     if (each_batch) each_batch(shape);
   }
   const at::Tensor tally = tally_.cpu();

@@ -5,12 +5,15 @@
 
 #include <c10/util/Exception.h>
 
+#include "harness/device.h"
+
 namespace mixerbench::harness {
 
 GraphContext::GraphContext(at::Device device, bool use_graphs)
     : device_(device), use_graphs_(use_graphs && device.is_cuda()) {}
 
 std::unique_ptr<CapturedGraph> GraphContext::Capture(const std::function<void()>& work) {
+  const ProfileRange range("capture");
   const auto start = std::chrono::steady_clock::now();
   std::unique_ptr<CapturedGraph> graph;
   try {

@@ -44,7 +44,7 @@ struct RunOptions {
   std::string out;    // "" : out/<suite name>
   std::string device = "auto";
   std::string gpus;       // "": `device`; "all" or "0,2": a worker process on each of these
-  std::int64_t jobs = 0;  // cells at once, on each GPU; 0: one per core on the CPU, one on a GPU
+  std::int64_t jobs = 0;  // cells at once, on each GPU; 0: one per core on the CPU, eight on a GPU
   Shard shard;
   SuiteOverrides overrides;
   RetryPolicy retry = RetryPolicy::kNone;

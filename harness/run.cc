@@ -37,6 +37,10 @@ std::vector<std::string> ParseGpus(const std::string& text) {
   return devices;
 }
 
+// Cells at once on a GPU unless --jobs says otherwise: more gained nothing on the largest current
+// GPU (docs/PERFORMANCE.md). A cell that lacks memory beside others is tried again alone.
+constexpr std::int64_t kCellsPerGpu = 8;
+
 // Where workers run and how many cells each has at once. CPU workers have one thread and one cell,
 // so that their number changes no result.
 SchedulerOptions PlanWorkers(const RunOptions& options, at::Device device) {
@@ -51,7 +55,7 @@ SchedulerOptions PlanWorkers(const RunOptions& options, at::Device device) {
     return plan;
   }
   plan.devices = options.gpus.empty() ? std::vector{device.str()} : ParseGpus(options.gpus);
-  plan.cells_per_worker = std::max<std::int64_t>(1, options.jobs);
+  plan.cells_per_worker = options.jobs > 0 ? options.jobs : kCellsPerGpu;
   return plan;
 }
 

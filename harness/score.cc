@@ -6,12 +6,9 @@
 #include "reports/statistics.h"
 
 namespace mixerbench::harness {
-namespace {
 
 // Mean recall over the classes that were a target or were predicted (torchmetrics' rule).
-double MacroRecall(const std::map<std::int32_t, std::int64_t>& hits,
-                   const std::map<std::int32_t, std::int64_t>& misses,
-                   const std::map<std::int32_t, std::int64_t>& false_alarms) {
+double Scorer::ClassCounts::MacroRecall() const {
   std::map<std::int32_t, double> recall;
   for (const auto& [label, count] : false_alarms) recall[label] = 0;
   for (const auto& [label, count] : misses) recall[label] = 0;
@@ -25,9 +22,17 @@ double MacroRecall(const std::map<std::int32_t, std::int64_t>& hits,
   return sum / static_cast<double>(recall.size());
 }
 
-}  // namespace
+void Scorer::ClassCounts::Add(std::int32_t label, std::int64_t prediction) {
+  if (prediction == label) {
+    ++hits[label];
+  } else {
+    ++misses[label];
+    ++false_alarms[static_cast<std::int32_t>(prediction)];
+  }
+}
 
-Scorer::Scorer(const tasks::Task& task) : task_(&task), keys_(task.slice_keys()) {
+Scorer::Scorer(const tasks::Task& task)
+    : task_(&task), keys_(task.slice_keys()), chance_(task.baselines().front().accuracy) {
   for (const auto& key : keys_) slices_.emplace_back(key.buckets.size());
 }
 
@@ -36,12 +41,11 @@ void Scorer::Count(Tally& tally, std::int32_t label, std::int64_t prediction, do
   tally.samples.back().num_correct += correct ? 1 : 0;
   ++tally.samples.back().num_scored;
   tally.nll += nll;
-  if (correct) {
-    ++tally.hits[label];
-  } else {
-    ++tally.misses[label];
-    ++tally.false_alarms[static_cast<std::int32_t>(prediction)];
-  }
+  tally.classes.Add(label, prediction);
+}
+
+double Scorer::BatchSum() const {
+  return batch_size_ == 0 ? 0 : static_cast<double>(batch_size_) * batch_.MacroRecall();
 }
 
 void Scorer::Add(std::span<const std::int32_t> inputs, std::span<const std::int32_t> labels,
@@ -57,6 +61,7 @@ void Scorer::Add(std::span<const std::int32_t> inputs, std::span<const std::int3
     if (label == tasks::kIgnore) continue;
     finite_ = finite_ && std::isfinite(nll[scored]);
     Count(all_, label, predictions[scored], nll[scored]);
+    batch_.Add(label, predictions[scored]);
     for (std::size_t key = 0; key < keys_.size(); ++key) {
       const std::int32_t bucket = buckets[scored * keys_.size() + key];
       if (bucket < 0) continue;
@@ -70,12 +75,17 @@ void Scorer::Add(std::span<const std::int32_t> inputs, std::span<const std::int3
     }
     ++scored;
   }
+  if (scored > 0 && ++batch_size_ == reports::kMacroBatch) {
+    full_batches_sum_ += BatchSum();
+    batch_ = {};
+    batch_size_ = 0;
+  }
 }
 
 reports::AccuracyRow Scorer::Row(const Tally& tally, const Object& axes) const {
   reports::AccuracyRow row;
   row.axes = axes;
-  row.chance = task_->baselines().front().accuracy;
+  row.chance = chance_;
   row.num_sequences = static_cast<std::int64_t>(tally.samples.size());
   for (const auto& sample : tally.samples) {
     row.num_scored += sample.num_scored;
@@ -95,7 +105,7 @@ reports::AccuracyRow Scorer::Row(const Tally& tally, const Object& axes) const {
   const auto n = static_cast<double>(row.num_sequences);
   row.accuracy = static_cast<double>(row.num_correct) / static_cast<double>(row.num_scored);
   row.accuracy_per_example = shares / n;
-  row.accuracy_macro = MacroRecall(tally.hits, tally.misses, tally.false_alarms);
+  row.accuracy_macro = tally.classes.MacroRecall();
   row.sequence_accuracy = static_cast<double>(whole) / n;
   if (std::isfinite(tally.nll)) {
     row.nll = tally.nll / static_cast<double>(row.num_scored);
@@ -110,6 +120,10 @@ reports::AccuracyRow Scorer::Row(const Tally& tally, const Object& axes) const {
 
 std::vector<reports::AccuracyRow> Scorer::Rows(const Object& axes) const {
   std::vector<reports::AccuracyRow> rows = {Row(all_, axes)};
+  if (rows.front().accuracy_macro) {
+    rows.front().accuracy_macro_batched =
+        (full_batches_sum_ + BatchSum()) / static_cast<double>(rows.front().num_sequences);
+  }
   for (std::size_t key = 0; key < keys_.size(); ++key) {
     for (std::size_t bucket = 0; bucket < keys_[key].buckets.size(); ++bucket) {
       if (slices_[key][bucket].samples.empty()) continue;

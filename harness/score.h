@@ -31,18 +31,32 @@ class Scorer {
   bool finite() const { return finite_; }
 
  private:
+  // Predictions by class.
+  struct ClassCounts {
+    std::map<std::int32_t, std::int64_t> hits, misses, false_alarms;
+
+    void Add(std::int32_t label, std::int64_t prediction);
+    double MacroRecall() const;
+  };
+
   struct Tally {
     std::vector<reports::ClusterCount> samples;  // those that have a scored position here
     double nll = 0;
-    std::map<std::int32_t, std::int64_t> hits, misses, false_alarms;  // per class
+    ClassCounts classes;
   };
 
   static void Count(Tally& tally, std::int32_t label, std::int64_t prediction, double nll);
   reports::AccuracyRow Row(const Tally& tally, const Object& axes) const;
+  // Macro recall of the batch at hand times its samples.
+  double BatchSum() const;
 
   const tasks::Task* task_;
   std::vector<tasks::SliceKey> keys_;
+  double chance_;
   Tally all_;
+  ClassCounts batch_;  // of the last batch_size_ samples, less than reports::kMacroBatch
+  std::int64_t batch_size_ = 0;
+  double full_batches_sum_ = 0;             // BatchSum() of those before
   std::vector<std::vector<Tally>> slices_;  // per key, per bucket
   bool finite_ = true;
 };

@@ -141,6 +141,7 @@ class TrainRun {
     const auto sources = MakeSources(cell_.task, cell_.task.test, cell_.task.data_seed,
                                      tasks::Split::kTest, device_, registries_);
     const auto axes = SegmentAxes(cell_.task.test);
+    const auto seen = trainer_.SamplesSeen(result_.step);
     for (; num_tested_ < sources.size(); ++num_tested_) {
       const SegmentSource& source = sources[num_tested_];
       std::vector<reports::AccuracyRow> rows;
@@ -157,6 +158,7 @@ class TrainRun {
         rows.front().reason = outcome.reason;
         rows.front().chance = source.task().baselines().front().accuracy;
       }
+      rows.front().ceiling = source.task().Ceiling(seen, source.samples());
       for (auto& row : rows) {
         row.extrapolated = source.task().shape().seq_len > trainer_.max_seq_len();
         result_.accuracy.push_back(std::move(row));
@@ -200,6 +202,7 @@ class TrainRun {
 
   // All state that the rest of the cell depends on: random numbers are functions of the step.
   void Save() {
+    const ProfileRange range("checkpoint");
     CollectLosses(/*leave_newest=*/false);
     Checkpoint checkpoint;
     checkpoint.step = result_.step;

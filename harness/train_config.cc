@@ -24,7 +24,7 @@ const Fields<TrainConfig>& TrainFields() {
           .Add("batch_size", &C::batch_size, "sequences per optimiser step")
           .Add("batch_order", &C::batch_order, "order of the training data")
           .Add("loss_mode", &C::loss_mode, "positions that carry a loss")
-          .Add("dtype", &C::dtype, "of matrix products; tf32 is never implied")
+          .Add("dtype", &C::dtype, "of activations and matrix products; tf32 is never implied")
           .Add("early_stop_accuracy", &C::early_stop_accuracy,
                "stop once validation accuracy exceeds this, 0 is never")
           .Add("solved_accuracy", &C::solved_accuracy,

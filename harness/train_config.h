@@ -45,7 +45,7 @@ struct TrainConfig {
   std::int64_t batch_size = 512;
   BatchOrder batch_order = BatchOrder::kShuffleExamples;
   LossMode loss_mode = LossMode::kScored;
-  Dtype dtype = Dtype::kFp32;          // of matrix products; parameters and states stay fp32
+  Dtype dtype = Dtype::kFp32;          // of activations; parameters and states stay fp32
   double early_stop_accuracy = 0.99;   // on validation, after an epoch; 0: never stop early
   double solved_accuracy = 0.95;       // validation accuracy that steps_to_threshold waits for
   std::int64_t eval_batch_size = 512;  // changes speed, not results

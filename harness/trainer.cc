@@ -52,6 +52,7 @@ Trainer::Trainer(const Cell& cell, const Model& model, GraphContext& graphs,
                            graphs.device(), registries)),
       optimizer_(model.parameters->parameters(), cell.train),
       losses_(graphs.device(), kLossInterval),
+      window_(graphs.device()),
       dropout_generator_(MakeGenerator(graphs.device(), 0)),
       steps_per_epoch_(cell.train.steps_per_epoch) {
   graphs.Register(dropout_generator_);
@@ -78,6 +79,20 @@ std::int64_t Trainer::max_seq_len() const {
   std::int64_t longest = 0;
   for (const auto& source : sources_) longest = std::max(longest, source.task().shape().seq_len);
   return longest;
+}
+
+std::vector<tasks::TaskSamples> Trainer::SamplesSeen(std::int64_t num_steps) const {
+  const auto num_segments = static_cast<std::int64_t>(sources_.size());
+  std::vector<tasks::TaskSamples> seen;
+  for (const SegmentSource& source : sources_) {
+    tasks::TaskSamples samples = source.samples();
+    if (cell_.train.steps_per_epoch > 0) {  // online: the segments in turn
+      const std::int64_t later = num_segments - 1 - std::ssize(seen);
+      samples.count = (num_steps + later) / num_segments * cell_.train.batch_size;
+    }
+    seen.push_back(samples);
+  }
+  return seen;
 }
 
 void Trainer::BeginEpoch(std::int64_t epoch, std::int64_t first_batch) {
@@ -145,6 +160,7 @@ tasks::BatchRequest Trainer::Request(const Shape& shape) const {
 }
 
 void Trainer::Step() {
+  const ProfileRange range("step");
   const BatchSlot& slot = batches_.at(next_batch_);
   Shape& shape = ShapeOf(slot);
   if (shape.host_made.inputs.defined()) {
@@ -157,6 +173,7 @@ void Trainer::Step() {
   dropout_generator_.set_current_seed(
       DeriveSeed(cell_.seed, "dropout", static_cast<std::uint64_t>(step_)));
   shape.work->Run();
+  window_.Advance();
   last_batch_tokens_ = slot.count * shape.source->task().shape().seq_len;
   ++next_batch_;
   ++step_;
@@ -166,23 +183,29 @@ void Trainer::Step() {
 void Trainer::RunStep(const Shape& shape) {
   auto* record = reinterpret_cast<StepRecord*>(current_record_.data_ptr());
   Batch batch = shape.host_made;
-  if (!batch.inputs.defined()) {
-    tasks::BatchRequest request = Request(shape);
-    request.cursor = &record->cursor;
-    batch = shape.source->generator().Generate(request);
-  }
-  const ScoredRows scored =
-      ListScored(batch.labels, MaxScored(shape.source->task().shape(), label_mode_));
+  const ScoredRows scored = InRange("sampling", [&] {
+    if (!batch.inputs.defined()) {
+      tasks::BatchRequest request = Request(shape);
+      request.cursor = &record->cursor;
+      batch = shape.source->generator().Generate(request);
+    }
+    return ListScored(batch.labels, MaxScored(shape.source->task().shape(), label_mode_));
+  });
   optimizer_.ZeroGrad();
-  const auto output =
-      model_.backbone->Forward(batch.inputs, {.compute_dtype = ComputeDtype(cell_.train.dtype),
-                                              .generator = dropout_generator_,
-                                              .rows = &scored.rows});
-  const at::Tensor loss =
-      kernels::fused::SoftmaxCrossEntropy(model_.backbone->Logits(output.hidden), scored.targets)
-          .loss;
-  (output.auxiliary_loss.defined() ? loss + output.auxiliary_loss : loss).backward();
-  optimizer_.Step(current_lr_, current_step_);
+  const auto output = InRange("forward", [&] {
+    return model_.backbone->Forward(batch.inputs, {.compute_dtype = ComputeDtype(cell_.train.dtype),
+                                                   .generator = dropout_generator_,
+                                                   .rows = &scored.rows});
+  });
+  const at::Tensor loss = InRange("loss", [&] {
+    return kernels::fused::SoftmaxCrossEntropy(model_.backbone->Logits(output.hidden),
+                                               scored.targets)
+        .loss;
+  });
+  InRange("backward", [&] {
+    (output.auxiliary_loss.defined() ? loss + output.auxiliary_loss : loss).backward();
+  });
+  InRange("optimizer", [&] { optimizer_.Step(current_lr_, current_step_); });
 
   const StepState state{static_cast<const StepRecord*>(records_.const_data_ptr()), record,
                         static_cast<std::uint64_t*>(next_record_.data_ptr()), losses_.slots()};

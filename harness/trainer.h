@@ -12,6 +12,7 @@
 
 #include "harness/batch.h"
 #include "harness/data.h"
+#include "harness/device.h"
 #include "harness/graph.h"
 #include "harness/loss_ring.h"
 #include "harness/model.h"
@@ -34,8 +35,8 @@ class Trainer {
   // `first_batch` of the epoch.
   void BeginEpoch(std::int64_t epoch, std::int64_t first_batch = 0);
 
-  // Queues the next optimiser step of the epoch; nothing waits for it. Its loss, the mean
-  // cross-entropy over the scored positions, goes to losses().
+  // Queues the next optimiser step of the epoch; waits only for steps long before it. Its loss, the
+  // mean cross-entropy over the scored positions, goes to losses().
   void Step();
 
   // Steps queued since the start of the run.
@@ -48,6 +49,8 @@ class Trainer {
   double learning_rate() const { return learning_rate_; }
   // Longest training input.
   std::int64_t max_seq_len() const;
+  // The samples of each segment that `num_steps` steps see: a finite set counts whole.
+  std::vector<tasks::TaskSamples> SamplesSeen(std::int64_t num_steps) const;
 
  private:
   // All batches of one segment with the same number of samples.
@@ -71,6 +74,7 @@ class Trainer {
   std::vector<SegmentSource> sources_;
   AdamW optimizer_;
   LossRing losses_;
+  LaunchWindow window_;
   at::Generator dropout_generator_;
   std::int64_t steps_per_epoch_ = 0;
   std::int64_t step_ = 0;

@@ -183,6 +183,26 @@ TEST_CASE("score: the four accuracies, slices and divergence") {
   CHECK(scorer.Rows({}).front().state == reports::CellState::kDiverged);
 }
 
+TEST_CASE("score: macro recall over the split, and over batches of 128 samples") {
+  const auto task = AllRegistries().tasks.Find("circuits", "").create(Object{}, "");
+  Scorer scorer(*task);
+  std::vector<std::int32_t> inputs(static_cast<std::size_t>(task->shape().seq_len), 0);
+  std::vector<std::int32_t> labels(inputs.size(), tasks::kIgnore);
+  const auto add = [&](std::int32_t label, std::int64_t prediction) {
+    labels.back() = label;
+    scorer.Add(inputs, labels, std::vector<std::int64_t>{prediction}, std::vector<float>{1.f});
+  };
+  for (int i = 0; i < 128; ++i) add(i % 2, i % 2);
+  CHECK(*scorer.Rows({}).front().accuracy_macro_batched == 1);
+  add(1, 0);
+  add(1, 1);
+  const auto row = scorer.Rows({}).front();
+  // Over all: class 0 is right 64 of 64 times, class 1 65 of 66. The second batch: class 0, which
+  // was only predicted, 0; class 1 1 of 2.
+  CHECK(*row.accuracy_macro == Approx((1 + 65.0 / 66) / 2));
+  CHECK(*row.accuracy_macro_batched == Approx((128 * 1 + 2 * 0.25) / 130));
+}
+
 TEST_CASE("prediction: ties go to the lowest id") {
   const at::Tensor logits = at::tensor({1.f, 3.f, 3.f, 2.f, 5.f, 5.f, 5.f, 5.f}).reshape({2, 4});
   CHECK(logits.argmax(1).equal(at::tensor({std::int64_t{1}, std::int64_t{0}})));
@@ -217,6 +237,28 @@ TEST_CASE("training: a model learns, and an untrained one sits at chance") {
   const double accuracy = *untrained.accuracy.front().accuracy;
   // 100 guesses among 8 values: 1/8 within 4 sigma, plus ids outside the value range.
   CHECK(accuracy < 0.125 + 4 * 0.033);
+}
+
+TEST_CASE("training: the ceiling of what the training data tell stands beside the scores") {
+  const auto row_of = [](const std::string& train) {
+    const auto result = Run(ParseSuite(R"({"name": "ceiling",
+        "task": {"name": "mad_memorization", "vocab_size": 256, "input_seq_len": 16,
+                 "train": )" + train + R"(,
+                 "validation": {"num_examples": 8}, "test": {"num_examples": 100}},
+        "model": {"d_model": 32, "n_layers": 1, "sequence_mixer": {"name": "attention"}},
+        "train": {"batch_size": 4, "num_epochs": 1, "steps_per_epoch": )" +
+                                           (train == R"({"num_examples": 0})" ? "5" : "0") + "}}",
+                                       {}, AllRegistries())
+                                .cells.at(0));
+    REQUIRE(result.state == reports::CellState::kCompleted);
+    return result.accuracy.front();
+  };
+  // 20 samples show 160 of 127 keys' draws: 1 - (1 - 1/127)^160 = 72 % in expectation.
+  const double finite = *row_of(R"({"num_examples": 20})").ceiling;
+  CHECK(std::abs(finite - 0.72) < 0.1);
+  // Online, five steps of four samples see the same ones.
+  CHECK(*row_of(R"({"num_examples": 0})").ceiling == finite);
+  CHECK(*Run(TinyCell("attention", {{"train.num_epochs", "1"}})).accuracy.front().ceiling == 1);
 }
 
 TEST_CASE("training: two runs agree bit by bit, another seed does not") {

@@ -90,12 +90,12 @@ ExitCode VerifyManifest(const std::string& path, const VerifyOptions& options) {
     if (check.faults.empty()) {  // else the samples are not those that the options stand for
       const bool is_train = dataset.split == static_cast<std::uint64_t>(tasks::Split::kTrain);
       const tasks::TaskSamples range{*part.task, dataset.Key(part), part.first, part.count};
-      CheckRepetitions(range,
-                       is_train ? std::vector<TrainStream>{}
-                                : TrainStreams(entry, dataset.preset, part.params, dataset.seed,
-                                               part.count, kMaxTrain),
-                       num_threads, check);
+      const auto train =
+          is_train ? std::vector<TrainStream>{}
+                   : TrainStreams(entry, dataset.preset, part.params, dataset.seed, part.count);
+      CheckRepetitions(range, train, kMaxTrain, num_threads, check);
       CheckAgainstOracle(range, check);
+      if (!is_train) FindCeiling(range, train, check);
     }
     findings.Add(part.name.empty() ? path : path + " part " + part.name, check.facts, check.text,
                  check.faults);
@@ -117,12 +117,12 @@ void VerifySet(const std::string& task_name, const tasks::TaskEntry& entry,
       tasks::GoldenHash(task_name, *task, key, CpuGenerator(num_threads));
   check.text = fmt::format("{} samples", count);
   CheckRepeatability(range, num_threads, check);
-  CheckRepetitions(range,
-                   set.split == tasks::Split::kTrain
-                       ? std::vector<TrainStream>{}
-                       : TrainStreams(entry, preset_name, set.params, set.seed, count, max_count),
-                   num_threads, check);
+  const bool is_train = set.split == tasks::Split::kTrain;
+  const auto train = is_train ? std::vector<TrainStream>{}
+                              : TrainStreams(entry, preset_name, set.params, set.seed, count);
+  CheckRepetitions(range, train, max_count, num_threads, check);
   CheckAgainstOracle(range, check);
+  if (!is_train) FindCeiling(range, train, check);
   findings.Add(set.name, check.facts, check.text, check.faults);
 }
 

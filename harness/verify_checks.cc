@@ -28,21 +28,18 @@ std::int64_t AtMost(const tasks::TaskSamples& range, std::int64_t max_tokens) {
 }  // namespace
 
 std::vector<TrainStream> TrainStreams(const tasks::TaskEntry& entry, const std::string& preset_name,
-                                      const Value& params, std::uint64_t seed, std::int64_t count,
-                                      std::int64_t max_count) {
+                                      const Value& params, std::uint64_t seed, std::int64_t count) {
   std::vector<TrainStream> streams;
   const auto add = [&](const Value& train_params, std::int64_t num_samples) {
     auto task = entry.create(train_params, "");
     const auto key =
         tasks::DeriveKey(task->canon(), seed, static_cast<std::uint64_t>(tasks::Split::kTrain));
-    streams.push_back({std::move(task), key, std::min(num_samples, max_count)});
+    streams.push_back({std::move(task), key, num_samples});
   };
-  const std::int64_t seq_len = entry.create(params, "")->shape().seq_len;
   for (const tasks::Preset& preset : entry.presets) {
     if (preset.name != preset_name) continue;
     for (const tasks::DataSet& set : tasks::DataSetsOf(preset)) {
       if (set.split != tasks::Split::kTrain) continue;
-      if (entry.create(set.params, "")->shape().seq_len != seq_len) continue;
       add(set.params, set.num_samples > 0 ? set.num_samples : count);
     }
     return streams;
@@ -52,7 +49,7 @@ std::vector<TrainStream> TrainStreams(const tasks::TaskEntry& entry, const std::
 }
 
 void CheckRepetitions(const tasks::TaskSamples& range, const std::vector<TrainStream>& train,
-                      int num_threads, Check& check) {
+                      std::int64_t max_train, int num_threads, Check& check) {
   tasks::TaskSamples counted = range;
   counted.count = AtMost(range, kMaxHashedTokens);
   const auto hashes = tasks::SortedInputHashes(counted, num_threads);
@@ -63,7 +60,9 @@ void CheckRepetitions(const tasks::TaskSamples& range, const std::vector<TrainSt
   std::vector<std::uint64_t> known;
   std::int64_t num_train = 0;
   for (const TrainStream& stream : train) {
-    tasks::TaskSamples others{*stream.task, stream.key, 0, stream.count};
+    // Inputs of another length are never equal.
+    if (stream.task->shape().seq_len != range.task.shape().seq_len) continue;
+    tasks::TaskSamples others{*stream.task, stream.key, 0, std::min(stream.count, max_train)};
     others.count = AtMost(others, kMaxHashedTokens);
     const auto more = tasks::SortedInputHashes(others, num_threads);
     known.insert(known.end(), more.begin(), more.end());
@@ -86,13 +85,17 @@ void CheckAgainstOracle(const tasks::TaskSamples& range, Check& check) {
   solved.count = AtMost(range, kMaxSolvedTokens);
   const tasks::AnswerCheck answers = tasks::CheckAnswers(solved);
   const double chance = range.task.baselines().front().accuracy;
+  check.facts["num_checked"] = answers.num_samples;
   check.facts["num_scored"] = answers.num_scored;
   check.facts["num_solved"] = answers.num_solved;
   check.facts["chance"] = chance;
   check.facts["chance_measured"] = answers.order_free.mean;
-  check.text +=
-      fmt::format(", {} of {} answers solved, guessing scores {:.4g} (declared {:.4g})",
-                  answers.num_solved, answers.num_scored, answers.order_free.mean, chance);
+  const double per_sample =
+      static_cast<double>(answers.num_scored) / static_cast<double>(answers.num_samples);
+  check.facts["scored_per_sample"] = per_sample;
+  check.text += fmt::format(
+      ", {:.4g} scored tokens a sample, {} of {} solved, guessing scores {:.4g} (declared {:.4g})",
+      per_sample, answers.num_solved, answers.num_scored, answers.order_free.mean, chance);
   if (!answers.is_solved) {
     check.faults.push_back(
         fmt::format("the oracle should solve a share of {}", range.task.oracle_accuracy()));
@@ -100,6 +103,19 @@ void CheckAgainstOracle(const tasks::TaskSamples& range, Check& check) {
   if (!answers.is_chance_right) {
     check.faults.push_back(fmt::format("guessing scores {:.6g} +- {:.2g}, not the declared chance",
                                        answers.order_free.mean, answers.order_free.error));
+  }
+}
+
+void FindCeiling(const tasks::TaskSamples& range, const std::vector<TrainStream>& train,
+                 Check& check) {
+  std::vector<tasks::TaskSamples> samples;
+  for (const TrainStream& stream : train) {
+    samples.push_back({*stream.task, stream.key, 0, stream.count});
+  }
+  const double ceiling = range.task.Ceiling(samples, range);
+  check.facts["ceiling"] = ceiling;
+  if (ceiling < 1) {
+    check.text += fmt::format(", the training data tell {:.4g} of the answers", ceiling);
   }
 }
 

@@ -20,7 +20,7 @@ struct Check {
   std::vector<std::string> faults;
 };
 
-// Training samples that a data set may share inputs with.
+// Training samples of one setting.
 struct TrainStream {
   std::unique_ptr<tasks::Task> task;
   tasks::PhiloxKey key;
@@ -28,19 +28,21 @@ struct TrainStream {
 };
 
 // The training data that belong to samples of `params`: those of the preset, else `count` samples
-// of the training split with the same options; at most `max_count` of each. Inputs of another
-// length are never equal and left out.
+// of the training split with the same options.
 std::vector<TrainStream> TrainStreams(const tasks::TaskEntry& entry, const std::string& preset_name,
-                                      const Value& params, std::uint64_t seed, std::int64_t count,
-                                      std::int64_t max_count);
+                                      const Value& params, std::uint64_t seed, std::int64_t count);
 
-// Counts inputs that occur twice, and those that occur in `train`, among the first ones as far as
-// memory allows. Warns on stderr where more than a thousandth is shared.
+// Counts inputs that occur twice, and those that occur among the first `max_train` samples of each
+// of `train`, as far as memory allows. Warns on stderr where more than a thousandth is shared.
 void CheckRepetitions(const tasks::TaskSamples& range, const std::vector<TrainStream>& train,
-                      int num_threads, Check& check);
+                      std::int64_t max_train, int num_threads, Check& check);
 
 // Holds the first labels against the oracle, and guessing against the declared chance.
 void CheckAgainstOracle(const tasks::TaskSamples& range, Check& check);
+
+// Says which share of the answers a learner of `train` can know, where it is not all.
+void FindCeiling(const tasks::TaskSamples& range, const std::vector<TrainStream>& train,
+                 Check& check);
 
 // Makes the samples with one thread in order, and with several in another order.
 void CheckRepeatability(const tasks::TaskSamples& range, int num_threads, Check& check);

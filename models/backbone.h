@@ -26,7 +26,7 @@ struct BackboneOutput {
 
 struct BackboneOptions {
   ExecutionPath path = ExecutionPath::kFast;
-  at::ScalarType compute_dtype = at::kFloat;  // of matrix products; norms and residuals stay fp32
+  at::ScalarType compute_dtype = at::kFloat;  // of matrix products and of the residual stream
   const std::vector<State>* initial_state = nullptr;  // nullptr: InitialState()
   bool want_final_state = false;
   Taps* taps = nullptr;

@@ -54,9 +54,11 @@ std::string RenderAccuracyCsv(const SweepReport& report) {
                                             "ci_high",
                                             "accuracy_per_example",
                                             "accuracy_macro",
+                                            "accuracy_macro_batched",
                                             "sequence_accuracy",
                                             "nll",
                                             "chance",
+                                            "ceiling",
                                             "extrapolated"};
   header.insert(header.end(), metrics.begin(), metrics.end());
 
@@ -82,8 +84,9 @@ std::string RenderAccuracyCsv(const SweepReport& report) {
            std::to_string(row.num_correct), Number(row.accuracy),
            row.ci_items ? Number(row.ci_items->low) : "",
            row.ci_items ? Number(row.ci_items->high) : "", Number(row.accuracy_per_example),
-           Number(row.accuracy_macro), Number(row.sequence_accuracy), Number(row.nll),
-           Number(row.chance), row.extrapolated ? "true" : "false"});
+           Number(row.accuracy_macro), Number(row.accuracy_macro_batched),
+           Number(row.sequence_accuracy), Number(row.nll), Number(row.chance), Number(row.ceiling),
+           row.extrapolated ? "true" : "false"});
       out += Line(fields);
     }
   }

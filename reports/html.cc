@@ -16,6 +16,7 @@
 #include "reports/result_json.h"
 #include "reports/svg.h"
 #include "reports/text.h"
+#include "reports/time_table.h"
 
 namespace mixerbench::reports {
 namespace {
@@ -184,6 +185,8 @@ std::string SummaryTable(const SweepReport& report, const TaskView& view, const 
   std::vector<std::string> header = {
       "mixer", "solved", "steps to<br>threshold", "effective<br>length", "params", "state"};
   std::vector<std::string> chance = {"chance", "", "", "", "", ""};
+  std::vector<std::string> ceiling = {"ceiling", "", "", "", "", ""};
+  bool any_ceiling = false;
   std::string span;
   if (!segments.empty()) {
     span = fmt::format("<tr><th colspan=\"{}\"></th><th class=\"span\" colspan=\"{}\">{}</th></tr>",
@@ -192,6 +195,9 @@ std::string SummaryTable(const SweepReport& report, const TaskView& view, const 
   for (const AccuracyOverSeeds* segment : segments) {
     header.push_back(AxisValues(*segment));
     chance.push_back(FormatPercent(segment->chance));
+    const std::optional<double> highest = CeilingOf(view, segment->axes);
+    ceiling.push_back(highest ? FormatPercent(*highest) : "");
+    any_ceiling = any_ceiling || highest;
   }
   std::string rows;
   for (const GroupSummary* group : view.groups) {
@@ -220,7 +226,9 @@ std::string SummaryTable(const SweepReport& report, const TaskView& view, const 
     }
     rows += TableRow(row);
   }
-  return Table(header, rows + TableRow(chance, "chance"), span);
+  rows += TableRow(chance, "chance");
+  if (any_ceiling) rows += TableRow(ceiling, "chance");
+  return Table(header, rows, span);
 }
 
 std::size_t NumSeeds(const TaskView& view) {
@@ -234,7 +242,8 @@ std::string TrainingSection(const SweepReport& report, const TaskView& view, con
   std::string caption = fmt::format(
       "Percent of scored positions answered right, mean over {} seed{}, with the 95 % interval "
       "over "
-      "seeds below. † counts a failed seed as chance. ⤳ longer than anything trained on.",
+      "seeds below. † counts a failed seed as chance. ⤳ longer than anything trained on. Ceiling, "
+      "where it is not 100: the answers that the training data tell.",
       seeds, seeds == 1 ? "" : "s");
   if (seeds < kReliableSeeds) {
     caption +=
@@ -293,6 +302,19 @@ std::string ThroughputSection(const SweepReport& report, const TaskView& view,
          Table({"mixer", "phase", "batch", "seq_len", "dtype", "median, ms", "20 – 80 %, ms",
                 "tokens/s", "peak memory", "parity"},
                rows);
+}
+
+std::string TimeSection(const SweepReport& report) {
+  const std::vector<TimeRow> times = TimesByMixer(report);
+  if (times.empty()) return "";
+  std::string rows;
+  for (const TimeRow& row : times) {
+    std::vector<std::string> fields = TimeFields(row);
+    for (std::string& field : fields) field = EscapeHtml(field);
+    rows += TableRow(fields);
+  }
+  return "<h2>Where the time went</h2>\n" + Element("p", kTimeCaption, "caption") + "\n" +
+         Table(TimeColumns(), rows);
 }
 
 std::string CellTable(const SweepReport& report) {
@@ -355,7 +377,8 @@ std::string RenderHtml(const SweepReport& report) {
          "<meta name=\"color-scheme\" content=\"light dark\">\n" +
          Element("title", EscapeHtml(report.name) + " – mixerbench") + "\n<style>\n" +
          std::string(kPageStyle) + "</style>\n</head>\n<body>\n" + Header(report) + "<main>\n" +
-         training + speed + CellTable(report) + "</main>\n" + Footer(report) + "</body>\n</html>\n";
+         training + speed + TimeSection(report) + CellTable(report) + "</main>\n" + Footer(report) +
+         "</body>\n</html>\n";
 }
 
 }  // namespace mixerbench::reports

@@ -51,6 +51,15 @@ const AccuracyOverSeeds* FindWhole(const GroupSummary& group, const Object& axes
   return nullptr;
 }
 
+std::optional<double> CeilingOf(const TaskView& view, const Object& axes) {
+  std::optional<double> highest;
+  for (const GroupSummary* group : view.groups) {
+    const AccuracyOverSeeds* row = FindWhole(*group, axes);
+    if (row != nullptr) highest = std::max(highest, row->ceiling);
+  }
+  return highest < 1.0 ? highest : std::nullopt;
+}
+
 std::map<std::string, int> LabelStyles(const SweepReport& report) {
   std::map<std::string, int> styles;
   for (const TaskView& view : TaskViews(report)) {

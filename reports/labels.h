@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -31,6 +32,10 @@ std::vector<const AccuracyOverSeeds*> WholeSegments(const TaskView& view);
 
 // The row of a group for a whole segment, or nullptr.
 const AccuracyOverSeeds* FindWhole(const GroupSummary& group, const Object& axes);
+
+// The highest share of a whole segment's answers that the training data of any group tell; nothing
+// when that is all of them, or not known.
+std::optional<double> CeilingOf(const TaskView& view, const Object& axes);
 
 // Every label of the report with a number of its own, for colours that stay the same across charts.
 std::map<std::string, int> LabelStyles(const SweepReport& report);

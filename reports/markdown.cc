@@ -4,10 +4,12 @@
 #include <algorithm>
 #include <fmt/format.h>
 #include <map>
+#include <optional>
 #include <vector>
 
 #include "reports/labels.h"
 #include "reports/text.h"
+#include "reports/time_table.h"
 
 namespace mixerbench::reports {
 namespace {
@@ -34,19 +36,26 @@ std::string AccuracyTable(const SweepReport& report, const TaskView& view) {
   const auto segments = WholeSegments(view);
   std::vector<std::string> header = {"mixer"};
   std::vector<std::string> chance = {"*chance*"};
+  std::vector<std::string> ceiling = {"*ceiling*"};
   bool any_extrapolated = false;
+  bool any_ceiling = false;
   for (const AccuracyOverSeeds* segment : segments) {
     header.push_back(EscapeMarkdown(AxesText(segment->axes)) + (segment->extrapolated ? " ⤳" : ""));
     chance.push_back("*" + FormatPercent(segment->chance) + "*");
+    const std::optional<double> highest = CeilingOf(view, segment->axes);
+    ceiling.push_back(highest ? "*" + FormatPercent(*highest) + "*" : "");
     any_extrapolated = any_extrapolated || segment->extrapolated;
+    any_ceiling = any_ceiling || highest;
   }
   header.insert(header.end(), {"solved", "steps", "seeds", "states"});
   chance.insert(chance.end(), {"", "", "", ""});
+  ceiling.insert(ceiling.end(), {"", "", "", ""});
 
   std::string out = fmt::format("## {}\n\nAccuracy of scored positions, percent, mean over seeds",
                                 EscapeMarkdown(view.task));
   out += " with its 95 % interval. † a failed seed counts as chance.";
   if (any_extrapolated) out += " ⤳ longer than anything trained on.";
+  if (any_ceiling) out += " Ceiling: the answers that the training data tell.";
   out += " Fewer than 5 seeds: the interval is not reliable.";
   out += SelectionText(report) + "\n\n" + Header(header);
   for (const GroupSummary* group : view.groups) {
@@ -64,7 +73,7 @@ std::string AccuracyTable(const SweepReport& report, const TaskView& view) {
     row.push_back(EscapeMarkdown(StatesText(*group)));
     out += Row(row);
   }
-  return out + Row(chance) + "\n";
+  return out + Row(chance) + (any_ceiling ? Row(ceiling) : "") + "\n";
 }
 
 std::string ThroughputTable(const SweepReport& report, const TaskView& view) {
@@ -93,6 +102,19 @@ std::string ThroughputTable(const SweepReport& report, const TaskView& view) {
          rows + "\n";
 }
 
+std::string TimeTable(const SweepReport& report) {
+  const std::vector<TimeRow> times = TimesByMixer(report);
+  if (times.empty()) return "";
+  std::string rows;
+  for (const TimeRow& row : times) {
+    std::vector<std::string> fields = TimeFields(row);
+    for (std::string& field : fields) field = EscapeMarkdown(field);
+    rows += Row(fields);
+  }
+  return fmt::format("## Where the time went\n\n{}\n\n", kTimeCaption) + Header(TimeColumns()) +
+         rows + "\n";
+}
+
 std::string Failures(const SweepReport& report) {
   std::string lines;
   for (const CellResult& cell : report.cells) {
@@ -112,7 +134,7 @@ std::string RenderMarkdown(const SweepReport& report) {
     if (view.kind != "throughput") out += AccuracyTable(report, view);
     out += ThroughputTable(report, view);
   }
-  return out + Failures(report);
+  return out + TimeTable(report) + Failures(report);
 }
 
 }  // namespace mixerbench::reports

@@ -71,6 +71,10 @@ class ObjectReader {
     if (IsNull(key)) return std::nullopt;
     return Number(key);
   }
+  // OptionalNumber of a member that an older minor version did not write.
+  std::optional<double> NewerNumber(std::string_view key) const {
+    return Has(key) ? OptionalNumber(key) : std::nullopt;
+  }
   std::optional<std::int64_t> OptionalInt(std::string_view key) const {
     if (IsNull(key)) return std::nullopt;
     return Int(key);

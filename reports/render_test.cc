@@ -13,6 +13,7 @@
 #include "reports/sweep_report.h"
 #include "reports/test_cells.h"
 #include "reports/text.h"
+#include "reports/time_table.h"
 
 #include "tests/support/catch2.h"
 
@@ -30,6 +31,7 @@ SweepReport Hostile() {
   for (CellResult& cell : cells) cell.environment = Object{{"gpu", Object{{"name", kHostile}}}};
   cells.back().name = "mqar/" + kHostile;
   cells.back().reason = kHostile;
+  cells.back().phases.emplace();
   cells[0].accuracy[0].axes[kHostile] = 5;
   cells[0].accuracy[1].bucket = kHostile;
   cells[0].data_hash = Object{{kHostile, kHostile}};
@@ -135,6 +137,25 @@ TEST_CASE("markdown: every mixer, every failed cell, and chance") {
   CHECK_THAT(text, Catch::Contains("†"));
 }
 
+TEST_CASE("tables: a ceiling stands below chance where training data do not tell all") {
+  std::vector<CellResult> cells = ExampleSweep();
+  CHECK(Count(RenderMarkdown(MakeSweepReport("s", {}, cells)), "ceiling") == 0);
+  CHECK(Count(RenderHtml(MakeSweepReport("s", {}, cells)), ">ceiling<") == 0);
+  // Training data differ between seeds: the highest ceiling is the table's.
+  for (CellResult& cell : cells) {
+    for (AccuracyRow& row : cell.accuracy) {
+      const bool is_first = row.slice.empty() && row.axes == cells.front().accuracy.front().axes;
+      if (is_first) row.ceiling = cell.seed == 1001 ? 0.632 : 0.625;
+    }
+  }
+  const SweepReport report = MakeSweepReport("s", {}, cells);
+  CHECK_THAT(RenderMarkdown(report), Catch::Contains("| *ceiling* | *63.2* |  |"));
+  const std::string html = RenderHtml(report);
+  CHECK(Count(html, ">ceiling<") == 1);
+  CHECK(Count(html, ">63.2<") == 1);
+  CHECK(IsBalanced(html));
+}
+
 TEST_CASE("markdown: hostile names stay text and tables stay tables") {
   const std::string text = RenderMarkdown(Hostile());
   CHECK(Count(text, "<script") == 0);
@@ -151,6 +172,38 @@ TEST_CASE("markdown: hostile names stay text and tables stay tables") {
     if (columns == 0) columns = bars;
     CHECK(bars == columns);
   }
+}
+
+TEST_CASE("time: sums over the cells of a mixer, and the time of a step") {
+  std::vector<CellResult> cells;
+  for (const auto& [name, step] : {std::pair{"mqar/gla/lr=0.1", 100},
+                                   {"mqar/gla/lr=0.2", 300},
+                                   {"mqar/attention/lr=0.1", 0},
+                                   {"mqar/attention/lr=0.2", 7}}) {
+    CellResult cell;
+    cell.name = name;
+    cell.kind = "train";
+    cell.step = step;
+    cell.phases = PhaseTimes{.setup_s = 0.25,
+                             .capture_s = 0.5,
+                             .train_s = 1,
+                             .validation_s = 2,
+                             .test_s = 3,
+                             .checkpoint_s = 4};
+    cells.push_back(cell);
+  }
+  cells.back().phases.reset();  // as in a result of an older version
+  const SweepReport report = MakeSweepReport("s", {}, cells);
+  const auto rows = TimesByMixer(report);
+  REQUIRE(rows.size() == 2);
+  CHECK(TimeFields(rows[0]) == std::vector<std::string>{"mqar", "attention", "1", "0", "0.25",
+                                                        "0.50", "1.00", "2.00", "3.00", "4.00",
+                                                        "–"});
+  CHECK(TimeFields(rows[1]) == std::vector<std::string>{"mqar", "gla", "2", "400", "0.50", "1.00",
+                                                        "2.00", "4.00", "6.00", "8.00", "5"});
+  CHECK(TimeColumns().size() == TimeFields(rows[0]).size());
+  CHECK_THAT(RenderMarkdown(report), Catch::Contains("| mqar | gla | 2 | 400 | 0.50 |"));
+  CHECK_THAT(RenderHtml(report), Catch::Contains("<td>400</td><td>0.50</td>"));
 }
 
 TEST_CASE("csv: one row for each cell and segment, read back field by field") {

@@ -36,6 +36,9 @@ struct Interval {
   double high = 0;
 };
 
+// Samples of a batch of `accuracy_macro_batched`, whatever batches evaluation runs in.
+inline constexpr std::int64_t kMacroBatch = 128;
+
 // Scores over one evaluation segment, or over one bucket of a slice of it.
 struct AccuracyRow {
   Object axes;         // what varies between segments: {"input_seq_len": 64, "num_kv_pairs": 4}
@@ -49,11 +52,16 @@ struct AccuracyRow {
   std::optional<double> accuracy;              // correct / scored over the segment (tok_micro)
   std::optional<double> accuracy_per_example;  // mean over samples of the share (tok_ex)
   std::optional<double> accuracy_macro;        // mean recall over classes (tok_macro)
-  std::optional<double> sequence_accuracy;     // samples with every position right (exact)
-  std::optional<double> nll;                   // mean cross-entropy, nats
-  std::optional<Interval> ci_items;            // of `accuracy`, clustered by sample
-  std::optional<Interval> ci_sequences;        // of `sequence_accuracy`
+  // The same for each batch of kMacroBatch samples, averaged over samples (MAD's figure); of whole
+  // segments.
+  std::optional<double> accuracy_macro_batched;
+  std::optional<double> sequence_accuracy;  // samples with every position right (exact)
+  std::optional<double> nll;                // mean cross-entropy, nats
+  std::optional<Interval> ci_items;         // of `accuracy`, clustered by sample
+  std::optional<Interval> ci_sequences;     // of `sequence_accuracy`
   double chance = 0;
+  // Share of the answers that a learner of the training data can know; of whole segments.
+  std::optional<double> ceiling;
   bool extrapolated = false;  // longer than anything trained on
 };
 
@@ -125,7 +133,7 @@ struct CellResult {
   std::string started;   // UTC, ISO 8601
   double wall_s = 0;
   std::int64_t tokens_seen = 0;
-  std::optional<PhaseTimes> phases;                // of a training cell
+  std::optional<PhaseTimes> phases;               // of a training cell
   std::optional<std::int64_t> resumed_from_step;  // where the last attempt took over
 };
 

@@ -52,11 +52,13 @@ Value AccuracyToValue(const AccuracyRow& row) {
                 {"accuracy", NumberOrNull(row.accuracy)},
                 {"accuracy_per_example", NumberOrNull(row.accuracy_per_example)},
                 {"accuracy_macro", NumberOrNull(row.accuracy_macro)},
+                {"accuracy_macro_batched", NumberOrNull(row.accuracy_macro_batched)},
                 {"sequence_accuracy", NumberOrNull(row.sequence_accuracy)},
                 {"nll", NumberOrNull(row.nll)},
                 {"ci_items", IntervalToValue(row.ci_items)},
                 {"ci_sequences", IntervalToValue(row.ci_sequences)},
                 {"chance", NumberOrNull(row.chance)},
+                {"ceiling", NumberOrNull(row.ceiling)},
                 {"extrapolated", row.extrapolated}};
 }
 
@@ -75,11 +77,13 @@ AccuracyRow AccuracyFromValue(const Value& value, const std::string& where) {
           .accuracy = reader.OptionalNumber("accuracy"),
           .accuracy_per_example = reader.OptionalNumber("accuracy_per_example"),
           .accuracy_macro = reader.OptionalNumber("accuracy_macro"),
+          .accuracy_macro_batched = reader.NewerNumber("accuracy_macro_batched"),
           .sequence_accuracy = reader.OptionalNumber("sequence_accuracy"),
           .nll = reader.OptionalNumber("nll"),
           .ci_items = IntervalFrom(reader, "ci_items"),
           .ci_sequences = IntervalFrom(reader, "ci_sequences"),
           .chance = reader.NumberOrNan("chance"),
+          .ceiling = reader.NewerNumber("ceiling"),
           .extrapolated = reader.Bool("extrapolated")};
 }
 

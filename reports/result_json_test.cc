@@ -130,6 +130,16 @@ TEST_CASE("cell: unknown members of a later minor version are accepted") {
   CHECK_THAT(Failure(document), Catch::Contains("checksum"));
 }
 
+TEST_CASE("cell: members that older minor versions did not write may be missing") {
+  Value document = CellToValue(ExampleCell());
+  Object& row = document.as_object()["accuracy_by_length"].as_array()[0].as_object();
+  row.erase("accuracy_macro_batched");
+  row.erase("ceiling");
+  const CellResult cell = CellFromValue(Sealed(document));
+  CHECK_FALSE(cell.accuracy[0].accuracy_macro_batched);
+  CHECK_FALSE(cell.accuracy[0].ceiling);
+}
+
 TEST_CASE("cell: missing and mistyped members are named") {
   CHECK(Failure(Sealed(Changed("state", "step", "many"))) ==
         "/state/step: expected an integer, got string");

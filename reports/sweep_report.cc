@@ -96,6 +96,7 @@ AccuracyOverSeeds Summarise(const Segment& segment, const Cells& cells) {
   std::vector<double> values;
   for (const CellResult* cell : cells) {
     const AccuracyRow* row = FindRow(*cell, segment);
+    if (row != nullptr) summary.ceiling = std::max(summary.ceiling, row->ceiling);
     const bool has_value = cell->state == CellState::kCompleted && row != nullptr &&
                            row->state == CellState::kCompleted && row->accuracy.has_value();
     const bool failed = IsFailure(cell->state) || (row != nullptr && IsFailure(row->state));
@@ -207,6 +208,7 @@ Value RowToValue(const AccuracyOverSeeds& row) {
                 {"slice", TextOrNull(row.slice)},
                 {"bucket", TextOrNull(row.bucket)},
                 {"chance", row.chance},
+                {"ceiling", NumberOrNull(row.ceiling)},
                 {"extrapolated", row.extrapolated},
                 {"per_seed", std::move(per_seed)},
                 {"imputed", std::move(imputed)},

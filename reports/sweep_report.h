@@ -34,6 +34,7 @@ struct AccuracyOverSeeds {
   std::string slice;
   std::string bucket;
   double chance = 0;
+  std::optional<double> ceiling;  // the highest of the seeds'
   bool extrapolated = false;
   // Aligned with GroupSummary::seeds. A seed that failed counts as chance and is flagged; a value
   // is absent when the segment was not run for that seed.

@@ -93,6 +93,10 @@ AccuracyRow Row(const Mixer& mixer, std::int64_t length, std::uint64_t seed, dou
                           std::min(1.0, *row.accuracy + half)};
   row.ci_sequences = Wilson(static_cast<std::int64_t>(*row.sequence_accuracy * 3000), 3000);
   row.chance = 1.0 / 8192;
+  if (row.bucket.empty()) {
+    row.accuracy_macro_batched = row.accuracy;
+    row.ceiling = 1;
+  }
   row.extrapolated = length > 256;
   return row;
 }

@@ -90,8 +90,46 @@ class Guesser {
   std::map<std::int32_t, std::int32_t> answer_at_;
 };
 
+// How far a measured share may be from the declared one, in standard errors.
+constexpr double kMaxErrors = 3;
+// Samples of the second look for each one of the first.
+constexpr std::int64_t kSecondLook = 4;
 // Differences of sums whose order differs.
 constexpr double kRounding = 1e-12;
+
+bool IsAsDeclared(const Estimate& measured, const Estimate& declared) {
+  return std::abs(measured.mean - declared.mean) <=
+         kMaxErrors * std::hypot(measured.error, declared.error) + kRounding;
+}
+
+// One look at `range`. The guesser learns from the samples after it.
+AnswerCheck Look(const TaskSamples& range) {
+  AnswerCheck check;
+  check.num_samples = range.count;
+  std::vector<Answers> samples;
+  ForEachSample(range, 1, [&](auto inputs, auto labels) {
+    const Answers& answers = samples.emplace_back(AnswersOf(labels));
+    std::vector<std::int32_t> solved(answers.labels.size(), kIgnore);
+    range.task.Solve(inputs, answers.positions, solved);
+    for (std::size_t i = 0; i < solved.size(); ++i) {
+      check.num_solved += solved[i] == answers.labels[i];
+    }
+    check.num_scored += std::ssize(solved);
+  });
+  const double declared = range.task.oracle_accuracy();
+  const auto num_scored = static_cast<double>(check.num_scored);
+  check.is_solved = IsAsDeclared({static_cast<double>(check.num_solved) / num_scored,
+                                  std::sqrt(declared * (1 - declared) / num_scored)},
+                                 {declared, 0});
+  std::vector<Answers> others;
+  TaskSamples next = range;
+  next.first += static_cast<std::uint64_t>(range.count);
+  ForEachSample(next, 1, [&](auto, auto labels) { others.push_back(AnswersOf(labels)); });
+  const Baseline chance = range.task.baselines().front();
+  check.order_free = OrderFreeAccuracy(samples, others, chance);
+  check.is_chance_right = IsAsDeclared(check.order_free, {chance.accuracy, chance.error});
+  return check;
+}
 
 }  // namespace
 
@@ -120,10 +158,9 @@ std::int64_t NumShared(const std::vector<std::uint64_t>& samples,
 Estimate OrderFreeAccuracy(const std::vector<Answers>& samples, const std::vector<Answers>& others,
                            const Baseline& baseline) {
   const Guesser guesser(others, baseline);
-  double sum = 0;
-  double sum_of_squares = 0;
-  double num_samples = 0;
-  double num_answers = 0;
+  std::vector<std::pair<double, double>> hits_of_counted;  // of each sample
+  double num_hits = 0;
+  double num_counted = 0;
   for (const Answers& answers : samples) {
     double hits = 0;
     double counted = 0;
@@ -132,47 +169,29 @@ Estimate OrderFreeAccuracy(const std::vector<Answers>& samples, const std::vecto
       ++counted;
       hits += guesser.Answer(answers.positions[i]) == answers.labels[i];
     }
-    if (counted == 0) continue;
-    sum += hits / counted;
-    sum_of_squares += hits / counted * (hits / counted);
-    num_answers += counted;
-    ++num_samples;
+    hits_of_counted.emplace_back(hits, counted);
+    num_hits += hits;
+    num_counted += counted;
   }
-  if (num_samples == 0) return {};
-  const double mean = sum / num_samples;
-  const double variance = std::max(0.0, sum_of_squares / num_samples - mean * mean);
+  if (num_counted == 0) return {};
+  const double mean = num_hits / num_counted;
+  double sum_of_squares = 0;
+  for (const auto& [hits, counted] : hits_of_counted) {
+    sum_of_squares += (hits - mean * counted) * (hits - mean * counted);
+  }
   const double chance = baseline.accuracy;
-  return {mean, std::max(std::sqrt(variance / num_samples),
-                         std::sqrt(chance * (1 - chance) / num_answers))};
+  return {mean, std::max(std::sqrt(sum_of_squares) / num_counted,
+                         std::sqrt(chance * (1 - chance) / num_counted))};
 }
 
-AnswerCheck CheckAnswers(const TaskSamples& range, double num_errors) {
-  AnswerCheck check;
-  std::vector<Answers> samples;
-  ForEachSample(range, 1, [&](auto inputs, auto labels) {
-    const Answers& answers = samples.emplace_back(AnswersOf(labels));
-    std::vector<std::int32_t> solved(answers.labels.size(), kIgnore);
-    range.task.Solve(inputs, answers.positions, solved);
-    for (std::size_t i = 0; i < solved.size(); ++i) {
-      check.num_solved += solved[i] == answers.labels[i];
-    }
-    check.num_scored += std::ssize(solved);
-  });
-  const double declared = range.task.oracle_accuracy();
-  const auto num_scored = static_cast<double>(check.num_scored);
-  const double solved_error = std::sqrt(declared * (1 - declared) / num_scored);
-  check.is_solved = std::abs(static_cast<double>(check.num_solved) / num_scored - declared) <=
-                    num_errors * solved_error;
-
-  std::vector<Answers> others;
-  TaskSamples next = range;
-  next.first += static_cast<std::uint64_t>(range.count);
-  ForEachSample(next, 1, [&](auto, auto labels) { others.push_back(AnswersOf(labels)); });
-  const Baseline chance = range.task.baselines().front();
-  check.order_free = OrderFreeAccuracy(samples, others, chance);
-  check.is_chance_right = std::abs(check.order_free.mean - chance.accuracy) <=
-                          num_errors * check.order_free.error + kRounding;
-  return check;
+AnswerCheck CheckAnswers(const TaskSamples& range) {
+  const AnswerCheck check = Look(range);
+  const bool may_be_luck = check.is_solved || range.task.oracle_accuracy() < 1;
+  if (!may_be_luck || (check.is_solved && check.is_chance_right)) return check;
+  TaskSamples unseen = range;
+  unseen.first += 2 * static_cast<std::uint64_t>(range.count);
+  unseen.count *= kSecondLook;
+  return Look(unseen);
 }
 
 }  // namespace mixerbench::tasks

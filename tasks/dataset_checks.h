@@ -11,14 +11,6 @@
 
 namespace mixerbench::tasks {
 
-// Consecutive samples of one stream.
-struct TaskSamples {
-  const Task& task;
-  PhiloxKey key;
-  std::uint64_t first = 0;
-  std::int64_t count = 0;
-};
-
 // A 64-bit hash of every sample's inputs, sorted. Two different inputs share one with a probability
 // of count^2 / 2^65.
 std::vector<std::uint64_t> SortedInputHashes(const TaskSamples& range, int num_threads = 1);
@@ -30,7 +22,7 @@ std::int64_t NumRepeated(const std::vector<std::uint64_t>& sorted);
 std::int64_t NumShared(const std::vector<std::uint64_t>& samples,
                        const std::vector<std::uint64_t>& others);
 
-// A mean over samples with its standard error.
+// A share with its standard error.
 struct Estimate {
   double mean = 0;
   double error = 0;
@@ -42,14 +34,15 @@ struct Answers {
   std::vector<std::int32_t> labels;
 };
 
-// Accuracy, on `samples`, of a guesser that names the commonest answer of `others` whatever the
-// input: at the position asked for when `baseline` knows it, without the answers that it leaves
-// out. The mean is over samples with answers that count; its error is at least that of independent
+// Accuracy, on the answers of `samples`, of a guesser that names the commonest answer of `others`
+// whatever the input: at the position asked for when `baseline` knows it, without the answers that
+// it leaves out. The error takes answers of one sample together; it is at least that of independent
 // answers at the rate of `baseline`, because few samples may show no variance at all.
 Estimate OrderFreeAccuracy(const std::vector<Answers>& samples, const std::vector<Answers>& others,
                            const Baseline& baseline);
 
 struct AnswerCheck {
+  std::int64_t num_samples = 0;
   std::int64_t num_scored = 0;
   std::int64_t num_solved = 0;  // by Task::Solve
   bool is_solved = false;       // as Task::oracle_accuracy() declares
@@ -57,8 +50,11 @@ struct AnswerCheck {
   bool is_chance_right = false;  // `order_free` is the first baseline
 };
 
-// Scored labels of `range` against the oracle and the declared chance. Shares that are declared
-// below 1 may differ by `num_errors` standard errors.
-AnswerCheck CheckAnswers(const TaskSamples& range, double num_errors = 5);
+// Scored labels of `range` against the oracle and the declared chance. A share is as declared when
+// it is within three standard errors. Where one strays, four times as many samples decide that none
+// of this has seen, and the result is about those alone: a share that is really another lies twice
+// as many errors away then, one that strayed by luck comes back. So a right declaration fails once
+// in 10^5 data sets, not once in 400. A share that is declared to be 1 has no luck.
+AnswerCheck CheckAnswers(const TaskSamples& range);
 
 }  // namespace mixerbench::tasks

@@ -116,10 +116,10 @@ __device__ inline void WriteRow(const GroupLanes& lanes, const std::int32_t* sta
 // which is then written to global memory once, in order. inputs, labels: [count, seq_len]. No
 // atomics; the result does not depend on the launch shape.
 template <typename Sampler>
-__global__ void GenerateKernel(const Sampler sampler, const BatchRequest request,
-                               const GeneratorShape shape, const std::int64_t seq_len,
-                               std::int32_t* __restrict__ inputs,
-                               std::int32_t* __restrict__ labels) {
+__global__ void __launch_bounds__(kMaxThreadsPerBlock, kMinBlocksPerMultiprocessor)
+    GenerateKernel(const Sampler sampler, const BatchRequest request, const GeneratorShape shape,
+                   const std::int64_t seq_len, std::int32_t* __restrict__ inputs,
+                   std::int32_t* __restrict__ labels) {
   extern __shared__ __align__(16) std::uint32_t memory[];
   const std::uint32_t group = threadIdx.x / shape.threads_per_sample;
   const GroupLanes lanes(group, shape.threads_per_sample);

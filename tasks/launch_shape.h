@@ -13,6 +13,10 @@ inline constexpr std::uint32_t kWarpSize = 32;
 // Shared memory of a block that needs no permission.
 inline constexpr std::int64_t kDefaultSharedBytes = 48 << 10;
 
+// No block has more threads, so a thread may use as many registers as let four such blocks reside.
+inline constexpr int kMaxThreadsPerBlock = 256;
+inline constexpr int kMinBlocksPerMultiprocessor = 4;
+
 struct GeneratorShape {
   std::uint32_t threads_per_sample = 0;
   std::uint32_t samples_per_block = 0;
@@ -29,7 +33,7 @@ constexpr std::optional<GeneratorShape> ChooseGeneratorShape(std::int64_t seq_le
                                                              std::int64_t scratch_words,
                                                              std::int64_t count,
                                                              int threads_per_sample = 0) {
-  constexpr std::int64_t kMaxThreads = 256;
+  constexpr std::int64_t kMaxThreads = kMaxThreadsPerBlock;
   constexpr std::int64_t kThreadsPerBlock = 128;  // of several samples; a block has 16 barriers
   constexpr std::int64_t kMaxStagedTokens = 2 << 10;
   constexpr std::int64_t kMaxSharedBytes = 1 << 20;  // beyond every GPU's; the launch has the say

@@ -262,8 +262,8 @@ MB_HOST_DEVICE inline void PickFew(const SampleStream& sample, std::uint32_t str
                                    std::uint32_t n, std::uint32_t k, std::uint32_t base,
                                    std::uint32_t* out) {
   // The entries of the shuffled array that differ from its start, the identity.
-  std::uint32_t places[kMaxFew];
-  std::uint32_t values[kMaxFew];
+  std::uint32_t places[kMaxFew] = {};
+  std::uint32_t values[kMaxFew] = {};
   std::uint32_t count = 0;
   WordReader reader(sample, stream);
   for (std::uint32_t t = 0; t < k; ++t) {

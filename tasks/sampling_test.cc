@@ -17,6 +17,7 @@
 #include "tasks/lane_pick.h"
 #include "tasks/power_law.h"
 #include "tasks/sampler.h"
+#include "tasks/task_testing.h"
 
 #include "tests/support/catch2.h"
 
@@ -50,20 +51,6 @@ Numbers WeightedPicked(const SampleStream& sample, std::uint32_t stream, const N
   WeightedPick(OneLane{}, sample, stream, sums.data(), num_slots, k, out.data(), scratch.data());
   return out;
 }
-
-// Upper and lower tail of a chi-square statistic as a normal deviate (Wilson and Hilferty 1931).
-double ChiSquareDeviate(const std::vector<double>& observed, const std::vector<double>& expected) {
-  double statistic = 0;
-  for (std::size_t i = 0; i < observed.size(); ++i) {
-    statistic += (observed[i] - expected[i]) * (observed[i] - expected[i]) / expected[i];
-  }
-  const double freedom = static_cast<double>(observed.size() - 1);
-  const double variance = 2 / (9 * freedom);
-  return (std::cbrt(statistic / freedom) - (1 - variance)) / std::sqrt(variance);
-}
-
-// p in (1e-4, 1 - 1e-4). The seeds are fixed, so this either always holds or never.
-constexpr double kMaxDeviate = 3.719;
 
 TEST_CASE("philox gives the known answers of Random123") {
   struct Case {

@@ -54,15 +54,19 @@ struct Baseline {
   bool knows_position = false;
   // Answers that `accuracy` leaves out, because the layout alone gives them away (an end mark).
   std::vector<std::int32_t> without = {};
+  double error = 0;  // standard error of `accuracy`, where that is an estimate
 };
 
-// Samples 0..count-1 of one key.
-struct SampleRange {
-  PhiloxKey key;
-  std::uint64_t count = 0;
-};
-
+class Task;
 class TextTask;
+
+// Consecutive samples of one stream.
+struct TaskSamples {
+  const Task& task;
+  PhiloxKey key;
+  std::uint64_t first = 0;
+  std::int64_t count = 0;
+};
 
 // One task with fixed, valid parameters. Immutable; every method may be called from any thread.
 class Task {
@@ -87,9 +91,11 @@ class Task {
   // Share of scored positions that Solve answers correctly; 1 unless documented otherwise.
   virtual double oracle_accuracy() const { return 1.0; }
 
-  // Share of the scored positions of `test` that a learner who has seen `train` can know; below 1
-  // where answers must have been seen in training because the sample itself does not hold them.
-  virtual double Ceiling(const SampleRange& /*train*/, const SampleRange& /*test*/) const {
+  // Share of the scored positions of `test`, samples of this task, that a learner who has seen
+  // `train`, samples of tasks of this kind, can know; below 1 where answers must have been seen in
+  // training because the sample itself does not hold them.
+  virtual double Ceiling(std::span<const TaskSamples> /*train*/,
+                         const TaskSamples& /*test*/) const {
     return 1.0;
   }
 

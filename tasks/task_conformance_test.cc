@@ -1,7 +1,6 @@
 // What every task must do, asked of every task and preset in the registry.
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
-#include <cmath>
 #include <map>
 #include <optional>
 #include <set>
@@ -136,61 +135,15 @@ TEST_CASE("tokens and labels are in the vocabulary, and some positions are score
   });
 }
 
-TEST_CASE("the oracle reaches its declared accuracy from the visible tokens") {
+TEST_CASE("the oracle and an order-free guesser score what the task declares") {
   ForEachTestSet([](const Case& c) {
-    std::int64_t num_scored = 0;
-    std::int64_t num_correct = 0;
-    for (std::uint64_t index = 0; index < c.num_samples; ++index) {
-      const Sample sample = MakeSample(c.task, {c.key, index});
-      const std::vector<std::int32_t> positions = ScoredPositions(sample);
-      std::vector<std::int32_t> answers(positions.size(), kIgnore);
-      c.task.Solve(sample.inputs, positions, answers);
-      for (std::size_t i = 0; i < positions.size(); ++i) {
-        num_correct += answers[i] == sample.labels[static_cast<std::size_t>(positions[i])];
-      }
-      num_scored += std::ssize(positions);
-    }
-    if (c.task.oracle_accuracy() == 1.0) {
-      CHECK(num_correct == num_scored);
-    } else {
-      const double accuracy = c.task.oracle_accuracy();
-      const double sigma = std::sqrt(accuracy * (1 - accuracy) / static_cast<double>(num_scored));
-      CHECK(std::abs(static_cast<double>(num_correct) / static_cast<double>(num_scored) -
-                     accuracy) <= 3 * sigma);
-    }
-  });
-}
-
-// Scored positions of samples first .. first+count-1 with their answers.
-std::vector<Answers> AnswersOf(const Case& c, std::uint64_t first, std::uint64_t count) {
-  std::vector<Answers> all;
-  for (std::uint64_t i = first; i < first + count; ++i) {
-    const Sample sample = MakeSample(c.task, {c.key, i});
-    Answers& answers = all.emplace_back();
-    answers.positions = ScoredPositions(sample);
-    for (const std::int32_t t : answers.positions) {
-      answers.labels.push_back(sample.labels[static_cast<std::size_t>(t)]);
-    }
-  }
-  return all;
-}
-
-TEST_CASE("an order-free guesser scores the first baseline") {
-  constexpr std::uint64_t kMaxOthers = 1000;
-  constexpr std::uint64_t kMinSamples = 300;  // fewer have no standard error to speak of
-  // Three sigma for one data set; over the hundred of the registry one in four runs would fail.
-  constexpr double kMaxSigmas = 4;
-  // Rounding alone, for tasks whose labels leave no variance.
-  constexpr double kRounding = 1e-12;
-  ForEachTestSet([&](const Case& c) {
     REQUIRE_FALSE(c.task.baselines().empty());
-    const Baseline baseline = c.task.baselines().front();
-    if (c.num_samples < kMinSamples) return;
-    const auto others = AnswersOf(c, c.num_samples, std::min(kMaxOthers, c.num_samples));
-    const auto [mean, sigma] = OrderFreeAccuracy(AnswersOf(c, 0, c.num_samples), others, baseline);
-    const double chance = baseline.accuracy;
-    CAPTURE(mean, chance, sigma);
-    CHECK(std::abs(mean - chance) <= kMaxSigmas * sigma + kRounding);
+    const AnswerCheck check =
+        CheckAnswers({c.task, c.key, 0, static_cast<std::int64_t>(c.num_samples)});
+    CAPTURE(check.num_samples, check.num_scored, check.num_solved, check.order_free.mean,
+            check.order_free.error, c.task.oracle_accuracy(), c.task.baselines().front().accuracy);
+    CHECK(check.is_solved);
+    CHECK(check.is_chance_right);
   });
 }
 

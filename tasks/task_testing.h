@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <barrier>
+#include <cmath>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -85,6 +86,21 @@ inline std::string Rejection(const std::function<void()>& validate) {
   }
   return "";
 }
+
+// Upper and lower tail of a chi-square statistic as a normal deviate (Wilson and Hilferty 1931).
+inline double ChiSquareDeviate(const std::vector<double>& observed,
+                               const std::vector<double>& expected) {
+  double statistic = 0;
+  for (std::size_t i = 0; i < observed.size(); ++i) {
+    statistic += (observed[i] - expected[i]) * (observed[i] - expected[i]) / expected[i];
+  }
+  const double freedom = static_cast<double>(observed.size() - 1);
+  const double variance = 2 / (9 * freedom);
+  return (std::cbrt(statistic / freedom) - (1 - variance)) / std::sqrt(variance);
+}
+
+// p in (1e-4, 1 - 1e-4). The seeds are fixed, so this either always holds or never.
+inline constexpr double kMaxDeviate = 3.719;
 
 // The lanes of a CUDA block, made of CPU threads: shows a missing Sync, and work that depends on
 // the number of lanes, on a machine without a GPU.

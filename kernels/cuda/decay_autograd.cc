@@ -13,6 +13,7 @@
 
 #include "base/check.h"
 #include "kernels/cuda/host.h"
+#include "kernels/fused/columns.h"
 
 namespace mixerbench::kernels::cuda {
 namespace {
@@ -101,9 +102,21 @@ Gradients Backward(const Operation& op, const Wanted& wanted, const at::Tensor& 
   const auto read_walk = ForPrecision(kernels.read_walk, op.precision);
   const auto gradient_walk = ForPrecision(kernels.gradient_walk, op.precision);
   Gradients d;
+  const bool wants_q = wanted.q || wanted.log_decay;
+  const bool wants_k = wanted.k || wanted.log_decay;
+  const bool wants_v = wanted.v || wanted.initial_state;
+  if (wants_q && wants_k && wants_v) {
+    auto together = fused::EmptyTogether({q, k, v});
+    d.q = std::move(together[0]);
+    d.k = std::move(together[1]);
+    d.v = std::move(together[2]);
+  } else {
+    if (wants_q) d.q = EmptyDense(q);
+    if (wants_k) d.k = EmptyDense(k);
+    if (wants_v) d.v = EmptyDense(v);
+  }
   at::Tensor states;
-  if (wanted.q || wanted.log_decay) {
-    d.q = EmptyDense(q);
+  if (wants_q) {
     auto problem = MakeProblem(op, d_o, v, k, d.q, log_decay, StateOrder::kKeysAlongV);
     problem.x_scale = op.scale;
     problem.initial_state = StateData(initial_state);
@@ -113,8 +126,7 @@ Gradients Backward(const Operation& op, const Wanted& wanted, const at::Tensor& 
     }
     RunWalk(op, kernels.gradient_axis, gradient_walk, problem, q);
   }
-  if (wanted.k || wanted.log_decay) {
-    d.k = EmptyDense(k);
+  if (wants_k) {
     auto problem = MakeProblem(op, v, d_o, q, d.k, log_decay, StateOrder::kKeysAlongV);
     problem.reverse = true;
     problem.y_scale = op.scale;
@@ -145,8 +157,7 @@ Gradients Backward(const Operation& op, const Wanted& wanted, const at::Tensor& 
                   kernels.core);
     }
   }
-  if (wanted.v || wanted.initial_state) {
-    d.v = EmptyDense(v);
+  if (wants_v) {
     auto problem = MakeProblem(op, k, q, d_o, d.v, log_decay, StateOrder::kKeysAlongK);
     problem.reverse = true;
     problem.y_scale = op.scale;

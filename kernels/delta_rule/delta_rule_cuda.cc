@@ -13,6 +13,7 @@
 #include "base/check.h"
 #include "kernels/cuda/host.h"
 #include "kernels/delta_rule/delta_rule_kernels.h"
+#include "kernels/fused/columns.h"
 
 namespace mixerbench::kernels::delta_rule {
 namespace {
@@ -148,16 +149,14 @@ class DeltaRuleFunction : public torch::autograd::Function<DeltaRuleFunction> {
             d_initial_state.defined() ? d_initial_state.data_ptr<float>() : nullptr, stream),
         kCore);
 
-    auto d_q = EmptyDense(q);
-    auto d_k = EmptyDense(k);
-    auto d_v = EmptyDense(v);
+    auto d_qkv = fused::EmptyTogether({q, k, v});
     auto d_beta = Empty({sizes.batch_size, sizes.seq_len, sizes.num_heads}, q, at::kFloat);
     at::Tensor d_log_decay;
     if (data["wants_log_decay"].toBool()) d_log_decay = EmptyDense(d_beta);
     const DeltaRuleGradientData gradients = {
-        .q = AsSequence(d_q),
-        .k = AsSequence(d_k),
-        .v = AsSequence(d_v),
+        .q = AsSequence(d_qkv[0]),
+        .k = AsSequence(d_qkv[1]),
+        .v = AsSequence(d_qkv[2]),
         .beta = d_beta.data_ptr<float>(),
         .log_decay = d_log_decay.defined() ? d_log_decay.data_ptr<float>() : nullptr};
     cuda::CheckLaunch(DeltaRuleGradients(
@@ -165,9 +164,9 @@ class DeltaRuleFunction : public torch::autograd::Function<DeltaRuleFunction> {
                           factors, {.y = tensors[6].data_ptr(), .states = tensors[7].data_ptr()},
                           p.data_ptr(), d_states.data_ptr(), gradients, stream),
                       kCore);
-    return {std::move(d_q),    std::move(d_k),
-            std::move(d_v),    std::move(d_log_decay),
-            std::move(d_beta), std::move(d_initial_state),
+    return {std::move(d_qkv[0]), std::move(d_qkv[1]),
+            std::move(d_qkv[2]), std::move(d_log_decay),
+            std::move(d_beta),   std::move(d_initial_state),
             at::Tensor()};
   }
 };

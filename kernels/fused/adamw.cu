@@ -36,6 +36,17 @@ __global__ void __launch_bounds__(kThreads) AdamWKernel(const __grid_constant__ 
   __shared__ float corrections[2];  // step size of the update, 1 / sqrt of the second correction
   const Share share(args);
   const AdamWTensorArgs& tensor = args.tensors[share.tensor];
+  const auto index = [&](int j) { return share.first + j * kThreads + threadIdx.x; };
+  // On their way while one thread forms the corrections.
+  float gradient[kPerThread], parameter[kPerThread], first[kPerThread], second[kPerThread];
+#pragma unroll
+  for (int j = 0; j < kPerThread; ++j) {
+    const bool exists = index(j) < tensor.size;
+    gradient[j] = exists ? tensor.gradient[index(j)] : 0;
+    parameter[j] = exists ? tensor.parameter[index(j)] : 0;
+    first[j] = exists ? tensor.first_moment[index(j)] : 0;
+    second[j] = exists ? tensor.second_moment[index(j)] : 0;
+  }
   const float rate = *args.learning_rate;
   if (threadIdx.x == 0) {
     const double step = *args.step;
@@ -49,26 +60,16 @@ __global__ void __launch_bounds__(kThreads) AdamWKernel(const __grid_constant__ 
   const auto beta2 = static_cast<float>(args.beta2);
   const auto one_minus_beta1 = static_cast<float>(1 - args.beta1);
   const auto one_minus_beta2 = static_cast<float>(1 - args.beta2);
-  float gradient[kPerThread], parameter[kPerThread], first[kPerThread], second[kPerThread];
 #pragma unroll
   for (int j = 0; j < kPerThread; ++j) {
-    const long long i = share.first + j * kThreads + threadIdx.x;
-    if (i >= tensor.size) break;
-    gradient[j] = tensor.gradient[i] * gradient_scale;
-    parameter[j] = tensor.parameter[i];
-    first[j] = tensor.first_moment[i];
-    second[j] = tensor.second_moment[i];
-  }
-#pragma unroll
-  for (int j = 0; j < kPerThread; ++j) {
-    const long long i = share.first + j * kThreads + threadIdx.x;
-    if (i >= tensor.size) break;
-    const float m = beta1 * first[j] + one_minus_beta1 * gradient[j];
-    const float v = beta2 * second[j] + one_minus_beta2 * gradient[j] * gradient[j];
-    tensor.parameter[i] =
+    if (index(j) >= tensor.size) break;
+    const float g = gradient[j] * gradient_scale;
+    const float m = beta1 * first[j] + one_minus_beta1 * g;
+    const float v = beta2 * second[j] + one_minus_beta2 * g * g;
+    tensor.parameter[index(j)] =
         parameter[j] * kept - corrections[0] * m / (sqrtf(v) * corrections[1] + args.eps);
-    tensor.first_moment[i] = m;
-    tensor.second_moment[i] = v;
+    tensor.first_moment[index(j)] = m;
+    tensor.second_moment[index(j)] = v;
   }
 }
 

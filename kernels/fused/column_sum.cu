@@ -1,8 +1,8 @@
 // Sums of the columns of a matrix: the gradient of a bias.
 //
-// A lane owns eight neighbouring columns (the last ones element by element when the width is no
-// multiple of eight), a warp every eighth row of its block's share, a block one part of the rows.
-// Warps are added in order, parts by SumRowsKernel. fp32 accumulators, deterministic.
+// A thread owns eight neighbouring columns and every s-th row of its block's part, s being as many
+// rows as a block's threads cover at once. Strands are added in order, parts by SumRowsKernel. fp32
+// accumulators, deterministic.
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 
@@ -13,58 +13,49 @@
 namespace mixerbench::kernels::fused {
 namespace {
 
-constexpr int kWarps = 8;
-constexpr int kBlockColumns = 32 * kVector;
+constexpr int kThreads = 256;
 constexpr int kMaxPartials = 264;
 constexpr int kRowsPerPartial = 64;
 
-__device__ Vector LoadColumns(const ConstRows& x, long long row, int column, int width) {
-  const long long index = row * x.stride + column;
-  if (column + kVector <= width) return Load(x.data, x.element, index);
-  Vector v = Zeros();
-#pragma unroll
-  for (int i = 0; i < kVector; ++i) {
-    if (column + i >= width) continue;
-    v.x[i] = x.element == Element::kFloat
-                 ? static_cast<const float*>(x.data)[index + i]
-                 : __bfloat162float(static_cast<const __nv_bfloat16*>(x.data)[index + i]);
-  }
-  return v;
-}
-
-__global__ void __launch_bounds__(32 * kWarps) ColumnSumKernel(const ColumnSumArgs args) {
-  constexpr int kInFlight = 4;  // rows loaded before the first is used
-  __shared__ float sums[kWarps][kBlockColumns];
-  const int lane = static_cast<int>(threadIdx.x) % 32;
-  const int warp = static_cast<int>(threadIdx.x) / 32;
-  const int column = static_cast<int>(blockIdx.y) * kBlockColumns + lane * kVector;
+__global__ void __launch_bounds__(kThreads) ColumnSumKernel(const ColumnSumArgs args) {
+  constexpr int kInFlight = 8;  // rows loaded before the first is used
+  __shared__ __align__(16) float sums[kThreads * kVector];
+  const int first = static_cast<int>(blockIdx.y) * kThreads;  // vector of columns
+  const int vectors = min(kThreads, args.width / kVector - first);
+  const int strands = kThreads / vectors;
+  const int thread = static_cast<int>(threadIdx.x);
+  const int strand = thread / vectors;
+  const auto* columns =
+      static_cast<const __nv_bfloat16*>(args.x.data) + (first + thread % vectors) * kVector;
   Vector sum = Zeros();
-  if (column < args.width) {
-    const long long step = static_cast<long long>(gridDim.x) * kWarps;
-    for (long long row = static_cast<long long>(blockIdx.x) * kWarps + warp; row < args.num_rows;
+  if (strand < strands) {
+    const long long step = static_cast<long long>(gridDim.x) * strands;
+    for (long long row = static_cast<long long>(blockIdx.x) * strands + strand; row < args.num_rows;
          row += kInFlight * step) {
-      Vector next[kInFlight];
+      Packed<__nv_bfloat16> next[kInFlight];
 #pragma unroll
       for (int j = 0; j < kInFlight; ++j) {
-        next[j] = row + j * step < args.num_rows
-                      ? LoadColumns(args.x, row + j * step, column, args.width)
-                      : Zeros();
+        // Unconditional, or the loads would wait for each other; what does not exist is left out
+        // below.
+        const long long at = min(row + j * step, args.num_rows - 1);
+        next[j] = LoadPacked(columns + at * args.x.stride, true);
       }
 #pragma unroll
       for (int j = 0; j < kInFlight; ++j) {
+        const Vector values = next[j].Unpack();
+        const bool exists = row + j * step < args.num_rows;
 #pragma unroll
-        for (int i = 0; i < kVector; ++i) sum.x[i] += next[j].x[i];
+        for (int i = 0; i < kVector; ++i) sum.x[i] += exists ? values.x[i] : 0;
       }
     }
   }
-  StoreFloat(&sums[warp][lane * kVector], sum);
+  StoreFloat(sums + thread * kVector, sum);
   __syncthreads();
-  const int thread = static_cast<int>(threadIdx.x);
-  const int target = static_cast<int>(blockIdx.y) * kBlockColumns + thread;
-  if (target >= args.width) return;
-  float total = 0;
-  for (int w = 0; w < kWarps; ++w) total += sums[w][thread];
-  args.partials[static_cast<long long>(blockIdx.x) * args.width + target] = total;
+  for (int i = thread; i < vectors * kVector; i += kThreads) {
+    float total = 0;
+    for (int s = 0; s < strands; ++s) total += sums[s * vectors * kVector + i];
+    args.partials[static_cast<long long>(blockIdx.x) * args.width + first * kVector + i] = total;
+  }
 }
 
 }  // namespace
@@ -75,11 +66,10 @@ int ColumnSumPartials(long long num_rows) {
 }
 
 int LaunchColumnSum(const ColumnSumArgs& args, CUstream_st* stream) {
-  static_assert(32 * kWarps == kBlockColumns, "a thread finishes one column");
   const int parts = ColumnSumPartials(args.num_rows);
   const dim3 grid(static_cast<unsigned>(parts),
-                  static_cast<unsigned>((args.width + kBlockColumns - 1) / kBlockColumns));
-  ColumnSumKernel<<<grid, 32 * kWarps, 0, stream>>>(args);
+                  static_cast<unsigned>((args.width / kVector + kThreads - 1) / kThreads));
+  ColumnSumKernel<<<grid, kThreads, 0, stream>>>(args);
   const cudaError_t status = cudaGetLastError();
   if (status != cudaSuccess) return status;
   return LaunchSumRows(args.partials, parts, args.width, args.sum, stream);

@@ -11,8 +11,8 @@ namespace mixerbench::kernels::fused {
 
 struct ColumnSumArgs {
   long long num_rows = 0;
-  int width = 0;
-  ConstRows x;                // 16-byte aligned rows; any width
+  int width = 0;              // a multiple of 8
+  ConstRows x;                // bf16, 16-byte aligned rows
   float* partials = nullptr;  // scratch of ColumnSumPartials(num_rows) * width floats
   float* sum = nullptr;       // [width]
 };

@@ -6,11 +6,11 @@
 #include <utility>
 
 #include <ATen/core/LegacyTypeDispatch.h>
-#include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
 
 #include "base/check.h"
 #include "kernels/differentiable.h"
+#include "kernels/fused/copy_rows.h"
 
 namespace mixerbench::kernels::fused {
 namespace {
@@ -156,19 +156,13 @@ at::Tensor JoinColumns(const std::vector<at::Tensor>& grads, const Matrix& matri
                        const at::TensorOptions& options) {
   at::Tensor whole = FindMatrix(grads, matrix);
   if (!whole.defined()) {
-    const bool all = std::all_of(grads.begin(), grads.end(),
-                                 [](const at::Tensor& grad) { return grad.defined(); });
-    if (all && matrix.pitch == matrix.shape.back()) return at::cat(grads, -1);
     whole = EmptyMatrix(matrix, options);
   }
   const auto columns = ViewColumns(whole, matrix.sizes);
   for (std::size_t i = 0; i < grads.size(); ++i) {
-    if (!grads[i].defined()) {
-      columns[i].zero_();
-    } else if (!grads[i].storage().is_alias_of(whole.storage()) ||
-               grads[i].storage_offset() != columns[i].storage_offset()) {
-      columns[i].copy_(grads[i]);
-    }
+    const bool in_place = grads[i].defined() && grads[i].storage().is_alias_of(whole.storage()) &&
+                          grads[i].storage_offset() == columns[i].storage_offset();
+    if (!in_place) CopyRows(columns[i], grads[i]);
   }
   return whole;
 }

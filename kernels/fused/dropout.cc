@@ -13,6 +13,8 @@ at::Tensor DrawDropoutSeed(const at::Generator& generator, at::Device device) {
   return at::empty({1}, at::TensorOptions().dtype(at::kLong).device(device)).random_(generator);
 }
 
+double KeptShare(double p) { return 1 / static_cast<double>(MakeDropoutRule(p).scale); }
+
 at::Tensor DropoutMask(at::IntArrayRef sizes, double p, const at::Tensor& seed) {
   Require(p >= 0 && p < 1, "a probability of dropout is in [0,1)");
   Require(seed.scalar_type() == at::kLong && seed.numel() == 1, "a seed is one int64");
@@ -30,9 +32,10 @@ at::Tensor DropoutMask(at::IntArrayRef sizes, double p, const at::Tensor& seed) 
     return mask;
   }
   const auto key = static_cast<std::uint64_t>(*seed.const_data_ptr<std::int64_t>());
-  for (std::int64_t first = 0; first < mask.numel(); first += 4) {
-    const DropoutFactors factors = DropoutBlock(rule, key, static_cast<std::uint64_t>(first / 4));
-    for (std::int64_t i = 0; i < 4 && first + i < mask.numel(); ++i) {
+  for (std::int64_t first = 0; first < mask.numel(); first += kDropoutBlock) {
+    const DropoutFactors factors =
+        DropoutBlock(rule, key, static_cast<std::uint64_t>(first / kDropoutBlock));
+    for (std::int64_t i = 0; i < kDropoutBlock && first + i < mask.numel(); ++i) {
       values[first + i] = factors.x[i];
     }
   }

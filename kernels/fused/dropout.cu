@@ -1,4 +1,4 @@
-// The mask of a dropout in memory. A thread writes the four elements of one Philox block.
+// The mask of a dropout in memory. A thread writes the elements of one Philox block.
 // SPDX-License-Identifier: Apache-2.0
 #include <cuda_runtime_api.h>
 
@@ -11,12 +11,12 @@ constexpr int kThreads = 256;
 
 __global__ void __launch_bounds__(kThreads) DropoutMaskKernel(const DropoutMaskArgs args) {
   const long long block = static_cast<long long>(blockIdx.x) * kThreads + threadIdx.x;
-  if (4 * block >= args.size) return;
+  if (kDropoutBlock * block >= args.size) return;
   const DropoutFactors factors = DropoutBlock(args.rule, static_cast<std::uint64_t>(*args.seed),
                                               static_cast<std::uint64_t>(block));
 #pragma unroll
-  for (int i = 0; i < 4; ++i) {
-    if (4 * block + i < args.size) args.mask[4 * block + i] = factors.x[i];
+  for (int i = 0; i < kDropoutBlock; ++i) {
+    if (kDropoutBlock * block + i < args.size) args.mask[kDropoutBlock * block + i] = factors.x[i];
   }
 }
 
@@ -24,7 +24,7 @@ __global__ void __launch_bounds__(kThreads) DropoutMaskKernel(const DropoutMaskA
 
 int LaunchDropoutMask(const DropoutMaskArgs& args, CUstream_st* stream) {
   if (args.size == 0) return cudaSuccess;
-  const long long threads = (args.size + 3) / 4;
+  const long long threads = (args.size + kDropoutBlock - 1) / kDropoutBlock;
   DropoutMaskKernel<<<static_cast<unsigned>((threads + kThreads - 1) / kThreads), kThreads, 0,
                       stream>>>(args);
   return cudaGetLastError();

@@ -11,8 +11,12 @@ namespace mixerbench::kernels::fused {
 // One int64 [1] on `device`, drawn from `generator`, which belongs to that device.
 at::Tensor DrawDropoutSeed(const at::Generator& generator, at::Device device);
 
-// 0 with probability p (0 <= p < 1), else 1; element i is that of keyed_dropout.h. fp32 on the
-// device of `seed`.
+// The probability that an element is kept: 1 - p, p rounded to 2^-16. What is kept is divided by
+// it.
+double KeptShare(double p);
+
+// 0 with probability p (0 <= p < 1, rounded to 2^-16), else 1; element i is that of
+// keyed_dropout.h. fp32 on the device of `seed`.
 at::Tensor DropoutMask(at::IntArrayRef sizes, double p, const at::Tensor& seed);
 
 }  // namespace mixerbench::kernels::fused

@@ -31,6 +31,7 @@ bool CanLaunch(const EmbeddingArgs& args) {
   return RunsOnDevice(args.table) && args.table.scalar_type() == at::kFloat &&
          args.table.is_contiguous() &&
          (!args.positions.defined() || args.positions.scalar_type() == at::kFloat) &&
+         (!args.dtype || *args.dtype == at::kFloat || *args.dtype == at::kBFloat16) &&
          EmbeddingSupports(args.tokens.numel(), args.table.size(0), args.table.size(1));
 }
 
@@ -83,10 +84,12 @@ at::Tensor ReferenceEmbedding(const EmbeddingArgs& args) {
   Check(args);
   at::Tensor out = at::embedding(args.table, args.tokens);
   if (args.positions.defined()) out = out + args.positions;
-  if (args.dropout_p == 0) return out;
-  return out * DropoutMask(out.sizes(), args.dropout_p, args.seed)
-                   .to(out.scalar_type())
-                   .div_(1 - args.dropout_p);
+  if (args.dropout_p > 0) {
+    out = out * DropoutMask(out.sizes(), args.dropout_p, args.seed)
+                    .to(out.scalar_type())
+                    .div_(KeptShare(args.dropout_p));
+  }
+  return out.to(args.dtype.value_or(out.scalar_type()));
 }
 
 at::Tensor Embedding(const EmbeddingArgs& args, ExecutionPath path) {
@@ -98,7 +101,8 @@ at::Tensor Embedding(const EmbeddingArgs& args, ExecutionPath path) {
   const DropoutRule dropout = MakeDropoutRule(args.dropout_p);
   const Sizes sizes{args.table.size(0), args.table.size(1)};
   const at::Tensor out =
-      at::empty({tokens.size(0), tokens.size(1), sizes.width}, args.table.options());
+      at::empty({tokens.size(0), tokens.size(1), sizes.width},
+                args.table.options().dtype(args.dtype.value_or(args.table.scalar_type())));
   OnDeviceOf(out, "Embedding", [&](CUstream_st* stream) {
     return LaunchEmbeddingForward({.tokens = IdsOf(tokens),
                                    .num_tokens = tokens.numel(),
@@ -109,7 +113,8 @@ at::Tensor Embedding(const EmbeddingArgs& args, ExecutionPath path) {
                                    .positions = FloatsOf(positions),
                                    .dropout = dropout,
                                    .seed = SeedOf(args.seed),
-                                   .out = MutableFloatsOf(out)},
+                                   .out = out.mutable_data_ptr(),
+                                   .out_element = ElementOf(out)},
                                   stream);
   });
   SetBackward("Embedding", {args.table, positions}, {out}, {tokens, args.seed},

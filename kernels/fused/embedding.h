@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <optional>
+
 #include <ATen/core/Tensor.h>
 
 #include "kernels/core.h"
@@ -14,13 +16,15 @@ struct EmbeddingArgs {
   at::Tensor positions = {};  // [T,D], added to every sequence; undefined: none
   double dropout_p = 0;       // of the sum
   at::Tensor seed = {};       // int64 [1] (dropout.h); needed when dropout_p > 0
+  // Of the result; none: that of the table.
+  std::optional<at::ScalarType> dtype = std::nullopt;
 };
 
-// out[b,t] = dropout(table[tokens[b,t]] + positions[t]) -> [B,T,D], dtype of the table. The
-// backward pass sorts the tokens by counting and adds without atomics, so it repeats itself bit by
-// bit. The fast path on a GPU takes float32 tables with D a multiple of 8 up to 512 and V up to
-// 40,000, and is the reference otherwise. Cost: forward writes 4 D bytes a token; backward reads
-// the gradient, which may be bfloat16, once. Errors: std::logic_error when shapes or dtypes disagree.
+// out[b,t] = dropout(table[tokens[b,t]] + positions[t]) -> [B,T,D], formed in the dtype of
+// the table. The backward pass sorts the tokens by counting and adds without atomics, so it repeats
+// itself bit by bit. The fast path on a GPU takes float32 tables with D a multiple of 8 up to 512
+// and V up to 40,000, and is the reference otherwise. Cost: forward writes D elements a token;
+// backward reads them. Errors: std::logic_error when shapes or dtypes disagree.
 at::Tensor Embedding(const EmbeddingArgs& args, ExecutionPath path = ExecutionPath::kFast);
 
 // The same by ATen operations.

@@ -15,7 +15,6 @@
 #include <algorithm>
 
 #include "kernels/fused/embedding_device.h"
-#include "kernels/fused/raw_vector.cuh"
 #include "kernels/fused/row_layout.cuh"
 #include "kernels/fused/token_ids.cuh"
 
@@ -166,33 +165,23 @@ __global__ void __launch_bounds__(kThreads) PlaceKernel(const EmbeddingBackward 
   }
 }
 
-template <typename T, int kChunks>
-struct RawRow {
-  RawVector<T> chunk[kChunks];
-};
-
 // The gradient at place n of the batch.
 template <typename T, int kChunks>
-__device__ RawRow<T, kChunks> LoadGradient(const RowLayout& layout, const EmbeddingBackward& args,
-                                           long long n) {
-  RawRow<T, kChunks> row;
-  const T* source = static_cast<const T*>(args.d_out) + n * args.width;
-#pragma unroll
-  for (int c = 0; c < kChunks; ++c) {
-    if (layout.Active(c)) row.chunk[c] = LoadRaw(source + layout.Column(c));
-  }
-  return row;
+__device__ PackedRow<T, kChunks> LoadGradient(const RowLayout& layout,
+                                              const EmbeddingBackward& args, long long n) {
+  const ConstRows rows{args.d_out, args.d_out_element, args.width};
+  return LoadPackedRow<T, kChunks>(layout, rows, n, /*valid=*/true);
 }
 
 // Adds it through the mask of the dropout.
 template <typename T, int kChunks>
 __device__ void Accumulate(const RowLayout& layout, const EmbeddingBackward& args,
-                           std::uint64_t seed, const RawRow<T, kChunks>& row, long long n,
+                           std::uint64_t seed, const PackedRow<T, kChunks>& row, long long n,
                            RowValues<kChunks>& sum) {
 #pragma unroll
   for (int c = 0; c < kChunks; ++c) {
     if (!layout.Active(c)) continue;
-    Vector v = row.chunk[c].Values();
+    Vector v = row.chunk[c].Unpack();
     ApplyDropout(args.dropout, seed, n * args.width + layout.Column(c), v);
 #pragma unroll
     for (int i = 0; i < kVector; ++i) sum.chunk[c].x[i] += v.x[i];
@@ -292,7 +281,7 @@ __global__ void __launch_bounds__(kThreads) SegmentKernel(const EmbeddingBackwar
   entries.Load(args, scratch, block * block_tokens, block_tokens);
   const std::uint64_t seed = DropoutSeed(args.dropout, args.seed);
   const int first = layout.group * kGroupTokens;
-  RawRow<T, kChunks> rows[kGroupTokens];
+  PackedRow<T, kChunks> rows[kGroupTokens];
 #pragma unroll
   for (int j = 0; j < kGroupTokens; ++j) {
     // Positions past the end load row 0: a branch would wait for each row before the next.
@@ -363,7 +352,7 @@ __global__ void __launch_bounds__(kThreads) PositionsKernel(const EmbeddingBackw
   };
   RowValues<kChunks> sum{};
   for (long long b = layout.group; b < batch_size; b += kInFlight * layout.num_groups) {
-    RawRow<T, kChunks> rows[kInFlight];
+    PackedRow<T, kChunks> rows[kInFlight];
 #pragma unroll
     for (int j = 0; j < kInFlight; ++j) {
       rows[j] = LoadGradient<T, kChunks>(layout, args, place(b + j * layout.num_groups));

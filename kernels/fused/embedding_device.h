@@ -28,7 +28,8 @@ struct EmbeddingForward {
   const float* positions = nullptr;  // [T, width]; nullptr: none
   DropoutRule dropout;
   const std::int64_t* seed = nullptr;  // on the device; read when something is dropped
-  float* out = nullptr;                // [num_tokens, width]
+  void* out = nullptr;                 // [num_tokens, width]
+  Element out_element = Element::kFloat;
 };
 
 struct EmbeddingBackward {
@@ -39,7 +40,7 @@ struct EmbeddingBackward {
   int width = 0;
   DropoutRule dropout;
   const std::int64_t* seed = nullptr;
-  const void* d_out = nullptr;  // [num_tokens, width], dense
+  const void* d_out = nullptr;  // [num_tokens, width]
   Element d_out_element = Element::kFloat;
   float* d_table = nullptr;         // [vocab_size, width]; nullptr: not wanted
   float* d_positions = nullptr;     // [T, width]; nullptr: not wanted

@@ -91,27 +91,30 @@ TEST_CASE("residual norm: the stream, zoology's identity mixer and both norms") 
     return centred / (centred.square().mean(-1, true) + n.eps).sqrt() * n.weight + n.bias;
   };
   const at::Tensor s = residual + added;
-  const auto plain =
-      ResidualNorm({.residual = residual, .added = added, .norm = norm, .out_dtype = at::kDouble});
+  const auto plain = ResidualNorm({.residual = residual, .added = added, .norm = norm});
   CHECK(RelativeError(plain.residual, s) < kFloat64Tolerance);
   CHECK(RelativeError(plain.normalised, layer_norm(norm, s)) < kFloat64Tolerance);
   const at::Tensor u = s + layer_norm(mid, s);
-  const auto both = ResidualNorm(
-      {.residual = residual, .added = added, .mid = mid, .norm = norm, .out_dtype = at::kDouble});
+  const auto both = ResidualNorm({.residual = residual, .added = added, .mid = mid, .norm = norm});
   CHECK(RelativeError(both.residual, u) < kFloat64Tolerance);
   CHECK(RelativeError(both.normalised, layer_norm(norm, u)) < kFloat64Tolerance);
-  const auto biased = ResidualNorm({.residual = residual,
-                                    .added = added,
-                                    .added_bias = norm.bias,
-                                    .norm = norm,
-                                    .out_dtype = at::kDouble});
+  const auto biased =
+      ResidualNorm({.residual = residual, .added = added, .added_bias = norm.bias, .norm = norm});
   CHECK(RelativeError(biased.residual, s + norm.bias) < kFloat64Tolerance);
-  const auto rms = ResidualNorm(
-      {.added = added, .norm = {.weight = norm.weight, .eps = 1e-3}, .out_dtype = at::kBFloat16});
-  CHECK(rms.normalised.scalar_type() == at::kBFloat16);
-  constexpr double kBFloat16Rounding = 1.0 / 256;
-  CHECK(RelativeError(rms.normalised, added / (added.square().mean(-1, true) + 1e-3).sqrt() *
-                                          norm.weight) < kBFloat16Rounding);
+  const auto rms = ResidualNorm({.added = added, .norm = {.weight = norm.weight, .eps = 1e-3}});
+  const at::Tensor root = (added.square().mean(-1, true) + 1e-3).sqrt();
+  CHECK(RelativeError(rms.normalised, added / root * norm.weight) < kFloat64Tolerance);
+}
+
+TEST_CASE("residual norm: a stream in bf16 is added and normalised in fp32") {
+  const at::Tensor residual = RandomNormal({50, 16}, 1).to(at::kBFloat16);
+  const at::Tensor added = RandomNormal({50, 16}, 2).to(at::kBFloat16);
+  const Norm norm{RandomNormal({16}, 3, at::kFloat), RandomNormal({16}, 4, at::kFloat), 1e-5};
+  const auto narrow = ResidualNorm({.residual = residual, .added = added, .norm = norm});
+  const auto wide = ResidualNorm(
+      {.residual = residual.to(at::kFloat), .added = added.to(at::kFloat), .norm = norm});
+  CHECK(BitwiseEqual(narrow.residual, wide.residual.to(at::kBFloat16)));
+  CHECK(BitwiseEqual(narrow.normalised, wide.normalised.to(at::kBFloat16)));
 }
 
 TEST_CASE("residual norm: gradients") {
@@ -124,8 +127,7 @@ TEST_CASE("residual norm: gradients") {
                                       .added = x[1],
                                       .added_bias = x[6],
                                       .mid = Norm{x[2], x[3], 1e-5},
-                                      .norm = {x[4], x[5], 1e-5},
-                                      .out_dtype = at::kDouble});
+                                      .norm = {x[4], x[5], 1e-5}});
     return {result.residual, result.normalised};
   };
   CHECK(GradientCheckError(function, inputs) < kGradientCheckTolerance);
@@ -134,8 +136,7 @@ TEST_CASE("residual norm: gradients") {
 TEST_CASE("residual norm: a stream of which some rows are kept") {
   const RowSelection kept{Longs({4, 1, 0, 0}), Longs({2, 1, 4, 4, 0, 4})};
   const auto function = [&](const std::vector<at::Tensor>& x) -> std::vector<at::Tensor> {
-    const auto result =
-        ResidualNorm({.added = x[0], .norm = {x[1]}, .out_dtype = at::kDouble, .kept = &kept});
+    const auto result = ResidualNorm({.added = x[0], .norm = {x[1]}, .kept = &kept});
     return {result.residual.narrow(0, 0, 3), result.normalised};
   };
   const std::vector<at::Tensor> inputs = {RandomNormal({2, 3, 4}, 1), RandomNormal({4}, 2)};

@@ -9,20 +9,26 @@
 
 namespace mixerbench::kernels::fused {
 
-// Elements below this many 2^-32 of the unit interval are dropped.
+// An element has 16 random bits: dropout was most of the time of an embedding with 32.
+constexpr int kDropoutBits = 16;
+
+// Elements whose bits are below the threshold are dropped.
 struct DropoutRule {
   std::uint32_t threshold = 0;  // 0: nothing is dropped
-  float scale = 1;              // of what is kept: 1 / (1 - p)
+  float scale = 1;              // of what is kept: 1 / (1 - probability that an element is dropped)
 };
 
-// 0 <= p < 1, to 2^-32.
+// 0 <= p < 1, rounded to 2^-16.
 inline DropoutRule MakeDropoutRule(double p) {
-  return {static_cast<std::uint32_t>(p * 4294967296.0), static_cast<float>(1 / (1 - p))};
+  constexpr double kRange = 1 << kDropoutBits;
+  const auto threshold = static_cast<std::uint32_t>(p * kRange + 0.5);
+  return {threshold, static_cast<float>(kRange / (kRange - threshold))};
 }
 
-// Factors of the four elements 4 * block .. 4 * block + 3: 0 or `rule.scale`.
+// Factors of the elements kDropoutBlock * block + i: 0 or `rule.scale`.
+constexpr int kDropoutBlock = 128 / kDropoutBits;
 struct DropoutFactors {
-  float x[4];
+  float x[kDropoutBlock];
 };
 
 MB_HOST_DEVICE inline DropoutFactors DropoutBlock(DropoutRule rule, std::uint64_t seed,
@@ -31,7 +37,11 @@ MB_HOST_DEVICE inline DropoutFactors DropoutBlock(DropoutRule rule, std::uint64_
       Philox4x32(static_cast<std::uint32_t>(block), static_cast<std::uint32_t>(block >> 32), 0, 0,
                  {static_cast<std::uint32_t>(seed), static_cast<std::uint32_t>(seed >> 32)});
   DropoutFactors factors;
-  for (int i = 0; i < 4; ++i) factors.x[i] = bits.words[i] >= rule.threshold ? rule.scale : 0;
+  for (int i = 0; i < kDropoutBlock; ++i) {
+    const std::uint32_t word = bits.words[i / 2];
+    const std::uint32_t element = i % 2 == 0 ? word & 0xffffu : word >> kDropoutBits;
+    factors.x[i] = element >= rule.threshold ? rule.scale : 0;
+  }
   return factors;
 }
 

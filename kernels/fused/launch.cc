@@ -12,7 +12,17 @@
 #include "base/check.h"
 
 namespace mixerbench::kernels::fused {
-namespace {
+
+bool RunsOnDevice(const at::Tensor& x) {
+  return HasDeviceFunctions() && x.is_cuda() &&
+         (x.scalar_type() == at::kFloat || x.scalar_type() == at::kBFloat16);
+}
+
+Element ElementOf(const at::Tensor& x) {
+  Require(x.scalar_type() == at::kFloat || x.scalar_type() == at::kBFloat16,
+          "device functions take float32 and bfloat16");
+  return x.scalar_type() == at::kFloat ? Element::kFloat : Element::kBFloat16;
+}
 
 bool HasAlignedRows(const at::Tensor& x, std::int64_t alignment) {
   if (x.dim() == 0 || x.stride(-1) != 1) return false;
@@ -24,19 +34,6 @@ bool HasAlignedRows(const at::Tensor& x, std::int64_t alignment) {
     if (x.stride(axis) != x.stride(axis + 1) * x.size(axis + 1)) return false;
   }
   return true;
-}
-
-}  // namespace
-
-bool RunsOnDevice(const at::Tensor& x) {
-  return HasDeviceFunctions() && x.is_cuda() &&
-         (x.scalar_type() == at::kFloat || x.scalar_type() == at::kBFloat16);
-}
-
-Element ElementOf(const at::Tensor& x) {
-  Require(x.scalar_type() == at::kFloat || x.scalar_type() == at::kBFloat16,
-          "device functions take float32 and bfloat16");
-  return x.scalar_type() == at::kFloat ? Element::kFloat : Element::kBFloat16;
 }
 
 at::Tensor AlignedRows(const at::Tensor& x, std::int64_t alignment) {

@@ -24,6 +24,9 @@ Element ElementOf(const at::Tensor& x);
 
 constexpr std::int64_t kRowAlignment = 16;  // bytes
 
+// Whether the rows of `x` [..., W] lie at one distance and all begin at multiples of `alignment`.
+bool HasAlignedRows(const at::Tensor& x, std::int64_t alignment = kRowAlignment);
+
 // `x` [..., W] with rows of W elements at one distance that are aligned to so many bytes: itself or
 // a copy (which may have gaps between its rows). An undefined tensor stays.
 at::Tensor AlignedRows(const at::Tensor& x, std::int64_t alignment = kRowAlignment);

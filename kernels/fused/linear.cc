@@ -13,6 +13,7 @@
 #include "base/check.h"
 #include "kernels/differentiable.h"
 #include "kernels/fused/column_sum_device.h"
+#include "kernels/fused/columns.h"
 #include "kernels/fused/launch.h"
 
 namespace mixerbench::kernels::fused {
@@ -59,31 +60,19 @@ at::Tensor ColumnSum(const at::Tensor& x) {
   return sum;
 }
 
-// saved: x [N,in], weight in bf16 (padded). The gradients of weight and bias of this output.
-std::vector<at::Tensor> Backward(const BackwardArgs& args) {
+// saved: x [N,in], weight in bf16, padded as the output. The gradient of padding is zero.
+std::vector<at::Tensor> Backward(const BackwardArgs& args, std::int64_t out) {
   const at::Tensor& x = args.saved[0];
   const at::Tensor d_y = AlignedRows(args.grads[0]);
-  const std::int64_t out = d_y.size(1);
   std::vector<at::Tensor> gradients(3);
-  if (args.wanted[0]) gradients[0] = at::mm(d_y, args.saved[1].narrow(0, 0, out));
-  if (args.wanted[1]) gradients[1] = at::mm(d_y.t(), x, at::kFloat);
-  if (args.wanted[2]) gradients[2] = ColumnSum(d_y);
+  if (args.wanted[0]) gradients[0] = at::mm(d_y, args.saved[1]);
+  if (args.wanted[1]) gradients[1] = at::mm(d_y.t(), x, at::kFloat).narrow(0, 0, out);
+  if (args.wanted[2]) gradients[2] = ColumnSum(d_y).narrow(0, 0, out);
   return gradients;
 }
 
-}  // namespace
-
-at::Tensor Linear(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
-                  ExecutionPath path) {
-  Require(weight.dim() == 2 && x.dim() >= 1 && x.size(-1) == weight.size(1),
-          "linear: x is [..., in], the weight [out,in]");
-  const at::ScalarType dtype = x.scalar_type();
-  if (path == ExecutionPath::kReference || !CanLaunch(x, weight, bias)) {
-    std::optional<at::Tensor> same_bias;
-    if (bias.defined()) same_bias = bias.to(dtype);
-    return at::linear(x, weight.to(dtype), same_bias);
-  }
-  const at::Tensor rows = x.reshape({-1, x.size(-1)});
+// As LinearColumns' fast path, with columns of padding at the end: [N, RoundUp(out)].
+at::Tensor PaddedLinear(const at::Tensor& rows, const at::Tensor& weight, const at::Tensor& bias) {
   at::Tensor y;
   at::Tensor narrow_weight;
   {
@@ -91,12 +80,38 @@ at::Tensor Linear(const at::Tensor& x, const at::Tensor& weight, const at::Tenso
     narrow_weight = Narrowed(weight);
     y = bias.defined() ? at::addmm(Narrowed(bias), rows, narrow_weight.t())
                        : at::mm(rows, narrow_weight.t());
-    y = y.narrow(1, 0, weight.size(0));
   }
-  SetBackward("Linear", {rows, weight, bias}, {y}, {rows, narrow_weight}, Backward);
+  SetBackward("Linear", {rows, weight, bias}, {y}, {rows, narrow_weight},
+              [out = weight.size(0)](const BackwardArgs& args) { return Backward(args, out); });
+  return y;
+}
+
+}  // namespace
+
+std::vector<at::Tensor> LinearColumns(const at::Tensor& x, const at::Tensor& weight,
+                                      const at::Tensor& bias, std::vector<std::int64_t> sizes,
+                                      ExecutionPath path) {
+  Require(weight.dim() == 2 && x.dim() >= 1 && x.size(-1) == weight.size(1),
+          "linear: x is [..., in], the weight [out,in]");
+  const at::ScalarType dtype = x.scalar_type();
+  if (path == ExecutionPath::kReference || !CanLaunch(x, weight, bias)) {
+    std::optional<at::Tensor> same_bias;
+    if (bias.defined()) same_bias = bias.to(dtype);
+    return SplitColumns(at::linear(x, weight.to(dtype), same_bias), sizes);
+  }
+  const at::Tensor y = PaddedLinear(x.reshape({-1, x.size(-1)}), weight, bias);
+  const std::int64_t padding = y.size(1) - weight.size(0);
   std::vector<std::int64_t> shape = x.sizes().vec();
-  shape.back() = weight.size(0);
-  return y.view(shape);
+  shape.back() = y.size(1);
+  if (padding > 0) sizes.push_back(padding);
+  std::vector<at::Tensor> columns = SplitColumns(y.view(shape), sizes);
+  if (padding > 0) columns.pop_back();
+  return columns;
+}
+
+at::Tensor Linear(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
+                  ExecutionPath path) {
+  return LinearColumns(x, weight, bias, {weight.size(0)}, path).front();
 }
 
 }  // namespace mixerbench::kernels::fused

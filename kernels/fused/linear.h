@@ -2,6 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdint>
+#include <vector>
+
 #include <ATen/core/Tensor.h>
 
 #include "kernels/core.h"
@@ -16,5 +19,11 @@ namespace mixerbench::kernels::fused {
 // when shapes disagree.
 at::Tensor Linear(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
                   ExecutionPath path = ExecutionPath::kFast);
+
+// The same in blocks of neighbouring columns, `sizes[i]` wide (columns.h). Prefer it to splitting
+// the result of Linear: padding is then part of the gradient's matrix too.
+std::vector<at::Tensor> LinearColumns(const at::Tensor& x, const at::Tensor& weight,
+                                      const at::Tensor& bias, std::vector<std::int64_t> sizes,
+                                      ExecutionPath path = ExecutionPath::kFast);
 
 }  // namespace mixerbench::kernels::fused

@@ -27,16 +27,18 @@ at::Tensor Apply(const Norm& norm, const at::Tensor& x) {
 
 bool IsFloatOrAbsent(const at::Tensor& x) { return !x.defined() || x.scalar_type() == at::kFloat; }
 
+at::ScalarType AtLeastFloat(const at::Tensor& x) {
+  return c10::promoteTypes(x.scalar_type(), at::kFloat);
+}
+
 bool HasFloatWeights(const Norm& norm) {
   return norm.weight.scalar_type() == at::kFloat && IsFloatOrAbsent(norm.bias);
 }
 
 bool CanLaunch(const ResidualNormArgs& args) {
-  return RunsOnDevice(args.added) && IsFloatOrAbsent(args.residual) &&
-         ResidualNormSupportsWidth(args.added.size(-1)) && args.added.numel() > 0 &&
-         IsFloatOrAbsent(args.added_bias) && HasFloatWeights(args.norm) &&
-         (!args.mid || HasFloatWeights(*args.mid)) &&
-         (args.out_dtype == at::kFloat || args.out_dtype == at::kBFloat16);
+  return RunsOnDevice(args.added) && ResidualNormSupportsWidth(args.added.size(-1)) &&
+         args.added.numel() > 0 && IsFloatOrAbsent(args.added_bias) && HasFloatWeights(args.norm) &&
+         (!args.mid || HasFloatWeights(*args.mid));
 }
 
 NormWeights WeightsOf(const at::Tensor& weight, const at::Tensor& bias, double eps) {
@@ -56,8 +58,9 @@ enum Input {
 };
 static_assert(kNumInputs - kNormWeight == kResidualNormWeights);
 
-// Saved after the inputs: RowSelection::entries.
+// Saved after the inputs: RowSelection::entries, and the rows' means and scales.
 constexpr std::size_t kEntries = kNumInputs;
+constexpr std::size_t kStatistics = kNumInputs + 1;
 
 KeptRows KeptRowsOf(const at::Tensor& entries, std::int64_t num_kept) {
   if (!entries.defined()) return {};
@@ -67,28 +70,25 @@ KeptRows KeptRowsOf(const at::Tensor& entries, std::int64_t num_kept) {
 std::vector<at::Tensor> Backward(const BackwardArgs& args, double eps, double mid_eps) {
   const auto& inputs = args.saved;
   const at::Tensor& added = inputs[kAdded];
-  const auto wide = added.options().dtype(at::kFloat);
+  const auto floats = added.options().dtype(at::kFloat);
   const std::int64_t width = added.size(-1);
   const std::int64_t num_rows = added.numel() / width;
   const at::Tensor d_normalised = AlignedRows(args.grads[1]);
   const at::Tensor d_residual_out = AlignedRows(args.grads[0]);
-
-  // One tensor serves both when the dtypes agree.
-  const bool narrow = added.scalar_type() != at::kFloat;
-  at::Tensor d_residual;
-  at::Tensor d_added;
-  if (args.wanted[kResidual] || (args.wanted[kAdded] && !narrow)) {
-    d_residual = at::empty(added.sizes(), wide);
+  // One gradient serves both.
+  at::Tensor d_sum;
+  if (args.wanted[kResidual] || args.wanted[kAdded]) {
+    d_sum = at::empty(added.sizes(), added.options());
   }
-  if (args.wanted[kAdded] && narrow) d_added = at::empty(added.sizes(), added.options());
 
   const int parts = ResidualNormPartials(num_rows);
-  const at::Tensor partials = at::empty({parts, kResidualNormWeights, width}, wide);
-  const at::Tensor d_weights = at::empty({kResidualNormWeights, width}, wide);
+  const at::Tensor partials = at::empty({parts, kResidualNormWeights, width}, floats);
+  const at::Tensor d_weights = at::empty({kResidualNormWeights, width}, floats);
   OnDeviceOf(added, "ResidualNorm backward", [&](CUstream_st* stream) {
     return LaunchResidualNormBackward(
         {.num_rows = num_rows,
          .width = static_cast<int>(width),
+         .element = ElementOf(added),
          .residual = RowsOf(inputs[kResidual]),
          .added = RowsOf(added),
          .added_bias = FloatsOf(inputs[kAddedBias]),
@@ -96,18 +96,18 @@ std::vector<at::Tensor> Backward(const BackwardArgs& args, double eps, double mi
          .norm = WeightsOf(inputs[kNormWeight], inputs[kNormBias], eps),
          .kept =
              KeptRowsOf(inputs[kEntries], d_residual_out.defined() ? d_residual_out.size(0) : 0),
+         .statistics = FloatsOf(inputs[kStatistics]),
          .d_residual_out = RowsOf(d_residual_out),
          .d_normalised = RowsOf(d_normalised),
-         .d_residual = MutableRowsOf(d_residual),
-         .d_added = MutableRowsOf(d_added),
+         .d_sum = MutableRowsOf(d_sum),
          .partials = MutableFloatsOf(partials),
          .d_weights = MutableFloatsOf(d_weights)},
         stream);
   });
 
   std::vector<at::Tensor> gradients(kNumInputs);
-  if (args.wanted[kResidual]) gradients[kResidual] = d_residual;
-  if (args.wanted[kAdded]) gradients[kAdded] = narrow ? d_added : d_residual;
+  if (args.wanted[kResidual]) gradients[kResidual] = d_sum;
+  if (args.wanted[kAdded]) gradients[kAdded] = d_sum;
   for (int i = kNormWeight; i < kNumInputs; ++i) {
     if (args.wanted[static_cast<std::size_t>(i)]) {
       gradients[static_cast<std::size_t>(i)] = d_weights.select(0, i - kNormWeight);
@@ -119,19 +119,21 @@ std::vector<at::Tensor> Backward(const BackwardArgs& args, double eps, double mi
 }  // namespace
 
 ResidualNormResult ReferenceResidualNorm(const ResidualNormArgs& args) {
-  at::Tensor u = args.residual.defined()
-                     ? args.residual + args.added
-                     : args.added.to(c10::promoteTypes(args.added.scalar_type(), at::kFloat));
+  const at::ScalarType dtype = args.added.scalar_type();
+  at::Tensor u = args.added.to(AtLeastFloat(args.added));
+  if (args.residual.defined()) u = u + args.residual;
   if (args.added_bias.defined()) u = u + args.added_bias;
   if (args.mid) u = u + Apply(*args.mid, u);
-  return {args.kept == nullptr ? u : GatherRows(u, *args.kept, ExecutionPath::kReference),
-          Apply(args.norm, u).to(args.out_dtype)};
+  return {
+      (args.kept == nullptr ? u : GatherRows(u, *args.kept, ExecutionPath::kReference)).to(dtype),
+      Apply(args.norm, u).to(dtype)};
 }
 
 ResidualNormResult ResidualNorm(const ResidualNormArgs& args, ExecutionPath path) {
   Require(args.added.defined() && args.added.dim() >= 1 &&
-              (!args.residual.defined() || args.residual.sizes() == args.added.sizes()),
-          "what is added has the shape of the residual stream [..., D]");
+              (!args.residual.defined() || (args.residual.sizes() == args.added.sizes() &&
+                                            args.residual.dtype() == args.added.dtype())),
+          "what is added has the shape and dtype of the residual stream [..., D]");
   if (path == ExecutionPath::kReference || !CanLaunch(args)) return ReferenceResidualNorm(args);
 
   const Norm mid = args.mid.value_or(Norm{});
@@ -140,22 +142,28 @@ ResidualNormResult ResidualNorm(const ResidualNormArgs& args, ExecutionPath path
   const std::vector<at::Tensor> inputs = {residual,   added,    args.norm.weight, args.norm.bias,
                                           mid.weight, mid.bias, args.added_bias};
   // Nothing added to nothing: the stream is the input, no copy is written.
-  const bool unchanged = !residual.defined() && !args.added_bias.defined() && !args.mid &&
-                         args.kept == nullptr && added.scalar_type() == at::kFloat;
-  const auto floats = added.options().dtype(at::kFloat).requires_grad(false);
+  const bool unchanged =
+      !residual.defined() && !args.added_bias.defined() && !args.mid && args.kept == nullptr;
+  const auto options = added.options().requires_grad(false);
+  const std::int64_t num_rows = added.numel() / added.size(-1);
+  at::Tensor statistics;
+  if (NeedsBackward(inputs)) {
+    statistics = at::empty({num_rows, kResidualNormStatistics}, options.dtype(at::kFloat));
+  }
   ResidualNormResult result;
   at::Tensor entries;
   if (args.kept != nullptr) {
     entries = args.kept->entries;
-    result.residual = at::zeros({args.kept->rows.size(0), added.size(-1)}, floats);
+    result.residual = at::zeros({args.kept->rows.size(0), added.size(-1)}, options);
   } else {
-    result.residual = unchanged ? added.variable_data() : at::empty(added.sizes(), floats);
+    result.residual = unchanged ? added.variable_data() : at::empty(added.sizes(), options);
   }
-  result.normalised = at::empty(added.sizes(), added.options().dtype(args.out_dtype));
+  result.normalised = at::empty(added.sizes(), options);
   OnDeviceOf(added, "ResidualNorm", [&](CUstream_st* stream) {
     return LaunchResidualNormForward(
-        {.num_rows = added.numel() / added.size(-1),
+        {.num_rows = num_rows,
          .width = static_cast<int>(added.size(-1)),
+         .element = ElementOf(added),
          .residual = RowsOf(residual),
          .added = RowsOf(added),
          .added_bias = FloatsOf(args.added_bias),
@@ -163,11 +171,12 @@ ResidualNormResult ResidualNorm(const ResidualNormArgs& args, ExecutionPath path
          .norm = WeightsOf(args.norm.weight, args.norm.bias, args.norm.eps),
          .kept = KeptRowsOf(entries, result.residual.size(0)),
          .residual_out = unchanged ? Rows{} : MutableRowsOf(result.residual),
-         .normalised = MutableRowsOf(result.normalised)},
+         .normalised = MutableRowsOf(result.normalised),
+         .statistics = MutableFloatsOf(statistics)},
         stream);
   });
   std::vector<at::Tensor> saved = inputs;
-  saved.push_back(entries);
+  saved.insert(saved.end(), {entries, statistics});
   SetBackward("ResidualNorm", inputs, {result.residual, result.normalised}, saved,
               [eps = args.norm.eps, mid_eps = mid.eps](const BackwardArgs& backward) {
                 return Backward(backward, eps, mid_eps);

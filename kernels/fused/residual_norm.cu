@@ -1,9 +1,11 @@
 // Residual addition and one or two norms, forward and backward.
 //
-// Forward: a group of lanes owns a row at a time (row_layout.cuh), everything stays in registers.
-// Backward: a fixed number of blocks walk the rows; a lane recomputes its row's norms and keeps the
-// weight gradients of its eight columns in registers. A block adds its groups in order and leaves
-// one partial sum; SumRowsKernel adds those in order. All arithmetic in fp32; deterministic.
+// A group of lanes owns a row at a time (row_layout.cuh), everything stays in registers; the loads
+// of the next row are under way while a row is computed. The backward pass takes the rows' means
+// and scales from the forward pass: what bounds it is the number of instructions, and half of them
+// would be those sums. A lane keeps the weight gradients of its eight columns in registers; a block
+// adds its groups in order and leaves one partial sum; SumRowsKernel adds those in order. All
+// arithmetic in fp32; deterministic.
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 
@@ -16,6 +18,8 @@ namespace {
 
 constexpr int kMaxPartials = 264;
 constexpr int kRowsPerPartial = 64;
+// Weights are read once by each block: few blocks, each for many rows.
+constexpr int kMaxForwardBlocks = 528;
 
 template <int kChunks>
 __device__ RowValues<kChunks> Sum(const RowValues<kChunks>& a, const RowValues<kChunks>& b) {
@@ -24,21 +28,10 @@ __device__ RowValues<kChunks> Sum(const RowValues<kChunks>& a, const RowValues<k
   return sum;
 }
 
-// -1: the row is not kept.
-__device__ long long KeptRow(const KeptRows& kept, long long row) {
-  if (kept.entries == nullptr) return row;
-  const long long entry = kept.entries[row];
-  return entry < kept.num_kept ? entry : -1;
-}
-
 // weight * x + bias; the bias of an RMSNorm is loaded as zeros.
 template <int kChunks>
 struct Affine {
   RowValues<kChunks> weight, bias;
-
-  __device__ Affine(const RowLayout& layout, const NormWeights& norm)
-      : weight(LoadColumns<kChunks>(layout, norm.weight)),
-        bias(LoadColumns<kChunks>(layout, norm.bias)) {}
 
   __device__ RowValues<kChunks> operator()(const RowValues<kChunks>& x) const {
     RowValues<kChunks> y;
@@ -49,93 +42,167 @@ struct Affine {
   }
 };
 
-template <int kChunks, bool kMid>
+// The rows of a group: first, first + step, ... Every lane of a warp takes part in the sums over
+// rows, so a warp leaves its loop as a whole.
+struct RowWalk {
+  long long row, step, num_rows;
+
+  __device__ RowWalk(const RowLayout& layout, long long rows)
+      : row(static_cast<long long>(blockIdx.x) * layout.num_groups + layout.group),
+        step(static_cast<long long>(gridDim.x) * layout.num_groups),
+        num_rows(rows) {}
+
+  __device__ bool IsWarpDone() const { return __all_sync(0xffffffffu, row >= num_rows); }
+};
+
+// Where `row` lies among the kept rows of the stream; -1: nowhere.
+__device__ long long KeptRow(const KeptRows& kept, long long row, long long num_rows) {
+  if (row >= num_rows) return -1;
+  if (kept.entries == nullptr) return row;
+  const long long entry = kept.entries[row];
+  return entry < kept.num_kept ? entry : -1;
+}
+
+template <typename T, int kChunks, bool kMid>
 __global__ void __launch_bounds__(kThreads) ForwardKernel(const ResidualNormForward args) {
+  using Loaded = PackedRow<T, kChunks>;
   const RowLayout layout(args.width);
-  const Affine<kChunks> mid(layout, args.mid);
-  const Affine<kChunks> norm(layout, args.norm);
+  const auto affine = [&](const NormWeights& weights) {
+    return Affine<kChunks>{LoadColumns<kChunks>(layout, weights.weight),
+                           LoadColumns<kChunks>(layout, weights.bias)};
+  };
+  const Affine<kChunks> mid = affine(args.mid);
+  const Affine<kChunks> norm = affine(args.norm);
   const auto added_bias = LoadColumns<kChunks>(layout, args.added_bias);
-  const long long step = static_cast<long long>(gridDim.x) * layout.num_groups;
-  const long long first = static_cast<long long>(blockIdx.x) * layout.num_groups + layout.group;
-  // Every lane of a warp takes part in the sums, so a warp leaves the loop as a whole.
-  for (long long row = first;; row += step) {
-    if (__all_sync(0xffffffffu, row >= args.num_rows)) break;
-    const bool valid = row < args.num_rows;
-    const long long source = valid ? row : args.num_rows - 1;
-    RowValues<kChunks> u = Sum(LoadRow<kChunks>(layout, args.residual, source),
-                               Sum(LoadRow<kChunks>(layout, args.added, source), added_bias));
+  const auto load = [&](const ConstRows& rows, long long row) {
+    return LoadPackedRow<T, kChunks>(layout, rows, row, row < args.num_rows);
+  };
+  RowWalk walk(layout, args.num_rows);
+  Loaded next_residual = load(args.residual, walk.row);
+  Loaded next_added = load(args.added, walk.row);
+  for (; !walk.IsWarpDone(); walk.row += walk.step) {
+    const Loaded residual = next_residual;
+    const Loaded added = next_added;
+    next_residual = load(args.residual, walk.row + walk.step);
+    next_added = load(args.added, walk.row + walk.step);
+    const long long kept = KeptRow(args.kept, walk.row, args.num_rows);
+
+    float4 statistics = make_float4(0, 0, 0, 0);
+    RowValues<kChunks> u = Sum(residual.Unpack(), Sum(added.Unpack(), added_bias));
     if constexpr (kMid) {
-      u = Sum(u, mid(Standardise(layout, u, args.mid.bias != nullptr, args.mid.eps).x));
+      const auto middle = Standardise(layout, u, args.mid.bias != nullptr, args.mid.eps);
+      statistics.x = middle.mean;
+      statistics.y = middle.scale;
+      u = Sum(u, mid(middle.x));
     }
-    const auto x = Standardise(layout, u, args.norm.bias != nullptr, args.norm.eps).x;
-    if (!valid) continue;
-    const long long kept = KeptRow(args.kept, row);
-    if (kept >= 0) StoreRow(layout, args.residual_out, kept, u);
-    StoreRow(layout, args.normalised, row, norm(x));
+    const auto last = Standardise(layout, u, args.norm.bias != nullptr, args.norm.eps);
+    statistics.z = last.mean;
+    statistics.w = last.scale;
+    const bool valid = walk.row < args.num_rows;
+    StoreRowAs<T>(layout, args.residual_out, kept, u, kept >= 0);
+    StoreRowAs<T>(layout, args.normalised, walk.row, norm(last.x), valid);
+    if (valid && args.statistics != nullptr && layout.lane == 0) {
+      reinterpret_cast<float4*>(args.statistics)[walk.row] = statistics;
+    }
   }
 }
 
 // What the backward pass reads of a row; zeros for a row that does not exist.
-template <int kChunks>
+template <typename T, int kChunks>
 struct BackwardInputs {
-  RowValues<kChunks> residual, added, du, dy;
+  PackedRow<T, kChunks> residual, added, d_residual_out, d_normalised;
+  float4 statistics;
+
+  __device__ BackwardInputs(const RowLayout& layout, const ResidualNormBackward& args,
+                            long long row, long long kept)
+      : residual(LoadPackedRow<T, kChunks>(layout, args.residual, row, row < args.num_rows)),
+        added(LoadPackedRow<T, kChunks>(layout, args.added, row, row < args.num_rows)),
+        d_residual_out(LoadPackedRow<T, kChunks>(layout, args.d_residual_out, kept, kept >= 0)),
+        d_normalised(
+            LoadPackedRow<T, kChunks>(layout, args.d_normalised, row, row < args.num_rows)),
+        statistics(row < args.num_rows ? reinterpret_cast<const float4*>(args.statistics)[row]
+                                       : make_float4(0, 0, 0, 0)) {}
 };
 
+// Weights of columns in shared memory: sums of weight gradients need the registers.
 template <int kChunks>
-__device__ BackwardInputs<kChunks> LoadInputs(const RowLayout& layout,
-                                              const ResidualNormBackward& args, long long row) {
-  if (row >= args.num_rows) return {};
-  const long long kept = KeptRow(args.kept, row);
-  return {LoadRow<kChunks>(layout, args.residual, row), LoadRow<kChunks>(layout, args.added, row),
-          kept >= 0 ? LoadRow<kChunks>(layout, args.d_residual_out, kept) : RowValues<kChunks>{},
-          LoadRow<kChunks>(layout, args.d_normalised, row)};
-}
+class SharedColumns {
+ public:
+  // `memory` has room for `width` rounded up to whole rows of lanes. To be followed by a barrier.
+  __device__ SharedColumns(const RowLayout& layout, float* memory, const float* values)
+      : memory_(memory) {
+    for (int i = static_cast<int>(threadIdx.x); i < layout.lanes * kVector * kChunks;
+         i += kThreads) {
+      memory[i] = values != nullptr && i < layout.width ? values[i] : 0;
+    }
+  }
 
-template <int kChunks, bool kMid>
-__global__ void __launch_bounds__(kThreads) BackwardKernel(const ResidualNormBackward args) {
-  __shared__ float scratch[kThreads * kVector * kChunks];
+  __device__ RowValues<kChunks> operator()(const RowLayout& layout) const {
+    RowValues<kChunks> values;
+#pragma unroll
+    for (int c = 0; c < kChunks; ++c) values.chunk[c] = LoadFloat(memory_ + layout.Column(c));
+    return values;
+  }
+
+ private:
+  const float* memory_;
+};
+
+template <typename T, int kChunks, bool kMid>
+__global__ void __launch_bounds__(kThreads, kChunks == 1 ? 2 : 1)
+    BackwardKernel(const ResidualNormBackward args) {
+  __shared__ __align__(16) float scratch[kThreads * kVector * kChunks];
+  __shared__ __align__(16) float columns[4][32 * kVector * kChunks];
   const RowLayout layout(args.width);
   const bool centre = args.norm.bias != nullptr;
   const bool mid_centre = args.mid.bias != nullptr;
-  const Affine<kChunks> mid(layout, args.mid);
-  const RowValues<kChunks> weight = LoadColumns<kChunks>(layout, args.norm.weight);
-  const auto added_bias = LoadColumns<kChunks>(layout, args.added_bias);
+  const SharedColumns<kChunks> weight(layout, columns[0], args.norm.weight);
+  const SharedColumns<kChunks> mid_weight(layout, columns[1], args.mid.weight);
+  const SharedColumns<kChunks> mid_bias(layout, columns[2], args.mid.bias);
+  const SharedColumns<kChunks> added_bias(layout, columns[3], args.added_bias);
+  __syncthreads();
   RowValues<kChunks> d_weight{}, d_bias{}, d_mid_weight{}, d_mid_bias{}, d_added_bias{};
 
-  const long long step = static_cast<long long>(gridDim.x) * layout.num_groups;
-  long long row = static_cast<long long>(blockIdx.x) * layout.num_groups + layout.group;
-  // Every lane of a warp takes part in the sums, so a warp leaves the loop as a whole.
-  for (; !__all_sync(0xffffffffu, row >= args.num_rows); row += step) {
-    const BackwardInputs<kChunks> in = LoadInputs<kChunks>(layout, args, row);
-    const RowValues<kChunks> s = Sum(in.residual, Sum(in.added, added_bias));
-    RowValues<kChunks> u = s;
+  RowWalk walk(layout, args.num_rows);
+  BackwardInputs<T, kChunks> next(layout, args, walk.row,
+                                  KeptRow(args.kept, walk.row, args.num_rows));
+  // A row ahead of the loads that it directs.
+  long long next_kept = KeptRow(args.kept, walk.row + walk.step, args.num_rows);
+  for (; !walk.IsWarpDone(); walk.row += walk.step) {
+    const BackwardInputs<T, kChunks> in = next;
+    next = BackwardInputs<T, kChunks>(layout, args, walk.row + walk.step, next_kept);
+    next_kept = KeptRow(args.kept, walk.row + 2 * walk.step, args.num_rows);
+
+    asm volatile("" ::: "memory");  // else the columns are loaded once, to registers
+    RowValues<kChunks> u = Sum(in.residual.Unpack(), Sum(in.added.Unpack(), added_bias(layout)));
     Standardised<kChunks> middle;
     if constexpr (kMid) {
-      middle = Standardise(layout, s, mid_centre, args.mid.eps);
-      u = Sum(s, mid(middle.x));
+      middle = StandardiseBy(layout, u, in.statistics.x, in.statistics.y);
+      u = Sum(u, Affine<kChunks>{mid_weight(layout), mid_bias(layout)}(middle.x));
     }
-    const auto last = Standardise(layout, u, centre, args.norm.eps);
-    RowValues<kChunks> g;
+    const auto last = StandardiseBy(layout, u, in.statistics.z, in.statistics.w);
+    const RowValues<kChunks> dy = in.d_normalised.Unpack();
+    RowValues<kChunks> g = weight(layout);
     ForEach<kChunks>([&](int c, int i) {
-      const float d = in.dy.chunk[c].x[i];
+      const float d = dy.chunk[c].x[i];
       d_bias.chunk[c].x[i] += d;
       d_weight.chunk[c].x[i] += d * last.x.chunk[c].x[i];
-      g.chunk[c].x[i] = d * weight.chunk[c].x[i];
+      g.chunk[c].x[i] *= d;
     });
-    RowValues<kChunks> ds = Sum(in.du, StandardiseBackward(layout, last, g, centre));
+    RowValues<kChunks> ds =
+        Sum(in.d_residual_out.Unpack(), StandardiseBackward(layout, last, g, centre));
     if constexpr (kMid) {
+      g = mid_weight(layout);
       ForEach<kChunks>([&](int c, int i) {
         const float d = ds.chunk[c].x[i];
         d_mid_bias.chunk[c].x[i] += d;
         d_mid_weight.chunk[c].x[i] += d * middle.x.chunk[c].x[i];
-        g.chunk[c].x[i] = d * mid.weight.chunk[c].x[i];
+        g.chunk[c].x[i] *= d;
       });
       ds = Sum(ds, StandardiseBackward(layout, middle, g, mid_centre));
     }
-    if (row >= args.num_rows) continue;  // its gradients are zeros
-    d_added_bias = Sum(d_added_bias, ds);
-    StoreRow(layout, args.d_residual, row, ds);
-    StoreRow(layout, args.d_added, row, ds);
+    d_added_bias = Sum(d_added_bias, ds);  // zeros for a row that does not exist
+    StoreRowAs<T>(layout, args.d_sum, walk.row, ds, walk.row < args.num_rows);
   }
 
   float* parts =
@@ -147,15 +214,19 @@ __global__ void __launch_bounds__(kThreads) BackwardKernel(const ResidualNormBac
   SumGroups(layout, d_added_bias, scratch, parts + 4 * args.width);
 }
 
-// f.template operator()<chunks, mid>() for the row width.
+// f.template operator()<T, chunks, mid>() for these rows.
 template <typename F>
-void Dispatch(int width, bool mid, F f) {
+void Dispatch(Element element, int width, bool mid, F f) {
   const int chunks = (width + 32 * kVector - 1) / (32 * kVector);
-  if (chunks == 1) {
-    mid ? f.template operator()<1, true>() : f.template operator()<1, false>();
-  } else {
-    mid ? f.template operator()<2, true>() : f.template operator()<2, false>();
-  }
+  const auto with_type = [&]<typename T>() {
+    if (chunks == 1) {
+      mid ? f.template operator()<T, 1, true>() : f.template operator()<T, 1, false>();
+    } else {
+      mid ? f.template operator()<T, 2, true>() : f.template operator()<T, 2, false>();
+    }
+  };
+  element == Element::kFloat ? with_type.template operator()<float>()
+                             : with_type.template operator()<__nv_bfloat16>();
 }
 
 }  // namespace
@@ -168,19 +239,22 @@ int ResidualNormPartials(long long num_rows) {
 int LaunchResidualNormForward(const ResidualNormForward& args, CUstream_st* stream) {
   if (args.num_rows == 0) return cudaSuccess;
   const long long rows_per_block = kThreads / LanesFor(args.width);
-  const auto grid = static_cast<unsigned>(
-      std::min<long long>((args.num_rows + rows_per_block - 1) / rows_per_block, 1 << 16));
-  Dispatch(args.width, args.mid.weight != nullptr, [&]<int kChunks, bool kMid>() {
-    ForwardKernel<kChunks, kMid><<<grid, kThreads, 0, stream>>>(args);
-  });
+  const auto grid = static_cast<unsigned>(std::min<long long>(
+      (args.num_rows + rows_per_block - 1) / rows_per_block, kMaxForwardBlocks));
+  Dispatch(args.element, args.width, args.mid.weight != nullptr,
+           [&]<typename T, int kChunks, bool kMid>() {
+             ForwardKernel<T, kChunks, kMid><<<grid, kThreads, 0, stream>>>(args);
+           });
   return cudaGetLastError();
 }
 
 int LaunchResidualNormBackward(const ResidualNormBackward& args, CUstream_st* stream) {
   const int parts = ResidualNormPartials(args.num_rows);
-  Dispatch(args.width, args.mid.weight != nullptr, [&]<int kChunks, bool kMid>() {
-    BackwardKernel<kChunks, kMid><<<static_cast<unsigned>(parts), kThreads, 0, stream>>>(args);
-  });
+  Dispatch(args.element, args.width, args.mid.weight != nullptr,
+           [&]<typename T, int kChunks, bool kMid>() {
+             BackwardKernel<T, kChunks, kMid>
+                 <<<static_cast<unsigned>(parts), kThreads, 0, stream>>>(args);
+           });
   const cudaError_t status = cudaGetLastError();
   if (status != cudaSuccess) return status;
   return LaunchSumRows(args.partials, parts, kResidualNormWeights * args.width, args.d_weights,

@@ -20,27 +20,26 @@ struct Norm {
 
 struct ResidualNormArgs {
   at::Tensor residual = {};                // [..., D], the stream; undefined: zero
-  at::Tensor added;                        // [..., D], what joins it, any floating dtype
+  at::Tensor added;                        // [..., D], what joins it, of the same dtype
   at::Tensor added_bias = {};              // [D], what joins it in every row; undefined: none
   std::optional<Norm> mid = std::nullopt;  // s <- s + mid(s), zoology's identity state mixer
   Norm norm;
-  at::ScalarType out_dtype = at::kFloat;  // of `normalised`
   // Only these M of the N rows of the stream are used later; nullptr: all.
   const RowSelection* kept = nullptr;
 };
 
 struct ResidualNormResult {
-  // u, in float32 (float64 for float64 inputs); [M,D] when only some rows are kept, where a row
-  // that only fills (rows.h) has any finite value.
+  // u; [M,D] when only some rows are kept, where a row that only fills (rows.h) has any finite
+  // value.
   at::Tensor residual;
-  at::Tensor normalised;  // norm(u), out_dtype
+  at::Tensor normalised;  // norm(u)
 };
 
-// s = residual + added + added_bias; u = s + mid(s) (or s); normalised = norm(u). Statistics in
-// float32 at least. The fast path on a GPU takes widths of ResidualNormSupportsWidth, a float32
-// stream and float32 weights, and is the reference otherwise; its backward pass recomputes the
-// norms, so nothing is kept but the inputs. Cost: 8 D bytes a row and what the dtypes of `added`
-// and `normalised` add, each way once.
+// s = residual + added + added_bias; u = s + mid(s) (or s); normalised = norm(u); results in the
+// dtype of `added`, all arithmetic in float32 at least. The fast path on a GPU takes widths of
+// ResidualNormSupportsWidth and float32 weights, and is the reference otherwise; its backward pass
+// recomputes the norms from the inputs and 16 bytes a row. Cost in elements of D columns a row:
+// forward reads two and writes two, backward reads four and writes one.
 ResidualNormResult ResidualNorm(const ResidualNormArgs& args,
                                 ExecutionPath path = ExecutionPath::kFast);
 

@@ -20,6 +20,9 @@ struct NormWeights {
 
 constexpr int kResidualNormWeights = 5;
 
+// Means and scales of both norms, a row: mid mean, mid scale, mean, scale.
+constexpr int kResidualNormStatistics = 4;
+
 // Where a row of the stream goes when only some are kept: row entries[n] of the kept ones, nowhere
 // when that is not below num_kept. nullptr: all are kept in place.
 struct KeptRows {
@@ -31,29 +34,32 @@ struct KeptRows {
 struct ResidualNormForward {
   long long num_rows = 0;
   int width = 0;                      // see ResidualNormSupportsWidth
-  ConstRows residual;                 // fp32; may be absent
+  Element element = Element::kFloat;  // of all rows
+  ConstRows residual;                 // may be absent
   ConstRows added;                    // may be absent, not both
   const float* added_bias = nullptr;  // [width]; nullptr: none
   NormWeights mid;
   NormWeights norm;
   KeptRows kept;
-  Rows residual_out;  // u, fp32; absent: not wanted
+  Rows residual_out;  // u; absent: not wanted
   Rows normalised;
+  float* statistics = nullptr;  // [num_rows,kResidualNormStatistics]; nullptr: not wanted
 };
 
 struct ResidualNormBackward {
   long long num_rows = 0;
   int width = 0;
+  Element element = Element::kFloat;
   ConstRows residual;
   ConstRows added;
   const float* added_bias = nullptr;
   NormWeights mid;
   NormWeights norm;
   KeptRows kept;
-  ConstRows d_residual_out;  // fp32; absent: zero
-  ConstRows d_normalised;    // absent: zero
-  Rows d_residual;           // fp32, the gradient of s; absent: not wanted
-  Rows d_added;              // the same, rounded to the dtype of `added`; absent: not wanted
+  const float* statistics = nullptr;  // of the forward pass
+  ConstRows d_residual_out;           // absent: zero
+  ConstRows d_normalised;             // absent: zero
+  Rows d_sum;                         // the gradient of s; absent: not wanted
   // Scratch of ResidualNormPartials(num_rows) * kResidualNormWeights * width floats.
   float* partials = nullptr;
   // [kResidualNormWeights,width]: gradients of norm.weight, norm.bias, mid.weight, mid.bias and

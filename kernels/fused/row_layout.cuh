@@ -52,6 +52,46 @@ __device__ inline RowValues<kChunks> LoadRow(const RowLayout& layout, const AnyR
   return values;
 }
 
+// A row of elements T as it lies in memory.
+template <typename T, int kChunks>
+struct PackedRow {
+  Packed<T> chunk[kChunks];
+
+  __device__ RowValues<kChunks> Unpack() const {
+    RowValues<kChunks> values;
+#pragma unroll
+    for (int c = 0; c < kChunks; ++c) values.chunk[c] = chunk[c].Unpack();
+    return values;
+  }
+};
+
+// Zeros unless `valid` and where `rows`, of elements T, is absent.
+template <typename T, int kChunks, typename AnyRows>
+__device__ inline PackedRow<T, kChunks> LoadPackedRow(const RowLayout& layout, const AnyRows& rows,
+                                                      long long row, bool valid) {
+  PackedRow<T, kChunks> packed;
+  const T* source = static_cast<const T*>(rows.data) + row * rows.stride;
+#pragma unroll
+  for (int c = 0; c < kChunks; ++c) {
+    packed.chunk[c] =
+        LoadPacked(source + layout.Column(c), valid && rows.data != nullptr && layout.Active(c));
+  }
+  return packed;
+}
+
+// The same for stores.
+template <typename T, int kChunks>
+__device__ inline void StoreRowAs(const RowLayout& layout, const Rows& rows, long long row,
+                                  const RowValues<kChunks>& values, bool valid) {
+  T* target = static_cast<T*>(rows.data) + row * rows.stride;
+#pragma unroll
+  for (int c = 0; c < kChunks; ++c) {
+    if (valid && rows.data != nullptr && layout.Active(c)) {
+      StoreVector(target + layout.Column(c), values.chunk[c]);
+    }
+  }
+}
+
 template <int kChunks>
 __device__ inline RowValues<kChunks> LoadColumns(const RowLayout& layout, const float* values) {
   return LoadRow<kChunks>(layout, ConstRows{values, Element::kFloat, 0}, 0);
@@ -90,26 +130,36 @@ __device__ inline float RowSum(const RowLayout& layout, F f) {
 template <int kChunks>
 struct Standardised {
   RowValues<kChunks> x;  // zeros past the end
-  float scale;           // what the row was multiplied by
+  float mean;            // what was taken from the row: 0 for an RMSNorm
+  float scale;           // what it was multiplied by then
 };
+
+// The row standardised by the mean and scale of an earlier call of Standardise.
+template <int kChunks>
+__device__ inline Standardised<kChunks> StandardiseBy(const RowLayout& layout,
+                                                      const RowValues<kChunks>& row, float mean,
+                                                      float scale) {
+  Standardised<kChunks> result{{}, mean, scale};
+#pragma unroll
+  for (int c = 0; c < kChunks; ++c) {
+#pragma unroll
+    for (int i = 0; i < kVector; ++i) {
+      result.x.chunk[c].x[i] = layout.Active(c) ? (row.chunk[c].x[i] - mean) * scale : 0;
+    }
+  }
+  return result;
+}
 
 template <int kChunks>
 __device__ inline Standardised<kChunks> Standardise(const RowLayout& layout,
                                                     const RowValues<kChunks>& row, bool centre,
                                                     float eps) {
-  Standardised<kChunks> result{row, 0};
   const float inverse_width = 1.0f / static_cast<float>(layout.width);
+  float mean = 0;
   if (centre) {
-    const float mean =
-        RowSum<kChunks>(layout, [&](int c, int i) { return row.chunk[c].x[i]; }) * inverse_width;
-#pragma unroll
-    for (int c = 0; c < kChunks; ++c) {
-#pragma unroll
-      for (int i = 0; i < kVector; ++i) {
-        result.x.chunk[c].x[i] = layout.Active(c) ? row.chunk[c].x[i] - mean : 0;
-      }
-    }
+    mean = RowSum<kChunks>(layout, [&](int c, int i) { return row.chunk[c].x[i]; }) * inverse_width;
   }
+  Standardised<kChunks> result = StandardiseBy(layout, row, mean, 1);
   const float square = RowSum<kChunks>(
       layout, [&](int c, int i) { return result.x.chunk[c].x[i] * result.x.chunk[c].x[i]; });
   result.scale = rsqrtf(square * inverse_width + eps);

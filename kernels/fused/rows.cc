@@ -26,17 +26,19 @@ at::Tensor TakeRows(const at::Tensor& x, const at::Tensor& rows) {
   if (!CanLaunch(x)) {
     return at::cat({x, at::zeros({1, x.size(1)}, x.options())}).index_select(0, rows);
   }
-  const at::Tensor source = x.contiguous();
+  const at::Tensor source = AlignedRows(x);
   const at::Tensor target = at::empty({rows.size(0), x.size(1)}, x.options());
   OnDeviceOf(x, "GatherRows", [&](CUstream_st* stream) {
-    return LaunchGatherRows(
-        {.source = source.const_data_ptr(),
-         .num_source_rows = source.size(0),
-         .target = target.mutable_data_ptr(),
-         .num_rows = rows.size(0),
-         .row_bytes = source.size(1) * static_cast<std::int64_t>(source.element_size()),
-         .rows = rows.const_data_ptr<std::int64_t>()},
-        stream);
+    const auto element_size = static_cast<std::int64_t>(source.element_size());
+    return LaunchCopyRows({.source = source.const_data_ptr(),
+                           .source_stride = source.stride(0) * element_size,
+                           .num_source_rows = source.size(0),
+                           .target = target.mutable_data_ptr(),
+                           .target_stride = target.stride(0) * element_size,
+                           .num_rows = rows.size(0),
+                           .row_bytes = source.size(1) * element_size,
+                           .rows = rows.const_data_ptr<std::int64_t>()},
+                          stream);
   });
   return target;
 }

@@ -1,5 +1,5 @@
-// Device functions of rows.h on raw pointers. rows.cu defines them; device_stub.cc does in builds
-// without CUDA.
+// Device functions of rows.h and copy_rows.h on raw pointers. rows.cu defines them; device_stub.cc
+// does in builds without CUDA.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -9,17 +9,20 @@ struct CUstream_st;
 
 namespace mixerbench::kernels::fused {
 
-struct GatherRowsArgs {
-  const void* source = nullptr;  // [num_source_rows], contiguous, 16-byte aligned
+// Pointers, strides (in bytes) and row_bytes are multiples of 16.
+struct CopyRowsArgs {
+  const void* source = nullptr;  // nullptr: zeros
+  long long source_stride = 0;
   long long num_source_rows = 0;
-  void* target = nullptr;  // [num_rows], likewise
-  long long num_rows = 0;
-  long long row_bytes = 0;             // a multiple of 16
-  const std::int64_t* rows = nullptr;  // [num_rows]
+  void* target = nullptr;
+  long long target_stride = 0;
+  long long num_rows = 0;  // of the target
+  long long row_bytes = 0;
+  const std::int64_t* rows = nullptr;  // [num_rows]; nullptr: 0, 1, 2, ...
 };
 
 // target[i] = source[rows[i]], zeros where rows[i] is no row of the source. Queues the work;
 // returns the CUDA error code of the launch.
-int LaunchGatherRows(const GatherRowsArgs& args, CUstream_st* stream);
+int LaunchCopyRows(const CopyRowsArgs& args, CUstream_st* stream);
 
 }  // namespace mixerbench::kernels::fused

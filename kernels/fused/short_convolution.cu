@@ -22,8 +22,10 @@
 namespace mixerbench::kernels::fused {
 namespace {
 
-constexpr int kMaxThreads = 256;
-constexpr int kChannels = 4;  // of a thread
+constexpr int kMaxThreads = 128;
+constexpr int kForwardSpan = 32;  // tokens of a thread, at most
+constexpr int kBackwardSpan = 64;       // its ends cost arithmetic
+constexpr int kChannels = 4;            // of a thread
 constexpr int kTogether =
     4;  // tokens between two passes of a loop: windows return to their registers
 
@@ -58,42 +60,43 @@ struct Raw<__nv_bfloat16> {
 
 // How threads share the work; a function of the sizes alone.
 struct Layout {
-  int group_threads;   // threads that hold the channels of one token, whole heads of them
+  int group_threads;   // threads that hold channels of one token, whole heads of them
   int channel_blocks;  // blocks for all channels
   int span;            // tokens of a thread
   int spans;           // of a sequence
   int block_spans;     // spans of a block
-  long long parts;     // blocks for all tokens
+  int parts;           // blocks for all tokens
 
-  __host__ explicit Layout(const ShortConvolutionSizes& sizes) {
+  Layout(const ShortConvolutionSizes& sizes, int max_span) {
+    // A warp holds up to 128 channels of one span, so that its threads have the same work.
+    constexpr int kMaxGroup = 32;
     const int head = sizes.norm_channels > 0 ? sizes.norm_dim / kChannels : 1;
     const int all = RoundUp(sizes.channels / kChannels, head);
-    channel_blocks = (all + kMaxThreads - 1) / kMaxThreads;
-    group_threads = channel_blocks == 1 ? all : kMaxThreads;
+    group_threads = std::min(all, kMaxGroup);
+    channel_blocks = (all + group_threads - 1) / group_threads;
     block_spans = kMaxThreads / group_threads;
     // Long spans repeat less work at their ends, short ones make more blocks.
-    constexpr long long kManyBlocks = 512;
-    for (span = kMaxSpan; span >= kMinSpan; span /= 2) {
+    constexpr int kMinSpan = 16;
+    constexpr long long kManyBlocks = 1024;
+    for (span = max_span;; span /= 2) {
       spans = (sizes.seq_len + span - 1) / span;
-      parts = (sizes.batch_size * spans + block_spans - 1) / block_spans;
-      if (parts * channel_blocks >= kManyBlocks || span == kMinSpan) break;
+      parts = static_cast<int>((sizes.batch_size * spans + block_spans - 1) / block_spans);
+      if (span == kMinSpan || static_cast<long long>(parts) * channel_blocks >= kManyBlocks) break;
     }
   }
 
-  __host__ __device__ int threads() const { return RoundUp(block_spans * group_threads, 32); }
+  int threads() const { return RoundUp(block_spans * group_threads, 32); }
+  unsigned blocks() const { return static_cast<unsigned>(parts * channel_blocks); }
 
  private:
-  static constexpr int kMaxSpan = 64;
-  static constexpr int kMinSpan = 16;
-
-  static __host__ __device__ constexpr int RoundUp(int x, int unit) {
-    return (x + unit - 1) / unit * unit;
-  }
+  static constexpr int RoundUp(int x, int unit) { return (x + unit - 1) / unit * unit; }
 };
 
 // Which channels and tokens a thread works on.
 struct Share {
-  int channel;          // the first
+  int part;             // of the tokens, of the block
+  int channel_block;    // of the block
+  int channel;          // the first of four
   bool active;          // it has work
   bool normalised;      // its channels belong to a normalised head
   bool any_normalised;  // those of some lane of the warp do
@@ -101,12 +104,15 @@ struct Share {
   long long row0;   // row of token 0 of the sequence
   int first, last;  // tokens
 
-  __device__ Share(const ShortConvolutionSizes& sizes, const Layout& layout, long long part,
-                   int channel_block) {
+  __device__ Share(const ShortConvolutionSizes& sizes, const Layout& layout) {
     const int thread = static_cast<int>(threadIdx.x);
+    const int block = static_cast<int>(blockIdx.x);
+    part = layout.parts - 1 - block / layout.channel_blocks;
+    // Turned from part to part: else a multiprocessor may get normalised channels alone.
+    channel_block = (block + part) % layout.channel_blocks;
     const int in_block = thread / layout.group_threads;
     const int group = channel_block * layout.group_threads + thread % layout.group_threads;
-    const long long index = part * layout.block_spans + in_block;
+    const long long index = static_cast<long long>(part) * layout.block_spans + in_block;
     const long long sequence = index / layout.spans;
     channel = group * kChannels;
     active =
@@ -159,7 +165,7 @@ struct Window {
   }
 };
 
-// Tokens in flight to shared memory: 16 KiB for 256 threads.
+// Tokens in flight to shared memory, 64 bytes of a thread.
 template <typename T>
 constexpr int kDepth = 16 / static_cast<int>(sizeof(T));
 
@@ -238,12 +244,10 @@ __device__ float Dot(const Four& a, const Four& b) {
 }
 
 template <typename T, int kWidth>
-__global__ void __launch_bounds__(kMaxThreads, 4)
+__global__ void __launch_bounds__(kMaxThreads, 8)
     ForwardKernel(const ShortConvolutionForward args, const Layout layout) {
   __shared__ Slots<T> slots;
-  const int channel_block = static_cast<int>(blockIdx.x) % layout.channel_blocks;
-  const long long part = layout.parts - 1 - static_cast<int>(blockIdx.x) / layout.channel_blocks;
-  const Share share(args.sizes, layout, part, channel_block);
+  const Share share(args.sizes, layout);
   Stream<T> x(share, args.x, share.first, share.last, slots);
 #pragma unroll
   for (int slot = 0; slot < kDepth<T>; ++slot) {
@@ -308,7 +312,7 @@ __device__ void ThroughActivation(const Share& share, const ShortConvolutionSize
 }
 
 template <typename T, int kWidth>
-__global__ void __launch_bounds__(kMaxThreads, 2)
+__global__ void __launch_bounds__(kMaxThreads, 4)
     BackwardKernel(const ShortConvolutionBackward args, const Layout layout) {
   constexpr int kSums = kWidth + 1;  // of a channel: gradients of its taps and its bias
   __shared__ union {
@@ -317,9 +321,7 @@ __global__ void __launch_bounds__(kMaxThreads, 2)
     } slots;
     float sums[kMaxThreads * kChannels][kSums];
   } shared;
-  const int channel_block = static_cast<int>(blockIdx.x) % layout.channel_blocks;
-  const long long part = layout.parts - 1 - static_cast<int>(blockIdx.x) / layout.channel_blocks;
-  const Share share(args.sizes, layout, part, channel_block);
+  const Share share(args.sizes, layout);
   // The outputs of kWidth - 1 tokens after the share depend on its inputs.
   const int exists = min(share.last + kWidth - 1, args.sizes.seq_len);
   Stream<T> x(share, args.x, share.first, exists, shared.slots.x);
@@ -388,8 +390,8 @@ __global__ void __launch_bounds__(kMaxThreads, 2)
   __syncthreads();
   // [channel][tap], then the bias [channel].
   const int channels = args.sizes.channels;
-  float* parts = args.partials + part * channels * kSums;
-  const int first_channel = channel_block * layout.group_threads * kChannels;
+  float* parts = args.partials + static_cast<long long>(share.part) * channels * kSums;
+  const int first_channel = share.channel_block * layout.group_threads * kChannels;
   const int pitch = layout.group_threads * kChannels;
   const int num_channels = min(pitch, channels - first_channel);
   for (int i = static_cast<int>(threadIdx.x); i < num_channels * kSums;
@@ -402,10 +404,6 @@ __global__ void __launch_bounds__(kMaxThreads, 2)
     parts[m < kWidth ? (first_channel + channel) * kWidth + m
                      : channels * kWidth + first_channel + channel] = sum;
   }
-}
-
-unsigned Grid(const Layout& layout) {
-  return static_cast<unsigned>(layout.parts * layout.channel_blocks);
 }
 
 // f.template operator()<element type, width>().
@@ -430,26 +428,26 @@ void Dispatch(Element element, int width, F f) {
 }  // namespace
 
 int ShortConvolutionPartials(const ShortConvolutionSizes& sizes) {
-  return static_cast<int>(Layout(sizes).parts);
+  return Layout(sizes, kBackwardSpan).parts;
 }
 
 int LaunchShortConvolutionForward(const ShortConvolutionForward& args, CUstream_st* stream) {
-  const Layout layout(args.sizes);
+  const Layout layout(args.sizes, kForwardSpan);
   Dispatch(args.x.element, args.sizes.width, [&]<typename T, int kWidth>() {
-    ForwardKernel<T, kWidth><<<Grid(layout), layout.threads(), 0, stream>>>(args, layout);
+    ForwardKernel<T, kWidth><<<layout.blocks(), layout.threads(), 0, stream>>>(args, layout);
   });
   return cudaGetLastError();
 }
 
 int LaunchShortConvolutionBackward(const ShortConvolutionBackward& args, CUstream_st* stream) {
-  const Layout layout(args.sizes);
+  const Layout layout(args.sizes, kBackwardSpan);
   Dispatch(args.x.element, args.sizes.width, [&]<typename T, int kWidth>() {
-    BackwardKernel<T, kWidth><<<Grid(layout), layout.threads(), 0, stream>>>(args, layout);
+    BackwardKernel<T, kWidth><<<layout.blocks(), layout.threads(), 0, stream>>>(args, layout);
   });
   const cudaError_t status = cudaGetLastError();
   if (status != cudaSuccess) return status;
-  return LaunchSumRows(args.partials, static_cast<int>(layout.parts),
-                       args.sizes.channels * (args.sizes.width + 1), args.d_weights, stream);
+  return LaunchSumRows(args.partials, layout.parts, args.sizes.channels * (args.sizes.width + 1),
+                       args.d_weights, stream);
 }
 
 }  // namespace mixerbench::kernels::fused

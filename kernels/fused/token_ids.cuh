@@ -23,13 +23,11 @@ __device__ inline std::uint64_t DropoutSeed(DropoutRule rule, const std::int64_t
 __device__ inline void ApplyDropout(DropoutRule rule, std::uint64_t seed, long long index,
                                     Vector& v) {
   if (rule.threshold == 0) return;
+  static_assert(kDropoutBlock == kVector);
+  const DropoutFactors factors =
+      DropoutBlock(rule, seed, static_cast<std::uint64_t>(index) / kVector);
 #pragma unroll
-  for (int half = 0; half < 2; ++half) {
-    const DropoutFactors factors =
-        DropoutBlock(rule, seed, static_cast<std::uint64_t>(index) / 4 + half);
-#pragma unroll
-    for (int i = 0; i < 4; ++i) v.x[4 * half + i] *= factors.x[i];
-  }
+  for (int i = 0; i < kVector; ++i) v.x[i] *= factors.x[i];
 }
 
 }  // namespace mixerbench::kernels::fused

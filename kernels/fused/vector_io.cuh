@@ -5,6 +5,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdint>
+
 #include <cuda_bf16.h>
 
 #include "kernels/fused/element.h"
@@ -56,6 +58,52 @@ __device__ inline void StoreBFloat16(__nv_bfloat16* target, const Vector& v) {
     pairs[i] = __floats2bfloat162_rn(v.x[2 * i], v.x[2 * i + 1]);
   }
   *reinterpret_cast<uint4*>(target) = raw;
+}
+
+// Eight elements as they lie in memory: what is loaded ahead of its use is unpacked only there, so
+// that no load waits for another.
+template <typename T>
+struct Packed;
+
+template <>
+struct Packed<float> {
+  float4 low, high;
+
+  __device__ Vector Unpack() const {
+    return {{low.x, low.y, low.z, low.w, high.x, high.y, high.z, high.w}};
+  }
+};
+
+template <>
+struct Packed<__nv_bfloat16> {
+  uint4 raw;
+
+  __device__ Vector Unpack() const {
+    const std::uint32_t pairs[] = {raw.x, raw.y, raw.z, raw.w};
+    Vector v;
+#pragma unroll
+    for (int i = 0; i < kVector / 2; ++i) {
+      v.x[2 * i] = __uint_as_float(pairs[i] << 16);
+      v.x[2 * i + 1] = __uint_as_float(pairs[i] & 0xffff0000u);
+    }
+    return v;
+  }
+};
+
+// Zeros unless `valid`.
+__device__ inline Packed<float> LoadPacked(const float* source, bool valid) {
+  const auto* vectors = reinterpret_cast<const float4*>(source);
+  const float4 zeros = make_float4(0, 0, 0, 0);
+  return {valid ? vectors[0] : zeros, valid ? vectors[1] : zeros};
+}
+
+__device__ inline Packed<__nv_bfloat16> LoadPacked(const __nv_bfloat16* source, bool valid) {
+  return {valid ? *reinterpret_cast<const uint4*>(source) : make_uint4(0, 0, 0, 0)};
+}
+
+__device__ inline void StoreVector(float* target, const Vector& v) { StoreFloat(target, v); }
+__device__ inline void StoreVector(__nv_bfloat16* target, const Vector& v) {
+  StoreBFloat16(target, v);
 }
 
 __device__ inline Vector Load(const void* data, Element element, long long index) {

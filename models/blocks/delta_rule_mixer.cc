@@ -112,7 +112,7 @@ MixerOutput DeltaRuleMixer::Forward(const at::Tensor& x, const ForwardOptions& o
   std::vector<std::int64_t> sizes = {2 * key_dim() + value_dim(),
                                      (layout_.use_decay ? 2 : 1) * num_v_heads};
   if (layout_.output_gate != OutputGate::kNone) sizes.push_back(value_dim());
-  const auto parts = kernels::fused::SplitColumns(in_proj_(x), sizes);
+  const auto parts = in_proj_.Columns(x, sizes);
 
   Heads heads = ComputeHeads(parts[0], options, output.final_state);
   kernels::fused::DeltaGatesArgs gate_args{.z = parts[1],

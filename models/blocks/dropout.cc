@@ -10,7 +10,8 @@ namespace mixerbench::models {
 at::Tensor Dropout(const at::Tensor& x, double p, const std::optional<at::Generator>& generator) {
   if (!generator || p == 0) return x;
   const at::Tensor seed = kernels::fused::DrawDropoutSeed(*generator, x.device());
-  return x * kernels::fused::DropoutMask(x.sizes(), p, seed).to(x.scalar_type()).div_(1 - p);
+  const at::Tensor mask = kernels::fused::DropoutMask(x.sizes(), p, seed);
+  return x * mask.to(x.scalar_type()).div_(kernels::fused::KeptShare(p));
 }
 
 }  // namespace mixerbench::models

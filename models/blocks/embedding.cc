@@ -8,7 +8,8 @@ namespace mixerbench::models {
 
 at::Tensor Embed(const at::Tensor& table, const at::Tensor& tokens, const at::Tensor& positions,
                  double dropout, const BackboneOptions& options) {
-  kernels::fused::EmbeddingArgs args{.tokens = tokens, .table = table, .positions = positions};
+  kernels::fused::EmbeddingArgs args{.tokens = tokens, .table = table, .positions = positions,
+                                     .dtype = options.compute_dtype};
   if (options.generator && dropout > 0) {
     args.dropout_p = dropout;
     args.seed = kernels::fused::DrawDropoutSeed(*options.generator, table.device());

@@ -8,8 +8,8 @@
 
 namespace mixerbench::models {
 
-// tokens [B,T], table [V,D], positions [T,D] or undefined -> [B,T,D], dtype of the table. The
-// dropout acts in training, when options.generator is set.
+// tokens [B,T], table [V,D], positions [T,D] or undefined -> [B,T,D] in
+// options.compute_dtype. The dropout acts in training, when options.generator is set.
 at::Tensor Embed(const at::Tensor& table, const at::Tensor& tokens, const at::Tensor& positions,
                  double dropout, const BackboneOptions& options);
 

@@ -2,6 +2,7 @@
 #include "models/blocks/linear.h"
 
 #include <cmath>
+#include <utility>
 
 #include "kernels/fused/linear.h"
 
@@ -19,6 +20,11 @@ Linear::Linear(const ParameterScope& scope, std::int64_t in, std::int64_t out, b
 
 at::Tensor Linear::operator()(const at::Tensor& x) const {
   return kernels::fused::Linear(x, weight_, bias_);
+}
+
+std::vector<at::Tensor> Linear::Columns(const at::Tensor& x,
+                                        std::vector<std::int64_t> sizes) const {
+  return kernels::fused::LinearColumns(x, weight_, bias_, std::move(sizes));
 }
 
 at::Tensor Linear::WithoutBias(const at::Tensor& x) const {

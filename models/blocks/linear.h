@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include <ATen/core/Tensor.h>
 
@@ -20,6 +21,8 @@ class Linear {
 
   // x [...,in] -> [...,out].
   at::Tensor operator()(const at::Tensor& x) const;
+  // The result in blocks of neighbouring columns, `sizes[i]` wide, without copies either way.
+  std::vector<at::Tensor> Columns(const at::Tensor& x, std::vector<std::int64_t> sizes) const;
   // W x.
   at::Tensor WithoutBias(const at::Tensor& x) const;
 

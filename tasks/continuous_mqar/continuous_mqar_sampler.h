@@ -4,6 +4,7 @@
 
 #include <cstdint>
 
+#include "tasks/lane_pick.h"
 #include "tasks/sampler.h"
 
 namespace mixerbench::tasks::continuous_mqar {
@@ -24,13 +25,18 @@ struct ContinuousMqarSampler {
     return 2 * (std::int64_t{num_passes} + 1) * num_kv_pairs;
   }
 
+  // Of a shuffle of the pairs.
+  MB_HOST_DEVICE std::int64_t shuffle_words() const {
+    return PickTogetherScratchWords(num_kv_pairs, num_kv_pairs);
+  }
   // Of PickPairs.
   MB_HOST_DEVICE std::int64_t pick_words() const {
-    return 2 * std::int64_t{num_kv_pairs} + PickScratchWords(num_keys(), num_kv_pairs) +
-           PickScratchWords(num_values(), num_kv_pairs);
+    return 2 * std::int64_t{num_kv_pairs} + PickTogetherScratchWords(num_keys(), num_kv_pairs) +
+           PickTogetherScratchWords(num_values(), num_kv_pairs) + shuffle_words();
   }
   MB_HOST_DEVICE std::int64_t scratch_words() const {
-    return (std::int64_t{num_passes} + 3) * num_kv_pairs + (is_per_sequence ? pick_words() : 0);
+    return (std::int64_t{num_passes} + 3) * num_kv_pairs +
+           (is_per_sequence ? MaxWords(pick_words(), 2 * shuffle_words()) : 2 * shuffle_words());
   }
 
   // Draws the pairs of a sample. keys, values: [num_kv_pairs], rows; scratch: [pick_words()].
@@ -41,11 +47,21 @@ struct ContinuousMqarSampler {
     std::uint32_t* const drawn = scratch;                 // [num_kv_pairs], values before mapping
     std::uint32_t* const mapping = drawn + num_kv_pairs;  // [num_kv_pairs]
     std::uint32_t* const key_memory = mapping + num_kv_pairs;
-    std::uint32_t* const value_memory = key_memory + PickScratchWords(num_keys(), num_kv_pairs);
-    lanes.Serial(
-        [&] { Pick(sample, kKeyStream, num_keys(), num_kv_pairs, 0, keys, key_memory); },
-        [&] { Pick(sample, kValueStream, num_values(), num_kv_pairs, 0, drawn, value_memory); },
-        [&] { Shuffle(sample, kMappingStream, num_kv_pairs, mapping); });
+    std::uint32_t* const value_memory =
+        key_memory + PickTogetherScratchWords(num_keys(), num_kv_pairs);
+    std::uint32_t* const mapping_memory =
+        value_memory + PickTogetherScratchWords(num_values(), num_kv_pairs);
+    lanes.Split(
+        [&](const auto& team) {
+          PickTogether(team, sample, kKeyStream, num_keys(), num_kv_pairs, keys, key_memory);
+        },
+        [&](const auto& team) {
+          PickTogether(team, sample, kValueStream, num_values(), num_kv_pairs, drawn, value_memory);
+        },
+        [&](const auto& team) {
+          PickTogether(team, sample, kMappingStream, num_kv_pairs, num_kv_pairs, mapping,
+                       mapping_memory);
+        });
     lanes.Sync();
     lanes.ForEach(num_kv_pairs,
                   [&](std::int64_t j) { values[j] = num_keys() + drawn[mapping[j]]; });
@@ -70,12 +86,19 @@ struct ContinuousMqarSampler {
         values[j] = tables[num_kv_pairs + j];
       });
     }
-    lanes.ForEach(std::int64_t{num_passes} + 1, [&](std::int64_t pass) {
-      const std::uint32_t stream = pass == num_passes
-                                       ? kQueryOrderStream
-                                       : kFirstPassOrderStream + static_cast<std::uint32_t>(pass);
-      Shuffle(sample, stream, num_kv_pairs, orders + pass * num_kv_pairs);
-    });
+    // Orders of the passes and, last, of the queries, two at a time.
+    std::uint32_t* const memory = query_order + num_kv_pairs;
+    for (std::uint32_t first = 0; first <= num_passes; first += 2) {
+      lanes.Sync();  // the memory is free
+      const auto shuffle = [&](const auto& team, std::uint32_t pass, std::uint32_t* own) {
+        if (pass > num_passes) return;
+        PickTogether(team, sample,
+                     pass == num_passes ? kQueryOrderStream : kFirstPassOrderStream + pass,
+                     num_kv_pairs, num_kv_pairs, orders + std::int64_t{pass} * num_kv_pairs, own);
+      };
+      lanes.Split([&](const auto& team) { shuffle(team, first, memory); },
+                  [&](const auto& team) { shuffle(team, first + 1, memory + shuffle_words()); });
+    }
     lanes.Sync();
     lanes.ForEach(num_shown, [&](std::int64_t i) {
       inputs[2 * i] = static_cast<std::int32_t>(keys[orders[i]]);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tasks/hint_recall/hint_recall.h"
 
+#include <algorithm>
 #include <vector>
 
 #include "tasks/canon.h"
@@ -15,12 +16,15 @@ class HintRecallTask final : public SampledTask<HintRecallSampler> {
   explicit HintRecallTask(const HintRecallParams& params)
       : SampledTask({.vocab_size = static_cast<std::uint32_t>(params.vocab_size),
                      .input_seq_len = static_cast<std::uint32_t>(params.input_seq_len),
-                     .is_hinted = params.hint,
-                     .depth_percent = static_cast<std::int32_t>(params.depth_percent)}),
+                     .num_hints = params.hint ? static_cast<std::uint32_t>(params.hint_prefix) : 0,
+                     .num_targets = static_cast<std::uint32_t>(params.target_dup),
+                     .depth_percent = static_cast<std::int32_t>(params.depth_percent),
+                     .noise_vocab_size = static_cast<std::uint32_t>(params.noise_vocab_size),
+                     .noise_threshold = BernoulliThreshold(params.frac_noise)}),
         params_(params) {}
 
   TaskShape shape() const override {
-    return {.vocab_size = params_.vocab_size,
+    return {.vocab_size = params_.vocab_size + params_.noise_vocab_size,
             .seq_len = sampler().seq_len(),
             .max_num_scored = 1,
             .scratch_words = sampler().scratch_words()};
@@ -59,7 +63,7 @@ class HintRecallTask final : public SampledTask<HintRecallSampler> {
     return sampler().first_pair() + 2 * static_cast<std::size_t>(slot);
   }
 
-  // The pair whose key is asked at the end, -1 for none.
+  // The first pair whose key is asked at the end, -1 for none.
   std::int64_t TargetSlot(std::span<const std::int32_t> inputs) const {
     for (std::int64_t slot = 0; slot < sampler().num_pairs(); ++slot) {
       if (inputs[PositionOf(slot)] == inputs.back()) return slot;
@@ -117,8 +121,16 @@ const Fields<HintRecallParams>& HintRecallFields() {
                "tokens of one sample, the hint included; even")
           .Add("hint", &HintRecallParams::hint,
                "show the key that will be asked before the pairs; false: leave it out")
+          .Add("hint_prefix", &HintRecallParams::hint_prefix,
+               "hints shown: one is the key that will be asked, the others are keys of other pairs")
+          .Add("target_dup", &HintRecallParams::target_dup,
+               "how often the pair that is asked comes, in place of others")
           .Add("depth_percent", &HintRecallParams::depth_percent,
-               "place of the target among the pairs, 0 first, 100 last; -1: uniform");
+               "place of the target among the pairs, 0 first, 100 last; -1: uniform")
+          .Add("noise_vocab_size", &HintRecallParams::noise_vocab_size,
+               "how many ids after those of vocab_size are noise")
+          .Add("frac_noise", &HintRecallParams::frac_noise,
+               "probability that another pair is two noise tokens instead");
   return fields;
 }
 
@@ -131,9 +143,22 @@ void Validate(const HintRecallParams& params, const std::string& where) {
   rules.Must(params.input_seq_len % 2 == 0, "input_seq_len must be even", {input_seq_len});
   rules.Must(params.input_seq_len >= 4, "input_seq_len must be >= 4", {input_seq_len});
   rules.Must(params.vocab_size >= 6, "vocab_size must be >= 6", {vocab_size});
+  const std::int64_t most = std::min<std::int64_t>((params.input_seq_len - 2) / 2, kMaxRepeats);
+  const std::string range = " must be in [1, " + std::to_string(most) + "]";
+  rules.Must(params.hint_prefix >= 1 && params.hint_prefix <= most, "hint_prefix" + range,
+             {{"hint_prefix", params.hint_prefix}});
+  rules.Must(params.target_dup >= 1 && params.target_dup <= most, "target_dup" + range,
+             {{"target_dup", params.target_dup}});
   rules.Must(params.depth_percent >= -1 && params.depth_percent <= 100,
              "depth_percent must be in [0, 100], or -1 for a uniform depth",
              {{"depth_percent", params.depth_percent}});
+  const NamedValue noise_vocab_size("noise_vocab_size", params.noise_vocab_size);
+  const NamedValue frac_noise("frac_noise", params.frac_noise);
+  rules.Must(params.noise_vocab_size >= 0 && params.noise_vocab_size <= 1 << 24,
+             "noise_vocab_size must be in [0, 16777216]", {noise_vocab_size});
+  rules.Fraction(frac_noise, 0, 1);
+  rules.Must(params.noise_vocab_size > 0 || params.frac_noise == 0,
+             "noise_vocab_size must be > 0 when frac_noise > 0", {noise_vocab_size, frac_noise});
 }
 
 std::unique_ptr<Task> MakeHintRecall(const HintRecallParams& params) {
@@ -147,7 +172,8 @@ void Register(TaskRegistry& registry) {
        .source = "SILA, section 5.1",
        .aliases = {"sila_retrieval"},
        .params = HintRecallFields().Describe(),
-       .presentation_params = {"hint", "depth_percent"},
+       .presentation_params = {"hint", "hint_prefix", "target_dup", "depth_percent",
+                               "noise_vocab_size", "frac_noise"},
        .presets = Presets(),
        .deviations =
            {"vocabulary, a single occurrence of the target and online data are not stated "

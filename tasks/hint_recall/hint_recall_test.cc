@@ -60,6 +60,26 @@ TEST_CASE("hint recall: golden samples without a hint and with the target at a d
   }
 }
 
+// tests/golden/derive/token_tasks.py.
+TEST_CASE("hint recall: derived samples with several hints, targets and noise") {
+  const auto inputs = [](Params params) {
+    params.vocab_size = kSmall.vocab_size;
+    params.input_seq_len = kSmall.input_seq_len;
+    const auto task = MakeHintRecall(params);
+    CHECK(task->canon() == MakeHintRecall(kSmall)->canon());
+    const Sample sample = MakeSample(*task, 1, 0, 0);
+    CHECK(sample.labels.back() == 60);
+    CHECK(ScoredPositions(sample).size() == 1);
+    return TokensText(sample.inputs);
+  };
+  CHECK(inputs({.hint_prefix = 3}) ==
+        "13 27 21 21 34 10 50 18 46 16 36 13 59 16 36 13 59 27 60 25 39 27");
+  CHECK(inputs({.hint = false, .hint_prefix = 3}) == inputs({.hint = false}));
+  CHECK(inputs({.target_dup = 4}) == "27 27 60 10 50 18 46 16 36 27 60 16 36 13 59 27 60 27 60 27");
+  CHECK(inputs({.hint_prefix = 2, .target_dup = 2, .noise_vocab_size = 8, .frac_noise = 0.7}) ==
+        "13 27 65 71 69 68 70 69 16 36 71 69 65 68 66 67 27 60 27 60 27");
+}
+
 TEST_CASE("hint recall: a key has one value, and the target's key comes once") {
   // 8 keys in 29 pairs: every key comes several times.
   const auto task = MakeHintRecall({.vocab_size = 16, .input_seq_len = 60});
@@ -112,6 +132,13 @@ TEST_CASE("hint recall: any number of lanes makes the same sample") {
     }
   }
   CHECK(LanesAgree<HintRecallSampler>(*MakeHintRecall({.vocab_size = 6, .input_seq_len = 4})));
+  for (const bool hint : {true, false}) {
+    CHECK(LanesAgree<HintRecallSampler>(*MakeHintRecall({.hint = hint,
+                                                         .hint_prefix = 16,
+                                                         .target_dup = 16,
+                                                         .noise_vocab_size = 3,
+                                                         .frac_noise = 0.5})));
+  }
 }
 
 TEST_CASE("hint recall: each rule is rejected with its own message") {
@@ -128,6 +155,17 @@ TEST_CASE("hint recall: each rule is rejected with its own message") {
           task + "depth_percent must be in [0, 100], or -1 for a uniform depth (depth_percent=" +
               std::to_string(percent) + ")");
   }
+  CHECK(Rejected({.hint_prefix = 17}) == task + "hint_prefix must be in [1, 16] (hint_prefix=17)");
+  CHECK(Rejected({.input_seq_len = 6, .target_dup = 3}) ==
+        task + "target_dup must be in [1, 2] (target_dup=3)");
+  CHECK(Rejected({.noise_vocab_size = -1}) ==
+        task + "noise_vocab_size must be in [0, 16777216] (noise_vocab_size=-1)");
+  CHECK(Rejected({.noise_vocab_size = 4, .frac_noise = 1}) ==
+        task + "frac_noise must be in [0, 1) (frac_noise=1)");
+  CHECK(Rejected({.frac_noise = 0.5}) ==
+        task +
+            "noise_vocab_size must be > 0 when frac_noise > 0 (noise_vocab_size=0, "
+            "frac_noise=0.5)");
   CHECK(Rejected({.vocab_size = 6, .input_seq_len = 4}) == "");
 }
 

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 
+#include "tasks/lane_pick.h"
 #include "tasks/sampler.h"
 
 namespace mixerbench::tasks::mad_icr {
@@ -33,7 +34,7 @@ struct MadIcrSampler {
 
   MB_HOST_DEVICE std::int64_t scratch_words() const {
     return 2 * std::int64_t{num_slots()} + 2 * std::int64_t{max_num_distinct()} +
-           WordMap::ScratchWords(max_num_distinct()) + 2;
+           MaxWords(WordMap::ScratchWords(max_num_distinct()), num_slots()) + 2;
   }
 
   template <typename Lanes>
@@ -42,15 +43,13 @@ struct MadIcrSampler {
                                std::uint32_t* scratch) const {
     constexpr std::uint32_t kProtectedStream = 0, kIsNoiseStream = 1, kNoiseStream = 2,
                             kKeyStream = 3, kValueStream = 4, kProbeStream = 5;
-    constexpr std::uint32_t kNoise = 0xFFFFFFFFu;
-    constexpr std::uint32_t kIsFirst = 0x80000000u;
     std::uint32_t* const key_of = scratch;                 // [num_slots], kNoise for noise
     std::uint32_t* const order_of = key_of + num_slots();  // [num_slots], into `keys`, | kIsFirst
     std::uint32_t* const keys = order_of + num_slots();    // [max_num_distinct], as they appear
     std::uint32_t* const values = keys + max_num_distinct();  // [max_num_distinct]
     std::uint32_t* const num_distinct = values + max_num_distinct();
     std::uint32_t* const probe = num_distinct + 1;  // into `keys`
-    std::uint32_t* const map_memory = probe + 1;
+    std::uint32_t* const memory = probe + 1;        // of NumberKeys
 
     // Which slots are noise, and the keys of the others: four slots share a Philox block.
     lanes.ForEach((num_slots() + 3) / 4, [&](std::int64_t i) {
@@ -69,18 +68,11 @@ struct MadIcrSampler {
     lanes.Serial([&] {
       const std::uint32_t kept = Uniform(sample, kProtectedStream, 0, num_slots());
       if (key_of[kept] == kNoise) key_of[kept] = Uniform(sample, kKeyStream, kept, num_keys());
-      WordMap order(map_memory, max_num_distinct());
-      std::uint32_t count = 0;
-      for (std::uint32_t t = 0; t < num_slots(); ++t) {
-        if (key_of[t] == kNoise) continue;
-        const std::uint32_t index = order.FindOrInsert(key_of[t], count);
-        order_of[t] = index == count ? index | kIsFirst : index;
-        if (index == count) keys[count++] = key_of[t];
-      }
-      *num_distinct = count;
-      *probe = Uniform(sample, kProbeStream, 0, count);
     });
     lanes.Sync();
+    NumberKeys(lanes, key_of, order_of, keys, num_distinct, memory);
+    lanes.Sync();
+    lanes.Serial([&] { *probe = Uniform(sample, kProbeStream, 0, *num_distinct); });
     lanes.ForEach(*num_distinct, [&](std::int64_t i) {
       values[i] = num_keys() + Uniform(sample, kValueStream, keys[i], num_values());
     });
@@ -115,6 +107,55 @@ struct MadIcrSampler {
       });
     }
     lanes.Serial([&] { labels[probe_position] = static_cast<std::int32_t>(values[*probe]); });
+  }
+
+ private:
+  static constexpr std::uint32_t kNoise = 0xFFFFFFFFu;
+  static constexpr std::uint32_t kIsFirst = 0x80000000u;
+
+  // Numbers the distinct keys as they appear. Does not wait at the end.
+  // key_of: [num_slots]; order_of: [num_slots], unless noise; keys: [*num_distinct], by number;
+  // memory: [MaxWords(WordMap::ScratchWords(max_num_distinct()), num_slots())].
+  template <typename Lanes>
+  MB_HOST_DEVICE void NumberKeys(const Lanes& lanes, const std::uint32_t* key_of,
+                                 std::uint32_t* order_of, std::uint32_t* keys,
+                                 std::uint32_t* num_distinct, std::uint32_t* memory) const {
+    if constexpr (Lanes::kIsParallel) {
+      if (num_slots() <= kMaxPickedTogether) {   // num_slots^2 / lanes steps
+        std::uint32_t* const first_of = memory;  // [num_slots], the first slot with the same key
+        lanes.ForEach(num_slots(), [&](std::int64_t i) {
+          const auto t = static_cast<std::uint32_t>(i);
+          first_of[t] = key_of[t] == kNoise ? kNoise : FindWord(key_of, t, key_of[t]);
+        });
+        lanes.Sync();
+        const auto num_first = [=](std::uint32_t end) {
+          std::uint32_t count = 0;
+          for (std::uint32_t s = 0; s < end; ++s) count += first_of[s] == s;
+          return count;
+        };
+        lanes.ForEach(num_slots(), [&](std::int64_t i) {
+          const auto t = static_cast<std::uint32_t>(i);
+          if (first_of[t] == kNoise) return;
+          const bool is_first = first_of[t] == t;
+          const std::uint32_t number = num_first(first_of[t]);
+          order_of[t] = is_first ? number | kIsFirst : number;
+          if (is_first) keys[number] = key_of[t];
+        });
+        lanes.Serial([&] { *num_distinct = num_first(num_slots()); });
+        return;
+      }
+    }
+    lanes.Serial([&] {
+      WordMap order(memory, max_num_distinct());
+      std::uint32_t count = 0;
+      for (std::uint32_t t = 0; t < num_slots(); ++t) {
+        if (key_of[t] == kNoise) continue;
+        const std::uint32_t index = order.FindOrInsert(key_of[t], count);
+        order_of[t] = index == count ? index | kIsFirst : index;
+        if (index == count) keys[count++] = key_of[t];
+      }
+      *num_distinct = count;
+    });
   }
 };
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tasks/mad_memorization/mad_memorization.h"
 
+#include <map>
 #include <utility>
 #include <vector>
 
@@ -39,6 +40,22 @@ std::vector<std::uint32_t> MakeMap(const MadMemorizationParams& params,
   return map;
 }
 
+// Calls step(key, value) for every pair of every sample.
+template <typename Step>
+void ForEachPair(const TaskSamples& samples, const Step& step) {
+  const TaskShape shape = samples.task.shape();
+  std::vector<std::int32_t> inputs(static_cast<std::size_t>(shape.seq_len));
+  std::vector<std::int32_t> labels(inputs.size());
+  std::vector<std::uint32_t> scratch(static_cast<std::size_t>(shape.scratch_words));
+  for (std::uint64_t i = 0; i < static_cast<std::uint64_t>(samples.count); ++i) {
+    samples.task.Generate({samples.key, samples.first + i}, LabelMode::kScored, inputs, labels,
+                          scratch);
+    for (std::size_t t = 1; t < labels.size(); t += 2) {
+      if (labels[t] != kIgnore) step(inputs[t - 1], labels[t]);
+    }
+  }
+}
+
 class MadMemorizationTask final : public SampledTask<MadMemorizationSampler> {
  public:
   MadMemorizationTask(const MadMemorizationParams& params, const MadMemorizationSampler& sampler)
@@ -70,17 +87,21 @@ class MadMemorizationTask final : public SampledTask<MadMemorizationSampler> {
     }
   }
 
-  // The share of test keys that occur in the training samples.
-  double Ceiling(const SampleRange& train, const SampleRange& test) const override {
-    std::vector<bool> is_seen(sampler().num_keys());
-    ForEachKey(train, [&](std::size_t key) { is_seen[key] = true; });
-    std::int64_t num_keys = 0;
+  // The share of test answers whose key occurs in the training samples with the same value.
+  double Ceiling(std::span<const TaskSamples> train, const TaskSamples& test) const override {
+    std::map<std::int32_t, std::int32_t> known;
+    for (const TaskSamples& samples : train) {
+      ForEachPair(samples, [&](std::int32_t key, std::int32_t value) { known[key] = value; });
+    }
+    std::int64_t num_answers = 0;
     std::int64_t num_known = 0;
-    ForEachKey(test, [&](std::size_t key) {
-      ++num_keys;
-      num_known += is_seen[key];
+    ForEachPair(test, [&](std::int32_t key, std::int32_t value) {
+      const auto found = known.find(key);
+      ++num_answers;
+      num_known += found != known.end() && found->second == value;
     });
-    return num_keys == 0 ? 1.0 : static_cast<double>(num_known) / static_cast<double>(num_keys);
+    return num_answers == 0 ? 1.0
+                            : static_cast<double>(num_known) / static_cast<double>(num_answers);
   }
 
   std::vector<Baseline> baselines() const override {
@@ -92,20 +113,6 @@ class MadMemorizationTask final : public SampledTask<MadMemorizationSampler> {
                     std::span<std::int32_t> /*buckets*/) const override {}
 
  private:
-  template <typename Step>
-  void ForEachKey(const SampleRange& range, const Step& step) const {
-    const auto length = static_cast<std::size_t>(sampler().seq_len());
-    std::vector<std::int32_t> inputs(length);
-    std::vector<std::int32_t> labels(length);
-    std::vector<std::uint32_t> scratch(static_cast<std::size_t>(sampler().scratch_words()));
-    for (std::uint64_t index = 0; index < range.count; ++index) {
-      Generate({range.key, index}, LabelMode::kScored, inputs, labels, scratch);
-      for (std::size_t t = 1; t < length; t += 2) {
-        if (labels[t] != kIgnore) step(static_cast<std::size_t>(inputs[t - 1]));
-      }
-    }
-  }
-
   MadMemorizationParams params_;
 };
 

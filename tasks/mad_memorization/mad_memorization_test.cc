@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tasks/mad_memorization/mad_memorization.h"
 
+#include <array>
 #include <cmath>
 #include <limits>
 #include <set>
@@ -21,8 +22,8 @@ std::string Rejected(const Params& params) {
   return Rejection([&] { Validate(params, "/task"); });
 }
 
-SampleRange Range(const Task& task, Split split, std::uint64_t count) {
-  return {DeriveKey(task.canon(), 12345, static_cast<std::uint64_t>(split)), count};
+TaskSamples Samples(const Task& task, Split split, std::int64_t count) {
+  return {task, DeriveKey(task.canon(), 12345, static_cast<std::uint64_t>(split)), 0, count};
 }
 
 TEST_CASE("mad_memorization: golden sample of the baseline") {
@@ -110,21 +111,27 @@ TEST_CASE("mad_memorization: the realised ceiling is near the expected one") {
   for (const Row& row : {Row{2048, 0.982}, Row{4096, 0.865}, Row{8192, 0.632}}) {
     CAPTURE(row.vocab_size);
     const auto task = MakeMadMemorization({.vocab_size = row.vocab_size});
-    const double ceiling =
-        task->Ceiling(Range(*task, Split::kTrain, 256), Range(*task, Split::kTest, 1280));
+    const double ceiling = task->Ceiling(std::array{Samples(*task, Split::kTrain, 256)},
+                                         Samples(*task, Split::kTest, 1280));
     // The number of distinct keys varies by some 25 of 4,096, the test keys by less.
     CHECK(std::abs(ceiling - row.expected) < 0.02);
   }
 }
 
-TEST_CASE("mad_memorization: the ceiling counts the test keys that training shows") {
+TEST_CASE("mad_memorization: the ceiling counts the test answers that training shows") {
   const auto task = MakeMadMemorization({});
-  const SampleRange test = Range(*task, Split::kTest, 100);
-  CHECK(task->Ceiling({test.key, 0}, test) == 0);
-  CHECK(task->Ceiling(test, test) == 1);
-  const double half = task->Ceiling({test.key, 5}, test);
+  const TaskSamples test = Samples(*task, Split::kTest, 100);
+  CHECK(task->Ceiling({}, test) == 0);
+  CHECK(task->Ceiling(std::array{test}, test) == 1);
+  const double half = task->Ceiling(std::array{Samples(*task, Split::kTest, 5)}, test);
   CHECK(half > 0.3);  // 80 draws of 127 keys show 47 % of them
   CHECK(half < 0.7);
+  const auto longer = MakeMadMemorization({.input_seq_len = 64});
+  const double more = task->Ceiling(
+      std::array{Samples(*task, Split::kTest, 5), Samples(*longer, Split::kTrain, 20)}, test);
+  CHECK(more > 0.9);  // 640 draws more, of another length
+  const auto other = MakeMadMemorization({.map_seed = 7});
+  CHECK(task->Ceiling(std::array{Samples(*other, Split::kTest, 100)}, test) < 0.1);  // another map
 }
 
 TEST_CASE("mad_memorization: all_tokens and target_only labels") {

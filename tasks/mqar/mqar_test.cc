@@ -2,7 +2,9 @@
 #include "tasks/mqar/mqar.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
+#include <numeric>
 #include <set>
 
 #include "tasks/task_testing.h"
@@ -50,6 +52,30 @@ TEST_CASE("mqar: golden sample in which every slot is a query") {
       "512:7965 514:7995 516:4721 518:8125 520:6805 522:4206 524:7176 526:4927 528:8011 "
       "530:4918 532:4919 534:6741 536:6696 538:6231 540:5176 542:6150 544:8012 546:732"));
   CHECK(InputsSha256(sample) == "b35e3adbedf4cbe57852e563cddc820123d18765950e2ad85857641f5e25f628");
+}
+
+TEST_CASE("mqar: the slot of the first pair's query follows the power law") {
+  constexpr std::uint64_t kNumSamples = 20000;
+  constexpr std::size_t kNumSlots = 28, kContext = 8;
+  for (const double power_a : {0.01, 1.0, 3.0}) {
+    CAPTURE(power_a);
+    const auto task = MakeMqar({.num_kv_pairs = 4, .power_a = power_a, .noise = Noise::kZero});
+    std::vector<double> observed(kNumSlots, 0.0);
+    for (std::uint64_t index = 0; index < kNumSamples; ++index) {
+      const Sample sample = MakeSample(*task, 123, 0, index);
+      const auto value = std::find(sample.labels.begin(), sample.labels.end(), sample.inputs[1]);
+      const auto position = static_cast<std::size_t>(value - sample.labels.begin());
+      REQUIRE(position < sample.labels.size());
+      ++observed[(position - kContext) / 2];
+    }
+    std::vector<double> expected;
+    for (std::size_t slot = 0; slot < kNumSlots; ++slot) {
+      expected.push_back(std::pow(static_cast<double>(slot + 1), power_a - 1));
+    }
+    const double total = std::accumulate(expected.begin(), expected.end(), 0.0);
+    for (double& count : expected) count *= static_cast<double>(kNumSamples) / total;
+    CHECK(std::abs(ChiSquareDeviate(observed, expected)) < kMaxDeviate);
+  }
 }
 
 TEST_CASE("mqar: random_safe filler holds no key of the sample and every other token") {

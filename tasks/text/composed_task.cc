@@ -2,9 +2,9 @@
 #include "tasks/text/composed_task.h"
 
 #include <algorithm>
-#include <map>
 
 #include "base/check.h"
+#include "tasks/dataset_checks.h"
 
 namespace mixerbench::tasks {
 namespace {
@@ -88,18 +88,19 @@ std::vector<Baseline> ComposedTask::baselines() const {
   constexpr std::uint64_t kNumAnswers = 4000;
   constexpr std::uint64_t kSplit = 15;  // of no data set: user splits start at 16
   const PhiloxKey key = DeriveKey(canon(), 0, kSplit);
-  std::map<std::int32_t, double> counts;
-  std::vector<std::int32_t> tokens;
-  double num_tokens = 0;
-  for (std::uint64_t i = 0; i < kNumAnswers; ++i) {
-    tokens.clear();
-    tokenizer_->Encode(DrawAnswer({key, i}), tokens);
-    for (const std::int32_t token : tokens) ++counts[token];
-    num_tokens += static_cast<double>(tokens.size());
-  }
-  double commonest = 0;
-  for (const auto& [token, count] : counts) commonest = std::max(commonest, count);
-  return {{"the commonest answer token", commonest / num_tokens}};
+  const auto drawn = [&](std::uint64_t first) {
+    std::vector<Answers> all(kNumAnswers);
+    for (std::uint64_t i = 0; i < kNumAnswers; ++i) {
+      tokenizer_->Encode(DrawAnswer({key, first + i}), all[i].labels);
+      all[i].positions.resize(all[i].labels.size());
+    }
+    return all;
+  };
+  Baseline commonest{.name = "the commonest answer token"};
+  const Estimate estimate = OrderFreeAccuracy(drawn(0), drawn(kNumAnswers), commonest);
+  commonest.accuracy = estimate.mean;
+  commonest.error = estimate.error;
+  return {commonest};
 }
 
 void ComposedTask::SliceBuckets(std::string_view /*prompt*/,

@@ -71,11 +71,11 @@ Derivative Run(const Function& function, const Tensors& inputs, ExecutionPath pa
 }
 
 // `dtypes[i]` is that of input i; kFloat ones stay fp32 in the bf16 case. Truth is the reference in
-// fp64 on values that were rounded to those dtypes.
+// fp64 on values that were rounded to those dtypes. `has_bfloat16`: results are rounded to bf16
+// though no input is.
 void CheckParity(const Function& function, const Tensors& inputs,
-                 const std::vector<at::ScalarType>& dtypes) {
+                 const std::vector<at::ScalarType>& dtypes, bool has_bfloat16 = false) {
   Tensors rounded;
-  bool has_bfloat16 = false;
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     rounded.push_back(inputs[i].defined() ? inputs[i].to(dtypes[i]) : inputs[i]);
     has_bfloat16 = has_bfloat16 || dtypes[i] == at::kBFloat16;
@@ -134,14 +134,13 @@ TEST_CASE("gpu fused: residual norm") {
                     ResidualNormArgs args{.residual = x[0],
                                           .added = x[1],
                                           .added_bias = x[6],
-                                          .norm = {x[2], x[3], 1e-5},
-                                          .out_dtype = x[1].scalar_type()};
+                                          .norm = {x[2], x[3], 1e-5}};
                     if (has_mid) args.mid = Norm{x[4], x[5], 1e-5};
                     const auto result = ResidualNorm(args, path);
                     return {result.residual, result.normalised};
                   },
                   inputs,
-                  {at::kFloat, dtype, at::kFloat, at::kFloat, at::kFloat, at::kFloat, at::kFloat});
+                  {dtype, dtype, at::kFloat, at::kFloat, at::kFloat, at::kFloat, at::kFloat});
             }
           }
         }
@@ -189,8 +188,7 @@ TEST_CASE("gpu fused: residual norm of slices, and of rows that hardly vary") {
   const auto truth =
       ReferenceResidualNorm({.added = rounded,
                              .norm = {RandomNormal({128}, 5, at::kFloat).to(at::kDouble),
-                                      RandomNormal({128}, 6, at::kFloat).to(at::kDouble), 1e-5},
-                             .out_dtype = at::kDouble});
+                                      RandomNormal({128}, 6, at::kFloat).to(at::kDouble), 1e-5}});
   constexpr double kLostDigits = 1e-3;  // 1000 ulps of the inputs' own rounding are not lost
   CHECK(RelativeError(fast.normalised, truth.normalised) < kLostDigits);
 }
@@ -211,18 +209,24 @@ TEST_CASE("gpu fused: embedding") {
     }
     for (const at::ScalarType token_dtype : {at::kInt, at::kLong}) {
       for (const double dropout : {0.0, 0.3}) {
-        CheckParity(
-            [&](const Tensors& x, ExecutionPath path) -> Tensors {
-              return {Embedding(
-                  {.tokens = tokens.to(x[0].device(), token_dtype),
-                   .table = x[0],
-                   .positions = x[1],
-                   .dropout_p = dropout,
-                   .seed = at::full({1}, 5, at::TensorOptions(at::kLong).device(x[0].device()))},
-                  path)};
-            },
-            {RandomNormal({c.vocab_size, c.width}, 3), RandomNormal({c.seq_len, c.width}, 4)},
-            {at::kFloat, at::kFloat});
+        for (const at::ScalarType dtype : {at::kFloat, at::kBFloat16}) {
+          CAPTURE(token_dtype, dropout, dtype);
+          CheckParity(
+              [&](const Tensors& x, ExecutionPath path) -> Tensors {
+                const auto seed =
+                    at::full({1}, 5, at::TensorOptions(at::kLong).device(x[0].device()));
+                const bool is_truth = x[0].scalar_type() == at::kDouble;
+                return {Embedding({.tokens = tokens.to(x[0].device(), token_dtype),
+                                   .table = x[0],
+                                   .positions = x[1],
+                                   .dropout_p = dropout,
+                                   .seed = seed,
+                                   .dtype = is_truth ? at::kDouble : dtype},
+                                  path)};
+              },
+              {RandomNormal({c.vocab_size, c.width}, 3), RandomNormal({c.seq_len, c.width}, 4)},
+              {at::kFloat, at::kFloat}, dtype == at::kBFloat16);
+        }
       }
     }
   }

@@ -7,11 +7,19 @@ machinery is needed. CUDA targets are `manual`: `//...` builds on a machine with
 
 load("@cuda//:root.bzl", CUDA = "ROOT")
 
+# Relative to the folder in which actions run: a compiled file is then the same, and comes from the
+# same cache, wherever the repository lies.
+_NVCC = "external/cuda/nvidia/cu13/bin/nvcc"
+
 # Hopper first (wgmma, TMA need the `a` target); PTX of compute_80 lets the driver build the rest.
 _ARCHITECTURES = [
     "-gencode=arch=compute_90a,code=sm_90a",
     "-gencode=arch=compute_80,code=[sm_80,compute_80]",
 ]
+
+# Device code with line numbers for ncu is a fifth as large when it is packed hard; the driver
+# unpacks a kernel's file when it is first used.
+_COMPRESSION = "--compress-mode=size"
 
 def _nvcc_impl(ctx):
     context = cc_common.merge_cc_infos(cc_infos = [d[CcInfo] for d in ctx.attr.deps]).compilation_context
@@ -19,15 +27,15 @@ def _nvcc_impl(ctx):
     for src in ctx.files.srcs:
         obj = ctx.actions.declare_file("%s_%s.pic.o" % (ctx.label.name, src.basename[:-3]))
         args = ctx.actions.args()
-        args.add_all(["-std=c++20", "-O3", "-lineinfo", "--expt-relaxed-constexpr", "-Xcompiler", "-fPIC,-Wall", "-I."])
+        args.add_all(["-std=c++20", "-O3", "-lineinfo", "--expt-relaxed-constexpr", _COMPRESSION, "-Xcompiler", "-fPIC,-Wall", "-I."])
         args.add_all(_ARCHITECTURES)
         args.add_all(context.system_includes, before_each = "-isystem")
         args.add_all(context.includes, before_each = "-I")
         args.add_all(["-c", src.path, "-o", obj.path])
         ctx.actions.run(
-            executable = CUDA + "/bin/nvcc",
+            executable = _NVCC,
             arguments = [args],
-            inputs = depset([src], transitive = [context.headers]),
+            inputs = depset([src] + ctx.files._compiler, transitive = [context.headers]),
             outputs = [obj],
             env = {"PATH": "/usr/bin:/bin"},
             mnemonic = "Nvcc",
@@ -41,6 +49,7 @@ _nvcc_objects = rule(
     attrs = {
         "srcs": attr.label_list(allow_files = [".cu"]),
         "deps": attr.label_list(providers = [CcInfo]),
+        "_compiler": attr.label(default = "@cuda//:compiler"),
     },
 )
 

@@ -78,7 +78,6 @@ class Mad final : public Backbone {
                                         .added = added,
                                         .added_bias = added_bias,
                                         .norm = {.weight = norm.weight(), .eps = kNormEps},
-                                        .out_dtype = options.compute_dtype,
                                         .kept = kept},
                                        options.path);
       residual = joined.residual;

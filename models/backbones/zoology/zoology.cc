@@ -85,14 +85,13 @@ class Zoology final : public Backbone {
                              config_.embed_dropout, options);
     at::Tensor added_bias;
     std::optional<kernels::fused::Norm> mid;
-    const auto join = [&](const LayerNorm& norm, at::ScalarType dtype,
+    const auto join = [&](const LayerNorm& norm,
                           const kernels::fused::RowSelection* kept = nullptr) {
       const auto joined = kernels::fused::ResidualNorm({.residual = residual,
                                                         .added = added,
                                                         .added_bias = added_bias,
                                                         .mid = mid,
                                                         .norm = norm.parameters(),
-                                                        .out_dtype = dtype,
                                                         .kept = kept},
                                                        options.path);
       residual = joined.residual;
@@ -104,20 +103,17 @@ class Zoology final : public Backbone {
       const Block& block = blocks_[static_cast<std::size_t>(layer)];
       // The last mixer returns the chosen tokens alone: of the stream it needs no others either.
       const bool is_last = layer + 1 == mixers_.size();
-      const at::Tensor x =
-          join(block.norm1, options.compute_dtype, is_last ? options.rows : nullptr);
+      const at::Tensor x = join(block.norm1, is_last ? options.rows : nullptr);
       const auto mixed = mixers_.Forward(layer, x, options, /*split_bias=*/!has_dropout, output);
       added = dropout(mixed.y);
       added_bias = mixed.bias;
       if (fuse_identity) {
         mid = block.norm2.parameters();
       } else {
-        const at::Tensor normalised =
-            join(block.norm2, identity ? residual.scalar_type() : options.compute_dtype);
-        added = dropout(block.state_mixer(normalised));
+        added = dropout(block.state_mixer(join(block.norm2)));
       }
     }
-    output.hidden = join(final_norm_, options.compute_dtype);
+    output.hidden = join(final_norm_);
     if (options.want_final_state && positions_.defined()) {
       output.final_state.push_back(PositionState(FirstPosition(options) + tokens.size(1)));
     }

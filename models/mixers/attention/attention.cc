@@ -8,7 +8,7 @@
 #include <ATen/ops/cat.h>
 #include <ATen/ops/zeros.h>
 
-#include "kernels/fused/columns.h"
+#include "kernels/fused/rows.h"
 #include "kernels/softmax_attention/softmax_attention.h"
 #include "models/blocks/config_checks.h"
 #include "models/blocks/linear.h"
@@ -49,8 +49,8 @@ class Attention final : public Mixer {
     const State* initial = options.initial_state;
     const std::int64_t first_position = initial == nullptr ? 0 : initial->at("k").size(1);
 
-    const auto columns = kernels::fused::SplitColumns(
-        qkv_proj_(x), {num_heads * head_dim_, num_kv_heads * head_dim_, num_kv_heads * head_dim_});
+    const auto columns = qkv_proj_.Columns(
+        x, {num_heads * head_dim_, num_kv_heads * head_dim_, num_kv_heads * head_dim_});
     at::Tensor q = columns[0].unflatten(-1, {num_heads, head_dim_});
     at::Tensor k = columns[1].unflatten(-1, {num_kv_heads, head_dim_});
     at::Tensor v = columns[2].unflatten(-1, {num_kv_heads, head_dim_});

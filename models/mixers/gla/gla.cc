@@ -72,7 +72,7 @@ class Gla final : public Mixer {
     const std::size_t low_rank = sizes.size();
     sizes.push_back(config_.gate_low_rank_dim);
     if (has_output_gate()) sizes.push_back(value_dim());
-    const auto parts = kernels::fused::SplitColumns(in_proj_(x), sizes);
+    const auto parts = in_proj_.Columns(x, sizes);
     std::vector<at::Tensor> heads = parts;
     if (conv_) {
       const auto convolved =

@@ -70,7 +70,7 @@ class LinearAttention final : public Mixer {
     const std::int64_t num_heads = config_.num_heads;
     const std::int64_t key_dim = num_heads * config_.head_k_dim;
     const std::int64_t value_dim = num_heads * head_v_dim_;
-    const auto parts = kernels::fused::SplitColumns(in_proj_(x), {key_dim, key_dim, value_dim});
+    const auto parts = in_proj_.Columns(x, {key_dim, key_dim, value_dim});
 
     kernels::RecurrenceArgs args;
     args.scale = config_.scale;

@@ -4,7 +4,7 @@
 Plain Python from the tasks' pages and the sampling contract (tasks/README.md), sharing nothing with
 the C++ samplers and written to be read, not to be fast. Where a published vector exists it is
 checked first. Prints what the unit tests of circuits, vocab_majority, mod_arith, group_word,
-phonebook_tok, hint_recall and induction_heads expect:
+group_swap, copying_lag, phonebook_tok, hint_recall and induction_heads expect:
 
     python3 tests/golden/derive/token_tasks.py
 """
@@ -58,6 +58,9 @@ class Draws:
         for word in itertools.chain(first, retries):
             if (word * n) & M32 >= threshold:
                 return (word * n) >> 32
+
+    def bernoulli(self, stream, j, p):
+        return self.block(j // 4, stream)[j % 4] < int(p * 2**32)
 
     def pick(self, stream, n, k):
         array = {}
@@ -144,6 +147,24 @@ def group_word(group, length, seed, split):
     return inputs, {t: ids.index(product) for t, product in enumerate(products)}
 
 
+def group_swap(n, length, seed, split):
+    draws = Draws(f"group_swap;L={length};n={n}", seed, split)
+    swaps = list(itertools.combinations(range(n), 2))
+    inputs = [draws.uniform(0, t, len(swaps)) for t in range(length)]
+    cups, labels = list(range(n)), {}
+    for t, token in enumerate(inputs):
+        a, b = swaps[token]
+        cups[a], cups[b] = cups[b], cups[a]
+        labels[t] = cups.index(0)
+    return inputs, labels
+
+
+def copying_lag(alphabet, length, lag, seed, split):
+    draws = Draws(f"copying_lag;L={length};M={lag};alphabet={alphabet}", seed, split)
+    inputs = [1 + draws.uniform(0, t, alphabet - 2) for t in range(length)]
+    return inputs, dict(enumerate(([0] * lag + inputs)[:length]))
+
+
 def phonebook_tok(n, seed, split):
     draws = Draws(f"phonebook_tok;n={n}", seed, split)
     names = [(12 + name // 1000, 1012 + name % 1000) for name in draws.pick(0, 10**6, n)]
@@ -157,17 +178,26 @@ def phonebook_tok(n, seed, split):
     return inputs, {first + c: digit for c, digit in enumerate(numbers[asked])}
 
 
-def hint_recall(vocab, length, seed, split, hint=True, depth_percent=None):
+def hint_recall(vocab, length, seed, split, hint=True, depth_percent=None, num_hints=1,
+                num_targets=1, noise_vocab=0, frac_noise=0.0):
     draws = Draws(f"hint_recall;L={length};vocab={vocab}", seed, split)
     num_keys, n = vocab // 2, (length - 2) // 2
     target = draws.uniform(0, 0, n) if depth_percent is None else depth_percent * (n - 1) // 100
     h = draws.uniform(1, 0, num_keys)
     value = lambda key: num_keys + draws.uniform(4, key, vocab - num_keys)
-    inputs = [h] if hint else []
+    others = [t for t in range(n) if t != target]
+    drawn = [key + (key >= h) for key in (draws.uniform(3, t, num_keys - 1) for t in range(n))]
+    hints = [drawn[others[i]] for i in draws.pick(5, n - 1, num_hints - 1)]
+    hints.insert(draws.uniform(6, 0, num_hints), h)
+    targets = {target} | {others[i] for i in draws.pick(7, n - 1, num_targets - 1)}
+    inputs = hints if hint else []
     for t in range(n):
-        key = draws.uniform(3, t, num_keys - 1)
-        key = h if t == target else key + (key >= h)
-        inputs += [key, value(key)]
+        if t in targets:
+            inputs += [h, value(h)]
+        elif draws.bernoulli(8, t, frac_noise):
+            inputs += [vocab + draws.uniform(9, 2 * t + i, noise_vocab) for i in range(2)]
+        else:
+            inputs += [drawn[t], value(drawn[t])]
     inputs.append(h)
     return inputs, {len(inputs) - 1: value(h)}
 
@@ -215,12 +245,19 @@ def main():
              mod_arith(5, 15, precedence, cumulative, 1, 0))
     for group in ("Z60", "A4xZ5", "S3xZ2xA3", "S7"):
         show(f"group_word {group} L=12", group_word(group, 12, 1, 0))
+    show("group_swap n=5 L=12", group_swap(5, 12, 1, 0))
+    show("group_swap n=7 L=12", group_swap(7, 12, 1, 0))
+    show("copying_lag alphabet=10 L=12 lag=3", copying_lag(10, 12, 3, 1, 0))
     show("phonebook_tok n=3", phonebook_tok(3, 1, 0))
     show("phonebook_tok n=300", phonebook_tok(300, 1, 0))
     show("hint_recall vocab=64 L=20, no hint", hint_recall(64, 20, 1, 0, hint=False))
     for percent in (0, 50, 100):
         show(f"hint_recall vocab=64 L=20, depth {percent} %",
              hint_recall(64, 20, 1, 0, depth_percent=percent))
+    show("hint_recall vocab=64 L=20, 3 hints", hint_recall(64, 20, 1, 0, num_hints=3))
+    show("hint_recall vocab=64 L=20, 4 targets", hint_recall(64, 20, 1, 0, num_targets=4))
+    show("hint_recall vocab=64 L=20, noise",
+         hint_recall(64, 20, 1, 0, num_hints=2, num_targets=2, noise_vocab=8, frac_noise=0.7))
     show("induction_heads vocab=16 L=256 prefix=254", induction_heads(16, 256, 254, 1, 0))
 
 
