@@ -9,7 +9,7 @@
 
 #include "kernels/fused/cross_entropy_device.h"
 #include "kernels/fused/fast_math.cuh"
-#include "kernels/fused/raw_vector.cuh"
+#include "kernels/fused/vector_io.cuh"
 
 namespace mixerbench::kernels::fused {
 namespace {
@@ -137,10 +137,10 @@ __global__ void __launch_bounds__(kThreads, sizeof(T) == 2 ? 4 : 2)
   constexpr int kStep = kThreads * kVector;
   const long long index = RowOfBlock();
   const T* logits = static_cast<const T*>(args.logits.data) + index * args.logits.stride;
-  RawVector<T> raw[kVectors];
+  Packed<T> raw[kVectors];
 #pragma unroll
   for (int k = 0; k < kVectors; ++k) {
-    if (first + k * kStep < args.vocab_size) raw[k] = LoadRaw(logits + first + k * kStep);
+    if (first + k * kStep < args.vocab_size) raw[k] = LoadPacked(logits + first + k * kStep, true);
   }
   const Row row(args);
   // The maximum of the warp, to which its exponentials are relative.
@@ -148,7 +148,7 @@ __global__ void __launch_bounds__(kThreads, sizeof(T) == 2 ? 4 : 2)
 #pragma unroll
   for (int k = 0; k < kVectors; ++k) {
     if (first + k * kStep >= args.vocab_size) continue;
-    const Vector v = raw[k].Values();
+    const Vector v = raw[k].Unpack();
 #pragma unroll
     for (int i = 0; i < kVector; ++i) summary.max = fmaxf(summary.max, v.x[i]);
   }
@@ -159,7 +159,7 @@ __global__ void __launch_bounds__(kThreads, sizeof(T) == 2 ? 4 : 2)
 #pragma unroll
   for (int k = kVectors - 1; k >= 0; --k) {
     if (first + k * kStep >= args.vocab_size) continue;
-    e[k] = raw[k].Values();
+    e[k] = raw[k].Unpack();
 #pragma unroll
     for (int i = kVector - 1; i >= 0; --i) {
       if (e[k].x[i] == summary.max) summary.arg_max = first + k * kStep + i;
@@ -185,7 +185,7 @@ __global__ void __launch_bounds__(kThreads, sizeof(T) == 2 ? 4 : 2)
 #pragma unroll
       for (int i = 0; i < kVector; ++i) e[k].x[i] -= column + i == row.target ? row.scale : 0;
     }
-    StoreAs(gradient + column, e[k]);
+    StoreVector(gradient + column, e[k]);
   }
 }
 

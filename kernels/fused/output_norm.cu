@@ -9,7 +9,6 @@
 
 #include "kernels/fused/fast_math.cuh"
 #include "kernels/fused/output_norm_device.h"
-#include "kernels/fused/raw_vector.cuh"
 #include "kernels/fused/row_layout.cuh"
 #include "kernels/fused/sum_rows.h"
 
@@ -52,12 +51,7 @@ struct HeadWalk {
   }
 };
 
-// A row of one head as it lies in memory, and where.
-template <typename T, int kChunks>
-struct RawRow {
-  RawVector<T> chunk[kChunks];
-};
-
+// The first element of a head.
 template <typename T, typename AnyRows>
 __device__ auto HeadOf(const RowLayout& layout, const AnyRows& rows, const HeadWalk& at) {
   using Pointer =
@@ -68,16 +62,16 @@ __device__ auto HeadOf(const RowLayout& layout, const AnyRows& rows, const HeadW
 
 // Zeros where `rows` is absent and past the end of the row.
 template <typename T, int kChunks>
-__device__ RawRow<T, kChunks> LoadHead(const RowLayout& layout, const ConstRows& rows,
-                                       const HeadWalk& at) {
-  RawRow<T, kChunks> raw{};
-  if (rows.data == nullptr) return raw;
+__device__ PackedRow<T, kChunks> LoadHead(const RowLayout& layout, const ConstRows& rows,
+                                          const HeadWalk& at) {
+  PackedRow<T, kChunks> packed{};
+  if (rows.data == nullptr) return packed;
   const T* source = HeadOf<T>(layout, rows, at);
 #pragma unroll
   for (int c = 0; c < kChunks; ++c) {
-    if (layout.Active(c)) raw.chunk[c] = LoadRaw(source + layout.Column(c));
+    packed.chunk[c] = LoadPacked(source + layout.Column(c), layout.Active(c));
   }
-  return raw;
+  return packed;
 }
 
 template <typename T, int kChunks>
@@ -87,16 +81,8 @@ __device__ void StoreHead(const RowLayout& layout, const Rows& rows, const HeadW
   T* target = HeadOf<T>(layout, rows, at);
 #pragma unroll
   for (int c = 0; c < kChunks; ++c) {
-    if (layout.Active(c)) StoreAs(target + layout.Column(c), values.chunk[c]);
+    if (layout.Active(c)) StoreVector(target + layout.Column(c), values.chunk[c]);
   }
-}
-
-template <typename T, int kChunks>
-__device__ RowValues<kChunks> Wide(const RawRow<T, kChunks>& raw) {
-  RowValues<kChunks> values;
-#pragma unroll
-  for (int c = 0; c < kChunks; ++c) values.chunk[c] = raw.chunk[c].Values();
-  return values;
 }
 
 // sum over a head of f(chunk, i), times 1 / head_dim.
@@ -115,8 +101,8 @@ __global__ void __launch_bounds__(kThreads) ForwardKernel(const OutputNormForwar
   const int first =
       static_cast<int>(gridDim.x - 1 - blockIdx.x) * layout.num_groups * kForwardHeads;
   HeadWalk at[kForwardHeads];
-  RawRow<T, kChunks> raw_x[kForwardHeads];
-  RawRow<T, kChunks> raw_gate[kForwardHeads];
+  PackedRow<T, kChunks> raw_x[kForwardHeads];
+  PackedRow<T, kChunks> raw_gate[kForwardHeads];
 #pragma unroll
   for (int h = 0; h < kForwardHeads; ++h) {
     const int index = first + h * layout.num_groups + layout.group;
@@ -127,8 +113,8 @@ __global__ void __launch_bounds__(kThreads) ForwardKernel(const OutputNormForwar
   const auto weight = LoadColumns<kChunks>(layout, args.weight);
 #pragma unroll
   for (int h = 0; h < kForwardHeads; ++h) {
-    const auto x = Wide(raw_x[h]);
-    const auto gate = Wide(raw_gate[h]);
+    const auto x = raw_x[h].Unpack();
+    const auto gate = raw_gate[h].Unpack();
     const float square =
         HeadMean<kChunks>(layout, [&](int c, int i) { return x.chunk[c].x[i] * x.chunk[c].x[i]; });
     const float scale = InverseRoot(square + args.sizes.eps);
@@ -146,7 +132,7 @@ __global__ void __launch_bounds__(kThreads) ForwardKernel(const OutputNormForwar
 // What the backward pass reads of a head.
 template <typename T, int kChunks>
 struct HeadInputs {
-  RawRow<T, kChunks> x, gate, dy;
+  PackedRow<T, kChunks> x, gate, dy;
 
   __device__ HeadInputs(const RowLayout& layout, const OutputNormBackward& args, const HeadWalk& at)
       : x(LoadHead<T, kChunks>(layout, args.x, at)),
@@ -179,9 +165,9 @@ __global__ void __launch_bounds__(kThreads, kChunks == 1 && sizeof(T) == 2 ? 3 :
   for (int first = base; first < heads; first += step) {
     const HeadInputs<T, kChunks> raw = next;
     next = load();
-    const auto x = Wide(raw.x);
-    const auto dy = Wide(raw.dy);
-    const auto gate = Wide(raw.gate);
+    const auto x = raw.x.Unpack();
+    const auto dy = raw.dy.Unpack();
+    const auto gate = raw.gate.Unpack();
     const bool exists = first + layout.group < heads;
     RowValues<kChunks> g;  // gradient of the row before the weight, then with it
     RowValues<kChunks> d_gate;
