@@ -102,8 +102,7 @@ struct Preparer {
       WaitForOldestCopies();
       SyncWarp();
       Prepare(SlotType(memory, layout, prepared.slot), KeyGates(i));
-      SyncWarp();
-      if (lane == 0) Arrive(barriers.ready + prepared.slot);
+      Arrive(barriers.ready + prepared.slot);
       prepared.Advance(p.num_preparers, p.num_slots);
       StartCopies(barriers, i + p.lookahead);
     }

@@ -31,8 +31,8 @@ __global__ void __launch_bounds__(256, kKeys == 128 ? 1 : 2)
   // In a tile that is not full the last walkers have nothing to do.
   const int num_busy = min(num_walkers, (p.value_dim - at.value_begin + 15) / 16);
   for (int slot = static_cast<int>(threadIdx.x); slot < p.num_slots; slot += blockDim.x) {
-    InitBarrier(barriers.ready + slot, 1);
-    InitBarrier(barriers.free + slot, num_busy);
+    InitBarrier(barriers.ready + slot, 32);
+    InitBarrier(barriers.free + slot, 32 * num_busy);
   }
   SyncBlock();
 

@@ -74,7 +74,9 @@ struct Slot {
   __device__ float& is_factored() const { return factors[0]; }
 };
 
-// A slot is `ready` when its preparer has arrived, and `free` when all walkers have.
+// A slot is `ready` when the lanes of its preparer have arrived, and `free` when those of all
+// walkers have. One lane that arrives for its warp, after a barrier of the warp, would be as
+// correct, but racecheck does not follow that.
 struct SlotBarriers {
   std::uint64_t* ready;
   std::uint64_t* free;

@@ -126,8 +126,7 @@ struct Walker {
       if (p.states_to_compare != nullptr && ends_chunk) CompareState(token / kWalkChunk);
       WaitForPhase(barriers.ready + cursor.slot, cursor.parity);
       WalkBlock(SlotType(memory, layout, cursor.slot), token);
-      SyncWarp();
-      if (threadIdx.x % 32 == 0) Arrive(barriers.free + cursor.slot);
+      Arrive(barriers.free + cursor.slot);
       cursor.Advance(1, p.num_slots);
       if (p.states_to_save != nullptr && ends_chunk) SaveState(token / kWalkChunk);
     }

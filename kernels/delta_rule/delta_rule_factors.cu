@@ -8,7 +8,7 @@ namespace {
 
 constexpr int kThreads = 128;
 
-// Shared memory of a block.
+// Shared memory of a block: 36 KB for bf16 and K = 128, so that six share a multiprocessor.
 template <typename Operand, int kDk>
 struct FactorsShared {
   using Element = typename Operand::Element;
@@ -17,11 +17,14 @@ struct FactorsShared {
     Element q[kC * PaddedRow(kDk)];
     Element k[kC * PaddedRow(kDk)];
   };
+  struct Matrices {
+    float x[kC * PaddedRow(kC)];  // L, then X
+    float scratch[kC / 2 * PaddedRow(kC)];
+  };
   union {
     alignas(16) Tokens tokens;
-    alignas(16) float scratch[kC / 2 * PaddedRow(kC)];  // once the tokens are no longer needed
+    alignas(16) Matrices matrices;  // once the tokens are no longer needed
   };
-  alignas(16) float x[kC * PaddedRow(kC)];  // L, then X
   float gates[kNumGates][kC];
 };
 
@@ -58,8 +61,32 @@ __device__ void ComputeGates(float (&gates)[kNumGates][kC], const float* log_dec
   }
 }
 
-// Block: one chunk of one (b, h); grid B H N. Warps share the 16-row blocks of K K^T and Q K^T,
-// long rows with short ones. Accumulators fp32. Deterministic.
+// A block [16,16] of (rows K^T) ∘ D, every row times its factor; zeros above the diagonal.
+template <typename Operand, int kDk>
+__device__ void MultiplyPairs(Accumulators (&c)[1], const typename Operand::Element* rows,
+                              const typename Operand::Element* keys, int row_block,
+                              int column_block, const float* cumulative_log_decay,
+                              const float (&row_factors)[2]) {
+  cuda::Clear(c);
+#pragma unroll
+  for (int d = 0; d < kDk; d += 16) {
+    const auto a = Operand::LoadA(rows + row_block * 16 * PaddedRow(kDk) + d, PaddedRow(kDk));
+    const auto b = Operand::LoadB(keys + column_block * 16 * PaddedRow(kDk) + d, PaddedRow(kDk));
+    cuda::MultiplyAdd<Operand>(c[0], a, b);
+  }
+#pragma unroll
+  for (int e = 0; e < 8; ++e) {
+    const int i = row_block * 16 + cuda::BlockRow(e % 4);
+    const int j = column_block * 16 + cuda::BlockColumn(e / 4, e % 4);
+    // The bound keeps the masked half finite.
+    const float exponent = fminf(cumulative_log_decay[i] - cumulative_log_decay[j], 0);
+    float& x = c[0][e / 4][e % 4];
+    x = j <= i ? x * (cuda::Exp(exponent) * row_factors[e % 4 / 2]) : 0;
+  }
+}
+
+// Block: one chunk of one (b, h); grid B H N. A warp owns 16 rows of K K^T and 16 of Q K^T, a long
+// row of blocks and a short one (fp32: one of either). Accumulators fp32. Deterministic.
 template <typename Operand, int kDk>
 __global__ void __launch_bounds__(kThreads)
     FactorsKernel(const DeltaRuleSizes sizes, const Sequence q, const Sequence k,
@@ -94,50 +121,40 @@ __global__ void __launch_bounds__(kThreads)
     factors.gates[chunk * kNumGates * kC + i] = (&shared.gates[0][0])[i];
   }
   Element* a_out = static_cast<Element*>(factors.a) + chunk * kC * kC;
-  for (int unit = cuda::WarpId(); unit < 2 * kRowBlocks; unit += kThreads / 32) {
-    const bool is_q = unit >= kRowBlocks;
-    const int row_block = is_q ? 2 * kRowBlocks - 1 - unit : unit;
-    const Element* left =
-        (is_q ? shared.tokens.q : shared.tokens.k) + row_block * 16 * PaddedRow(kDk);
-    float b_rows[2], factors_rows[2];
+  const int key_block = cuda::WarpId();
+  const int query_block = kThreads / 32 - 1 - cuda::WarpId();
+  Accumulators l[kRowBlocks][1];  // stays in registers until the tokens' place is free
+  if (key_block < kRowBlocks) {
+    const float beta[2] = {shared.gates[kBeta][key_block * 16 + cuda::BlockRow(0)],
+                           shared.gates[kBeta][key_block * 16 + cuda::BlockRow(2)]};
 #pragma unroll
-    for (int i = 0; i < 2; ++i) {
-      const int t = row_block * 16 + cuda::BlockRow(2 * i);
-      b_rows[i] = shared.gates[kCumulativeLogDecay][t];
-      factors_rows[i] = is_q ? sizes.scale : shared.gates[kBeta][t];
+    for (int j = 0; j < kRowBlocks; ++j) {
+      if (j > key_block) continue;
+      MultiplyPairs<Operand, kDk>(l[j], shared.tokens.k, shared.tokens.k, key_block, j,
+                                  shared.gates[kCumulativeLogDecay], beta);
     }
-#pragma unroll
-    for (int column_block = 0; column_block < kRowBlocks; ++column_block) {
-      if (column_block > row_block) continue;
-      Accumulators c[1];
-      cuda::Clear(c);
-#pragma unroll
-      for (int d = 0; d < kDk; d += 16) {
-        const auto a = Operand::LoadA(left + d, PaddedRow(kDk));
-        const auto b = Operand::LoadB(shared.tokens.k + column_block * 16 * PaddedRow(kDk) + d,
-                                      PaddedRow(kDk));
-        cuda::MultiplyAdd<Operand>(c[0], a, b);
-      }
-#pragma unroll
-      for (int e = 0; e < 8; ++e) {
-        const int i = row_block * 16 + cuda::BlockRow(e % 4);
-        const int j = column_block * 16 + cuda::BlockColumn(e / 4, e % 4);
-        // The bound keeps the masked half finite.
-        const float difference = b_rows[e % 4 / 2] - shared.gates[kCumulativeLogDecay][j];
-        const float decay = cuda::Exp(fminf(difference, 0)) * factors_rows[e % 4 / 2];
-        float& x = c[0][e / 4][e % 4];
-        x = j <= i ? x * decay : 0;
-      }
-      if (is_q) {
-        cuda::StoreRows(a_out + row_block * 16 * kC + column_block * 16, kC, 16, c[0]);
-      } else {
-        cuda::StoreRows(shared.x + row_block * 16 * PaddedRow(kC) + column_block * 16,
-                        PaddedRow(kC), 16, c[0]);
-      }
+  }
+  if (query_block < kRowBlocks) {
+    const float scale[2] = {sizes.scale, sizes.scale};
+    Element* a_rows = static_cast<Element*>(factors.a) + (chunk * kC + query_block * 16) * kC;
+    for (int j = 0; j <= query_block; ++j) {
+      Accumulators a[1];
+      MultiplyPairs<Operand, kDk>(a, shared.tokens.q, shared.tokens.k, query_block, j,
+                                  shared.gates[kCumulativeLogDecay], scale);
+      cuda::StoreRows(a_rows + j * 16, kC, 16, a[0]);
     }
   }
   __syncthreads();
-  InvertUnitLower<kC>(shared.x, PaddedRow(kC), shared.scratch);
+  if (key_block < kRowBlocks) {
+#pragma unroll
+    for (int j = 0; j < kRowBlocks; ++j) {
+      if (j > key_block) continue;
+      cuda::StoreRows(shared.matrices.x + key_block * 16 * PaddedRow(kC) + j * 16, PaddedRow(kC),
+                      16, l[j][0]);
+    }
+  }
+  __syncthreads();
+  InvertUnitLower<kC>(shared.matrices.x, PaddedRow(kC), shared.matrices.scratch);
 
   // Blocks of the lower triangle, 16 bytes a thread.
   constexpr int kVector = 16 / sizeof(Element);
@@ -149,7 +166,7 @@ __global__ void __launch_bounds__(kThreads)
     alignas(16) Element packed[kVector];
 #pragma unroll
     for (int e = 0; e < kVector; ++e) {
-      packed[e] = Operand::FromFloat(shared.x[r * PaddedRow(kC) + column + e]);
+      packed[e] = Operand::FromFloat(shared.matrices.x[r * PaddedRow(kC) + column + e]);
     }
     *reinterpret_cast<uint4*>(x_out + r * kC + column) = *reinterpret_cast<const uint4*>(packed);
   }

@@ -1,5 +1,6 @@
 // Cores with device code against the reference recurrence in fp64, outputs and every gradient.
-// Without a GPU every case fails. Prints the errors of each case: the parity table of a release.
+// Without a GPU every case fails. Prints the errors of each case, and what they may be: the parity
+// table of a release.
 // SPDX-License-Identifier: Apache-2.0
 #include <cmath>
 #include <cstdio>
@@ -8,10 +9,10 @@
 
 #include <ATen/Context.h>
 #include <ATen/TensorOperators.h>
+#include <ATen/autocast_mode.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/full_like.h>
 #include <ATen/ops/randn.h>
-#include <torch/csrc/autograd/autograd.h>
 #include <torch/csrc/autograd/function.h>
 
 #include "harness/device.h"
@@ -39,25 +40,21 @@ struct Precision {
   const char* name;
   at::ScalarType dtype;
   bool allow_tf32;
-  double tolerance;
 };
-// fp32: sums of some thousand terms at 6e-8, and cumulative log decays up to 320 in a block at the
-// same; the triangular inverse of the delta rule multiplies that. tf32 and bf16 round every operand
-// of a product, to 5e-4 and 4e-3 at most: the errors of a sum's terms are independent, so its
-// relative error is that of one term.
-constexpr Precision kPrecisions[] = {{"fp32", at::kFloat, false, 1e-4},
-                                     {"tf32", at::kFloat, true, 2e-3},
-                                     {"bf16", at::kBFloat16, false, 1e-2}};
+constexpr Precision kPrecisions[] = {
+    {"fp32", at::kFloat, false}, {"tf32", at::kFloat, true}, {"bf16", at::kBFloat16, false}};
 
-// The gradient of log decays is a running difference of q dq and k dk, formed from dq and dk as
-// they are returned, in the precision of the operands: where the two cancel, their rounding is
-// left.
-constexpr double kLogDecayFactor = 6;
-
-double Tolerance(const Precision& precision, const std::string& name) {
-  const bool is_rounded = name == "d log_decay" && precision.tolerance > 1e-3;  // not fp32
-  return precision.tolerance * (is_rounded ? kLogDecayFactor : 1);
-}
+// Device code may be twice as far from fp64 as the same core written in ATen operations in the same
+// precision (docs/NUMERICS.md), and this far for the rounding of fp32: sums of some thousand terms
+// at 6e-8, and cumulative log decays up to 320 in a block at the same.
+constexpr double kNaiveFactor = 2;
+constexpr double kFp32Rounding = 2e-5;
+// Operands of tf32 have three digits more than those of bf16.
+constexpr double kTf32Share = 1.0 / 8;
+// The gradient of log decays of the walks is a difference of q dq and k dk with dq and dk as they
+// are returned (kernels/cuda/decay_walk.md): where the two cancel, their rounding is left. Seen in
+// bf16: 4e-2.
+constexpr double kRoundedDifference = 6e-2;
 
 const CoreEntry& Core(const std::string& name) {
   static const CoreRegistry cores = [] {
@@ -87,9 +84,11 @@ NamedTensors InPrecision(const NamedTensors& inputs, const Precision& precision)
   return result;
 }
 
+using NamedErrors = std::vector<std::pair<std::string, double>>;
+
 // The errors of all outputs and gradients. The gradient of log decays is a difference of terms as
 // large as dq, and as small as the decay itself: its error is measured against both.
-std::vector<std::pair<std::string, double>> Errors(NamedTensors actual, NamedTensors expected) {
+NamedErrors Errors(NamedTensors actual, NamedTensors expected) {
   if (expected.count("d log_decay") > 0) {
     const auto d_q = expected.at("d q").flatten();
     for (auto* result : {&actual, &expected}) {
@@ -97,11 +96,51 @@ std::vector<std::pair<std::string, double>> Errors(NamedTensors actual, NamedTen
           at::cat({result->at("d log_decay").flatten().to(at::kDouble), d_q});
     }
   }
-  std::vector<std::pair<std::string, double>> errors;
+  NamedErrors errors;
   for (const auto& [name, value] : expected) {
     errors.emplace_back(name, RelativeError(actual.at(name), value));
   }
   return errors;
+}
+
+// Products of ATen operations on the CPU take their operands in bf16.
+class Bf16Products {
+ public:
+  Bf16Products() {
+    at::autocast::set_autocast_dtype(at::kCPU, at::kBFloat16);
+    at::autocast::set_autocast_enabled(at::kCPU, true);
+  }
+  ~Bf16Products() {
+    at::autocast::set_autocast_enabled(at::kCPU, false);
+    at::autocast::clear_cache();
+  }
+  Bf16Products(const Bf16Products&) = delete;
+  Bf16Products& operator=(const Bf16Products&) = delete;
+};
+
+// What the device code of a precision may be off by: the naive error is that of the core's ATen
+// path, which CPU tensors take.
+std::vector<double> Tolerances(const CoreEntry& core, const NamedTensors& inputs,
+                               const NamedTensors& expected, const Precision& precision) {
+  const bool is_rounded = precision.dtype == at::kBFloat16 || precision.allow_tf32;
+  const Precision& naive = is_rounded ? kPrecisions[2] : kPrecisions[0];
+  const auto run = [&] { return RunWithGradients(core, InPrecision(inputs, naive), {}); };
+  NamedTensors actual;
+  if (is_rounded) {
+    const Bf16Products autocast;
+    actual = run();
+  } else {
+    actual = run();
+  }
+  std::vector<double> tolerances;
+  for (const auto& [name, error] : Errors(actual, expected)) {
+    const double share = precision.allow_tf32 ? kTf32Share : 1;
+    const bool is_rounded_difference =
+        is_rounded && name == "d log_decay" && inputs.count("beta") == 0;
+    tolerances.push_back(kNaiveFactor * share * error + kFp32Rounding +
+                         (is_rounded_difference ? share * kRoundedDifference : 0));
+  }
+  return tolerances;
 }
 
 void CheckCase(const std::string& core_name, const CoreCase& c) {
@@ -109,20 +148,22 @@ void CheckCase(const std::string& core_name, const CoreCase& c) {
   // Values that bf16 represents: the reference serves every precision.
   CoreCase rounded = c;
   rounded.dtype = at::kBFloat16;
-  const auto inputs = On(Gpu(kPrecisions[0]), DrawInputs(core, rounded, /*seed=*/7));
+  const auto inputs = DrawInputs(core, rounded, /*seed=*/7);
   const auto expected =
       RunWithGradients(core, Convert(inputs, at::kDouble), {.path = ExecutionPath::kReference});
   for (const auto& precision : kPrecisions) {
-    Gpu(precision);
-    const auto actual = RunWithGradients(core, InPrecision(inputs, precision), {});
+    const auto tolerances = Tolerances(core, inputs, expected, precision);
+    const auto on_gpu = InPrecision(On(Gpu(precision), inputs), precision);
+    const auto actual = On(at::kCPU, RunWithGradients(core, on_gpu, {}));
     std::printf("%s %s B%ld T%ld H%ld K%ld V%ld g%g%s:", core_name.c_str(), precision.name,
                 c.batch_size, c.seq_len, c.num_heads, c.head_k_dim, c.head_v_dim, c.log_decays[0],
                 c.log_decays.size() > 1 ? ".." : "");
+    auto tolerance = tolerances.begin();
     for (const auto& [name, error] : Errors(actual, expected)) {
-      std::printf(" %s %.1e", name.c_str(), error);
+      std::printf(" %s %.1e (%.1e)", name.c_str(), error, *tolerance);
       CAPTURE(core_name, precision.name, c.seq_len, c.head_k_dim, c.head_v_dim, c.log_decays[0]);
       CAPTURE(name);
-      CHECK(error < Tolerance(precision, name));
+      CHECK(error < *tolerance++);
     }
     std::printf("\n");
   }
@@ -133,7 +174,8 @@ TEST_CASE("core gpu: every length and decay, with states, against the reference 
     for (const std::int64_t seq_len : {1, 17, 64, 65, 1000, 4096}) {
       for (const std::vector<double>& log_decays :
            {std::vector<double>{0}, {-0.01}, {-1}, {-20}, {0, -0.01, -1, -20}}) {
-        CheckCase(core, {.batch_size = 1,
+        // Of few tokens many sequences, so that an error is no luck of a few numbers.
+        CheckCase(core, {.batch_size = seq_len < 64 ? 32 : 1,
                          .seq_len = seq_len,
                          .head_k_dim = 64,
                          .head_v_dim = 64,
@@ -154,6 +196,23 @@ TEST_CASE("core gpu: every head size, keys and values of different size") {
   }
 }
 
+// For compute-sanitizer (docs/GPU.md), under which it takes seconds: every kernel of every core in
+// every precision, walks with finishers and without, sequences walked whole and in segments, weak
+// decays and such as are taken pair by pair.
+TEST_CASE("core gpu: short sequences in every plan", "[sanitizer]") {
+  for (const char* core : kCores) {
+    for (const std::int64_t seq_len : {70, 300}) {
+      CheckCase(core, {.batch_size = 1,
+                       .seq_len = seq_len,
+                       .num_heads = 1,
+                       .head_k_dim = 64,
+                       .head_v_dim = 128,
+                       .log_decays = {-0.01}});
+      CheckCase(core, {.batch_size = 1, .seq_len = seq_len, .head_k_dim = 128, .head_v_dim = 64});
+    }
+  }
+}
+
 TEST_CASE("core gpu: many sequences, walked whole, without optional inputs") {
   for (const char* core : kCores) {
     CheckCase(
@@ -166,6 +225,9 @@ TEST_CASE("core gpu: many sequences, walked whole, without optional inputs") {
                              .head_v_dim = 32,
                              .with_optional = false});
 }
+
+// fp32: the triangular inverse multiplies rounding, most where no eigenvalue is below one.
+constexpr double kInverseTolerance = 1e-4;
 
 TEST_CASE("core gpu: the delta rule with equal keys and with negative eigenvalues") {
   const at::Device gpu = Gpu(kPrecisions[0]);
@@ -185,7 +247,7 @@ TEST_CASE("core gpu: the delta rule with equal keys and with negative eigenvalue
           RunWithGradients(core, Convert(inputs, at::kDouble), {.path = ExecutionPath::kReference});
       for (const auto& [name, error] : Errors(RunWithGradients(core, inputs, {}), expected)) {
         CAPTURE(equal_keys, beta, name);
-        CHECK(error < kPrecisions[0].tolerance);
+        CHECK(error < kInverseTolerance);
       }
     }
   }
@@ -198,7 +260,7 @@ TEST_CASE("core gpu: softmax attention in bf16 against the reference in fp64, an
   Gpu(kPrecisions[0]);
   const CoreEntry& core = Core("softmax_attention");
   for (const std::int64_t head_dim : {16, 32, 64, 128}) {
-    for (const std::int64_t seq_len : {1, 17, 64, 65, 200, 256, 512}) {
+    for (const std::int64_t seq_len : {1, 17, 64, 65, 200, 512}) {
       const auto inputs = On(at::kCUDA, DrawInputs(core,
                                                    {.seq_len = seq_len,
                                                     .num_heads = 3,
@@ -222,31 +284,6 @@ TEST_CASE("core gpu: softmax attention in bf16 against the reference in fp64, an
         CHECK(error < kAttentionTolerance);
         CHECK(BitwiseEqual(actual.at(name).cpu(), again.at(name).cpu()));
       }
-    }
-  }
-}
-
-TEST_CASE("core gpu: attention over columns of one projection has gradients side by side") {
-  Gpu(kPrecisions[0]);
-  const CoreEntry& core = Core("softmax_attention");
-  for (const std::int64_t seq_len : {100, 300}) {  // whole and tiled
-    const auto packed = at::randn({3, seq_len, 3, 2, 64}, at::kCUDA).to(at::kBFloat16);
-    const auto weight = at::randn({3, seq_len, 2, 64}, packed.options());
-    const auto gradients = [&](bool in_columns) {
-      std::vector<at::Tensor> leaves;
-      for (const std::int64_t i : {0, 1, 2}) {
-        const auto columns = packed.select(2, i);
-        leaves.push_back((in_columns ? columns : columns.contiguous()).detach().requires_grad_());
-      }
-      const NamedTensors inputs = {{"q", leaves[0]}, {"k", leaves[1]}, {"v", leaves[2]}};
-      return torch::autograd::grad({core.run(inputs, {}).at("o")}, leaves, {weight});
-    };
-    const auto expected = gradients(false);
-    const auto actual = gradients(true);
-    for (std::size_t i = 0; i < actual.size(); ++i) {
-      CHECK(actual[i].storage().is_alias_of(actual[0].storage()));
-      CHECK(actual[i].strides() == packed.select(2, 0).strides());
-      CHECK(BitwiseEqual(actual[i].cpu(), expected[i].cpu()));
     }
   }
 }
