@@ -13,7 +13,9 @@ at::Tensor DrawDropoutSeed(const at::Generator& generator, at::Device device) {
   return at::empty({1}, at::TensorOptions().dtype(at::kLong).device(device)).random_(generator);
 }
 
-double KeptShare(double p) { return 1 / static_cast<double>(MakeDropoutRule(p).scale); }
+double KeptShare(double p) {
+  return 1 - static_cast<double>(MakeDropoutRule(p).threshold) / (1 << kDropoutBits);
+}
 
 at::Tensor DropoutMask(at::IntArrayRef sizes, double p, const at::Tensor& seed) {
   Require(p >= 0 && p < 1, "a probability of dropout is in [0,1)");
