@@ -1,9 +1,8 @@
 #!/usr/bin/env bash
 # package.sh [-o FOLDER] [TARGET...]: a folder that runs on a GPU machine without Bazel or a network.
 #
-# Builds the program, every test and program tagged `gpu` and each TARGET (say
-# //kernels:core_benchmark) with --config=cuda, strips them and adds the shared libraries that the
-# machine may lack. There, FOLDER/mixerbench, or FOLDER/<name of a target>, finds that machine's
+# Builds the program and each TARGET (say //tests/gpu:core_gpu_test) with --config=cuda, strips them
+# and adds the shared libraries that the machine may lack. There, FOLDER/mixerbench, or FOLDER/<name of a target>, finds that machine's
 # libtorch and starts the program. See docs/GPU.md.
 # SPDX-License-Identifier: Apache-2.0
 set -euo pipefail
@@ -30,8 +29,7 @@ cd -- "$root"
 [[ ! -e $out || -x $out/mixerbench || -z $(ls -A -- "$out") ]] ||
   fail "$out holds something else; remove it or name another folder with -o"
 
-mapfile -t tagged < <(bazel query --noshow_progress 'kind("_(test|binary) rule", attr(tags, "\bgpu\b", //...))' 2>/dev/null)
-targets=(//harness:mixerbench //harness:mixerbench-engine "${tagged[@]}" "$@")
+targets=(//harness:mixerbench //harness:mixerbench-engine "$@")
 bazel build --config=cuda "${targets[@]}" >&2
 built=$(bazel info --config=cuda bazel-bin 2>/dev/null)
 
