@@ -118,25 +118,28 @@ class Bf16Products {
   Bf16Products& operator=(const Bf16Products&) = delete;
 };
 
-// What the device code of a precision may be off by: the naive error is that of the core's ATen
-// path, which CPU tensors take.
-std::vector<double> Tolerances(const CoreEntry& core, const NamedTensors& inputs,
-                               const NamedTensors& expected, const Precision& precision) {
-  const bool is_rounded = precision.dtype == at::kBFloat16 || precision.allow_tf32;
-  const Precision& naive = is_rounded ? kPrecisions[2] : kPrecisions[0];
-  const auto run = [&] { return RunWithGradients(core, InPrecision(inputs, naive), {}); };
-  NamedTensors actual;
-  if (is_rounded) {
+// Errors of the core's ATen path, which CPU tensors take: the naive implementation.
+struct NaiveErrors {
+  NamedErrors fp32, bf16;
+
+  NaiveErrors(const CoreEntry& core, const NamedTensors& inputs, const NamedTensors& expected) {
+    const auto run = [&](const Precision& precision) {
+      return Errors(RunWithGradients(core, InPrecision(inputs, precision), {}), expected);
+    };
+    fp32 = run(kPrecisions[0]);
     const Bf16Products autocast;
-    actual = run();
-  } else {
-    actual = run();
+    bf16 = run(kPrecisions[2]);
   }
+};
+
+// What the device code of a precision may be off by, in the order of the errors.
+std::vector<double> Tolerances(const NaiveErrors& naive, const Precision& precision,
+                               bool is_linear_attention) {
+  const bool is_rounded = precision.dtype == at::kBFloat16 || precision.allow_tf32;
+  const double share = precision.allow_tf32 ? kTf32Share : 1;
   std::vector<double> tolerances;
-  for (const auto& [name, error] : Errors(actual, expected)) {
-    const double share = precision.allow_tf32 ? kTf32Share : 1;
-    const bool is_rounded_difference =
-        is_rounded && name == "d log_decay" && inputs.count("beta") == 0;
+  for (const auto& [name, error] : is_rounded ? naive.bf16 : naive.fp32) {
+    const bool is_rounded_difference = is_rounded && is_linear_attention && name == "d log_decay";
     tolerances.push_back(kNaiveFactor * share * error + kFp32Rounding +
                          (is_rounded_difference ? share * kRoundedDifference : 0));
   }
@@ -151,8 +154,9 @@ void CheckCase(const std::string& core_name, const CoreCase& c) {
   const auto inputs = DrawInputs(core, rounded, /*seed=*/7);
   const auto expected =
       RunWithGradients(core, Convert(inputs, at::kDouble), {.path = ExecutionPath::kReference});
+  const NaiveErrors naive(core, inputs, expected);
   for (const auto& precision : kPrecisions) {
-    const auto tolerances = Tolerances(core, inputs, expected, precision);
+    const auto tolerances = Tolerances(naive, precision, inputs.count("beta") == 0);
     const auto on_gpu = InPrecision(On(Gpu(precision), inputs), precision);
     const auto actual = On(at::kCPU, RunWithGradients(core, on_gpu, {}));
     std::printf("%s %s B%ld T%ld H%ld K%ld V%ld g%g%s:", core_name.c_str(), precision.name,
