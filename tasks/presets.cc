@@ -17,7 +17,7 @@ std::int64_t NumSamples(const std::vector<Segment>& segments) {
 }  // namespace
 
 Preset MixturePreset(std::string name, std::vector<Segment> train, std::vector<Segment> test,
-                     std::uint64_t seed, std::string reproduces) {
+                     std::string reproduces, std::uint64_t seed) {
   Preset preset{.name = std::move(name),
                 .params = train.front().params,
                 .num_train = NumSamples(train),

@@ -55,4 +55,10 @@ void Rules::Fraction(const NamedValue& fraction, std::int64_t lo, std::int64_t h
        {fraction});
 }
 
+void Rules::NoiseFraction(const NamedValue& frac_noise, const NamedValue& noise_vocab_size) const {
+  Fraction(frac_noise, 0, 1);
+  Must(noise_vocab_size.value > 0 || frac_noise.value == 0,
+       "noise_vocab_size must be > 0 when frac_noise > 0", {noise_vocab_size, frac_noise});
+}
+
 }  // namespace mixerbench::tasks

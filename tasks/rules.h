@@ -38,6 +38,9 @@ class Rules {
   // lo <= value < hi; NaN is outside.
   void Fraction(const NamedValue& fraction, std::int64_t lo, std::int64_t hi) const;
 
+  // A share of noise in [0, 1), which needs noise tokens to draw.
+  void NoiseFraction(const NamedValue& frac_noise, const NamedValue& noise_vocab_size) const;
+
  private:
   std::string_view task_;
   std::string_view where_;

@@ -16,6 +16,17 @@ std::int32_t CountBucket(std::int64_t count) {
   return bucket;
 }
 
+std::vector<SliceKey> EveryPositionSlices() {
+  return {CountSlice("position"), {"last_position", {"last"}}};
+}
+
+void AssignEveryPosition(std::size_t num_positions, std::span<std::int32_t> buckets) {
+  for (std::size_t t = 0; t < num_positions; ++t) {
+    buckets[2 * t] = CountBucket(static_cast<std::int64_t>(t));
+    buckets[2 * t + 1] = t + 1 == num_positions ? 0 : -1;
+  }
+}
+
 SliceKey OccurrenceSlice(std::string_view name) {
   return {std::string(name), {"2", "3", "4-7", "8+"}};
 }

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "tasks/canon.h"
+#include "tasks/presets.h"
 #include "tasks/rules.h"
 #include "tasks/slices.h"
 
@@ -93,7 +94,6 @@ class CircuitsTask final : public SampledTask<CircuitsSampler> {
 
 std::vector<Preset> Presets() {
   constexpr std::int64_t kNumTrain = 100000, kNumTest = 1000;
-  constexpr std::uint64_t kZoologySeed = 123;
   const auto params = [](Circuit circuit, std::int64_t input_seq_len) {
     return CircuitsFields().Write({circuit, input_seq_len});
   };
@@ -117,17 +117,12 @@ std::vector<Preset> Presets() {
 
   for (const auto& [name, circuit] : {std::pair{"parity/extrap", Circuit::kCumParity},
                                       std::pair{"majority/extrap", Circuit::kCumMajority}}) {
-    Preset preset{.name = name,
-                  .params = params(circuit, 64),
-                  .num_train = kNumTrain,
-                  .seed = kZoologySeed,
-                  .reproduces = "longer inputs than trained on",
-                  .train = {{params(circuit, 64), kNumTrain}}};
-    for (const std::int64_t length : {64, 128, 256, 512, 1024}) {
-      preset.test.push_back({params(circuit, length), kNumTest});
-      preset.num_test += kNumTest;
-    }
-    presets.push_back(std::move(preset));
+    const auto of_length = [&params, circuit = circuit](std::int64_t input_seq_len) {
+      return params(circuit, input_seq_len);
+    };
+    presets.push_back(MixturePreset(name, EachSegment({64}, kNumTrain, of_length),
+                                    EachSegment({64, 128, 256, 512, 1024}, kNumTest, of_length),
+                                    "longer inputs than trained on", kZoologySeed));
   }
   return presets;
 }

@@ -125,8 +125,8 @@ std::vector<Preset> Presets() {
   for (const std::int64_t num_kv_pairs : {4, 8, 16, 32, 64, 128, 256}) {
     test.push_back(PairsSegment(num_kv_pairs, 1000));
   }
-  return {MixturePreset("contmqar/zoo", std::move(train), std::move(test), kZoologySeed,
-                        "Zoology 2026, continuous MQAR")};
+  return {MixturePreset("contmqar/zoo", std::move(train), std::move(test),
+                        "Zoology 2026, continuous MQAR", kZoologySeed)};
 }
 
 ContinuousMqarParams Parse(const Value& value, const std::string& where) {

@@ -113,14 +113,7 @@ Segment PointSegment(std::int64_t input_seq_len, std::int64_t num_kv_pairs,
 }
 
 std::vector<Preset> Presets() {
-  return {MixturePreset(
-      "fmqar/zoo",
-      {PointSegment(64, 4, 100000), PointSegment(128, 9, 20000), PointSegment(256, 16, 20000),
-       PointSegment(256, 25, 20000), PointSegment(256, 36, 20000)},
-      {PointSegment(64, 4, 1000), PointSegment(64, 9, 1000), PointSegment(128, 16, 1000),
-       PointSegment(256, 36, 1000), PointSegment(512, 64, 1000), PointSegment(1024, 144, 1000),
-       PointSegment(2048, 256, 1000)},
-      kZoologySeed, "Zoology 2026, forgetting MQAR")};
+  return {ZoologyMixture("fmqar/zoo", "Zoology 2026, forgetting MQAR", PointSegment)};
 }
 
 ForgettingMqarParams Parse(const Value& value, const std::string& where) {

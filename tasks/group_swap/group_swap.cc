@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "tasks/canon.h"
+#include "tasks/presets.h"
 #include "tasks/rules.h"
 #include "tasks/slices.h"
 
@@ -67,16 +68,11 @@ class GroupSwapTask final : public SampledTask<GroupSwapSampler> {
             {"uniform over places", 1 / n}};
   }
 
-  std::vector<SliceKey> slice_keys() const override {
-    return {CountSlice("position"), {"last_position", {"last"}}};
-  }
+  std::vector<SliceKey> slice_keys() const override { return EveryPositionSlices(); }
 
   void AssignSlices(std::span<const std::int32_t>, std::span<const std::int32_t> labels,
                     std::span<std::int32_t> buckets) const override {
-    for (std::size_t t = 0; t < labels.size(); ++t) {
-      buckets[2 * t] = CountBucket(static_cast<std::int64_t>(t));
-      buckets[2 * t + 1] = t + 1 == labels.size() ? 0 : -1;
-    }
+    AssignEveryPosition(labels.size(), buckets);
   }
 
  private:
@@ -88,16 +84,9 @@ std::vector<Preset> Presets() {
   const auto params = [](std::int64_t length) {
     return GroupSwapFields().Write({.input_seq_len = length});
   };
-  Preset preset{.name = "group/swap5",
-                .params = params(32),
-                .num_train = kNumTrain,
-                .reproduces = "Merrill et al. 2024, swaps alone; longer inputs than trained on",
-                .train = {{params(32), kNumTrain}}};
-  for (const std::int64_t length : {32, 64, 128, 256, 512}) {
-    preset.test.push_back({params(length), kNumTest});
-    preset.num_test += kNumTest;
-  }
-  return {preset};
+  return {MixturePreset("group/swap5", EachSegment({32}, kNumTrain, params),
+                        EachSegment({32, 64, 128, 256, 512}, kNumTest, params),
+                        "Merrill et al. 2024, swaps alone; longer inputs than trained on")};
 }
 
 GroupSwapParams Parse(const Value& value, const std::string& where) {

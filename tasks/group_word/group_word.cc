@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "tasks/canon.h"
+#include "tasks/presets.h"
 #include "tasks/rules.h"
 #include "tasks/slices.h"
 
@@ -51,16 +52,11 @@ class GroupWordTask final : public SampledTask<GroupWordSampler> {
     return {{"uniform over elements", 1.0 / static_cast<double>(sampler().order)}};
   }
 
-  std::vector<SliceKey> slice_keys() const override {
-    return {CountSlice("position"), {"last_position", {"last"}}};
-  }
+  std::vector<SliceKey> slice_keys() const override { return EveryPositionSlices(); }
 
   void AssignSlices(std::span<const std::int32_t>, std::span<const std::int32_t> labels,
                     std::span<std::int32_t> buckets) const override {
-    for (std::size_t t = 0; t < labels.size(); ++t) {
-      buckets[2 * t] = CountBucket(static_cast<std::int64_t>(t));
-      buckets[2 * t + 1] = t + 1 == labels.size() ? 0 : -1;
-    }
+    AssignEveryPosition(labels.size(), buckets);
   }
 
  private:
@@ -75,18 +71,8 @@ std::vector<Preset> Presets() {
     const auto params = [&group](std::int64_t input_seq_len) {
       return GroupWordFields().Write({group, input_seq_len});
     };
-    Preset preset{.name = std::move(name),
-                  .params = params(train_lengths.front()),
-                  .reproduces = std::move(reproduces)};
-    for (const std::int64_t length : train_lengths) {
-      preset.train.push_back({params(length), kNumTrain});
-      preset.num_train += kNumTrain;
-    }
-    for (const std::int64_t length : test_lengths) {
-      preset.test.push_back({params(length), kNumTest});
-      preset.num_test += kNumTest;
-    }
-    return preset;
+    return MixturePreset(std::move(name), EachSegment(train_lengths, kNumTrain, params),
+                         EachSegment(test_lengths, kNumTest, params), std::move(reproduces));
   };
   std::vector<std::int64_t> published;
   for (std::int64_t length = 2; length <= 20; ++length) published.push_back(length);

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "tasks/canon.h"
+#include "tasks/presets.h"
 #include "tasks/rules.h"
 #include "tasks/slices.h"
 
@@ -78,25 +79,21 @@ std::vector<Preset> Presets() {
   constexpr std::int64_t kNumTest = 1000, kNumTestPerDepth = 200;
   const auto params = [](const HintRecallParams& p) { return HintRecallFields().Write(p); };
   const auto by_length = [&](std::string name, bool hint, std::string reproduces) {
-    Preset preset{.name = std::move(name),
-                  .params = params({.hint = hint}),
-                  .reproduces = std::move(reproduces),
-                  .train = {{params({.hint = hint}), 0}}};
-    for (const std::int64_t length : {128, 256, 512, 1024, 2048, 4096, 8192, 12800}) {
-      preset.test.push_back({params({.input_seq_len = length, .hint = hint}), kNumTest});
-      preset.num_test += kNumTest;
-    }
-    return preset;
+    const auto of_length = [&](std::int64_t input_seq_len) {
+      return params({.input_seq_len = input_seq_len, .hint = hint});
+    };
+    return MixturePreset(
+        std::move(name), {{params({.hint = hint}), 0}},
+        EachSegment({128, 256, 512, 1024, 2048, 4096, 8192, 12800}, kNumTest, of_length),
+        std::move(reproduces));
   };
-  Preset depth{.name = "hint/depth",
-               .params = params({}),
-               .reproduces = "accuracy by depth at 4096 tokens, of models trained at 128",
-               .train = {{params({}), 0}}};
-  for (std::int64_t percent = 0; percent <= 100; percent += 10) {
-    depth.test.push_back(
-        {params({.input_seq_len = 4096, .depth_percent = percent}), kNumTestPerDepth});
-    depth.num_test += kNumTestPerDepth;
-  }
+  const auto of_depth = [&](std::int64_t depth_percent) {
+    return params({.input_seq_len = 4096, .depth_percent = depth_percent});
+  };
+  const Preset depth = MixturePreset(
+      "hint/depth", {{params({}), 0}},
+      EachSegment({0, 10, 20, 30, 40, 50, 60, 70, 80, 90, 100}, kNumTestPerDepth, of_depth),
+      "accuracy by depth at 4096 tokens, of models trained at 128");
   return {
       by_length("hint/sila-std", true, "SILA Fig 6a, trained on all tokens; vocabulary assumed"),
       by_length("hint/sila-target", true,
@@ -156,9 +153,7 @@ void Validate(const HintRecallParams& params, const std::string& where) {
   const NamedValue frac_noise("frac_noise", params.frac_noise);
   rules.Must(params.noise_vocab_size >= 0 && params.noise_vocab_size <= 1 << 24,
              "noise_vocab_size must be in [0, 16777216]", {noise_vocab_size});
-  rules.Fraction(frac_noise, 0, 1);
-  rules.Must(params.noise_vocab_size > 0 || params.frac_noise == 0,
-             "noise_vocab_size must be > 0 when frac_noise > 0", {noise_vocab_size, frac_noise});
+  rules.NoiseFraction(frac_noise, noise_vocab_size);
 }
 
 std::unique_ptr<Task> MakeHintRecall(const HintRecallParams& params) {

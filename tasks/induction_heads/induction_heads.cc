@@ -6,6 +6,7 @@
 
 #include "base/check.h"
 #include "tasks/canon.h"
+#include "tasks/presets.h"
 #include "tasks/rules.h"
 #include "tasks/slices.h"
 
@@ -74,15 +75,10 @@ std::vector<Preset> Presets() {
   const auto params = [](std::int64_t input_seq_len) {
     return InductionHeadsFields().Write(WithDefaults({.input_seq_len = input_seq_len}));
   };
-  Preset mamba{.name = "induction/mamba",
-               .params = params(kTrainLen),
-               .reproduces = "Mamba Tab 2",
-               .train = {{params(kTrainLen), 0}}};
-  for (std::int64_t length = 64; length <= 1 << 20; length *= 2) {
-    mamba.test.push_back({params(length), kNumTest});
-    mamba.num_test += kNumTest;
-  }
-  return {mamba};
+  std::vector<std::int64_t> lengths;
+  for (std::int64_t length = 64; length <= 1 << 20; length *= 2) lengths.push_back(length);
+  return {MixturePreset("induction/mamba", EachSegment({kTrainLen}, 0, params),
+                        EachSegment(lengths, kNumTest, params), "Mamba Tab 2")};
 }
 
 InductionHeadsParams Parse(const Value& value, const std::string& where) {

@@ -205,9 +205,7 @@ void Validate(const MadFuzzyParams& params, const std::string& where) {
   rules.SequenceLength({input_seq_len});
   rules.Must(params.noise_vocab_size >= 0, "noise_vocab_size must be >= 0", {noise_vocab_size});
   rules.Must(params.input_seq_len % 2 == 0, "input_seq_len must be even", {input_seq_len});
-  rules.Fraction(frac_noise, 0, 1);
-  rules.Must(params.noise_vocab_size > 0 || params.frac_noise == 0,
-             "noise_vocab_size must be > 0 when frac_noise > 0", {noise_vocab_size, frac_noise});
+  rules.NoiseFraction(frac_noise, noise_vocab_size);
   const std::int64_t num_recall_tokens =
       params.vocab_size - (params.multi_query ? 1 : 2) - params.noise_vocab_size;
   rules.Must(num_recall_tokens >= 2, "need at least 1 key and 1 value",

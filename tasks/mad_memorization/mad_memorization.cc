@@ -154,9 +154,7 @@ void Validate(const MadMemorizationParams& params, const std::string& where) {
   rules.VocabSize(params.vocab_size);
   rules.SequenceLength({{"input_seq_len", params.input_seq_len}});
   rules.Must(params.noise_vocab_size >= 0, "noise_vocab_size must be >= 0", {noise_vocab_size});
-  rules.Fraction(frac_noise, 0, 1);
-  rules.Must(params.noise_vocab_size > 0 || params.frac_noise == 0,
-             "noise_vocab_size must be > 0 when frac_noise > 0", {noise_vocab_size, frac_noise});
+  rules.NoiseFraction(frac_noise, noise_vocab_size);
   rules.Must(params.noise_vocab_size <= params.vocab_size - 3,
              "need at least 1 key (vocab_size - 1 - noise_vocab_size >= 2)",
              {vocab_size, noise_vocab_size});

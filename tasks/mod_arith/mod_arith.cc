@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "tasks/canon.h"
+#include "tasks/presets.h"
 #include "tasks/rules.h"
 #include "tasks/slices.h"
 
@@ -140,17 +141,11 @@ std::vector<Preset> Presets() {
   const auto params = [](std::int64_t expression_len) {
     return ModArithFields().Write({.expression_len = expression_len});
   };
-  Preset preset{.name = "modarith/m5",
-                .params = params(3),
-                .reproduces = "state tracking; lengths of Deletang et al. 2022"};
-  for (std::int64_t length = 3; length <= 39; length += 2) {
-    preset.train.push_back({params(length), 0});
-  }
-  for (const std::int64_t length : {41, 63, 95, 127, 191, 255}) {
-    preset.test.push_back({params(length), kNumTest});
-    preset.num_test += kNumTest;
-  }
-  return {preset};
+  std::vector<std::int64_t> train_lengths;
+  for (std::int64_t length = 3; length <= 39; length += 2) train_lengths.push_back(length);
+  return {MixturePreset("modarith/m5", EachSegment(train_lengths, 0, params),
+                        EachSegment({41, 63, 95, 127, 191, 255}, kNumTest, params),
+                        "state tracking; lengths of Deletang et al. 2022")};
 }
 
 ModArithParams Parse(const Value& value, const std::string& where) {

@@ -143,17 +143,17 @@ std::vector<Preset> Presets() {
   const std::vector<Point> extrap_train = {
       {64, 4, 100000}, {64, 8, 20000}, {64, 16, 20000}, {128, 32, 10000}, {256, 64, 5000}};
   presets.push_back(MixturePreset("mqar/based", Segments(based_train, Noise::kRandom),
-                                  Segments(based_test, Noise::kRandom), kZoologySeed,
-                                  "Based Fig 2 and 3"));
+                                  Segments(based_test, Noise::kRandom), "Based Fig 2 and 3",
+                                  kZoologySeed));
   presets.push_back(MixturePreset("mqar/based-zero", Segments(based_train, Noise::kZero),
-                                  Segments(based_test, Noise::kZero), kZoologySeed,
-                                  "Zoology, random_non_queries false"));
+                                  Segments(based_test, Noise::kZero),
+                                  "Zoology, random_non_queries false", kZoologySeed));
   presets.push_back(MixturePreset("mqar/based-harder", Segments(based_train, Noise::kRandom),
-                                  Segments(harder_test, Noise::kRandom), kZoologySeed,
-                                  "Based ablation 02-09"));
+                                  Segments(harder_test, Noise::kRandom), "Based ablation 02-09",
+                                  kZoologySeed));
   presets.push_back(MixturePreset("mqar/extrap", Segments(extrap_train, Noise::kRandom),
-                                  Segments(based_test, Noise::kRandom), kZoologySeed,
-                                  "Based ablation 01-26"));
+                                  Segments(based_test, Noise::kRandom), "Based ablation 01-26",
+                                  kZoologySeed));
 
   for (const Point& p : std::vector<Point>{{64, 4}, {128, 8}, {256, 16}, {512, 64}}) {
     add("mqar/sse-s1/" + p.Name(), PointParams(p, Noise::kZero), 100000, 3000,

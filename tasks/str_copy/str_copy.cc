@@ -165,7 +165,7 @@ Preset JelassiPreset(std::string name, Variant train, Variant test, std::string 
                              1000});
   }
   return MixturePreset(std::move(name), {{StrCopyFields().Write({.variant = train}), kOnline}},
-                       std::move(test_segments), 0, std::move(reproduces));
+                       std::move(test_segments), std::move(reproduces));
 }
 
 std::vector<Preset> Presets() {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "tasks/canon.h"
+#include "tasks/presets.h"
 #include "tasks/rules.h"
 
 namespace mixerbench::tasks::vocab_majority {
@@ -88,7 +89,6 @@ class VocabMajorityTask final : public SampledTask<VocabMajoritySampler> {
 
 std::vector<Preset> Presets() {
   constexpr std::int64_t kNumTrain = 100000, kNumTest = 1000;
-  constexpr std::uint64_t kZoologySeed = 123;
   const auto params = [](std::int64_t input_seq_len) {
     return VocabMajorityFields().Write({.input_seq_len = input_seq_len});
   };
@@ -101,17 +101,9 @@ std::vector<Preset> Presets() {
                        .seed = kZoologySeed,
                        .reproduces = "Zoology circuits; vocabulary assumed"});
   }
-  Preset extrap{.name = "vocab_majority/extrap",
-                .params = params(64),
-                .num_train = kNumTrain,
-                .seed = kZoologySeed,
-                .reproduces = "longer inputs than trained on",
-                .train = {{params(64), kNumTrain}}};
-  for (const std::int64_t length : {64, 128, 256, 512, 1024}) {
-    extrap.test.push_back({params(length), kNumTest});
-    extrap.num_test += kNumTest;
-  }
-  presets.push_back(std::move(extrap));
+  presets.push_back(MixturePreset("vocab_majority/extrap", EachSegment({64}, kNumTrain, params),
+                                  EachSegment({64, 128, 256, 512, 1024}, kNumTest, params),
+                                  "longer inputs than trained on", kZoologySeed));
   return presets;
 }
 
