@@ -52,13 +52,6 @@ __device__ inline void FromOperand(Accumulators& c, const typename Operand::A& a
   for (int e = 0; e < 8; ++e) c[e / 4][e % 4] = x[e % 4 / 2][e / 4][e % 2];
 }
 
-// As CopyAsync16, for one aligned float.
-__device__ inline void CopyAsync4(float* shared, const float* global, bool valid) {
-  asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(SharedAddress(shared)),
-               "l"(global), "r"(valid ? 4 : 0)
-               : "memory");
-}
-
 // 16 bytes from global to shared memory in the background.
 __device__ inline void CopyAsync16(void* shared, const void* global) {
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(SharedAddress(shared)), "l"(global)

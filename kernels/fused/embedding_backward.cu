@@ -54,7 +54,7 @@ __device__ void Accumulate(const RowLayout& layout, const EmbeddingBackward& arg
 template <int kChunks>
 __device__ void StoreFloats(const RowLayout& layout, float* target,
                             const RowValues<kChunks>& values) {
-  StoreRow(layout, Rows{target, Element::kFloat, 0}, 0, values);
+  StoreRowAs<float>(layout, Rows{target, Element::kFloat, 0}, 0, values, true);
 }
 
 __device__ float* TableRow(const EmbeddingBackward& args, int id) {

@@ -38,20 +38,6 @@ struct RowValues {
   Vector chunk[kChunks];
 };
 
-// Zeros where `rows` is absent.
-template <int kChunks, typename AnyRows>
-__device__ inline RowValues<kChunks> LoadRow(const RowLayout& layout, const AnyRows& rows,
-                                             long long row) {
-  RowValues<kChunks> values;
-#pragma unroll
-  for (int c = 0; c < kChunks; ++c) {
-    values.chunk[c] = rows.data != nullptr && layout.Active(c)
-                          ? Load(rows.data, rows.element, row * rows.stride + layout.Column(c))
-                          : Zeros();
-  }
-  return values;
-}
-
 // A row of elements T as it lies in memory.
 template <typename T, int kChunks>
 struct PackedRow {
@@ -92,21 +78,11 @@ __device__ inline void StoreRowAs(const RowLayout& layout, const Rows& rows, lon
   }
 }
 
+// Zeros where `values` is absent.
 template <int kChunks>
 __device__ inline RowValues<kChunks> LoadColumns(const RowLayout& layout, const float* values) {
-  return LoadRow<kChunks>(layout, ConstRows{values, Element::kFloat, 0}, 0);
-}
-
-template <int kChunks>
-__device__ inline void StoreRow(const RowLayout& layout, const Rows& rows, long long row,
-                                const RowValues<kChunks>& values) {
-  if (rows.data == nullptr) return;
-#pragma unroll
-  for (int c = 0; c < kChunks; ++c) {
-    if (layout.Active(c)) {
-      Store(rows.data, rows.element, row * rows.stride + layout.Column(c), values.chunk[c]);
-    }
-  }
+  return LoadPackedRow<float, kChunks>(layout, ConstRows{values, Element::kFloat, 0}, 0, true)
+      .Unpack();
 }
 
 // f(chunk, i) for every element a lane holds, those past the end included.

@@ -26,28 +26,9 @@ __device__ inline Vector Zeros() {
   return v;
 }
 
-__device__ inline Vector LoadFloat(const float* source) {
-  const float4 low = reinterpret_cast<const float4*>(source)[0];
-  const float4 high = reinterpret_cast<const float4*>(source)[1];
-  return {{low.x, low.y, low.z, low.w, high.x, high.y, high.z, high.w}};
-}
-
 __device__ inline void StoreFloat(float* target, const Vector& v) {
   reinterpret_cast<float4*>(target)[0] = make_float4(v.x[0], v.x[1], v.x[2], v.x[3]);
   reinterpret_cast<float4*>(target)[1] = make_float4(v.x[4], v.x[5], v.x[6], v.x[7]);
-}
-
-__device__ inline Vector LoadBFloat16(const __nv_bfloat16* source) {
-  const uint4 raw = *reinterpret_cast<const uint4*>(source);
-  const auto* pairs = reinterpret_cast<const __nv_bfloat162*>(&raw);
-  Vector v;
-#pragma unroll
-  for (int i = 0; i < kVector / 2; ++i) {
-    const float2 pair = __bfloat1622float2(pairs[i]);
-    v.x[2 * i] = pair.x;
-    v.x[2 * i + 1] = pair.y;
-  }
-  return v;
 }
 
 __device__ inline void StoreBFloat16(__nv_bfloat16* target, const Vector& v) {
@@ -101,14 +82,19 @@ __device__ inline Packed<__nv_bfloat16> LoadPacked(const __nv_bfloat16* source, 
   return {valid ? *reinterpret_cast<const uint4*>(source) : make_uint4(0, 0, 0, 0)};
 }
 
+__device__ inline Vector LoadFloat(const float* source) {
+  return LoadPacked(source, true).Unpack();
+}
+
 __device__ inline void StoreVector(float* target, const Vector& v) { StoreFloat(target, v); }
 __device__ inline void StoreVector(__nv_bfloat16* target, const Vector& v) {
   StoreBFloat16(target, v);
 }
 
 __device__ inline Vector Load(const void* data, Element element, long long index) {
-  return element == Element::kFloat ? LoadFloat(static_cast<const float*>(data) + index)
-                                    : LoadBFloat16(static_cast<const __nv_bfloat16*>(data) + index);
+  return element == Element::kFloat
+             ? LoadFloat(static_cast<const float*>(data) + index)
+             : LoadPacked(static_cast<const __nv_bfloat16*>(data) + index, true).Unpack();
 }
 
 __device__ inline void Store(void* data, Element element, long long index, const Vector& v) {
