@@ -104,4 +104,9 @@ std::optional<at::Tensor> RunOnCuda(const SoftmaxAttentionArgs& args, const Prep
                                   cuda::WithAlignedRows(RepeatHeads(args.v, sizes)), sizes.scale);
 }
 
+void FillOnCuda(const DropoutMask& mask, const at::Tensor& kept) {
+  const c10::DeviceGuard guard(kept.device());
+  cuda::CheckLaunch(FillDropoutMask(mask, cuda::CurrentStream(kept)), kCore);
+}
+
 }  // namespace mixerbench::kernels::softmax_attention

@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "kernels/cuda/sequence.h"
+#include "kernels/softmax_attention/attention_dropout.h"
 
 namespace mixerbench::kernels::softmax_attention {
 
@@ -30,5 +31,8 @@ struct AttentionProblem {
 int TiledForward(const AttentionProblem& problem, CUstream_st* stream);
 int TiledBackward(const AttentionProblem& problem, CUstream_st* stream);
 int WholeBackward(const AttentionProblem& problem, CUstream_st* stream);
+
+// Fills a mask in device memory, a thread for each group.
+int FillDropoutMask(const DropoutMask& mask, CUstream_st* stream);
 
 }  // namespace mixerbench::kernels::softmax_attention

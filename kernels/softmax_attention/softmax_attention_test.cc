@@ -1,14 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/softmax_attention/softmax_attention.h"
 
+#include <array>
 #include <cmath>
 #include <cstdint>
 
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/TensorOperators.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/empty_like.h>
+#include <ATen/ops/eye.h>
 #include <ATen/ops/ones.h>
 #include <ATen/ops/tensor.h>
+#include <ATen/ops/zeros.h>
 
+#include "kernels/softmax_attention/attention_dropout.h"
 #include "kernels/softmax_attention/softmax_attention_plan.h"
 #include "tests/support/compare.h"
 #include "tests/support/gradient_check.h"
@@ -93,6 +99,76 @@ TEST_CASE("softmax attention: dropout is a function of the generator, the same o
   // at most sqrt(p / (1 - p)) = 0.58 for one query, so 0.046 for the mean of 160; 5 of those.
   CHECK(std::abs(o.mean().item<double>() - 1) < 5 * 0.046);
   CHECK(o.std().item<double>() > 0.01);
+}
+
+// How often each of the 32 bits of `num_words` words is set.
+std::array<int, 32> CountDropped(std::uint32_t threshold, int num_words) {
+  std::array<int, 32> counts = {};
+  for (int i = 0; i < num_words; ++i) {
+    const std::uint32_t word = softmax_attention::DroppedWord(
+        threshold, /*seed=*/7, /*row=*/i / 1024, i / 8 % 16, i % 8, i / 128 % 8);
+    for (int bit = 0; bit < 32; ++bit) counts[bit] += static_cast<int>(word >> bit & 1);
+  }
+  return counts;
+}
+
+TEST_CASE("softmax attention: every weight is dropped with the probability of the rule") {
+  constexpr int kNumWords = 1 << 14;
+  for (const double p : {0.001, 0.1, 0.25, 0.5, 0.999}) {
+    const auto rule = softmax_attention::MakeDropoutRule(p);
+    const double share = 1 - softmax_attention::KeptShare(rule);
+    CHECK(std::abs(share - p) <= 0.5 / softmax_attention::kDropoutRange);
+    CHECK(std::abs(rule.scale * (1 - share) - 1) < 1e-6);
+    // Five standard deviations: 160 draws of a normal number exceed them once in 10^4 runs, and
+    // these draws are always the same.
+    const double slack = 5 * std::sqrt(share * (1 - share) * kNumWords);
+    for (const int count : CountDropped(rule.threshold, kNumWords)) {
+      CAPTURE(p, count);
+      CHECK(std::abs(count - share * kNumWords) < slack);
+    }
+  }
+  CHECK(softmax_attention::MakeDropoutRule(0).threshold == 0);
+  // What is kept is scaled by a finite factor, however close p is to 1.
+  CHECK(softmax_attention::KeptShare(softmax_attention::MakeDropoutRule(1 - 1e-9)) > 0);
+}
+
+TEST_CASE("softmax attention: which weights are dropped follows from positions alone") {
+  constexpr std::int64_t kNumKeys = 39;
+  constexpr double kP = 0.4;
+  const auto generator = at::detail::createCPUGenerator(11);
+  const auto seed = static_cast<std::uint64_t>(
+      at::empty({1}, at::kLong).random_(generator.clone()).item<std::int64_t>());
+  // Of equal scores; row = b H + h.
+  const auto weight = [&](std::int64_t row, std::int64_t query, std::int64_t key) {
+    const auto rule = softmax_attention::MakeDropoutRule(kP);
+    const std::uint32_t dropped = softmax_attention::DroppedKeys(
+        rule.threshold, seed, static_cast<std::uint32_t>(row), static_cast<std::uint32_t>(query),
+        static_cast<std::uint32_t>(key / 16));
+    if (key > query || (dropped >> key % 16 & 1) != 0) return 0.0;
+    return 1 / (static_cast<double>(query + 1) * softmax_attention::KeptShare(rule));
+  };
+  for (const std::int64_t num_queries : {kNumKeys, std::int64_t{21}}) {
+    // Values e_j: output j of a query is its weight of key j.
+    const auto values = at::eye(kNumKeys, at::kDouble).view({1, kNumKeys, 1, kNumKeys});
+    const auto o = SoftmaxAttention({.q = at::zeros({2, num_queries, 3, 1}, at::kDouble),
+                                     .k = at::zeros({2, kNumKeys, 3, 1}, at::kDouble),
+                                     .v = values.expand({2, -1, 3, -1}),
+                                     .dropout_p = kP,
+                                     .generator = generator.clone()},
+                                    ExecutionPath::kFast);
+    auto expected = at::empty_like(o);  // [B,T,H,S]
+    auto weights = expected.accessor<double, 4>();
+    for (std::int64_t b = 0; b < 2; ++b) {
+      for (std::int64_t h = 0; h < 3; ++h) {
+        for (std::int64_t i = 0; i < num_queries; ++i) {
+          for (std::int64_t j = 0; j < kNumKeys; ++j) {
+            weights[b][i][h][j] = weight(b * 3 + h, kNumKeys - num_queries + i, j);
+          }
+        }
+      }
+    }
+    CHECK(RelativeError(o, expected) < kFloat64Tolerance);
+  }
 }
 
 TEST_CASE("softmax attention: impossible arguments are refused") {
