@@ -65,6 +65,12 @@ __device__ void CopyTile(Element* tile, const Rows& rows, std::int64_t first,
   }
 }
 
+// Arrives at a barrier (cuda::InitBarrier counts it) when this thread's copies so far have.
+__device__ inline void ArriveAfterCopies(std::uint64_t* barrier) {
+  asm volatile("cp.async.mbarrier.arrive.noinc.shared.b64 [%0];" ::"r"(cuda::SharedAddress(barrier))
+               : "memory");
+}
+
 // Which 16x16 blocks of a warp's 16x64 scores hold visible pairs. A tile of other tokens than the
 // warp's own has visible pairs only.
 template <bool kIsDiagonal>
