@@ -14,8 +14,9 @@ enum class AttentionPlan {
   kWhole,  // backward a block of threads for all tokens of one (b, h)
 };
 
-// For bf16, `seq_len` >= 1 queries and as many keys, keys and values of `head_dim` channels.
-AttentionPlan PlanAttention(std::int64_t seq_len, std::int64_t head_dim,
+// For bf16, `seq_len` >= 1 queries and as many keys, keys and values of `head_dim` channels. With
+// dropout the tiled kernels have no rival: ATen's attention takes no generator.
+AttentionPlan PlanAttention(std::int64_t seq_len, std::int64_t head_dim, bool has_dropout,
                             const cuda::DeviceLimits& limits);
 
 // Shared memory of the whole backward kernel for `num_tokens` (64, 128 or 256), in bytes: q, k, v

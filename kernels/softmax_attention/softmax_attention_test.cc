@@ -186,10 +186,11 @@ TEST_CASE("softmax attention: impossible arguments are refused") {
 
 TEST_CASE("softmax attention: a block of threads holds what fits, long sequences are ATen's") {
   using softmax_attention::AttentionPlan;
-  const auto plan = [](std::int64_t seq_len, std::int64_t head_dim, int shared_kilobytes) {
+  const auto plan = [](std::int64_t seq_len, std::int64_t head_dim, int shared_kilobytes,
+                       bool has_dropout = false) {
     cuda::DeviceLimits limits;
     limits.shared_memory_bytes = shared_kilobytes * 1024;
-    return softmax_attention::PlanAttention(seq_len, head_dim, limits);
+    return softmax_attention::PlanAttention(seq_len, head_dim, has_dropout, limits);
   };
   constexpr int kHopper = 227;
   constexpr int kAmpere = 163;
@@ -203,6 +204,8 @@ TEST_CASE("softmax attention: a block of threads holds what fits, long sequences
   CHECK(plan(257, 16, kHopper) == AttentionPlan::kTiled);
   CHECK(plan(512, 64, kHopper) == AttentionPlan::kTiled);
   CHECK(plan(513, 64, kHopper) == AttentionPlan::kNone);
+  CHECK(plan(513, 64, kHopper, /*has_dropout=*/true) == AttentionPlan::kTiled);
+  CHECK(plan(256, 64, kHopper, /*has_dropout=*/true) == AttentionPlan::kWhole);
   CHECK(plan(64, 80, kHopper) == AttentionPlan::kNone);
 }
 

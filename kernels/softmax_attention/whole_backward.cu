@@ -56,9 +56,10 @@ struct Whole {
   }
 };
 
-// Starts all copies; a tile's barrier opens when its q, k, v, dO, log denominators and deltas
-// (delta_i = <dO_i, o_i>) are there.
-template <typename W>
+// Starts all copies; a tile's barrier opens when its q, k, v, dO, log denominators and deltas are
+// there: delta_i = <dO_i, o_i>, with dropout over its scale c, as dl = P (c m dP - delta) with
+// m = 0 or 1.
+template <typename W, bool kDrops>
 __device__ void LoadTiles(const W& w, const AttentionProblem& p, const Head& head) {
   constexpr int kNumThreads = W::kWarps * 32;
   const int thread = static_cast<int>(threadIdx.x);
@@ -110,32 +111,43 @@ __device__ void LoadTiles(const W& w, const AttentionProblem& p, const Head& hea
     }
 #pragma unroll
     for (int lanes = 1; lanes < kLanes; lanes *= 2) sum += cuda::ShuffleXor(sum, lanes);
+    if constexpr (kDrops) sum /= p.dropout.scale;
     if (thread % kLanes == 0) w.deltas[tile * kTile + thread / kLanes] = sum;
     cuda::Arrive(w.arrived + tile);
   }
 }
 
-// dK and dV of a warp's blocks of keys, in its registers.
-template <typename W>
+// dK and dV of a warp's blocks of keys, in its registers, with dropout over its scale, as dl.
+template <typename W, bool kDrops>
 struct KeyGradients {
+  using Draws = DropoutDraws<kDrops>;
+
   Accumulators d_k[W::kBlocks][W::kD / 16];
   Accumulators d_v[W::kBlocks][W::kD / 16];
 
   // Walks all queries and leaves dl^T in shared memory.
-  __device__ void Form(const W& w, int num_blocks, float scale) {
+  __device__ void Form(const W& w, const Draws& draws, int num_blocks, float scale) {
 #pragma unroll
     for (int n = 0; n < W::kBlocks; ++n) {
       cuda::Clear(d_k[n]);
       cuda::Clear(d_v[n]);
     }
-    int num_arrived = W::OwnBlock(0) / 4;  // no tile before is needed
+    const int first = W::OwnBlock(0);
+    int num_arrived = first / 4;             // no tile before is needed
+    std::uint32_t dropped[W::kBlocks] = {};  // of a tile of queries
 #pragma unroll 1
-    for (int block = W::OwnBlock(0); block < num_blocks; ++block) {
+    for (int block = first; block < num_blocks; ++block) {
+      if (kDrops && (block == first || block % 4 == 0)) {
+#pragma unroll
+        for (int n = 0; n < W::kBlocks; ++n) {
+          dropped[n] = draws.OfQueries(block / 4 * 4, W::OwnBlock(n));
+        }
+      }
       if (block / 4 == num_arrived) cuda::WaitForPhase(w.arrived + num_arrived++, 0);
       if (W::kBlocks == 1 || W::OwnBlock(1) > block) {
-        Visit<1>(w, block, scale);
+        Visit<1>(w, dropped, block, scale);
       } else {
-        Visit<W::kBlocks>(w, block, scale);
+        Visit<W::kBlocks>(w, dropped, block, scale);
       }
     }
   }
@@ -143,10 +155,11 @@ struct KeyGradients {
   // 16 queries and the first kCount of this warp's blocks of keys, which they see. Scores are
   // transposed, [key, query], so that they are left operands of both gradients.
   template <int kCount>
-  __device__ void Visit(const W& w, int query_block, float scale) {
+  __device__ void Visit(const W& w, const std::uint32_t (&dropped)[W::kBlocks], int query_block,
+                        float scale) {
     const Element* const q = w.q + W::OfBlock(query_block);
     const Element* const d_o = w.d_o + W::OfBlock(query_block);
-    float log_denominator[2][2];
+    float log_denominator[2][2], delta[2][2];
     Accumulators weights[kCount];    // P^T, then dl^T
     Accumulators d_weights[kCount];  // dP^T - delta
     cuda::Clear(weights);
@@ -154,12 +167,13 @@ struct KeyGradients {
     for (int h = 0; h < 2; ++h) {
       const int query = query_block * 16 + cuda::BlockColumn(h, 0);
       const float2 lse = *reinterpret_cast<const float2*>(w.log_denominators + query);
-      const float2 delta = *reinterpret_cast<const float2*>(w.deltas + query);
+      const float2 deltas = *reinterpret_cast<const float2*>(w.deltas + query);
       log_denominator[h][0] = lse.x, log_denominator[h][1] = lse.y;
+      delta[h][0] = deltas.x, delta[h][1] = deltas.y;
 #pragma unroll
       for (int n = 0; n < kCount; ++n) {
-        d_weights[n][h][0] = d_weights[n][h][2] = -delta.x;
-        d_weights[n][h][1] = d_weights[n][h][3] = -delta.y;
+        d_weights[n][h][0] = d_weights[n][h][2] = -delta[h][0];
+        d_weights[n][h][1] = d_weights[n][h][3] = -delta[h][1];
       }
     }
     MultiplyTransposed<kCount>(weights, w.k, q);
@@ -179,7 +193,12 @@ struct KeyGradients {
           if (hidden) weights[n][e / 4][e % 4] = 0;
         }
       }
-      operands[n] = cuda::ToOperand<Operand>(weights[n]);
+      const std::uint32_t bits = Draws::TransposedBits(dropped[n], query_block % 4);
+      operands[n] = Draws::template KeptOperand<Operand>(bits, weights[n]);
+#pragma unroll
+      for (int e = 0; e < 8; ++e) {
+        if (Draws::Has(bits, e / 4, e % 4)) d_weights[n][e / 4][e % 4] = -delta[e / 4][e % 2];
+      }
     }
     Multiply<kCount>(d_v, operands, d_o);
 #pragma unroll
@@ -229,8 +248,10 @@ struct KeyGradients {
 #pragma unroll
     for (int n = 0; n < W::kBlocks; ++n) {
       const std::int64_t first = W::OwnBlock(n) * 16;
-      StoreResult<W::kD>(Rows(p.d_k, head), first, p.seq_len, d_k[n], p.scale, p.scale);
-      StoreResult<W::kD>(Rows(p.d_v, head), first, p.seq_len, d_v[n], 1, 1);
+      const float kept = p.dropout.scale;
+      StoreResult<W::kD>(Rows(p.d_k, head), first, p.seq_len, d_k[n], p.scale * kept,
+                         p.scale * kept);
+      StoreResult<W::kD>(Rows(p.d_v, head), first, p.seq_len, d_v[n], kept, kept);
     }
   }
 };
@@ -272,44 +293,45 @@ __device__ void StoreQueryGradients(const W& w, const AttentionProblem& p, const
   }
 #pragma unroll
   for (int n = 0; n < W::kBlocks; ++n) {
-    StoreResult<W::kD>(Rows(p.d_q, head), W::OwnBlock(n) * 16, p.seq_len, d_q[n], p.scale, p.scale);
+    const float factor = p.scale * p.dropout.scale;
+    StoreResult<W::kD>(Rows(p.d_q, head), W::OwnBlock(n) * 16, p.seq_len, d_q[n], factor, factor);
   }
 }
 
 // All gradients of one (b, h), a block of threads each. Each warp walks the queries for its keys
 // and leaves dl^T in shared memory; after the only barrier it reads the rows of its queries there.
 // Sums fp32 in registers, in a fixed order.
-template <typename W>
+template <typename W, bool kDrops>
 __global__ void __launch_bounds__(W::kWarps * 32, W::kD* W::kBlocks >= 128 ? 1 : 16 / W::kWarps)
     WholeGradientKernel(const AttentionProblem p) {
   extern __shared__ __align__(16) char shared_bytes[];
   const W w(shared_bytes);
   const Head head(p, blockIdx.x);
-  LoadTiles(w, p, head);
+  LoadTiles<W, kDrops>(w, p, head);
   const auto num_blocks = static_cast<int>((p.seq_len + 15) / 16);
   {
-    KeyGradients<W> gradients;
-    gradients.Form(w, num_blocks, p.scale * kLog2E);
+    KeyGradients<W, kDrops> gradients;
+    gradients.Form(w, DropoutDraws<kDrops>(p, head.row), num_blocks, p.scale * kLog2E);
     gradients.Store(p, head);
   }
   __syncthreads();
   StoreQueryGradients(w, p, head, num_blocks);
 }
 
-template <typename W>
+template <typename W, bool kDrops>
 cudaError_t LaunchWhole(const AttentionProblem& problem, cudaStream_t stream) {
-  return cuda::Launch(WholeGradientKernel<W>, problem.batch_size * problem.num_heads,
+  return cuda::Launch(WholeGradientKernel<W, kDrops>, problem.batch_size * problem.num_heads,
                       W::kWarps * 32, W::kBytes, stream, problem);
 }
 
 }  // namespace
 
 int WholeBackward(const AttentionProblem& problem, CUstream_st* stream) {
-  return ForHeadDim(problem.head_dim, [&]<int kD>() {
-    if (problem.seq_len <= 64) return LaunchWhole<Whole<kD, 4, 1>>(problem, stream);
-    if (problem.seq_len <= 128) return LaunchWhole<Whole<kD, 8, 1>>(problem, stream);
+  return ForKernel(problem, [&]<int kD, bool kDrops>() {
+    if (problem.seq_len <= 64) return LaunchWhole<Whole<kD, 4, 1>, kDrops>(problem, stream);
+    if (problem.seq_len <= 128) return LaunchWhole<Whole<kD, 8, 1>, kDrops>(problem, stream);
     if constexpr (kD < 128) {
-      if (problem.seq_len <= 256) return LaunchWhole<Whole<kD, 8, 2>>(problem, stream);
+      if (problem.seq_len <= 256) return LaunchWhole<Whole<kD, 8, 2>, kDrops>(problem, stream);
     }
     return cudaErrorInvalidValue;
   });
