@@ -5,14 +5,9 @@
 #include <ATen/core/Tensor.h>
 
 #include "kernels/core.h"
+#include "kernels/fused/row_selection.h"
 
 namespace mixerbench::kernels::fused {
-
-// Which rows of N are taken, both ways round.
-struct RowSelection {
-  at::Tensor rows;     // [M] int64 in 0..N-1
-  at::Tensor entries;  // [N] int64: i with rows[i] = n, the one whose gradient row n gets; M: none
-};
 
 // x [..., D] seen as [N,D] -> [M,D]. Rows that are taken more than once get the gradient of their
 // entry alone, so the others must have none.
