@@ -72,8 +72,10 @@ MB_HOST_DEVICE inline std::uint32_t DroppedKeys(std::uint32_t threshold, std::ui
 struct DropoutMask {
   DropoutRule rule;
   const std::int64_t* seed = nullptr;  // one
-  float* kept = nullptr;               // [rows,T,S], 1 or 0; the queries are the last T of S tokens
-  std::int64_t num_rows = 0;           // B H
+  float* kept = nullptr;               // [rows,T,S], 1 or 0
+  // [rows,T] tokens of the queries; nullptr: they are the last T of S tokens.
+  const std::int64_t* positions = nullptr;
+  std::int64_t num_rows = 0;  // B H
   std::int64_t num_queries = 0;
   std::int64_t num_keys = 0;
 
@@ -87,7 +89,9 @@ struct DropoutMask {
 MB_HOST_DEVICE inline void FillGroup(const DropoutMask& mask, std::int64_t index) {
   const std::int64_t key_block = index % mask.groups_per_query();
   const std::int64_t at = index / mask.groups_per_query();  // in [rows,T]
-  const std::int64_t query = mask.num_keys - mask.num_queries + at % mask.num_queries;
+  const std::int64_t query = mask.positions != nullptr
+                                 ? mask.positions[at]
+                                 : mask.num_keys - mask.num_queries + at % mask.num_queries;
   const std::uint32_t dropped =
       DroppedKeys(mask.rule.threshold, static_cast<std::uint64_t>(*mask.seed),
                   static_cast<std::uint32_t>(at / mask.num_queries),

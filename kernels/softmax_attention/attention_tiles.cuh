@@ -72,7 +72,7 @@ __device__ inline void ArriveAfterCopies(std::uint64_t* barrier) {
                : "memory");
 }
 
-// Which 16x16 blocks of a warp's 16x64 scores hold visible pairs. A tile of other tokens than the
+// Which 16x16 blocks of a warp's scores hold visible pairs. A tile of other tokens than the
 // warp's own has visible pairs only.
 template <bool kIsDiagonal>
 struct VisibleBlocks {
@@ -80,29 +80,30 @@ struct VisibleBlocks {
   __device__ bool Has(int block) const { return !kIsDiagonal || (block >= begin && block < end); }
 };
 
-// c [16,64] += a [16,kD] b^T for 16 rows of tile `a` and the tile `b`, both [token][channel].
-template <int kD, bool kIsDiagonal>
-__device__ void MultiplyTransposed(Accumulators (&c)[kTile / 16], const Element* a,
-                                   const Element* b, const VisibleBlocks<kIsDiagonal>& blocks) {
+// c [16,16 kBlocks] += a [16,kD] b^T for 16 rows `a` and 16 kBlocks rows `b`, both
+// [token][channel].
+template <int kD, int kBlocks, bool kIsDiagonal>
+__device__ void MultiplyTransposed(Accumulators (&c)[kBlocks], const Element* a, const Element* b,
+                                   const VisibleBlocks<kIsDiagonal>& blocks) {
   constexpr int kRow = cuda::PaddedRow(kD);
 #pragma unroll
   for (int d = 0; d < kD; d += 16) {
     const auto a_d = Operand::LoadA(a + d, kRow);
 #pragma unroll
-    for (int j = 0; j < kTile / 16; ++j) {
+    for (int j = 0; j < kBlocks; ++j) {
       if (!blocks.Has(j)) continue;
       cuda::MultiplyAdd<Operand>(c[j], a_d, Operand::LoadB(b + j * 16 * kRow + d, kRow));
     }
   }
 }
 
-// c [16,kD] += a [16,64] b for a tile `b` [token][channel].
-template <int kD, bool kIsDiagonal>
-__device__ void Multiply(Accumulators (&c)[kD / 16], const Accumulators (&a)[kTile / 16],
+// c [16,kD] += a [16,16 kBlocks] b for 16 kBlocks rows `b` [token][channel].
+template <int kD, int kBlocks, bool kIsDiagonal>
+__device__ void Multiply(Accumulators (&c)[kD / 16], const Accumulators (&a)[kBlocks],
                          const Element* b, const VisibleBlocks<kIsDiagonal>& blocks) {
   constexpr int kRow = cuda::PaddedRow(kD);
 #pragma unroll
-  for (int j = 0; j < kTile / 16; ++j) {
+  for (int j = 0; j < kBlocks; ++j) {
     if (!blocks.Has(j)) continue;
     const auto a_j = cuda::ToOperand<Operand>(a[j]);
 #pragma unroll

@@ -12,7 +12,7 @@ namespace mixerbench::kernels::softmax_attention {
 
 struct Prepared {
   std::int64_t batch_size = 0;
-  std::int64_t num_queries = 0;   // T
+  std::int64_t num_queries = 0;   // T, or R chosen ones
   std::int64_t num_keys = 0;      // S
   std::int64_t num_heads = 0;     // H
   std::int64_t num_kv_heads = 0;  // Hk
@@ -27,6 +27,9 @@ Prepared Prepare(const SoftmaxAttentionArgs& args);
 
 // Keys or values [B,S,Hk,D] for every query head: [B,S,H,D].
 at::Tensor RepeatHeads(const at::Tensor& x, const Prepared& sizes);
+
+// Where a key comes after a chosen query: [B,1,R,S] bool. Needs args.rows.
+at::Tensor KeysAfterRows(const SoftmaxAttentionArgs& args, const Prepared& sizes);
 
 // The seed of one draw, an int64 [1] on the device of q: attention_dropout.h says what it decides.
 at::Tensor DrawDropoutSeed(const SoftmaxAttentionArgs& args);

@@ -38,15 +38,29 @@ struct QueryReader {
         }
       }
     }
-    float tile_maximum[2] = {-INFINITY, -INFINITY};
+    ToWeights(scores, blocks, scale);
 #pragma unroll
     for (int b = 0; b < kTile / 16; ++b) {
+      if (!blocks.Has(b)) continue;
+      using Draws = DropoutDraws<kDrops>;
+      Draws::Apply(Draws::Bits(dropped, b), scores[b]);
+    }
+    Multiply<kD>(o, scores, v_tile, blocks);
+  }
+
+  // Scores of the next 16 kBlocks keys, minus infinity where hidden, become weights.
+  template <int kBlocks, bool kIsDiagonal>
+  __device__ void ToWeights(Accumulators (&scores)[kBlocks],
+                            const VisibleBlocks<kIsDiagonal>& blocks, float scale) {
+    float tile_maximum[2] = {-INFINITY, -INFINITY};
+#pragma unroll
+    for (int b = 0; b < kBlocks; ++b) {
 #pragma unroll
       for (int e = 0; e < 8; ++e) {
         tile_maximum[e % 4 / 2] = fmaxf(tile_maximum[e % 4 / 2], scores[b][e / 4][e % 4]);
       }
     }
-    float next[2];  // finite: a key is visible; the scale is positive
+    float next[2];  // finite: a key is visible, or the maximum is; the scale is positive
 #pragma unroll
     for (int i = 0; i < 2; ++i) next[i] = fmaxf(maximum[i], RowMax(tile_maximum[i]) * scale);
     // Weights up to 2^kSlack of an older maximum are as exact.
@@ -54,7 +68,7 @@ struct QueryReader {
       Rescale(next);
     }
 #pragma unroll
-    for (int b = 0; b < kTile / 16; ++b) {
+    for (int b = 0; b < kBlocks; ++b) {
       if (!blocks.Has(b)) continue;
 #pragma unroll
       for (int e = 0; e < 8; ++e) {
@@ -62,10 +76,7 @@ struct QueryReader {
         x = cuda::Exp2(x * scale - maximum[e % 4 / 2]);
         denominator[e % 4 / 2] += x;
       }
-      using Draws = DropoutDraws<kDrops>;
-      Draws::Apply(Draws::Bits(dropped, b), scores[b]);
     }
-    Multiply<kD>(o, scores, v_tile, blocks);
   }
 
   // Moves the sums to other maxima.

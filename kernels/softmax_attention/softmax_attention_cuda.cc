@@ -11,6 +11,7 @@
 #include "base/check.h"
 #include "kernels/cuda/host.h"
 #include "kernels/fused/columns.h"
+#include "kernels/softmax_attention/chosen_rows_cuda.h"
 #include "kernels/softmax_attention/softmax_attention_kernels.h"
 #include "kernels/softmax_attention/softmax_attention_plan.h"
 
@@ -108,6 +109,7 @@ bool HasDeviceCode(const SoftmaxAttentionArgs& args, const Prepared& sizes) {
 }  // namespace
 
 std::optional<at::Tensor> RunOnCuda(const SoftmaxAttentionArgs& args, const Prepared& sizes) {
+  if (args.rows != nullptr) return RunChosenRowsOnCuda(args, sizes);
   if (!HasDeviceCode(args, sizes)) return std::nullopt;
   // An undefined tensor is no argument of a torch function.
   std::optional<at::Tensor> dropout_seed;

@@ -79,6 +79,66 @@ TEST_CASE("softmax attention: fewer queries than keys stand at the end") {
   }
 }
 
+// Tokens 4 and 8 of sequence 0, token 5 of sequence 1 and one surplus entry, of 9 tokens each.
+fused::RowSelection FourRows() {
+  return {at::tensor({4, 8, 14, 0}, at::kLong), {}, /*rows_per_sequence=*/2};
+}
+
+TEST_CASE("softmax attention: chosen queries are those of all queries, gradients included") {
+  const auto rows = FourRows();
+  const std::vector<at::Tensor> inputs = {
+      RandomNormal({2, 9, 6, 4}, 1), RandomNormal({2, 9, 2, 4}, 2), RandomNormal({2, 9, 2, 3}, 3)};
+  for (const double dropout_p : {0.0, 0.25}) {
+    const auto args = [&](const at::Tensor& q, const std::vector<at::Tensor>& x) {
+      return SoftmaxAttentionArgs{.q = q,
+                                  .k = x[1],
+                                  .v = x[2],
+                                  .dropout_p = dropout_p,
+                                  .generator = at::detail::createCPUGenerator(5)};
+    };
+    const auto all = [&](const std::vector<at::Tensor>& x) {
+      const auto o = ReferenceSoftmaxAttention(args(x[0], x));
+      return std::vector<at::Tensor>{o.flatten(0, 1).index_select(0, rows.rows).narrow(0, 0, 3)};
+    };
+    const auto expected = testing::Differentiate(all, inputs);
+    for (const auto path : {ExecutionPath::kReference, ExecutionPath::kFast}) {
+      const auto chosen = [&](const std::vector<at::Tensor>& x) {
+        auto few = args(x[0].flatten(0, 1).index_select(0, rows.rows).view({2, 2, 6, 4}), x);
+        few.rows = &rows;
+        return std::vector<at::Tensor>{SoftmaxAttention(few, path).flatten(0, 1).narrow(0, 0, 3)};
+      };
+      CAPTURE(dropout_p, path == ExecutionPath::kFast);
+      const auto actual = testing::Differentiate(chosen, inputs);
+      CHECK(RelativeError(actual.outputs[0], expected.outputs[0]) < kFloat64Tolerance);
+      for (std::size_t i = 0; i < inputs.size(); ++i) {
+        CHECK(RelativeError(actual.gradients[i], expected.gradients[i]) < kFloat64Tolerance);
+      }
+    }
+  }
+}
+
+TEST_CASE("softmax attention: a surplus query stands at the first token of its sequence") {
+  const auto rows = FourRows();
+  const auto q = RandomNormal({2, 2, 1, 4}, 1);
+  const auto k = RandomNormal({2, 9, 1, 4}, 2);
+  const auto v = RandomNormal({2, 9, 1, 3}, 3);
+  for (const auto path : {ExecutionPath::kReference, ExecutionPath::kFast}) {
+    const auto o = SoftmaxAttention({.q = q, .k = k, .v = v, .rows = &rows}, path);
+    CHECK(RelativeError(o[1][1], v[1][0]) < kFloat64Tolerance);
+  }
+}
+
+TEST_CASE("softmax attention: few chosen queries are worth kernels of their own") {
+  using softmax_attention::PrefersChosenRows;
+  CHECK(PrefersChosenRows(16, 256, 64));
+  CHECK(PrefersChosenRows(1, 4, 80));
+  CHECK(!PrefersChosenRows(0, 256, 64));   // rows in no order
+  CHECK(!PrefersChosenRows(65, 256, 64));  // more than a quarter
+  CHECK(PrefersChosenRows(64, 256, 128));
+  CHECK(!PrefersChosenRows(65, 1024, 128));  // more than one block of threads holds
+  CHECK(PrefersChosenRows(128, 1024, 64));
+}
+
 TEST_CASE("softmax attention: dropout is a function of the generator, the same on both paths") {
   const auto q = RandomNormal({2, 40, 2, 4}, 1);
   const auto k = RandomNormal({2, 40, 2, 4}, 2);
@@ -179,6 +239,9 @@ TEST_CASE("softmax attention: impossible arguments are refused") {
   CHECK_THROWS_WITH(
       SoftmaxAttention({.q = q, .k = q.slice(1, 1), .v = q.slice(1, 1)}, ExecutionPath::kFast),
       Catch::Contains("as many keys as queries"));
+  const auto rows = FourRows();  // two queries of two sequences
+  CHECK_THROWS_WITH(SoftmaxAttention({.q = q, .k = q, .v = q, .rows = &rows}, ExecutionPath::kFast),
+                    Catch::Contains("one for each query"));
   CHECK_THROWS_WITH(
       SoftmaxAttention({.q = q, .k = q, .v = q, .dropout_p = 0.1}, ExecutionPath::kReference),
       Catch::Contains("needs a generator"));

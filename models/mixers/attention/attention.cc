@@ -10,6 +10,7 @@
 
 #include "kernels/fused/rows.h"
 #include "kernels/softmax_attention/softmax_attention.h"
+#include "kernels/softmax_attention/softmax_attention_plan.h"
 #include "models/blocks/config_checks.h"
 #include "models/blocks/linear.h"
 #include "models/blocks/rotary.h"
@@ -71,8 +72,17 @@ class Attention final : public Mixer {
       args.dropout_p = config_.dropout;
       args.generator = options.generator;
     }
-    at::Tensor o = kernels::SoftmaxAttention(args, options.path).flatten(2);
-    if (options.rows != nullptr) o = kernels::fused::GatherRows(o, *options.rows, options.path);
+    at::Tensor o;
+    if (first_position == 0 && AsksForFewRows(options, x.size(1))) {
+      const std::int64_t num_queries = options.rows->rows_per_sequence;
+      args.q = kernels::fused::GatherRows(q.flatten(2), *options.rows, options.path)
+                   .view({x.size(0), num_queries, num_heads, head_dim_});
+      args.rows = options.rows;
+      o = kernels::SoftmaxAttention(args, options.path).flatten(2).flatten(0, 1);
+    } else {
+      o = kernels::SoftmaxAttention(args, options.path).flatten(2);
+      if (options.rows != nullptr) o = kernels::fused::GatherRows(o, *options.rows, options.path);
+    }
 
     MixerOutput output;
     output.y = options.split_bias ? out_proj_.WithoutBias(o) : out_proj_(o);
@@ -95,6 +105,12 @@ class Attention final : public Mixer {
   }
 
  private:
+  // Whether so few outputs of each sequence are wanted that only their queries are formed.
+  bool AsksForFewRows(const ForwardOptions& options, std::int64_t seq_len) const {
+    return options.rows != nullptr && kernels::softmax_attention::PrefersChosenRows(
+                                          options.rows->rows_per_sequence, seq_len, head_dim_);
+  }
+
   AttentionConfig config_;
   std::int64_t head_dim_;
   Linear qkv_proj_;  // rows: q, k, v
