@@ -6,6 +6,7 @@
 
 #include "kernels/cuda/launch.cuh"
 #include "kernels/cuda/tiles.cuh"
+#include "kernels/softmax_attention/attention_dropout.cuh"
 #include "kernels/softmax_attention/softmax_attention_kernels.h"
 
 namespace mixerbench::kernels::softmax_attention {
@@ -63,6 +64,12 @@ __device__ void CopyTile(Element* tile, const Rows& rows, std::int64_t first,
     cuda::CopyAsync16(tile + row * cuda::PaddedRow(kD) + column,
                       source + (valid ? row * rows.stride : 0), valid);
   }
+}
+
+// Arrives at a barrier (cuda::InitBarrier counts it) when this thread's copies so far have.
+__device__ inline void ArriveAfterCopies(std::uint64_t* barrier) {
+  asm volatile("cp.async.mbarrier.arrive.noinc.shared.b64 [%0];" ::"r"(cuda::SharedAddress(barrier))
+               : "memory");
 }
 
 // Which 16x16 blocks of a warp's 16x64 scores hold visible pairs. A tile of other tokens than the
@@ -129,18 +136,23 @@ __device__ void StoreResult(const Rows& rows, std::int64_t first, std::int64_t s
   }
 }
 
-// Calls launch.template operator()<head_dim>(); launch returns a cudaError_t.
+// Calls launch.template operator()<head_dim, whether weights are dropped>(); launch returns a
+// cudaError_t.
 template <typename Launch>
-cudaError_t ForHeadDim(std::int64_t head_dim, const Launch& launch) {
-  switch (head_dim) {
+cudaError_t ForKernel(const AttentionProblem& p, const Launch& launch) {
+  const auto for_dropout = [&]<int kD>() {
+    return p.dropout.threshold == 0 ? launch.template operator()<kD, false>()
+                                    : launch.template operator()<kD, true>();
+  };
+  switch (p.head_dim) {
     case 16:
-      return launch.template operator()<16>();
+      return for_dropout.template operator()<16>();
     case 32:
-      return launch.template operator()<32>();
+      return for_dropout.template operator()<32>();
     case 64:
-      return launch.template operator()<64>();
+      return for_dropout.template operator()<64>();
     case 128:
-      return launch.template operator()<128>();
+      return for_dropout.template operator()<128>();
     default:
       return cudaErrorInvalidValue;
   }

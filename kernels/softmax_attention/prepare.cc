@@ -7,6 +7,8 @@
 
 #include "base/check.h"
 #include "kernels/shape.h"
+#include "kernels/softmax_attention/attention_dropout.h"
+#include "kernels/softmax_attention/softmax_attention_cuda.h"
 
 namespace mixerbench::kernels::softmax_attention {
 
@@ -47,13 +49,29 @@ at::Tensor RepeatHeads(const at::Tensor& x, const Prepared& sizes) {
   return x.unsqueeze(3).expand({-1, -1, -1, group_size, -1}).flatten(2, 3);
 }
 
+at::Tensor DrawDropoutSeed(const SoftmaxAttentionArgs& args) {
+  return at::empty({1}, args.q.options().dtype(at::kLong).requires_grad(false))
+      .random_(args.generator);
+}
+
 at::Tensor DropoutFactors(const SoftmaxAttentionArgs& args, const Prepared& sizes) {
   if (args.dropout_p == 0) return {};
-  const double keep = 1 - args.dropout_p;
-  return at::empty({sizes.batch_size, sizes.num_heads, sizes.num_queries, sizes.num_keys},
-                   args.q.options().dtype(sizes.compute_dtype).requires_grad(false))
-      .bernoulli_(keep, args.generator)
-      .div_(keep);
+  const at::Tensor seed = DrawDropoutSeed(args);
+  const at::Tensor kept =
+      at::empty({sizes.batch_size, sizes.num_heads, sizes.num_queries, sizes.num_keys},
+                seed.options().dtype(at::kFloat));
+  DropoutMask mask = {.rule = MakeDropoutRule(args.dropout_p),
+                      .seed = seed.const_data_ptr<std::int64_t>(),
+                      .kept = kept.mutable_data_ptr<float>(),
+                      .num_rows = sizes.batch_size * sizes.num_heads,
+                      .num_queries = sizes.num_queries,
+                      .num_keys = sizes.num_keys};
+  if (kept.is_cuda()) {
+    FillOnCuda(mask, kept);
+  } else {
+    for (std::int64_t index = 0; index < mask.num_groups(); ++index) FillGroup(mask, index);
+  }
+  return kept.to(sizes.compute_dtype).div_(KeptShare(mask.rule));
 }
 
 }  // namespace mixerbench::kernels::softmax_attention

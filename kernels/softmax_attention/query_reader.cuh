@@ -19,10 +19,10 @@ struct QueryReader {
   __device__ QueryReader() { cuda::Clear(o); }
 
   // A tile of keys and values. The queries are block `block` of the diagonal tile; they see all of
-  // other tiles.
-  template <bool kIsDiagonal>
+  // other tiles. `dropped` is this lane's word of DropoutDraws::OfKeys.
+  template <bool kIsDiagonal, bool kDrops>
   __device__ void Read(const Element* q, const Element* k_tile, const Element* v_tile, int block,
-                       float scale) {
+                       float scale, std::uint32_t dropped) {
     const VisibleBlocks<kIsDiagonal> blocks = {0, block + 1};
     Accumulators scores[kTile / 16];
     cuda::Clear(scores);
@@ -62,6 +62,8 @@ struct QueryReader {
         x = cuda::Exp2(x * scale - maximum[e % 4 / 2]);
         denominator[e % 4 / 2] += x;
       }
+      using Draws = DropoutDraws<kDrops>;
+      Draws::Apply(Draws::Bits(dropped, b), scores[b]);
     }
     Multiply<kD>(o, scores, v_tile, blocks);
   }
@@ -92,7 +94,8 @@ struct QueryReader {
         p.log_denominators[head.row * p.seq_len + token] = maximum[i] + log2f(denominator[i]);
       }
     }
-    StoreResult<kD>(Rows(p.o, head), first, p.seq_len, o, 1 / denominator[0], 1 / denominator[1]);
+    StoreResult<kD>(Rows(p.o, head), first, p.seq_len, o, p.dropout.scale * (1 / denominator[0]),
+                    p.dropout.scale * (1 / denominator[1]));
   }
 };
 

@@ -18,10 +18,11 @@ std::int64_t WholeTokens(std::int64_t seq_len) {
 
 }  // namespace
 
-AttentionPlan PlanAttention(std::int64_t seq_len, std::int64_t head_dim,
+AttentionPlan PlanAttention(std::int64_t seq_len, std::int64_t head_dim, bool has_dropout,
                             const cuda::DeviceLimits& limits) {
   const bool has_code = head_dim == 16 || head_dim == 32 || head_dim == 64 || head_dim == 128;
-  if (!has_code || seq_len * head_dim > kMaxElements) return AttentionPlan::kNone;
+  if (!has_code) return AttentionPlan::kNone;
+  if (!has_dropout && seq_len * head_dim > kMaxElements) return AttentionPlan::kNone;
   const std::int64_t num_tokens = WholeTokens(seq_len);
   const bool fits = seq_len <= kMaxWholeTokens && num_tokens * head_dim <= kMaxWholeElements &&
                     WholeBackwardBytes(num_tokens, head_dim) <= limits.shared_memory_bytes;

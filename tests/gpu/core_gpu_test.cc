@@ -18,7 +18,9 @@
 #include "harness/device.h"
 #include "kernels/core.h"
 #include "kernels/core_testing.h"
+#include "kernels/softmax_attention/softmax_attention.h"
 #include "tests/support/compare.h"
+#include "tests/support/gradient_check.h"
 #include "tests/support/tensors.h"
 
 #include "tests/support/catch2.h"
@@ -30,6 +32,7 @@ using testing::BitwiseEqual;
 using testing::Convert;
 using testing::CoreCase;
 using testing::DrawInputs;
+using testing::RandomNormal;
 using testing::RelativeError;
 using testing::RunWithGradients;
 
@@ -289,6 +292,57 @@ TEST_CASE("core gpu: softmax attention in bf16 against the reference in fp64, an
         CHECK(BitwiseEqual(actual.at(name).cpu(), again.at(name).cpu()));
       }
     }
+  }
+}
+
+// q, k and v [2,T,3,D] on the GPU; the seed of the dropout depends on the path in no way.
+testing::Derivative DropoutAttention(const std::vector<at::Tensor>& inputs, double p,
+                                     ExecutionPath path) {
+  return testing::Differentiate(
+      [&](const std::vector<at::Tensor>& x) {
+        return std::vector<at::Tensor>{
+            SoftmaxAttention({.q = x[0],
+                              .k = x[1],
+                              .v = x[2],
+                              .dropout_p = p,
+                              .generator = harness::MakeGenerator(at::kCUDA, 43)},
+                             path)};
+      },
+      inputs);
+}
+
+TEST_CASE("core gpu: every path of softmax attention drops the same weights") {
+  Gpu(kPrecisions[0]);
+  struct Size {
+    std::int64_t seq_len, head_dim;
+  };
+  // Both plans of each head size, odd lengths, and one that is ATen's without dropout.
+  for (const auto& [seq_len, head_dim] :
+       {Size{17, 16}, Size{256, 16}, Size{64, 32}, Size{200, 32}, Size{300, 32}, Size{65, 64},
+        Size{255, 64}, Size{600, 64}, Size{100, 128}, Size{129, 128}}) {
+    std::vector<at::Tensor> rounded, exact;
+    for (const std::uint64_t seed : {1, 2, 3}) {
+      rounded.push_back(RandomNormal({2, seq_len, 3, head_dim}, seed, at::kBFloat16).to(at::kCUDA));
+      exact.push_back(rounded.back().to(at::kDouble));
+    }
+    for (const double p : {0.1, 0.5}) {
+      const auto expected = DropoutAttention(exact, p, ExecutionPath::kReference);
+      const auto actual = DropoutAttention(rounded, p, ExecutionPath::kFast);
+      const auto again = DropoutAttention(rounded, p, ExecutionPath::kFast);
+      CAPTURE(seq_len, head_dim, p);
+      CHECK(RelativeError(actual.outputs[0], expected.outputs[0]) < kAttentionTolerance);
+      for (std::size_t i = 0; i < rounded.size(); ++i) {
+        CAPTURE(i);
+        CHECK(RelativeError(actual.gradients[i], expected.gradients[i]) < kAttentionTolerance);
+        CHECK(BitwiseEqual(actual.gradients[i].cpu(), again.gradients[i].cpu()));
+      }
+    }
+    // fp32 has no device code: ATen's operations with a mask in memory.
+    const std::vector<at::Tensor> single = {exact[0].to(at::kFloat), exact[1].to(at::kFloat),
+                                            exact[2].to(at::kFloat)};
+    CHECK(RelativeError(DropoutAttention(single, 0.1, ExecutionPath::kFast).outputs[0],
+                        DropoutAttention(exact, 0.1, ExecutionPath::kReference).outputs[0]) <
+          kFp32Rounding);
   }
 }
 
