@@ -41,8 +41,8 @@ struct ForwardOptions {
   // The mixer may return the bias of its last projection apart, for whoever adds y to something.
   bool split_bias = false;
   // Only these M of the B*T outputs are wanted; nullptr: all. A mixer may then leave out what
-  // other outputs alone need (queries, what follows the core) and return y [M,D], or return all of
-  // y. Surplus entries of the selection (rows_per_sequence) may be anything finite.
+  // only the others need (queries, gates, what follows its core) and return y [M,D], or return all
+  // of y. Surplus entries of the selection may then be anything finite.
   const kernels::fused::RowSelection* rows = nullptr;
 };
 

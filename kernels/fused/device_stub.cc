@@ -48,6 +48,7 @@ int LaunchOutputNormBackward(const OutputNormBackward&, CUstream_st*) { return k
 int ResidualNormPartials(long long) { return 0; }
 int LaunchResidualNormForward(const ResidualNormForward&, CUstream_st*) { return kNoDevice; }
 int LaunchResidualNormBackward(const ResidualNormBackward&, CUstream_st*) { return kNoDevice; }
+int LaunchAddRows(const AddRowsArgs&, CUstream_st*) { return kNoDevice; }
 int LaunchCopyRows(const CopyRowsArgs&, CUstream_st*) { return kNoDevice; }
 int ShortConvolutionPartials(const ShortConvolutionSizes&) { return 0; }
 int LaunchShortConvolutionForward(const ShortConvolutionForward&, CUstream_st*) {

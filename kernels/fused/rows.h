@@ -15,4 +15,8 @@ namespace mixerbench::kernels::fused {
 at::Tensor GatherRows(const at::Tensor& x, const RowSelection& selection,
                       ExecutionPath path = ExecutionPath::kFast);
 
+// x[rows[i]] += source[i] for the entries whose gradient a row gets: x [N,D], source [M,D] of one
+// dtype. No gradients of its own: a part of backward passes. Cost: reads 2 M rows and writes M.
+void AddRows(const at::Tensor& x, const at::Tensor& source, const RowSelection& selection);
+
 }  // namespace mixerbench::kernels::fused

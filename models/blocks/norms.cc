@@ -59,15 +59,17 @@ OutputNorm::OutputNorm(const ParameterScope& scope, std::int64_t head_dim, doubl
 at::Tensor OutputNorm::operator()(const at::Tensor& x, const at::Tensor& z,
                                   kernels::ExecutionPath path,
                                   const kernels::fused::RowSelection* rows) const {
-  const auto choose = [&](const at::Tensor& tokens) {  // [B,T,H V] -> [1,M,H V]
-    return kernels::fused::GatherRows(tokens, *rows, path).unsqueeze(0);
-  };
-  const std::vector<std::int64_t> heads = {x.size(2), x.size(3)};
+  at::Tensor chosen = x;
   at::Tensor gate = z;
-  if (rows != nullptr && gate.defined()) gate = choose(gate);
+  if (rows != nullptr) {  // one sequence of M tokens
+    chosen = kernels::fused::GatherRows(x.flatten(2), *rows, path)
+                 .unflatten(-1, {x.size(2), x.size(3)})
+                 .unsqueeze(0);
+    if (gate.defined()) gate = gate.unsqueeze(0);
+  }
   const at::Tensor y = kernels::fused::OutputNorm(
-      {.x = rows == nullptr ? x : choose(x.flatten(2)).unflatten(-1, heads),
-       .gate = gate.defined() ? gate.unflatten(-1, heads) : gate,
+      {.x = chosen,
+       .gate = gate.defined() ? gate.unflatten(-1, {x.size(2), x.size(3)}) : gate,
        .weight = norm_.weight(),
        .eps = eps_,
        .activation = ActivationOf(gate_)},

@@ -300,6 +300,65 @@ TEST_CASE("gpu fused: linear, with outputs of any width") {
   }
 }
 
+TEST_CASE("gpu fused: linear of which some columns are wanted at chosen rows") {
+  constexpr std::int64_t kRows = 8400;
+  constexpr std::int64_t kChosen = 40;
+  constexpr std::int64_t kFilled = 3;  // entries at the end that repeat row 0
+  const at::Tensor rows = at::zeros({kChosen}, at::kLong);
+  const at::Tensor entries = at::full({kRows}, kChosen, at::kLong);
+  for (std::int64_t i = 0; i < kChosen - kFilled; ++i) {
+    const std::int64_t row = (i * 211) % kRows;
+    rows[i].fill_(row);
+    entries[row].fill_(i);
+  }
+  struct Case {
+    std::vector<ColumnBlock> blocks;
+    bool has_bias;
+  };
+  // Runs that begin between multiples of eight rows of the weight, end in padding that covers whole
+  // runs after them, and are unused. The widths are above the threshold of FormsRowsApart.
+  for (const Case& test_case :
+       {Case{{{512, true}, 24, 40, 5}, true}, Case{{12, 4, {520, true}}, false},
+        Case{{{500, true}, 5, {13, true}, 3, {1, true}}, true}}) {
+    std::int64_t out = 0;
+    std::int64_t out_at_rows = 0;
+    for (const ColumnBlock& block : test_case.blocks) {
+      out += block.size;
+      if (block.at_rows) out_at_rows += block.size;
+    }
+    REQUIRE(FormsRowsApart(kRows, kChosen, out_at_rows));
+    CAPTURE(out, test_case.has_bias);
+    CheckParity(
+        [&](const Tensors& x, ExecutionPath path) -> Tensors {
+          const RowSelection selection{rows.to(x[0].device()), entries.to(x[0].device())};
+          Tensors y = LinearColumns(x[0], x[1], x[2], test_case.blocks, &selection, path);
+          for (std::size_t i = 0; i < y.size(); ++i) {
+            if (test_case.blocks[i].at_rows) y[i] = y[i].narrow(0, 0, kChosen - kFilled);
+          }
+          return y;
+        },
+        {RandomNormal({7, kRows / 7, 24}, 1), RandomNormal({out, 24}, 2) * 0.1,
+         test_case.has_bias ? RandomNormal({out}, 3) : at::Tensor()},
+        {at::kBFloat16, at::kFloat, at::kFloat});
+  }
+}
+
+TEST_CASE("gpu fused: columns at chosen rows alone leave the rest without gradient") {
+  const at::Tensor x = RandomNormal({65536, 64}, 1).to(at::kBFloat16).cuda();
+  const at::Tensor weight = RandomNormal({72, 64}, 2, at::kFloat).cuda().requires_grad_(true);
+  const at::Tensor rows = at::tensor({5, 70}, at::kLong).cuda();
+  at::Tensor entries = at::full({65536}, 2, rows.options());
+  entries[5] = 0;
+  entries[70] = 1;
+  const RowSelection selection{rows, entries};
+  const testing::PoisonUninitializedMemory poison;
+  const at::Tensor input = x.clone().requires_grad_(true);
+  LinearColumns(input, weight, {}, {4, {68, true}}, &selection)[1].sum().backward();
+  CHECK(weight.grad().narrow(0, 0, 4).count_nonzero().item<std::int64_t>() == 0);
+  CHECK(BitwiseEqual(weight.grad()[4], weight.grad()[71]));
+  CHECK(input.grad().count_nonzero().item<std::int64_t>() == 2 * 64);
+}
+
 TEST_CASE("gpu fused: short convolution") {
   struct Case {
     std::int64_t batch_size, seq_len, channels, width, norm_channels, norm_dim;

@@ -67,12 +67,12 @@ class Gla final : public Mixer {
     MixerOutput output;
 
     // q, k and v are views of the projection, or of what the convolution makes of it.
-    std::vector<std::int64_t> sizes = {key_dim(), key_dim(), value_dim()};
-    if (conv_) sizes = {2 * key_dim() + value_dim()};
-    const std::size_t low_rank = sizes.size();
-    sizes.push_back(config_.gate_low_rank_dim);
-    if (has_output_gate()) sizes.push_back(value_dim());
-    const auto parts = in_proj_.Columns(x, sizes);
+    std::vector<kernels::fused::ColumnBlock> blocks = {key_dim(), key_dim(), value_dim()};
+    if (conv_) blocks = {2 * key_dim() + value_dim()};
+    const std::size_t low_rank = blocks.size();
+    blocks.emplace_back(config_.gate_low_rank_dim);
+    if (has_output_gate()) blocks.emplace_back(value_dim(), /*only_at_rows=*/true);
+    const auto parts = in_proj_.Columns(x, blocks, options.rows);
     std::vector<at::Tensor> heads = parts;
     if (conv_) {
       const auto convolved =

@@ -71,9 +71,9 @@ class RetNet final : public Mixer {
     const std::int64_t batch_size = x.size(0);
     const std::int64_t seq_len = x.size(1);
     const std::int64_t num_heads = config_.num_heads;
-    std::vector<std::int64_t> sizes = {key_dim(), key_dim(), value_dim()};
-    if (has_output_gate()) sizes.push_back(value_dim());
-    const auto parts = in_proj_.Columns(x, sizes);
+    std::vector<kernels::fused::ColumnBlock> blocks = {key_dim(), key_dim(), value_dim()};
+    if (has_output_gate()) blocks.emplace_back(value_dim(), /*only_at_rows=*/true);
+    const auto parts = in_proj_.Columns(x, blocks, options.rows);
 
     kernels::RecurrenceArgs args;
     args.q = RotateHalf(parts[0].unflatten(-1, {num_heads, head_k_dim_}), 0, head_k_dim_);

@@ -63,9 +63,10 @@ class SimpleGla final : public Mixer {
     const State* initial = options.initial_state;
     MixerOutput output;
 
-    std::vector<std::int64_t> sizes = {2 * key_dim() + value_dim(), config_.num_heads};
-    if (has_output_gate()) sizes.push_back(value_dim());
-    const auto parts = in_proj_.Columns(x, sizes);
+    std::vector<kernels::fused::ColumnBlock> blocks = {2 * key_dim() + value_dim(),
+                                                       config_.num_heads};
+    if (has_output_gate()) blocks.emplace_back(value_dim(), /*only_at_rows=*/true);
+    const auto parts = in_proj_.Columns(x, blocks, options.rows);
     at::Tensor qkv = parts[0];
     if (conv_) {
       const auto convolved = (*conv_)(qkv, initial != nullptr ? initial->at("conv") : at::Tensor(),
