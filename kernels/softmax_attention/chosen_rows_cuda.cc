@@ -50,11 +50,12 @@ ChosenRowsProblem MakeProblem(const at::Tensor& q, const at::Tensor& k, const at
 
 class ChosenRowsFunction : public torch::autograd::Function<ChosenRowsFunction> {
  public:
-  // Tensors with aligned rows; the seed is undefined without dropout.
+  // Tensors with aligned rows; a seed with dropout.
   static at::Tensor forward(AutogradContext* context, const at::Tensor& q, const at::Tensor& k,
                             const at::Tensor& v, const at::Tensor& rows, double scale,
-                            double dropout_p, const at::Tensor& dropout_seed) {
+                            double dropout_p, const std::optional<at::Tensor>& optional_seed) {
     const c10::DeviceGuard guard(q.device());
+    const at::Tensor dropout_seed = optional_seed.value_or(at::Tensor());
     const auto o = at::empty(q.sizes(), q.options());
     const auto log_denominators =
         at::empty({q.size(0), q.size(2), q.size(1)}, q.options().dtype(at::kFloat));
@@ -105,10 +106,13 @@ bool TakesChosenRows(const SoftmaxAttentionArgs& args, const Prepared& sizes) {
 std::optional<at::Tensor> RunChosenRowsOnCuda(const SoftmaxAttentionArgs& args,
                                               const Prepared& sizes) {
   if (!TakesChosenRows(args, sizes)) return std::nullopt;
-  return ChosenRowsFunction::apply(
-      cuda::WithAlignedRows(args.q), cuda::WithAlignedRows(RepeatHeads(args.k, sizes)),
-      cuda::WithAlignedRows(RepeatHeads(args.v, sizes)), args.rows->rows, sizes.scale,
-      args.dropout_p, args.dropout_p > 0 ? DrawDropoutSeed(args) : at::Tensor());
+  // Not an undefined tensor: apply() asks every tensor for its device.
+  std::optional<at::Tensor> dropout_seed;
+  if (args.dropout_p > 0) dropout_seed = DrawDropoutSeed(args);
+  return ChosenRowsFunction::apply(cuda::WithAlignedRows(args.q),
+                                   cuda::WithAlignedRows(RepeatHeads(args.k, sizes)),
+                                   cuda::WithAlignedRows(RepeatHeads(args.v, sizes)),
+                                   args.rows->rows, sizes.scale, args.dropout_p, dropout_seed);
 }
 
 }  // namespace mixerbench::kernels::softmax_attention
