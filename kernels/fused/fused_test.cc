@@ -23,6 +23,8 @@
 #include "kernels/fused/embedding_device.h"
 #include "kernels/fused/gates.h"
 #include "kernels/fused/linear.h"
+#include "kernels/fused/linear_cross_entropy.h"
+#include "kernels/fused/linear_cross_entropy_device.h"
 #include "kernels/fused/output_norm.h"
 #include "kernels/fused/residual_norm.h"
 #include "kernels/fused/residual_norm_device.h"
@@ -349,6 +351,38 @@ TEST_CASE("rows: added where they were taken, once") {
   expected[0] += source[2];  // entry 3 only fills
   AddRows(x, source, selection);
   CHECK(BitwiseEqual(x, expected));
+}
+
+TEST_CASE(
+    "linear cross-entropy: the loss of a linear layer, with and without bias, and gradients") {
+  const std::vector<at::Tensor> inputs = {RandomNormal({4, 3}, 1), RandomNormal({5, 3}, 2),
+                                          RandomNormal({5}, 3)};
+  const at::Tensor targets = Longs({4, -1, 0, 4});
+  const auto function = [&](const std::vector<at::Tensor>& x) -> std::vector<at::Tensor> {
+    return {LinearCrossEntropy(x[0], x[1], x.size() > 2 ? x[2] : at::Tensor(), targets)};
+  };
+  const at::Tensor exponentials = (inputs[0].matmul(inputs[1].t()) + inputs[2]).exp();
+  const at::Tensor softmax = exponentials / exponentials.sum(1, true);
+  const at::Tensor wanted = -(softmax[0][4] * softmax[2][0] * softmax[3][4]).log() / 3;
+  CHECK(RelativeError(function(inputs)[0], wanted) < kFloat64Tolerance);
+  CHECK(GradientCheckError(function, inputs) < kGradientCheckTolerance);
+  CHECK(GradientCheckError(function, {inputs[0], inputs[1]}) < kGradientCheckTolerance);
+}
+
+TEST_CASE("linear cross-entropy: which sizes have device functions, and how they are cut") {
+  CHECK(LinearCrossEntropyTakes({4096, 8192, 128}));
+  CHECK(LinearCrossEntropyTakes({1, 8191, 64}));
+  CHECK_FALSE(LinearCrossEntropyTakes({4096, 8192, 96}));
+  CHECK_FALSE(LinearCrossEntropyTakes({4096, 1000, 128}));
+  CHECK_FALSE(LinearCrossEntropyTakes({0, 8192, 128}));
+  const auto cut = [](long long num_rows, int vocab_size) {
+    const auto [padded_rows, num_parts] = CutLinearCrossEntropy({num_rows, vocab_size, 128});
+    return std::vector<long long>{padded_rows, num_parts};
+  };
+  CHECK(cut(4096, 8192) == std::vector<long long>{4096, 4});
+  CHECK(cut(2001, 8192) == std::vector<long long>{2048, 8});
+  CHECK(cut(1, 300) == std::vector<long long>{128, 3});
+  CHECK(cut(1 << 20, 8192) == std::vector<long long>{1 << 20, 1});
 }
 
 TEST_CASE("short convolution: each token sees the last inputs, then activation and norm") {

@@ -7,9 +7,11 @@
 #include <functional>
 #include <limits>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <ATen/TensorOperators.h>
+#include <ATen/ops/arange.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/count_nonzero.h>
 #include <ATen/ops/full.h>
@@ -23,6 +25,8 @@
 #include "kernels/fused/gates.h"
 #include "kernels/fused/launch.h"
 #include "kernels/fused/linear.h"
+#include "kernels/fused/linear_cross_entropy.h"
+#include "kernels/fused/linear_cross_entropy_device.h"
 #include "kernels/fused/output_norm.h"
 #include "kernels/fused/residual_norm.h"
 #include "kernels/fused/rows.h"
@@ -285,6 +289,75 @@ TEST_CASE("gpu fused: cross-entropy takes the lowest of equal logits and keeps N
   const at::Tensor nll = SoftmaxCrossEntropy(broken, targets).nll.cpu();
   CHECK(nll[0].isfinite().item<bool>());
   CHECK(nll[1].isnan().item<bool>());
+}
+
+// Targets in [0, vocab_size), every seventh row but the first does not count.
+at::Tensor SomeTargets(std::int64_t rows, std::int64_t vocab_size) {
+  at::Tensor targets = (RandomUniform({rows}, 1) * static_cast<double>(vocab_size)).to(at::kLong);
+  if (rows > 7) targets.slice(0, 7, rows, 7).fill_(-100);
+  return targets;
+}
+
+Function HeadLoss(const at::Tensor& targets) {
+  return [targets](const Tensors& x, ExecutionPath path) -> Tensors {
+    return {LinearCrossEntropy(x[0], x[1], {}, targets.to(x[0].device()), path) * 0.5};
+  };
+}
+
+const std::vector<at::ScalarType> kHeadTypes = {at::kBFloat16, at::kFloat};
+
+TEST_CASE("gpu fused: linear cross-entropy") {
+  for (const std::int64_t width : {64, 128}) {
+    // A tile, less than one and several of rows; vocabularies that tiles divide, do not, and ones
+    // that are left to a product and cross-entropy.
+    for (const auto& [rows, vocab_size] : {std::pair<std::int64_t, std::int64_t>{128, 8192},
+                                           {1, 4224},
+                                           {77, 8191},
+                                           {300, 5000},
+                                           {1111, 4225},
+                                           {300, 1000},
+                                           {9, 50}}) {
+      CAPTURE(width, rows, vocab_size);
+      CHECK(LinearCrossEntropyTakes({rows, static_cast<int>(vocab_size),
+                                     static_cast<int>(width)}) == vocab_size > 4000);
+      CheckParity(HeadLoss(SomeTargets(rows, vocab_size)),
+                  {RandomNormal({rows, width}, 2), RandomNormal({vocab_size, width}, 3) * 0.2},
+                  kHeadTypes);
+    }
+  }
+}
+
+TEST_CASE("gpu fused: linear cross-entropy with one target for all rows and with rows apart") {
+  constexpr std::int64_t kRows = 1000;
+  const at::Tensor targets = at::full({kRows}, 4321, at::kLong);
+  const Function loss = [&](const Tensors& x, ExecutionPath path) -> Tensors {
+    return {LinearCrossEntropy(x[0].narrow(1, 8, 128), x[1], {}, targets.to(x[0].device()), path)};
+  };
+  CheckParity(loss, {RandomNormal({kRows, 144}, 1), RandomNormal({5000, 128}, 2) * 0.2},
+              kHeadTypes);
+}
+
+TEST_CASE("gpu fused: linear cross-entropy of extreme logits stays finite, rises of the maximum") {
+  constexpr std::int64_t kVocabSize = 8192;
+  // Logits that grow along the vocabulary, from -4000 to 4000.
+  const at::Tensor growth = at::arange(kVocabSize, at::kDouble) / (kVocabSize / 2) - 1;
+  const at::Tensor weight = growth.unsqueeze(1) * RandomNormal({1, 128}, 1);
+  const at::Tensor hidden = RandomNormal({300, 128}, 2) * 40;
+  CheckParity(HeadLoss(SomeTargets(300, kVocabSize)), {hidden, weight}, kHeadTypes);
+}
+
+TEST_CASE("gpu fused: linear cross-entropy: no row counts, and NaN stays") {
+  const at::Tensor weight = RandomNormal({5000, 64}, 1, at::kFloat).cuda().requires_grad_(true);
+  const at::Tensor hidden =
+      RandomNormal({200, 64}, 2).to(at::kBFloat16).cuda().requires_grad_(true);
+  LinearCrossEntropy(hidden, weight, {}, at::full({200}, -100, at::kLong).cuda()).backward();
+  CHECK(hidden.grad().eq(0).all().item<bool>());
+  CHECK(weight.grad().eq(0).all().item<bool>());
+  at::Tensor broken = hidden.detach().clone();
+  broken[199][63] = std::numeric_limits<float>::quiet_NaN();
+  broken.requires_grad_(true);
+  const at::Tensor targets = SomeTargets(200, 5000).cuda();
+  CHECK(LinearCrossEntropy(broken, weight, {}, targets).isnan().item<bool>());
 }
 
 TEST_CASE("gpu fused: linear, with outputs of any width") {
