@@ -53,16 +53,17 @@ __device__ void CopyTile(Element* tile, const Rows& rows, std::int64_t first,
   constexpr int kVectors = kD / 8;  // of 16 bytes in a row
   constexpr int kRowsPerStep = kNumThreads / kVectors;
   const int thread = static_cast<int>(threadIdx.x);
+  const int row = thread / kVectors;
   const int column = thread % kVectors * 8;
   const auto num_valid = static_cast<int>(min(static_cast<std::int64_t>(kTile), seq_len - first));
-  const Element* const source = rows.Token(first) + column;
-#pragma unroll 2
-  for (int step = 0; step < kTile; step += kRowsPerStep) {
-    const int row = step + thread / kVectors;
+  const Element* const legal = rows.Token(first) + column;  // for copies that read nothing
+  const Element* source = legal + row * rows.stride;
+  Element* const to = tile + row * cuda::PaddedRow(kD) + column;
+#pragma unroll
+  for (int step = 0; step < kTile; step += kRowsPerStep, source += kRowsPerStep * rows.stride) {
     if (kRowsPerStep > kTile && row >= kTile) continue;
-    const bool valid = row < num_valid;
-    cuda::CopyAsync16(tile + row * cuda::PaddedRow(kD) + column,
-                      source + (valid ? row * rows.stride : 0), valid);
+    const bool valid = step + row < num_valid;
+    cuda::CopyAsync16(to + step * cuda::PaddedRow(kD), valid ? source : legal, valid);
   }
 }
 
