@@ -15,7 +15,7 @@
 
 namespace mixerbench::kernels::fused {
 
-// Whether this pass of the compiler makes code for sm_90a: kernels are empty in others.
+// Whether this pass of the compiler makes code for sm_90a: kernels do nothing in others.
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
 constexpr bool kForHopper = true;
 #else
@@ -25,7 +25,6 @@ constexpr bool kForHopper = false;
 constexpr int kWarpgroup = 128;     // threads
 constexpr int kPanelWidth = 64;     // elements
 constexpr int kTileRowBytes = 128;  // of a panel
-constexpr int kChunkElements = 8;   // 16 bytes
 constexpr int kProductDepth = 16;   // terms that one wgmma adds
 constexpr int kSwizzledRows = 8;    // after which the permutation repeats
 

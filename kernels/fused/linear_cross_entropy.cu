@@ -7,7 +7,11 @@
 // walk the vocabulary again. A cluster of eight blocks then merges the parts of each row and forms
 // the loss. Products of bf16, statistics and sums in fp32, all in a fixed order: deterministic.
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <cstdint>
 #include <limits>
+
+#include <cuda_bf16.h>
 
 #include "kernels/fused/fast_math.cuh"
 #include "kernels/fused/linear_cross_entropy_device.h"
@@ -17,8 +21,8 @@
 namespace mixerbench::kernels::fused {
 namespace {
 
-constexpr int kProductRegisters = 240;
-constexpr int kCopyRegisters = 24;
+constexpr int kProductRegisters = 232;
+constexpr int kCopyRegisters = 40;
 constexpr int kStatisticsThreads = 512;
 constexpr int kStatisticsBlocks = 8;
 constexpr float kLn2 = 0.6931471805599453f;
@@ -33,19 +37,11 @@ constexpr float kHeadroom = 8;
 class RowSoftmax {
  public:
   __device__ RowSoftmax(const LinearCrossEntropyArgs& args, int first_row, int first_tile)
-      : args_(args), row_(first_row + lane_.row), first_word_(first_tile * kWalkTile) {
-#pragma unroll
-    for (int h = 0; h < 2; ++h) {
-      const int row = row_ + 8 * h;
-      const std::int64_t target = row < args.sizes.num_rows ? args.targets[row] : std::int64_t{-1};
-      target_[h] = static_cast<int>(target < 0 ? -1 : target);
-    }
-  }
+      : args_(args), row_(first_row + lane_.row), first_word_(first_tile * kWalkTile) {}
 
-  [[maybe_unused]] __device__ bool Weigh(float (&scores)[kScores], int tile, const WalkRows&) {
+  __device__ bool Weigh(float (&scores)[kScores], int tile, const WalkRows&) {
     const int first = first_word_ + tile * kWalkTile;
     if (first + kWalkTile > args_.sizes.vocab_size) Mask(scores, args_.sizes.vocab_size - first);
-    KeepTargets(scores, first);
     float max[2] = {-kInfinity, -kInfinity};
 #pragma unroll
     for (int i = 0; i < kScores; ++i) max[i / 2 % 2] = fmaxf(max[i / 2 % 2], scores[i]);
@@ -96,26 +92,6 @@ class RowSoftmax {
     }
   }
 
-  __device__ void KeepTargets(const float (&scores)[kScores], int first) const {
-    const int relative[2] = {target_[0] - first, target_[1] - first};
-    const bool here = static_cast<unsigned>(relative[0]) < kWalkTile ||
-                      static_cast<unsigned>(relative[1]) < kWalkTile;
-    if (__any_sync(kAllLanes, here) == 0) return;
-    float found[2] = {0, 0};
-#pragma unroll
-    for (int i = 0; i < kScores; ++i) {
-      const int h = i / 2 % 2;
-      if (lane_.column + i / 4 * 8 + i % 2 == relative[h]) found[h] = scores[i];
-    }
-#pragma unroll
-    for (int h = 0; h < 2; ++h) {
-      const bool is_mine = relative[h] % 8 / 2 * 2 == lane_.column;
-      if (static_cast<unsigned>(relative[h]) < kWalkTile && is_mine) {
-        args_.target_logits[row_ + 8 * h] = found[h];
-      }
-    }
-  }
-
   __device__ void Raise(const float (&max)[2]) {
 #pragma unroll
     for (int h = 0; h < 2; ++h) {
@@ -132,48 +108,10 @@ class RowSoftmax {
   WalkLane lane_;
   int row_;  // of accumulators 4 j, 4 j + 1
   int first_word_;
-  int target_[2];
   float shift_[2] = {-kInfinity, -kInfinity};
   float total_[2] = {0, 0};
   float factor_[2];
 };
-
-// Block: 128 rows and one part of the vocabulary.
-template <int kWidth>
-__global__ void __launch_bounds__(kWalkThreads, 1)
-    ForwardKernel(const __grid_constant__ LinearCrossEntropyArgs args,
-                  const __grid_constant__ LinearCrossEntropyCut cut,
-                  const __grid_constant__ HeadMaps maps) {
-  if constexpr (kForHopper) {
-    WalkMemory<kWidth>& memory = SharedWalkMemory<kWidth>();
-    const int row_tiles = static_cast<int>(HeadTiles(args.sizes.num_rows));
-    const int row_tile = static_cast<int>(blockIdx.x) % row_tiles;
-    const int part = static_cast<int>(blockIdx.x) / row_tiles;
-    const int word_tiles = static_cast<int>(HeadTiles(args.sizes.vocab_size));
-    const int first_tile = word_tiles * part / cut.num_parts;
-    const int num_tiles = word_tiles * (part + 1) / cut.num_parts - first_tile;
-    const WalkTiles tiles = {.resident = maps.hidden,
-                             .resident_row = row_tile * kWalkTile,
-                             .walked = maps.weight,
-                             .first_tile = first_tile,
-                             .num_tiles = num_tiles};
-    if (threadIdx.x == kProductThreads) {
-      InitWalk(memory);
-      CopyTiles(memory, tiles, 0, 1);
-    }
-    __syncthreads();
-    if (threadIdx.x >= kProductThreads) {
-      GiveRegisters<kCopyRegisters>();
-      if (threadIdx.x == kProductThreads) CopyTiles(memory, tiles, 1, num_tiles);
-      return;
-    }
-    TakeRegisters<kProductRegisters>();
-    RowSoftmax softmax(args, row_tile * kWalkTile, first_tile);
-    float sums[kWidth / 2];
-    Walk<kWidth>(memory, num_tiles, softmax, sums);
-    softmax.Store(sums, part, row_tiles * static_cast<long long>(kWalkTile));
-  }
-}
 
 template <typename T>
 __device__ void SumWarp(T& x) {
@@ -181,79 +119,141 @@ __device__ void SumWarp(T& x) {
   for (int offset = 16; offset > 0; offset /= 2) x += __shfl_xor_sync(kAllLanes, x, offset);
 }
 
+// The logits of the targets of rows first_row, first_row + step, ... below last_row, by a warp.
+__device__ void StoreTargetLogits(const LinearCrossEntropyArgs& args, int first_row, int last_row,
+                                  int step) {
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  for (int row = first_row; row < last_row; row += step) {
+    const std::int64_t target = args.targets[row];
+    if (target < 0 || target >= args.sizes.vocab_size) continue;
+    const auto* x = static_cast<const __nv_bfloat16*>(args.hidden) + row * args.hidden_stride;
+    const auto* word = static_cast<const __nv_bfloat16*>(args.weight) + target * args.weight_stride;
+    float sum = 0;
+    for (int column = 2 * lane; column < args.sizes.width; column += 64) {
+      const float2 a = __bfloat1622float2(*reinterpret_cast<const __nv_bfloat162*>(x + column));
+      const float2 b = __bfloat1622float2(*reinterpret_cast<const __nv_bfloat162*>(word + column));
+      sum = fmaf(a.x, b.x, fmaf(a.y, b.y, sum));
+    }
+    SumWarp(sum);
+    if (lane == 0) args.target_logits[row] = sum;
+  }
+}
+
+// Block: 128 rows and one part of the vocabulary.
+template <int kWidth>
+__global__ void __launch_bounds__(kWalkThreads, 1)
+    ForwardKernel(const __grid_constant__ LinearCrossEntropyArgs args,
+                  const __grid_constant__ LinearCrossEntropyCut cut,
+                  const __grid_constant__ HeadMaps maps) {
+  if (!kForHopper) return;
+  WalkMemory<kWidth>& memory = SharedWalkMemory<kWidth>();
+  const int row_tiles = static_cast<int>(HeadTiles(args.sizes.num_rows));
+  const int row_tile = static_cast<int>(blockIdx.x) % row_tiles;
+  const int part = static_cast<int>(blockIdx.x) / row_tiles;
+  const int word_tiles = static_cast<int>(HeadTiles(args.sizes.vocab_size));
+  const int first_tile = word_tiles * part / cut.num_parts;
+  const int num_tiles = word_tiles * (part + 1) / cut.num_parts - first_tile;
+  const WalkTiles tiles = {.resident = maps.hidden,
+                           .resident_row = row_tile * kWalkTile,
+                           .walked = maps.weight,
+                           .first_tile = first_tile,
+                           .num_tiles = num_tiles};
+  if (threadIdx.x == kProductThreads) {
+    InitWalk(memory);
+    CopyTiles(memory, tiles, 0, 1);
+  }
+  __syncthreads();
+  if (threadIdx.x >= kProductThreads) {
+    GiveRegisters<kCopyRegisters>();
+    const int warp = (static_cast<int>(threadIdx.x) - kProductThreads) / 32;
+    if (threadIdx.x == kProductThreads) {
+      CopyTiles(memory, tiles, 1, num_tiles);
+    } else if (warp > 0) {  // the parts share the rows
+      const auto last = std::min<long long>((row_tile + 1LL) * kWalkTile, args.sizes.num_rows);
+      StoreTargetLogits(args, row_tile * kWalkTile + part + cut.num_parts * (warp - 1),
+                        static_cast<int>(last), cut.num_parts * (kWarpgroup / 32 - 1));
+    }
+    return;
+  }
+  TakeRegisters<kProductRegisters>();
+  RowSoftmax softmax(args, row_tile * kWalkTile, first_tile);
+  float sums[kWidth / 2];
+  Walk<kWidth>(memory, num_tiles, softmax, sums);
+  softmax.Store(sums, part, row_tiles * static_cast<long long>(kWalkTile));
+}
+
 // One cluster: the softmax of every row out of those of its parts, the loss, and how many rows
 // count.
 __global__ void __launch_bounds__(kStatisticsThreads)
     StatisticsKernel(const __grid_constant__ LinearCrossEntropyArgs args,
                      const __grid_constant__ LinearCrossEntropyCut cut) {
-  if constexpr (kForHopper) {
-    constexpr int kWarps = kStatisticsThreads / 32;
-    __shared__ float sums[kWarps];
-    __shared__ int counts[kWarps];
-    __shared__ float block_sums[kStatisticsBlocks];  // of block 0: what the others send
-    __shared__ int block_counts[kStatisticsBlocks];
-    float sum = 0;
-    int count = 0;
-    for (long long row = blockIdx.x * kStatisticsThreads + threadIdx.x; row < cut.padded_rows;
-         row += kStatisticsBlocks * kStatisticsThreads) {
-      const bool exists = row < args.sizes.num_rows;
-      const std::int64_t target = exists ? args.targets[row] : std::int64_t{-1};
-      const float target_logit = args.target_logits[row];  // means nothing unless the row counts
-      float shifts[kMaxVocabularyParts];
-      float totals[kMaxVocabularyParts];
+  if (!kForHopper) return;
+  constexpr int kWarps = kStatisticsThreads / 32;
+  __shared__ float sums[kWarps];
+  __shared__ int counts[kWarps];
+  __shared__ float block_sums[kStatisticsBlocks];  // of block 0: what the others send
+  __shared__ int block_counts[kStatisticsBlocks];
+  float sum = 0;
+  int count = 0;
+  for (long long row = blockIdx.x * kStatisticsThreads + threadIdx.x; row < cut.padded_rows;
+       row += kStatisticsBlocks * kStatisticsThreads) {
+    const bool exists = row < args.sizes.num_rows;
+    const std::int64_t target = exists ? args.targets[row] : std::int64_t{-1};
+    const float target_logit = args.target_logits[row];  // means nothing unless the row counts
+    float shifts[kMaxVocabularyParts];
+    float totals[kMaxVocabularyParts];
 #pragma unroll
-      for (int part = 0; part < kMaxVocabularyParts; ++part) {
-        const long long at = std::min(part, cut.num_parts - 1) * cut.padded_rows + row;
-        shifts[part] = args.part_shifts[at];
-        totals[part] = part < cut.num_parts ? args.part_totals[at] : 0;
-      }
-      if (target >= args.sizes.vocab_size) __trap();
-      float shift = shifts[0];
-      float total = 0;
-#pragma unroll
-      for (int part = 1; part < kMaxVocabularyParts; ++part) shift = fmaxf(shift, shifts[part]);
-#pragma unroll
-      for (int part = 0; part < kMaxVocabularyParts; ++part) {
-        total += totals[part] * Exp2(shifts[part] - shift);
-      }
-      const float log_total = log2f(total);
-      const bool counts_row = target >= 0;
-      args.log_totals[row] = counts_row ? shift + log_total : kInfinity;
-      args.row_targets[row] = counts_row ? static_cast<int>(target) : -1;
-      if (counts_row) {
-        sum += kLn2 * (log_total - fmaf(target_logit, kLog2E, -shift));
-        ++count;
-      }
+    for (int part = 0; part < kMaxVocabularyParts; ++part) {
+      const long long at = std::min(part, cut.num_parts - 1) * cut.padded_rows + row;
+      shifts[part] = args.part_shifts[at];
+      totals[part] = part < cut.num_parts ? args.part_totals[at] : 0;
     }
+    if (target >= args.sizes.vocab_size) __trap();
+    float shift = shifts[0];
+    float total = 0;
+#pragma unroll
+    for (int part = 1; part < kMaxVocabularyParts; ++part) shift = fmaxf(shift, shifts[part]);
+#pragma unroll
+    for (int part = 0; part < kMaxVocabularyParts; ++part) {
+      total += totals[part] * Exp2(shifts[part] - shift);
+    }
+    const float log_total = log2f(total);
+    const bool counts_row = target >= 0;
+    args.log_totals[row] = counts_row ? shift + log_total : kInfinity;
+    args.row_targets[row] = counts_row ? static_cast<int>(target) : -1;
+    if (counts_row) {
+      sum += kLn2 * (log_total - fmaf(target_logit, kLog2E, -shift));
+      ++count;
+    }
+  }
+  SumWarp(sum);
+  SumWarp(count);
+  if (threadIdx.x % 32 == 0) {
+    sums[threadIdx.x / 32] = sum;
+    counts[threadIdx.x / 32] = count;
+  }
+  __syncthreads();
+  if (threadIdx.x < 32) {
+    sum = threadIdx.x < kWarps ? sums[threadIdx.x] : 0;
+    count = threadIdx.x < kWarps ? counts[threadIdx.x] : 0;
     SumWarp(sum);
     SumWarp(count);
-    if (threadIdx.x % 32 == 0) {
-      sums[threadIdx.x / 32] = sum;
-      counts[threadIdx.x / 32] = count;
-    }
-    __syncthreads();
-    if (threadIdx.x < 32) {
-      sum = threadIdx.x < kWarps ? sums[threadIdx.x] : 0;
-      count = threadIdx.x < kWarps ? counts[threadIdx.x] : 0;
-      SumWarp(sum);
-      SumWarp(count);
-    }
-    SyncCluster();  // block 0 has begun
-    if (threadIdx.x == 0) {
-      *OfBlock(block_sums + blockIdx.x, 0) = sum;
-      *OfBlock(block_counts + blockIdx.x, 0) = count;
-    }
-    SyncCluster();
-    if (blockIdx.x != 0 || threadIdx.x != 0) return;
-    sum = 0;
-    count = 0;
-    for (int block = 0; block < kStatisticsBlocks; ++block) {
-      sum += block_sums[block];
-      count += block_counts[block];
-    }
-    *args.loss = sum / static_cast<float>(count);
-    *args.inverse_count = count > 0 ? 1 / static_cast<float>(count) : 0;
   }
+  SyncCluster();  // block 0 has begun
+  if (threadIdx.x == 0) {
+    *OfBlock(block_sums + blockIdx.x, 0) = sum;
+    *OfBlock(block_counts + blockIdx.x, 0) = count;
+  }
+  SyncCluster();
+  if (blockIdx.x != 0 || threadIdx.x != 0) return;
+  sum = 0;
+  count = 0;
+  for (int block = 0; block < kStatisticsBlocks; ++block) {
+    sum += block_sums[block];
+    count += block_counts[block];
+  }
+  *args.loss = sum / static_cast<float>(count);
+  *args.inverse_count = count > 0 ? 1 / static_cast<float>(count) : 0;
 }
 
 }  // namespace

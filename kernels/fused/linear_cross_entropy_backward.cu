@@ -27,8 +27,7 @@ class ColumnSoftmax {
  public:
   __device__ explicit ColumnSoftmax(int first_word) : word_(first_word + lane_.row) {}
 
-  [[maybe_unused]] __device__ bool Weigh(float (&scores)[kScores], int,
-                                         const WalkRows& rows) const {
+  __device__ bool Weigh(float (&scores)[kScores], int, const WalkRows& rows) const {
 #pragma unroll
     for (int j = 0; j < kScores / 4; ++j) {
       const float2 total = *reinterpret_cast<const float2*>(rows.log_totals + 8 * j + lane_.column);
@@ -112,67 +111,66 @@ __global__ void __launch_bounds__(kWalkThreads, 1)
     GradientKernel(const __grid_constant__ LinearCrossEntropyArgs args,
                    const __grid_constant__ LinearCrossEntropyCut cut,
                    const __grid_constant__ HeadMaps maps) {
-  if constexpr (kForHopper) {
-    WalkMemory<kWidth>& memory = SharedWalkMemory<kWidth>();
-    const int half = static_cast<int>(blockIdx.x) % kPair;
-    const int first_word = static_cast<int>(blockIdx.x) / kPair * kWalkTile;
-    const int row_tiles = static_cast<int>(HeadTiles(args.sizes.num_rows));
-    const int first_tile = row_tiles * half / kPair;
-    const int num_tiles = row_tiles * (half + 1) / kPair - first_tile;
-    const WalkTiles tiles = {.resident = maps.weight,
-                             .resident_row = first_word,
-                             .walked = maps.hidden,
-                             .first_tile = first_tile,
-                             .num_tiles = num_tiles,
-                             .log_totals = args.log_totals,
-                             .targets = args.row_targets};
+  if (!kForHopper) return;
+  WalkMemory<kWidth>& memory = SharedWalkMemory<kWidth>();
+  const int half = static_cast<int>(blockIdx.x) % kPair;
+  const int first_word = static_cast<int>(blockIdx.x) / kPair * kWalkTile;
+  const int row_tiles = static_cast<int>(HeadTiles(args.sizes.num_rows));
+  const int first_tile = row_tiles * half / kPair;
+  const int num_tiles = row_tiles * (half + 1) / kPair - first_tile;
+  const WalkTiles tiles = {.resident = maps.weight,
+                           .resident_row = first_word,
+                           .walked = maps.hidden,
+                           .first_tile = first_tile,
+                           .num_tiles = num_tiles,
+                           .log_totals = args.log_totals,
+                           .targets = args.row_targets};
 
+  if (threadIdx.x == kProductThreads) {
+    InitWalk(memory);
+    CopyTiles(memory, tiles, 0, min(num_tiles, 1));
+  }
+  __syncwarp();
+  SyncCluster();
+  if (threadIdx.x >= kProductThreads) {
+    GiveRegisters<kCopyRegisters>();
     if (threadIdx.x == kProductThreads) {
-      InitWalk(memory);
-      CopyTiles(memory, tiles, 0, min(num_tiles, 1));
+      CopyTiles(memory, tiles, 1, num_tiles);
+    } else if (threadIdx.x >= kProductThreads + 32) {
+      constexpr int kThreads = kWarpgroup - 32;
+      CombineParts(args, cut,
+                   static_cast<int>(blockIdx.x * kThreads + threadIdx.x) - kProductThreads - 32,
+                   static_cast<int>(gridDim.x) * kThreads);
     }
     __syncwarp();
     SyncCluster();
-    if (threadIdx.x >= kProductThreads) {
-      GiveRegisters<kCopyRegisters>();
-      if (threadIdx.x == kProductThreads) {
-        CopyTiles(memory, tiles, 1, num_tiles);
-      } else if (threadIdx.x >= kProductThreads + 32) {
-        constexpr int kThreads = kWarpgroup - 32;
-        CombineParts(args, cut,
-                     static_cast<int>(blockIdx.x * kThreads + threadIdx.x) - kProductThreads - 32,
-                     static_cast<int>(gridDim.x) * kThreads);
-      }
-      __syncwarp();
-      SyncCluster();
-      return;
-    }
-    TakeRegisters<kProductRegisters>();
-    const WalkLane lane;
-    ColumnSoftmax softmax(first_word);
-    float sums[kWidth / 2];
-    Walk<kWidth>(memory, num_tiles, softmax, sums);
-    const int thread = static_cast<int>(threadIdx.x) % kWarpgroup;
-    if (lane.group != half) {
-      float* theirs = OfBlock(memory.exchange, static_cast<unsigned>(1 - half)) + thread;
+    return;
+  }
+  TakeRegisters<kProductRegisters>();
+  const WalkLane lane;
+  ColumnSoftmax softmax(first_word);
+  float sums[kWidth / 2];
+  Walk<kWidth>(memory, num_tiles, softmax, sums);
+  const int thread = static_cast<int>(threadIdx.x) % kWarpgroup;
+  if (lane.group != half) {
+    float* theirs = OfBlock(memory.exchange, static_cast<unsigned>(1 - half)) + thread;
 #pragma unroll
-      for (int i = 0; i < kWidth / 2; ++i) theirs[i * kWarpgroup] = sums[i];
-    }
-    SyncCluster();
-    if (lane.group != half) return;
-    const float factor = *args.d_loss * *args.inverse_count;
+    for (int i = 0; i < kWidth / 2; ++i) theirs[i * kWarpgroup] = sums[i];
+  }
+  SyncCluster();
+  if (lane.group != half) return;
+  const float factor = *args.d_loss * *args.inverse_count;
 #pragma unroll
-    for (int h = 0; h < 2; ++h) {
-      const int word = first_word + lane.row + 8 * h;
-      if (word >= args.sizes.vocab_size) continue;
-      float* to = args.d_weight + static_cast<long long>(word) * kWidth + lane.column;
+  for (int h = 0; h < 2; ++h) {
+    const int word = first_word + lane.row + 8 * h;
+    if (word >= args.sizes.vocab_size) continue;
+    float* to = args.d_weight + static_cast<long long>(word) * kWidth + lane.column;
 #pragma unroll
-      for (int j = 0; j < kWidth / 8; ++j) {
-        const int i = 4 * j + 2 * h;
-        const float* other = memory.exchange + i * kWarpgroup + thread;
-        *reinterpret_cast<float2*>(to + 8 * j) = {factor * (sums[i] + other[0]),
-                                                  factor * (sums[i + 1] + other[kWarpgroup])};
-      }
+    for (int j = 0; j < kWidth / 8; ++j) {
+      const int i = 4 * j + 2 * h;
+      const float* other = memory.exchange + i * kWarpgroup + thread;
+      *reinterpret_cast<float2*>(to + 8 * j) = {factor * (sums[i] + other[0]),
+                                                factor * (sums[i + 1] + other[kWarpgroup])};
     }
   }
 }

@@ -155,15 +155,6 @@ __device__ inline std::uint32_t Pack(float low, float high) {
   return bits;
 }
 
-// Products in turn between the two warpgroups: while those of one are in the tensor cores, the
-// other takes exponentials.
-__device__ inline void AwaitTurn(int group) {
-  asm volatile("bar.sync %0, %1;\n" ::"r"(group + 1), "n"(kProductThreads) : "memory");
-}
-__device__ inline void PassTurn(int group) {
-  asm volatile("bar.arrive %0, %1;\n" ::"r"(2 - group), "n"(kProductThreads) : "memory");
-}
-
 // The part of the product warpgroups. weigh.Weigh(scores, i, rows) turns the scores of tile i into
 // weights and returns whether weigh.Rescale(sums) shall be called on the sums of the tiles before,
 // a decision of the warp.
@@ -178,7 +169,6 @@ __device__ void Walk(WalkMemory<kWidth>& memory, int num_tiles, Weigh& weigh,
   std::uint32_t resident[kWidth / 4];
   float scores[kScores];
   std::uint32_t weights[kScores / 2] = {};
-  if (lane.group == 1) PassTurn(lane.group);
   Await(&memory.full[0], 0);
 #pragma unroll
   for (int k = 0; k < kWidth / kProductDepth; ++k) {
@@ -188,7 +178,6 @@ __device__ void Walk(WalkMemory<kWidth>& memory, int num_tiles, Weigh& weigh,
   for (int i = 0; i < num_tiles; ++i) {
     const int stage = i % kStages;
     Await(&memory.full[stage], i / kStages & 1);
-    AwaitTurn(lane.group);
     Pin(resident);
     Pin(scores);
     Pin(weights);
@@ -197,7 +186,6 @@ __device__ void Walk(WalkMemory<kWidth>& memory, int num_tiles, Weigh& weigh,
     BeginScores<kWidth>(scores, resident, memory.walked[stage]);
     // Those of the tile before; of the first tile with weights of zero.
     BeginSums<kWidth>(sums, weights, memory.walked[last_stage]);
-    if (lane.group == 0 || i + 1 < num_tiles) PassTurn(lane.group);
     AwaitProducts<1>();
     Pin(scores);
     const bool rescale = weigh.Weigh(scores, i, memory.rows[stage]);
