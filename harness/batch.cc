@@ -30,7 +30,8 @@ ScoredRows ListScored(const at::Tensor& labels, std::int64_t max_scored) {
   const std::int64_t seq_len = labels.size(1);
   const auto options = labels.options().dtype(at::kLong);
   const ScoredRows scored{{.rows = at::empty({num_rows * max_scored}, options),
-                           .entries = at::empty({num_rows * seq_len}, options)},
+                           .entries = at::empty({num_rows * seq_len}, options),
+                           .rows_per_sequence = max_scored},
                           at::empty({num_rows * max_scored}, options)};
   const ScoredLists lists{scored.rows.rows.data_ptr<std::int64_t>(),
                           scored.targets.data_ptr<std::int64_t>(),

@@ -9,7 +9,9 @@
 #include <c10/cuda/CUDAFunctions.h>
 #include <c10/cuda/CUDAGuard.h>
 
+#include "harness/device.h"
 #include "harness/graph.h"
+#include "harness/graph_nodes.h"
 
 namespace mixerbench::harness::internal {
 namespace {
@@ -69,6 +71,9 @@ class CudaGraph final : public CapturedGraph {
       StopAllocatingFrom(device, pool);
       throw;
     }
+    int num_replaced = 0;
+    CheckCuda(ReplaceSmallMemsets(graph_.raw_cuda_graph(), num_replaced), "editing a graph");
+    graph_.instantiate();
   }
 
   void Replay() override { graph_.replay(); }
@@ -90,7 +95,7 @@ class CudaGraph final : public CapturedGraph {
   // Both outlive the graph.
   std::shared_ptr<GraphMemory> memory_;
   CudaGraphMemory::Use use_;
-  at::cuda::CUDAGraph graph_;
+  at::cuda::CUDAGraph graph_{/*keep_graph=*/true};  // so that it can be edited
 };
 
 }  // namespace

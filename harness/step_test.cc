@@ -42,6 +42,7 @@ TEST_CASE("step: lists of scored positions are filled up, in order, and invertib
                                 .to(at::kInt)
                                 .reshape({3, 4});
   const ScoredRows scored = ListScored(labels, 2);
+  CHECK(scored.rows.rows_per_sequence == 2);
   const auto list = [](const at::Tensor& x) {
     return std::vector<std::int64_t>(x.const_data_ptr<std::int64_t>(),
                                      x.const_data_ptr<std::int64_t>() + x.numel());

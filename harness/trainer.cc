@@ -12,7 +12,7 @@
 #include "base/check.h"
 #include "harness/device.h"
 #include "harness/step_kernels.h"
-#include "kernels/fused/cross_entropy.h"
+#include "kernels/fused/linear_cross_entropy.h"
 
 namespace mixerbench::harness {
 namespace {
@@ -198,9 +198,9 @@ void Trainer::RunStep(const Shape& shape) {
                                                    .rows = &scored.rows});
   });
   const at::Tensor loss = InRange("loss", [&] {
-    return kernels::fused::SoftmaxCrossEntropy(model_.backbone->Logits(output.hidden),
-                                               scored.targets)
-        .loss;
+    const models::Head head = model_.backbone->head();
+    return kernels::fused::LinearCrossEntropy(output.hidden, head.weight, head.bias,
+                                              scored.targets);
   });
   InRange("backward", [&] {
     (output.auxiliary_loss.defined() ? loss + output.auxiliary_loss : loss).backward();

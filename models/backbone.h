@@ -35,6 +35,12 @@ struct BackboneOptions {
   const kernels::fused::RowSelection* rows = nullptr;
 };
 
+// What turns hidden states into logits: hidden weight^T + bias.
+struct Head {
+  at::Tensor weight;  // [vocab_size, D]
+  at::Tensor bias;    // [vocab_size]; undefined without
+};
+
 class Backbone {
  public:
   virtual ~Backbone() = default;
@@ -43,8 +49,10 @@ class Backbone {
   virtual BackboneOutput Forward(const at::Tensor& tokens,
                                  const BackboneOptions& options) const = 0;
 
+  virtual Head head() const = 0;
+
   // hidden [N,D] -> logits [N, vocab_size] in the dtype of `hidden`.
-  virtual at::Tensor Logits(const at::Tensor& hidden) const = 0;
+  at::Tensor Logits(const at::Tensor& hidden) const;
 
   // One per layer; a backbone that counts positions appends one of its own.
   virtual std::vector<State> InitialState(std::int64_t batch_size) const = 0;

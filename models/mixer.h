@@ -40,8 +40,9 @@ struct ForwardOptions {
       std::nullopt;  // set in training: dropout and router noise draw from it
   // The mixer may return the bias of its last projection apart, for whoever adds y to something.
   bool split_bias = false;
-  // Only these M of the B*T outputs are wanted; nullptr: all. A mixer may then leave out what it
-  // does to each token after its core and return y [M,D], or return all of y.
+  // Only these M of the B*T outputs are wanted; nullptr: all. A mixer may then leave out what
+  // only the others need (queries, gates, what follows its core) and return y [M,D], or return all
+  // of y. Surplus entries of the selection may then be anything finite.
   const kernels::fused::RowSelection* rows = nullptr;
 };
 

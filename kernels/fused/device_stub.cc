@@ -7,6 +7,7 @@
 #include "kernels/fused/embedding_device.h"
 #include "kernels/fused/gates_device.h"
 #include "kernels/fused/launch.h"
+#include "kernels/fused/linear_cross_entropy_device.h"
 #include "kernels/fused/output_norm_device.h"
 #include "kernels/fused/residual_norm_device.h"
 #include "kernels/fused/rows_device.h"
@@ -42,12 +43,20 @@ int LaunchDeltaGatesForward(const DeltaGatesDeviceArgs&, CUstream_st*) { return 
 int LaunchDeltaGatesBackward(const DeltaGatesDeviceArgs&, CUstream_st*) { return kNoDevice; }
 int LaunchSwigluForward(const SwigluArgs&, CUstream_st*) { return kNoDevice; }
 int LaunchSwigluBackward(const SwigluArgs&, CUstream_st*) { return kNoDevice; }
+bool DeviceHasLinearCrossEntropy(int) { return false; }
+int LaunchLinearCrossEntropyForward(const LinearCrossEntropyArgs&, CUstream_st*) {
+  return kNoDevice;
+}
+int LaunchLinearCrossEntropyBackward(const LinearCrossEntropyArgs&, CUstream_st*) {
+  return kNoDevice;
+}
 int OutputNormPartials(const OutputNormSizes&) { return 0; }
 int LaunchOutputNormForward(const OutputNormForward&, CUstream_st*) { return kNoDevice; }
 int LaunchOutputNormBackward(const OutputNormBackward&, CUstream_st*) { return kNoDevice; }
 int ResidualNormPartials(long long) { return 0; }
 int LaunchResidualNormForward(const ResidualNormForward&, CUstream_st*) { return kNoDevice; }
 int LaunchResidualNormBackward(const ResidualNormBackward&, CUstream_st*) { return kNoDevice; }
+int LaunchAddRows(const AddRowsArgs&, CUstream_st*) { return kNoDevice; }
 int LaunchCopyRows(const CopyRowsArgs&, CUstream_st*) { return kNoDevice; }
 int ShortConvolutionPartials(const ShortConvolutionSizes&) { return 0; }
 int LaunchShortConvolutionForward(const ShortConvolutionForward&, CUstream_st*) {

@@ -23,6 +23,8 @@
 #include "kernels/fused/embedding_device.h"
 #include "kernels/fused/gates.h"
 #include "kernels/fused/linear.h"
+#include "kernels/fused/linear_cross_entropy.h"
+#include "kernels/fused/linear_cross_entropy_device.h"
 #include "kernels/fused/output_norm.h"
 #include "kernels/fused/residual_norm.h"
 #include "kernels/fused/residual_norm_device.h"
@@ -306,6 +308,81 @@ TEST_CASE("linear: formula and gradients") {
   CHECK(GradientCheckError(function, inputs) < kGradientCheckTolerance);
   CHECK(Linear(inputs[0].to(at::kBFloat16), inputs[1].to(at::kFloat), {}).scalar_type() ==
         at::kBFloat16);
+}
+
+TEST_CASE("linear: some columns of all rows, others of chosen ones") {
+  const RowSelection rows{Longs({4, 1, 0, 0}), Longs({2, 1, 4, 4, 0, 4})};
+  const std::vector<at::Tensor> inputs = {RandomNormal({2, 3, 4}, 1), RandomNormal({7, 4}, 2),
+                                          RandomNormal({7}, 3)};
+  const auto columns = [](const std::vector<at::Tensor>& x, const RowSelection* selection) {
+    return LinearColumns(x[0], x[1], x[2], {{2, true}, 1, {4, true}}, selection);
+  };
+  const at::Tensor whole = Linear(inputs[0], inputs[1], inputs[2]);
+  const auto all = columns(inputs, nullptr);
+  CHECK(BitwiseEqual(all[0], whole.narrow(-1, 0, 2)));
+  CHECK(BitwiseEqual(all[2], whole.narrow(-1, 3, 4)));
+  const auto some = columns(inputs, &rows);
+  CHECK(BitwiseEqual(some[0], GatherRows(all[0], rows)));
+  CHECK(BitwiseEqual(some[1], all[1]));
+  CHECK(BitwiseEqual(some[2], GatherRows(all[2], rows)));
+  const auto function = [&](const std::vector<at::Tensor>& x) -> std::vector<at::Tensor> {
+    const auto y = columns(x, &rows);  // without the entry that only fills
+    return {y[0].narrow(0, 0, 3), y[1], y[2].narrow(0, 0, 3)};
+  };
+  CHECK(GradientCheckError(function, inputs) < kGradientCheckTolerance);
+  CHECK_THROWS_WITH(LinearColumns(inputs[0], inputs[1], {}, {2, 4}),
+                    Catch::Contains("the blocks have out columns"));
+}
+
+TEST_CASE("linear: rows get products of their own when much is left out") {
+  CHECK(FormsRowsApart(65536, 4096, 128));
+  CHECK_FALSE(FormsRowsApart(65536, 32768, 128));  // not few
+  CHECK_FALSE(FormsRowsApart(32768, 2048, 64));    // few bytes
+  CHECK_FALSE(FormsRowsApart(65536, 4096, 0));
+}
+
+TEST_CASE("rows: added where they were taken, once") {
+  const RowSelection selection{Longs({4, 1, 0, 0}), Longs({2, 1, 4, 4, 0, 4})};
+  const at::Tensor x = RandomNormal({6, 5}, 1);
+  const at::Tensor source = RandomNormal({4, 5}, 2);
+  at::Tensor expected = x.clone();
+  expected[4] += source[0];
+  expected[1] += source[1];
+  expected[0] += source[2];  // entry 3 only fills
+  AddRows(x, source, selection);
+  CHECK(BitwiseEqual(x, expected));
+}
+
+TEST_CASE(
+    "linear cross-entropy: the loss of a linear layer, with and without bias, and gradients") {
+  const std::vector<at::Tensor> inputs = {RandomNormal({4, 3}, 1), RandomNormal({5, 3}, 2),
+                                          RandomNormal({5}, 3)};
+  const at::Tensor targets = Longs({4, -1, 0, 4});
+  const auto function = [&](const std::vector<at::Tensor>& x) -> std::vector<at::Tensor> {
+    return {LinearCrossEntropy(x[0], x[1], x.size() > 2 ? x[2] : at::Tensor(), targets)};
+  };
+  const at::Tensor exponentials = (inputs[0].matmul(inputs[1].t()) + inputs[2]).exp();
+  const at::Tensor softmax = exponentials / exponentials.sum(1, true);
+  const at::Tensor wanted = -(softmax[0][4] * softmax[2][0] * softmax[3][4]).log() / 3;
+  CHECK(RelativeError(function(inputs)[0], wanted) < kFloat64Tolerance);
+  CHECK(GradientCheckError(function, inputs) < kGradientCheckTolerance);
+  CHECK(GradientCheckError(function, {inputs[0], inputs[1]}) < kGradientCheckTolerance);
+}
+
+TEST_CASE("linear cross-entropy: which sizes have device functions, and how they are cut") {
+  CHECK(LinearCrossEntropyTakes({4096, 8192, 128}));
+  CHECK(LinearCrossEntropyTakes({1, 8191, 64}));
+  CHECK_FALSE(LinearCrossEntropyTakes({4096, 8192, 96}));
+  CHECK_FALSE(LinearCrossEntropyTakes({4096, 1000, 128}));
+  CHECK_FALSE(LinearCrossEntropyTakes({0, 8192, 128}));
+  const auto cut = [](long long num_rows, int vocab_size) {
+    const auto [padded_rows, num_parts] = CutLinearCrossEntropy({num_rows, vocab_size, 128});
+    return std::vector<long long>{padded_rows, num_parts};
+  };
+  CHECK(cut(4096, 8192) == std::vector<long long>{4096, 4});
+  CHECK(cut(2001, 8192) == std::vector<long long>{2048, 8});
+  CHECK(cut(1, 300) == std::vector<long long>{128, 3});
+  CHECK(cut(1 << 20, 8192) == std::vector<long long>{1 << 20, 1});
 }
 
 TEST_CASE("short convolution: each token sees the last inputs, then activation and norm") {

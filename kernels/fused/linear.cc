@@ -1,14 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/fused/linear.h"
 
+#include <algorithm>
+#include <numeric>
 #include <optional>
 #include <vector>
 
 #include <ATen/core/LegacyTypeDispatch.h>
+#include <ATen/core/grad_mode.h>
 #include <ATen/ops/addmm.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/linear.h>
 #include <ATen/ops/mm.h>
+#include <ATen/ops/zeros_like.h>
 
 #include "base/check.h"
 #include "kernels/differentiable.h"
@@ -31,87 +35,220 @@ bool CanLaunch(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& 
          (!bias.defined() || bias.scalar_type() == at::kFloat);
 }
 
-// In bf16, with zeros after the last row up to a multiple of eight rows.
-at::Tensor Narrowed(const at::Tensor& parameter) {
+// In bf16, with zeros after the last row.
+at::Tensor Narrowed(const at::Tensor& parameter, std::int64_t padded_rows) {
   const std::int64_t rows = parameter.size(0);
-  if (rows == RoundUp(rows)) return parameter.to(at::kBFloat16);
+  if (rows == padded_rows) return parameter.to(at::kBFloat16);
   std::vector<std::int64_t> shape = parameter.sizes().vec();
-  shape[0] = RoundUp(rows);
+  shape[0] = padded_rows;
   const at::Tensor padded = at::empty(shape, parameter.options().dtype(at::kBFloat16));
   padded.narrow(0, 0, rows).copy_(parameter);
   padded.narrow(0, rows, shape[0] - rows).zero_();
   return padded;
 }
 
-at::Tensor ColumnSum(const at::Tensor& x) {
-  const std::int64_t columns = x.size(1);
-  const auto floats = x.options().dtype(at::kFloat);
+// sum[j] = sum over i of x[i,j], in fp32.
+void ColumnSum(const at::Tensor& x, const at::Tensor& sum) {
   const int parts = ColumnSumPartials(x.size(0));
-  const at::Tensor partials = at::empty({parts, columns}, floats);
-  const at::Tensor sum = at::empty({columns}, floats);
+  const at::Tensor partials = at::empty({parts, x.size(1)}, sum.options());
   OnDeviceOf(x, "ColumnSum", [&](CUstream_st* stream) {
     return LaunchColumnSum({.num_rows = x.size(0),
-                            .width = static_cast<int>(columns),
+                            .width = static_cast<int>(x.size(1)),
                             .x = RowsOf(x),
                             .partials = MutableFloatsOf(partials),
                             .sum = MutableFloatsOf(sum)},
                            stream);
   });
-  return sum;
 }
 
-// saved: x [N,in], weight in bf16, padded as the output. The gradient of padding is zero.
-std::vector<at::Tensor> Backward(const BackwardArgs& args, std::int64_t out) {
-  const at::Tensor& x = args.saved[0];
-  const at::Tensor d_y = AlignedRows(args.grads[0]);
+// Neighbouring blocks of columns that one product forms. Its matrix ends in padding, whose columns
+// belong to the rows of the weight after the run's: the next run's, or zeros. Nobody reads them,
+// and their gradient is zero.
+struct Run {
+  std::int64_t first;               // row of the weight
+  std::vector<std::int64_t> sizes;  // of the blocks
+  bool at_rows;
+
+  std::int64_t size() const { return std::accumulate(sizes.begin(), sizes.end(), std::int64_t{0}); }
+  std::int64_t padded() const { return RoundUp(size()); }
+  at::Tensor Of(const at::Tensor& parameter) const { return parameter.narrow(0, first, padded()); }
+};
+
+using Runs = std::vector<Run>;
+
+Runs RunsOf(const std::vector<ColumnBlock>& blocks, bool apart) {
+  Runs runs;
+  std::int64_t first = 0;
+  for (const ColumnBlock& block : blocks) {
+    const bool at_rows = apart && block.at_rows;
+    if (runs.empty() || runs.back().at_rows != at_rows) runs.push_back({first, {}, at_rows});
+    runs.back().sizes.push_back(block.size);
+    first += block.size;
+  }
+  return runs;
+}
+
+// Saved for the backward pass.
+enum Saved { kX, kChosen, kWeight, kRows, kEntries, kNumSaved };
+
+at::Tensor InputGradient(const BackwardArgs& args, const std::vector<at::Tensor>& d_y,
+                         const Runs& runs) {
+  at::Tensor d_x;
+  at::Tensor d_chosen;
+  for (std::size_t i = 0; i < runs.size(); ++i) {
+    if (!d_y[i].defined()) continue;
+    at::Tensor& sum = runs[i].at_rows ? d_chosen : d_x;
+    const at::Tensor weight = runs[i].Of(args.saved[kWeight]);
+    if (sum.defined()) {
+      sum.addmm_(d_y[i], weight);
+    } else {
+      sum = at::mm(d_y[i], weight);
+    }
+  }
+  if (!d_x.defined()) d_x = at::zeros_like(args.saved[kX]);
+  if (d_chosen.defined()) AddRows(d_x, d_chosen, {args.saved[kRows], args.saved[kEntries]});
+  return d_x;
+}
+
+// Each run overwrites what the padding of the one before left in its rows.
+std::vector<at::Tensor> Backward(const BackwardArgs& args, const Runs& runs, std::int64_t out) {
+  std::vector<at::Tensor> d_y;
+  for (const at::Tensor& grad : args.grads) d_y.push_back(AlignedRows(grad));
+  const at::Tensor& weight = args.saved[kWeight];
+  const auto floats = weight.options().dtype(at::kFloat);
+  at::Tensor d_weight;
+  at::Tensor d_bias;
+  if (args.wanted[1]) d_weight = at::empty(weight.sizes(), floats);
+  if (args.wanted[2]) d_bias = at::empty({weight.size(0)}, floats);
+  for (std::size_t i = 0; i < runs.size(); ++i) {
+    const bool is_zero = !d_y[i].defined();
+    if (d_weight.defined()) {
+      at::Tensor rows = runs[i].Of(d_weight);
+      if (is_zero) {
+        rows.zero_();
+      } else {
+        at::mm_out(rows, d_y[i].t(), args.saved[runs[i].at_rows ? kChosen : kX], at::kFloat);
+      }
+    }
+    if (d_bias.defined()) {
+      const at::Tensor rows = runs[i].Of(d_bias);
+      if (is_zero) {
+        rows.zero_();
+      } else {
+        ColumnSum(d_y[i], rows);
+      }
+    }
+  }
   std::vector<at::Tensor> gradients(3);
-  if (args.wanted[0]) gradients[0] = at::mm(d_y, args.saved[1]);
-  if (args.wanted[1]) gradients[1] = at::mm(d_y.t(), x, at::kFloat).narrow(0, 0, out);
-  if (args.wanted[2]) gradients[2] = ColumnSum(d_y).narrow(0, 0, out);
+  if (args.wanted[0]) gradients[0] = InputGradient(args, d_y, runs);
+  if (d_weight.defined()) gradients[1] = d_weight.narrow(0, 0, out);
+  if (d_bias.defined()) gradients[2] = d_bias.narrow(0, 0, out);
   return gradients;
 }
 
-// As LinearColumns' fast path, with columns of padding at the end: [N, RoundUp(out)].
-at::Tensor PaddedLinear(const at::Tensor& rows, const at::Tensor& weight, const at::Tensor& bias) {
-  at::Tensor y;
-  at::Tensor narrow_weight;
+// The fast path on x [N,in]: a matrix [N, padded()] for each run, [M, padded()] for those at rows.
+std::vector<at::Tensor> Products(const at::Tensor& x, const at::Tensor& weight,
+                                 const at::Tensor& bias, const Runs& runs,
+                                 const RowSelection* rows) {
+  std::int64_t padded_rows = 0;
+  for (const Run& run : runs) padded_rows = std::max(padded_rows, run.first + run.padded());
+  const bool has_chosen =
+      std::any_of(runs.begin(), runs.end(), [](const Run& run) { return run.at_rows; });
+  std::vector<at::Tensor> saved(kNumSaved);
+  std::vector<at::Tensor> products;
   {
     const at::AutoDispatchBelowADInplaceOrView below_autograd;
-    narrow_weight = Narrowed(weight);
-    y = bias.defined() ? at::addmm(Narrowed(bias), rows, narrow_weight.t())
-                       : at::mm(rows, narrow_weight.t());
+    const at::NoGradGuard no_grad;
+    saved[kX] = x;
+    saved[kWeight] = Narrowed(weight, padded_rows);
+    if (has_chosen) {
+      saved[kChosen] = GatherRows(x, *rows);
+      saved[kRows] = rows->rows;
+      saved[kEntries] = rows->entries;
+    }
+    at::Tensor narrow_bias;
+    if (bias.defined()) narrow_bias = Narrowed(bias, padded_rows);
+    for (const Run& run : runs) {
+      const at::Tensor& input = saved[run.at_rows ? kChosen : kX];
+      const at::Tensor transposed = run.Of(saved[kWeight]).t();
+      products.push_back(bias.defined() ? at::addmm(run.Of(narrow_bias), input, transposed)
+                                        : at::mm(input, transposed));
+    }
   }
-  SetBackward("Linear", {rows, weight, bias}, {y}, {rows, narrow_weight},
-              [out = weight.size(0)](const BackwardArgs& args) { return Backward(args, out); });
-  return y;
+  SetBackward(
+      "Linear", {x, weight, bias}, products, saved,
+      [runs, out = weight.size(0)](const BackwardArgs& args) { return Backward(args, runs, out); });
+  return products;
+}
+
+// LinearColumns on the GPU, with the blocks at rows formed `apart` or for all rows.
+std::vector<at::Tensor> FastColumns(const at::Tensor& x, const at::Tensor& weight,
+                                    const at::Tensor& bias, const std::vector<ColumnBlock>& blocks,
+                                    const RowSelection* rows, bool apart) {
+  const Runs runs = RunsOf(blocks, apart);
+  const auto products = Products(x.reshape({-1, x.size(-1)}), weight, bias, runs, rows);
+  std::vector<at::Tensor> columns;
+  for (std::size_t i = 0; i < runs.size(); ++i) {
+    std::vector<std::int64_t> shape = x.sizes().vec();
+    if (runs[i].at_rows) shape = {products[i].size(0), 0};
+    shape.back() = runs[i].padded();
+    std::vector<std::int64_t> sizes = runs[i].sizes;
+    const std::int64_t padding = runs[i].padded() - runs[i].size();
+    if (padding > 0) sizes.push_back(padding);
+    auto split = SplitColumns(products[i].view(shape), sizes);
+    if (padding > 0) split.pop_back();
+    columns.insert(columns.end(), split.begin(), split.end());
+  }
+  return columns;
 }
 
 }  // namespace
 
+bool FormsRowsApart(std::int64_t num_rows, std::int64_t num_chosen, std::int64_t columns) {
+  // What the products of all rows would write and read in vain costs more than the launches of the
+  // small ones: on an H200 both take about 10 us here.
+  constexpr std::int64_t kWorthwhile = std::int64_t{1} << 22;
+  return 4 * num_chosen <= num_rows && (num_rows - num_chosen) * columns >= kWorthwhile;
+}
+
 std::vector<at::Tensor> LinearColumns(const at::Tensor& x, const at::Tensor& weight,
-                                      const at::Tensor& bias, std::vector<std::int64_t> sizes,
-                                      ExecutionPath path) {
-  Require(weight.dim() == 2 && x.dim() >= 1 && x.size(-1) == weight.size(1),
-          "linear: x is [..., in], the weight [out,in]");
-  const at::ScalarType dtype = x.scalar_type();
+                                      const at::Tensor& bias,
+                                      const std::vector<ColumnBlock>& blocks,
+                                      const RowSelection* rows, ExecutionPath path) {
+  std::vector<std::int64_t> sizes;
+  std::int64_t out = 0;
+  std::int64_t out_at_rows = 0;
+  for (const ColumnBlock& block : blocks) {
+    sizes.push_back(block.size);
+    out += block.size;
+    if (block.at_rows) out_at_rows += block.size;
+  }
+  Require(
+      weight.dim() == 2 && x.dim() >= 1 && x.size(-1) == weight.size(1) && weight.size(0) == out,
+      "linear: x is [..., in], the weight [out,in], the blocks have out columns");
+  std::vector<at::Tensor> columns;
+  bool apart = false;
   if (path == ExecutionPath::kReference || !CanLaunch(x, weight, bias)) {
+    const at::ScalarType dtype = x.scalar_type();
     std::optional<at::Tensor> same_bias;
     if (bias.defined()) same_bias = bias.to(dtype);
-    return SplitColumns(at::linear(x, weight.to(dtype), same_bias), sizes);
+    columns = SplitColumns(at::linear(x, weight.to(dtype), same_bias), sizes);
+  } else {
+    apart =
+        rows != nullptr && FormsRowsApart(x.numel() / x.size(-1), rows->rows.size(0), out_at_rows);
+    columns = FastColumns(x, weight, bias, blocks, rows, apart);
   }
-  const at::Tensor y = PaddedLinear(x.reshape({-1, x.size(-1)}), weight, bias);
-  const std::int64_t padding = y.size(1) - weight.size(0);
-  std::vector<std::int64_t> shape = x.sizes().vec();
-  shape.back() = y.size(1);
-  if (padding > 0) sizes.push_back(padding);
-  std::vector<at::Tensor> columns = SplitColumns(y.view(shape), sizes);
-  if (padding > 0) columns.pop_back();
+  for (std::size_t i = 0; i < blocks.size(); ++i) {
+    if (rows != nullptr && blocks[i].at_rows && !apart) {
+      columns[i] = GatherRows(columns[i], *rows, path);
+    }
+  }
   return columns;
 }
 
 at::Tensor Linear(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
                   ExecutionPath path) {
-  return LinearColumns(x, weight, bias, {weight.size(0)}, path).front();
+  return LinearColumns(x, weight, bias, {weight.size(0)}, /*rows=*/nullptr, path).front();
 }
 
 }  // namespace mixerbench::kernels::fused

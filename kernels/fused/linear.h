@@ -8,6 +8,7 @@
 #include <ATen/core/Tensor.h>
 
 #include "kernels/core.h"
+#include "kernels/fused/rows.h"
 
 namespace mixerbench::kernels::fused {
 
@@ -20,10 +21,28 @@ namespace mixerbench::kernels::fused {
 at::Tensor Linear(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
                   ExecutionPath path = ExecutionPath::kFast);
 
-// The same in blocks of neighbouring columns, `sizes[i]` wide (columns.h). Prefer it to splitting
-// the result of Linear: padding is then part of the gradient's matrix too.
+// Neighbouring columns of a projection, `size` wide.
+struct ColumnBlock {
+  // Implicit, so that sizes can be listed.
+  ColumnBlock(std::int64_t num_columns, bool only_at_rows = false)
+      : size(num_columns), at_rows(only_at_rows) {}
+
+  std::int64_t size;
+  bool at_rows;  // wanted in chosen rows alone
+};
+
+// Linear in blocks of neighbouring columns. Prefer it to splitting the result: padding is then part
+// of the gradient's matrix too. With `rows`, M of the N rows of x [..., in] seen as [N,in], blocks
+// with `at_rows` are [M, size], the rows that GatherRows would take, with gradients as there; the
+// others are [..., size]. The fast path on a GPU forms them in products of M rows when that pays.
 std::vector<at::Tensor> LinearColumns(const at::Tensor& x, const at::Tensor& weight,
-                                      const at::Tensor& bias, std::vector<std::int64_t> sizes,
+                                      const at::Tensor& bias,
+                                      const std::vector<ColumnBlock>& blocks,
+                                      const RowSelection* rows = nullptr,
                                       ExecutionPath path = ExecutionPath::kFast);
+
+// Whether the fast path forms `columns` columns of `num_chosen` of `num_rows` rows in products of
+// their own, instead of taking them from those of all rows.
+bool FormsRowsApart(std::int64_t num_rows, std::int64_t num_chosen, std::int64_t columns);
 
 }  // namespace mixerbench::kernels::fused

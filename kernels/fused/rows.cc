@@ -64,4 +64,22 @@ at::Tensor GatherRows(const at::Tensor& x, const RowSelection& selection, Execut
   return taken;
 }
 
+void AddRows(const at::Tensor& x, const at::Tensor& source, const RowSelection& selection) {
+  const at::NoGradGuard no_grad;
+  if (!CanLaunch(x) || x.scalar_type() != at::kBFloat16 || !HasAlignedRows(x)) {
+    x.add_(TakeRows(source, selection.entries));
+    return;
+  }
+  const at::Tensor aligned = AlignedRows(source);
+  OnDeviceOf(x, "AddRows", [&](CUstream_st* stream) {
+    return LaunchAddRows({.source = RowsOf(aligned),
+                          .target = MutableRowsOf(x),
+                          .num_rows = aligned.size(0),
+                          .width = x.size(1),
+                          .rows = selection.rows.const_data_ptr<std::int64_t>(),
+                          .entries = selection.entries.const_data_ptr<std::int64_t>()},
+                         stream);
+  });
+}
+
 }  // namespace mixerbench::kernels::fused

@@ -1,8 +1,10 @@
-// Rows of a matrix copied by a list of indices or in order. A thread moves 16 bytes.
+// Rows of a matrix copied or added by a list of indices, or copied in order. A thread moves 16
+// bytes. Deterministic: each is written by one thread.
 // SPDX-License-Identifier: Apache-2.0
 #include <cuda_runtime_api.h>
 
 #include "kernels/fused/rows_device.h"
+#include "kernels/fused/vector_io.cuh"
 
 namespace mixerbench::kernels::fused {
 namespace {
@@ -23,7 +25,32 @@ __global__ void __launch_bounds__(kThreads) CopyRowsKernel(const CopyRowsArgs ar
       exists ? *reinterpret_cast<const uint4*>(source) : make_uint4(0, 0, 0, 0);
 }
 
+__global__ void __launch_bounds__(kThreads) AddRowsKernel(const AddRowsArgs args) {
+  const long long vectors = args.width / kVector;
+  const long long i = static_cast<long long>(blockIdx.x) * kThreads + threadIdx.x;
+  const long long entry = i / vectors;
+  if (entry >= args.num_rows) return;
+  const long long row = args.rows[entry];
+  if (args.entries[row] != entry) return;
+  const long long column = (i - entry * vectors) * kVector;
+  const auto* source = static_cast<const __nv_bfloat16*>(args.source.data);
+  auto* target = static_cast<__nv_bfloat16*>(args.target.data) + row * args.target.stride + column;
+  const Vector added = LoadPacked(source + entry * args.source.stride + column, true).Unpack();
+  Vector sum = LoadPacked(target, true).Unpack();
+#pragma unroll
+  for (int j = 0; j < kVector; ++j) sum.x[j] += added.x[j];
+  StoreBFloat16(target, sum);
+}
+
 }  // namespace
+
+int LaunchAddRows(const AddRowsArgs& args, CUstream_st* stream) {
+  const long long vectors = args.num_rows * (args.width / kVector);
+  if (vectors == 0) return cudaSuccess;
+  AddRowsKernel<<<static_cast<unsigned>((vectors + kThreads - 1) / kThreads), kThreads, 0,
+                  stream>>>(args);
+  return cudaGetLastError();
+}
 
 int LaunchCopyRows(const CopyRowsArgs& args, CUstream_st* stream) {
   if (args.num_rows == 0 || args.row_bytes == 0) return cudaSuccess;

@@ -5,19 +5,18 @@
 #include <ATen/core/Tensor.h>
 
 #include "kernels/core.h"
+#include "kernels/fused/row_selection.h"
 
 namespace mixerbench::kernels::fused {
-
-// Which rows of N are taken, both ways round.
-struct RowSelection {
-  at::Tensor rows;     // [M] int64 in 0..N-1
-  at::Tensor entries;  // [N] int64: i with rows[i] = n, the one whose gradient row n gets; M: none
-};
 
 // x [..., D] seen as [N,D] -> [M,D]. Rows that are taken more than once get the gradient of their
 // entry alone, so the others must have none.
 // Cost: reads and writes M rows; backward reads M rows and writes N.
 at::Tensor GatherRows(const at::Tensor& x, const RowSelection& selection,
                       ExecutionPath path = ExecutionPath::kFast);
+
+// x[rows[i]] += source[i] for the entries whose gradient a row gets: x [N,D], source [M,D] of one
+// dtype. No gradients of its own: a part of backward passes. Cost: reads 2 M rows and writes M.
+void AddRows(const at::Tensor& x, const at::Tensor& source, const RowSelection& selection);
 
 }  // namespace mixerbench::kernels::fused

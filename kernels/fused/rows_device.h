@@ -5,6 +5,8 @@
 
 #include <cstdint>
 
+#include "kernels/fused/element.h"
+
 struct CUstream_st;
 
 namespace mixerbench::kernels::fused {
@@ -24,5 +26,19 @@ struct CopyRowsArgs {
 // target[i] = source[rows[i]], zeros where rows[i] is no row of the source. Queues the work;
 // returns the CUDA error code of the launch.
 int LaunchCopyRows(const CopyRowsArgs& args, CUstream_st* stream);
+
+// bf16, rows aligned to 16 bytes, a width that is a multiple of 8.
+struct AddRowsArgs {
+  ConstRows source;
+  Rows target;
+  long long num_rows = 0;  // of the source
+  long long width = 0;
+  const std::int64_t* rows = nullptr;     // [num_rows], of the target
+  const std::int64_t* entries = nullptr;  // the row of the source that each of the target gets
+};
+
+// target[rows[i]] += source[i] where entries[rows[i]] == i: no row is added to twice. Queues the
+// work; returns the CUDA error code of the launch.
+int LaunchAddRows(const AddRowsArgs& args, CUstream_st* stream);
 
 }  // namespace mixerbench::kernels::fused

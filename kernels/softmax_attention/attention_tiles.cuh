@@ -6,6 +6,7 @@
 
 #include "kernels/cuda/launch.cuh"
 #include "kernels/cuda/tiles.cuh"
+#include "kernels/softmax_attention/attention_dropout.cuh"
 #include "kernels/softmax_attention/softmax_attention_kernels.h"
 
 namespace mixerbench::kernels::softmax_attention {
@@ -65,7 +66,13 @@ __device__ void CopyTile(Element* tile, const Rows& rows, std::int64_t first,
   }
 }
 
-// Which 16x16 blocks of a warp's 16x64 scores hold visible pairs. A tile of other tokens than the
+// Arrives at a barrier (cuda::InitBarrier counts it) when this thread's copies so far have.
+__device__ inline void ArriveAfterCopies(std::uint64_t* barrier) {
+  asm volatile("cp.async.mbarrier.arrive.noinc.shared.b64 [%0];" ::"r"(cuda::SharedAddress(barrier))
+               : "memory");
+}
+
+// Which 16x16 blocks of a warp's scores hold visible pairs. A tile of other tokens than the
 // warp's own has visible pairs only.
 template <bool kIsDiagonal>
 struct VisibleBlocks {
@@ -73,29 +80,30 @@ struct VisibleBlocks {
   __device__ bool Has(int block) const { return !kIsDiagonal || (block >= begin && block < end); }
 };
 
-// c [16,64] += a [16,kD] b^T for 16 rows of tile `a` and the tile `b`, both [token][channel].
-template <int kD, bool kIsDiagonal>
-__device__ void MultiplyTransposed(Accumulators (&c)[kTile / 16], const Element* a,
-                                   const Element* b, const VisibleBlocks<kIsDiagonal>& blocks) {
+// c [16,16 kBlocks] += a [16,kD] b^T for 16 rows `a` and 16 kBlocks rows `b`, both
+// [token][channel].
+template <int kD, int kBlocks, bool kIsDiagonal>
+__device__ void MultiplyTransposed(Accumulators (&c)[kBlocks], const Element* a, const Element* b,
+                                   const VisibleBlocks<kIsDiagonal>& blocks) {
   constexpr int kRow = cuda::PaddedRow(kD);
 #pragma unroll
   for (int d = 0; d < kD; d += 16) {
     const auto a_d = Operand::LoadA(a + d, kRow);
 #pragma unroll
-    for (int j = 0; j < kTile / 16; ++j) {
+    for (int j = 0; j < kBlocks; ++j) {
       if (!blocks.Has(j)) continue;
       cuda::MultiplyAdd<Operand>(c[j], a_d, Operand::LoadB(b + j * 16 * kRow + d, kRow));
     }
   }
 }
 
-// c [16,kD] += a [16,64] b for a tile `b` [token][channel].
-template <int kD, bool kIsDiagonal>
-__device__ void Multiply(Accumulators (&c)[kD / 16], const Accumulators (&a)[kTile / 16],
+// c [16,kD] += a [16,16 kBlocks] b for 16 kBlocks rows `b` [token][channel].
+template <int kD, int kBlocks, bool kIsDiagonal>
+__device__ void Multiply(Accumulators (&c)[kD / 16], const Accumulators (&a)[kBlocks],
                          const Element* b, const VisibleBlocks<kIsDiagonal>& blocks) {
   constexpr int kRow = cuda::PaddedRow(kD);
 #pragma unroll
-  for (int j = 0; j < kTile / 16; ++j) {
+  for (int j = 0; j < kBlocks; ++j) {
     if (!blocks.Has(j)) continue;
     const auto a_j = cuda::ToOperand<Operand>(a[j]);
 #pragma unroll
@@ -129,18 +137,23 @@ __device__ void StoreResult(const Rows& rows, std::int64_t first, std::int64_t s
   }
 }
 
-// Calls launch.template operator()<head_dim>(); launch returns a cudaError_t.
+// Calls launch.template operator()<head_dim, whether weights are dropped>(); launch returns a
+// cudaError_t.
 template <typename Launch>
-cudaError_t ForHeadDim(std::int64_t head_dim, const Launch& launch) {
-  switch (head_dim) {
+cudaError_t ForKernel(const AttentionProblem& p, const Launch& launch) {
+  const auto for_dropout = [&]<int kD>() {
+    return p.dropout.threshold == 0 ? launch.template operator()<kD, false>()
+                                    : launch.template operator()<kD, true>();
+  };
+  switch (p.head_dim) {
     case 16:
-      return launch.template operator()<16>();
+      return for_dropout.template operator()<16>();
     case 32:
-      return launch.template operator()<32>();
+      return for_dropout.template operator()<32>();
     case 64:
-      return launch.template operator()<64>();
+      return for_dropout.template operator()<64>();
     case 128:
-      return launch.template operator()<128>();
+      return for_dropout.template operator()<128>();
     default:
       return cudaErrorInvalidValue;
   }

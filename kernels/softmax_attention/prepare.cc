@@ -3,12 +3,27 @@
 
 #include <cmath>
 
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/arange.h>
 #include <ATen/ops/empty.h>
 
 #include "base/check.h"
 #include "kernels/shape.h"
+#include "kernels/softmax_attention/attention_dropout.h"
+#include "kernels/softmax_attention/softmax_attention_cuda.h"
 
 namespace mixerbench::kernels::softmax_attention {
+namespace {
+
+// The tokens of the chosen queries, [B,R].
+at::Tensor RowPositions(const SoftmaxAttentionArgs& args, const Prepared& sizes) {
+  const at::Tensor& rows = args.rows->rows;
+  const at::Tensor first = at::arange(sizes.batch_size, rows.options()) * sizes.num_keys;
+  const at::Tensor position = rows.view({sizes.batch_size, sizes.num_queries}) - first.unsqueeze(1);
+  return position.masked_fill(position.lt(0).logical_or(position.ge(sizes.num_keys)), 0);
+}
+
+}  // namespace
 
 Prepared Prepare(const SoftmaxAttentionArgs& args) {
   Require(args.q.defined() && args.q.dim() == 4, "q must be [B,T,H,K]");
@@ -29,7 +44,15 @@ Prepared Prepare(const SoftmaxAttentionArgs& args) {
           "every axis of q, k and v needs at least one element");
   RequireShape(args.k, {p.batch_size, p.num_keys, p.num_kv_heads, p.head_k_dim}, "k");
   RequireShape(args.v, {p.batch_size, p.num_keys, p.num_kv_heads, p.head_v_dim}, "v");
-  Require(p.num_keys >= p.num_queries, "there must be at least as many keys as queries");
+  if (args.rows == nullptr) {
+    Require(p.num_keys >= p.num_queries, "there must be at least as many keys as queries");
+  } else {
+    const at::Tensor& rows = args.rows->rows;
+    Require(args.rows->rows_per_sequence == p.num_queries &&
+                rows.numel() == p.batch_size * p.num_queries && rows.scalar_type() == at::kLong &&
+                rows.is_contiguous(),
+            "chosen rows must be dense int64, one for each query and in order of the sequences");
+  }
   Require(p.num_heads % p.num_kv_heads == 0, "H must be a multiple of Hk");
   Require(args.q.is_floating_point() && args.k.scalar_type() == args.q.scalar_type() &&
               args.v.scalar_type() == args.q.scalar_type(),
@@ -47,13 +70,40 @@ at::Tensor RepeatHeads(const at::Tensor& x, const Prepared& sizes) {
   return x.unsqueeze(3).expand({-1, -1, -1, group_size, -1}).flatten(2, 3);
 }
 
+at::Tensor DrawDropoutSeed(const SoftmaxAttentionArgs& args) {
+  return at::empty({1}, args.q.options().dtype(at::kLong).requires_grad(false))
+      .random_(args.generator);
+}
+
+at::Tensor KeysAfterRows(const SoftmaxAttentionArgs& args, const Prepared& sizes) {
+  const at::Tensor position = RowPositions(args, sizes).unsqueeze(-1);
+  return at::arange(sizes.num_keys, position.options()).gt(position).unsqueeze(1);
+}
+
 at::Tensor DropoutFactors(const SoftmaxAttentionArgs& args, const Prepared& sizes) {
   if (args.dropout_p == 0) return {};
-  const double keep = 1 - args.dropout_p;
-  return at::empty({sizes.batch_size, sizes.num_heads, sizes.num_queries, sizes.num_keys},
-                   args.q.options().dtype(sizes.compute_dtype).requires_grad(false))
-      .bernoulli_(keep, args.generator)
-      .div_(keep);
+  const at::Tensor seed = DrawDropoutSeed(args);
+  const at::Tensor kept =
+      at::empty({sizes.batch_size, sizes.num_heads, sizes.num_queries, sizes.num_keys},
+                seed.options().dtype(at::kFloat));
+  at::Tensor positions;  // [B,H,R]
+  if (args.rows != nullptr) {
+    positions = RowPositions(args, sizes).unsqueeze(1).repeat({1, sizes.num_heads, 1});
+  }
+  DropoutMask mask = {
+      .rule = MakeDropoutRule(args.dropout_p),
+      .seed = seed.const_data_ptr<std::int64_t>(),
+      .kept = kept.mutable_data_ptr<float>(),
+      .positions = positions.defined() ? positions.const_data_ptr<std::int64_t>() : nullptr,
+      .num_rows = sizes.batch_size * sizes.num_heads,
+      .num_queries = sizes.num_queries,
+      .num_keys = sizes.num_keys};
+  if (kept.is_cuda()) {
+    FillOnCuda(mask, kept);
+  } else {
+    for (std::int64_t index = 0; index < mask.num_groups(); ++index) FillGroup(mask, index);
+  }
+  return kept.to(sizes.compute_dtype).div_(KeptShare(mask.rule));
 }
 
 }  // namespace mixerbench::kernels::softmax_attention

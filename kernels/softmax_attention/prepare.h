@@ -12,7 +12,7 @@ namespace mixerbench::kernels::softmax_attention {
 
 struct Prepared {
   std::int64_t batch_size = 0;
-  std::int64_t num_queries = 0;   // T
+  std::int64_t num_queries = 0;   // T, or R chosen ones
   std::int64_t num_keys = 0;      // S
   std::int64_t num_heads = 0;     // H
   std::int64_t num_kv_heads = 0;  // Hk
@@ -28,8 +28,15 @@ Prepared Prepare(const SoftmaxAttentionArgs& args);
 // Keys or values [B,S,Hk,D] for every query head: [B,S,H,D].
 at::Tensor RepeatHeads(const at::Tensor& x, const Prepared& sizes);
 
-// What each attention weight is multiplied by: 0 with probability dropout_p, else
-// 1 / (1 - dropout_p). [B,H,T,S]; undefined without dropout.
+// Where a key comes after a chosen query: [B,1,R,S] bool. Needs args.rows.
+at::Tensor KeysAfterRows(const SoftmaxAttentionArgs& args, const Prepared& sizes);
+
+// The seed of one draw, an int64 [1] on the device of q: attention_dropout.h says what it decides.
+at::Tensor DrawDropoutSeed(const SoftmaxAttentionArgs& args);
+
+// What each attention weight is multiplied by: 0 with the probability of
+// MakeDropoutRule(dropout_p), else one over the probability to be kept. [B,H,T,S]; undefined
+// without dropout.
 at::Tensor DropoutFactors(const SoftmaxAttentionArgs& args, const Prepared& sizes);
 
 }  // namespace mixerbench::kernels::softmax_attention

@@ -19,10 +19,10 @@ struct QueryReader {
   __device__ QueryReader() { cuda::Clear(o); }
 
   // A tile of keys and values. The queries are block `block` of the diagonal tile; they see all of
-  // other tiles.
-  template <bool kIsDiagonal>
+  // other tiles. `dropped` is this lane's word of DropoutDraws::OfKeys.
+  template <bool kIsDiagonal, bool kDrops>
   __device__ void Read(const Element* q, const Element* k_tile, const Element* v_tile, int block,
-                       float scale) {
+                       float scale, std::uint32_t dropped) {
     const VisibleBlocks<kIsDiagonal> blocks = {0, block + 1};
     Accumulators scores[kTile / 16];
     cuda::Clear(scores);
@@ -38,15 +38,29 @@ struct QueryReader {
         }
       }
     }
-    float tile_maximum[2] = {-INFINITY, -INFINITY};
+    ToWeights(scores, blocks, scale);
 #pragma unroll
     for (int b = 0; b < kTile / 16; ++b) {
+      if (!blocks.Has(b)) continue;
+      using Draws = DropoutDraws<kDrops>;
+      Draws::Apply(Draws::Bits(dropped, b), scores[b]);
+    }
+    Multiply<kD>(o, scores, v_tile, blocks);
+  }
+
+  // Scores of the next 16 kBlocks keys, minus infinity where hidden, become weights.
+  template <int kBlocks, bool kIsDiagonal>
+  __device__ void ToWeights(Accumulators (&scores)[kBlocks],
+                            const VisibleBlocks<kIsDiagonal>& blocks, float scale) {
+    float tile_maximum[2] = {-INFINITY, -INFINITY};
+#pragma unroll
+    for (int b = 0; b < kBlocks; ++b) {
 #pragma unroll
       for (int e = 0; e < 8; ++e) {
         tile_maximum[e % 4 / 2] = fmaxf(tile_maximum[e % 4 / 2], scores[b][e / 4][e % 4]);
       }
     }
-    float next[2];  // finite: a key is visible; the scale is positive
+    float next[2];  // finite: a key is visible, or the maximum is; the scale is positive
 #pragma unroll
     for (int i = 0; i < 2; ++i) next[i] = fmaxf(maximum[i], RowMax(tile_maximum[i]) * scale);
     // Weights up to 2^kSlack of an older maximum are as exact.
@@ -54,7 +68,7 @@ struct QueryReader {
       Rescale(next);
     }
 #pragma unroll
-    for (int b = 0; b < kTile / 16; ++b) {
+    for (int b = 0; b < kBlocks; ++b) {
       if (!blocks.Has(b)) continue;
 #pragma unroll
       for (int e = 0; e < 8; ++e) {
@@ -63,7 +77,6 @@ struct QueryReader {
         denominator[e % 4 / 2] += x;
       }
     }
-    Multiply<kD>(o, scores, v_tile, blocks);
   }
 
   // Moves the sums to other maxima.
@@ -92,7 +105,8 @@ struct QueryReader {
         p.log_denominators[head.row * p.seq_len + token] = maximum[i] + log2f(denominator[i]);
       }
     }
-    StoreResult<kD>(Rows(p.o, head), first, p.seq_len, o, 1 / denominator[0], 1 / denominator[1]);
+    StoreResult<kD>(Rows(p.o, head), first, p.seq_len, o, p.dropout.scale * (1 / denominator[0]),
+                    p.dropout.scale * (1 / denominator[1]));
   }
 };
 

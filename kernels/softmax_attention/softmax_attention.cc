@@ -28,7 +28,9 @@ namespace {
 // and on CUDA keeps the backward pass free of atomics only for half precision, when asked to.
 bool CanUseFusedAttention(const SoftmaxAttentionArgs& args,
                           const softmax_attention::Prepared& sizes) {
-  if (args.dropout_p > 0 || sizes.num_keys != sizes.num_queries) return false;
+  if (args.dropout_p > 0 || args.rows != nullptr || sizes.num_keys != sizes.num_queries) {
+    return false;
+  }
   if (args.q.is_cpu()) return true;
   const bool is_half = args.q.scalar_type() == at::kBFloat16 || args.q.scalar_type() == at::kHalf;
   return is_half && at::globalContext().deterministicAlgorithms();
@@ -38,8 +40,10 @@ at::Tensor MaskedAttention(const SoftmaxAttentionArgs& args,
                            const softmax_attention::Prepared& sizes, const at::Tensor& q,
                            const at::Tensor& k, const at::Tensor& v) {
   auto scores = at::matmul(q.to(sizes.compute_dtype) * sizes.scale, k.to(sizes.compute_dtype).mT());
-  const auto future = at::ones({sizes.num_queries, sizes.num_keys}, q.options().dtype(at::kBool))
-                          .triu(sizes.num_keys - sizes.num_queries + 1);
+  const auto future = args.rows != nullptr ? softmax_attention::KeysAfterRows(args, sizes)
+                                           : at::ones({sizes.num_queries, sizes.num_keys},
+                                                      q.options().dtype(at::kBool))
+                                                 .triu(sizes.num_keys - sizes.num_queries + 1);
   auto weights = at::softmax(scores.masked_fill(future, -std::numeric_limits<double>::infinity()),
                              -1);  // [B,H,T,S]
   const auto dropout = softmax_attention::DropoutFactors(args, sizes);

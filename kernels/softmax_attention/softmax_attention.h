@@ -8,6 +8,7 @@
 #include <ATen/core/Tensor.h>
 
 #include "kernels/core.h"
+#include "kernels/fused/row_selection.h"
 
 namespace mixerbench::kernels {
 
@@ -20,9 +21,14 @@ struct SoftmaxAttentionArgs {
   double scale = 0;      // multiplies q.k; 0 means K^-0.5
   double dropout_p = 0;  // in [0,1): share of attention weights set to zero, the rest scaled up
   std::optional<at::Generator> generator = {};  // required when dropout_p > 0
+  // Chosen queries, of S tokens a sequence: q is [B,R,H,K], R = rows_per_sequence, and query r of
+  // sequence b is token rows[b R + r] - b S, which sees the keys up to it. Where that is none of
+  // the sequence's tokens (surplus entries), it stands at token 0. nullptr: T queries, as above.
+  const fused::RowSelection* rows = nullptr;
 };
 
-// One query at a time, the definition: o_i = sum_j softmax_j(scale q_i.k_j) v_j -> [B,T,H,V].
+// One query at a time, the definition: o_i = sum_j softmax_j(scale q_i.k_j) v_j -> [B,T,H,V], of
+// chosen queries [B,R,H,V].
 // Cost:   O(B T S H (K+V)) time, O(B S H) memory beyond the output without gradients.
 // Errors: std::logic_error when shapes, dtypes or devices disagree.
 // Source: arXiv 1706.03762; grouped heads 2305.13245.

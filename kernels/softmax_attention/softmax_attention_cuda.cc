@@ -11,6 +11,7 @@
 #include "base/check.h"
 #include "kernels/cuda/host.h"
 #include "kernels/fused/columns.h"
+#include "kernels/softmax_attention/chosen_rows_cuda.h"
 #include "kernels/softmax_attention/softmax_attention_kernels.h"
 #include "kernels/softmax_attention/softmax_attention_plan.h"
 
@@ -27,13 +28,13 @@ at::Tensor EmptyStatistics(const at::Tensor& q) {
   return at::empty({q.size(0), q.size(2), q.size(1)}, q.options().dtype(at::kFloat));
 }
 
-AttentionPlan PlanFor(const at::Tensor& q) {
-  return PlanAttention(q.size(1), q.size(3), cuda::LimitsOf(q));
+AttentionPlan PlanFor(const at::Tensor& q, const DropoutRule& dropout) {
+  return PlanAttention(q.size(1), q.size(3), dropout.threshold > 0, cuda::LimitsOf(q));
 }
 
 AttentionProblem MakeProblem(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
-                             const at::Tensor& o, const at::Tensor& log_denominators,
-                             double scale) {
+                             const at::Tensor& o, const at::Tensor& log_denominators, double scale,
+                             double dropout_p, const at::Tensor& dropout_seed) {
   AttentionProblem problem;
   problem.batch_size = q.size(0);
   problem.seq_len = q.size(1);
@@ -45,21 +46,26 @@ AttentionProblem MakeProblem(const at::Tensor& q, const at::Tensor& k, const at:
   problem.v = AsSequence(v);
   problem.o = AsSequence(o);
   problem.log_denominators = log_denominators.data_ptr<float>();
+  problem.dropout = MakeDropoutRule(dropout_p);
+  if (dropout_seed.defined()) problem.dropout_seed = dropout_seed.const_data_ptr<std::int64_t>();
   return problem;
 }
 
 class AttentionFunction : public torch::autograd::Function<AttentionFunction> {
  public:
-  // Tensors with aligned rows.
+  // Tensors with aligned rows; a seed with dropout.
   static at::Tensor forward(AutogradContext* context, const at::Tensor& q, const at::Tensor& k,
-                            const at::Tensor& v, double scale) {
+                            const at::Tensor& v, double scale, double dropout_p,
+                            const std::optional<at::Tensor>& optional_seed) {
     const c10::DeviceGuard guard(q.device());
     const auto o = at::empty(v.sizes(), v.options());
     const auto log_denominators = EmptyStatistics(q);
-    const auto problem = MakeProblem(q, k, v, o, log_denominators, scale);
+    const at::Tensor dropout_seed = optional_seed.value_or(at::Tensor());
+    const auto problem = MakeProblem(q, k, v, o, log_denominators, scale, dropout_p, dropout_seed);
     cuda::CheckLaunch(TiledForward(problem, cuda::CurrentStream(q)), kCore);
-    context->save_for_backward({q, k, v, o, log_denominators});
+    context->save_for_backward({q, k, v, o, log_denominators, dropout_seed});
     context->saved_data["scale"] = scale;
+    context->saved_data["dropout_p"] = dropout_p;
     return o;
   }
 
@@ -72,36 +78,50 @@ class AttentionFunction : public torch::autograd::Function<AttentionFunction> {
     // Side by side when q, k and v are: SplitColumns then need not copy them together.
     auto gradients = fused::EmptyTogether({q, saved[1], saved[2]});
     auto problem = MakeProblem(q, saved[1], saved[2], saved[3], saved[4],
-                               context->saved_data["scale"].toDouble());
+                               context->saved_data["scale"].toDouble(),
+                               context->saved_data["dropout_p"].toDouble(), saved[5]);
     problem.d_o = AsSequence(d_o);
     problem.d_q = AsSequence(gradients[0]);
     problem.d_k = AsSequence(gradients[1]);
     problem.d_v = AsSequence(gradients[2]);
-    if (PlanFor(q) == AttentionPlan::kWhole) {
+    if (PlanFor(q, problem.dropout) == AttentionPlan::kWhole) {
       cuda::CheckLaunch(WholeBackward(problem, cuda::CurrentStream(q)), kCore);
     } else {
       const auto o_products = EmptyStatistics(q);
       problem.o_products = o_products.data_ptr<float>();
       cuda::CheckLaunch(TiledBackward(problem, cuda::CurrentStream(q)), kCore);
     }
-    return {std::move(gradients[0]), std::move(gradients[1]), std::move(gradients[2]),
+    return {std::move(gradients[0]),
+            std::move(gradients[1]),
+            std::move(gradients[2]),
+            at::Tensor(),
+            at::Tensor(),
             at::Tensor()};
   }
 };
 
 bool HasDeviceCode(const SoftmaxAttentionArgs& args, const Prepared& sizes) {
-  return args.q.is_cuda() && args.q.scalar_type() == at::kBFloat16 && args.dropout_p == 0 &&
-         sizes.scale > 0 && sizes.num_keys == sizes.num_queries &&
-         sizes.head_k_dim == sizes.head_v_dim && PlanFor(args.q) != AttentionPlan::kNone;
+  return args.q.is_cuda() && args.q.scalar_type() == at::kBFloat16 && sizes.scale > 0 &&
+         sizes.num_keys == sizes.num_queries && sizes.head_k_dim == sizes.head_v_dim &&
+         PlanFor(args.q, MakeDropoutRule(args.dropout_p)) != AttentionPlan::kNone;
 }
 
 }  // namespace
 
 std::optional<at::Tensor> RunOnCuda(const SoftmaxAttentionArgs& args, const Prepared& sizes) {
+  if (args.rows != nullptr) return RunChosenRowsOnCuda(args, sizes);
   if (!HasDeviceCode(args, sizes)) return std::nullopt;
-  return AttentionFunction::apply(cuda::WithAlignedRows(args.q),
-                                  cuda::WithAlignedRows(RepeatHeads(args.k, sizes)),
-                                  cuda::WithAlignedRows(RepeatHeads(args.v, sizes)), sizes.scale);
+  // An undefined tensor is no argument of a torch function.
+  std::optional<at::Tensor> dropout_seed;
+  if (args.dropout_p > 0) dropout_seed = DrawDropoutSeed(args);
+  return AttentionFunction::apply(
+      cuda::WithAlignedRows(args.q), cuda::WithAlignedRows(RepeatHeads(args.k, sizes)),
+      cuda::WithAlignedRows(RepeatHeads(args.v, sizes)), sizes.scale, args.dropout_p, dropout_seed);
+}
+
+void FillOnCuda(const DropoutMask& mask, const at::Tensor& kept) {
+  const c10::DeviceGuard guard(kept.device());
+  cuda::CheckLaunch(FillDropoutMask(mask, cuda::CurrentStream(kept)), kCore);
 }
 
 }  // namespace mixerbench::kernels::softmax_attention

@@ -6,14 +6,20 @@
 
 #include <ATen/core/Tensor.h>
 
+#include "kernels/softmax_attention/attention_dropout.h"
 #include "kernels/softmax_attention/prepare.h"
 
 namespace mixerbench::kernels::softmax_attention {
 
 // o [B,T,H,V], differentiable once; nullopt when the program was linked without CUDA or has no
-// device code for these tensors: it is for bf16, as many keys as queries, one head size, no
-// dropout, a positive scale, and what PlanAttention (softmax_attention_plan.h) takes. Gradients of
-// q, k and v that are columns of one matrix are columns of one matrix too.
+// device code for these tensors: it is for bf16, one head size, a positive scale, and
+// as many keys as queries and what PlanAttention (softmax_attention_plan.h) takes, or up to
+// MaxChosenRows chosen queries. Gradients of q, k and v that are columns of one matrix are columns
+// of one matrix too.
 std::optional<at::Tensor> RunOnCuda(const SoftmaxAttentionArgs& args, const Prepared& sizes);
+
+// Fills `kept`, whose data `mask` points to, on its CUDA device. Throws std::logic_error when the
+// program was linked without CUDA.
+void FillOnCuda(const DropoutMask& mask, const at::Tensor& kept);
 
 }  // namespace mixerbench::kernels::softmax_attention

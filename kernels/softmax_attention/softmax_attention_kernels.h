@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "kernels/cuda/sequence.h"
+#include "kernels/softmax_attention/attention_dropout.h"
 
 namespace mixerbench::kernels::softmax_attention {
 
@@ -18,10 +19,12 @@ struct AttentionProblem {
   float scale = 1;            // multiplies q.k
   cuda::Sequence q, k, v, o;
   float* log_denominators = nullptr;  // [B,H,T], lse of softmax_attention.md in base two
+  DropoutRule dropout;
+  const std::int64_t* dropout_seed = nullptr;  // one, read only with dropout
 
   // Backward only.
   cuda::Sequence d_o, d_q, d_k, d_v;
-  float* o_products = nullptr;  // [B,H,T], scratch for delta of softmax_attention.md; tiled only
+  float* o_products = nullptr;  // [B,H,T], scratch for delta / dropout.scale; tiled only
 };
 
 // Start on `stream` of the current device and return the CUDA error code of the launch. Sums in
@@ -30,5 +33,8 @@ struct AttentionProblem {
 int TiledForward(const AttentionProblem& problem, CUstream_st* stream);
 int TiledBackward(const AttentionProblem& problem, CUstream_st* stream);
 int WholeBackward(const AttentionProblem& problem, CUstream_st* stream);
+
+// Fills a mask in device memory, a thread for each group.
+int FillDropoutMask(const DropoutMask& mask, CUstream_st* stream);
 
 }  // namespace mixerbench::kernels::softmax_attention

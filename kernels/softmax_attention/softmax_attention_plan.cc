@@ -11,6 +11,10 @@ constexpr std::int64_t kMaxWholeTokens = 256;
 // T K of the sums of dK and dV, which lie in the registers of one block of threads.
 constexpr std::int64_t kMaxWholeElements = 256 * 64;
 
+// Queries beyond this share of the tokens are served as well by the kernels of all queries, which
+// need no gather before them.
+constexpr std::int64_t kChosenShare = 4;
+
 std::int64_t WholeTokens(std::int64_t seq_len) {
   if (seq_len <= 64) return 64;
   return seq_len <= 128 ? 128 : kMaxWholeTokens;
@@ -18,14 +22,19 @@ std::int64_t WholeTokens(std::int64_t seq_len) {
 
 }  // namespace
 
-AttentionPlan PlanAttention(std::int64_t seq_len, std::int64_t head_dim,
+AttentionPlan PlanAttention(std::int64_t seq_len, std::int64_t head_dim, bool has_dropout,
                             const cuda::DeviceLimits& limits) {
-  const bool has_code = head_dim == 16 || head_dim == 32 || head_dim == 64 || head_dim == 128;
-  if (!has_code || seq_len * head_dim > kMaxElements) return AttentionPlan::kNone;
+  if (!HasDeviceCode(head_dim)) return AttentionPlan::kNone;
+  if (!has_dropout && seq_len * head_dim > kMaxElements) return AttentionPlan::kNone;
   const std::int64_t num_tokens = WholeTokens(seq_len);
   const bool fits = seq_len <= kMaxWholeTokens && num_tokens * head_dim <= kMaxWholeElements &&
                     WholeBackwardBytes(num_tokens, head_dim) <= limits.shared_memory_bytes;
   return fits ? AttentionPlan::kWhole : AttentionPlan::kTiled;
+}
+
+bool PrefersChosenRows(std::int64_t num_queries, std::int64_t seq_len, std::int64_t head_dim) {
+  return num_queries > 0 && num_queries * kChosenShare <= seq_len &&
+         num_queries <= MaxChosenRows(head_dim);
 }
 
 }  // namespace mixerbench::kernels::softmax_attention

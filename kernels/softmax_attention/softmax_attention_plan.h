@@ -14,14 +14,31 @@ enum class AttentionPlan {
   kWhole,  // backward a block of threads for all tokens of one (b, h)
 };
 
-// For bf16, `seq_len` >= 1 queries and as many keys, keys and values of `head_dim` channels.
-AttentionPlan PlanAttention(std::int64_t seq_len, std::int64_t head_dim,
+// For bf16, `seq_len` >= 1 queries and as many keys, keys and values of `head_dim` channels. With
+// dropout the tiled kernels have no rival: ATen's attention takes no generator.
+AttentionPlan PlanAttention(std::int64_t seq_len, std::int64_t head_dim, bool has_dropout,
                             const cuda::DeviceLimits& limits);
 
+// Whether there is device code for heads of `head_dim` channels.
+constexpr bool HasDeviceCode(std::int64_t head_dim) {
+  return head_dim == 16 || head_dim == 32 || head_dim == 64 || head_dim == 128;
+}
+
+// Most queries a sequence that the kernels of chosen rows take, whatever the number of keys: dQ of
+// all of them lies in the registers of one block of threads.
+constexpr std::int64_t MaxChosenRows(std::int64_t head_dim) { return head_dim <= 64 ? 128 : 64; }
+
+// Whether attention for `num_queries` chosen tokens of each sequence alone (SoftmaxAttentionArgs)
+// shall be taken, rather than for all `seq_len` tokens of which most results are dropped.
+bool PrefersChosenRows(std::int64_t num_queries, std::int64_t seq_len, std::int64_t head_dim);
+
 // Shared memory of the whole backward kernel for `num_tokens` (64, 128 or 256), in bytes: q, k, v
-// and dO in bf16, rows padded by 16 bytes, dl of a tile of 64 queries, lse and delta.
+// and dO in bf16, rows padded by 16 bytes, dl of the tiles of 64 tokens that see each other, lse
+// and delta, a barrier for each tile.
 constexpr std::int64_t WholeBackwardBytes(std::int64_t num_tokens, std::int64_t head_dim) {
-  return 4 * num_tokens * (head_dim + 8) * 2 + num_tokens * (64 + 8) * 2 + 2 * num_tokens * 4;
+  const std::int64_t num_tiles = num_tokens / 64;
+  return 4 * num_tokens * (head_dim + 8) * 2 + num_tiles * (num_tiles + 1) / 2 * 64 * 64 * 2 +
+         2 * num_tokens * 4 + num_tiles * 8;
 }
 
 }  // namespace mixerbench::kernels::softmax_attention

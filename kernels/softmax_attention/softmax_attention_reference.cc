@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <limits>
 #include <vector>
 
 #include <ATen/TensorOperators.h>
@@ -18,12 +19,21 @@ at::Tensor ReferenceSoftmaxAttention(const SoftmaxAttentionArgs& args) {
   const auto v = softmax_attention::RepeatHeads(args.v, sizes).to(sizes.compute_dtype);
   const auto dropout = softmax_attention::DropoutFactors(args, sizes);  // [B,H,T,S]
 
+  at::Tensor hidden;  // [B,1,R,S]
+  if (args.rows != nullptr) hidden = softmax_attention::KeysAfterRows(args, sizes);
+
   std::vector<at::Tensor> o;
   for (std::int64_t i = 0; i < sizes.num_queries; ++i) {
-    const std::int64_t num_visible = sizes.num_keys - sizes.num_queries + i + 1;
+    // Chosen queries stand at different tokens of their sequences: a mask hides what is later.
+    const std::int64_t num_visible =
+        hidden.defined() ? sizes.num_keys : sizes.num_keys - sizes.num_queries + i + 1;
     const auto k_seen = k.narrow(1, 0, num_visible);
     const auto v_seen = v.narrow(1, 0, num_visible);
-    auto weights = at::softmax(at::einsum("bhk,bjhk->bhj", {q.select(1, i), k_seen}), -1);
+    auto scores = at::einsum("bhk,bjhk->bhj", {q.select(1, i), k_seen});
+    if (hidden.defined()) {
+      scores = scores.masked_fill(hidden.select(2, i), -std::numeric_limits<double>::infinity());
+    }
+    auto weights = at::softmax(scores, -1);
     if (dropout.defined()) weights = weights * dropout.select(2, i).narrow(-1, 0, num_visible);
     o.push_back(at::einsum("bhj,bjhv->bhv", {weights, v_seen}));
   }

@@ -1,10 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "base/check.h"
 #include "kernels/softmax_attention/softmax_attention_cuda.h"
 
 namespace mixerbench::kernels::softmax_attention {
 
 std::optional<at::Tensor> RunOnCuda(const SoftmaxAttentionArgs&, const Prepared&) {
   return std::nullopt;
+}
+
+void FillOnCuda(const DropoutMask&, const at::Tensor&) {
+  Require(false, "dropout of attention on a GPU needs a program linked with CUDA");
 }
 
 }  // namespace mixerbench::kernels::softmax_attention

@@ -9,10 +9,11 @@ __device__ inline float Weight(float score, float scale, float log_denominator, 
   return hidden ? 0.f : cuda::Exp2(score * scale - log_denominator);
 }
 
-// dQ, and delta for the kernel of dK and dV. Block: 64 queries of one (b, h), a warp 16 of them; it
-// walks the tiles of keys up to its own. Shared memory: q, dO, two stages of k and v. Sums fp32 in
-// registers. Deterministic.
-template <int kD>
+// dQ, and delta for the kernel of dK and dV. With dropout deltas are divided by its scale c, as
+// dl = P (c m dP - delta) with m = 0 or 1; c joins the factor of the result. Block: 64 queries of
+// one (b, h), a warp 16 of them; it walks the tiles of keys up to its own. Shared memory: q, dO,
+// two stages of k and v. Sums fp32 in registers. Deterministic.
+template <int kD, bool kDrops>
 __global__ void __launch_bounds__(kThreads) QueryGradientKernel(const AttentionProblem p) {
   constexpr int kTileSize = kTile * cuda::PaddedRow(kD);
   extern __shared__ __align__(16) char shared_bytes[];
@@ -54,6 +55,7 @@ __global__ void __launch_bounds__(kThreads) QueryGradientKernel(const AttentionP
              cuda::HighBf16(o_words.y) * cuda::HighBf16(d_o_words.y);
     }
     delta[i] = RowSum(sum);
+    if constexpr (kDrops) delta[i] /= p.dropout.scale;
     log_denominator[i] = p.log_denominators[head.row * p.seq_len + token];
     if (cuda::LaneId() % 4 == 0 && first + cuda::BlockRow(2 * i) < p.seq_len) {
       p.o_products[head.row * p.seq_len + token] = delta[i];
@@ -61,10 +63,12 @@ __global__ void __launch_bounds__(kThreads) QueryGradientKernel(const AttentionP
   }
 
   const float scale = p.scale * kLog2E;
+  const DropoutDraws<kDrops> draws(p, head.row);
   Accumulators d_q[kD / 16];
   cuda::Clear(d_q);
   const auto visit = [&](std::int64_t j, auto is_diagonal) {
     constexpr bool kIsDiagonal = decltype(is_diagonal)::value;
+    const std::uint32_t dropped = draws.OfKeys(tile * 4 + warp, j * 4);
     cuda::WaitForBlockCopies();
     if (!kIsDiagonal) load(j + 1);
     const Element* k_tile = stages + j % 2 * 2 * kTileSize;
@@ -79,6 +83,7 @@ __global__ void __launch_bounds__(kThreads) QueryGradientKernel(const AttentionP
     MultiplyTransposed<kD>(d_weights, d_o_tile + own, k_tile + kTileSize, blocks);
 #pragma unroll
     for (int b = 0; b < kTile / 16; ++b) {
+      draws.Apply(draws.Bits(dropped, b), d_weights[b]);
 #pragma unroll
       for (int e = 0; e < 8; ++e) {
         const int i = e % 4 / 2;
@@ -92,13 +97,14 @@ __global__ void __launch_bounds__(kThreads) QueryGradientKernel(const AttentionP
   };
   for (std::int64_t j = 0; j < tile; ++j) visit(j, std::false_type());
   visit(tile, std::true_type());
-  StoreResult<kD>(Rows(p.d_q, head), first, p.seq_len, d_q, p.scale, p.scale);
+  const float factor = p.scale * p.dropout.scale;
+  StoreResult<kD>(Rows(p.d_q, head), first, p.seq_len, d_q, factor, factor);
 }
 
 // dK and dV. Block: 64 keys of one (b, h), a warp 16 of them; it walks the tiles of queries from
 // its own to the last. Scores are transposed, [key, query], so that they are left operands of both
 // results. Shared memory: k, v, two stages of q, dO, log denominators and delta. Deterministic.
-template <int kD>
+template <int kD, bool kDrops>
 __global__ void __launch_bounds__(kThreads) KeyValueGradientKernel(const AttentionProblem p) {
   constexpr int kTileSize = kTile * cuda::PaddedRow(kD);
   extern __shared__ __align__(16) char shared_bytes[];
@@ -130,6 +136,7 @@ __global__ void __launch_bounds__(kThreads) KeyValueGradientKernel(const Attenti
   load(tile);
 
   const float scale = p.scale * kLog2E;
+  const DropoutDraws<kDrops> draws(p, head.row);
   const int own = warp * 16 * cuda::PaddedRow(kD);
   Accumulators d_k[kD / 16];
   Accumulators d_v[kD / 16];
@@ -137,6 +144,7 @@ __global__ void __launch_bounds__(kThreads) KeyValueGradientKernel(const Attenti
   cuda::Clear(d_v);
   const auto visit = [&](std::int64_t i, auto is_diagonal) {
     constexpr bool kIsDiagonal = decltype(is_diagonal)::value;
+    const std::uint32_t dropped = draws.OfQueries(i * 4, tile * 4 + warp);
     cuda::WaitForBlockCopies();
     if (i + 1 < num_tiles) load(i + 1);
     const Element* q_tile = stages + i % 2 * 2 * kTileSize;
@@ -158,13 +166,23 @@ __global__ void __launch_bounds__(kThreads) KeyValueGradientKernel(const Attenti
         x = Weight(x, scale, log_denominator[query], hidden);
       }
     }
-    Multiply<kD>(d_v, weights, d_o_tile, blocks);
+    std::uint32_t bits[kTile / 16];
+    Accumulators kept[kTile / 16];
+#pragma unroll
+    for (int b = 0; b < kTile / 16; ++b) {
+      bits[b] = draws.TransposedBits(dropped, b);
+#pragma unroll
+      for (int e = 0; e < 8; ++e) kept[b][e / 4][e % 4] = weights[b][e / 4][e % 4];
+      draws.Apply(bits[b], kept[b]);
+    }
+    Multiply<kD>(d_v, kept, d_o_tile, blocks);
 
     Accumulators d_weights[kTile / 16];  // dP^T
     cuda::Clear(d_weights);
     MultiplyTransposed<kD>(d_weights, v_tile + own, d_o_tile, blocks);
 #pragma unroll
     for (int b = 0; b < kTile / 16; ++b) {
+      draws.Apply(bits[b], d_weights[b]);
 #pragma unroll
       for (int e = 0; e < 8; ++e) {
         const int query = b * 16 + cuda::BlockColumn(e / 4, e % 4);
@@ -176,20 +194,21 @@ __global__ void __launch_bounds__(kThreads) KeyValueGradientKernel(const Attenti
   visit(tile, std::true_type());
   for (std::int64_t i = tile + 1; i < num_tiles; ++i) visit(i, std::false_type());
   const std::int64_t first = tile * kTile + warp * 16;
-  StoreResult<kD>(Rows(p.d_k, head), first, p.seq_len, d_k, p.scale, p.scale);
-  StoreResult<kD>(Rows(p.d_v, head), first, p.seq_len, d_v, 1, 1);
+  const float factor = p.scale * p.dropout.scale;
+  StoreResult<kD>(Rows(p.d_k, head), first, p.seq_len, d_k, factor, factor);
+  StoreResult<kD>(Rows(p.d_v, head), first, p.seq_len, d_v, p.dropout.scale, p.dropout.scale);
 }
 
 }  // namespace
 
 int TiledBackward(const AttentionProblem& problem, CUstream_st* stream) {
   const std::int64_t num_blocks = problem.batch_size * problem.num_heads * NumTiles(problem);
-  return ForHeadDim(problem.head_dim, [&]<int kD>() {
+  return ForKernel(problem, [&]<int kD, bool kDrops>() {
     constexpr std::size_t kTileBytes = kTile * cuda::PaddedRow(kD) * sizeof(Element);
-    const cudaError_t status = cuda::Launch(QueryGradientKernel<kD>, num_blocks, kThreads,
+    const cudaError_t status = cuda::Launch(QueryGradientKernel<kD, kDrops>, num_blocks, kThreads,
                                             6 * kTileBytes, stream, problem);
     if (status != cudaSuccess) return status;
-    return cuda::Launch(KeyValueGradientKernel<kD>, num_blocks, kThreads,
+    return cuda::Launch(KeyValueGradientKernel<kD, kDrops>, num_blocks, kThreads,
                         6 * kTileBytes + 4 * kTile * sizeof(float), stream, problem);
   });
 }

@@ -7,7 +7,7 @@ namespace {
 // Sequences of any length. Block: 64 queries of one (b, h), a warp 16 of them; grid B H tiles,
 // tiles with many keys first. It walks the tiles of keys up to its own, the next one arrives during
 // the products of this one. Shared memory: q, two stages of k and v. Deterministic.
-template <int kD>
+template <int kD, bool kDrops>
 __global__ void __launch_bounds__(kThreads) TiledForwardKernel(const AttentionProblem p) {
   constexpr int kTileSize = kTile * cuda::PaddedRow(kD);
   extern __shared__ __align__(16) char shared_bytes[];
@@ -30,13 +30,16 @@ __global__ void __launch_bounds__(kThreads) TiledForwardKernel(const AttentionPr
 
   const float scale = p.scale * kLog2E;
   const Element* const own = q_tile + warp * 16 * cuda::PaddedRow(kD);
+  const DropoutDraws<kDrops> draws(p, head.row);
   QueryReader<kD> reader;
   const auto visit = [&](std::int64_t j, auto is_diagonal) {
     constexpr bool kIsDiagonal = decltype(is_diagonal)::value;
+    const std::uint32_t dropped = draws.OfKeys(tile * 4 + warp, j * 4);
     cuda::WaitForBlockCopies();
     if (!kIsDiagonal) load(j + 1);
     const Element* k_tile = stages + j % 2 * 2 * kTileSize;
-    reader.template Read<kIsDiagonal>(own, k_tile, k_tile + kTileSize, warp, scale);
+    reader.template Read<kIsDiagonal, kDrops>(own, k_tile, k_tile + kTileSize, warp, scale,
+                                              dropped);
   };
   for (std::int64_t j = 0; j < tile; ++j) visit(j, std::false_type());
   visit(tile, std::true_type());
@@ -46,8 +49,8 @@ __global__ void __launch_bounds__(kThreads) TiledForwardKernel(const AttentionPr
 }  // namespace
 
 int TiledForward(const AttentionProblem& problem, CUstream_st* stream) {
-  return ForHeadDim(problem.head_dim, [&]<int kD>() {
-    return cuda::Launch(TiledForwardKernel<kD>,
+  return ForKernel(problem, [&]<int kD, bool kDrops>() {
+    return cuda::Launch(TiledForwardKernel<kD, kDrops>,
                         problem.batch_size * problem.num_heads * NumTiles(problem), kThreads,
                         5 * kTile * cuda::PaddedRow(kD) * sizeof(Element), stream, problem);
   });

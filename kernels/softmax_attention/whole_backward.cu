@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <algorithm>
-#include <cstdint>
+#include <type_traits>
 
 #include "kernels/softmax_attention/attention_tiles.cuh"
 #include "kernels/softmax_attention/softmax_attention_plan.h"
@@ -8,120 +7,147 @@
 namespace mixerbench::kernels::softmax_attention {
 namespace {
 
-// A block of threads that holds all of one (b, h): q, k, v, dO, log denominators and delta of
-// kTokens tokens, and dl^T of one tile of queries.
-template <int kHeadDim, int kNumWarps, int kNumKeyBlocks>
-struct Shape {
+// All of one (b, h) in shared memory: q, k, v, dO, log denominators and delta of kTokens tokens,
+// and dl^T of every pair of tiles that see each other.
+template <int kHeadDim, int kNumWarps, int kNumBlocks>
+struct Whole {
   static constexpr int kD = kHeadDim;
   static constexpr int kWarps = kNumWarps;
-  static constexpr int kKeyBlocks = kNumKeyBlocks;  // of 16 keys, of each warp
-  static constexpr int kTokens = kWarps * kKeyBlocks * 16;
+  static constexpr int kBlocks = kNumBlocks;  // of 16 keys and queries, of each warp
+  static constexpr int kTokens = kWarps * kBlocks * 16;
   static constexpr int kTiles = kTokens / kTile;
   static constexpr int kRow = cuda::PaddedRow(kD);
   static constexpr int kMatrix = kTokens * kRow;
-  static constexpr int kScoreRow = cuda::PaddedRow(kTile);
-  static constexpr std::int64_t kBytes =
-      (4 * kMatrix + kTokens * kScoreRow) * sizeof(Element) + 2 * kTokens * sizeof(float);
+  static constexpr int kPairs = kTiles * (kTiles + 1) / 2;
+  static constexpr std::int64_t kBytes = (4 * kMatrix + kPairs * kTile * kTile) * sizeof(Element) +
+                                         2 * kTokens * sizeof(float) +
+                                         kTiles * sizeof(std::uint64_t);
   static_assert(kBytes == WholeBackwardBytes(kTokens, kD));
 
   Element *q, *k, *v, *d_o;
-  Element* d_scores;  // [key][query of the tile]
+  Element* d_scores;  // [pair of tiles][key][query], see DScores
   float *log_denominators, *deltas;
+  std::uint64_t* arrived;  // a barrier for each tile
 
-  __device__ explicit Shape(void* shared)
+  __device__ explicit Whole(void* shared)
       : q(static_cast<Element*>(shared)),
         k(q + kMatrix),
         v(k + kMatrix),
         d_o(v + kMatrix),
         d_scores(d_o + kMatrix),
-        log_denominators(reinterpret_cast<float*>(d_scores + kTokens * kScoreRow)),
-        deltas(log_denominators + kTokens) {}
+        log_denominators(reinterpret_cast<float*>(d_scores + kPairs * kTile * kTile)),
+        deltas(log_denominators + kTokens),
+        arrived(reinterpret_cast<std::uint64_t*>(deltas + kTokens)) {}
 
-  __device__ Element* DScores(int key_block) const { return d_scores + key_block * 16 * kScoreRow; }
+  // Blocks w and 2 kWarps - 1 - w: the warps' work is equal, as early blocks of keys have many
+  // queries.
+  __device__ static int OwnBlock(int n) {
+    return n == 0 ? cuda::WarpId() : 2 * kWarps - 1 - cuda::WarpId();
+  }
   __device__ static int OfBlock(int block) { return block * 16 * kRow; }
-  __device__ static void Copy(Element* matrix, const Rows& rows, int tile, std::int64_t seq_len) {
-    CopyTile<kD, kWarps * 32>(matrix + OfBlock(tile * 4), rows, tile * kTile, seq_len);
+
+  // dl^T for key `row` of a block of keys and eight queries from 16 query_block + 8 half on. Rows
+  // of 64 queries are not padded: their vectors of eight are permuted instead.
+  __device__ Element* DScores(int key_block, int row, int query_block, int half) const {
+    const int query_tile = query_block / 4;
+    const int pair = query_tile * (query_tile + 1) / 2 + key_block / 4;
+    const int vector = (query_block % 4 * 2 + half) ^ (row % 8);
+    return d_scores + (pair * kTile + key_block % 4 * 16 + row) * kTile + vector * 8;
   }
 };
 
-// Starts the copies of a tile.
-template <typename S>
-__device__ void CopyTile(const S& s, const AttentionProblem& p, const Head& head, int tile) {
-  S::Copy(s.q, Rows(p.q, head), tile, p.seq_len);
-  S::Copy(s.k, Rows(p.k, head), tile, p.seq_len);
-  S::Copy(s.v, Rows(p.v, head), tile, p.seq_len);
-  S::Copy(s.d_o, Rows(p.d_o, head), tile, p.seq_len);
-  if (threadIdx.x < kTile) {
-    const int token = tile * kTile + static_cast<int>(threadIdx.x);
-    const bool valid = token < p.seq_len;
-    cuda::CopyAsync4(s.log_denominators + token,
-                     p.log_denominators + head.row * p.seq_len + (valid ? token : 0), valid);
+// Starts all copies; a tile's barrier opens when its q, k, v, dO, log denominators and deltas are
+// there: delta_i = <dO_i, o_i>, with dropout over its scale c, as dl = P (c m dP - delta) with
+// m = 0 or 1.
+template <typename W, bool kDrops>
+__device__ void LoadTiles(const W& w, const AttentionProblem& p, const Head& head) {
+  constexpr int kNumThreads = W::kWarps * 32;
+  const int thread = static_cast<int>(threadIdx.x);
+  const auto num_tiles = static_cast<int>(NumTiles(p));
+  if (thread < W::kTiles) cuda::InitBarrier(w.arrived + thread, 2 * kNumThreads);
+  __syncthreads();
+  const Rows q(p.q, head), k(p.k, head), v(p.v, head), d_o(p.d_o, head), o(p.o, head);
+#pragma unroll 1
+  for (int tile = 0; tile < num_tiles; ++tile) {
+    const int offset = W::OfBlock(tile * 4);
+    CopyTile<W::kD, kNumThreads>(w.q + offset, q, tile * kTile, p.seq_len);
+    CopyTile<W::kD, kNumThreads>(w.k + offset, k, tile * kTile, p.seq_len);
+    CopyTile<W::kD, kNumThreads>(w.v + offset, v, tile * kTile, p.seq_len);
+    CopyTile<W::kD, kNumThreads>(w.d_o + offset, d_o, tile * kTile, p.seq_len);
+    if (thread < kTile) {
+      const int token = tile * kTile + thread;
+      const bool valid = token < p.seq_len;
+      cuda::CopyAsync4(w.log_denominators + token,
+                       p.log_denominators + head.row * p.seq_len + (valid ? token : 0), valid);
+    }
+    ArriveAfterCopies(w.arrived + tile);
   }
-}
-
-// delta_i = <dO_i, o_i> of a tile: neighbouring lanes share a token. o is read ahead of its use.
-template <typename S>
-struct Delta {
-  static constexpr int kLanes = S::kWarps / 2;
-  static constexpr int kWords = S::kD / (4 * kLanes);
-  uint2 words[kWords];
-
-  __device__ static int Token() { return static_cast<int>(threadIdx.x) / kLanes; }
-  __device__ static int Channel(int word) {
-    return (static_cast<int>(threadIdx.x) % kLanes + word * kLanes) * 4;
-  }
-  __device__ void Load(const AttentionProblem& p, const Head& head, int tile) {
-    const std::int64_t token = tile * kTile + Token();
-    const Element* const row = Rows(p.o, head).Token(min(token, p.seq_len - 1));
+  // Neighbouring lanes share a token of a tile.
+  constexpr int kLanes = kNumThreads / kTile;
+  constexpr int kWords = W::kD / (4 * kLanes);
+  uint2 words[W::kTiles][2][kWords];
+#pragma unroll
+  for (int tile = 0; tile < W::kTiles; ++tile) {
+    if (tile >= num_tiles) continue;
+    const std::int64_t token =
+        min(tile * kTile + static_cast<std::int64_t>(thread / kLanes), p.seq_len - 1);
 #pragma unroll
     for (int n = 0; n < kWords; ++n) {
-      words[n] = *reinterpret_cast<const uint2*>(row + Channel(n));
+      const int channel = (thread % kLanes + n * kLanes) * 4;
+      words[tile][0][n] = *reinterpret_cast<const uint2*>(o.Token(token) + channel);
+      words[tile][1][n] = *reinterpret_cast<const uint2*>(d_o.Token(token) + channel);
     }
   }
-  __device__ void Store(const S& s, int tile) const {
-    const int token = tile * kTile + Token();
-    const Element* const row = s.d_o + token * S::kRow;
+#pragma unroll
+  for (int tile = 0; tile < W::kTiles; ++tile) {
+    if (tile >= num_tiles) continue;
     float sum = 0;
 #pragma unroll
     for (int n = 0; n < kWords; ++n) {
-      const uint2 d_o = *reinterpret_cast<const uint2*>(row + Channel(n));
-      sum += cuda::LowBf16(words[n].x) * cuda::LowBf16(d_o.x) +
-             cuda::HighBf16(words[n].x) * cuda::HighBf16(d_o.x) +
-             cuda::LowBf16(words[n].y) * cuda::LowBf16(d_o.y) +
-             cuda::HighBf16(words[n].y) * cuda::HighBf16(d_o.y);
+      const uint2 a = words[tile][0][n];
+      const uint2 b = words[tile][1][n];
+      sum += cuda::LowBf16(a.x) * cuda::LowBf16(b.x) + cuda::HighBf16(a.x) * cuda::HighBf16(b.x) +
+             cuda::LowBf16(a.y) * cuda::LowBf16(b.y) + cuda::HighBf16(a.y) * cuda::HighBf16(b.y);
     }
 #pragma unroll
     for (int lanes = 1; lanes < kLanes; lanes *= 2) sum += cuda::ShuffleXor(sum, lanes);
-    if (Channel(0) == 0) s.deltas[token] = sum;
+    if constexpr (kDrops) sum /= p.dropout.scale;
+    if (thread % kLanes == 0) w.deltas[tile * kTile + thread / kLanes] = sum;
+    cuda::Arrive(w.arrived + tile);
   }
-};
+}
 
-// dK and dV of a warp's blocks of keys, w and w + kWarps: every tile of queries has work for all
-// multiprocessor partitions.
-template <typename S>
+// dK and dV of a warp's blocks of keys, in its registers, with dropout over its scale, as dl.
+template <typename W, bool kDrops>
 struct KeyGradients {
-  Accumulators d_k[S::kKeyBlocks][S::kD / 16];
-  Accumulators d_v[S::kKeyBlocks][S::kD / 16];
+  using Draws = DropoutDraws<kDrops>;
 
-  __device__ static int KeyBlock(int n) { return cuda::WarpId() + n * S::kWarps; }
+  Accumulators d_k[W::kBlocks][W::kD / 16];
+  Accumulators d_v[W::kBlocks][W::kD / 16];
 
-  __device__ void Reset() {
+  // Walks all queries and leaves dl^T in shared memory.
+  __device__ void Form(const W& w, const Draws& draws, int num_blocks, float scale) {
 #pragma unroll
-    for (int n = 0; n < S::kKeyBlocks; ++n) {
+    for (int n = 0; n < W::kBlocks; ++n) {
       cuda::Clear(d_k[n]);
       cuda::Clear(d_v[n]);
     }
-  }
-
-  // Adds what a tile of queries contributes, and leaves dl^T of the tile in shared memory.
-  __device__ void VisitTile(const S& s, int tile, float scale) {
+    const int first = W::OwnBlock(0);
+    int num_arrived = first / 4;             // no tile before is needed
+    std::uint32_t dropped[W::kBlocks] = {};  // of a tile of queries
 #pragma unroll 1
-    for (int block = 4 * tile; block < 4 * tile + 4; ++block) {
-      if (KeyBlock(0) > block) continue;
-      if (S::kKeyBlocks == 1 || KeyBlock(1) > block) {
-        Visit<1>(s, block, scale);
+    for (int block = first; block < num_blocks; ++block) {
+      if (kDrops && (block == first || block % 4 == 0)) {
+#pragma unroll
+        for (int n = 0; n < W::kBlocks; ++n) {
+          dropped[n] = draws.OfQueries(block / 4 * 4, W::OwnBlock(n));
+        }
+      }
+      if (block / 4 == num_arrived) cuda::WaitForPhase(w.arrived + num_arrived++, 0);
+      if (W::kBlocks == 1 || W::OwnBlock(1) > block) {
+        Visit<1>(w, dropped, block, scale);
       } else {
-        Visit<S::kKeyBlocks>(s, block, scale);
+        Visit<W::kBlocks>(w, dropped, block, scale);
       }
     }
   }
@@ -129,27 +155,29 @@ struct KeyGradients {
   // 16 queries and the first kCount of this warp's blocks of keys, which they see. Scores are
   // transposed, [key, query], so that they are left operands of both gradients.
   template <int kCount>
-  __device__ void Visit(const S& s, int query_block, float scale) {
-    const Element* const q = s.q + S::OfBlock(query_block);
-    const Element* const d_o = s.d_o + S::OfBlock(query_block);
-    float log_denominator[2][2];
+  __device__ void Visit(const W& w, const std::uint32_t (&dropped)[W::kBlocks], int query_block,
+                        float scale) {
+    const Element* const q = w.q + W::OfBlock(query_block);
+    const Element* const d_o = w.d_o + W::OfBlock(query_block);
+    float log_denominator[2][2], delta[2][2];
     Accumulators weights[kCount];    // P^T, then dl^T
     Accumulators d_weights[kCount];  // dP^T - delta
     cuda::Clear(weights);
 #pragma unroll
     for (int h = 0; h < 2; ++h) {
       const int query = query_block * 16 + cuda::BlockColumn(h, 0);
-      const float2 lse = *reinterpret_cast<const float2*>(s.log_denominators + query);
-      const float2 delta = *reinterpret_cast<const float2*>(s.deltas + query);
+      const float2 lse = *reinterpret_cast<const float2*>(w.log_denominators + query);
+      const float2 deltas = *reinterpret_cast<const float2*>(w.deltas + query);
       log_denominator[h][0] = lse.x, log_denominator[h][1] = lse.y;
+      delta[h][0] = deltas.x, delta[h][1] = deltas.y;
 #pragma unroll
       for (int n = 0; n < kCount; ++n) {
-        d_weights[n][h][0] = d_weights[n][h][2] = -delta.x;
-        d_weights[n][h][1] = d_weights[n][h][3] = -delta.y;
+        d_weights[n][h][0] = d_weights[n][h][2] = -delta[h][0];
+        d_weights[n][h][1] = d_weights[n][h][3] = -delta[h][1];
       }
     }
-    MultiplyTransposed<kCount>(weights, s.k, q);
-    MultiplyTransposed<kCount>(d_weights, s.v, d_o);
+    MultiplyTransposed<kCount>(weights, w.k, q);
+    MultiplyTransposed<kCount>(d_weights, w.v, d_o);
     Operand::A operands[kCount];
 #pragma unroll
     for (int n = 0; n < kCount; ++n) {
@@ -158,14 +186,19 @@ struct KeyGradients {
         float& x = weights[n][e / 4][e % 4];
         x = cuda::Exp2(x * scale - log_denominator[e / 4][e % 2]);
       }
-      if (KeyBlock(n) == query_block) {
+      if (W::OwnBlock(n) == query_block) {
 #pragma unroll
         for (int e = 0; e < 8; ++e) {
           const bool hidden = cuda::BlockColumn(e / 4, e % 4) < cuda::BlockRow(e % 4);
           if (hidden) weights[n][e / 4][e % 4] = 0;
         }
       }
-      operands[n] = cuda::ToOperand<Operand>(weights[n]);
+      const std::uint32_t bits = Draws::TransposedBits(dropped[n], query_block % 4);
+      operands[n] = Draws::template KeptOperand<Operand>(bits, weights[n]);
+#pragma unroll
+      for (int e = 0; e < 8; ++e) {
+        if (Draws::Has(bits, e / 4, e % 4)) d_weights[n][e / 4][e % 4] = -delta[e / 4][e % 2];
+      }
     }
     Multiply<kCount>(d_v, operands, d_o);
 #pragma unroll
@@ -174,12 +207,11 @@ struct KeyGradients {
       for (int e = 0; e < 8; ++e) weights[n][e / 4][e % 4] *= d_weights[n][e / 4][e % 4];
       operands[n] = cuda::ToOperand<Operand>(weights[n]);
       // The operand's words: keys g and g + 8 of queries 2t and 2t + 1, then of 2t + 8 and 2t + 9.
-      Element* const block = s.DScores(KeyBlock(n)) + query_block % 4 * 16;
 #pragma unroll
-      for (int w = 0; w < 4; ++w) {
+      for (int i = 0; i < 4; ++i) {
         Element* const to =
-            block + cuda::BlockRow(w % 2 * 2) * S::kScoreRow + cuda::BlockColumn(w / 2, 0);
-        *reinterpret_cast<std::uint32_t*>(to) = operands[n].r[w];
+            w.DScores(W::OwnBlock(n), cuda::BlockRow(i % 2 * 2), query_block, i / 2);
+        *reinterpret_cast<std::uint32_t*>(to + cuda::BlockColumn(0, 0)) = operands[n].r[i];
       }
     }
     Multiply<kCount>(d_k, operands, q);
@@ -190,23 +222,23 @@ struct KeyGradients {
   __device__ void MultiplyTransposed(Accumulators (&c)[kCount], const Element* a,
                                      const Element* b) {
 #pragma unroll
-    for (int d = 0; d < S::kD; d += 16) {
-      const auto b_d = Operand::LoadB(b + d, S::kRow);
+    for (int d = 0; d < W::kD; d += 16) {
+      const auto b_d = Operand::LoadB(b + d, W::kRow);
 #pragma unroll
       for (int n = 0; n < kCount; ++n) {
-        cuda::MultiplyAdd<Operand>(c[n], Operand::LoadA(a + S::OfBlock(KeyBlock(n)) + d, S::kRow),
-                                   b_d);
+        cuda::MultiplyAdd<Operand>(
+            c[n], Operand::LoadA(a + W::OfBlock(W::OwnBlock(n)) + d, W::kRow), b_d);
       }
     }
   }
 
   // c [16,kD] += a [16,16] b for 16 rows `b` [token][channel].
   template <int kCount>
-  __device__ void Multiply(Accumulators (&c)[S::kKeyBlocks][S::kD / 16],
-                           const Operand::A (&a)[kCount], const Element* b) {
+  __device__ void Multiply(Accumulators (&c)[W::kBlocks][W::kD / 16], const Operand::A (&a)[kCount],
+                           const Element* b) {
 #pragma unroll
-    for (int d = 0; d < S::kD; d += 16) {
-      const auto b_d = Operand::LoadBTransposed(b + d, S::kRow);
+    for (int d = 0; d < W::kD; d += 16) {
+      const auto b_d = Operand::LoadBTransposed(b + d, W::kRow);
 #pragma unroll
       for (int n = 0; n < kCount; ++n) cuda::MultiplyAdd<Operand>(c[n][d / 16], a[n], b_d);
     }
@@ -214,121 +246,92 @@ struct KeyGradients {
 
   __device__ void Store(const AttentionProblem& p, const Head& head) {
 #pragma unroll
-    for (int n = 0; n < S::kKeyBlocks; ++n) {
-      const std::int64_t first = KeyBlock(n) * 16;
-      StoreResult<S::kD>(Rows(p.d_k, head), first, p.seq_len, d_k[n], p.scale, p.scale);
-      StoreResult<S::kD>(Rows(p.d_v, head), first, p.seq_len, d_v[n], 1, 1);
+    for (int n = 0; n < W::kBlocks; ++n) {
+      const std::int64_t first = W::OwnBlock(n) * 16;
+      const float kept = p.dropout.scale;
+      StoreResult<W::kD>(Rows(p.d_k, head), first, p.seq_len, d_k[n], p.scale * kept,
+                         p.scale * kept);
+      StoreResult<W::kD>(Rows(p.d_v, head), first, p.seq_len, d_v[n], kept, kept);
     }
   }
 };
 
-// dQ of a tile of queries, from dl^T in shared memory; each warp forms kRows x kColumns blocks of
-// 16x16, if there are enough.
-template <typename S>
-__device__ void StoreQueryGradients(const S& s, const AttentionProblem& p, const Head& head,
-                                    int tile) {
-  constexpr int kUnits = std::max(1, S::kD / 4 / S::kWarps);
-  constexpr int kRows = kUnits > 1 ? 2 : 1;
-  constexpr int kColumns = kUnits / kRows;
-  constexpr int kColumnGroups = S::kD / 16 / kColumns;
-  const int first_row = cuda::WarpId() / kColumnGroups * kRows;
-  const int first_column = cuda::WarpId() % kColumnGroups * kColumns * 16;
-  if (first_row >= kTile / 16) return;
-  Accumulators d_q[kRows][kColumns];
+// dQ of a warp's blocks of queries, from dl^T in shared memory.
+template <typename W>
+__device__ void StoreQueryGradients(const W& w, const AttentionProblem& p, const Head& head,
+                                    int num_blocks) {
+  Accumulators d_q[W::kBlocks][W::kD / 16];
 #pragma unroll
-  for (int r = 0; r < kRows; ++r) cuda::Clear(d_q[r]);
-  const int first_block = tile * 4 + first_row;
-  // Rows from `begin` on see the block of keys.
-  const auto add = [&](int key_block, int begin) {
-    Operand::B keys[kColumns];
+  for (int n = 0; n < W::kBlocks; ++n) cuda::Clear(d_q[n]);
+  // A lane's row of the four 8x8 blocks of the transposed operand, as Operand::LoadATransposed.
+  const int row = cuda::LaneId() % 8 + cuda::LaneId() / 16 * 8;
+  const int half = cuda::LaneId() / 8 % 2;
+  const auto add = [&](int key_block, auto begin) {
+    constexpr int kBegin = decltype(begin)::value;
+    Operand::A d_scores[W::kBlocks];
 #pragma unroll
-    for (int c = 0; c < kColumns; ++c) {
-      keys[c] =
-          Operand::LoadBTransposed(s.k + S::OfBlock(key_block) + first_column + c * 16, S::kRow);
+    for (int n = kBegin; n < W::kBlocks; ++n) {
+      cuda::LoadMatricesTransposed(d_scores[n].r, w.DScores(key_block, row, W::OwnBlock(n), half));
     }
 #pragma unroll
-    for (int r = 0; r < kRows; ++r) {
-      if (r < begin) continue;
-      const auto d_scores =
-          Operand::LoadATransposed(s.DScores(key_block) + (first_row + r) * 16, S::kScoreRow);
+    for (int d = 0; d < W::kD; d += 16) {
+      const auto keys = Operand::LoadBTransposed(w.k + W::OfBlock(key_block) + d, W::kRow);
 #pragma unroll
-      for (int c = 0; c < kColumns; ++c) {
-        cuda::MultiplyAdd<Operand>(d_q[r][c], d_scores, keys[c]);
+      for (int n = kBegin; n < W::kBlocks; ++n) {
+        cuda::MultiplyAdd<Operand>(d_q[n][d / 16], d_scores[n], keys);
       }
     }
   };
-#pragma unroll 4
-  for (int key_block = 0; key_block <= first_block; ++key_block) add(key_block, 0);
+  // Of blocks past the end, dl^T is whatever was there, and dQ is not stored.
+  const int last = min(W::OwnBlock(W::kBlocks - 1), num_blocks - 1);
+  int key_block = 0;
+  for (; key_block <= min(W::OwnBlock(0), last); ++key_block) {
+    add(key_block, std::integral_constant<int, 0>());
+  }
+  for (; key_block <= last; ++key_block) {
+    add(key_block, std::integral_constant<int, W::kBlocks - 1>());
+  }
 #pragma unroll
-  for (int r = 1; r < kRows; ++r) add(first_block + r, r);
-
-  const Rows rows(p.d_q, head);
-#pragma unroll
-  for (int r = 0; r < kRows; ++r) {
-    const std::int64_t first = (first_block + r) * 16;
-    const auto valid = static_cast<int>(min(static_cast<std::int64_t>(16), p.seq_len - first));
-#pragma unroll
-    for (int c = 0; c < kColumns; ++c) {
-#pragma unroll
-      for (int e = 0; e < 8; ++e) d_q[r][c][e / 4][e % 4] *= p.scale;
-      cuda::StoreRows(rows.Token(first) + first_column + c * 16, static_cast<int>(rows.stride),
-                      valid, d_q[r][c]);
-    }
+  for (int n = 0; n < W::kBlocks; ++n) {
+    const float factor = p.scale * p.dropout.scale;
+    StoreResult<W::kD>(Rows(p.d_q, head), W::OwnBlock(n) * 16, p.seq_len, d_q[n], factor, factor);
   }
 }
 
-// All gradients of one (b, h), a block of threads each. For a tile of queries the warps form P, dP
-// and dl once and add to dK and dV in their registers; dl goes through shared memory and becomes dQ
-// of the tile. Later tiles arrive in the meantime. Sums fp32 in registers, in a fixed order.
-template <typename S>
-__global__ void __launch_bounds__(S::kWarps * 32, S::kD* S::kKeyBlocks >= 128 ? 1 : 16 / S::kWarps)
+// All gradients of one (b, h), a block of threads each. Each warp walks the queries for its keys
+// and leaves dl^T in shared memory; after the only barrier it reads the rows of its queries there.
+// Sums fp32 in registers, in a fixed order.
+template <typename W, bool kDrops>
+__global__ void __launch_bounds__(W::kWarps * 32, W::kD* W::kBlocks >= 128 ? 1 : 16 / W::kWarps)
     WholeGradientKernel(const AttentionProblem p) {
   extern __shared__ __align__(16) char shared_bytes[];
-  const S s(shared_bytes);
+  const W w(shared_bytes);
   const Head head(p, blockIdx.x);
-  const auto num_tiles = static_cast<int>(NumTiles(p));
-#pragma unroll 1
-  for (int tile = 0; tile < S::kTiles; ++tile) {
-    if (tile < num_tiles) CopyTile(s, p, head, tile);
-    cuda::CommitCopies();
+  LoadTiles<W, kDrops>(w, p, head);
+  const auto num_blocks = static_cast<int>((p.seq_len + 15) / 16);
+  {
+    KeyGradients<W, kDrops> gradients;
+    gradients.Form(w, DropoutDraws<kDrops>(p, head.row), num_blocks, p.scale * kLog2E);
+    gradients.Store(p, head);
   }
-  const float scale = p.scale * kLog2E;
-  KeyGradients<S> gradients;
-  gradients.Reset();
-  Delta<S> delta;
-  delta.Load(p, head, 0);
-  cuda::WaitForCopies<S::kTiles - 1>();
   __syncthreads();
-  delta.Store(s, 0);
-#pragma unroll 1
-  for (int tile = 0; tile < num_tiles; ++tile) {
-    __syncthreads();  // delta is there, and dl of the tile before was read
-    gradients.VisitTile(s, tile, scale);
-    cuda::CommitCopies();  // an empty group, so that the next tile's are kTiles - 1 before the last
-    cuda::WaitForCopies<S::kTiles - 1>();
-    __syncthreads();
-    const bool has_next = tile + 1 < num_tiles;
-    if (has_next) delta.Load(p, head, tile + 1);
-    StoreQueryGradients(s, p, head, tile);
-    if (has_next) delta.Store(s, tile + 1);
-  }
-  gradients.Store(p, head);
+  StoreQueryGradients(w, p, head, num_blocks);
 }
 
-template <typename S>
+template <typename W, bool kDrops>
 cudaError_t LaunchWhole(const AttentionProblem& problem, cudaStream_t stream) {
-  return cuda::Launch(WholeGradientKernel<S>, problem.batch_size * problem.num_heads,
-                      S::kWarps * 32, S::kBytes, stream, problem);
+  return cuda::Launch(WholeGradientKernel<W, kDrops>, problem.batch_size * problem.num_heads,
+                      W::kWarps * 32, W::kBytes, stream, problem);
 }
 
 }  // namespace
 
 int WholeBackward(const AttentionProblem& problem, CUstream_st* stream) {
-  return ForHeadDim(problem.head_dim, [&]<int kD>() {
-    if (problem.seq_len <= 64) return LaunchWhole<Shape<kD, 4, 1>>(problem, stream);
-    if (problem.seq_len <= 128) return LaunchWhole<Shape<kD, 8, 1>>(problem, stream);
+  return ForKernel(problem, [&]<int kD, bool kDrops>() {
+    if (problem.seq_len <= 64) return LaunchWhole<Whole<kD, 4, 1>, kDrops>(problem, stream);
+    if (problem.seq_len <= 128) return LaunchWhole<Whole<kD, 8, 1>, kDrops>(problem, stream);
     if constexpr (kD < 128) {
-      if (problem.seq_len <= 256) return LaunchWhole<Shape<kD, 8, 2>>(problem, stream);
+      if (problem.seq_len <= 256) return LaunchWhole<Whole<kD, 8, 2>, kDrops>(problem, stream);
     }
     return cudaErrorInvalidValue;
   });

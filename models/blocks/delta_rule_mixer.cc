@@ -109,10 +109,11 @@ MixerOutput DeltaRuleMixer::Forward(const at::Tensor& x, const ForwardOptions& o
   const State* initial = options.initial_state;
   MixerOutput output;
 
-  std::vector<std::int64_t> sizes = {2 * key_dim() + value_dim(),
-                                     (layout_.use_decay ? 2 : 1) * num_v_heads};
-  if (layout_.output_gate != OutputGate::kNone) sizes.push_back(value_dim());
-  const auto parts = in_proj_.Columns(x, sizes);
+  std::vector<kernels::fused::ColumnBlock> blocks = {2 * key_dim() + value_dim(),
+                                                     (layout_.use_decay ? 2 : 1) * num_v_heads};
+  const bool gated = layout_.output_gate != OutputGate::kNone;
+  if (gated) blocks.emplace_back(value_dim(), /*only_at_rows=*/true);
+  const auto parts = in_proj_.Columns(x, blocks, options.rows);
 
   Heads heads = ComputeHeads(parts[0], options, output.final_state);
   kernels::fused::DeltaGatesArgs gate_args{.z = parts[1],
@@ -138,7 +139,6 @@ MixerOutput DeltaRuleMixer::Forward(const at::Tensor& x, const ForwardOptions& o
   kernels::RecurrenceResult result = kernels::DeltaRule(args, options.path);
   if (options.taps != nullptr) TapState(*options.taps, result.final_state);
 
-  const bool gated = layout_.output_gate != OutputGate::kNone;
   output.y =
       o_proj_(norm_(result.o, gated ? parts.back() : at::Tensor(), options.path, options.rows));
   if (options.want_final_state) output.final_state["state"] = std::move(result.final_state);

@@ -2,9 +2,6 @@
 #include "models/blocks/linear.h"
 
 #include <cmath>
-#include <utility>
-
-#include "kernels/fused/linear.h"
 
 namespace mixerbench::models {
 
@@ -23,8 +20,9 @@ at::Tensor Linear::operator()(const at::Tensor& x) const {
 }
 
 std::vector<at::Tensor> Linear::Columns(const at::Tensor& x,
-                                        std::vector<std::int64_t> sizes) const {
-  return kernels::fused::LinearColumns(x, weight_, bias_, std::move(sizes));
+                                        const std::vector<kernels::fused::ColumnBlock>& blocks,
+                                        const kernels::fused::RowSelection* rows) const {
+  return kernels::fused::LinearColumns(x, weight_, bias_, blocks, rows);
 }
 
 at::Tensor Linear::WithoutBias(const at::Tensor& x) const {

@@ -7,6 +7,8 @@
 
 #include <ATen/core/Tensor.h>
 
+#include "kernels/fused/linear.h"
+#include "kernels/fused/rows.h"
 #include "models/parameters.h"
 
 namespace mixerbench::models {
@@ -21,8 +23,11 @@ class Linear {
 
   // x [...,in] -> [...,out].
   at::Tensor operator()(const at::Tensor& x) const;
-  // The result in blocks of neighbouring columns, `sizes[i]` wide, without copies either way.
-  std::vector<at::Tensor> Columns(const at::Tensor& x, std::vector<std::int64_t> sizes) const;
+  // The result in blocks of neighbouring columns, without copies either way: [..., size], and
+  // [M, size] for those that are wanted at the M tokens of `rows` alone (kernels/fused/linear.h).
+  std::vector<at::Tensor> Columns(const at::Tensor& x,
+                                  const std::vector<kernels::fused::ColumnBlock>& blocks,
+                                  const kernels::fused::RowSelection* rows = nullptr) const;
   // W x.
   at::Tensor WithoutBias(const at::Tensor& x) const;
 

@@ -59,20 +59,24 @@ OutputNorm::OutputNorm(const ParameterScope& scope, std::int64_t head_dim, doubl
 at::Tensor OutputNorm::operator()(const at::Tensor& x, const at::Tensor& z,
                                   kernels::ExecutionPath path,
                                   const kernels::fused::RowSelection* rows) const {
-  const auto choose = [&](const at::Tensor& tokens) {  // [B,T,H V] -> [1,M,H V]
-    return kernels::fused::GatherRows(tokens, *rows, path).unsqueeze(0);
-  };
-  const std::vector<std::int64_t> heads = {x.size(2), x.size(3)};
-  at::Tensor gate = z;
-  if (rows != nullptr && gate.defined()) gate = choose(gate);
-  const at::Tensor y = kernels::fused::OutputNorm(
-      {.x = rows == nullptr ? x : choose(x.flatten(2)).unflatten(-1, heads),
-       .gate = gate.defined() ? gate.unflatten(-1, heads) : gate,
-       .weight = norm_.weight(),
-       .eps = eps_,
-       .activation = ActivationOf(gate_)},
-      path);
-  return rows == nullptr ? y.flatten(2) : y.flatten(2).squeeze(0);
+  if (rows != nullptr) {
+    const at::Tensor chosen = kernels::fused::GatherRows(x.flatten(2), *rows, path);
+    return OfRows(chosen.unflatten(-1, {x.size(2), x.size(3)}).unsqueeze(0), z, path);
+  }
+  const at::Tensor y =
+      kernels::fused::OutputNorm({.x = x,
+                                  .gate = z.defined() ? z.unflatten(-1, {x.size(2), x.size(3)}) : z,
+                                  .weight = norm_.weight(),
+                                  .eps = eps_,
+                                  .activation = ActivationOf(gate_)},
+                                 path);
+  return y.flatten(2);
+}
+
+at::Tensor OutputNorm::OfRows(const at::Tensor& x, const at::Tensor& z,
+                              kernels::ExecutionPath path) const {
+  // One sequence of M tokens.
+  return (*this)(x.flatten(0, 1).unsqueeze(0), z.defined() ? z.unsqueeze(0) : z, path).squeeze(0);
 }
 
 at::Tensor L2Norm(const at::Tensor& x, double eps) {

@@ -49,11 +49,14 @@ class OutputNorm {
  public:
   OutputNorm(const ParameterScope& scope, std::int64_t head_dim, double eps, OutputGate gate);
 
-  // x [B,T,H,V]; z [B,T,H V], undefined without a gate -> [B,T,H V], dtype of x; [M,H V] of the
-  // tokens that `rows` selects.
+  // x [B,T,H,V]; z [B,T,H V], undefined without a gate -> [B,T,H V], dtype of x. With `rows`, of
+  // the M tokens that they select alone: z [M,H V] -> [M,H V].
   at::Tensor operator()(const at::Tensor& x, const at::Tensor& z,
                         kernels::ExecutionPath path = kernels::ExecutionPath::kFast,
                         const kernels::fused::RowSelection* rows = nullptr) const;
+
+  // Of outputs of chosen tokens alone: x [B,R,H,V]; z [B R,H V] -> [B R,H V].
+  at::Tensor OfRows(const at::Tensor& x, const at::Tensor& z, kernels::ExecutionPath path) const;
 
  private:
   RmsNorm norm_;

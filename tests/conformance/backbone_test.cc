@@ -96,6 +96,22 @@ std::vector<BackboneCase> BackboneCases() {
   return cases;
 }
 
+// A choice of tokens, and which of its entries count: surplus ones get no gradient.
+struct Choice {
+  kernels::fused::RowSelection rows;
+  at::Tensor counts;  // [M] 0 or 1
+};
+
+Choice Choose(const std::vector<std::int64_t>& chosen, const std::vector<double>& counts,
+              std::int64_t num_tokens, std::int64_t rows_per_sequence) {
+  at::Tensor entries = at::full({num_tokens}, static_cast<std::int64_t>(chosen.size()), at::kLong);
+  for (std::size_t i = 0; i < chosen.size(); ++i) {
+    if (counts[i] > 0) entries[chosen[i]] = static_cast<std::int64_t>(i);
+  }
+  return {{at::tensor(chosen, at::kLong), entries, rows_per_sequence},
+          at::tensor(counts, at::kDouble)};
+}
+
 // Hidden states of some tokens, and the gradients of a random weighting of them, with and without
 // leaving the others out.
 TEST_CASE("backbones: the hidden states of chosen tokens do not depend on leaving out the rest") {
@@ -106,36 +122,39 @@ TEST_CASE("backbones: the hidden states of chosen tokens do not depend on leavin
     cases.push_back({"zoology of " + mixer, "zoology",
                      Object{{"d_model", 16}, {"sequence_mixer", Object{{"name", mixer}}}}});
   }
-  const std::vector<std::int64_t> chosen = {5, 0, 23, 11};
-  at::Tensor entries = at::full({2 * kSeqLen}, static_cast<std::int64_t>(chosen.size()), at::kLong);
-  for (std::size_t i = 0; i < chosen.size(); ++i) {
-    entries[chosen[i]] = static_cast<std::int64_t>(i);
-  }
-  const kernels::fused::RowSelection rows{at::tensor(chosen, at::kLong), entries};
+  const std::vector<Choice> choices = {
+      Choose({5, 0, 23, 11}, {1, 1, 1, 1}, 2 * kSeqLen, /*rows_per_sequence=*/0),
+      Choose({2, 5, 11, 15, 23, 0}, {1, 1, 1, 1, 1, 0}, 2 * kSeqLen, /*rows_per_sequence=*/3),
+  };
   const at::Tensor tokens = Tokens(2, kSeqLen, kVocabSize);
   for (const BackboneCase& test_case : cases) {
     CAPTURE(test_case.label);
     const TestModel model =
         Make(test_case.name, test_case.config, kVocabSize, kSeqLen, at::kDouble);
-    const auto run = [&](const kernels::fused::RowSelection* selection) {
-      const at::Tensor hidden =
-          model.backbone->Forward(tokens, {.compute_dtype = at::kDouble, .rows = selection}).hidden;
-      const at::Tensor some =
-          selection != nullptr ? hidden : hidden.flatten(0, 1).index_select(0, rows.rows);
-      (some * testing::RandomNormal(some.sizes(), 3)).sum().backward();
-      std::vector<at::Tensor> results = {some.detach()};
-      for (const models::Parameter& parameter : model.parameters->parameters()) {
-        results.push_back(parameter.tensor.grad().defined() ? parameter.tensor.grad()
-                                                            : at::zeros_like(parameter.tensor));
-        parameter.tensor.mutable_grad().reset();
+    for (const auto& [rows, counts] : choices) {
+      CAPTURE(rows.rows_per_sequence);
+      const auto run = [&](const kernels::fused::RowSelection* selection) {
+        const at::Tensor hidden =
+            model.backbone->Forward(tokens, {.compute_dtype = at::kDouble, .rows = selection})
+                .hidden;
+        const at::Tensor some =
+            (selection != nullptr ? hidden : hidden.flatten(0, 1).index_select(0, rows.rows)) *
+            counts.unsqueeze(1);
+        (some * testing::RandomNormal(some.sizes(), 3)).sum().backward();
+        std::vector<at::Tensor> results = {some.detach()};
+        for (const models::Parameter& parameter : model.parameters->parameters()) {
+          results.push_back(parameter.tensor.grad().defined() ? parameter.tensor.grad()
+                                                              : at::zeros_like(parameter.tensor));
+          parameter.tensor.mutable_grad().reset();
+        }
+        return results;
+      };
+      const auto all = run(nullptr);
+      const auto some = run(&rows);
+      for (std::size_t i = 0; i < all.size(); ++i) {
+        INFO((i == 0 ? "hidden" : model.parameters->parameters()[i - 1].name));
+        CHECK(RelativeError(some[i], all[i]) < kDoubleTolerance);
       }
-      return results;
-    };
-    const auto all = run(nullptr);
-    const auto some = run(&rows);
-    for (std::size_t i = 0; i < all.size(); ++i) {
-      INFO((i == 0 ? "hidden" : model.parameters->parameters()[i - 1].name));
-      CHECK(RelativeError(some[i], all[i]) < kDoubleTolerance);
     }
   }
 }

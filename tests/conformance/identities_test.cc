@@ -72,6 +72,39 @@ TEST_CASE("identity: gated linear attention without decay is linear attention") 
   }
 }
 
+TEST_CASE("identity: gated linear attention whose channels share a decay is a simple_gla") {
+  const Object shared = {{"output_gate", "none"}};
+  Object vector_config = shared, scalar_config = shared;
+  vector_config["name"] = "gla";
+  vector_config["expand_k"] = 1;
+  scalar_config["name"] = "simple_gla";
+  scalar_config["conv_size"] = 0;
+  const TestMixer vector(CaseOf(vector_config), at::kDouble);
+  const TestMixer scalar(CaseOf(scalar_config), at::kDouble);
+  {
+    const at::NoGradGuard no_grad;
+    const auto copy = [&](const std::string& name, std::int64_t rows) {
+      Parameter(scalar, name).narrow(0, 0, rows).copy_(Parameter(vector, name).narrow(0, 0, rows));
+    };
+    copy("in_proj.weight", 3 * kModelDim);
+    copy("o_norm.weight", kModelDim / 2);
+    copy("o_proj.weight", kModelDim);
+    // Decays that depend on the bias alone, one for each of the two heads.
+    Parameter(vector, "decay_proj.weight").zero_();
+    Parameter(scalar, "in_proj.weight").narrow(0, 3 * kModelDim, 2).zero_();
+    for (std::int64_t head = 0; head < 2; ++head) {
+      const double bias = head == 0 ? 0.5 : -2;
+      const std::int64_t head_k_dim = kModelDim / 2;
+      Parameter(vector, "decay_proj.bias").narrow(0, head * head_k_dim, head_k_dim).fill_(bias);
+      Parameter(scalar, "decay_bias")[head].fill_(bias);
+    }
+  }
+  const at::Tensor x = RandomNormal({2, kSeqLen, kModelDim}, 1);
+  for (const ExecutionPath path : {ExecutionPath::kReference, ExecutionPath::kFast}) {
+    CHECK(RelativeError(vector.Run(x, path), scalar.Run(x, path)) < kDoubleTolerance);
+  }
+}
+
 TEST_CASE("identity: a mixer that forgets everything answers from the current token alone") {
   const TestMixer gated(CaseOf({{"name", "gla"}, {"gate_logit_normalizer", 1}}), at::kDouble);
   {

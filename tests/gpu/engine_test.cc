@@ -1,10 +1,14 @@
 // What only a GPU can show of the training engine: replaying a graph and running operation by
 // operation give the same bits, in every mixer and in everything that goes around a step.
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <cstddef>
 #include <filesystem>
 #include <map>
 #include <string>
 #include <vector>
+
+#include <cuda_runtime_api.h>
 
 #include <ATen/ATen.h>
 #include <c10/core/Event.h>
@@ -13,6 +17,7 @@
 #include "harness/batch.h"
 #include "harness/device.h"
 #include "harness/graph.h"
+#include "harness/graph_nodes.h"
 #include "harness/model.h"
 #include "harness/registries.h"
 #include "harness/suite.h"
@@ -193,6 +198,61 @@ TEST_CASE("engine: work that waits for the device runs on without a graph") {
   for (int i = 0; i < 5; ++i) adds.Run();
   CHECK(sum.item<float>() == 10);
   CHECK(others.failure().empty());
+}
+
+// Counts the memset nodes.
+std::size_t NumMemsets(cudaGraph_t graph) {
+  std::size_t count = 0;
+  REQUIRE(cudaGraphGetNodes(graph, nullptr, &count) == cudaSuccess);
+  std::vector<cudaGraphNode_t> nodes(count);
+  REQUIRE(cudaGraphGetNodes(graph, nodes.data(), &count) == cudaSuccess);
+  return static_cast<std::size_t>(std::count_if(nodes.begin(), nodes.end(), [](auto node) {
+    cudaGraphNodeType type{};
+    return cudaGraphNodeGetType(node, &type) == cudaSuccess && type == cudaGraphNodeTypeMemset;
+  }));
+}
+
+TEST_CASE("engine: small memsets of a graph become kernels in the same place") {
+  const at::Device gpu = Gpu();
+  const StreamScope scope(gpu);
+  CUstream_st* const stream = CurrentStream(gpu);
+  const auto bytes = at::TensorOptions(at::kByte).device(gpu);
+  for (const std::int64_t size : {1, 4, 6, 1000, 10000}) {
+    const bool is_small = size <= 1000;
+    const auto num_bytes = static_cast<std::size_t>(size);
+    const at::Tensor x = at::zeros({size + 1}, bytes);  // and one that nobody may touch
+    const at::Tensor before = at::zeros({size}, bytes);
+    const at::Tensor between = at::zeros({size}, bytes);
+    Synchronize(gpu);
+    const auto copy_x_to = [&](const at::Tensor& y) {
+      cudaMemcpyAsync(y.data_ptr(), x.data_ptr(), num_bytes, cudaMemcpyDeviceToDevice, stream);
+    };
+    REQUIRE(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal) == cudaSuccess);
+    copy_x_to(before);
+    cudaMemsetAsync(x.data_ptr(), 0x5a, num_bytes, stream);
+    copy_x_to(between);
+    cudaMemsetAsync(x.data_ptr(), 3, num_bytes, stream);
+    cudaGraph_t graph = nullptr;
+    REQUIRE(cudaStreamEndCapture(stream, &graph) == cudaSuccess);
+    REQUIRE(NumMemsets(graph) == 2);
+    int num_replaced = 0;
+    REQUIRE(ReplaceSmallMemsets(graph, num_replaced) == cudaSuccess);
+    CAPTURE(size);
+    CHECK(num_replaced == (is_small ? 2 : 0));
+    CHECK(NumMemsets(graph) == (is_small ? 0 : 2));
+    cudaGraphExec_t exec = nullptr;
+    REQUIRE(cudaGraphInstantiate(&exec, graph, 0) == cudaSuccess);
+    for (int run = 0; run < 2; ++run) {
+      REQUIRE(cudaGraphLaunch(exec, stream) == cudaSuccess);
+      Synchronize(gpu);
+      CHECK(before.eq(run == 0 ? 0 : 3).all().item<bool>());
+      CHECK(between.eq(0x5a).all().item<bool>());
+      CHECK(x.narrow(0, 0, size).eq(3).all().item<bool>());
+      CHECK(x[size].item<int>() == 0);
+    }
+    CHECK(cudaGraphExecDestroy(exec) == cudaSuccess);
+    CHECK(cudaGraphDestroy(graph) == cudaSuccess);
+  }
 }
 
 TEST_CASE("engine: graphs that come when all others are gone are captured too") {

@@ -28,6 +28,8 @@
 #include "kernels/fused/residual_norm.h"
 #include "kernels/fused/rows.h"
 #include "kernels/fused/short_convolution.h"
+#include "kernels/softmax_attention/softmax_attention.h"
+#include "kernels/vector_decay/vector_decay.h"
 #include "tests/support/tensors.h"
 
 namespace mixerbench::kernels::fused {
@@ -137,12 +139,25 @@ std::vector<Case> Cases() {
 
   const at::Tensor entries = at::arange(kTokens, at::TensorOptions(at::kLong).device(at::kCUDA));
   const RowSelection selection{(entries.narrow(0, 0, kScored) * 16).contiguous(),
-                               at::where(entries % 16 == 0, entries.div(16, "floor"), kScored)};
+                               at::where(entries % 16 == 0, entries.div(16, "floor"), kScored),
+                               /*rows_per_sequence=*/kSeqLen / 16};
   cases.push_back({"scored rows",
                    {Random({kBatch, kSeqLen, kWidth}, at::kBFloat16, 10)},
                    [=](const Tensors& x) -> Tensors { return {GatherRows(x[0], selection)}; },
                    2 * kHalves / 16,
                    kHalves*(1 + 1.0 / 16)});
+
+  const std::int64_t num_queries = selection.rows_per_sequence;
+  cases.push_back(
+      {"attention of scored rows",
+       {Random({kBatch, num_queries, 2, 64}, at::kBFloat16, 30),
+        Random({kBatch, kSeqLen, 2, 64}, at::kBFloat16, 31),
+        Random({kBatch, kSeqLen, 2, 64}, at::kBFloat16, 32)},
+       [=](const Tensors& x) -> Tensors {
+         return {ParallelSoftmaxAttention({.q = x[0], .k = x[1], .v = x[2], .rows = &selection})};
+       },
+       kHalves*(2 + 2.0 / 16),
+       kHalves*(4 + 4.0 / 16)});
 
   const at::Tensor targets = (RandomUniform({kScored}, 11) * kVocab).to(at::kLong).cuda();
   constexpr double kLogits = 2.0 * kScored * kVocab;
@@ -187,6 +202,25 @@ std::vector<Case> Cases() {
        },
        3 * kHalves,
        5 * kHalves});
+
+  // k, v and decays of all tokens, and so do their gradients; every 16th token is chosen.
+  constexpr double kKeysAndValues = 2.0 * kTokens * 2 * (32 + 64);
+  constexpr double kDecays = 4.0 * kTokens * 2 * 32;
+  const RowSelection sequences{selection.rows, selection.entries, kSeqLen / 16};
+  cases.push_back({"vector decay of scored rows",
+                   {Random({kBatch, kSeqLen / 16, 2, 32}, at::kBFloat16, 25),
+                    Random({kBatch, kSeqLen, 2, 32}, at::kBFloat16, 26),
+                    Random({kBatch, kSeqLen, 2, 64}, at::kBFloat16, 27),
+                    (Random({kBatch, kSeqLen, 2, 32}, at::kFloat, 28).abs() * -0.04)
+                        .detach()
+                        .requires_grad_(true)},
+                   [=](const Tensors& x) -> Tensors {
+                     RecurrenceArgs args{.q = x[0], .k = x[1], .v = x[2], .log_decay = x[3]};
+                     args.rows = &sequences;
+                     return {VectorDecay(args, ExecutionPath::kFast).o};
+                   },
+                   kKeysAndValues + kDecays,
+                   2 * (kKeysAndValues + kDecays)});
 
   cases.push_back({"log sigmoid decay",
                    {Random({kBatch, kSeqLen, 64}, at::kBFloat16, 21)},

@@ -7,9 +7,11 @@
 #include <functional>
 #include <limits>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <ATen/TensorOperators.h>
+#include <ATen/ops/arange.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/count_nonzero.h>
 #include <ATen/ops/full.h>
@@ -23,6 +25,8 @@
 #include "kernels/fused/gates.h"
 #include "kernels/fused/launch.h"
 #include "kernels/fused/linear.h"
+#include "kernels/fused/linear_cross_entropy.h"
+#include "kernels/fused/linear_cross_entropy_device.h"
 #include "kernels/fused/output_norm.h"
 #include "kernels/fused/residual_norm.h"
 #include "kernels/fused/rows.h"
@@ -287,6 +291,75 @@ TEST_CASE("gpu fused: cross-entropy takes the lowest of equal logits and keeps N
   CHECK(nll[1].isnan().item<bool>());
 }
 
+// Targets in [0, vocab_size), every seventh row but the first does not count.
+at::Tensor SomeTargets(std::int64_t rows, std::int64_t vocab_size) {
+  at::Tensor targets = (RandomUniform({rows}, 1) * static_cast<double>(vocab_size)).to(at::kLong);
+  if (rows > 7) targets.slice(0, 7, rows, 7).fill_(-100);
+  return targets;
+}
+
+Function HeadLoss(const at::Tensor& targets) {
+  return [targets](const Tensors& x, ExecutionPath path) -> Tensors {
+    return {LinearCrossEntropy(x[0], x[1], {}, targets.to(x[0].device()), path) * 0.5};
+  };
+}
+
+const std::vector<at::ScalarType> kHeadTypes = {at::kBFloat16, at::kFloat};
+
+TEST_CASE("gpu fused: linear cross-entropy") {
+  for (const std::int64_t width : {64, 128}) {
+    // A tile, less than one and several of rows; vocabularies that tiles divide, do not, and ones
+    // that are left to a product and cross-entropy.
+    for (const auto& [rows, vocab_size] : {std::pair<std::int64_t, std::int64_t>{128, 8192},
+                                           {1, 4224},
+                                           {77, 8191},
+                                           {300, 5000},
+                                           {1111, 4225},
+                                           {300, 1000},
+                                           {9, 50}}) {
+      CAPTURE(width, rows, vocab_size);
+      CHECK(LinearCrossEntropyTakes({rows, static_cast<int>(vocab_size),
+                                     static_cast<int>(width)}) == vocab_size > 4000);
+      CheckParity(HeadLoss(SomeTargets(rows, vocab_size)),
+                  {RandomNormal({rows, width}, 2), RandomNormal({vocab_size, width}, 3) * 0.2},
+                  kHeadTypes);
+    }
+  }
+}
+
+TEST_CASE("gpu fused: linear cross-entropy with one target for all rows and with rows apart") {
+  constexpr std::int64_t kRows = 1000;
+  const at::Tensor targets = at::full({kRows}, 4321, at::kLong);
+  const Function loss = [&](const Tensors& x, ExecutionPath path) -> Tensors {
+    return {LinearCrossEntropy(x[0].narrow(1, 8, 128), x[1], {}, targets.to(x[0].device()), path)};
+  };
+  CheckParity(loss, {RandomNormal({kRows, 144}, 1), RandomNormal({5000, 128}, 2) * 0.2},
+              kHeadTypes);
+}
+
+TEST_CASE("gpu fused: linear cross-entropy of extreme logits stays finite, rises of the maximum") {
+  constexpr std::int64_t kVocabSize = 8192;
+  // Logits that grow along the vocabulary, from -4000 to 4000.
+  const at::Tensor growth = at::arange(kVocabSize, at::kDouble) / (kVocabSize / 2) - 1;
+  const at::Tensor weight = growth.unsqueeze(1) * RandomNormal({1, 128}, 1);
+  const at::Tensor hidden = RandomNormal({300, 128}, 2) * 40;
+  CheckParity(HeadLoss(SomeTargets(300, kVocabSize)), {hidden, weight}, kHeadTypes);
+}
+
+TEST_CASE("gpu fused: linear cross-entropy: no row counts, and NaN stays") {
+  const at::Tensor weight = RandomNormal({5000, 64}, 1, at::kFloat).cuda().requires_grad_(true);
+  const at::Tensor hidden =
+      RandomNormal({200, 64}, 2).to(at::kBFloat16).cuda().requires_grad_(true);
+  LinearCrossEntropy(hidden, weight, {}, at::full({200}, -100, at::kLong).cuda()).backward();
+  CHECK(hidden.grad().eq(0).all().item<bool>());
+  CHECK(weight.grad().eq(0).all().item<bool>());
+  at::Tensor broken = hidden.detach().clone();
+  broken[199][63] = std::numeric_limits<float>::quiet_NaN();
+  broken.requires_grad_(true);
+  const at::Tensor targets = SomeTargets(200, 5000).cuda();
+  CHECK(LinearCrossEntropy(broken, weight, {}, targets).isnan().item<bool>());
+}
+
 TEST_CASE("gpu fused: linear, with outputs of any width") {
   for (const std::int64_t out : {1, 2, 64, 130, 386}) {
     for (const bool has_bias : {false, true}) {
@@ -298,6 +371,65 @@ TEST_CASE("gpu fused: linear, with outputs of any width") {
                   {at::kBFloat16, at::kFloat, at::kFloat});
     }
   }
+}
+
+TEST_CASE("gpu fused: linear of which some columns are wanted at chosen rows") {
+  constexpr std::int64_t kRows = 8400;
+  constexpr std::int64_t kChosen = 40;
+  constexpr std::int64_t kFilled = 3;  // entries at the end that repeat row 0
+  const at::Tensor rows = at::zeros({kChosen}, at::kLong);
+  const at::Tensor entries = at::full({kRows}, kChosen, at::kLong);
+  for (std::int64_t i = 0; i < kChosen - kFilled; ++i) {
+    const std::int64_t row = (i * 211) % kRows;
+    rows[i].fill_(row);
+    entries[row].fill_(i);
+  }
+  struct Case {
+    std::vector<ColumnBlock> blocks;
+    bool has_bias;
+  };
+  // Runs that begin between multiples of eight rows of the weight, end in padding that covers whole
+  // runs after them, and are unused. The widths are above the threshold of FormsRowsApart.
+  for (const Case& test_case :
+       {Case{{{512, true}, 24, 40, 5}, true}, Case{{12, 4, {520, true}}, false},
+        Case{{{500, true}, 5, {13, true}, 3, {1, true}}, true}}) {
+    std::int64_t out = 0;
+    std::int64_t out_at_rows = 0;
+    for (const ColumnBlock& block : test_case.blocks) {
+      out += block.size;
+      if (block.at_rows) out_at_rows += block.size;
+    }
+    REQUIRE(FormsRowsApart(kRows, kChosen, out_at_rows));
+    CAPTURE(out, test_case.has_bias);
+    CheckParity(
+        [&](const Tensors& x, ExecutionPath path) -> Tensors {
+          const RowSelection selection{rows.to(x[0].device()), entries.to(x[0].device())};
+          Tensors y = LinearColumns(x[0], x[1], x[2], test_case.blocks, &selection, path);
+          for (std::size_t i = 0; i < y.size(); ++i) {
+            if (test_case.blocks[i].at_rows) y[i] = y[i].narrow(0, 0, kChosen - kFilled);
+          }
+          return y;
+        },
+        {RandomNormal({7, kRows / 7, 24}, 1), RandomNormal({out, 24}, 2) * 0.1,
+         test_case.has_bias ? RandomNormal({out}, 3) : at::Tensor()},
+        {at::kBFloat16, at::kFloat, at::kFloat});
+  }
+}
+
+TEST_CASE("gpu fused: columns at chosen rows alone leave the rest without gradient") {
+  const at::Tensor x = RandomNormal({65536, 64}, 1).to(at::kBFloat16).cuda();
+  const at::Tensor weight = RandomNormal({72, 64}, 2, at::kFloat).cuda().requires_grad_(true);
+  const at::Tensor rows = at::tensor({5, 70}, at::kLong).cuda();
+  at::Tensor entries = at::full({65536}, 2, rows.options());
+  entries[5] = 0;
+  entries[70] = 1;
+  const RowSelection selection{rows, entries};
+  const testing::PoisonUninitializedMemory poison;
+  const at::Tensor input = x.clone().requires_grad_(true);
+  LinearColumns(input, weight, {}, {4, {68, true}}, &selection)[1].sum().backward();
+  CHECK(weight.grad().narrow(0, 0, 4).count_nonzero().item<std::int64_t>() == 0);
+  CHECK(BitwiseEqual(weight.grad()[4], weight.grad()[71]));
+  CHECK(input.grad().count_nonzero().item<std::int64_t>() == 2 * 64);
 }
 
 TEST_CASE("gpu fused: short convolution") {

@@ -98,7 +98,7 @@ class Mad final : public Backbone {
     return output;
   }
 
-  at::Tensor Logits(const at::Tensor& hidden) const override { return head_(hidden); }
+  Head head() const override { return {.weight = head_.weight(), .bias = head_.bias()}; }
 
   std::vector<State> InitialState(std::int64_t batch_size) const override {
     return mixers_.InitialState(batch_size);

@@ -11,7 +11,6 @@
 
 #include "base/check.h"
 #include "base/fields.h"
-#include "kernels/fused/linear.h"
 #include "kernels/fused/residual_norm.h"
 #include "models/backbone.h"
 #include "models/blocks/config_checks.h"
@@ -120,9 +119,7 @@ class Zoology final : public Backbone {
     return output;
   }
 
-  at::Tensor Logits(const at::Tensor& hidden) const override {
-    return kernels::fused::Linear(hidden, embedding_, /*bias=*/{});
-  }
+  Head head() const override { return {.weight = embedding_, .bias = {}}; }
 
   std::vector<State> InitialState(std::int64_t batch_size) const override {
     std::vector<State> states = mixers_.InitialState(batch_size);

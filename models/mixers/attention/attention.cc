@@ -10,6 +10,7 @@
 
 #include "kernels/fused/rows.h"
 #include "kernels/softmax_attention/softmax_attention.h"
+#include "kernels/softmax_attention/softmax_attention_plan.h"
 #include "models/blocks/config_checks.h"
 #include "models/blocks/linear.h"
 #include "models/blocks/rotary.h"
@@ -49,14 +50,25 @@ class Attention final : public Mixer {
     const State* initial = options.initial_state;
     const std::int64_t first_position = initial == nullptr ? 0 : initial->at("k").size(1);
 
-    const auto columns = qkv_proj_.Columns(
-        x, {num_heads * head_dim_, num_kv_heads * head_dim_, num_kv_heads * head_dim_});
+    const bool has_rope = config_.position == PositionEncoding::kRope;
+    const bool few_queries = first_position == 0 && AsksForFewRows(options, x.size(1));
+
+    const auto columns =
+        qkv_proj_.Columns(x,
+                          {{num_heads * head_dim_, /*only_at_rows=*/few_queries && !has_rope},
+                           num_kv_heads * head_dim_,
+                           num_kv_heads * head_dim_},
+                          few_queries ? options.rows : nullptr);
     at::Tensor q = columns[0].unflatten(-1, {num_heads, head_dim_});
     at::Tensor k = columns[1].unflatten(-1, {num_kv_heads, head_dim_});
     at::Tensor v = columns[2].unflatten(-1, {num_kv_heads, head_dim_});
-    if (config_.position == PositionEncoding::kRope) {
+    if (has_rope) {
       q = RotateHalf(q, first_position, config_.rotary_dim);
       k = RotateHalf(k, first_position, config_.rotary_dim);
+      if (few_queries) {
+        q = kernels::fused::GatherRows(q.flatten(2), *options.rows, options.path)
+                .unflatten(-1, {num_heads, head_dim_});
+      }
     }
     if (first_position > 0) {
       k = at::cat({initial->at("k").to(k.scalar_type()), k}, 1);
@@ -71,8 +83,16 @@ class Attention final : public Mixer {
       args.dropout_p = config_.dropout;
       args.generator = options.generator;
     }
+    if (few_queries) {  // [M,H,D] so far
+      args.q = q.unflatten(0, {x.size(0), options.rows->rows_per_sequence});
+      args.rows = options.rows;
+    }
     at::Tensor o = kernels::SoftmaxAttention(args, options.path).flatten(2);
-    if (options.rows != nullptr) o = kernels::fused::GatherRows(o, *options.rows, options.path);
+    if (few_queries) {
+      o = o.flatten(0, 1);
+    } else if (options.rows != nullptr) {
+      o = kernels::fused::GatherRows(o, *options.rows, options.path);
+    }
 
     MixerOutput output;
     output.y = options.split_bias ? out_proj_.WithoutBias(o) : out_proj_(o);
@@ -95,6 +115,12 @@ class Attention final : public Mixer {
   }
 
  private:
+  // Whether so few outputs of each sequence are wanted that only their queries are formed.
+  bool AsksForFewRows(const ForwardOptions& options, std::int64_t seq_len) const {
+    return options.rows != nullptr && kernels::softmax_attention::PrefersChosenRows(
+                                          options.rows->rows_per_sequence, seq_len, head_dim_);
+  }
+
   AttentionConfig config_;
   std::int64_t head_dim_;
   Linear qkv_proj_;  // rows: q, k, v

@@ -1,0 +1,280 @@
+// Forward pass of the softmax cross-entropy of hidden states times the head's weight, without
+// logits in memory.
+//
+// The blocks are tiles of rows times parts of the vocabulary. Each walks its part
+// (softmax_walk.cuh) with a running softmax of its rows; what it sums are the mean weights of words
+// under the softmax, which the gradient of a row is made of, so that the backward pass need not
+// walk the vocabulary again. A cluster of eight blocks then merges the parts of each row and forms
+// the loss. Products of bf16, statistics and sums in fp32, all in a fixed order: deterministic.
+// SPDX-License-Identifier: Apache-2.0
+#include <limits>
+
+#include "kernels/fused/fast_math.cuh"
+#include "kernels/fused/linear_cross_entropy_device.h"
+#include "kernels/fused/softmax_walk.cuh"
+#include "kernels/fused/softmax_walk_launch.cuh"
+
+namespace mixerbench::kernels::fused {
+namespace {
+
+constexpr int kProductRegisters = 240;
+constexpr int kCopyRegisters = 24;
+constexpr int kStatisticsThreads = 512;
+constexpr int kStatisticsBlocks = 8;
+constexpr float kLn2 = 0.6931471805599453f;
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+constexpr unsigned kAllLanes = 0xffffffffu;
+
+// Exponentials are relative to a shift of their row that is raised only when one would exceed
+// 2^kHeadroom: after the first tiles that hardly ever happens, and bf16 loses nothing by it.
+constexpr float kHeadroom = 8;
+
+// The running softmax of resident rows; walked are words.
+class RowSoftmax {
+ public:
+  __device__ RowSoftmax(const LinearCrossEntropyArgs& args, int first_row, int first_tile)
+      : args_(args), row_(first_row + lane_.row), first_word_(first_tile * kWalkTile) {
+#pragma unroll
+    for (int h = 0; h < 2; ++h) {
+      const int row = row_ + 8 * h;
+      const std::int64_t target = row < args.sizes.num_rows ? args.targets[row] : std::int64_t{-1};
+      target_[h] = static_cast<int>(target < 0 ? -1 : target);
+    }
+  }
+
+  [[maybe_unused]] __device__ bool Weigh(float (&scores)[kScores], int tile, const WalkRows&) {
+    const int first = first_word_ + tile * kWalkTile;
+    if (first + kWalkTile > args_.sizes.vocab_size) Mask(scores, args_.sizes.vocab_size - first);
+    KeepTargets(scores, first);
+    float max[2] = {-kInfinity, -kInfinity};
+#pragma unroll
+    for (int i = 0; i < kScores; ++i) max[i / 2 % 2] = fmaxf(max[i / 2 % 2], scores[i]);
+    const bool rise =
+        max[0] * kLog2E > shift_[0] + kHeadroom || max[1] * kLog2E > shift_[1] + kHeadroom;
+    const bool raise = __any_sync(kAllLanes, rise) != 0;
+    if (raise) Raise(max);
+#pragma unroll
+    for (int i = 0; i < kScores; ++i) {
+      const int h = i / 2 % 2;
+      scores[i] = Exp2(fmaf(scores[i], kLog2E, -shift_[h]));
+      total_[h] += scores[i];
+    }
+    return raise;
+  }
+
+  template <int kSize>
+  __device__ void Rescale(float (&sums)[kSize]) const {
+#pragma unroll
+    for (int i = 0; i < kSize; ++i) sums[i] *= factor_[i / 2 % 2];
+  }
+
+  template <int kSize>
+  __device__ void Store(const float (&sums)[kSize], int part, long long padded_rows) const {
+#pragma unroll
+    for (int h = 0; h < 2; ++h) {
+      const long long index = part * padded_rows + row_ + 8 * h;
+      float total = total_[h];
+      total += __shfl_xor_sync(kAllLanes, total, 1);
+      total += __shfl_xor_sync(kAllLanes, total, 2);
+      if (lane_.column == 0) {
+        args_.part_shifts[index] = shift_[h];
+        args_.part_totals[index] = total;
+      }
+      float* to = args_.part_sums + index * args_.sizes.width + lane_.column;
+#pragma unroll
+      for (int j = 0; j < kSize / 4; ++j) {
+        *reinterpret_cast<float2*>(to + 8 * j) = {sums[4 * j + 2 * h], sums[4 * j + 2 * h + 1]};
+      }
+    }
+  }
+
+ private:
+  __device__ void Mask(float (&scores)[kScores], int num_words) const {
+#pragma unroll
+    for (int i = 0; i < kScores; ++i) {
+      if (lane_.column + i / 4 * 8 + i % 2 >= num_words) scores[i] = -kInfinity;
+    }
+  }
+
+  __device__ void KeepTargets(const float (&scores)[kScores], int first) const {
+    const int relative[2] = {target_[0] - first, target_[1] - first};
+    const bool here = static_cast<unsigned>(relative[0]) < kWalkTile ||
+                      static_cast<unsigned>(relative[1]) < kWalkTile;
+    if (__any_sync(kAllLanes, here) == 0) return;
+    float found[2] = {0, 0};
+#pragma unroll
+    for (int i = 0; i < kScores; ++i) {
+      const int h = i / 2 % 2;
+      if (lane_.column + i / 4 * 8 + i % 2 == relative[h]) found[h] = scores[i];
+    }
+#pragma unroll
+    for (int h = 0; h < 2; ++h) {
+      const bool is_mine = relative[h] % 8 / 2 * 2 == lane_.column;
+      if (static_cast<unsigned>(relative[h]) < kWalkTile && is_mine) {
+        args_.target_logits[row_ + 8 * h] = found[h];
+      }
+    }
+  }
+
+  __device__ void Raise(const float (&max)[2]) {
+#pragma unroll
+    for (int h = 0; h < 2; ++h) {
+      float high = fmaxf(max[h], __shfl_xor_sync(kAllLanes, max[h], 1));
+      high = fmaxf(high, __shfl_xor_sync(kAllLanes, high, 2));
+      const float shift = fmaxf(shift_[h], high * kLog2E);
+      factor_[h] = Exp2(shift_[h] - shift);
+      total_[h] *= factor_[h];
+      shift_[h] = shift;
+    }
+  }
+
+  const LinearCrossEntropyArgs& args_;
+  WalkLane lane_;
+  int row_;  // of accumulators 4 j, 4 j + 1
+  int first_word_;
+  int target_[2];
+  float shift_[2] = {-kInfinity, -kInfinity};
+  float total_[2] = {0, 0};
+  float factor_[2];
+};
+
+// Block: 128 rows and one part of the vocabulary.
+template <int kWidth>
+__global__ void __launch_bounds__(kWalkThreads, 1)
+    ForwardKernel(const __grid_constant__ LinearCrossEntropyArgs args,
+                  const __grid_constant__ LinearCrossEntropyCut cut,
+                  const __grid_constant__ HeadMaps maps) {
+  if constexpr (kForHopper) {
+    WalkMemory<kWidth>& memory = SharedWalkMemory<kWidth>();
+    const int row_tiles = static_cast<int>(HeadTiles(args.sizes.num_rows));
+    const int row_tile = static_cast<int>(blockIdx.x) % row_tiles;
+    const int part = static_cast<int>(blockIdx.x) / row_tiles;
+    const int word_tiles = static_cast<int>(HeadTiles(args.sizes.vocab_size));
+    const int first_tile = word_tiles * part / cut.num_parts;
+    const int num_tiles = word_tiles * (part + 1) / cut.num_parts - first_tile;
+    const WalkTiles tiles = {.resident = maps.hidden,
+                             .resident_row = row_tile * kWalkTile,
+                             .walked = maps.weight,
+                             .first_tile = first_tile,
+                             .num_tiles = num_tiles};
+    if (threadIdx.x == kProductThreads) {
+      InitWalk(memory);
+      CopyTiles(memory, tiles, 0, 1);
+    }
+    __syncthreads();
+    if (threadIdx.x >= kProductThreads) {
+      GiveRegisters<kCopyRegisters>();
+      if (threadIdx.x == kProductThreads) CopyTiles(memory, tiles, 1, num_tiles);
+      return;
+    }
+    TakeRegisters<kProductRegisters>();
+    RowSoftmax softmax(args, row_tile * kWalkTile, first_tile);
+    float sums[kWidth / 2];
+    Walk<kWidth>(memory, num_tiles, softmax, sums);
+    softmax.Store(sums, part, row_tiles * static_cast<long long>(kWalkTile));
+  }
+}
+
+template <typename T>
+__device__ void SumWarp(T& x) {
+#pragma unroll
+  for (int offset = 16; offset > 0; offset /= 2) x += __shfl_xor_sync(kAllLanes, x, offset);
+}
+
+// One cluster: the softmax of every row out of those of its parts, the loss, and how many rows
+// count.
+__global__ void __launch_bounds__(kStatisticsThreads)
+    StatisticsKernel(const __grid_constant__ LinearCrossEntropyArgs args,
+                     const __grid_constant__ LinearCrossEntropyCut cut) {
+  if constexpr (kForHopper) {
+    constexpr int kWarps = kStatisticsThreads / 32;
+    __shared__ float sums[kWarps];
+    __shared__ int counts[kWarps];
+    __shared__ float block_sums[kStatisticsBlocks];  // of block 0: what the others send
+    __shared__ int block_counts[kStatisticsBlocks];
+    float sum = 0;
+    int count = 0;
+    for (long long row = blockIdx.x * kStatisticsThreads + threadIdx.x; row < cut.padded_rows;
+         row += kStatisticsBlocks * kStatisticsThreads) {
+      const bool exists = row < args.sizes.num_rows;
+      const std::int64_t target = exists ? args.targets[row] : std::int64_t{-1};
+      const float target_logit = args.target_logits[row];  // means nothing unless the row counts
+      float shifts[kMaxVocabularyParts];
+      float totals[kMaxVocabularyParts];
+#pragma unroll
+      for (int part = 0; part < kMaxVocabularyParts; ++part) {
+        const long long at = std::min(part, cut.num_parts - 1) * cut.padded_rows + row;
+        shifts[part] = args.part_shifts[at];
+        totals[part] = part < cut.num_parts ? args.part_totals[at] : 0;
+      }
+      if (target >= args.sizes.vocab_size) __trap();
+      float shift = shifts[0];
+      float total = 0;
+#pragma unroll
+      for (int part = 1; part < kMaxVocabularyParts; ++part) shift = fmaxf(shift, shifts[part]);
+#pragma unroll
+      for (int part = 0; part < kMaxVocabularyParts; ++part) {
+        total += totals[part] * Exp2(shifts[part] - shift);
+      }
+      const float log_total = log2f(total);
+      const bool counts_row = target >= 0;
+      args.log_totals[row] = counts_row ? shift + log_total : kInfinity;
+      args.row_targets[row] = counts_row ? static_cast<int>(target) : -1;
+      if (counts_row) {
+        sum += kLn2 * (log_total - fmaf(target_logit, kLog2E, -shift));
+        ++count;
+      }
+    }
+    SumWarp(sum);
+    SumWarp(count);
+    if (threadIdx.x % 32 == 0) {
+      sums[threadIdx.x / 32] = sum;
+      counts[threadIdx.x / 32] = count;
+    }
+    __syncthreads();
+    if (threadIdx.x < 32) {
+      sum = threadIdx.x < kWarps ? sums[threadIdx.x] : 0;
+      count = threadIdx.x < kWarps ? counts[threadIdx.x] : 0;
+      SumWarp(sum);
+      SumWarp(count);
+    }
+    SyncCluster();  // block 0 has begun
+    if (threadIdx.x == 0) {
+      *OfBlock(block_sums + blockIdx.x, 0) = sum;
+      *OfBlock(block_counts + blockIdx.x, 0) = count;
+    }
+    SyncCluster();
+    if (blockIdx.x != 0 || threadIdx.x != 0) return;
+    sum = 0;
+    count = 0;
+    for (int block = 0; block < kStatisticsBlocks; ++block) {
+      sum += block_sums[block];
+      count += block_counts[block];
+    }
+    *args.loss = sum / static_cast<float>(count);
+    *args.inverse_count = count > 0 ? 1 / static_cast<float>(count) : 0;
+  }
+}
+
+}  // namespace
+
+bool DeviceHasLinearCrossEntropy(int device) {
+  int major = 0;
+  int minor = 0;
+  return cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device) == cudaSuccess &&
+         cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device) == cudaSuccess &&
+         major == 9 && minor == 0;
+}
+
+int LaunchLinearCrossEntropyForward(const LinearCrossEntropyArgs& args, CUstream_st* stream) {
+  const LinearCrossEntropyCut cut = CutLinearCrossEntropy(args.sizes);
+  const int blocks = static_cast<int>(HeadTiles(args.sizes.num_rows)) * cut.num_parts;
+  const int status = args.sizes.width == 64
+                         ? LaunchWalk<64>(ForwardKernel<64>, blocks, 1, args, stream)
+                         : LaunchWalk<128>(ForwardKernel<128>, blocks, 1, args, stream);
+  if (status != cudaSuccess) return status;
+  return LaunchClusters(StatisticsKernel, 1, kStatisticsBlocks, kStatisticsThreads,
+                        /*shared_bytes=*/0, stream, args, cut);
+}
+
+}  // namespace mixerbench::kernels::fused

@@ -1,0 +1,227 @@
+// A block multiplies a resident tile of 128 rows with the rows of a matrix that it walks in tiles
+// of 128, turns the products into weights and adds the walked rows with these weights:
+//   sums[i] = sum over walked rows j of Weight(resident[i] . walked[j]) walked[j].
+// The forward pass of the head is this walk of rows of hidden states along the vocabulary (softmax
+// attention whose keys are its values), the gradient of its weight the walk of words along the
+// rows.
+//
+// Twelve warps: a warpgroup of copies and two of products, each with 64 of the resident rows. The
+// copies run kStages tiles ahead. A product warpgroup keeps products and sums in registers; the
+// exponentials of one tile are taken while the sums of the tile before and the products of the
+// other warpgroup are in the tensor cores. Weights are rounded to bf16; products, exponentials and
+// sums are fp32.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+#include <cuda_bf16.h>
+
+#include "kernels/fused/fast_math.cuh"
+#include "kernels/fused/hopper.cuh"
+
+namespace mixerbench::kernels::fused {
+
+constexpr int kWalkTile = 128;     // resident rows of a block; walked rows of a step
+constexpr int kProductGroups = 2;  // warpgroups
+constexpr int kGroupRows = kWalkTile / kProductGroups;
+constexpr int kProductThreads = kProductGroups * kWarpgroup;
+constexpr int kWalkThreads = kProductThreads + kWarpgroup;
+constexpr int kPanelBytes = kWalkTile * kTileRowBytes;
+constexpr int kScores = kGroupRows * kWalkTile / kWarpgroup;  // a thread's, of a tile
+
+// Of the walked rows of a tile, for weights that need them.
+struct WalkRows {
+  float log_totals[kWalkTile];
+  int targets[kWalkTile];
+};
+
+template <int kWidth>
+struct WalkMemory {
+  static constexpr int kTileBytes = kWidth / kPanelWidth * kPanelBytes;
+  static constexpr int kStages = kWidth == 64 ? 6 : 4;
+
+  // Tiles first: they start at multiples of 1024 bytes.
+  std::uint8_t resident[kTileBytes];
+  std::uint8_t walked[kStages][kTileBytes];
+  float exchange[kGroupRows * kWidth];
+  WalkRows rows[kStages];
+  std::uint64_t full[kStages];
+  std::uint64_t empty[kStages];
+};
+
+template <int kWidth>
+__device__ WalkMemory<kWidth>& SharedWalkMemory() {
+  extern __shared__ __align__(1024) std::uint8_t shared[];
+  return *reinterpret_cast<WalkMemory<kWidth>*>(shared);
+}
+
+// Place of a thread of a product warpgroup in a 64 x N product.
+struct WalkLane {
+  int group;     // warpgroup
+  int warp_row;  // first of the 16 resident rows of the warp
+  int row;       // resident row in the tile of accumulators 4 j, 4 j + 1; the others are 8 below
+  int column;    // of accumulator 0; accumulator 4 j + e is at 8 j + e from there
+
+  __device__ WalkLane()
+      : group(static_cast<int>(threadIdx.x) / kWarpgroup),
+        warp_row(static_cast<int>(threadIdx.x) / 32 * 16),
+        row(warp_row + static_cast<int>(threadIdx.x) % 32 / 4),
+        column(static_cast<int>(threadIdx.x) % 4 * 2) {}
+};
+
+// Rows first_row..first_row + 127 into a tile.
+template <int kWidth>
+__device__ void CopyTile(std::uint8_t* tile, const CUtensorMap& matrix, int first_row,
+                         std::uint64_t* barrier) {
+#pragma unroll
+  for (int panel = 0; panel < kWidth / kPanelWidth; ++panel) {
+    CopyPanel(tile + panel * kPanelBytes, matrix, first_row, panel * kPanelWidth, barrier);
+  }
+}
+
+// Which tiles a block copies.
+struct WalkTiles {
+  const CUtensorMap& resident;
+  int resident_row;
+  const CUtensorMap& walked;
+  int first_tile;
+  int num_tiles;
+  const float* log_totals;  // of the rows of `walked`, and their targets; nullptr: not needed
+  const int* targets;
+};
+
+// Copies tiles first..last - 1 of the walk, by one thread, which has called InitWalk.
+template <int kWidth>
+__device__ void CopyTiles(WalkMemory<kWidth>& memory, const WalkTiles& tiles, int first, int last) {
+  using Memory = WalkMemory<kWidth>;
+  const bool has_rows = tiles.log_totals != nullptr;
+  for (int i = first; i < last; ++i) {
+    const int stage = i % Memory::kStages;
+    std::uint64_t* barrier = &memory.full[stage];
+    if (i >= Memory::kStages) Await(&memory.empty[stage], i / Memory::kStages - 1 & 1);
+    ArriveAndExpect(barrier, (i == 0 ? 2 : 1) * Memory::kTileBytes +
+                                 (has_rows ? static_cast<int>(sizeof(WalkRows)) : 0));
+    if (i == 0) CopyTile<kWidth>(memory.resident, tiles.resident, tiles.resident_row, barrier);
+    const int row = (tiles.first_tile + i) * kWalkTile;
+    CopyTile<kWidth>(memory.walked[stage], tiles.walked, row, barrier);
+    if (!has_rows) continue;
+    WalkRows& rows = memory.rows[stage];
+    CopyBytes(rows.log_totals, tiles.log_totals + row, sizeof(rows.log_totals), barrier);
+    CopyBytes(rows.targets, tiles.targets + row, sizeof(rows.targets), barrier);
+  }
+}
+
+template <int kWidth>
+__device__ void InitWalk(WalkMemory<kWidth>& memory) {
+  for (int stage = 0; stage < WalkMemory<kWidth>::kStages; ++stage) {
+    InitBarrier(&memory.full[stage], 1);
+    InitBarrier(&memory.empty[stage], kProductThreads);
+  }
+  ShowBarriers();
+}
+
+// Scores of the group's rows with the rows of a walked tile; one group of products.
+template <int kWidth>
+__device__ void BeginScores(float (&scores)[kScores], const std::uint32_t (&resident)[kWidth / 4],
+                            const void* tile) {
+  const std::uint64_t walked = RowOperand(SharedAddress(tile));
+  MultiplyRows<false>(scores, resident, walked);
+#pragma unroll
+  for (int k = 1; k < kWidth / kProductDepth; ++k) {
+    MultiplyRows<true>(scores, resident + 4 * k, walked + RowOperandStep(k, kPanelBytes));
+  }
+  EndProducts();
+}
+
+template <int kWidth>
+__device__ void BeginSums(float (&sums)[kWidth / 2], const std::uint32_t (&weights)[kScores / 2],
+                          const void* tile) {
+  const std::uint64_t walked = ColumnOperand(SharedAddress(tile), kPanelBytes);
+#pragma unroll
+  for (int k = 0; k < kWalkTile / kProductDepth; ++k) {
+    MultiplyColumns(sums, weights + 4 * k, walked + ColumnOperandStep(k));
+  }
+  EndProducts();
+}
+
+__device__ inline std::uint32_t Pack(float low, float high) {
+  const __nv_bfloat162 pair = __floats2bfloat162_rn(low, high);
+  std::uint32_t bits;
+  static_assert(sizeof(bits) == sizeof(pair));
+  memcpy(&bits, &pair, sizeof(bits));
+  return bits;
+}
+
+// Products in turn between the two warpgroups: while those of one are in the tensor cores, the
+// other takes exponentials.
+__device__ inline void AwaitTurn(int group) {
+  asm volatile("bar.sync %0, %1;\n" ::"r"(group + 1), "n"(kProductThreads) : "memory");
+}
+__device__ inline void PassTurn(int group) {
+  asm volatile("bar.arrive %0, %1;\n" ::"r"(2 - group), "n"(kProductThreads) : "memory");
+}
+
+// The part of the product warpgroups. weigh.Weigh(scores, i, rows) turns the scores of tile i into
+// weights and returns whether weigh.Rescale(sums) shall be called on the sums of the tiles before,
+// a decision of the warp.
+template <int kWidth, typename Weigh>
+__device__ void Walk(WalkMemory<kWidth>& memory, int num_tiles, Weigh& weigh,
+                     float (&sums)[kWidth / 2]) {
+  constexpr int kStages = WalkMemory<kWidth>::kStages;
+#pragma unroll
+  for (int i = 0; i < kWidth / 2; ++i) sums[i] = 0;
+  if (num_tiles == 0) return;
+  const WalkLane lane;
+  std::uint32_t resident[kWidth / 4];
+  float scores[kScores];
+  std::uint32_t weights[kScores / 2] = {};
+  if (lane.group == 1) PassTurn(lane.group);
+  Await(&memory.full[0], 0);
+#pragma unroll
+  for (int k = 0; k < kWidth / kProductDepth; ++k) {
+    LoadFragment(resident + 4 * k, memory.resident, lane.warp_row, k, kPanelBytes);
+  }
+  int last_stage = 0;
+  for (int i = 0; i < num_tiles; ++i) {
+    const int stage = i % kStages;
+    Await(&memory.full[stage], i / kStages & 1);
+    AwaitTurn(lane.group);
+    Pin(resident);
+    Pin(scores);
+    Pin(weights);
+    Pin(sums);
+    BeginProducts();
+    BeginScores<kWidth>(scores, resident, memory.walked[stage]);
+    // Those of the tile before; of the first tile with weights of zero.
+    BeginSums<kWidth>(sums, weights, memory.walked[last_stage]);
+    if (lane.group == 0 || i + 1 < num_tiles) PassTurn(lane.group);
+    AwaitProducts<1>();
+    Pin(scores);
+    const bool rescale = weigh.Weigh(scores, i, memory.rows[stage]);
+    AwaitProducts<0>();
+    Pin(sums);
+    Pin(weights);
+    if (i > 0) Arrive(&memory.empty[last_stage]);
+    if (rescale) weigh.Rescale(sums);
+    last_stage = stage;
+#pragma unroll
+    for (int k = 0; k < kScores / 2; ++k) weights[k] = Pack(scores[2 * k], scores[2 * k + 1]);
+  }
+  Pin(weights);
+  Pin(sums);
+  BeginProducts();
+  BeginSums<kWidth>(sums, weights, memory.walked[last_stage]);
+  AwaitProducts<0>();
+  Pin(sums);
+}
+
+// Dynamic shared memory of a kernel with SharedWalkMemory<kWidth>.
+template <int kWidth>
+constexpr std::size_t WalkBytes() {
+  return sizeof(WalkMemory<kWidth>);
+}
+
+}  // namespace mixerbench::kernels::fused

@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "models/mixers/simple_gla/simple_gla.h"
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/zeros.h>
+
+#include "kernels/fused/columns.h"
+#include "kernels/fused/gates.h"
+#include "kernels/scalar_decay/scalar_decay.h"
+#include "models/blocks/config_checks.h"
+#include "models/blocks/dtype.h"
+#include "models/blocks/linear.h"
+#include "models/blocks/short_convolution.h"
+#include "models/blocks/write_strength.h"
+#include "models/mixer_entry.h"
+
+namespace mixerbench::models::simple_gla {
+namespace {
+
+const Fields<SimpleGlaConfig>& ConfigFields() {
+  using Config = SimpleGlaConfig;
+  static const auto fields =
+      Fields<Config>()
+          .Add("num_heads", &Config::num_heads, "heads")
+          .Add("expand_k", &Config::expand_k, "key channels per channel of d_model")
+          .Add("expand_v", &Config::expand_v, "value channels per channel of d_model")
+          .Add("gate_logit_normalizer", &Config::gate_logit_normalizer,
+               "log decay = log sigmoid(logit) / this")
+          .Add("conv_size", &Config::conv_size,
+               "width of a convolution with silu on q, k, v; 0: none")
+          .Add("output_gate", &Config::output_gate, "after the norm of each head's output")
+          .Add("norm_eps", &Config::norm_eps, "eps of that norm");
+  return fields;
+}
+
+class SimpleGla final : public Mixer {
+ public:
+  SimpleGla(const SimpleGlaConfig& config, std::int64_t head_k_dim, std::int64_t head_v_dim,
+            std::int64_t d_model, const ParameterScope& scope)
+      : config_(config),
+        head_k_dim_(head_k_dim),
+        head_v_dim_(head_v_dim),
+        in_proj_(scope.Child("in_proj"), d_model,
+                 2 * key_dim() + (has_output_gate() ? 2 : 1) * value_dim() + config.num_heads,
+                 /*bias=*/false),
+        decay_bias_(scope.Add("decay_bias", {config.num_heads}, ParameterRole::kLinearBias,
+                              Init::Constant(0))),
+        norm_(scope.Child("o_norm"), head_v_dim, config.norm_eps, config.output_gate),
+        o_proj_(scope.Child("o_proj"), value_dim(), d_model, /*bias=*/false) {
+    if (config.conv_size > 0) {
+      conv_.emplace(scope.Child("conv"), 2 * key_dim() + value_dim(), config.conv_size,
+                    /*bias=*/false);
+    }
+  }
+
+  MixerOutput Forward(const at::Tensor& x, const ForwardOptions& options) const override {
+    const State* initial = options.initial_state;
+    MixerOutput output;
+
+    std::vector<kernels::fused::ColumnBlock> blocks = {2 * key_dim() + value_dim(),
+                                                       config_.num_heads};
+    if (has_output_gate()) blocks.emplace_back(value_dim(), /*only_at_rows=*/true);
+    const auto parts = in_proj_.Columns(x, blocks, options.rows);
+    at::Tensor qkv = parts[0];
+    if (conv_) {
+      const auto convolved = (*conv_)(qkv, initial != nullptr ? initial->at("conv") : at::Tensor(),
+                                      {.silu = true, .path = options.path});
+      qkv = convolved.y;
+      if (options.want_final_state) output.final_state["conv"] = convolved.history;
+    }
+    const auto heads = kernels::fused::SplitColumns(qkv, {key_dim(), key_dim(), value_dim()});
+
+    kernels::RecurrenceArgs args;
+    args.q = heads[0].unflatten(-1, {config_.num_heads, head_k_dim_});
+    args.k = heads[1].unflatten(-1, {config_.num_heads, head_k_dim_});
+    args.v = heads[2].unflatten(-1, {config_.num_heads, head_v_dim_});
+    args.log_decay = kernels::fused::LogSigmoidDecay(
+        AtLeastFloat(parts[1]) + decay_bias_, config_.gate_logit_normalizer, 0, options.path);
+    if (initial != nullptr) args.initial_state = initial->at("state");
+    if (options.taps != nullptr) {
+      args.k = TapWriteStrength(*options.taps, args.k, args.v);
+      options.taps->Record("log_decay", args.log_decay);
+    }
+    kernels::RecurrenceResult result = kernels::ScalarDecay(args, options.path);
+    if (options.taps != nullptr) TapState(*options.taps, result.final_state);
+
+    const at::Tensor gate = has_output_gate() ? parts.back() : at::Tensor();
+    output.y = o_proj_(norm_(result.o, gate, options.path, options.rows));
+    if (options.want_final_state) output.final_state["state"] = std::move(result.final_state);
+    return output;
+  }
+
+  State InitialState(std::int64_t batch_size) const override {
+    State state;
+    state["state"] = at::zeros({batch_size, config_.num_heads, head_k_dim_, head_v_dim_},
+                               AtLeastFloat(in_proj_.weight()).options().requires_grad(false));
+    if (conv_) state["conv"] = conv_->InitialHistory(batch_size);
+    return state;
+  }
+
+  StateSize state_size(std::int64_t) const override {
+    StateSize size;
+    size.recurrent = config_.num_heads * head_k_dim_ * head_v_dim_;
+    if (conv_) size.conv = conv_->width() * conv_->channels();
+    return size;
+  }
+
+ private:
+  std::int64_t key_dim() const { return config_.num_heads * head_k_dim_; }
+  std::int64_t value_dim() const { return config_.num_heads * head_v_dim_; }
+  bool has_output_gate() const { return config_.output_gate != OutputGate::kNone; }
+
+  SimpleGlaConfig config_;
+  std::int64_t head_k_dim_;
+  std::int64_t head_v_dim_;
+  Linear in_proj_;  // rows: q, k, v, the decay logits, then the output gate
+  at::Tensor decay_bias_;
+  std::optional<ShortConvolution> conv_;
+  OutputNorm norm_;
+  Linear o_proj_;
+};
+
+std::unique_ptr<Mixer> Make(const SimpleGlaConfig& config, const std::string& where,
+                            const MixerContext& context, const ParameterScope& scope) {
+  CheckRange(config.num_heads, 1, context.d_model, where, "num_heads");
+  CheckRange(config.conv_size, 0, 64, where, "conv_size");
+  if (!(config.gate_logit_normalizer > 0)) {
+    throw ConfigError(where + "/gate_logit_normalizer", "must be positive");
+  }
+  const std::int64_t head_k_dim =
+      ExpandedHeadDim(config.expand_k, context.d_model, config.num_heads, where, "expand_k");
+  const std::int64_t head_v_dim =
+      ExpandedHeadDim(config.expand_v, context.d_model, config.num_heads, where, "expand_v");
+  return std::make_unique<SimpleGla>(config, head_k_dim, head_v_dim, context.d_model, scope);
+}
+
+}  // namespace
+
+void Register(MixerRegistry& registry) {
+  MixerEntry entry = MakeMixerEntry(ConfigFields(), Make);
+  entry.summary = "gated linear attention with one data-dependent decay per head";
+  entry.source = "arXiv 2312.06635 section 3; fla-org/flash-linear-attention simple_gla";
+  entry.test_configs = {
+      Object{{"num_heads", 4},
+             {"expand_k", 0.5},
+             {"expand_v", 2},
+             {"gate_logit_normalizer", 1},
+             {"conv_size", 0},
+             {"output_gate", "none"},
+             {"norm_eps", 1e-6}},
+      Object{{"gate_logit_normalizer", 0.1}, {"output_gate", "sigmoid"}},
+  };
+  registry.Add("simple_gla", std::move(entry));
+}
+
+}  // namespace mixerbench::models::simple_gla
