@@ -69,17 +69,16 @@ class DeltaRuleFunction : public torch::autograd::Function<DeltaRuleFunction> {
                        beta.requires_grad() || requires_grad(log_decay) ||
                        requires_grad(initial_state);
 
-    const auto gates =
-        Empty({sizes.batch_size, sizes.num_heads, num_chunks, 4, chunk_size}, q, at::kFloat);
-    const auto x = Empty({sizes.batch_size, sizes.num_heads, num_chunks, chunk_size, chunk_size}, q,
-                         q.scalar_type());
-    const auto a = EmptyDense(x);
-    const auto factors = FactorData(gates, x, a);
-    cuda::CheckLaunch(
-        DeltaRuleFactors(sizes, AsSequence(q), AsSequence(k),
-                         Data(log_decay.value_or(at::Tensor())), Data(beta), factors, stream),
-        kCore);
-
+    const bool is_fused = op.plan.fused_multiprocessors > 0;
+    at::Tensor gates, x, a;
+    DeltaRuleFactorData factors;
+    if (keeps || !is_fused) {
+      gates = Empty({sizes.batch_size, sizes.num_heads, num_chunks, 4, chunk_size}, q, at::kFloat);
+      x = Empty({sizes.batch_size, sizes.num_heads, num_chunks, chunk_size, chunk_size}, q,
+                q.scalar_type());
+      a = EmptyDense(x);
+      factors = FactorData(gates, x, a);
+    }
     const auto o = EmptyDense(v);
     const auto final_state = Empty(
         {sizes.batch_size, sizes.num_heads, sizes.head_k_dim, sizes.head_v_dim}, q, at::kFloat);
@@ -91,10 +90,22 @@ class DeltaRuleFunction : public torch::autograd::Function<DeltaRuleFunction> {
       states = EmptyStates(sizes, q);
       saved = {.y = y.data_ptr(), .states = states.data_ptr()};
     }
-    cuda::CheckLaunch(DeltaRuleStates(sizes, op.plan, AsSequence(q), AsSequence(k), AsSequence(v),
-                                      factors, Data(initial_state.value_or(at::Tensor())),
-                                      AsSequence(o), final_state.data_ptr<float>(), saved, stream),
-                      kCore);
+    const float* const decays = Data(log_decay.value_or(at::Tensor()));
+    const float* const entering = Data(initial_state.value_or(at::Tensor()));
+    float* const leaving = final_state.data_ptr<float>();
+    if (is_fused) {
+      cuda::CheckLaunch(DeltaRuleFusedForward(sizes, op.plan, AsSequence(q), AsSequence(k),
+                                              AsSequence(v), decays, Data(beta), factors, entering,
+                                              AsSequence(o), leaving, saved, stream),
+                        kCore);
+    } else {
+      cuda::CheckLaunch(DeltaRuleFactors(sizes, AsSequence(q), AsSequence(k), decays, Data(beta),
+                                         factors, stream),
+                        kCore);
+      cuda::CheckLaunch(DeltaRuleStates(sizes, op.plan, AsSequence(q), AsSequence(k), AsSequence(v),
+                                        factors, entering, AsSequence(o), leaving, saved, stream),
+                        kCore);
+    }
 
     if (keeps) {
       context->save_for_backward({q, k, v, gates, x, a, y, states});
@@ -102,8 +113,6 @@ class DeltaRuleFunction : public torch::autograd::Function<DeltaRuleFunction> {
       auto& data = context->saved_data;
       data["scale"] = static_cast<double>(sizes.scale);
       data["precision"] = static_cast<std::int64_t>(sizes.precision);
-      data["walk_columns"] = static_cast<std::int64_t>(op.plan.walk_columns);
-      data["gradient_stages"] = static_cast<std::int64_t>(op.plan.gradient_stages);
       data["wants_log_decay"] = requires_grad(log_decay);
       data["wants_initial_state"] = requires_grad(initial_state);
     }
@@ -125,9 +134,7 @@ class DeltaRuleFunction : public torch::autograd::Function<DeltaRuleFunction> {
         .head_v_dim = v.size(3),
         .scale = static_cast<float>(data["scale"].toDouble()),
         .precision = static_cast<cuda::OperandPrecision>(data["precision"].toInt())};
-    const DeltaRulePlan plan = {
-        .walk_columns = static_cast<int>(data["walk_columns"].toInt()),
-        .gradient_stages = static_cast<int>(data["gradient_stages"].toInt())};
+    const auto plan = PlanDeltaRule(sizes, cuda::LimitsOf(q)).value();
     const auto factors = FactorData(tensors[3], tensors[4], tensors[5]);
     const c10::DeviceGuard guard(q.device());
     const auto stream = cuda::CurrentStream(q);
@@ -135,20 +142,13 @@ class DeltaRuleFunction : public torch::autograd::Function<DeltaRuleFunction> {
                                             : at::zeros(v.sizes(), v.options());
     const auto d_final_state = d_outputs[1].defined() ? d_outputs[1].contiguous() : at::Tensor();
 
-    const auto p = EmptyDense(v);
-    const auto d_states = EmptyStates(sizes, q);
     at::Tensor d_initial_state;
     if (data["wants_initial_state"].toBool()) {
       d_initial_state = Empty(
           {sizes.batch_size, sizes.num_heads, sizes.head_k_dim, sizes.head_v_dim}, q, at::kFloat);
     }
-    cuda::CheckLaunch(
-        DeltaRuleStateGradients(
-            sizes, plan, AsSequence(q), AsSequence(k), AsSequence(d_o), factors,
-            Data(d_final_state), p.data_ptr(), d_states.data_ptr(),
-            d_initial_state.defined() ? d_initial_state.data_ptr<float>() : nullptr, stream),
-        kCore);
-
+    float* const d_entering =
+        d_initial_state.defined() ? d_initial_state.data_ptr<float>() : nullptr;
     auto d_qkv = fused::EmptyTogether({q, k, v});
     auto d_beta = Empty({sizes.batch_size, sizes.seq_len, sizes.num_heads}, q, at::kFloat);
     at::Tensor d_log_decay;
@@ -159,11 +159,25 @@ class DeltaRuleFunction : public torch::autograd::Function<DeltaRuleFunction> {
         .v = AsSequence(d_qkv[2]),
         .beta = d_beta.data_ptr<float>(),
         .log_decay = d_log_decay.defined() ? d_log_decay.data_ptr<float>() : nullptr};
-    cuda::CheckLaunch(DeltaRuleGradients(
-                          sizes, plan, AsSequence(q), AsSequence(k), AsSequence(v), AsSequence(d_o),
-                          factors, {.y = tensors[6].data_ptr(), .states = tensors[7].data_ptr()},
-                          p.data_ptr(), d_states.data_ptr(), gradients, stream),
-                      kCore);
+    const DeltaRuleSaved saved = {.y = tensors[6].data_ptr(), .states = tensors[7].data_ptr()};
+    if (plan.fused_multiprocessors > 0) {
+      cuda::CheckLaunch(DeltaRuleFusedBackward(sizes, plan, AsSequence(q), AsSequence(k),
+                                               AsSequence(v), AsSequence(d_o), factors, saved,
+                                               Data(d_final_state), d_entering, gradients, stream),
+                        kCore);
+    } else {
+      const auto p = EmptyDense(v);
+      const auto d_states = EmptyStates(sizes, q);
+      cuda::CheckLaunch(
+          DeltaRuleStateGradients(sizes, plan, AsSequence(q), AsSequence(k), AsSequence(d_o),
+                                  factors, Data(d_final_state), p.data_ptr(), d_states.data_ptr(),
+                                  d_entering, stream),
+          kCore);
+      cuda::CheckLaunch(DeltaRuleGradients(sizes, plan, AsSequence(q), AsSequence(k), AsSequence(v),
+                                           AsSequence(d_o), factors, saved, p.data_ptr(),
+                                           d_states.data_ptr(), gradients, stream),
+                        kCore);
+    }
     return {std::move(d_qkv[0]), std::move(d_qkv[1]),
             std::move(d_qkv[2]), std::move(d_log_decay),
             std::move(d_beta),   std::move(d_initial_state),

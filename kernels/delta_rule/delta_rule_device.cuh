@@ -28,6 +28,42 @@ __device__ Element* TokenRow(const Sequence& x, std::int64_t num_heads, std::int
          row % num_heads * x.head_stride + t * x.token_stride;
 }
 
+// Column `column` of the state of (b, h) = row in [B,H,K,V]; null when there are no states.
+template <typename Float>
+__device__ Float* StateColumn(Float* states, const DeltaRuleSizes& sizes, std::int64_t row,
+                              std::int64_t column) {
+  return states == nullptr ? nullptr : states + row * sizes.head_k_dim * sizes.head_v_dim + column;
+}
+
+// 16 columns of a state [K,V] in fp32, transposed; zeros for a null pointer. `stride` is V.
+template <int kBlocks>
+__device__ void LoadState(Accumulators (&state)[kBlocks], const float* column,
+                          std::int64_t stride) {
+  cuda::Clear(state);
+  if (column == nullptr) return;
+#pragma unroll
+  for (int n = 0; n < kBlocks; ++n) {
+#pragma unroll
+    for (int e = 0; e < 8; ++e) {
+      state[n][e / 4][e % 4] =
+          column[(16 * n + cuda::BlockColumn(e / 4, e % 4)) * stride + cuda::BlockRow(e % 4)];
+    }
+  }
+}
+
+template <int kBlocks>
+__device__ void StoreState(const Accumulators (&state)[kBlocks], float* column,
+                           std::int64_t stride) {
+#pragma unroll
+  for (int n = 0; n < kBlocks; ++n) {
+#pragma unroll
+    for (int e = 0; e < 8; ++e) {
+      column[(16 * n + cuda::BlockColumn(e / 4, e % 4)) * stride + cuda::BlockRow(e % 4)] =
+          state[n][e / 4][e % 4];
+    }
+  }
+}
+
 // A contiguous [B,T,H,D] tensor.
 inline Sequence Contiguous(void* data, const DeltaRuleSizes& sizes, std::int64_t head_dim) {
   return {data, sizes.seq_len * sizes.num_heads * head_dim, sizes.num_heads * head_dim, head_dim};

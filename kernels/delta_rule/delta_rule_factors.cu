@@ -1,12 +1,20 @@
 // Chunk factors of the delta rule: gates, X = (I + L)^-1 and A. Maths: delta_rule.md.
 // SPDX-License-Identifier: Apache-2.0
+#include <type_traits>
+
 #include "kernels/delta_rule/delta_rule_device.cuh"
+#include "kernels/delta_rule/delta_rule_gates.cuh"
 #include "kernels/delta_rule/unit_lower_inverse.cuh"
 
 namespace mixerbench::kernels::delta_rule {
 namespace {
 
 constexpr int kThreads = 128;
+
+// X is rounded to the tensors' precision: tf32 has three digits more than bf16.
+template <typename Operand>
+using InverseOperand =
+    std::conditional_t<std::is_same_v<Operand, cuda::Bf16Operand>, cuda::Tf32Operand, Operand>;
 
 // Shared memory of a block: 36 KB for bf16 and K = 128, so that six share a multiprocessor.
 template <typename Operand, int kDk>
@@ -17,49 +25,12 @@ struct FactorsShared {
     Element q[kC * PaddedRow(kDk)];
     Element k[kC * PaddedRow(kDk)];
   };
-  struct Matrices {
-    float x[kC * PaddedRow(kC)];  // L, then X
-    float scratch[kC / 2 * PaddedRow(kC)];
-  };
   union {
     alignas(16) Tokens tokens;
-    alignas(16) Matrices matrices;  // once the tokens are no longer needed
+    alignas(16) float l[kC * PaddedRow(kC)];  // once the tokens are no longer needed
   };
   float gates[kNumGates][kC];
 };
-
-// Gates of one chunk by one warp: cumulative sums of the log decay in fp32.
-template <int kC>
-__device__ void ComputeGates(float (&gates)[kNumGates][kC], const float* log_decay,
-                             const float* beta, std::int64_t token_stride, int num_valid) {
-  constexpr int kPerLane = kC / 32;
-  const int first = cuda::LaneId() * kPerLane;
-  float sums[kPerLane];  // of this lane's tokens
-#pragma unroll
-  for (int i = 0; i < kPerLane; ++i) {
-    const int t = first + i;
-    const bool valid = t < num_valid;
-    gates[kBeta][t] = valid ? beta[t * token_stride] : 0.f;
-    sums[i] = valid && log_decay != nullptr ? log_decay[t * token_stride] : 0.f;
-    if (i > 0) sums[i] += sums[i - 1];
-  }
-  float before = sums[kPerLane - 1];  // inclusive scan over lanes, then exclusive
-#pragma unroll
-  for (int distance = 1; distance < 32; distance *= 2) {
-    const float other = cuda::ShuffleUp(before, distance);
-    if (cuda::LaneId() >= distance) before += other;
-  }
-  const float total = __shfl_sync(0xffffffffu, before, 31);
-  before = cuda::ShuffleUp(before, 1);
-  if (cuda::LaneId() == 0) before = 0;
-#pragma unroll
-  for (int i = 0; i < kPerLane; ++i) {
-    const float b = before + sums[i];
-    gates[kCumulativeLogDecay][first + i] = b;
-    gates[kEntering][first + i] = cuda::Exp(b);
-    gates[kLeaving][first + i] = cuda::Exp(total - b);
-  }
-}
 
 // A block [16,16] of (rows K^T) ∘ D, every row times its factor; zeros above the diagonal.
 template <typename Operand, int kDk>
@@ -112,15 +83,16 @@ __global__ void __launch_bounds__(kThreads)
   if (cuda::WarpId() == 0) {
     const std::int64_t gate =
         (row / sizes.num_heads * sizes.seq_len + first) * sizes.num_heads + row % sizes.num_heads;
-    ComputeGates<kC>(shared.gates, log_decay == nullptr ? nullptr : log_decay + gate, beta + gate,
-                     sizes.num_heads, num_valid);
+    LaneGates<kC> lane;
+    lane.Load(log_decay == nullptr ? nullptr : log_decay + gate, beta + gate, sizes.num_heads,
+              num_valid);
+    ComputeGates<kC>(shared.gates, lane);
   }
   cuda::WaitForBlockCopies();
 
   for (int i = static_cast<int>(threadIdx.x); i < kNumGates * kC; i += kThreads) {
     factors.gates[chunk * kNumGates * kC + i] = (&shared.gates[0][0])[i];
   }
-  Element* a_out = static_cast<Element*>(factors.a) + chunk * kC * kC;
   const int key_block = cuda::WarpId();
   const int query_block = kThreads / 32 - 1 - cuda::WarpId();
   Accumulators l[kRowBlocks][1];  // stays in registers until the tokens' place is free
@@ -149,27 +121,17 @@ __global__ void __launch_bounds__(kThreads)
 #pragma unroll
     for (int j = 0; j < kRowBlocks; ++j) {
       if (j > key_block) continue;
-      cuda::StoreRows(shared.matrices.x + key_block * 16 * PaddedRow(kC) + j * 16, PaddedRow(kC),
-                      16, l[j][0]);
+      cuda::StoreRows(shared.l + key_block * 16 * PaddedRow(kC) + j * 16, PaddedRow(kC), 16,
+                      l[j][0]);
     }
   }
   __syncthreads();
-  InvertUnitLower<kC>(shared.matrices.x, PaddedRow(kC), shared.matrices.scratch);
-
-  // Blocks of the lower triangle, 16 bytes a thread.
-  constexpr int kVector = 16 / sizeof(Element);
   Element* x_out = static_cast<Element*>(factors.x) + chunk * kC * kC;
-  for (int i = static_cast<int>(threadIdx.x); i < kC * kC / kVector; i += kThreads) {
-    const int r = i * kVector / kC;
-    const int column = i * kVector % kC;
-    if (column / 16 > r / 16) continue;
-    alignas(16) Element packed[kVector];
-#pragma unroll
-    for (int e = 0; e < kVector; ++e) {
-      packed[e] = Operand::FromFloat(shared.matrices.x[r * PaddedRow(kC) + column + e]);
-    }
-    *reinterpret_cast<uint4*>(x_out + r * kC + column) = *reinterpret_cast<const uint4*>(packed);
-  }
+  InvertUnitLower<InverseOperand<Operand>, kRowBlocks>(
+      shared.l, PaddedRow(kC), cuda::WarpId(), cuda::SyncBlock,
+      [&](int i, int j, const Accumulators& x) {
+        cuda::StoreColumns(x_out + i * 16 * kC + j * 16, kC, 16, x);
+      });
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 // Gradients of the delta rule's inputs, chunk by chunk. Maths: delta_rule.md.
 // SPDX-License-Identifier: Apache-2.0
+#include "kernels/delta_rule/delta_rule_chunk_sums.cuh"
 #include "kernels/delta_rule/delta_rule_device.cuh"
 
 namespace mixerbench::kernels::delta_rule {
@@ -37,31 +38,8 @@ struct alignas(16) GradientShared {
   Element d_kk[kC * PaddedRow(kC)];       // dKK
   Element beta_d_kk[kC * PaddedRow(kC)];  // beta_i dKK_ij
   float gates[kNumGates][kC];
-  // Sums over the key channels of one part: <q, dq> - <k, dk>, <k, M>, <k, w (Y G^T)>.
-  float db[kColumnWarps<Operand, kDk>][kC];
-  float km[kColumnWarps<Operand, kDk>][kC];
-  float written[kColumnWarps<Operand, kDk>][kC];
-  float pv[kC];                                               // <P_i, v_i>
-  float states_product[kGradientThreads<Operand, kDk> / 32];  // <S, G>, a part a warp
-};                                                            // one or two GradientTiles follow
-
-template <typename Element>
-struct alignas(16) Vector {
-  Element x[16 / sizeof(Element)];
-};
-
-template <typename Element>
-__device__ Vector<Element> LoadVector(const Element* p) {
-  return *reinterpret_cast<const Vector<Element>*>(p);
-}
-
-__device__ inline float WarpSum(float x) {
-#pragma unroll
-  for (int distance = 16; distance > 0; distance /= 2) {
-    x += cuda::ShuffleXor(x, distance);
-  }
-  return x;
-}
+  ChunkSums<kC, kColumnWarps<Operand, kDk>, kGradientThreads<Operand, kDk> / 32> sums;
+};  // one or two GradientTiles follow
 
 // The sizes that the plan counts.
 template <typename Operand, int kDk>
@@ -107,7 +85,6 @@ __global__ void __launch_bounds__(kGradientThreads<Operand, kDk>, kDk <= 64 ? 2 
   const int part = cuda::WarpId() % kParts;
   const int channel = part * kWarpK;
   const int pair = part * kWarpPairs;
-  const int g = cuda::LaneId() / 4;
 
   const auto token_row = [&](const Sequence& x) {
     return TokenRow<Element>(x, sizes.num_heads, row, first);
@@ -135,7 +112,7 @@ __global__ void __launch_bounds__(kGradientThreads<Operand, kDk>, kDk <= 64 ? 2 
   for (int i = thread; i < kNumGates * kC; i += kThreads) {
     (&shared.gates[0][0])[i] = factors.gates[chunk * kNumGates * kC + i];
   }
-  for (int i = thread; i < kC; i += kThreads) shared.pv[i] = 0;
+  for (int i = thread; i < kC; i += kThreads) shared.sums.pv[i] = 0;
 
   Accumulators dq[kWarpK / 16];       // dO S^T
   Accumulators m[kWarpK / 16];        // P S^T
@@ -202,7 +179,7 @@ __global__ void __launch_bounds__(kGradientThreads<Operand, kDk>, kDk <= 64 ? 2 
     for (int distance = kLanesPerToken / 2; distance > 0; distance /= 2) {
       pv += cuda::ShuffleXor(pv, distance);
     }
-    if (thread % kLanesPerToken == 0) shared.pv[token] += pv;
+    if (thread % kLanesPerToken == 0) shared.sums.pv[token] += pv;
 
     if (gradients.log_decay != nullptr) {
       constexpr int kVectorsPerRow = kDk / kVector;
@@ -327,65 +304,12 @@ __global__ void __launch_bounds__(kGradientThreads<Operand, kDk>, kDk <= 64 ? 2 
     cuda::StoreRows(token_row(gradients.k) + row_block * gradients.k.token_stride + channel + d,
                     static_cast<int>(gradients.k.token_stride), num_valid - row_block, dk[d / 16]);
   }
-#pragma unroll
-  for (int half = 0; half < 2; ++half) {
-#pragma unroll
-    for (int distance = 1; distance < 4; distance *= 2) {
-      db[half] += cuda::ShuffleXor(db[half], distance);
-      km[half] += cuda::ShuffleXor(km[half], distance);
-      written[half] += cuda::ShuffleXor(written[half], distance);
-    }
-    if (cuda::LaneId() % 4 == 0) {
-      shared.db[part][row_block + g + 8 * half] = db[half];
-      shared.km[part][row_block + g + 8 * half] = km[half];
-      shared.written[part][row_block + g + 8 * half] = written[half];
-    }
-  }
-  states_product = WarpSum(states_product);
-  if (cuda::LaneId() == 0) shared.states_product[cuda::WarpId()] = states_product;
+  shared.sums.Put(part, row_block, db, km, written, states_product);
   __syncthreads();
   if (cuda::WarpId() != 0) return;
-
-  // One warp: the sums over parts, d beta, and db summed from the end of the chunk.
-  constexpr int kPerLane = kC / 32;
   const std::int64_t gate =
       (row / sizes.num_heads * sizes.seq_len + first) * sizes.num_heads + row % sizes.num_heads;
-  float db_sums[kPerLane];
-  float all_written = 0;
-#pragma unroll
-  for (int i = 0; i < kPerLane; ++i) {
-    const int token = cuda::LaneId() * kPerLane + i;
-    float db_i = 0, km_i = 0;
-#pragma unroll
-    for (int part_i = 0; part_i < kParts; ++part_i) {
-      db_i += shared.db[part_i][token];
-      km_i += shared.km[part_i][token];
-      all_written += shared.written[part_i][token];
-    }
-    db_sums[i] = db_i + 2 * shared.gates[kBeta][token] * km_i;
-    if (token < num_valid) gradients.beta[gate + token * sizes.num_heads] = km_i + shared.pv[token];
-  }
-  if (gradients.log_decay == nullptr) return;
-  // <S+, G> belongs to the last token, so to every sum.
-  float after = shared.gates[kEntering][kC - 1] *
-                WarpSum(cuda::LaneId() < kThreads / 32 ? shared.states_product[cuda::LaneId()] : 0);
-  after += WarpSum(all_written);
-  float sum = 0;  // of this lane and those after it
-#pragma unroll
-  for (int i = kPerLane - 1; i >= 0; --i) sum += db_sums[i];
-#pragma unroll
-  for (int distance = 1; distance < 32; distance *= 2) {
-    const float other = __shfl_down_sync(0xffffffffu, sum, distance);
-    if (cuda::LaneId() + distance < 32) sum += other;
-  }
-  const float next = __shfl_down_sync(0xffffffffu, sum, 1);
-  after += cuda::LaneId() < 31 ? next : 0;
-#pragma unroll
-  for (int i = kPerLane - 1; i >= 0; --i) {
-    const int token = cuda::LaneId() * kPerLane + i;
-    after += db_sums[i];
-    if (token < num_valid) gradients.log_decay[gate + token * sizes.num_heads] = after;
-  }
+  shared.sums.Finish(shared.gates, num_valid, sizes.num_heads, gate, gradients);
 }
 
 }  // namespace

@@ -3,10 +3,10 @@
 // A sequence is cut into N chunks of C tokens. The names are those of delta_rule.md:
 //   DeltaRuleFactors         parallel over chunks: gates, X = (I + L)^-1 and A
 //   DeltaRuleStates          one block of threads walks the chunks of one (b, h) and some columns
-//   of
-//                            V: O, and what the backward pass needs
+//                            of V: O, and what the backward pass needs
 //   DeltaRuleStateGradients  the same from the last chunk to the first: P, dS
 //   DeltaRuleGradients       parallel over chunks: everything else
+// or, in the fused plan, DeltaRuleFusedForward and DeltaRuleFusedBackward.
 // Deterministic: no atomics, every sum has a fixed order.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
@@ -37,8 +37,12 @@ constexpr std::int64_t NumChunks(const DeltaRuleSizes& sizes) {
 }
 
 struct DeltaRulePlan {
-  int walk_columns = 0;     // of V in a block of threads that walks: 16, 32 or 64
-  int gradient_stages = 0;  // tiles of DeltaRuleGradients in shared memory at once: 1 or 2
+  int walk_columns = 0;         // of V in a block of threads that walks: 16, 32 or 64
+  int gradient_stages = 0;      // tiles of DeltaRuleGradients in shared memory at once: 1 or 2
+  bool has_wide_walks = false;  // by warpgroups, 64 columns of V whatever walk_columns says
+  // The fused plan, one kernel each way that walks whole sequences: the multiprocessors to fill.
+  // 0: the plan of four kernels.
+  int fused_multiprocessors = 0;
 };
 
 // The widest walks that still give every multiprocessor one, since a walk is as slow with few
@@ -82,6 +86,19 @@ int DeltaRuleStateGradients(const DeltaRuleSizes& sizes, const DeltaRulePlan& pl
                             const float* d_final_state, void* p, void* d_states,
                             float* d_initial_state, CUstream_st* stream);
 
+// The same two walks by warpgroups, which those above start with DeltaRulePlan::has_wide_walks:
+// bf16, K 64 or 128, V a multiple of 64, sm_90a.
+int DeltaRuleWideStates(const DeltaRuleSizes& sizes, const cuda::Sequence& q,
+                        const cuda::Sequence& k, const cuda::Sequence& v,
+                        const DeltaRuleFactorData& factors, const float* initial_state,
+                        const cuda::Sequence& o, float* final_state, const DeltaRuleSaved& saved,
+                        CUstream_st* stream);
+int DeltaRuleWideStateGradients(const DeltaRuleSizes& sizes, const cuda::Sequence& q,
+                                const cuda::Sequence& k, const cuda::Sequence& d_o,
+                                const DeltaRuleFactorData& factors, const float* d_final_state,
+                                void* p, void* d_states, float* d_initial_state,
+                                CUstream_st* stream);
+
 struct DeltaRuleGradientData {
   cuda::Sequence q, k, v;      // E
   float* beta = nullptr;       // [B,T,H]
@@ -93,5 +110,21 @@ int DeltaRuleGradients(const DeltaRuleSizes& sizes, const DeltaRulePlan& plan,
                        const cuda::Sequence& d_o, const DeltaRuleFactorData& factors,
                        const DeltaRuleSaved& saved, const void* p, const void* d_states,
                        const DeltaRuleGradientData& gradients, CUstream_st* stream);
+
+// The fused plan: the first two kernels in one, and the last two. The tensors are theirs. Null
+// pointers in `factors`: nothing is kept.
+int DeltaRuleFusedForward(const DeltaRuleSizes& sizes, const DeltaRulePlan& plan,
+                          const cuda::Sequence& q, const cuda::Sequence& k, const cuda::Sequence& v,
+                          const float* log_decay, const float* beta,
+                          const DeltaRuleFactorData& factors, const float* initial_state,
+                          const cuda::Sequence& o, float* final_state, const DeltaRuleSaved& saved,
+                          CUstream_st* stream);
+
+int DeltaRuleFusedBackward(const DeltaRuleSizes& sizes, const DeltaRulePlan& plan,
+                           const cuda::Sequence& q, const cuda::Sequence& k,
+                           const cuda::Sequence& v, const cuda::Sequence& d_o,
+                           const DeltaRuleFactorData& factors, const DeltaRuleSaved& saved,
+                           const float* d_final_state, float* d_initial_state,
+                           const DeltaRuleGradientData& gradients, CUstream_st* stream);
 
 }  // namespace mixerbench::kernels::delta_rule

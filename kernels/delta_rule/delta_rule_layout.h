@@ -46,4 +46,8 @@ constexpr std::int64_t GradientBaseBytes(std::int64_t element_size, std::int64_t
          3 * TileBytes(element_size, chunk_size, chunk_size) + 4 * (kNumGates + 8) * chunk_size;
 }
 
+// What the kernels of the fused plan hold at most, those that walk 64 columns of V by warpgroups
+// too.
+constexpr std::int64_t kFusedBytes = 227 * 1024;
+
 }  // namespace mixerbench::kernels::delta_rule

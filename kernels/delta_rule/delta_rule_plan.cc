@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <cstdint>
+#include <limits>
 
 #include "kernels/delta_rule/delta_rule_kernels.h"
 #include "kernels/delta_rule/delta_rule_layout.h"
@@ -12,6 +13,22 @@ bool HasDeviceCode(std::int64_t head_k_dim, std::int64_t head_v_dim) {
   const bool k_fits = head_k_dim == 16 || head_k_dim == 32 || head_k_dim == 64 || head_k_dim == 128;
   const bool v_fits = head_v_dim == 16 || head_v_dim == 32 || head_v_dim % kMaxWalkColumns == 0;
   return k_fits && v_fits;
+}
+
+bool HasWideWalks(const DeltaRuleSizes& sizes, const cuda::DeviceLimits& limits) {
+  return limits.has_warpgroups && limits.shared_memory_bytes >= kFusedBytes &&
+         sizes.precision == cuda::OperandPrecision::kBf16 &&
+         (sizes.head_k_dim == 64 || sizes.head_k_dim == 128) &&
+         sizes.head_v_dim % kMaxWalkColumns == 0;
+}
+
+// One block of threads walks a whole sequence, so there must be enough of them; the kernels count
+// tokens and sequences in 32 bits.
+bool CanFuse(const DeltaRuleSizes& sizes, const cuda::DeviceLimits& limits) {
+  const std::int64_t num_sequences = sizes.batch_size * sizes.num_heads;
+  return HasWideWalks(sizes, limits) && sizes.head_k_dim == 64 && sizes.head_v_dim <= 128 &&
+         num_sequences >= limits.num_multiprocessors &&
+         num_sequences * NumChunks(sizes) < std::numeric_limits<std::int32_t>::max() / 64;
 }
 
 }  // namespace
@@ -43,6 +60,8 @@ std::optional<DeltaRulePlan> PlanDeltaRule(const DeltaRuleSizes& sizes,
   while (plan.walk_columns > 16 && 2 * num_walks() <= limits.num_multiprocessors) {
     plan.walk_columns /= 2;
   }
+  plan.has_wide_walks = HasWideWalks(sizes, limits);
+  if (CanFuse(sizes, limits)) plan.fused_multiprocessors = limits.num_multiprocessors;
   return plan;
 }
 

@@ -23,7 +23,8 @@ __global__ void __launch_bounds__(kWalkThreads, kDk <= 64 ? 3 : 1)
 
   Accumulators d_state[kDk / 16];  // G^T, 16 x K
   if (walk.has_columns) {
-    LoadState(d_state, d_final_state, sizes, walk.row, walk.warp_column);
+    LoadState(d_state, StateColumn(d_final_state, sizes, walk.row, walk.warp_column),
+              sizes.head_v_dim);
   }
 
   walk.Load(walk.num_chunks - 1, q, k, d_o, factors);
@@ -109,7 +110,8 @@ __global__ void __launch_bounds__(kWalkThreads, kDk <= 64 ? 3 : 1)
     }
   }
   if (walk.has_columns && d_initial_state != nullptr) {
-    StoreState(d_state, d_initial_state, sizes, walk.row, walk.warp_column);
+    StoreState(d_state, StateColumn(d_initial_state, sizes, walk.row, walk.warp_column),
+               sizes.head_v_dim);
   }
 }
 
@@ -119,6 +121,10 @@ int DeltaRuleStateGradients(const DeltaRuleSizes& sizes, const DeltaRulePlan& pl
                             const Sequence& q, const Sequence& k, const Sequence& d_o,
                             const DeltaRuleFactorData& factors, const float* d_final_state, void* p,
                             void* d_states, float* d_initial_state, CUstream_st* stream) {
+  if (plan.has_wide_walks) {
+    return DeltaRuleWideStateGradients(sizes, q, k, d_o, factors, d_final_state, p, d_states,
+                                       d_initial_state, stream);
+  }
   const Sequence p_out = Contiguous(p, sizes, sizes.head_v_dim);
   return LaunchWalk(sizes, plan, stream, [&]<typename Operand, int kDk>(const auto& launch) {
     return launch(StateGradientsKernel<Operand, kDk>, q, k, d_o, factors, d_final_state, p_out,

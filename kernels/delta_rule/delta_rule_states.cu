@@ -27,7 +27,8 @@ __global__ void __launch_bounds__(kWalkThreads, kDk <= 64 ? 3 : 1)
   const std::int64_t row = walk.row;
 
   Accumulators state[kDk / 16];  // S^T, 16 x K
-  if (walk.has_columns) LoadState(state, initial_state, sizes, row, walk.warp_column);
+  if (walk.has_columns)
+    LoadState(state, StateColumn(initial_state, sizes, row, walk.warp_column), sizes.head_v_dim);
 
   walk.Load(0, q, k, v, factors);
   for (std::int64_t n = 0; n < walk.num_chunks; ++n) {
@@ -124,7 +125,9 @@ __global__ void __launch_bounds__(kWalkThreads, kDk <= 64 ? 3 : 1)
       }
     }
   }
-  if (walk.has_columns) StoreState(state, final_state, sizes, row, walk.warp_column);
+  if (walk.has_columns) {
+    StoreState(state, StateColumn(final_state, sizes, row, walk.warp_column), sizes.head_v_dim);
+  }
 }
 
 }  // namespace
@@ -133,6 +136,10 @@ int DeltaRuleStates(const DeltaRuleSizes& sizes, const DeltaRulePlan& plan, cons
                     const Sequence& k, const Sequence& v, const DeltaRuleFactorData& factors,
                     const float* initial_state, const Sequence& o, float* final_state,
                     const DeltaRuleSaved& saved, CUstream_st* stream) {
+  if (plan.has_wide_walks) {
+    return DeltaRuleWideStates(sizes, q, k, v, factors, initial_state, o, final_state, saved,
+                               stream);
+  }
   const Sequence saved_y = Contiguous(saved.y, sizes, sizes.head_v_dim);
   return LaunchWalk(sizes, plan, stream, [&]<typename Operand, int kDk>(const auto& launch) {
     return launch(StatesKernel<Operand, kDk>, q, k, v, factors, initial_state, o, final_state,

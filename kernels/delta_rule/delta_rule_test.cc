@@ -93,7 +93,8 @@ TEST_CASE("delta rule: the write strength is required") {
                     Catch::Contains("beta is missing"));
 }
 
-constexpr cuda::DeviceLimits kHopper = {.num_multiprocessors = 132, .shared_memory_bytes = 232448};
+constexpr cuda::DeviceLimits kHopper = {
+    .num_multiprocessors = 132, .shared_memory_bytes = 232448, .has_warpgroups = true};
 constexpr cuda::DeviceLimits kAmpere = {.num_multiprocessors = 108, .shared_memory_bytes = 166912};
 constexpr cuda::DeviceLimits kAda = {.num_multiprocessors = 128, .shared_memory_bytes = 101376};
 
@@ -125,6 +126,26 @@ TEST_CASE("delta rule plan: a second stage where it fits and a second block does
   CHECK(Plan(8, 8, 128, 64, kHopper)->gradient_stages == 1);
   CHECK(Plan(8, 8, 64, 128, kHopper)->gradient_stages == 1);
   CHECK(Plan(8, 8, 128, 128, kHopper, cuda::OperandPrecision::kFp32)->gradient_stages == 1);
+}
+
+TEST_CASE("delta rule plan: bf16 walks by warpgroups where the device has them") {
+  CHECK(Plan(8, 8, 128, 128, kHopper)->has_wide_walks);
+  CHECK(Plan(1, 1, 64, 64, kHopper)->has_wide_walks);
+  CHECK(Plan(1, 1, 64, 256, kHopper)->has_wide_walks);
+  CHECK(!Plan(1, 1, 32, 64, kHopper)->has_wide_walks);
+  CHECK(!Plan(1, 1, 64, 32, kHopper)->has_wide_walks);
+  CHECK(!Plan(8, 8, 128, 128, kHopper, cuda::OperandPrecision::kFp32)->has_wide_walks);
+  CHECK(!Plan(8, 8, 128, 128, kAmpere)->has_wide_walks);
+}
+
+TEST_CASE("delta rule plan: fused where every multiprocessor has a sequence") {
+  CHECK(Plan(256, 2, 64, 128, kHopper)->fused_multiprocessors == 132);
+  CHECK(Plan(66, 2, 64, 64, kHopper)->fused_multiprocessors == 132);
+  CHECK(Plan(65, 2, 64, 64, kHopper)->fused_multiprocessors == 0);
+  CHECK(Plan(256, 2, 128, 128, kHopper)->fused_multiprocessors == 0);
+  CHECK(Plan(256, 2, 64, 256, kHopper)->fused_multiprocessors == 0);
+  CHECK(Plan(256, 2, 64, 64, kHopper, cuda::OperandPrecision::kFp32)->fused_multiprocessors == 0);
+  CHECK(Plan(256, 2, 64, 64, kAmpere)->fused_multiprocessors == 0);
 }
 
 TEST_CASE("delta rule plan: sizes without device code, or beyond the shared memory, are refused") {

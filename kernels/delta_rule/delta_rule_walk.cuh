@@ -103,37 +103,6 @@ struct Walk {
   std::int64_t block_column, warp_column;  // first ones
 };
 
-// 16 columns of a state [B,H,K,V] in fp32, transposed; zeros for a null pointer.
-template <int kBlocks>
-__device__ void LoadState(Accumulators (&state)[kBlocks], const float* source,
-                          const DeltaRuleSizes& sizes, std::int64_t row, std::int64_t column) {
-  cuda::Clear(state);
-  if (source == nullptr) return;
-  const float* p = source + row * kBlocks * 16 * sizes.head_v_dim + column;
-#pragma unroll
-  for (int n = 0; n < kBlocks; ++n) {
-#pragma unroll
-    for (int e = 0; e < 8; ++e) {
-      state[n][e / 4][e % 4] =
-          p[(16 * n + cuda::BlockColumn(e / 4, e % 4)) * sizes.head_v_dim + cuda::BlockRow(e % 4)];
-    }
-  }
-}
-
-template <int kBlocks>
-__device__ void StoreState(const Accumulators (&state)[kBlocks], float* destination,
-                           const DeltaRuleSizes& sizes, std::int64_t row, std::int64_t column) {
-  float* p = destination + row * kBlocks * 16 * sizes.head_v_dim + column;
-#pragma unroll
-  for (int n = 0; n < kBlocks; ++n) {
-#pragma unroll
-    for (int e = 0; e < 8; ++e) {
-      p[(16 * n + cuda::BlockColumn(e / 4, e % 4)) * sizes.head_v_dim + cuda::BlockRow(e % 4)] =
-          state[n][e / 4][e % 4];
-    }
-  }
-}
-
 // Calls start.template operator()<Operand, kDk>(launch), where launch(kernel, arguments...)
 // launches a walk as kernel(sizes, columns, arguments...).
 template <typename Start>

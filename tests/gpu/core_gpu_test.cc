@@ -236,6 +236,21 @@ TEST_CASE("core gpu: many sequences, walked whole, without optional inputs") {
                              .with_optional = false});
 }
 
+// More sequences than an H200 has multiprocessors, and not a multiple of them.
+TEST_CASE("core gpu: the fused plan of the delta rule, lengths of one chunk and of several") {
+  for (const std::int64_t head_v_dim : {64, 128}) {
+    for (const std::int64_t seq_len : {1, 64, 200}) {
+      for (const bool with_optional : {true, false}) {
+        CheckCase("delta_rule", {.batch_size = 70,
+                                 .seq_len = seq_len,
+                                 .head_k_dim = 64,
+                                 .head_v_dim = head_v_dim,
+                                 .with_optional = with_optional});
+      }
+    }
+  }
+}
+
 // fp32: the triangular inverse multiplies rounding, most where no eigenvalue is below one.
 constexpr double kInverseTolerance = 1e-4;
 

@@ -1,0 +1,103 @@
+// The end of a chunk's backward pass: sums over channels become the gradients of beta and of the
+// log decay.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "kernels/delta_rule/delta_rule_device.cuh"
+
+namespace mixerbench::kernels::delta_rule {
+
+template <typename Element>
+struct alignas(16) Vector {
+  Element x[16 / sizeof(Element)];
+};
+
+template <typename Element>
+__device__ Vector<Element> LoadVector(const Element* p) {
+  return *reinterpret_cast<const Vector<Element>*>(p);
+}
+
+__device__ inline float WarpSum(float x) {
+#pragma unroll
+  for (int distance = 16; distance > 0; distance /= 2) {
+    x += cuda::ShuffleXor(x, distance);
+  }
+  return x;
+}
+
+// In shared memory. The key channels are cut in kParts parts, each with sums of its own.
+template <int kC, int kParts, int kWarps>
+struct ChunkSums {
+  float db[kParts][kC];          // <q, dq> - <k, dk>
+  float km[kParts][kC];          // <k, M>
+  float written[kParts][kC];     // <k, w (Y G^T)>
+  float pv[kC];                  // <P_i, v_i>
+  float states_product[kWarps];  // <S, G>, a part a warp
+
+  // The sums of one lane over its channels, for rows g and g + 8 of tokens [row_block, + 16).
+  __device__ void Put(int part, int row_block, float (&lane_db)[2], float (&lane_km)[2],
+                      float (&lane_written)[2], float lane_states_product) {
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+#pragma unroll
+      for (int distance = 1; distance < 4; distance *= 2) {
+        lane_db[half] += cuda::ShuffleXor(lane_db[half], distance);
+        lane_km[half] += cuda::ShuffleXor(lane_km[half], distance);
+        lane_written[half] += cuda::ShuffleXor(lane_written[half], distance);
+      }
+      if (cuda::LaneId() % 4 == 0) {
+        const int token = row_block + cuda::BlockRow(2 * half);
+        db[part][token] = lane_db[half];
+        km[part][token] = lane_km[half];
+        written[part][token] = lane_written[half];
+      }
+    }
+    lane_states_product = WarpSum(lane_states_product);
+    if (cuda::LaneId() == 0) states_product[cuda::WarpId()] = lane_states_product;
+  }
+
+  // One warp, after a barrier: the sums over parts, d beta, and db summed from the end of the
+  // chunk. `gate` is where the chunk's first token lies in [B,T,H].
+  __device__ void Finish(const float (&gates)[kNumGates][kC], int num_valid, std::int64_t num_heads,
+                         std::int64_t gate, const DeltaRuleGradientData& gradients) const {
+    constexpr int kPerLane = kC / 32;
+    float db_sums[kPerLane];
+    float all_written = 0;
+#pragma unroll
+    for (int i = 0; i < kPerLane; ++i) {
+      const int token = cuda::LaneId() * kPerLane + i;
+      float db_i = 0, km_i = 0;
+#pragma unroll
+      for (int part = 0; part < kParts; ++part) {
+        db_i += db[part][token];
+        km_i += km[part][token];
+        all_written += written[part][token];
+      }
+      db_sums[i] = db_i + 2 * gates[kBeta][token] * km_i;
+      if (token < num_valid) gradients.beta[gate + token * num_heads] = km_i + pv[token];
+    }
+    if (gradients.log_decay == nullptr) return;
+    // <S+, G> belongs to the last token, so to every sum.
+    float after = gates[kEntering][kC - 1] *
+                  WarpSum(cuda::LaneId() < kWarps ? states_product[cuda::LaneId()] : 0);
+    after += WarpSum(all_written);
+    float sum = 0;  // of this lane and those after it
+#pragma unroll
+    for (int i = kPerLane - 1; i >= 0; --i) sum += db_sums[i];
+#pragma unroll
+    for (int distance = 1; distance < 32; distance *= 2) {
+      const float other = __shfl_down_sync(0xffffffffu, sum, distance);
+      if (cuda::LaneId() + distance < 32) sum += other;
+    }
+    const float next = __shfl_down_sync(0xffffffffu, sum, 1);
+    after += cuda::LaneId() < 31 ? next : 0;
+#pragma unroll
+    for (int i = kPerLane - 1; i >= 0; --i) {
+      const int token = cuda::LaneId() * kPerLane + i;
+      after += db_sums[i];
+      if (token < num_valid) gradients.log_decay[gate + token * num_heads] = after;
+    }
+  }
+};
+
+}  // namespace mixerbench::kernels::delta_rule

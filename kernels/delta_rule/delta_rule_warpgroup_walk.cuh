@@ -1,0 +1,198 @@
+// One chunk of a walk by a warpgroup that owns 64 columns of V: the products of StatesKernel and
+// StateGradientsKernel as warpgroup products. A warp owns 16 rows of the transposed state and of
+// everything between. bf16, C = 64.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "kernels/delta_rule/delta_rule_device.cuh"
+#include "kernels/delta_rule/warpgroup.cuh"
+
+namespace mixerbench::kernels::delta_rule::warpgroup {
+
+constexpr int kC = kTileRows;
+
+using Gates = float[kNumGates][kC];
+
+template <typename Function>
+__device__ void ForEach(Accumulators (&c)[kC / 16], const Function& function) {
+#pragma unroll
+  for (int n = 0; n < kC / 16; ++n) {
+#pragma unroll
+    for (int e = 0; e < 8; ++e) {
+      function(c[n][e / 4][e % 4], 16 * n + cuda::BlockColumn(e / 4, e % 4));
+    }
+  }
+}
+
+template <int kBlocks>
+__device__ void Scale(Accumulators (&c)[kBlocks], float factor) {
+#pragma unroll
+  for (int n = 0; n < kBlocks; ++n) {
+#pragma unroll
+    for (int e = 0; e < 8; ++e) c[n][e / 4][e % 4] *= factor;
+  }
+}
+
+template <int kBlocks>
+__device__ void ToOperands(Operand::A (&a)[kBlocks], const Accumulators (&c)[kBlocks]) {
+#pragma unroll
+  for (int n = 0; n < kBlocks; ++n) a[n] = cuda::ToOperand<Operand>(c[n]);
+}
+
+// This warp's 16 columns of tokens [16 n, 16 n + 16) of a tile of V or dO, transposed.
+__device__ inline void LoadColumns(Accumulators& c, const Tile& tile, int n) {
+  cuda::FromOperand<Operand>(c, LoadATransposed(tile, 16 * n, 16 * WarpOfGroup()));
+}
+
+// 16 columns of a chunk, transposed, to token rows of `x`, which begins at the first of them.
+__device__ inline void StoreTokens(const Sequence& x, Element* rows, int num_valid,
+                                   const Accumulators (&c)[kC / 16]) {
+#pragma unroll
+  for (int i = 0; i < kC; i += 16) {
+    cuda::StoreColumns(rows + i * x.token_stride, static_cast<int>(x.token_stride), num_valid - i,
+                       c[i / 16]);
+  }
+}
+
+// The state S^T [64,K] of this warpgroup goes over one chunk. q, k: K / 64 tiles; v: this
+// warpgroup's columns. store_o(o) and store_y(y) get O^T and Y^T as soon as they are there.
+template <int kDk, typename StoreO, typename StoreY>
+__device__ void WalkForward(Accumulators (&state)[kDk / 64][4], const Tile* q, const Tile* k,
+                            const Tile& v, const Tile& x, const Tile& a, const Gates& gates,
+                            float scale, const StoreO& store_o, const StoreY& store_y) {
+  Accumulators recalled[4];  // (K S)^T, then Y^T
+  Accumulators out[4];       // (Q S)^T, then O^T
+  Operand::A operands[kDk / 64][4];
+#pragma unroll
+  for (int d = 0; d < kDk / 64; ++d) ToOperands(operands[d], state[d]);
+  Fence();
+#pragma unroll
+  for (int d = 0; d < kDk / 64; ++d) {
+    MultiplyTiles<Depth::kAlongRows>(recalled, operands[d], Descriptor(k[d], 0, 0), d > 0);
+  }
+  Commit();
+#pragma unroll
+  for (int d = 0; d < kDk / 64; ++d) {
+    MultiplyTiles<Depth::kAlongRows>(out, operands[d], Descriptor(q[d], 0, 0), d > 0);
+  }
+  Commit();
+  Wait<1>(recalled);
+
+  Operand::A written[4];  // beta (V - e^b K S), transposed
+#pragma unroll
+  for (int n = 0; n < 4; ++n) {
+    Accumulators corrected;
+    LoadColumns(corrected, v, n);
+#pragma unroll
+    for (int e = 0; e < 8; ++e) {
+      const int t = 16 * n + cuda::BlockColumn(e / 4, e % 4);
+      float& c = corrected[e / 4][e % 4];
+      c = gates[kBeta][t] * (c - gates[kEntering][t] * recalled[n][e / 4][e % 4]);
+    }
+    written[n] = cuda::ToOperand<Operand>(corrected);
+  }
+  auto& y = recalled;
+  Fence();
+  MultiplyTiles<Depth::kAlongRows>(y, written, Descriptor(x, 0, 0), false);
+  Commit();
+  Wait<1>(out);
+  ForEach(out, [&](float& c, int t) { c *= scale * gates[kEntering][t]; });
+#pragma unroll
+  for (int d = 0; d < kDk / 64; ++d) Scale(state[d], gates[kEntering][kC - 1]);
+  Wait<0>(y);
+
+  Operand::A y_operands[4];
+  ToOperands(y_operands, y);
+  Fence();
+  MultiplyTiles<Depth::kAlongRows>(out, y_operands, Descriptor(a, 0, 0), true);
+  Commit();
+  store_y(y);
+  ForEach(y, [&](float& c, int t) { c *= gates[kLeaving][t]; });
+  Operand::A leaving[4];
+  ToOperands(leaving, y);
+  Fence();
+#pragma unroll
+  for (int d = 0; d < kDk / 64; ++d) {
+    MultiplyTiles<Depth::kDownColumns>(state[d], leaving, Descriptor(k[d], 0, 0), true);
+  }
+  Commit();
+  Wait<1>(out);
+  store_o(out);
+#pragma unroll
+  for (int d = 0; d < kDk / 64; ++d) Wait<0>(state[d]);
+}
+
+// The gradient G^T [64,K] of the state that leaves a chunk becomes that of the state that enters
+// it. store_p(p) gets P^T.
+template <int kDk, typename StoreP>
+__device__ void WalkBackward(Accumulators (&d_state)[kDk / 64][4], const Tile* q, const Tile* k,
+                             const Tile& d_o, const Tile& x, const Tile& a, const Gates& gates,
+                             float scale, const StoreP& store_p) {
+  Accumulators written[4];  // (K G)^T, then dY^T = w (K G)^T + dO^T A
+  Accumulators read[4];     // dO^T A, then P^T = dY^T X
+  {
+    Operand::A operands[kDk / 64][4];
+#pragma unroll
+    for (int d = 0; d < kDk / 64; ++d) ToOperands(operands[d], d_state[d]);
+    Fence();
+#pragma unroll
+    for (int d = 0; d < kDk / 64; ++d) {
+      MultiplyTiles<Depth::kAlongRows>(written, operands[d], Descriptor(k[d], 0, 0), d > 0);
+    }
+    MultiplyTiles<Depth::kDownColumns, Depth::kDownColumns>(read, Descriptor(d_o, 0, 0),
+                                                            Descriptor(a, 0, 0), false);
+    Commit();
+    Wait<0>(written, read);
+  }
+  Operand::A dy[4];
+#pragma unroll
+  for (int n = 0; n < 4; ++n) {
+#pragma unroll
+    for (int e = 0; e < 8; ++e) {
+      const int t = 16 * n + cuda::BlockColumn(e / 4, e % 4);
+      float& c = written[n][e / 4][e % 4];
+      c = gates[kLeaving][t] * c + read[n][e / 4][e % 4];
+    }
+    dy[n] = cuda::ToOperand<Operand>(written[n]);
+  }
+  auto& p = read;
+  Fence();
+  MultiplyTiles<Depth::kDownColumns>(p, dy, Descriptor(x, 0, 0), false);
+  Commit();
+
+  // dS = e^{b_C} G + (s e^b Q)^T dO - (beta e^b K)^T P, transposed; the factors go to the left.
+#pragma unroll
+  for (int d = 0; d < kDk / 64; ++d) Scale(d_state[d], gates[kEntering][kC - 1]);
+  Operand::A operands[4];
+#pragma unroll
+  for (int n = 0; n < 4; ++n) {
+    Accumulators c;
+    LoadColumns(c, d_o, n);
+#pragma unroll
+    for (int e = 0; e < 8; ++e) {
+      c[e / 4][e % 4] *= scale * gates[kEntering][16 * n + cuda::BlockColumn(e / 4, e % 4)];
+    }
+    operands[n] = cuda::ToOperand<Operand>(c);
+  }
+  Fence();
+#pragma unroll
+  for (int d = 0; d < kDk / 64; ++d) {
+    MultiplyTiles<Depth::kDownColumns>(d_state[d], operands, Descriptor(q[d], 0, 0), true);
+  }
+  Commit();
+  Wait<1>(p);
+  store_p(p);
+  ForEach(p, [&](float& c, int t) { c *= -gates[kBeta][t] * gates[kEntering][t]; });
+  Operand::A erased[4];
+  ToOperands(erased, p);
+  Fence();
+#pragma unroll
+  for (int d = 0; d < kDk / 64; ++d) {
+    MultiplyTiles<Depth::kDownColumns>(d_state[d], erased, Descriptor(k[d], 0, 0), true);
+  }
+  Commit();
+#pragma unroll
+  for (int d = 0; d < kDk / 64; ++d) Wait<0>(d_state[d]);
+}
+
+}  // namespace mixerbench::kernels::delta_rule::warpgroup

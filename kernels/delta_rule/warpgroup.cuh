@@ -1,0 +1,242 @@
+// Matrix products of a warpgroup, four warps together, in bf16: 64 rows a product, operands read
+// from swizzled tiles in shared memory, the left one from registers too. Needs sm_90a: elsewhere
+// these functions trap, and the plan does not choose kernels that call them.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/cuda/tiles.cuh"
+
+namespace mixerbench::kernels::delta_rule::warpgroup {
+
+using cuda::Accumulators;
+using Operand = cuda::Bf16Operand;
+using Element = Operand::Element;
+
+constexpr int kThreads = 128;
+constexpr int kTileRows = 64;
+constexpr int kTileColumns = 64;
+constexpr int kTileElements = kTileRows * kTileColumns;
+
+// A tile [64,64] in shared memory: rows of 128 bytes, whose pieces of 16 bytes are permuted by the
+// row ("128-byte swizzle"), so that neither rows nor columns of fragments meet in a bank.
+struct alignas(1024) Tile {
+  Element x[kTileElements];
+};
+
+// Where an element lies in a tile.
+__device__ inline int Swizzled(int row, int column) {
+  return row * kTileColumns + ((column / 8) ^ (row % 8)) * 8 + column % 8;
+}
+
+// How an operand [M or N, depth] lies in a tile: its depth along the rows, or down the columns.
+enum class Depth { kAlongRows = 0, kDownColumns = 1 };
+
+// The descriptor of an operand that begins at row `row` and column `column` of a tile. Groups of
+// eight rows are 1024 bytes apart, whichever way depth runs.
+__device__ inline std::uint64_t Descriptor(const Tile& tile, int row, int column) {
+  const std::uint32_t address = cuda::SharedAddress(tile.x) + row * 128 + column * 2;
+  constexpr std::uint64_t kGroupStride = 1024 / 16;
+  constexpr std::uint64_t kSwizzle128 = 1;
+  return (address & 0x3ffff) >> 4 | kGroupStride << 16 | kGroupStride << 32 | kSwizzle128 << 62;
+}
+
+// The part of the operand for depths [16 step, 16 step + 16).
+template <Depth kDepth>
+__device__ std::uint64_t AtDepth(std::uint64_t descriptor, int step) {
+  return descriptor + step * (kDepth == Depth::kAlongRows ? 32 / 16 : 2048 / 16);
+}
+
+#ifdef __CUDA_ARCH_FEAT_SM90_ALL
+#define MIXERBENCH_WARPGROUP_ASM(...) asm volatile(__VA_ARGS__)
+#else
+#define MIXERBENCH_WARPGROUP_ASM(...) __trap()
+#endif
+
+// What was written to registers of operands and sums is seen by the products that follow.
+__device__ inline void Fence() {
+  MIXERBENCH_WARPGROUP_ASM("wgmma.fence.sync.aligned;" ::: "memory");
+}
+
+// Closes a group of products.
+__device__ inline void Commit() {
+  MIXERBENCH_WARPGROUP_ASM("wgmma.commit_group.sync.aligned;" ::: "memory");
+}
+
+// Keeps the compiler from moving uses of these sums to where their products are under way.
+template <int kBlocks>
+__device__ void Pin(Accumulators (&c)[kBlocks]) {
+#pragma unroll
+  for (int n = 0; n < kBlocks; ++n) {
+#pragma unroll
+    for (int e = 0; e < 8; ++e) asm volatile("" : "+f"(c[n][e / 4][e % 4])::"memory");
+  }
+}
+
+// Until at most kPending groups are under way; `sums` are those of groups that have ended.
+template <int kPending, typename... Sums>
+__device__ void Wait(Sums&... sums) {
+  MIXERBENCH_WARPGROUP_ASM("wgmma.wait_group.sync.aligned %0;" ::"n"(kPending) : "memory");
+  (Pin(sums), ...);
+}
+
+// What this thread wrote to shared memory is seen by products after the next barrier.
+__device__ inline void PublishToProducts() {
+  MIXERBENCH_WARPGROUP_ASM("fence.proxy.async.shared::cta;" ::: "memory");
+}
+
+// This warpgroup gives up registers, or takes those that others gave up: kCount a thread, a
+// multiple of 8; 0: as many as it has.
+template <int kCount>
+__device__ void LimitRegisters() {
+  if constexpr (kCount > 0) {
+    MIXERBENCH_WARPGROUP_ASM("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(kCount));
+  }
+}
+template <int kCount>
+__device__ void RaiseRegisters() {
+  if constexpr (kCount > 0) {
+    MIXERBENCH_WARPGROUP_ASM("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(kCount));
+  }
+}
+
+// A barrier of one warpgroup, or of several: `count` threads.
+__device__ inline void SyncGroup(int barrier, int count = kThreads) {
+  asm volatile("bar.sync %0, %1;" ::"r"(barrier + 1), "r"(count) : "memory");
+}
+
+#define MIXERBENCH_SUMS_16(c, i)                                                            \
+  "+f"(c[i][0][0]), "+f"(c[i][0][1]), "+f"(c[i][0][2]), "+f"(c[i][0][3]), "+f"(c[i][1][0]), \
+      "+f"(c[i][1][1]), "+f"(c[i][1][2]), "+f"(c[i][1][3])
+
+// c [64,64] += a b over a depth of 16, a in registers; without `accumulate` c is overwritten.
+template <Depth kDepthB>
+__device__ void Multiply(Accumulators (&c)[4], const Operand::A& a, std::uint64_t b,
+                         bool accumulate) {
+  MIXERBENCH_WARPGROUP_ASM(
+      "{ .reg .pred p; setp.ne.b32 p, %37, 0;\n"
+      "wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 "
+      "{%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,%16,%17,%18,%19,%20,%21,%22,%23,%24,"
+      "%25,%26,%27,%28,%29,%30,%31}, {%32,%33,%34,%35}, %36, p, 1, 1, %38; }"
+      : MIXERBENCH_SUMS_16(c, 0), MIXERBENCH_SUMS_16(c, 1), MIXERBENCH_SUMS_16(c, 2),
+        MIXERBENCH_SUMS_16(c, 3)
+      : "r"(a.r[0]), "r"(a.r[1]), "r"(a.r[2]), "r"(a.r[3]), "l"(b),
+        "r"(static_cast<int>(accumulate)), "n"(static_cast<int>(kDepthB)));
+}
+
+// The same with both operands in shared memory.
+template <Depth kDepthA, Depth kDepthB>
+__device__ void Multiply(Accumulators (&c)[4], std::uint64_t a, std::uint64_t b, bool accumulate) {
+  MIXERBENCH_WARPGROUP_ASM(
+      "{ .reg .pred p; setp.ne.b32 p, %34, 0;\n"
+      "wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 "
+      "{%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,%16,%17,%18,%19,%20,%21,%22,%23,%24,"
+      "%25,%26,%27,%28,%29,%30,%31}, %32, %33, p, 1, 1, %35, %36; }"
+      : MIXERBENCH_SUMS_16(c, 0), MIXERBENCH_SUMS_16(c, 1), MIXERBENCH_SUMS_16(c, 2),
+        MIXERBENCH_SUMS_16(c, 3)
+      : "l"(a), "l"(b), "r"(static_cast<int>(accumulate)), "n"(static_cast<int>(kDepthA)),
+        "n"(static_cast<int>(kDepthB)));
+}
+
+// c [64,32]
+template <Depth kDepthA, Depth kDepthB>
+__device__ void Multiply(Accumulators (&c)[2], std::uint64_t a, std::uint64_t b, bool accumulate) {
+  MIXERBENCH_WARPGROUP_ASM(
+      "{ .reg .pred p; setp.ne.b32 p, %18, 0;\n"
+      "wgmma.mma_async.sync.aligned.m64n32k16.f32.bf16.bf16 "
+      "{%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15}, %16, %17, p, 1, 1, %19, %20; }"
+      : MIXERBENCH_SUMS_16(c, 0), MIXERBENCH_SUMS_16(c, 1)
+      : "l"(a), "l"(b), "r"(static_cast<int>(accumulate)), "n"(static_cast<int>(kDepthA)),
+        "n"(static_cast<int>(kDepthB)));
+}
+
+#undef MIXERBENCH_SUMS_16
+#undef MIXERBENCH_WARPGROUP_ASM
+
+// c += a b over the whole depth of a tile of each.
+template <Depth kDepthA, Depth kDepthB, int kBlocks>
+__device__ void MultiplyTiles(Accumulators (&c)[kBlocks], std::uint64_t a, std::uint64_t b,
+                              bool accumulate) {
+#pragma unroll
+  for (int step = 0; step < kTileRows / 16; ++step) {
+    Multiply<kDepthA, kDepthB>(c, AtDepth<kDepthA>(a, step), AtDepth<kDepthB>(b, step),
+                               accumulate || step > 0);
+  }
+}
+
+// The same, the left operand in registers.
+template <Depth kDepthB>
+__device__ void MultiplyTiles(Accumulators (&c)[4], const Operand::A (&a)[4], std::uint64_t b,
+                              bool accumulate) {
+#pragma unroll
+  for (int step = 0; step < kTileRows / 16; ++step) {
+    Multiply<kDepthB>(c, a[step], AtDepth<kDepthB>(b, step), accumulate || step > 0);
+  }
+}
+
+__device__ inline int WarpOfGroup() { return cuda::WarpId() % 4; }
+
+// A [16,16] operand from rows `row`.. and columns `column`.. of a tile.
+__device__ inline Operand::A LoadA(const Tile& tile, int row, int column) {
+  const int lane = cuda::LaneId();
+  Operand::A a;
+  cuda::LoadMatrices(a.r, tile.x + Swizzled(row + lane % 16, column + lane / 16 * 8));
+  return a;
+}
+
+// The transposed operand: memory holds [depth][row].
+__device__ inline Operand::A LoadATransposed(const Tile& tile, int depth, int row) {
+  const int lane = cuda::LaneId();
+  Operand::A a;
+  cuda::LoadMatricesTransposed(
+      a.r, tile.x + Swizzled(depth + lane % 8 + lane / 16 * 8, row + lane / 8 % 2 * 8));
+  return a;
+}
+
+// A block of sums to rows `row`.. and columns `column`.. of a tile.
+__device__ inline void StoreRows(Tile& tile, int row, int column, const Accumulators& c) {
+#pragma unroll
+  for (int e = 0; e < 8; e += 2) {
+    const int at = Swizzled(row + cuda::BlockRow(e % 4), column + cuda::BlockColumn(e / 4, e % 4));
+    *reinterpret_cast<std::uint32_t*>(tile.x + at) =
+        cuda::PackBf16(c[e / 4][e % 4], c[e / 4][e % 4 + 1]);
+  }
+}
+
+// Its transpose: column r of the block becomes row `row` + r.
+__device__ inline void StoreColumns(Tile& tile, int row, int column, const Accumulators& c) {
+#pragma unroll
+  for (int e = 0; e < 8; e += 2) {
+    std::uint32_t word = cuda::PackBf16(c[e / 4][e % 4], c[e / 4][e % 4 + 1]);
+    asm("movmatrix.sync.aligned.m8n8.trans.b16 %0, %0;" : "+r"(word));
+    const int at = Swizzled(row + e / 4 * 8 + cuda::LaneId() / 4,
+                            column + e % 4 / 2 * 8 + cuda::LaneId() % 4 * 2);
+    *reinterpret_cast<std::uint32_t*>(tile.x + at) = word;
+  }
+}
+
+// kCopyThreads threads, the block or a warpgroup of it, copy rows of kTiles * 64 columns into as
+// many tiles; those from num_valid on become zeros. With kLower, 16x16 blocks above the diagonal
+// become zeros too.
+template <int kCopyThreads, int kTiles, bool kLower = false>
+__device__ void CopyRowsAsync(Tile* tiles, const Element* source, std::int64_t source_stride,
+                              int num_valid) {
+  constexpr int kPiecesPerRow = kTiles * kTileColumns / 8;
+  constexpr int kRowsPerStep = kCopyThreads / kPiecesPerRow;
+  static_assert(kCopyThreads % kPiecesPerRow == 0 && kTileRows % kRowsPerStep == 0);
+  const int thread = static_cast<int>(threadIdx.x) % kCopyThreads;
+  const int piece = thread % kPiecesPerRow;
+  const int first = thread / kPiecesPerRow;
+  Tile& tile = tiles[piece / 8];
+  const Element* from = source + first * source_stride + piece * 8;
+#pragma unroll
+  for (int step = 0; step < kTileRows / kRowsPerStep; ++step) {
+    const int row = first + step * kRowsPerStep;
+    const bool valid = row < num_valid && (!kLower || piece / 2 <= row / 16);
+    cuda::CopyAsync16(tile.x + Swizzled(row, piece % 8 * 8), valid ? from : source, valid);
+    from += kRowsPerStep * source_stride;
+  }
+}
+
+}  // namespace mixerbench::kernels::delta_rule::warpgroup
