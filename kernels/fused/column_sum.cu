@@ -36,8 +36,8 @@ __global__ void __launch_bounds__(kThreads) ColumnSumKernel(const ColumnSumArgs 
 #pragma unroll
       for (int j = 0; j < kInFlight; ++j) {
         // Unconditional, or the loads would wait for each other; what does not exist is left out
-        // below.
-        const long long at = min(row + j * step, args.num_rows - 1);
+        // below. From the last row on: it was written last and is the most likely to be cached.
+        const long long at = max(args.num_rows - 1 - row - j * step, 0LL);
         next[j] = LoadPacked(columns + at * args.x.stride, true);
       }
 #pragma unroll

@@ -17,8 +17,10 @@ std::int64_t StrideBytes(const at::Tensor& x) {
   return (x.dim() > 1 ? x.stride(-2) : x.size(-1)) * static_cast<std::int64_t>(x.element_size());
 }
 
+constexpr std::int64_t kAlignment = 8;  // bytes
+
 bool CanLaunch(const at::Tensor& x) {
-  return RunsOnDevice(x) && HasAlignedRows(x) && RowBytes(x) % kRowAlignment == 0;
+  return RunsOnDevice(x) && HasAlignedRows(x, kAlignment) && RowBytes(x) % kAlignment == 0;
 }
 
 }  // namespace

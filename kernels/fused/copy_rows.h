@@ -6,9 +6,9 @@
 
 namespace mixerbench::kernels::fused {
 
-// target = source, both [..., D] of one dtype; an undefined source: zeros. On a GPU 16 bytes a
-// thread when rows allow it: ATen's copies of columns move one element a thread, at a third of the
-// speed.
+// target = source, both [..., D] of one dtype; an undefined source: zeros. On a GPU 16 or 8
+// bytes a thread when rows allow it: ATen's copies of columns move one element a thread, at a third
+// of the speed.
 void CopyRows(const at::Tensor& target, const at::Tensor& source);
 
 }  // namespace mixerbench::kernels::fused

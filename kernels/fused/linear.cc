@@ -110,7 +110,8 @@ at::Tensor InputGradient(const BackwardArgs& args, const std::vector<at::Tensor>
   return d_x;
 }
 
-// Each run overwrites what the padding of the one before left in its rows.
+// Each run overwrites what the padding of the one before left in its rows. First come the sums of
+// the bias, while part of d_y is cached, last the gradient of x, which is read next.
 std::vector<at::Tensor> Backward(const BackwardArgs& args, const Runs& runs, std::int64_t out) {
   std::vector<at::Tensor> d_y;
   for (const at::Tensor& grad : args.grads) d_y.push_back(AlignedRows(grad));
@@ -122,20 +123,20 @@ std::vector<at::Tensor> Backward(const BackwardArgs& args, const Runs& runs, std
   if (args.wanted[2]) d_bias = at::empty({weight.size(0)}, floats);
   for (std::size_t i = 0; i < runs.size(); ++i) {
     const bool is_zero = !d_y[i].defined();
-    if (d_weight.defined()) {
-      at::Tensor rows = runs[i].Of(d_weight);
-      if (is_zero) {
-        rows.zero_();
-      } else {
-        at::mm_out(rows, d_y[i].t(), args.saved[runs[i].at_rows ? kChosen : kX], at::kFloat);
-      }
-    }
     if (d_bias.defined()) {
       const at::Tensor rows = runs[i].Of(d_bias);
       if (is_zero) {
         rows.zero_();
       } else {
         ColumnSum(d_y[i], rows);
+      }
+    }
+    if (d_weight.defined()) {
+      at::Tensor rows = runs[i].Of(d_weight);
+      if (is_zero) {
+        rows.zero_();
+      } else {
+        at::mm_out(rows, d_y[i].t(), args.saved[runs[i].at_rows ? kChosen : kX], at::kFloat);
       }
     }
   }

@@ -33,6 +33,23 @@ struct RowLayout {
   __device__ bool Active(int chunk) const { return Column(chunk) < width; }
 };
 
+// RowLayout of rows of one vector in every lane, known to the compiler: no lane is idle, and sums
+// over a row have no branches.
+template <int kWidth>
+struct FullRowLayout {
+  static constexpr int width = kWidth;
+  static constexpr int lanes = LanesFor(kWidth);
+  static constexpr int num_groups = kThreads / lanes;
+  static_assert(width == lanes * kVector);
+  int lane, group;
+
+  __device__ explicit FullRowLayout(int)
+      : lane(static_cast<int>(threadIdx.x) % lanes), group(static_cast<int>(threadIdx.x) / lanes) {}
+
+  __device__ int Column(int chunk) const { return (chunk * lanes + lane) * kVector; }
+  __device__ bool Active(int) const { return true; }
+};
+
 template <int kChunks>
 struct RowValues {
   Vector chunk[kChunks];
@@ -52,8 +69,8 @@ struct PackedRow {
 };
 
 // Zeros unless `valid` and where `rows`, of elements T, is absent.
-template <typename T, int kChunks, typename AnyRows>
-__device__ inline PackedRow<T, kChunks> LoadPackedRow(const RowLayout& layout, const AnyRows& rows,
+template <typename T, int kChunks, typename Layout, typename AnyRows>
+__device__ inline PackedRow<T, kChunks> LoadPackedRow(const Layout& layout, const AnyRows& rows,
                                                       long long row, bool valid) {
   PackedRow<T, kChunks> packed;
   const T* source = static_cast<const T*>(rows.data) + row * rows.stride;
@@ -66,8 +83,8 @@ __device__ inline PackedRow<T, kChunks> LoadPackedRow(const RowLayout& layout, c
 }
 
 // The same for stores.
-template <typename T, int kChunks>
-__device__ inline void StoreRowAs(const RowLayout& layout, const Rows& rows, long long row,
+template <typename T, int kChunks, typename Layout>
+__device__ inline void StoreRowAs(const Layout& layout, const Rows& rows, long long row,
                                   const RowValues<kChunks>& values, bool valid) {
   T* target = static_cast<T*>(rows.data) + row * rows.stride;
 #pragma unroll
@@ -79,8 +96,8 @@ __device__ inline void StoreRowAs(const RowLayout& layout, const Rows& rows, lon
 }
 
 // Zeros where `values` is absent.
-template <int kChunks>
-__device__ inline RowValues<kChunks> LoadColumns(const RowLayout& layout, const float* values) {
+template <int kChunks, typename Layout>
+__device__ inline RowValues<kChunks> LoadColumns(const Layout& layout, const float* values) {
   return LoadPackedRow<float, kChunks>(layout, ConstRows{values, Element::kFloat, 0}, 0, true)
       .Unpack();
 }
@@ -95,8 +112,8 @@ __device__ inline void ForEach(F f) {
   }
 }
 
-template <int kChunks, typename F>
-__device__ inline float RowSum(const RowLayout& layout, F f) {
+template <int kChunks, typename Layout, typename F>
+__device__ inline float RowSum(const Layout& layout, F f) {
   float sum = 0;
   ForEach<kChunks>([&](int c, int i) { sum += f(c, i); });
   return GroupSum(sum, layout.lanes);
@@ -111,23 +128,24 @@ struct Standardised {
 };
 
 // The row standardised by the mean and scale of an earlier call of Standardise.
-template <int kChunks>
-__device__ inline Standardised<kChunks> StandardiseBy(const RowLayout& layout,
+template <int kChunks, typename Layout>
+__device__ inline Standardised<kChunks> StandardiseBy(const Layout& layout,
                                                       const RowValues<kChunks>& row, float mean,
                                                       float scale) {
   Standardised<kChunks> result{{}, mean, scale};
 #pragma unroll
   for (int c = 0; c < kChunks; ++c) {
+    const float factor = layout.Active(c) ? scale : 0;
 #pragma unroll
     for (int i = 0; i < kVector; ++i) {
-      result.x.chunk[c].x[i] = layout.Active(c) ? (row.chunk[c].x[i] - mean) * scale : 0;
+      result.x.chunk[c].x[i] = (row.chunk[c].x[i] - mean) * factor;
     }
   }
   return result;
 }
 
-template <int kChunks>
-__device__ inline Standardised<kChunks> Standardise(const RowLayout& layout,
+template <int kChunks, typename Layout>
+__device__ inline Standardised<kChunks> Standardise(const Layout& layout,
                                                     const RowValues<kChunks>& row, bool centre,
                                                     float eps) {
   const float inverse_width = 1.0f / static_cast<float>(layout.width);
@@ -144,8 +162,8 @@ __device__ inline Standardised<kChunks> Standardise(const RowLayout& layout,
 }
 
 // Gradient of the row, given `g`, that of the standardised row (zeros past the end).
-template <int kChunks>
-__device__ inline RowValues<kChunks> StandardiseBackward(const RowLayout& layout,
+template <int kChunks, typename Layout>
+__device__ inline RowValues<kChunks> StandardiseBackward(const Layout& layout,
                                                          const Standardised<kChunks>& forward,
                                                          const RowValues<kChunks>& g, bool centre) {
   const float inverse_width = 1.0f / static_cast<float>(layout.width);
@@ -167,8 +185,8 @@ __device__ inline RowValues<kChunks> StandardiseBackward(const RowLayout& layout
 
 // Sums `values` of all groups of the block, in order of the groups, into target[0..width).
 // `scratch` holds kThreads * kChunks * 8 floats. Called by all threads.
-template <int kChunks>
-__device__ inline void SumGroups(const RowLayout& layout, const RowValues<kChunks>& values,
+template <int kChunks, typename Layout>
+__device__ inline void SumGroups(const Layout& layout, const RowValues<kChunks>& values,
                                  float* scratch, float* target) {
   const int pitch = layout.lanes * kVector * kChunks;
   __syncthreads();
