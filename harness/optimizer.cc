@@ -4,7 +4,11 @@
 #include <cmath>
 #include <numbers>
 
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/zeros.h>
 #include <ATen/ops/zeros_like.h>
+
+#include "kernels/fused/linear.h"
 
 namespace mixerbench::harness {
 
@@ -17,6 +21,7 @@ double LearningRate(const TrainConfig& config, std::int64_t epoch) {
 
 AdamW::AdamW(const std::vector<models::Parameter>& parameters, const TrainConfig& config)
     : config_(config) {
+  const at::NoGradGuard no_grad;
   for (const auto& parameter : parameters) {
     const bool decay = config.decay_all_parameters || parameter.weight_decay;
     names_.push_back(parameter.name);
@@ -24,7 +29,39 @@ AdamW::AdamW(const std::vector<models::Parameter>& parameters, const TrainConfig
                         .first_moment = at::zeros_like(parameter.tensor),
                         .second_moment = at::zeros_like(parameter.tensor),
                         .weight_decay = decay ? config.weight_decay : 0});
+    if (config.dtype != Dtype::kBf16 || parameter.narrow == nullptr) continue;
+    std::vector<std::int64_t> shape = parameter.tensor.sizes().vec();
+    shape[0] += kernels::fused::kNarrowPadding;
+    const auto options = parameter.tensor.options().dtype(at::kBFloat16).requires_grad(false);
+    copies_.push_back({.parameter = parameter.tensor,
+                       .version = static_cast<std::uint32_t>(parameter.tensor._version()),
+                       .padded = at::zeros(shape, options),
+                       .loan = parameter.narrow});
+    tensors_.back().narrow = Copied(copies_.back());
+    tensors_.back().narrow.copy_(parameter.tensor);
   }
+}
+
+at::Tensor AdamW::Copied(const Copy& copy) {
+  return copy.padded.narrow(0, 0, copy.parameter.size(0));
+}
+
+void AdamW::RefreshCopies() {
+  const at::NoGradGuard no_grad;
+  for (Copy& copy : copies_) {
+    const auto version = static_cast<std::uint32_t>(copy.parameter._version());
+    if (version == copy.version) continue;
+    Copied(copy).copy_(copy.parameter);
+    copy.version = version;
+  }
+}
+
+AdamW::Loan::Loan(const AdamW& optimizer) : optimizer_(optimizer) {
+  for (const Copy& copy : optimizer.copies_) *copy.loan = copy.padded;
+}
+
+AdamW::Loan::~Loan() {
+  for (const Copy& copy : optimizer_.copies_) copy.loan->reset();
 }
 
 void AdamW::ZeroGrad() {

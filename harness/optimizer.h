@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -33,13 +34,41 @@ class AdamW {
   // adding to old ones.
   void ZeroGrad();
 
+  // For training in bf16 it keeps copies of the parameters for which layers want one
+  // (models::Parameter::narrow); Step updates both. This makes them equal to parameters that
+  // anybody else has changed since. It looks at them on the host: not to be captured in a graph.
+  void RefreshCopies();
+
+  // Lends the copies to the layers until it is destroyed.
+  class Loan {
+   public:
+    explicit Loan(const AdamW& optimizer);
+    ~Loan();
+    Loan(const Loan&) = delete;
+    Loan& operator=(const Loan&) = delete;
+
+   private:
+    const AdamW& optimizer_;
+  };
+
   // First and second moments, as "first_moment.<parameter>" and "second_moment.<parameter>".
   std::vector<std::pair<std::string, at::Tensor>> state() const;
 
  private:
+  struct Copy {
+    at::Tensor parameter;
+    std::uint32_t version;  // of the parameter when it was copied
+    at::Tensor padded;      // bf16, zeros after the parameter's rows
+    std::shared_ptr<at::Tensor> loan;
+  };
+
+  // The part of the copy that equals the parameter.
+  static at::Tensor Copied(const Copy& copy);
+
   TrainConfig config_;
   std::vector<std::string> names_;                    // of the tensors
   std::vector<kernels::fused::AdamWTensor> tensors_;  // gradients undefined
+  std::vector<Copy> copies_;
 };
 
 }  // namespace mixerbench::harness

@@ -172,6 +172,7 @@ void Trainer::Step() {
   // The seed is outside the graph: it reaches the captured kernels through the generator.
   dropout_generator_.set_current_seed(
       DeriveSeed(cell_.seed, "dropout", static_cast<std::uint64_t>(step_)));
+  optimizer_.RefreshCopies();
   shape.work->Run();
   window_.Advance();
   last_batch_tokens_ = slot.count * shape.source->task().shape().seq_len;
@@ -192,6 +193,7 @@ void Trainer::RunStep(const Shape& shape) {
     return ListScored(batch.labels, MaxScored(shape.source->task().shape(), label_mode_));
   });
   optimizer_.ZeroGrad();
+  const AdamW::Loan copies(optimizer_);
   const auto output = InRange("forward", [&] {
     return model_.backbone->Forward(batch.inputs, {.compute_dtype = ComputeDtype(cell_.train.dtype),
                                                    .generator = dropout_generator_,
@@ -199,8 +201,8 @@ void Trainer::RunStep(const Shape& shape) {
   });
   const at::Tensor loss = InRange("loss", [&] {
     const models::Head head = model_.backbone->head();
-    return kernels::fused::LinearCrossEntropy(output.hidden, head.weight, head.bias,
-                                              scored.targets);
+    return kernels::fused::LinearCrossEntropy(output.hidden, head.weight, head.bias, scored.targets,
+                                              models::ExecutionPath::kFast, head.narrow);
   });
   InRange("backward", [&] {
     (output.auxiliary_loss.defined() ? loss + output.auxiliary_loss : loss).backward();

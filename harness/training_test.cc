@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <cmath>
+#include <memory>
 #include <set>
 
 #include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
 
 #include "harness/batch.h"
 #include "harness/data.h"
@@ -109,6 +111,44 @@ TEST_CASE("adamw: follows the published update, with and without clipping and ex
     const at::Tensor difference = parameters[i].tensor.detach().to(at::kDouble) - expected[i];
     CHECK(difference.abs().max().item<double>() < kFp32Steps);
   }
+}
+
+TEST_CASE("adamw: copies in bf16 follow the parameters, and are lent for a while") {
+  TrainConfig config;
+  config.lr = 0.1;
+  config.dtype = Dtype::kBf16;
+  const auto loan = std::make_shared<at::Tensor>();
+  const std::vector<models::Parameter> parameters = {
+      {"w", at::ones({3, 4}).requires_grad_(true), models::ParameterRole::kLinearWeight, true,
+       loan},
+      {"b", at::ones({3}).requires_grad_(true), models::ParameterRole::kLinearBias, true}};
+  at::Tensor weight = parameters[0].tensor;
+  AdamW optimizer(parameters, config);
+  const auto is_equal = [&] {
+    const AdamW::Loan lent(optimizer);
+    const at::Tensor copy = loan->narrow(0, 0, 3);
+    return copy.equal(weight.to(at::kBFloat16)) &&
+           loan->narrow(0, 3, loan->size(0) - 3).count_nonzero().item<std::int64_t>() == 0;
+  };
+  CHECK(is_equal());
+  CHECK_FALSE(loan->defined());
+  weight.mutable_grad() = at::full({3, 4}, 0.5);
+  const at::Tensor before = weight.detach().clone();
+  optimizer.Step(at::scalar_tensor(0.1), at::scalar_tensor(1));
+  CHECK_FALSE(weight.equal(before));
+  CHECK(is_equal());
+  {
+    const at::NoGradGuard no_grad;
+    weight.mul_(2);
+  }
+  CHECK_FALSE(is_equal());
+  optimizer.RefreshCopies();
+  CHECK(is_equal());
+
+  config.dtype = Dtype::kFp32;
+  const AdamW without_copies(parameters, config);
+  const AdamW::Loan lent(without_copies);
+  CHECK_FALSE(loan->defined());
 }
 
 TEST_CASE("epochs: every example once, batches never mix segments, order as asked") {

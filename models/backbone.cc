@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "models/backbone.h"
 
-#include "kernels/fused/linear.h"
-
 namespace mixerbench::models {
 
 at::Tensor Backbone::Logits(const at::Tensor& hidden) const {
   const Head parameters = head();
-  return kernels::fused::Linear(hidden, parameters.weight, parameters.bias);
+  return kernels::fused::Linear(hidden, parameters.weight, parameters.bias, ExecutionPath::kFast,
+                                parameters.narrow);
 }
 
 }  // namespace mixerbench::models

@@ -13,6 +13,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include "kernels/fused/linear.h"
 #include "kernels/fused/rows.h"
 #include "models/mixer.h"
 
@@ -37,8 +38,9 @@ struct BackboneOptions {
 
 // What turns hidden states into logits: hidden weight^T + bias.
 struct Head {
-  at::Tensor weight;  // [vocab_size, D]
-  at::Tensor bias;    // [vocab_size]; undefined without
+  at::Tensor weight;                             // [vocab_size, D]
+  at::Tensor bias;                               // [vocab_size]; undefined without
+  kernels::fused::NarrowParameters narrow = {};  // their copies in bf16, where there are any
 };
 
 class Backbone {

@@ -158,6 +158,17 @@ at::Tensor ParameterScope::Add(std::string_view name, std::vector<std::int64_t> 
                    /*weight_decay=*/true);
 }
 
+std::shared_ptr<const at::Tensor> ParameterScope::NarrowCopy(std::string_view name) const {
+  const std::string full_name = prefix_ + std::string(name);
+  for (Parameter& parameter : set_->parameters_) {
+    if (parameter.name != full_name) continue;
+    if (parameter.narrow == nullptr) parameter.narrow = std::make_shared<at::Tensor>();
+    return parameter.narrow;
+  }
+  Require(false, "no parameter " + full_name);
+  return nullptr;
+}
+
 at::Tensor ParameterScope::Draw(std::string_view name, std::vector<std::int64_t> shape,
                                 Init init) const {
   return set_->Draw(prefix_ + std::string(name), shape, init);

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -51,6 +52,8 @@ struct Parameter {
   at::Tensor tensor;  // a leaf that requires grad
   ParameterRole role;
   bool weight_decay;  // false for gate parameters (A_log, dt_bias, decays, bonus)
+  // Where layers look for a copy in bf16 (ParameterScope::NarrowCopy); nullptr when none does.
+  std::shared_ptr<at::Tensor> narrow = nullptr;
 };
 
 // All parameters of one model, in order of creation.
@@ -89,6 +92,11 @@ class ParameterScope {
   // Initialised by the set's policy for the role, which may replace `init`.
   at::Tensor Add(std::string_view name, std::vector<std::int64_t> shape, ParameterRole role,
                  Init init) const;
+
+  // Where a layer finds a copy in bf16 of the parameter that Add made, so that it need not form
+  // one: undefined unless somebody keeps one equal to the parameter and lends it for the moment.
+  // Ends in kernels::fused::kNarrowPadding rows of zeros.
+  std::shared_ptr<const at::Tensor> NarrowCopy(std::string_view name) const;
 
   // kSpecial: `init` stands, no weight decay, always at least float32.
   at::Tensor AddSpecial(std::string_view name, std::vector<std::int64_t> shape, Init init) const;

@@ -101,6 +101,18 @@ TEST_CASE("parameters: specials stay in float32 and get no weight decay") {
   CHECK(set.num_elements() == 4);
 }
 
+TEST_CASE("parameters: a narrow copy is where whoever keeps one and every layer look") {
+  ParameterSet set = Set();
+  const ParameterScope scope(set, "layers.0.");
+  scope.Add("w", {2}, kWeight, Init::Normal(1));
+  CHECK(set.parameters()[0].narrow == nullptr);
+  const auto narrow = scope.NarrowCopy("w");
+  CHECK_FALSE(narrow->defined());
+  CHECK(narrow == scope.NarrowCopy("w"));
+  CHECK(narrow == set.parameters()[0].narrow);
+  CHECK_THROWS_AS(scope.NarrowCopy("v"), std::logic_error);
+}
+
 TEST_CASE("parameters: one name belongs to one parameter") {
   ParameterSet set = Set();
   const ParameterScope scope(set, "layers.0.");

@@ -24,7 +24,8 @@ bool CanLaunch(const std::vector<AdamWTensor>& tensors) {
       return x.scalar_type() == at::kFloat && x.is_contiguous();
     };
     return RunsOnDevice(tensor.parameter) && dense(tensor.parameter) && dense(tensor.gradient) &&
-           dense(tensor.first_moment) && dense(tensor.second_moment);
+           dense(tensor.first_moment) && dense(tensor.second_moment) &&
+           (!tensor.narrow.defined() || tensor.narrow.is_contiguous());
   });
 }
 
@@ -42,6 +43,7 @@ void ReferenceAdamWStep(const std::vector<AdamWTensor>& tensors, const at::Tenso
     at::_fused_adamw_(tensor.parameter, gradient, tensor.first_moment, tensor.second_moment, {},
                       step, learning_rate, options.beta1, options.beta2, tensor.weight_decay,
                       options.eps, /*amsgrad=*/false, /*maximize=*/false);
+    if (tensor.narrow.defined()) tensor.narrow.copy_(tensor.parameter);
   }
 }
 
@@ -64,6 +66,7 @@ std::vector<AdamWArgs> Tables(const std::vector<AdamWTensor>& tensors,
         .gradient = FloatsOf(tensor.gradient),
         .first_moment = MutableFloatsOf(tensor.first_moment),
         .second_moment = MutableFloatsOf(tensor.second_moment),
+        .narrow = tensor.narrow.defined() ? tensor.narrow.mutable_data_ptr() : nullptr,
         .size = tensor.parameter.numel(),
         .weight_decay = static_cast<float>(tensor.weight_decay)};
   }

@@ -5,6 +5,7 @@
 // ATen's fused AdamW. The norm's partial sums are added by one block in a fixed order:
 // deterministic.
 // SPDX-License-Identifier: Apache-2.0
+#include <cuda_bf16.h>
 #include <cuda_runtime_api.h>
 
 #include "kernels/fused/adamw_device.h"
@@ -56,6 +57,7 @@ __global__ void __launch_bounds__(kThreads) AdamWKernel(const __grid_constant__ 
   __syncthreads();
   const float gradient_scale = args.gradient_scale == nullptr ? 1 : *args.gradient_scale;
   const float kept = 1 - rate * tensor.weight_decay;
+  auto* narrow = static_cast<__nv_bfloat16*>(tensor.narrow);
   const auto beta1 = static_cast<float>(args.beta1);
   const auto beta2 = static_cast<float>(args.beta2);
   const auto one_minus_beta1 = static_cast<float>(1 - args.beta1);
@@ -66,8 +68,10 @@ __global__ void __launch_bounds__(kThreads) AdamWKernel(const __grid_constant__ 
     const float g = gradient[j] * gradient_scale;
     const float m = beta1 * first[j] + one_minus_beta1 * g;
     const float v = beta2 * second[j] + one_minus_beta2 * g * g;
-    tensor.parameter[index(j)] =
+    const float updated =
         parameter[j] * kept - corrections[0] * m / (sqrtf(v) * corrections[1] + args.eps);
+    tensor.parameter[index(j)] = updated;
+    if (narrow != nullptr) narrow[index(j)] = __float2bfloat16_rn(updated);
     tensor.first_moment[index(j)] = m;
     tensor.second_moment[index(j)] = v;
   }

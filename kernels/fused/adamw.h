@@ -10,13 +10,14 @@
 
 namespace mixerbench::kernels::fused {
 
-// One shape, dtype and device for the four tensors.
+// One shape and device for all, one dtype for the first four.
 struct AdamWTensor {
   at::Tensor parameter;
   at::Tensor gradient = {};
   at::Tensor first_moment = {};
   at::Tensor second_moment = {};
   double weight_decay = 0;
+  at::Tensor narrow = {};  // set to the new parameter, rounded to bf16; undefined: no such copy
 };
 
 struct AdamWOptions {
@@ -32,7 +33,7 @@ struct AdamWOptions {
 //   p <- p - lr / (1 - beta1^step) m / ((v / (1 - beta2^step))^1/2 + eps)
 // learning_rate, step: float32 scalars on the tensors' device; step counts from 1. The fast path on
 // a GPU takes dense float32 tensors: one launch for 48 tensors, two more with clipping. Cost: reads
-// four and writes three times the parameters' bytes.
+// four and writes three times the parameters' bytes, and half of them for copies in bf16.
 void AdamWStep(const std::vector<AdamWTensor>& tensors, const at::Tensor& learning_rate,
                const at::Tensor& step, const AdamWOptions& options,
                ExecutionPath path = ExecutionPath::kFast);

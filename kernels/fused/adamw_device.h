@@ -12,6 +12,7 @@ struct AdamWTensorArgs {
   const float* gradient = nullptr;
   float* first_moment = nullptr;
   float* second_moment = nullptr;
+  void* narrow = nullptr;  // bf16 copy of the parameter; nullptr: none
   long long size = 0;
   float weight_decay = 0;
 };

@@ -35,8 +35,9 @@ bool CanLaunch(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& 
          (!bias.defined() || bias.scalar_type() == at::kFloat);
 }
 
-// In bf16, with zeros after the last row.
-at::Tensor Narrowed(const at::Tensor& parameter, std::int64_t padded_rows) {
+// The parameter in bf16, with zeros after the last row; its `copy` if there is one.
+at::Tensor Narrowed(const at::Tensor& parameter, const at::Tensor& copy, std::int64_t padded_rows) {
+  if (copy.defined()) return copy.narrow(0, 0, padded_rows);
   const std::int64_t rows = parameter.size(0);
   if (rows == padded_rows) return parameter.to(at::kBFloat16);
   std::vector<std::int64_t> shape = parameter.sizes().vec();
@@ -149,8 +150,8 @@ std::vector<at::Tensor> Backward(const BackwardArgs& args, const Runs& runs, std
 
 // The fast path on x [N,in]: a matrix [N, padded()] for each run, [M, padded()] for those at rows.
 std::vector<at::Tensor> Products(const at::Tensor& x, const at::Tensor& weight,
-                                 const at::Tensor& bias, const Runs& runs,
-                                 const RowSelection* rows) {
+                                 const at::Tensor& bias, const NarrowParameters& narrow,
+                                 const Runs& runs, const RowSelection* rows) {
   std::int64_t padded_rows = 0;
   for (const Run& run : runs) padded_rows = std::max(padded_rows, run.first + run.padded());
   const bool has_chosen =
@@ -161,14 +162,14 @@ std::vector<at::Tensor> Products(const at::Tensor& x, const at::Tensor& weight,
     const at::AutoDispatchBelowADInplaceOrView below_autograd;
     const at::NoGradGuard no_grad;
     saved[kX] = x;
-    saved[kWeight] = Narrowed(weight, padded_rows);
+    saved[kWeight] = Narrowed(weight, narrow.weight, padded_rows);
     if (has_chosen) {
       saved[kChosen] = GatherRows(x, *rows);
       saved[kRows] = rows->rows;
       saved[kEntries] = rows->entries;
     }
     at::Tensor narrow_bias;
-    if (bias.defined()) narrow_bias = Narrowed(bias, padded_rows);
+    if (bias.defined()) narrow_bias = Narrowed(bias, narrow.bias, padded_rows);
     for (const Run& run : runs) {
       const at::Tensor& input = saved[run.at_rows ? kChosen : kX];
       const at::Tensor transposed = run.Of(saved[kWeight]).t();
@@ -184,10 +185,11 @@ std::vector<at::Tensor> Products(const at::Tensor& x, const at::Tensor& weight,
 
 // LinearColumns on the GPU, with the blocks at rows formed `apart` or for all rows.
 std::vector<at::Tensor> FastColumns(const at::Tensor& x, const at::Tensor& weight,
-                                    const at::Tensor& bias, const std::vector<ColumnBlock>& blocks,
+                                    const at::Tensor& bias, const NarrowParameters& narrow,
+                                    const std::vector<ColumnBlock>& blocks,
                                     const RowSelection* rows, bool apart) {
   const Runs runs = RunsOf(blocks, apart);
-  const auto products = Products(x.reshape({-1, x.size(-1)}), weight, bias, runs, rows);
+  const auto products = Products(x.reshape({-1, x.size(-1)}), weight, bias, narrow, runs, rows);
   std::vector<at::Tensor> columns;
   for (std::size_t i = 0; i < runs.size(); ++i) {
     std::vector<std::int64_t> shape = x.sizes().vec();
@@ -215,7 +217,8 @@ bool FormsRowsApart(std::int64_t num_rows, std::int64_t num_chosen, std::int64_t
 std::vector<at::Tensor> LinearColumns(const at::Tensor& x, const at::Tensor& weight,
                                       const at::Tensor& bias,
                                       const std::vector<ColumnBlock>& blocks,
-                                      const RowSelection* rows, ExecutionPath path) {
+                                      const RowSelection* rows, ExecutionPath path,
+                                      const NarrowParameters& narrow) {
   std::vector<std::int64_t> sizes;
   std::int64_t out = 0;
   std::int64_t out_at_rows = 0;
@@ -237,7 +240,7 @@ std::vector<at::Tensor> LinearColumns(const at::Tensor& x, const at::Tensor& wei
   } else {
     apart =
         rows != nullptr && FormsRowsApart(x.numel() / x.size(-1), rows->rows.size(0), out_at_rows);
-    columns = FastColumns(x, weight, bias, blocks, rows, apart);
+    columns = FastColumns(x, weight, bias, narrow, blocks, rows, apart);
   }
   for (std::size_t i = 0; i < blocks.size(); ++i) {
     if (rows != nullptr && blocks[i].at_rows && !apart) {
@@ -248,8 +251,8 @@ std::vector<at::Tensor> LinearColumns(const at::Tensor& x, const at::Tensor& wei
 }
 
 at::Tensor Linear(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
-                  ExecutionPath path) {
-  return LinearColumns(x, weight, bias, {weight.size(0)}, /*rows=*/nullptr, path).front();
+                  ExecutionPath path, const NarrowParameters& narrow) {
+  return LinearColumns(x, weight, bias, {weight.size(0)}, /*rows=*/nullptr, path, narrow).front();
 }
 
 }  // namespace mixerbench::kernels::fused

@@ -12,6 +12,14 @@
 
 namespace mixerbench::kernels::fused {
 
+// bf16 copies of the parameters of a linear layer, for the fast path on a GPU: it forms them itself
+// where they are undefined. Each ends in kNarrowPadding rows of zeros.
+struct NarrowParameters {
+  at::Tensor weight = {};
+  at::Tensor bias = {};
+};
+constexpr std::int64_t kNarrowPadding = 7;
+
 // x [..., in], weight [out,in], bias [out] or undefined -> x weight^T + bias [..., out], dtype of
 // x. On a GPU with float32 weights and bf16 inputs the gradients of weight and bias leave the
 // matrix product in float32 instead of being rounded to bf16 in between; rows of the result and of
@@ -19,7 +27,7 @@ namespace mixerbench::kernels::fused {
 // two thirds of their speed on others), so the result need not be dense. Errors: std::logic_error
 // when shapes disagree.
 at::Tensor Linear(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
-                  ExecutionPath path = ExecutionPath::kFast);
+                  ExecutionPath path = ExecutionPath::kFast, const NarrowParameters& narrow = {});
 
 // Neighbouring columns of a projection, `size` wide.
 struct ColumnBlock {
@@ -39,7 +47,8 @@ std::vector<at::Tensor> LinearColumns(const at::Tensor& x, const at::Tensor& wei
                                       const at::Tensor& bias,
                                       const std::vector<ColumnBlock>& blocks,
                                       const RowSelection* rows = nullptr,
-                                      ExecutionPath path = ExecutionPath::kFast);
+                                      ExecutionPath path = ExecutionPath::kFast,
+                                      const NarrowParameters& narrow = {});
 
 // Whether the fast path forms `columns` columns of `num_chosen` of `num_rows` rows in products of
 // their own, instead of taking them from those of all rows.

@@ -71,14 +71,14 @@ std::vector<at::Tensor> Backward(const BackwardArgs& backward) {
 }  // namespace
 
 at::Tensor LinearCrossEntropy(const at::Tensor& hidden, const at::Tensor& weight,
-                              const at::Tensor& bias, const at::Tensor& targets,
-                              ExecutionPath path) {
+                              const at::Tensor& bias, const at::Tensor& targets, ExecutionPath path,
+                              const NarrowParameters& narrow) {
   Require(hidden.dim() == 2 && weight.dim() == 2 && hidden.size(1) == weight.size(1),
           "hidden states are [N,D], the head's weight [V,D]");
   RequireShape(targets, {hidden.size(0)}, "targets");
   Require(targets.scalar_type() == at::kLong, "targets are int64");
   if (path == ExecutionPath::kReference || !CanLaunch(hidden, weight, bias)) {
-    return SoftmaxCrossEntropy(Linear(hidden, weight, bias, path), targets, path).loss;
+    return SoftmaxCrossEntropy(Linear(hidden, weight, bias, path, narrow), targets, path).loss;
   }
   const LinearCrossEntropyCut cut = CutLinearCrossEntropy(SizesOf(hidden, weight));
   const auto floats = hidden.options().requires_grad(false).dtype(at::kFloat);
@@ -87,7 +87,8 @@ at::Tensor LinearCrossEntropy(const at::Tensor& hidden, const at::Tensor& weight
   {
     const at::AutoDispatchBelowADInplaceOrView below_autograd;
     saved = {AlignedRows(hidden),
-             weight.to(at::kBFloat16),
+             narrow.weight.defined() ? narrow.weight.narrow(0, 0, weight.size(0))
+                                     : weight.to(at::kBFloat16),
              targets.contiguous(),
              at::empty({}, floats),
              at::empty({cut.num_parts, cut.padded_rows, hidden.size(1)}, floats),

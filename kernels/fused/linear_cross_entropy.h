@@ -5,6 +5,7 @@
 #include <ATen/core/Tensor.h>
 
 #include "kernels/core.h"
+#include "kernels/fused/linear.h"
 
 namespace mixerbench::kernels::fused {
 
@@ -16,9 +17,10 @@ namespace mixerbench::kernels::fused {
 // that LinearCrossEntropyTakes (linear_cross_entropy_device.h). Then no logits are stored: they
 // stay in float32 between the product and the softmax, and the softmax is rounded to bf16 for the
 // products of the gradients. Memory: (N parts D) float32 with 4 to 8 parts for N up to 4096.
-// Errors: std::logic_error when shapes disagree.
+// `narrow`: as Linear takes it. Errors: std::logic_error when shapes disagree.
 at::Tensor LinearCrossEntropy(const at::Tensor& hidden, const at::Tensor& weight,
                               const at::Tensor& bias, const at::Tensor& targets,
-                              ExecutionPath path = ExecutionPath::kFast);
+                              ExecutionPath path = ExecutionPath::kFast,
+                              const NarrowParameters& narrow = {});
 
 }  // namespace mixerbench::kernels::fused

@@ -5,28 +5,38 @@
 
 namespace mixerbench::models {
 
+using kernels::ExecutionPath;
+
 Init FanInUniform(std::int64_t fan_in) {
   const double bound = 1 / std::sqrt(static_cast<double>(fan_in));
   return Init::Uniform(-bound, bound);
 }
 
 Linear::Linear(const ParameterScope& scope, std::int64_t in, std::int64_t out, bool bias)
-    : weight_(scope.Add("weight", {out, in}, ParameterRole::kLinearWeight, FanInUniform(in))) {
-  if (bias) bias_ = scope.Add("bias", {out}, ParameterRole::kLinearBias, FanInUniform(in));
+    : weight_(scope.Add("weight", {out, in}, ParameterRole::kLinearWeight, FanInUniform(in))),
+      narrow_weight_(scope.NarrowCopy("weight")) {
+  if (!bias) return;
+  bias_ = scope.Add("bias", {out}, ParameterRole::kLinearBias, FanInUniform(in));
+  narrow_bias_ = scope.NarrowCopy("bias");
+}
+
+kernels::fused::NarrowParameters Linear::Narrow() const {
+  return {*narrow_weight_, narrow_bias_ != nullptr ? *narrow_bias_ : at::Tensor()};
 }
 
 at::Tensor Linear::operator()(const at::Tensor& x) const {
-  return kernels::fused::Linear(x, weight_, bias_);
+  return kernels::fused::Linear(x, weight_, bias_, ExecutionPath::kFast, Narrow());
 }
 
 std::vector<at::Tensor> Linear::Columns(const at::Tensor& x,
                                         const std::vector<kernels::fused::ColumnBlock>& blocks,
                                         const kernels::fused::RowSelection* rows) const {
-  return kernels::fused::LinearColumns(x, weight_, bias_, blocks, rows);
+  return kernels::fused::LinearColumns(x, weight_, bias_, blocks, rows, ExecutionPath::kFast,
+                                       Narrow());
 }
 
 at::Tensor Linear::WithoutBias(const at::Tensor& x) const {
-  return kernels::fused::Linear(x, weight_, /*bias=*/{});
+  return kernels::fused::Linear(x, weight_, /*bias=*/{}, ExecutionPath::kFast, Narrow());
 }
 
 }  // namespace mixerbench::models

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include <ATen/core/Tensor.h>
@@ -33,10 +34,14 @@ class Linear {
 
   const at::Tensor& weight() const { return weight_; }
   const at::Tensor& bias() const { return bias_; }
+  // Copies of both in bf16, as far as they are lent at the moment (ParameterScope::NarrowCopy).
+  kernels::fused::NarrowParameters Narrow() const;
 
  private:
   at::Tensor weight_;
   at::Tensor bias_;  // undefined without bias
+  std::shared_ptr<const at::Tensor> narrow_weight_;
+  std::shared_ptr<const at::Tensor> narrow_bias_;  // nullptr without bias
 };
 
 }  // namespace mixerbench::models

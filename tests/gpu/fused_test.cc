@@ -14,6 +14,7 @@
 #include <ATen/ops/arange.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/count_nonzero.h>
+#include <ATen/ops/empty_like.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/tensor.h>
 #include <ATen/ops/zeros.h>
@@ -416,6 +417,32 @@ TEST_CASE("gpu fused: linear of which some columns are wanted at chosen rows") {
   }
 }
 
+TEST_CASE("gpu fused: linear from copies of its parameters in bf16") {
+  const at::Tensor x = RandomNormal({50, 64}, 1).to(at::kBFloat16).cuda();
+  const at::Tensor weight = RandomNormal({130, 64}, 2, at::kFloat).cuda();
+  const at::Tensor bias = RandomNormal({130}, 3, at::kFloat).cuda();
+  const auto padded = [](const at::Tensor& parameter) {
+    const auto zeros = parameter.narrow(0, 0, kNarrowPadding).mul(0);
+    return at::cat({parameter, zeros}).to(at::kBFloat16);
+  };
+  const auto run = [&](const NarrowParameters& narrow) {
+    return Differentiate(
+        [&](const Tensors& in) -> Tensors {
+          return {Linear(in[0], in[1], in[2], ExecutionPath::kFast, narrow)};
+        },
+        {x, weight, bias});
+  };
+  const auto own = run({});
+  const auto given = run({.weight = padded(weight), .bias = padded(bias)});
+  CHECK(BitwiseEqual(own.outputs[0], given.outputs[0]));
+  for (std::size_t i = 0; i < own.gradients.size(); ++i) {
+    CHECK(BitwiseEqual(own.gradients[i], given.gradients[i]));
+  }
+  // Only where they are defined, and then for what they hold.
+  const auto doubled = run({.weight = padded(weight * 2)});
+  CHECK(RelativeError(doubled.outputs[0] - bias, (own.outputs[0] - bias) * 2) < kBFloat16Unit);
+}
+
 TEST_CASE("gpu fused: columns at chosen rows alone leave the rest without gradient") {
   const at::Tensor x = RandomNormal({65536, 64}, 1).to(at::kBFloat16).cuda();
   const at::Tensor weight = RandomNormal({72, 64}, 2, at::kFloat).cuda().requires_grad_(true);
@@ -532,6 +559,7 @@ TEST_CASE("gpu fused: adamw over more tensors than one launch takes") {
                            at::zeros({size}, at::TensorOptions(at::kFloat).device(device)),
                            at::zeros({size}, at::TensorOptions(at::kFloat).device(device)),
                            i % 2 == 0 ? 0.1 : 0});
+        if (i % 3 == 0) tensors[i].narrow = at::empty_like(tensors[i].parameter, at::kBFloat16);
       }
       const auto options = at::TensorOptions(at::kFloat).device(device);
       for (int step = 1; step <= 3; ++step) {
@@ -546,6 +574,9 @@ TEST_CASE("gpu fused: adamw over more tensors than one launch takes") {
     for (std::size_t i = 0; i < fast.size(); ++i) {
       CAPTURE(clip, i);
       CHECK(RelativeError(fast[i].parameter, wanted[i].parameter) < kFloat32Tolerance);
+      if (fast[i].narrow.defined()) {
+        CHECK(BitwiseEqual(fast[i].narrow, fast[i].parameter.to(at::kBFloat16)));
+      }
       CHECK(RelativeError(fast[i].first_moment, wanted[i].first_moment) < kFloat32Tolerance);
       CHECK(RelativeError(fast[i].second_moment, wanted[i].second_moment) < kFloat32Tolerance);
       CHECK(BitwiseEqual(fast[i].parameter, again[i].parameter));

@@ -98,7 +98,9 @@ class Mad final : public Backbone {
     return output;
   }
 
-  Head head() const override { return {.weight = head_.weight(), .bias = head_.bias()}; }
+  Head head() const override {
+    return {.weight = head_.weight(), .bias = head_.bias(), .narrow = head_.Narrow()};
+  }
 
   std::vector<State> InitialState(std::int64_t batch_size) const override {
     return mixers_.InitialState(batch_size);

@@ -49,6 +49,7 @@ class Zoology final : public Backbone {
         embedding_(ParameterScope(parameters, "embedding.")
                        .Add("weight", {context.vocab_size, config.d_model},
                             ParameterRole::kEmbedding, Init::Normal(1))),
+        narrow_embedding_(ParameterScope(parameters, "embedding.").NarrowCopy("weight")),
         mixers_(config.sequence_mixer, where + "/sequence_mixer", context, config.d_model,
                 config.n_layers, parameters),
         final_norm_(ParameterScope(parameters, "final_norm."), config.d_model, kNormEps) {
@@ -119,7 +120,9 @@ class Zoology final : public Backbone {
     return output;
   }
 
-  Head head() const override { return {.weight = embedding_, .bias = {}}; }
+  Head head() const override {
+    return {.weight = embedding_, .bias = {}, .narrow = {.weight = *narrow_embedding_}};
+  }
 
   std::vector<State> InitialState(std::int64_t batch_size) const override {
     std::vector<State> states = mixers_.InitialState(batch_size);
@@ -160,6 +163,7 @@ class Zoology final : public Backbone {
 
   ZoologyConfig config_;
   at::Tensor embedding_;  // [vocab_size, D], also the head
+  std::shared_ptr<const at::Tensor> narrow_embedding_;
   at::Tensor positions_;  // [max_seq_len, D]; undefined without
   MixerLayers mixers_;
   std::vector<Block> blocks_;
