@@ -7,13 +7,14 @@
 #include <ATen/core/Tensor.h>
 
 #include "kernels/core.h"
+#include "kernels/fused/row_selection.h"
 
 namespace mixerbench::kernels {
 
 // B batch, T tokens, H heads, K and V key and value sizes per head. q, k and v share one floating
 // dtype; all tensors share one device. Any strides.
 struct RecurrenceArgs {
-  at::Tensor q;               // [B,T,H,K]
+  at::Tensor q;               // [B,T,H,K]; of chosen rows [B,R,H,K]
   at::Tensor k;               // [B,T,H,K]
   at::Tensor v;               // [B,T,H,V]
   at::Tensor log_decay = {};  // <= 0, fp32 or fp64; undefined: no decay. [B,T,H], and [B,T,H,K] for
@@ -23,11 +24,16 @@ struct RecurrenceArgs {
   double scale = 0;               // multiplies q.k; 0 means K^-0.5
 
   std::int64_t chunk_size = 64;  // tokens per chunk of the fast path; changes speed, not results
+
+  // Chosen rows (vector_decay): R = rows_per_sequence queries of each sequence,
+  // and only their outputs. Outputs of surplus entries are finite and must get no gradient.
+  // nullptr: all.
+  const fused::RowSelection* rows = nullptr;
 };
 
 struct RecurrenceResult {
-  at::Tensor o;            // [B,T,H,V], dtype of v
-  at::Tensor final_state;  // [B,H,K,V], fp32, or fp64 for fp64 inputs
+  at::Tensor o;            // [B,T,H,V], dtype of v; of chosen rows [B,R,H,V]
+  at::Tensor final_state;  // [B,H,K,V], fp32, or fp64 for fp64 inputs; undefined with chosen rows
 };
 
 using RecurrenceFunction = RecurrenceResult (*)(const RecurrenceArgs&, ExecutionPath);
@@ -51,6 +57,11 @@ struct PreparedRecurrence {
 // RecurrenceArgs, or when `beta` is defined for a core without it (and the reverse). Values are not
 // inspected: that would wait for the device.
 PreparedRecurrence Prepare(const RecurrenceArgs& args, DecayShape decay_shape, bool has_beta);
+
+// Chosen rows by way of all: `function` of queries that are zero elsewhere, and some of its
+// outputs. `args.rows` is set.
+RecurrenceResult GatherFromAll(const RecurrenceArgs& args, RecurrenceFunction function,
+                               ExecutionPath path);
 
 // args.initial_state in the compute dtype, zeros when there is none. [B,H,K,V]
 at::Tensor InitialState(const RecurrenceArgs& args, const PreparedRecurrence& sizes);

@@ -37,8 +37,8 @@ Function ForPrecision(const std::array<Function, 3>& functions, OperandPrecision
   return functions.at(static_cast<std::size_t>(precision));
 }
 
-const float* StateData(const at::Tensor& state) {
-  return state.defined() ? state.const_data_ptr<float>() : nullptr;
+const float* FloatData(const at::Tensor& x) {
+  return x.defined() ? x.const_data_ptr<float>() : nullptr;
 }
 
 // The walk from x, y, z to a fresh tensor like z.
@@ -86,6 +86,14 @@ at::Tensor EmptyDense(const at::Tensor& like) {
   return at::empty(like.sizes(), like.options().memory_format(at::MemoryFormat::Contiguous));
 }
 
+// Has the walk multiply `out` by `factor` and sum over channels; returns where the sums will be.
+at::Tensor AddTokenProducts(WalkProblem& problem, const at::Tensor& factor) {
+  problem.factor = AsSequence(factor);
+  auto products = at::empty({TokenProductElements(problem)}, factor.options().dtype(at::kFloat));
+  problem.token_products = products.mutable_data_ptr<float>();
+  return products;
+}
+
 struct Gradients {
   at::Tensor q, k, v, log_decay, initial_state;
 };
@@ -115,28 +123,43 @@ Gradients Backward(const Operation& op, const Wanted& wanted, const at::Tensor& 
     if (wants_k) d.k = EmptyDense(k);
     if (wants_v) d.v = EmptyDense(v);
   }
+  // Of all walks of this core alike: they differ in the order of the head's two sizes alone.
+  const bool sums_tokens =
+      wanted.log_decay &&
+      WalksByChunks(MakeProblem(op, d_o, v, k, d.q, log_decay, StateOrder::kKeysAlongV),
+                    kernels.gradient_axis, LimitsOf(q));
   at::Tensor states;
+  at::Tensor last_state;
+  at::Tensor q_products;
   if (wants_q) {
     auto problem = MakeProblem(op, d_o, v, k, d.q, log_decay, StateOrder::kKeysAlongV);
     problem.x_scale = op.scale;
-    problem.initial_state = StateData(initial_state);
+    problem.initial_state = FloatData(initial_state);
     if (wanted.log_decay) {
       states = at::empty({SavedStateElements(problem)}, q.options());
       problem.states_to_save = states.mutable_data_ptr();
+      if (sums_tokens && d_final_state.defined()) {
+        last_state = at::empty_like(d_final_state);
+        problem.final_state = last_state.mutable_data_ptr<float>();
+      }
     }
+    if (sums_tokens) q_products = AddTokenProducts(problem, q);
     RunWalk(op, kernels.gradient_axis, gradient_walk, problem, q);
   }
   if (wants_k) {
     auto problem = MakeProblem(op, v, d_o, q, d.k, log_decay, StateOrder::kKeysAlongV);
     problem.reverse = true;
     problem.y_scale = op.scale;
-    problem.initial_state = StateData(d_final_state);
+    problem.initial_state = FloatData(d_final_state);
     at::Tensor products;
+    at::Tensor k_products;
+    if (sums_tokens) k_products = AddTokenProducts(problem, k);
     if (wanted.log_decay) {
       const std::int64_t num_chunks = (q.size(1) + kWalkChunk - 1) / kWalkChunk;
       products =
           at::empty({num_chunks, q.size(0), q.size(2), q.size(3)}, q.options().dtype(at::kFloat));
       problem.states_to_compare = states.const_data_ptr();
+      problem.last_state = FloatData(last_state);
       problem.state_products = products.mutable_data_ptr<float>();
     }
     RunWalk(op, kernels.gradient_axis, gradient_walk, problem, q);
@@ -151,6 +174,9 @@ Gradients Backward(const Operation& op, const Wanted& wanted, const at::Tensor& 
                                              .d_q = AsSequence(d.q),
                                              .k = AsSequence(k),
                                              .d_k = AsSequence(d.k),
+                                             .num_product_sums = NumProductSums(problem),
+                                             .q_products = FloatData(q_products),
+                                             .k_products = FloatData(k_products),
                                              .state_products = problem.state_products,
                                              .d_log_decay = d.log_decay.mutable_data_ptr<float>()};
       CheckLaunch(ForPrecision(kernels.decay_gradient, op.precision)(gradient, CurrentStream(q)),
@@ -161,7 +187,7 @@ Gradients Backward(const Operation& op, const Wanted& wanted, const at::Tensor& 
     auto problem = MakeProblem(op, k, q, d_o, d.v, log_decay, StateOrder::kKeysAlongK);
     problem.reverse = true;
     problem.y_scale = op.scale;
-    problem.initial_state = StateData(d_final_state);
+    problem.initial_state = FloatData(d_final_state);
     if (wanted.initial_state) {
       d.initial_state = at::empty_like(initial_state);
       problem.final_state = d.initial_state.mutable_data_ptr<float>();
@@ -186,7 +212,7 @@ class DecayFunction : public torch::autograd::Function<DecayFunction> {
     auto problem =
         MakeProblem(op, q, k, v, o, log_decay.value_or(at::Tensor()), StateOrder::kKeysAlongK);
     problem.x_scale = op.scale;
-    problem.initial_state = StateData(initial_state.value_or(at::Tensor()));
+    problem.initial_state = FloatData(initial_state.value_or(at::Tensor()));
     problem.final_state = final_state.mutable_data_ptr<float>();
     RunWalk(op, op.kernels->read_axis, ForPrecision(op.kernels->read_walk, op.precision), problem,
             q);

@@ -1,4 +1,5 @@
-// Kernels for the gradient of log decays (decay_walk.h: DecayGradientProblem).
+// Kernels for the gradient of log decays from dq and dk as they were rounded (decay_walk.h:
+// DecayGradientProblem).
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -11,97 +12,111 @@
 
 namespace mixerbench::kernels::cuda {
 
-// Four channels of one token: 8 bytes of bf16, 16 of fp32.
+// Adjacent channels of one token, 16 bytes.
 template <typename Element>
-struct alignas(4 * sizeof(Element)) FourChannels {
-  Element channel[4];
+struct alignas(16) ChannelGroup {
+  static constexpr int kChannels = 16 / sizeof(Element);
+  Element channel[kChannels];
 };
 
-// Reads four channels of (batch, token, head).
 template <typename Element>
-__device__ FourChannels<Element> ReadFour(const Sequence& s, std::int64_t batch, std::int64_t token,
-                                          std::int64_t head, int channel) {
-  return *reinterpret_cast<const FourChannels<Element>*>(
+__device__ ChannelGroup<Element> ReadGroup(const Sequence& s, std::int64_t batch,
+                                           std::int64_t token, std::int64_t head, int channel) {
+  return *reinterpret_cast<const ChannelGroup<Element>*>(
       static_cast<const Element*>(s.data) + batch * s.batch_stride + token * s.token_stride +
       head * s.head_stride + channel);
 }
 
-// q dq - k dk of four channels.
+// q dq - k dk.
 template <typename Operand>
-__device__ float4 GradientTerms(const DecayGradientProblem& p, std::int64_t batch,
-                                std::int64_t token, std::int64_t head, int channel) {
+__device__ void GradientTerms(float (&terms)[16 / sizeof(typename Operand::Element)],
+                              const DecayGradientProblem& p, std::int64_t batch, std::int64_t token,
+                              std::int64_t head, int channel) {
   using Element = typename Operand::Element;
-  const auto q = ReadFour<Element>(p.q, batch, token, head, channel);
-  const auto d_q = ReadFour<Element>(p.d_q, batch, token, head, channel);
-  const auto k = ReadFour<Element>(p.k, batch, token, head, channel);
-  const auto d_k = ReadFour<Element>(p.d_k, batch, token, head, channel);
-  float terms[4];
+  const auto q = ReadGroup<Element>(p.q, batch, token, head, channel);
+  const auto d_q = ReadGroup<Element>(p.d_q, batch, token, head, channel);
+  const auto k = ReadGroup<Element>(p.k, batch, token, head, channel);
+  const auto d_k = ReadGroup<Element>(p.d_k, batch, token, head, channel);
 #pragma unroll
-  for (int c = 0; c < 4; ++c) {
+  for (int c = 0; c < ChannelGroup<Element>::kChannels; ++c) {
     terms[c] = Operand::ToFloat(q.channel[c]) * Operand::ToFloat(d_q.channel[c]) -
                Operand::ToFloat(k.channel[c]) * Operand::ToFloat(d_k.channel[c]);
   }
-  return {terms[0], terms[1], terms[2], terms[3]};
 }
 
-// One decay a key channel. Eight lanes own four channels of one chunk, eight tokens each; a scan
-// over lanes joins their sums, from the end. A warp has four such groups, so that it reads 32
-// adjacent bytes of bf16 and writes 64 of fp32 at a time.
-template <typename Operand>
+// One decay a key channel: the sum of q dq - k dk over tokens from the last one on. A block of 128
+// threads owns a chunk of one (b, h), kLanes threads the channels of a token, 16 bytes of each
+// operand a thread, and every group of kLanes threads kTokens adjacent tokens: a scan over the
+// groups joins their sums.
+template <typename Operand, int kLanes>
 __global__ void __launch_bounds__(128) VectorDecayGradientKernel(const DecayGradientProblem p) {
-  constexpr int kTokens = kWalkChunk / 8;
+  using Element = typename Operand::Element;
+  constexpr int kChannels = ChannelGroup<Element>::kChannels;
+  constexpr int kTokens = kWalkChunk * kLanes / 128;
+  constexpr int kWarps = 4;
+  __shared__ float warp_sums[kWarps][kLanes][kChannels];
   const std::int64_t num_sequences = p.batch_size * p.num_heads;
-  const std::int64_t num_chunks = (p.seq_len + kWalkChunk - 1) / kWalkChunk;
-  const int per_token = static_cast<int>(p.key_dim / 4);
-  const int lane = static_cast<int>(threadIdx.x % 32);
-  const int part = lane / 4;  // 0 has the last tokens
-  const std::int64_t warp = (static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x) / 32;
-  const std::int64_t index = warp * 4 + lane % 4;
-  const bool exists = index < num_chunks * num_sequences * per_token;
-  const int channel = static_cast<int>(index % per_token) * 4;
-  const std::int64_t sequence = index / per_token % num_sequences;
-  const std::int64_t chunk = index / per_token / num_sequences;
+  const std::int64_t sequence = blockIdx.x % num_sequences;
+  const std::int64_t chunk = blockIdx.x / num_sequences;
   const std::int64_t batch = sequence / p.num_heads;
   const std::int64_t head = sequence % p.num_heads;
-  const std::int64_t last = (chunk + 1) * kWalkChunk - part * kTokens - 1;
+  const int thread = static_cast<int>(threadIdx.x);
+  const int lane = thread % kLanes;
+  const int channel = lane * kChannels;
+  const bool exists = channel < p.key_dim;
+  // The first group has the last tokens.
+  const std::int64_t last = (chunk + 1) * kWalkChunk - thread / kLanes * kTokens - 1;
 
-  float sums[kTokens][4];  // over this lane's tokens from the last one on; loads before stores
+  float sums[kTokens][kChannels] = {};
 #pragma unroll
   for (int i = 0; i < kTokens; ++i) {
     const std::int64_t token = last - i;
-    const float4 term = exists && token < p.seq_len
-                            ? GradientTerms<Operand>(p, batch, token, head, channel)
-                            : float4{};
-    sums[i][0] = term.x, sums[i][1] = term.y, sums[i][2] = term.z, sums[i][3] = term.w;
-#pragma unroll
-    for (int c = 0; c < 4; ++c) {
-      if (i > 0) sums[i][c] += sums[i - 1][c];
+    if (exists && token < p.seq_len) {
+      GradientTerms<Operand>(sums[i], p, batch, token, head, channel);
     }
   }
-  float after[4];  // of the tokens of lower parts, and of later chunks
+  float after[kChannels];  // of later tokens: of the groups before this one, and of later chunks
 #pragma unroll
-  for (int c = 0; c < 4; ++c) {
+  for (int c = 0; c < kChannels; ++c) {
+#pragma unroll
+    for (int i = 1; i < kTokens; ++i) sums[i][c] += sums[i - 1][c];
     float scan = sums[kTokens - 1][c];
+    after[c] = 0;
+    if constexpr (kLanes < 32) {
+      const int group = thread % 32 / kLanes;
 #pragma unroll
-    for (int step = 1; step < 8; step *= 2) {
-      const float before = ShuffleUp(scan, 4 * step);
-      if (part >= step) scan += before;
+      for (int step = 1; step < 32 / kLanes; step *= 2) {
+        const float before = ShuffleUp(scan, kLanes * step);
+        if (group >= step) scan += before;
+      }
+      const float before = ShuffleUp(scan, kLanes);
+      if (group > 0) after[c] = before;
     }
-    const float before = ShuffleUp(scan, 4);
-    after[c] = part == 0 ? 0 : before;
+    if (thread % 32 >= 32 - kLanes) warp_sums[thread / 32][lane][c] = scan;
   }
+  SyncBlock();
   if (!exists) return;
-  const float4 boundary = *reinterpret_cast<const float4*>(
-      p.state_products + (chunk * num_sequences + sequence) * p.key_dim + channel);
-  after[0] += boundary.x, after[1] += boundary.y, after[2] += boundary.z, after[3] += boundary.w;
+  const float* boundary =
+      p.state_products + (chunk * num_sequences + sequence) * p.key_dim + channel;
+#pragma unroll
+  for (int c = 0; c < kChannels; ++c) {
+    after[c] += boundary[c];
+#pragma unroll
+    for (int warp = 0; warp + 1 < kWarps; ++warp) {
+      if (warp < thread / 32) after[c] += warp_sums[warp][lane][c];
+    }
+  }
 #pragma unroll
   for (int i = 0; i < kTokens; ++i) {
     const std::int64_t token = last - i;
-    if (token < p.seq_len) {
-      *reinterpret_cast<float4*>(p.d_log_decay +
-                                 ((batch * p.seq_len + token) * p.num_heads + head) * p.key_dim +
-                                 channel) = {sums[i][0] + after[0], sums[i][1] + after[1],
-                                             sums[i][2] + after[2], sums[i][3] + after[3]};
+    if (token >= p.seq_len) continue;
+    float* d =
+        p.d_log_decay + ((batch * p.seq_len + token) * p.num_heads + head) * p.key_dim + channel;
+#pragma unroll
+    for (int c = 0; c < kChannels; c += 4) {
+      *reinterpret_cast<float4*>(d + c) = {sums[i][c] + after[c], sums[i][c + 1] + after[c + 1],
+                                           sums[i][c + 2] + after[c + 2],
+                                           sums[i][c + 3] + after[c + 3]};
     }
   }
 }
@@ -110,7 +125,8 @@ __global__ void __launch_bounds__(128) VectorDecayGradientKernel(const DecayGrad
 // token, then the first warp sums the tokens from the end.
 template <typename Operand>
 __global__ void __launch_bounds__(256) ScalarDecayGradientKernel(const DecayGradientProblem p) {
-  __shared__ float terms[kWalkChunk];
+  constexpr int kChannels = ChannelGroup<typename Operand::Element>::kChannels;
+  __shared__ float token_terms[kWalkChunk];
   const std::int64_t num_sequences = p.batch_size * p.num_heads;
   const std::int64_t sequence = blockIdx.x % num_sequences;
   const std::int64_t chunk = blockIdx.x / num_sequences;
@@ -123,14 +139,16 @@ __global__ void __launch_bounds__(256) ScalarDecayGradientKernel(const DecayGrad
     const std::int64_t token = chunk * kWalkChunk + 8 * i + warp;
     float sum = 0;
     if (token < p.seq_len) {
-      for (int channel = 4 * lane; channel < p.key_dim; channel += 128) {
-        const float4 term = GradientTerms<Operand>(p, batch, token, head, channel);
-        sum += (term.x + term.y) + (term.z + term.w);
+      for (int channel = kChannels * lane; channel < p.key_dim; channel += 32 * kChannels) {
+        float terms[kChannels];
+        GradientTerms<Operand>(terms, p, batch, token, head, channel);
+#pragma unroll
+        for (int c = 0; c < kChannels; ++c) sum += terms[c];
       }
     }
 #pragma unroll
     for (int mask = 16; mask >= 1; mask /= 2) sum += ShuffleXor(sum, mask);
-    if (lane == 0) terms[8 * i + warp] = sum;
+    if (lane == 0) token_terms[8 * i + warp] = sum;
   }
   SyncBlock();
   if (warp != 0) return;
@@ -142,8 +160,8 @@ __global__ void __launch_bounds__(256) ScalarDecayGradientKernel(const DecayGrad
   for (int mask = 16; mask >= 1; mask /= 2) boundary += ShuffleXor(boundary, mask);
 
   // Lane l holds tokens 62 - 2 l and 63 - 2 l, so that a scan over lanes runs from the end.
-  const float last = terms[kWalkChunk - 1 - 2 * lane];
-  const float first = terms[kWalkChunk - 2 - 2 * lane];
+  const float last = token_terms[kWalkChunk - 1 - 2 * lane];
+  const float first = token_terms[kWalkChunk - 2 - 2 * lane];
   float scan = last + first;
 #pragma unroll
   for (int step = 1; step < 32; step *= 2) {
@@ -160,11 +178,19 @@ __global__ void __launch_bounds__(256) ScalarDecayGradientKernel(const DecayGrad
 
 template <typename Operand>
 int LaunchVectorDecayGradient(const DecayGradientProblem& p, CUstream_st* stream) {
-  constexpr int kThreads = 128;
   const std::int64_t num_chunks = (p.seq_len + kWalkChunk - 1) / kWalkChunk;
-  const std::int64_t threads = num_chunks * p.batch_size * p.num_heads * (p.key_dim / 4) * 8;
-  VectorDecayGradientKernel<Operand>
-      <<<static_cast<unsigned>((threads + kThreads - 1) / kThreads), kThreads, 0, stream>>>(p);
+  const auto num_blocks = static_cast<unsigned>(num_chunks * p.batch_size * p.num_heads);
+  constexpr int kChannels = ChannelGroup<typename Operand::Element>::kChannels;
+  const auto num_lanes = (p.key_dim + kChannels - 1) / kChannels;
+  if (num_lanes <= 4) {
+    VectorDecayGradientKernel<Operand, 4><<<num_blocks, 128, 0, stream>>>(p);
+  } else if (num_lanes <= 8) {
+    VectorDecayGradientKernel<Operand, 8><<<num_blocks, 128, 0, stream>>>(p);
+  } else if (num_lanes <= 16) {
+    VectorDecayGradientKernel<Operand, 16><<<num_blocks, 128, 0, stream>>>(p);
+  } else if constexpr (kChannels == 4) {  // key_dim <= 128
+    VectorDecayGradientKernel<Operand, 32><<<num_blocks, 128, 0, stream>>>(p);
+  }
   return cudaGetLastError();
 }
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "kernels/cuda/chunk_walk_layout.h"
 #include "kernels/cuda/decay_walk_layout.h"
 
 namespace mixerbench::kernels::cuda {
@@ -16,7 +17,29 @@ constexpr int kReservedBytes = 1024;
 
 std::int64_t CeilDivide(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
+// Blocks of threads stay on their multiprocessor and have all of its memory.
+void PlanChunks(WalkPlan& plan, const WalkProblem& problem, int keys, const DeviceLimits& limits) {
+  plan.by_chunks = true;
+  plan.max_blocks = limits.num_multiprocessors;
+  plan.value_tile = 64;
+  plan.num_preparers = 1;  // the walker leaves one sum of log decays a segment
+  plan.num_slots = 6;
+  while (ChunkWalkLayout(keys, plan.num_slots, problem.factor.data != nullptr).bytes >
+         limits.shared_memory_bytes) {
+    --plan.num_slots;
+  }
+  // Copies may start when the walk over the chunk before the last one has ended.
+  plan.lookahead = std::max(1, (plan.num_slots - 2) / kChunkPreparers);
+}
+
 }  // namespace
+
+bool WalksByChunks(const WalkProblem& problem, DecayAxis axis, const DeviceLimits& limits) {
+  // Tiles of 64 channels are worth their products when they are more than half full.
+  return limits.has_warpgroups && axis == DecayAxis::kNone &&
+         problem.precision == OperandPrecision::kBf16 && problem.key_dim > 32 &&
+         problem.value_dim > 32;
+}
 
 WalkPlan PlanWalk(const WalkProblem& problem, DecayAxis axis, const DeviceLimits& limits) {
   WalkPlan plan;
@@ -46,6 +69,10 @@ WalkPlan PlanWalk(const WalkProblem& problem, DecayAxis axis, const DeviceLimits
   const int budget = blocks_per_multiprocessor == 1
                          ? limits.shared_memory_bytes
                          : (limits.shared_memory_bytes - kReservedBytes) / 2;
+  if (WalksByChunks(problem, axis, limits)) {
+    PlanChunks(plan, problem, keys, limits);
+    return plan;
+  }
   const int num_blocks = static_cast<int>(
       CeilDivide(std::min<std::int64_t>(problem.seq_len, plan.tokens_per_segment), kBlockTokens));
   const auto fits = [&] {
@@ -65,6 +92,15 @@ WalkPlan PlanWalk(const WalkProblem& problem, DecayAxis axis, const DeviceLimits
 std::int64_t SavedStateElements(const WalkProblem& problem) {
   return CeilDivide(problem.seq_len, kWalkChunk) * problem.batch_size * problem.num_heads * 16 *
          CeilDivide(problem.value_dim, 16) * PaddedKeys(problem.key_dim);
+}
+
+int NumProductSums(const WalkProblem& problem) {
+  return static_cast<int>(CeilDivide(problem.value_dim, 16));
+}
+
+std::int64_t TokenProductElements(const WalkProblem& problem) {
+  return CeilDivide(problem.seq_len, kBlockTokens) * kBlockTokens * problem.batch_size *
+         problem.num_heads * NumProductSums(problem);
 }
 
 std::int64_t SegmentStateElements(const WalkProblem& problem, const WalkPlan& plan) {

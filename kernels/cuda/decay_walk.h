@@ -32,6 +32,10 @@ struct WalkPlan {
   // the sums into the states that enter the segments, then all are walked at the same time.
   int num_segments = 0;
   int tokens_per_segment = 0;  // a multiple of kWalkChunk
+  // Steps of 64 tokens, by the products of warpgroups; slots hold as many tokens. At most
+  // max_blocks blocks of threads share the work, each with preparers of its own.
+  bool by_chunks = false;
+  int max_blocks = 0;
 };
 
 // States are saved, and gradients of decays formed, every so many tokens.
@@ -61,23 +65,36 @@ struct WalkProblem {
   std::int64_t state_value_stride = 0;
   std::int64_t state_key_stride = 0;
 
-  // One or none of the two: the state after every chunk, in an order that only a walk with the same
-  // shapes and value tile knows. SavedStateElements elements of the operands' type.
+  // For the gradient of decays (decay_walk.md). One or none of the two: the state after every
+  // chunk, in an order that only a walk with the same shapes and value tile knows.
+  // SavedStateElements elements of the operands' type. With states_to_compare also the last of
+  // these states in fp32, as final_state; null when the walk starts from zeros.
   void* states_to_save = nullptr;
   const void* states_to_compare = nullptr;
+  const float* last_state = nullptr;
   // With states_to_compare: their product with this walk's state at the same place, summed over N.
   // [number of chunks, B H, M], fp32.
   float* state_products = nullptr;
+  // Of walks by chunks: the product of `out`, before it is rounded, and this one, [B,T,H,M], summed
+  // over channels by each walker: TokenProductElements, fp32, [T / 16, B H, NumProductSums, 16], T
+  // rounded up. Data null: not wanted.
+  Sequence factor = {};
+  float* token_products = nullptr;
 
   float* segment_states = nullptr;  // SegmentStateElements, scratch; null for a single segment
   float* segment_decays = nullptr;  // SegmentDecayElements, scratch; null for a single segment
 };
 
+// Whether the plan goes by chunks. Only such a walk has token_products and takes last_state.
+bool WalksByChunks(const WalkProblem& problem, DecayAxis axis, const DeviceLimits& limits);
+
 // Enough blocks of threads to fill the device when the sequences are long enough, slots that fit
-// its shared memory. Uses the sizes of `problem`, not its tensors.
+// its shared memory. Uses the sizes of `problem` and whether it has a factor.
 WalkPlan PlanWalk(const WalkProblem& problem, DecayAxis axis, const DeviceLimits& limits);
 
 std::int64_t SavedStateElements(const WalkProblem& problem);
+int NumProductSums(const WalkProblem& problem);  // warps that share the channels of a token
+std::int64_t TokenProductElements(const WalkProblem& problem);
 std::int64_t SegmentStateElements(const WalkProblem& problem, const WalkPlan& plan);
 std::int64_t SegmentDecayElements(const WalkProblem& problem, const WalkPlan& plan);
 
@@ -93,6 +110,10 @@ struct DecayGradientProblem {
   std::int64_t key_dim = 0;
   OperandPrecision precision = OperandPrecision::kBf16;
   Sequence q, d_q, k, d_k;
+  int num_product_sums = 0;
+  // token_products of the walks to dq and dk; null: their walks were not by chunks.
+  const float* q_products = nullptr;
+  const float* k_products = nullptr;
   const float* state_products = nullptr;  // [number of chunks, B H, key_dim]
   float* d_log_decay = nullptr;           // [B,T,H,key_dim], or [B,T,H] summed over channels; dense
 };

@@ -75,8 +75,10 @@ cudaError_t LaunchWalkKernel(const WalkParams& p, cudaStream_t stream) {
   return cudaGetLastError();
 }
 
-template <typename Operand, int kKeys, DecayAxis kAxis>
-cudaError_t LaunchPlan(WalkParams p, const WalkProblem& problem, cudaStream_t stream) {
+// Launches what the plan needs; `launch` starts one walk.
+template <DecayAxis kAxis, typename LaunchFunction>
+cudaError_t LaunchPlan(WalkParams p, const WalkProblem& problem, const LaunchFunction& launch,
+                       cudaStream_t stream) {
   if (p.num_segments > 1) {
     const StatePlace states = {
         .data = problem.segment_states,
@@ -92,7 +94,8 @@ cudaError_t LaunchPlan(WalkParams p, const WalkProblem& problem, cudaStream_t st
     sums.final_state_of_all = true;
     sums.states_to_save = nullptr;
     sums.states_to_compare = nullptr;
-    cudaError_t status = LaunchWalkKernel<Operand, kKeys, kAxis>(sums, stream);
+    sums.factor.data = nullptr;
+    cudaError_t status = launch(sums);
     if (status != cudaSuccess) return status;
 
     constexpr int kThreads = 256;
@@ -104,12 +107,10 @@ cudaError_t LaunchPlan(WalkParams p, const WalkProblem& problem, cudaStream_t st
     p.initial_state = states;
     p.state_in_scale = 1;
   }
-  return LaunchWalkKernel<Operand, kKeys, kAxis>(p, stream);
+  return launch(p);
 }
 
-// The WalkFunction for one kind of operands and one axis of decays.
-template <typename Operand, DecayAxis kAxis>
-int LaunchWalk(const WalkProblem& problem, const WalkPlan& plan, CUstream_st* stream) {
+inline WalkParams MakeWalkParams(const WalkProblem& problem, const WalkPlan& plan) {
   WalkParams p = {};
   p.x = problem.x;
   p.y = problem.y;
@@ -122,6 +123,10 @@ int LaunchWalk(const WalkProblem& problem, const WalkPlan& plan, CUstream_st* st
                      .key_stride = problem.state_key_stride};
   p.final_state = p.initial_state;
   p.final_state.data = problem.final_state;
+  p.last_state = p.initial_state;
+  p.last_state.data = const_cast<float*>(problem.last_state);
+  p.factor = problem.factor;
+  p.token_products = problem.token_products;
   p.segment_decays = problem.segment_decays;
   p.states_to_save = problem.states_to_save;
   p.states_to_compare = problem.states_to_compare;
@@ -142,14 +147,23 @@ int LaunchWalk(const WalkProblem& problem, const WalkPlan& plan, CUstream_st* st
   p.tokens_per_segment = plan.tokens_per_segment;
   p.num_segments = plan.num_segments;
   p.reverse = problem.reverse;
-  switch (PaddedKeys(problem.key_dim)) {
-    case 32:
-      return LaunchPlan<Operand, 32, kAxis>(p, problem, stream);
-    case 64:
-      return LaunchPlan<Operand, 64, kAxis>(p, problem, stream);
-    default:
-      return LaunchPlan<Operand, 128, kAxis>(p, problem, stream);
-  }
+  return p;
+}
+
+// The WalkFunction for one kind of operands and one axis of decays.
+template <typename Operand, DecayAxis kAxis>
+int LaunchWalk(const WalkProblem& problem, const WalkPlan& plan, CUstream_st* stream) {
+  const auto launch = [&](const WalkParams& p) {
+    switch (PaddedKeys(problem.key_dim)) {
+      case 32:
+        return LaunchWalkKernel<Operand, 32, kAxis>(p, stream);
+      case 64:
+        return LaunchWalkKernel<Operand, 64, kAxis>(p, stream);
+      default:
+        return LaunchWalkKernel<Operand, 128, kAxis>(p, stream);
+    }
+  };
+  return LaunchPlan<kAxis>(MakeWalkParams(problem, plan), problem, launch, stream);
 }
 
 }  // namespace mixerbench::kernels::cuda

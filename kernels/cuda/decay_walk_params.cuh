@@ -29,11 +29,14 @@ struct StatePlace {
 
 struct WalkParams {
   Sequence x, y, z, out, log_decay;
+  Sequence factor;                        // of `out` for token_products; walks by chunks only
   StatePlace initial_state, final_state;  // data null: zeros, not wanted
+  StatePlace last_state;                  // data null: states_to_compare has all
   float* segment_decays;                  // of all tokens of a segment; only with `sum_only`
   void* states_to_save;
   const void* states_to_compare;
   float* state_products;
+  float* token_products;
   float scale;  // of the product of x and y
   // The kernel's states lack y's factor: states in memory are multiplied by these on the way.
   float state_in_scale, state_out_scale;
@@ -109,7 +112,7 @@ struct RingCursor {
   }
 };
 
-// What one block of threads works on.
+// What one block of threads works on, or one of the blocks of a larger grid in its place.
 struct WalkPosition {
   int sequence, batch, head;
   int value_begin;  // first channel of z and out
@@ -117,9 +120,11 @@ struct WalkPosition {
   int first_token;  // of the block that is walked first
   int num_blocks;
 
-  __device__ explicit WalkPosition(const WalkParams& p) {
+  __device__ explicit WalkPosition(const WalkParams& p)
+      : WalkPosition(p, static_cast<int>(blockIdx.x)) {}
+
+  __device__ WalkPosition(const WalkParams& p, int index) {
     // Tiles of one sequence are neighbours: they read the same x and y, which then come from L2.
-    int index = static_cast<int>(blockIdx.x);
     value_begin = index % p.num_value_tiles * p.value_tile;
     index /= p.num_value_tiles;
     sequence = index % p.num_sequences;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/cuda/decay_walk.h"
 
+#include "kernels/cuda/chunk_walk_layout.h"
 #include "kernels/cuda/decay_walk_layout.h"
 
 #include "tests/support/catch2.h"
@@ -9,6 +10,8 @@ namespace mixerbench::kernels::cuda {
 namespace {
 
 constexpr DeviceLimits kHopper = {.num_multiprocessors = 132, .shared_memory_bytes = 232448};
+constexpr DeviceLimits kHopperGroups = {
+    .num_multiprocessors = 132, .shared_memory_bytes = 232448, .has_warpgroups = true};
 constexpr DeviceLimits kAmpere = {.num_multiprocessors = 108, .shared_memory_bytes = 166912};
 
 WalkProblem Problem(std::int64_t batch_size, std::int64_t seq_len, std::int64_t num_heads,
@@ -84,6 +87,54 @@ TEST_CASE("decay walk plan: narrow and short problems get few warps and slots") 
   CHECK(plan.num_preparers == 2);
   CHECK(plan.num_slots == 2);
   CHECK(plan.num_segments == 1);
+}
+
+TEST_CASE("decay walk plan: scalar decay in bf16 goes by chunks where warpgroups multiply") {
+  const auto by_chunks = [](const WalkProblem& problem, DecayAxis axis,
+                            const DeviceLimits& limits) {
+    return PlanWalk(problem, axis, limits).by_chunks;
+  };
+  CHECK(by_chunks(Problem(8, 4096, 8, 128, 128), DecayAxis::kNone, kHopperGroups));
+  CHECK(by_chunks(Problem(256, 256, 2, 64, 64), DecayAxis::kNone, kHopperGroups));
+  CHECK(by_chunks(Problem(2, 17, 3, 40, 104), DecayAxis::kNone, kHopperGroups));
+  CHECK_FALSE(by_chunks(Problem(8, 4096, 8, 128, 128), DecayAxis::kNone, kHopper));
+  CHECK_FALSE(by_chunks(Problem(8, 4096, 8, 128, 128), DecayAxis::kKey, kHopperGroups));
+  CHECK_FALSE(by_chunks(Problem(8, 4096, 8, 128, 128), DecayAxis::kValue, kHopperGroups));
+  CHECK_FALSE(by_chunks(Problem(8, 4096, 8, 128, 128, OperandPrecision::kTf32), DecayAxis::kNone,
+                        kHopperGroups));
+  // Tiles would be half empty.
+  CHECK_FALSE(by_chunks(Problem(256, 256, 2, 32, 64), DecayAxis::kNone, kHopperGroups));
+  CHECK_FALSE(by_chunks(Problem(256, 256, 2, 64, 32), DecayAxis::kNone, kHopperGroups));
+}
+
+TEST_CASE("decay walk plan: slots of chunks fit the shared memory, with copies under way") {
+  for (const std::int64_t dim : {40, 64, 72, 128}) {
+    for (const bool has_factor : {false, true}) {
+      for (const std::int64_t seq_len : {1, 300, 131072}) {
+        auto problem = Problem(1, seq_len, 8, dim, dim);
+        char factor = 0;
+        if (has_factor) problem.factor.data = &factor;
+        const WalkPlan plan = PlanWalk(problem, DecayAxis::kNone, kHopperGroups);
+        const int keys = dim <= 64 ? 64 : 128;
+        const ChunkWalkLayout layout(keys, plan.num_slots, has_factor);
+        CAPTURE(dim, has_factor, seq_len, plan.num_slots);
+        REQUIRE(plan.by_chunks);
+        CHECK(plan.value_tile == 64);
+        CHECK(plan.max_blocks == kHopperGroups.num_multiprocessors);
+        CHECK(layout.bytes <= kHopperGroups.shared_memory_bytes);
+        // A preparer that copied into the slot in its own hands, or into one that is not walked
+        // before the chunk in its hands, would wait for itself.
+        CHECK(plan.num_slots > plan.lookahead * kChunkPreparers);
+        // Where copies start early, they do not wait for the chunk before the one in hand.
+        CHECK((plan.num_slots >= plan.lookahead * kChunkPreparers + 2 ||
+               (keys == 128 && has_factor)));
+        CHECK(plan.lookahead >= 1);
+        CHECK(plan.lookahead <= 3);
+        CHECK(layout.slot_bytes % ChunkWalkLayout::kAlignment == 0);
+        CHECK(plan.tokens_per_segment % kChunkTokens == 0);
+      }
+    }
+  }
 }
 
 }  // namespace

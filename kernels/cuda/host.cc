@@ -56,6 +56,10 @@ DeviceLimits LimitsOf(const at::Tensor& x) {
   CheckLaunch(cudaDeviceGetAttribute(&limits.shared_memory_bytes,
                                      cudaDevAttrMaxSharedMemoryPerBlockOptin, device),
               "cudaDeviceGetAttribute");
+  int major = 0;
+  CheckLaunch(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device),
+              "cudaDeviceGetAttribute");
+  limits.has_warpgroups = major == 9;
   return limits;
 }
 

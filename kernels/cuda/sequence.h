@@ -28,6 +28,7 @@ struct Sequence {
 struct DeviceLimits {
   int num_multiprocessors = 0;
   int shared_memory_bytes = 0;  // of one block of threads, opted in
+  bool has_warpgroups = false;  // code for sm_90a runs
 };
 
 }  // namespace mixerbench::kernels::cuda

@@ -8,10 +8,12 @@
 namespace mixerbench::kernels::scalar_decay {
 
 int WalkBf16(const cuda::WalkProblem& problem, const cuda::WalkPlan& plan, CUstream_st* stream) {
+  if (plan.by_chunks) return WalkChunksBf16(problem, plan, stream);
   return cuda::LaunchWalk<cuda::Bf16Operand, cuda::DecayAxis::kNone>(problem, plan, stream);
 }
 
 int DecayGradientBf16(const cuda::DecayGradientProblem& problem, CUstream_st* stream) {
+  if (problem.q_products != nullptr) return DecayGradientOfSums(problem, stream);
   return cuda::LaunchScalarDecayGradient<cuda::Bf16Operand>(problem, stream);
 }
 

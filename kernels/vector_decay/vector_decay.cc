@@ -107,13 +107,26 @@ RecurrenceResult ChunkVectorDecay(const RecurrenceArgs& args) {
 }
 
 RecurrenceResult VectorDecay(const RecurrenceArgs& args, ExecutionPath path) {
-  if (path == ExecutionPath::kReference) return ReferenceVectorDecay(args);
+  if (path == ExecutionPath::kReference) {
+    return args.rows != nullptr ? GatherFromAll(args, VectorDecay, path)
+                                : ReferenceVectorDecay(args);
+  }
   const auto sizes = Prepare(args, DecayShape::kVector, /*has_beta=*/false);
+  if (args.rows != nullptr) {
+    if (auto o = vector_decay::RunRowsOnCuda(args, sizes)) return {*std::move(o), {}};
+    return GatherFromAll(args, VectorDecay, path);
+  }
   if (auto result = vector_decay::RunOnCuda(args, sizes)) return *std::move(result);
   return ChunkVectorDecay(args);
 }
 
 namespace vector_decay {
+
+bool PrefersRows(const at::Tensor& x, std::int64_t rows_per_sequence, std::int64_t head_k_dim,
+                 std::int64_t head_v_dim) {
+  if (rows_per_sequence == 0) return false;
+  return !x.is_cuda() || PrefersRowsOnCuda(x, rows_per_sequence, head_k_dim, head_v_dim);
+}
 
 void Register(CoreRegistry& registry) {
   auto entry = RecurrenceEntry(VectorDecay, DecayShape::kVector, /*has_beta=*/false);

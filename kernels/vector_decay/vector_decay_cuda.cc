@@ -2,6 +2,7 @@
 #include "kernels/vector_decay/vector_decay_cuda.h"
 
 #include "kernels/cuda/decay_autograd.h"
+#include "kernels/cuda/decay_rows_autograd.h"
 #include "kernels/vector_decay/vector_decay_kernels.h"
 
 namespace mixerbench::kernels::vector_decay {
@@ -16,6 +17,17 @@ std::optional<RecurrenceResult> RunOnCuda(const RecurrenceArgs& args,
       .gradient_walk = {GradientWalkBf16, GradientWalkTf32, GradientWalkFp32},
       .decay_gradient = {DecayGradientBf16, DecayGradientFp32, DecayGradientFp32}};
   return cuda::RunDecayWalks(args, sizes, kernels);
+}
+
+std::optional<at::Tensor> RunRowsOnCuda(const RecurrenceArgs& args,
+                                        const PreparedRecurrence& sizes) {
+  return cuda::RunDecayRows(
+      args, sizes, {.core = "vector_decay rows", .forward = RowsForward, .backward = RowsBackward});
+}
+
+bool PrefersRowsOnCuda(const at::Tensor& x, std::int64_t rows_per_sequence, std::int64_t head_k_dim,
+                       std::int64_t head_v_dim) {
+  return cuda::PrefersDecayRows(x, rows_per_sequence, head_k_dim, head_v_dim);
 }
 
 }  // namespace mixerbench::kernels::vector_decay

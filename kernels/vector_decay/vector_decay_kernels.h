@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "kernels/cuda/decay_rows.h"
 #include "kernels/cuda/decay_walk.h"
 
 namespace mixerbench::kernels::vector_decay {
@@ -22,5 +23,9 @@ int GradientWalkFp32(const cuda::WalkProblem& problem, const cuda::WalkPlan& pla
 // d_log_decay [B,T,H,K]
 int DecayGradientBf16(const cuda::DecayGradientProblem& problem, CUstream_st* stream);
 int DecayGradientFp32(const cuda::DecayGradientProblem& problem, CUstream_st* stream);
+
+// Chosen rows: kernels/cuda/decay_rows.h.
+int RowsForward(const cuda::DecayRowsProblem& problem, CUstream_st* stream);
+int RowsBackward(const cuda::DecayRowsProblem& problem, CUstream_st* stream);
 
 }  // namespace mixerbench::kernels::vector_decay

@@ -7,4 +7,12 @@ std::optional<RecurrenceResult> RunOnCuda(const RecurrenceArgs&, const PreparedR
   return std::nullopt;
 }
 
+std::optional<at::Tensor> RunRowsOnCuda(const RecurrenceArgs&, const PreparedRecurrence&) {
+  return std::nullopt;
+}
+
+bool PrefersRowsOnCuda(const at::Tensor&, std::int64_t, std::int64_t, std::int64_t) {
+  return false;
+}
+
 }  // namespace mixerbench::kernels::vector_decay

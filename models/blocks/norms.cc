@@ -59,22 +59,24 @@ OutputNorm::OutputNorm(const ParameterScope& scope, std::int64_t head_dim, doubl
 at::Tensor OutputNorm::operator()(const at::Tensor& x, const at::Tensor& z,
                                   kernels::ExecutionPath path,
                                   const kernels::fused::RowSelection* rows) const {
-  at::Tensor chosen = x;
-  at::Tensor gate = z;
-  if (rows != nullptr) {  // one sequence of M tokens
-    chosen = kernels::fused::GatherRows(x.flatten(2), *rows, path)
-                 .unflatten(-1, {x.size(2), x.size(3)})
-                 .unsqueeze(0);
-    if (gate.defined()) gate = gate.unsqueeze(0);
+  if (rows != nullptr) {
+    const at::Tensor chosen = kernels::fused::GatherRows(x.flatten(2), *rows, path);
+    return OfRows(chosen.unflatten(-1, {x.size(2), x.size(3)}).unsqueeze(0), z, path);
   }
-  const at::Tensor y = kernels::fused::OutputNorm(
-      {.x = chosen,
-       .gate = gate.defined() ? gate.unflatten(-1, {x.size(2), x.size(3)}) : gate,
-       .weight = norm_.weight(),
-       .eps = eps_,
-       .activation = ActivationOf(gate_)},
-      path);
-  return rows == nullptr ? y.flatten(2) : y.flatten(2).squeeze(0);
+  const at::Tensor y =
+      kernels::fused::OutputNorm({.x = x,
+                                  .gate = z.defined() ? z.unflatten(-1, {x.size(2), x.size(3)}) : z,
+                                  .weight = norm_.weight(),
+                                  .eps = eps_,
+                                  .activation = ActivationOf(gate_)},
+                                 path);
+  return y.flatten(2);
+}
+
+at::Tensor OutputNorm::OfRows(const at::Tensor& x, const at::Tensor& z,
+                              kernels::ExecutionPath path) const {
+  // One sequence of M tokens.
+  return (*this)(x.flatten(0, 1).unsqueeze(0), z.defined() ? z.unsqueeze(0) : z, path).squeeze(0);
 }
 
 at::Tensor L2Norm(const at::Tensor& x, double eps) {

@@ -55,6 +55,9 @@ class OutputNorm {
                         kernels::ExecutionPath path = kernels::ExecutionPath::kFast,
                         const kernels::fused::RowSelection* rows = nullptr) const;
 
+  // Of outputs of chosen tokens alone: x [B,R,H,V]; z [B R,H V] -> [B R,H V].
+  at::Tensor OfRows(const at::Tensor& x, const at::Tensor& z, kernels::ExecutionPath path) const;
+
  private:
   RmsNorm norm_;
   double eps_;

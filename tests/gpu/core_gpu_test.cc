@@ -57,8 +57,9 @@ constexpr double kFp32Rounding = 2e-5;
 // Operands of tf32 have three digits more than those of bf16.
 constexpr double kTf32Share = 1.0 / 8;
 // The gradient of log decays of the walks is a difference of q dq and k dk with dq and dk as they
-// are returned (kernels/cuda/decay_walk.md): where the two cancel, their rounding is left. Seen in
-// bf16: 4e-2.
+// are returned, or, in walks by chunks, before they are rounded (kernels/cuda/decay_walk.md): where
+// the two cancel, their rounding or that of what walks write to states is left. Seen in bf16: 4e-2
+// and 3e-2, the latter with few tokens alone.
 constexpr double kRoundedDifference = 6e-2;
 
 const CoreEntry& Core(const std::string& name) {

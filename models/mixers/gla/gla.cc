@@ -11,6 +11,7 @@
 
 #include "kernels/fused/columns.h"
 #include "kernels/fused/gates.h"
+#include "kernels/fused/rows.h"
 #include "kernels/vector_decay/vector_decay.h"
 #include "models/blocks/config_checks.h"
 #include "models/blocks/dtype.h"
@@ -67,7 +68,9 @@ class Gla final : public Mixer {
     MixerOutput output;
 
     // q, k and v are views of the projection, or of what the convolution makes of it.
-    std::vector<kernels::fused::ColumnBlock> blocks = {key_dim(), key_dim(), value_dim()};
+    const bool few_queries = AsksForFewRows(x, options);
+    std::vector<kernels::fused::ColumnBlock> blocks = {
+        {key_dim(), /*only_at_rows=*/few_queries}, key_dim(), value_dim()};
     if (conv_) blocks = {2 * key_dim() + value_dim()};
     const std::size_t low_rank = blocks.size();
     blocks.emplace_back(config_.gate_low_rank_dim);
@@ -86,6 +89,11 @@ class Gla final : public Mixer {
                                         config_.min_log_decay, options.path);
 
     kernels::RecurrenceArgs args;
+    if (few_queries) {  // [M,H K]
+      args.rows = options.rows;
+      if (conv_) heads[0] = kernels::fused::GatherRows(heads[0], *options.rows, options.path);
+      heads[0] = heads[0].unflatten(0, {x.size(0), options.rows->rows_per_sequence});
+    }
     args.q = heads[0].unflatten(-1, {config_.num_heads, head_k_dim_});
     args.k = heads[1].unflatten(-1, {config_.num_heads, head_k_dim_});
     args.v = heads[2].unflatten(-1, {config_.num_heads, head_v_dim_});
@@ -99,7 +107,8 @@ class Gla final : public Mixer {
     if (options.taps != nullptr) TapState(*options.taps, result.final_state);
 
     const at::Tensor gate = has_output_gate() ? parts.back() : at::Tensor();
-    output.y = o_proj_(norm_(result.o, gate, options.path, options.rows));
+    output.y = o_proj_(few_queries ? norm_.OfRows(result.o, gate, options.path)
+                                   : norm_(result.o, gate, options.path, options.rows));
     if (options.want_final_state) output.final_state["state"] = std::move(result.final_state);
     return output;
   }
@@ -123,6 +132,14 @@ class Gla final : public Mixer {
   std::int64_t key_dim() const { return config_.num_heads * head_k_dim_; }
   std::int64_t value_dim() const { return config_.num_heads * head_v_dim_; }
   bool has_output_gate() const { return config_.output_gate != OutputGate::kNone; }
+
+  // Whether so few outputs of each sequence are wanted that only their queries are formed.
+  bool AsksForFewRows(const at::Tensor& x, const ForwardOptions& options) const {
+    return options.rows != nullptr && options.initial_state == nullptr &&
+           !options.want_final_state && options.taps == nullptr &&
+           kernels::vector_decay::PrefersRows(x, options.rows->rows_per_sequence, head_k_dim_,
+                                              head_v_dim_);
+  }
 
   GlaConfig config_;
   std::int64_t head_k_dim_;

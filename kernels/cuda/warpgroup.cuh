@@ -1,0 +1,210 @@
+// Matrix products of a warpgroup, four warps together, in bf16: 64 rows a product, operands read
+// from swizzled tiles in shared memory, the left one from registers too. Needs sm_90a: elsewhere
+// these functions trap, and no plan chooses kernels that call them.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/cuda/tiles.cuh"
+
+namespace mixerbench::kernels::cuda::warpgroup {
+
+#ifdef __CUDA_ARCH_FEAT_SM90_ALL
+#define MIXERBENCH_WARPGROUP_ASM(...) asm volatile(__VA_ARGS__)
+#else
+#define MIXERBENCH_WARPGROUP_ASM(...) __trap()
+#endif
+
+using Operand = Bf16Operand;
+using Element = Operand::Element;
+
+constexpr int kThreads = 128;
+constexpr int kTileRows = 64;
+constexpr int kTileColumns = 64;
+constexpr int kTileElements = kTileRows * kTileColumns;
+
+// A tile [64,64] in shared memory: rows of 128 bytes, whose pieces of 16 bytes are permuted by the
+// row ("128-byte swizzle"), so that neither rows nor columns of fragments meet in a bank.
+struct alignas(1024) Tile {
+  Element x[kTileElements];
+};
+
+// Sums [64,64]: a warp has 16 rows, in four blocks of 16 columns.
+using Sums = Accumulators[4];
+
+// Where an element lies in a tile.
+__device__ inline int Swizzled(int row, int column) {
+  return row * kTileColumns + ((column / 8) ^ (row % 8)) * 8 + column % 8;
+}
+
+// How an operand [M or N, depth] lies in a tile: its depth along the rows, or down the columns.
+enum class Depth { kAlongRows = 0, kDownColumns = 1 };
+
+// The descriptor of an operand that fills a tile (PTX ISA, "Matrix Descriptor Format"). Groups of
+// eight rows are 1024 bytes apart, whichever way depth runs.
+__device__ inline std::uint64_t Descriptor(const Tile& tile) {
+  constexpr std::uint64_t kGroupStride = 1024 / 16;
+  constexpr std::uint64_t kSwizzle128 = 1;
+  return (SharedAddress(tile.x) & 0x3ffff) >> 4 | kGroupStride << 16 | kGroupStride << 32 |
+         kSwizzle128 << 62;
+}
+
+// The part of the operand for depths [16 step, 16 step + 16).
+template <Depth kDepth>
+__device__ std::uint64_t AtDepth(std::uint64_t descriptor, int step) {
+  return descriptor + step * (kDepth == Depth::kAlongRows ? 32 / 16 : 2048 / 16);
+}
+
+// What was written to registers of operands and sums is seen by the products that follow.
+__device__ inline void Fence() {
+  MIXERBENCH_WARPGROUP_ASM("wgmma.fence.sync.aligned;" ::: "memory");
+}
+
+// Closes a group of products.
+__device__ inline void Commit() {
+  MIXERBENCH_WARPGROUP_ASM("wgmma.commit_group.sync.aligned;" ::: "memory");
+}
+
+// Keeps the compiler from moving uses of these sums to where their products are under way.
+__device__ inline void Pin(Sums& sums) {
+#pragma unroll
+  for (int e = 0; e < 32; ++e) asm volatile("" : "+f"(sums[e / 8][e / 4 % 2][e % 4])::"memory");
+}
+
+// Until at most kPending groups are under way; `sums` are those of groups that have ended.
+template <int kPending, typename... Ended>
+__device__ void Wait(Ended&... sums) {
+  MIXERBENCH_WARPGROUP_ASM("wgmma.wait_group.sync.aligned %0;" ::"n"(kPending) : "memory");
+  (Pin(sums), ...);
+}
+
+// What this thread wrote to shared memory is seen by products after the next barrier.
+__device__ inline void PublishToProducts() {
+  MIXERBENCH_WARPGROUP_ASM("fence.proxy.async.shared::cta;" ::: "memory");
+}
+
+// Barrier `id` of `num_threads` threads of the block; 0 is __syncthreads().
+__device__ inline void SyncThreads(int id, int num_threads) {
+  asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(num_threads) : "memory");
+}
+
+// The registers of a thread from here on, in every warp of the warpgroup; another one gives them.
+template <int kRegisters>
+__device__ void TakeRegisters() {
+  MIXERBENCH_WARPGROUP_ASM("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(kRegisters));
+}
+template <int kRegisters>
+__device__ void GiveRegisters() {
+  MIXERBENCH_WARPGROUP_ASM("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(kRegisters));
+}
+
+#define MIXERBENCH_SUMS_16(c, i)                                                            \
+  "+f"(c[i][0][0]), "+f"(c[i][0][1]), "+f"(c[i][0][2]), "+f"(c[i][0][3]), "+f"(c[i][1][0]), \
+      "+f"(c[i][1][1]), "+f"(c[i][1][2]), "+f"(c[i][1][3])
+
+// c [64,64] += a b over a depth of 16, a in registers; without `accumulate` c is overwritten.
+template <Depth kDepthB>
+__device__ void Multiply(Sums& c, const Operand::A& a, std::uint64_t b, bool accumulate) {
+  MIXERBENCH_WARPGROUP_ASM(
+      "{ .reg .pred p; setp.ne.b32 p, %37, 0;\n"
+      "wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 "
+      "{%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,%16,%17,%18,%19,%20,%21,%22,%23,%24,"
+      "%25,%26,%27,%28,%29,%30,%31}, {%32,%33,%34,%35}, %36, p, 1, 1, %38; }"
+      : MIXERBENCH_SUMS_16(c, 0), MIXERBENCH_SUMS_16(c, 1), MIXERBENCH_SUMS_16(c, 2),
+        MIXERBENCH_SUMS_16(c, 3)
+      : "r"(a.r[0]), "r"(a.r[1]), "r"(a.r[2]), "r"(a.r[3]), "l"(b),
+        "r"(static_cast<int>(accumulate)), "n"(static_cast<int>(kDepthB)));
+}
+
+// The same with both operands in shared memory.
+template <Depth kDepthA, Depth kDepthB>
+__device__ void Multiply(Sums& c, std::uint64_t a, std::uint64_t b, bool accumulate) {
+  MIXERBENCH_WARPGROUP_ASM(
+      "{ .reg .pred p; setp.ne.b32 p, %34, 0;\n"
+      "wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 "
+      "{%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,%16,%17,%18,%19,%20,%21,%22,%23,%24,"
+      "%25,%26,%27,%28,%29,%30,%31}, %32, %33, p, 1, 1, %35, %36; }"
+      : MIXERBENCH_SUMS_16(c, 0), MIXERBENCH_SUMS_16(c, 1), MIXERBENCH_SUMS_16(c, 2),
+        MIXERBENCH_SUMS_16(c, 3)
+      : "l"(a), "l"(b), "r"(static_cast<int>(accumulate)), "n"(static_cast<int>(kDepthA)),
+        "n"(static_cast<int>(kDepthB)));
+}
+
+#undef MIXERBENCH_SUMS_16
+
+// c += a b over the whole depth of a tile of each.
+template <Depth kDepthA, Depth kDepthB>
+__device__ void MultiplyTiles(Sums& c, const Tile& a, const Tile& b, bool accumulate) {
+#pragma unroll
+  for (int step = 0; step < kTileRows / 16; ++step) {
+    Multiply<kDepthA, kDepthB>(c, AtDepth<kDepthA>(Descriptor(a), step),
+                               AtDepth<kDepthB>(Descriptor(b), step), accumulate || step > 0);
+  }
+}
+
+// The same, the left operand in registers.
+template <Depth kDepthB>
+__device__ void MultiplyTiles(Sums& c, const Operand::A (&a)[4], const Tile& b, bool accumulate) {
+#pragma unroll
+  for (int step = 0; step < kTileRows / 16; ++step) {
+    Multiply<kDepthB>(c, a[step], AtDepth<kDepthB>(Descriptor(b), step), accumulate || step > 0);
+  }
+}
+
+__device__ inline int WarpOfGroup() { return WarpId() % 4; }
+
+// The transposed [16,16] operand: memory holds [depth][row].
+__device__ inline Operand::A LoadATransposed(const Tile& tile, int depth, int row) {
+  const int lane = LaneId();
+  Operand::A a;
+  LoadMatricesTransposed(
+      a.r, tile.x + Swizzled(depth + lane % 8 + lane / 16 * 8, row + lane / 8 % 2 * 8));
+  return a;
+}
+
+// A block of sums to rows `row`.. and columns `column`.. of a tile.
+__device__ inline void StoreRows(Tile& tile, int row, int column, const Accumulators& c) {
+#pragma unroll
+  for (int e = 0; e < 8; e += 2) {
+    const int at = Swizzled(row + BlockRow(e % 4), column + BlockColumn(e / 4, e % 4));
+    *reinterpret_cast<std::uint32_t*>(tile.x + at) = PackBf16(c[e / 4][e % 4], c[e / 4][e % 4 + 1]);
+  }
+}
+
+// Its transpose: column r of the block becomes row `row` + r.
+__device__ inline void StoreColumns(Tile& tile, int row, int column, const Accumulators& c) {
+  const int lane = LaneId();
+  const std::uint32_t place =
+      SharedAddress(tile.x + Swizzled(row + lane % 8 + lane / 16 * 8, column + lane / 8 % 2 * 8));
+  MIXERBENCH_WARPGROUP_ASM(
+      "stmatrix.sync.aligned.m8n8.x4.trans.shared.b16 [%0], {%1,%2,%3,%4};" ::"r"(place),
+      "r"(PackBf16(c[0][0], c[0][1])), "r"(PackBf16(c[0][2], c[0][3])),
+      "r"(PackBf16(c[1][0], c[1][1])), "r"(PackBf16(c[1][2], c[1][3]))
+      : "memory");
+}
+
+// Starts the copy of 64 rows of up to 64 kTiles channels to tiles, by the threads of one warpgroup.
+// Rows from num_rows on and channels from num_channels on become zeros.
+template <int kTiles>
+__device__ void CopyRowsAsync(Tile* tiles, const Element* source, std::int64_t row_stride,
+                              int num_rows, int num_channels) {
+  const int thread = static_cast<int>(threadIdx.x) % kThreads;
+  const int row = thread / 8;
+  const int channel = thread % 8 * 8;
+  const int to = Swizzled(row, channel);
+#pragma unroll
+  for (int tile = 0; tile < kTiles; ++tile) {
+    const bool exists = 64 * tile + channel < num_channels;
+    const Element* from = source + row * row_stride + (exists ? 64 * tile + channel : 0);
+#pragma unroll
+    for (int step = 0; step < kTileRows; step += 16) {
+      CopyAsync16(tiles[tile].x + to + step * kTileColumns, from + step * row_stride,
+                  exists && row + step < num_rows);
+    }
+  }
+}
+
+#undef MIXERBENCH_WARPGROUP_ASM
+
+}  // namespace mixerbench::kernels::cuda::warpgroup

@@ -1,0 +1,80 @@
+// The gradient of one log decay a token from the sums that walks by chunks leave behind
+// (kernels/cuda/decay_walk.h: DecayGradientProblem).
+// SPDX-License-Identifier: Apache-2.0
+#include <cstdint>
+
+#include <cuda_runtime.h>
+
+#include "kernels/cuda/warp.cuh"
+#include "kernels/scalar_decay/scalar_decay_kernels.h"
+
+namespace mixerbench::kernels::scalar_decay {
+namespace {
+
+using cuda::kWalkChunk;
+using cuda::ShuffleUp;
+using cuda::ShuffleXor;
+
+constexpr int kChunksPerBlock = 4;
+
+// A warp owns a chunk of one (b, h), a lane two of its tokens, and sums from the end: grid
+// B H N / kChunksPerBlock. fp32; no atomics, every sum has a fixed order.
+__global__ void __launch_bounds__(32 * kChunksPerBlock)
+    DecayGradientKernel(const cuda::DecayGradientProblem p) {
+  static_assert(kWalkChunk == 2 * 32);
+  const std::int64_t num_sequences = p.batch_size * p.num_heads;
+  const std::int64_t num_chunks = (p.seq_len + kWalkChunk - 1) / kWalkChunk;
+  const int lane = static_cast<int>(threadIdx.x % 32);
+  const std::int64_t index =
+      static_cast<std::int64_t>(blockIdx.x) * kChunksPerBlock + threadIdx.x / 32;
+  if (index >= num_chunks * num_sequences) return;
+  const std::int64_t sequence = index % num_sequences;
+  const std::int64_t chunk = index / num_sequences;
+
+  // Of tokens `first` and the next one; lane 0 has the last ones of the chunk.
+  const std::int64_t first = chunk * kWalkChunk + kWalkChunk - 2 - 2 * lane;
+  float terms[2] = {0, 0};
+  if (first < p.seq_len) {
+    const std::int64_t block = first / 16 * num_sequences + sequence;
+#pragma unroll 4
+    for (int i = 0; i < p.num_product_sums; ++i) {
+      const std::int64_t pair = (block * p.num_product_sums + i) * 8 + first % 16 / 2;
+      const float2 q = reinterpret_cast<const float2*>(p.q_products)[pair];
+      const float2 k = reinterpret_cast<const float2*>(p.k_products)[pair];
+      terms[0] += q.x - k.x;
+      terms[1] += q.y - k.y;
+    }
+    if (first + 1 == p.seq_len) terms[1] = 0;
+  }
+  float boundary = 0;
+  const float* products = p.state_products + (chunk * num_sequences + sequence) * p.key_dim;
+  for (int channel = lane; channel < p.key_dim; channel += 32) boundary += products[channel];
+#pragma unroll
+  for (int mask = 16; mask >= 1; mask /= 2) boundary += ShuffleXor(boundary, mask);
+
+  float scan = terms[0] + terms[1];
+#pragma unroll
+  for (int step = 1; step < 32; step *= 2) {
+    const float before = ShuffleUp(scan, step);
+    if (lane >= step) scan += before;
+  }
+  const float later = ShuffleUp(scan, 1);
+  const float after = boundary + (lane == 0 ? 0 : later);
+  float* d = p.d_log_decay + (sequence / p.num_heads * p.seq_len + first) * p.num_heads +
+             sequence % p.num_heads;
+  if (first < p.seq_len) d[0] = after + terms[1] + terms[0];
+  if (first + 1 < p.seq_len) d[p.num_heads] = after + terms[1];
+}
+
+}  // namespace
+
+int DecayGradientOfSums(const cuda::DecayGradientProblem& problem, CUstream_st* stream) {
+  const std::int64_t num_chunks = (problem.seq_len + kWalkChunk - 1) / kWalkChunk;
+  const std::int64_t num_blocks =
+      (num_chunks * problem.batch_size * problem.num_heads + kChunksPerBlock - 1) / kChunksPerBlock;
+  DecayGradientKernel<<<static_cast<unsigned>(num_blocks), 32 * kChunksPerBlock, 0, stream>>>(
+      problem);
+  return cudaGetLastError();
+}
+
+}  // namespace mixerbench::kernels::scalar_decay
