@@ -78,12 +78,27 @@ struct ChunkPreparer {
     CommitCopies();
   }
 
+  // 64 rows of up to 64 kTiles channels to tiles, by the threads of this warpgroup. What the source
+  // does not have becomes zeros.
   template <int kTiles>
   __device__ void Copy(warpgroup::Tile* tiles, const Sequence& source, int token, int first_channel,
                        int num_channels) const {
-    warpgroup::CopyRowsAsync<kTiles>(
-        tiles, TokenRow<Element>(source, copied.at, token) + first_channel, source.token_stride,
-        p.seq_len - token, num_channels - first_channel);
+    const int thread = static_cast<int>(threadIdx.x) % warpgroup::kThreads;
+    const int row = thread / 8;
+    const int channel = thread % 8 * 8;
+    const int to = warpgroup::Swizzled(row, channel);
+    const Element* const first_row = TokenRow<Element>(source, copied.at, token + row);
+#pragma unroll
+    for (int tile = 0; tile < kTiles; ++tile) {
+      const int from = first_channel + 64 * tile + channel;
+      const bool exists = from < num_channels;
+#pragma unroll
+      for (int step = 0; step < kChunkTokens; step += 16) {
+        CopyAsync16(tiles[tile].x + to + step * warpgroup::kTileColumns,
+                    first_row + step * source.token_stride + (exists ? from : first_channel),
+                    exists && token + row + step < p.seq_len);
+      }
+    }
   }
 
   // The instruction takes a constant.
@@ -104,8 +119,8 @@ struct ChunkPreparer {
       warpgroup::Fence();
 #pragma unroll
       for (int k = 0; k < SlotType::kKeyTiles; ++k) {
-        warpgroup::MultiplyTiles<Depth::kAlongRows, Depth::kAlongRows>(scores, slot.x[k], slot.y[k],
-                                                                       k > 0);
+        warpgroup::MultiplyTiles<Depth::kAlongRows, Depth::kAlongRows>(
+            scores, warpgroup::Descriptor(slot.x[k]), warpgroup::Descriptor(slot.y[k]), k > 0);
       }
       warpgroup::Commit();
     }

@@ -189,7 +189,8 @@ struct ChunkWalker {
       warpgroup::Fence();
 #pragma unroll
       for (int k = 0; k < kKeyTiles; ++k) {
-        warpgroup::MultiplyTiles<Depth::kAlongRows>(out, rounded[k], slot.x[k], k > 0);
+        warpgroup::MultiplyTiles<Depth::kAlongRows>(out, rounded[k],
+                                                    warpgroup::Descriptor(slot.x[k]), k > 0);
       }
     }
     Fragment z[4];
@@ -197,7 +198,8 @@ struct ChunkWalker {
     for (int s = 0; s < 4; ++s) z[s] = warpgroup::LoadATransposed(*slot.z, 16 * s, tile_channel);
     if (kReads) {
       warpgroup::Fence();
-      warpgroup::MultiplyTiles<Depth::kAlongRows>(visible, z, *slot.scores, false);
+      warpgroup::MultiplyTiles<Depth::kAlongRows>(visible, z, warpgroup::Descriptor(*slot.scores),
+                                                  false);
       warpgroup::Commit();
     }
 
@@ -212,7 +214,8 @@ struct ChunkWalker {
     warpgroup::Fence();
 #pragma unroll
     for (int k = 0; k < kKeyTiles; ++k) {
-      warpgroup::MultiplyTiles<Depth::kDownColumns>(state[k], written, slot.y[k], true);
+      warpgroup::MultiplyTiles<Depth::kDownColumns>(state[k], written,
+                                                    warpgroup::Descriptor(slot.y[k]), true);
     }
     warpgroup::Commit();
 

@@ -41,13 +41,14 @@ __device__ inline int Swizzled(int row, int column) {
 // How an operand [M or N, depth] lies in a tile: its depth along the rows, or down the columns.
 enum class Depth { kAlongRows = 0, kDownColumns = 1 };
 
-// The descriptor of an operand that fills a tile (PTX ISA, "Matrix Descriptor Format"). Groups of
-// eight rows are 1024 bytes apart, whichever way depth runs.
-__device__ inline std::uint64_t Descriptor(const Tile& tile) {
+// The descriptor of an operand that begins at row `row`, a multiple of eight, and column `column`
+// of a tile (PTX ISA, "Matrix Descriptor Format"). Groups of eight rows are 1024 bytes apart,
+// whichever way depth runs.
+__device__ inline std::uint64_t Descriptor(const Tile& tile, int row = 0, int column = 0) {
+  const std::uint32_t address = SharedAddress(tile.x) + row * 128 + column * 2;
   constexpr std::uint64_t kGroupStride = 1024 / 16;
   constexpr std::uint64_t kSwizzle128 = 1;
-  return (SharedAddress(tile.x) & 0x3ffff) >> 4 | kGroupStride << 16 | kGroupStride << 32 |
-         kSwizzle128 << 62;
+  return (address & 0x3ffff) >> 4 | kGroupStride << 16 | kGroupStride << 32 | kSwizzle128 << 62;
 }
 
 // The part of the operand for depths [16 step, 16 step + 16).
@@ -67,9 +68,13 @@ __device__ inline void Commit() {
 }
 
 // Keeps the compiler from moving uses of these sums to where their products are under way.
-__device__ inline void Pin(Sums& sums) {
+template <int kBlocks>
+__device__ void Pin(Accumulators (&sums)[kBlocks]) {
 #pragma unroll
-  for (int e = 0; e < 32; ++e) asm volatile("" : "+f"(sums[e / 8][e / 4 % 2][e % 4])::"memory");
+  for (int n = 0; n < kBlocks; ++n) {
+#pragma unroll
+    for (int e = 0; e < 8; ++e) asm volatile("" : "+f"(sums[n][e / 4][e % 4])::"memory");
+  }
 }
 
 // Until at most kPending groups are under way; `sums` are those of groups that have ended.
@@ -89,14 +94,19 @@ __device__ inline void SyncThreads(int id, int num_threads) {
   asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(num_threads) : "memory");
 }
 
-// The registers of a thread from here on, in every warp of the warpgroup; another one gives them.
+// The registers of a thread from here on, a multiple of eight, in every warp of the warpgroup;
+// another one gives them. 0: as many as it has.
 template <int kRegisters>
 __device__ void TakeRegisters() {
-  MIXERBENCH_WARPGROUP_ASM("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(kRegisters));
+  if constexpr (kRegisters > 0) {
+    MIXERBENCH_WARPGROUP_ASM("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(kRegisters));
+  }
 }
 template <int kRegisters>
 __device__ void GiveRegisters() {
-  MIXERBENCH_WARPGROUP_ASM("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(kRegisters));
+  if constexpr (kRegisters > 0) {
+    MIXERBENCH_WARPGROUP_ASM("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(kRegisters));
+  }
 }
 
 #define MIXERBENCH_SUMS_16(c, i)                                                            \
@@ -131,30 +141,51 @@ __device__ void Multiply(Sums& c, std::uint64_t a, std::uint64_t b, bool accumul
         "n"(static_cast<int>(kDepthB)));
 }
 
+// c [64,32]
+template <Depth kDepthA, Depth kDepthB>
+__device__ void Multiply(Accumulators (&c)[2], std::uint64_t a, std::uint64_t b, bool accumulate) {
+  MIXERBENCH_WARPGROUP_ASM(
+      "{ .reg .pred p; setp.ne.b32 p, %18, 0;\n"
+      "wgmma.mma_async.sync.aligned.m64n32k16.f32.bf16.bf16 "
+      "{%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15}, %16, %17, p, 1, 1, %19, %20; }"
+      : MIXERBENCH_SUMS_16(c, 0), MIXERBENCH_SUMS_16(c, 1)
+      : "l"(a), "l"(b), "r"(static_cast<int>(accumulate)), "n"(static_cast<int>(kDepthA)),
+        "n"(static_cast<int>(kDepthB)));
+}
+
 #undef MIXERBENCH_SUMS_16
 
-// c += a b over the whole depth of a tile of each.
-template <Depth kDepthA, Depth kDepthB>
-__device__ void MultiplyTiles(Sums& c, const Tile& a, const Tile& b, bool accumulate) {
+// c += a b over the whole depth of a tile of each, by their descriptors.
+template <Depth kDepthA, Depth kDepthB, int kBlocks>
+__device__ void MultiplyTiles(Accumulators (&c)[kBlocks], std::uint64_t a, std::uint64_t b,
+                              bool accumulate) {
 #pragma unroll
   for (int step = 0; step < kTileRows / 16; ++step) {
-    Multiply<kDepthA, kDepthB>(c, AtDepth<kDepthA>(Descriptor(a), step),
-                               AtDepth<kDepthB>(Descriptor(b), step), accumulate || step > 0);
+    Multiply<kDepthA, kDepthB>(c, AtDepth<kDepthA>(a, step), AtDepth<kDepthB>(b, step),
+                               accumulate || step > 0);
   }
 }
 
 // The same, the left operand in registers.
 template <Depth kDepthB>
-__device__ void MultiplyTiles(Sums& c, const Operand::A (&a)[4], const Tile& b, bool accumulate) {
+__device__ void MultiplyTiles(Sums& c, const Operand::A (&a)[4], std::uint64_t b, bool accumulate) {
 #pragma unroll
   for (int step = 0; step < kTileRows / 16; ++step) {
-    Multiply<kDepthB>(c, a[step], AtDepth<kDepthB>(Descriptor(b), step), accumulate || step > 0);
+    Multiply<kDepthB>(c, a[step], AtDepth<kDepthB>(b, step), accumulate || step > 0);
   }
 }
 
 __device__ inline int WarpOfGroup() { return WarpId() % 4; }
 
-// The transposed [16,16] operand: memory holds [depth][row].
+// A [16,16] operand from rows `row`.. and columns `column`.. of a tile.
+__device__ inline Operand::A LoadA(const Tile& tile, int row, int column) {
+  const int lane = LaneId();
+  Operand::A a;
+  LoadMatrices(a.r, tile.x + Swizzled(row + lane % 16, column + lane / 16 * 8));
+  return a;
+}
+
+// The transposed operand: memory holds [depth][row].
 __device__ inline Operand::A LoadATransposed(const Tile& tile, int depth, int row) {
   const int lane = LaneId();
   Operand::A a;
@@ -182,27 +213,6 @@ __device__ inline void StoreColumns(Tile& tile, int row, int column, const Accum
       "r"(PackBf16(c[0][0], c[0][1])), "r"(PackBf16(c[0][2], c[0][3])),
       "r"(PackBf16(c[1][0], c[1][1])), "r"(PackBf16(c[1][2], c[1][3]))
       : "memory");
-}
-
-// Starts the copy of 64 rows of up to 64 kTiles channels to tiles, by the threads of one warpgroup.
-// Rows from num_rows on and channels from num_channels on become zeros.
-template <int kTiles>
-__device__ void CopyRowsAsync(Tile* tiles, const Element* source, std::int64_t row_stride,
-                              int num_rows, int num_channels) {
-  const int thread = static_cast<int>(threadIdx.x) % kThreads;
-  const int row = thread / 8;
-  const int channel = thread % 8 * 8;
-  const int to = Swizzled(row, channel);
-#pragma unroll
-  for (int tile = 0; tile < kTiles; ++tile) {
-    const bool exists = 64 * tile + channel < num_channels;
-    const Element* from = source + row * row_stride + (exists ? 64 * tile + channel : 0);
-#pragma unroll
-    for (int step = 0; step < kTileRows; step += 16) {
-      CopyAsync16(tiles[tile].x + to + step * kTileColumns, from + step * row_stride,
-                  exists && row + step < num_rows);
-    }
-  }
 }
 
 #undef MIXERBENCH_WARPGROUP_ASM

@@ -82,7 +82,7 @@ __global__ void __launch_bounds__((kFactorGroups + kWalkGroups) * warpgroup::kTh
   __syncthreads();
 
   if (group < kFactorGroups) {
-    warpgroup::LimitRegisters<kWalkGroups == 2 ? 112 : 0>();
+    warpgroup::GiveRegisters<kWalkGroups == 2 ? 112 : 0>();
     const int group_thread = thread % warpgroup::kThreads;
     const auto sync = [&] { warpgroup::SyncGroup(group); };
     LaneGates<kC> lane_gates;  // the first warp: of the chunk that comes next
@@ -184,7 +184,7 @@ __global__ void __launch_bounds__((kFactorGroups + kWalkGroups) * warpgroup::kTh
     return;
   }
 
-  warpgroup::RaiseRegisters<kWalkGroups == 2 ? 144 : 0>();
+  warpgroup::TakeRegisters<kWalkGroups == 2 ? 144 : 0>();
   const int walk_group = group - kFactorGroups;
   const int column = walk_group * 64 + 16 * warp;  // first of this warp's columns of V
   Accumulators state[1][kDk / 16];                 // S^T, 64 x K
