@@ -19,10 +19,10 @@ std::unique_ptr<CapturedGraph> GraphContext::Capture(const std::function<void()>
   try {
     if (!memory_) memory_ = internal::MakeGraphMemory(device_);
     try {
-      graph = internal::CaptureGraph(memory_, generators_, work);
+      graph = internal::CaptureGraph(memory_, work);
     } catch (const c10::OutOfMemoryError&) {
       internal::ReleaseCachedMemory();
-      graph = internal::CaptureGraph(memory_, generators_, work);
+      graph = internal::CaptureGraph(memory_, work);
     }
   } catch (const c10::OutOfMemoryError&) {
     throw;

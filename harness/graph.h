@@ -7,9 +7,7 @@
 #include <functional>
 #include <memory>
 #include <string>
-#include <vector>
 
-#include <ATen/core/Generator.h>
 #include <c10/core/Device.h>
 
 namespace mixerbench::harness {
@@ -33,9 +31,6 @@ class GraphContext {
   // Captures when `use_graphs` and the device can; otherwise work just runs.
   GraphContext(at::Device device, bool use_graphs);
 
-  // A generator that work draws from; before the work first runs. Its seed may be set between runs.
-  void Register(const at::Generator& generator) { generators_.push_back(generator); }
-
   at::Device device() const { return device_; }
   // Whether repeated work is captured. Turns false when a capture fails.
   bool use_graphs() const { return use_graphs_; }
@@ -52,7 +47,6 @@ class GraphContext {
 
   at::Device device_;
   bool use_graphs_;
-  std::vector<at::Generator> generators_;
   std::shared_ptr<GraphMemory> memory_;
   std::string failure_;
   double capture_s_ = 0;
@@ -83,7 +77,6 @@ std::shared_ptr<GraphMemory> MakeGraphMemory(at::Device device);
 void ReleaseCachedMemory();
 // Throws what the work or the capture throws; the device is usable afterwards.
 std::unique_ptr<CapturedGraph> CaptureGraph(const std::shared_ptr<GraphMemory>& memory,
-                                            const std::vector<at::Generator>& generators,
                                             const std::function<void()>& work);
 }  // namespace internal
 

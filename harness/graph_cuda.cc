@@ -50,13 +50,11 @@ class CudaGraphMemory final : public GraphMemory {
 
 class CudaGraph final : public CapturedGraph {
  public:
-  CudaGraph(std::shared_ptr<GraphMemory> memory, const std::vector<at::Generator>& generators,
-            const std::function<void()>& work)
+  CudaGraph(std::shared_ptr<GraphMemory> memory, const std::function<void()>& work)
       : memory_(std::move(memory)), use_(static_cast<CudaGraphMemory&>(*memory_)) {
     const std::lock_guard lock(CaptureMutex());
     const auto pool = use_.pool();
     const auto device = c10::cuda::current_device();
-    for (const at::Generator& generator : generators) graph_.register_generator_state(generator);
     // What other threads do meanwhile is no part of the capture and not forbidden by it.
     graph_.capture_begin(pool, cudaStreamCaptureModeThreadLocal);
     try {
@@ -111,9 +109,8 @@ void ReleaseCachedMemory() {
 }
 
 std::unique_ptr<CapturedGraph> CaptureGraph(const std::shared_ptr<GraphMemory>& memory,
-                                            const std::vector<at::Generator>& generators,
                                             const std::function<void()>& work) {
-  return std::make_unique<CudaGraph>(memory, generators, work);
+  return std::make_unique<CudaGraph>(memory, work);
 }
 
 }  // namespace mixerbench::harness::internal

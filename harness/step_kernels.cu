@@ -10,8 +10,13 @@ constexpr unsigned kWarp = 32;
 constexpr unsigned kRowsPerBlock = 4;
 constexpr std::int64_t kMaxBlocks = 1 << 16;
 
-__global__ void FinishStepKernel(const StepState state, const float* loss) {
-  FinishStep(state, loss);
+// A thread for each mask.
+__global__ void __launch_bounds__(kMaskSeeds)
+    FinishStepKernel(const StepState state, const float* loss) {
+  const std::uint64_t dropout_seed = state.records[*state.next].dropout_seed;
+  state.mask_seeds[threadIdx.x] = MaskSeed(dropout_seed, static_cast<int>(threadIdx.x));
+  __syncthreads();  // everybody has read which record comes next
+  if (threadIdx.x == 0) MoveOn(state, loss);
 }
 
 // Mapping: one warp a row, grid-stride over rows. A ballot over 32 labels gives each scored one its
@@ -50,7 +55,7 @@ __global__ void ListScoredKernel(const std::int32_t* __restrict__ labels, std::i
 }  // namespace
 
 int QueueFinishStep(const StepState& state, const float* loss, CUstream_st* stream) {
-  FinishStepKernel<<<1, 1, 0, stream>>>(state, loss);
+  FinishStepKernel<<<1, kMaskSeeds, 0, stream>>>(state, loss);
   return cudaGetLastError();
 }
 

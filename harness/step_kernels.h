@@ -14,7 +14,8 @@ namespace mixerbench::harness {
 // What differs between the steps of one shape. The host writes those of a whole epoch at once.
 struct StepRecord {
   tasks::BatchCursor cursor;
-  std::uint64_t loss_slot = 0;  // where the step leaves its loss
+  std::uint64_t loss_slot = 0;     // where the step leaves its loss
+  std::uint64_t dropout_seed = 0;  // of the seeds of its masks
   float learning_rate = 0;
   float step = 0;  // counted from 1 over the run, for the bias correction of AdamW
 };
@@ -25,12 +26,29 @@ struct StepState {
   StepRecord* current = nullptr;        // of the step that runs
   std::uint64_t* next = nullptr;        // index of the record after `current`
   float* losses = nullptr;              // slots
+  std::uint64_t* mask_seeds = nullptr;  // [kMaskSeeds], of the step that runs
 };
 
-// The last work of a step.
-MB_HOST_DEVICE inline void FinishStep(const StepState& state, const float* loss) {
+// Masks that one step may draw.
+constexpr int kMaskSeeds = 128;
+
+MB_HOST_DEVICE inline std::uint64_t MaskSeed(std::uint64_t dropout_seed, int mask) {
+  const PhiloxKey key = {static_cast<std::uint32_t>(dropout_seed),
+                         static_cast<std::uint32_t>(dropout_seed >> 32)};
+  const PhiloxBlock bits = Philox4x32(static_cast<std::uint32_t>(mask), 0, 0, 0, key);
+  return std::uint64_t{bits.words[1]} << 32 | bits.words[0];
+}
+
+// The last work of a step: its loss goes to its slot, the next record and its seeds become current.
+MB_HOST_DEVICE inline void MoveOn(const StepState& state, const float* loss) {
   state.losses[state.current->loss_slot] = *loss;
   *state.current = state.records[(*state.next)++];
+}
+inline void FinishStep(const StepState& state, const float* loss) {
+  MoveOn(state, loss);
+  for (int mask = 0; mask < kMaskSeeds; ++mask) {
+    state.mask_seeds[mask] = MaskSeed(state.current->dropout_seed, mask);
+  }
 }
 
 // Lists of scored positions: row r of a batch has entries r*max_scored to (r+1)*max_scored - 1, in

@@ -1,5 +1,8 @@
 // The parts of a training step, on the CPU.
 // SPDX-License-Identifier: Apache-2.0
+#include <set>
+#include <vector>
+
 #include <ATen/ATen.h>
 
 #include "harness/batch.h"
@@ -15,19 +18,22 @@ namespace {
 
 TEST_CASE("step: finishing one leaves its loss and moves to the next record") {
   const std::vector<StepRecord> records = {
-      {.cursor = {5, 1}, .loss_slot = 2, .learning_rate = 0.5f, .step = 1},
-      {.cursor = {9, 1}, .loss_slot = 0, .learning_rate = 0.25f, .step = 2},
+      {.cursor = {5, 1}, .loss_slot = 2, .dropout_seed = 3, .learning_rate = 0.5f, .step = 1},
+      {.cursor = {9, 1}, .loss_slot = 0, .dropout_seed = 4, .learning_rate = 0.25f, .step = 2},
       {}};
   StepRecord current = records[0];
   std::uint64_t next = 1;
   std::vector<float> losses(3, -1);
-  const StepState state{records.data(), &current, &next, losses.data()};
+  std::vector<std::uint64_t> seeds(kMaskSeeds);
+  const StepState state{records.data(), &current, &next, losses.data(), seeds.data()};
   const float loss = 7;
   FinishStep(state, &loss);
   CHECK(losses == std::vector<float>{-1, -1, 7});
   CHECK(current.cursor.first == 9);
   CHECK(current.learning_rate == 0.25f);
   CHECK(current.step == 2);
+  CHECK(seeds[5] == MaskSeed(4, 5));
+  CHECK(std::set<std::uint64_t>(seeds.begin(), seeds.end()).size() == seeds.size());
   FinishStep(state, &loss);
   CHECK(losses == std::vector<float>{7, -1, 7});
   CHECK(next == 3);

@@ -13,6 +13,7 @@
 #include "harness/device.h"
 #include "harness/step_kernels.h"
 #include "kernels/fused/linear_cross_entropy.h"
+#include "kernels/seed_generator.h"
 
 namespace mixerbench::harness {
 namespace {
@@ -20,9 +21,9 @@ namespace {
 // Losses stay on the device for so many steps; the host looks at them one interval later.
 constexpr std::int64_t kLossInterval = 50;
 
-// A record is four 8-byte words; the last two floats of it are read as tensors.
+// A record is five 8-byte words; the last two floats of it are read as tensors.
 constexpr std::int64_t kRecordWords = sizeof(StepRecord) / sizeof(std::int64_t);
-static_assert(std::is_trivially_copyable_v<StepRecord> && sizeof(StepRecord) == 32);
+static_assert(std::is_trivially_copyable_v<StepRecord> && sizeof(StepRecord) == 40);
 static_assert(offsetof(StepRecord, cursor) == 0);
 constexpr std::int64_t kLearningRateFloat = offsetof(StepRecord, learning_rate) / sizeof(float);
 constexpr std::int64_t kStepFloat = offsetof(StepRecord, step) / sizeof(float);
@@ -53,9 +54,7 @@ Trainer::Trainer(const Cell& cell, const Model& model, GraphContext& graphs,
       optimizer_(model.parameters->parameters(), cell.train),
       losses_(graphs.device(), kLossInterval),
       window_(graphs.device()),
-      dropout_generator_(MakeGenerator(graphs.device(), 0)),
       steps_per_epoch_(cell.train.steps_per_epoch) {
-  graphs.Register(dropout_generator_);
   if (steps_per_epoch_ == 0) {
     for (const SegmentSource& source : sources_) {
       steps_per_epoch_ += (source.size() + cell.train.batch_size - 1) / cell.train.batch_size;
@@ -65,6 +64,7 @@ Trainer::Trainer(const Cell& cell, const Model& model, GraphContext& graphs,
   records_ = at::empty({steps_per_epoch_ + 1, kRecordWords}, words);
   current_record_ = at::empty({kRecordWords}, words);
   next_record_ = at::empty({}, words);
+  mask_seeds_ = at::empty({kMaskSeeds}, words);
   const at::Tensor floats = current_record_.view(at::kFloat);
   current_lr_ = floats.select(0, kLearningRateFloat);
   current_step_ = floats.select(0, kStepFloat);
@@ -122,11 +122,13 @@ void Trainer::WriteRecords(std::int64_t epoch, std::int64_t first_batch) {
   std::vector<StepRecord> records;
   for (std::int64_t i = first_batch; i < steps_per_epoch_; ++i) {
     const std::int64_t step = epoch * steps_per_epoch_ + i;
-    records.push_back({.cursor = {.first = batches_[static_cast<std::size_t>(i)].first,
-                                  .epoch = static_cast<std::uint64_t>(epoch)},
-                       .loss_slot = losses_.SlotOf(step),
-                       .learning_rate = static_cast<float>(learning_rate_),
-                       .step = static_cast<float>(step + 1)});
+    records.push_back(
+        {.cursor = {.first = batches_[static_cast<std::size_t>(i)].first,
+                    .epoch = static_cast<std::uint64_t>(epoch)},
+         .loss_slot = losses_.SlotOf(step),
+         .dropout_seed = DeriveSeed(cell_.seed, "dropout", static_cast<std::uint64_t>(step)),
+         .learning_rate = static_cast<float>(learning_rate_),
+         .step = static_cast<float>(step + 1)});
   }
   records.emplace_back();  // what the last step moves on to
   const auto num_records = static_cast<std::int64_t>(records.size());
@@ -135,6 +137,12 @@ void Trainer::WriteRecords(std::int64_t epoch, std::int64_t first_batch) {
   records_.narrow(0, 0, num_records).copy_(host);
   current_record_.copy_(host[0]);
   next_record_.fill_(1);
+  const at::Tensor seeds = at::empty({kMaskSeeds}, at::kLong);
+  auto* const seed = seeds.mutable_data_ptr<std::int64_t>();
+  for (int mask = 0; mask < kMaskSeeds; ++mask) {
+    seed[mask] = static_cast<std::int64_t>(MaskSeed(records[0].dropout_seed, mask));
+  }
+  mask_seeds_.copy_(seeds);
   losses_.Restart(step_);
 }
 
@@ -169,9 +177,6 @@ void Trainer::Step() {
     request.order.epoch = static_cast<std::uint64_t>(epoch_);
     shape.source->generator().Generate(request, shape.host_made);
   }
-  // The seed is outside the graph: it reaches the captured kernels through the generator.
-  dropout_generator_.set_current_seed(
-      DeriveSeed(cell_.seed, "dropout", static_cast<std::uint64_t>(step_)));
   optimizer_.RefreshCopies();
   shape.work->Run();
   window_.Advance();
@@ -196,7 +201,7 @@ void Trainer::RunStep(const Shape& shape) {
   const AdamW::Loan copies(optimizer_);
   const auto output = InRange("forward", [&] {
     return model_.backbone->Forward(batch.inputs, {.compute_dtype = ComputeDtype(cell_.train.dtype),
-                                                   .generator = dropout_generator_,
+                                                   .generator = kernels::SeedGenerator(mask_seeds_),
                                                    .rows = &scored.rows});
   });
   const at::Tensor loss = InRange("loss", [&] {
@@ -210,7 +215,8 @@ void Trainer::RunStep(const Shape& shape) {
   InRange("optimizer", [&] { optimizer_.Step(current_lr_, current_step_); });
 
   const StepState state{static_cast<const StepRecord*>(records_.const_data_ptr()), record,
-                        static_cast<std::uint64_t*>(next_record_.data_ptr()), losses_.slots()};
+                        static_cast<std::uint64_t*>(next_record_.data_ptr()), losses_.slots(),
+                        static_cast<std::uint64_t*>(mask_seeds_.data_ptr())};
   const float* loss_value = loss.const_data_ptr<float>();
   if (loss.is_cuda()) {
     CheckCuda(QueueFinishStep(state, loss_value, CurrentStream(loss.device())), "finishing a step");

@@ -75,7 +75,6 @@ class Trainer {
   AdamW optimizer_;
   LossRing losses_;
   LaunchWindow window_;
-  at::Generator dropout_generator_;
   std::int64_t steps_per_epoch_ = 0;
   std::int64_t step_ = 0;
   std::int64_t epoch_ = 0;
@@ -88,6 +87,7 @@ class Trainer {
   at::Tensor next_record_;     // int64 scalar
   at::Tensor current_lr_;      // fp32 scalar inside current_record_
   at::Tensor current_step_;    // fp32 scalar inside current_record_
+  at::Tensor mask_seeds_;      // int64 [kMaskSeeds], of the current record
   std::map<std::pair<std::size_t, std::int64_t>, Shape> shapes_;
 };
 

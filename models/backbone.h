@@ -31,7 +31,7 @@ struct BackboneOptions {
   const std::vector<State>* initial_state = nullptr;  // nullptr: InitialState()
   bool want_final_state = false;
   Taps* taps = nullptr;
-  std::optional<at::Generator> generator = std::nullopt;  // set in training
+  std::optional<kernels::SeedGenerator> generator = std::nullopt;  // set in training
   // Only the hidden states of these M of the B*T tokens are wanted; nullptr: all.
   const kernels::fused::RowSelection* rows = nullptr;
 };

@@ -10,7 +10,6 @@
 #include <string_view>
 #include <vector>
 
-#include <ATen/core/Generator.h>
 #include <ATen/core/Tensor.h>
 
 #include "base/fields.h"
@@ -18,6 +17,7 @@
 #include "base/value.h"
 #include "kernels/core.h"
 #include "kernels/fused/rows.h"
+#include "kernels/seed_generator.h"
 #include "models/parameters.h"
 #include "models/taps.h"
 
@@ -36,8 +36,8 @@ struct ForwardOptions {
   const State* initial_state = nullptr;  // nullptr: InitialState()
   bool want_final_state = false;
   Taps* taps = nullptr;  // nullptr: nothing is recorded, no cost
-  std::optional<at::Generator> generator =
-      std::nullopt;  // set in training: dropout and router noise draw from it
+  std::optional<kernels::SeedGenerator> generator =
+      std::nullopt;  // set in training: dropout and router noise draw their seeds from it
   // The mixer may return the bias of its last projection apart, for whoever adds y to something.
   bool split_bias = false;
   // Only these M of the B*T outputs are wanted; nullptr: all. A mixer may then leave out what

@@ -9,10 +9,6 @@
 
 namespace mixerbench::kernels::fused {
 
-at::Tensor DrawDropoutSeed(const at::Generator& generator, at::Device device) {
-  return at::empty({1}, at::TensorOptions().dtype(at::kLong).device(device)).random_(generator);
-}
-
 double KeptShare(double p) {
   return 1 - static_cast<double>(MakeDropoutRule(p).threshold) / (1 << kDropoutBits);
 }

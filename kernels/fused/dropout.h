@@ -3,13 +3,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <ATen/core/Generator.h>
 #include <ATen/core/Tensor.h>
 
 namespace mixerbench::kernels::fused {
-
-// One int64 [1] on `device`, drawn from `generator`, which belongs to that device.
-at::Tensor DrawDropoutSeed(const at::Generator& generator, at::Device device);
 
 // The probability that an element is kept: 1 - p, p rounded to 2^-16. What is kept is divided by
 // it.

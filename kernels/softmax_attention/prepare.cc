@@ -71,8 +71,7 @@ at::Tensor RepeatHeads(const at::Tensor& x, const Prepared& sizes) {
 }
 
 at::Tensor DrawDropoutSeed(const SoftmaxAttentionArgs& args) {
-  return at::empty({1}, args.q.options().dtype(at::kLong).requires_grad(false))
-      .random_(args.generator);
+  return args.generator->Next(args.q.device());
 }
 
 at::Tensor KeysAfterRows(const SoftmaxAttentionArgs& args, const Prepared& sizes) {

@@ -4,11 +4,11 @@
 
 #include <optional>
 
-#include <ATen/core/Generator.h>
 #include <ATen/core/Tensor.h>
 
 #include "kernels/core.h"
 #include "kernels/fused/row_selection.h"
+#include "kernels/seed_generator.h"
 
 namespace mixerbench::kernels {
 
@@ -20,7 +20,7 @@ struct SoftmaxAttentionArgs {
   at::Tensor v;          // [B,S,Hk,V]
   double scale = 0;      // multiplies q.k; 0 means K^-0.5
   double dropout_p = 0;  // in [0,1): share of attention weights set to zero, the rest scaled up
-  std::optional<at::Generator> generator = {};  // required when dropout_p > 0
+  std::optional<SeedGenerator> generator = {};  // required when dropout_p > 0
   // Chosen queries, of S tokens a sequence: q is [B,R,H,K], R = rows_per_sequence, and query r of
   // sequence b is token rows[b R + r] - b S, which sees the keys up to it. Where that is none of
   // the sequence's tokens (surplus entries), it stands at token 0. nullptr: T queries, as above.

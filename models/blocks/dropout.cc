@@ -7,10 +7,10 @@
 
 namespace mixerbench::models {
 
-at::Tensor Dropout(const at::Tensor& x, double p, const std::optional<at::Generator>& generator) {
+at::Tensor Dropout(const at::Tensor& x, double p,
+                   const std::optional<kernels::SeedGenerator>& generator) {
   if (!generator || p == 0) return x;
-  const at::Tensor seed = kernels::fused::DrawDropoutSeed(*generator, x.device());
-  const at::Tensor mask = kernels::fused::DropoutMask(x.sizes(), p, seed);
+  const at::Tensor mask = kernels::fused::DropoutMask(x.sizes(), p, generator->Next(x.device()));
   return x * mask.to(x.scalar_type()).div_(kernels::fused::KeptShare(p));
 }
 

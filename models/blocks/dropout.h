@@ -4,13 +4,15 @@
 
 #include <optional>
 
-#include <ATen/core/Generator.h>
 #include <ATen/core/Tensor.h>
+
+#include "kernels/seed_generator.h"
 
 namespace mixerbench::models {
 
 // x with each element zeroed with probability p and the others divided by 1-p; `x` itself without a
 // generator (evaluation) or with p = 0.
-at::Tensor Dropout(const at::Tensor& x, double p, const std::optional<at::Generator>& generator);
+at::Tensor Dropout(const at::Tensor& x, double p,
+                   const std::optional<kernels::SeedGenerator>& generator);
 
 }  // namespace mixerbench::models
