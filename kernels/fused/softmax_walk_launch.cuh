@@ -15,13 +15,22 @@ namespace mixerbench::kernels::fused {
 
 static_assert(kHeadTile == kWalkTile);
 
+// Makes the device's context current in this thread. Functions of the runtime do it by themselves,
+// those of the driver do not, and a backward pass may be the first work of its thread.
+inline cudaError_t MakeContextCurrent() {
+  int device = 0;
+  const cudaError_t status = cudaGetDevice(&device);
+  return status != cudaSuccess ? status : cudaSetDevice(device);
+}
+
 // How tiles of a bf16 matrix are copied.
 inline cudaError_t MapTiles(const void* data, long long num_rows, long long stride, int width,
                             CUtensorMap* map) {
   void* function = nullptr;
   cudaDriverEntryPointQueryResult found = cudaDriverEntryPointSymbolNotFound;
-  const cudaError_t status = cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &function,
-                                                              12000, cudaEnableDefault, &found);
+  cudaError_t status = cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &function, 12000,
+                                                        cudaEnableDefault, &found);
+  if (status == cudaSuccess) status = MakeContextCurrent();
   if (status != cudaSuccess) return status;
   if (found != cudaDriverEntryPointSuccess) return cudaErrorNotSupported;
   const auto encode = reinterpret_cast<decltype(&cuTensorMapEncodeTiled)>(function);
