@@ -19,9 +19,10 @@ namespace mixerbench::kernels {
 namespace {
 
 // (I + L)^-1 x for strictly lower triangular L [M,C,C], x [M,C,D]. Substitution, because it stays
-// accurate for equal keys, where the powers of L that a doubling scheme forms reach C over C/2.
+// accurate for equal keys, where the powers of L that a doubling scheme forms reach C over C/2. In
+// the dtype of x: under autocast products come in a narrower one, which has no such solver.
 at::Tensor SolveUnitLower(const at::Tensor& lower, const at::Tensor& x) {
-  return at::linalg_solve_triangular(lower, x, /*upper=*/false, /*left=*/true,
+  return at::linalg_solve_triangular(lower.to(x.scalar_type()), x, /*upper=*/false, /*left=*/true,
                                      /*unitriangular=*/true);
 }
 

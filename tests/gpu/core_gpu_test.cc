@@ -221,6 +221,10 @@ TEST_CASE("core gpu: short sequences in every plan", "[sanitizer]") {
       CheckCase(core, {.batch_size = 1, .seq_len = seq_len, .head_k_dim = 128, .head_v_dim = 64});
     }
   }
+  for (const std::int64_t head_v_dim : {64, 128}) {  // the fused plan of the delta rule
+    CheckCase("delta_rule",
+              {.batch_size = 70, .seq_len = 70, .head_k_dim = 64, .head_v_dim = head_v_dim});
+  }
 }
 
 TEST_CASE("core gpu: many sequences, walked whole, without optional inputs") {
@@ -281,35 +285,37 @@ TEST_CASE("core gpu: the delta rule with equal keys and with negative eigenvalue
 // bf16 has 8 digits: probabilities and their gradients are rounded once before each product.
 constexpr double kAttentionTolerance = 6e-3;
 
+void CheckAttention(std::int64_t head_dim, std::int64_t seq_len) {
+  const CoreEntry& core = Core("softmax_attention");
+  const auto inputs = On(at::kCUDA, DrawInputs(core,
+                                               {.seq_len = seq_len,
+                                                .num_heads = 3,
+                                                .head_k_dim = head_dim,
+                                                .head_v_dim = head_dim,
+                                                .dtype = at::kBFloat16,
+                                                .with_optional = false},
+                                               /*seed=*/41));
+  auto expected =
+      RunWithGradients(core, Convert(inputs, at::kDouble), {.path = ExecutionPath::kReference});
+  auto actual = RunWithGradients(core, inputs, {});
+  const auto again = RunWithGradients(core, inputs, {});
+  if (seq_len == 1) {  // the gradients of q and k are zero but for rounding
+    for (const char* name : {"d q", "d k"}) {
+      expected.erase(name);
+      actual.erase(name);
+    }
+  }
+  for (const auto& [name, error] : Errors(actual, expected)) {
+    CAPTURE(head_dim, seq_len, name);
+    CHECK(error < kAttentionTolerance);
+    CHECK(BitwiseEqual(actual.at(name).cpu(), again.at(name).cpu()));
+  }
+}
+
 TEST_CASE("core gpu: softmax attention in bf16 against the reference in fp64, and bit by bit") {
   Gpu(kPrecisions[0]);
-  const CoreEntry& core = Core("softmax_attention");
   for (const std::int64_t head_dim : {16, 32, 64, 128}) {
-    for (const std::int64_t seq_len : {1, 17, 64, 65, 200, 512}) {
-      const auto inputs = On(at::kCUDA, DrawInputs(core,
-                                                   {.seq_len = seq_len,
-                                                    .num_heads = 3,
-                                                    .head_k_dim = head_dim,
-                                                    .head_v_dim = head_dim,
-                                                    .dtype = at::kBFloat16,
-                                                    .with_optional = false},
-                                                   /*seed=*/41));
-      auto expected =
-          RunWithGradients(core, Convert(inputs, at::kDouble), {.path = ExecutionPath::kReference});
-      auto actual = RunWithGradients(core, inputs, {});
-      const auto again = RunWithGradients(core, inputs, {});
-      if (seq_len == 1) {  // the gradients of q and k are zero but for rounding
-        for (const char* name : {"d q", "d k"}) {
-          expected.erase(name);
-          actual.erase(name);
-        }
-      }
-      for (const auto& [name, error] : Errors(actual, expected)) {
-        CAPTURE(head_dim, seq_len, name);
-        CHECK(error < kAttentionTolerance);
-        CHECK(BitwiseEqual(actual.at(name).cpu(), again.at(name).cpu()));
-      }
-    }
+    for (const std::int64_t seq_len : {1, 17, 64, 65, 200, 512}) CheckAttention(head_dim, seq_len);
   }
 }
 
@@ -446,6 +452,14 @@ TEST_CASE("core gpu: softmax attention of chosen queries in bf16 is that of all 
       }
     }
   }
+}
+
+TEST_CASE("core gpu: softmax attention in every plan, of few tokens", "[sanitizer]") {
+  Gpu(kPrecisions[0]);
+  for (const std::int64_t seq_len : {17, 65, 130, 260}) CheckAttention(64, seq_len);
+  CheckAttention(32, 65);
+  CheckAttention(128, 65);
+  for (const double dropout_p : {0.0, 0.1}) CheckChosenQueries(64, 70, 17, dropout_p);
 }
 
 TEST_CASE("core gpu: two runs are bitwise equal, and garbage in fresh memory does not leak") {
