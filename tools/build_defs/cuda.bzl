@@ -21,13 +21,17 @@ _ARCHITECTURES = [
 # unpacks a kernel's file when it is first used.
 _COMPRESSION = "--compress-mode=size"
 
+# Every sandbox numbers its processes from the start and nvcc names temporary files by its number: in
+# one /tmp, what killed builds left there makes parallel ones meet.
+_TEMPORARY_FILES = "--objdir-as-tempdir"
+
 def _nvcc_impl(ctx):
     context = cc_common.merge_cc_infos(cc_infos = [d[CcInfo] for d in ctx.attr.deps]).compilation_context
     objects = []
     for src in ctx.files.srcs:
         obj = ctx.actions.declare_file("%s_%s.pic.o" % (ctx.label.name, src.basename[:-3]))
         args = ctx.actions.args()
-        args.add_all(["-std=c++20", "-O3", "-lineinfo", "--expt-relaxed-constexpr", _COMPRESSION, "-Xcompiler", "-fPIC,-Wall", "-I."])
+        args.add_all(["-std=c++20", "-O3", "-lineinfo", "--expt-relaxed-constexpr", _COMPRESSION, _TEMPORARY_FILES, "-Xcompiler", "-fPIC,-Wall", "-I."])
         args.add_all(_ARCHITECTURES)
         args.add_all(context.system_includes, before_each = "-isystem")
         args.add_all(context.includes, before_each = "-I")
