@@ -29,8 +29,8 @@ struct StepState {
   std::uint64_t* mask_seeds = nullptr;  // [kMaskSeeds], of the step that runs
 };
 
-// Masks that one step may draw.
-constexpr int kMaskSeeds = 128;
+// Masks that one step may draw: three a layer of 300 layers. A step that draws more fails.
+constexpr int kMaskSeeds = 1024;
 
 MB_HOST_DEVICE inline std::uint64_t MaskSeed(std::uint64_t dropout_seed, int mask) {
   const PhiloxKey key = {static_cast<std::uint32_t>(dropout_seed),
