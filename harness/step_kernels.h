@@ -39,6 +39,11 @@ MB_HOST_DEVICE inline std::uint64_t MaskSeed(std::uint64_t dropout_seed, int mas
   return std::uint64_t{bits.words[1]} << 32 | bits.words[0];
 }
 
+// seeds [kMaskSeeds] on the CPU.
+inline void FillMaskSeeds(std::uint64_t dropout_seed, std::uint64_t* seeds) {
+  for (int mask = 0; mask < kMaskSeeds; ++mask) seeds[mask] = MaskSeed(dropout_seed, mask);
+}
+
 // The last work of a step: its loss goes to its slot, the next record and its seeds become current.
 MB_HOST_DEVICE inline void MoveOn(const StepState& state, const float* loss) {
   state.losses[state.current->loss_slot] = *loss;
@@ -46,9 +51,7 @@ MB_HOST_DEVICE inline void MoveOn(const StepState& state, const float* loss) {
 }
 inline void FinishStep(const StepState& state, const float* loss) {
   MoveOn(state, loss);
-  for (int mask = 0; mask < kMaskSeeds; ++mask) {
-    state.mask_seeds[mask] = MaskSeed(state.current->dropout_seed, mask);
-  }
+  FillMaskSeeds(state.current->dropout_seed, state.mask_seeds);
 }
 
 // Lists of scored positions: row r of a batch has entries r*max_scored to (r+1)*max_scored - 1, in

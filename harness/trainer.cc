@@ -138,10 +138,7 @@ void Trainer::WriteRecords(std::int64_t epoch, std::int64_t first_batch) {
   current_record_.copy_(host[0]);
   next_record_.fill_(1);
   const at::Tensor seeds = at::empty({kMaskSeeds}, at::kLong);
-  auto* const seed = seeds.mutable_data_ptr<std::int64_t>();
-  for (int mask = 0; mask < kMaskSeeds; ++mask) {
-    seed[mask] = static_cast<std::int64_t>(MaskSeed(records[0].dropout_seed, mask));
-  }
+  FillMaskSeeds(records[0].dropout_seed, static_cast<std::uint64_t*>(seeds.mutable_data_ptr()));
   mask_seeds_.copy_(seeds);
   losses_.Restart(step_);
 }
