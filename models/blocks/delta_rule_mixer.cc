@@ -8,7 +8,6 @@
 #include <ATen/ops/elu.h>
 #include <ATen/ops/relu.h>
 #include <ATen/ops/silu.h>
-#include <ATen/ops/zeros.h>
 
 #include "base/check.h"
 #include "kernels/delta_rule/delta_rule.h"
@@ -146,19 +145,9 @@ MixerOutput DeltaRuleMixer::Forward(const at::Tensor& x, const ForwardOptions& o
 }
 
 State DeltaRuleMixer::InitialState(std::int64_t batch_size) const {
-  State state;
-  state["state"] =
-      at::zeros({batch_size, layout_.num_v_heads, layout_.head_k_dim, layout_.head_v_dim},
-                AtLeastFloat(in_proj_.weight()).options().requires_grad(false));
-  if (conv_) state["conv"] = conv_->InitialHistory(batch_size);
-  return state;
+  return StateHeads().InitialState(batch_size, in_proj_.weight(), conv_);
 }
 
-StateSize DeltaRuleMixer::state_size(std::int64_t) const {
-  StateSize size;
-  size.recurrent = layout_.num_v_heads * layout_.head_k_dim * layout_.head_v_dim;
-  if (conv_) size.conv = conv_->width() * conv_->channels();
-  return size;
-}
+StateSize DeltaRuleMixer::state_size(std::int64_t) const { return StateHeads().state_size(conv_); }
 
 }  // namespace mixerbench::models

@@ -13,6 +13,7 @@
 #include "models/blocks/config_checks.h"
 #include "models/blocks/decay.h"
 #include "models/blocks/linear.h"
+#include "models/blocks/matrix_heads.h"
 #include "models/blocks/norms.h"
 #include "models/blocks/short_convolution.h"
 #include "models/mixer.h"
@@ -83,6 +84,9 @@ class DeltaRuleMixer final : public Mixer {
   StateSize state_size(std::int64_t num_tokens) const override;
 
  private:
+  MatrixHeads StateHeads() const {
+    return {layout_.num_v_heads, layout_.head_k_dim, layout_.head_v_dim};
+  }
   std::int64_t key_dim() const { return layout_.num_heads * layout_.head_k_dim; }
   std::int64_t value_dim() const { return layout_.num_v_heads * layout_.head_v_dim; }
   struct Heads {

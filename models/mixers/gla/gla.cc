@@ -7,15 +7,13 @@
 #include <utility>
 #include <vector>
 
-#include <ATen/ops/zeros.h>
-
 #include "kernels/fused/columns.h"
 #include "kernels/fused/gates.h"
 #include "kernels/fused/rows.h"
 #include "kernels/vector_decay/vector_decay.h"
 #include "models/blocks/config_checks.h"
-#include "models/blocks/dtype.h"
 #include "models/blocks/linear.h"
+#include "models/blocks/matrix_heads.h"
 #include "models/blocks/short_convolution.h"
 #include "models/blocks/write_strength.h"
 #include "models/mixer_entry.h"
@@ -44,21 +42,21 @@ const Fields<GlaConfig>& ConfigFields() {
 
 class Gla final : public Mixer {
  public:
-  Gla(const GlaConfig& config, std::int64_t head_k_dim, std::int64_t head_v_dim,
-      std::int64_t d_model, const ParameterScope& scope)
+  Gla(const GlaConfig& config, const MatrixHeads& heads, std::int64_t d_model,
+      const ParameterScope& scope)
       : config_(config),
-        head_k_dim_(head_k_dim),
-        head_v_dim_(head_v_dim),
-        in_proj_(
-            scope.Child("in_proj"), d_model,
-            2 * key_dim() + (has_output_gate() ? 2 : 1) * value_dim() + config.gate_low_rank_dim,
-            /*bias=*/false),
-        decay_proj_(scope.Child("decay_proj"), config.gate_low_rank_dim, key_dim(),
+        heads_(heads),
+        in_proj_(scope.Child("in_proj"), d_model,
+                 2 * heads_.key_dim() + (has_output_gate() ? 2 : 1) * heads_.value_dim() +
+                     config.gate_low_rank_dim,
+                 /*bias=*/false),
+        decay_proj_(scope.Child("decay_proj"), config.gate_low_rank_dim, heads_.key_dim(),
                     /*bias=*/true),
-        norm_(scope.Child("o_norm"), head_v_dim, config.norm_eps, config.output_gate),
-        o_proj_(scope.Child("o_proj"), value_dim(), d_model, /*bias=*/false) {
+        norm_(scope.Child("o_norm"), heads.head_v_dim, config.norm_eps, config.output_gate),
+        o_proj_(scope.Child("o_proj"), heads_.value_dim(), d_model, /*bias=*/false) {
     if (config.conv_size > 0) {
-      conv_.emplace(scope.Child("conv"), 2 * key_dim() + value_dim(), config.conv_size,
+      conv_.emplace(scope.Child("conv"), 2 * heads_.key_dim() + heads_.value_dim(),
+                    config.conv_size,
                     /*bias=*/false);
     }
   }
@@ -70,18 +68,19 @@ class Gla final : public Mixer {
     // q, k and v are views of the projection, or of what the convolution makes of it.
     const bool few_queries = AsksForFewRows(x, options);
     std::vector<kernels::fused::ColumnBlock> blocks = {
-        {key_dim(), /*only_at_rows=*/few_queries}, key_dim(), value_dim()};
-    if (conv_) blocks = {2 * key_dim() + value_dim()};
+        {heads_.key_dim(), /*only_at_rows=*/few_queries}, heads_.key_dim(), heads_.value_dim()};
+    if (conv_) blocks = {2 * heads_.key_dim() + heads_.value_dim()};
     const std::size_t low_rank = blocks.size();
     blocks.emplace_back(config_.gate_low_rank_dim);
-    if (has_output_gate()) blocks.emplace_back(value_dim(), /*only_at_rows=*/true);
+    if (has_output_gate()) blocks.emplace_back(heads_.value_dim(), /*only_at_rows=*/true);
     const auto parts = in_proj_.Columns(x, blocks, options.rows);
     std::vector<at::Tensor> heads = parts;
     if (conv_) {
       const auto convolved =
           (*conv_)(parts[0], initial != nullptr ? initial->at("conv") : at::Tensor(),
                    {.silu = true, .path = options.path});
-      heads = kernels::fused::SplitColumns(convolved.y, {key_dim(), key_dim(), value_dim()});
+      heads = kernels::fused::SplitColumns(
+          convolved.y, {heads_.key_dim(), heads_.key_dim(), heads_.value_dim()});
       if (options.want_final_state) output.final_state["conv"] = convolved.history;
     }
     const at::Tensor log_decay =
@@ -94,9 +93,9 @@ class Gla final : public Mixer {
       if (conv_) heads[0] = kernels::fused::GatherRows(heads[0], *options.rows, options.path);
       heads[0] = heads[0].unflatten(0, {x.size(0), options.rows->rows_per_sequence});
     }
-    args.q = heads[0].unflatten(-1, {config_.num_heads, head_k_dim_});
-    args.k = heads[1].unflatten(-1, {config_.num_heads, head_k_dim_});
-    args.v = heads[2].unflatten(-1, {config_.num_heads, head_v_dim_});
+    args.q = heads[0].unflatten(-1, {heads_.num_heads, heads_.head_k_dim});
+    args.k = heads[1].unflatten(-1, {heads_.num_heads, heads_.head_k_dim});
+    args.v = heads[2].unflatten(-1, {heads_.num_heads, heads_.head_v_dim});
     args.log_decay = log_decay.view(args.k.sizes());
     if (initial != nullptr) args.initial_state = initial->at("state");
     if (options.taps != nullptr) {
@@ -114,36 +113,24 @@ class Gla final : public Mixer {
   }
 
   State InitialState(std::int64_t batch_size) const override {
-    State state;
-    state["state"] = at::zeros({batch_size, config_.num_heads, head_k_dim_, head_v_dim_},
-                               AtLeastFloat(in_proj_.weight()).options().requires_grad(false));
-    if (conv_) state["conv"] = conv_->InitialHistory(batch_size);
-    return state;
+    return heads_.InitialState(batch_size, in_proj_.weight(), conv_);
   }
 
-  StateSize state_size(std::int64_t) const override {
-    StateSize size;
-    size.recurrent = config_.num_heads * head_k_dim_ * head_v_dim_;
-    if (conv_) size.conv = conv_->width() * conv_->channels();
-    return size;
-  }
+  StateSize state_size(std::int64_t) const override { return heads_.state_size(conv_); }
 
  private:
-  std::int64_t key_dim() const { return config_.num_heads * head_k_dim_; }
-  std::int64_t value_dim() const { return config_.num_heads * head_v_dim_; }
   bool has_output_gate() const { return config_.output_gate != OutputGate::kNone; }
 
   // Whether so few outputs of each sequence are wanted that only their queries are formed.
   bool AsksForFewRows(const at::Tensor& x, const ForwardOptions& options) const {
     return options.rows != nullptr && options.initial_state == nullptr &&
            !options.want_final_state && options.taps == nullptr &&
-           kernels::vector_decay::PrefersRows(x, options.rows->rows_per_sequence, head_k_dim_,
-                                              head_v_dim_);
+           kernels::vector_decay::PrefersRows(x, options.rows->rows_per_sequence, heads_.head_k_dim,
+                                              heads_.head_v_dim);
   }
 
   GlaConfig config_;
-  std::int64_t head_k_dim_;
-  std::int64_t head_v_dim_;
+  MatrixHeads heads_;
   Linear in_proj_;     // rows: q, k, v, inner decay logits, then the output gate
   Linear decay_proj_;  // from the inner to the full decay logits
   std::optional<ShortConvolution> conv_;
@@ -153,7 +140,6 @@ class Gla final : public Mixer {
 
 std::unique_ptr<Mixer> Make(const GlaConfig& config, const std::string& where,
                             const MixerContext& context, const ParameterScope& scope) {
-  CheckRange(config.num_heads, 1, context.d_model, where, "num_heads");
   CheckRange(config.gate_low_rank_dim, 1, 4096, where, "gate_low_rank_dim");
   CheckRange(config.conv_size, 0, 64, where, "conv_size");
   if (!(config.gate_logit_normalizer > 0)) {
@@ -162,11 +148,8 @@ std::unique_ptr<Mixer> Make(const GlaConfig& config, const std::string& where,
   if (!(config.min_log_decay <= 0)) {
     throw ConfigError(where + "/min_log_decay", "must be negative, or 0 for no bound");
   }
-  const std::int64_t head_k_dim =
-      ExpandedHeadDim(config.expand_k, context.d_model, config.num_heads, where, "expand_k");
-  const std::int64_t head_v_dim =
-      ExpandedHeadDim(config.expand_v, context.d_model, config.num_heads, where, "expand_v");
-  return std::make_unique<Gla>(config, head_k_dim, head_v_dim, context.d_model, scope);
+  const MatrixHeads heads = MakeMatrixHeads(config, context.d_model, where);
+  return std::make_unique<Gla>(config, heads, context.d_model, scope);
 }
 
 }  // namespace

@@ -10,13 +10,13 @@
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/constant_pad_nd.h>
-#include <ATen/ops/zeros.h>
 
 #include "kernels/fused/columns.h"
 #include "kernels/scalar_decay/scalar_decay.h"
 #include "models/blocks/config_checks.h"
 #include "models/blocks/dtype.h"
 #include "models/blocks/linear.h"
+#include "models/blocks/matrix_heads.h"
 #include "models/blocks/norms.h"
 #include "models/blocks/write_strength.h"
 #include "models/mixer_entry.h"
@@ -108,17 +108,16 @@ class LinearAttention final : public Mixer {
   }
 
   State InitialState(std::int64_t batch_size) const override {
-    const auto options = AtLeastFloat(in_proj_.weight()).options().requires_grad(false);
-    return {{"state", at::zeros({batch_size, config_.num_heads, map_k_.output_dim(), StateWidth()},
-                                options)}};
+    return StateHeads().InitialState(batch_size, in_proj_.weight());
   }
 
-  StateSize state_size(std::int64_t) const override {
-    return {.recurrent = config_.num_heads * map_k_.output_dim() * StateWidth(), .conv = 0};
-  }
+  StateSize state_size(std::int64_t) const override { return StateHeads().state_size(); }
 
  private:
-  std::int64_t StateWidth() const { return head_v_dim_ + (config_.use_normalizer ? 1 : 0); }
+  // Features by values, with a column for the normaliser.
+  MatrixHeads StateHeads() const {
+    return {config_.num_heads, map_k_.output_dim(), head_v_dim_ + (config_.use_normalizer ? 1 : 0)};
+  }
 
   LinearAttentionConfig config_;
   std::int64_t head_v_dim_;

@@ -8,12 +8,12 @@
 #include <vector>
 
 #include <ATen/ops/empty.h>
-#include <ATen/ops/zeros.h>
 
 #include "kernels/scalar_decay/scalar_decay.h"
 #include "models/blocks/config_checks.h"
 #include "models/blocks/dtype.h"
 #include "models/blocks/linear.h"
+#include "models/blocks/matrix_heads.h"
 #include "models/blocks/rotary.h"
 #include "models/blocks/write_strength.h"
 #include "models/mixer_entry.h"
@@ -54,15 +54,15 @@ at::Tensor LogDecays(const RetNetConfig& config) {
 
 class RetNet final : public Mixer {
  public:
-  RetNet(const RetNetConfig& config, std::int64_t head_k_dim, std::int64_t head_v_dim,
-         std::int64_t d_model, const ParameterScope& scope)
+  RetNet(const RetNetConfig& config, const MatrixHeads& heads, std::int64_t d_model,
+         const ParameterScope& scope)
       : config_(config),
-        head_k_dim_(head_k_dim),
-        head_v_dim_(head_v_dim),
+        heads_(heads),
         in_proj_(scope.Child("in_proj"), d_model,
-                 2 * key_dim() + (has_output_gate() ? 2 : 1) * value_dim(), /*bias=*/false),
-        norm_(scope.Child("o_norm"), head_v_dim, config.norm_eps, config.output_gate),
-        o_proj_(scope.Child("o_proj"), value_dim(), d_model, /*bias=*/false) {
+                 2 * heads_.key_dim() + (has_output_gate() ? 2 : 1) * heads_.value_dim(),
+                 /*bias=*/false),
+        norm_(scope.Child("o_norm"), heads.head_v_dim, config.norm_eps, config.output_gate),
+        o_proj_(scope.Child("o_proj"), heads_.value_dim(), d_model, /*bias=*/false) {
     const at::Tensor wide = AtLeastFloat(in_proj_.weight());
     log_decays_ = LogDecays(config).to(wide.options().requires_grad(false));
   }
@@ -70,15 +70,19 @@ class RetNet final : public Mixer {
   MixerOutput Forward(const at::Tensor& x, const ForwardOptions& options) const override {
     const std::int64_t batch_size = x.size(0);
     const std::int64_t seq_len = x.size(1);
-    const std::int64_t num_heads = config_.num_heads;
-    std::vector<kernels::fused::ColumnBlock> blocks = {key_dim(), key_dim(), value_dim()};
-    if (has_output_gate()) blocks.emplace_back(value_dim(), /*only_at_rows=*/true);
+    const std::int64_t num_heads = heads_.num_heads;
+    std::vector<kernels::fused::ColumnBlock> blocks = {2 * heads_.key_dim(), heads_.value_dim()};
+    if (has_output_gate()) blocks.emplace_back(heads_.value_dim(), /*only_at_rows=*/true);
     const auto parts = in_proj_.Columns(x, blocks, options.rows);
 
     kernels::RecurrenceArgs args;
-    args.q = RotateHalf(parts[0].unflatten(-1, {num_heads, head_k_dim_}), 0, head_k_dim_);
-    args.k = RotateHalf(parts[1].unflatten(-1, {num_heads, head_k_dim_}), 0, head_k_dim_);
-    args.v = parts[2].unflatten(-1, {num_heads, head_v_dim_});
+    // Queries and keys turn alike.
+    const auto turned =
+        RotateHalf(parts[0].unflatten(-1, {2 * num_heads, heads_.head_k_dim}), 0, heads_.head_k_dim)
+            .chunk(2, 2);
+    args.q = turned[0];
+    args.k = turned[1];
+    args.v = parts[1].unflatten(-1, {num_heads, heads_.head_v_dim});
     args.log_decay = log_decays_.expand({batch_size, seq_len, num_heads});
     if (options.initial_state != nullptr) args.initial_state = options.initial_state->at("state");
     if (options.taps != nullptr) {
@@ -98,17 +102,12 @@ class RetNet final : public Mixer {
   }
 
   State InitialState(std::int64_t batch_size) const override {
-    return {{"state", at::zeros({batch_size, config_.num_heads, head_k_dim_, head_v_dim_},
-                                log_decays_.options())}};
+    return heads_.InitialState(batch_size, in_proj_.weight());
   }
 
-  StateSize state_size(std::int64_t) const override {
-    return {.recurrent = config_.num_heads * head_k_dim_ * head_v_dim_, .conv = 0};
-  }
+  StateSize state_size(std::int64_t) const override { return heads_.state_size(); }
 
  private:
-  std::int64_t key_dim() const { return config_.num_heads * head_k_dim_; }
-  std::int64_t value_dim() const { return config_.num_heads * head_v_dim_; }
   bool has_output_gate() const { return config_.output_gate != OutputGate::kNone; }
 
   // The state [B,H,K,V] as the next call sees it, whose first token stands at position 0: every key
@@ -122,8 +121,7 @@ class RetNet final : public Mixer {
   }
 
   RetNetConfig config_;
-  std::int64_t head_k_dim_;
-  std::int64_t head_v_dim_;
+  MatrixHeads heads_;
   at::Tensor log_decays_;  // [H], fp32 at least
   Linear in_proj_;         // rows: q, k, v, then the output gate
   OutputNorm norm_;
@@ -138,7 +136,7 @@ void CheckExponent(double exponent, const std::string& where, const std::string&
 
 std::unique_ptr<Mixer> Make(const RetNetConfig& config, const std::string& where,
                             const MixerContext& context, const ParameterScope& scope) {
-  CheckRange(config.num_heads, 1, context.d_model, where, "num_heads");
+  const MatrixHeads heads = MakeMatrixHeads(config, context.d_model, where);
   CheckExponent(config.first_decay_exponent, where, "first_decay_exponent");
   const double last = config.last_decay_exponent;
   if (last != 0) {
@@ -147,12 +145,8 @@ std::unique_ptr<Mixer> Make(const RetNetConfig& config, const std::string& where
     CheckExponent(config.first_decay_exponent + static_cast<double>(config.num_heads - 1), where,
                   "num_heads");
   }
-  const std::int64_t head_k_dim =
-      ExpandedHeadDim(config.expand_k, context.d_model, config.num_heads, where, "expand_k");
-  const std::int64_t head_v_dim =
-      ExpandedHeadDim(config.expand_v, context.d_model, config.num_heads, where, "expand_v");
-  DivideExactly(head_k_dim, 2, where, "expand_k", "the key channels of a head,");
-  return std::make_unique<RetNet>(config, head_k_dim, head_v_dim, context.d_model, scope);
+  DivideExactly(heads.head_k_dim, 2, where, "expand_k", "the key channels of a head,");
+  return std::make_unique<RetNet>(config, heads, context.d_model, scope);
 }
 
 }  // namespace

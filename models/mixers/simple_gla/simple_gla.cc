@@ -8,7 +8,6 @@
 #include <vector>
 
 #include <ATen/TensorOperators.h>
-#include <ATen/ops/zeros.h>
 
 #include "kernels/fused/columns.h"
 #include "kernels/fused/gates.h"
@@ -16,6 +15,7 @@
 #include "models/blocks/config_checks.h"
 #include "models/blocks/dtype.h"
 #include "models/blocks/linear.h"
+#include "models/blocks/matrix_heads.h"
 #include "models/blocks/short_convolution.h"
 #include "models/blocks/write_strength.h"
 #include "models/mixer_entry.h"
@@ -41,20 +41,21 @@ const Fields<SimpleGlaConfig>& ConfigFields() {
 
 class SimpleGla final : public Mixer {
  public:
-  SimpleGla(const SimpleGlaConfig& config, std::int64_t head_k_dim, std::int64_t head_v_dim,
-            std::int64_t d_model, const ParameterScope& scope)
+  SimpleGla(const SimpleGlaConfig& config, const MatrixHeads& heads, std::int64_t d_model,
+            const ParameterScope& scope)
       : config_(config),
-        head_k_dim_(head_k_dim),
-        head_v_dim_(head_v_dim),
+        heads_(heads),
         in_proj_(scope.Child("in_proj"), d_model,
-                 2 * key_dim() + (has_output_gate() ? 2 : 1) * value_dim() + config.num_heads,
+                 2 * heads_.key_dim() + (has_output_gate() ? 2 : 1) * heads_.value_dim() +
+                     config.num_heads,
                  /*bias=*/false),
         decay_bias_(scope.Add("decay_bias", {config.num_heads}, ParameterRole::kLinearBias,
                               Init::Constant(0))),
-        norm_(scope.Child("o_norm"), head_v_dim, config.norm_eps, config.output_gate),
-        o_proj_(scope.Child("o_proj"), value_dim(), d_model, /*bias=*/false) {
+        norm_(scope.Child("o_norm"), heads.head_v_dim, config.norm_eps, config.output_gate),
+        o_proj_(scope.Child("o_proj"), heads_.value_dim(), d_model, /*bias=*/false) {
     if (config.conv_size > 0) {
-      conv_.emplace(scope.Child("conv"), 2 * key_dim() + value_dim(), config.conv_size,
+      conv_.emplace(scope.Child("conv"), 2 * heads_.key_dim() + heads_.value_dim(),
+                    config.conv_size,
                     /*bias=*/false);
     }
   }
@@ -63,9 +64,9 @@ class SimpleGla final : public Mixer {
     const State* initial = options.initial_state;
     MixerOutput output;
 
-    std::vector<kernels::fused::ColumnBlock> blocks = {2 * key_dim() + value_dim(),
-                                                       config_.num_heads};
-    if (has_output_gate()) blocks.emplace_back(value_dim(), /*only_at_rows=*/true);
+    std::vector<kernels::fused::ColumnBlock> blocks = {2 * heads_.key_dim() + heads_.value_dim(),
+                                                       heads_.num_heads};
+    if (has_output_gate()) blocks.emplace_back(heads_.value_dim(), /*only_at_rows=*/true);
     const auto parts = in_proj_.Columns(x, blocks, options.rows);
     at::Tensor qkv = parts[0];
     if (conv_) {
@@ -74,12 +75,13 @@ class SimpleGla final : public Mixer {
       qkv = convolved.y;
       if (options.want_final_state) output.final_state["conv"] = convolved.history;
     }
-    const auto heads = kernels::fused::SplitColumns(qkv, {key_dim(), key_dim(), value_dim()});
+    const auto heads =
+        kernels::fused::SplitColumns(qkv, {heads_.key_dim(), heads_.key_dim(), heads_.value_dim()});
 
     kernels::RecurrenceArgs args;
-    args.q = heads[0].unflatten(-1, {config_.num_heads, head_k_dim_});
-    args.k = heads[1].unflatten(-1, {config_.num_heads, head_k_dim_});
-    args.v = heads[2].unflatten(-1, {config_.num_heads, head_v_dim_});
+    args.q = heads[0].unflatten(-1, {heads_.num_heads, heads_.head_k_dim});
+    args.k = heads[1].unflatten(-1, {heads_.num_heads, heads_.head_k_dim});
+    args.v = heads[2].unflatten(-1, {heads_.num_heads, heads_.head_v_dim});
     args.log_decay = kernels::fused::LogSigmoidDecay(
         AtLeastFloat(parts[1]) + decay_bias_, config_.gate_logit_normalizer, 0, options.path);
     if (initial != nullptr) args.initial_state = initial->at("state");
@@ -97,28 +99,16 @@ class SimpleGla final : public Mixer {
   }
 
   State InitialState(std::int64_t batch_size) const override {
-    State state;
-    state["state"] = at::zeros({batch_size, config_.num_heads, head_k_dim_, head_v_dim_},
-                               AtLeastFloat(in_proj_.weight()).options().requires_grad(false));
-    if (conv_) state["conv"] = conv_->InitialHistory(batch_size);
-    return state;
+    return heads_.InitialState(batch_size, in_proj_.weight(), conv_);
   }
 
-  StateSize state_size(std::int64_t) const override {
-    StateSize size;
-    size.recurrent = config_.num_heads * head_k_dim_ * head_v_dim_;
-    if (conv_) size.conv = conv_->width() * conv_->channels();
-    return size;
-  }
+  StateSize state_size(std::int64_t) const override { return heads_.state_size(conv_); }
 
  private:
-  std::int64_t key_dim() const { return config_.num_heads * head_k_dim_; }
-  std::int64_t value_dim() const { return config_.num_heads * head_v_dim_; }
   bool has_output_gate() const { return config_.output_gate != OutputGate::kNone; }
 
   SimpleGlaConfig config_;
-  std::int64_t head_k_dim_;
-  std::int64_t head_v_dim_;
+  MatrixHeads heads_;
   Linear in_proj_;  // rows: q, k, v, the decay logits, then the output gate
   at::Tensor decay_bias_;
   std::optional<ShortConvolution> conv_;
@@ -128,16 +118,12 @@ class SimpleGla final : public Mixer {
 
 std::unique_ptr<Mixer> Make(const SimpleGlaConfig& config, const std::string& where,
                             const MixerContext& context, const ParameterScope& scope) {
-  CheckRange(config.num_heads, 1, context.d_model, where, "num_heads");
   CheckRange(config.conv_size, 0, 64, where, "conv_size");
   if (!(config.gate_logit_normalizer > 0)) {
     throw ConfigError(where + "/gate_logit_normalizer", "must be positive");
   }
-  const std::int64_t head_k_dim =
-      ExpandedHeadDim(config.expand_k, context.d_model, config.num_heads, where, "expand_k");
-  const std::int64_t head_v_dim =
-      ExpandedHeadDim(config.expand_v, context.d_model, config.num_heads, where, "expand_v");
-  return std::make_unique<SimpleGla>(config, head_k_dim, head_v_dim, context.d_model, scope);
+  const MatrixHeads heads = MakeMatrixHeads(config, context.d_model, where);
+  return std::make_unique<SimpleGla>(config, heads, context.d_model, scope);
 }
 
 }  // namespace
