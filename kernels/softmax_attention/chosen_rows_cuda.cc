@@ -11,7 +11,7 @@
 #include "base/check.h"
 #include "kernels/cuda/host.h"
 #include "kernels/fused/columns.h"
-#include "kernels/softmax_attention/attention_dropout.h"
+#include "kernels/softmax_attention/attention_problem_cuda.h"
 #include "kernels/softmax_attention/chosen_rows_kernels.h"
 #include "kernels/softmax_attention/softmax_attention_plan.h"
 
@@ -24,28 +24,9 @@ using torch::autograd::variable_list;
 
 constexpr char kCore[] = "softmax_attention of chosen rows";
 
-ChosenRowsProblem MakeProblem(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
-                              const at::Tensor& o, const at::Tensor& log_denominators,
-                              const at::Tensor& rows, double scale, double dropout_p,
-                              const at::Tensor& dropout_seed) {
-  ChosenRowsProblem problem;
-  problem.batch_size = k.size(0);
-  problem.seq_len = k.size(1);
-  problem.num_heads = k.size(2);
-  problem.head_dim = k.size(3);
-  problem.scale = static_cast<float>(scale);
-  problem.q = AsSequence(q);
-  problem.k = AsSequence(k);
-  problem.v = AsSequence(v);
-  problem.o = AsSequence(o);
-  problem.log_denominators = log_denominators.data_ptr<float>();
-  problem.dropout = MakeDropoutRule(dropout_p);
-  if (dropout_seed.defined()) {
-    problem.dropout_seed = dropout_seed.const_data_ptr<std::int64_t>();
-  }
-  problem.num_queries = q.size(1);
-  problem.rows = rows.const_data_ptr<std::int64_t>();
-  return problem;
+ChosenRowsProblem ForRows(const AttentionProblem& problem, const at::Tensor& q,
+                          const at::Tensor& rows) {
+  return {problem, q.size(1), rows.const_data_ptr<std::int64_t>()};
 }
 
 class ChosenRowsFunction : public torch::autograd::Function<ChosenRowsFunction> {
@@ -57,10 +38,9 @@ class ChosenRowsFunction : public torch::autograd::Function<ChosenRowsFunction> 
     const c10::DeviceGuard guard(q.device());
     const at::Tensor dropout_seed = optional_seed.value_or(at::Tensor());
     const auto o = at::empty(q.sizes(), q.options());
-    const auto log_denominators =
-        at::empty({q.size(0), q.size(2), q.size(1)}, q.options().dtype(at::kFloat));
+    const auto log_denominators = EmptyStatistics(q);
     const auto problem =
-        MakeProblem(q, k, v, o, log_denominators, rows, scale, dropout_p, dropout_seed);
+        ForRows(MakeProblem(q, k, v, o, log_denominators, scale, dropout_p, dropout_seed), q, rows);
     cuda::CheckLaunch(ChosenRowsForward(problem, cuda::CurrentStream(q)), kCore);
     context->save_for_backward({q, k, v, o, log_denominators, rows, dropout_seed});
     context->saved_data["scale"] = scale;
@@ -77,9 +57,10 @@ class ChosenRowsFunction : public torch::autograd::Function<ChosenRowsFunction> 
     auto d_q = at::empty(q.sizes(), q.options());
     // Side by side when k and v are: SplitColumns then need not copy them together.
     auto gradients = fused::EmptyTogether({saved[1], saved[2]});
-    auto problem = MakeProblem(q, saved[1], saved[2], saved[3], saved[4], saved[5],
-                               context->saved_data["scale"].toDouble(),
-                               context->saved_data["dropout_p"].toDouble(), saved[6]);
+    auto problem = ForRows(MakeProblem(q, saved[1], saved[2], saved[3], saved[4],
+                                       context->saved_data["scale"].toDouble(),
+                                       context->saved_data["dropout_p"].toDouble(), saved[6]),
+                           q, saved[5]);
     problem.d_o = AsSequence(d_o);
     problem.d_q = AsSequence(d_q);
     problem.d_k = AsSequence(gradients[0]);
@@ -106,13 +87,10 @@ bool TakesChosenRows(const SoftmaxAttentionArgs& args, const Prepared& sizes) {
 std::optional<at::Tensor> RunChosenRowsOnCuda(const SoftmaxAttentionArgs& args,
                                               const Prepared& sizes) {
   if (!TakesChosenRows(args, sizes)) return std::nullopt;
-  // Not an undefined tensor: apply() asks every tensor for its device.
-  std::optional<at::Tensor> dropout_seed;
-  if (args.dropout_p > 0) dropout_seed = DrawDropoutSeed(args);
-  return ChosenRowsFunction::apply(cuda::WithAlignedRows(args.q),
-                                   cuda::WithAlignedRows(RepeatHeads(args.k, sizes)),
-                                   cuda::WithAlignedRows(RepeatHeads(args.v, sizes)),
-                                   args.rows->rows, sizes.scale, args.dropout_p, dropout_seed);
+  return ChosenRowsFunction::apply(
+      cuda::WithAlignedRows(args.q), cuda::WithAlignedRows(RepeatHeads(args.k, sizes)),
+      cuda::WithAlignedRows(RepeatHeads(args.v, sizes)), args.rows->rows, sizes.scale,
+      args.dropout_p, OptionalDropoutSeed(args));
 }
 
 }  // namespace mixerbench::kernels::softmax_attention

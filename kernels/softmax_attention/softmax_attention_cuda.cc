@@ -11,6 +11,7 @@
 #include "base/check.h"
 #include "kernels/cuda/host.h"
 #include "kernels/fused/columns.h"
+#include "kernels/softmax_attention/attention_problem_cuda.h"
 #include "kernels/softmax_attention/chosen_rows_cuda.h"
 #include "kernels/softmax_attention/softmax_attention_kernels.h"
 #include "kernels/softmax_attention/softmax_attention_plan.h"
@@ -24,31 +25,8 @@ using torch::autograd::variable_list;
 
 constexpr char kCore[] = "softmax_attention";
 
-at::Tensor EmptyStatistics(const at::Tensor& q) {
-  return at::empty({q.size(0), q.size(2), q.size(1)}, q.options().dtype(at::kFloat));
-}
-
 AttentionPlan PlanFor(const at::Tensor& q, const DropoutRule& dropout) {
   return PlanAttention(q.size(1), q.size(3), dropout.threshold > 0, cuda::LimitsOf(q));
-}
-
-AttentionProblem MakeProblem(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
-                             const at::Tensor& o, const at::Tensor& log_denominators, double scale,
-                             double dropout_p, const at::Tensor& dropout_seed) {
-  AttentionProblem problem;
-  problem.batch_size = q.size(0);
-  problem.seq_len = q.size(1);
-  problem.num_heads = q.size(2);
-  problem.head_dim = q.size(3);
-  problem.scale = static_cast<float>(scale);
-  problem.q = AsSequence(q);
-  problem.k = AsSequence(k);
-  problem.v = AsSequence(v);
-  problem.o = AsSequence(o);
-  problem.log_denominators = log_denominators.data_ptr<float>();
-  problem.dropout = MakeDropoutRule(dropout_p);
-  if (dropout_seed.defined()) problem.dropout_seed = dropout_seed.const_data_ptr<std::int64_t>();
-  return problem;
 }
 
 class AttentionFunction : public torch::autograd::Function<AttentionFunction> {
@@ -111,12 +89,10 @@ bool HasDeviceCode(const SoftmaxAttentionArgs& args, const Prepared& sizes) {
 std::optional<at::Tensor> RunOnCuda(const SoftmaxAttentionArgs& args, const Prepared& sizes) {
   if (args.rows != nullptr) return RunChosenRowsOnCuda(args, sizes);
   if (!HasDeviceCode(args, sizes)) return std::nullopt;
-  // An undefined tensor is no argument of a torch function.
-  std::optional<at::Tensor> dropout_seed;
-  if (args.dropout_p > 0) dropout_seed = DrawDropoutSeed(args);
-  return AttentionFunction::apply(
-      cuda::WithAlignedRows(args.q), cuda::WithAlignedRows(RepeatHeads(args.k, sizes)),
-      cuda::WithAlignedRows(RepeatHeads(args.v, sizes)), sizes.scale, args.dropout_p, dropout_seed);
+  return AttentionFunction::apply(cuda::WithAlignedRows(args.q),
+                                  cuda::WithAlignedRows(RepeatHeads(args.k, sizes)),
+                                  cuda::WithAlignedRows(RepeatHeads(args.v, sizes)), sizes.scale,
+                                  args.dropout_p, OptionalDropoutSeed(args));
 }
 
 void FillOnCuda(const DropoutMask& mask, const at::Tensor& kept) {
