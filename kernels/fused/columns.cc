@@ -167,6 +167,27 @@ at::Tensor JoinColumns(const std::vector<at::Tensor>& grads, const Matrix& matri
   return whole;
 }
 
+// Uninitialised tensors like those of one storage: blocks of columns of one new matrix if they are
+// that, else each dense.
+std::vector<at::Tensor> EmptyColumns(const std::vector<at::Tensor>& like) {
+  std::vector<at::Tensor> results;
+  const std::int64_t row_axes = RowAxesOfOneMatrix(like);
+  if (row_axes == 0) {
+    for (const at::Tensor& tensor : like) {
+      results.push_back(at::empty(tensor.sizes(), tensor.options()));
+    }
+    return results;
+  }
+  const auto block = *BlockOf(like.front(), row_axes);
+  const at::Tensor matrix =
+      at::empty({block.num_rows * block.pitch}, like.front().options().requires_grad(false));
+  for (const at::Tensor& tensor : like) {
+    results.push_back(
+        matrix.as_strided(tensor.sizes(), tensor.strides(), tensor.storage_offset() % block.pitch));
+  }
+  return results;
+}
+
 }  // namespace
 
 std::vector<at::Tensor> SplitColumns(const at::Tensor& x, const std::vector<std::int64_t>& sizes) {
@@ -188,20 +209,18 @@ std::vector<at::Tensor> SplitColumns(const at::Tensor& x, const std::vector<std:
 }
 
 std::vector<at::Tensor> EmptyTogether(const std::vector<at::Tensor>& like) {
-  std::vector<at::Tensor> results;
-  const std::int64_t row_axes = RowAxesOfOneMatrix(like);
-  if (row_axes == 0) {
-    for (const at::Tensor& tensor : like) {
-      results.push_back(at::empty(tensor.sizes(), tensor.options()));
+  std::vector<at::Tensor> results(like.size());
+  for (std::size_t first = 0; first < like.size(); ++first) {
+    if (results[first].defined()) continue;
+    std::vector<std::size_t> members;
+    std::vector<at::Tensor> group;
+    for (std::size_t i = first; i < like.size(); ++i) {
+      if (!like[i].storage().is_alias_of(like[first].storage())) continue;
+      members.push_back(i);
+      group.push_back(like[i]);
     }
-    return results;
-  }
-  const auto block = *BlockOf(like.front(), row_axes);
-  const at::Tensor matrix =
-      at::empty({block.num_rows * block.pitch}, like.front().options().requires_grad(false));
-  for (const at::Tensor& tensor : like) {
-    results.push_back(
-        matrix.as_strided(tensor.sizes(), tensor.strides(), tensor.storage_offset() % block.pitch));
+    auto together = EmptyColumns(group);
+    for (std::size_t i = 0; i < members.size(); ++i) results[members[i]] = std::move(together[i]);
   }
   return results;
 }

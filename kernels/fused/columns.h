@@ -18,10 +18,10 @@ namespace mixerbench::kernels::fused {
 // not be written to.
 std::vector<at::Tensor> SplitColumns(const at::Tensor& x, const std::vector<std::int64_t>& sizes);
 
-// Uninitialised tensors of the sizes and dtypes of `like`. When those are blocks of columns of one
-// matrix (one storage, one distance between rows, whatever the shape of a row: [B,T,H,K] is fine),
-// so are the results, at the same places; other columns of the new matrix are left uninitialised.
-// Otherwise each is dense.
+// Uninitialised tensors of the sizes and dtypes of `like`. Where those of one storage are blocks of
+// columns of one matrix (one distance between rows, whatever the shape of a row: [B,T,H,K] is
+// fine), so are the results, at the same places; other columns of the new matrix are left
+// uninitialised. Otherwise each is dense.
 std::vector<at::Tensor> EmptyTogether(const std::vector<at::Tensor>& like);
 
 }  // namespace mixerbench::kernels::fused

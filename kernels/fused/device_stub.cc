@@ -10,6 +10,7 @@
 #include "kernels/fused/linear_cross_entropy_device.h"
 #include "kernels/fused/output_norm_device.h"
 #include "kernels/fused/residual_norm_device.h"
+#include "kernels/fused/rotary_device.h"
 #include "kernels/fused/rows_device.h"
 #include "kernels/fused/short_convolution_device.h"
 
@@ -56,6 +57,7 @@ int LaunchOutputNormBackward(const OutputNormBackward&, CUstream_st*) { return k
 int ResidualNormPartials(long long) { return 0; }
 int LaunchResidualNormForward(const ResidualNormForward&, CUstream_st*) { return kNoDevice; }
 int LaunchResidualNormBackward(const ResidualNormBackward&, CUstream_st*) { return kNoDevice; }
+int LaunchRotary(const RotaryArgs&, CUstream_st*) { return kNoDevice; }
 int LaunchAddRows(const AddRowsArgs&, CUstream_st*) { return kNoDevice; }
 int LaunchCopyRows(const CopyRowsArgs&, CUstream_st*) { return kNoDevice; }
 int ShortConvolutionPartials(const ShortConvolutionSizes&) { return 0; }

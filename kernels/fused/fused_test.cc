@@ -28,6 +28,7 @@
 #include "kernels/fused/output_norm.h"
 #include "kernels/fused/residual_norm.h"
 #include "kernels/fused/residual_norm_device.h"
+#include "kernels/fused/rotary.h"
 #include "kernels/fused/rows.h"
 #include "kernels/fused/short_convolution.h"
 #include "kernels/fused/short_convolution_device.h"
@@ -283,12 +284,14 @@ TEST_CASE("columns: a matrix that someone else still holds is not written to") {
 TEST_CASE("columns: tensors of different matrices get memory of their own") {
   const at::Tensor a = RandomNormal({2, 3, 8}, 1);
   const at::Tensor b = RandomNormal({2, 3, 8}, 2);
-  for (const auto& tensors : {std::vector{a.narrow(-1, 0, 4), b.narrow(-1, 4, 4)},
-                              std::vector{a.narrow(-1, 0, 4), a.narrow(-1, 3, 4)}}) {
-    const auto results = EmptyTogether(tensors);
-    CHECK(results[0].is_contiguous());
-    CHECK_FALSE(results[0].storage().is_alias_of(results[1].storage()));
-  }
+  const auto overlapping = EmptyTogether({a.narrow(-1, 0, 4), a.narrow(-1, 3, 4)});
+  CHECK(overlapping[0].is_contiguous());
+  CHECK_FALSE(overlapping[0].storage().is_alias_of(overlapping[1].storage()));
+  const auto mixed = EmptyTogether({a.narrow(-1, 0, 4), b.narrow(-1, 4, 4), a.narrow(-1, 4, 2)});
+  CHECK(mixed[0].storage().is_alias_of(mixed[2].storage()));
+  CHECK(mixed[2].storage_offset() == 4);
+  CHECK_FALSE(mixed[0].storage().is_alias_of(mixed[1].storage()));
+  CHECK(mixed[1].storage_offset() == 4);
   const auto alone = EmptyTogether({a.narrow(-1, 2, 4)});
   CHECK(alone[0].strides() == a.strides());
   CHECK(alone[0].storage_offset() == 2);
@@ -420,6 +423,26 @@ TEST_CASE("short convolution: sizes that the device function takes") {
   CHECK_FALSE(ShortConvolutionSupports(128, 5, 0, 0));
   CHECK_FALSE(ShortConvolutionSupports(130, 4, 0, 0));
   CHECK_FALSE(ShortConvolutionSupports(192, 4, 96, 48));
+}
+
+TEST_CASE("rotary: pairs turn by position times frequency, and only differences matter") {
+  constexpr double kTolerance = 1e-12;
+  const at::Tensor x = at::ones({1, 2, 1, 6}, at::TensorOptions(at::kDouble));
+  const at::Tensor turned =
+      RotateHalf(x, 3, 4, ExecutionPath::kReference, 100);  // frequencies 1 and 0.1
+  const auto element = [&](std::int64_t t, std::int64_t c) {
+    return turned[0][t][0][c].item<double>();
+  };
+  CHECK(std::abs(element(0, 0) - (std::cos(3) - std::sin(3))) < kTolerance);
+  CHECK(std::abs(element(0, 2) - (std::cos(3) + std::sin(3))) < kTolerance);
+  CHECK(std::abs(element(1, 1) - (std::cos(0.4) - std::sin(0.4))) < kTolerance);
+  CHECK(element(1, 5) == 1);
+  const at::Tensor q = RandomNormal({1, 1, 1, 6}, 1);
+  const at::Tensor k = RandomNormal({1, 1, 1, 6}, 2);
+  const auto product = [&](std::int64_t i, std::int64_t j) {
+    return (RotateHalf(q, i, 6) * RotateHalf(k, j, 6)).sum().item<double>();
+  };
+  CHECK(std::abs(product(5, 2) - product(1'000'005, 1'000'002)) < 1e-9);  // angles near 1e6
 }
 
 TEST_CASE("output norm: formula and gradients of every gate") {

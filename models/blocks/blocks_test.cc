@@ -18,7 +18,6 @@
 #include "models/blocks/feature_map.h"
 #include "models/blocks/linear.h"
 #include "models/blocks/norms.h"
-#include "models/blocks/rotary.h"
 #include "models/blocks/short_convolution.h"
 #include "models/blocks/write_strength.h"
 #include "tests/support/compare.h"
@@ -101,24 +100,6 @@ TEST_CASE("norms: statistics of bf16 inputs are those of float32") {
   CHECK(RelativeError(RmsNorm(scope.root, 4096, 1e-5)(x),
                       wide / (wide.square().mean(-1, true) + 1e-5).sqrt()) < kRounding);
   CHECK(RelativeError(L2Norm(x), wide / (wide.square().sum(-1, true) + 1e-6).sqrt()) < kRounding);
-}
-
-TEST_CASE("rotary: pairs turn by position times frequency, and only differences matter") {
-  const at::Tensor x = at::ones({1, 2, 1, 6}, at::TensorOptions(at::kDouble));
-  const at::Tensor turned = RotateHalf(x, 3, 4, 100);  // frequencies 1 and 0.1
-  const auto element = [&](std::int64_t t, std::int64_t c) {
-    return turned[0][t][0][c].item<double>();
-  };
-  CHECK(std::abs(element(0, 0) - (std::cos(3) - std::sin(3))) < kDoubleTolerance);
-  CHECK(std::abs(element(0, 2) - (std::cos(3) + std::sin(3))) < kDoubleTolerance);
-  CHECK(std::abs(element(1, 1) - (std::cos(0.4) - std::sin(0.4))) < kDoubleTolerance);
-  CHECK(element(1, 5) == 1);
-  const at::Tensor q = RandomNormal({1, 1, 1, 6}, 1);
-  const at::Tensor k = RandomNormal({1, 1, 1, 6}, 2);
-  const auto product = [&](std::int64_t i, std::int64_t j) {
-    return (RotateHalf(q, i, 6) * RotateHalf(k, j, 6)).sum().item<double>();
-  };
-  CHECK(std::abs(product(5, 2) - product(1'000'005, 1'000'002)) < 1e-9);  // angles near 1e6
 }
 
 TEST_CASE("feature maps: taylor is the second-order expansion of the exponential") {

@@ -24,8 +24,10 @@
 #include "kernels/fused/embedding.h"
 #include "kernels/fused/gates.h"
 #include "kernels/fused/linear.h"
+#include "kernels/fused/linear_cross_entropy.h"
 #include "kernels/fused/output_norm.h"
 #include "kernels/fused/residual_norm.h"
+#include "kernels/fused/rotary.h"
 #include "kernels/fused/rows.h"
 #include "kernels/fused/short_convolution.h"
 #include "kernels/softmax_attention/softmax_attention.h"
@@ -167,6 +169,26 @@ std::vector<Case> Cases() {
        [=](const Tensors& x) -> Tensors { return {SoftmaxCrossEntropy(x[0], targets).loss}; },
        2 * kLogits,
        0});
+
+  // Its floor is no traffic but four products, of which the forward pass forms two, at the rate of
+  // a large product: given here as the bytes that a copy moves in that time.
+  constexpr double kFlopsPerSecond = 802e12;
+  constexpr double kProductAsBytes =
+      2.0 * kScored * kVocab * kWidth / kFlopsPerSecond * kBytesPerSecond;
+  cases.push_back(
+      {"linear cross-entropy",
+       {Random({kScored, kWidth}, at::kBFloat16, 33), Random({kVocab, kWidth}, at::kFloat, 34)},
+       [=](const Tensors& x) -> Tensors {
+         return {LinearCrossEntropy(x[0], x[1], at::Tensor(), targets)};
+       },
+       2 * kProductAsBytes,
+       2 * kProductAsBytes});
+
+  cases.push_back({"rotary, queries and keys",
+                   {Random({kBatch, kSeqLen, 4, 64}, at::kBFloat16, 35)},
+                   [](const Tensors& x) -> Tensors { return {RotateHalf(x[0], 0, 64)}; },
+                   4 * kHalves,
+                   4 * kHalves});
 
   for (const auto& [out, has_bias] :
        {std::pair{std::int64_t{384}, true}, std::pair{std::int64_t{128}, true},

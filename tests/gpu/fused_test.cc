@@ -20,6 +20,7 @@
 #include <ATen/ops/zeros.h>
 
 #include "kernels/fused/adamw.h"
+#include "kernels/fused/columns.h"
 #include "kernels/fused/cross_entropy.h"
 #include "kernels/fused/dropout.h"
 #include "kernels/fused/embedding.h"
@@ -30,6 +31,7 @@
 #include "kernels/fused/linear_cross_entropy_device.h"
 #include "kernels/fused/output_norm.h"
 #include "kernels/fused/residual_norm.h"
+#include "kernels/fused/rotary.h"
 #include "kernels/fused/rows.h"
 #include "kernels/fused/short_convolution.h"
 #include "tests/support/compare.h"
@@ -486,6 +488,21 @@ TEST_CASE("gpu fused: short convolution") {
            c.bias ? RandomNormal({c.channels}, 3) : at::Tensor()},
           {dtype, at::kFloat, at::kFloat});
     }
+  }
+}
+
+TEST_CASE("gpu fused: rotary, of columns of a projection and at far positions") {
+  const auto [rotary_dim, first_position] =
+      GENERATE(table<std::int64_t, std::int64_t>({{16, 0}, {8, 1'000'000}, {16, -37}}));
+  CAPTURE(rotary_dim, first_position);
+  const Function function = [&](const Tensors& x, ExecutionPath path) {
+    const auto columns = SplitColumns(x[0], {2 * 3 * 16, 24});
+    const at::Tensor turned =
+        RotateHalf(columns[0].unflatten(-1, {6, 16}), first_position, rotary_dim, path);
+    return Tensors{turned, columns[1]};
+  };
+  for (const at::ScalarType dtype : {at::kFloat, at::kBFloat16}) {
+    CheckParity(function, {RandomNormal({5, 37, 120}, 1, at::kFloat)}, {dtype});
   }
 }
 

@@ -4,16 +4,18 @@
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include <ATen/ops/cat.h>
 #include <ATen/ops/zeros.h>
 
+#include "kernels/fused/columns.h"
+#include "kernels/fused/rotary.h"
 #include "kernels/fused/rows.h"
 #include "kernels/softmax_attention/softmax_attention.h"
 #include "kernels/softmax_attention/softmax_attention_plan.h"
 #include "models/blocks/config_checks.h"
 #include "models/blocks/linear.h"
-#include "models/blocks/rotary.h"
 #include "models/mixer_entry.h"
 
 namespace mixerbench::models::attention {
@@ -50,26 +52,12 @@ class Attention final : public Mixer {
     const State* initial = options.initial_state;
     const std::int64_t first_position = initial == nullptr ? 0 : initial->at("k").size(1);
 
-    const bool has_rope = config_.position == PositionEncoding::kRope;
     const bool few_queries = first_position == 0 && AsksForFewRows(options, x.size(1));
 
-    const auto columns =
-        qkv_proj_.Columns(x,
-                          {{num_heads * head_dim_, /*only_at_rows=*/few_queries && !has_rope},
-                           num_kv_heads * head_dim_,
-                           num_kv_heads * head_dim_},
-                          few_queries ? options.rows : nullptr);
+    auto columns = ProjectedColumns(x, options, first_position, few_queries);
     at::Tensor q = columns[0].unflatten(-1, {num_heads, head_dim_});
     at::Tensor k = columns[1].unflatten(-1, {num_kv_heads, head_dim_});
     at::Tensor v = columns[2].unflatten(-1, {num_kv_heads, head_dim_});
-    if (has_rope) {
-      q = RotateHalf(q, first_position, config_.rotary_dim);
-      k = RotateHalf(k, first_position, config_.rotary_dim);
-      if (few_queries) {
-        q = kernels::fused::GatherRows(q.flatten(2), *options.rows, options.path)
-                .unflatten(-1, {num_heads, head_dim_});
-      }
-    }
     if (first_position > 0) {
       k = at::cat({initial->at("k").to(k.scalar_type()), k}, 1);
       v = at::cat({initial->at("v").to(v.scalar_type()), v}, 1);
@@ -115,6 +103,29 @@ class Attention final : public Mixer {
   }
 
  private:
+  // Queries, keys and values side by side, turned where the position asks for it; queries of the
+  // chosen rows alone, [M,H*D], with `few_queries`.
+  std::vector<at::Tensor> ProjectedColumns(const at::Tensor& x, const ForwardOptions& options,
+                                           std::int64_t first_position, bool few_queries) const {
+    const std::int64_t query_dim = config_.num_heads * head_dim_;
+    const std::int64_t key_dim = config_.num_kv_heads * head_dim_;
+    if (config_.position != PositionEncoding::kRope) {
+      return qkv_proj_.Columns(x, {{query_dim, /*only_at_rows=*/few_queries}, key_dim, key_dim},
+                               few_queries ? options.rows : nullptr);
+    }
+    // Queries and keys turn alike.
+    const auto columns = qkv_proj_.Columns(x, {query_dim + key_dim, key_dim});
+    const at::Tensor turned =
+        kernels::fused::RotateHalf(columns[0].unflatten(-1, {-1, head_dim_}), first_position,
+                                   config_.rotary_dim, options.path);
+    auto parts = kernels::fused::SplitColumns(turned.flatten(2), {query_dim, key_dim});
+    if (few_queries) {
+      parts[0] = kernels::fused::GatherRows(parts[0], *options.rows, options.path);
+    }
+    parts.push_back(columns[1]);
+    return parts;
+  }
+
   // Whether so few outputs of each sequence are wanted that only their queries are formed.
   bool AsksForFewRows(const ForwardOptions& options, std::int64_t seq_len) const {
     return options.rows != nullptr && kernels::softmax_attention::PrefersChosenRows(

@@ -20,7 +20,7 @@ class Probe final : public Mixer {
  public:
   explicit Probe(std::int64_t width) : width_(width) {}
   MixerOutput Forward(const at::Tensor& x, const ForwardOptions&) const override {
-    return {.y = x, .final_state = {}, .auxiliary_loss = {}};
+    return {.y = x, .bias = {}, .final_state = {}, .auxiliary_loss = {}};
   }
   State InitialState(std::int64_t) const override { return {}; }
   StateSize state_size(std::int64_t) const override { return {.recurrent = width_, .conv = 0}; }

@@ -9,12 +9,13 @@
 
 #include <ATen/ops/empty.h>
 
+#include "kernels/fused/columns.h"
+#include "kernels/fused/rotary.h"
 #include "kernels/scalar_decay/scalar_decay.h"
 #include "models/blocks/config_checks.h"
 #include "models/blocks/dtype.h"
 #include "models/blocks/linear.h"
 #include "models/blocks/matrix_heads.h"
-#include "models/blocks/rotary.h"
 #include "models/blocks/write_strength.h"
 #include "models/mixer_entry.h"
 
@@ -77,11 +78,14 @@ class RetNet final : public Mixer {
 
     kernels::RecurrenceArgs args;
     // Queries and keys turn alike.
-    const auto turned =
-        RotateHalf(parts[0].unflatten(-1, {2 * num_heads, heads_.head_k_dim}), 0, heads_.head_k_dim)
-            .chunk(2, 2);
-    args.q = turned[0];
-    args.k = turned[1];
+    const std::int64_t head_k_dim = heads_.head_k_dim;
+    const at::Tensor turned =
+        kernels::fused::RotateHalf(parts[0].unflatten(-1, {2 * num_heads, head_k_dim}),
+                                   /*first_position=*/0, head_k_dim, options.path);
+    const auto turned_parts =
+        kernels::fused::SplitColumns(turned.flatten(2), {heads_.key_dim(), heads_.key_dim()});
+    args.q = turned_parts[0].unflatten(-1, {num_heads, head_k_dim});
+    args.k = turned_parts[1].unflatten(-1, {num_heads, head_k_dim});
     args.v = parts[1].unflatten(-1, {num_heads, heads_.head_v_dim});
     args.log_decay = log_decays_.expand({batch_size, seq_len, num_heads});
     if (options.initial_state != nullptr) args.initial_state = options.initial_state->at("state");
@@ -96,7 +100,7 @@ class RetNet final : public Mixer {
     MixerOutput output;
     output.y = o_proj_(norm_(result.o, gate, options.path, options.rows));
     if (options.want_final_state) {
-      output.final_state["state"] = TurnedBack(result.final_state, seq_len);
+      output.final_state["state"] = TurnedBack(result.final_state, seq_len, options.path);
     }
     return output;
   }
@@ -112,11 +116,12 @@ class RetNet final : public Mixer {
 
   // The state [B,H,K,V] as the next call sees it, whose first token stands at position 0: every key
   // in it turned back by the length of this call. Only distances count, so no position is carried.
-  static at::Tensor TurnedBack(const at::Tensor& state, std::int64_t seq_len) {
+  static at::Tensor TurnedBack(const at::Tensor& state, std::int64_t seq_len,
+                               kernels::ExecutionPath path) {
     const at::Tensor columns = state.transpose(-1, -2);  // [B,H,V,K]
     const std::int64_t head_k_dim = columns.size(-1);
-    const at::Tensor turned =
-        RotateHalf(columns.reshape({state.size(0), 1, -1, head_k_dim}), -seq_len, head_k_dim);
+    const at::Tensor turned = kernels::fused::RotateHalf(
+        columns.reshape({state.size(0), 1, -1, head_k_dim}), -seq_len, head_k_dim, path);
     return turned.view(columns.sizes()).transpose(-1, -2).contiguous();
   }
 
