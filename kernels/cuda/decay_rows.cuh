@@ -49,6 +49,44 @@ __device__ inline void CopyTokensAsync(Element* to, const Element* from, std::in
   }
 }
 
+// What lies in the shared memory of both passes.
+struct RowsMemory {
+  float* gates;
+  __nv_bfloat16* k;
+  __nv_bfloat16* v;
+  __nv_bfloat16* q;
+  float* row_gates;
+  int* positions;
+  float* prefix;
+
+  __device__ RowsMemory(char* memory, const DecayRowsLayout& layout)
+      : gates(reinterpret_cast<float*>(memory + layout.gates)),
+        k(reinterpret_cast<__nv_bfloat16*>(memory + layout.k)),
+        v(reinterpret_cast<__nv_bfloat16*>(memory + layout.v)),
+        q(reinterpret_cast<__nv_bfloat16*>(memory + layout.q)),
+        row_gates(reinterpret_cast<float*>(memory + layout.row_gates)),
+        positions(reinterpret_cast<int*>(memory + layout.positions)),
+        prefix(reinterpret_cast<float*>(memory + layout.prefix)) {}
+};
+
+// Starts the copies of keys and values as two groups: what the warps begin with, then the rest.
+template <int kKeys, int kValues>
+__device__ inline void CopyKeysAndValuesAsync(const RowsMemory& m, const DecayRowsProblem& p,
+                                              std::int64_t batch, std::int64_t head,
+                                              const DecayRowsCut& cut) {
+  const int seq_len = static_cast<int>(p.seq_len);
+  const int ends[] = {cut.num_warps * kKeyBlock, cut.num_blocks * kKeyBlock};
+  int begin = 0;
+  for (const int end : ends) {
+    CopyTokensAsync<kKeys>(m.k, HeadRows<const __nv_bfloat16>(p.k, batch, head), p.k.token_stride,
+                           seq_len, begin, end);
+    CopyTokensAsync<kValues>(m.v, HeadRows<const __nv_bfloat16>(p.v, batch, head), p.v.token_stride,
+                             seq_len, begin, end);
+    CommitCopies();
+    begin = end;
+  }
+}
+
 // The positions of rows first..first+num_rows-1 of a sequence; -1 for surplus entries.
 __device__ inline void ListPositions(int* positions, const DecayRowsProblem& p, std::int64_t batch,
                                      int first, int num_rows) {

@@ -77,20 +77,20 @@ std::optional<at::Tensor> RunDecayRows(const RecurrenceArgs& args, const Prepare
               [kernels, scale](const BackwardArgs& backward) -> std::vector<at::Tensor> {
                 if (!backward.grads[0].defined()) return std::vector<at::Tensor>(4);
                 const auto& saved = backward.saved;
-                const at::Tensor& d_of = saved[0];
-                const c10::DeviceGuard guard(d_of.device());
+                const at::Tensor& queries = saved[0];
+                const c10::DeviceGuard guard(queries.device());
                 const at::Tensor d_o = WithAlignedRows(backward.grads[0]);
-                const at::Tensor d_q = at::empty(saved[0].sizes(), saved[0].options());
+                const at::Tensor d_q = at::empty(queries.sizes(), queries.options());
                 auto d_kv = fused::EmptyTogether({saved[1], saved[2]});
                 const at::Tensor d_log_decay = at::empty(saved[3].sizes(), saved[3].options());
                 DecayRowsProblem problem =
-                    MakeProblem(saved[0], saved[1], saved[2], saved[3], saved[4], scale);
+                    MakeProblem(queries, saved[1], saved[2], saved[3], saved[4], scale);
                 problem.d_o = AsSequence(d_o);
                 problem.d_q = AsSequence(d_q);
                 problem.d_k = AsSequence(d_kv[0]);
                 problem.d_v = AsSequence(d_kv[1]);
                 problem.d_log_decay = AsSequence(d_log_decay);
-                CheckLaunch(kernels.backward(problem, CurrentStream(d_of)), kernels.core);
+                CheckLaunch(kernels.backward(problem, CurrentStream(queries)), kernels.core);
                 return {d_q, std::move(d_kv[0]), std::move(d_kv[1]), d_log_decay};
               });
   return o;

@@ -100,16 +100,11 @@ __global__ void __launch_bounds__(32 * kMaxRowWarps, kKeys < 64 ? 2 : 1)
   const int num_tiles = cut.num_tiles;
   const int num_warps = cut.num_warps;
   const DecayRowsLayout layout(kKeys, kValues, cut, RowsPass::kBackward);
-  auto* gates = reinterpret_cast<float*>(memory + layout.gates);
-  auto* k = reinterpret_cast<__nv_bfloat16*>(memory + layout.k);
-  auto* v = reinterpret_cast<__nv_bfloat16*>(memory + layout.v);
-  auto* q = reinterpret_cast<__nv_bfloat16*>(memory + layout.q);
+  const RowsMemory m(memory, layout);
+  const auto [gates, k, v, q, row_gates, positions, prefix] = m;
   auto* d_o = reinterpret_cast<__nv_bfloat16*>(memory + layout.d_o);
-  auto* prefix = reinterpret_cast<float*>(memory + layout.prefix);
-  auto* row_gates = reinterpret_cast<float*>(memory + layout.row_gates);
   auto* d_q = reinterpret_cast<float*>(memory + layout.d_q);
   auto* partial = reinterpret_cast<float*>(memory + layout.partial);
-  auto* positions = reinterpret_cast<int*>(memory + layout.positions);
 
   const std::int64_t head = blockIdx.x % p.num_heads;
   const std::int64_t batch = blockIdx.x / p.num_heads;
@@ -123,15 +118,7 @@ __global__ void __launch_bounds__(32 * kMaxRowWarps, kKeys < 64 ? 2 : 1)
                          num_rows, 0, padded_rows);
   CopyTokensAsync<kValues>(d_o, HeadRows<const __nv_bfloat16>(p.d_o, batch, head),
                            p.d_o.token_stride, num_rows, 0, padded_rows);
-  const auto copy_keys_and_values = [&](int begin, int end) {
-    CopyTokensAsync<kKeys>(k, HeadRows<const __nv_bfloat16>(p.k, batch, head), p.k.token_stride,
-                           seq_len, begin, end);
-    CopyTokensAsync<kValues>(v, HeadRows<const __nv_bfloat16>(p.v, batch, head), p.v.token_stride,
-                             seq_len, begin, end);
-    CommitCopies();
-  };
-  copy_keys_and_values(0, num_warps * kKeyBlock);  // what the warps begin with
-  copy_keys_and_values(num_warps * kKeyBlock, num_tokens);
+  CopyKeysAndValuesAsync<kKeys, kValues>(m, p, batch, head, cut);
   ListPositions(positions, p, batch, 0, padded_rows);
   for (int i = static_cast<int>(threadIdx.x); i < padded_rows * kKeys;
        i += static_cast<int>(blockDim.x)) {

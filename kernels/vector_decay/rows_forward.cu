@@ -24,13 +24,8 @@ __global__ void __launch_bounds__(32 * kMaxRowWarps, kKeys < 64 ? 2 : 1)
   const int num_blocks = cut.num_blocks;
   const int num_warps = cut.num_warps;
   const DecayRowsLayout layout(kKeys, kValues, cut, RowsPass::kForward);
-  auto* gates = reinterpret_cast<float*>(memory + layout.gates);
-  auto* k = reinterpret_cast<__nv_bfloat16*>(memory + layout.k);
-  auto* v = reinterpret_cast<__nv_bfloat16*>(memory + layout.v);
-  auto* q = reinterpret_cast<__nv_bfloat16*>(memory + layout.q);
-  auto* prefix = reinterpret_cast<float*>(memory + layout.prefix);
-  auto* row_gates = reinterpret_cast<float*>(memory + layout.row_gates);
-  auto* positions = reinterpret_cast<int*>(memory + layout.positions);
+  const RowsMemory m(memory, layout);
+  const auto [gates, k, v, q, row_gates, positions, prefix] = m;
 
   const int first_row = static_cast<int>(blockIdx.x) % cut.num_tiles * kRowTile;
   const std::int64_t sequence = static_cast<int>(blockIdx.x) / cut.num_tiles;
@@ -45,15 +40,7 @@ __global__ void __launch_bounds__(32 * kMaxRowWarps, kKeys < 64 ? 2 : 1)
   CopyTokensAsync<kKeys>(
       q, HeadRows<const __nv_bfloat16>(p.q, batch, head) + first_row * p.q.token_stride,
       p.q.token_stride, num_rows, 0, kRowTile);
-  const auto copy_keys_and_values = [&](int begin, int end) {
-    CopyTokensAsync<kKeys>(k, HeadRows<const __nv_bfloat16>(p.k, batch, head), p.k.token_stride,
-                           seq_len, begin, end);
-    CopyTokensAsync<kValues>(v, HeadRows<const __nv_bfloat16>(p.v, batch, head), p.v.token_stride,
-                             seq_len, begin, end);
-    CommitCopies();
-  };
-  copy_keys_and_values(0, num_warps * kKeyBlock);  // what the warps begin with
-  copy_keys_and_values(num_warps * kKeyBlock, num_tokens);
+  CopyKeysAndValuesAsync<kKeys, kValues>(m, p, batch, head, cut);
   ListPositions(positions, p, batch, first_row, kRowTile);
   WaitForCopies<2>();
   __syncthreads();
