@@ -17,8 +17,12 @@ namespace {
 
 class FusedNode final : public torch::autograd::Node {
  public:
-  FusedNode(std::string name, torch::autograd::edge_list edges, BackwardFunction backward)
-      : Node(std::move(edges)), name_(std::move(name)), backward_(std::move(backward)) {}
+  FusedNode(std::string name, torch::autograd::edge_list edges, BackwardFunction backward,
+            std::shared_ptr<NodeData> data)
+      : Node(std::move(edges)),
+        name_(std::move(name)),
+        backward_(std::move(backward)),
+        data_(std::move(data)) {}
 
   // After the outputs know this node: an output is then saved without keeping the node alive.
   void Save(const std::vector<at::Tensor>& tensors, const std::vector<at::Tensor>& outputs) {
@@ -49,9 +53,12 @@ class FusedNode final : public torch::autograd::Node {
 
   std::string name() const override { return name_; }
 
+  const std::shared_ptr<NodeData>& data() const { return data_; }
+
  private:
   std::string name_;
   BackwardFunction backward_;
+  std::shared_ptr<NodeData> data_;
   std::vector<torch::autograd::SavedVariable> saved_;
 };
 
@@ -66,14 +73,21 @@ bool NeedsBackward(const std::vector<at::Tensor>& inputs) {
 
 void SetBackward(std::string name, const std::vector<at::Tensor>& inputs,
                  const std::vector<at::Tensor>& outputs, const std::vector<at::Tensor>& saved,
-                 BackwardFunction backward) {
+                 BackwardFunction backward, std::shared_ptr<NodeData> data) {
   if (!NeedsBackward(inputs)) return;
   const std::shared_ptr<FusedNode> node(
       new FusedNode(std::move(name), torch::autograd::collect_next_edges(inputs),
-                    std::move(backward)),
+                    std::move(backward), std::move(data)),
       torch::autograd::deleteNode);  // frees long graphs without recursion
   torch::autograd::set_history(outputs, node);
   node->Save(saved, outputs);
+}
+
+std::shared_ptr<NodeData> NodeDataOf(const at::Tensor& x) {
+  const at::TensorBase& tensor = x;
+  const at::TensorBase& recorded = tensor.is_view() ? tensor._base() : tensor;
+  const auto* node = dynamic_cast<const FusedNode*>(recorded.grad_fn().get());
+  return node != nullptr ? node->data() : nullptr;
 }
 
 }  // namespace mixerbench::kernels

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -27,13 +28,24 @@ using BackwardFunction = std::function<std::vector<at::Tensor>(const BackwardArg
 // a gradient and recording is on.
 bool NeedsBackward(const std::vector<at::Tensor>& inputs);
 
+// What a function leaves with its node for the backward passes of those that take its outputs.
+class NodeData {
+ public:
+  virtual ~NodeData() = default;
+};
+
 // Records `outputs`, fresh tensors without history that share no memory with `inputs`, as a
 // function of `inputs`; does nothing unless NeedsBackward(inputs). `saved` may hold inputs, outputs
 // and intermediate values: they are kept until the backward pass and, like those of ATen's own
-// functions, must not be modified in between. `name` is shown by profilers and in errors.
-// Errors: std::logic_error in the backward pass when a second derivative is asked for.
+// functions, must not be modified in between. `name` is shown by profilers and in errors, `data` is
+// what NodeDataOf finds. Errors: std::logic_error in the backward pass when a second derivative is
+// asked for.
 void SetBackward(std::string name, const std::vector<at::Tensor>& inputs,
                  const std::vector<at::Tensor>& outputs, const std::vector<at::Tensor>& saved,
-                 BackwardFunction backward);
+                 BackwardFunction backward, std::shared_ptr<NodeData> data = nullptr);
+
+// The data of the node that recorded `x` or, if `x` is a view, what it is a view of; null when
+// there are none.
+std::shared_ptr<NodeData> NodeDataOf(const at::Tensor& x);
 
 }  // namespace mixerbench::kernels

@@ -2,6 +2,8 @@
 #include "kernels/fused/columns.h"
 
 #include <algorithm>
+#include <memory>
+#include <mutex>
 #include <optional>
 #include <utility>
 
@@ -14,6 +16,14 @@
 
 namespace mixerbench::kernels::fused {
 namespace {
+
+struct Range {
+  std::int64_t begin;
+  std::int64_t end;
+
+  std::int64_t size() const { return end - begin; }
+  bool Overlaps(const Range& other) const { return begin < other.end && other.begin < end; }
+};
 
 // Where the rows of a tensor lie in a matrix of `pitch` elements a row: the leading axes, merged,
 // count rows, the others lie inside one.
@@ -43,47 +53,6 @@ std::optional<Block> BlockOf(const at::Tensor& x, std::int64_t row_axes) {
   return block;
 }
 
-// Whether the blocks of `tensors` are columns of one matrix: one storage, one pitch, no overlap.
-bool AreColumnsOfOneMatrix(const std::vector<at::Tensor>& tensors, std::int64_t row_axes) {
-  const auto first = BlockOf(tensors.front(), row_axes);
-  if (!first) return false;
-  std::vector<std::pair<std::int64_t, std::int64_t>> columns;  // begin, end
-  for (const at::Tensor& tensor : tensors) {
-    const auto block = BlockOf(tensor, row_axes);
-    if (!block || block->pitch != first->pitch || block->num_rows != first->num_rows ||
-        tensor.scalar_type() != tensors.front().scalar_type() ||
-        !tensor.storage().is_alias_of(tensors.front().storage())) {
-      return false;
-    }
-    const std::int64_t begin = tensor.storage_offset() % first->pitch;
-    if (tensor.storage_offset() - begin !=
-            tensors.front().storage_offset() - tensors.front().storage_offset() % first->pitch ||
-        begin + block->width > first->pitch) {
-      return false;
-    }
-    columns.emplace_back(begin, begin + block->width);
-  }
-  std::sort(columns.begin(), columns.end());
-  for (std::size_t i = 1; i < columns.size(); ++i) {
-    if (columns[i].first < columns[i - 1].second) return false;
-  }
-  return true;
-}
-
-// How many leading axes of the tensors count rows of one matrix of which they are columns; 0 when
-// they are not. At least one axis is left for the columns.
-std::int64_t RowAxesOfOneMatrix(const std::vector<at::Tensor>& tensors) {
-  std::int64_t axes = tensors.front().dim() - 1;
-  for (const at::Tensor& tensor : tensors) {
-    axes = std::min(axes, tensor.dim() - 1);
-    for (std::int64_t axis = 0; axis < axes; ++axis) {
-      if (tensor.size(axis) != tensors.front().size(axis)) axes = axis;
-    }
-  }
-  while (axes > 0 && !AreColumnsOfOneMatrix(tensors, axes)) --axes;
-  return axes;
-}
-
 std::vector<at::Tensor> ViewColumns(const at::Tensor& x, const std::vector<std::int64_t>& sizes) {
   std::vector<at::Tensor> views;
   std::int64_t begin = 0;
@@ -94,98 +63,141 @@ std::vector<at::Tensor> ViewColumns(const at::Tensor& x, const std::vector<std::
   return views;
 }
 
-// What a gradient of all columns needs to know of x.
-struct Matrix {
-  std::vector<std::int64_t> shape;
-  std::int64_t pitch;  // elements between rows
-  std::vector<std::int64_t> sizes;
+// The gradient of a matrix while a backward pass forms it. Each column is given away once; who asks
+// for one again (another user of the column, another backward pass) begins a new matrix, so nothing
+// is ever written to that somebody may hold.
+class GradientMatrix final : public NodeData {
+ public:
+  // Of x [..., C] in rows at one distance, whose columns from `padding` on are padding.
+  GradientMatrix(const at::Tensor& x, std::int64_t padding)
+      : num_rows_(x.numel() / x.size(-1)),
+        pitch_(x.stride(-2)),
+        offset_(x.storage_offset()),
+        padding_{padding, x.size(-1)},
+        options_(x.options()) {}
+
+  // The columns that x, a view of the matrix, consists of; none when it has not all rows of them.
+  std::optional<Range> RangeOf(const at::Tensor& x) const {
+    const std::int64_t begin = x.storage_offset() - offset_;
+    if (begin < 0 || x.dtype() != options_.dtype()) return std::nullopt;
+    for (std::int64_t row_axes = x.dim() - 1; row_axes > 0; --row_axes) {
+      const auto block = BlockOf(x, row_axes);
+      if (block && block->pitch == pitch_ && block->num_rows == num_rows_ &&
+          begin + block->width <= pitch_) {
+        return Range{begin, begin + block->width};
+      }
+    }
+    return std::nullopt;
+  }
+
+  // Tensors in the places of `like`, of which no two share columns; none when these have none.
+  // `padding`, if asked for, says how many columns of padding come with the last.
+  std::optional<std::vector<at::Tensor>> Claim(const std::vector<at::Tensor>& like,
+                                               std::int64_t* padding = nullptr) {
+    std::vector<Range> ranges;
+    for (const at::Tensor& x : like) {
+      const auto range = RangeOf(x);
+      if (!range || Overlap(ranges, *range)) return std::nullopt;
+      ranges.push_back(*range);
+    }
+    if (padding != nullptr && ranges.back().end == padding_.begin) {
+      ranges.back().end = padding_.end;
+      *padding = padding_.size();
+    }
+    const std::scoped_lock lock(mutex_);
+    const bool is_taken = std::any_of(ranges.begin(), ranges.end(), [this](const Range& range) {
+      return Overlap(claimed_, range);
+    });
+    if (is_taken || !matrix_.defined()) Begin();
+    claimed_.insert(claimed_.end(), ranges.begin(), ranges.end());
+    std::vector<at::Tensor> places;
+    for (std::size_t i = 0; i < like.size(); ++i) {
+      places.push_back(matrix_.as_strided(like[i].sizes(), like[i].strides(), ranges[i].begin));
+    }
+    return places;
+  }
+
+  // What SplitColumns knows of its x.
+  struct Split {
+    std::vector<std::int64_t> shape;
+    std::vector<std::int64_t> strides;
+    std::int64_t begin;  // column of the matrix
+    std::vector<std::int64_t> sizes;
+  };
+
+  // The gradient of that x from those of the blocks, undefined where zero.
+  at::Tensor Join(const std::vector<at::Tensor>& grads, const Split& split) {
+    const std::scoped_lock lock(mutex_);
+    if (!matrix_.defined()) Begin();
+    at::Tensor whole = matrix_.as_strided(split.shape, split.strides, split.begin);
+    if (MovedAway(grads, whole, split)) {
+      Begin();
+      whole = matrix_.as_strided(split.shape, split.strides, split.begin);
+    }
+    const auto columns = ViewColumns(whole, split.sizes);
+    std::int64_t end = split.begin;
+    for (std::size_t i = 0; i < grads.size(); ++i) {
+      if (!IsAt(grads[i], columns[i])) CopyRows(columns[i], grads[i]);
+      end += split.sizes[i];
+    }
+    const Range padding{end, split.begin + split.shape.back()};
+    if (padding.size() > 0 && !Overlap(claimed_, padding)) {
+      CopyRows(whole.narrow(-1, padding.begin - split.begin, padding.size()), {});
+    }
+    claimed_.push_back({split.begin, padding.end});
+    return whole;
+  }
+
+  // Ends a backward pass: the next one begins a new matrix.
+  void Release() {
+    const std::scoped_lock lock(mutex_);
+    matrix_.reset();
+    claimed_.clear();
+  }
+
+ private:
+  static bool Overlap(const std::vector<Range>& ranges, const Range& range) {
+    return std::any_of(ranges.begin(), ranges.end(),
+                       [&](const Range& other) { return range.Overlaps(other); });
+  }
+
+  static bool IsAt(const at::Tensor& grad, const at::Tensor& place) {
+    return grad.defined() && grad.storage().is_alias_of(place.storage()) &&
+           grad.storage_offset() == place.storage_offset() && grad.strides() == place.strides();
+  }
+
+  // Whether a block was given away whose gradient is none the less elsewhere: somebody may hold
+  // what was written, as happens with columns that several functions take.
+  bool MovedAway(const std::vector<at::Tensor>& grads, const at::Tensor& whole,
+                 const Split& split) const {
+    const auto columns = ViewColumns(whole, split.sizes);
+    Range range{split.begin, split.begin};
+    for (std::size_t i = 0; i < grads.size(); ++i) {
+      range = {range.end, range.end + split.sizes[i]};
+      if (!IsAt(grads[i], columns[i]) && Overlap(claimed_, range)) return true;
+    }
+    return false;
+  }
+
+  void Begin() {
+    matrix_ = at::empty({num_rows_ * pitch_}, options_);
+    claimed_.clear();
+  }
+
+  const std::int64_t num_rows_;
+  const std::int64_t pitch_;   // elements between rows
+  const std::int64_t offset_;  // of x in its storage
+  const Range padding_;
+  const at::TensorOptions options_;
+  std::mutex mutex_;            // of what follows: backward passes may run in several threads
+  at::Tensor matrix_;           // undefined until somebody asks
+  std::vector<Range> claimed_;  // columns of it
 };
 
-// A tensor of the shape of x in rows of matrix.pitch elements.
-at::Tensor EmptyMatrix(const Matrix& matrix, const at::TensorOptions& options) {
-  std::vector<std::int64_t> shape = matrix.shape;
-  shape.back() = matrix.pitch;
-  return at::empty(shape, options).narrow(-1, 0, matrix.shape.back());
-}
-
-// Whether nothing holds the storage but these gradients and the one tensor that all of those which
-// lie in it are views of, which they keep alive.
-bool AreOnlyHolders(const std::vector<at::Tensor>& grads, const c10::Storage& storage) {
-  std::size_t holders = 0;
-  std::size_t views = 0;
-  at::Tensor base;
-  for (const at::Tensor& grad : grads) {
-    if (!grad.defined() || !grad.storage().is_alias_of(storage)) continue;
-    ++holders;
-    if (!grad.is_view()) continue;
-    ++views;
-    if (!base.defined()) base = grad._base();
-    if (!base.is_same(grad._base())) return false;
-  }
-  if (views == 0) return storage.use_count() == holders;
-  const std::size_t ours = 1;  // `base` above
-  return storage.use_count() == holders + 1 && base.use_count() == views + ours;
-}
-
-// The first block of gradients that lies in a matrix of this pitch at its own columns, when nobody
-// else holds that matrix: the rest of it is free. Returns the whole matrix.
-at::Tensor FindMatrix(const std::vector<at::Tensor>& grads, const Matrix& matrix) {
-  std::int64_t begin = 0;
-  for (std::size_t i = 0; i < grads.size(); begin += matrix.sizes[i++]) {
-    const at::Tensor& grad = grads[i];
-    if (!grad.defined()) continue;
-    const auto block = BlockOf(grad, grad.dim() - 1);
-    if (!block || block->pitch != matrix.pitch || grad.storage_offset() != begin ||
-        grad.storage().nbytes() <
-            static_cast<std::size_t>(block->num_rows * matrix.pitch) * grad.element_size()) {
-      continue;
-    }
-    if (!AreOnlyHolders(grads, grad.storage())) continue;
-    std::vector<std::int64_t> strides(matrix.shape.size(), 1);
-    std::int64_t stride = matrix.pitch;
-    for (std::size_t axis = matrix.shape.size() - 1; axis-- > 0;) {
-      strides[axis] = stride;
-      stride *= matrix.shape[axis];
-    }
-    return grad.as_strided(matrix.shape, strides, 0);
-  }
-  return {};
-}
-
-at::Tensor JoinColumns(const std::vector<at::Tensor>& grads, const Matrix& matrix,
-                       const at::TensorOptions& options) {
-  at::Tensor whole = FindMatrix(grads, matrix);
-  if (!whole.defined()) {
-    whole = EmptyMatrix(matrix, options);
-  }
-  const auto columns = ViewColumns(whole, matrix.sizes);
-  for (std::size_t i = 0; i < grads.size(); ++i) {
-    const bool in_place = grads[i].defined() && grads[i].storage().is_alias_of(whole.storage()) &&
-                          grads[i].storage_offset() == columns[i].storage_offset();
-    if (!in_place) CopyRows(columns[i], grads[i]);
-  }
-  return whole;
-}
-
-// Uninitialised tensors like those of one storage: blocks of columns of one new matrix if they are
-// that, else each dense.
-std::vector<at::Tensor> EmptyColumns(const std::vector<at::Tensor>& like) {
-  std::vector<at::Tensor> results;
-  const std::int64_t row_axes = RowAxesOfOneMatrix(like);
-  if (row_axes == 0) {
-    for (const at::Tensor& tensor : like) {
-      results.push_back(at::empty(tensor.sizes(), tensor.options()));
-    }
-    return results;
-  }
-  const auto block = *BlockOf(like.front(), row_axes);
-  const at::Tensor matrix =
-      at::empty({block.num_rows * block.pitch}, like.front().options().requires_grad(false));
-  for (const at::Tensor& tensor : like) {
-    results.push_back(
-        matrix.as_strided(tensor.sizes(), tensor.strides(), tensor.storage_offset() % block.pitch));
-  }
-  return results;
+// The matrix that x is columns of, if any.
+std::shared_ptr<GradientMatrix> MatrixOf(const at::Tensor& x) {
+  auto matrix = std::dynamic_pointer_cast<GradientMatrix>(NodeDataOf(x));
+  return matrix != nullptr && matrix->RangeOf(x) ? matrix : nullptr;
 }
 
 }  // namespace
@@ -193,36 +205,65 @@ std::vector<at::Tensor> EmptyColumns(const std::vector<at::Tensor>& like) {
 std::vector<at::Tensor> SplitColumns(const at::Tensor& x, const std::vector<std::int64_t>& sizes) {
   std::int64_t total = 0;
   for (const std::int64_t size : sizes) total += size;
-  Require(x.dim() >= 2 && total == x.size(-1), "the blocks of columns make up x [..., C]");
-  if (!NeedsBackward({x}) || !BlockOf(x, x.dim() - 1)) return ViewColumns(x, sizes);
+  Require(x.dim() >= 2 && total <= x.size(-1), "x [..., C] holds the blocks of columns");
+  if (!NeedsBackward({x}) || x.numel() == 0 || !BlockOf(x, x.dim() - 1)) {
+    return ViewColumns(x, sizes);
+  }
   std::vector<at::Tensor> views;
   {
     const at::AutoDispatchBelowADInplaceOrView below_autograd;
     views = ViewColumns(x, sizes);
   }
-  SetBackward("SplitColumns", {x}, views, {},
-              [matrix = Matrix{x.sizes().vec(), x.stride(-2), sizes},
-               options = x.options()](const BackwardArgs& args) -> std::vector<at::Tensor> {
-                return {JoinColumns(args.grads, matrix, options)};
-              });
+  auto matrix = MatrixOf(x);
+  const bool is_owner = matrix == nullptr;
+  if (is_owner) matrix = std::make_shared<GradientMatrix>(x, total);
+  const GradientMatrix::Split split{x.sizes().vec(), x.strides().vec(), matrix->RangeOf(x)->begin,
+                                    sizes};
+  SetBackward(
+      "SplitColumns", {x}, views, {},
+      [split, is_owner, matrix](const BackwardArgs& args) -> std::vector<at::Tensor> {
+        at::Tensor grad = matrix->Join(args.grads, split);
+        if (is_owner) matrix->Release();
+        return {std::move(grad)};
+      },
+      matrix);
   return views;
 }
 
+bool AreColumns(const at::Tensor& x) { return MatrixOf(x) != nullptr; }
+
 std::vector<at::Tensor> EmptyTogether(const std::vector<at::Tensor>& like) {
+  std::vector<std::shared_ptr<GradientMatrix>> matrices;
+  for (const at::Tensor& x : like) matrices.push_back(MatrixOf(x));
   std::vector<at::Tensor> results(like.size());
   for (std::size_t first = 0; first < like.size(); ++first) {
-    if (results[first].defined()) continue;
+    if (results[first].defined() || matrices[first] == nullptr) continue;
     std::vector<std::size_t> members;
-    std::vector<at::Tensor> group;
+    std::vector<at::Tensor> columns;
     for (std::size_t i = first; i < like.size(); ++i) {
-      if (!like[i].storage().is_alias_of(like[first].storage())) continue;
+      if (matrices[i] != matrices[first]) continue;
       members.push_back(i);
-      group.push_back(like[i]);
+      columns.push_back(like[i]);
     }
-    auto together = EmptyColumns(group);
-    for (std::size_t i = 0; i < members.size(); ++i) results[members[i]] = std::move(together[i]);
+    const auto places = matrices[first]->Claim(columns);
+    if (!places) continue;
+    for (std::size_t i = 0; i < members.size(); ++i) results[members[i]] = (*places)[i];
+  }
+  for (std::size_t i = 0; i < like.size(); ++i) {
+    if (!results[i].defined()) results[i] = at::empty(like[i].sizes(), like[i].options());
   }
   return results;
+}
+
+PaddedColumns EmptyWithPadding(const at::Tensor& like) {
+  PaddedColumns result;
+  const auto matrix = MatrixOf(like);
+  if (matrix == nullptr) {
+    result.columns = at::empty(like.sizes(), like.options());
+  } else {
+    result.columns = matrix->Claim({like}, &result.padding).value().front();
+  }
+  return result;
 }
 
 }  // namespace mixerbench::kernels::fused

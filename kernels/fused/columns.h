@@ -2,8 +2,10 @@
 //
 // A projection gives q, k, v and gates as neighbouring columns of one matrix. Reading them as views
 // costs nothing; their gradients, though, would be copied together (or worse, added up in full
-// width). SplitColumns takes gradients that already lie side by side in one buffer as they are, and
-// EmptyTogether is how a backward pass makes them so.
+// width). The node of SplitColumns therefore owns one matrix for the gradient while a backward pass
+// runs. EmptyTogether gives each function that took columns its place in it, and SplitColumns
+// passes on the whole: it copies the gradients that lie elsewhere and writes zeros where there is
+// none.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -14,14 +16,27 @@
 
 namespace mixerbench::kernels::fused {
 
-// Views of neighbouring columns of x [..., C], `sizes[i]` wide; the sizes sum to C. The views must
-// not be written to.
+// Views of neighbouring columns of x [..., C], `sizes[i]` wide. Columns after the last block are
+// padding: nobody reads them, their gradient is zero. The views must not be written to. Columns of
+// columns lie in the same gradient.
 std::vector<at::Tensor> SplitColumns(const at::Tensor& x, const std::vector<std::int64_t>& sizes);
 
-// Uninitialised tensors of the sizes and dtypes of `like`. Where those of one storage are blocks of
-// columns of one matrix (one distance between rows, whatever the shape of a row: [B,T,H,K] is
-// fine), so are the results, at the same places; other columns of the new matrix are left
-// uninitialised. Otherwise each is dense.
+// Whether `x`, as a backward pass gets it from BackwardArgs::saved or before, is a view of columns
+// that SplitColumns recorded.
+bool AreColumns(const at::Tensor& x);
+
+// Uninitialised tensors of the sizes and dtypes of `like`, for their gradients in a backward pass.
+// Of views of columns that SplitColumns recorded ([B,T,H,K] and any other shape of whole rows) they
+// are the places in its gradient unless some of `like` overlap, others are dense. All of each must
+// be written.
 std::vector<at::Tensor> EmptyTogether(const std::vector<at::Tensor>& like);
+
+// EmptyTogether({like}) when the caller also writes the padding, if that comes next: `padding`
+// columns of zeros after each row of `columns`.
+struct PaddedColumns {
+  at::Tensor columns;
+  std::int64_t padding = 0;
+};
+PaddedColumns EmptyWithPadding(const at::Tensor& like);
 
 }  // namespace mixerbench::kernels::fused

@@ -77,19 +77,20 @@ std::vector<at::Tensor> DeltaGatesBackward(const BackwardArgs& args, double beta
   const at::Tensor d_log_decay = args.grads.size() > 1 ? Dense(args.grads[1]) : at::Tensor();
   DeltaGatesDeviceArgs device = DeviceArgs(z, args.saved[1], args.saved[2], beta_scale);
   const auto floats = z.options().dtype(at::kFloat);
-  const at::Tensor d_z = at::empty(z.sizes(), z.options());
+  const PaddedColumns d_z = EmptyWithPadding(z);
   const at::Tensor partials =
       at::empty({DeltaGatesPartials(device.num_rows), 2, device.num_heads}, floats);
   const at::Tensor d_parameters = at::empty({2, device.num_heads}, floats);
   device.d_beta = FloatsOf(d_beta);
   device.d_log_decay = FloatsOf(d_log_decay);
-  device.d_z = MutableElementRows(d_z);
+  device.d_z = MutableElementRows(d_z.columns);
+  device.padding = static_cast<int>(d_z.padding);
   device.partials = MutableFloatsOf(partials);
   device.d_parameters = MutableFloatsOf(d_parameters);
   OnDeviceOf(z, "DeltaGates backward",
              [&](CUstream_st* stream) { return LaunchDeltaGatesBackward(device, stream); });
-  if (!args.saved[1].defined()) return {d_z, {}, {}};
-  return {d_z, d_parameters.select(0, 0), d_parameters.select(0, 1)};
+  if (!args.saved[1].defined()) return {d_z.columns, {}, {}};
+  return {d_z.columns, d_parameters.select(0, 0), d_parameters.select(0, 1)};
 }
 
 }  // namespace
@@ -115,7 +116,7 @@ at::Tensor LogSigmoidDecay(const at::Tensor& z, double temperature, double floor
               [args](const BackwardArgs& backward) -> std::vector<at::Tensor> {
                 const at::Tensor& saved = backward.saved[0];
                 const at::Tensor d_log_decay = backward.grads[0].contiguous();
-                const at::Tensor d_z = at::empty(saved.sizes(), saved.options());
+                const at::Tensor d_z = EmptyTogether({saved})[0];
                 LogSigmoidDecayArgs device = args;
                 device.z = ElementRows(saved);
                 device.log_decay = nullptr;

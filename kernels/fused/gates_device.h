@@ -1,5 +1,5 @@
-// Device functions of gates.h on raw pointers. gates.cu defines them; device_stub.cc does in builds
-// without CUDA.
+// Device functions of gates.h on raw pointers. gates.cu and delta_gates.cu define them;
+// device_stub.cc does in builds without CUDA.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -42,6 +42,7 @@ struct DeltaGatesDeviceArgs {
   const float* d_beta = nullptr;       // dense; nullptr: zero
   const float* d_log_decay = nullptr;  // dense; nullptr: zero
   Rows d_z;
+  int padding = 0;                // columns of d_z after the gates, which become zeros
   float* partials = nullptr;      // scratch of DeltaGatesPartials(num_rows) * 2 * H floats
   float* d_parameters = nullptr;  // [2,H]: gradients of A_log, then of dt_bias
 };

@@ -102,8 +102,11 @@ at::Tensor InputGradient(const BackwardArgs& args, const std::vector<at::Tensor>
     const at::Tensor weight = runs[i].Of(args.saved[kWeight]);
     if (sum.defined()) {
       sum.addmm_(d_y[i], weight);
-    } else {
+    } else if (runs[i].at_rows) {
       sum = at::mm(d_y[i], weight);
+    } else {
+      sum = EmptyTogether({args.saved[kX]})[0];
+      at::mm_out(sum, d_y[i], weight);
     }
   }
   if (!d_x.defined()) d_x = at::zeros_like(args.saved[kX]);
@@ -195,11 +198,7 @@ std::vector<at::Tensor> FastColumns(const at::Tensor& x, const at::Tensor& weigh
     std::vector<std::int64_t> shape = x.sizes().vec();
     if (runs[i].at_rows) shape = {products[i].size(0), 0};
     shape.back() = runs[i].padded();
-    std::vector<std::int64_t> sizes = runs[i].sizes;
-    const std::int64_t padding = runs[i].padded() - runs[i].size();
-    if (padding > 0) sizes.push_back(padding);
-    auto split = SplitColumns(products[i].view(shape), sizes);
-    if (padding > 0) split.pop_back();
+    const auto split = SplitColumns(products[i].view(shape), runs[i].sizes);
     columns.insert(columns.end(), split.begin(), split.end());
   }
   return columns;

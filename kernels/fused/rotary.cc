@@ -5,9 +5,11 @@
 #include <vector>
 
 #include <ATen/TensorOperators.h>
+#include <ATen/core/grad_mode.h>
 #include <ATen/ops/arange.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/empty_like.h>
 
 #include "base/check.h"
 #include "kernels/differentiable.h"
@@ -65,17 +67,22 @@ at::Tensor RotateHalf(const at::Tensor& x, std::int64_t first_position, std::int
                   .head_dim = static_cast<int>(x.size(3)),
                   .rotary_dim = static_cast<int>(rotary_dim),
                   .first_position = static_cast<double>(first_position),
-                  .base = base};
-  const at::Tensor rows = AlignedRows(x.detach().flatten(2), AlignmentOf(x));
+                  .base = base,
+                  .x = {},
+                  .y = {}};
   const at::Tensor y = at::empty(x.sizes(), x.options().requires_grad(false));
-  Turn(args, rows, y.flatten(2));
+  {
+    const at::NoGradGuard no_grad;
+    Turn(args, AlignedRows(x.flatten(2), AlignmentOf(x)), y.flatten(2));
+  }
   args.back = true;
-  // Of `rows` only the place of the gradient is wanted.
-  SetBackward("RotateHalf", {x}, {y}, {rows}, [args](const BackwardArgs& backward) {
+  // Of x only the place of its gradient is wanted.
+  SetBackward("RotateHalf", {x}, {y}, {x}, [args](const BackwardArgs& backward) {
     const at::Tensor& d_y = backward.grads[0];
-    const at::Tensor d_x = EmptyTogether({backward.saved[0]})[0];
-    Turn(args, AlignedRows(d_y.flatten(2), AlignmentOf(d_y)), d_x);
-    return std::vector<at::Tensor>{d_x.view(d_y.sizes())};
+    at::Tensor d_x = EmptyTogether({backward.saved[0]})[0];
+    if (!HasAlignedRows(d_x.flatten(2), AlignmentOf(d_x))) d_x = at::empty_like(d_y);
+    Turn(args, AlignedRows(d_y.flatten(2), AlignmentOf(d_y)), d_x.flatten(2));
+    return std::vector<at::Tensor>{d_x};
   });
   return y;
 }

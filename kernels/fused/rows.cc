@@ -11,6 +11,7 @@
 
 #include "base/check.h"
 #include "kernels/differentiable.h"
+#include "kernels/fused/columns.h"
 #include "kernels/fused/launch.h"
 #include "kernels/fused/rows_device.h"
 
@@ -21,13 +22,15 @@ bool CanLaunch(const at::Tensor& x) {
   return RunsOnDevice(x) && x.size(-1) * static_cast<std::int64_t>(x.element_size()) % 16 == 0;
 }
 
-// x [N,D]; zeros where rows[i] is N.
-at::Tensor TakeRows(const at::Tensor& x, const at::Tensor& rows) {
+// x [N,D]; zeros where rows[i] is N. The result lies in `place` if that is given and suits.
+at::Tensor TakeRows(const at::Tensor& x, const at::Tensor& rows, const at::Tensor& place = {}) {
   if (!CanLaunch(x)) {
     return at::cat({x, at::zeros({1, x.size(1)}, x.options())}).index_select(0, rows);
   }
   const at::Tensor source = AlignedRows(x);
-  const at::Tensor target = at::empty({rows.size(0), x.size(1)}, x.options());
+  const at::Tensor target = place.defined() && HasAlignedRows(place)
+                                ? place
+                                : at::empty({rows.size(0), x.size(1)}, x.options());
   OnDeviceOf(x, "GatherRows", [&](CUstream_st* stream) {
     const auto element_size = static_cast<std::int64_t>(source.element_size());
     return LaunchCopyRows({.source = source.const_data_ptr(),
@@ -57,9 +60,12 @@ at::Tensor GatherRows(const at::Tensor& x, const RowSelection& selection, Execut
     const at::NoGradGuard no_grad;
     taken = CanLaunch(flat) ? TakeRows(flat, selection.rows) : flat.index_select(0, selection.rows);
   }
-  SetBackward("GatherRows", {flat}, {taken}, {selection.entries},
+  const at::Tensor columns = AreColumns(flat) ? flat : at::Tensor();
+  SetBackward("GatherRows", {flat}, {taken}, {selection.entries, columns},
               [](const BackwardArgs& args) -> std::vector<at::Tensor> {
-                return {TakeRows(args.grads[0], args.saved[0])};
+                at::Tensor place;
+                if (args.saved[1].defined()) place = EmptyTogether({args.saved[1]})[0];
+                return {TakeRows(args.grads[0], args.saved[0], place)};
               });
   return taken;
 }

@@ -461,6 +461,40 @@ TEST_CASE("gpu fused: columns at chosen rows alone leave the rest without gradie
   CHECK(input.grad().count_nonzero().item<std::int64_t>() == 2 * 64);
 }
 
+TEST_CASE("gpu fused: functions that write their columns of one gradient") {
+  constexpr std::int64_t kConvolved = 24, kGate = 16, kTaken = 8, kInner = 8;
+  const at::Tensor rows = at::tensor({3, 50, 79}, at::kLong);
+  const at::Tensor entries = at::full({80}, 3, at::kLong);
+  for (std::int64_t i = 0; i < 3; ++i) entries[rows[i].item<std::int64_t>()].fill_(i);
+  for (const std::int64_t heads : {1, 3, 5}) {
+    const std::vector<ColumnBlock> blocks = {kConvolved, kGate, kTaken, kInner, 2 * heads};
+    const std::int64_t out = kConvolved + kGate + kTaken + kInner + 2 * heads;  // and padding
+    CAPTURE(heads);
+    CheckParity(
+        [&](const Tensors& x, ExecutionPath path) -> Tensors {
+          const RowSelection selection{rows.to(x[0].device()), entries.to(x[0].device())};
+          const Tensors y = LinearColumns(x[0], x[1], {}, blocks, nullptr, path);
+          const auto gates = ComputeDeltaGates({.z = y[4], .A_log = x[5], .dt_bias = x[6]}, path);
+          return {ShortConvolution({.x = y[0], .weight = x[2], .silu = true}, path),
+                  OutputNorm({.x = x[3],
+                              .gate = y[1].unflatten(-1, {2, kGate / 2}),
+                              .weight = x[4],
+                              .activation = GateActivation::kSilu},
+                             path),
+                  GatherRows(y[2], selection, path),
+                  Linear(y[3], x[7], {}, path),
+                  gates.beta,
+                  gates.log_decay};
+        },
+        {RandomNormal({2, 40, 16}, 1), RandomNormal({out, 16}, 2) * 0.3,
+         RandomNormal({kConvolved, 4}, 3), RandomNormal({2, 40, 2, kGate / 2}, 4),
+         RandomNormal({kGate / 2}, 5), RandomNormal({heads}, 6), RandomNormal({heads}, 7),
+         RandomNormal({32, kInner}, 8)},
+        {at::kBFloat16, at::kFloat, at::kFloat, at::kBFloat16, at::kFloat, at::kFloat, at::kFloat,
+         at::kFloat});
+  }
+}
+
 TEST_CASE("gpu fused: short convolution") {
   struct Case {
     std::int64_t batch_size, seq_len, channels, width, norm_channels, norm_dim;
