@@ -54,6 +54,10 @@ inline void FinishStep(const StepState& state, const float* loss) {
   FillMaskSeeds(state.current->dropout_seed, state.mask_seeds);
 }
 
+// Lists the order of an epoch: list[i] = SampleAt(order, i) for its order.size positions. Queues
+// the work on a CUDA stream; returns the CUDA error code, 0 for success.
+int QueueListOrder(const tasks::SampleOrder& order, std::uint64_t* list, CUstream_st* stream);
+
 // Lists of scored positions: row r of a batch has entries r*max_scored to (r+1)*max_scored - 1, in
 // order of position; a row with fewer scored positions is filled up with position 0 and target
 // kIgnore.

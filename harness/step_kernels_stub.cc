@@ -9,6 +9,10 @@ int QueueFinishStep(const StepState&, const float*, CUstream_st*) {
   throw BackendUnavailable("this program was built without CUDA");
 }
 
+int QueueListOrder(const tasks::SampleOrder&, std::uint64_t*, CUstream_st*) {
+  throw BackendUnavailable("this program was built without CUDA");
+}
+
 int QueueListScored(const std::int32_t*, std::int64_t, std::int64_t, std::int64_t,
                     const ScoredLists&, CUstream_st*) {
   throw BackendUnavailable("this program was built without CUDA");

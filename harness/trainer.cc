@@ -21,6 +21,9 @@ namespace {
 // Losses stay on the device for so many steps; the host looks at them one interval later.
 constexpr std::int64_t kLossInterval = 50;
 
+// Orders of more samples than this (8 bytes each) are not listed: a step then draws its own part.
+constexpr std::int64_t kMaxListedOrder = std::int64_t{1} << 22;
+
 // A record is five 8-byte words; the last two floats of it are read as tensors.
 constexpr std::int64_t kRecordWords = sizeof(StepRecord) / sizeof(std::int64_t);
 static_assert(std::is_trivially_copyable_v<StepRecord> && sizeof(StepRecord) == 40);
@@ -61,6 +64,12 @@ Trainer::Trainer(const Cell& cell, const Model& model, GraphContext& graphs,
     }
   }
   const auto words = at::TensorOptions().dtype(at::kLong).device(graphs.device());
+  for (std::size_t segment = 0; segment < sources_.size(); ++segment) {
+    const bool is_listed =
+        graphs.device().is_cuda() && sources_[segment].generator().generates_in_place() &&
+        OrderOf(segment, 0).size > 0 && sources_[segment].size() <= kMaxListedOrder;
+    orders_.push_back(is_listed ? at::empty({sources_[segment].size()}, words) : at::Tensor());
+  }
   records_ = at::empty({steps_per_epoch_ + 1, kRecordWords}, words);
   current_record_ = at::empty({kRecordWords}, words);
   next_record_ = at::empty({}, words);
@@ -116,6 +125,23 @@ void Trainer::BeginEpoch(std::int64_t epoch, std::int64_t first_batch) {
     batches_ = EpochBatches(sizes, config.batch_size, config.batch_order, cell_.seed, epoch);
   }
   WriteRecords(epoch, first_batch);
+  ListOrders(epoch);
+}
+
+tasks::SampleOrder Trainer::OrderOf(std::size_t segment, std::int64_t epoch) const {
+  if (cell_.train.steps_per_epoch > 0) return {};
+  return EpochOrder(sources_[segment].size(), cell_.train.batch_order, cell_.seed, epoch);
+}
+
+void Trainer::ListOrders(std::int64_t epoch) {
+  for (std::size_t segment = 0; segment < sources_.size(); ++segment) {
+    const at::Tensor& list = orders_[segment];
+    if (!list.defined()) continue;
+    CheckCuda(QueueListOrder(OrderOf(segment, epoch),
+                             static_cast<std::uint64_t*>(list.mutable_data_ptr()),
+                             CurrentStream(list.device())),
+              "listing the order of an epoch");
+  }
 }
 
 void Trainer::WriteRecords(std::int64_t epoch, std::int64_t first_batch) {
@@ -148,9 +174,9 @@ Trainer::Shape& Trainer::ShapeOf(const BatchSlot& slot) {
   Shape& shape = found->second;
   if (!is_new) return shape;
   shape.source = &sources_[slot.segment];
-  if (cell_.train.steps_per_epoch == 0) {
-    shape.order =
-        EpochOrder(shape.source->size(), cell_.train.batch_order, cell_.seed, /*epoch=*/0);
+  shape.order = OrderOf(slot.segment, /*epoch=*/0);
+  if (const at::Tensor& list = orders_[slot.segment]; list.defined()) {
+    shape.order.list = static_cast<const std::uint64_t*>(list.const_data_ptr());
   }
   shape.count = slot.count;
   if (!shape.source->generator().generates_in_place()) {

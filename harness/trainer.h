@@ -66,6 +66,9 @@ class Trainer {
   tasks::BatchRequest Request(const Shape& shape) const;
   void RunStep(const Shape& shape);
   void WriteRecords(std::int64_t epoch, std::int64_t first_batch);
+  // The order of a segment in an epoch; {} online.
+  tasks::SampleOrder OrderOf(std::size_t segment, std::int64_t epoch) const;
+  void ListOrders(std::int64_t epoch);
 
   const Cell& cell_;
   const Model& model_;
@@ -82,12 +85,13 @@ class Trainer {
   std::int64_t last_batch_tokens_ = 0;
   double learning_rate_ = 0;
   std::vector<BatchSlot> batches_;
-  at::Tensor records_;         // StepRecord [steps_per_epoch + 1], on the device
-  at::Tensor current_record_;  // StepRecord
-  at::Tensor next_record_;     // int64 scalar
-  at::Tensor current_lr_;      // fp32 scalar inside current_record_
-  at::Tensor current_step_;    // fp32 scalar inside current_record_
-  at::Tensor mask_seeds_;      // int64 [kMaskSeeds], of the current record
+  std::vector<at::Tensor> orders_;  // int64 [size] of each segment, on the device; or undefined
+  at::Tensor records_;              // StepRecord [steps_per_epoch + 1], on the device
+  at::Tensor current_record_;       // StepRecord
+  at::Tensor next_record_;          // int64 scalar
+  at::Tensor current_lr_;           // fp32 scalar inside current_record_
+  at::Tensor current_step_;         // fp32 scalar inside current_record_
+  at::Tensor mask_seeds_;           // int64 [kMaskSeeds], of the current record
   std::map<std::pair<std::size_t, std::int64_t>, Shape> shapes_;
 };
 

@@ -17,6 +17,7 @@ namespace mixerbench::tasks {
 class WarpLanes {
  public:
   static constexpr bool kIsParallel = true;
+  static constexpr bool kIsWarp = true;
 
   template <typename... Steps>
   __device__ void Serial(const Steps&... steps) const {
@@ -43,8 +44,13 @@ class WarpLanes {
   }
   __device__ void Sync() const { __syncwarp(); }
 
- private:
-  __device__ static std::uint32_t rank() { return threadIdx.x % kWarpSize; }
+  __device__ std::uint32_t rank() const { return threadIdx.x % kWarpSize; }
+  __device__ std::uint32_t CountTrue(bool x) const {
+    return static_cast<std::uint32_t>(__popc(__ballot_sync(0xFFFFFFFFu, x)));
+  }
+  __device__ std::uint32_t Read(std::uint32_t x, std::uint32_t lane) const {
+    return __shfl_sync(0xFFFFFFFFu, x, static_cast<int>(lane));
+  }
 };
 
 // Neighbouring warps of a block share a sample; see sampler.h. Serial functions and teams go to
@@ -52,6 +58,7 @@ class WarpLanes {
 class GroupLanes {
  public:
   static constexpr bool kIsParallel = true;
+  static constexpr bool kIsWarp = false;
 
   // The threads `group * size` .. `group * size + size - 1` of the block.
   __device__ GroupLanes(std::uint32_t group, std::uint32_t size)

@@ -22,6 +22,10 @@ struct SampleOrder {
   std::uint64_t size = 0;   // 0: identity
   PhiloxKey key{};          // DeriveKey("order", seed, split)
   std::uint64_t epoch = 0;  // the epoch of position 0
+  // [size] in memory of the device that generates: SampleAt the positions of the current epoch,
+  // which then are all that there are. A permutation takes a long chain of draws, more than what a
+  // sample takes itself, so who asks for few samples at a time lists it beforehand.
+  const std::uint64_t* list = nullptr;
 };
 
 // Stream of the order's permutation, apart from the streams of all tasks.
@@ -30,6 +34,7 @@ inline constexpr std::uint32_t kOrderStream = 0x7000;
 // The index of the sample at `position`.
 MB_HOST_DEVICE inline std::uint64_t SampleAt(const SampleOrder& order, std::uint64_t position) {
   if (order.size == 0) return position;
+  if (order.list != nullptr) return order.list[position];
   const SampleStream epoch{order.key, order.epoch + position / order.size};
   return Feistel(epoch, kOrderStream, order.size, position % order.size);
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tasks/generate.h"
 
+#include <utility>
 #include <vector>
 
 #include "tasks/launch_shape.h"
@@ -80,6 +81,24 @@ TEST_CASE("batches of a permuted data set hold the samples that the order names"
         batch.inputs.begin() + static_cast<std::int64_t>(64 * (i + 1)));
     CHECK(row == one.inputs);
   }
+}
+
+TEST_CASE("batches of an order that is listed beforehand are the same") {
+  TaskRegistry registry("task");
+  RegisterTasks(registry);
+  const auto task = registry.Find("mqar", "").create(Object{}, "");
+  const SampleOrder order{.size = 10, .key = DeriveKey("order", 1, 0), .epoch = 2};
+  BatchRequest request{
+      .key = DeriveKey(task->canon(), 1, 0), .first = 4, .count = 6, .order = order};
+  const Batch expected = MakeBatch(*task, request, 1);
+  std::vector<std::uint64_t> list;
+  for (std::uint64_t position = 0; position < order.size; ++position) {
+    list.push_back(SampleAt(order, position));
+  }
+  request.order.list = list.data();
+  CHECK(MakeBatch(*task, request, 1) == expected);
+  std::swap(list[4], list[5]);
+  CHECK_FALSE(MakeBatch(*task, request, 1) == expected);
 }
 
 TEST_CASE("more threads than samples, and no samples at all, are fine") {

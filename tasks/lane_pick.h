@@ -9,6 +9,7 @@
 
 #include "tasks/sampler.h"
 #include "tasks/sampling.h"
+#include "tasks/warp_pick.h"
 
 namespace mixerbench::tasks {
 
@@ -39,6 +40,12 @@ MB_HOST_DEVICE void PickTogether(const Team& team, const SampleStream& sample, s
   if constexpr (!Team::kIsParallel) {
     Pick(sample, stream, n, k, 0, out, scratch);
   } else {
+    if constexpr (Team::kIsWarp) {
+      if (k <= kWarpLanes) {
+        PickByWarp(team, sample, stream, n, k, out);
+        return;
+      }
+    }
     if (k > kMaxPickedTogether) {
       team.Serial([&] { Pick(sample, stream, n, k, 0, out, scratch); });
       return;
@@ -94,12 +101,25 @@ std::vector<std::uint32_t> WeightSums(std::span<const std::uint32_t> weights);
 // Weighted choice of k <= num_slots distinct slots, one after the other: each with probability
 // proportional to its weight among the slots not yet chosen (Plackett-Luce).
 // weight_sums: WeightSums of the weights; out: [k]; scratch: [WeightSumsWords].
-// O(k (num_slots / 32 + 32)) by one lane, O(k (1 + num_slots / 1024)) by a warp.
+// O(k (num_slots / 32 + 32)) by one lane, O(k (1 + num_slots / 1024)) by a warp, which holds up to
+// kMaxSlotsOfWarp slots in registers.
 template <typename Team>
 MB_HOST_DEVICE void WeightedPick(const Team& team, const SampleStream& sample, std::uint32_t stream,
                                  const std::uint32_t* weight_sums, std::uint32_t num_slots,
                                  std::uint32_t k, std::uint32_t* out, std::uint32_t* scratch) {
   const std::uint32_t num_blocks = NumSlotBlocks(num_slots);
+  if constexpr (Team::kIsWarp) {
+    if (num_slots <= kMaxSlotsOfWarp) {
+      const auto sum_before = [&](std::uint32_t slot) {
+        if (slot == 0) return std::uint32_t{0};
+        const std::uint32_t last = slot <= num_slots ? slot - 1 : num_slots - 1;
+        return weight_sums[last / kSlotsPerBlock] + weight_sums[num_blocks + last];
+      };
+      WeightedPickByWarp(team, sample, stream, sum_before, k, out);
+      team.Sync();
+      return;
+    }
+  }
   std::uint32_t* const before_block = scratch;                // [num_blocks]
   std::uint32_t* const in_block = before_block + num_blocks;  // [num_blocks * kSlotsPerBlock]
   team.ForEach(WeightSumsWords(num_slots), [&](std::int64_t i) { scratch[i] = weight_sums[i]; });

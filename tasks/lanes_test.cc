@@ -1,5 +1,8 @@
 // What samplers do with several lanes at once, on threads: picks and scans.
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <array>
+#include <barrier>
 #include <vector>
 
 #include "tasks/lane_pick.h"
@@ -26,6 +29,50 @@ void InLanes(std::int64_t num_lanes, const Step& step) {
   }
 }
 
+// The lanes of a warp, made of CPU threads that meet twice to tell each other a word.
+class ThreadWarp : public ThreadLanes {
+ public:
+  static constexpr bool kIsWarp = true;
+
+  struct Shared {
+    Barriers barriers;
+    std::barrier<> meeting{kWarpLanes};
+    std::array<std::uint32_t, kWarpLanes> words{};
+  };
+
+  ThreadWarp(std::uint32_t rank, Shared& shared)
+      : ThreadLanes(rank, kWarpLanes, shared.barriers), rank_(rank), shared_(&shared) {}
+
+  std::uint32_t rank() const { return rank_; }
+  std::uint32_t CountTrue(bool x) const {
+    const auto words = Exchange(x ? 1 : 0);
+    return static_cast<std::uint32_t>(std::count(words.begin(), words.end(), 1));
+  }
+  std::uint32_t Read(std::uint32_t x, std::uint32_t lane) const { return Exchange(x).at(lane); }
+
+ private:
+  std::array<std::uint32_t, kWarpLanes> Exchange(std::uint32_t x) const {
+    shared_->words[rank_] = x;
+    shared_->meeting.arrive_and_wait();
+    const auto words = shared_->words;
+    shared_->meeting.arrive_and_wait();
+    return words;
+  }
+
+  std::uint32_t rank_;
+  Shared* shared_;
+};
+
+// Runs f(warp) on all threads of one.
+template <typename Step>
+void InWarp(const Step& step) {
+  ThreadWarp::Shared shared;
+  std::vector<std::jthread> threads;
+  for (std::uint32_t rank = 0; rank < kWarpLanes; ++rank) {
+    threads.emplace_back([&, rank] { step(ThreadWarp(rank, shared)); });
+  }
+}
+
 Words32 PickedAlone(std::uint32_t stream, std::uint32_t n, std::uint32_t k) {
   Words32 out(k);
   Words32 scratch(static_cast<std::size_t>(PickScratchWords(n, k)));
@@ -47,6 +94,21 @@ TEST_CASE("a pick by several lanes is that of one") {
         });
         REQUIRE(out == expected);
       }
+    }
+  }
+}
+
+TEST_CASE("a pick by a warp is that of one lane") {
+  // The last is more than a warp holds in registers.
+  for (const auto& [n, k] : std::vector<std::pair<std::uint32_t, std::uint32_t>>{
+           {4095, 10}, {33, 32}, {32, 32}, {1, 1}, {50, 40}}) {
+    for (std::uint32_t stream = 0; stream < 2; ++stream) {
+      Words32 out(k);
+      Words32 scratch(static_cast<std::size_t>(PickTogetherScratchWords(n, k)));
+      InWarp([&](const ThreadWarp& warp) {
+        PickTogether(warp, kTestSample, stream, n, k, out.data(), scratch.data());
+      });
+      CHECK(out == PickedAlone(stream, n, k));
     }
   }
 }
@@ -83,6 +145,22 @@ TEST_CASE("weighted picks by several lanes are those of one, until every slot is
       const auto k = static_cast<std::uint32_t>(num_slots);
       CHECK(WeightedPicked(4, 3, weights, k) == WeightedPicked(1, 3, weights, k));
     }
+  }
+}
+
+TEST_CASE("weighted picks by a warp are those of one lane") {
+  // As many slots as a warp holds in registers, one more, and more picks than lanes.
+  for (const auto& [num_slots, k] : std::vector<std::pair<std::int64_t, std::uint32_t>>{
+           {1, 1}, {31, 5}, {128, 5}, {129, 5}, {40, 35}}) {
+    const Words32 weights = PowerLawWeights(num_slots, 0.01);
+    const Words32 sums = WeightSums(weights);
+    Words32 out(k);
+    Words32 scratch(sums.size());
+    InWarp([&, slots = static_cast<std::uint32_t>(num_slots)](const ThreadWarp& warp) {
+      WeightedPick(warp, kTestSample, 3, sums.data(), slots, static_cast<std::uint32_t>(out.size()),
+                   out.data(), scratch.data());
+    });
+    CHECK(out == WeightedPicked(1, 3, weights, k));
   }
 }
 

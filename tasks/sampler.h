@@ -20,6 +20,7 @@
 //   lanes.ForEach(n, f)      f(0) ... f(n-1), each once, in no particular order
 //   lanes.Sync()             what was written before is visible to every lane after
 //   team.Count(n, f)         how many of f(0) ... f(n-1) are true, told to every lane of a team
+// A team whose kIsWarp is true has what warp_pick.h asks for besides.
 // Serial, Split and ForEach do not wait: two steps with no Sync between them may run at the same
 // time, so one may not read or overwrite what the other writes. Since every random draw is
 // addressed by (stream, index), nothing depends on which lane makes it: the bytes cannot differ
@@ -42,6 +43,7 @@ namespace mixerbench::tasks {
 // One lane does everything, in the order written: the CPU.
 struct OneLane {
   static constexpr bool kIsParallel = false;
+  static constexpr bool kIsWarp = false;
 
   template <typename... Steps>
   MB_HOST_DEVICE void Serial(const Steps&... steps) const {

@@ -111,20 +111,28 @@ class WordReader {
 MB_HOST_DEVICE inline std::uint32_t RemainderOfAllWords(std::uint32_t n) {
   std::uint32_t rest = 0u - n;  // 2^32 - n
   if (n < 1u << 29) return rest % n;
-  while (rest >= n) rest -= n;
+  // At most 7 n: by four, two and one.
+  rest -= rest / 4 >= n ? 4 * n : 0;
+  rest -= rest / 2 >= n ? 2 * n : 0;
+  rest -= rest >= n ? n : 0;
   return rest;
 }
 
-// What a rejected draw becomes (probability < n/2^32): made of the first accepted word of those at
-// counters that no other draw uses.
+// The four words that draw j of `stream` tries in turn at its `attempt`, 1 or more, after its own
+// was rejected: at counters that no other draw uses.
+MB_HOST_DEVICE inline PhiloxBlock RetryWords(const SampleStream& sample, std::uint32_t stream,
+                                             std::uint32_t j, std::uint32_t attempt) {
+  return Philox4x32(j, stream + (attempt << 16), static_cast<std::uint32_t>(sample.index),
+                    static_cast<std::uint32_t>(sample.index >> 32), sample.key);
+}
+
+// What a rejected draw becomes (probability < n/2^32): made of the first accepted word of those.
 MB_HOST_DEVICE MB_NOINLINE inline std::uint32_t RetriedUniform(SampleStream sample,
                                                                std::uint32_t stream,
                                                                std::uint32_t j, std::uint32_t n,
                                                                std::uint32_t threshold) {
   for (std::uint32_t attempt = 1;; ++attempt) {
-    const PhiloxBlock retry =
-        Philox4x32(j, stream + (attempt << 16), static_cast<std::uint32_t>(sample.index),
-                   static_cast<std::uint32_t>(sample.index >> 32), sample.key);
+    const PhiloxBlock retry = RetryWords(sample, stream, j, attempt);
     for (const std::uint32_t word : retry.words) {
       const std::uint64_t product = static_cast<std::uint64_t>(word) * n;
       if (static_cast<std::uint32_t>(product) >= threshold) {

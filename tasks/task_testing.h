@@ -107,6 +107,7 @@ inline constexpr double kMaxDeviate = 3.719;
 class ThreadLanes {
  public:
   static constexpr bool kIsParallel = true;
+  static constexpr bool kIsWarp = false;
 
   // What the threads of one sample share: a barrier for each team that they form.
   class Barriers {

@@ -32,12 +32,17 @@ __device__ long long ThreadIndex() {
   return static_cast<long long>(blockIdx.x) * kThreads + threadIdx.x;
 }
 
-// The decay of logit z, or with `d` not null the gradient of z.
-__device__ float DecayOrGradient(const LogSigmoidDecayArgs& args, float z, const float* d) {
+__device__ float Decay(const LogSigmoidDecayArgs& args, float z) {
   const float decay = -Softplus(-z) * args.inverse_temperature;
-  const bool clamped = args.floor < 0 && decay < args.floor;
-  if (d == nullptr) return clamped ? args.floor : decay;
-  return clamped ? 0 : *d * Sigmoid(-z) * args.inverse_temperature;
+  return args.floor < 0 && decay < args.floor ? args.floor : decay;
+}
+
+// Gradient of logit z, given d, that of its decay.
+template <typename T>
+__device__ float DecayGradient(const LogSigmoidDecayArgs& args, float z, float d) {
+  const float slope = sizeof(T) == 2 ? FastSigmoid(-z) : Sigmoid(-z);
+  const bool is_clamped = args.floor < 0 && -Softplus(-z) * args.inverse_temperature < args.floor;
+  return is_clamped ? 0 : d * slope * args.inverse_temperature;
 }
 
 __global__ void __launch_bounds__(kThreads) LogSigmoidDecayKernel(const LogSigmoidDecayArgs args) {
@@ -47,31 +52,35 @@ __global__ void __launch_bounds__(kThreads) LogSigmoidDecayKernel(const LogSigmo
   const int column = static_cast<int>(i % args.width);
   const float z = LoadOne(args.z, row, column);
   if (args.log_decay != nullptr) {
-    args.log_decay[i] = DecayOrGradient(args, z, nullptr);
+    args.log_decay[i] = Decay(args, z);
   } else {
-    StoreOne(args.d_z, row, column, DecayOrGradient(args, z, args.d_log_decay + i));
+    StoreOne(args.d_z, row, column, DecayGradient<float>(args, z, args.d_log_decay[i]));
   }
 }
 
-// The same for eight neighbouring elements, all rows aligned.
+// The same for eight neighbouring elements, all rows aligned and fewer than 2^32 elements.
+template <typename T, bool kBackward>
 __global__ void __launch_bounds__(kThreads)
     LogSigmoidDecayVectorKernel(const LogSigmoidDecayArgs args) {
-  const int vectors = args.width / kVector;
-  const long long i = ThreadIndex();
-  if (i >= args.num_rows * vectors) return;
+  const unsigned vectors = static_cast<unsigned>(args.width / kVector);
+  const unsigned i = blockIdx.x * kThreads + threadIdx.x;
   const long long row = i / vectors;
-  const long long column = (i - row * vectors) * kVector;
-  Vector v = Load(args.z.data, args.z.element, row * args.z.stride + column);
-  if (args.log_decay != nullptr) {
+  if (row >= args.num_rows) return;
+  const unsigned column = (i % vectors) * kVector;
+  const Packed<T> raw =
+      LoadPacked(static_cast<const T*>(args.z.data) + row * args.z.stride + column, true);
+  if constexpr (kBackward) {
+    const Vector d = LoadFloat(args.d_log_decay + static_cast<long long>(i) * kVector);
+    Vector v = raw.Unpack();
 #pragma unroll
-    for (float& z : v.x) z = DecayOrGradient(args, z, nullptr);
-    StoreFloat(args.log_decay + i * kVector, v);
-    return;
+    for (int j = 0; j < kVector; ++j) v.x[j] = DecayGradient<T>(args, v.x[j], d.x[j]);
+    StoreVector(static_cast<T*>(args.d_z.data) + row * args.d_z.stride + column, v);
+  } else {
+    Vector v = raw.Unpack();
+#pragma unroll
+    for (float& z : v.x) z = Decay(args, z);
+    StoreFloat(args.log_decay + static_cast<long long>(i) * kVector, v);
   }
-  const Vector d = LoadFloat(args.d_log_decay + i * kVector);
-#pragma unroll
-  for (int j = 0; j < kVector; ++j) v.x[j] = DecayOrGradient(args, v.x[j], &d.x[j]);
-  Store(args.d_z.data, args.d_z.element, row * args.d_z.stride + column, v);
 }
 
 __global__ void __launch_bounds__(kThreads) SwigluKernel(const SwigluArgs args) {
@@ -110,12 +119,18 @@ unsigned BlocksFor(long long threads) {
   return static_cast<unsigned>((threads + kThreads - 1) / kThreads);
 }
 
+template <bool kBackward>
 int LaunchLogSigmoidDecay(const LogSigmoidDecayArgs& args, CUstream_st* stream) {
-  if (HasVectors(args.z, args.width) && HasVectors(args.d_z, args.width)) {
-    LogSigmoidDecayVectorKernel<<<BlocksFor(args.num_rows * (args.width / kVector)), kThreads, 0,
-                                  stream>>>(args);
+  const long long elements = args.num_rows * args.width;
+  if (!HasVectors(args.z, args.width) || !HasVectors(args.d_z, args.width) ||
+      elements >= 1LL << 32) {
+    LogSigmoidDecayKernel<<<BlocksFor(elements), kThreads, 0, stream>>>(args);
+  } else if (args.z.element == Element::kFloat) {
+    LogSigmoidDecayVectorKernel<float, kBackward>
+        <<<BlocksFor(elements / kVector), kThreads, 0, stream>>>(args);
   } else {
-    LogSigmoidDecayKernel<<<BlocksFor(args.num_rows * args.width), kThreads, 0, stream>>>(args);
+    LogSigmoidDecayVectorKernel<__nv_bfloat16, kBackward>
+        <<<BlocksFor(elements / kVector), kThreads, 0, stream>>>(args);
   }
   return cudaGetLastError();
 }
@@ -128,11 +143,11 @@ int LaunchSwiglu(const SwigluArgs& args, CUstream_st* stream) {
 }  // namespace
 
 int LaunchLogSigmoidDecayForward(const LogSigmoidDecayArgs& args, CUstream_st* stream) {
-  return LaunchLogSigmoidDecay(args, stream);
+  return LaunchLogSigmoidDecay<false>(args, stream);
 }
 
 int LaunchLogSigmoidDecayBackward(const LogSigmoidDecayArgs& args, CUstream_st* stream) {
-  return LaunchLogSigmoidDecay(args, stream);
+  return LaunchLogSigmoidDecay<true>(args, stream);
 }
 
 int LaunchSwigluForward(const SwigluArgs& args, CUstream_st* stream) {

@@ -15,17 +15,21 @@
 namespace mixerbench::kernels::fused {
 namespace {
 
-constexpr int kMaxPartials = 396;
 constexpr int kHeadsPerPartial = 64;
 constexpr int kForwardHeads = 2;  // of a group of lanes
+
+// Blocks of the backward pass that one multiprocessor holds: a gate takes registers.
+constexpr int BackwardBlocks(bool gated) { return gated ? 3 : 4; }
+constexpr int kMultiprocessors = 132;  // of the GPU that the number of partial sums is made for
 
 struct Gate {
   float value;  // a(z)
   float slope;  // a'(z)
 };
 
+template <bool kGated>
 __device__ Gate Activate(GateActivation activation, float z) {
-  if (activation == GateActivation::kNone) return {1, 0};
+  if constexpr (!kGated) return {1, 0};
   const float sigmoid = FastSigmoid(z);
   if (activation == GateActivation::kSigmoid) return {sigmoid, sigmoid * (1 - sigmoid)};
   const float value = z * sigmoid;
@@ -52,20 +56,19 @@ struct HeadWalk {
 };
 
 // The first element of a head.
-template <typename T, typename AnyRows>
-__device__ auto HeadOf(const RowLayout& layout, const AnyRows& rows, const HeadWalk& at) {
+template <typename T, typename Layout, typename AnyRows>
+__device__ auto HeadOf(const Layout& layout, const AnyRows& rows, const HeadWalk& at) {
   using Pointer =
       std::conditional_t<std::is_const_v<std::remove_pointer_t<decltype(rows.data)>>, const T*, T*>;
   return static_cast<Pointer>(rows.data) + static_cast<long long>(at.token) * rows.stride +
-         static_cast<long long>(at.head) * layout.width;
+         at.head * layout.width;
 }
 
-// Zeros where `rows` is absent and past the end of the row.
-template <typename T, int kChunks>
-__device__ PackedRow<T, kChunks> LoadHead(const RowLayout& layout, const ConstRows& rows,
+// Zeros past the end of the row.
+template <typename T, int kChunks, typename Layout>
+__device__ PackedRow<T, kChunks> LoadHead(const Layout& layout, const ConstRows& rows,
                                           const HeadWalk& at) {
-  PackedRow<T, kChunks> packed{};
-  if (rows.data == nullptr) return packed;
+  PackedRow<T, kChunks> packed;
   const T* source = HeadOf<T>(layout, rows, at);
 #pragma unroll
   for (int c = 0; c < kChunks; ++c) {
@@ -74,8 +77,8 @@ __device__ PackedRow<T, kChunks> LoadHead(const RowLayout& layout, const ConstRo
   return packed;
 }
 
-template <typename T, int kChunks>
-__device__ void StoreHead(const RowLayout& layout, const Rows& rows, const HeadWalk& at,
+template <typename T, int kChunks, typename Layout>
+__device__ void StoreHead(const Layout& layout, const Rows& rows, const HeadWalk& at,
                           const RowValues<kChunks>& values) {
   if (rows.data == nullptr) return;
   T* target = HeadOf<T>(layout, rows, at);
@@ -93,58 +96,70 @@ __device__ float HeadMean(const RowLayout& layout, F f) {
   return ScaledGroupSum<32>(sum, layout.lanes) *
          (GroupScale<32>(layout.lanes) / static_cast<float>(layout.width));
 }
+template <int kChunks, int kWidth, typename F>
+__device__ float HeadMean(const FullRowLayout<kWidth>& layout, F f) {
+  return RowSum<kChunks>(layout, f) * (1.0f / kWidth);
+}
 
-template <typename T, int kChunks>
+// What a pass reads of a head besides the gradient.
+template <typename T, int kChunks, bool kGated>
+struct HeadInputs {
+  PackedRow<T, kChunks> x, gate;
+
+  HeadInputs() = default;
+  template <typename Layout, typename Args>
+  __device__ HeadInputs(const Layout& layout, const Args& args, const HeadWalk& at)
+      : x(LoadHead<T, kChunks>(layout, args.x, at)), gate{} {
+    if constexpr (kGated) gate = LoadHead<T, kChunks>(layout, args.gate, at);
+  }
+};
+
+template <typename T, int kChunks, bool kGated, typename Layout>
 __global__ void __launch_bounds__(kThreads) ForwardKernel(const OutputNormForward args) {
-  const RowLayout layout(args.sizes.head_dim);
-  const int heads = static_cast<int>(args.sizes.num_tokens) * args.sizes.num_heads;
+  const Layout layout(args.sizes.head_dim);
+  const int num_heads = args.sizes.num_heads;
+  const int heads = static_cast<int>(args.sizes.num_tokens) * num_heads;
   const int first =
-      static_cast<int>(gridDim.x - 1 - blockIdx.x) * layout.num_groups * kForwardHeads;
+      static_cast<int>(gridDim.x - 1 - blockIdx.x) * layout.num_groups * kForwardHeads +
+      layout.group;
+  const HeadWalk step(num_heads, layout.num_groups);
   HeadWalk at[kForwardHeads];
-  PackedRow<T, kChunks> raw_x[kForwardHeads];
-  PackedRow<T, kChunks> raw_gate[kForwardHeads];
+  HeadInputs<T, kChunks, kGated> inputs[kForwardHeads];
 #pragma unroll
   for (int h = 0; h < kForwardHeads; ++h) {
-    const int index = first + h * layout.num_groups + layout.group;
-    at[h] = HeadWalk(args.sizes.num_heads, min(index, heads - 1));
-    raw_x[h] = LoadHead<T, kChunks>(layout, args.x, at[h]);
-    raw_gate[h] = LoadHead<T, kChunks>(layout, args.gate, at[h]);
+    if (h == 0) {
+      at[h] = HeadWalk(num_heads, min(first, heads - 1));
+    } else {
+      at[h] = at[h - 1];
+      if (first + h * layout.num_groups < heads) at[h].Advance(num_heads, step);
+    }
+    inputs[h] = HeadInputs<T, kChunks, kGated>(layout, args, at[h]);
   }
   const auto weight = LoadColumns<kChunks>(layout, args.weight);
 #pragma unroll
   for (int h = 0; h < kForwardHeads; ++h) {
-    const auto x = raw_x[h].Unpack();
-    const auto gate = raw_gate[h].Unpack();
+    const auto x = inputs[h].x.Unpack();
+    const auto gate = inputs[h].gate.Unpack();
     const float square =
         HeadMean<kChunks>(layout, [&](int c, int i) { return x.chunk[c].x[i] * x.chunk[c].x[i]; });
     const float scale = InverseRoot(square + args.sizes.eps);
     RowValues<kChunks> y;
     ForEach<kChunks>([&](int c, int i) {
       y.chunk[c].x[i] = weight.chunk[c].x[i] * (scale * x.chunk[c].x[i]) *
-                        Activate(args.sizes.activation, gate.chunk[c].x[i]).value;
+                        Activate<kGated>(args.sizes.activation, gate.chunk[c].x[i]).value;
     });
-    if (first + h * layout.num_groups + layout.group < heads) {
+    if (first + h * layout.num_groups < heads) {
       StoreHead<T, kChunks>(layout, args.y, at[h], y);
     }
   }
 }
 
-// What the backward pass reads of a head.
-template <typename T, int kChunks>
-struct HeadInputs {
-  PackedRow<T, kChunks> x, gate, dy;
-
-  __device__ HeadInputs(const RowLayout& layout, const OutputNormBackward& args, const HeadWalk& at)
-      : x(LoadHead<T, kChunks>(layout, args.x, at)),
-        gate(LoadHead<T, kChunks>(layout, args.gate, at)),
-        dy(LoadHead<T, kChunks>(layout, args.d_y, at)) {}
-};
-
-template <typename T, int kChunks>
-__global__ void __launch_bounds__(kThreads, kChunks == 1 && sizeof(T) == 2 ? 3 : 1)
+template <typename T, int kChunks, bool kGated, typename Layout>
+__global__ void __launch_bounds__(kThreads,
+                                  kChunks == 1 && sizeof(T) == 2 ? BackwardBlocks(kGated) : 1)
     BackwardKernel(const OutputNormBackward args) {
   __shared__ float scratch[kThreads * kVector * kChunks];
-  const RowLayout layout(args.sizes.head_dim);
+  const Layout layout(args.sizes.head_dim);
   const auto weight = LoadColumns<kChunks>(layout, args.weight);
   RowValues<kChunks> d_weight{};
   const int num_heads = args.sizes.num_heads;
@@ -154,25 +169,26 @@ __global__ void __launch_bounds__(kThreads, kChunks == 1 && sizeof(T) == 2 ? 3 :
   const HeadWalk stride(num_heads, step);
   HeadWalk at(num_heads, base + layout.group);
   HeadWalk ahead = at;
+  HeadInputs<T, kChunks, kGated> next;
+  PackedRow<T, kChunks> next_dy;
   const auto load = [&] {
     // Past the end: some head that exists, whose results go nowhere.
     ahead.token = min(ahead.token, static_cast<int>(args.sizes.num_tokens) - 1);
-    const HeadInputs<T, kChunks> inputs(layout, args, ahead);
+    next = HeadInputs<T, kChunks, kGated>(layout, args, ahead);
+    next_dy = LoadHead<T, kChunks>(layout, args.d_y, ahead);
     ahead.Advance(num_heads, stride);
-    return inputs;
   };
-  HeadInputs<T, kChunks> next = load();
+  load();
   for (int first = base; first < heads; first += step) {
-    const HeadInputs<T, kChunks> raw = next;
-    next = load();
-    const auto x = raw.x.Unpack();
-    const auto dy = raw.dy.Unpack();
-    const auto gate = raw.gate.Unpack();
+    const auto x = next.x.Unpack();
+    const auto gate = next.gate.Unpack();
+    const auto dy = next_dy.Unpack();
+    load();
     const bool exists = first + layout.group < heads;
     RowValues<kChunks> g;  // gradient of the row before the weight, then with it
     RowValues<kChunks> d_gate;
     ForEach<kChunks>([&](int c, int i) {
-      const Gate a = Activate(args.sizes.activation, gate.chunk[c].x[i]);
+      const Gate a = Activate<kGated>(args.sizes.activation, gate.chunk[c].x[i]);
       g.chunk[c].x[i] = dy.chunk[c].x[i] * a.value;
       d_gate.chunk[c].x[i] = dy.chunk[c].x[i] * weight.chunk[c].x[i] * a.slope;
     });
@@ -192,27 +208,35 @@ __global__ void __launch_bounds__(kThreads, kChunks == 1 && sizeof(T) == 2 ? 3 :
       dx.chunk[c].x[i] = scale * (g.chunk[c].x[i] * weight.chunk[c].x[i] - x.chunk[c].x[i] * along);
     });
     StoreHead<T, kChunks>(layout, args.d_x, at, dx);
-    StoreHead<T, kChunks>(layout, args.d_gate, at, d_gate);
+    if constexpr (kGated) StoreHead<T, kChunks>(layout, args.d_gate, at, d_gate);
     at.Advance(num_heads, stride);
   }
   SumGroups(layout, d_weight, scratch,
             args.partials + static_cast<long long>(blockIdx.x) * args.sizes.head_dim);
 }
 
-// f.template operator()<element type, chunks>().
+// f.template operator()<element type, chunks, gated, layout>(). The heads of small models have
+// kernels of their own.
 template <typename F>
-void Dispatch(Element element, int head_dim, F f) {
-  const auto with_chunks = [&]<typename T>() {
-    if (head_dim <= 32 * kVector) {
-      f.template operator()<T, 1>();
+void Dispatch(Element element, const OutputNormSizes& sizes, F f) {
+  const auto with_layout = [&]<typename T, int kChunks, typename Layout>() {
+    if (sizes.activation == GateActivation::kNone) {
+      f.template operator()<T, kChunks, false, Layout>();
     } else {
-      f.template operator()<T, 2>();
+      f.template operator()<T, kChunks, true, Layout>();
     }
   };
+  const bool two_chunks = sizes.head_dim > 32 * kVector;
   if (element == Element::kFloat) {
-    with_chunks.template operator()<float>();
+    two_chunks ? with_layout.template operator()<float, 2, RowLayout>()
+               : with_layout.template operator()<float, 1, RowLayout>();
+  } else if (sizes.head_dim == 64) {
+    with_layout.template operator()<__nv_bfloat16, 1, FullRowLayout<64>>();
+  } else if (sizes.head_dim == 128) {
+    with_layout.template operator()<__nv_bfloat16, 1, FullRowLayout<128>>();
   } else {
-    with_chunks.template operator()<__nv_bfloat16>();
+    two_chunks ? with_layout.template operator()<__nv_bfloat16, 2, RowLayout>()
+               : with_layout.template operator()<__nv_bfloat16, 1, RowLayout>();
   }
 }
 
@@ -220,25 +244,30 @@ void Dispatch(Element element, int head_dim, F f) {
 
 int OutputNormPartials(const OutputNormSizes& sizes) {
   const long long heads = sizes.num_tokens * sizes.num_heads;
+  const long long most =
+      kMultiprocessors * BackwardBlocks(sizes.activation != GateActivation::kNone);
   return static_cast<int>(
-      std::clamp<long long>((heads + kHeadsPerPartial - 1) / kHeadsPerPartial, 1, kMaxPartials));
+      std::clamp<long long>((heads + kHeadsPerPartial - 1) / kHeadsPerPartial, 1, most));
 }
 
 int LaunchOutputNormForward(const OutputNormForward& args, CUstream_st* stream) {
   const long long per_block = kThreads / LanesFor(args.sizes.head_dim) * kForwardHeads;
   const long long heads = args.sizes.num_tokens * args.sizes.num_heads;
   const auto grid = static_cast<unsigned>((heads + per_block - 1) / per_block);
-  Dispatch(args.x.element, args.sizes.head_dim, [&]<typename T, int kChunks>() {
-    ForwardKernel<T, kChunks><<<grid, kThreads, 0, stream>>>(args);
-  });
+  Dispatch(args.x.element, args.sizes,
+           [&]<typename T, int kChunks, bool kGated, typename Layout>() {
+             ForwardKernel<T, kChunks, kGated, Layout><<<grid, kThreads, 0, stream>>>(args);
+           });
   return cudaGetLastError();
 }
 
 int LaunchOutputNormBackward(const OutputNormBackward& args, CUstream_st* stream) {
   const int parts = OutputNormPartials(args.sizes);
-  Dispatch(args.x.element, args.sizes.head_dim, [&]<typename T, int kChunks>() {
-    BackwardKernel<T, kChunks><<<static_cast<unsigned>(parts), kThreads, 0, stream>>>(args);
-  });
+  Dispatch(args.x.element, args.sizes,
+           [&]<typename T, int kChunks, bool kGated, typename Layout>() {
+             BackwardKernel<T, kChunks, kGated, Layout>
+                 <<<static_cast<unsigned>(parts), kThreads, 0, stream>>>(args);
+           });
   const cudaError_t status = cudaGetLastError();
   if (status != cudaSuccess) return status;
   return LaunchSumRows(args.partials, parts, args.sizes.head_dim, args.d_weight, stream);
