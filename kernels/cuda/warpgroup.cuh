@@ -194,25 +194,42 @@ __device__ inline Operand::A LoadATransposed(const Tile& tile, int depth, int ro
   return a;
 }
 
-// A block of sums to rows `row`.. and columns `column`.. of a tile.
-__device__ inline void StoreRows(Tile& tile, int row, int column, const Accumulators& c) {
-#pragma unroll
-  for (int e = 0; e < 8; e += 2) {
-    const int at = Swizzled(row + BlockRow(e % 4), column + BlockColumn(e / 4, e % 4));
-    *reinterpret_cast<std::uint32_t*>(tile.x + at) = PackBf16(c[e / 4][e % 4], c[e / 4][e % 4 + 1]);
-  }
+// Four 8x8 matrices of 2-byte elements, in registers as LoadMatrices leaves them; lane l gives the
+// address of row l % 8 of matrix l / 8.
+__device__ inline void StoreMatrices(void* row, const std::uint32_t (&r)[4]) {
+  MIXERBENCH_WARPGROUP_ASM(
+      "stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1,%2,%3,%4};" ::"r"(SharedAddress(row)),
+      "r"(r[0]), "r"(r[1]), "r"(r[2]), "r"(r[3])
+      : "memory");
+}
+
+__device__ inline void StoreMatricesTransposed(void* row, const std::uint32_t (&r)[4]) {
+  MIXERBENCH_WARPGROUP_ASM(
+      "stmatrix.sync.aligned.m8n8.x4.trans.shared.b16 [%0], {%1,%2,%3,%4};" ::"r"(
+          SharedAddress(row)),
+      "r"(r[0]), "r"(r[1]), "r"(r[2]), "r"(r[3])
+      : "memory");
+}
+
+// A block, as an operand, to rows `row`.. and columns `column`.. of a tile.
+__device__ inline void StoreRows(Tile& tile, int row, int column, const Operand::A& a) {
+  const int lane = LaneId();
+  StoreMatrices(tile.x + Swizzled(row + lane % 16, column + lane / 16 * 8), a.r);
 }
 
 // Its transpose: column r of the block becomes row `row` + r.
-__device__ inline void StoreColumns(Tile& tile, int row, int column, const Accumulators& c) {
+__device__ inline void StoreColumns(Tile& tile, int row, int column, const Operand::A& a) {
   const int lane = LaneId();
-  const std::uint32_t place =
-      SharedAddress(tile.x + Swizzled(row + lane % 8 + lane / 16 * 8, column + lane / 8 % 2 * 8));
-  MIXERBENCH_WARPGROUP_ASM(
-      "stmatrix.sync.aligned.m8n8.x4.trans.shared.b16 [%0], {%1,%2,%3,%4};" ::"r"(place),
-      "r"(PackBf16(c[0][0], c[0][1])), "r"(PackBf16(c[0][2], c[0][3])),
-      "r"(PackBf16(c[1][0], c[1][1])), "r"(PackBf16(c[1][2], c[1][3]))
-      : "memory");
+  StoreMatricesTransposed(
+      tile.x + Swizzled(row + lane % 8 + lane / 16 * 8, column + lane / 8 % 2 * 8), a.r);
+}
+
+// The same for blocks of sums.
+__device__ inline void StoreRows(Tile& tile, int row, int column, const Accumulators& c) {
+  StoreRows(tile, row, column, ToOperand<Operand>(c));
+}
+__device__ inline void StoreColumns(Tile& tile, int row, int column, const Accumulators& c) {
+  StoreColumns(tile, row, column, ToOperand<Operand>(c));
 }
 
 #undef MIXERBENCH_WARPGROUP_ASM

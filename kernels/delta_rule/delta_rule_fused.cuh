@@ -54,6 +54,84 @@ class ChunkOrder {
   int size_;
 };
 
+// Which of kCount places a chunk has in turn, and the parity of the phase that its barrier ends.
+template <int kCount>
+struct Turn {
+  int place = 0;
+  int parity = 0;
+
+  // The turn of the chunk `by` <= kCount later.
+  __device__ Turn After(int by) const {
+    const bool wraps = place + by >= kCount;
+    return {wraps ? place + by - kCount : place + by, wraps ? parity ^ 1 : parity};
+  }
+};
+
+// A chunk of a block that walks kWalks sequences at once: rounds of the sequences blockIdx.x,
+// blockIdx.x + gridDim.x, ..., in a round their first chunks, their second ones, ...
+template <int kWalks>
+class ChunkCursor {
+ public:
+  // The first chunk of walk `walk`.
+  __device__ ChunkCursor(const DeltaRuleSizes& sizes, int walk)
+      : seq_len_(static_cast<int>(sizes.seq_len)),
+        num_heads_(static_cast<int>(sizes.num_heads)),
+        num_chunks_((seq_len_ + warpgroup::kC - 1) / warpgroup::kC),
+        num_rows_(static_cast<int>(sizes.batch_size) * num_heads_),
+        walk_(walk),
+        row_(static_cast<int>(blockIdx.x) + walk * static_cast<int>(gridDim.x)) {}
+
+  // Whether there is such a chunk.
+  __device__ bool exists() const { return row_ < num_rows_; }
+  // How many walks have a sequence in this round.
+  __device__ int num_walks() const { return kWalks == 2 && RowOf(1) < num_rows_ ? 2 : 1; }
+
+  // To the chunk that follows for the block, or for this walk.
+  __device__ void NextOfBlock() {
+    int next = walk_ + 1;
+    if (next == num_walks()) {
+      next = 0;
+      if (++n_ == num_chunks_) {
+        n_ = 0;
+        next = kWalks;
+      }
+    }
+    row_ = RowOf(next);
+    walk_ = next % kWalks;
+  }
+  __device__ void NextOfWalk() {
+    if (++n_ < num_chunks_) return;
+    n_ = 0;
+    row_ = RowOf(walk_ + kWalks);
+  }
+
+  __device__ int row() const { return row_; }  // b H + h
+  __device__ int batch() const { return row_ / num_heads_; }
+  __device__ int head() const { return row_ % num_heads_; }
+  __device__ int first_token() const { return n_ * warpgroup::kC; }
+  __device__ int num_valid() const { return min(warpgroup::kC, seq_len_ - first_token()); }
+  __device__ bool is_first() const { return n_ == 0; }
+  __device__ bool is_last() const { return n_ == num_chunks_ - 1; }
+  // Where the chunk lies among all chunks.
+  __device__ std::int64_t chunk() const {
+    return static_cast<std::int64_t>(row_) * num_chunks_ + n_;
+  }
+  // Where its first token lies in [B,T,H].
+  __device__ std::int64_t gate() const {
+    return (static_cast<std::int64_t>(batch()) * seq_len_ + first_token()) * num_heads_ + head();
+  }
+
+ private:
+  // The row of a walk in this round; from kWalks on in the next one.
+  __device__ int RowOf(int walk) const {
+    return row_ + (walk - walk_) * static_cast<int>(gridDim.x);
+  }
+
+  static_assert(kWalks == 1 || kWalks == 2);
+  int seq_len_, num_heads_, num_chunks_, num_rows_;
+  int walk_, row_, n_ = 0;
+};
+
 // Waits until the barrier of chunk c, one of kCount in turn, has seen it.
 template <int kCount>
 __device__ void WaitForChunk(std::uint64_t (&barriers)[kCount], int c) {

@@ -53,10 +53,17 @@ __device__ inline void StoreTokens(const Sequence& x, Element* rows, int num_val
                        c[i / 16]);
   }
 }
+__device__ inline void StoreTokens(const Sequence& x, Element* rows, int num_valid,
+                                   const Operand::A (&a)[kC / 16]) {
+  Accumulators c[kC / 16];
+#pragma unroll
+  for (int n = 0; n < kC / 16; ++n) cuda::FromOperand<Operand>(c[n], a[n]);
+  StoreTokens(x, rows, num_valid, c);
+}
 
 // The state S^T [64,K] of this warpgroup goes over one chunk. q, k: K / 64 tiles; v: this
-// warpgroup's columns. store_o(o) and store_y(y) get O^T and Y^T as soon as they are there.
-template <int kDk, typename StoreO, typename StoreY>
+// warpgroup's columns. store_o(o) and store_y(y) get O^T and Y^T, as operands.
+template <int kDk, bool kHasDecay = true, typename StoreO, typename StoreY>
 __device__ void WalkForward(Accumulators (&state)[kDk / 64][4], const Tile* q, const Tile* k,
                             const Tile& v, const Tile& x, const Tile& a, const Gates& gates,
                             float scale, const StoreO& store_o, const StoreY& store_y) {
@@ -87,7 +94,8 @@ __device__ void WalkForward(Accumulators (&state)[kDk / 64][4], const Tile* q, c
     for (int e = 0; e < 8; ++e) {
       const int t = 16 * n + cuda::BlockColumn(e / 4, e % 4);
       float& c = corrected[e / 4][e % 4];
-      c = gates[kBeta][t] * (c - gates[kEntering][t] * recalled[n][e / 4][e % 4]);
+      const float entering = kHasDecay ? gates[kEntering][t] : 1.f;
+      c = gates[kBeta][t] * (c - entering * recalled[n][e / 4][e % 4]);
     }
     written[n] = cuda::ToOperand<Operand>(corrected);
   }
@@ -96,28 +104,34 @@ __device__ void WalkForward(Accumulators (&state)[kDk / 64][4], const Tile* q, c
   MultiplyTiles<Depth::kAlongRows>(y, written, Descriptor(x, 0, 0), false);
   Commit();
   Wait<1>(out);
-  ForEach(out, [&](float& c, int t) { c *= scale * gates[kEntering][t]; });
+  ForEach(out, [&](float& c, int t) { c *= kHasDecay ? scale * gates[kEntering][t] : scale; });
+  if constexpr (kHasDecay) {
 #pragma unroll
-  for (int d = 0; d < kDk / 64; ++d) Scale(state[d], gates[kEntering][kC - 1]);
+    for (int d = 0; d < kDk / 64; ++d) Scale(state[d], gates[kEntering][kC - 1]);
+  }
   Wait<0>(y);
 
   Operand::A y_operands[4];
   ToOperands(y_operands, y);
+  Operand::A leaving[4];
+  if constexpr (kHasDecay) {
+    ForEach(y, [&](float& c, int t) { c *= gates[kLeaving][t]; });
+    ToOperands(leaving, y);
+  }
   Fence();
   MultiplyTiles<Depth::kAlongRows>(out, y_operands, Descriptor(a, 0, 0), true);
   Commit();
-  store_y(y);
-  ForEach(y, [&](float& c, int t) { c *= gates[kLeaving][t]; });
-  Operand::A leaving[4];
-  ToOperands(leaving, y);
-  Fence();
 #pragma unroll
   for (int d = 0; d < kDk / 64; ++d) {
-    MultiplyTiles<Depth::kDownColumns>(state[d], leaving, Descriptor(k[d], 0, 0), true);
+    MultiplyTiles<Depth::kDownColumns>(state[d], kHasDecay ? leaving : y_operands,
+                                       Descriptor(k[d], 0, 0), true);
   }
   Commit();
+  store_y(y_operands);
   Wait<1>(out);
-  store_o(out);
+  Operand::A o_operands[4];
+  ToOperands(o_operands, out);
+  store_o(o_operands);
 #pragma unroll
   for (int d = 0; d < kDk / 64; ++d) Wait<0>(state[d]);
 }

@@ -137,10 +137,10 @@ __global__ void __launch_bounds__(kThreads, 1)
     warpgroup::WalkForward<kDk>(
         state, stage.q, stage.k, stage.v, stage.x, stage.a, walk.shared.gates[n % kStages],
         sizes.scale,
-        [&](const Accumulators(&out)[4]) {
+        [&](const warpgroup::Operand::A(&out)[4]) {
           warpgroup::StoreTokens(o, walk.ColumnRows(o, n), walk.NumValid(n), out);
         },
-        [&](const Accumulators(&y)[4]) {
+        [&](const warpgroup::Operand::A(&y)[4]) {
           if (saved.y != nullptr) {
             warpgroup::StoreTokens(saved_y, walk.ColumnRows(saved_y, n), walk.NumValid(n), y);
           }

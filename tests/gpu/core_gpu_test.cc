@@ -259,12 +259,12 @@ TEST_CASE("core gpu: many sequences, walked whole, without optional inputs") {
                              .with_optional = false});
 }
 
-// More sequences than an H200 has multiprocessors, and not a multiple of them.
+// Two or three sequences for a multiprocessor of an H200.
 TEST_CASE("core gpu: the fused plan of the delta rule, lengths of one chunk and of several") {
   for (const std::int64_t head_v_dim : {64, 128}) {
     for (const std::int64_t seq_len : {1, 64, 200}) {
       for (const bool with_optional : {true, false}) {
-        CheckCase("delta_rule", {.batch_size = 70,
+        CheckCase("delta_rule", {.batch_size = 150,
                                  .seq_len = seq_len,
                                  .head_k_dim = 64,
                                  .head_v_dim = head_v_dim,
@@ -318,6 +318,34 @@ TEST_CASE("core gpu: the delta rule with equal keys and with negative eigenvalue
       for (const auto& [name, error] : Errors(RunWithGradients(core, inputs, {}), expected)) {
         CAPTURE(equal_keys, beta, name);
         CHECK(error < kInverseTolerance);
+      }
+    }
+  }
+}
+
+// bf16: with equal keys and beta = 2 states do not decay, and the rounding of Y adds up: 3.5e-2.
+constexpr double kRoundedInverseTolerance = 5e-2;
+
+TEST_CASE("core gpu: the fused plan of the delta rule with equal keys and negative eigenvalues") {
+  const at::Device gpu = Gpu(kPrecisions[0]);
+  const CoreEntry& core = Core("delta_rule");
+  for (const bool equal_keys : {true, false}) {
+    for (const double beta : {1.0, 2.0}) {
+      auto inputs = On(gpu, DrawInputs(core,
+                                       {.batch_size = 70,
+                                        .seq_len = 150,
+                                        .head_k_dim = 64,
+                                        .head_v_dim = 64,
+                                        .dtype = at::kBFloat16,
+                                        .log_decays = {0}},
+                                       /*seed=*/31));
+      inputs["beta"] = at::full_like(inputs.at("beta"), beta);
+      if (equal_keys) inputs["k"] = at::full_like(inputs.at("k"), std::sqrt(1.0 / 64));
+      const auto expected =
+          core.run(Convert(inputs, at::kDouble), {.path = ExecutionPath::kReference});
+      for (const auto& [name, error] : Errors(core.run(inputs, {}), expected)) {
+        CAPTURE(equal_keys, beta, name);
+        CHECK(error < kRoundedInverseTolerance);
       }
     }
   }
