@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "kernels/fused/column_sum_device.h"
+#include "kernels/fused/dependent_launch.cuh"
 #include "kernels/fused/sum_rows.h"
 #include "kernels/fused/vector_io.cuh"
 
@@ -18,6 +19,7 @@ constexpr int kMaxPartials = 264;
 constexpr int kRowsPerPartial = 64;
 
 __global__ void __launch_bounds__(kThreads) ColumnSumKernel(const ColumnSumArgs args) {
+  LetNextStart();
   constexpr int kInFlight = 8;  // rows loaded before the first is used
   __shared__ __align__(16) float sums[kThreads * kVector];
   const int first = static_cast<int>(blockIdx.y) * kThreads;  // vector of columns

@@ -7,6 +7,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 
+#include "kernels/fused/dependent_launch.cuh"
 #include "kernels/fused/gates.cuh"
 #include "kernels/fused/sum_rows.h"
 
@@ -85,6 +86,7 @@ __global__ void __launch_bounds__(kThreads)
     DeltaGatesBackwardKernel(const DeltaGatesDeviceArgs args) {
   constexpr int kWarps = kThreads / 32;
   __shared__ float sums[kWarps][2][kVector];
+  LetNextStart();
   const GateColumns columns(args);
   const int end = min(columns.gates + args.padding - columns.first, kVector);
   const bool is_whole = end == kVector && HasVectors(args.d_z, kVector);

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <type_traits>
 
+#include "kernels/fused/dependent_launch.cuh"
 #include "kernels/fused/fast_math.cuh"
 #include "kernels/fused/output_norm_device.h"
 #include "kernels/fused/row_layout.cuh"
@@ -159,6 +160,7 @@ __global__ void __launch_bounds__(kThreads,
                                   kChunks == 1 && sizeof(T) == 2 ? BackwardBlocks(kGated) : 1)
     BackwardKernel(const OutputNormBackward args) {
   __shared__ float scratch[kThreads * kVector * kChunks];
+  LetNextStart();
   const Layout layout(args.sizes.head_dim);
   const auto weight = LoadColumns<kChunks>(layout, args.weight);
   RowValues<kChunks> d_weight{};

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <cuda_runtime_api.h>
 
+#include "kernels/fused/dependent_launch.cuh"
 #include "kernels/fused/sum_rows.h"
 
 namespace mixerbench::kernels::fused {
@@ -16,6 +17,7 @@ __global__ void __launch_bounds__(kColumns* kStrands)
                   float* __restrict__ sums) {
   __shared__ float strands[kStrands][kColumns];
   const int column = static_cast<int>(blockIdx.x) * kColumns + static_cast<int>(threadIdx.x);
+  WaitForPrevious();
   float sum = 0;
   if (column < num_columns) {
 #pragma unroll 4
@@ -35,8 +37,8 @@ __global__ void __launch_bounds__(kColumns* kStrands)
 int LaunchSumRows(const float* parts, int num_parts, int num_columns, float* sums,
                   CUstream_st* stream) {
   const auto grid = static_cast<unsigned>((num_columns + kColumns - 1) / kColumns);
-  SumRowsKernel<<<grid, dim3(kColumns, kStrands), 0, stream>>>(parts, num_parts, num_columns, sums);
-  return cudaGetLastError();
+  return LaunchEarly(SumRowsKernel, grid, dim3(kColumns, kStrands), stream, parts, num_parts,
+                     num_columns, sums);
 }
 
 }  // namespace mixerbench::kernels::fused
