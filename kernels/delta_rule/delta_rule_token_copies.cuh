@@ -1,0 +1,79 @@
+// Tiles of tokens by the tensor copy engine: one thread asks for a tile [64 tokens, 64 channels] of
+// a Sequence, zeros beyond its end, and the bytes arrive at a barrier. Needs sm_90a: elsewhere the
+// device functions trap, and no plan chooses kernels that call them.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+
+#include <cuda.h>
+#include <cuda_runtime.h>
+
+#include "kernels/delta_rule/delta_rule_device.cuh"
+#include "kernels/delta_rule/warpgroup.cuh"
+
+namespace mixerbench::kernels::delta_rule {
+
+#ifdef __CUDA_ARCH_FEAT_SM90_ALL
+#define MIXERBENCH_COPY_ASM(...) asm volatile(__VA_ARGS__)
+#else
+#define MIXERBENCH_COPY_ASM(...) __trap()
+#endif
+
+// Barriers that this thread made are seen by copies.
+__device__ inline void ShowBarriersToCopies() {
+  MIXERBENCH_COPY_ASM("fence.mbarrier_init.release.cluster;\nfence.proxy.async.shared::cta;" ::
+                          : "memory");
+}
+
+// The barrier's current phase ends when this many bytes have arrived as well; not an arrival.
+__device__ inline void ExpectBytes(std::uint64_t* barrier, int bytes) {
+  MIXERBENCH_COPY_ASM("mbarrier.expect_tx.relaxed.cta.shared::cta.b64 [%0], %1;" ::"r"(
+                          cuda::SharedAddress(barrier)),
+                      "r"(bytes)
+                      : "memory");
+}
+
+// Channels `channel`.. of tokens `token`.. of (b, h) to a tile, swizzled.
+__device__ inline void CopyTokens(warpgroup::Tile* to, const CUtensorMap& from, int channel, int h,
+                                  int token, int b, std::uint64_t* barrier) {
+  MIXERBENCH_COPY_ASM(
+      "cp.async.bulk.tensor.4d.shared::cluster.global.tile.mbarrier::complete_tx::bytes"
+      " [%0], [%1, {%2, %3, %4, %5}], [%6];" ::"r"(cuda::SharedAddress(to)),
+      "l"(&from), "r"(channel), "r"(h), "r"(token), "r"(b), "r"(cuda::SharedAddress(barrier))
+      : "memory");
+}
+
+#undef MIXERBENCH_COPY_ASM
+
+// How tiles of a bf16 Sequence with `head_dim` channels, a multiple of 64, are copied.
+inline cudaError_t MapTokens(const Sequence& x, const DeltaRuleSizes& sizes, std::int64_t head_dim,
+                             CUtensorMap* map) {
+  void* function = nullptr;
+  cudaDriverEntryPointQueryResult found = cudaDriverEntryPointSymbolNotFound;
+  const cudaError_t status = cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &function,
+                                                              12000, cudaEnableDefault, &found);
+  if (status != cudaSuccess) return status;
+  if (found != cudaDriverEntryPointSuccess) return cudaErrorNotSupported;
+  const auto encode = reinterpret_cast<decltype(&cuTensorMapEncodeTiled)>(function);
+  constexpr std::int64_t kElementSize = sizeof(warpgroup::Element);
+  // The stride of an axis of one element is of no account, but must be legal.
+  const auto stride = [&](std::int64_t elements, std::int64_t count) {
+    return static_cast<cuuint64_t>((count > 1 ? elements : head_dim) * kElementSize);
+  };
+  const cuuint64_t extents[] = {
+      static_cast<cuuint64_t>(head_dim), static_cast<cuuint64_t>(sizes.num_heads),
+      static_cast<cuuint64_t>(sizes.seq_len), static_cast<cuuint64_t>(sizes.batch_size)};
+  const cuuint64_t strides[] = {stride(x.head_stride, sizes.num_heads),
+                                stride(x.token_stride, sizes.seq_len),
+                                stride(x.batch_stride, sizes.batch_size)};
+  const cuuint32_t box[] = {warpgroup::kTileColumns, 1, warpgroup::kTileRows, 1};
+  const cuuint32_t steps[] = {1, 1, 1, 1};
+  const CUresult result =
+      encode(map, CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, 4, x.data, extents, strides, box, steps,
+             CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
+             CU_TENSOR_MAP_L2_PROMOTION_L2_128B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+  return result == CUDA_SUCCESS ? cudaSuccess : cudaErrorInvalidValue;
+}
+
+}  // namespace mixerbench::kernels::delta_rule
