@@ -2,6 +2,7 @@
 #include <cuda_runtime.h>
 
 #include "harness/step_kernels.h"
+#include "kernels/fused/dependent_launch.cuh"
 
 namespace mixerbench::harness {
 namespace {
@@ -12,11 +13,13 @@ constexpr std::int64_t kMaxBlocks = 1 << 16;
 constexpr unsigned kOrderThreads = 256;
 constexpr int kLabelsAhead = 8;  // of a lane
 
-// A thread for each mask.
+// A thread for each mask. Starts while the kernel before, the optimiser's, still runs: that reads
+// the current record but no seeds, and all that ran before it has ended.
 __global__ void __launch_bounds__(kMaskSeeds)
     FinishStepKernel(const StepState state, const float* loss) {
   const std::uint64_t dropout_seed = state.records[*state.next].dropout_seed;
   state.mask_seeds[threadIdx.x] = MaskSeed(dropout_seed, static_cast<int>(threadIdx.x));
+  kernels::fused::WaitForPrevious();
   __syncthreads();  // everybody has read which record comes next
   if (threadIdx.x == 0) MoveOn(state, loss);
 }
@@ -76,8 +79,7 @@ __global__ void ListScoredKernel(const std::int32_t* __restrict__ labels, std::i
 }  // namespace
 
 int QueueFinishStep(const StepState& state, const float* loss, CUstream_st* stream) {
-  FinishStepKernel<<<1, kMaskSeeds, 0, stream>>>(state, loss);
-  return cudaGetLastError();
+  return kernels::fused::LaunchEarly(FinishStepKernel, 1, kMaskSeeds, stream, state, loss);
 }
 
 int QueueListOrder(const tasks::SampleOrder& order, std::uint64_t* list, CUstream_st* stream) {

@@ -9,6 +9,7 @@
 #include <cuda_runtime_api.h>
 
 #include "kernels/fused/adamw_device.h"
+#include "kernels/fused/dependent_launch.cuh"
 
 namespace mixerbench::kernels::fused {
 namespace {
@@ -34,6 +35,7 @@ struct Share {
 };
 
 __global__ void __launch_bounds__(kThreads) AdamWKernel(const __grid_constant__ AdamWArgs args) {
+  LetNextStart();
   __shared__ float corrections[2];  // step size of the update, 1 / sqrt of the second correction
   const Share share(args);
   const AdamWTensorArgs& tensor = args.tensors[share.tensor];
