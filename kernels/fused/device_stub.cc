@@ -7,6 +7,7 @@
 #include "kernels/fused/embedding_device.h"
 #include "kernels/fused/gates_device.h"
 #include "kernels/fused/launch.h"
+#include "kernels/fused/linear_backward_device.h"
 #include "kernels/fused/linear_cross_entropy_device.h"
 #include "kernels/fused/output_norm_device.h"
 #include "kernels/fused/residual_norm_device.h"
@@ -44,6 +45,8 @@ int LaunchDeltaGatesForward(const DeltaGatesDeviceArgs&, CUstream_st*) { return 
 int LaunchDeltaGatesBackward(const DeltaGatesDeviceArgs&, CUstream_st*) { return kNoDevice; }
 int LaunchSwigluForward(const SwigluArgs&, CUstream_st*) { return kNoDevice; }
 int LaunchSwigluBackward(const SwigluArgs&, CUstream_st*) { return kNoDevice; }
+bool DeviceHasLinearBackward(int) { return false; }
+int LaunchLinearBackward(const LinearBackwardArgs&, CUstream_st*) { return kNoDevice; }
 bool DeviceHasLinearCrossEntropy(int) { return false; }
 int LaunchLinearCrossEntropyForward(const LinearCrossEntropyArgs&, CUstream_st*) {
   return kNoDevice;

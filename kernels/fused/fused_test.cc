@@ -24,6 +24,7 @@
 #include "kernels/fused/embedding_device.h"
 #include "kernels/fused/gates.h"
 #include "kernels/fused/linear.h"
+#include "kernels/fused/linear_backward_device.h"
 #include "kernels/fused/linear_cross_entropy.h"
 #include "kernels/fused/linear_cross_entropy_device.h"
 #include "kernels/fused/output_norm.h"
@@ -407,6 +408,35 @@ TEST_CASE("linear: some columns of all rows, others of chosen ones") {
   CHECK(GradientCheckError(function, inputs) < kGradientCheckTolerance);
   CHECK_THROWS_WITH(LinearColumns(inputs[0], inputs[1], {}, {2, 4}),
                     Catch::Contains("the blocks have out columns"));
+}
+
+TEST_CASE("linear: which sizes get their gradients in one pass, and how they are cut") {
+  struct Case {
+    LinearBackwardSizes sizes;
+    int panels;  // of a warpgroup
+    bool has_tail;
+  };
+  for (const auto& [sizes, panels, has_tail] :
+       {Case{{65536, 128, 384, true}, 3, false}, Case{{65536, 128, 400}, 3, true},
+        Case{{65536, 128, 272}, 2, true}, Case{{65536, 128, 272, true}, 3, false},
+        Case{{65536, 128, 528}, 4, true}, Case{{65536, 256, 128}, 1, false},
+        Case{{65536, 256, 152}, 2, false}, Case{{32768, 64, 192, true}, 2, false},
+        Case{{4096, 64, 8}, 1, false}}) {
+    CAPTURE(sizes.in, sizes.out, sizes.has_bias);
+    CHECK(LinearBackwardTakes(sizes));
+    CHECK(CutLinearColumns(sizes).panels == panels);
+    CHECK(CutLinearColumns(sizes).has_tail == has_tail);
+    CHECK(2 * kLinearTile * panels + (has_tail ? 16 : 0) >= sizes.out);
+  }
+  CHECK_FALSE(LinearBackwardTakes({4095, 128, 384}));         // few rows
+  CHECK_FALSE(LinearBackwardTakes({65536, 96, 384}));         // a width between
+  CHECK_FALSE(LinearBackwardTakes({65536, 128, 386}));        // rows that are not aligned
+  CHECK_FALSE(LinearBackwardTakes({65536, 128, 536}));        // too many sums
+  CHECK_FALSE(LinearBackwardTakes({65536, 128, 400, true}));  // with those of the bias
+  CHECK(LinearBackwardParts({65536, 128, 400}) == 66);
+  CHECK(LinearBackwardParts({65536, 256, 400}) == 33);
+  CHECK(LinearBackwardParts({65, 64, 400}) == 2);
+  CHECK(LinearBackwardScratch({65536, 128, 400}) == 66 * (128 + 2) * 400);
 }
 
 TEST_CASE("linear: rows get products of their own when much is left out") {

@@ -66,6 +66,27 @@ __device__ constexpr std::uint64_t ColumnOperandStep(int k) {
   return static_cast<std::uint64_t>(k * kProductDepth * kTileRowBytes / 16);
 }
 
+// Tiles of 16 columns: a row is 32 bytes long, whose two chunks change places in rows 4 to 7 of
+// eight ("32-byte swizzle"). They start at multiples of 256 bytes.
+constexpr int kNarrowWidth = 16;     // elements
+constexpr int kNarrowRowBytes = 32;  // of such a tile
+constexpr std::uint64_t kSwizzle32 = 3ULL << 62;
+constexpr std::uint64_t kEightNarrowRows = kSwizzledRows * kNarrowRowBytes / 16;
+
+// Its rows or its columns are those of the product, 16 terms either way.
+__device__ inline std::uint64_t NarrowOperand(std::uint32_t address) {
+  return kSwizzle32 | kEightNarrowRows << 32 | 1ULL << 16 | (address & 0x3ffff) >> 4;
+}
+
+// To the next 16 rows.
+constexpr std::uint64_t kNarrowStep = kProductDepth * kNarrowRowBytes / 16;
+
+// Eight rows, all terms of which are the same: 128 elements that are equal.
+constexpr int kUniformElements = 128;
+__device__ inline std::uint64_t UniformOperand(std::uint32_t address) {
+  return 8ULL << 32 | 8ULL << 16 | (address & 0x3ffff) >> 4;
+}
+
 // --- products ------------------------------------------------------------------------------------
 
 // Accumulators of a 64 x N product: thread t of the warpgroup holds in [4 j + 2 h + e] row
@@ -126,6 +147,71 @@ __device__ inline void LoadFragment(std::uint32_t* a, const void* tile, int firs
                : "=r"(a[0]), "=r"(a[1]), "=r"(a[2]), "=r"(a[3])
                : "r"(address)
                : "memory");
+}
+
+// d (+)= a b, a a RowOperand, b a ColumnOperand; 64 x 64.
+template <bool kAdd>
+__device__ inline void MultiplyTiles(float (&d)[32], std::uint64_t a, std::uint64_t b) {
+  asm volatile(
+      "{\n.reg .pred p;\nsetp.ne.b32 p, %34, 0;\n"
+      "wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 {" MB_WGMMA_R32
+      "}, %32, %33, p, 1, 1, 0, 1;\n}\n"
+      : MB_WGMMA_F32(d, 0)
+      : "l"(a), "l"(b), "n"(kAdd ? 1 : 0));
+}
+
+// d += a b, b a NarrowOperand; 64 x 16.
+__device__ inline void MultiplyColumns(float (&d)[8], const std::uint32_t* a, std::uint64_t b) {
+  asm volatile(
+      "{\n.reg .pred p;\nsetp.ne.b32 p, 1, 0;\n"
+      "wgmma.mma_async.sync.aligned.m64n16k16.f32.bf16.bf16 {%0, %1, %2, %3, %4, %5, %6, %7}, "
+      "{%8, %9, %10, %11}, %12, p, 1, 1, 1;\n}\n"
+      : MB_WGMMA_F8(d, 0)
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b));
+}
+
+// d += a^T b, a a ColumnOperand, b a UniformOperand; 64 x 8.
+__device__ inline void SumColumns(float (&d)[4], std::uint64_t a, std::uint64_t b) {
+  asm volatile(
+      "{\n.reg .pred p;\nsetp.ne.b32 p, 1, 0;\n"
+      "wgmma.mma_async.sync.aligned.m64n8k16.f32.bf16.bf16 {%0, %1, %2, %3}, "
+      "%4, %5, p, 1, 1, 1, 0;\n}\n"
+      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+      : "l"(a), "l"(b));
+}
+
+// The transpose of rows 16 k..16 k + 15 of columns first_column..first_column + 15 of a panel.
+__device__ inline void LoadTransposed(std::uint32_t* a, const void* panel, int k,
+                                      int first_column) {
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  const std::uint32_t address =
+      SharedAddress(panel) + ChunkOffset(k * kProductDepth + lane % 8 + lane / 16 * 8,
+                                         first_column / 8 + lane / 8 % 2, /*panel_bytes=*/0);
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];\n"
+               : "=r"(a[0]), "=r"(a[1]), "=r"(a[2]), "=r"(a[3])
+               : "r"(address)
+               : "memory");
+}
+
+// A warp's 16 rows of a 64 x 64 product to a panel, in bf16.
+__device__ inline void StorePanel(void* panel, int first_row, const float (&d)[32]) {
+  const auto pack = [](float low, float high) {
+    std::uint32_t pair;
+    asm("cvt.rn.bf16x2.f32 %0, %1, %2;\n" : "=r"(pair) : "f"(high), "f"(low));
+    return pair;
+  };
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+#pragma unroll
+  for (int i = 0; i < 32; i += 8) {
+    const std::uint32_t address =
+        SharedAddress(panel) + ChunkOffset(first_row + lane % 16, i / 4 + lane / 16,
+                                           /*panel_bytes=*/0);
+    asm volatile(
+        "stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};\n" ::"r"(address),
+        "r"(pack(d[i], d[i + 1])), "r"(pack(d[i + 2], d[i + 3])), "r"(pack(d[i + 4], d[i + 5])),
+        "r"(pack(d[i + 6], d[i + 7]))
+        : "memory");
+  }
 }
 
 #undef MB_WGMMA_F8
@@ -206,6 +292,26 @@ __device__ inline void CopyPanel(void* to, const CUtensorMap& matrix, int row, i
       " [%0], [%1, {%2, %3}], [%4];\n" ::"r"(SharedAddress(to)),
       "l"(&matrix), "r"(column), "r"(row), "r"(SharedAddress(barrier))
       : "memory");
+}
+
+// What this thread wrote to shared memory is seen by products and copies after the next barrier.
+__device__ inline void ShowToCopies() {
+  asm volatile("fence.proxy.async.shared::cta;\n" ::: "memory");
+}
+
+// Begins to copy a panel to a matrix, less what is outside of it.
+__device__ inline void StorePanelToMatrix(const CUtensorMap& matrix, int row, int column,
+                                          const void* from) {
+  asm volatile(
+      "cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group [%0, {%1, %2}], [%3];\n"
+      "cp.async.bulk.commit_group;\n" ::"l"(&matrix),
+      "r"(column), "r"(row), "r"(SharedAddress(from))
+      : "memory");
+}
+
+// Until the panels of this thread's stores have been read.
+__device__ inline void AwaitStoresRead() {
+  asm volatile("cp.async.bulk.wait_group.read 0;\n" ::: "memory");
 }
 
 // Bytes at multiples of 16.

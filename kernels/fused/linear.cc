@@ -19,6 +19,7 @@
 #include "kernels/fused/column_sum_device.h"
 #include "kernels/fused/columns.h"
 #include "kernels/fused/launch.h"
+#include "kernels/fused/linear_backward_device.h"
 
 namespace mixerbench::kernels::fused {
 namespace {
@@ -92,30 +93,56 @@ Runs RunsOf(const std::vector<ColumnBlock>& blocks, bool apart) {
 // Saved for the backward pass.
 enum Saved { kX, kChosen, kWeight, kRows, kEntries, kNumSaved };
 
-at::Tensor InputGradient(const BackwardArgs& args, const std::vector<at::Tensor>& d_y,
-                         const Runs& runs) {
-  at::Tensor d_x;
-  at::Tensor d_chosen;
-  for (std::size_t i = 0; i < runs.size(); ++i) {
-    if (!d_y[i].defined()) continue;
-    at::Tensor& sum = runs[i].at_rows ? d_chosen : d_x;
-    const at::Tensor weight = runs[i].Of(args.saved[kWeight]);
-    if (sum.defined()) {
-      sum.addmm_(d_y[i], weight);
-    } else if (runs[i].at_rows) {
-      sum = at::mm(d_y[i], weight);
-    } else {
-      sum = EmptyTogether({args.saved[kX]})[0];
-      at::mm_out(sum, d_y[i], weight);
-    }
+// Of all rows of x or of those chosen.
+struct InputGradient {
+  at::Tensor values = {};  // undefined until a run has a gradient
+  bool is_formed = false;  // values have been written
+};
+
+// One kernel for the gradients of x [N,in], weight [out,in] and, if defined, bias. False when it
+// does not take these tensors: nothing has been written then.
+bool FormGradientsInOnePass(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& d_y,
+                            const at::Tensor& d_x, const at::Tensor& d_weight,
+                            const at::Tensor& d_bias) {
+  const LinearBackwardSizes sizes = {.num_rows = x.size(0),
+                                     .in = static_cast<int>(x.size(1)),
+                                     .out = static_cast<int>(d_y.size(1)),
+                                     .has_bias = d_bias.defined()};
+  const auto has_rows = [](const at::Tensor& matrix) {  // an expanded one has not
+    return HasAlignedRows(matrix) && matrix.stride(0) >= matrix.size(1);
+  };
+  if (!LinearBackwardTakes(sizes) || !DeviceHasLinearBackward(x.get_device()) || !has_rows(x) ||
+      !has_rows(weight) || !has_rows(d_y) || !has_rows(d_x)) {
+    return false;
   }
-  if (!d_x.defined()) d_x = at::zeros_like(args.saved[kX]);
-  if (d_chosen.defined()) AddRows(d_x, d_chosen, {args.saved[kRows], args.saved[kEntries]});
-  return d_x;
+  const at::Tensor scratch = at::empty({LinearBackwardScratch(sizes)}, d_weight.options());
+  OnDeviceOf(x, "Linear backward", [&](CUstream_st* stream) {
+    return LaunchLinearBackward({.sizes = sizes,
+                                 .x = RowsOf(x),
+                                 .weight = RowsOf(weight),
+                                 .d_y = RowsOf(d_y),
+                                 .d_x = MutableRowsOf(d_x),
+                                 .d_weight = MutableFloatsOf(d_weight),
+                                 .d_bias = MutableFloatsOf(d_bias),
+                                 .scratch = MutableFloatsOf(scratch)},
+                                stream);
+  });
+  return true;
 }
 
-// Each run overwrites what the padding of the one before left in its rows. First come the sums of
-// the bias, while part of d_y is cached, last the gradient of x, which is read next.
+// A product for the gradient of the input, added to what other runs have left there.
+void AddInputGradient(const at::Tensor& d_y, const at::Tensor& weight, InputGradient& d_x) {
+  if (d_x.is_formed) {
+    d_x.values.addmm_(d_y, weight);
+  } else {
+    at::mm_out(d_x.values, d_y, weight);
+  }
+  d_x.is_formed = true;
+}
+
+// Each run overwrites what the padding of the one before left in its rows. A run whose gradients
+// are products of their own sums the bias first, while part of d_y is cached; the gradient of x,
+// which is read next, comes last.
 std::vector<at::Tensor> Backward(const BackwardArgs& args, const Runs& runs, std::int64_t out) {
   std::vector<at::Tensor> d_y;
   for (const at::Tensor& grad : args.grads) d_y.push_back(AlignedRows(grad));
@@ -125,27 +152,48 @@ std::vector<at::Tensor> Backward(const BackwardArgs& args, const Runs& runs, std
   at::Tensor d_bias;
   if (args.wanted[1]) d_weight = at::empty(weight.sizes(), floats);
   if (args.wanted[2]) d_bias = at::empty({weight.size(0)}, floats);
+  InputGradient d_x;
+  InputGradient d_chosen;
+  std::vector<std::size_t> remaining;  // runs whose part of the input's gradient is still to come
   for (std::size_t i = 0; i < runs.size(); ++i) {
-    const bool is_zero = !d_y[i].defined();
-    if (d_bias.defined()) {
-      const at::Tensor rows = runs[i].Of(d_bias);
-      if (is_zero) {
-        rows.zero_();
-      } else {
-        ColumnSum(d_y[i], rows);
-      }
+    const at::Tensor& x = args.saved[runs[i].at_rows ? kChosen : kX];
+    at::Tensor weight_rows;
+    at::Tensor bias_rows;
+    if (d_weight.defined()) weight_rows = runs[i].Of(d_weight);
+    if (d_bias.defined()) bias_rows = runs[i].Of(d_bias);
+    if (!d_y[i].defined()) {
+      if (d_bias.defined()) bias_rows.zero_();
+      if (d_weight.defined()) weight_rows.zero_();
+      continue;
     }
-    if (d_weight.defined()) {
-      at::Tensor rows = runs[i].Of(d_weight);
-      if (is_zero) {
-        rows.zero_();
-      } else {
-        at::mm_out(rows, d_y[i].t(), args.saved[runs[i].at_rows ? kChosen : kX], at::kFloat);
+    if (args.wanted[0]) {
+      InputGradient& d_input = runs[i].at_rows ? d_chosen : d_x;
+      if (!d_input.values.defined()) {
+        d_input.values =
+            runs[i].at_rows ? at::empty(x.sizes(), d_y[i].options()) : EmptyTogether({x})[0];
       }
+      if (!d_input.is_formed && d_weight.defined() &&
+          FormGradientsInOnePass(x, runs[i].Of(weight), d_y[i], d_input.values, weight_rows,
+                                 bias_rows)) {
+        d_input.is_formed = true;
+        continue;
+      }
+      remaining.push_back(i);
     }
+    if (d_bias.defined()) ColumnSum(d_y[i], bias_rows);
+    if (d_weight.defined()) at::mm_out(weight_rows, d_y[i].t(), x, at::kFloat);
+  }
+  for (const std::size_t i : remaining) {
+    AddInputGradient(d_y[i], runs[i].Of(weight), runs[i].at_rows ? d_chosen : d_x);
   }
   std::vector<at::Tensor> gradients(3);
-  if (args.wanted[0]) gradients[0] = InputGradient(args, d_y, runs);
+  if (args.wanted[0]) {
+    if (!d_x.values.defined()) d_x.values = at::zeros_like(args.saved[kX]);
+    if (d_chosen.values.defined()) {
+      AddRows(d_x.values, d_chosen.values, {args.saved[kRows], args.saved[kEntries]});
+    }
+    gradients[0] = d_x.values;
+  }
   if (d_weight.defined()) gradients[1] = d_weight.narrow(0, 0, out);
   if (d_bias.defined()) gradients[2] = d_bias.narrow(0, 0, out);
   return gradients;

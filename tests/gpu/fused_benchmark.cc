@@ -191,8 +191,10 @@ std::vector<Case> Cases() {
                    4 * kHalves});
 
   for (const auto& [out, has_bias] :
-       {std::pair{std::int64_t{384}, true}, std::pair{std::int64_t{128}, true},
-        std::pair{std::int64_t{386}, false}, std::pair{std::int64_t{400}, false}}) {
+       {std::pair{std::int64_t{384}, true}, std::pair{std::int64_t{256}, true},
+        std::pair{std::int64_t{128}, true}, std::pair{std::int64_t{128}, false},
+        std::pair{std::int64_t{272}, false}, std::pair{std::int64_t{386}, false},
+        std::pair{std::int64_t{400}, false}, std::pair{std::int64_t{516}, false}}) {
     const double width = static_cast<double>(out);
     inputs = {Random({kBatch, kSeqLen, kWidth}, at::kBFloat16, 13),
               Random({out, kWidth}, at::kFloat, 14)};
@@ -201,7 +203,7 @@ std::vector<Case> Cases() {
                      [](const Tensors& x) -> Tensors {
                        return {Linear(x[0], x[1], x.size() > 2 ? x[2] : at::Tensor())};
                      },
-                     kHalves*(1 + width / kWidth), kHalves*(3 + 2 * width / kWidth)});
+                     kHalves*(1 + width / kWidth), kHalves*(2 + width / kWidth)});
   }
 
   cases.push_back(

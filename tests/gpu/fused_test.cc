@@ -7,6 +7,7 @@
 #include <functional>
 #include <limits>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -16,6 +17,7 @@
 #include <ATen/ops/count_nonzero.h>
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/full.h>
+#include <ATen/ops/ones.h>
 #include <ATen/ops/tensor.h>
 #include <ATen/ops/zeros.h>
 
@@ -27,6 +29,7 @@
 #include "kernels/fused/gates.h"
 #include "kernels/fused/launch.h"
 #include "kernels/fused/linear.h"
+#include "kernels/fused/linear_backward_device.h"
 #include "kernels/fused/linear_cross_entropy.h"
 #include "kernels/fused/linear_cross_entropy_device.h"
 #include "kernels/fused/output_norm.h"
@@ -376,45 +379,93 @@ TEST_CASE("gpu fused: linear, with outputs of any width") {
   }
 }
 
-TEST_CASE("gpu fused: linear of which some columns are wanted at chosen rows") {
-  constexpr std::int64_t kRows = 8400;
-  constexpr std::int64_t kChosen = 40;
-  constexpr std::int64_t kFilled = 3;  // entries at the end that repeat row 0
-  const at::Tensor rows = at::zeros({kChosen}, at::kLong);
-  const at::Tensor entries = at::full({kRows}, kChosen, at::kLong);
-  for (std::int64_t i = 0; i < kChosen - kFilled; ++i) {
-    const std::int64_t row = (i * 211) % kRows;
-    rows[i].fill_(row);
-    entries[row].fill_(i);
+// Every cut of the columns, a last tile of rows that is not full, rows of x and of the gradient
+// that stand apart.
+TEST_CASE("gpu fused: linear with gradients in one pass") {
+  constexpr std::int64_t kRows = 4107;
+  constexpr std::int64_t kApart = 8;
+  for (const auto& [in, out, has_bias] :
+       {std::tuple{128, 384, true}, std::tuple{128, 386, false}, std::tuple{128, 516, false},
+        std::tuple{128, 512, false}, std::tuple{128, 272, false}, std::tuple{128, 250, true},
+        std::tuple{128, 128, false}, std::tuple{256, 128, false}, std::tuple{256, 136, true},
+        std::tuple{64, 192, true}, std::tuple{64, 5, false}}) {
+    CAPTURE(in, out, has_bias);
+    CHECK(LinearBackwardTakes({kRows, in, (out + 7) / 8 * 8, has_bias}));
+    CHECK(DeviceHasLinearBackward(0));
+    CheckParity(
+        [width = in](const Tensors& x, ExecutionPath path) -> Tensors {
+          const at::Tensor y = Linear(x[0].narrow(1, kApart, width), x[1], x[2], path);
+          return {at::cat({y, x[0]}, 1)};
+        },
+        {RandomNormal({kRows, in + kApart}, 1), RandomNormal({out, in}, 2) * 0.1,
+         has_bias ? RandomNormal({out}, 3) : at::Tensor()},
+        {at::kBFloat16, at::kFloat, at::kFloat});
   }
+}
+
+TEST_CASE("gpu fused: linear in one pass: what is not finite stays where it belongs") {
+  constexpr std::int64_t kRows = 5000;
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  const auto gpu = at::TensorOptions(at::kBFloat16).device(at::kCUDA);
+  const at::Tensor x = at::ones({kRows, 128}, gpu);
+  const at::Tensor weight = at::ones({386, 128}, gpu.dtype(at::kFloat)).requires_grad_(true);
+  const at::Tensor gradient = at::ones({kRows, 386}, gpu);
+  gradient[kRows - 1][385] = kInfinity;
+  x[0][127] = -kInfinity;
+  const at::Tensor input = x.requires_grad_(true);
+  Linear(input, weight, {}).backward(gradient);
+  const at::Tensor d_x = input.grad();
+  CHECK(d_x.narrow(0, 0, kRows - 1).eq(386).all().item<bool>());
+  CHECK(d_x[kRows - 1].eq(kInfinity).all().item<bool>());
+  const at::Tensor d_weight = weight.grad();
+  CHECK(d_weight.narrow(0, 0, 385).narrow(1, 0, 127).eq(kRows).all().item<bool>());
+  CHECK(d_weight[385].narrow(0, 0, 127).eq(kInfinity).all().item<bool>());
+  CHECK(d_weight.select(1, 127).narrow(0, 0, 385).eq(-kInfinity).all().item<bool>());
+  CHECK(d_weight[385][127].isnan().item<bool>());
+}
+
+TEST_CASE("gpu fused: linear of which some columns are wanted at chosen rows") {
+  constexpr std::int64_t kFilled = 3;  // entries at the end that repeat row 0
   struct Case {
+    std::int64_t num_rows;
+    std::int64_t num_chosen;
+    std::int64_t in;
     std::vector<ColumnBlock> blocks;
     bool has_bias;
   };
   // Runs that begin between multiples of eight rows of the weight, end in padding that covers whole
-  // runs after them, and are unused. The widths are above the threshold of FormsRowsApart.
-  for (const Case& test_case :
-       {Case{{{512, true}, 24, 40, 5}, true}, Case{{12, 4, {520, true}}, false},
-        Case{{{500, true}, 5, {13, true}, 3, {1, true}}, true}}) {
+  // runs after them, and are unused. The widths are above the threshold of FormsRowsApart. In the
+  // last case gradients of each run are formed in one pass.
+  for (const Case& c : {Case{8400, 40, 24, {{512, true}, 24, 40, 5}, true},
+                        Case{8400, 40, 24, {12, 4, {520, true}}, false},
+                        Case{8400, 40, 24, {{500, true}, 5, {13, true}, 3, {1, true}}, true},
+                        Case{17010, 4100, 64, {{330, true}, 61}, true}}) {
+    const at::Tensor rows = at::zeros({c.num_chosen}, at::kLong);
+    const at::Tensor entries = at::full({c.num_rows}, c.num_chosen, at::kLong);
+    for (std::int64_t i = 0; i < c.num_chosen - kFilled; ++i) {
+      const std::int64_t row = (i * 211) % c.num_rows;
+      rows[i].fill_(row);
+      entries[row].fill_(i);
+    }
     std::int64_t out = 0;
     std::int64_t out_at_rows = 0;
-    for (const ColumnBlock& block : test_case.blocks) {
+    for (const ColumnBlock& block : c.blocks) {
       out += block.size;
       if (block.at_rows) out_at_rows += block.size;
     }
-    REQUIRE(FormsRowsApart(kRows, kChosen, out_at_rows));
-    CAPTURE(out, test_case.has_bias);
+    REQUIRE(FormsRowsApart(c.num_rows, c.num_chosen, out_at_rows));
+    CAPTURE(out, c.has_bias);
     CheckParity(
         [&](const Tensors& x, ExecutionPath path) -> Tensors {
           const RowSelection selection{rows.to(x[0].device()), entries.to(x[0].device())};
-          Tensors y = LinearColumns(x[0], x[1], x[2], test_case.blocks, &selection, path);
+          Tensors y = LinearColumns(x[0], x[1], x[2], c.blocks, &selection, path);
           for (std::size_t i = 0; i < y.size(); ++i) {
-            if (test_case.blocks[i].at_rows) y[i] = y[i].narrow(0, 0, kChosen - kFilled);
+            if (c.blocks[i].at_rows) y[i] = y[i].narrow(0, 0, c.num_chosen - kFilled);
           }
           return y;
         },
-        {RandomNormal({7, kRows / 7, 24}, 1), RandomNormal({out, 24}, 2) * 0.1,
-         test_case.has_bias ? RandomNormal({out}, 3) : at::Tensor()},
+        {RandomNormal({7, c.num_rows / 7, c.in}, 1), RandomNormal({out, c.in}, 2) * 0.1,
+         c.has_bias ? RandomNormal({out}, 3) : at::Tensor()},
         {at::kBFloat16, at::kFloat, at::kFloat});
   }
 }
