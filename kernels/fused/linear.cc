@@ -24,7 +24,7 @@
 namespace mixerbench::kernels::fused {
 namespace {
 
-constexpr std::int64_t kAlignedElements = 8;  // 16 bytes of bf16
+constexpr std::int64_t kAlignedElements = kNarrowPadding + 1;  // 32 bytes of bf16
 
 std::int64_t RoundUp(std::int64_t x) {
   return (x + kAlignedElements - 1) / kAlignedElements * kAlignedElements;
