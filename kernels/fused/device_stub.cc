@@ -9,6 +9,7 @@
 #include "kernels/fused/launch.h"
 #include "kernels/fused/linear_backward_device.h"
 #include "kernels/fused/linear_cross_entropy_device.h"
+#include "kernels/fused/linear_forward_device.h"
 #include "kernels/fused/output_norm_device.h"
 #include "kernels/fused/residual_norm_device.h"
 #include "kernels/fused/rotary_device.h"
@@ -54,6 +55,8 @@ int LaunchLinearCrossEntropyForward(const LinearCrossEntropyArgs&, CUstream_st*)
 int LaunchLinearCrossEntropyBackward(const LinearCrossEntropyArgs&, CUstream_st*) {
   return kNoDevice;
 }
+bool DeviceHasLinearForward(int) { return false; }
+int LaunchLinearForward(const LinearForwardArgs&, CUstream_st*) { return kNoDevice; }
 int OutputNormPartials(const OutputNormSizes&) { return 0; }
 int LaunchOutputNormForward(const OutputNormForward&, CUstream_st*) { return kNoDevice; }
 int LaunchOutputNormBackward(const OutputNormBackward&, CUstream_st*) { return kNoDevice; }

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <tuple>
 #include <vector>
 
 #include <ATen/CPUGeneratorImpl.h>
@@ -27,6 +28,7 @@
 #include "kernels/fused/linear_backward_device.h"
 #include "kernels/fused/linear_cross_entropy.h"
 #include "kernels/fused/linear_cross_entropy_device.h"
+#include "kernels/fused/linear_forward_device.h"
 #include "kernels/fused/output_norm.h"
 #include "kernels/fused/residual_norm.h"
 #include "kernels/fused/residual_norm_device.h"
@@ -437,6 +439,27 @@ TEST_CASE("linear: which sizes get their gradients in one pass, and how they are
   CHECK(LinearBackwardParts({65536, 256, 400}) == 33);
   CHECK(LinearBackwardParts({65, 64, 400}) == 2);
   CHECK(LinearBackwardScratch({65536, 128, 400}) == 66 * (128 + 2) * 400);
+}
+
+TEST_CASE("linear: of which sizes the weight stays in shared memory, and what lies beside it") {
+  constexpr long long kSharedBytes = 227 * 1024;  // of a block
+  for (const auto& [sizes, panels, stages] :
+       {std::tuple{LinearForwardSizes{65536, 128, 384}, 6, 6},
+        std::tuple{LinearForwardSizes{65536, 128, 528}, 9, 3},
+        std::tuple{LinearForwardSizes{65536, 128, 136}, 3, 8},
+        std::tuple{LinearForwardSizes{32768, 64, 192}, 3, 8}}) {
+    CAPTURE(sizes.in, sizes.out);
+    CHECK(LinearForwardTakes(sizes));
+    const LinearForwardCut cut = CutLinearForward(sizes);
+    CHECK(cut.num_panels == panels);
+    CHECK(cut.num_stages == stages);
+    CHECK(cut.bytes <= kSharedBytes);
+  }
+  CHECK_FALSE(LinearForwardTakes({4096, 128, 384}));   // few rows
+  CHECK_FALSE(LinearForwardTakes({65536, 128, 128}));  // as much read as written
+  CHECK_FALSE(LinearForwardTakes({65536, 96, 384}));   // a width between
+  CHECK_FALSE(LinearForwardTakes({65536, 128, 388}));  // rows that are not aligned
+  CHECK_FALSE(LinearForwardTakes({65536, 128, 648}));  // too large a weight
 }
 
 TEST_CASE("linear: rows get products of their own when much is left out") {

@@ -118,6 +118,16 @@ __device__ inline void MultiplyRows(float (&d)[64], const std::uint32_t* a, std:
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "n"(kAdd ? 1 : 0));
 }
 
+// d += a b^T; 64 x 64.
+__device__ inline void MultiplyRows(float (&d)[32], const std::uint32_t* a, std::uint64_t b) {
+  asm volatile(
+      "{\n.reg .pred p;\nsetp.ne.b32 p, 1, 0;\n"
+      "wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 {" MB_WGMMA_R32
+      "}, {%32, %33, %34, %35}, %36, p, 1, 1, 0;\n}\n"
+      : MB_WGMMA_F32(d, 0)
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b));
+}
+
 // d += a b, b a ColumnOperand; 64 x 128 and 64 x 64.
 __device__ inline void MultiplyColumns(float (&d)[64], const std::uint32_t* a, std::uint64_t b) {
   asm volatile(
@@ -309,9 +319,10 @@ __device__ inline void StorePanelToMatrix(const CUtensorMap& matrix, int row, in
       : "memory");
 }
 
-// Until the panels of this thread's stores have been read.
+// Until the panels of this thread's stores have been read, but for the last `kPending` of them.
+template <int kPending = 0>
 __device__ inline void AwaitStoresRead() {
-  asm volatile("cp.async.bulk.wait_group.read 0;\n" ::: "memory");
+  asm volatile("cp.async.bulk.wait_group.read %0;\n" ::"n"(kPending) : "memory");
 }
 
 // Bytes at multiples of 16.

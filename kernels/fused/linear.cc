@@ -20,6 +20,7 @@
 #include "kernels/fused/columns.h"
 #include "kernels/fused/launch.h"
 #include "kernels/fused/linear_backward_device.h"
+#include "kernels/fused/linear_forward_device.h"
 
 namespace mixerbench::kernels::fused {
 namespace {
@@ -61,6 +62,37 @@ void ColumnSum(const at::Tensor& x, const at::Tensor& sum) {
                             .sum = MutableFloatsOf(sum)},
                            stream);
   });
+}
+
+// Whether a kernel can copy tiles of the matrix. Rows of an expanded one are in the same place.
+bool HasTiles(const at::Tensor& matrix) {
+  return HasAlignedRows(matrix) && matrix.stride(0) >= matrix.size(1);
+}
+
+// x weight^T + bias [N,out] of x [N,in], weight [out,in] and bias [out], which may be undefined.
+at::Tensor Product(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias) {
+  const LinearForwardSizes sizes = {.num_rows = x.size(0),
+                                    .in = static_cast<int>(x.size(1)),
+                                    .out = static_cast<int>(weight.size(0))};
+  if (!LinearForwardTakes(sizes) || !DeviceHasLinearForward(x.get_device()) || !HasTiles(x) ||
+      !HasTiles(weight)) {
+    return bias.defined() ? at::addmm(bias, x, weight.t()) : at::mm(x, weight.t());
+  }
+  const at::Tensor y = at::empty({x.size(0), weight.size(0)}, x.options());
+  OnDeviceOf(x, "Linear", [&](CUstream_st* stream) {
+    const ConstRows x_rows = RowsOf(x);
+    const ConstRows weight_rows = RowsOf(weight);
+    return LaunchLinearForward(
+        {.sizes = sizes,
+         .x = x_rows.data,
+         .x_stride = x_rows.stride,
+         .weight = weight_rows.data,
+         .weight_stride = weight_rows.stride,
+         .bias = RowsOf(bias, static_cast<std::int64_t>(x.element_size())).data,
+         .y = MutableRowsOf(y).data},
+        stream);
+  });
+  return y;
 }
 
 // Neighbouring blocks of columns that one product forms. Its matrix ends in padding, whose columns
@@ -108,11 +140,8 @@ bool FormGradientsInOnePass(const at::Tensor& x, const at::Tensor& weight, const
                                      .in = static_cast<int>(x.size(1)),
                                      .out = static_cast<int>(d_y.size(1)),
                                      .has_bias = d_bias.defined()};
-  const auto has_rows = [](const at::Tensor& matrix) {  // an expanded one has not
-    return HasAlignedRows(matrix) && matrix.stride(0) >= matrix.size(1);
-  };
-  if (!LinearBackwardTakes(sizes) || !DeviceHasLinearBackward(x.get_device()) || !has_rows(x) ||
-      !has_rows(weight) || !has_rows(d_y) || !has_rows(d_x)) {
+  if (!LinearBackwardTakes(sizes) || !DeviceHasLinearBackward(x.get_device()) || !HasTiles(x) ||
+      !HasTiles(weight) || !HasTiles(d_y) || !HasTiles(d_x)) {
     return false;
   }
   const at::Tensor scratch = at::empty({LinearBackwardScratch(sizes)}, d_weight.options());
@@ -223,9 +252,8 @@ std::vector<at::Tensor> Products(const at::Tensor& x, const at::Tensor& weight,
     if (bias.defined()) narrow_bias = Narrowed(bias, narrow.bias, padded_rows);
     for (const Run& run : runs) {
       const at::Tensor& input = saved[run.at_rows ? kChosen : kX];
-      const at::Tensor transposed = run.Of(saved[kWeight]).t();
-      products.push_back(bias.defined() ? at::addmm(run.Of(narrow_bias), input, transposed)
-                                        : at::mm(input, transposed));
+      products.push_back(Product(input, run.Of(saved[kWeight]),
+                                 bias.defined() ? run.Of(narrow_bias) : at::Tensor()));
     }
   }
   SetBackward(

@@ -32,6 +32,7 @@
 #include "kernels/fused/linear_backward_device.h"
 #include "kernels/fused/linear_cross_entropy.h"
 #include "kernels/fused/linear_cross_entropy_device.h"
+#include "kernels/fused/linear_forward_device.h"
 #include "kernels/fused/output_norm.h"
 #include "kernels/fused/residual_norm.h"
 #include "kernels/fused/rotary.h"
@@ -366,6 +367,12 @@ TEST_CASE("gpu fused: linear cross-entropy: no row counts, and NaN stays") {
   CHECK(LinearCrossEntropy(broken, weight, {}, targets).isnan().item<bool>());
 }
 
+// Columns of the matrix that `out` columns are formed in.
+int PaddedWidth(int out) {
+  constexpr int kUnit = static_cast<int>(kNarrowPadding) + 1;
+  return (out + kUnit - 1) / kUnit * kUnit;
+}
+
 TEST_CASE("gpu fused: linear, with outputs of any width") {
   for (const std::int64_t out : {1, 2, 64, 130, 386}) {
     for (const bool has_bias : {false, true}) {
@@ -390,7 +397,7 @@ TEST_CASE("gpu fused: linear with gradients in one pass") {
         std::tuple{128, 128, false}, std::tuple{256, 128, false}, std::tuple{256, 136, true},
         std::tuple{64, 192, true}, std::tuple{64, 5, false}}) {
     CAPTURE(in, out, has_bias);
-    CHECK(LinearBackwardTakes({kRows, in, (out + 7) / 8 * 8, has_bias}));
+    CHECK(LinearBackwardTakes({kRows, in, PaddedWidth(out), has_bias}));
     CHECK(DeviceHasLinearBackward(0));
     CheckParity(
         [width = in](const Tensors& x, ExecutionPath path) -> Tensors {
@@ -401,6 +408,47 @@ TEST_CASE("gpu fused: linear with gradients in one pass") {
          has_bias ? RandomNormal({out}, 3) : at::Tensor()},
         {at::kBFloat16, at::kFloat, at::kFloat});
   }
+}
+
+// Results of some panels, the last of them not full, with the ring of tiles of x filled more than
+// once, and a last tile of rows that is not full.
+TEST_CASE("gpu fused: linear whose weight stays in shared memory") {
+  constexpr std::int64_t kApart = 8;
+  struct Case {
+    std::int64_t rows;
+    int in, out;
+    bool has_bias;
+  };
+  for (const auto& [rows, in, out, has_bias] :
+       {Case{40001, 128, 516, false}, Case{40001, 128, 386, true}, Case{32801, 128, 256, true},
+        Case{70017, 64, 192, true}, Case{70017, 64, 70, false}}) {
+    CAPTURE(rows, in, out, has_bias);
+    CHECK(LinearForwardTakes({rows, in, PaddedWidth(out)}));
+    CHECK(DeviceHasLinearForward(0));
+    CheckParity(
+        [width = in](const Tensors& x, ExecutionPath path) -> Tensors {
+          return {Linear(x[0].narrow(1, kApart, width), x[1], x[2], path)};
+        },
+        {RandomNormal({rows, in + kApart}, 1), RandomNormal({out, in}, 2) * 0.1,
+         has_bias ? RandomNormal({out}, 3) : at::Tensor()},
+        {at::kBFloat16, at::kFloat, at::kFloat});
+  }
+}
+
+TEST_CASE("gpu fused: linear whose weight stays: what is not finite stays where it belongs") {
+  constexpr std::int64_t kRows = 32800;
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  const auto gpu = at::TensorOptions(at::kBFloat16).device(at::kCUDA);
+  const at::Tensor x = at::ones({kRows, 128}, gpu);
+  const at::Tensor weight = at::ones({386, 128}, gpu.dtype(at::kFloat));
+  REQUIRE(LinearForwardTakes({kRows, 128, PaddedWidth(386)}));
+  x[kRows - 1][127] = kInfinity;
+  weight[385][0] = -kInfinity;
+  const at::Tensor y = Linear(x, weight, {});
+  CHECK(y.narrow(0, 0, kRows - 1).narrow(1, 0, 385).eq(128).all().item<bool>());
+  CHECK(y[kRows - 1].narrow(0, 0, 385).eq(kInfinity).all().item<bool>());
+  CHECK(y.select(1, 385).narrow(0, 0, kRows - 1).eq(-kInfinity).all().item<bool>());
+  CHECK(y[kRows - 1][385].isnan().item<bool>());
 }
 
 TEST_CASE("gpu fused: linear in one pass: what is not finite stays where it belongs") {

@@ -1,0 +1,248 @@
+// The product of a linear layer with many rows: the weight stays in shared memory, tiles of x
+// stream through it, results leave by copies that overlap the products of the next ones.
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+
+#include <cuda.h>
+#include <cuda_bf16.h>
+#include <cuda_runtime.h>
+
+#include "kernels/fused/hopper.cuh"
+#include "kernels/fused/hopper_launch.cuh"
+#include "kernels/fused/linear_forward_device.h"
+
+namespace mixerbench::kernels::fused {
+namespace {
+
+constexpr int kTile = kLinearForwardTile;
+constexpr int kGroups = kLinearForwardGroups;
+constexpr int kProductThreads = kGroups * kWarpgroup;
+constexpr int kThreads = kProductThreads + 32;  // and a warp that copies
+constexpr int kPanelBytes = kTile * kTileRowBytes;
+constexpr int kResults = kLinearForwardResults;
+static_assert(kTile == kPanelWidth);
+
+struct LinearForwardMaps {
+  CUtensorMap x;
+  CUtensorMap weight;
+  CUtensorMap y;
+};
+
+// What a block keeps in shared memory, as CutLinearForward counts it.
+template <int kIn>
+struct Memory {
+  static constexpr int kTileBytes = kIn / kPanelWidth * kPanelBytes;
+
+  std::uint8_t* weight;       // [num_panels] tiles
+  std::uint8_t* stages;       // [num_stages] tiles of x
+  std::uint8_t* results;      // [kGroups, kResults] panels
+  float* bias;                // [num_panels, kTile], zeros without one
+  std::uint64_t* has_weight;  // [num_panels]
+  std::uint64_t* full;        // [num_stages]
+  std::uint64_t* empty;
+
+  __device__ Memory(std::uint8_t* shared, const LinearForwardCut& cut)
+      : weight(shared),
+        stages(weight + cut.num_panels * kTileBytes),
+        results(stages + cut.num_stages * kTileBytes),
+        bias(reinterpret_cast<float*>(results + kGroups * kResults * kPanelBytes)),
+        has_weight(reinterpret_cast<std::uint64_t*>(bias + cut.num_panels * kTile)),
+        full(has_weight + cut.num_panels),
+        empty(full + cut.num_stages) {}
+};
+
+// Tiles of rows of a block: every gridDim.x-th.
+struct Work {
+  int count;
+
+  __device__ explicit Work(long long num_rows) {
+    const int tiles = static_cast<int>((num_rows + kTile - 1) / kTile);
+    const int blocks = static_cast<int>(gridDim.x);
+    count = (tiles - static_cast<int>(blockIdx.x) + blocks - 1) / blocks;
+  }
+  __device__ int row(int i) const {
+    return (static_cast<int>(blockIdx.x) + i * static_cast<int>(gridDim.x)) * kTile;
+  }
+};
+
+// A place in a ring of stages, and the parity of its phase.
+struct Turn {
+  int stage = 0;
+  int parity = 0;
+
+  // By at most num_stages.
+  __device__ void Advance(int steps, int num_stages) {
+    stage += steps;
+    if (stage >= num_stages) {
+      stage -= num_stages;
+      parity ^= 1;
+    }
+  }
+};
+
+template <int kIn>
+__device__ void CopyTile(std::uint8_t* to, const CUtensorMap& matrix, int row,
+                         std::uint64_t* barrier) {
+  ArriveAndExpect(barrier, Memory<kIn>::kTileBytes);
+#pragma unroll
+  for (int column = 0; column < kIn; column += kPanelWidth) {
+    CopyPanel(to + column / kPanelWidth * kPanelBytes, matrix, row, column, barrier);
+  }
+}
+
+// The part of the one thread that copies. The first tiles of x go before the weight.
+template <int kIn>
+__device__ void CopyTiles(const Memory<kIn>& memory, const LinearForwardCut& cut, const Work& work,
+                          const LinearForwardMaps& maps) {
+  Turn turn;
+  const int num_first = min(work.count, kGroups);
+  for (int i = 0; i < work.count; ++i) {
+    if (i >= cut.num_stages) Await(&memory.empty[turn.stage], turn.parity ^ 1);
+    CopyTile<kIn>(memory.stages + turn.stage * Memory<kIn>::kTileBytes, maps.x, work.row(i),
+                  &memory.full[turn.stage]);
+    turn.Advance(1, cut.num_stages);
+    if (i != num_first - 1) continue;
+    for (int panel = 0; panel < cut.num_panels; ++panel) {
+      CopyTile<kIn>(memory.weight + panel * Memory<kIn>::kTileBytes, maps.weight, panel * kTile,
+                    &memory.has_weight[panel]);
+    }
+  }
+}
+
+// The part of a warpgroup: every kGroups-th tile of the block.
+template <int kIn>
+__device__ void FormTiles(const Memory<kIn>& memory, const LinearForwardCut& cut, const Work& work,
+                          const LinearForwardMaps& maps) {
+  constexpr int kSteps = kIn / kProductDepth;
+  const int group = static_cast<int>(threadIdx.x) / kWarpgroup;
+  const int first_row = static_cast<int>(threadIdx.x) % kWarpgroup / 32 * 16;  // of the warp
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  std::uint8_t* results = memory.results + group * kResults * kPanelBytes;
+  Turn turn;
+  turn.Advance(group, cut.num_stages);
+  int buffer = 0;
+  for (int i = group; i < work.count; i += kGroups) {
+    Await(&memory.full[turn.stage], turn.parity);
+    std::uint32_t x[kSteps][4];
+#pragma unroll
+    for (int k = 0; k < kSteps; ++k) {
+      LoadFragment(x[k], memory.stages + turn.stage * Memory<kIn>::kTileBytes, first_row, k,
+                   kPanelBytes);
+    }
+    Arrive(&memory.empty[turn.stage]);
+    turn.Advance(kGroups, cut.num_stages);
+    for (int panel = 0; panel < cut.num_panels; ++panel) {
+      float sums[32];
+      const float* bias = memory.bias + panel * kTile + lane % 4 * 2;
+#pragma unroll
+      for (int j = 0; j < 8; ++j) {
+        const float2 two = *reinterpret_cast<const float2*>(bias + 8 * j);
+        sums[4 * j] = sums[4 * j + 2] = two.x;
+        sums[4 * j + 1] = sums[4 * j + 3] = two.y;
+      }
+      if (i == group) Await(&memory.has_weight[panel], 0);
+      const std::uint64_t weight =
+          RowOperand(SharedAddress(memory.weight + panel * Memory<kIn>::kTileBytes));
+      Pin(sums);
+      BeginProducts();
+#pragma unroll
+      for (int k = 0; k < kSteps; ++k) {
+        MultiplyRows(sums, x[k], weight + RowOperandStep(k, kPanelBytes));
+      }
+      EndProducts();
+      AwaitProducts<0>();
+      Pin(sums);
+      std::uint8_t* result = results + buffer * kPanelBytes;
+      if (++buffer == kResults) buffer = 0;
+      if (lane == 0) AwaitStoresRead<kResults - 1>();
+      __syncwarp();
+      StorePanel(result, first_row, sums);
+      ShowToCopies();
+      __syncwarp();
+      if (lane == 0) {
+        StorePanelToMatrix(maps.y, work.row(i) + first_row, panel * kTile,
+                           result + first_row * kTileRowBytes);
+      }
+    }
+#pragma unroll
+    for (int k = 0; k < kSteps; ++k) Pin(x[k]);
+  }
+  if (lane == 0) AwaitStoresRead();
+}
+
+template <int kIn>
+__global__ void __launch_bounds__(kThreads, 1)
+    LinearForwardKernel(const __grid_constant__ LinearForwardArgs args,
+                        const __grid_constant__ LinearForwardCut cut,
+                        const __grid_constant__ LinearForwardMaps maps) {
+  if (!kForHopper) return;
+  extern __shared__ __align__(1024) std::uint8_t shared[];
+  const Memory<kIn> memory(shared, cut);
+  const Work work(args.sizes.num_rows);
+  if (threadIdx.x == kProductThreads) {
+    for (int panel = 0; panel < cut.num_panels; ++panel) InitBarrier(&memory.has_weight[panel], 1);
+    for (int stage = 0; stage < cut.num_stages; ++stage) {
+      InitBarrier(&memory.full[stage], 1);
+      InitBarrier(&memory.empty[stage], kWarpgroup);
+    }
+    ShowBarriers();
+  }
+  const auto* bias = static_cast<const __nv_bfloat16*>(args.bias);
+  for (int i = static_cast<int>(threadIdx.x); i < cut.num_panels * kTile; i += kThreads) {
+    memory.bias[i] = bias != nullptr && i < args.sizes.out ? __bfloat162float(bias[i]) : 0.0f;
+  }
+  __syncthreads();
+  if (threadIdx.x < kProductThreads) {
+    FormTiles(memory, cut, work, maps);
+  } else if (threadIdx.x == kProductThreads) {
+    CopyTiles(memory, cut, work, maps);
+  }
+}
+
+template <int kIn>
+cudaError_t Launch(const LinearForwardArgs& args, CUstream_st* stream) {
+  const LinearForwardSizes& sizes = args.sizes;
+  LinearForwardMaps maps;
+  constexpr CopyBox kPanel = {kTile, kPanelWidth};
+  constexpr CopyBox kRows = {16, kPanelWidth};
+  cudaError_t status =
+      MapMatrix({args.x, sizes.num_rows, args.x_stride, sizes.in}, kPanel, &maps.x);
+  if (status == cudaSuccess) {
+    status =
+        MapMatrix({args.weight, sizes.out, args.weight_stride, sizes.in}, kPanel, &maps.weight);
+  }
+  if (status == cudaSuccess) {
+    status = MapMatrix({args.y, sizes.num_rows, args.y_stride, sizes.out}, kRows, &maps.y);
+  }
+  if (status != cudaSuccess) return status;
+  const LinearForwardCut cut = CutLinearForward(sizes);
+  const long long tiles = (sizes.num_rows + kTile - 1) / kTile;
+  const int blocks = static_cast<int>(std::min<long long>(tiles, kLinearForwardBlocks));
+  return LaunchClusters(LinearForwardKernel<kIn>, blocks, /*cluster_size=*/1, kThreads,
+                        static_cast<std::size_t>(cut.bytes), stream, args, cut, maps);
+}
+
+}  // namespace
+
+bool DeviceHasLinearForward(int device) {
+  int major = 0;
+  int minor = 0;
+  return cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device) == cudaSuccess &&
+         cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device) == cudaSuccess &&
+         major == 9 && minor == 0;
+}
+
+int LaunchLinearForward(const LinearForwardArgs& args, CUstream_st* stream) {
+  switch (args.sizes.in) {
+    case 64:
+      return Launch<64>(args, stream);
+    case 128:
+      return Launch<128>(args, stream);
+    default:
+      return cudaErrorInvalidValue;
+  }
+}
+
+}  // namespace mixerbench::kernels::fused

@@ -1,0 +1,75 @@
+// The product of a linear layer on raw pointers. linear_forward.cu defines it; device_stub.cc does
+// in builds without CUDA.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <algorithm>
+#include <limits>
+
+struct CUstream_st;
+
+namespace mixerbench::kernels::fused {
+
+struct LinearForwardSizes {
+  long long num_rows = 0;
+  int in = 0;
+  int out = 0;  // a multiple of 8
+};
+
+// What a warpgroup works on: 64 rows, 64 columns of the result at a time.
+constexpr int kLinearForwardTile = 64;
+constexpr int kLinearForwardGroups = 2;    // warpgroups of a block that multiply
+constexpr int kLinearForwardResults = 2;   // panels of a warpgroup that are being stored
+constexpr int kLinearForwardBlocks = 132;  // blocks that a GPU of this kernel runs at once
+
+// How the shared memory of a block is used.
+struct LinearForwardCut {
+  int num_panels = 0;  // of 64 rows of the weight, all of which stay there
+  int num_stages = 0;  // tiles of x under way
+  long long bytes = 0;
+};
+
+constexpr LinearForwardCut CutLinearForward(const LinearForwardSizes& sizes) {
+  constexpr long long kMostBytes = 227 * 1024;
+  constexpr int kMostStages = 8;
+  constexpr long long kPanelBytes = 2 * kLinearForwardTile * kLinearForwardTile;
+  constexpr long long kResults = kLinearForwardGroups * kLinearForwardResults * kPanelBytes;
+  constexpr long long kBarrier = 8;
+  const long long tile_bytes = sizes.in / kLinearForwardTile * kPanelBytes;
+  const int panels = (sizes.out + kLinearForwardTile - 1) / kLinearForwardTile;
+  // Tiles of the weight, its bias in fp32, a barrier for each.
+  const long long fixed = kResults + panels * (tile_bytes + 4 * kLinearForwardTile + kBarrier);
+  const long long stage_bytes = tile_bytes + 2 * kBarrier;
+  const int stages =
+      static_cast<int>(std::clamp<long long>((kMostBytes - fixed) / stage_bytes, 0, kMostStages));
+  return {.num_panels = panels, .num_stages = stages, .bytes = fixed + stages * stage_bytes};
+}
+
+// Whether the device function takes these sizes, and is faster than cuBLAS: it is where more is
+// written than read.
+constexpr bool LinearForwardTakes(const LinearForwardSizes& sizes) {
+  constexpr int kMinRows = 32768;
+  return (sizes.in == 64 || sizes.in == 128) && sizes.out > sizes.in && sizes.out % 8 == 0 &&
+         CutLinearForward(sizes).num_stages >= kLinearForwardGroups && sizes.num_rows >= kMinRows &&
+         sizes.num_rows <= std::numeric_limits<int>::max() - kLinearForwardTile;
+}
+
+// Whether that device runs it: it exists for compute capability 9.0 alone.
+bool DeviceHasLinearForward(int device);
+
+struct LinearForwardArgs {
+  LinearForwardSizes sizes;
+  // bf16, rows at multiples of 16 bytes; strides in elements.
+  const void* x = nullptr;  // [num_rows, in]
+  long long x_stride = 0;
+  const void* weight = nullptr;  // [out, in]
+  long long weight_stride = 0;
+  const void* bias = nullptr;  // [out] or absent
+  void* y = nullptr;           // [num_rows, out]
+  long long y_stride = 0;
+};
+
+// Queues the work; returns the CUDA error code of the launch. LinearForwardTakes(args.sizes).
+int LaunchLinearForward(const LinearForwardArgs& args, CUstream_st* stream);
+
+}  // namespace mixerbench::kernels::fused
