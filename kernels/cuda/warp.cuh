@@ -92,6 +92,12 @@ inline __device__ void Arrive(std::uint64_t* barrier) {
       : "memory");
 }
 
+// This thread arrives as soon as all copies that it has started are there; it does not wait.
+inline __device__ void ArriveAfterCopies(std::uint64_t* barrier) {
+  asm volatile("cp.async.mbarrier.arrive.noinc.shared.b64 [%0];" ::"r"(SharedAddress(barrier))
+               : "memory");
+}
+
 // Waits for the end of the phase with this parity, the current or the previous one.
 inline __device__ void WaitForPhase(std::uint64_t* barrier, int parity) {
   std::uint32_t done = 0;

@@ -25,35 +25,31 @@ __device__ inline float WarpSum(float x) {
   return x;
 }
 
-// In shared memory. The key channels are cut in kParts parts, each with sums of its own.
-template <int kC, int kParts, int kWarps>
+// In shared memory. Sums over key channels come in parts, those of db in kDbParts.
+template <int kC, int kDbParts, int kParts, int kWarps>
 struct ChunkSums {
-  float db[kParts][kC];          // <q, dq> - <k, dk>
+  float db[kDbParts][kC];        // <q, dq> - <k, dk>
   float km[kParts][kC];          // <k, M>
   float written[kParts][kC];     // <k, w (Y G^T)>
   float pv[kC];                  // <P_i, v_i>
   float states_product[kWarps];  // <S, G>, a part a warp
 
-  // The sums of one lane over its channels, for rows g and g + 8 of tokens [row_block, + 16).
-  __device__ void Put(int part, int row_block, float (&lane_db)[2], float (&lane_km)[2],
-                      float (&lane_written)[2], float lane_states_product) {
+  // `lane`: the sums of one lane over its channels, for rows g and g + 8 of tokens
+  // [row_block, + 16).
+  static __device__ void Put(float (&sums)[kC], int row_block, float (&lane)[2]) {
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
 #pragma unroll
       for (int distance = 1; distance < 4; distance *= 2) {
-        lane_db[half] += cuda::ShuffleXor(lane_db[half], distance);
-        lane_km[half] += cuda::ShuffleXor(lane_km[half], distance);
-        lane_written[half] += cuda::ShuffleXor(lane_written[half], distance);
+        lane[half] += cuda::ShuffleXor(lane[half], distance);
       }
-      if (cuda::LaneId() % 4 == 0) {
-        const int token = row_block + cuda::BlockRow(2 * half);
-        db[part][token] = lane_db[half];
-        km[part][token] = lane_km[half];
-        written[part][token] = lane_written[half];
-      }
+      if (cuda::LaneId() % 4 == 0) sums[row_block + cuda::BlockRow(2 * half)] = lane[half];
     }
-    lane_states_product = WarpSum(lane_states_product);
-    if (cuda::LaneId() == 0) states_product[cuda::WarpId()] = lane_states_product;
+  }
+
+  __device__ void PutStatesProduct(int warp, float lane) {
+    lane = WarpSum(lane);
+    if (cuda::LaneId() == 0) states_product[warp] = lane;
   }
 
   // One warp, after a barrier: the sums over parts, d beta, and db summed from the end of the
@@ -68,8 +64,9 @@ struct ChunkSums {
       const int token = cuda::LaneId() * kPerLane + i;
       float db_i = 0, km_i = 0;
 #pragma unroll
+      for (int part = 0; part < kDbParts; ++part) db_i += db[part][token];
+#pragma unroll
       for (int part = 0; part < kParts; ++part) {
-        db_i += db[part][token];
         km_i += km[part][token];
         all_written += written[part][token];
       }
@@ -78,9 +75,10 @@ struct ChunkSums {
     }
     if (gradients.log_decay == nullptr) return;
     // <S+, G> belongs to the last token, so to every sum.
-    float after = gates[kEntering][kC - 1] *
-                  WarpSum(cuda::LaneId() < kWarps ? states_product[cuda::LaneId()] : 0);
-    after += WarpSum(all_written);
+    if (cuda::LaneId() < kWarps) {
+      all_written += gates[kEntering][kC - 1] * states_product[cuda::LaneId()];
+    }
+    float after = WarpSum(all_written);
     float sum = 0;  // of this lane and those after it
 #pragma unroll
     for (int i = kPerLane - 1; i >= 0; --i) sum += db_sums[i];

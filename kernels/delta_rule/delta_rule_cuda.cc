@@ -45,8 +45,12 @@ at::Tensor EmptyStates(const DeltaRuleSizes& sizes, const at::Tensor& like) {
 
 const float* Data(const at::Tensor& x) { return x.defined() ? x.const_data_ptr<float>() : nullptr; }
 
-DeltaRuleFactorData FactorData(const at::Tensor& gates, const at::Tensor& x, const at::Tensor& a) {
-  return {.gates = gates.data_ptr<float>(), .x = x.data_ptr(), .a = a.data_ptr()};
+DeltaRuleFactorData FactorData(const at::Tensor& gates, const at::Tensor& x, const at::Tensor& a,
+                               bool has_decay) {
+  return {.gates = gates.data_ptr<float>(),
+          .x = x.data_ptr(),
+          .a = a.data_ptr(),
+          .has_decay = has_decay};
 }
 
 class DeltaRuleFunction : public torch::autograd::Function<DeltaRuleFunction> {
@@ -77,7 +81,7 @@ class DeltaRuleFunction : public torch::autograd::Function<DeltaRuleFunction> {
       x = Empty({sizes.batch_size, sizes.num_heads, num_chunks, chunk_size, chunk_size}, q,
                 q.scalar_type());
       a = EmptyDense(x);
-      factors = FactorData(gates, x, a);
+      factors = FactorData(gates, x, a, log_decay.has_value());
     }
     const auto o = EmptyDense(v);
     const auto final_state = Empty(
@@ -113,6 +117,7 @@ class DeltaRuleFunction : public torch::autograd::Function<DeltaRuleFunction> {
       auto& data = context->saved_data;
       data["scale"] = static_cast<double>(sizes.scale);
       data["precision"] = static_cast<std::int64_t>(sizes.precision);
+      data["has_log_decay"] = log_decay.has_value();
       data["wants_log_decay"] = requires_grad(log_decay);
       data["wants_initial_state"] = requires_grad(initial_state);
     }
@@ -135,7 +140,8 @@ class DeltaRuleFunction : public torch::autograd::Function<DeltaRuleFunction> {
         .scale = static_cast<float>(data["scale"].toDouble()),
         .precision = static_cast<cuda::OperandPrecision>(data["precision"].toInt())};
     const auto plan = PlanDeltaRule(sizes, cuda::LimitsOf(q)).value();
-    const auto factors = FactorData(tensors[3], tensors[4], tensors[5]);
+    const auto factors =
+        FactorData(tensors[3], tensors[4], tensors[5], data["has_log_decay"].toBool());
     const c10::DeviceGuard guard(q.device());
     const auto stream = cuda::CurrentStream(q);
     const auto d_o = d_outputs[0].defined() ? cuda::WithAlignedRows(d_outputs[0])

@@ -1,54 +1,9 @@
 // Gradients of the delta rule's inputs, chunk by chunk. Maths: delta_rule.md.
 // SPDX-License-Identifier: Apache-2.0
-#include "kernels/delta_rule/delta_rule_chunk_sums.cuh"
-#include "kernels/delta_rule/delta_rule_device.cuh"
+#include "kernels/delta_rule/delta_rule_gradient_tiles.cuh"
 
 namespace mixerbench::kernels::delta_rule {
 namespace {
-
-// Columns of V a stage.
-template <typename Operand>
-constexpr int kMaxBlockV = kChunk<Operand>;
-
-// A warp owns 16 tokens and a part of the key channels.
-template <typename Operand, int kDk>
-constexpr int kColumnWarps = kDk >= 32 ? 2 : 1;
-template <typename Operand, int kDk>
-constexpr int kGradientThreads = kChunk<Operand> / 16 * kColumnWarps<Operand, kDk> * 32;
-
-template <typename Operand, int kDk>
-struct GradientTiles {
-  using Element = typename Operand::Element;
-  static constexpr int kC = kChunk<Operand>;
-  Element d_o[kC * PaddedRow(kMaxBlockV<Operand>)];
-  Element y[kC * PaddedRow(kMaxBlockV<Operand>)];
-  Element p[kC * PaddedRow(kMaxBlockV<Operand>)];
-  Element v[kC * PaddedRow(kMaxBlockV<Operand>)];
-  Element state[kMaxBlockV<Operand> * PaddedRow(kDk)];    // S^T
-  Element d_state[kMaxBlockV<Operand> * PaddedRow(kDk)];  // G^T
-};
-
-template <typename Operand, int kDk>
-struct alignas(16) GradientShared {
-  using Element = typename Operand::Element;
-  static constexpr int kC = kChunk<Operand>;
-  Element q[kC * PaddedRow(kDk)];
-  Element k[kC * PaddedRow(kDk)];
-  Element d_a[kC * PaddedRow(kC)];
-  Element d_kk[kC * PaddedRow(kC)];       // dKK
-  Element beta_d_kk[kC * PaddedRow(kC)];  // beta_i dKK_ij
-  float gates[kNumGates][kC];
-  ChunkSums<kC, kColumnWarps<Operand, kDk>, kGradientThreads<Operand, kDk> / 32> sums;
-};  // one or two GradientTiles follow
-
-// The sizes that the plan counts.
-template <typename Operand, int kDk>
-constexpr bool kFitsPlan = sizeof(GradientTiles<Operand, kDk>) ==
-                               GradientStageBytes(sizeof(typename Operand::Element),
-                                                  kChunk<Operand>, kDk) &&
-                           sizeof(GradientShared<Operand, kDk>) <=
-                               GradientBaseBytes(sizeof(typename Operand::Element), kChunk<Operand>,
-                                                 kDk);
 
 // Block: one chunk of one (b, h), grid B H N; a warp owns 16 tokens x (K or K / 2) of dq, M and dk.
 // V is walked in blocks of columns, the next one arrives during the products of this one. Sums over
@@ -304,12 +259,16 @@ __global__ void __launch_bounds__(kGradientThreads<Operand, kDk>, kDk <= 64 ? 2 
     cuda::StoreRows(token_row(gradients.k) + row_block * gradients.k.token_stride + channel + d,
                     static_cast<int>(gradients.k.token_stride), num_valid - row_block, dk[d / 16]);
   }
-  shared.sums.Put(part, row_block, db, km, written, states_product);
+  auto& sums = shared.sums;
+  sums.Put(sums.db[part], row_block, db);
+  sums.Put(sums.km[part], row_block, km);
+  sums.Put(sums.written[part], row_block, written);
+  sums.PutStatesProduct(cuda::WarpId(), states_product);
   __syncthreads();
   if (cuda::WarpId() != 0) return;
   const std::int64_t gate =
       (row / sizes.num_heads * sizes.seq_len + first) * sizes.num_heads + row % sizes.num_heads;
-  shared.sums.Finish(shared.gates, num_valid, sizes.num_heads, gate, gradients);
+  sums.Finish(shared.gates, num_valid, sizes.num_heads, gate, gradients);
 }
 
 }  // namespace

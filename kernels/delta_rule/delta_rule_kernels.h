@@ -56,6 +56,7 @@ struct DeltaRuleFactorData {
   float* gates = nullptr;  // [B,H,N,4,C]: b, e^b, w, beta
   void* x = nullptr;       // E [B,H,N,C,C]; 16x16 blocks above the diagonal are not written
   void* a = nullptr;       // the same
+  bool has_decay = true;   // else b is zero for all tokens, which spares the fused plan work
 };
 
 // What the forward pass keeps for the backward pass.

@@ -137,11 +137,12 @@ __device__ void WalkForward(Accumulators (&state)[kDk / 64][4], const Tile* q, c
 }
 
 // The gradient G^T [64,K] of the state that leaves a chunk becomes that of the state that enters
-// it. store_p(p) gets P^T.
-template <int kDk, typename StoreP>
+// it. store_d_state() may read the former while the first products are under way; store_p(p) gets
+// P^T.
+template <int kDk, bool kHasDecay = true, typename StoreDState, typename StoreP>
 __device__ void WalkBackward(Accumulators (&d_state)[kDk / 64][4], const Tile* q, const Tile* k,
                              const Tile& d_o, const Tile& x, const Tile& a, const Gates& gates,
-                             float scale, const StoreP& store_p) {
+                             float scale, const StoreDState& store_d_state, const StoreP& store_p) {
   Accumulators written[4];  // (K G)^T, then dY^T = w (K G)^T + dO^T A
   Accumulators read[4];     // dO^T A, then P^T = dY^T X
   {
@@ -153,19 +154,27 @@ __device__ void WalkBackward(Accumulators (&d_state)[kDk / 64][4], const Tile* q
     for (int d = 0; d < kDk / 64; ++d) {
       MultiplyTiles<Depth::kAlongRows>(written, operands[d], Descriptor(k[d], 0, 0), d > 0);
     }
-    MultiplyTiles<Depth::kDownColumns, Depth::kDownColumns>(read, Descriptor(d_o, 0, 0),
-                                                            Descriptor(a, 0, 0), false);
+    // Without decays w is one, and the products add up by themselves.
+    MultiplyTiles<Depth::kDownColumns, Depth::kDownColumns>(
+        kHasDecay ? read : written, Descriptor(d_o, 0, 0), Descriptor(a, 0, 0), !kHasDecay);
     Commit();
-    Wait<0>(written, read);
+    store_d_state();
+    if constexpr (kHasDecay) {
+      Wait<0>(written, read);
+    } else {
+      Wait<0>(written);
+    }
   }
   Operand::A dy[4];
 #pragma unroll
   for (int n = 0; n < 4; ++n) {
+    if constexpr (kHasDecay) {
 #pragma unroll
-    for (int e = 0; e < 8; ++e) {
-      const int t = 16 * n + cuda::BlockColumn(e / 4, e % 4);
-      float& c = written[n][e / 4][e % 4];
-      c = gates[kLeaving][t] * c + read[n][e / 4][e % 4];
+      for (int e = 0; e < 8; ++e) {
+        const int t = 16 * n + cuda::BlockColumn(e / 4, e % 4);
+        float& c = written[n][e / 4][e % 4];
+        c = gates[kLeaving][t] * c + read[n][e / 4][e % 4];
+      }
     }
     dy[n] = cuda::ToOperand<Operand>(written[n]);
   }
@@ -175,8 +184,10 @@ __device__ void WalkBackward(Accumulators (&d_state)[kDk / 64][4], const Tile* q
   Commit();
 
   // dS = e^{b_C} G + (s e^b Q)^T dO - (beta e^b K)^T P, transposed; the factors go to the left.
+  if constexpr (kHasDecay) {
 #pragma unroll
-  for (int d = 0; d < kDk / 64; ++d) Scale(d_state[d], gates[kEntering][kC - 1]);
+    for (int d = 0; d < kDk / 64; ++d) Scale(d_state[d], gates[kEntering][kC - 1]);
+  }
   Operand::A operands[4];
 #pragma unroll
   for (int n = 0; n < 4; ++n) {
@@ -184,7 +195,8 @@ __device__ void WalkBackward(Accumulators (&d_state)[kDk / 64][4], const Tile* q
     LoadColumns(c, d_o, n);
 #pragma unroll
     for (int e = 0; e < 8; ++e) {
-      c[e / 4][e % 4] *= scale * gates[kEntering][16 * n + cuda::BlockColumn(e / 4, e % 4)];
+      const int t = 16 * n + cuda::BlockColumn(e / 4, e % 4);
+      c[e / 4][e % 4] *= kHasDecay ? scale * gates[kEntering][t] : scale;
     }
     operands[n] = cuda::ToOperand<Operand>(c);
   }
@@ -196,7 +208,9 @@ __device__ void WalkBackward(Accumulators (&d_state)[kDk / 64][4], const Tile* q
   Commit();
   Wait<1>(p);
   store_p(p);
-  ForEach(p, [&](float& c, int t) { c *= -gates[kBeta][t] * gates[kEntering][t]; });
+  ForEach(p, [&](float& c, int t) {
+    c *= kHasDecay ? -gates[kBeta][t] * gates[kEntering][t] : -gates[kBeta][t];
+  });
   Operand::A erased[4];
   ToOperands(erased, p);
   Fence();

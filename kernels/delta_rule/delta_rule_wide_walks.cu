@@ -174,10 +174,11 @@ __global__ void __launch_bounds__(kThreads, 1)
   for (int n = last; n >= 0; --n) {
     __syncthreads();
     const auto& stage = walk.shared.stages[(last - n) % kStages];
-    walk.StoreChunkState(d_states, n, d_state);
     warpgroup::WalkBackward<kDk>(
         d_state, stage.q, stage.k, stage.v, stage.x, stage.a,
-        walk.shared.gates[(last - n) % kStages], sizes.scale, [&](const Accumulators(&p)[4]) {
+        walk.shared.gates[(last - n) % kStages], sizes.scale,
+        [&] { walk.StoreChunkState(d_states, n, d_state); },
+        [&](const Accumulators(&p)[4]) {
           warpgroup::StoreTokens(p_out, walk.ColumnRows(p_out, n), walk.NumValid(n), p);
         });
   }

@@ -1,0 +1,135 @@
+// The role of keys of the fused backward kernel: dKK, M and dk.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "kernels/delta_rule/delta_rule_fused_backward.cuh"
+
+namespace mixerbench::kernels::delta_rule {
+
+// dKK = -(P Y^T) Ds, M = -e^b (P S^T) + dKK K and
+// dk = w (Y G^T) + dA^T Q + dKK^T (beta K) + beta M.
+template <int kValueTiles, bool kHasDecay>
+__device__ void FusedBackward<kValueTiles, kHasDecay>::FormKeyGradients(const Chunk& chunk) {
+  const unsigned c = chunk.count;
+  auto& stage = shared_.stages[c % kStages];
+  const auto& walked = shared_.walked[c % kWalkedStages];
+  const auto& gates = shared_.gates[c % kGateStages];
+  Accumulators d_l[kBlocks], m[kBlocks], dk[kBlocks];
+  warpgroup::Fence();
+#pragma unroll
+  for (int u = 0; u < kValueTiles; ++u) {
+    warpgroup::MultiplyTiles<kRows, kRows>(d_l, warpgroup::Descriptor(walked.p[u]),
+                                           warpgroup::Descriptor(stage.y[u]), u > 0);
+  }
+  warpgroup::Commit();
+#pragma unroll
+  for (int u = 0; u < kValueTiles; ++u) {
+    warpgroup::MultiplyTiles<kRows, kColumns>(dk, warpgroup::Descriptor(stage.y[u]),
+                                              warpgroup::Descriptor(walked.d_state[u]), u > 0);
+  }
+  warpgroup::Commit();
+  const Decays decays(gates[kCumulativeLogDecay], RowBlock());
+  float beta[2], entering[2], leaving[2];  // of tokens g and g + 8 of this warp
+#pragma unroll
+  for (int half = 0; half < 2; ++half) {
+    const int token = RowBlock() + cuda::BlockRow(2 * half);
+    beta[half] = gates[kBeta][token];
+    entering[half] = gates[kEntering][token];
+    leaving[half] = gates[kLeaving][token];
+  }
+  warpgroup::Wait<1>(d_l);
+  cuda::Bf16Operand::A d_kk[kBlocks];
+#pragma unroll
+  for (int j = 0; j < kBlocks; ++j) {
+    Accumulators beta_d_kk;
+#pragma unroll
+    for (int e = 0; e < 8; ++e) {
+      const int column = 16 * j + cuda::BlockColumn(e / 4, e % 4);
+      float& d_kk_e = d_l[j][e / 4][e % 4];
+      d_kk_e = column < RowBlock() + cuda::BlockRow(e % 4) ? -decays(j, e) * d_kk_e : 0.f;
+      beta_d_kk[e / 4][e % 4] = beta[e % 4 / 2] * d_kk_e;
+    }
+    d_kk[j] = cuda::ToOperand<warpgroup::Operand>(d_l[j]);
+    warpgroup::StoreRows(stage.x, RowBlock(), 16 * j, beta_d_kk);
+  }
+  warpgroup::PublishToProducts();
+  warpgroup::Fence();
+#pragma unroll
+  for (int u = 0; u < kValueTiles; ++u) {
+    warpgroup::MultiplyTiles<kRows, kColumns>(m, warpgroup::Descriptor(walked.p[u]),
+                                              warpgroup::Descriptor(stage.state[u]), u > 0);
+  }
+  warpgroup::Commit();
+  warpgroup::Wait<1>(dk);
+  float written[2] = {0, 0};  // <k, w (Y G^T)>
+  if constexpr (kHasDecay) {
+#pragma unroll
+    for (int d = 0; d < kBlocks; ++d) {
+      Accumulators k_d;
+      cuda::FromOperand<warpgroup::Operand>(k_d, warpgroup::LoadA(stage.k, RowBlock(), 16 * d));
+#pragma unroll
+      for (int e = 0; e < 8; ++e) {
+        const int half = e % 4 / 2;
+        dk[d][e / 4][e % 4] *= leaving[half];
+        written[half] += dk[d][e / 4][e % 4] * k_d[e / 4][e % 4];
+      }
+    }
+  }
+  warpgroup::Wait<0>(m);
+  cuda::Arrive(&shared_.is_taken[c % kWalkedStages]);
+#pragma unroll
+  for (int d = 0; d < kBlocks; ++d) {
+#pragma unroll
+    for (int e = 0; e < 8; ++e) {
+      m[d][e / 4][e % 4] *= kHasDecay ? -entering[e % 4 / 2] : -1.f;
+    }
+  }
+  warpgroup::SyncGroup(1);
+  Wait(shared_.is_paired, c);
+  warpgroup::Fence();
+  warpgroup::MultiplyTiles<kColumns>(m, d_kk, warpgroup::Descriptor(stage.k), true);
+  warpgroup::MultiplyTiles<kColumns, kColumns>(dk, warpgroup::Descriptor(shared_.d_a[c % kStages]),
+                                               warpgroup::Descriptor(stage.q), true);
+  warpgroup::MultiplyTiles<kColumns, kColumns>(dk, warpgroup::Descriptor(stage.x),
+                                               warpgroup::Descriptor(stage.k), true);
+  warpgroup::Commit();
+  warpgroup::Wait<0>(m, dk);
+
+  float db[2] = {0, 0};
+  float km[2] = {0, 0};
+#pragma unroll
+  for (int d = 0; d < kBlocks; ++d) {
+    Accumulators k_d;
+    cuda::FromOperand<warpgroup::Operand>(k_d, warpgroup::LoadA(stage.k, RowBlock(), 16 * d));
+#pragma unroll
+    for (int e = 0; e < 8; ++e) {
+      const int half = e % 4 / 2;
+      const float k_e = k_d[e / 4][e % 4];
+      const float m_e = m[d][e / 4][e % 4];
+      float& dk_e = dk[d][e / 4][e % 4];
+      dk_e += beta[half] * m_e;
+      if constexpr (kHasDecay) db[half] -= k_e * dk_e;
+      km[half] += k_e * m_e;
+    }
+  }
+  StoreTokenRows(args_.gradients.k, chunk, dk);
+  auto& sums = shared_.sums[c % kGateStages];
+  sums.Put(sums.km[0], RowBlock(), km);
+  if constexpr (kHasDecay) {
+    sums.Put(sums.db[1], RowBlock(), db);
+    sums.Put(sums.written[0], RowBlock(), written);
+  }
+}
+
+template <int kValueTiles, bool kHasDecay>
+__device__ void FusedBackward<kValueTiles, kHasDecay>::Keys() {
+#pragma unroll 1
+  for (Chunk chunk = First(); Exists(chunk); chunk = After(chunk)) {
+    WaitForLoads(chunk.count);
+    Wait(shared_.is_walked, chunk.count);
+    FormKeyGradients(chunk);
+    cuda::Arrive(&shared_.is_done[chunk.count % kStages]);
+  }
+}
+
+}  // namespace mixerbench::kernels::delta_rule
