@@ -8,6 +8,7 @@
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/ones.h>
 
 #include "base/check.h"
 #include "harness/device.h"
@@ -74,6 +75,7 @@ Trainer::Trainer(const Cell& cell, const Model& model, GraphContext& graphs,
   current_record_ = at::empty({kRecordWords}, words);
   next_record_ = at::empty({}, words);
   mask_seeds_ = at::empty({kMaskSeeds}, words);
+  loss_gradient_ = at::ones({}, words.dtype(at::kFloat));
   const at::Tensor floats = current_record_.view(at::kFloat);
   current_lr_ = floats.select(0, kLearningRateFloat);
   current_step_ = floats.select(0, kStepFloat);
@@ -228,12 +230,13 @@ void Trainer::RunStep(const Shape& shape) {
                                                    .rows = &scored.rows});
   });
   const at::Tensor loss = InRange("loss", [&] {
-    const models::Head head = model_.backbone->head();
+    const models::Head& head = output.head;
     return kernels::fused::LinearCrossEntropy(output.hidden, head.weight, head.bias, scored.targets,
                                               models::ExecutionPath::kFast, head.narrow);
   });
   InRange("backward", [&] {
-    (output.auxiliary_loss.defined() ? loss + output.auxiliary_loss : loss).backward();
+    (output.auxiliary_loss.defined() ? loss + output.auxiliary_loss : loss)
+        .backward(loss_gradient_);
   });
   InRange("optimizer", [&] { optimizer_.Step(current_lr_, current_step_); });
 

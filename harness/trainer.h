@@ -92,6 +92,7 @@ class Trainer {
   at::Tensor current_lr_;           // fp32 scalar inside current_record_
   at::Tensor current_step_;         // fp32 scalar inside current_record_
   at::Tensor mask_seeds_;           // int64 [kMaskSeeds], of the current record
+  at::Tensor loss_gradient_;        // 1, fp32 scalar: autograd would write one in every step
   std::map<std::pair<std::size_t, std::int64_t>, Shape> shapes_;
 };
 

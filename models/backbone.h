@@ -19,10 +19,20 @@
 
 namespace mixerbench::models {
 
+// What turns hidden states into logits: hidden weight^T + bias.
+struct Head {
+  at::Tensor weight;                             // [vocab_size, D]
+  at::Tensor bias;                               // [vocab_size]; undefined without
+  kernels::fused::NarrowParameters narrow = {};  // their copies in bf16, where there are any
+};
+
 struct BackboneOutput {
   at::Tensor hidden;  // [B,T,D] after the final norm, compute dtype; [M,D] of BackboneOptions::rows
   std::vector<State> final_state;  // as InitialState(); empty unless wanted
   at::Tensor auxiliary_loss;       // scalar, undefined when no mixer has one
+  // That of the backbone. A loss takes this one: a weight that the embedding shares is an output of
+  // this forward pass, and its two gradients are formed as one.
+  Head head;
 };
 
 struct BackboneOptions {
@@ -34,13 +44,6 @@ struct BackboneOptions {
   std::optional<kernels::SeedGenerator> generator = std::nullopt;  // set in training
   // Only the hidden states of these M of the B*T tokens are wanted; nullptr: all.
   const kernels::fused::RowSelection* rows = nullptr;
-};
-
-// What turns hidden states into logits: hidden weight^T + bias.
-struct Head {
-  at::Tensor weight;                             // [vocab_size, D]
-  at::Tensor bias;                               // [vocab_size]; undefined without
-  kernels::fused::NarrowParameters narrow = {};  // their copies in bf16, where there are any
 };
 
 class Backbone {

@@ -36,7 +36,7 @@ int LaunchScaleUnlessOne(void*, Element, long long, const float*, CUstream_st*) 
   return kNoDevice;
 }
 int LaunchDropoutMask(const DropoutMaskArgs&, CUstream_st*) { return kNoDevice; }
-EmbeddingScratchSizes EmbeddingScratch(long long, int, int) { return {}; }
+EmbeddingScratchSizes EmbeddingScratch(const EmbeddingSizes&) { return {}; }
 int LaunchEmbeddingForward(const EmbeddingForward&, CUstream_st*) { return kNoDevice; }
 int LaunchEmbeddingBackward(const EmbeddingBackward&, CUstream_st*) { return kNoDevice; }
 int LaunchLogSigmoidDecayForward(const LogSigmoidDecayArgs&, CUstream_st*) { return kNoDevice; }
@@ -60,7 +60,7 @@ int LaunchLinearForward(const LinearForwardArgs&, CUstream_st*) { return kNoDevi
 int OutputNormPartials(const OutputNormSizes&) { return 0; }
 int LaunchOutputNormForward(const OutputNormForward&, CUstream_st*) { return kNoDevice; }
 int LaunchOutputNormBackward(const OutputNormBackward&, CUstream_st*) { return kNoDevice; }
-int ResidualNormPartials(long long) { return 0; }
+int ResidualNormPartials(long long, int) { return 0; }
 int LaunchResidualNormForward(const ResidualNormForward&, CUstream_st*) { return kNoDevice; }
 int LaunchResidualNormBackward(const ResidualNormBackward&, CUstream_st*) { return kNoDevice; }
 int LaunchRotary(const RotaryArgs&, CUstream_st*) { return kNoDevice; }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/fused/embedding.h"
 
+#include <cstdint>
 #include <vector>
 
 #include <ATen/TensorOperators.h>
@@ -12,6 +13,7 @@
 #include "kernels/fused/dropout.h"
 #include "kernels/fused/embedding_device.h"
 #include "kernels/fused/launch.h"
+#include "kernels/fused/residual_norm.h"
 #include "kernels/shape.h"
 
 namespace mixerbench::kernels::fused {
@@ -24,13 +26,16 @@ void Check(const EmbeddingArgs& args) {
   if (args.positions.defined()) {
     RequireShape(args.positions, {args.tokens.size(1), args.table.size(1)}, "positions");
   }
+  Require(args.norm.weight.defined(), "an embedding has a norm");
   Require(args.dropout_p == 0 || args.seed.defined(), "dropout needs a seed");
 }
 
+bool IsFloatOrAbsent(const at::Tensor& x) { return !x.defined() || x.scalar_type() == at::kFloat; }
+
 bool CanLaunch(const EmbeddingArgs& args) {
   return RunsOnDevice(args.table) && args.table.scalar_type() == at::kFloat &&
-         args.table.is_contiguous() &&
-         (!args.positions.defined() || args.positions.scalar_type() == at::kFloat) &&
+         args.table.is_contiguous() && IsFloatOrAbsent(args.positions) &&
+         IsFloatOrAbsent(args.norm.weight) && IsFloatOrAbsent(args.norm.bias) &&
          (!args.dtype || *args.dtype == at::kFloat || *args.dtype == at::kBFloat16) &&
          EmbeddingSupports(args.tokens.numel(), args.table.size(0), args.table.size(1));
 }
@@ -39,48 +44,70 @@ TokenIds IdsOf(const at::Tensor& tokens) {
   return {tokens.const_data_ptr(), tokens.scalar_type() == at::kLong};
 }
 
-const std::int64_t* SeedOf(const at::Tensor& seed) {
-  return seed.defined() ? seed.const_data_ptr<std::int64_t>() : nullptr;
+NormWeights WeightsOf(const Norm& norm) {
+  return {FloatsOf(norm.weight), FloatsOf(norm.bias), static_cast<float>(norm.eps)};
 }
 
-struct Sizes {
-  std::int64_t vocab_size, width;
-};
+// Inputs of the function, and its outputs.
+enum Input { kTable, kPositions, kNormWeight, kNormBias, kNumInputs };
+enum Output { kStream, kNormalised, kTableAgain };
+enum Saved { kSavedTokens, kSavedStream, kSavedKept, kSavedStatistics, kSavedWeight, kSavedBias };
 
-// saved: tokens, seed.
-std::vector<at::Tensor> Backward(const BackwardArgs& args, Sizes sizes, DropoutRule dropout) {
-  const at::Tensor& tokens = args.saved[0];
-  const at::Tensor d_out = args.grads[0].contiguous();
-  const auto floats = d_out.options().dtype(at::kFloat);
-  std::vector<at::Tensor> gradients(2);
-  if (args.wanted[0]) gradients[0] = at::empty({sizes.vocab_size, sizes.width}, floats);
-  if (args.wanted[1]) gradients[1] = at::empty({tokens.size(1), sizes.width}, floats);
-  const auto scratch = EmbeddingScratch(tokens.numel(), static_cast<int>(sizes.vocab_size),
-                                        static_cast<int>(sizes.width));
+std::vector<at::Tensor> Backward(const BackwardArgs& args, const EmbeddingSizes& sizes,
+                                 float dropout_scale, double eps) {
+  std::vector<at::Tensor> gradients(kNumInputs);
+  const at::Tensor d_stream = AlignedRows(args.grads[kStream]);
+  const at::Tensor d_normalised = AlignedRows(args.grads[kNormalised]);
+  if (!d_stream.defined() && !d_normalised.defined()) {
+    gradients[kTable] = args.grads[kTableAgain];
+    return gradients;
+  }
+  const at::Tensor& stream = args.saved[kSavedStream];
+  const at::Tensor& kept = args.saved[kSavedKept];
+  const auto rows = stream.options().requires_grad(false);
+  const auto floats = rows.dtype(at::kFloat);
+  const at::Tensor d_shared =
+      args.grads[kTableAgain].defined() ? args.grads[kTableAgain].contiguous() : at::Tensor();
+  // All of these but the positions always: one kernel makes them.
+  gradients[kTable] = at::empty({sizes.vocab_size, sizes.width}, floats);
+  const at::Tensor d_weights = at::empty({2, sizes.width}, floats);
+  gradients[kNormWeight] = d_weights.select(0, 0);
+  if (args.saved[kSavedBias].defined()) gradients[kNormBias] = d_weights.select(0, 1);
+  at::Tensor d_embedded;
+  if (args.wanted[kPositions]) {
+    gradients[kPositions] = at::empty({sizes.seq_len, sizes.width}, floats);
+    d_embedded = at::empty(stream.sizes(), rows);
+  }
+  const auto scratch = EmbeddingScratch(sizes);
   const at::Tensor indices = at::empty({scratch.indices}, floats.dtype(at::kInt));
   const at::Tensor partials = at::empty({scratch.floats}, floats);
-  OnDeviceOf(d_out, "Embedding backward", [&](CUstream_st* stream) {
-    return LaunchEmbeddingBackward({.tokens = IdsOf(tokens),
-                                    .num_tokens = tokens.numel(),
-                                    .seq_len = static_cast<int>(tokens.size(1)),
-                                    .vocab_size = static_cast<int>(sizes.vocab_size),
-                                    .width = static_cast<int>(sizes.width),
-                                    .dropout = dropout,
-                                    .seed = SeedOf(args.saved[1]),
-                                    .d_out = d_out.const_data_ptr(),
-                                    .d_out_element = ElementOf(d_out),
-                                    .d_table = MutableFloatsOf(gradients[0]),
-                                    .d_positions = MutableFloatsOf(gradients[1]),
-                                    .indices = indices.mutable_data_ptr<std::int32_t>(),
-                                    .partials = MutableFloatsOf(partials)},
-                                   stream);
+  OnDeviceOf(stream, "Embedding backward", [&](CUstream_st* on) {
+    return LaunchEmbeddingBackward(
+        {.sizes = sizes,
+         .tokens = IdsOf(args.saved[kSavedTokens]),
+         .dropout_scale = dropout_scale,
+         .kept = kept.defined() ? kept.const_data_ptr<std::uint8_t>() : nullptr,
+         .norm = WeightsOf({args.saved[kSavedWeight], args.saved[kSavedBias], eps}),
+         .element = ElementOf(stream),
+         .stream = stream.const_data_ptr(),
+         .statistics = FloatsOf(args.saved[kSavedStatistics]),
+         .d_stream = RowsOf(d_stream),
+         .d_normalised = RowsOf(d_normalised),
+         .d_shared = FloatsOf(d_shared),
+         .d_table = MutableFloatsOf(gradients[kTable]),
+         .d_positions = MutableFloatsOf(gradients[kPositions]),
+         .d_weights = MutableFloatsOf(d_weights),
+         .d_embedded = d_embedded.defined() ? d_embedded.mutable_data_ptr() : nullptr,
+         .indices = indices.mutable_data_ptr<std::int32_t>(),
+         .partials = MutableFloatsOf(partials)},
+        on);
   });
   return gradients;
 }
 
 }  // namespace
 
-at::Tensor ReferenceEmbedding(const EmbeddingArgs& args) {
+EmbeddingResult ReferenceEmbedding(const EmbeddingArgs& args) {
   Check(args);
   at::Tensor out = at::embedding(args.table, args.tokens);
   if (args.positions.defined()) out = out + args.positions;
@@ -89,39 +116,59 @@ at::Tensor ReferenceEmbedding(const EmbeddingArgs& args) {
                     .to(out.scalar_type())
                     .div_(KeptShare(args.dropout_p));
   }
-  return out.to(args.dtype.value_or(out.scalar_type()));
+  out = out.to(args.dtype.value_or(out.scalar_type()));
+  const auto norm = ReferenceResidualNorm({.added = out, .norm = args.norm});
+  return {out, norm.normalised, args.table};
 }
 
-at::Tensor Embedding(const EmbeddingArgs& args, ExecutionPath path) {
+EmbeddingResult Embedding(const EmbeddingArgs& args, ExecutionPath path) {
   Check(args);
   if (path == ExecutionPath::kReference || !CanLaunch(args)) return ReferenceEmbedding(args);
   const at::Tensor tokens = args.tokens.contiguous();
   const at::Tensor positions =
       args.positions.defined() ? args.positions.contiguous() : args.positions;
   const DropoutRule dropout = MakeDropoutRule(args.dropout_p);
-  const Sizes sizes{args.table.size(0), args.table.size(1)};
-  const at::Tensor out =
-      at::empty({tokens.size(0), tokens.size(1), sizes.width},
-                args.table.options().dtype(args.dtype.value_or(args.table.scalar_type())));
-  OnDeviceOf(out, "Embedding", [&](CUstream_st* stream) {
-    return LaunchEmbeddingForward({.tokens = IdsOf(tokens),
-                                   .num_tokens = tokens.numel(),
-                                   .seq_len = static_cast<int>(tokens.size(1)),
-                                   .vocab_size = static_cast<int>(sizes.vocab_size),
-                                   .width = static_cast<int>(sizes.width),
-                                   .table = FloatsOf(args.table),
-                                   .positions = FloatsOf(positions),
-                                   .dropout = dropout,
-                                   .seed = SeedOf(args.seed),
-                                   .out = out.mutable_data_ptr(),
-                                   .out_element = ElementOf(out)},
-                                  stream);
+  const EmbeddingSizes sizes{.num_tokens = tokens.numel(),
+                             .seq_len = static_cast<int>(tokens.size(1)),
+                             .vocab_size = static_cast<int>(args.table.size(0)),
+                             .width = static_cast<int>(args.table.size(1))};
+  const auto floats = args.table.options().requires_grad(false);
+  const auto rows = floats.dtype(args.dtype.value_or(at::kFloat));
+  // The alias is never written to.
+  const EmbeddingResult result{at::empty({tokens.size(0), tokens.size(1), sizes.width}, rows),
+                               at::empty({tokens.size(0), tokens.size(1), sizes.width}, rows),
+                               args.table.variable_data()};
+  const std::vector<at::Tensor> inputs = {args.table, positions, args.norm.weight, args.norm.bias};
+  at::Tensor kept;
+  at::Tensor statistics;
+  if (NeedsBackward(inputs)) {
+    statistics = at::empty({sizes.num_tokens, kEmbeddingStatistics}, floats);
+    if (dropout.threshold > 0) {
+      kept = at::empty({EmbeddingMaskBytes(sizes)}, floats.dtype(at::kByte));
+    }
+  }
+  OnDeviceOf(args.table, "Embedding", [&](CUstream_st* stream) {
+    return LaunchEmbeddingForward(
+        {.sizes = sizes,
+         .tokens = IdsOf(tokens),
+         .table = FloatsOf(args.table),
+         .positions = FloatsOf(positions),
+         .dropout = dropout,
+         .seed = args.seed.defined() ? args.seed.const_data_ptr<std::int64_t>() : nullptr,
+         .norm = WeightsOf(args.norm),
+         .element = ElementOf(result.stream),
+         .stream = result.stream.mutable_data_ptr(),
+         .normalised = result.normalised.mutable_data_ptr(),
+         .kept = kept.defined() ? kept.mutable_data_ptr<std::uint8_t>() : nullptr,
+         .statistics = MutableFloatsOf(statistics)},
+        stream);
   });
-  SetBackward("Embedding", {args.table, positions}, {out}, {tokens, args.seed},
-              [sizes, dropout](const BackwardArgs& backward) {
-                return Backward(backward, sizes, dropout);
+  SetBackward("Embedding", inputs, {result.stream, result.normalised, result.table},
+              {tokens, result.stream, kept, statistics, args.norm.weight, args.norm.bias},
+              [sizes, scale = dropout.scale, eps = args.norm.eps](const BackwardArgs& backward) {
+                return Backward(backward, sizes, scale, eps);
               });
-  return out;
+  return result;
 }
 
 }  // namespace mixerbench::kernels::fused

@@ -1,39 +1,75 @@
-// Embedding look-up with positions and dropout. A group of lanes owns a token at a time, a lane
-// eight of its columns: 16-byte accesses, no shared memory, fp32.
+// Embedding look-up with positions and dropout, and the norm of the result. A group of lanes owns a
+// token at a time and keeps its row in registers (row_layout.cuh) while the look-up of the next
+// one is under way. fp32; the norm is that of the stream as it is stored.
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 
 #include "kernels/fused/embedding_device.h"
-#include "kernels/fused/row_layout.cuh"
-#include "kernels/fused/token_ids.cuh"
+#include "kernels/fused/embedding_rows.cuh"
+#include "kernels/fused/norm_rows.cuh"
 
 namespace mixerbench::kernels::fused {
 namespace {
 
-constexpr int kMaxBlocks = 1056;
+// All at work at once on a GPU of 132 processors, each for many rows.
+constexpr int kBlocksPerProcessor = 3;
+constexpr int kMaxBlocks = 132 * kBlocksPerProcessor;
 
-template <typename T, int kChunks>
-__global__ void __launch_bounds__(kThreads) ForwardKernel(const EmbeddingForward args) {
-  const RowLayout layout(args.width);
-  const std::uint64_t seed = DropoutSeed(args.dropout, args.seed);
-  const long long step = static_cast<long long>(gridDim.x) * layout.num_groups;
-  for (long long n = static_cast<long long>(blockIdx.x) * layout.num_groups + layout.group;
-       n < args.num_tokens; n += step) {
-    const long long token = TokenAt(args.tokens, n, args.vocab_size);
-    const long long position = args.positions == nullptr ? 0 : n % args.seq_len;
+template <typename T, int kChunks, typename Layout>
+__global__ void __launch_bounds__(kThreads, kBlocksPerProcessor)
+    ForwardKernel(const EmbeddingForward args) {
+  __shared__ SharedColumns<kChunks, 2> columns;
+  const EmbeddingSizes& sizes = args.sizes;
+  const Layout layout(sizes.width);
+  RowWalk walk(layout, sizes.num_tokens);
+  const auto token_at = [&](int n) {
+    return TokenAt(args.tokens, min(n, walk.num_rows - 1), sizes.vocab_size);
+  };
+  const RowReader<float, kChunks, Layout> table(
+      layout, ConstRows{args.table, Element::kFloat, sizes.width}, sizes.vocab_size);
+  const RowReader<float, kChunks, Layout> positions(
+      layout, ConstRows{args.positions, Element::kFloat, sizes.width}, sizes.seq_len);
+  const Rows stream{args.stream, args.element, sizes.width};
+  const Rows normalised{args.normalised, args.element, sizes.width};
+  const RowWriter<T, kChunks, Layout> stream_rows(layout, stream, walk.num_rows);
+  const RowWriter<T, kChunks, Layout> normalised_rows(layout, normalised, walk.num_rows);
+  PackedRow<float, kChunks> next = table.Load(token_at(walk.row));
+  int next_token = token_at(walk.row + walk.step);
+  columns.Fill(layout, {args.norm.weight, args.norm.bias});
+  const bool drops = args.dropout.threshold > 0;
+  const std::uint64_t seed = drops ? static_cast<std::uint64_t>(*args.seed) : 0;
+  __syncthreads();
+  for (; !walk.IsWarpDone(); walk.row += walk.step) {
+    RowValues<kChunks> row = next.Unpack();
+    next = table.Load(next_token);
+    next_token = token_at(walk.row + 2 * walk.step);
+    const bool valid = walk.row < walk.num_rows;
+    if (args.positions != nullptr) {
+      row = Sum(row, positions.Load(walk.row % sizes.seq_len).Unpack());
+    }
+    if (drops) {
+      const long long first_vector = static_cast<long long>(walk.row) * (sizes.width / kVector);
 #pragma unroll
-    for (int c = 0; c < kChunks; ++c) {
-      if (!layout.Active(c)) continue;
-      const int column = layout.Column(c);
-      Vector v = LoadFloat(args.table + token * args.width + column);
-      if (args.positions != nullptr) {
-        const Vector added = LoadFloat(args.positions + position * args.width + column);
+      for (int c = 0; c < kChunks; ++c) {
+        const long long vector = first_vector + layout.Column(c) / kVector;
+        const unsigned kept = DropoutKept(args.dropout, seed, static_cast<std::uint64_t>(vector));
 #pragma unroll
-        for (int j = 0; j < kVector; ++j) v.x[j] += added.x[j];
+        for (int i = 0; i < kVector; ++i) {
+          row.chunk[c].x[i] = (kept >> i & 1) != 0 ? row.chunk[c].x[i] * args.dropout.scale : 0;
+        }
+        if (args.kept != nullptr && valid && layout.Active(c)) {
+          args.kept[vector] = static_cast<std::uint8_t>(kept);
+        }
       }
-      const long long i = n * args.width + column;
-      ApplyDropout(args.dropout, seed, i, v);
-      StoreVector(static_cast<T*>(args.out) + i, v);
+    }
+    const auto packed = PackRow<T>(row);
+    stream_rows.Store(walk.row, packed);
+    const auto norm =
+        Standardise(layout, packed.Unpack(), args.norm.bias != nullptr, args.norm.eps);
+    normalised_rows.Store(
+        walk.row, Affine<kChunks>{columns.Load(layout, 0), columns.Load(layout, 1)}(norm.x));
+    if (valid && args.statistics != nullptr && layout.lane == 0) {
+      reinterpret_cast<float2*>(args.statistics)[walk.row] = make_float2(norm.mean, norm.scale);
     }
   }
 }
@@ -41,18 +77,12 @@ __global__ void __launch_bounds__(kThreads) ForwardKernel(const EmbeddingForward
 }  // namespace
 
 int LaunchEmbeddingForward(const EmbeddingForward& args, CUstream_st* stream) {
-  const int groups = kThreads / LanesFor(args.width);
-  const auto grid = static_cast<unsigned>(
-      std::min<long long>((args.num_tokens + groups - 1) / groups, kMaxBlocks));
-  const auto launch = [&]<typename T>() {
-    if (args.width <= 32 * kVector) {
-      ForwardKernel<T, 1><<<grid, kThreads, 0, stream>>>(args);
-    } else {
-      ForwardKernel<T, 2><<<grid, kThreads, 0, stream>>>(args);
-    }
-  };
-  args.out_element == Element::kFloat ? launch.template operator()<float>()
-                                      : launch.template operator()<__nv_bfloat16>();
+  const EmbeddingSizes& sizes = args.sizes;
+  DispatchEmbedding<2>(args.element, sizes.width, [&]<typename T, int kChunks, typename Layout>() {
+    const int tokens_per_block = kThreads / Layout::LanesOf(sizes.width);
+    const int grid = std::min(Blocks(sizes.num_tokens, tokens_per_block), kMaxBlocks);
+    ForwardKernel<T, kChunks, Layout><<<static_cast<unsigned>(grid), kThreads, 0, stream>>>(args);
+  });
   return cudaGetLastError();
 }
 

@@ -1,4 +1,5 @@
-// The start of the residual stream: token embedding, learned positions and dropout in one pass.
+// The start of the residual stream: token embedding, learned positions, dropout and the first norm
+// in one pass.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -7,6 +8,7 @@
 #include <ATen/core/Tensor.h>
 
 #include "kernels/core.h"
+#include "kernels/fused/residual_norm.h"
 
 namespace mixerbench::kernels::fused {
 
@@ -16,19 +18,29 @@ struct EmbeddingArgs {
   at::Tensor positions = {};  // [T,D], added to every sequence; undefined: none
   double dropout_p = 0;       // of the sum
   at::Tensor seed = {};       // int64 [1] (dropout.h); needed when dropout_p > 0
-  // Of the result; none: that of the table.
+  // Of the results; none: that of the table.
   std::optional<at::ScalarType> dtype = std::nullopt;
+  Norm norm;
 };
 
-// out[b,t] = dropout(table[tokens[b,t]] + positions[t]) -> [B,T,D], formed in the dtype of
-// the table. The backward pass sorts the tokens by counting and adds without atomics, so it repeats
-// itself bit by bit. The fast path on a GPU takes float32 tables with D a multiple of 8 up to 512
-// and V up to 40,000, and is the reference otherwise. Cost: forward writes D elements a token;
-// backward reads the gradient, which may be bfloat16, once. Errors: std::logic_error when shapes or
-// dtypes disagree.
-at::Tensor Embedding(const EmbeddingArgs& args, ExecutionPath path = ExecutionPath::kFast);
+struct EmbeddingResult {
+  at::Tensor stream;      // [B,T,D]
+  at::Tensor normalised;  // [B,T,D], norm(stream)
+  // The table again, for a head that shares its weight: the gradient that arrives here joins that
+  // of the embedding where this is formed, which saves a pass over both. Users of the table itself
+  // get the same sum.
+  at::Tensor table;
+};
+
+// stream[b,t] = dropout(table[tokens[b,t]] + positions[t]), formed in the dtype of the table and
+// rounded to that of the result; normalised is the norm of what was rounded. The backward pass
+// sorts the tokens by counting and adds without atomics, so it repeats itself bit by bit. The fast
+// path on a GPU takes float32 parameters with D a multiple of 8 up to 512 and V up to 40,000, and
+// is the reference otherwise. Cost: forward writes 2 D elements a token; backward reads 3 D.
+// Errors: std::logic_error when shapes or dtypes disagree.
+EmbeddingResult Embedding(const EmbeddingArgs& args, ExecutionPath path = ExecutionPath::kFast);
 
 // The same by ATen operations.
-at::Tensor ReferenceEmbedding(const EmbeddingArgs& args);
+EmbeddingResult ReferenceEmbedding(const EmbeddingArgs& args);
 
 }  // namespace mixerbench::kernels::fused

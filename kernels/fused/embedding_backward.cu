@@ -1,71 +1,80 @@
-// Gradient of an embedding table without float atomics: the rows of tokens sorted by id
-// (token_sort) are summed in pieces of equal length, and the ids that cross a border of pieces get
-// theirs in order. The result does not depend on the launch shape.
+// Gradients of the norm, the dropout, the table and the positions, without float atomics: the rows
+// of tokens sorted by id (token_sort) are taken through the norm's backward pass and summed in
+// pieces of equal length, and the ids that cross a border of pieces get theirs in order. The result
+// does not depend on the launch shape.
 //
-//   Segment a group of lanes sums eight sorted positions, its block then what crosses groups. An id
-//           inside goes to d_table, one that crosses the block's border to `partials`
-//           [block][at the front or the back]. Further blocks clear absent ids
-//   Combine a block adds the parts of an id that starts in one block of positions and ends in
-//           another
+//   Segment    a group of lanes sums up to sixteen sorted positions, its block then what crosses
+//              groups. An id inside goes to d_table, one that crosses the block's border to
+//              `partials` [block][at the front or the back]; a block's sums of the gradients of the
+//              norm's weights lie behind these
+//   Combine    a block adds the parts of an id that starts in one block of positions and ends in
+//              another, or those of the norm's weights, or serves ids that are absent
+//   Positions  a block owns a position of the sequence
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <climits>
 
 #include "kernels/fused/embedding_device.h"
-#include "kernels/fused/row_layout.cuh"
-#include "kernels/fused/token_ids.cuh"
+#include "kernels/fused/embedding_rows.cuh"
+#include "kernels/fused/norm_rows.cuh"
 #include "kernels/fused/token_sort.cuh"
 
 namespace mixerbench::kernels::fused {
 namespace {
 
-constexpr int kGroupTokens = 8;  // sorted positions of a group of lanes, all rows loaded at once
-constexpr int kClearIds = 64;    // of a block
+// Sorted positions of a group of lanes: few enough for so many blocks, up to a limit.
+constexpr int kMinSegments = 256;
+constexpr int kMaxGroupTokens = 16;
+constexpr int kMaxBlockTokens = 1024;
+constexpr int kNormWeights = 2;
+constexpr int kSumColumns = 32;  // of a block that adds gradients of the norm's weights
+constexpr int kAbsentIds = 64;   // of a block that looks for absent ones
 
-// Sorted positions of a block.
-__host__ __device__ constexpr int BlockTokens(int width) {
-  return kThreads / LanesFor(width) * kGroupTokens;
-}
-template <int kChunks>
-constexpr int kMaxBlockTokens = BlockTokens((kChunks - 1) * 32 * kVector + kVector);
+// How sorted positions are cut: by the sizes alone.
+struct Cut {
+  int group_tokens, block_tokens, num_segments;
 
-// The gradient at place n of the batch.
-template <typename T, int kChunks>
-__device__ PackedRow<T, kChunks> LoadGradient(const RowLayout& layout,
-                                              const EmbeddingBackward& args, long long n) {
-  const ConstRows rows{args.d_out, args.d_out_element, args.width};
-  return LoadPackedRow<T, kChunks>(layout, rows, n, /*valid=*/true);
-}
-
-// Adds it through the mask of the dropout.
-template <typename T, int kChunks>
-__device__ void Accumulate(const RowLayout& layout, const EmbeddingBackward& args,
-                           std::uint64_t seed, const PackedRow<T, kChunks>& row, long long n,
-                           RowValues<kChunks>& sum) {
-#pragma unroll
-  for (int c = 0; c < kChunks; ++c) {
-    if (!layout.Active(c)) continue;
-    Vector v = row.chunk[c].Unpack();
-    ApplyDropout(args.dropout, seed, n * args.width + layout.Column(c), v);
-#pragma unroll
-    for (int i = 0; i < kVector; ++i) sum.chunk[c].x[i] += v.x[i];
+  template <typename Layout>
+  static Cut Of(const EmbeddingSizes& sizes) {
+    const int groups = kThreads / Layout::LanesOf(sizes.width);
+    const int group_tokens = std::clamp(Blocks(sizes.num_tokens, kMinSegments * groups), 1,
+                                        std::min(kMaxGroupTokens, kMaxBlockTokens / groups));
+    return {group_tokens, groups * group_tokens, Blocks(sizes.num_tokens, groups * group_tokens)};
   }
-}
-
-template <int kChunks>
-__device__ void StoreFloats(const RowLayout& layout, float* target,
-                            const RowValues<kChunks>& values) {
-  StoreRowAs<float>(layout, Rows{target, Element::kFloat, 0}, 0, values, true);
-}
-
-__device__ float* TableRow(const EmbeddingBackward& args, int id) {
-  return args.d_table + static_cast<long long>(id) * args.width;
-}
+};
 
 // Of an id that began before the block (kFront), or that goes on after it.
 enum Side { kFront = 0, kBack = 1 };
 __device__ float* PartialOf(const EmbeddingBackward& args, long long block, Side side) {
-  return args.partials + (2 * block + side) * args.width;
+  return args.partials + (2 * block + side) * args.sizes.width;
 }
+
+// Gradients of the norm's weights from a block, [kNormWeights,width].
+__device__ float* WeightPartialOf(const EmbeddingBackward& args, int num_segments,
+                                  long long block) {
+  return args.partials + (2LL * num_segments + kNormWeights * block) * args.sizes.width;
+}
+
+// Rows of the table's gradient: `shared` is what LoadShared gave, `sum` what the dropout keeps of
+// the gradients of the id's tokens.
+template <int kChunks, typename Layout>
+struct TableRows {
+  RowReader<float, kChunks, Layout> shared;
+  RowWriter<float, kChunks, Layout> rows;
+  float scale;
+
+  __device__ TableRows(const Layout& layout, const EmbeddingBackward& args)
+      : shared(layout, {args.d_shared, Element::kFloat, layout.width}, args.sizes.vocab_size),
+        rows(layout, {args.d_table, Element::kFloat, layout.width}, args.sizes.vocab_size),
+        scale(args.dropout_scale) {}
+
+  __device__ RowValues<kChunks> LoadShared(int id) const { return shared.Load(id).Unpack(); }
+
+  __device__ void Store(int id, RowValues<kChunks> row, const RowValues<kChunks>& sum) const {
+    ForEach<kChunks>([&](int c, int i) { row.chunk[c].x[i] += sum.chunk[c].x[i] * scale; });
+    rows.Store(id, row);
+  }
+};
 
 // The sorted positions of a block, and one on either side; id -1 where there is none.
 struct Entries {
@@ -74,192 +83,301 @@ struct Entries {
   __device__ int id(int i) const { return values[i + 1].y; }
   __device__ int place(int i) const { return values[i + 1].x; }
 
-  __device__ void Load(const EmbeddingBackward& args, const SortedTokens& sorted, long long first,
+  __device__ void Load(const SortedTokens& sorted, long long num_tokens, long long first,
                        int count) const {
     for (int i = static_cast<int>(threadIdx.x); i < count + 2; i += kThreads) {
       const long long at = first + i - 1;
-      values[i] = at >= 0 && at < args.num_tokens ? sorted.order[at] : make_int2(0, -1);
+      values[i] = at >= 0 && at < num_tokens ? sorted.order[at] : make_int2(INT_MAX, -1);
     }
-    __syncthreads();
   }
 };
 
-// Clears the rows of absent ids.
-template <int kChunks>
-__device__ void ClearAbsent(const RowLayout& layout, const EmbeddingBackward& args,
-                            const std::int32_t* starts, int first_id) {
-  const int last_id = min(first_id + kClearIds, args.vocab_size);
-  for (int id = first_id + layout.group; id < last_id; id += layout.num_groups) {
-    if (starts[id] == starts[id + 1]) {
-      StoreFloats(layout, TableRow(args, id), RowValues<kChunks>{});
-    }
-  }
-}
-
-// Adds what crosses groups, column by column: `borders` [group][first or last id of it].
-__device__ void JoinGroups(const EmbeddingBackward& args, const Entries& entries,
-                           const float* borders, long long block) {
-  const int block_tokens = BlockTokens(args.width);
-  const int id_before = entries.id(-1);
-  for (int column = static_cast<int>(threadIdx.x); column < args.width; column += kThreads) {
-    float sum = 0;  // of the id that goes on after the group
-    for (int first = 0; first < block_tokens && entries.id(first) >= 0; first += kGroupTokens) {
-      const float* border = borders + first / kGroupTokens * 2 * args.width + column;
-      int last = first + kGroupTokens - 1;
-      while (entries.id(last) < 0) --last;  // the end of all tokens
-      const int front = entries.id(first);
-      const int back = entries.id(last);
-      const bool goes_on = entries.id(last + 1) == back;
-      if (entries.id(first - 1) == front || (front == back && goes_on)) {
-        sum += border[0];
-        if (front != back || !goes_on) {
-          (front == id_before ? PartialOf(args, block, kFront) : TableRow(args, front))[column] =
-              sum;
-          sum = 0;
-        }
-      }
-      if (front != back && goes_on) sum = border[args.width];
-    }
-    const int id_last = entries.id(block_tokens - 1);
-    if (id_last >= 0 && id_last == entries.id(block_tokens)) {
-      PartialOf(args, block, id_last == id_before ? kFront : kBack)[column] = sum;
-    }
-  }
-}
-
+// What is read of a token; zeros where there is none.
 template <typename T, int kChunks>
-__global__ void __launch_bounds__(kThreads) SegmentKernel(const EmbeddingBackward args) {
-  __shared__ int2 positions[kMaxBlockTokens<kChunks> + 2];
+struct TokenRow {
+  PackedRow<T, kChunks> stream, d_stream, d_normalised;
+  float2 statistics;
+  unsigned kept[kChunks];  // bits of the dropout's mask
+};
+
+template <typename T, int kChunks, typename Layout>
+struct TokenReader {
+  RowReader<T, kChunks, Layout> stream, d_stream, d_normalised;
+  const EmbeddingBackward& args;
+  int num_tokens;
+
+  __device__ TokenReader(const Layout& layout, const EmbeddingBackward& backward)
+      : stream(layout, {backward.stream, backward.element, layout.width},
+               static_cast<int>(backward.sizes.num_tokens)),
+        d_stream(layout, backward.d_stream, stream.limit),
+        d_normalised(layout, backward.d_normalised, stream.limit),
+        args(backward),
+        num_tokens(stream.limit) {}
+
+  __device__ TokenRow<T, kChunks> Load(int place) const {
+    const Layout& layout = stream.layout;
+    const bool valid = place < num_tokens;
+    TokenRow<T, kChunks> row{
+        stream.Load(place), d_stream.Load(place), d_normalised.Load(place),
+        valid ? reinterpret_cast<const float2*>(args.statistics)[place] : make_float2(0, 0)};
+    const auto* mask = args.kept + static_cast<long long>(place) * (layout.width / kVector);
+#pragma unroll
+    for (int c = 0; c < kChunks; ++c) {
+      const bool has_mask = valid && args.kept != nullptr && layout.Active(c);
+      row.kept[c] = has_mask ? mask[layout.Column(c) / kVector] : ~0u;
+    }
+    return row;
+  }
+};
+
+// Adds up the id that is the last of this group and goes on after it, if it begins here: `borders`
+// [group][first or last id of it] holds what each group has of the ids that cross its border.
+template <int kChunks, typename Layout>
+__device__ void JoinGroups(const Layout& layout, const EmbeddingBackward& args, const Cut& cut,
+                           const TableRows<kChunks, Layout>& table, const SortedTokens& sorted,
+                           const Entries& entries, const float* borders) {
+  const int first = layout.group * cut.group_tokens;
+  const int id = entries.id(first + cut.group_tokens - 1);
+  if (id < 0 || entries.id(first + cut.group_tokens) != id) return;  // ends here
+  const bool from_front = entries.id(first) == id;
+  if (layout.group > 0 && from_front && entries.id(first - 1) == id) return;  // began earlier
+  const int end = sorted.starts[id + 1] - static_cast<int>(blockIdx.x) * cut.block_tokens;
+  const int last_group = (min(end, cut.block_tokens) - 1) / cut.group_tokens;
+  const auto border = [&](int group, Side side) {
+    return LoadColumns<kChunks>(layout, borders + (2 * group + side) * layout.width);
+  };
+  RowValues<kChunks> sum = border(layout.group, from_front ? kFront : kBack);
+#pragma unroll 4
+  for (int group = layout.group + 1; group <= last_group; ++group) {
+    sum = Sum(sum, border(group, kFront));
+  }
+  if (layout.group == 0 && from_front && entries.id(-1) == id) {
+    StoreColumns(layout, PartialOf(args, blockIdx.x, kFront), sum);
+  } else if (end > cut.block_tokens) {
+    StoreColumns(layout, PartialOf(args, blockIdx.x, kBack), sum);
+  } else {
+    table.Store(id, table.LoadShared(id), sum);
+  }
+}
+
+// A block owns sorted positions. The reads of a token are under way while the one before it is
+// computed; the two change places instead of being copied.
+template <typename T, int kChunks, typename Layout>
+__global__ void __launch_bounds__(kThreads, kChunks == 1 ? 2 : 1)
+    SegmentKernel(const EmbeddingBackward args, const Cut cut) {
+  __shared__ int2 positions[kMaxBlockTokens + 2];
+  __shared__ SharedColumns<kChunks, 1> columns;
+  __shared__ __align__(16) float borders[2 * kThreads * kVector * kChunks];
   const Entries entries{positions};
-  __shared__ float borders[2 * kThreads * kVector * kChunks];
+  const Layout layout(args.sizes.width);
   const SortedTokens sorted(args);
-  const RowLayout layout(args.width);
-  const long long block = blockIdx.x;
-  const int segments = Blocks(args.num_tokens, BlockTokens(args.width));
-  if (block >= segments) {
-    ClearAbsent<kChunks>(layout, args, sorted.starts,
-                         static_cast<int>(block - segments) * kClearIds);
-    return;
-  }
-  const int block_tokens = BlockTokens(args.width);
-  entries.Load(args, sorted, block * block_tokens, block_tokens);
-  const std::uint64_t seed = DropoutSeed(args.dropout, args.seed);
-  const int first = layout.group * kGroupTokens;
-  PackedRow<T, kChunks> rows[kGroupTokens];
-#pragma unroll
-  for (int j = 0; j < kGroupTokens; ++j) {
-    // Positions past the end load row 0: a branch would wait for each row before the next.
-    rows[j] = LoadGradient<T, kChunks>(layout, args, entries.place(first + j));
-  }
+  const int num_tokens = static_cast<int>(args.sizes.num_tokens);
+  entries.Load(sorted, num_tokens, static_cast<long long>(blockIdx.x) * cut.block_tokens,
+               cut.block_tokens);
+  columns.Fill(layout, {args.norm.weight});
+  __syncthreads();
+
+  const TokenReader<T, kChunks, Layout> reader(layout, args);
+  const RowWriter<T, kChunks, Layout> embedded_rows(
+      layout, Rows{args.d_embedded, args.element, layout.width}, num_tokens);
+  const TableRows<kChunks, Layout> table(layout, args);
+  const int first = layout.group * cut.group_tokens;
+  const bool centre = args.norm.bias != nullptr;
   RowValues<kChunks> sum{};
-#pragma unroll
-  for (int j = 0; j < kGroupTokens; ++j) {
+  NormGradients<kChunks> d_norm;
+  const auto visit = [&](int j, const TokenRow<T, kChunks>& in, TokenRow<T, kChunks>& next) {
+    // No branch: it would wait for what is under way.
+    next = reader.Load(j + 1 < cut.group_tokens ? entries.place(first + j + 1) : INT_MAX);
     const int id = entries.id(first + j);
-    if (id < 0) break;
-    Accumulate(layout, args, seed, rows[j], entries.place(first + j), sum);
+    const int place = entries.place(first + j);
     const bool goes_on = entries.id(first + j + 1) == id;
-    if (goes_on && j + 1 < kGroupTokens) continue;
     const bool from_front = entries.id(first) == id;
-    const bool whole = !goes_on && !(from_front && entries.id(first - 1) == id);
-    float* target = whole ? TableRow(args, id)
-                          : borders + (2 * layout.group + (from_front ? 0 : 1)) * args.width;
-    StoreFloats(layout, target, sum);
+    const bool whole = id >= 0 && !goes_on && !(from_front && entries.id(first - 1) == id);
+    const RowValues<kChunks> shared = table.LoadShared(whole ? id : INT_MAX);
+
+    asm volatile("" ::: "memory");  // else the weights are loaded once, to registers
+    const RowValues<kChunks> x =
+        StandardiseBy(in.stream.Unpack(), in.statistics.x, in.statistics.y);
+    RowValues<kChunks> d_row = in.d_stream.Unpack();
+    AddNormBackward(layout, x, in.statistics.y, in.d_normalised.Unpack(), columns.Load(layout, 0),
+                    centre, d_norm, d_row);
+    ForEach<kChunks>([&](int c, int i) {
+      if ((in.kept[c] >> i & 1) == 0) d_row.chunk[c].x[i] = 0;
+    });
+    sum = Sum(sum, d_row);
+    if (args.d_embedded != nullptr) {
+      ForEach<kChunks>([&](int c, int i) { d_row.chunk[c].x[i] *= args.dropout_scale; });
+      embedded_rows.Store(place, d_row);
+    }
+    if (id < 0 || (goes_on && j + 1 < cut.group_tokens)) return;
+    if (whole) {
+      table.Store(id, shared, sum);
+    } else if (!goes_on && layout.group == 0) {
+      StoreColumns(layout, PartialOf(args, blockIdx.x, kFront), sum);
+    } else {
+      const Side side = from_front ? kFront : kBack;
+      StoreColumns(layout, borders + (2 * layout.group + side) * layout.width, sum);
+    }
     sum = RowValues<kChunks>{};
+  };
+  TokenRow<T, kChunks> even = reader.Load(entries.place(first));
+  TokenRow<T, kChunks> odd;
+  for (int j = 0; j < cut.group_tokens; j += 2) {
+    visit(j, even, odd);
+    if (j + 1 < cut.group_tokens) visit(j + 1, odd, even);
   }
   __syncthreads();
-  JoinGroups(args, entries, borders, block);
+  JoinGroups(layout, args, cut, table, sorted, entries, borders);
+  float* parts = WeightPartialOf(args, cut.num_segments, blockIdx.x);
+  SumGroups(layout, d_norm.weight, borders, parts);
+  SumGroups(layout, d_norm.bias, borders, parts + layout.width);
 }
 
-// A block owns the border behind block `blockIdx.x` of positions.
-template <int kChunks>
-__global__ void __launch_bounds__(kThreads) CombineKernel(const EmbeddingBackward args) {
+// Adds the parts of kSumColumns columns of the gradients of the norm's weights.
+__device__ void SumWeightPartials(const EmbeddingBackward& args, int num_segments, int first_column,
+                                  float* buffer) {
+  constexpr int kStrands = kThreads / kSumColumns;
+  const int num_columns = kNormWeights * args.sizes.width;
+  const int strand = static_cast<int>(threadIdx.x) / kSumColumns;
+  const int column = first_column + static_cast<int>(threadIdx.x) % kSumColumns;
+  float sum = 0;
+  if (column < num_columns) {
+    const float* parts = WeightPartialOf(args, num_segments, 0);
+#pragma unroll 8
+    for (int part = strand; part < num_segments; part += kStrands) {
+      sum += parts[static_cast<long long>(part) * num_columns + column];
+    }
+  }
+  buffer[threadIdx.x] = sum;
+  __syncthreads();
+  if (strand != 0 || column >= num_columns) return;
+  for (int s = 1; s < kStrands; ++s) sum += buffer[s * kSumColumns + threadIdx.x];
+  args.d_weights[column] = sum;
+}
+
+// The gradients of rows of absent ids.
+template <int kChunks, typename Layout>
+__device__ void StoreAbsent(const Layout& layout, const EmbeddingBackward& args,
+                            const SortedTokens& sorted, int first_id) {
+  const TableRows<kChunks, Layout> table(layout, args);
+  const int last_id = min(first_id + kAbsentIds, args.sizes.vocab_size);
+  for (int id = first_id + layout.group; id < last_id; id += layout.num_groups) {
+    if (sorted.starts[id] == sorted.starts[id + 1]) {
+      table.Store(id, table.LoadShared(id), RowValues<kChunks>{});
+    }
+  }
+}
+
+// A block owns the border behind block `blockIdx.x` of positions, or some of the norm's weights, or
+// some ids, of which it serves those that are absent.
+template <int kChunks, typename Layout>
+__global__ void __launch_bounds__(kThreads)
+    CombineKernel(const EmbeddingBackward args, const Cut cut) {
   constexpr int kInFlight = kChunks == 1 ? 8 : 4;
-  __shared__ float buffer[kThreads * kVector * kChunks];
+  __shared__ __align__(16) float buffer[kThreads * kVector * kChunks];
   const SortedTokens sorted(args);
-  const RowLayout layout(args.width);
-  const long long block = blockIdx.x;
-  const int block_tokens = BlockTokens(args.width);
-  const long long border = (block + 1) * block_tokens;
+  const Layout layout(args.sizes.width);
+  const int block = static_cast<int>(blockIdx.x);
+  const int other = block - (cut.num_segments - 1);
+  if (other >= 0) {
+    const int num_sums = Blocks(kNormWeights * layout.width, kSumColumns);
+    if (other < num_sums) {
+      SumWeightPartials(args, cut.num_segments, other * kSumColumns, buffer);
+    } else {
+      StoreAbsent<kChunks>(layout, args, sorted, (other - num_sums) * kAbsentIds);
+    }
+    return;
+  }
+  const long long border = (block + 1LL) * cut.block_tokens;
   const int id = sorted.order[border].y;
   const long long start = sorted.starts[id];
   // Only where the id starts in this block and crosses its border.
-  if (start >= border || start < block * block_tokens) return;
-  const long long last = (sorted.starts[id + 1] - 1LL) / block_tokens;
+  if (start >= border || start < border - cut.block_tokens) return;
+  const long long last = (sorted.starts[id + 1] - 1LL) / cut.block_tokens;
   RowValues<kChunks> sum{};
   for (long long b = block + layout.group; b <= last; b += kInFlight * layout.num_groups) {
     RowValues<kChunks> parts[kInFlight];
 #pragma unroll
     for (int j = 0; j < kInFlight; ++j) {
       const long long at = b + j * layout.num_groups;
-      parts[j] = LoadColumns<kChunks>(
-          layout, PartialOf(args, std::min(at, last), at == block ? kBack : kFront));
+      parts[j] = LoadColumns<kChunks>(layout,
+                                      PartialOf(args, min(at, last), at == block ? kBack : kFront));
     }
 #pragma unroll
     for (int j = 0; j < kInFlight; ++j) {
-      if (b + j * layout.num_groups > last) break;
-      ForEach<kChunks>([&](int c, int i) { sum.chunk[c].x[i] += parts[j].chunk[c].x[i]; });
+      if (b + j * layout.num_groups <= last) sum = Sum(sum, parts[j]);
     }
   }
-  SumGroups(layout, sum, buffer, TableRow(args, id));
+  const long long row = static_cast<long long>(id) * layout.width;
+  ForEachGroupSum(layout, sum, buffer, [&](int column, float value) {
+    const float shared = args.d_shared != nullptr ? args.d_shared[row + column] : 0;
+    args.d_table[row + column] = shared + value * args.dropout_scale;
+  });
 }
 
 // A block owns position t: groups of lanes add its rows over the batch, then each other.
-template <typename T, int kChunks>
+template <typename T, int kChunks, typename Layout>
 __global__ void __launch_bounds__(kThreads) PositionsKernel(const EmbeddingBackward args) {
   constexpr int kInFlight = 8 / kChunks;
-  __shared__ float buffer[kThreads * kVector * kChunks];
-  const RowLayout layout(args.width);
-  const std::uint64_t seed = DropoutSeed(args.dropout, args.seed);
-  const long long batch_size = args.num_tokens / args.seq_len;
-  const auto place = [&](long long b) {
-    return std::min(b, batch_size - 1) * args.seq_len + blockIdx.x;
-  };
+  __shared__ __align__(16) float buffer[kThreads * kVector * kChunks];
+  const Layout layout(args.sizes.width);
+  const int num_tokens = static_cast<int>(args.sizes.num_tokens);
+  const RowReader<T, kChunks, Layout> reader(
+      layout, ConstRows{args.d_embedded, args.element, layout.width}, num_tokens);
+  const long long step = static_cast<long long>(layout.num_groups) * args.sizes.seq_len;
   RowValues<kChunks> sum{};
-  for (long long b = layout.group; b < batch_size; b += kInFlight * layout.num_groups) {
+  for (long long n = static_cast<long long>(layout.group) * args.sizes.seq_len + blockIdx.x;
+       n < num_tokens; n += kInFlight * step) {
     PackedRow<T, kChunks> rows[kInFlight];
 #pragma unroll
     for (int j = 0; j < kInFlight; ++j) {
-      rows[j] = LoadGradient<T, kChunks>(layout, args, place(b + j * layout.num_groups));
+      const long long at = n + j * step;
+      rows[j] = reader.Load(at < num_tokens ? static_cast<int>(at) : INT_MAX);
     }
 #pragma unroll
-    for (int j = 0; j < kInFlight; ++j) {
-      const long long at = b + j * layout.num_groups;
-      if (at >= batch_size) break;
-      Accumulate(layout, args, seed, rows[j], place(at), sum);
-    }
+    for (int j = 0; j < kInFlight; ++j) sum = Sum(sum, rows[j].Unpack());
   }
   SumGroups(layout, sum, buffer,
-            args.d_positions + static_cast<long long>(blockIdx.x) * args.width);
+            args.d_positions + static_cast<long long>(blockIdx.x) * layout.width);
 }
 
-template <typename T, int kChunks>
+template <typename T, int kChunks, typename Layout>
 int Launch(const EmbeddingBackward& args, CUstream_st* stream) {
-  if (args.d_positions != nullptr) {
-    PositionsKernel<T, kChunks><<<static_cast<unsigned>(args.seq_len), kThreads, 0, stream>>>(args);
-  }
-  if (args.d_table == nullptr) return cudaGetLastError();
+  const EmbeddingSizes& sizes = args.sizes;
   const int status = LaunchTokenSort(args, stream);
   if (status != cudaSuccess) return status;
-  const int segments = Blocks(args.num_tokens, BlockTokens(args.width));
-  SegmentKernel<T, kChunks>
-      <<<segments + Blocks(args.vocab_size, kClearIds), kThreads, 0, stream>>>(args);
-  if (segments > 1) CombineKernel<kChunks><<<segments - 1, kThreads, 0, stream>>>(args);
+  const Cut cut = Cut::Of<Layout>(sizes);
+  SegmentKernel<T, kChunks, Layout>
+      <<<static_cast<unsigned>(cut.num_segments), kThreads, 0, stream>>>(args, cut);
+  const int others =
+      Blocks(kNormWeights * sizes.width, kSumColumns) + Blocks(sizes.vocab_size, kAbsentIds);
+  CombineKernel<kChunks, Layout>
+      <<<static_cast<unsigned>(cut.num_segments - 1 + others), kThreads, 0, stream>>>(args, cut);
+  if (args.d_positions != nullptr) {
+    PositionsKernel<T, kChunks, Layout>
+        <<<static_cast<unsigned>(sizes.seq_len), kThreads, 0, stream>>>(args);
+  }
   return cudaGetLastError();
 }
 
 }  // namespace
 
-EmbeddingScratchSizes EmbeddingScratch(long long num_tokens, int vocab_size, int width) {
-  return {SortedTokens::Size(num_tokens, vocab_size),
-          2LL * Blocks(num_tokens, BlockTokens(width)) * width};
+EmbeddingScratchSizes EmbeddingScratch(const EmbeddingSizes& sizes) {
+  EmbeddingScratchSizes scratch{.indices = SortedTokens::Size(sizes.num_tokens, sizes.vocab_size)};
+  DispatchEmbedding<1>(
+      Element::kFloat, sizes.width, [&]<typename T, int kChunks, typename Layout>() {
+        scratch.floats = (2LL + kNormWeights) * Cut::Of<Layout>(sizes).num_segments * sizes.width;
+      });
+  return scratch;
 }
 
 int LaunchEmbeddingBackward(const EmbeddingBackward& args, CUstream_st* stream) {
-  const bool narrow = args.d_out_element == Element::kBFloat16;
-  if (args.width <= 32 * kVector) {
-    return narrow ? Launch<__nv_bfloat16, 1>(args, stream) : Launch<float, 1>(args, stream);
-  }
-  return narrow ? Launch<__nv_bfloat16, 2>(args, stream) : Launch<float, 2>(args, stream);
+  int status = cudaSuccess;
+  DispatchEmbedding<1>(args.element, args.sizes.width,
+                       [&]<typename T, int kChunks, typename Layout>() {
+                         status = Launch<T, kChunks, Layout>(args, stream);
+                       });
+  return status;
 }
 
 }  // namespace mixerbench::kernels::fused

@@ -7,6 +7,7 @@
 
 #include "kernels/fused/element.h"
 #include "kernels/fused/keyed_dropout.h"
+#include "kernels/fused/residual_norm_device.h"
 
 struct CUstream_st;
 
@@ -18,32 +19,53 @@ struct TokenIds {
   bool is_int64 = false;
 };
 
-struct EmbeddingForward {
-  TokenIds tokens;
+struct EmbeddingSizes {
   long long num_tokens = 0;  // B * T
   int seq_len = 0;           // T
   int vocab_size = 0;
-  int width = 0;                     // a multiple of 8
+  int width = 0;
+};
+
+// Mean and scale of a row's norm.
+constexpr int kEmbeddingStatistics = 2;
+
+// A mask of the dropout: a bit for each element, set where it is kept; whole words.
+constexpr long long EmbeddingMaskBytes(const EmbeddingSizes& sizes) {
+  return (sizes.num_tokens * (sizes.width / 8) + 3) / 4 * 4;
+}
+
+struct EmbeddingForward {
+  EmbeddingSizes sizes;
+  TokenIds tokens;
   const float* table = nullptr;      // [vocab_size, width]
   const float* positions = nullptr;  // [T, width]; nullptr: none
   DropoutRule dropout;
   const std::int64_t* seed = nullptr;  // on the device; read when something is dropped
-  void* out = nullptr;                 // [num_tokens, width]
-  Element out_element = Element::kFloat;
+  NormWeights norm;
+  Element element = Element::kFloat;  // of `stream` and `normalised`
+  void* stream = nullptr;             // [num_tokens, width]
+  void* normalised = nullptr;         // [num_tokens, width]
+  // For the backward pass, nullptr: not wanted.
+  std::uint8_t* kept = nullptr;  // EmbeddingMaskBytes(sizes)
+  float* statistics = nullptr;   // [num_tokens, kEmbeddingStatistics]
 };
 
 struct EmbeddingBackward {
+  EmbeddingSizes sizes;
   TokenIds tokens;
-  long long num_tokens = 0;
-  int seq_len = 0;
-  int vocab_size = 0;
-  int width = 0;
-  DropoutRule dropout;
-  const std::int64_t* seed = nullptr;
-  const void* d_out = nullptr;  // [num_tokens, width], dense
-  Element d_out_element = Element::kFloat;
-  float* d_table = nullptr;         // [vocab_size, width]; nullptr: not wanted
+  float dropout_scale = 1;
+  const std::uint8_t* kept = nullptr;  // nullptr: nothing was dropped
+  NormWeights norm;
+  Element element = Element::kFloat;  // of all rows
+  const void* stream = nullptr;
+  const float* statistics = nullptr;
+  ConstRows d_stream;               // absent: zero
+  ConstRows d_normalised;           // absent: zero
+  const float* d_shared = nullptr;  // [vocab_size, width], what d_table is added to; nullptr: zero
+  float* d_table = nullptr;         // [vocab_size, width]
   float* d_positions = nullptr;     // [T, width]; nullptr: not wanted
+  float* d_weights = nullptr;       // [2, width]: gradients of norm.weight and norm.bias
+  void* d_embedded = nullptr;       // scratch [num_tokens, width] when d_positions is wanted
   std::int32_t* indices = nullptr;  // scratch of EmbeddingScratch().indices
   float* partials = nullptr;        // scratch of EmbeddingScratch().floats
 };
@@ -52,13 +74,13 @@ struct EmbeddingScratchSizes {
   long long indices = 0;
   long long floats = 0;
 };
-EmbeddingScratchSizes EmbeddingScratch(long long num_tokens, int vocab_size, int width);
+EmbeddingScratchSizes EmbeddingScratch(const EmbeddingSizes& sizes);
 
 constexpr int kMaxEmbeddingVocabulary = 40'000;  // its histogram fits in a block's shared memory
 
 constexpr bool EmbeddingSupports(long long num_tokens, long long vocab_size, long long width) {
-  return num_tokens > 0 && num_tokens < (1LL << 31) && vocab_size <= kMaxEmbeddingVocabulary &&
-         width >= 8 && width <= 512 && width % 8 == 0;
+  return num_tokens > 0 && vocab_size <= kMaxEmbeddingVocabulary &&
+         ResidualNormSupports(num_tokens, width);
 }
 
 // Queue the work; return the CUDA error code of the launch. A token outside the vocabulary stops

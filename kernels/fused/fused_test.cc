@@ -152,12 +152,13 @@ TEST_CASE("residual norm: a stream of which some rows are kept") {
   CHECK(GradientCheckError(function, inputs) < kGradientCheckTolerance);
 }
 
-TEST_CASE("residual norm: sums over rows are cut by their number alone") {
-  CHECK(ResidualNormSupportsWidth(64));
-  CHECK(ResidualNormSupportsWidth(512));
-  CHECK_FALSE(ResidualNormSupportsWidth(0));
-  CHECK_FALSE(ResidualNormSupportsWidth(60));
-  CHECK_FALSE(ResidualNormSupportsWidth(520));
+TEST_CASE("residual norm: which rows a device function takes") {
+  CHECK(ResidualNormSupports(1000, 64));
+  CHECK(ResidualNormSupports(1, 512));
+  CHECK_FALSE(ResidualNormSupports(1, 0));
+  CHECK_FALSE(ResidualNormSupports(1, 60));
+  CHECK_FALSE(ResidualNormSupports(1, 520));
+  CHECK_FALSE(ResidualNormSupports(1LL << 30, 64));
 }
 
 TEST_CASE("dropout masks: a function of seed and index with the right share of zeros") {
@@ -168,32 +169,43 @@ TEST_CASE("dropout masks: a function of seed and index with the right share of z
   // Five standard errors of a mean of 1e5 draws.
   CHECK(std::abs(mask.mean().item<double>() - 0.75) < 5 * std::sqrt(0.25 * 0.75 / 1e5));
   CHECK(DropoutMask({5}, 0, Seed(7)).equal(at::ones({5})));
+  CHECK(KeptShare(1 - 1e-9) > 0);
 }
 
-TEST_CASE("embedding: rows, positions and the mask") {
+TEST_CASE("embedding: rows, positions, the mask and the norm") {
   const at::Tensor tokens = at::tensor({0, 2, 2, 1, 0, 2}, at::kInt).view({2, 3});
   const at::Tensor table = RandomNormal({3, 4}, 1);
   const at::Tensor positions = RandomNormal({3, 4}, 2);
-  const at::Tensor out = Embedding({.tokens = tokens,
-                                    .table = table,
-                                    .positions = positions,
-                                    .dropout_p = 0.5,
-                                    .seed = Seed(3)});
+  const Norm norm{RandomNormal({4}, 3), RandomNormal({4}, 4), 1e-3};
+  const auto embed = [&](const std::vector<at::Tensor>& x) {
+    return Embedding({.tokens = tokens,
+                      .table = x[0],
+                      .positions = x[1],
+                      .dropout_p = 0.5,
+                      .seed = Seed(3),
+                      .norm = {x[2], x[3], norm.eps}});
+  };
+  const std::vector<at::Tensor> inputs = {table, positions, norm.weight, norm.bias};
+  const auto out = embed(inputs);
   const at::Tensor mask = DropoutMask({2, 3, 4}, 0.5, Seed(3));
   for (std::int64_t b = 0; b < 2; ++b) {
     for (std::int64_t t = 0; t < 3; ++t) {
       const auto token = tokens[b][t].item<std::int64_t>();
-      CHECK(RelativeError(out[b][t], (table[token] + positions[t]) * mask[b][t] * 2) <
+      CHECK(RelativeError(out.stream[b][t], (table[token] + positions[t]) * mask[b][t] * 2) <
             kFloat64Tolerance);
     }
   }
+  CHECK(BitwiseEqual(out.normalised, ResidualNorm({.added = out.stream, .norm = norm}).normalised));
+  CHECK(BitwiseEqual(out.table, table));
   const auto function = [&](const std::vector<at::Tensor>& x) -> std::vector<at::Tensor> {
-    return {Embedding(
-        {.tokens = tokens, .table = x[0], .positions = x[1], .dropout_p = 0.5, .seed = Seed(3)})};
+    const auto result = embed(x);
+    return {result.stream, result.normalised, result.table};
   };
-  CHECK(GradientCheckError(function, {table, positions}) < kGradientCheckTolerance);
-  CHECK_THROWS_WITH(Embedding({.tokens = tokens, .table = table, .dropout_p = 0.5}),
-                    Catch::Contains("dropout needs a seed"));
+  CHECK(GradientCheckError(function, inputs) < kGradientCheckTolerance);
+  const EmbeddingArgs no_seed{.tokens = tokens, .table = table, .dropout_p = 0.5, .norm = norm};
+  CHECK_THROWS_WITH(Embedding(no_seed), Catch::Contains("dropout needs a seed"));
+  const EmbeddingArgs no_norm{.tokens = tokens, .table = table, .norm = {}};
+  CHECK_THROWS_WITH(Embedding(no_norm), Catch::Contains("an embedding has a norm"));
 }
 
 TEST_CASE("rows: gathered, and each row of the gradient has one source") {

@@ -9,7 +9,6 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/layer_norm.h>
 #include <ATen/ops/rms_norm.h>
-#include <ATen/ops/zeros.h>
 
 #include "base/check.h"
 #include "kernels/differentiable.h"
@@ -36,8 +35,9 @@ bool HasFloatWeights(const Norm& norm) {
 }
 
 bool CanLaunch(const ResidualNormArgs& args) {
-  return RunsOnDevice(args.added) && ResidualNormSupportsWidth(args.added.size(-1)) &&
-         args.added.numel() > 0 && IsFloatOrAbsent(args.added_bias) && HasFloatWeights(args.norm) &&
+  return RunsOnDevice(args.added) && args.added.numel() > 0 &&
+         ResidualNormSupports(args.added.numel() / args.added.size(-1), args.added.size(-1)) &&
+         IsFloatOrAbsent(args.added_bias) && HasFloatWeights(args.norm) &&
          (!args.mid || HasFloatWeights(*args.mid));
 }
 
@@ -62,9 +62,8 @@ static_assert(kNumInputs - kNormWeight == kResidualNormWeights);
 constexpr std::size_t kEntries = kNumInputs;
 constexpr std::size_t kStatistics = kNumInputs + 1;
 
-KeptRows KeptRowsOf(const at::Tensor& entries, std::int64_t num_kept) {
-  if (!entries.defined()) return {};
-  return {entries.const_data_ptr<std::int64_t>(), num_kept};
+const std::int64_t* IndicesOf(const at::Tensor& x) {
+  return x.defined() ? x.const_data_ptr<std::int64_t>() : nullptr;
 }
 
 std::vector<at::Tensor> Backward(const BackwardArgs& args, double eps, double mid_eps) {
@@ -81,7 +80,7 @@ std::vector<at::Tensor> Backward(const BackwardArgs& args, double eps, double mi
     d_sum = at::empty(added.sizes(), added.options());
   }
 
-  const int parts = ResidualNormPartials(num_rows);
+  const int parts = ResidualNormPartials(num_rows, static_cast<int>(width));
   const at::Tensor partials = at::empty({parts, kResidualNormWeights, width}, floats);
   const at::Tensor d_weights = at::empty({kResidualNormWeights, width}, floats);
   OnDeviceOf(added, "ResidualNorm backward", [&](CUstream_st* stream) {
@@ -94,8 +93,8 @@ std::vector<at::Tensor> Backward(const BackwardArgs& args, double eps, double mi
          .added_bias = FloatsOf(inputs[kAddedBias]),
          .mid = WeightsOf(inputs[kMidWeight], inputs[kMidBias], mid_eps),
          .norm = WeightsOf(inputs[kNormWeight], inputs[kNormBias], eps),
-         .kept =
-             KeptRowsOf(inputs[kEntries], d_residual_out.defined() ? d_residual_out.size(0) : 0),
+         .kept = {.entries = IndicesOf(inputs[kEntries]),
+                  .num_kept = d_residual_out.defined() ? d_residual_out.size(0) : 0},
          .statistics = FloatsOf(inputs[kStatistics]),
          .d_residual_out = RowsOf(d_residual_out),
          .d_normalised = RowsOf(d_normalised),
@@ -151,10 +150,10 @@ ResidualNormResult ResidualNorm(const ResidualNormArgs& args, ExecutionPath path
     statistics = at::empty({num_rows, kResidualNormStatistics}, options.dtype(at::kFloat));
   }
   ResidualNormResult result;
-  at::Tensor entries;
+  RowSelection kept;
   if (args.kept != nullptr) {
-    entries = args.kept->entries;
-    result.residual = at::zeros({args.kept->rows.size(0), added.size(-1)}, options);
+    kept = *args.kept;
+    result.residual = at::empty({args.kept->rows.size(0), added.size(-1)}, options);
   } else {
     result.residual = unchanged ? added.variable_data() : at::empty(added.sizes(), options);
   }
@@ -169,14 +168,16 @@ ResidualNormResult ResidualNorm(const ResidualNormArgs& args, ExecutionPath path
          .added_bias = FloatsOf(args.added_bias),
          .mid = WeightsOf(mid.weight, mid.bias, mid.eps),
          .norm = WeightsOf(args.norm.weight, args.norm.bias, args.norm.eps),
-         .kept = KeptRowsOf(entries, result.residual.size(0)),
+         .kept = {.entries = IndicesOf(kept.entries),
+                  .rows = IndicesOf(kept.rows),
+                  .num_kept = result.residual.size(0)},
          .residual_out = unchanged ? Rows{} : MutableRowsOf(result.residual),
          .normalised = MutableRowsOf(result.normalised),
          .statistics = MutableFloatsOf(statistics)},
         stream);
   });
   std::vector<at::Tensor> saved = inputs;
-  saved.insert(saved.end(), {entries, statistics});
+  saved.insert(saved.end(), {kept.entries, statistics});
   SetBackward("ResidualNorm", inputs, {result.residual, result.normalised}, saved,
               [eps = args.norm.eps, mid_eps = mid.eps](const BackwardArgs& backward) {
                 return Backward(backward, eps, mid_eps);

@@ -29,15 +29,14 @@ struct ResidualNormArgs {
 };
 
 struct ResidualNormResult {
-  // u; [M,D] when only some rows are kept, where a row that only fills (rows.h) has any finite
-  // value.
+  // u; [M,D] when only some rows are kept, where a row that only fills (rows.h) is finite.
   at::Tensor residual;
   at::Tensor normalised;  // norm(u)
 };
 
 // s = residual + added + added_bias; u = s + mid(s) (or s); normalised = norm(u); results in the
 // dtype of `added`, all arithmetic in float32 at least. The fast path on a GPU takes widths of
-// ResidualNormSupportsWidth and float32 weights, and is the reference otherwise; its backward pass
+// ResidualNormSupports and float32 weights, and is the reference otherwise; its backward pass
 // recomputes the norms from the inputs and 16 bytes a row. Cost in elements of D columns a row:
 // forward reads two and writes two, backward reads four and writes one.
 ResidualNormResult ResidualNorm(const ResidualNormArgs& args,

@@ -27,13 +27,14 @@ constexpr int kResidualNormStatistics = 4;
 // when that is not below num_kept. nullptr: all are kept in place.
 struct KeptRows {
   const std::int64_t* entries = nullptr;  // [num_rows]
+  const std::int64_t* rows = nullptr;     // [num_kept]: the row that a kept one would be
   long long num_kept = 0;
 };
 
 // s = residual + added + added_bias; u = s + mid(s), or s without `mid`; normalised = norm(u).
 struct ResidualNormForward {
   long long num_rows = 0;
-  int width = 0;                      // see ResidualNormSupportsWidth
+  int width = 0;                      // see ResidualNormSupports
   Element element = Element::kFloat;  // of all rows
   ConstRows residual;                 // may be absent
   ConstRows added;                    // may be absent, not both
@@ -60,21 +61,21 @@ struct ResidualNormBackward {
   ConstRows d_residual_out;           // absent: zero
   ConstRows d_normalised;             // absent: zero
   Rows d_sum;                         // the gradient of s; absent: not wanted
-  // Scratch of ResidualNormPartials(num_rows) * kResidualNormWeights * width floats.
+  // Scratch of ResidualNormPartials(num_rows, width) * kResidualNormWeights * width floats.
   float* partials = nullptr;
   // [kResidualNormWeights,width]: gradients of norm.weight, norm.bias, mid.weight, mid.bias and
   // added_bias; those of absent weights mean nothing.
   float* d_weights = nullptr;
 };
 
-// Rows of 8, 16, ... 512 columns: what a warp holds in registers.
-constexpr bool ResidualNormSupportsWidth(long long width) {
-  return width >= 8 && width <= 512 && width % 8 == 0;
+// Rows of 8, 16, ... 512 columns: what a warp holds in registers; rows are numbered in 32 bits.
+constexpr bool ResidualNormSupports(long long num_rows, long long width) {
+  return num_rows < (1LL << 30) && width >= 8 && width <= 512 && width % 8 == 0;
 }
 
 // Sums over rows are formed in so many parts, added in order: a function of the sizes alone, so
 // that the bits of a gradient are the same on every GPU.
-int ResidualNormPartials(long long num_rows);
+int ResidualNormPartials(long long num_rows, int width);
 
 // Queue the work; return the CUDA error code of the launch. Every pointer is 16-byte aligned, every
 // stride a multiple of 8 elements.

@@ -1,4 +1,5 @@
-// How the rows of a matrix are laid over the threads of a block, and norms of rows held that way.
+// How the rows of a matrix are laid over the threads of a block, how they are read, written and
+// summed.
 //
 // A row belongs to a group of `lanes` neighbouring lanes of one warp (a power of two); a lane holds
 // kChunks vectors of eight columns, 8 * lanes columns apart. Lanes past the end of a row hold
@@ -19,7 +20,14 @@ __host__ __device__ constexpr int LanesFor(int width) {
   return lanes;
 }
 
+// How many blocks of so many items hold all of them.
+__host__ __device__ constexpr int Blocks(long long items, int per_block) {
+  return static_cast<int>((items + per_block - 1) / per_block);
+}
+
 struct RowLayout {
+  static constexpr int LanesOf(int row_width) { return LanesFor(row_width); }
+
   int width, lanes, lane, group, num_groups;  // of this thread, in its block
 
   __device__ explicit RowLayout(int row_width)
@@ -33,14 +41,16 @@ struct RowLayout {
   __device__ bool Active(int chunk) const { return Column(chunk) < width; }
 };
 
-// RowLayout of rows of one vector in every lane, known to the compiler: no lane is idle, and sums
-// over a row have no branches.
-template <int kWidth>
+// RowLayout of rows that fill kChunks vectors of every lane, known to the compiler: no lane is
+// idle, and sums over a row have no branches.
+template <int kWidth, int kChunks>
 struct FullRowLayout {
   static constexpr int width = kWidth;
-  static constexpr int lanes = LanesFor(kWidth);
+  static constexpr int lanes = kWidth / (kChunks * kVector);
   static constexpr int num_groups = kThreads / lanes;
-  static_assert(width == lanes * kVector);
+  static_assert(width == lanes * kChunks * kVector && 32 % lanes == 0);
+  static constexpr int LanesOf(int) { return lanes; }
+
   int lane, group;
 
   __device__ explicit FullRowLayout(int)
@@ -68,39 +78,98 @@ struct PackedRow {
   }
 };
 
-// Zeros unless `valid` and where `rows`, of elements T, is absent.
-template <typename T, int kChunks, typename Layout, typename AnyRows>
-__device__ inline PackedRow<T, kChunks> LoadPackedRow(const Layout& layout, const AnyRows& rows,
-                                                      long long row, bool valid) {
+template <typename T, int kChunks>
+__device__ inline PackedRow<T, kChunks> PackRow(const RowValues<kChunks>& values) {
   PackedRow<T, kChunks> packed;
-  const T* source = static_cast<const T*>(rows.data) + row * rows.stride;
 #pragma unroll
-  for (int c = 0; c < kChunks; ++c) {
-    packed.chunk[c] =
-        LoadPacked(source + layout.Column(c), valid && rows.data != nullptr && layout.Active(c));
-  }
+  for (int c = 0; c < kChunks; ++c) packed.chunk[c] = Pack<T>(values.chunk[c]);
   return packed;
 }
 
-// The same for stores.
+// Rows of elements T in memory: how a lane reads its part of one. A row from `limit` on, all of
+// them where there are none, reads as zeros.
 template <typename T, int kChunks, typename Layout>
-__device__ inline void StoreRowAs(const Layout& layout, const Rows& rows, long long row,
-                                  const RowValues<kChunks>& values, bool valid) {
-  T* target = static_cast<T*>(rows.data) + row * rows.stride;
+struct RowReader {
+  const char* first;  // this lane's part of row 0
+  int pitch;          // bytes
+  int limit;
+  const Layout& layout;
+
+  __device__ RowReader(const Layout& row_layout, const ConstRows& rows, int num_rows)
+      : first(
+            reinterpret_cast<const char*>(static_cast<const T*>(rows.data) + row_layout.Column(0))),
+        pitch(static_cast<int>(rows.stride * sizeof(T))),
+        limit(rows.data != nullptr ? num_rows : 0),
+        layout(row_layout) {}
+
+  __device__ PackedRow<T, kChunks> Load(int row) const {
+    const auto* source = reinterpret_cast<const T*>(first + static_cast<long long>(row) * pitch);
+    PackedRow<T, kChunks> packed;
 #pragma unroll
-  for (int c = 0; c < kChunks; ++c) {
-    if (valid && rows.data != nullptr && layout.Active(c)) {
-      StoreVector(target + layout.Column(c), values.chunk[c]);
+    for (int c = 0; c < kChunks; ++c) {
+      packed.chunk[c] =
+          LoadPacked(source + c * layout.lanes * kVector, row < limit && layout.Active(c));
+    }
+    return packed;
+  }
+};
+
+// How it writes one; what does not exist is left out.
+template <typename T, int kChunks, typename Layout>
+struct RowWriter {
+  char* first;
+  int pitch;
+  int limit;
+  const Layout& layout;
+
+  __device__ RowWriter(const Layout& row_layout, const Rows& rows, int num_rows)
+      : first(reinterpret_cast<char*>(static_cast<T*>(rows.data) + row_layout.Column(0))),
+        pitch(static_cast<int>(rows.stride * sizeof(T))),
+        limit(rows.data != nullptr ? num_rows : 0),
+        layout(row_layout) {}
+
+  __device__ void Store(int row, const PackedRow<T, kChunks>& packed) const {
+    auto* target = reinterpret_cast<T*>(first + static_cast<long long>(row) * pitch);
+#pragma unroll
+    for (int c = 0; c < kChunks; ++c) {
+      if (row < limit && layout.Active(c)) {
+        StorePacked(target + c * layout.lanes * kVector, packed.chunk[c]);
+      }
     }
   }
-}
 
-// Zeros where `values` is absent.
+  __device__ void Store(int row, const RowValues<kChunks>& values) const {
+    Store(row, PackRow<T>(values));
+  }
+};
+
+// One row of floats.
 template <int kChunks, typename Layout>
 __device__ inline RowValues<kChunks> LoadColumns(const Layout& layout, const float* values) {
-  return LoadPackedRow<float, kChunks>(layout, ConstRows{values, Element::kFloat, 0}, 0, true)
+  return RowReader<float, kChunks, Layout>(layout, {values, Element::kFloat, 0}, 1)
+      .Load(0)
       .Unpack();
 }
+
+template <int kChunks, typename Layout>
+__device__ inline void StoreColumns(const Layout& layout, float* target,
+                                    const RowValues<kChunks>& values) {
+  RowWriter<float, kChunks, Layout>(layout, {target, Element::kFloat, 0}, 1).Store(0, values);
+}
+
+// The rows of a group: first, first + step, ... Every lane of a warp takes part in the sums over
+// rows, so a warp leaves its loop as a whole.
+struct RowWalk {
+  int row, step, num_rows;
+
+  template <typename Layout>
+  __device__ RowWalk(const Layout& layout, long long rows)
+      : row(static_cast<int>(blockIdx.x) * layout.num_groups + layout.group),
+        step(static_cast<int>(gridDim.x) * layout.num_groups),
+        num_rows(static_cast<int>(rows)) {}
+
+  __device__ bool IsWarpDone() const { return __all_sync(0xffffffffu, row >= num_rows); }
+};
 
 // f(chunk, i) for every element a lane holds, those past the end included.
 template <int kChunks, typename F>
@@ -119,75 +188,12 @@ __device__ inline float RowSum(const Layout& layout, F f) {
   return GroupSum(sum, layout.lanes);
 }
 
-// A row divided by its standard deviation (LayerNorm, mean removed) or root mean square.
-template <int kChunks>
-struct Standardised {
-  RowValues<kChunks> x;  // zeros past the end
-  float mean;            // what was taken from the row: 0 for an RMSNorm
-  float scale;           // what it was multiplied by then
-};
-
-// The row standardised by the mean and scale of an earlier call of Standardise.
-template <int kChunks, typename Layout>
-__device__ inline Standardised<kChunks> StandardiseBy(const Layout& layout,
-                                                      const RowValues<kChunks>& row, float mean,
-                                                      float scale) {
-  Standardised<kChunks> result{{}, mean, scale};
-#pragma unroll
-  for (int c = 0; c < kChunks; ++c) {
-    const float factor = layout.Active(c) ? scale : 0;
-#pragma unroll
-    for (int i = 0; i < kVector; ++i) {
-      result.x.chunk[c].x[i] = (row.chunk[c].x[i] - mean) * factor;
-    }
-  }
-  return result;
-}
-
-template <int kChunks, typename Layout>
-__device__ inline Standardised<kChunks> Standardise(const Layout& layout,
-                                                    const RowValues<kChunks>& row, bool centre,
-                                                    float eps) {
-  const float inverse_width = 1.0f / static_cast<float>(layout.width);
-  float mean = 0;
-  if (centre) {
-    mean = RowSum<kChunks>(layout, [&](int c, int i) { return row.chunk[c].x[i]; }) * inverse_width;
-  }
-  Standardised<kChunks> result = StandardiseBy(layout, row, mean, 1);
-  const float square = RowSum<kChunks>(
-      layout, [&](int c, int i) { return result.x.chunk[c].x[i] * result.x.chunk[c].x[i]; });
-  result.scale = rsqrtf(square * inverse_width + eps);
-  ForEach<kChunks>([&](int c, int i) { result.x.chunk[c].x[i] *= result.scale; });
-  return result;
-}
-
-// Gradient of the row, given `g`, that of the standardised row (zeros past the end).
-template <int kChunks, typename Layout>
-__device__ inline RowValues<kChunks> StandardiseBackward(const Layout& layout,
-                                                         const Standardised<kChunks>& forward,
-                                                         const RowValues<kChunks>& g, bool centre) {
-  const float inverse_width = 1.0f / static_cast<float>(layout.width);
-  const float projection =
-      RowSum<kChunks>(layout,
-                      [&](int c, int i) { return g.chunk[c].x[i] * forward.x.chunk[c].x[i]; }) *
-      inverse_width;
-  float mean = 0;
-  if (centre) {
-    mean = RowSum<kChunks>(layout, [&](int c, int i) { return g.chunk[c].x[i]; }) * inverse_width;
-  }
-  RowValues<kChunks> result;
-  ForEach<kChunks>([&](int c, int i) {
-    result.chunk[c].x[i] =
-        forward.scale * (g.chunk[c].x[i] - mean - forward.x.chunk[c].x[i] * projection);
-  });
-  return result;
-}
-
-// Sums `values` of all groups of the block, in order of the groups, into target[0..width).
-// `scratch` holds kThreads * kChunks * 8 floats. Called by all threads.
-template <int kChunks, typename Layout>
-__device__ inline void SumGroups(const Layout& layout, const RowValues<kChunks>& values,
-                                 float* scratch, float* target) {
+// Calls write(column, sum) for each of the columns, sum being that of `values` over all groups of
+// the block, in order of the groups. `scratch` holds kThreads * kChunks * 8 floats. Called by all
+// threads.
+template <int kChunks, typename Layout, typename F>
+__device__ inline void ForEachGroupSum(const Layout& layout, const RowValues<kChunks>& values,
+                                       float* scratch, F write) {
   const int pitch = layout.lanes * kVector * kChunks;
   __syncthreads();
 #pragma unroll
@@ -198,8 +204,15 @@ __device__ inline void SumGroups(const Layout& layout, const RowValues<kChunks>&
   for (int column = static_cast<int>(threadIdx.x); column < layout.width; column += kThreads) {
     float sum = 0;
     for (int group = 0; group < layout.num_groups; ++group) sum += scratch[group * pitch + column];
-    target[column] = sum;
+    write(column, sum);
   }
+}
+
+// The same into target[0..width).
+template <int kChunks, typename Layout>
+__device__ inline void SumGroups(const Layout& layout, const RowValues<kChunks>& values,
+                                 float* scratch, float* target) {
+  ForEachGroupSum(layout, values, scratch, [&](int column, float sum) { target[column] = sum; });
 }
 
 }  // namespace mixerbench::kernels::fused

@@ -6,7 +6,7 @@
 //   Scan    where each block's share of an id starts, and each id among 128 neighbouring ones
 //   Place   sorted position -> place in the batch and id; where each id starts
 // SPDX-License-Identifier: Apache-2.0
-#include "kernels/fused/token_ids.cuh"
+#include "kernels/fused/embedding_rows.cuh"
 #include "kernels/fused/token_sort.cuh"
 
 namespace mixerbench::kernels::fused {
@@ -19,8 +19,8 @@ __global__ void __launch_bounds__(kRankTokens) RankKernel(const EmbeddingBackwar
   const SortedTokens sorted(args);
   const int thread = static_cast<int>(threadIdx.x);
   const long long n = static_cast<long long>(blockIdx.x) * kRankTokens + thread;
-  const int token = n < args.num_tokens ? TokenAt(args.tokens, n, args.vocab_size) : -1;
-  for (int i = thread; i < args.vocab_size; i += kRankTokens) histogram[i] = 0;
+  const int token = n < args.sizes.num_tokens ? TokenAt(args.tokens, n, args.sizes.vocab_size) : -1;
+  for (int i = thread; i < args.sizes.vocab_size; i += kRankTokens) histogram[i] = 0;
   const unsigned equal = __match_any_sync(0xffffffffu, token);
   const int before = __popc(equal & ((1u << thread % 32) - 1));
   int seen = 0;  // in earlier warps
@@ -34,8 +34,8 @@ __global__ void __launch_bounds__(kRankTokens) RankKernel(const EmbeddingBackwar
   }
   seen = __shfl_sync(0xffffffffu, seen, __ffs(static_cast<int>(equal)) - 1);
   if (token >= 0) sorted.ranks[n] = seen + before;
-  std::int32_t* counts = sorted.counts + static_cast<long long>(blockIdx.x) * args.vocab_size;
-  for (int i = thread; i < args.vocab_size; i += kRankTokens) counts[i] = histogram[i];
+  std::int32_t* counts = sorted.counts + static_cast<long long>(blockIdx.x) * args.sizes.vocab_size;
+  for (int i = thread; i < args.sizes.vocab_size; i += kRankTokens) counts[i] = histogram[i];
 }
 
 // Exclusive sum over the warp; `total` gets that of all lanes.
@@ -58,21 +58,22 @@ __global__ void __launch_bounds__(kScanIds) ScanKernel(const EmbeddingBackward a
   const SortedTokens sorted(args);
   const int thread = static_cast<int>(threadIdx.x);
   const int id = static_cast<int>(blockIdx.x) * kScanIds + thread;
-  const bool exists = id < args.vocab_size;
+  const bool exists = id < args.sizes.vocab_size;
   std::int32_t sum = 0;
   for (int chunk = 0; chunk < sorted.num_chunks; chunk += kInFlight) {
-    std::int32_t* counts = sorted.counts + static_cast<long long>(chunk) * args.vocab_size + id;
+    std::int32_t* counts =
+        sorted.counts + static_cast<long long>(chunk) * args.sizes.vocab_size + id;
     std::int32_t here[kInFlight];
 #pragma unroll
     for (int i = 0; i < kInFlight; ++i) {
       here[i] = exists && chunk + i < sorted.num_chunks
-                    ? counts[static_cast<long long>(i) * args.vocab_size]
+                    ? counts[static_cast<long long>(i) * args.sizes.vocab_size]
                     : 0;
     }
 #pragma unroll
     for (int i = 0; i < kInFlight; ++i) {
       if (exists && chunk + i < sorted.num_chunks) {
-        counts[static_cast<long long>(i) * args.vocab_size] = sum;
+        counts[static_cast<long long>(i) * args.sizes.vocab_size] = sum;
       }
       sum += here[i];
     }
@@ -93,14 +94,14 @@ __global__ void __launch_bounds__(kPlaceThreads) PlaceKernel(const EmbeddingBack
   const long long i = static_cast<long long>(blockIdx.x) * kPlaceThreads + thread;
   int token = -1;
   int position = 0;  // among the ids that share a base
-  if (i < args.num_tokens) {
-    token = TokenAt(args.tokens, i, args.vocab_size);
-    position = sorted.offsets[token] + sorted.counts[i / kRankTokens * args.vocab_size + token] +
-               sorted.ranks[i];
+  if (i < args.sizes.num_tokens) {
+    token = TokenAt(args.tokens, i, args.sizes.vocab_size);
+    position = sorted.offsets[token] +
+               sorted.counts[i / kRankTokens * args.sizes.vocab_size + token] + sorted.ranks[i];
   }
   if (thread < 32) {
     int base = 0;
-    const int num_bases = Blocks(args.vocab_size, kScanIds);
+    const int num_bases = Blocks(args.sizes.vocab_size, kScanIds);
     for (int first = 0; first < num_bases; first += 32) {
       const int here = first + thread;
       int total = 0;
@@ -113,10 +114,10 @@ __global__ void __launch_bounds__(kPlaceThreads) PlaceKernel(const EmbeddingBack
   if (token >= 0) {
     sorted.order[bases[token / kScanIds] + position] = make_int2(static_cast<int>(i), token);
   }
-  for (long long id = i; id <= args.vocab_size;
+  for (long long id = i; id <= args.sizes.vocab_size;
        id += static_cast<long long>(gridDim.x) * kPlaceThreads) {
-    sorted.starts[id] = id < args.vocab_size ? bases[id / kScanIds] + sorted.offsets[id]
-                                             : static_cast<int>(args.num_tokens);
+    sorted.starts[id] = id < args.sizes.vocab_size ? bases[id / kScanIds] + sorted.offsets[id]
+                                                   : static_cast<int>(args.sizes.num_tokens);
   }
 }
 
@@ -131,10 +132,11 @@ int LaunchTokenSort(const EmbeddingBackward& args, CUstream_st* stream) {
     cudaGetLastError();  // clears it: the caller gets it as a value
     return status;
   }
-  RankKernel<<<Blocks(args.num_tokens, kRankTokens), kRankTokens,
-               static_cast<std::size_t>(args.vocab_size) * sizeof(std::int32_t), stream>>>(args);
-  ScanKernel<<<Blocks(args.vocab_size, kScanIds), kScanIds, 0, stream>>>(args);
-  PlaceKernel<<<Blocks(args.num_tokens, kPlaceThreads), kPlaceThreads, 0, stream>>>(args);
+  RankKernel<<<Blocks(args.sizes.num_tokens, kRankTokens), kRankTokens,
+               static_cast<std::size_t>(args.sizes.vocab_size) * sizeof(std::int32_t), stream>>>(
+      args);
+  ScanKernel<<<Blocks(args.sizes.vocab_size, kScanIds), kScanIds, 0, stream>>>(args);
+  PlaceKernel<<<Blocks(args.sizes.num_tokens, kPlaceThreads), kPlaceThreads, 0, stream>>>(args);
   return cudaGetLastError();
 }
 

@@ -3,15 +3,12 @@
 #pragma once
 
 #include "kernels/fused/embedding_device.h"
+#include "kernels/fused/row_layout.cuh"
 
 namespace mixerbench::kernels::fused {
 
 constexpr int kRankTokens = 1024;  // of a chunk
 constexpr int kScanIds = 128;
-
-__host__ __device__ constexpr int Blocks(long long items, int per_block) {
-  return static_cast<int>((items + per_block - 1) / per_block);
-}
 
 // Views of EmbeddingBackward::indices. `order` and `starts` are the result.
 struct SortedTokens {
@@ -39,7 +36,7 @@ struct SortedTokens {
   }
 
   __device__ explicit SortedTokens(const EmbeddingBackward& args)
-      : SortedTokens(args.indices, args.num_tokens, args.vocab_size) {}
+      : SortedTokens(args.indices, args.sizes.num_tokens, args.sizes.vocab_size) {}
 };
 
 // Queues the sort; returns the CUDA error code of the launch.

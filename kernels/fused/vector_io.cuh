@@ -26,21 +26,6 @@ __device__ inline Vector Zeros() {
   return v;
 }
 
-__device__ inline void StoreFloat(float* target, const Vector& v) {
-  reinterpret_cast<float4*>(target)[0] = make_float4(v.x[0], v.x[1], v.x[2], v.x[3]);
-  reinterpret_cast<float4*>(target)[1] = make_float4(v.x[4], v.x[5], v.x[6], v.x[7]);
-}
-
-__device__ inline void StoreBFloat16(__nv_bfloat16* target, const Vector& v) {
-  uint4 raw;
-  auto* pairs = reinterpret_cast<__nv_bfloat162*>(&raw);
-#pragma unroll
-  for (int i = 0; i < kVector / 2; ++i) {
-    pairs[i] = __floats2bfloat162_rn(v.x[2 * i], v.x[2 * i + 1]);
-  }
-  *reinterpret_cast<uint4*>(target) = raw;
-}
-
 // Eight elements as they lie in memory: what is loaded ahead of its use is unpacked only there, so
 // that no load waits for another.
 template <typename T>
@@ -70,6 +55,43 @@ struct Packed<__nv_bfloat16> {
     return v;
   }
 };
+
+// Rounded to the nearest.
+template <typename T>
+__device__ inline Packed<T> Pack(const Vector& v);
+
+template <>
+__device__ inline Packed<float> Pack(const Vector& v) {
+  return {make_float4(v.x[0], v.x[1], v.x[2], v.x[3]), make_float4(v.x[4], v.x[5], v.x[6], v.x[7])};
+}
+
+template <>
+__device__ inline Packed<__nv_bfloat16> Pack(const Vector& v) {
+  Packed<__nv_bfloat16> packed;
+  auto* pairs = reinterpret_cast<__nv_bfloat162*>(&packed.raw);
+#pragma unroll
+  for (int i = 0; i < kVector / 2; ++i) {
+    pairs[i] = __floats2bfloat162_rn(v.x[2 * i], v.x[2 * i + 1]);
+  }
+  return packed;
+}
+
+__device__ inline void StorePacked(float* target, const Packed<float>& packed) {
+  reinterpret_cast<float4*>(target)[0] = packed.low;
+  reinterpret_cast<float4*>(target)[1] = packed.high;
+}
+
+__device__ inline void StorePacked(__nv_bfloat16* target, const Packed<__nv_bfloat16>& packed) {
+  *reinterpret_cast<uint4*>(target) = packed.raw;
+}
+
+__device__ inline void StoreFloat(float* target, const Vector& v) {
+  StorePacked(target, Pack<float>(v));
+}
+
+__device__ inline void StoreBFloat16(__nv_bfloat16* target, const Vector& v) {
+  StorePacked(target, Pack<__nv_bfloat16>(v));
+}
 
 // Zeros unless `valid`.
 __device__ inline Packed<float> LoadPacked(const float* source, bool valid) {

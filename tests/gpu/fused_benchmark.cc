@@ -110,14 +110,20 @@ std::vector<Case> Cases() {
                                 .to(at::kInt)
                                 .cuda();
   const at::Tensor seed = at::full({1}, 5, at::TensorOptions(at::kLong).device(at::kCUDA));
-  cases.push_back(
-      {"embedding, dropout 0.1",
-       {Random({kVocab, kWidth}, at::kFloat, 3)},
-       [=](const Tensors& x) -> Tensors {
-         return {Embedding({.tokens = tokens, .table = x[0], .dropout_p = 0.1, .seed = seed})};
-       },
-       kFloats,
-       kFloats + 4.0 * kVocab* kWidth});
+  cases.push_back({"embedding, dropout 0.1, norm",
+                   {Random({kVocab, kWidth}, at::kFloat, 3), Random({kWidth}, at::kFloat, 40),
+                    Random({kWidth}, at::kFloat, 41)},
+                   [=](const Tensors& x) -> Tensors {
+                     const auto result = Embedding({.tokens = tokens,
+                                                    .table = x[0],
+                                                    .dropout_p = 0.1,
+                                                    .seed = seed,
+                                                    .dtype = at::kBFloat16,
+                                                    .norm = {x[1], x[2], 1e-5}});
+                     return {result.stream, result.normalised};
+                   },
+                   2 * kHalves,
+                   3 * kHalves + 4.0 * kVocab* kWidth});
 
   Tensors inputs = {Random({kBatch, kSeqLen, kWidth}, at::kBFloat16, 4)};
   for (const auto& weight : norm(5)) inputs.push_back(weight);

@@ -219,27 +219,57 @@ TEST_CASE("gpu fused: embedding") {
       tokens = tokens * RandomUniform(tokens.sizes(), 2).gt(0.7).to(at::kLong);
     }
     for (const at::ScalarType token_dtype : {at::kInt, at::kLong}) {
-      for (const double dropout : {0.0, 0.3}) {
+      for (const bool is_plain : {false, true}) {  // neither dropout nor positions, RMSNorm
         for (const at::ScalarType dtype : {at::kFloat, at::kBFloat16}) {
-          CAPTURE(token_dtype, dropout, dtype);
+          CAPTURE(token_dtype, is_plain, dtype);
+          const at::Tensor none;
           CheckParity(
               [&](const Tensors& x, ExecutionPath path) -> Tensors {
                 const auto seed =
                     at::full({1}, 5, at::TensorOptions(at::kLong).device(x[0].device()));
                 const bool is_truth = x[0].scalar_type() == at::kDouble;
-                return {Embedding({.tokens = tokens.to(x[0].device(), token_dtype),
-                                   .table = x[0],
-                                   .positions = x[1],
-                                   .dropout_p = dropout,
-                                   .seed = seed,
-                                   .dtype = is_truth ? at::kDouble : dtype},
-                                  path)};
+                const auto result = Embedding({.tokens = tokens.to(x[0].device(), token_dtype),
+                                               .table = x[0],
+                                               .positions = x[1],
+                                               .dropout_p = is_plain ? 0 : 0.3,
+                                               .seed = seed,
+                                               .dtype = is_truth ? at::kDouble : dtype,
+                                               .norm = {x[2], x[3], 1e-5}},
+                                              path);
+                return {result.stream, result.normalised};
               },
-              {RandomNormal({c.vocab_size, c.width}, 3), RandomNormal({c.seq_len, c.width}, 4)},
-              {at::kFloat, at::kFloat}, dtype == at::kBFloat16);
+              {RandomNormal({c.vocab_size, c.width}, 3),
+               is_plain ? none : RandomNormal({c.seq_len, c.width}, 4),
+               RandomNormal({c.width}, 5) * 0.3 + 1, is_plain ? none : RandomNormal({c.width}, 6)},
+              std::vector<at::ScalarType>(4, at::kFloat), dtype == at::kBFloat16);
         }
       }
     }
+  }
+}
+
+// A table has one gradient, whoever uses it: nothing may be dropped or counted twice.
+TEST_CASE("gpu fused: embedding whose table a head and others use") {
+  const at::Tensor tokens = (RandomUniform({30, 20}, 1) * 500).to(at::kInt);  // some ids are absent
+  enum User { kNobody, kStream, kBoth, kTable, kStreamAndTable, kAll };
+  for (const User user : {kNobody, kStream, kBoth, kTable, kStreamAndTable, kAll}) {
+    CAPTURE(user);
+    CheckParity(
+        [&](const Tensors& x, ExecutionPath path) -> Tensors {
+          const auto result = Embedding(
+              {.tokens = tokens.to(x[0].device()), .table = x[0], .norm = {x[1], x[2], 1e-5}},
+              path);
+          Tensors used = {x[1] * 1};
+          if (user == kStream || user == kStreamAndTable) used.push_back(result.stream * 1);
+          if (user == kBoth || user == kAll) used.push_back(result.stream * result.normalised);
+          if (user == kTable || user == kStreamAndTable || user == kAll) {
+            used.push_back(result.table * result.table);
+          }
+          if (user == kAll) used.push_back(x[0] * 3);
+          return used;
+        },
+        {RandomNormal({600, 64}, 3), RandomNormal({64}, 5), RandomNormal({64}, 6)},
+        std::vector<at::ScalarType>(3, at::kFloat));
   }
 }
 

@@ -69,17 +69,21 @@ class Mad final : public Backbone {
 
   BackboneOutput Forward(const at::Tensor& tokens, const BackboneOptions& options) const override {
     BackboneOutput output;
-    at::Tensor residual;
+    const auto norm_of = [](const RmsNorm& norm) -> kernels::fused::Norm {
+      return {.weight = norm.weight(), .eps = kNormEps};
+    };
+    const auto embedded = Embed(embedding_, tokens, /*positions=*/{}, /*dropout=*/0,
+                                norm_of(norms_.front()), options);
+    at::Tensor residual = embedded.stream;
+    at::Tensor added;
     at::Tensor added_bias;
-    at::Tensor added = Embed(embedding_, tokens, /*positions=*/{}, /*dropout=*/0, options);
     const auto join = [&](const RmsNorm& norm, const kernels::fused::RowSelection* kept = nullptr) {
-      const auto joined =
-          kernels::fused::ResidualNorm({.residual = residual,
-                                        .added = added,
-                                        .added_bias = added_bias,
-                                        .norm = {.weight = norm.weight(), .eps = kNormEps},
-                                        .kept = kept},
-                                       options.path);
+      const auto joined = kernels::fused::ResidualNorm({.residual = residual,
+                                                        .added = added,
+                                                        .added_bias = added_bias,
+                                                        .norm = norm_of(norm),
+                                                        .kept = kept},
+                                                       options.path);
       residual = joined.residual;
       added_bias.reset();
       return joined.normalised;
@@ -87,14 +91,18 @@ class Mad final : public Backbone {
     for (std::int64_t layer = 0; layer < mixers_.size(); ++layer) {
       const auto index = static_cast<std::size_t>(layer);
       // The last mixer returns the chosen tokens alone: of the stream it needs no others either.
-      const at::Tensor x =
-          join(norms_[index], layer + 1 == mixers_.size() ? options.rows : nullptr);
+      const auto* kept = layer + 1 == mixers_.size() ? options.rows : nullptr;
+      const at::Tensor x = layer == 0 ? embedded.normalised : join(norms_[index], kept);
+      if (layer == 0 && kept != nullptr) {
+        residual = kernels::fused::GatherRows(residual, *kept, options.path);
+      }
       const auto mixed = mixers_.Forward(layer, x, options, /*split_bias=*/true, output);
       added = mixed.y;
       added_bias = mixed.bias;
       if (has_channel_mixer_) added = channel_mixers_[index](join(channel_norms_[index]));
     }
     output.hidden = join(final_norm_);
+    output.head = head();
     return output;
   }
 

@@ -80,9 +80,10 @@ class Zoology final : public Backbone {
     // follows as its `mid`, unless a dropout comes between.
     const bool identity = config_.state_mixer == ChannelMixerKind::kIdentity;
     const bool fuse_identity = identity && !has_dropout;
-    at::Tensor residual;
-    at::Tensor added = Embed(embedding_, tokens, TakePositions(tokens.size(1), options),
-                             config_.embed_dropout, options);
+    const auto embedded = Embed(embedding_, tokens, TakePositions(tokens.size(1), options),
+                                config_.embed_dropout, blocks_.front().norm1.parameters(), options);
+    at::Tensor residual = embedded.stream;
+    at::Tensor added;
     at::Tensor added_bias;
     std::optional<kernels::fused::Norm> mid;
     const auto join = [&](const LayerNorm& norm,
@@ -102,8 +103,11 @@ class Zoology final : public Backbone {
     for (std::int64_t layer = 0; layer < mixers_.size(); ++layer) {
       const Block& block = blocks_[static_cast<std::size_t>(layer)];
       // The last mixer returns the chosen tokens alone: of the stream it needs no others either.
-      const bool is_last = layer + 1 == mixers_.size();
-      const at::Tensor x = join(block.norm1, is_last ? options.rows : nullptr);
+      const auto* kept = layer + 1 == mixers_.size() ? options.rows : nullptr;
+      const at::Tensor x = layer == 0 ? embedded.normalised : join(block.norm1, kept);
+      if (layer == 0 && kept != nullptr) {
+        residual = kernels::fused::GatherRows(residual, *kept, options.path);
+      }
       const auto mixed = mixers_.Forward(layer, x, options, /*split_bias=*/!has_dropout, output);
       added = dropout(mixed.y);
       added_bias = mixed.bias;
@@ -114,6 +118,8 @@ class Zoology final : public Backbone {
       }
     }
     output.hidden = join(final_norm_);
+    output.head = head();
+    output.head.weight = embedded.table;
     if (options.want_final_state && positions_.defined()) {
       output.final_state.push_back(PositionState(FirstPosition(options) + tokens.size(1)));
     }
