@@ -9,6 +9,7 @@
 #include <cuda.h>
 #include <cuda_runtime.h>
 
+#include "kernels/cuda/tensor_map.cuh"
 #include "kernels/delta_rule/delta_rule_device.cuh"
 #include "kernels/delta_rule/warpgroup.cuh"
 
@@ -68,43 +69,22 @@ __device__ void WaitForWrites() {
 
 #undef MIXERBENCH_COPY_ASM
 
-// Makes the device's context current in this thread. Functions of the runtime do it by themselves,
-// those of the driver do not, and a pass may be the first work of its thread.
-inline cudaError_t MakeContextCurrent() {
-  int device = 0;
-  const cudaError_t status = cudaGetDevice(&device);
-  return status != cudaSuccess ? status : cudaSetDevice(device);
-}
-
 // How tiles of a bf16 Sequence with `head_dim` channels, a multiple of 64, are copied.
 inline cudaError_t MapTokens(const Sequence& x, const DeltaRuleSizes& sizes, std::int64_t head_dim,
                              CUtensorMap* map) {
-  void* function = nullptr;
-  cudaDriverEntryPointQueryResult found = cudaDriverEntryPointSymbolNotFound;
-  cudaError_t status = cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &function, 12000,
-                                                        cudaEnableDefault, &found);
-  if (status == cudaSuccess) status = MakeContextCurrent();
-  if (status != cudaSuccess) return status;
-  if (found != cudaDriverEntryPointSuccess) return cudaErrorNotSupported;
-  const auto encode = reinterpret_cast<decltype(&cuTensorMapEncodeTiled)>(function);
   constexpr std::int64_t kElementSize = sizeof(warpgroup::Element);
   // The stride of an axis of one element is of no account, but must be legal.
   const auto stride = [&](std::int64_t elements, std::int64_t count) {
     return static_cast<cuuint64_t>((count > 1 ? elements : head_dim) * kElementSize);
   };
-  const cuuint64_t extents[] = {
-      static_cast<cuuint64_t>(head_dim), static_cast<cuuint64_t>(sizes.num_heads),
-      static_cast<cuuint64_t>(sizes.seq_len), static_cast<cuuint64_t>(sizes.batch_size)};
-  const cuuint64_t strides[] = {stride(x.head_stride, sizes.num_heads),
-                                stride(x.token_stride, sizes.seq_len),
-                                stride(x.batch_stride, sizes.batch_size)};
-  const cuuint32_t box[] = {warpgroup::kTileColumns, 1, warpgroup::kTileRows, 1};
-  const cuuint32_t steps[] = {1, 1, 1, 1};
-  const CUresult result =
-      encode(map, CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, 4, x.data, extents, strides, box, steps,
-             CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
-             CU_TENSOR_MAP_L2_PROMOTION_L2_128B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
-  return result == CUDA_SUCCESS ? cudaSuccess : cudaErrorInvalidValue;
+  return cuda::MapTensor<4>(
+      {.data = x.data,
+       .sizes = {static_cast<cuuint64_t>(head_dim), static_cast<cuuint64_t>(sizes.num_heads),
+                 static_cast<cuuint64_t>(sizes.seq_len), static_cast<cuuint64_t>(sizes.batch_size)},
+       .strides = {stride(x.head_stride, sizes.num_heads), stride(x.token_stride, sizes.seq_len),
+                   stride(x.batch_stride, sizes.batch_size)},
+       .box = {warpgroup::kTileColumns, 1, warpgroup::kTileRows, 1}},
+      CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_L2_128B, map);
 }
 
 }  // namespace mixerbench::kernels::delta_rule

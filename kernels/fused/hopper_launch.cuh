@@ -9,17 +9,10 @@
 #include <cuda_bf16.h>
 #include <cuda_runtime.h>
 
+#include "kernels/cuda/tensor_map.cuh"
 #include "kernels/fused/hopper.cuh"
 
 namespace mixerbench::kernels::fused {
-
-// Makes the device's context current in this thread. Functions of the runtime do it by themselves,
-// those of the driver do not, and a backward pass may be the first work of its thread.
-inline cudaError_t MakeContextCurrent() {
-  int device = 0;
-  const cudaError_t status = cudaGetDevice(&device);
-  return status != cudaSuccess ? status : cudaSetDevice(device);
-}
 
 // A row-major bf16 matrix; data and stride (in elements) at multiples of 16 bytes.
 struct TiledMatrix {
@@ -36,26 +29,13 @@ struct CopyBox {
 };
 
 inline cudaError_t MapMatrix(const TiledMatrix& matrix, const CopyBox& copied, CUtensorMap* map) {
-  void* function = nullptr;
-  cudaDriverEntryPointQueryResult found = cudaDriverEntryPointSymbolNotFound;
-  cudaError_t status = cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &function, 12000,
-                                                        cudaEnableDefault, &found);
-  if (status == cudaSuccess) status = MakeContextCurrent();
-  if (status != cudaSuccess) return status;
-  if (found != cudaDriverEntryPointSuccess) return cudaErrorNotSupported;
-  const auto encode = reinterpret_cast<decltype(&cuTensorMapEncodeTiled)>(function);
-  const cuuint64_t sizes[] = {static_cast<cuuint64_t>(matrix.width),
-                              static_cast<cuuint64_t>(matrix.num_rows)};
-  const cuuint64_t strides[] = {static_cast<cuuint64_t>(matrix.stride) * sizeof(__nv_bfloat16)};
-  const cuuint32_t box[] = {copied.columns, copied.rows};
-  const cuuint32_t steps[] = {1, 1};
-  const CUtensorMapSwizzle swizzle =
-      copied.columns == kNarrowWidth ? CU_TENSOR_MAP_SWIZZLE_32B : CU_TENSOR_MAP_SWIZZLE_128B;
-  const CUresult result =
-      encode(map, CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, 2, const_cast<void*>(matrix.data), sizes,
-             strides, box, steps, CU_TENSOR_MAP_INTERLEAVE_NONE, swizzle,
-             CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
-  return result == CUDA_SUCCESS ? cudaSuccess : cudaErrorInvalidValue;
+  return cuda::MapTensor<2>(
+      {.data = matrix.data,
+       .sizes = {static_cast<cuuint64_t>(matrix.width), static_cast<cuuint64_t>(matrix.num_rows)},
+       .strides = {static_cast<cuuint64_t>(matrix.stride) * sizeof(__nv_bfloat16)},
+       .box = {copied.columns, copied.rows}},
+      copied.columns == kNarrowWidth ? CU_TENSOR_MAP_SWIZZLE_32B : CU_TENSOR_MAP_SWIZZLE_128B,
+      CU_TENSOR_MAP_L2_PROMOTION_L2_256B, map);
 }
 
 // Blocks in clusters, with dynamic shared memory beyond 48 KB too.
