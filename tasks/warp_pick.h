@@ -15,7 +15,7 @@
 #include "tasks/sampling.h"
 
 // For loops over an array that shall stay in registers.
-#ifdef __CUDACC__
+#ifdef __CUDA_ARCH__
 #define MB_UNROLL _Pragma("unroll")
 #else
 #define MB_UNROLL
