@@ -62,6 +62,8 @@ int DeltaRuleFusedBackward(const DeltaRuleSizes& sizes, const DeltaRulePlan& pla
   map(q, sizes, sizes.head_k_dim, args.q_tiles);
   map(k, sizes, sizes.head_k_dim, args.k_tiles);
   map(d_o, sizes, sizes.head_v_dim, args.d_o_tiles);
+  map(gradients.q, sizes, sizes.head_k_dim, args.dq_tiles);
+  map(gradients.k, sizes, sizes.head_k_dim, args.dk_tiles);
   map(saved_y, sizes, sizes.head_v_dim, args.y_tiles);
   map(saved_states, states, sizes.head_k_dim, args.state_tiles);
   if (status != cudaSuccess) return status;

@@ -17,8 +17,8 @@
 namespace mixerbench::kernels::delta_rule {
 
 struct FusedBackwardArgs {
-  CUtensorMap q_tiles, k_tiles, d_o_tiles, y_tiles;  // by MapTokens
-  CUtensorMap state_tiles;                           // as if [1,B H N V,1,K]
+  CUtensorMap q_tiles, k_tiles, d_o_tiles, y_tiles, dq_tiles, dk_tiles;  // by MapTokens
+  CUtensorMap state_tiles;                                               // as if [1,B H N V,1,K]
   DeltaRuleSizes sizes;
   Sequence v;
   DeltaRuleFactorData factors;
@@ -95,7 +95,7 @@ class FusedBackward {
   struct Shared {
     struct Stage {  // of chunk c: c % kStages
       Tile q, k, a;
-      Tile x;  // then beta_i dKK_ij
+      Tile x;  // then beta_i dKK_ij, then dk
       Tile d_o[kValueTiles], y[kValueTiles], state[kValueTiles];
     };
     struct Walked {  // c % kWalkedStages
@@ -104,6 +104,7 @@ class FusedBackward {
     Stage stages[kStages];
     Walked walked[kWalkedStages];
     Tile d_a[kStages];
+    Tile dq;
     alignas(16) warpgroup::Gates gates[kGateStages];
     ChunkSums<kC, 2, 1, kThreads / 32> sums[kGateStages];
     std::uint64_t is_loaded[kStages];
@@ -183,16 +184,23 @@ class FusedBackward {
     warpgroup::PublishToProducts();
   }
 
-  // Rows [64,64] of this warpgroup.
-  __device__ void StoreTokenRows(const Sequence& x, const Chunk& chunk,
-                                 const Accumulators (&rows)[kBlocks]) const {
-    Element* const first = TokenRows(x, chunk) + RowBlock() * x.token_stride;
+  // This warpgroup's rows [64,64] go to x by way of a tile that no other warp reads any more.
+  __device__ void WriteRows(int group, const Accumulators (&rows)[kBlocks], Tile& tile,
+                            const CUtensorMap& x, const Chunk& chunk) const {
 #pragma unroll
-    for (int d = 0; d < kBlocks; ++d) {
-      cuda::StoreRows(first + 16 * d, static_cast<int>(x.token_stride),
-                      NumValid(chunk) - RowBlock(), rows[d]);
+    for (int d = 0; d < kBlocks; ++d) warpgroup::StoreRows(tile, RowBlock(), 16 * d, rows[d]);
+    warpgroup::PublishToProducts();
+    warpgroup::SyncGroup(group);
+    if (IsFirstOfGroup()) {
+      WriteTokens(x, 0, chunk.head, chunk.first_token(), chunk.batch, tile);
+      CommitWrites();
     }
   }
+  // Until the tile may be written again, for those that meet this thread afterwards.
+  __device__ void WaitForRows() const {
+    if (IsFirstOfGroup()) WaitForWrites<0>();
+  }
+  __device__ bool IsFirstOfGroup() const { return threadIdx.x % kThreads == 0; }
 
   __device__ void Load(const Chunk& chunk);
   __device__ void FormQueryGradients(const Chunk& chunk, float (&db)[2]);

@@ -112,13 +112,15 @@ __device__ void FusedBackward<kValueTiles, kHasDecay>::FormKeyGradients(const Ch
       km[half] += k_e * m_e;
     }
   }
-  StoreTokenRows(args_.gradients.k, chunk, dk);
+  warpgroup::SyncGroup(1);
+  WriteRows(1, dk, stage.x, args_.dk_tiles, chunk);
   auto& sums = shared_.sums[c % kGateStages];
   sums.Put(sums.km[0], RowBlock(), km);
   if constexpr (kHasDecay) {
     sums.Put(sums.db[1], RowBlock(), db);
     sums.Put(sums.written[0], RowBlock(), written);
   }
+  WaitForRows();
 }
 
 template <int kValueTiles, bool kHasDecay>

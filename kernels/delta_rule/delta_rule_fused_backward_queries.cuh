@@ -119,7 +119,7 @@ __device__ void FusedBackward<kValueTiles, kHasDecay>::FormQueryGradients(const 
       for (int e = 0; e < 8; ++e) db[e % 4 / 2] += q_d[e / 4][e % 4] * dq[d][e / 4][e % 4];
     }
   }
-  StoreTokenRows(args_.gradients.q, chunk, dq);
+  WriteRows(0, dq, shared_.dq, args_.dq_tiles, chunk);
 }
 
 template <int kValueTiles, bool kHasDecay>
@@ -198,6 +198,7 @@ __device__ void FusedBackward<kValueTiles, kHasDecay>::Queries() {
     const unsigned c = chunk.count;
     if (c > 0) {
       Wait(shared_.is_done, c - 1);
+      WaitForRows();
       warpgroup::SyncGroup(0);
     }
     Load(After(chunk));
@@ -212,6 +213,7 @@ __device__ void FusedBackward<kValueTiles, kHasDecay>::Queries() {
     cuda::Arrive(&shared_.is_taken[c % kWalkedStages]);
     chunk = After(chunk);
   }
+  WaitForRows();
 }
 
 }  // namespace mixerbench::kernels::delta_rule
