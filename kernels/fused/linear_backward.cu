@@ -1,10 +1,10 @@
 // Gradients of a linear layer in one pass over the gradient of its result.
 //
 // A block has 64 columns of x (and of the weight, which it keeps in shared memory) and every n-th
-// tile of 64 rows. Per tile it forms d_x = d_y W, and adds x^T d_y to sums in registers; blocks of
-// other columns and the same rows run beside it, so that d_y comes out of memory once. A second
-// kernel adds the sums of the blocks. Products of bf16, sums fp32, in an order that depends on the
-// sizes alone.
+// tile of 64 rows. Per tile it forms d_x = d_y W, and adds x^T d_y to sums in registers. Blocks of
+// other columns and the same rows run beside it, in clusters of two, so that d_y comes out of memory
+// once. A second kernel adds the sums of the blocks. Products of bf16, sums fp32, in an order that
+// depends on the sizes alone.
 // SPDX-License-Identifier: Apache-2.0
 #include <cstddef>
 #include <cstdint>
@@ -131,10 +131,13 @@ cudaError_t LaunchColumns(const LinearBackwardArgs& args, CUstream_st* stream) {
   LinearMaps maps;
   const cudaError_t status = MapOperands(args, &maps);
   if (status != cudaSuccess) return status;
-  const int num_blocks = LinearBackwardParts(args.sizes) * args.sizes.in / kLinearTile;
-  return LaunchClusters(LinearBackwardKernel<kPanels, kTail, kBiasSteps>, num_blocks,
-                        /*cluster_size=*/1, kLinearThreads, sizeof(LinearMemory<kPanels, kTail>),
-                        stream, args, maps);
+  // Blocks that read the same d_y begin together and near each other (4 of 35 us).
+  const int cluster_size = LinearBiasBlocks(args.sizes.in);
+  const int num_clusters =
+      LinearBackwardParts(args.sizes) * args.sizes.in / (kLinearTile * cluster_size);
+  return LaunchClusters(LinearBackwardKernel<kPanels, kTail, kBiasSteps>, num_clusters,
+                        static_cast<unsigned>(cluster_size), kLinearThreads,
+                        sizeof(LinearMemory<kPanels, kTail>), stream, args, maps);
 }
 
 template <int kPanels>
