@@ -1,14 +1,120 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/vector_decay/vector_decay_cuda.h"
 
+#include <utility>
+#include <vector>
+
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/zeros.h>
+#include <c10/core/DeviceGuard.h>
+
 #include "kernels/cuda/decay_autograd.h"
 #include "kernels/cuda/decay_rows_autograd.h"
+#include "kernels/cuda/host.h"
+#include "kernels/differentiable.h"
+#include "kernels/fused/columns.h"
 #include "kernels/vector_decay/vector_decay_kernels.h"
 
 namespace mixerbench::kernels::vector_decay {
+namespace {
+
+constexpr const char* kFusedName = "vector_decay fused";
+
+FusedProblem FusedSizes(const PreparedRecurrence& sizes) {
+  return {.batch_size = sizes.batch_size,
+          .seq_len = sizes.seq_len,
+          .num_heads = sizes.num_heads,
+          .key_dim = sizes.head_k_dim,
+          .value_dim = sizes.head_v_dim,
+          .scale = static_cast<float>(sizes.scale)};
+}
+
+const float* FloatData(const at::Tensor& x) {
+  return x.defined() ? x.const_data_ptr<float>() : nullptr;
+}
+
+at::Tensor EmptyDense(const at::Tensor& like) { return at::empty(like.sizes(), like.options()); }
+
+// Gradients of q, k, v, log_decay and the initial state. `problem` has the sizes; `saved` is what
+// RunFused saves.
+std::vector<at::Tensor> BackwardOfFused(FusedProblem problem, const BackwardArgs& backward) {
+  const auto& saved = backward.saved;
+  const at::Tensor &q = saved[0], &k = saved[1], &v = saved[2], &log_decay = saved[3];
+  const c10::DeviceGuard guard(q.device());
+  const at::Tensor d_o = backward.grads[0].defined() ? cuda::WithAlignedRows(backward.grads[0])
+                                                     : at::zeros(v.sizes(), v.options());
+  const at::Tensor d_final_state =
+      backward.grads[1].defined() ? backward.grads[1].contiguous() : at::Tensor();
+  auto d = fused::EmptyTogether({q, k, v});
+  d.push_back(EmptyDense(log_decay));
+  d.push_back(backward.wanted[4] ? EmptyDense(saved[4]) : at::Tensor());
+  problem.q = cuda::AsSequence(q);
+  problem.k = cuda::AsSequence(k);
+  problem.v = cuda::AsSequence(v);
+  problem.log_decay = cuda::AsSequence(log_decay);
+  problem.final_state = saved[4].mutable_data_ptr<float>();
+  problem.states = saved[5].mutable_data_ptr();
+  problem.d_o = cuda::AsSequence(d_o);
+  problem.d_final_state = FloatData(d_final_state);
+  problem.d_q = cuda::AsSequence(d[0]);
+  problem.d_k = cuda::AsSequence(d[1]);
+  problem.d_v = cuda::AsSequence(d[2]);
+  problem.d_log_decay = cuda::AsSequence(d[3]);
+  if (d[4].defined()) problem.d_initial_state = d[4].mutable_data_ptr<float>();
+  cuda::CheckLaunch(FusedBackward(problem, cuda::CurrentStream(q)), kFusedName);
+  return d;
+}
+
+// nullopt when the fused plan has no kernels for these tensors or the walks are the faster ones.
+std::optional<RecurrenceResult> RunFused(const RecurrenceArgs& args,
+                                         const PreparedRecurrence& sizes) {
+  if (!args.q.is_cuda() || args.q.scalar_type() != at::kBFloat16 || !args.log_decay.defined() ||
+      !PrefersFused(FusedSizes(sizes), cuda::LimitsOf(args.q))) {
+    return std::nullopt;
+  }
+  const at::Tensor q = cuda::WithAlignedRows(args.q);
+  const at::Tensor k = cuda::WithAlignedRows(args.k);
+  const at::Tensor v = cuda::WithAlignedRows(args.v);
+  const at::Tensor log_decay = cuda::WithAlignedRows(args.log_decay.to(at::kFloat));
+  const at::Tensor initial_state =
+      args.initial_state.defined() ? args.initial_state.to(at::kFloat).contiguous() : at::Tensor();
+  const FusedProblem fused_sizes = FusedSizes(sizes);
+  const bool needs_backward = NeedsBackward({q, k, v, log_decay, initial_state});
+  at::Tensor o, final_state, states;
+  {
+    const at::NoGradGuard no_grad;
+    const c10::DeviceGuard guard(q.device());
+    o = at::empty(v.sizes(), v.options());
+    final_state = at::empty({sizes.batch_size, sizes.num_heads, sizes.head_k_dim, sizes.head_v_dim},
+                            log_decay.options());
+    FusedProblem problem = fused_sizes;
+    problem.q = cuda::AsSequence(q);
+    problem.k = cuda::AsSequence(k);
+    problem.v = cuda::AsSequence(v);
+    problem.log_decay = cuda::AsSequence(log_decay);
+    problem.initial_state = FloatData(initial_state);
+    problem.final_state = final_state.mutable_data_ptr<float>();
+    problem.o = cuda::AsSequence(o);
+    if (needs_backward) {
+      states = at::empty({FusedStateElements(problem)}, q.options());
+      problem.states = states.mutable_data_ptr();
+    }
+    cuda::CheckLaunch(FusedForward(problem, cuda::CurrentStream(q)), kFusedName);
+  }
+  SetBackward(kFusedName, {q, k, v, log_decay, initial_state}, {o, final_state},
+              {q, k, v, log_decay, final_state, states},
+              [fused_sizes](const BackwardArgs& backward) {
+                return BackwardOfFused(fused_sizes, backward);
+              });
+  return RecurrenceResult{.o = std::move(o), .final_state = std::move(final_state)};
+}
+
+}  // namespace
 
 std::optional<RecurrenceResult> RunOnCuda(const RecurrenceArgs& args,
                                           const PreparedRecurrence& sizes) {
+  if (auto result = RunFused(args, sizes)) return result;
   static const cuda::DecayKernels kernels = {
       .core = "vector_decay",
       .read_axis = cuda::DecayAxis::kKey,

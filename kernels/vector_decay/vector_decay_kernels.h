@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdint>
+
 #include "kernels/cuda/decay_rows.h"
 #include "kernels/cuda/decay_walk.h"
 
@@ -23,6 +25,40 @@ int GradientWalkFp32(const cuda::WalkProblem& problem, const cuda::WalkPlan& pla
 // d_log_decay [B,T,H,K]
 int DecayGradientBf16(const cuda::DecayGradientProblem& problem, CUstream_st* stream);
 int DecayGradientFp32(const cuda::DecayGradientProblem& problem, CUstream_st* stream);
+
+// The fused plan (vector_decay.md): each pass by one kernel, a block of threads a sequence of one
+// head. bf16 tensors; [B,T,H,K] and [B,T,H,V], rows aligned to 16 bytes; states [B,H,K,V] dense.
+struct FusedProblem {
+  std::int64_t batch_size = 0;
+  std::int64_t seq_len = 0;
+  std::int64_t num_heads = 0;
+  std::int64_t key_dim = 0;
+  std::int64_t value_dim = 0;
+  float scale = 1;
+  cuda::Sequence q = {}, k = {}, v = {};
+  cuda::Sequence log_decay = {};         // fp32, [B,T,H,K]
+  const float* initial_state = nullptr;  // null: zeros
+  float* final_state = nullptr;          // an input of the backward pass
+  // FusedStateElements in bf16: the state that enters each chunk, in the order of registers.
+  // Written by the forward pass (null: not wanted), read by the backward pass.
+  void* states = nullptr;
+  cuda::Sequence o = {};  // written by the forward pass
+
+  // Of the backward pass.
+  cuda::Sequence d_o = {};
+  const float* d_final_state = nullptr;  // null: zeros
+  cuda::Sequence d_q = {}, d_k = {}, d_v = {}, d_log_decay = {};
+  float* d_initial_state = nullptr;  // null: not wanted
+};
+
+// Whether the fused plan has kernels for these sizes and is the faster one: sequences enough to
+// fill half of the device. For bf16 tensors.
+bool PrefersFused(const FusedProblem& sizes, const cuda::DeviceLimits& limits);
+std::int64_t FusedStateElements(const FusedProblem& sizes);
+
+// Start a kernel on `stream` of the current device and return the CUDA error code of the launch.
+int FusedForward(const FusedProblem& problem, CUstream_st* stream);
+int FusedBackward(const FusedProblem& problem, CUstream_st* stream);
 
 // Chosen rows: kernels/cuda/decay_rows.h.
 int RowsForward(const cuda::DecayRowsProblem& problem, CUstream_st* stream);

@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/vector_decay/vector_decay.h"
 
+#include <utility>
+#include <vector>
+
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/tensor.h>
 #include <ATen/ops/zeros.h>
 
+#include "kernels/vector_decay/vector_decay_kernels.h"
 #include "tests/support/compare.h"
 #include "tests/support/gradient_check.h"
 #include "tests/support/tensors.h"
@@ -107,6 +111,26 @@ TEST_CASE("vector decay: chosen rows in no order are refused") {
   RecurrenceArgs args{.q = x.narrow(1, 1, 1), .k = x, .v = x};
   args.rows = &rows;
   CHECK_THROWS_WITH(VectorDecay(args, ExecutionPath::kFast), Catch::Contains("in no order"));
+}
+
+TEST_CASE("vector decay: the fused plan is for many sequences of heads that it has kernels for") {
+  const cuda::DeviceLimits hopper = {.num_multiprocessors = 132, .shared_memory_bytes = 232448};
+  const auto prefers = [&](std::int64_t batch_size, std::int64_t key_dim, std::int64_t value_dim) {
+    return vector_decay::PrefersFused({.batch_size = batch_size,
+                                       .seq_len = 256,
+                                       .num_heads = 2,
+                                       .key_dim = key_dim,
+                                       .value_dim = value_dim},
+                                      hopper);
+  };
+  for (const std::int64_t key_dim : {16, 32, 64}) CHECK(prefers(256, key_dim, key_dim));
+  for (const std::int64_t key_dim : {16, 32}) CHECK(prefers(256, key_dim, 2 * key_dim));
+  CHECK(prefers(34, 64, 64));
+  CHECK_FALSE(prefers(33, 64, 64));  // half of the multiprocessors would have nothing to do
+  for (const auto& [key_dim, value_dim] : std::vector<std::pair<std::int64_t, std::int64_t>>{
+           {64, 128}, {128, 128}, {64, 32}, {24, 48}, {8, 16}}) {
+    CHECK_FALSE(prefers(256, key_dim, value_dim));
+  }
 }
 
 TEST_CASE("vector decay: a decay without the channel axis is refused") {
