@@ -36,6 +36,10 @@ const float* FloatData(const at::Tensor& x) {
 
 at::Tensor EmptyDense(const at::Tensor& like) { return at::empty(like.sizes(), like.options()); }
 
+at::Tensor EmptyState(const FusedProblem& p, const at::Tensor& log_decay) {
+  return at::empty({p.batch_size, p.num_heads, p.key_dim, p.value_dim}, log_decay.options());
+}
+
 // Gradients of q, k, v, log_decay and the initial state. `problem` has the sizes; `saved` is what
 // RunFused saves.
 std::vector<at::Tensor> BackwardOfFused(FusedProblem problem, const BackwardArgs& backward) {
@@ -48,13 +52,12 @@ std::vector<at::Tensor> BackwardOfFused(FusedProblem problem, const BackwardArgs
       backward.grads[1].defined() ? backward.grads[1].contiguous() : at::Tensor();
   auto d = fused::EmptyTogether({q, k, v});
   d.push_back(EmptyDense(log_decay));
-  d.push_back(backward.wanted[4] ? EmptyDense(saved[4]) : at::Tensor());
+  d.push_back(backward.wanted[4] ? EmptyState(problem, log_decay) : at::Tensor());
   problem.q = cuda::AsSequence(q);
   problem.k = cuda::AsSequence(k);
   problem.v = cuda::AsSequence(v);
   problem.log_decay = cuda::AsSequence(log_decay);
-  problem.final_state = saved[4].mutable_data_ptr<float>();
-  problem.states = saved[5].mutable_data_ptr();
+  problem.states = saved[4].mutable_data_ptr();
   problem.d_o = cuda::AsSequence(d_o);
   problem.d_final_state = FloatData(d_final_state);
   problem.d_q = cuda::AsSequence(d[0]);
@@ -86,8 +89,7 @@ std::optional<RecurrenceResult> RunFused(const RecurrenceArgs& args,
     const at::NoGradGuard no_grad;
     const c10::DeviceGuard guard(q.device());
     o = at::empty(v.sizes(), v.options());
-    final_state = at::empty({sizes.batch_size, sizes.num_heads, sizes.head_k_dim, sizes.head_v_dim},
-                            log_decay.options());
+    final_state = EmptyState(fused_sizes, log_decay);
     FusedProblem problem = fused_sizes;
     problem.q = cuda::AsSequence(q);
     problem.k = cuda::AsSequence(k);
@@ -103,8 +105,7 @@ std::optional<RecurrenceResult> RunFused(const RecurrenceArgs& args,
     cuda::CheckLaunch(FusedForward(problem, cuda::CurrentStream(q)), kFusedName);
   }
   SetBackward(kFusedName, {q, k, v, log_decay, initial_state}, {o, final_state},
-              {q, k, v, log_decay, final_state, states},
-              [fused_sizes](const BackwardArgs& backward) {
+              {q, k, v, log_decay, states}, [fused_sizes](const BackwardArgs& backward) {
                 return BackwardOfFused(fused_sizes, backward);
               });
   return RecurrenceResult{.o = std::move(o), .final_state = std::move(final_state)};

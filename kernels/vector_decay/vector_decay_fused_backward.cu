@@ -9,21 +9,18 @@
 namespace mixerbench::kernels::vector_decay {
 namespace {
 
-// products[K] = sum over 16 values of state ∘ gradient, both transposed. The gradient is rounded as
-// its products with tokens have it: where decays are strong, these sums cancel those.
+// products[K] = sum over 16 values of state ∘ gradient, both transposed.
 template <int kTiles>
 __device__ void StoreStateProducts(float* products, const Accumulators (&state)[kTiles],
                                    const Accumulators (&gradient)[kTiles]) {
 #pragma unroll
   for (int d = 0; d < kTiles; ++d) {
-    Accumulators rounded;
-    cuda::FromOperand<cuda::Bf16Operand>(rounded, ToOperand(gradient[d]));
 #pragma unroll
     for (int h = 0; h < 2; ++h) {
       float sums[2];
 #pragma unroll
       for (int e = 0; e < 2; ++e) {
-        sums[e] = state[d][h][e] * rounded[h][e] + state[d][h][e + 2] * rounded[h][e + 2];
+        sums[e] = state[d][h][e] * gradient[d][h][e] + state[d][h][e + 2] * gradient[d][h][e + 2];
 #pragma unroll
         for (int mask = 4; mask < 32; mask *= 2) sums[e] += cuda::ShuffleXor(sums[e], mask);
       }
@@ -49,8 +46,8 @@ struct BackwardWarp {
   GateRows<kKeys> gates;
   OperandRows<kKeys> q, k;
   OperandRows<kValues> v, d_o;
-  OperandRows<kKeys>
-      states;  // of every block the state before it, later the gradient of that after
+  // Of every block the state before it, later the gradient of the state after it.
+  OperandRows<kKeys> states;
   float *decays, *boundary, *totals;
   int* flags;
   Head head;
@@ -109,11 +106,6 @@ struct BackwardWarp {
         Keys state;
         saved.To(state);
         WalkState<kKeys, kValues>(state, states, k, v, decays, factored, 16 * warp);
-        if (chunk == last_chunk && p.d_final_state != nullptr) {
-          ForStateElements<kKeys, kValues>(16 * warp, [&](int d, int h, int e, int i) {
-            state[d][h][e] = p.final_state[state_begin + i];
-          });
-        }
         StoreStateProducts(boundary + warp * kKeys, state, gradient);
       }
       cuda::SyncBlock();
@@ -125,7 +117,7 @@ struct BackwardWarp {
       }
       cuda::SyncBlock();
       FindKeyGradients(terms, d_weights, token, is_factored);
-      FindGateGradients(terms, token, chunk > 0);
+      FindGateGradients(terms, token);
     }
     if (has_values && p.d_initial_state != nullptr) {
       ForStateElements<kKeys, kValues>(16 * warp, [&](int d, int h, int e, int i) {
@@ -247,9 +239,8 @@ struct BackwardWarp {
 
   // d_log_decay: of each token the terms from it to the end of the chunk, and the boundary's.
   // Starts the copies of the chunk before. All warps.
-  __device__ void FindGateGradients(const Keys& terms, int token, bool has_next) const {
-    cuda::SyncWarp();  // nobody reads this warp's sums of gates any more: the terms take their
-                       // place
+  __device__ void FindGateGradients(const Keys& terms, int token) const {
+    cuda::SyncWarp();  // before the terms take the place of the sums of gates
 #pragma unroll
     for (int d = 0; d < kKeyTiles; ++d) {
 #pragma unroll
@@ -263,7 +254,7 @@ struct BackwardWarp {
     float sums[Lanes::kTokens][Lanes::kChannels];
     at.Read(sums, gates, row);
     cuda::SyncWarp();
-    if (has_next) CopyBlock(token - kFusedChunk);
+    if (token >= kFusedChunk) CopyBlock(token - kFusedChunk);
     float later[Lanes::kChannels];
     float total[Lanes::kChannels];
 #pragma unroll

@@ -103,12 +103,12 @@ __global__ void __launch_bounds__(32 * kFusedWarps, kKeys == 64 ? 3 : 4)
     for (int m = 0; m < kValueTiles; ++m) {
       MultiplyAdd(o[m], weights, v.LoadBTransposed(row, 16 * m));
     }
+    cuda::SyncWarp();
+    if (chunk + 1 < num_chunks) copy_block(next_token);
 #pragma unroll
     for (int m = 0; m < kValueTiles; ++m) {
       cuda::StoreRows(all_o.At(token) + 16 * m, all_o.stride, seq_len - token, o[m]);
     }
-    cuda::SyncWarp();
-    if (chunk + 1 < num_chunks) copy_block(next_token);
   }
   if (has_values && p.final_state != nullptr) {
     ForStateElements<kKeys, kValues>(16 * warp, [&](int d, int h, int e, int i) {

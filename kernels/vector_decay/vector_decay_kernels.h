@@ -27,7 +27,8 @@ int DecayGradientBf16(const cuda::DecayGradientProblem& problem, CUstream_st* st
 int DecayGradientFp32(const cuda::DecayGradientProblem& problem, CUstream_st* stream);
 
 // The fused plan (vector_decay.md): each pass by one kernel, a block of threads a sequence of one
-// head. bf16 tensors; [B,T,H,K] and [B,T,H,V], rows aligned to 16 bytes; states [B,H,K,V] dense.
+// head. bf16 tensors; [B,T,H,K] and [B,T,H,V], rows aligned to 16 bytes and less than 2^31 elements
+// apart; states [B,H,K,V] dense.
 struct FusedProblem {
   std::int64_t batch_size = 0;
   std::int64_t seq_len = 0;
@@ -38,7 +39,7 @@ struct FusedProblem {
   cuda::Sequence q = {}, k = {}, v = {};
   cuda::Sequence log_decay = {};         // fp32, [B,T,H,K]
   const float* initial_state = nullptr;  // null: zeros
-  float* final_state = nullptr;          // an input of the backward pass
+  float* final_state = nullptr;          // written by the forward pass
   // FusedStateElements in bf16: the state that enters each chunk, in the order of registers.
   // Written by the forward pass (null: not wanted), read by the backward pass.
   void* states = nullptr;

@@ -61,9 +61,9 @@ constexpr double kTf32Share = 1.0 / 8;
 // the two cancel, their rounding or that of what walks write to states is left. Seen in bf16: 4e-2
 // and 3e-2, the latter with few tokens alone.
 constexpr double kRoundedDifference = 6e-2;
-// In the fused plan of vector decay they are not rounded; what states are rounded to is left. Seen:
-// 2e-2.
-constexpr double kUnroundedDifference = 2.5e-2;
+// In the fused plan of vector decay they are not rounded, and what states and their gradients lose
+// as operands is left. Seen: 1.5e-2 where few tokens forget at once, else 4e-3.
+constexpr double kUnroundedDifference = 2e-2;
 
 const CoreEntry& Core(const std::string& name) {
   static const CoreRegistry cores = [] {
@@ -279,16 +279,16 @@ TEST_CASE("core gpu: the fused plan of the delta rule, lengths of one chunk and 
 TEST_CASE("core gpu: the fused plan of vector decay, every head size, length and decay") {
   for (const auto& [head_k_dim, head_v_dim] : std::vector<std::pair<std::int64_t, std::int64_t>>{
            {16, 16}, {16, 32}, {32, 32}, {32, 64}, {64, 64}}) {
-    for (const std::int64_t seq_len : {1, 17, 64, 200}) {
+    for (const std::int64_t seq_len : {1, 17, 64, 140}) {
       for (const std::vector<double>& log_decays :
-           {std::vector<double>{0}, {-0.01}, {-3.7}, {-20}, {0, -0.01, -1, -20}}) {
+           {std::vector<double>{-0.01}, {-3.7}, {0, -0.01, -1, -20}}) {
         CheckCase("vector_decay",
                   {.batch_size = 35,
                    .seq_len = seq_len,
                    .num_heads = 2,
                    .head_k_dim = head_k_dim,
                    .head_v_dim = head_v_dim,
-                   .with_optional = seq_len != 200,
+                   .with_optional = seq_len != 140,
                    .log_decays = log_decays},
                   kUnroundedDifference);
       }
