@@ -220,8 +220,8 @@ __device__ inline void WalkState(Accumulators (&state)[kKeys / 16],
   }
 }
 
-// The same of its gradient, from the last block on: what every block adds to and the states before
-// it are the gradient of, which is decayed to its beginning where the block is factored.
+// The same of the gradient of the state, from the last block on. What a block finds in `states` is
+// the gradient of the state after it, decayed to its beginning where the block is factored.
 template <int kKeys, int kValues>
 __device__ inline void WalkGradient(Accumulators (&gradient)[kKeys / 16],
                                     const OperandRows<kKeys>& states, const OperandRows<kKeys>& q,

@@ -98,7 +98,7 @@ struct BackwardWarp {
       cuda::WaitForCopies<0>();
       cuda::SyncWarp();
       const bool is_factored = PrepareBlock(gates, q, k, decays, flags, warp, p.scale);
-      cuda::SyncBlock();
+      cuda::SyncBlock();  // every block is prepared
 
       bool factored[kFusedWarps];
       LoadFlags(factored, flags);
@@ -108,14 +108,14 @@ struct BackwardWarp {
         WalkState<kKeys, kValues>(state, states, k, v, decays, factored, 16 * warp);
         StoreStateProducts(boundary + warp * kKeys, state, gradient);
       }
-      cuda::SyncBlock();
+      cuda::SyncBlock();  // `states` has the states
       Keys terms;
       const Left d_weights = FindQueryGradients(terms, token, is_factored);
-      cuda::SyncBlock();
+      cuda::SyncBlock();  // nobody reads them any more
       if (has_values) {
         WalkGradient<kKeys, kValues>(gradient, states, q, d_o, decays, factored, 16 * warp);
       }
-      cuda::SyncBlock();
+      cuda::SyncBlock();  // `states` has their gradients
       FindKeyGradients(terms, d_weights, token, is_factored);
       FindGateGradients(terms, token);
     }
