@@ -29,11 +29,15 @@ struct RecurrenceArgs {
   // and only their outputs. Outputs of surplus entries are finite and must get no gradient.
   // nullptr: all.
   const fused::RowSelection* rows = nullptr;
+
+  // Without it a core may leave the final state out, and with it the time to write it.
+  bool wants_final_state = true;
 };
 
 struct RecurrenceResult {
   at::Tensor o;            // [B,T,H,V], dtype of v; of chosen rows [B,R,H,V]
-  at::Tensor final_state;  // [B,H,K,V], fp32, or fp64 for fp64 inputs; undefined with chosen rows
+  at::Tensor final_state;  // [B,H,K,V], fp32, or fp64 for fp64 inputs; undefined with chosen rows,
+                           // and maybe where it is not wanted
 };
 
 using RecurrenceFunction = RecurrenceResult (*)(const RecurrenceArgs&, ExecutionPath);

@@ -27,6 +27,7 @@ constexpr char kCore[] = "delta_rule";
 struct Operation {
   DeltaRuleSizes sizes;
   DeltaRulePlan plan;
+  bool wants_final_state = true;
 };
 
 at::Tensor Empty(at::IntArrayRef shape, const at::Tensor& like, at::ScalarType dtype) {
@@ -84,8 +85,11 @@ class DeltaRuleFunction : public torch::autograd::Function<DeltaRuleFunction> {
       factors = FactorData(gates, x, a, log_decay.has_value());
     }
     const auto o = EmptyDense(v);
-    const auto final_state = Empty(
-        {sizes.batch_size, sizes.num_heads, sizes.head_k_dim, sizes.head_v_dim}, q, at::kFloat);
+    at::Tensor final_state;
+    if (op.wants_final_state || !is_fused) {
+      final_state = Empty({sizes.batch_size, sizes.num_heads, sizes.head_k_dim, sizes.head_v_dim},
+                          q, at::kFloat);
+    }
     at::Tensor y;
     at::Tensor states;
     DeltaRuleSaved saved;
@@ -96,7 +100,7 @@ class DeltaRuleFunction : public torch::autograd::Function<DeltaRuleFunction> {
     }
     const float* const decays = Data(log_decay.value_or(at::Tensor()));
     const float* const entering = Data(initial_state.value_or(at::Tensor()));
-    float* const leaving = final_state.data_ptr<float>();
+    float* const leaving = final_state.defined() ? final_state.data_ptr<float>() : nullptr;
     if (is_fused) {
       cuda::CheckLaunch(DeltaRuleFusedForward(sizes, op.plan, AsSequence(q), AsSequence(k),
                                               AsSequence(v), decays, Data(beta), factors, entering,
@@ -121,6 +125,7 @@ class DeltaRuleFunction : public torch::autograd::Function<DeltaRuleFunction> {
       data["wants_log_decay"] = requires_grad(log_decay);
       data["wants_initial_state"] = requires_grad(initial_state);
     }
+    if (!final_state.defined()) return {o};
     return {o, final_state};
   }
 
@@ -146,7 +151,8 @@ class DeltaRuleFunction : public torch::autograd::Function<DeltaRuleFunction> {
     const auto stream = cuda::CurrentStream(q);
     const auto d_o = d_outputs[0].defined() ? cuda::WithAlignedRows(d_outputs[0])
                                             : at::zeros(v.sizes(), v.options());
-    const auto d_final_state = d_outputs[1].defined() ? d_outputs[1].contiguous() : at::Tensor();
+    const auto d_final_state =
+        d_outputs.size() > 1 && d_outputs[1].defined() ? d_outputs[1].contiguous() : at::Tensor();
 
     at::Tensor d_initial_state;
     if (data["wants_initial_state"].toBool()) {
@@ -215,8 +221,9 @@ std::optional<RecurrenceResult> RunOnCuda(const RecurrenceArgs& args,
   const auto outputs = DeltaRuleFunction::apply(
       cuda::WithAlignedRows(args.q), cuda::WithAlignedRows(args.k), cuda::WithAlignedRows(args.v),
       dense(args.log_decay), *dense(args.beta), dense(args.initial_state),
-      Operation{device_sizes, *plan});
-  return RecurrenceResult{.o = outputs[0], .final_state = outputs[1]};
+      Operation{device_sizes, *plan, args.wants_final_state});
+  return RecurrenceResult{.o = outputs[0],
+                          .final_state = outputs.size() > 1 ? outputs[1] : at::Tensor()};
 }
 
 }  // namespace mixerbench::kernels::delta_rule

@@ -113,7 +113,7 @@ int DeltaRuleGradients(const DeltaRuleSizes& sizes, const DeltaRulePlan& plan,
                        const DeltaRuleGradientData& gradients, CUstream_st* stream);
 
 // The fused plan: the first two kernels in one, and the last two. The tensors are theirs. Null
-// pointers in `factors`: nothing is kept.
+// pointers in `factors` and `saved`: nothing is kept. final_state may be null: not wanted.
 int DeltaRuleFusedForward(const DeltaRuleSizes& sizes, const DeltaRulePlan& plan,
                           const cuda::Sequence& q, const cuda::Sequence& k, const cuda::Sequence& v,
                           const float* log_decay, const float* beta,

@@ -23,44 +23,55 @@ __device__ inline void SelectDiagonal(Accumulators& diagonal, const Accumulators
   }
 }
 
-// The decays D_ij of a warp's 16 rows i of a chunk, by blocks of 16 columns j. Without kHasDecay
-// all of them are one.
+// What a chunk's blocks of 16x16 pairs of a warp's rows are multiplied by: decays D_ij, and with
+// them -beta for L and the scale for A. Without kHasDecay all decays are one.
 template <bool kHasDecay>
-class PairDecays {
+class PairFactors {
  public:
-  __device__ PairDecays(const warpgroup::Gates& gates, int warp)
-      : b_(gates[kCumulativeLogDecay]), first_(16 * warp) {
-    if constexpr (kHasDecay) {
-      first_b_ = kLog2E * b_[first_];
+  __device__ PairFactors(const warpgroup::Gates& gates, float scale, int warp)
+      : b_(gates[kCumulativeLogDecay]), first_(16 * warp), scale_(scale) {
 #pragma unroll
-      for (int i = 0; i < 2; ++i) {
-        row_b_[i] = kLog2E * b_[first_ + cuda::BlockRow(2 * i)];
-        row_[i] = cuda::Exp2(row_b_[i] - first_b_);
-      }
+    for (int i = 0; i < 2; ++i) minus_beta_[i] = -gates[kBeta][first_ + cuda::BlockRow(2 * i)];
+    if constexpr (kHasDecay) {
+#pragma unroll
+      for (int i = 0; i < 2; ++i) row_b_[i] = kLog2E * b_[first_ + cuda::BlockRow(2 * i)];
     }
   }
 
   // Block j left of the diagonal block: D_ij = e^{b_i - r} e^{r - b_j} with r = b of the first row,
   // neither factor above one.
-  __device__ void Scale(Accumulators& pairs, int j) const {
-    if constexpr (kHasDecay) {
+  __device__ void Multiply(Accumulators& kk, Accumulators& qk, int j) const {
+    float l_row[2], a_row[2];
+    float first_b = 0;
+    if constexpr (kHasDecay) first_b = kLog2E * b_[first_];
 #pragma unroll
-      for (int e = 0; e < 4; ++e) {
-        const float column = cuda::Exp2(first_b_ - ColumnB(16 * j, e));
+    for (int i = 0; i < 2; ++i) {
+      const float decay = kHasDecay ? cuda::Exp2(row_b_[i] - first_b) : 1.f;
+      l_row[i] = decay * minus_beta_[i];
+      a_row[i] = decay * scale_;
+    }
 #pragma unroll
-        for (int i = 0; i < 2; ++i) pairs[e / 2][2 * i + e % 2] *= row_[i] * column;
+    for (int e = 0; e < 4; ++e) {
+      const float column = kHasDecay ? cuda::Exp2(first_b - ColumnB(16 * j, e)) : 1.f;
+#pragma unroll
+      for (int i = 0; i < 2; ++i) {
+        kk[e / 2][2 * i + e % 2] *= l_row[i] * column;
+        qk[e / 2][2 * i + e % 2] *= a_row[i] * column;
       }
     }
   }
 
-  // The diagonal block; what lies above the diagonal means nothing then.
-  __device__ void ScaleDiagonal(Accumulators& pairs) const {
-    if constexpr (kHasDecay) {
+  // The diagonal block; what lies above the diagonal becomes zero in qk and means nothing in kk.
+  __device__ void MultiplyDiagonal(Accumulators& kk, Accumulators& qk) const {
 #pragma unroll
-      for (int e = 0; e < 4; ++e) {
-        const float b = ColumnB(first_, e);
+    for (int e = 0; e < 4; ++e) {
 #pragma unroll
-        for (int i = 0; i < 2; ++i) pairs[e / 2][2 * i + e % 2] *= cuda::Exp2(row_b_[i] - b);
+      for (int i = 0; i < 2; ++i) {
+        const float decay = kHasDecay ? cuda::Exp2(row_b_[i] - ColumnB(first_, e)) : 1.f;
+        const bool is_lower = cuda::BlockColumn(e / 2, e % 2) <= cuda::BlockRow(2 * i);
+        kk[e / 2][2 * i + e % 2] *= decay * minus_beta_[i];
+        float& a = qk[e / 2][2 * i + e % 2];
+        a = is_lower ? a * (decay * scale_) : 0.f;
       }
     }
   }
@@ -73,58 +84,32 @@ class PairDecays {
 
   const float (&b_)[warpgroup::kC];
   int first_;
-  float first_b_;
-  float row_b_[2], row_[2];  // of rows g and g + 8
+  float scale_;
+  float minus_beta_[2], row_b_[2];  // of rows g and g + 8; b to base 2
 };
 
-// Rows of K K^T become -L, in fp16 off the diagonal blocks and in fp32 there.
+// A warp's rows of K K^T and Q K^T become -L, in fp16 off the diagonal blocks and in fp32 there,
+// and A.
 template <bool kHasDecay>
-__device__ void StoreMinusL(Accumulators (&kk)[4], const PairDecays<kHasDecay>& decays,
-                            const warpgroup::Gates& gates, int warp, HalfMatrix& l) {
-  const float minus_beta[2] = {-gates[kBeta][16 * warp + cuda::BlockRow(0)],
-                               -gates[kBeta][16 * warp + cuda::BlockRow(2)]};
-  const auto multiply = [&](Accumulators& c) {
-#pragma unroll
-    for (int e = 0; e < 8; ++e) c[e / 4][e % 4] *= minus_beta[e % 4 / 2];
-  };
-  Accumulators diagonal;
-  SelectDiagonal(diagonal, kk, warp);
-  decays.ScaleDiagonal(diagonal);
-  multiply(diagonal);
+__device__ void StorePairs(Accumulators (&kk)[4], Accumulators (&qk)[4],
+                           const PairFactors<kHasDecay>& factors, int warp, HalfMatrix& l,
+                           warpgroup::Tile& a) {
+  Accumulators kk_diagonal, qk_diagonal;
+  SelectDiagonal(kk_diagonal, kk, warp);
+  SelectDiagonal(qk_diagonal, qk, warp);
+  factors.MultiplyDiagonal(kk_diagonal, qk_diagonal);
 #pragma unroll
   for (int e = 0; e < 8; e += 2) {
     float* const at = l.diagonal[warp] + cuda::BlockRow(e % 4) * HalfMatrix::kDiagonalRow +
                       cuda::BlockColumn(e / 4, e % 4);
-    *reinterpret_cast<float2*>(at) = {diagonal[e / 4][e % 4], diagonal[e / 4][e % 4 + 1]};
+    *reinterpret_cast<float2*>(at) = {kk_diagonal[e / 4][e % 4], kk_diagonal[e / 4][e % 4 + 1]};
   }
+  warpgroup::StoreRows(a, 16 * warp, 16 * warp, qk_diagonal);
 #pragma unroll
   for (int j = 0; j < 3; ++j) {
     if (j >= warp) continue;
-    decays.Scale(kk[j], j);
-    multiply(kk[j]);
+    factors.Multiply(kk[j], qk[j], j);
     StoreMinusL(l, warp, j, kk[j]);
-  }
-}
-
-// Rows of Q K^T become A.
-template <bool kHasDecay>
-__device__ void StoreA(Accumulators (&qk)[4], const PairDecays<kHasDecay>& decays, float scale,
-                       int warp, warpgroup::Tile& a) {
-  Accumulators diagonal;
-  SelectDiagonal(diagonal, qk, warp);
-  decays.ScaleDiagonal(diagonal);
-#pragma unroll
-  for (int e = 0; e < 8; ++e) {
-    float& pair = diagonal[e / 4][e % 4];
-    pair = cuda::BlockColumn(e / 4, e % 4) <= cuda::BlockRow(e % 4) ? scale * pair : 0.f;
-  }
-  warpgroup::StoreRows(a, 16 * warp, 16 * warp, diagonal);
-#pragma unroll
-  for (int j = 0; j < 3; ++j) {
-    if (j >= warp) continue;
-    decays.Scale(qk[j], j);
-#pragma unroll
-    for (int e = 0; e < 8; ++e) qk[j][e / 4][e % 4] *= scale;
     warpgroup::StoreRows(a, 16 * warp, 16 * j, qk[j]);
   }
 }

@@ -53,30 +53,58 @@ __device__ inline void StoreMinusL(HalfMatrix& matrix, int i, int j, const cuda:
                            ToHalfOperand(c).r);
 }
 
-// A warp inverts its diagonal block by substitution in fp32, one lane a column: row r of the
-// inverse is X_r = e_r + sum_{j<r} (-L)_rj X_j, four terms at a time for all rows they concern.
-// Lanes 16.. do the same as 0.. and store the other half of the rows.
+// d [8,8] = a b over a depth of 8, in the first rows of a product of 16.
+__device__ inline void MmaHalfCorner(float (&d)[4], std::uint32_t a, std::uint32_t b) {
+  asm("mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5}, {%6}, "
+      "{%7,%7,%7,%7};"
+      : "=f"(d[0]), "=f"(d[1]), "=f"(d[2]), "=f"(d[3])
+      : "r"(a), "r"(0), "r"(b), "f"(0.f));
+}
+
+// A warp inverts its diagonal block: the two blocks [8,8] on its diagonal by substitution in fp32,
+// one lane a column (row r of the inverse is X_r = e_r + sum_{j<r} (-L)_rj X_j; lanes 16.. do the
+// same as 0.. and store the other half of the rows), the one below by products. What lies above is
+// zero and stays so.
 __device__ inline void InvertDiagonal(HalfMatrix& matrix, int warp) {
-  const float* const block = matrix.diagonal[warp];
-  const int column = cuda::LaneId() % 16;
-  float x[16];
+  constexpr int kRow = HalfMatrix::kRow;
+  constexpr int kDiagonalRow = HalfMatrix::kDiagonalRow;
+  const int lane = cuda::LaneId();
+  const int corner = lane % 16 / 8 * 8;
+  const int column = lane % 8;
+  const float* const block = matrix.diagonal[warp] + corner * (kDiagonalRow + 1);
+  float x[8];
 #pragma unroll
-  for (int r = 0; r < 16; ++r) x[r] = r == column ? 1.f : 0.f;
+  for (int r = 0; r < 8; ++r) x[r] = r == column ? 1.f : 0.f;
 #pragma unroll
-  for (int j = 0; j < 16; j += 4) {
+  for (int j = 0; j < 8; j += 4) {
 #pragma unroll
-    for (int r = j + 1; r < 16; ++r) {
-      const float4 l = *reinterpret_cast<const float4*>(block + r * HalfMatrix::kDiagonalRow + j);
+    for (int r = j + 1; r < 8; ++r) {
+      const float4 l = *reinterpret_cast<const float4*>(block + r * kDiagonalRow + j);
       x[r] += l.x * x[j];
       if (j + 1 < r) x[r] += l.y * x[j + 1];
       if (j + 2 < r) x[r] += l.z * x[j + 2];
       if (j + 3 < r) x[r] += l.w * x[j + 3];
     }
   }
-  const bool upper = cuda::LaneId() < 16;
-  __half* const out = matrix.Block(warp, warp) + (upper ? 0 : 8 * HalfMatrix::kRow) + column;
+  __half* const inverse = matrix.Block(warp, warp);
+  const bool is_upper = lane < 16;
+  __half* const out = inverse + corner * (kRow + 1) + (is_upper ? 0 : 4 * kRow) + column;
 #pragma unroll
-  for (int r = 0; r < 8; ++r) out[r * HalfMatrix::kRow] = __float2half_rn(upper ? x[r] : x[r + 8]);
+  for (int r = 0; r < 4; ++r) out[r * kRow] = __float2half_rn(is_upper ? x[r] : x[r + 4]);
+  cuda::SyncWarp();
+
+  // X_10 = X_11 (-L_10) X_00, transposed: (X_00^T (-L_10)^T) X_11^T.
+  const int g = lane / 4;
+  const int t = 2 * (lane % 4);
+  const __half2 x_00 = {inverse[t * kRow + g], inverse[(t + 1) * kRow + g]};
+  const float2 l_10 =
+      *reinterpret_cast<const float2*>(matrix.diagonal[warp] + (8 + g) * kDiagonalRow + t);
+  const auto x_11 = *reinterpret_cast<const std::uint32_t*>(inverse + (8 + g) * kRow + 8 + t);
+  float sum[4], x_10[4];
+  MmaHalfCorner(sum, *reinterpret_cast<const std::uint32_t*>(&x_00), PackHalf(l_10.x, l_10.y));
+  MmaHalfCorner(x_10, PackHalf(sum[0], sum[1]), x_11);
+  inverse[(8 + t) * kRow + g] = __float2half_rn(x_10[0]);
+  inverse[(9 + t) * kRow + g] = __float2half_rn(x_10[1]);
 }
 
 // With D the blocks of I + L on the diagonal, warp j forms the blocks

@@ -135,6 +135,7 @@ MixerOutput DeltaRuleMixer::Forward(const at::Tensor& x, const ForwardOptions& o
     if (decay_) options.taps->Record("log_decay", args.log_decay);
   }
   if (initial != nullptr) args.initial_state = initial->at("state");
+  args.wants_final_state = options.want_final_state || options.taps != nullptr;
   kernels::RecurrenceResult result = kernels::DeltaRule(args, options.path);
   if (options.taps != nullptr) TapState(*options.taps, result.final_state);
 

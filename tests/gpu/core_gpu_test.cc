@@ -3,6 +3,7 @@
 // table of a release.
 // SPDX-License-Identifier: Apache-2.0
 #include <cmath>
+#include <cstddef>
 #include <cstdio>
 #include <string>
 #include <utility>
@@ -20,6 +21,7 @@
 #include "harness/device.h"
 #include "kernels/core.h"
 #include "kernels/core_testing.h"
+#include "kernels/delta_rule/delta_rule.h"
 #include "kernels/softmax_attention/softmax_attention.h"
 #include "tests/support/compare.h"
 #include "tests/support/gradient_check.h"
@@ -348,6 +350,38 @@ TEST_CASE("core gpu: the fused plan of the delta rule with equal keys and negati
         CHECK(error < kRoundedInverseTolerance);
       }
     }
+  }
+}
+
+TEST_CASE("core gpu: the fused plan of the delta rule gives the same without its final state") {
+  const at::Device gpu = Gpu(kPrecisions[0]);
+  const auto inputs = On(gpu, DrawInputs(Core("delta_rule"),
+                                         {.batch_size = 70,
+                                          .seq_len = 70,
+                                          .head_k_dim = 64,
+                                          .head_v_dim = 64,
+                                          .dtype = at::kBFloat16},
+                                         /*seed=*/51));
+  const auto run = [&](bool wants_final_state) {
+    return testing::Differentiate(
+        [&](const std::vector<at::Tensor>& x) {
+          const auto result = DeltaRule({.q = x[0],
+                                         .k = x[1],
+                                         .v = x[2],
+                                         .beta = x[3],
+                                         .wants_final_state = wants_final_state},
+                                        ExecutionPath::kFast);
+          CHECK(result.final_state.defined() == wants_final_state);
+          return std::vector<at::Tensor>{result.o};
+        },
+        {inputs.at("q"), inputs.at("k"), inputs.at("v"), inputs.at("beta")});
+  };
+  const auto expected = run(true);
+  const auto actual = run(false);
+  CHECK(BitwiseEqual(actual.outputs[0].cpu(), expected.outputs[0].cpu()));
+  for (std::size_t i = 0; i < expected.gradients.size(); ++i) {
+    CAPTURE(i);
+    CHECK(BitwiseEqual(actual.gradients[i].cpu(), expected.gradients[i].cpu()));
   }
 }
 
