@@ -2,9 +2,9 @@
 //
 // A block has 64 columns of x (and of the weight, which it keeps in shared memory) and every n-th
 // tile of 64 rows. Per tile it forms d_x = d_y W, and adds x^T d_y to sums in registers. Blocks of
-// other columns and the same rows run beside it, in clusters of two, so that d_y comes out of memory
-// once. A second kernel adds the sums of the blocks. Products of bf16, sums fp32, in an order that
-// depends on the sizes alone.
+// other columns and the same rows run beside it, in clusters of two, so that d_y comes out of
+// memory once. A second kernel adds the sums of the blocks. Products of bf16, sums fp32, in an
+// order that depends on the sizes alone.
 // SPDX-License-Identifier: Apache-2.0
 #include <cstddef>
 #include <cstdint>
@@ -170,13 +170,7 @@ cudaError_t LaunchProducts(const LinearBackwardArgs& args, CUstream_st* stream) 
 
 }  // namespace
 
-bool DeviceHasLinearBackward(int device) {
-  int major = 0;
-  int minor = 0;
-  return cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device) == cudaSuccess &&
-         cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device) == cudaSuccess &&
-         major == 9 && minor == 0;
-}
+bool DeviceHasLinearBackward(int device) { return IsHopper(device); }
 
 int LaunchLinearBackward(const LinearBackwardArgs& args, CUstream_st* stream) {
   const cudaError_t status = LaunchProducts(args, stream);

@@ -14,6 +14,7 @@
 #include <cuda_bf16.h>
 
 #include "kernels/fused/fast_math.cuh"
+#include "kernels/fused/hopper_launch.cuh"
 #include "kernels/fused/linear_cross_entropy_device.h"
 #include "kernels/fused/softmax_walk.cuh"
 #include "kernels/fused/softmax_walk_launch.cuh"
@@ -258,13 +259,7 @@ __global__ void __launch_bounds__(kStatisticsThreads)
 
 }  // namespace
 
-bool DeviceHasLinearCrossEntropy(int device) {
-  int major = 0;
-  int minor = 0;
-  return cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device) == cudaSuccess &&
-         cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device) == cudaSuccess &&
-         major == 9 && minor == 0;
-}
+bool DeviceHasLinearCrossEntropy(int device) { return IsHopper(device); }
 
 int LaunchLinearCrossEntropyForward(const LinearCrossEntropyArgs& args, CUstream_st* stream) {
   const LinearCrossEntropyCut cut = CutLinearCrossEntropy(args.sizes);

@@ -226,13 +226,7 @@ cudaError_t Launch(const LinearForwardArgs& args, CUstream_st* stream) {
 
 }  // namespace
 
-bool DeviceHasLinearForward(int device) {
-  int major = 0;
-  int minor = 0;
-  return cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device) == cudaSuccess &&
-         cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device) == cudaSuccess &&
-         major == 9 && minor == 0;
-}
+bool DeviceHasLinearForward(int device) { return IsHopper(device); }
 
 int LaunchLinearForward(const LinearForwardArgs& args, CUstream_st* stream) {
   switch (args.sizes.in) {
