@@ -98,7 +98,7 @@ __device__ float HeadMean(const RowLayout& layout, F f) {
          (GroupScale<32>(layout.lanes) / static_cast<float>(layout.width));
 }
 template <int kChunks, int kWidth, typename F>
-__device__ float HeadMean(const FullRowLayout<kWidth>& layout, F f) {
+__device__ float HeadMean(const FullRowLayout<kWidth, kChunks>& layout, F f) {
   return RowSum<kChunks>(layout, f) * (1.0f / kWidth);
 }
 
@@ -233,9 +233,9 @@ void Dispatch(Element element, const OutputNormSizes& sizes, F f) {
     two_chunks ? with_layout.template operator()<float, 2, RowLayout>()
                : with_layout.template operator()<float, 1, RowLayout>();
   } else if (sizes.head_dim == 64) {
-    with_layout.template operator()<__nv_bfloat16, 1, FullRowLayout<64>>();
+    with_layout.template operator()<__nv_bfloat16, 1, FullRowLayout<64, 1>>();
   } else if (sizes.head_dim == 128) {
-    with_layout.template operator()<__nv_bfloat16, 1, FullRowLayout<128>>();
+    with_layout.template operator()<__nv_bfloat16, 1, FullRowLayout<128, 1>>();
   } else {
     two_chunks ? with_layout.template operator()<__nv_bfloat16, 2, RowLayout>()
                : with_layout.template operator()<__nv_bfloat16, 1, RowLayout>();
