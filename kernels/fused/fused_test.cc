@@ -455,14 +455,15 @@ TEST_CASE("linear: which sizes get their gradients in one pass, and how they are
 
 TEST_CASE("linear: of which sizes the weight stays in shared memory, and what lies beside it") {
   constexpr long long kSharedBytes = 227 * 1024;  // of a block
-  for (const auto& [sizes, panels, stages] :
-       {std::tuple{LinearForwardSizes{65536, 128, 384}, 6, 6},
-        std::tuple{LinearForwardSizes{65536, 128, 528}, 9, 3},
-        std::tuple{LinearForwardSizes{65536, 128, 136}, 3, 8},
-        std::tuple{LinearForwardSizes{32768, 64, 192}, 3, 8}}) {
+  for (const auto& [sizes, groups, panels, stages] :
+       {std::tuple{LinearForwardSizes{65536, 128, 384}, 3, 6, 3},
+        std::tuple{LinearForwardSizes{65536, 128, 528}, 2, 9, 2},
+        std::tuple{LinearForwardSizes{65536, 128, 136}, 3, 3, 6},
+        std::tuple{LinearForwardSizes{32768, 64, 192}, 3, 3, 6}}) {
     CAPTURE(sizes.in, sizes.out);
     CHECK(LinearForwardTakes(sizes));
     const LinearForwardCut cut = CutLinearForward(sizes);
+    CHECK(cut.num_groups == groups);
     CHECK(cut.num_panels == panels);
     CHECK(cut.num_stages == stages);
     CHECK(cut.bytes <= kSharedBytes);

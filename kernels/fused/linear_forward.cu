@@ -17,9 +17,7 @@ namespace mixerbench::kernels::fused {
 namespace {
 
 constexpr int kTile = kLinearForwardTile;
-constexpr int kGroups = kLinearForwardGroups;
-constexpr int kProductThreads = kGroups * kWarpgroup;
-constexpr int kThreads = kProductThreads + 32;  // and a warp that copies
+constexpr int kCopyThreads = 32;
 constexpr int kPanelBytes = kTile * kTileRowBytes;
 constexpr int kResults = kLinearForwardResults;
 static_assert(kTile == kPanelWidth);
@@ -47,7 +45,7 @@ struct Memory {
       : weight(shared),
         stages(weight + cut.num_panels * kTileBytes),
         results(stages + cut.num_stages * kTileBytes),
-        bias(reinterpret_cast<float*>(results + kGroups * kResults * kPanelBytes)),
+        bias(reinterpret_cast<float*>(results + cut.num_groups * kResults * kPanelBytes)),
         has_weight(reinterpret_cast<std::uint64_t*>(bias + cut.num_panels * kTile)),
         full(has_weight + cut.num_panels),
         empty(full + cut.num_stages) {}
@@ -97,7 +95,7 @@ template <int kIn>
 __device__ void CopyTiles(const Memory<kIn>& memory, const LinearForwardCut& cut, const Work& work,
                           const LinearForwardMaps& maps) {
   Turn turn;
-  const int num_first = min(work.count, kGroups);
+  const int num_first = min(work.count, cut.num_groups);
   for (int i = 0; i < work.count; ++i) {
     if (i >= cut.num_stages) Await(&memory.empty[turn.stage], turn.parity ^ 1);
     CopyTile<kIn>(memory.stages + turn.stage * Memory<kIn>::kTileBytes, maps.x, work.row(i),
@@ -112,7 +110,7 @@ __device__ void CopyTiles(const Memory<kIn>& memory, const LinearForwardCut& cut
 }
 
 // The part of a warpgroup: every kGroups-th tile of the block.
-template <int kIn>
+template <int kIn, int kGroups>
 __device__ void FormTiles(const Memory<kIn>& memory, const LinearForwardCut& cut, const Work& work,
                           const LinearForwardMaps& maps) {
   constexpr int kSteps = kIn / kProductDepth;
@@ -172,12 +170,14 @@ __device__ void FormTiles(const Memory<kIn>& memory, const LinearForwardCut& cut
   if (lane == 0) AwaitStoresRead();
 }
 
-template <int kIn>
-__global__ void __launch_bounds__(kThreads, 1)
+template <int kIn, int kGroups>
+__global__ void __launch_bounds__(kGroups* kWarpgroup + kCopyThreads, 1)
     LinearForwardKernel(const __grid_constant__ LinearForwardArgs args,
                         const __grid_constant__ LinearForwardCut cut,
                         const __grid_constant__ LinearForwardMaps maps) {
   if (!kForHopper) return;
+  constexpr int kProductThreads = kGroups * kWarpgroup;
+  constexpr int kThreads = kProductThreads + kCopyThreads;
   extern __shared__ __align__(1024) std::uint8_t shared[];
   const Memory<kIn> memory(shared, cut);
   const Work work(args.sizes.num_rows);
@@ -195,14 +195,15 @@ __global__ void __launch_bounds__(kThreads, 1)
   }
   __syncthreads();
   if (threadIdx.x < kProductThreads) {
-    FormTiles(memory, cut, work, maps);
+    FormTiles<kIn, kGroups>(memory, cut, work, maps);
   } else if (threadIdx.x == kProductThreads) {
     CopyTiles(memory, cut, work, maps);
   }
 }
 
-template <int kIn>
-cudaError_t Launch(const LinearForwardArgs& args, CUstream_st* stream) {
+template <int kIn, int kGroups>
+cudaError_t LaunchGroups(const LinearForwardArgs& args, const LinearForwardCut& cut,
+                         CUstream_st* stream) {
   const LinearForwardSizes& sizes = args.sizes;
   LinearForwardMaps maps;
   constexpr CopyBox kPanel = {kTile, kPanelWidth};
@@ -217,11 +218,18 @@ cudaError_t Launch(const LinearForwardArgs& args, CUstream_st* stream) {
     status = MapMatrix({args.y, sizes.num_rows, args.y_stride, sizes.out}, kRows, &maps.y);
   }
   if (status != cudaSuccess) return status;
-  const LinearForwardCut cut = CutLinearForward(sizes);
   const long long tiles = (sizes.num_rows + kTile - 1) / kTile;
   const int blocks = static_cast<int>(std::min<long long>(tiles, kLinearForwardBlocks));
-  return LaunchClusters(LinearForwardKernel<kIn>, blocks, /*cluster_size=*/1, kThreads,
-                        static_cast<std::size_t>(cut.bytes), stream, args, cut, maps);
+  return LaunchClusters(LinearForwardKernel<kIn, kGroups>, blocks, /*cluster_size=*/1,
+                        kGroups * kWarpgroup + kCopyThreads, static_cast<std::size_t>(cut.bytes),
+                        stream, args, cut, maps);
+}
+
+template <int kIn>
+cudaError_t Launch(const LinearForwardArgs& args, CUstream_st* stream) {
+  const LinearForwardCut cut = CutLinearForward(args.sizes);
+  return cut.num_groups == 3 ? LaunchGroups<kIn, 3>(args, cut, stream)
+                             : LaunchGroups<kIn, 2>(args, cut, stream);
 }
 
 }  // namespace

@@ -18,31 +18,42 @@ struct LinearForwardSizes {
 
 // What a warpgroup works on: 64 rows, 64 columns of the result at a time.
 constexpr int kLinearForwardTile = 64;
-constexpr int kLinearForwardGroups = 2;    // warpgroups of a block that multiply
-constexpr int kLinearForwardResults = 2;   // panels of a warpgroup that are being stored
-constexpr int kLinearForwardBlocks = 132;  // blocks that a GPU of this kernel runs at once
+constexpr int kMostLinearForwardGroups = 3;  // warpgroups of a block that multiply
+constexpr int kLinearForwardResults = 2;     // panels of a warpgroup that are being stored
+constexpr int kLinearForwardBlocks = 132;    // blocks that a GPU of this kernel runs at once
 
 // How the shared memory of a block is used.
 struct LinearForwardCut {
+  int num_groups = 0;
   int num_panels = 0;  // of 64 rows of the weight, all of which stay there
   int num_stages = 0;  // tiles of x under way
   long long bytes = 0;
 };
 
+// As many warpgroups as there is room for; none when two are too many. The stages are divided among
+// them: one that saw only some phases of a stage's barrier could take one for the next but one.
 constexpr LinearForwardCut CutLinearForward(const LinearForwardSizes& sizes) {
   constexpr long long kMostBytes = 227 * 1024;
   constexpr int kMostStages = 8;
   constexpr long long kPanelBytes = 2 * kLinearForwardTile * kLinearForwardTile;
-  constexpr long long kResults = kLinearForwardGroups * kLinearForwardResults * kPanelBytes;
   constexpr long long kBarrier = 8;
   const long long tile_bytes = sizes.in / kLinearForwardTile * kPanelBytes;
+  const long long stage_bytes = tile_bytes + 2 * kBarrier;
   const int panels = (sizes.out + kLinearForwardTile - 1) / kLinearForwardTile;
   // Tiles of the weight, its bias in fp32, a barrier for each.
-  const long long fixed = kResults + panels * (tile_bytes + 4 * kLinearForwardTile + kBarrier);
-  const long long stage_bytes = tile_bytes + 2 * kBarrier;
-  const int stages =
-      static_cast<int>(std::clamp<long long>((kMostBytes - fixed) / stage_bytes, 0, kMostStages));
-  return {.num_panels = panels, .num_stages = stages, .bytes = fixed + stages * stage_bytes};
+  const long long weight_bytes = panels * (tile_bytes + 4 * kLinearForwardTile + kBarrier);
+  for (int groups = kMostLinearForwardGroups; groups >= 2; --groups) {
+    const long long fixed = weight_bytes + groups * kLinearForwardResults * kPanelBytes;
+    const long long fitting =
+        std::clamp<long long>((kMostBytes - fixed) / stage_bytes, 0, kMostStages);
+    const long long stages = fitting / groups * groups;
+    if (stages == 0) continue;
+    return {.num_groups = groups,
+            .num_panels = panels,
+            .num_stages = static_cast<int>(stages),
+            .bytes = fixed + stages * stage_bytes};
+  }
+  return {};
 }
 
 // Whether the device function takes these sizes, and is faster than cuBLAS: it is where more is
@@ -50,7 +61,7 @@ constexpr LinearForwardCut CutLinearForward(const LinearForwardSizes& sizes) {
 constexpr bool LinearForwardTakes(const LinearForwardSizes& sizes) {
   constexpr int kMinRows = 32768;
   return (sizes.in == 64 || sizes.in == 128) && sizes.out > sizes.in && sizes.out % 8 == 0 &&
-         CutLinearForward(sizes).num_stages >= kLinearForwardGroups && sizes.num_rows >= kMinRows &&
+         CutLinearForward(sizes).num_groups > 0 && sizes.num_rows >= kMinRows &&
          sizes.num_rows <= std::numeric_limits<int>::max() - kLinearForwardTile;
 }
 
