@@ -196,6 +196,8 @@ __device__ void FusedBackward<kValueTiles, kHasDecay>::Queries() {
 #pragma unroll 1
   while (Exists(chunk)) {
     const unsigned c = chunk.count;
+    ValueRows values;  // as early as registers allow
+    if constexpr (kValueTiles == 1) LoadValues(chunk, values);
     if (c > 0) {
       Wait(shared_.is_done, c - 1);
       WaitForRows();
@@ -204,8 +206,7 @@ __device__ void FusedBackward<kValueTiles, kHasDecay>::Queries() {
     Load(After(chunk));
     float db[2] = {0, 0};  // <q, dq>
     FormQueryGradients(chunk, db);
-    ValueRows values;
-    LoadValues(chunk, values);
+    if constexpr (kValueTiles > 1) LoadValues(chunk, values);
     Wait(shared_.is_walked, c);
     auto& sums = shared_.sums[c % kGateStages];
     FormValueGradients(chunk, values, sums.pv);
