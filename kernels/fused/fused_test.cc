@@ -468,8 +468,9 @@ TEST_CASE("linear: of which sizes the weight stays in shared memory, and what li
     CHECK(cut.num_stages == stages);
     CHECK(cut.bytes <= kSharedBytes);
   }
-  CHECK_FALSE(LinearForwardTakes({4096, 128, 384}));   // few rows
-  CHECK_FALSE(LinearForwardTakes({65536, 128, 128}));  // as much read as written
+  CHECK_FALSE(LinearForwardTakes({4096, 128, 384}));  // few rows
+  CHECK(LinearForwardTakes({65536, 128, 128}));
+  CHECK_FALSE(LinearForwardTakes({131072, 128, 64}));  // more read than written
   CHECK_FALSE(LinearForwardTakes({65536, 96, 384}));   // a width between
   CHECK_FALSE(LinearForwardTakes({65536, 128, 388}));  // rows that are not aligned
   CHECK_FALSE(LinearForwardTakes({65536, 128, 648}));  // too large a weight

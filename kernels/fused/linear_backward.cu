@@ -120,8 +120,9 @@ cudaError_t MapOperands(const LinearBackwardArgs& args, LinearMaps* maps) {
   cudaError_t status = MapMatrix(d_y, kPanel, &maps->d_y);
   if (status == cudaSuccess) status = MapMatrix(d_y, {kLinearTile, kNarrowWidth}, &maps->d_y_tail);
   if (status == cudaSuccess) status = MapMatrix(x, kPanel, &maps->x);
-  if (status == cudaSuccess)
+  if (status == cudaSuccess) {
     status = MapMatrix(weight, {kProductDepth, kPanelWidth}, &maps->weight);
+  }
   if (status == cudaSuccess) status = MapMatrix(d_x, kPanel, &maps->d_x);
   return status;
 }

@@ -56,12 +56,12 @@ constexpr LinearForwardCut CutLinearForward(const LinearForwardSizes& sizes) {
   return {};
 }
 
-// Whether the device function takes these sizes, and is faster than cuBLAS: it is where more is
-// written than read.
+// Whether the device function takes these sizes, and is faster than cuBLAS: it is where much is
+// written, and no less than is read.
 constexpr bool LinearForwardTakes(const LinearForwardSizes& sizes) {
-  constexpr int kMinRows = 32768;
-  return (sizes.in == 64 || sizes.in == 128) && sizes.out > sizes.in && sizes.out % 8 == 0 &&
-         CutLinearForward(sizes).num_groups > 0 && sizes.num_rows >= kMinRows &&
+  constexpr long long kMinElements = 6 << 20;  // of the result
+  return (sizes.in == 64 || sizes.in == 128) && sizes.out >= sizes.in && sizes.out % 8 == 0 &&
+         sizes.num_rows * sizes.out >= kMinElements && CutLinearForward(sizes).num_groups > 0 &&
          sizes.num_rows <= std::numeric_limits<int>::max() - kLinearForwardTile;
 }
 
