@@ -563,7 +563,8 @@ TEST_CASE("short convolution: sizes that the device function takes") {
   CHECK(ShortConvolutionSupports(384, 4, 256, 64));
   CHECK(ShortConvolutionSupports(128, 3, 0, 0));
   CHECK_FALSE(ShortConvolutionSupports(128, 5, 0, 0));
-  CHECK_FALSE(ShortConvolutionSupports(130, 4, 0, 0));
+  CHECK_FALSE(ShortConvolutionSupports(132, 4, 0, 0));
+  CHECK_FALSE(ShortConvolutionSupports(128, 4, 64, 4));
   CHECK_FALSE(ShortConvolutionSupports(192, 4, 96, 48));
 }
 

@@ -48,17 +48,11 @@ ShortConvolutionSizes SizesOf(const ShortConvolutionArgs& args) {
           .norm_eps = static_cast<float>(args.norm_eps)};
 }
 
-// A thread moves four channels at a time.
-std::int64_t AlignmentOf(const at::Tensor& x) {
-  return 4 * static_cast<std::int64_t>(x.element_size());
-}
-
 // saved: x, weight, bias.
 std::vector<at::Tensor> Backward(const BackwardArgs& args, const ShortConvolutionSizes& sizes) {
   const at::Tensor& x = args.saved[0];
   const at::Tensor& weight = args.saved[1];
-  const std::int64_t alignment = AlignmentOf(x);
-  const at::Tensor d_y = AlignedRows(args.grads[0], alignment);
+  const at::Tensor d_y = AlignedRows(args.grads[0]);
   const at::Tensor d_x = EmptyTogether({x})[0];
   const auto floats = weight.options().requires_grad(false);
   const std::int64_t num_weights = weight.numel() + weight.size(0);
@@ -66,11 +60,11 @@ std::vector<at::Tensor> Backward(const BackwardArgs& args, const ShortConvolutio
   const at::Tensor d_weights = at::empty({num_weights}, floats);
   OnDeviceOf(x, "ShortConvolution backward", [&](CUstream_st* stream) {
     return LaunchShortConvolutionBackward({.sizes = sizes,
-                                           .x = RowsOf(x, alignment),
+                                           .x = RowsOf(x),
                                            .weight = FloatsOf(weight),
                                            .bias = FloatsOf(args.saved[2]),
-                                           .d_y = RowsOf(d_y, alignment),
-                                           .d_x = MutableRowsOf(d_x, alignment),
+                                           .d_y = RowsOf(d_y),
+                                           .d_x = MutableRowsOf(d_x),
                                            .partials = MutableFloatsOf(partials),
                                            .d_weights = MutableFloatsOf(d_weights)},
                                           stream);
@@ -108,16 +102,15 @@ at::Tensor ReferenceShortConvolution(const ShortConvolutionArgs& args) {
 at::Tensor ShortConvolution(const ShortConvolutionArgs& args, ExecutionPath path) {
   Check(args);
   if (path == ExecutionPath::kReference || !CanLaunch(args)) return ReferenceShortConvolution(args);
-  const std::int64_t alignment = AlignmentOf(args.x);
-  const at::Tensor x = AlignedRows(args.x, alignment);
+  const at::Tensor x = AlignedRows(args.x);
   const ShortConvolutionSizes sizes = SizesOf(args);
   const at::Tensor y = at::empty(x.sizes(), x.options());
   OnDeviceOf(x, "ShortConvolution", [&](CUstream_st* stream) {
     return LaunchShortConvolutionForward({.sizes = sizes,
-                                          .x = RowsOf(x, alignment),
+                                          .x = RowsOf(x),
                                           .weight = FloatsOf(args.weight),
                                           .bias = FloatsOf(args.bias),
-                                          .y = MutableRowsOf(y, alignment)},
+                                          .y = MutableRowsOf(y)},
                                          stream);
   });
   const std::vector<at::Tensor> inputs = {x, args.weight, args.bias};

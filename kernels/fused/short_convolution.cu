@@ -8,56 +8,70 @@ namespace {
 
 using namespace short_convolution;
 
-constexpr int kMaxSpan = 32;  // tokens of a thread
+constexpr int kResident = 8;  // blocks of a multiprocessor
+constexpr int kBlocks = 2 * kResident * 132;
 
-template <typename T, int kWidth>
-__global__ void __launch_bounds__(kMaxThreads, 8)
-    ForwardKernel(const ShortConvolutionForward args, const Layout layout) {
-  __shared__ Slots<T> slots;
-  const Share share(args.sizes, layout);
-  Stream<T> x(share, args.x, share.first, share.last, slots);
-#pragma unroll
-  for (int slot = 0; slot < kDepth<T>; ++slot) {
-    x.Queue(slot);
-    CommitToken();
-  }
-  const Taps<kWidth> taps(share, args.weight, args.bias);
-  Window<kWidth> window = WindowBefore<T, kWidth>(share, args.x);
-  T* target = At<T>(share, args.y, share.first);
-  int left = share.active ? share.last - share.first : 0;
-  const auto step = [&](int slot) {
-    AwaitToken<kDepth<T> - 1>();
-    window.Push(x.Take(slot));
-    x.Queue(slot);
-    CommitToken();
-    Four y = window.Convolve(taps);
-    if (args.sizes.silu) {
-#pragma unroll
-      for (float& value : y.x) value *= FastSigmoid(value);
-    }
-    if (share.any_normalised) {
-      const float sum = HeadSum(share, Dot(y, y));
-      const float scale = share.normalised ? InverseRoot(sum + args.sizes.norm_eps) : 1;
-#pragma unroll
-      for (float& value : y.x) value *= scale;
-    }
-    if (left > 0) *reinterpret_cast<Raw<T>*>(target) = Raw<T>::Of(y);
-    target += args.y.stride;
-    --left;
-  };
+constexpr int kPasses = 3;
+
+// The outputs of a thread's span. kNorm: perhaps with a norm.
+template <typename T, bool kSilu, bool kBias, bool kNorm>
+__device__ void Walk(const ShortConvolutionForward& args, const Layout& layout, const Share& share,
+                     Slots<T, kPasses>& slots, SharedTaps<kBias>& shared_taps) {
+  Stream<T> x(share, args.x, share.span.last, slots);
+  const auto queue = [&](int slot) { x.Queue(slot); };
+  Passes<kPasses> passes;
+  passes.Start(queue);
+  Window window = WindowBefore<T>(share, args.x);
+  const Taps<kBias> taps(share, args.sizes, args.weight, args.bias, 1 / kUnit<kSilu>, shared_taps);
+  T* target = At<T>(share, args.y, 0);
+  int left = share.count();
   for (int t = 0; t < layout.span; t += kTogether) {
+    const int slot = passes.Next(queue);
 #pragma unroll
-    for (int j = 0; j < kTogether; ++j) step(t % kDepth<T> + j);
+    for (int j = 0; j < kTogether; ++j) {
+      window.Push(x.Take(slot + j));
+      Vector y = window.Convolve(taps);
+      if (kSilu) {
+#pragma unroll
+        for (float& value : y.x) value *= Reciprocal(1 + Exp2(value));
+      }
+      float scale = kUnit<kSilu>;
+      if (kNorm) {
+        const float square = HeadSum(share, Dot(y, y)) * (scale * scale);
+        if (share.normalised) scale *= InverseRoot(square + args.sizes.norm_eps);
+      }
+      if (kSilu || kNorm) {
+#pragma unroll
+        for (float& value : y.x) value *= scale;
+      }
+      StoreIf(left > 0, target, y);
+      target += args.y.stride;
+      --left;
+    }
+  }
+}
+
+template <typename T, bool kSilu, bool kBias>
+__global__ void __launch_bounds__(kThreads, kResident)
+    ForwardKernel(const ShortConvolutionForward args, const Layout layout) {
+  __shared__ Slots<T, kPasses> slots;
+  __shared__ SharedTaps<kBias> taps;
+  const Share share(args.sizes, layout);
+  if (share.first_channel < args.sizes.norm_channels) {
+    Walk<T, kSilu, kBias, true>(args, layout, share, slots, taps);
+  } else {
+    Walk<T, kSilu, kBias, false>(args, layout, share, slots, taps);
   }
 }
 
 }  // namespace
 
 int LaunchShortConvolutionForward(const ShortConvolutionForward& args, CUstream_st* stream) {
-  const Layout layout(args.sizes, kMaxSpan);
-  Dispatch(args.x.element, args.sizes.width, [&]<typename T, int kWidth>() {
-    ForwardKernel<T, kWidth><<<layout.blocks(), layout.threads(), 0, stream>>>(args, layout);
-  });
+  const Layout layout(args.sizes, kBlocks);
+  Dispatch(args.x.element, args.sizes.silu, args.bias != nullptr,
+           [&]<typename T, bool kSilu, bool kBias>() {
+             ForwardKernel<T, kSilu, kBias><<<layout.blocks(), kThreads, 0, stream>>>(args, layout);
+           });
   return cudaGetLastError();
 }
 

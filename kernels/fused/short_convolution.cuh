@@ -1,255 +1,241 @@
-// What the two directions of the short convolution share: who works on what, and how inputs come.
+// What the two directions of the short convolution share beside the layout: taps, windows, and how
+// inputs come.
 //
-// A thread owns four neighbouring channels and walks a span of tokens with the last inputs in
-// registers; the lanes of a head are neighbours in one warp and its norm is a sum over them. Blocks
-// walk the tokens from the end, because what the product before wrote last is still in the cache.
+// Inputs travel to shared memory some passes of tokens ahead. Fewer than four taps are four with
+// zeros in front, so that there is one kernel.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <algorithm>
-
-#include <cuda_bf16.h>
-
 #include "kernels/fused/fast_math.cuh"
-#include "kernels/fused/short_convolution_device.h"
+#include "kernels/fused/short_convolution_layout.cuh"
+#include "kernels/fused/vector_io.cuh"
 
 namespace mixerbench::kernels::fused::short_convolution {
 
-constexpr int kMaxThreads = 128;
-constexpr int kChannels = 4;  // of a thread
-constexpr int kTogether = 4;  // tokens of a pass of a loop: windows return to their registers
+// Before a SiLU, z is held in units of -ln 2, so that exp(-z) = 2^z takes no product: taps and bias
+// come in parts of that unit.
+template <bool kSilu>
+constexpr float kUnit = kSilu ? -1 / kLog2E : 1;
 
-struct Four {
-  float x[kChannels];
+// Weights on their way from rows of taps to lanes of channels; the bias, if any, is the last row.
+template <bool kBias>
+struct SharedTaps {
+  static constexpr int kPitch = kMaxGroup * kVector + kVector;  // no bank meets another tap
+  float rows[kTaps + kBias][kPitch];
 };
 
-// Four elements as they lie in memory.
-template <typename T>
-struct Raw;
-template <>
-struct Raw<float> {
-  float4 bits;
-  __device__ Four Values() const { return {{bits.x, bits.y, bits.z, bits.w}}; }
-  static __device__ Raw Of(const Four& v) { return {make_float4(v.x[0], v.x[1], v.x[2], v.x[3])}; }
-};
-template <>
-struct Raw<__nv_bfloat16> {
-  uint2 bits;
-  // A bf16 is the upper half of a float. (Through __nv_bfloat162, shared memory is read in halves.)
-  __device__ Four Values() const {
-    return {{__uint_as_float(bits.x << 16), __uint_as_float(bits.x & 0xffff0000u),
-             __uint_as_float(bits.y << 16), __uint_as_float(bits.y & 0xffff0000u)}};
-  }
-  static __device__ Raw Of(const Four& v) {
-    Raw raw;
-    reinterpret_cast<__nv_bfloat162&>(raw.bits.x) = __floats2bfloat162_rn(v.x[0], v.x[1]);
-    reinterpret_cast<__nv_bfloat162&>(raw.bits.y) = __floats2bfloat162_rn(v.x[2], v.x[3]);
-    return raw;
-  }
-};
-
-// How threads share the work; a function of the sizes alone.
-struct Layout {
-  int group_threads;   // threads that hold channels of one token, whole heads of them
-  int channel_blocks;  // blocks for all channels
-  int span;            // tokens of a thread
-  int spans;           // of a sequence
-  int block_spans;     // spans of a block
-  int parts;           // blocks for all tokens
-
-  Layout(const ShortConvolutionSizes& sizes, int max_span) {
-    // A warp holds up to 128 channels of one span, so that its threads have the same work.
-    constexpr int kMaxGroup = 32;
-    const int head = sizes.norm_channels > 0 ? sizes.norm_dim / kChannels : 1;
-    const int all = RoundUp(sizes.channels / kChannels, head);
-    group_threads = std::min(all, kMaxGroup);
-    channel_blocks = (all + group_threads - 1) / group_threads;
-    block_spans = kMaxThreads / group_threads;
-    // Long spans repeat less work at their ends, short ones make more blocks.
-    constexpr int kMinSpan = 16;
-    constexpr long long kManyBlocks = 1024;
-    for (span = max_span;; span /= 2) {
-      spans = (sizes.seq_len + span - 1) / span;
-      parts = static_cast<int>((sizes.batch_size * spans + block_spans - 1) / block_spans);
-      if (span == kMinSpan || static_cast<long long>(parts) * channel_blocks >= kManyBlocks) break;
-    }
-  }
-
-  int threads() const { return RoundUp(block_spans * group_threads, 32); }
-  unsigned blocks() const { return static_cast<unsigned>(parts * channel_blocks); }
-
- private:
-  static constexpr int RoundUp(int x, int unit) { return (x + unit - 1) / unit * unit; }
-};
-
-// Which channels and tokens a thread works on.
-struct Share {
-  int part;             // of the tokens, of the block
-  int channel_block;    // of the block
-  int channel;          // the first of four
-  bool active;          // it has work
-  bool normalised;      // its channels belong to a normalised head
-  bool any_normalised;  // those of some lane of the warp do
-  int head_lanes;
-  long long row0;   // row of token 0 of the sequence
-  int first, last;  // tokens
-
-  __device__ Share(const ShortConvolutionSizes& sizes, const Layout& layout) {
-    const int thread = static_cast<int>(threadIdx.x);
-    const int block = static_cast<int>(blockIdx.x);
-    part = layout.parts - 1 - block / layout.channel_blocks;
-    // Turned from part to part: else a multiprocessor may get normalised channels alone.
-    channel_block = (block + part) % layout.channel_blocks;
-    const int in_block = thread / layout.group_threads;
-    const int group = channel_block * layout.group_threads + thread % layout.group_threads;
-    const long long index = static_cast<long long>(part) * layout.block_spans + in_block;
-    const long long sequence = index / layout.spans;
-    channel = group * kChannels;
-    active =
-        in_block < layout.block_spans && channel < sizes.channels && sequence < sizes.batch_size;
-    normalised = channel < sizes.norm_channels;
-    any_normalised = __any_sync(0xffffffffu, normalised);
-    head_lanes = sizes.norm_channels > 0 ? sizes.norm_dim / kChannels : 1;
-    row0 = sequence * sizes.seq_len;
-    first = static_cast<int>(index - sequence * layout.spans) * layout.span;
-    last = min(first + layout.span, sizes.seq_len);
-  }
-};
-
-template <int kWidth>
+template <bool kBias>
 struct Taps {
-  float weight[kWidth][kChannels];
-  Four bias;
+  Vector weight[kTaps];
+  Vector bias;  // if kBias
 
-  __device__ Taps(const Share& share, const float* weights, const float* biases) {
-#pragma unroll
-    for (int c = 0; c < kChannels; ++c) {
-      bias.x[c] = share.active && biases != nullptr ? biases[share.channel + c] : 0;
-#pragma unroll
-      for (int m = 0; m < kWidth; ++m) {
-        weight[m][c] = share.active ? weights[(share.channel + c) * kWidth + m] : 0;
-      }
+  // Called by all threads of the block. Zeros past the last channel.
+  __device__ Taps(const Share& share, const ShortConvolutionSizes& sizes, const float* weights,
+                  const float* biases, float factor, SharedTaps<kBias>& shared) {
+    constexpr int kChannels = kMaxGroup * kVector;
+    const int count = min(kChannels, sizes.channels - share.first_channel);
+    const int missing = kTaps - sizes.width;
+    for (int i = static_cast<int>(threadIdx.x); i < kChannels * kTaps; i += kThreads) {
+      const int c = i / kTaps;
+      const int m = i % kTaps - missing;
+      shared.rows[i % kTaps][c] =
+          c < count && m >= 0 ? weights[(share.first_channel + c) * sizes.width + m] * factor : 0;
     }
+    for (int c = static_cast<int>(threadIdx.x); kBias && c < kChannels; c += kThreads) {
+      shared.rows[kTaps][c] =
+          biases != nullptr && c < count ? biases[share.first_channel + c] * factor : 0;
+    }
+    __syncthreads();
+    const int mine = share.channel - share.first_channel;
+#pragma unroll
+    for (int m = 0; m < kTaps; ++m) weight[m] = LoadFloat(&shared.rows[m][mine]);
+    if (kBias) bias = LoadFloat(&shared.rows[kTaps][mine]);
   }
 };
 
-// The last kWidth values, the newest at the end.
-template <int kWidth>
+// The last kTaps values, the newest at the end.
 struct Window {
-  Four x[kWidth];
+  Vector x[kTaps];
 
-  __device__ void Push(const Four& next) {
+  __device__ void Push(const Vector& next) {
 #pragma unroll
-    for (int m = 0; m + 1 < kWidth; ++m) x[m] = x[m + 1];
-    x[kWidth - 1] = next;
+    for (int m = 0; m + 1 < kTaps; ++m) x[m] = x[m + 1];
+    x[kTaps - 1] = next;
   }
 
-  __device__ Four Convolve(const Taps<kWidth>& taps) const {
-    Four z = taps.bias;
+  template <bool kBias>
+  __device__ Vector Convolve(const Taps<kBias>& taps) const {
+    Vector z;
 #pragma unroll
-    for (int m = 0; m < kWidth; ++m) {
+    for (int c = 0; c < kVector; ++c) {
+      z.x[c] = taps.weight[0].x[c] * x[0].x[c] + (kBias ? taps.bias.x[c] : 0);
 #pragma unroll
-      for (int c = 0; c < kChannels; ++c) z.x[c] += taps.weight[m][c] * x[m].x[c];
+      for (int m = 1; m < kTaps; ++m) z.x[c] += taps.weight[m].x[c] * x[m].x[c];
     }
     return z;
   }
 };
 
-// Tokens in flight to shared memory, 64 bytes of a thread.
+// Tokens of a stream in shared memory: passes of kTogether, one that is worked on and the others
+// on their way; 16 bytes of a thread lie beside those of its neighbours.
 template <typename T>
-constexpr int kDepth = 16 / static_cast<int>(sizeof(T));
+constexpr int kPieces = sizeof(Packed<T>) / sizeof(uint4);
+template <typename T, int kPasses>
+using Slots = uint4[kPasses * kTogether][kPieces<T>][kThreads];
 
-template <typename T>
-using Slots = Raw<T>[kDepth<T>][kMaxThreads];
-
-// Tokens first .. end - 1 of a thread's channels in order, on the way to its own slots of shared
-// memory, so that they cost no registers and no barrier; zeros from `end` on. Copies are counted in
-// groups: a thread commits one for each token of all its streams.
+// Tokens of a thread's channels in order, from the first of its span, on the way to its own slots
+// of shared memory, so that they cost no registers and no barrier; zeros from token `end` on.
 template <typename T>
 struct Stream {
-  Raw<T>* slots;
+  uint4 (*slots)[kPieces<T>][kThreads];
   const T* at;  // of the token to queue next
   long long stride;
   int left;  // tokens not queued yet
 
-  __device__ Stream(const Share& share, const ConstRows& rows, int first, int end, Slots<T>& all)
-      : slots(&all[0][threadIdx.x]),
-        at(static_cast<const T*>(rows.data) + (share.row0 + first) * rows.stride + share.channel),
+  __device__ Stream(const Share& share, const ConstRows& rows, int end,
+                    uint4 (*all)[kPieces<T>][kThreads])
+      : slots(all),
+        at(static_cast<const T*>(rows.data) + (share.span.row0 + share.span.first) * rows.stride +
+           share.channel),
         stride(rows.stride),
-        left(share.active ? end - first : 0) {}
+        left(share.active ? end - share.span.first : 0) {}
 
   __device__ void Queue(int slot) {
-    constexpr int kBytes = sizeof(Raw<T>);
-    const auto to = static_cast<unsigned>(__cvta_generic_to_shared(slots + slot * kMaxThreads));
-    asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;" ::"r"(to), "l"(at), "n"(kBytes),
-                 "r"(left > 0 ? kBytes : 0)
-                 : "memory");
+#pragma unroll
+    for (int piece = 0; piece < kPieces<T>; ++piece) {
+      const auto to =
+          static_cast<unsigned>(__cvta_generic_to_shared(&slots[slot][piece][threadIdx.x]));
+      asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to),
+                   "l"(at + piece * (kVector / kPieces<T>)), "r"(left > 0 ? 16 : 0)
+                   : "memory");
+    }
     at += stride;
     --left;
   }
 
-  __device__ Four Take(int slot) const { return slots[slot * kMaxThreads].Values(); }
+  __device__ Vector Take(int slot) const {
+    Packed<T> packed;
+#pragma unroll
+    for (int piece = 0; piece < kPieces<T>; ++piece) {
+      reinterpret_cast<uint4*>(&packed)[piece] = slots[slot][piece][threadIdx.x];
+    }
+    return packed.Unpack();
+  }
 };
 
-__device__ inline void CommitToken() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+// The passes of a walk: which slots hold the tokens of the present one. Copies of all streams are
+// counted in groups, one for each pass.
+template <int kPasses>
+class Passes {
+ public:
+  // queue(slot) queues the next token of every stream.
+  template <typename Queue>
+  __device__ void Start(Queue queue) {
+#pragma unroll
+    for (int pass = 0; pass + 1 < kPasses; ++pass) QueuePass(pass * kTogether, queue);
+  }
 
-// Until no more than so many tokens are in flight.
-template <int kTokens>
-__device__ inline void AwaitToken() {
-  asm volatile("cp.async.wait_group %0;" ::"n"(kTokens) : "memory");
-}
+  // Waits for the next pass and queues the last one that there are slots for; the slot of the
+  // pass's first token.
+  template <typename Queue>
+  __device__ int Next(Queue queue) {
+    asm volatile("cp.async.wait_group %0;" ::"n"(kPasses - 2) : "memory");
+    constexpr int kLast = (kPasses - 1) * kTogether;
+    const int slot = slot_;
+    QueuePass(slot == 0 ? kLast : slot - kTogether, queue);
+    slot_ = slot == kLast ? 0 : slot + kTogether;
+    return slot;
+  }
+
+ private:
+  template <typename Queue>
+  static __device__ void QueuePass(int slot, Queue queue) {
+#pragma unroll
+    for (int j = 0; j < kTogether; ++j) queue(slot + j);
+    asm volatile("cp.async.commit_group;" ::: "memory");
+  }
+
+  int slot_ = 0;
+};
 
 template <typename T>
 __device__ inline T* At(const Share& share, const Rows& rows, int t) {
-  return static_cast<T*>(rows.data) + (share.row0 + t) * rows.stride + share.channel;
+  return static_cast<T*>(rows.data) + (share.span.row0 + share.span.first + t) * rows.stride +
+         share.channel;
+}
+
+// By predicate, not by a branch: tokens whose code holds none overlap. Nothing here reads what is
+// stored, so other accesses may pass it.
+__device__ inline void StoreIf(bool wanted, void* target, uint4 bits) {
+  asm volatile(
+      "{\n"
+      ".reg .pred wanted;\n"
+      "setp.ne.b32 wanted, %0, 0;\n"
+      "@wanted st.global.v4.b32 [%1], {%2, %3, %4, %5};\n"
+      "}" ::"r"(static_cast<int>(wanted)),
+      "l"(target), "r"(bits.x), "r"(bits.y), "r"(bits.z), "r"(bits.w));
+}
+
+template <typename T>
+__device__ inline void StoreIf(bool wanted, T* target, const Vector& v) {
+  Packed<T> packed;
+  StoreVector(reinterpret_cast<T*>(&packed), v);
+#pragma unroll
+  for (int piece = 0; piece < kPieces<T>; ++piece) {
+    StoreIf(wanted, target + piece * (kVector / kPieces<T>),
+            reinterpret_cast<const uint4*>(&packed)[piece]);
+  }
 }
 
 // The inputs before the share; zeros before the sequence.
-template <typename T, int kWidth>
-__device__ inline Window<kWidth> WindowBefore(const Share& share, const ConstRows& x) {
-  Window<kWidth> window{};
+template <typename T>
+__device__ inline Window WindowBefore(const Share& share, const ConstRows& x) {
+  Window window{};
 #pragma unroll
-  for (int m = 1; m < kWidth; ++m) {
-    const int t = share.first - kWidth + m;
-    Raw<T> raw{};
-    if (share.active && t >= 0) {
-      raw = *reinterpret_cast<const Raw<T>*>(static_cast<const T*>(x.data) +
-                                             (share.row0 + t) * x.stride + share.channel);
-    }
-    window.Push(raw.Values());
+  for (int m = 1; m < kTaps; ++m) {
+    const int t = share.span.first - kTaps + m;
+    window.Push(
+        LoadPacked(static_cast<const T*>(x.data) + (share.span.row0 + t) * x.stride + share.channel,
+                   share.active && t >= 0)
+            .Unpack());
   }
   return window;
 }
 
 // Sum over the lanes of a head.
 __device__ inline float HeadSum(const Share& share, float x) {
-  constexpr int kMaxLanes = kMaxShortConvolutionNorm / kChannels;
-  return ScaledGroupSum<kMaxLanes>(x, share.head_lanes) * GroupScale<kMaxLanes>(share.head_lanes);
+  return ScaledGroupSum<kMaxGroup>(x, share.head_lanes) * GroupScale<kMaxGroup>(share.head_lanes);
 }
 
-__device__ inline float Dot(const Four& a, const Four& b) {
-  float sum = a.x[0] * b.x[0];
+// In two strands, which take half as long as one.
+__device__ inline float Dot(const Vector& a, const Vector& b) {
+  float even = a.x[0] * b.x[0];
+  float odd = a.x[1] * b.x[1];
 #pragma unroll
-  for (int c = 1; c < kChannels; ++c) sum += a.x[c] * b.x[c];
-  return sum;
+  for (int c = 2; c < kVector; c += 2) {
+    even += a.x[c] * b.x[c];
+    odd += a.x[c + 1] * b.x[c + 1];
+  }
+  return even + odd;
 }
 
-// f.template operator()<element type, width>().
+// f.template operator()<element type, silu, bias>(). Without a SiLU there always is a bias, of
+// zeros if need be: one kernel less.
 template <typename F>
-void Dispatch(Element element, int width, F f) {
-  const auto with_width = [&]<typename T>() {
-    if (width == 2) {
-      f.template operator()<T, 2>();
-    } else if (width == 3) {
-      f.template operator()<T, 3>();
+void Dispatch(Element element, bool silu, bool has_bias, F f) {
+  const auto with_type = [&]<typename T>() {
+    if (!silu) {
+      f.template operator()<T, false, true>();
+    } else if (has_bias) {
+      f.template operator()<T, true, true>();
     } else {
-      f.template operator()<T, 4>();
+      f.template operator()<T, true, false>();
     }
   };
   if (element == Element::kFloat) {
-    with_width.template operator()<float>();
+    with_type.template operator()<float>();
   } else {
-    with_width.template operator()<__nv_bfloat16>();
+    with_type.template operator()<__nv_bfloat16>();
   }
 }
 

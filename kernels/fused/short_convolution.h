@@ -25,9 +25,9 @@ struct ShortConvolutionArgs {
 
 // z_t = sum_m weight[:,m] x_{t-W+1+m} + bias, zeros before the first token; y = z, silu(z), and
 // that normalised -> [B,T,C], dtype of x. The fast path on a GPU takes W of 2 to 4, float32
-// weights, C a multiple of 4, heads of a power of two up to 128, and is the reference otherwise;
-// its backward pass computes the forward values again from x. Cost: reads and writes x once;
-// backward reads x and d_y, writes d_x.
+// weights, C a multiple of 8, heads of a power of two from 8 to 128, and is the reference
+// otherwise; its backward pass computes the forward values again from x. Cost: reads and writes x
+// once; backward reads x and d_y, writes d_x.
 at::Tensor ShortConvolution(const ShortConvolutionArgs& args,
                             ExecutionPath path = ExecutionPath::kFast);
 

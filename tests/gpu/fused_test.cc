@@ -633,7 +633,9 @@ TEST_CASE("gpu fused: short convolution") {
        {Case{2, 1, 8, 2, 0, 0, true, false}, Case{3, 37, 136, 3, 0, 0, true, false},
         Case{2, 64, 384, 4, 256, 64, false, true}, Case{2, 33, 192, 4, 128, 32, false, true},
         Case{1, 100, 40, 4, 32, 8, true, true}, Case{1, 70, 512, 4, 256, 128, false, false},
-        Case{3, 130, 1544, 4, 1024, 64, true, true}, Case{66, 256, 64, 4, 32, 16, false, true}}) {
+        Case{3, 130, 1544, 4, 1024, 64, true, true}, Case{66, 256, 64, 4, 32, 16, false, true},
+        Case{5, 257, 384, 4, 256, 64, false, true}, Case{7, 19, 512, 2, 384, 128, true, true},
+        Case{300, 16, 24, 3, 8, 8, false, true}}) {
     CAPTURE(c.seq_len, c.channels, c.width, c.norm_channels, c.norm_dim);
     for (const at::ScalarType dtype : {at::kFloat, at::kBFloat16}) {
       CheckParity(
