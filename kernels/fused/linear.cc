@@ -80,16 +80,12 @@ at::Tensor Product(const at::Tensor& x, const at::Tensor& weight, const at::Tens
   }
   const at::Tensor y = at::empty({x.size(0), weight.size(0)}, x.options());
   OnDeviceOf(x, "Linear", [&](CUstream_st* stream) {
-    const ConstRows x_rows = RowsOf(x);
-    const ConstRows weight_rows = RowsOf(weight);
     return LaunchLinearForward(
         {.sizes = sizes,
-         .x = x_rows.data,
-         .x_stride = x_rows.stride,
-         .weight = weight_rows.data,
-         .weight_stride = weight_rows.stride,
+         .x = RowsOf(x),
+         .weight = RowsOf(weight),
          .bias = RowsOf(bias, static_cast<std::int64_t>(x.element_size())).data,
-         .y = MutableRowsOf(y).data},
+         .y = MutableRowsOf(y)},
         stream);
   });
   return y;

@@ -35,7 +35,7 @@ struct Memory {
 
   std::uint8_t* weight;       // [num_panels] tiles
   std::uint8_t* stages;       // [num_stages] tiles of x
-  std::uint8_t* results;      // [kGroups, kResults] panels
+  std::uint8_t* results;      // [num_groups, kResults] panels
   float* bias;                // [num_panels, kTile], zeros without one
   std::uint64_t* has_weight;  // [num_panels]
   std::uint64_t* full;        // [num_stages]
@@ -170,6 +170,10 @@ __device__ void FormTiles(const Memory<kIn>& memory, const LinearForwardCut& cut
   if (lane == 0) AwaitStoresRead();
 }
 
+// A block owns every gridDim.x-th tile of 64 rows and all columns; a warpgroup every kGroups-th of
+// those, whose rows its warps hold as fragments while they pass over the panels of the weight; a
+// warp stores the 16 rows it has formed. One more warp copies. Shared memory as in Memory, panels
+// at multiples of 1024 bytes. Sums begin with the bias, fp32; no sum is shared: deterministic.
 template <int kIn, int kGroups>
 __global__ void __launch_bounds__(kGroups* kWarpgroup + kCopyThreads, 1)
     LinearForwardKernel(const __grid_constant__ LinearForwardArgs args,
@@ -208,15 +212,12 @@ cudaError_t LaunchGroups(const LinearForwardArgs& args, const LinearForwardCut& 
   LinearForwardMaps maps;
   constexpr CopyBox kPanel = {kTile, kPanelWidth};
   constexpr CopyBox kRows = {16, kPanelWidth};
-  cudaError_t status =
-      MapMatrix({args.x, sizes.num_rows, args.x_stride, sizes.in}, kPanel, &maps.x);
-  if (status == cudaSuccess) {
-    status =
-        MapMatrix({args.weight, sizes.out, args.weight_stride, sizes.in}, kPanel, &maps.weight);
-  }
-  if (status == cudaSuccess) {
-    status = MapMatrix({args.y, sizes.num_rows, args.y_stride, sizes.out}, kRows, &maps.y);
-  }
+  const TiledMatrix x = {args.x.data, sizes.num_rows, args.x.stride, sizes.in};
+  const TiledMatrix weight = {args.weight.data, sizes.out, args.weight.stride, sizes.in};
+  const TiledMatrix y = {args.y.data, sizes.num_rows, args.y.stride, sizes.out};
+  cudaError_t status = MapMatrix(x, kPanel, &maps.x);
+  if (status == cudaSuccess) status = MapMatrix(weight, kPanel, &maps.weight);
+  if (status == cudaSuccess) status = MapMatrix(y, kRows, &maps.y);
   if (status != cudaSuccess) return status;
   const long long tiles = (sizes.num_rows + kTile - 1) / kTile;
   const int blocks = static_cast<int>(std::min<long long>(tiles, kLinearForwardBlocks));

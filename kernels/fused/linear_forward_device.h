@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <limits>
 
+#include "kernels/fused/element.h"
+
 struct CUstream_st;
 
 namespace mixerbench::kernels::fused {
@@ -70,14 +72,11 @@ bool DeviceHasLinearForward(int device);
 
 struct LinearForwardArgs {
   LinearForwardSizes sizes;
-  // bf16, rows at multiples of 16 bytes; strides in elements.
-  const void* x = nullptr;  // [num_rows, in]
-  long long x_stride = 0;
-  const void* weight = nullptr;  // [out, in]
-  long long weight_stride = 0;
-  const void* bias = nullptr;  // [out] or absent
-  void* y = nullptr;           // [num_rows, out]
-  long long y_stride = 0;
+  // bf16, rows at multiples of 16 bytes, none within another.
+  ConstRows x;                 // [num_rows, in]
+  ConstRows weight;            // [out, in]
+  const void* bias = nullptr;  // [out] bf16, or absent
+  Rows y;                      // [num_rows, out]
 };
 
 // Queues the work; returns the CUDA error code of the launch. LinearForwardTakes(args.sizes).
