@@ -15,10 +15,30 @@ namespace {
 constexpr int kBlocksPerProcessor = 3;
 constexpr int kMaxBlocks = 132 * kBlocksPerProcessor;
 
+// Multiplies eight elements by their factors, those of `block`. Returns a bit for each, set where
+// it is kept. Compares in floating point, whose units have less to do here than those of integers:
+// 0x4b000000 + x is the float 2^23 + x, and all differences are exact.
+__device__ unsigned ApplyDropout(DropoutRule rule, const DropoutKeys& keys, std::uint64_t block,
+                                 Vector& v) {
+  static_assert(kDropoutBlock == kVector && kDropoutBits == 16);
+  const PhiloxBlock bits = DropoutBits(keys, block);
+  const float below = 0x1p23f + static_cast<float>(rule.threshold) - 1;
+  float kept = 0;
+#pragma unroll
+  for (int i = 0; i < kVector; ++i) {
+    const std::uint32_t x = __byte_perm(bits.words[i / 2], 0x4b00, i % 2 == 0 ? 0x5410 : 0x5432);
+    const float is_kept = __saturatef(__uint_as_float(x) - below);
+    v.x[i] *= rule.scale * is_kept;
+    kept += is_kept * static_cast<float>(1 << i);
+  }
+  return static_cast<unsigned>(kept);
+}
+
 template <typename T, int kChunks, typename Layout>
 __global__ void __launch_bounds__(kThreads, kBlocksPerProcessor)
     ForwardKernel(const EmbeddingForward args) {
   __shared__ SharedColumns<kChunks, 2> columns;
+  __shared__ DropoutKeys keys;
   const EmbeddingSizes& sizes = args.sizes;
   const Layout layout(sizes.width);
   RowWalk walk(layout, sizes.num_tokens);
@@ -37,7 +57,7 @@ __global__ void __launch_bounds__(kThreads, kBlocksPerProcessor)
   int next_token = token_at(walk.row + walk.step);
   columns.Fill(layout, {args.norm.weight, args.norm.bias});
   const bool drops = args.dropout.threshold > 0;
-  const std::uint64_t seed = drops ? static_cast<std::uint64_t>(*args.seed) : 0;
+  if (threadIdx.x == 0) keys = MakeDropoutKeys(drops ? static_cast<std::uint64_t>(*args.seed) : 0);
   __syncthreads();
   for (; !walk.IsWarpDone(); walk.row += walk.step) {
     RowValues<kChunks> row = next.Unpack();
@@ -52,11 +72,8 @@ __global__ void __launch_bounds__(kThreads, kBlocksPerProcessor)
 #pragma unroll
       for (int c = 0; c < kChunks; ++c) {
         const long long vector = first_vector + layout.Column(c) / kVector;
-        const unsigned kept = DropoutKept(args.dropout, seed, static_cast<std::uint64_t>(vector));
-#pragma unroll
-        for (int i = 0; i < kVector; ++i) {
-          row.chunk[c].x[i] = (kept >> i & 1) != 0 ? row.chunk[c].x[i] * args.dropout.scale : 0;
-        }
+        const unsigned kept =
+            ApplyDropout(args.dropout, keys, static_cast<std::uint64_t>(vector), row.chunk[c]);
         if (args.kept != nullptr && valid && layout.Active(c)) {
           args.kept[vector] = static_cast<std::uint8_t>(kept);
         }

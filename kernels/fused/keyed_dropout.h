@@ -26,21 +26,31 @@ inline DropoutRule MakeDropoutRule(double p) {
   return {threshold, static_cast<float>(kRange / (kRange - threshold))};
 }
 
-// Of the elements kDropoutBlock * block + i: bit i is set when the element is kept.
-constexpr int kDropoutBlock = 128 / kDropoutBits;
-MB_HOST_DEVICE inline unsigned DropoutKept(DropoutRule rule, std::uint64_t seed,
-                                           std::uint64_t block) {
-  const PhiloxBlock bits =
-      Philox4x32(static_cast<std::uint32_t>(block), static_cast<std::uint32_t>(block >> 32), 0, 0,
-                 {static_cast<std::uint32_t>(seed), static_cast<std::uint32_t>(seed >> 32)});
-  // Elements are the upper halves of what is compared: one instruction less for every second one.
-  const std::uint32_t threshold = rule.threshold << kDropoutBits;
-  unsigned kept = 0;
-  for (int i = 0; i < kDropoutBlock; ++i) {
-    const std::uint32_t word = bits.words[i / 2];
-    if ((i % 2 == 0 ? word << kDropoutBits : word) >= threshold) kept |= 1u << i;
+// The keys of the rounds of Philox4x32: whoever draws many blocks makes them once.
+struct DropoutKeys {
+  PhiloxKey rounds[kPhiloxRounds];
+};
+
+MB_HOST_DEVICE inline DropoutKeys MakeDropoutKeys(std::uint64_t seed) {
+  PhiloxKey key{static_cast<std::uint32_t>(seed), static_cast<std::uint32_t>(seed >> 32)};
+  DropoutKeys keys;
+  for (PhiloxKey& round : keys.rounds) {
+    round = key;
+    AdvancePhiloxKey(key);
   }
-  return kept;
+  return keys;
+}
+
+// The random bits of the elements kDropoutBlock * block + i: a half of a word each, the lower
+// first.
+constexpr int kDropoutBlock = 128 / kDropoutBits;
+MB_HOST_DEVICE inline PhiloxBlock DropoutBits(const DropoutKeys& keys, std::uint64_t block) {
+  PhiloxBlock bits{
+      {static_cast<std::uint32_t>(block), static_cast<std::uint32_t>(block >> 32), 0, 0}};
+  for (const PhiloxKey& key : keys.rounds) {
+    PhiloxRound(bits.words[0], bits.words[1], bits.words[2], bits.words[3], key);
+  }
+  return bits;
 }
 
 // Their factors: 0 or `rule.scale`.
@@ -50,9 +60,13 @@ struct DropoutFactors {
 
 MB_HOST_DEVICE inline DropoutFactors DropoutBlock(DropoutRule rule, std::uint64_t seed,
                                                   std::uint64_t block) {
-  const unsigned kept = DropoutKept(rule, seed, block);
+  const PhiloxBlock bits = DropoutBits(MakeDropoutKeys(seed), block);
   DropoutFactors factors;
-  for (int i = 0; i < kDropoutBlock; ++i) factors.x[i] = (kept >> i & 1) != 0 ? rule.scale : 0;
+  for (int i = 0; i < kDropoutBlock; ++i) {
+    const std::uint32_t word = bits.words[i / 2];
+    const std::uint32_t element = i % 2 == 0 ? word & 0xffffu : word >> kDropoutBits;
+    factors.x[i] = element >= rule.threshold ? rule.scale : 0;
+  }
   return factors;
 }
 
