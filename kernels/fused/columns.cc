@@ -206,6 +206,7 @@ std::vector<at::Tensor> SplitColumns(const at::Tensor& x, const std::vector<std:
   std::int64_t total = 0;
   for (const std::int64_t size : sizes) total += size;
   Require(x.dim() >= 2 && total <= x.size(-1), "x [..., C] holds the blocks of columns");
+  if (sizes.size() == 1 && total == x.size(-1)) return {x};
   if (!NeedsBackward({x}) || x.numel() == 0 || !BlockOf(x, x.dim() - 1)) {
     return ViewColumns(x, sizes);
   }

@@ -16,9 +16,9 @@
 
 namespace mixerbench::kernels::fused {
 
-// Views of neighbouring columns of x [..., C], `sizes[i]` wide. Columns after the last block are
-// padding: nobody reads them, their gradient is zero. The views must not be written to. Columns of
-// columns lie in the same gradient.
+// Views of neighbouring columns of x [..., C], `sizes[i]` wide; x itself when one block is all of
+// it. Columns after the last block are padding: nobody reads them, their gradient is zero. The
+// views must not be written to. Columns of columns lie in the same gradient.
 std::vector<at::Tensor> SplitColumns(const at::Tensor& x, const std::vector<std::int64_t>& sizes);
 
 // Whether `x`, as a backward pass gets it from BackwardArgs::saved or before, is a view of columns
