@@ -15,9 +15,10 @@ using namespace short_convolution;
 
 // As many blocks as an H200 holds at once, so that all end together: what they repeat at the ends
 // of their spans is arithmetic here.
-constexpr int kResident = 6;  // blocks of a multiprocessor
+constexpr int kResident = 4;  // blocks of a multiprocessor, for the sake of their registers
 constexpr int kBlocks = kResident * 132;
-constexpr int kPasses = 2;  // three leave room for five blocks
+template <typename T>
+constexpr int kPasses = kPieces<T> == 1 ? 3 : 2;  // what static shared memory holds
 
 // Gradient of the convolution's result z in parts of the unit, given z in that unit and the
 // gradient d of the output.
@@ -95,7 +96,7 @@ struct WeightSums {
 template <typename T, bool kBias>
 struct Shared {
   static constexpr int kPitch = kThreads * kVector + kVector;  // no bank meets another tap
-  Slots<T, kPasses> x, d_y;
+  Slots<T, kPasses<T>> x, d_y;
   float sums[kTaps + kBias][kPitch];  // WeightSums of all threads
   SharedTaps<kBias> taps;
 };
@@ -113,7 +114,7 @@ __device__ void Walk(const ShortConvolutionBackward& args, const Layout& layout,
     x.Queue(slot);
     d_y.Queue(slot);
   };
-  Passes<kPasses> passes;
+  Passes<kPasses<T>> passes;
   passes.Start(queue);
   Window window = WindowBefore<T>(share, args.x);
   const Taps<kBias> taps(share, args.sizes, args.weight, args.bias, 1 / kUnit<kSilu>, shared.taps);
