@@ -9,6 +9,7 @@
 #include <cuda_bf16.h>
 #include <cuda_runtime.h>
 
+#include "kernels/cuda/launch.cuh"
 #include "kernels/cuda/tensor_map.cuh"
 #include "kernels/fused/hopper.cuh"
 
@@ -52,8 +53,7 @@ template <typename... Parameters, typename... Arguments>
 cudaError_t LaunchClusters(void (*kernel)(Parameters...), int num_clusters, unsigned cluster_size,
                            int num_threads, std::size_t shared_bytes, CUstream_st* stream,
                            const Arguments&... arguments) {
-  const cudaError_t status = cudaFuncSetAttribute(
-      kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(shared_bytes));
+  const cudaError_t status = cuda::AllowSharedMemory(kernel);
   if (status != cudaSuccess) return status;
   cudaLaunchAttribute cluster = {};
   cluster.id = cudaLaunchAttributeClusterDimension;
