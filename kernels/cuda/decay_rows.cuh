@@ -289,6 +289,12 @@ struct TileRows {
   }
 };
 
+// sum += a ∘ b
+__device__ inline void AddProduct(Accumulators& sum, const Accumulators& a, const Accumulators& b) {
+#pragma unroll
+  for (int e = 0; e < 8; ++e) sum[e / 4][e % 4] += a[e / 4][e % 4] * b[e / 4][e % 4];
+}
+
 // a ∘ factors
 __device__ inline Bf16Operand::A Scaled(const Bf16Operand::A& a, const Accumulators& factors) {
   Bf16Operand::A result;
@@ -380,12 +386,15 @@ __device__ inline void SumOverLaterTokens(const float* x, float* totals, float* 
   }
 }
 
-// Calls start(K, V) with the sizes of `p` as integral constants.
-template <typename Start>
-int ForRowsDims(const DecayRowsProblem& p, const Start& start) {
+// Calls start(K, V) with the sizes of `p` as integral constants: K of 16, 32 or 64, V of K or 2 K
+// up to kMostValues.
+template <int kMostValues = 128, typename Problem, typename Start>
+int ForDecayDims(const Problem& p, const Start& start) {
   const auto with_keys = [&](auto keys) -> int {
     if (p.value_dim == keys()) return start(keys, keys);
-    if (p.value_dim == 2 * keys()) return start(keys, std::integral_constant<int, 2 * keys()>());
+    if constexpr (2 * keys() <= kMostValues) {
+      if (p.value_dim == 2 * keys()) return start(keys, std::integral_constant<int, 2 * keys()>());
+    }
     return cudaErrorInvalidValue;
   };
   if (p.key_dim == 16) return with_keys(std::integral_constant<int, 16>());

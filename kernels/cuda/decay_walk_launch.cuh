@@ -7,6 +7,7 @@
 #include <cuda_runtime.h>
 
 #include "kernels/cuda/decay_walk.cuh"
+#include "kernels/cuda/launch.cuh"
 
 namespace mixerbench::kernels::cuda {
 
@@ -52,27 +53,10 @@ template <typename Operand, int kKeys, DecayAxis kAxis>
 cudaError_t LaunchWalkKernel(const WalkParams& p, cudaStream_t stream) {
   const WalkLayout layout(sizeof(typename Operand::Element), kKeys, p.value_tile, kAxis,
                           p.num_slots, p.lookahead * p.num_preparers);
-  const auto kernel = DecayWalkKernel<Operand, kKeys, kAxis>;
-  // The same for every launch: threads that launch at the same time share the attribute.
-  int device = 0;
-  int most_shared_bytes = 0;
-  cudaError_t status = cudaGetDevice(&device);
-  if (status == cudaSuccess) {
-    status =
-        cudaDeviceGetAttribute(&most_shared_bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, device);
-  }
-  if (status == cudaSuccess) {
-    status = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                  most_shared_bytes);
-  }
-  if (status != cudaSuccess) {
-    cudaGetLastError();  // clears it: the caller gets it as a value
-    return status;
-  }
   const int num_threads = 32 * (p.value_tile / 16 + p.num_preparers);
   const int num_blocks = p.num_value_tiles * p.num_sequences * p.num_segments;
-  kernel<<<num_blocks, num_threads, layout.bytes, stream>>>(p);
-  return cudaGetLastError();
+  return Launch(DecayWalkKernel<Operand, kKeys, kAxis>, num_blocks, num_threads,
+                static_cast<std::size_t>(layout.bytes), stream, p);
 }
 
 // Launches what the plan needs; `launch` starts one walk.

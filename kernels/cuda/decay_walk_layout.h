@@ -5,12 +5,7 @@
 #include <cstdint>
 
 #include "kernels/cuda/decay_walk.h"
-
-#ifdef __CUDACC__
-#define MIXERBENCH_HOST_DEVICE __host__ __device__
-#else
-#define MIXERBENCH_HOST_DEVICE
-#endif
+#include "kernels/cuda/host_device.h"
 
 namespace mixerbench::kernels::cuda {
 

@@ -61,19 +61,27 @@ __device__ void StoreQuad(const Rows& rows, long long row, int channel, const Qu
   *reinterpret_cast<Quad<T>*>(static_cast<T*>(rows.data) + row * rows.stride + channel) = x;
 }
 
-// Grid: threads of one sequence by parts of the batch. The quads of a head are those of the first
-// half of its rotary_dim channels, then those that pass.
+// The quads of a head: those that turn are of the first half of its rotary_dim channels, then come
+// those that pass.
+struct Quads {
+  int turning, all;
+
+  __host__ __device__ explicit Quads(const RotaryArgs& args)
+      : turning(args.rotary_dim / (2 * kPairs)),
+        all(turning + (args.head_dim - args.rotary_dim) / kPairs) {}
+};
+
+// Grid: threads of one sequence by parts of the batch.
 template <typename T>
 __global__ void __launch_bounds__(kThreads) RotaryKernel(const RotaryArgs args) {
-  const int turning = args.rotary_dim / (2 * kPairs);
-  const int quads = turning + (args.head_dim - args.rotary_dim) / kPairs;
-  const int per_row = args.num_heads * quads;
+  const Quads quads(args);
+  const int per_row = args.num_heads * quads.all;
   const long long i = static_cast<long long>(blockIdx.x) * kThreads + threadIdx.x;
   const int position = static_cast<int>(i / per_row);
   if (position >= args.seq_len) return;
-  const int head = static_cast<int>(i % per_row) / quads;
-  const int quad = static_cast<int>(i % per_row) % quads;
-  const bool turns = quad < turning;
+  const int head = static_cast<int>(i % per_row) / quads.all;
+  const int quad = static_cast<int>(i % per_row) % quads.all;
+  const bool turns = quad < quads.turning;
   const int half = args.rotary_dim / 2;
   const int channel = head * args.head_dim + (turns ? quad * kPairs : half + quad * kPairs);
 
@@ -126,8 +134,7 @@ __global__ void __launch_bounds__(kThreads) RotaryKernel(const RotaryArgs args) 
 }  // namespace
 
 int LaunchRotary(const RotaryArgs& args, CUstream_st* stream) {
-  const int quads = args.rotary_dim / (2 * kPairs) + (args.head_dim - args.rotary_dim) / kPairs;
-  const long long threads = static_cast<long long>(args.seq_len) * args.num_heads * quads;
+  const long long threads = static_cast<long long>(args.seq_len) * args.num_heads * Quads(args).all;
   const long long blocks = (threads + kThreads - 1) / kThreads;
   const long long batch_steps = (args.batch_size + kUnroll - 1) / kUnroll;
   const long long parts =

@@ -22,12 +22,6 @@ __device__ void MaskScores(Accumulators& scores, const int* positions, int n) {
   }
 }
 
-// sum += a ∘ b
-__device__ void AddProduct(Accumulators& sum, const Accumulators& a, const Accumulators& b) {
-#pragma unroll
-  for (int e = 0; e < 8; ++e) sum[e / 4][e % 4] += a[e / 4][e % 4] * b[e / 4][e % 4];
-}
-
 // Writes the 16 rows of block n that lie before `num_rows`.
 template <int kTiles>
 __device__ void StoreBlock(__nv_bfloat16* rows, std::int64_t stride, int n, int num_rows,
@@ -248,7 +242,8 @@ int Start(const DecayRowsProblem& p, CUstream_st* stream) {
 }  // namespace
 
 int RowsBackward(const DecayRowsProblem& p, CUstream_st* stream) {
-  return ForRowsDims(p, [&](auto keys, auto values) { return Start<keys(), values()>(p, stream); });
+  return ForDecayDims(p,
+                      [&](auto keys, auto values) { return Start<keys(), values()>(p, stream); });
 }
 
 }  // namespace mixerbench::kernels::vector_decay

@@ -127,7 +127,8 @@ int Start(const DecayRowsProblem& p, CUstream_st* stream) {
 }  // namespace
 
 int RowsForward(const DecayRowsProblem& p, CUstream_st* stream) {
-  return ForRowsDims(p, [&](auto keys, auto values) { return Start<keys(), values()>(p, stream); });
+  return ForDecayDims(p,
+                      [&](auto keys, auto values) { return Start<keys(), values()>(p, stream); });
 }
 
 }  // namespace mixerbench::kernels::vector_decay

@@ -7,7 +7,6 @@
 #pragma once
 
 #include <cstdint>
-#include <type_traits>
 
 #include "kernels/vector_decay/vector_decay_tiles.cuh"
 
@@ -294,21 +293,5 @@ struct SavedState {
     }
   }
 };
-
-// Calls start(K, V) with the sizes of `p` as integral constants.
-template <typename Start>
-int ForFusedDims(const FusedProblem& p, const Start& start) {
-  const auto with_keys = [&](auto keys) -> int {
-    if (p.value_dim == keys()) return start(keys, keys);
-    if constexpr (2 * keys() <= kMaxFusedValues) {
-      if (p.value_dim == 2 * keys()) return start(keys, std::integral_constant<int, 2 * keys()>());
-    }
-    return cudaErrorInvalidValue;
-  };
-  if (p.key_dim == 16) return with_keys(std::integral_constant<int, 16>());
-  if (p.key_dim == 32) return with_keys(std::integral_constant<int, 32>());
-  if (p.key_dim == 64) return with_keys(std::integral_constant<int, 64>());
-  return cudaErrorInvalidValue;
-}
 
 }  // namespace mixerbench::kernels::vector_decay

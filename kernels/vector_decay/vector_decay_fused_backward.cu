@@ -310,7 +310,7 @@ __global__ void __launch_bounds__(32 * kFusedWarps, kKeys == 64 ? 2 : 4)
 }  // namespace
 
 int FusedBackward(const FusedProblem& p, CUstream_st* stream) {
-  return ForFusedDims(p, [&](auto keys, auto values) -> int {
+  return cuda::ForDecayDims<kMaxFusedValues>(p, [&](auto keys, auto values) -> int {
     constexpr FusedLayout kLayout(keys(), values(), FusedPass::kBackward);
     return cuda::Launch(FusedBackwardKernel<keys(), values()>, p.batch_size * p.num_heads,
                         32 * kFusedWarps, static_cast<std::size_t>(kLayout.bytes), stream, p);

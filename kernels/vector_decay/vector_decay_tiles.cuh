@@ -15,6 +15,7 @@
 namespace mixerbench::kernels::vector_decay {
 
 using cuda::Accumulators;
+using cuda::AddProduct;
 using cuda::BlockColumn;
 using cuda::BlockRow;
 using cuda::LaneId;
@@ -96,12 +97,6 @@ __device__ inline void MultiplyAdd(Accumulators& c, const Left& a, const Right& 
 }
 __device__ inline Left ToOperand(const Accumulators& c) {
   return cuda::ToOperand<cuda::Bf16Operand>(c);
-}
-
-// sum += a ∘ b
-__device__ inline void AddProduct(Accumulators& sum, const Accumulators& a, const Accumulators& b) {
-#pragma unroll
-  for (int e = 0; e < 8; ++e) sum[e / 4][e % 4] += a[e / 4][e % 4] * b[e / 4][e % 4];
 }
 
 __device__ inline void SubtractProduct(Accumulators& sum, const Accumulators& a,
