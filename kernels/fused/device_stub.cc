@@ -8,6 +8,7 @@
 #include "kernels/fused/gates_device.h"
 #include "kernels/fused/launch.h"
 #include "kernels/fused/linear_backward_device.h"
+#include "kernels/fused/linear_convolution_device.h"
 #include "kernels/fused/linear_cross_entropy_device.h"
 #include "kernels/fused/linear_forward_device.h"
 #include "kernels/fused/output_norm_device.h"
@@ -48,6 +49,8 @@ int LaunchSwigluForward(const SwigluArgs&, CUstream_st*) { return kNoDevice; }
 int LaunchSwigluBackward(const SwigluArgs&, CUstream_st*) { return kNoDevice; }
 bool DeviceHasLinearBackward(int) { return false; }
 int LaunchLinearBackward(const LinearBackwardArgs&, CUstream_st*) { return kNoDevice; }
+bool DeviceHasLinearConvolution(int) { return false; }
+int LaunchLinearConvolution(const LinearConvolutionArgs&, CUstream_st*) { return kNoDevice; }
 bool DeviceHasLinearCrossEntropy(int) { return false; }
 int LaunchLinearCrossEntropyForward(const LinearCrossEntropyArgs&, CUstream_st*) {
   return kNoDevice;

@@ -21,6 +21,7 @@
 #include "kernels/fused/launch.h"
 #include "kernels/fused/linear_backward_device.h"
 #include "kernels/fused/linear_forward_device.h"
+#include "kernels/fused/linear_product.h"
 
 namespace mixerbench::kernels::fused {
 namespace {
@@ -62,11 +63,6 @@ void ColumnSum(const at::Tensor& x, const at::Tensor& sum) {
                             .sum = MutableFloatsOf(sum)},
                            stream);
   });
-}
-
-// Whether a kernel can copy tiles of the matrix. Rows of an expanded one are in the same place.
-bool HasTiles(const at::Tensor& matrix) {
-  return HasAlignedRows(matrix) && matrix.stride(0) >= matrix.size(1);
 }
 
 // x weight^T + bias [N,out] of x [N,in], weight [out,in] and bias [out], which may be undefined.
@@ -225,9 +221,10 @@ std::vector<at::Tensor> Backward(const BackwardArgs& args, const Runs& runs, std
 }
 
 // The fast path on x [N,in]: a matrix [N, padded()] for each run, [M, padded()] for those at rows.
-std::vector<at::Tensor> Products(const at::Tensor& x, const at::Tensor& weight,
-                                 const at::Tensor& bias, const NarrowParameters& narrow,
-                                 const Runs& runs, const RowSelection* rows) {
+std::vector<at::Tensor> Products(const ProductFunction& first_product, const at::Tensor& x,
+                                 const at::Tensor& weight, const at::Tensor& bias,
+                                 const NarrowParameters& narrow, const Runs& runs,
+                                 const RowSelection* rows) {
   std::int64_t padded_rows = 0;
   for (const Run& run : runs) padded_rows = std::max(padded_rows, run.first + run.padded());
   const bool has_chosen =
@@ -248,8 +245,13 @@ std::vector<at::Tensor> Products(const at::Tensor& x, const at::Tensor& weight,
     if (bias.defined()) narrow_bias = Narrowed(bias, narrow.bias, padded_rows);
     for (const Run& run : runs) {
       const at::Tensor& input = saved[run.at_rows ? kChosen : kX];
-      products.push_back(Product(input, run.Of(saved[kWeight]),
-                                 bias.defined() ? run.Of(narrow_bias) : at::Tensor()));
+      const at::Tensor weight_rows = run.Of(saved[kWeight]);
+      at::Tensor bias_rows;
+      if (bias.defined()) bias_rows = run.Of(narrow_bias);
+      at::Tensor product;
+      if (first_product && products.empty()) product = first_product(input, weight_rows, bias_rows);
+      if (!product.defined()) product = Product(input, weight_rows, bias_rows);
+      products.push_back(product);
     }
   }
   SetBackward(
@@ -259,12 +261,14 @@ std::vector<at::Tensor> Products(const at::Tensor& x, const at::Tensor& weight,
 }
 
 // LinearColumns on the GPU, with the blocks at rows formed `apart` or for all rows.
-std::vector<at::Tensor> FastColumns(const at::Tensor& x, const at::Tensor& weight,
-                                    const at::Tensor& bias, const NarrowParameters& narrow,
+std::vector<at::Tensor> FastColumns(const ProductFunction& first_product, const at::Tensor& x,
+                                    const at::Tensor& weight, const at::Tensor& bias,
+                                    const NarrowParameters& narrow,
                                     const std::vector<ColumnBlock>& blocks,
                                     const RowSelection* rows, bool apart) {
   const Runs runs = RunsOf(blocks, apart);
-  const auto products = Products(x.reshape({-1, x.size(-1)}), weight, bias, narrow, runs, rows);
+  const auto products =
+      Products(first_product, x.reshape({-1, x.size(-1)}), weight, bias, narrow, runs, rows);
   std::vector<at::Tensor> columns;
   for (std::size_t i = 0; i < runs.size(); ++i) {
     std::vector<std::int64_t> shape = x.sizes().vec();
@@ -285,11 +289,15 @@ bool FormsRowsApart(std::int64_t num_rows, std::int64_t num_chosen, std::int64_t
   return 4 * num_chosen <= num_rows && (num_rows - num_chosen) * columns >= kWorthwhile;
 }
 
-std::vector<at::Tensor> LinearColumns(const at::Tensor& x, const at::Tensor& weight,
-                                      const at::Tensor& bias,
-                                      const std::vector<ColumnBlock>& blocks,
-                                      const RowSelection* rows, ExecutionPath path,
-                                      const NarrowParameters& narrow) {
+bool HasTiles(const at::Tensor& matrix) {
+  return HasAlignedRows(matrix) && matrix.stride(0) >= matrix.size(1);
+}
+
+std::vector<at::Tensor> LinearColumnsBy(const ProductFunction& first_product, const at::Tensor& x,
+                                        const at::Tensor& weight, const at::Tensor& bias,
+                                        const std::vector<ColumnBlock>& blocks,
+                                        const RowSelection* rows, ExecutionPath path,
+                                        const NarrowParameters& narrow) {
   std::vector<std::int64_t> sizes;
   std::int64_t out = 0;
   std::int64_t out_at_rows = 0;
@@ -311,7 +319,7 @@ std::vector<at::Tensor> LinearColumns(const at::Tensor& x, const at::Tensor& wei
   } else {
     apart =
         rows != nullptr && FormsRowsApart(x.numel() / x.size(-1), rows->rows.size(0), out_at_rows);
-    columns = FastColumns(x, weight, bias, narrow, blocks, rows, apart);
+    columns = FastColumns(first_product, x, weight, bias, narrow, blocks, rows, apart);
   }
   for (std::size_t i = 0; i < blocks.size(); ++i) {
     if (rows != nullptr && blocks[i].at_rows && !apart) {
@@ -319,6 +327,14 @@ std::vector<at::Tensor> LinearColumns(const at::Tensor& x, const at::Tensor& wei
     }
   }
   return columns;
+}
+
+std::vector<at::Tensor> LinearColumns(const at::Tensor& x, const at::Tensor& weight,
+                                      const at::Tensor& bias,
+                                      const std::vector<ColumnBlock>& blocks,
+                                      const RowSelection* rows, ExecutionPath path,
+                                      const NarrowParameters& narrow) {
+  return LinearColumnsBy(/*first_product=*/{}, x, weight, bias, blocks, rows, path, narrow);
 }
 
 at::Tensor Linear(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,

@@ -9,18 +9,16 @@
 #include <cuda_bf16.h>
 #include <cuda_runtime.h>
 
-#include "kernels/fused/hopper.cuh"
 #include "kernels/fused/hopper_launch.cuh"
-#include "kernels/fused/linear_forward_device.h"
+#include "kernels/fused/linear_forward.cuh"
 
 namespace mixerbench::kernels::fused {
 namespace {
 
-constexpr int kTile = kLinearForwardTile;
+using namespace linear_forward;
+
 constexpr int kCopyThreads = 32;
-constexpr int kPanelBytes = kTile * kTileRowBytes;
 constexpr int kResults = kLinearForwardResults;
-static_assert(kTile == kPanelWidth);
 
 struct LinearForwardMaps {
   CUtensorMap x;
@@ -31,8 +29,6 @@ struct LinearForwardMaps {
 // What a block keeps in shared memory, as CutLinearForward counts it.
 template <int kIn>
 struct Memory {
-  static constexpr int kTileBytes = kIn / kPanelWidth * kPanelBytes;
-
   std::uint8_t* weight;       // [num_panels] tiles
   std::uint8_t* stages;       // [num_stages] tiles of x
   std::uint8_t* results;      // [num_groups, kResults] panels
@@ -43,8 +39,8 @@ struct Memory {
 
   __device__ Memory(std::uint8_t* shared, const LinearForwardCut& cut)
       : weight(shared),
-        stages(weight + cut.num_panels * kTileBytes),
-        results(stages + cut.num_stages * kTileBytes),
+        stages(weight + cut.num_panels * kTileBytes<kIn>),
+        results(stages + cut.num_stages * kTileBytes<kIn>),
         bias(reinterpret_cast<float*>(results + cut.num_groups * kResults * kPanelBytes)),
         has_weight(reinterpret_cast<std::uint64_t*>(bias + cut.num_panels * kTile)),
         full(has_weight + cut.num_panels),
@@ -65,31 +61,6 @@ struct Work {
   }
 };
 
-// A place in a ring of stages, and the parity of its phase.
-struct Turn {
-  int stage = 0;
-  int parity = 0;
-
-  // By at most num_stages.
-  __device__ void Advance(int steps, int num_stages) {
-    stage += steps;
-    if (stage >= num_stages) {
-      stage -= num_stages;
-      parity ^= 1;
-    }
-  }
-};
-
-template <int kIn>
-__device__ void CopyTile(std::uint8_t* to, const CUtensorMap& matrix, int row,
-                         std::uint64_t* barrier) {
-  ArriveAndExpect(barrier, Memory<kIn>::kTileBytes);
-#pragma unroll
-  for (int column = 0; column < kIn; column += kPanelWidth) {
-    CopyPanel(to + column / kPanelWidth * kPanelBytes, matrix, row, column, barrier);
-  }
-}
-
 // The part of the one thread that copies. The first tiles of x go before the weight.
 template <int kIn>
 __device__ void CopyTiles(const Memory<kIn>& memory, const LinearForwardCut& cut, const Work& work,
@@ -98,12 +69,12 @@ __device__ void CopyTiles(const Memory<kIn>& memory, const LinearForwardCut& cut
   const int num_first = min(work.count, cut.num_groups);
   for (int i = 0; i < work.count; ++i) {
     if (i >= cut.num_stages) Await(&memory.empty[turn.stage], turn.parity ^ 1);
-    CopyTile<kIn>(memory.stages + turn.stage * Memory<kIn>::kTileBytes, maps.x, work.row(i),
+    CopyTile<kIn>(memory.stages + turn.stage * kTileBytes<kIn>, maps.x, work.row(i),
                   &memory.full[turn.stage]);
     turn.Advance(1, cut.num_stages);
     if (i != num_first - 1) continue;
     for (int panel = 0; panel < cut.num_panels; ++panel) {
-      CopyTile<kIn>(memory.weight + panel * Memory<kIn>::kTileBytes, maps.weight, panel * kTile,
+      CopyTile<kIn>(memory.weight + panel * kTileBytes<kIn>, maps.weight, panel * kTile,
                     &memory.has_weight[panel]);
     }
   }
@@ -113,7 +84,6 @@ __device__ void CopyTiles(const Memory<kIn>& memory, const LinearForwardCut& cut
 template <int kIn, int kGroups>
 __device__ void FormTiles(const Memory<kIn>& memory, const LinearForwardCut& cut, const Work& work,
                           const LinearForwardMaps& maps) {
-  constexpr int kSteps = kIn / kProductDepth;
   const int group = static_cast<int>(threadIdx.x) / kWarpgroup;
   const int first_row = static_cast<int>(threadIdx.x) % kWarpgroup / 32 * 16;  // of the warp
   const int lane = static_cast<int>(threadIdx.x) % 32;
@@ -123,35 +93,13 @@ __device__ void FormTiles(const Memory<kIn>& memory, const LinearForwardCut& cut
   int buffer = 0;
   for (int i = group; i < work.count; i += kGroups) {
     Await(&memory.full[turn.stage], turn.parity);
-    std::uint32_t x[kSteps][4];
-#pragma unroll
-    for (int k = 0; k < kSteps; ++k) {
-      LoadFragment(x[k], memory.stages + turn.stage * Memory<kIn>::kTileBytes, first_row, k,
-                   kPanelBytes);
-    }
+    RowFragments<kIn> rows(memory.stages + turn.stage * kTileBytes<kIn>, first_row);
     Arrive(&memory.empty[turn.stage]);
     turn.Advance(kGroups, cut.num_stages);
     for (int panel = 0; panel < cut.num_panels; ++panel) {
-      float sums[32];
-      const float* bias = memory.bias + panel * kTile + lane % 4 * 2;
-#pragma unroll
-      for (int j = 0; j < 8; ++j) {
-        const float2 two = *reinterpret_cast<const float2*>(bias + 8 * j);
-        sums[4 * j] = sums[4 * j + 2] = two.x;
-        sums[4 * j + 1] = sums[4 * j + 3] = two.y;
-      }
       if (i == group) Await(&memory.has_weight[panel], 0);
-      const std::uint64_t weight =
-          RowOperand(SharedAddress(memory.weight + panel * Memory<kIn>::kTileBytes));
-      Pin(sums);
-      BeginProducts();
-#pragma unroll
-      for (int k = 0; k < kSteps; ++k) {
-        MultiplyRows(sums, x[k], weight + RowOperandStep(k, kPanelBytes));
-      }
-      EndProducts();
-      AwaitProducts<0>();
-      Pin(sums);
+      float sums[32];
+      FormPanel(sums, rows, memory.weight + panel * kTileBytes<kIn>, memory.bias + panel * kTile);
       std::uint8_t* result = results + buffer * kPanelBytes;
       if (++buffer == kResults) buffer = 0;
       if (lane == 0) AwaitStoresRead<kResults - 1>();
@@ -164,8 +112,7 @@ __device__ void FormTiles(const Memory<kIn>& memory, const LinearForwardCut& cut
                            result + first_row * kTileRowBytes);
       }
     }
-#pragma unroll
-    for (int k = 0; k < kSteps; ++k) Pin(x[k]);
+    rows.Pin();
   }
   if (lane == 0) AwaitStoresRead();
 }

@@ -27,24 +27,16 @@ __device__ void Walk(const ShortConvolutionForward& args, const Layout& layout, 
   int left = share.count();
   for (int t = 0; t < layout.span; t += kTogether) {
     const int slot = passes.Next(queue);
+    Vector y[kTogether];
 #pragma unroll
     for (int j = 0; j < kTogether; ++j) {
       window.Push(x.Take(slot + j));
-      Vector y = window.Convolve(taps);
-      if (kSilu) {
+      y[j] = window.Convolve(taps);
+    }
+    Activate<kSilu, kNorm, kMaxGroup>(y, share.normalised, share.head_lanes, args.sizes.norm_eps);
 #pragma unroll
-        for (float& value : y.x) value *= Reciprocal(1 + Exp2(value));
-      }
-      float scale = kUnit<kSilu>;
-      if (kNorm) {
-        const float square = HeadSum(share, Dot(y, y)) * (scale * scale);
-        if (share.normalised) scale *= InverseRoot(square + args.sizes.norm_eps);
-      }
-      if (kSilu || kNorm) {
-#pragma unroll
-        for (float& value : y.x) value *= scale;
-      }
-      StoreIf(left > 0, target, y);
+    for (int j = 0; j < kTogether; ++j) {
+      StoreIf(left > 0, target, y[j]);
       target += args.y.stride;
       --left;
     }

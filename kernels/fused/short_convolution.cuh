@@ -51,6 +51,20 @@ struct Taps {
     for (int m = 0; m < kTaps; ++m) weight[m] = LoadFloat(&shared.rows[m][mine]);
     if (kBias) bias = LoadFloat(&shared.rows[kTaps][mine]);
   }
+
+  // Those of eight channels from `channel` on, which all exist, straight from memory.
+  __device__ Taps(const ShortConvolutionSizes& sizes, int channel, const float* weights,
+                  float factor) requires(!kBias) {
+    const int missing = kTaps - sizes.width;
+#pragma unroll
+    for (int c = 0; c < kVector; ++c) {
+#pragma unroll
+      for (int m = 0; m < kTaps; ++m) {
+        weight[m].x[c] =
+            m >= missing ? weights[(channel + c) * sizes.width + m - missing] * factor : 0;
+      }
+    }
+  }
 };
 
 // The last kTaps values, the newest at the end.
@@ -217,6 +231,45 @@ __device__ inline float Dot(const Vector& a, const Vector& b) {
     odd += a.x[c + 1] * b.x[c + 1];
   }
   return even + odd;
+}
+
+// From z of some tokens, in the unit, to their outputs: activation and, if kNorm, perhaps the norm
+// of a head of at most kMaxLanes lanes (doubling and halving are exact: that number does not show).
+// Step by step for all tokens: sums over lanes, which keep their order, are waited for once.
+template <bool kSilu, bool kNorm, int kMaxLanes, int kCount>
+__device__ inline void Activate(Vector (&y)[kCount], bool normalised, int head_lanes,
+                                float norm_eps) {
+  float scale[kCount];
+#pragma unroll
+  for (int j = 0; j < kCount; ++j) {
+    scale[j] = kUnit<kSilu>;
+    if (kSilu) {
+#pragma unroll
+      for (float& value : y[j].x) value *= Reciprocal(1 + Exp2(value));
+    }
+  }
+  if (kNorm) {
+    float sum[kCount];
+#pragma unroll
+    for (int j = 0; j < kCount; ++j) sum[j] = Dot(y[j], y[j]);
+#pragma unroll
+    for (int offset = 1; offset < kMaxLanes; offset *= 2) {
+#pragma unroll
+      for (float& s : sum) s += __shfl_xor_sync(0xffffffffu, s, offset & (head_lanes - 1));
+    }
+#pragma unroll
+    for (int j = 0; j < kCount; ++j) {
+      const float square = sum[j] * GroupScale<kMaxLanes>(head_lanes) * (scale[j] * scale[j]);
+      if (normalised) scale[j] *= InverseRoot(square + norm_eps);
+    }
+  }
+  if (kSilu || kNorm) {
+#pragma unroll
+    for (int j = 0; j < kCount; ++j) {
+#pragma unroll
+      for (float& value : y[j].x) value *= scale[j];
+    }
+  }
 }
 
 // f.template operator()<element type, silu, bias>(). Without a SiLU there always is a bias, of

@@ -68,31 +68,39 @@ DeltaRuleMixer::Heads DeltaRuleMixer::SplitHeads(const at::Tensor& qkv) const {
           columns[2].unflatten(-1, {layout_.num_v_heads, layout_.head_v_dim})};
 }
 
-DeltaRuleMixer::Heads DeltaRuleMixer::ComputeHeads(const at::Tensor& projected,
-                                                   const ForwardOptions& options,
-                                                   State& final_state) const {
-  const bool silu = layout_.qk_activation == QkActivation::kSilu;
-  const bool normalise_in_conv = silu && layout_.qk_norm == QkNorm::kL2;
-  at::Tensor qkv = projected;
-  if (conv_) {
-    const State* initial = options.initial_state;
-    const auto convolved = (*conv_)(qkv, initial != nullptr ? initial->at("conv") : at::Tensor(),
-                                    {.silu = silu,
-                                     .norm_channels = normalise_in_conv ? 2 * key_dim() : 0,
-                                     .norm_dim = layout_.head_k_dim,
-                                     .path = options.path});
-    qkv = convolved.y;
-    if (options.want_final_state) final_state["conv"] = convolved.history;
-  } else if (silu) {
-    qkv = at::silu(qkv);
+std::vector<at::Tensor> DeltaRuleMixer::Project(const at::Tensor& x, const ForwardOptions& options,
+                                                State& final_state) const {
+  std::vector<kernels::fused::ColumnBlock> blocks = {
+      2 * key_dim() + value_dim(), (layout_.use_decay ? 2 : 1) * layout_.num_v_heads};
+  if (layout_.output_gate != OutputGate::kNone) {
+    blocks.emplace_back(value_dim(), /*only_at_rows=*/true);
   }
+  if (!conv_) return in_proj_.Columns(x, blocks, options.rows);
+  const State* initial = options.initial_state;
+  auto projected = conv_->Project(in_proj_, x, blocks, options.rows,
+                                  initial != nullptr ? initial->at("conv") : at::Tensor(),
+                                  {.silu = layout_.qk_activation == QkActivation::kSilu,
+                                   .norm_channels = NormalisesInConvolution() ? 2 * key_dim() : 0,
+                                   .norm_dim = layout_.head_k_dim,
+                                   .path = options.path});
+  if (options.want_final_state) final_state["conv"] = projected.history;
+  return projected.columns;
+}
+
+bool DeltaRuleMixer::NormalisesInConvolution() const {
+  return conv_ && layout_.qk_activation == QkActivation::kSilu && layout_.qk_norm == QkNorm::kL2;
+}
+
+DeltaRuleMixer::Heads DeltaRuleMixer::ComputeHeads(const at::Tensor& projected) const {
+  const bool silu = layout_.qk_activation == QkActivation::kSilu;
+  const at::Tensor qkv = silu && !conv_ ? at::silu(projected) : projected;
   Heads heads = SplitHeads(qkv);
   if (!silu) {
     heads.q = Activate(heads.q, layout_.qk_activation);
     heads.k = Activate(heads.k, layout_.qk_activation);
     heads.v = at::silu(heads.v);
   }
-  if (!(conv_ && normalise_in_conv)) {
+  if (!NormalisesInConvolution()) {
     heads.q = NormaliseKeys(heads.q);
     heads.k = NormaliseKeys(heads.k);
   }
@@ -104,17 +112,12 @@ DeltaRuleMixer::Heads DeltaRuleMixer::ComputeHeads(const at::Tensor& projected,
 }
 
 MixerOutput DeltaRuleMixer::Forward(const at::Tensor& x, const ForwardOptions& options) const {
-  const std::int64_t num_v_heads = layout_.num_v_heads;
   const State* initial = options.initial_state;
   MixerOutput output;
 
-  std::vector<kernels::fused::ColumnBlock> blocks = {2 * key_dim() + value_dim(),
-                                                     (layout_.use_decay ? 2 : 1) * num_v_heads};
   const bool gated = layout_.output_gate != OutputGate::kNone;
-  if (gated) blocks.emplace_back(value_dim(), /*only_at_rows=*/true);
-  const auto parts = in_proj_.Columns(x, blocks, options.rows);
-
-  Heads heads = ComputeHeads(parts[0], options, output.final_state);
+  const auto parts = Project(x, options, output.final_state);
+  Heads heads = ComputeHeads(parts[0]);
   kernels::fused::DeltaGatesArgs gate_args{.z = parts[1],
                                            .beta_scale = layout_.allow_neg_eigval ? 2.0 : 1.0};
   if (decay_) {

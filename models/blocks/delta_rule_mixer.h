@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include <ATen/core/Tensor.h>
 
@@ -93,10 +94,13 @@ class DeltaRuleMixer final : public Mixer {
     at::Tensor q, k;  // [B,T,Hv,K]
     at::Tensor v;     // [B,T,Hv,V]
   };
-  // From the columns q, k, v of the projection; keeps the history of the convolution.
-  Heads ComputeHeads(const at::Tensor& projected, const ForwardOptions& options,
-                     State& final_state) const;
-  Heads SplitHeads(const at::Tensor& qkv) const;  // q and k still with H heads
+  // Columns of the projection: q, k, v, after the convolution if there is one, whose history is
+  // kept; logits of beta and decay; the output gate.
+  std::vector<at::Tensor> Project(const at::Tensor& x, const ForwardOptions& options,
+                                  State& final_state) const;
+  bool NormalisesInConvolution() const;                   // q and k
+  Heads ComputeHeads(const at::Tensor& projected) const;  // from q, k, v of Project
+  Heads SplitHeads(const at::Tensor& qkv) const;          // q and k still with H heads
   at::Tensor NormaliseKeys(const at::Tensor& qk) const;
 
   DeltaRuleLayout layout_;

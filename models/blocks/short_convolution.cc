@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "models/blocks/short_convolution.h"
 
+#include <utility>
+#include <vector>
+
 #include <ATen/ops/cat.h>
 #include <ATen/ops/constant_pad_nd.h>
 #include <ATen/ops/zeros.h>
 
 #include "base/check.h"
-#include "kernels/fused/short_convolution.h"
-#include "models/blocks/linear.h"
+#include "kernels/fused/linear_convolution.h"
 
 namespace mixerbench::models {
 
@@ -25,18 +27,50 @@ ShortConvolution::Output ShortConvolution::operator()(const at::Tensor& x,
   const std::int64_t seq_len = x.size(1);
   const std::int64_t num_old = width() - 1;
   const at::Tensor inputs = history.defined() ? at::cat({history.to(x.scalar_type()), x}, 1) : x;
-  at::Tensor y = kernels::fused::ShortConvolution({.x = inputs,
-                                                   .weight = weight_,
-                                                   .bias = bias_,
-                                                   .silu = options.silu,
-                                                   .norm_channels = options.norm_channels,
-                                                   .norm_dim = options.norm_dim},
-                                                  options.path);
+  kernels::fused::ShortConvolutionArgs args = Args(options);
+  args.x = inputs;
+  at::Tensor y = kernels::fused::ShortConvolution(args, options.path);
   if (history.defined()) y = y.narrow(1, num_old, seq_len);
+  return {y, LastInputs(inputs)};
+}
+
+ShortConvolution::Projected ShortConvolution::Project(
+    const Linear& projection, const at::Tensor& x,
+    const std::vector<kernels::fused::ColumnBlock>& blocks,
+    const kernels::fused::RowSelection* rows, const at::Tensor& history,
+    const ConvolutionOptions& options) const {
+  Output convolved;
+  std::vector<at::Tensor> columns;
+  if (history.defined() || options.path == kernels::ExecutionPath::kReference) {
+    columns = projection.Columns(x, blocks, rows);
+    convolved = (*this)(columns.front(), history, options);
+  } else {
+    auto both =
+        kernels::fused::LinearConvolution(x, projection.weight(), projection.bias(), blocks,
+                                          Args(options), rows, options.path, projection.Narrow());
+    columns = std::move(both.columns);
+    convolved = {both.convolved, LastInputs(columns.front())};
+  }
+  columns.front() = convolved.y;
+  return {std::move(columns), convolved.history};
+}
+
+kernels::fused::ShortConvolutionArgs ShortConvolution::Args(
+    const ConvolutionOptions& options) const {
+  return {.x = {},
+          .weight = weight_,
+          .bias = bias_,
+          .silu = options.silu,
+          .norm_channels = options.norm_channels,
+          .norm_dim = options.norm_dim};
+}
+
+at::Tensor ShortConvolution::LastInputs(const at::Tensor& inputs) const {
+  const std::int64_t num_old = width() - 1;
   const at::Tensor padded = inputs.size(1) >= num_old
                                 ? inputs
-                                : at::constant_pad_nd(inputs, {0, 0, num_old - seq_len, 0});
-  return {y, padded.narrow(1, padded.size(1) - num_old, num_old)};
+                                : at::constant_pad_nd(inputs, {0, 0, num_old - inputs.size(1), 0});
+  return padded.narrow(1, padded.size(1) - num_old, num_old);
 }
 
 at::Tensor ShortConvolution::InitialHistory(std::int64_t batch_size) const {

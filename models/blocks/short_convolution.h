@@ -3,10 +3,15 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include <ATen/core/Tensor.h>
 
 #include "kernels/core.h"
+#include "kernels/fused/linear.h"
+#include "kernels/fused/rows.h"
+#include "kernels/fused/short_convolution.h"
+#include "models/blocks/linear.h"
 #include "models/parameters.h"
 
 namespace mixerbench::models {
@@ -35,6 +40,17 @@ class ShortConvolution {
   Output operator()(const at::Tensor& x, const at::Tensor& history,
                     const ConvolutionOptions& options = {}) const;
 
+  struct Projected {
+    std::vector<at::Tensor> columns;  // as projection.Columns gives them, the first convolved
+    at::Tensor history;
+  };
+  // The same of the first of `blocks`, channels() wide, of a projection of x [B,T,in]. Forms both
+  // in one pass over memory where that is possible.
+  Projected Project(const Linear& projection, const at::Tensor& x,
+                    const std::vector<kernels::fused::ColumnBlock>& blocks,
+                    const kernels::fused::RowSelection* rows, const at::Tensor& history,
+                    const ConvolutionOptions& options = {}) const;
+
   // The history before the first token.
   at::Tensor InitialHistory(std::int64_t batch_size) const;
 
@@ -42,6 +58,10 @@ class ShortConvolution {
   std::int64_t width() const { return weight_.size(1); }
 
  private:
+  // Without x.
+  kernels::fused::ShortConvolutionArgs Args(const ConvolutionOptions& options) const;
+  at::Tensor LastInputs(const at::Tensor& inputs) const;
+
   at::Tensor weight_;
   at::Tensor bias_;  // undefined without bias
 };

@@ -73,15 +73,19 @@ class Gla final : public Mixer {
     const std::size_t low_rank = blocks.size();
     blocks.emplace_back(config_.gate_low_rank_dim);
     if (has_output_gate()) blocks.emplace_back(heads_.value_dim(), /*only_at_rows=*/true);
-    const auto parts = in_proj_.Columns(x, blocks, options.rows);
-    std::vector<at::Tensor> heads = parts;
+    std::vector<at::Tensor> parts;
+    std::vector<at::Tensor> heads;
     if (conv_) {
-      const auto convolved =
-          (*conv_)(parts[0], initial != nullptr ? initial->at("conv") : at::Tensor(),
-                   {.silu = true, .path = options.path});
+      auto projected = conv_->Project(in_proj_, x, blocks, options.rows,
+                                      initial != nullptr ? initial->at("conv") : at::Tensor(),
+                                      {.silu = true, .path = options.path});
+      parts = std::move(projected.columns);
       heads = kernels::fused::SplitColumns(
-          convolved.y, {heads_.key_dim(), heads_.key_dim(), heads_.value_dim()});
-      if (options.want_final_state) output.final_state["conv"] = convolved.history;
+          parts[0], {heads_.key_dim(), heads_.key_dim(), heads_.value_dim()});
+      if (options.want_final_state) output.final_state["conv"] = projected.history;
+    } else {
+      parts = in_proj_.Columns(x, blocks, options.rows);
+      heads = parts;
     }
     const at::Tensor log_decay =
         kernels::fused::LogSigmoidDecay(decay_proj_(parts[low_rank]), config_.gate_logit_normalizer,

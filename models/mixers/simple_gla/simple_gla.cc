@@ -67,16 +67,18 @@ class SimpleGla final : public Mixer {
     std::vector<kernels::fused::ColumnBlock> blocks = {2 * heads_.key_dim() + heads_.value_dim(),
                                                        heads_.num_heads};
     if (has_output_gate()) blocks.emplace_back(heads_.value_dim(), /*only_at_rows=*/true);
-    const auto parts = in_proj_.Columns(x, blocks, options.rows);
-    at::Tensor qkv = parts[0];
+    std::vector<at::Tensor> parts;
     if (conv_) {
-      const auto convolved = (*conv_)(qkv, initial != nullptr ? initial->at("conv") : at::Tensor(),
+      auto projected = conv_->Project(in_proj_, x, blocks, options.rows,
+                                      initial != nullptr ? initial->at("conv") : at::Tensor(),
                                       {.silu = true, .path = options.path});
-      qkv = convolved.y;
-      if (options.want_final_state) output.final_state["conv"] = convolved.history;
+      parts = std::move(projected.columns);
+      if (options.want_final_state) output.final_state["conv"] = projected.history;
+    } else {
+      parts = in_proj_.Columns(x, blocks, options.rows);
     }
-    const auto heads =
-        kernels::fused::SplitColumns(qkv, {heads_.key_dim(), heads_.key_dim(), heads_.value_dim()});
+    const auto heads = kernels::fused::SplitColumns(
+        parts[0], {heads_.key_dim(), heads_.key_dim(), heads_.value_dim()});
 
     kernels::RecurrenceArgs args;
     args.q = heads[0].unflatten(-1, {heads_.num_heads, heads_.head_k_dim});
