@@ -275,6 +275,9 @@ class Block {
         }
       }
       cuda::WaitForPhase(&shared_.has_tokens[tokens_turn.place], tokens_turn.parity);
+      // The chunk before in this slot may be the other walk's. Until that has become ready, the
+      // phase before it, of the parity of this one, looks as if it were this.
+      cuda::WaitForPhase(&shared_.is_walked[slot_turn.place], slot_turn.parity ^ 1);
       cuda::WaitForPhase(&shared_.is_ready[slot_turn.place], slot_turn.parity);
       const auto& tokens = shared_.tokens[tokens_turn.place];
       auto& slot = shared_.slots[slot_turn.place];
