@@ -108,7 +108,7 @@ __device__ inline std::uint64_t UniformOperand(std::uint32_t address) {
 // a: four registers of pairs of neighbouring columns, as in mma.m16n8k16 (LoadFragment).
 
 // d (+)= a b^T, b a RowOperand; 64 x 128.
-template <bool kAdd>
+template <bool kAdd = true>
 __device__ inline void MultiplyRows(float (&d)[64], const std::uint32_t* a, std::uint64_t b) {
   asm volatile(
       "{\n.reg .pred p;\nsetp.ne.b32 p, %69, 0;\n"
@@ -159,7 +159,16 @@ __device__ inline void LoadFragment(std::uint32_t* a, const void* tile, int firs
                : "memory");
 }
 
-// d (+)= a b, a a RowOperand, b a ColumnOperand; 64 x 64.
+// d (+)= a b, a a RowOperand, b a ColumnOperand; 64 x 128 and 64 x 64.
+template <bool kAdd>
+__device__ inline void MultiplyTiles(float (&d)[64], std::uint64_t a, std::uint64_t b) {
+  asm volatile(
+      "{\n.reg .pred p;\nsetp.ne.b32 p, %66, 0;\n"
+      "wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 {" MB_WGMMA_R64
+      "}, %64, %65, p, 1, 1, 0, 1;\n}\n"
+      : MB_WGMMA_F32(d, 0), MB_WGMMA_F32(d, 32)
+      : "l"(a), "l"(b), "n"(kAdd ? 1 : 0));
+}
 template <bool kAdd>
 __device__ inline void MultiplyTiles(float (&d)[32], std::uint64_t a, std::uint64_t b) {
   asm volatile(

@@ -142,8 +142,8 @@ MixerOutput DeltaRuleMixer::Forward(const at::Tensor& x, const ForwardOptions& o
   kernels::RecurrenceResult result = kernels::DeltaRule(args, options.path);
   if (options.taps != nullptr) TapState(*options.taps, result.final_state);
 
-  output.y =
-      o_proj_(norm_(result.o, gated ? parts.back() : at::Tensor(), options.path, options.rows));
+  output.y = norm_.Projected(o_proj_, result.o, gated ? parts.back() : at::Tensor(), options.path,
+                             options.rows);
   if (options.want_final_state) output.final_state["state"] = std::move(result.final_state);
   return output;
 }

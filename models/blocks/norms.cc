@@ -8,6 +8,7 @@
 #include <ATen/ops/rms_norm.h>
 
 #include "base/check.h"
+#include "kernels/fused/norm_linear.h"
 #include "kernels/fused/output_norm.h"
 #include "models/blocks/dtype.h"
 
@@ -71,6 +72,18 @@ at::Tensor OutputNorm::operator()(const at::Tensor& x, const at::Tensor& z,
                                   .activation = ActivationOf(gate_)},
                                  path);
   return y.flatten(2);
+}
+
+at::Tensor OutputNorm::Projected(const Linear& linear, const at::Tensor& x, const at::Tensor& z,
+                                 kernels::ExecutionPath path,
+                                 const kernels::fused::RowSelection* rows) const {
+  if (gate_ != OutputGate::kNone || rows != nullptr || linear.bias().defined() ||
+      path == kernels::ExecutionPath::kReference) {
+    return linear((*this)(x, z, path, rows));
+  }
+  return kernels::fused::NormLinear(
+      {.x = x, .norm_weight = norm_.weight(), .eps = eps_, .weight = linear.weight()}, path,
+      linear.Narrow());
 }
 
 at::Tensor OutputNorm::OfRows(const at::Tensor& x, const at::Tensor& z,

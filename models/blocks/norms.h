@@ -10,6 +10,7 @@
 #include "kernels/core.h"
 #include "kernels/fused/residual_norm.h"
 #include "kernels/fused/rows.h"
+#include "models/blocks/linear.h"
 #include "models/parameters.h"
 
 namespace mixerbench::models {
@@ -54,6 +55,10 @@ class OutputNorm {
   at::Tensor operator()(const at::Tensor& x, const at::Tensor& z,
                         kernels::ExecutionPath path = kernels::ExecutionPath::kFast,
                         const kernels::fused::RowSelection* rows = nullptr) const;
+
+  // linear of the same, in one function where that exists (kernels/fused/norm_linear.h).
+  at::Tensor Projected(const Linear& linear, const at::Tensor& x, const at::Tensor& z,
+                       kernels::ExecutionPath path, const kernels::fused::RowSelection* rows) const;
 
   // Of outputs of chosen tokens alone: x [B,R,H,V]; z [B R,H V] -> [B R,H V].
   at::Tensor OfRows(const at::Tensor& x, const at::Tensor& z, kernels::ExecutionPath path) const;

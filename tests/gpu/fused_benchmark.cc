@@ -25,6 +25,7 @@
 #include "kernels/fused/gates.h"
 #include "kernels/fused/linear.h"
 #include "kernels/fused/linear_cross_entropy.h"
+#include "kernels/fused/norm_linear.h"
 #include "kernels/fused/output_norm.h"
 #include "kernels/fused/residual_norm.h"
 #include "kernels/fused/rotary.h"
@@ -232,6 +233,15 @@ std::vector<Case> Cases() {
        },
        3 * kHalves,
        5 * kHalves});
+
+  cases.push_back({"norm and linear, 256 to 128",
+                   {Random({kBatch, kSeqLen, 2, 128}, at::kBFloat16, 36),
+                    Random({128}, at::kFloat, 37), Random({128, 256}, at::kFloat, 38)},
+                   [](const Tensors& x) -> Tensors {
+                     return {NormLinear({.x = x[0], .norm_weight = x[1], .weight = x[2]})};
+                   },
+                   3 * kHalves,
+                   5 * kHalves});
 
   // k, v and decays of all tokens, and so do their gradients; every 16th token is chosen.
   constexpr double kKeysAndValues = 2.0 * kTokens * 2 * (32 + 64);

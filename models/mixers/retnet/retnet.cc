@@ -98,7 +98,7 @@ class RetNet final : public Mixer {
 
     const at::Tensor gate = has_output_gate() ? parts.back() : at::Tensor();
     MixerOutput output;
-    output.y = o_proj_(norm_(result.o, gate, options.path, options.rows));
+    output.y = norm_.Projected(o_proj_, result.o, gate, options.path, options.rows);
     if (options.want_final_state) {
       output.final_state["state"] = TurnedBack(result.final_state, seq_len, options.path);
     }

@@ -95,7 +95,7 @@ class SimpleGla final : public Mixer {
     if (options.taps != nullptr) TapState(*options.taps, result.final_state);
 
     const at::Tensor gate = has_output_gate() ? parts.back() : at::Tensor();
-    output.y = o_proj_(norm_(result.o, gate, options.path, options.rows));
+    output.y = norm_.Projected(o_proj_, result.o, gate, options.path, options.rows);
     if (options.want_final_state) output.final_state["state"] = std::move(result.final_state);
     return output;
   }

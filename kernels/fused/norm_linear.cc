@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/fused/norm_linear.h"
+
+#include <vector>
+
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/empty.h>
+
+#include "base/check.h"
+#include "kernels/differentiable.h"
+#include "kernels/fused/launch.h"
+#include "kernels/fused/norm_linear_device.h"
+#include "kernels/fused/output_norm.h"
+
+namespace mixerbench::kernels::fused {
+namespace {
+
+NormLinearSizes SizesOf(const NormLinearArgs& args) {
+  return {.num_rows = args.x.size(0) * args.x.size(1),
+          .head_dim = static_cast<int>(args.x.size(3)),
+          .in = static_cast<int>(args.weight.size(1)),
+          .out = static_cast<int>(args.weight.size(0)),
+          .eps = static_cast<float>(args.eps)};
+}
+
+bool CanLaunch(const NormLinearArgs& args) {
+  return RunsOnDevice(args.x) && args.x.scalar_type() == at::kBFloat16 &&
+         args.norm_weight.scalar_type() == at::kFloat && args.weight.scalar_type() == at::kFloat &&
+         NormLinearTakes(SizesOf(args)) && DeviceHasNormLinear(args.x.get_device());
+}
+
+// The matrix x [N,W] with rows of which tiles can be copied. Rows of an expanded one are in the
+// same place.
+at::Tensor TiledRows(const at::Tensor& x) {
+  const at::Tensor rows = AlignedRows(x);
+  return rows.stride(0) >= rows.size(1) ? rows : rows.contiguous();
+}
+
+enum Saved { kX, kNormWeight, kWeight };
+
+std::vector<at::Tensor> Backward(const BackwardArgs& args, const NormLinearSizes& sizes) {
+  const at::Tensor& x = args.saved[kX];
+  const at::Tensor& norm_weight = args.saved[kNormWeight];
+  const at::Tensor& weight = args.saved[kWeight];
+  const at::Tensor d_y = TiledRows(args.grads[0]);
+  const auto floats = weight.options().dtype(at::kFloat);
+  const at::Tensor d_x = at::empty({x.size(0), x.size(1)}, x.options());
+  const at::Tensor d_norm_weight = at::empty(norm_weight.sizes(), floats);
+  const at::Tensor d_weight = at::empty(weight.sizes(), floats);
+  const at::Tensor scratch = at::empty({NormLinearScratch(sizes)}, floats);
+  OnDeviceOf(x, "NormLinear backward", [&](CUstream_st* stream) {
+    return LaunchNormLinearBackward({.sizes = sizes,
+                                     .x = RowsOf(x),
+                                     .norm_weight = FloatsOf(norm_weight),
+                                     .weight = RowsOf(weight),
+                                     .d_y = RowsOf(d_y),
+                                     .d_x = MutableRowsOf(d_x),
+                                     .d_norm_weight = MutableFloatsOf(d_norm_weight),
+                                     .d_weight = MutableFloatsOf(d_weight),
+                                     .scratch = MutableFloatsOf(scratch)},
+                                    stream);
+  });
+  return {d_x, d_norm_weight, d_weight};
+}
+
+}  // namespace
+
+at::Tensor NormLinear(const NormLinearArgs& args, ExecutionPath path,
+                      const NarrowParameters& narrow) {
+  Require(args.x.dim() == 4 && args.norm_weight.dim() == 1 && args.weight.dim() == 2 &&
+              args.x.size(3) == args.norm_weight.size(0) &&
+              args.x.size(2) * args.x.size(3) == args.weight.size(1),
+          "norm and linear: x is [B,T,H,V], the norm's weight [V], the weight [out,H V]");
+  if (path == ExecutionPath::kReference || !CanLaunch(args)) {
+    const at::Tensor normed =
+        OutputNorm({.x = args.x, .weight = args.norm_weight, .eps = args.eps}, path);
+    return Linear(normed.flatten(2), args.weight, /*bias=*/{}, path, narrow);
+  }
+  const NormLinearSizes sizes = SizesOf(args);
+  const at::Tensor x = TiledRows(args.x.reshape({-1, args.weight.size(1)}));
+  const at::Tensor y = at::empty({x.size(0), sizes.out}, x.options());
+  at::Tensor weight;
+  {
+    const at::NoGradGuard no_grad;
+    weight = TiledRows(narrow.weight.defined() ? narrow.weight.narrow(0, 0, sizes.out)
+                                               : args.weight.to(at::kBFloat16));
+  }
+  OnDeviceOf(x, "NormLinear", [&](CUstream_st* stream) {
+    return LaunchNormLinearForward({.sizes = sizes,
+                                    .x = RowsOf(x),
+                                    .norm_weight = FloatsOf(args.norm_weight),
+                                    .weight = RowsOf(weight),
+                                    .y = MutableRowsOf(y)},
+                                   stream);
+  });
+  SetBackward("NormLinear", {x, args.norm_weight, args.weight}, {y}, {x, args.norm_weight, weight},
+              [sizes](const BackwardArgs& backward) { return Backward(backward, sizes); });
+  return y.view({args.x.size(0), args.x.size(1), sizes.out});
+}
+
+}  // namespace mixerbench::kernels::fused
