@@ -5,6 +5,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstddef>
+
 #include <cuda_runtime.h>
 
 namespace mixerbench::kernels::fused {
@@ -25,10 +27,10 @@ __device__ inline void WaitForPrevious() {
 #endif
 }
 
-// kernel<<<grid, block, 0, stream>>>(args...), early. Returns the CUDA error code.
+// kernel<<<grid, block, shared_bytes, stream>>>(args...), early. Returns the CUDA error code.
 template <typename... Parameters, typename... Args>
-cudaError_t LaunchEarly(void (*kernel)(Parameters...), dim3 grid, dim3 block, cudaStream_t stream,
-                        const Args&... args) {
+cudaError_t LaunchEarlyWith(std::size_t shared_bytes, void (*kernel)(Parameters...), dim3 grid,
+                            dim3 block, cudaStream_t stream, const Args&... args) {
   int device = 0;
   int major = 0;
   cudaError_t status = cudaGetDevice(&device);
@@ -42,10 +44,18 @@ cudaError_t LaunchEarly(void (*kernel)(Parameters...), dim3 grid, dim3 block, cu
   cudaLaunchConfig_t config{};
   config.gridDim = grid;
   config.blockDim = block;
+  config.dynamicSmemBytes = shared_bytes;
   config.stream = stream;
   config.attrs = &early;
   config.numAttrs = major >= 9 ? 1 : 0;
   return cudaLaunchKernelEx(&config, kernel, Parameters(args)...);
+}
+
+// The same without dynamic shared memory.
+template <typename... Parameters, typename... Args>
+cudaError_t LaunchEarly(void (*kernel)(Parameters...), dim3 grid, dim3 block, cudaStream_t stream,
+                        const Args&... args) {
+  return LaunchEarlyWith(0, kernel, grid, block, stream, args...);
 }
 
 }  // namespace mixerbench::kernels::fused

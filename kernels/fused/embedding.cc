@@ -53,8 +53,17 @@ enum Input { kTable, kPositions, kNormWeight, kNormBias, kNumInputs };
 enum Output { kStream, kNormalised, kTableAgain };
 enum Saved { kSavedTokens, kSavedStream, kSavedKept, kSavedStatistics, kSavedWeight, kSavedBias };
 
-std::vector<at::Tensor> Backward(const BackwardArgs& args, const EmbeddingSizes& sizes,
-                                 float dropout_scale, double eps) {
+// What the backward pass knows beside its tensors. Its sort begins while the kernel before it still
+// runs, so the scratch for that belongs to the function since the forward pass.
+struct BackwardPlan {
+  EmbeddingSizes sizes;
+  float dropout_scale = 1;
+  double eps = 0;
+  at::Tensor indices;
+};
+
+std::vector<at::Tensor> Backward(const BackwardArgs& args, const BackwardPlan& plan) {
+  const EmbeddingSizes& sizes = plan.sizes;
   std::vector<at::Tensor> gradients(kNumInputs);
   const at::Tensor d_stream = AlignedRows(args.grads[kStream]);
   const at::Tensor d_normalised = AlignedRows(args.grads[kNormalised]);
@@ -78,16 +87,14 @@ std::vector<at::Tensor> Backward(const BackwardArgs& args, const EmbeddingSizes&
     gradients[kPositions] = at::empty({sizes.seq_len, sizes.width}, floats);
     d_embedded = at::empty(stream.sizes(), rows);
   }
-  const auto scratch = EmbeddingScratch(sizes);
-  const at::Tensor indices = at::empty({scratch.indices}, floats.dtype(at::kInt));
-  const at::Tensor partials = at::empty({scratch.floats}, floats);
+  const at::Tensor partials = at::empty({EmbeddingScratch(sizes).floats}, floats);
   OnDeviceOf(stream, "Embedding backward", [&](CUstream_st* on) {
     return LaunchEmbeddingBackward(
         {.sizes = sizes,
          .tokens = IdsOf(args.saved[kSavedTokens]),
-         .dropout_scale = dropout_scale,
+         .dropout_scale = plan.dropout_scale,
          .kept = kept.defined() ? kept.const_data_ptr<std::uint8_t>() : nullptr,
-         .norm = WeightsOf({args.saved[kSavedWeight], args.saved[kSavedBias], eps}),
+         .norm = WeightsOf({args.saved[kSavedWeight], args.saved[kSavedBias], plan.eps}),
          .element = ElementOf(stream),
          .stream = stream.const_data_ptr(),
          .statistics = FloatsOf(args.saved[kSavedStatistics]),
@@ -98,7 +105,7 @@ std::vector<at::Tensor> Backward(const BackwardArgs& args, const EmbeddingSizes&
          .d_positions = MutableFloatsOf(gradients[kPositions]),
          .d_weights = MutableFloatsOf(d_weights),
          .d_embedded = d_embedded.defined() ? d_embedded.mutable_data_ptr() : nullptr,
-         .indices = indices.mutable_data_ptr<std::int32_t>(),
+         .indices = plan.indices.mutable_data_ptr<std::int32_t>(),
          .partials = MutableFloatsOf(partials)},
         on);
   });
@@ -141,7 +148,9 @@ EmbeddingResult Embedding(const EmbeddingArgs& args, ExecutionPath path) {
   const std::vector<at::Tensor> inputs = {args.table, positions, args.norm.weight, args.norm.bias};
   at::Tensor kept;
   at::Tensor statistics;
+  at::Tensor indices;
   if (NeedsBackward(inputs)) {
+    indices = at::empty({EmbeddingScratch(sizes).indices}, floats.dtype(at::kInt));
     statistics = at::empty({sizes.num_tokens, kEmbeddingStatistics}, floats);
     if (dropout.threshold > 0) {
       kept = at::empty({EmbeddingMaskBytes(sizes)}, floats.dtype(at::kByte));
@@ -165,9 +174,8 @@ EmbeddingResult Embedding(const EmbeddingArgs& args, ExecutionPath path) {
   });
   SetBackward("Embedding", inputs, {result.stream, result.normalised, result.table},
               {tokens, result.stream, kept, statistics, args.norm.weight, args.norm.bias},
-              [sizes, scale = dropout.scale, eps = args.norm.eps](const BackwardArgs& backward) {
-                return Backward(backward, sizes, scale, eps);
-              });
+              [plan = BackwardPlan{sizes, dropout.scale, args.norm.eps, indices}](
+                  const BackwardArgs& backward) { return Backward(backward, plan); });
   return result;
 }
 

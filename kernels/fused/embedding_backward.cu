@@ -28,7 +28,7 @@ constexpr int kMaxGroupTokens = 16;
 constexpr int kMaxBlockTokens = 1024;
 constexpr int kNormWeights = 2;
 constexpr int kSumColumns = 32;  // of a block that adds gradients of the norm's weights
-constexpr int kAbsentIds = 64;   // of a block that looks for absent ones
+constexpr int kAbsentIds = 4;    // of a group of lanes that looks for absent ones
 
 // How sorted positions are cut: by the sizes alone.
 struct Cut {
@@ -255,17 +255,23 @@ __device__ void SumWeightPartials(const EmbeddingBackward& args, int num_segment
   args.d_weights[column] = sum;
 }
 
-// The gradients of rows of absent ids.
+// The gradients of rows of absent ids, kAbsentIds a group of lanes from `first_id` on.
 template <int kChunks, typename Layout>
 __device__ void StoreAbsent(const Layout& layout, const EmbeddingBackward& args,
                             const SortedTokens& sorted, int first_id) {
   const TableRows<kChunks, Layout> table(layout, args);
-  const int last_id = min(first_id + kAbsentIds, args.sizes.vocab_size);
-  for (int id = first_id + layout.group; id < last_id; id += layout.num_groups) {
-    if (sorted.starts[id] == sorted.starts[id + 1]) {
-      table.Store(id, table.LoadShared(id), RowValues<kChunks>{});
-    }
+  int ids[kAbsentIds];
+  RowValues<kChunks> shared[kAbsentIds];
+#pragma unroll
+  for (int j = 0; j < kAbsentIds; ++j) {
+    const int id = first_id + j * layout.num_groups + layout.group;
+    const bool is_absent = id < args.sizes.vocab_size && sorted.starts[id] == sorted.starts[id + 1];
+    ids[j] = is_absent ? id : INT_MAX;
   }
+#pragma unroll
+  for (int j = 0; j < kAbsentIds; ++j) shared[j] = table.LoadShared(ids[j]);
+#pragma unroll
+  for (int j = 0; j < kAbsentIds; ++j) table.Store(ids[j], shared[j], RowValues<kChunks>{});
 }
 
 // A block owns the border behind block `blockIdx.x` of positions, or some of the norm's weights, or
@@ -284,7 +290,8 @@ __global__ void __launch_bounds__(kThreads)
     if (other < num_sums) {
       SumWeightPartials(args, cut.num_segments, other * kSumColumns, buffer);
     } else {
-      StoreAbsent<kChunks>(layout, args, sorted, (other - num_sums) * kAbsentIds);
+      StoreAbsent<kChunks>(layout, args, sorted,
+                           (other - num_sums) * kAbsentIds * layout.num_groups);
     }
     return;
   }
@@ -350,7 +357,8 @@ int Launch(const EmbeddingBackward& args, CUstream_st* stream) {
   SegmentKernel<T, kChunks, Layout>
       <<<static_cast<unsigned>(cut.num_segments), kThreads, 0, stream>>>(args, cut);
   const int others =
-      Blocks(kNormWeights * sizes.width, kSumColumns) + Blocks(sizes.vocab_size, kAbsentIds);
+      Blocks(kNormWeights * sizes.width, kSumColumns) +
+      Blocks(sizes.vocab_size, kAbsentIds * (kThreads / Layout::LanesOf(sizes.width)));
   CombineKernel<kChunks, Layout>
       <<<static_cast<unsigned>(cut.num_segments - 1 + others), kThreads, 0, stream>>>(args, cut);
   if (args.d_positions != nullptr) {

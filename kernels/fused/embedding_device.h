@@ -66,8 +66,10 @@ struct EmbeddingBackward {
   float* d_positions = nullptr;     // [T, width]; nullptr: not wanted
   float* d_weights = nullptr;       // [2, width]: gradients of norm.weight and norm.bias
   void* d_embedded = nullptr;       // scratch [num_tokens, width] when d_positions is wanted
-  std::int32_t* indices = nullptr;  // scratch of EmbeddingScratch().indices
-  float* partials = nullptr;        // scratch of EmbeddingScratch().floats
+  // Scratch of EmbeddingScratch().indices that the kernel queued before does not touch, nor does it
+  // make the tokens: the sort begins while that one still runs.
+  std::int32_t* indices = nullptr;
+  float* partials = nullptr;  // scratch of EmbeddingScratch().floats
 };
 
 struct EmbeddingScratchSizes {

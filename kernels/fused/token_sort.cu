@@ -5,7 +5,12 @@
 //           so that a token's rank among equal ones is its place in the batch
 //   Scan    where each block's share of an id starts, and each id among 128 neighbouring ones
 //   Place   sorted position -> place in the batch and id; where each id starts
+//
+// Rank may run beside the kernel that was queued before it: it reads nothing but tokens and writes
+// scratch that is this sort's alone (EmbeddingBackward::indices), and waits at its end for those
+// that rely on the order.
 // SPDX-License-Identifier: Apache-2.0
+#include "kernels/fused/dependent_launch.cuh"
 #include "kernels/fused/embedding_rows.cuh"
 #include "kernels/fused/token_sort.cuh"
 
@@ -16,6 +21,7 @@ constexpr int kPlaceThreads = 256;
 
 __global__ void __launch_bounds__(kRankTokens) RankKernel(const EmbeddingBackward args) {
   extern __shared__ std::int32_t histogram[];
+  LetNextStart();
   const SortedTokens sorted(args);
   const int thread = static_cast<int>(threadIdx.x);
   const long long n = static_cast<long long>(blockIdx.x) * kRankTokens + thread;
@@ -36,6 +42,7 @@ __global__ void __launch_bounds__(kRankTokens) RankKernel(const EmbeddingBackwar
   if (token >= 0) sorted.ranks[n] = seen + before;
   std::int32_t* counts = sorted.counts + static_cast<long long>(blockIdx.x) * args.sizes.vocab_size;
   for (int i = thread; i < args.sizes.vocab_size; i += kRankTokens) counts[i] = histogram[i];
+  WaitForPrevious();
 }
 
 // Exclusive sum over the warp; `total` gets that of all lanes.
@@ -59,6 +66,8 @@ __global__ void __launch_bounds__(kScanIds) ScanKernel(const EmbeddingBackward a
   const int thread = static_cast<int>(threadIdx.x);
   const int id = static_cast<int>(blockIdx.x) * kScanIds + thread;
   const bool exists = id < args.sizes.vocab_size;
+  WaitForPrevious();
+  LetNextStart();
   std::int32_t sum = 0;
   for (int chunk = 0; chunk < sorted.num_chunks; chunk += kInFlight) {
     std::int32_t* counts =
@@ -92,10 +101,10 @@ __global__ void __launch_bounds__(kPlaceThreads) PlaceKernel(const EmbeddingBack
   const SortedTokens sorted(args);
   const int thread = static_cast<int>(threadIdx.x);
   const long long i = static_cast<long long>(blockIdx.x) * kPlaceThreads + thread;
-  int token = -1;
+  const int token = i < args.sizes.num_tokens ? TokenAt(args.tokens, i, args.sizes.vocab_size) : -1;
   int position = 0;  // among the ids that share a base
-  if (i < args.sizes.num_tokens) {
-    token = TokenAt(args.tokens, i, args.sizes.vocab_size);
+  WaitForPrevious();
+  if (token >= 0) {
     position = sorted.offsets[token] +
                sorted.counts[i / kRankTokens * args.sizes.vocab_size + token] + sorted.ranks[i];
   }
@@ -124,20 +133,25 @@ __global__ void __launch_bounds__(kPlaceThreads) PlaceKernel(const EmbeddingBack
 }  // namespace
 
 int LaunchTokenSort(const EmbeddingBackward& args, CUstream_st* stream) {
+  const EmbeddingSizes& sizes = args.sizes;
   // Always the same limit: other threads launch this kernel too.
-  const cudaError_t status =
+  cudaError_t status =
       cudaFuncSetAttribute(RankKernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
                            kMaxEmbeddingVocabulary * static_cast<int>(sizeof(std::int32_t)));
-  if (status != cudaSuccess) {
-    cudaGetLastError();  // clears it: the caller gets it as a value
-    return status;
+  if (status == cudaSuccess) {
+    status = LaunchEarlyWith(static_cast<std::size_t>(sizes.vocab_size) * sizeof(std::int32_t),
+                             RankKernel, Blocks(sizes.num_tokens, kRankTokens), kRankTokens, stream,
+                             args);
   }
-  RankKernel<<<Blocks(args.sizes.num_tokens, kRankTokens), kRankTokens,
-               static_cast<std::size_t>(args.sizes.vocab_size) * sizeof(std::int32_t), stream>>>(
-      args);
-  ScanKernel<<<Blocks(args.sizes.vocab_size, kScanIds), kScanIds, 0, stream>>>(args);
-  PlaceKernel<<<Blocks(args.sizes.num_tokens, kPlaceThreads), kPlaceThreads, 0, stream>>>(args);
-  return cudaGetLastError();
+  if (status == cudaSuccess) {
+    status = LaunchEarly(ScanKernel, Blocks(sizes.vocab_size, kScanIds), kScanIds, stream, args);
+  }
+  if (status == cudaSuccess) {
+    status = LaunchEarly(PlaceKernel, Blocks(sizes.num_tokens, kPlaceThreads), kPlaceThreads,
+                         stream, args);
+  }
+  if (status != cudaSuccess) cudaGetLastError();  // clears it: the caller gets it as a value
+  return status;
 }
 
 }  // namespace mixerbench::kernels::fused
