@@ -136,11 +136,15 @@ MixerOutput DeltaRuleMixer::Forward(const at::Tensor& x, const ForwardOptions& o
   }
   if (initial != nullptr) args.initial_state = initial->at("state");
   args.wants_final_state = options.want_final_state || options.taps != nullptr;
-  kernels::RecurrenceResult result = kernels::DeltaRule(args, options.path);
+  kernels::RecurrenceResult result =
+      options.rows != nullptr ? kernels::DeltaRuleAtRows(args, *options.rows, options.path)
+                              : kernels::DeltaRule(args, options.path);
   if (options.taps != nullptr) TapState(*options.taps, result.final_state);
 
+  const at::Tensor gate = gated ? parts.back() : at::Tensor();
   output.y =
-      o_proj_(norm_(result.o, gated ? parts.back() : at::Tensor(), options.path, options.rows));
+      o_proj_(options.rows != nullptr ? norm_.OfRows(result.o.unsqueeze(0), gate, options.path)
+                                      : norm_(result.o, gate, options.path));
   if (options.want_final_state) output.final_state["state"] = std::move(result.final_state);
   return output;
 }
