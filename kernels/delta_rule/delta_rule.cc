@@ -14,6 +14,7 @@
 
 #include "kernels/chunking.h"
 #include "kernels/delta_rule/delta_rule_cuda.h"
+#include "kernels/fused/rows.h"
 
 namespace mixerbench::kernels {
 namespace {
@@ -95,6 +96,18 @@ RecurrenceResult DeltaRule(const RecurrenceArgs& args, ExecutionPath path) {
   const auto sizes = Prepare(args, DecayShape::kScalar, /*has_beta=*/true);
   if (auto result = delta_rule::RunOnCuda(args, sizes)) return *std::move(result);
   return ChunkDeltaRule(args);
+}
+
+RecurrenceResult DeltaRuleAtRows(const RecurrenceArgs& args, const fused::RowSelection& rows,
+                                 ExecutionPath path) {
+  const auto sizes = Prepare(args, DecayShape::kScalar, /*has_beta=*/true);
+  if (path == ExecutionPath::kFast) {
+    if (auto result = delta_rule::RunRowsOnCuda(args, sizes, rows)) return *std::move(result);
+  }
+  RecurrenceResult result = DeltaRule(args, path);
+  result.o = fused::GatherRows(result.o.flatten(2), rows, path)
+                 .unflatten(-1, {sizes.num_heads, sizes.head_v_dim});
+  return result;
 }
 
 namespace delta_rule {

@@ -4,6 +4,7 @@
 
 #include <optional>
 
+#include "kernels/fused/row_selection.h"
 #include "kernels/recurrence.h"
 
 namespace mixerbench::kernels::delta_rule {
@@ -13,5 +14,10 @@ namespace mixerbench::kernels::delta_rule {
 // refuses.
 std::optional<RecurrenceResult> RunOnCuda(const RecurrenceArgs& args,
                                           const PreparedRecurrence& sizes);
+
+// DeltaRuleAtRows by the fused plan; nullopt where that is not the one.
+std::optional<RecurrenceResult> RunRowsOnCuda(const RecurrenceArgs& args,
+                                              const PreparedRecurrence& sizes,
+                                              const fused::RowSelection& rows);
 
 }  // namespace mixerbench::kernels::delta_rule

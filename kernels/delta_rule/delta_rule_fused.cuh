@@ -62,6 +62,8 @@ class ChunkCursor {
   __device__ int batch() const { return row_ / num_heads_; }
   __device__ int head() const { return row_ % num_heads_; }
   __device__ int first_token() const { return n_ * warpgroup::kC; }
+  // The first token of B T.
+  __device__ int token() const { return batch() * seq_len_ + first_token(); }
   __device__ int num_valid() const { return min(warpgroup::kC, seq_len_ - first_token()); }
   __device__ bool is_first() const { return n_ == 0; }
   __device__ bool is_last() const { return n_ == num_chunks_ - 1; }
@@ -71,7 +73,7 @@ class ChunkCursor {
   }
   // Where its first token lies in [B,T,H].
   __device__ std::int64_t gate() const {
-    return (static_cast<std::int64_t>(batch()) * seq_len_ + first_token()) * num_heads_ + head();
+    return static_cast<std::int64_t>(token()) * num_heads_ + head();
   }
 
  private:

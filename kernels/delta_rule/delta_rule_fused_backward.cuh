@@ -2,14 +2,15 @@
 // which they hand on a chunk. Maths: delta_rule.md.
 //
 //   queries  copies the next chunk to shared memory; dA, dq and, from P, dV
-//   walk     P and the gradient G of the state; two chunks later the gradients of the gates
-//   keys     dKK, M and dk, from P, G and dA
+//   walk     P and the gradient G of the state
+//   keys     dKK, M and dk, from P, G and dA; a chunk later the gradients of the gates
 //
 // Each role goes over all chunks of the block, and they meet at barriers in shared memory alone:
 // the chain of products from chunk to chunk is the walk's, all else overlaps.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "kernels/delta_rule/delta_rule_chosen.cuh"
 #include "kernels/delta_rule/delta_rule_chunk_sums.cuh"
 #include "kernels/delta_rule/delta_rule_token_copies.cuh"
 #include "kernels/delta_rule/delta_rule_warpgroup_walk.cuh"
@@ -17,10 +18,12 @@
 namespace mixerbench::kernels::delta_rule {
 
 struct FusedBackwardArgs {
-  CUtensorMap q_tiles, k_tiles, d_o_tiles, y_tiles, dq_tiles, dk_tiles;  // by MapTokens
-  CUtensorMap state_tiles;                                               // as if [1,B H N V,1,K]
+  CUtensorMap q_tiles, k_tiles, y_tiles, dq_tiles, dk_tiles;  // by MapTokens
+  CUtensorMap d_o_tiles;                                      // unless tokens are chosen
+  CUtensorMap state_tiles;                                    // as if [1,B H N V,1,K]
   DeltaRuleSizes sizes;
-  Sequence v;
+  Sequence v, d_o;
+  ChosenTokens chosen;
   DeltaRuleFactorData factors;
   const float* d_final_state;
   float* d_initial_state;
@@ -86,7 +89,7 @@ class FusedBackward {
   static constexpr int kBlocks = 4;  // of 16 columns
   static constexpr int kStages = 2;
   static constexpr int kWalkedStages = kValueTiles == 1 ? 2 : 1;
-  static constexpr int kGateStages = 4;  // the gradients of gates are two chunks behind
+  static constexpr int kGateStages = 4;  // the gradients of gates are a chunk behind
   // Eight neighbouring lanes share a token of V.
   static constexpr int kTokensPerStep = kThreads / 8;
   using ValueRows = Vector<Element>[kC / kTokensPerStep][kValueTiles];
@@ -95,7 +98,7 @@ class FusedBackward {
   struct Shared {
     struct Stage {  // of chunk c: c % kStages
       Tile q, k, a;
-      Tile x;  // then beta_i dKK_ij, then dk
+      Tile x;  // then beta_i dKK_ij
       Tile d_o[kValueTiles], y[kValueTiles], state[kValueTiles];
     };
     struct Walked {  // c % kWalkedStages
@@ -103,7 +106,7 @@ class FusedBackward {
     };
     Stage stages[kStages];
     Walked walked[kWalkedStages];
-    Tile d_a[kStages];
+    Tile d_a[kStages];  // then dk
     Tile dq;
     alignas(16) warpgroup::Gates gates[kGateStages];
     ChunkSums<kC, 2, 1, kThreads / 32> sums[kGateStages];
@@ -202,7 +205,8 @@ class FusedBackward {
   }
   __device__ bool IsFirstOfGroup() const { return threadIdx.x % kThreads == 0; }
 
-  __device__ void Load(const Chunk& chunk);
+  __device__ void FindChosen(const Chunk& chunk, ChosenRows& chosen) const;
+  __device__ void Load(const Chunk& chunk, const ChosenRows& chosen);
   __device__ void FormQueryGradients(const Chunk& chunk, float (&db)[2]);
   __device__ void LoadValues(const Chunk& chunk, ValueRows& values) const;
   __device__ void FormValueGradients(const Chunk& chunk, const ValueRows& values, float (&pv)[kC]);

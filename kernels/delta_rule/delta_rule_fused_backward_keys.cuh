@@ -1,4 +1,4 @@
-// The role of keys of the fused backward kernel: dKK, M and dk.
+// The role of keys of the fused backward kernel: dKK, M and dk, and the gradients of gates.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -112,26 +112,46 @@ __device__ void FusedBackward<kValueTiles, kHasDecay>::FormKeyGradients(const Ch
       km[half] += k_e * m_e;
     }
   }
-  warpgroup::SyncGroup(1);
-  WriteRows(1, dk, stage.x, args_.dk_tiles, chunk);
+  cuda::Arrive(&shared_.is_done[c % kStages]);
   auto& sums = shared_.sums[c % kGateStages];
   sums.Put(sums.km[0], RowBlock(), km);
   if constexpr (kHasDecay) {
     sums.Put(sums.db[1], RowBlock(), db);
     sums.Put(sums.written[0], RowBlock(), written);
   }
-  WaitForRows();
+  warpgroup::SyncGroup(1);
+  WriteRows(1, dk, shared_.d_a[c % kStages], args_.dk_tiles, chunk);
+}
+
+// One warp, in turn, while the next chunk is walked: for the walk itself all warps must be there.
+template <int kValueTiles, bool kHasDecay>
+__device__ void FusedBackward<kValueTiles, kHasDecay>::FinishGates(const Chunk& chunk) {
+  const unsigned c = chunk.count;
+  if (warpgroup::WarpOfGroup() != static_cast<int>(c % 4)) return;
+  Wait(shared_.is_taken, c);
+  Wait(shared_.is_done, c);
+  const int gate = (chunk.batch * seq_len_ + chunk.first_token()) * num_heads_ + chunk.head;
+  shared_.sums[c % kGateStages].Finish(shared_.gates[c % kGateStages], NumValid(chunk), num_heads_,
+                                       gate, args_.gradients);
 }
 
 template <int kValueTiles, bool kHasDecay>
 __device__ void FusedBackward<kValueTiles, kHasDecay>::Keys() {
+  Chunk finished = First();
+  Chunk chunk = finished;
 #pragma unroll 1
-  for (Chunk chunk = First(); Exists(chunk); chunk = After(chunk)) {
+  for (; Exists(chunk); chunk = After(chunk)) {
+    if (chunk.count > 0) {
+      WaitForRows();
+      FinishGates(finished);
+      finished = chunk;
+    }
     WaitForLoads(chunk.count);
     Wait(shared_.is_walked, chunk.count);
     FormKeyGradients(chunk);
-    cuda::Arrive(&shared_.is_done[chunk.count % kStages]);
   }
+  FinishGates(finished);
+  WaitForRows();
 }
 
 }  // namespace mixerbench::kernels::delta_rule

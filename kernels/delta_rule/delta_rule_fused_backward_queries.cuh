@@ -7,18 +7,28 @@
 namespace mixerbench::kernels::delta_rule {
 
 template <int kValueTiles, bool kHasDecay>
-__device__ void FusedBackward<kValueTiles, kHasDecay>::Load(const Chunk& chunk) {
+__device__ void FusedBackward<kValueTiles, kHasDecay>::FindChosen(const Chunk& chunk,
+                                                                  ChosenRows& chosen) const {
+  if (!Exists(chunk)) return;
+  chosen.Find(chunk.batch * seq_len_ + chunk.first_token(), NumValid(chunk));
+}
+
+template <int kValueTiles, bool kHasDecay>
+__device__ void FusedBackward<kValueTiles, kHasDecay>::Load(const Chunk& chunk,
+                                                            const ChosenRows& chosen) {
   if (!Exists(chunk)) return;
   auto& stage = shared_.stages[chunk.count % kStages];
   auto* const barrier = &shared_.is_loaded[chunk.count % kStages];
   const int index = chunk.row * (last_ + 1) + chunk.n;  // among all chunks
   const int thread = static_cast<int>(threadIdx.x);
+  const bool reads_all = args_.chosen.entries == nullptr;
   if (cuda::LaneId() == 0) {
     // The warps take turns, since a copy takes one thread a hundred cycles to start.
     constexpr int kWarps = kThreads / 32;
-    constexpr int kCopies = 2 + 3 * kValueTiles;
+    const int num_copies = 2 + (reads_all ? 3 : 2) * kValueTiles;
     const int warp = cuda::WarpId();
-    ExpectBytes(barrier, (kCopies - warp + kWarps - 1) / kWarps * static_cast<int>(sizeof(Tile)));
+    ExpectBytes(barrier,
+                (num_copies - warp + kWarps - 1) / kWarps * static_cast<int>(sizeof(Tile)));
     const auto copy = [&](int turn, Tile* tile, const CUtensorMap& map, int column) {
       if (turn % kWarps != warp) return;
       CopyTokens(tile, map, column, chunk.head, chunk.first_token(), chunk.batch, barrier);
@@ -27,11 +37,22 @@ __device__ void FusedBackward<kValueTiles, kHasDecay>::Load(const Chunk& chunk) 
     copy(1, &stage.q, args_.q_tiles, 0);
 #pragma unroll
     for (int u = 0; u < kValueTiles; ++u) {
-      copy(2 + 3 * u, &stage.d_o[u], args_.d_o_tiles, 64 * u);
-      copy(3 + 3 * u, &stage.y[u], args_.y_tiles, 64 * u);
-      if ((4 + 3 * u) % kWarps == warp) {
+      copy(2 + 2 * u, &stage.y[u], args_.y_tiles, 64 * u);
+      if ((3 + 2 * u) % kWarps == warp) {
         CopyTokens(&stage.state[u], args_.state_tiles, 0, 0, index * kHeadV + 64 * u, 0, barrier);
       }
+    }
+    if (reads_all) {
+#pragma unroll
+      for (int u = 0; u < kValueTiles; ++u) {
+        copy(2 + 2 * kValueTiles + u, &stage.d_o[u], args_.d_o_tiles, 64 * u);
+      }
+    }
+  }
+  if (!reads_all) {
+#pragma unroll
+    for (int u = 0; u < kValueTiles; ++u) {
+      chosen.CopyAsync(stage.d_o[u], args_.d_o, chunk.head, 64 * u);
     }
   }
   const auto copy_pairs = [&](Tile* tile, const void* pairs) {
@@ -192,10 +213,13 @@ __device__ void FusedBackward<kValueTiles, kHasDecay>::FormValueGradients(const 
 template <int kValueTiles, bool kHasDecay>
 __device__ void FusedBackward<kValueTiles, kHasDecay>::Queries() {
   Chunk chunk = First();
-  Load(chunk);
+  ChosenRows chosen(args_.chosen);  // of the chunk that is loaded next
+  FindChosen(chunk, chosen);
+  Load(chunk, chosen);
 #pragma unroll 1
   while (Exists(chunk)) {
     const unsigned c = chunk.count;
+    FindChosen(After(chunk), chosen);
     ValueRows values;  // as early as registers allow
     if constexpr (kValueTiles == 1) LoadValues(chunk, values);
     if (c > 0) {
@@ -203,7 +227,7 @@ __device__ void FusedBackward<kValueTiles, kHasDecay>::Queries() {
       WaitForRows();
       warpgroup::SyncGroup(0);
     }
-    Load(After(chunk));
+    Load(After(chunk), chosen);
     float db[2] = {0, 0};  // <q, dq>
     FormQueryGradients(chunk, db);
     if constexpr (kValueTiles > 1) LoadValues(chunk, values);

@@ -1,4 +1,4 @@
-// The walk of the fused backward kernel, and the gradients of gates.
+// The walk of the fused backward kernel.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -21,25 +21,12 @@ __device__ float FusedBackward<kValueTiles, kHasDecay>::Product(const Accumulato
   return sum;
 }
 
-// The warps that walk, in turn.
-template <int kValueTiles, bool kHasDecay>
-__device__ void FusedBackward<kValueTiles, kHasDecay>::FinishGates(const Chunk& chunk) {
-  const unsigned c = chunk.count;
-  if (warpgroup::WarpOfGroup() != static_cast<int>(c % 4)) return;
-  Wait(shared_.is_done, c);
-  const int gate = (chunk.batch * seq_len_ + chunk.first_token()) * num_heads_ + chunk.head;
-  shared_.sums[c % kGateStages].Finish(shared_.gates[c % kGateStages], NumValid(chunk), num_heads_,
-                                       gate, args_.gradients);
-}
-
 template <int kValueTiles, bool kHasDecay>
 __device__ void FusedBackward<kValueTiles, kHasDecay>::Walk() {
   const int row_block = RowBlock();               // first of this warp's columns of V, of 64
   Accumulators d_state[kValueTiles][1][kBlocks];  // G^T, V x K
-  Chunk finished = First();
-  Chunk chunk = finished;
 #pragma unroll 1
-  for (; Exists(chunk); chunk = After(chunk)) {
+  for (Chunk chunk = First(); Exists(chunk); chunk = After(chunk)) {
     const unsigned c = chunk.count;
     const auto& stage = shared_.stages[c % kStages];
     auto& walked = shared_.walked[c % kWalkedStages];
@@ -87,15 +74,8 @@ __device__ void FusedBackward<kValueTiles, kHasDecay>::Walk() {
     if constexpr (kHasDecay) {
       shared_.sums[c % kGateStages].PutStatesProduct(warpgroup::WarpOfGroup(), states_product);
     }
-    if (c >= kStages) {
-      FinishGates(finished);
-      finished = After(finished);
-    }
     cuda::Arrive(&shared_.is_done[c % kStages]);
   }
-  Wait(shared_.is_taken, chunk.count - 1);
-#pragma unroll 1
-  for (; Exists(finished); finished = After(finished)) FinishGates(finished);
 }
 
 }  // namespace mixerbench::kernels::delta_rule

@@ -112,20 +112,30 @@ int DeltaRuleGradients(const DeltaRuleSizes& sizes, const DeltaRulePlan& plan,
                        const DeltaRuleSaved& saved, const void* p, const void* d_states,
                        const DeltaRuleGradientData& gradients, CUstream_st* stream);
 
-// The fused plan: the first two kernels in one, and the last two. The tensors are theirs. Null
-// pointers in `factors` and `saved`: nothing is kept. final_state may be null: not wanted.
+// The tokens whose outputs are wanted, as in fused::RowSelection.
+struct ChosenTokens {
+  const std::int64_t* rows = nullptr;     // [M] tokens b T + t
+  const std::int64_t* entries = nullptr;  // [B T]: the row that has the token, M: none; null: all
+  std::int64_t count = 0;                 // M
+};
+
+// The fused plan: the first two kernels in one, and the last two. The tensors are theirs, but of
+// chosen tokens o and d_o are [M,H,V], with the stride of rows as that of tokens and without one of
+// batches; surplus rows become zeros in o and are not read in d_o. Null pointers in `factors` and
+// `saved`: nothing is kept. final_state may be null: not wanted.
 int DeltaRuleFusedForward(const DeltaRuleSizes& sizes, const DeltaRulePlan& plan,
                           const cuda::Sequence& q, const cuda::Sequence& k, const cuda::Sequence& v,
                           const float* log_decay, const float* beta,
                           const DeltaRuleFactorData& factors, const float* initial_state,
-                          const cuda::Sequence& o, float* final_state, const DeltaRuleSaved& saved,
-                          CUstream_st* stream);
+                          const cuda::Sequence& o, const ChosenTokens& chosen, float* final_state,
+                          const DeltaRuleSaved& saved, CUstream_st* stream);
 
 int DeltaRuleFusedBackward(const DeltaRuleSizes& sizes, const DeltaRulePlan& plan,
                            const cuda::Sequence& q, const cuda::Sequence& k,
                            const cuda::Sequence& v, const cuda::Sequence& d_o,
-                           const DeltaRuleFactorData& factors, const DeltaRuleSaved& saved,
-                           const float* d_final_state, float* d_initial_state,
-                           const DeltaRuleGradientData& gradients, CUstream_st* stream);
+                           const ChosenTokens& chosen, const DeltaRuleFactorData& factors,
+                           const DeltaRuleSaved& saved, const float* d_final_state,
+                           float* d_initial_state, const DeltaRuleGradientData& gradients,
+                           CUstream_st* stream);
 
 }  // namespace mixerbench::kernels::delta_rule

@@ -7,4 +7,9 @@ std::optional<RecurrenceResult> RunOnCuda(const RecurrenceArgs&, const PreparedR
   return std::nullopt;
 }
 
+std::optional<RecurrenceResult> RunRowsOnCuda(const RecurrenceArgs&, const PreparedRecurrence&,
+                                              const fused::RowSelection&) {
+  return std::nullopt;
+}
+
 }  // namespace mixerbench::kernels::delta_rule

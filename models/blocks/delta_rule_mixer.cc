@@ -139,11 +139,15 @@ MixerOutput DeltaRuleMixer::Forward(const at::Tensor& x, const ForwardOptions& o
   }
   if (initial != nullptr) args.initial_state = initial->at("state");
   args.wants_final_state = options.want_final_state || options.taps != nullptr;
-  kernels::RecurrenceResult result = kernels::DeltaRule(args, options.path);
+  kernels::RecurrenceResult result =
+      options.rows != nullptr ? kernels::DeltaRuleAtRows(args, *options.rows, options.path)
+                              : kernels::DeltaRule(args, options.path);
   if (options.taps != nullptr) TapState(*options.taps, result.final_state);
 
-  output.y = norm_.Projected(o_proj_, result.o, gated ? parts.back() : at::Tensor(), options.path,
-                             options.rows);
+  const at::Tensor gate = gated ? parts.back() : at::Tensor();
+  output.y = options.rows != nullptr
+                 ? o_proj_(norm_.OfRows(result.o.unsqueeze(0), gate, options.path))
+                 : norm_.Projected(o_proj_, result.o, gate, options.path, /*rows=*/nullptr);
   if (options.want_final_state) output.final_state["state"] = std::move(result.final_state);
   return output;
 }
