@@ -43,7 +43,7 @@ int LaunchEmbeddingForward(const EmbeddingForward&, CUstream_st*) { return kNoDe
 int LaunchEmbeddingBackward(const EmbeddingBackward&, CUstream_st*) { return kNoDevice; }
 int LaunchLogSigmoidDecayForward(const LogSigmoidDecayArgs&, CUstream_st*) { return kNoDevice; }
 int LaunchLogSigmoidDecayBackward(const LogSigmoidDecayArgs&, CUstream_st*) { return kNoDevice; }
-int DeltaGatesPartials(long long) { return 0; }
+int DeltaGatesPartials(long long, int) { return 0; }
 int LaunchDeltaGatesForward(const DeltaGatesDeviceArgs&, CUstream_st*) { return kNoDevice; }
 int LaunchDeltaGatesBackward(const DeltaGatesDeviceArgs&, CUstream_st*) { return kNoDevice; }
 int LaunchSwigluForward(const SwigluArgs&, CUstream_st*) { return kNoDevice; }

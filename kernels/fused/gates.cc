@@ -78,8 +78,8 @@ std::vector<at::Tensor> DeltaGatesBackward(const BackwardArgs& args, double beta
   DeltaGatesDeviceArgs device = DeviceArgs(z, args.saved[1], args.saved[2], beta_scale);
   const auto floats = z.options().dtype(at::kFloat);
   const PaddedColumns d_z = EmptyWithPadding(z);
-  const at::Tensor partials =
-      at::empty({DeltaGatesPartials(device.num_rows), 2, device.num_heads}, floats);
+  const at::Tensor partials = at::empty(
+      {DeltaGatesPartials(device.num_rows, device.num_heads), 2, device.num_heads}, floats);
   const at::Tensor d_parameters = at::empty({2, device.num_heads}, floats);
   device.d_beta = FloatsOf(d_beta);
   device.d_log_decay = FloatsOf(d_log_decay);

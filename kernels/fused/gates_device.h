@@ -43,11 +43,11 @@ struct DeltaGatesDeviceArgs {
   const float* d_log_decay = nullptr;  // dense; nullptr: zero
   Rows d_z;
   int padding = 0;                // columns of d_z after the gates, which become zeros
-  float* partials = nullptr;      // scratch of DeltaGatesPartials(num_rows) * 2 * H floats
+  float* partials = nullptr;      // scratch of DeltaGatesPartials(num_rows, H) * 2 * H floats
   float* d_parameters = nullptr;  // [2,H]: gradients of A_log, then of dt_bias
 };
 constexpr int kMaxGateHeads = 64;
-int DeltaGatesPartials(long long num_rows);
+int DeltaGatesPartials(long long num_rows, int num_heads);
 int LaunchDeltaGatesForward(const DeltaGatesDeviceArgs& args, CUstream_st* stream);
 int LaunchDeltaGatesBackward(const DeltaGatesDeviceArgs& args, CUstream_st* stream);
 

@@ -30,8 +30,9 @@ struct Taps {
   Vector bias;  // if kBias
 
   // Called by all threads of the block. Zeros past the last channel.
-  __device__ Taps(const Share& share, const ShortConvolutionSizes& sizes, const float* weights,
-                  const float* biases, float factor, SharedTaps<kBias>& shared) {
+  __device__ Taps(const ChannelShare& share, const ShortConvolutionSizes& sizes,
+                  const float* weights, const float* biases, float factor,
+                  SharedTaps<kBias>& shared) {
     constexpr int kChannels = kMaxGroup * kVector;
     const int count = min(kChannels, sizes.channels - share.first_channel);
     const int missing = kTaps - sizes.width;
@@ -97,6 +98,28 @@ constexpr int kPieces = sizeof(Packed<T>) / sizeof(uint4);
 template <typename T, int kPasses>
 using Slots = uint4[kPasses * kTogether][kPieces<T>][kThreads];
 
+// Queues the copy of eight elements to the thread's own place in a slot; zeros unless `valid`.
+template <typename T>
+__device__ inline void QueueCopy(uint4 (&slot)[kPieces<T>][kThreads], const T* from, bool valid) {
+#pragma unroll
+  for (int piece = 0; piece < kPieces<T>; ++piece) {
+    const auto to = static_cast<unsigned>(__cvta_generic_to_shared(&slot[piece][threadIdx.x]));
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to),
+                 "l"(from + piece * (kVector / kPieces<T>)), "r"(valid ? 16 : 0)
+                 : "memory");
+  }
+}
+
+template <typename T>
+__device__ inline Vector TakeCopy(const uint4 (&slot)[kPieces<T>][kThreads]) {
+  Packed<T> packed;
+#pragma unroll
+  for (int piece = 0; piece < kPieces<T>; ++piece) {
+    reinterpret_cast<uint4*>(&packed)[piece] = slot[piece][threadIdx.x];
+  }
+  return packed.Unpack();
+}
+
 // Tokens of a thread's channels in order, from the first of its span, on the way to its own slots
 // of shared memory, so that they cost no registers and no barrier; zeros from token `end` on.
 template <typename T>
@@ -114,27 +137,17 @@ struct Stream {
         stride(rows.stride),
         left(share.active ? end - share.span.first : 0) {}
 
+  // Those of the next pass.
   __device__ void Queue(int slot) {
 #pragma unroll
-    for (int piece = 0; piece < kPieces<T>; ++piece) {
-      const auto to =
-          static_cast<unsigned>(__cvta_generic_to_shared(&slots[slot][piece][threadIdx.x]));
-      asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to),
-                   "l"(at + piece * (kVector / kPieces<T>)), "r"(left > 0 ? 16 : 0)
-                   : "memory");
+    for (int j = 0; j < kTogether; ++j) {
+      QueueCopy(slots[slot + j], at, left > 0);
+      at += stride;
+      --left;
     }
-    at += stride;
-    --left;
   }
 
-  __device__ Vector Take(int slot) const {
-    Packed<T> packed;
-#pragma unroll
-    for (int piece = 0; piece < kPieces<T>; ++piece) {
-      reinterpret_cast<uint4*>(&packed)[piece] = slots[slot][piece][threadIdx.x];
-    }
-    return packed.Unpack();
-  }
+  __device__ Vector Take(int slot) const { return TakeCopy<T>(slots[slot]); }
 };
 
 // The passes of a walk: which slots hold the tokens of the present one. Copies of all streams are
@@ -142,7 +155,7 @@ struct Stream {
 template <int kPasses>
 class Passes {
  public:
-  // queue(slot) queues the next token of every stream.
+  // queue(slot) queues the tokens of the next pass of every stream to the slots from there on.
   template <typename Queue>
   __device__ void Start(Queue queue) {
 #pragma unroll
@@ -164,8 +177,7 @@ class Passes {
  private:
   template <typename Queue>
   static __device__ void QueuePass(int slot, Queue queue) {
-#pragma unroll
-    for (int j = 0; j < kTogether; ++j) queue(slot + j);
+    queue(slot);
     asm volatile("cp.async.commit_group;" ::: "memory");
   }
 
@@ -201,24 +213,30 @@ __device__ inline void StoreIf(bool wanted, T* target, const Vector& v) {
   }
 }
 
-// The inputs before the share; zeros before the sequence.
+// The inputs before token t of a sequence, which is at `at`; zeros outside the sequence.
 template <typename T>
-__device__ inline Window WindowBefore(const Share& share, const ConstRows& x) {
+__device__ inline Window WindowBefore(const T* at, long long stride, int t, int seq_len) {
   Window window{};
 #pragma unroll
   for (int m = 1; m < kTaps; ++m) {
-    const int t = share.span.first - kTaps + m;
-    window.Push(
-        LoadPacked(static_cast<const T*>(x.data) + (share.span.row0 + t) * x.stride + share.channel,
-                   share.active && t >= 0)
-            .Unpack());
+    const int s = t - kTaps + m;
+    window.Push(LoadPacked(at + (m - kTaps) * stride, s >= 0 && s < seq_len).Unpack());
   }
   return window;
 }
 
-// Sum over the lanes of a head.
-__device__ inline float HeadSum(const Share& share, float x) {
-  return ScaledGroupSum<kMaxGroup>(x, share.head_lanes) * GroupScale<kMaxGroup>(share.head_lanes);
+// Those before the share.
+template <typename T>
+__device__ inline Window WindowBefore(const Share& share, const ConstRows& x) {
+  const long long row = share.span.row0 + share.span.first;
+  return WindowBefore(static_cast<const T*>(x.data) + row * x.stride + share.channel, x.stride,
+                      share.active ? share.span.first : 0, share.span.last);
+}
+
+// Sum over the lanes of a head, at most kMaxLanes.
+template <int kMaxLanes = kMaxGroup>
+__device__ inline float HeadSum(const ChannelShare& share, float x) {
+  return ScaledGroupSum<kMaxLanes>(x, share.head_lanes) * GroupScale<kMaxLanes>(share.head_lanes);
 }
 
 // In two strands, which take half as long as one.

@@ -1,8 +1,8 @@
 // Short causal convolution, SiLU and L2 norm of heads: backward (short_convolution.cuh).
 //
-// Computes the forward values again. A thread walks width - 1 tokens further than its span, because
-// an input's gradient comes from the outputs up to width - 1 later; gradients of the weights come
-// from its own span, are added over the spans of the block, and over blocks by SumRowsKernel. fp32
+// Computes the forward values again. A thread walks a pass further than its span, because an
+// input's gradient comes from the outputs up to width - 1 later; gradients of the weights come from
+// its own span, are added over the spans of the block, and over blocks by SumRowsKernel. fp32
 // arithmetic, deterministic.
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/fused/short_convolution.cuh"
@@ -20,39 +20,62 @@ constexpr int kBlocks = kResident * 132;
 template <typename T>
 constexpr int kPasses = kPieces<T> == 1 ? 3 : 2;  // what static shared memory holds
 
+// Tokens on their way to shared memory.
+template <typename T>
+struct PassStream {
+  uint4 (*slots)[kPieces<T>][kThreads];
+  const T* at;
+  long long stride;
+
+  __device__ PassStream(const Place& place, const ChannelShare& share, const ConstRows& rows,
+                        uint4 (*all)[kPieces<T>][kThreads])
+      : slots(all),
+        at(place.At(static_cast<const T*>(rows.data), rows.stride, share.channel)),
+        stride(rows.stride) {}
+
+  __device__ void Queue(int slot, int needed) const {
+#pragma unroll
+    for (int j = 0; j < kTogether; ++j) QueueCopy<T>(slots[slot + j], at + j * stride, j < needed);
+  }
+};
+
 // Gradient of the convolution's result z in parts of the unit, given z in that unit and the
-// gradient d of the output.
-template <bool kSilu, bool kNorm>
-__device__ Vector ThroughActivation(const Share& share, float norm_eps, const Vector& z,
+// gradient d of the output. kHeadLanes: as many as a head has at most; 0: no norm.
+template <bool kSilu, int kHeadLanes>
+__device__ Vector ThroughActivation(const ChannelShare& share, float norm_eps, const Vector& z,
                                     const Vector& d) {
   constexpr float kScale = kUnit<kSilu>;
-  Vector y = z;    // in the unit
-  Vector slope{};  // of the SiLU, in parts of the unit
-  if (kSilu) {
+  Vector dz = d;
+  if constexpr (kHeadLanes == 0) {
 #pragma unroll
     for (int c = 0; c < kVector; ++c) {
+      if (!kSilu) continue;
       const float sigmoid = Reciprocal(1 + Exp2(z.x[c]));
-      y.x[c] = z.x[c] * sigmoid;
-      slope.x[c] = sigmoid * (1 / kScale) + (y.x[c] - y.x[c] * sigmoid);
+      dz.x[c] = (d.x[c] * sigmoid) * (kScale + (kScale * kScale) * (z.x[c] - z.x[c] * sigmoid));
     }
-  }
-  float scale = kScale * kScale;  // the slope is in parts of the unit, so dz needs it twice
-  float along = 0;
-  if (kNorm) {
-    const float square = HeadSum(share, Dot(y, y)) * scale;
-    const float product = HeadSum(share, Dot(y, d)) * scale;
-    if (share.normalised) {
-      const float inverse = InverseRoot(square + norm_eps);
-      scale *= inverse;
-      along = product * inverse * inverse * scale;
-    }
-  }
-  Vector dz;
+  } else {
+    Vector y = z;    // in the unit
+    Vector slope{};  // of the SiLU, in parts of the unit
+    if (kSilu) {
 #pragma unroll
-  for (int c = 0; c < kVector; ++c) {
-    dz.x[c] = d.x[c] * scale;
-    if (kNorm) dz.x[c] -= y.x[c] * along;
-    if (kSilu) dz.x[c] *= slope.x[c];
+      for (int c = 0; c < kVector; ++c) {
+        const float sigmoid = Reciprocal(1 + Exp2(z.x[c]));
+        y.x[c] = z.x[c] * sigmoid;
+        slope.x[c] = sigmoid * (1 / kScale) + (y.x[c] - y.x[c] * sigmoid);
+      }
+    }
+    // The slope is in parts of the unit, so dz needs it twice. No branches: tokens overlap.
+    constexpr float kSquare = kScale * kScale;
+    const float square = HeadSum<kHeadLanes>(share, Dot(y, y)) * kSquare;
+    const float product = HeadSum<kHeadLanes>(share, Dot(y, d)) * kSquare;
+    const float inverse = share.normalised ? InverseRoot(square + norm_eps) : 1;
+    const float scale = kSquare * inverse;
+    const float along = share.normalised ? product * inverse * inverse * scale : 0;
+#pragma unroll
+    for (int c = 0; c < kVector; ++c) {
+      dz.x[c] = d.x[c] * scale - y.x[c] * along;
+      if (kSilu) dz.x[c] *= slope.x[c];
+    }
   }
   return dz;
 }
@@ -101,31 +124,36 @@ struct Shared {
   SharedTaps<kBias> taps;
 };
 
-// The gradients of a thread's span; leaves those of weights in shared memory. kNorm: perhaps with a
-// norm.
-template <typename T, bool kSilu, bool kBias, bool kNorm>
-__device__ void Walk(const ShortConvolutionBackward& args, const Layout& layout, const Share& share,
-                     Shared<T, kBias>& shared) {
-  // The outputs of kTaps - 1 tokens after the share depend on its inputs.
-  const int exists = min(share.span.last + kTaps - 1, args.sizes.seq_len);
-  Stream<T> x(share, args.x, exists, shared.x);
-  Stream<T> d_y(share, args.d_y, exists, shared.d_y);
+// The gradients of a thread's span; leaves those of weights in shared memory.
+template <typename T, bool kSilu, bool kBias, int kHeadLanes>
+__device__ void Walk(const ShortConvolutionBackward& args, const PassLayout& layout,
+                     const ChannelShare& share, Shared<T, kBias>& shared) {
+  const int seq_len = args.sizes.seq_len;
+  Place place(args.sizes, layout, share);
+  Place ahead = place;
+  PassStream<T> x(ahead, share, args.x, shared.x);
+  PassStream<T> d_y(ahead, share, args.d_y, shared.d_y);
   const auto queue = [&](int slot) {
-    x.Queue(slot);
-    d_y.Queue(slot);
+    const int needed = ahead.Needed(seq_len);
+    x.Queue(slot, needed);
+    d_y.Queue(slot, needed);
+    const int rows = ahead.Advance(seq_len, layout.padded);
+    x.at += rows * x.stride;
+    d_y.at += rows * d_y.stride;
   };
   Passes<kPasses<T>> passes;
   passes.Start(queue);
-  Window window = WindowBefore<T>(share, args.x);
+  Window window =
+      WindowBefore(place.At(static_cast<const T*>(args.x.data), args.x.stride, share.channel),
+                   args.x.stride, place.t, seq_len);
   const Taps<kBias> taps(share, args.sizes, args.weight, args.bias, 1 / kUnit<kSilu>, shared.taps);
   InputSums d_x;
   WeightSums d_weights;
-  // The gradient of token s is complete at token s + kTaps - 1.
-  int s = 1 - kTaps;
-  const int count = share.count();
-  T* target = At<T>(share, args.d_x, s);
-  for (int t = 0; t <= layout.span; t += kTogether) {
-    if (t == layout.span) {  // the rest is another span's, or past the sequence, where d_y is zero
+  // The gradient of a token is complete kTaps - 1 tokens later.
+  T* target = place.At(static_cast<T*>(args.d_x.data), args.d_x.stride, share.channel) -
+              (kTaps - 1) * args.d_x.stride;
+  for (int pass = 0; pass <= layout.span; ++pass) {
+    if (pass == layout.span) {  // the rest is another span's
 #pragma unroll
       for (int m = 0; m < kTaps + kBias; ++m) {
 #pragma unroll
@@ -134,28 +162,35 @@ __device__ void Walk(const ShortConvolutionBackward& args, const Layout& layout,
       }
     }
     const int slot = passes.Next(queue);
+    // Tokens of the sequence and the span whose gradients become complete.
+    const int first = pass == 0 ? place.t : 0;
+    const int last = place.left > 0 ? seq_len : place.left == 0 ? min(place.t, seq_len) : 0;
+    int s = place.t - (kTaps - 1);
 #pragma unroll
     for (int j = 0; j < kTogether; ++j) {
-      window.Push(x.Take(slot + j));
-      const Vector dz = ThroughActivation<kSilu, kNorm>(share, args.sizes.norm_eps,
-                                                        window.Convolve(taps), d_y.Take(slot + j));
+      window.Push(TakeCopy<T>(shared.x[slot + j]));
+      const Vector dz = ThroughActivation<kSilu, kHeadLanes>(
+          share, args.sizes.norm_eps, window.Convolve(taps), TakeCopy<T>(shared.d_y[slot + j]));
       d_weights.Add<kBias>(window, dz);
-      StoreIf(s >= 0 && s < count, target, d_x.Push(taps, dz));
+      StoreIf(s >= first && s < last, target, d_x.Push(taps, dz));
       ++s;
       target += args.d_x.stride;
     }
+    target += (place.Advance(seq_len, layout.padded) - kTogether) * args.d_x.stride;
   }
 }
 
 template <typename T, bool kSilu, bool kBias>
 __global__ void __launch_bounds__(kThreads, kResident)
-    BackwardKernel(const ShortConvolutionBackward args, const Layout layout) {
+    BackwardKernel(const ShortConvolutionBackward args, const PassLayout layout) {
   __shared__ Shared<T, kBias> shared;
-  const Share share(args.sizes, layout);
-  if (share.first_channel < args.sizes.norm_channels) {
-    Walk<T, kSilu, kBias, true>(args, layout, share, shared);
+  const ChannelShare share(args.sizes, layout, layout.parts);
+  if (share.first_channel >= args.sizes.norm_channels) {
+    Walk<T, kSilu, kBias, 0>(args, layout, share, shared);
+  } else if (share.head_lanes <= kMaxGroup / 2) {
+    Walk<T, kSilu, kBias, kMaxGroup / 2>(args, layout, share, shared);
   } else {
-    Walk<T, kSilu, kBias, false>(args, layout, share, shared);
+    Walk<T, kSilu, kBias, kMaxGroup>(args, layout, share, shared);
   }
   __syncthreads();
   // [channel][tap], then the bias [channel].
@@ -165,25 +200,31 @@ __global__ void __launch_bounds__(kThreads, kResident)
   float* parts = args.partials + static_cast<long long>(share.part) * channels * num_sums;
   const int pitch = layout.group_threads * kVector;
   const int num_channels = min(pitch, channels - share.first_channel);
-  for (int i = static_cast<int>(threadIdx.x); i < num_channels * num_sums; i += kThreads) {
-    const bool of_tap = i < num_channels * width;
-    const int channel = of_tap ? i / width : i - num_channels * width;
-    const float* sums = shared.sums[of_tap ? kTaps - width + i % width : kTaps] + channel;
-    float sum = 0;
-    for (int span = 0; span < layout.block_spans; ++span) sum += sums[span * pitch];
-    const int all = share.first_channel + channel;
-    parts[of_tap ? all * width + i % width : channels * width + all] = sum;
+  for (int c = static_cast<int>(threadIdx.x); c < num_channels; c += kThreads) {
+    float sums[kTaps + kBias] = {};
+#pragma unroll 1
+    for (int span = 0; span < layout.block_spans; ++span) {
+#pragma unroll
+      for (int m = 0; m < kTaps + kBias; ++m) sums[m] += shared.sums[m][span * pitch + c];
+    }
+    const int channel = share.first_channel + c;
+#pragma unroll
+    for (int m = 0; m < kTaps; ++m) {
+      const int tap = m - (kTaps - width);
+      if (tap >= 0) parts[channel * width + tap] = sums[m];
+    }
+    if (kBias && args.bias != nullptr) parts[channels * width + channel] = sums[kTaps + kBias - 1];
   }
 }
 
 }  // namespace
 
 int ShortConvolutionPartials(const ShortConvolutionSizes& sizes) {
-  return Layout(sizes, kBlocks).parts;
+  return PassLayout(sizes, kBlocks).parts;
 }
 
 int LaunchShortConvolutionBackward(const ShortConvolutionBackward& args, CUstream_st* stream) {
-  const Layout layout(args.sizes, kBlocks);
+  const PassLayout layout(args.sizes, kBlocks);
   Dispatch(args.x.element, args.sizes.silu, args.bias != nullptr,
            [&]<typename T, bool kSilu, bool kBias>() {
              BackwardKernel<T, kSilu, kBias>

@@ -877,7 +877,7 @@ TEST_CASE("gpu fused: gates") {
           },
           {RandomNormal({3, 41, 33}, 1) * 4}, {dtype});
     }
-    for (const std::int64_t heads : {1, 2, 6, 64}) {
+    for (const std::int64_t heads : {1, 2, 6, 35, 64}) {
       for (const bool has_decay : {false, true}) {
         CAPTURE(heads, has_decay);
         CheckParity(
