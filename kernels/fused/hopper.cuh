@@ -107,18 +107,16 @@ __device__ inline std::uint64_t UniformOperand(std::uint32_t address) {
 
 // a: four registers of pairs of neighbouring columns, as in mma.m16n8k16 (LoadFragment).
 
-// d (+)= a b^T, b a RowOperand; 64 x 128.
-template <bool kAdd = true>
+// d += a b^T, b a RowOperand; 64 x 128 and 64 x 64.
 __device__ inline void MultiplyRows(float (&d)[64], const std::uint32_t* a, std::uint64_t b) {
   asm volatile(
-      "{\n.reg .pred p;\nsetp.ne.b32 p, %69, 0;\n"
+      "{\n.reg .pred p;\nsetp.ne.b32 p, 1, 0;\n"
       "wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 {" MB_WGMMA_R64
       "}, {%64, %65, %66, %67}, %68, p, 1, 1, 0;\n}\n"
       : MB_WGMMA_F32(d, 0), MB_WGMMA_F32(d, 32)
-      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "n"(kAdd ? 1 : 0));
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b));
 }
 
-// d += a b^T; 64 x 64.
 __device__ inline void MultiplyRows(float (&d)[32], const std::uint32_t* a, std::uint64_t b) {
   asm volatile(
       "{\n.reg .pred p;\nsetp.ne.b32 p, 1, 0;\n"
@@ -159,6 +157,15 @@ __device__ inline void LoadFragment(std::uint32_t* a, const void* tile, int firs
                : "memory");
 }
 
+// d += a b by one warp; 16 x 8, b as in mma.m16n8k16.
+__device__ inline void MultiplyByWarp(float* d, const std::uint32_t* a, std::uint32_t b0,
+                                      std::uint32_t b1) {
+  asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, "
+      "{%8, %9}, {%0, %1, %2, %3};\n"
+      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
+
 // d (+)= a b, a a RowOperand, b a ColumnOperand; 64 x 128 and 64 x 64.
 template <bool kAdd>
 __device__ inline void MultiplyTiles(float (&d)[64], std::uint64_t a, std::uint64_t b) {
@@ -169,6 +176,7 @@ __device__ inline void MultiplyTiles(float (&d)[64], std::uint64_t a, std::uint6
       : MB_WGMMA_F32(d, 0), MB_WGMMA_F32(d, 32)
       : "l"(a), "l"(b), "n"(kAdd ? 1 : 0));
 }
+
 template <bool kAdd>
 __device__ inline void MultiplyTiles(float (&d)[32], std::uint64_t a, std::uint64_t b) {
   asm volatile(

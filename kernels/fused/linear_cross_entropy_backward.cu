@@ -27,7 +27,8 @@ class ColumnSoftmax {
  public:
   __device__ explicit ColumnSoftmax(int first_word) : word_(first_word + lane_.row) {}
 
-  __device__ bool Weigh(float (&scores)[kScores], int, const WalkRows& rows) const {
+  template <bool kFirst, typename Again>
+  __device__ bool Weigh(float (&scores)[kScores], int, const WalkRows& rows, const Again&) const {
 #pragma unroll
     for (int j = 0; j < kScores / 4; ++j) {
       const float2 total = *reinterpret_cast<const float2*>(rows.log_totals + 8 * j + lane_.column);
@@ -153,12 +154,22 @@ __global__ void __launch_bounds__(kWalkThreads, 1)
   Walk<kWidth>(memory, num_tiles, softmax, sums);
   const int thread = static_cast<int>(threadIdx.x) % kWarpgroup;
   if (lane.group != half) {
-    float* theirs = OfBlock(memory.exchange, static_cast<unsigned>(1 - half)) + thread;
+    float4* theirs = OfBlock(memory.exchange, static_cast<unsigned>(1 - half)) + thread;
 #pragma unroll
-    for (int i = 0; i < kWidth / 2; ++i) theirs[i * kWarpgroup] = sums[i];
+    for (int j = 0; j < kWidth / 8; ++j) {
+      theirs[j * kWarpgroup] = {sums[4 * j], sums[4 * j + 1], sums[4 * j + 2], sums[4 * j + 3]};
+    }
   }
   SyncCluster();
   if (lane.group != half) return;
+#pragma unroll
+  for (int j = 0; j < kWidth / 8; ++j) {
+    const float4 other = memory.exchange[j * kWarpgroup + thread];
+    sums[4 * j] += other.x;
+    sums[4 * j + 1] += other.y;
+    sums[4 * j + 2] += other.z;
+    sums[4 * j + 3] += other.w;
+  }
   const float factor = *args.d_loss * *args.inverse_count;
 #pragma unroll
   for (int h = 0; h < 2; ++h) {
@@ -168,9 +179,7 @@ __global__ void __launch_bounds__(kWalkThreads, 1)
 #pragma unroll
     for (int j = 0; j < kWidth / 8; ++j) {
       const int i = 4 * j + 2 * h;
-      const float* other = memory.exchange + i * kWarpgroup + thread;
-      *reinterpret_cast<float2*>(to + 8 * j) = {factor * (sums[i] + other[0]),
-                                                factor * (sums[i + 1] + other[kWarpgroup])};
+      *reinterpret_cast<float2*>(to + 8 * j) = {factor * sums[i], factor * sums[i + 1]};
     }
   }
 }
