@@ -167,7 +167,7 @@ __global__ void __launch_bounds__(kThreads, kChunks == 1 ? 2 : 1)
     SegmentKernel(const EmbeddingBackward args, const Cut cut) {
   __shared__ int2 positions[kMaxBlockTokens + 2];
   __shared__ SharedColumns<kChunks, 1> columns;
-  __shared__ __align__(16) float borders[2 * kThreads * kVector * kChunks];
+  __shared__ __align__(16) float borders[kNormWeights * kThreads * kVector * kChunks];
   const Entries entries{positions};
   const Layout layout(args.sizes.width);
   const SortedTokens sorted(args);
@@ -228,9 +228,8 @@ __global__ void __launch_bounds__(kThreads, kChunks == 1 ? 2 : 1)
   }
   __syncthreads();
   JoinGroups(layout, args, cut, table, sorted, entries, borders);
-  float* parts = WeightPartialOf(args, cut.num_segments, blockIdx.x);
-  SumGroups(layout, d_norm.weight, borders, parts);
-  SumGroups(layout, d_norm.bias, borders, parts + layout.width);
+  SumGroupsTogether(layout, {d_norm.weight, d_norm.bias}, borders,
+                    WeightPartialOf(args, cut.num_segments, blockIdx.x));
 }
 
 // Adds the parts of kSumColumns columns of the gradients of the norm's weights.

@@ -143,10 +143,39 @@ __device__ inline void AddNormBackward(const Layout& layout, const RowValues<kCh
   });
   const float share = -scale / static_cast<float>(layout.width);
   projection = GroupSum(projection, layout.lanes) * share;
-  mean = centre ? GroupSum(mean, layout.lanes) * share : 0;
+  // Lanes of two vectors leave room for few warps, which would wait for one sum after the other.
+  if (kChunks > 1 || centre) mean = GroupSum(mean, layout.lanes);
+  mean = centre ? mean * share : 0;
   ForEach<kChunks>([&](int c, int i) {
     d_row.chunk[c].x[i] += g.chunk[c].x[i] * scale + (x.chunk[c].x[i] * projection + mean);
   });
+}
+
+// target[k][column] = the sum of values[k] over all groups of the block, in order of the groups, as
+// SumGroups forms one of them. `scratch` holds kCount * kThreads * kChunks * 8 floats that no
+// thread uses any more. Called by all threads.
+template <int kCount, int kChunks, typename Layout>
+__device__ inline void SumGroupsTogether(const Layout& layout,
+                                         const RowValues<kChunks> (&values)[kCount], float* scratch,
+                                         float* target) {
+  const int pitch = layout.lanes * kVector * kChunks;
+  const int size = layout.num_groups * pitch;
+  __syncthreads();
+#pragma unroll
+  for (int k = 0; k < kCount; ++k) {
+#pragma unroll
+    for (int c = 0; c < kChunks; ++c) {
+      StoreFloat(scratch + k * size + layout.group * pitch + layout.Column(c), values[k].chunk[c]);
+    }
+  }
+  __syncthreads();
+  for (int i = static_cast<int>(threadIdx.x); i < kCount * layout.width; i += kThreads) {
+    const float* parts = scratch + i / layout.width * size + i % layout.width;
+    float sum = 0;
+#pragma unroll 16
+    for (int group = 0; group < layout.num_groups; ++group) sum += parts[group * pitch];
+    target[i] = sum;
+  }
 }
 
 }  // namespace mixerbench::kernels::fused

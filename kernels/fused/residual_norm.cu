@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <climits>
 
+#include "kernels/cuda/launch.cuh"
 #include "kernels/fused/norm_rows.cuh"
 #include "kernels/fused/residual_norm_device.h"
 #include "kernels/fused/sum_rows.h"
@@ -16,7 +17,8 @@
 namespace mixerbench::kernels::fused {
 namespace {
 
-constexpr int kRowsPerPartial = 64;
+// Two rows of 128 columns a group: the start and the sums of a block take as long as a few rows.
+constexpr int kRowsPerPartial = 32;
 
 // Blocks that a processor holds at once by their registers, for rows of kChunks vectors a lane.
 // Weights are read once by each block: no more blocks than a GPU of kProcessors holds.
@@ -101,7 +103,7 @@ struct BackwardRow {
 template <typename T, int kChunks, bool kMid, typename Layout>
 __global__ void __launch_bounds__(kThreads, kBackwardBlocks<kChunks>)
     BackwardKernel(const ResidualNormBackward args) {
-  __shared__ __align__(16) float scratch[kThreads * kVector * kChunks];
+  extern __shared__ __align__(16) float scratch[];  // a row of each thread for each weight
   __shared__ SharedColumns<kChunks, 4> columns;
   const Layout layout(args.width);
   const bool centre = args.norm.bias != nullptr;
@@ -155,13 +157,9 @@ __global__ void __launch_bounds__(kThreads, kBackwardBlocks<kChunks>)
     d_sum_rows.Store(walk.row, ds);
   }
 
-  float* parts =
-      args.partials + static_cast<long long>(blockIdx.x) * kResidualNormWeights * args.width;
-  SumGroups(layout, d_norm.weight, scratch, parts);
-  SumGroups(layout, d_norm.bias, scratch, parts + args.width);
-  SumGroups(layout, d_mid.weight, scratch, parts + 2 * args.width);
-  SumGroups(layout, d_mid.bias, scratch, parts + 3 * args.width);
-  SumGroups(layout, d_added_bias, scratch, parts + 4 * args.width);
+  SumGroupsTogether(
+      layout, {d_norm.weight, d_norm.bias, d_mid.weight, d_mid.bias, d_added_bias}, scratch,
+      args.partials + static_cast<long long>(blockIdx.x) * kResidualNormWeights * args.width);
 }
 
 // f.template operator()<T, chunks, mid, Layout>() for these rows. The widths of small models have
@@ -214,12 +212,13 @@ int LaunchResidualNormForward(const ResidualNormForward& args, CUstream_st* stre
 
 int LaunchResidualNormBackward(const ResidualNormBackward& args, CUstream_st* stream) {
   const int parts = ResidualNormPartials(args.num_rows, args.width);
+  cudaError_t status = cudaSuccess;
   Dispatch<1>(args.element, args.width, args.mid.weight != nullptr,
               [&]<typename T, int kChunks, bool kMid, typename Layout>() {
-                BackwardKernel<T, kChunks, kMid, Layout>
-                    <<<static_cast<unsigned>(parts), kThreads, 0, stream>>>(args);
+                status = cuda::Launch(BackwardKernel<T, kChunks, kMid, Layout>, parts, kThreads,
+                                      kResidualNormWeights * kThreads * kChunks * sizeof(Vector),
+                                      stream, args);
               });
-  const cudaError_t status = cudaGetLastError();
   if (status != cudaSuccess) return status;
   return LaunchSumRows(args.partials, parts, kResidualNormWeights * args.width, args.d_weights,
                        stream);
