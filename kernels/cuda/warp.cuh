@@ -35,7 +35,7 @@ inline __device__ void MmaTf32(float (&d)[4], std::uint32_t a0, std::uint32_t a1
 }
 
 inline __device__ std::uint32_t RoundToTf32(float x) {
-  // To nearest, ties away from zero. As integers, because the instruction for it is emulated by five.
+  // To nearest, ties away from zero. As integers: the instruction for it is emulated by five.
   return (__float_as_uint(x) + 0x1000u) & 0xffffe000u;
 }
 
@@ -100,22 +100,17 @@ inline __device__ void ArriveAfterCopies(std::uint64_t* barrier) {
 
 // Waits for the end of the phase with this parity, the current or the previous one.
 inline __device__ void WaitForPhase(std::uint64_t* barrier, int parity) {
-  std::uint32_t done = 0;
-  while (done == 0) {
+  asm volatile(
+      "{\n.reg .pred done;\n"
+      "again:\n"
 #if __CUDA_ARCH__ >= 900
-    asm volatile(
-        "{ .reg .pred p; mbarrier.try_wait.parity.shared.b64 p, [%1], %2; selp.b32 %0, 1, 0, p; }"
-        : "=r"(done)
-        : "r"(SharedAddress(barrier)), "r"(parity)
-        : "memory");
+      "mbarrier.try_wait.parity.shared.b64 done, [%0], %1;\n"
 #else
-    asm volatile(
-        "{ .reg .pred p; mbarrier.test_wait.parity.shared.b64 p, [%1], %2; selp.b32 %0, 1, 0, p; }"
-        : "=r"(done)
-        : "r"(SharedAddress(barrier)), "r"(parity)
-        : "memory");
+      "mbarrier.test_wait.parity.shared.b64 done, [%0], %1;\n"
 #endif
-  }
+      "@!done bra again;\n}" ::"r"(SharedAddress(barrier)),
+      "r"(parity)
+      : "memory");
 }
 
 // Brings a line of global memory to the L2 cache.

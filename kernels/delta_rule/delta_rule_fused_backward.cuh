@@ -138,7 +138,7 @@ class FusedBackward {
     for (auto& barrier : shared_.is_taken) cuda::InitBarrier(&barrier, 2 * kThreads);
     for (auto& barrier : shared_.is_paired) cuda::InitBarrier(&barrier, kThreads);
     for (auto& barrier : shared_.is_done) cuda::InitBarrier(&barrier, 2 * kThreads);
-    ShowBarriersToCopies();
+    cuda::ShowBarriersToCopies();
   }
 
   // The roles, a warpgroup each; queries by the first of the block.
@@ -196,12 +196,12 @@ class FusedBackward {
     warpgroup::SyncGroup(group);
     if (IsFirstOfGroup()) {
       WriteTokens(x, 0, chunk.head, chunk.first_token(), chunk.batch, tile);
-      CommitWrites();
+      cuda::CommitWrites();
     }
   }
   // Until the tile may be written again, for those that meet this thread afterwards.
   __device__ void WaitForRows() const {
-    if (IsFirstOfGroup()) WaitForWrites<0>();
+    if (IsFirstOfGroup()) cuda::WaitForWrites<0>();
   }
   __device__ bool IsFirstOfGroup() const { return threadIdx.x % kThreads == 0; }
 

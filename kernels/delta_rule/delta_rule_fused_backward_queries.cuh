@@ -27,8 +27,8 @@ __device__ void FusedBackward<kValueTiles, kHasDecay>::Load(const Chunk& chunk,
     constexpr int kWarps = kThreads / 32;
     const int num_copies = 2 + (reads_all ? 3 : 2) * kValueTiles;
     const int warp = cuda::WarpId();
-    ExpectBytes(barrier,
-                (num_copies - warp + kWarps - 1) / kWarps * static_cast<int>(sizeof(Tile)));
+    cuda::ExpectBytes(barrier,
+                      (num_copies - warp + kWarps - 1) / kWarps * static_cast<int>(sizeof(Tile)));
     const auto copy = [&](int turn, Tile* tile, const CUtensorMap& map, int column) {
       if (turn % kWarps != warp) return;
       CopyTokens(tile, map, column, chunk.head, chunk.first_token(), chunk.batch, barrier);

@@ -118,7 +118,7 @@ class Block {
         cuda::InitBarrier(&barrier,
                           kValueTiles * warpgroup::kThreads + (keeps_ ? 32 * kKeepingWarps : 0));
       }
-      ShowBarriersToCopies();
+      cuda::ShowBarriersToCopies();
     }
     // What lies above the diagonal blocks of X and A is never written again.
     for (auto& slot : shared_.slots) {
@@ -144,7 +144,7 @@ class Block {
       if (ahead.exists() && is_first_lane) {
         auto& tokens = shared_.tokens[ahead_turn.place];
         auto* const barrier = &shared_.has_tokens[ahead_turn.place];
-        ExpectBytes(barrier, sizeof(tokens));
+        cuda::ExpectBytes(barrier, sizeof(tokens));
         const int head = ahead.head();
         const int batch = ahead.batch();
         CopyTokens(&tokens.k, args_.maps.k, 0, head, ahead.first_token(), batch, barrier);
@@ -173,7 +173,7 @@ class Block {
       copy_tokens();
       if (is_first_lane) {
         auto* const barrier = &shared_.is_ready[slot_turn.place];
-        ExpectBytes(barrier, sizeof(slot.v));
+        cuda::ExpectBytes(barrier, sizeof(slot.v));
         const int head = at.head();
         const int batch = at.batch();
 #pragma unroll
@@ -300,12 +300,12 @@ class Block {
             chosen.Find(at.token(), at.num_valid());
             // Y takes the place of V. After the barrier the other tiles have left too.
             if (keeps_) StoreColumnsOfWarp(v, y);
-            if (is_first_thread) WaitForWrites<0>();
+            if (is_first_thread) cuda::WaitForWrites<0>();
             warpgroup::PublishToProducts();
             warpgroup::SyncGroup(1 + walk_group);
             if (keeps_ && is_first_thread) {
               WriteTokens(args_.maps.y, 64 * value_tile, head, at.first_token(), batch, v);
-              CommitWrites();
+              cuda::CommitWrites();
             }
           });
       const bool keeps_state = keeps_ && !at.is_last();
@@ -327,8 +327,8 @@ class Block {
           const auto next = static_cast<int>(at.chunk() + 1);
           WriteTokens(args_.maps.states, 0, 0, next * kHeadV + 64 * value_tile, 0, leaving.state);
         }
-        CommitWrites();
-        WaitForWrites<1>();  // Y has left the place of V
+        cuda::CommitWrites();
+        cuda::WaitForWrites<1>();  // Y has left the place of V
       }
       cuda::Arrive(&shared_.is_walked[slot_turn.place]);
       if (at.is_last() && args_.final_state != nullptr) {
@@ -339,7 +339,7 @@ class Block {
       tokens_turn = tokens_turn.After(num_walks);
       slot_turn = slot_turn.After(num_walks);
     }
-    if (is_first_thread) WaitForWrites<0>();
+    if (is_first_thread) cuda::WaitForWrites<0>();
   }
 
  private:

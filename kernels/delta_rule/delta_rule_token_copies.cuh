@@ -9,6 +9,7 @@
 #include <cuda.h>
 #include <cuda_runtime.h>
 
+#include "kernels/cuda/tensor_copy.cuh"
 #include "kernels/cuda/tensor_map.cuh"
 #include "kernels/delta_rule/delta_rule_device.cuh"
 #include "kernels/delta_rule/warpgroup.cuh"
@@ -20,20 +21,6 @@ namespace mixerbench::kernels::delta_rule {
 #else
 #define MIXERBENCH_COPY_ASM(...) __trap()
 #endif
-
-// Barriers that this thread made are seen by copies.
-__device__ inline void ShowBarriersToCopies() {
-  MIXERBENCH_COPY_ASM("fence.mbarrier_init.release.cluster;\nfence.proxy.async.shared::cta;" ::
-                          : "memory");
-}
-
-// The barrier's current phase ends when this many bytes have arrived as well; not an arrival.
-__device__ inline void ExpectBytes(std::uint64_t* barrier, int bytes) {
-  MIXERBENCH_COPY_ASM("mbarrier.expect_tx.relaxed.cta.shared::cta.b64 [%0], %1;" ::"r"(
-                          cuda::SharedAddress(barrier)),
-                      "r"(bytes)
-                      : "memory");
-}
 
 // Channels `channel`.. of tokens `token`.. of (b, h) to a tile, swizzled.
 __device__ inline void CopyTokens(warpgroup::Tile* to, const CUtensorMap& from, int channel, int h,
@@ -54,17 +41,6 @@ __device__ inline void WriteTokens(const CUtensorMap& to, int channel, int h, in
       " [%0, {%1, %2, %3, %4}], [%5];" ::"l"(&to),
       "r"(channel), "r"(h), "r"(token), "r"(b), "r"(cuda::SharedAddress(from.x))
       : "memory");
-}
-
-// Closes this thread's group of writes.
-__device__ inline void CommitWrites() {
-  MIXERBENCH_COPY_ASM("cp.async.bulk.commit_group;" ::: "memory");
-}
-
-// Until all but the last kPending groups of this thread have read what they write.
-template <int kPending>
-__device__ void WaitForWrites() {
-  MIXERBENCH_COPY_ASM("cp.async.bulk.wait_group.read %0;" ::"n"(kPending) : "memory");
 }
 
 #undef MIXERBENCH_COPY_ASM

@@ -1,6 +1,6 @@
-// What compute capability 9.0 has beyond others, for code compiled for sm_90a alone: products of a
-// warpgroup of bf16 tiles in shared memory (wgmma), the barriers and copies that feed them (TMA),
-// clusters of blocks.
+// What compute capability 9.0 has beyond others, for code compiled for sm_90a alone, beside
+// kernels/cuda/{warpgroup,tensor_copy}.cuh: products of bf16 tiles of several widths, copies of
+// matrices, clusters of blocks.
 //
 // A tile is R rows (a multiple of eight) of W elements (a multiple of 64). It lies in panels of 64
 // columns; a panel's rows are 128 bytes long, one after the other, and the 16-byte chunks of row r
@@ -13,7 +13,18 @@
 
 #include <cuda.h>
 
+#include "kernels/cuda/operand.cuh"
+#include "kernels/cuda/tensor_copy.cuh"
+#include "kernels/cuda/warp.cuh"
+#include "kernels/cuda/warpgroup.cuh"
+
 namespace mixerbench::kernels::fused {
+
+namespace warpgroup = cuda::warpgroup;
+using cuda::Arrive;
+using cuda::InitBarrier;
+using cuda::SharedAddress;
+using cuda::WaitForPhase;
 
 // Whether this pass of the compiler makes code for sm_90a: kernels do nothing in others.
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
@@ -22,15 +33,11 @@ constexpr bool kForHopper = true;
 constexpr bool kForHopper = false;
 #endif
 
-constexpr int kWarpgroup = 128;     // threads
+constexpr int kWarpgroup = warpgroup::kThreads;
 constexpr int kPanelWidth = 64;     // elements
 constexpr int kTileRowBytes = 128;  // of a panel
 constexpr int kProductDepth = 16;   // terms that one wgmma adds
 constexpr int kSwizzledRows = 8;    // after which the permutation repeats
-
-__device__ inline std::uint32_t SharedAddress(const void* pointer) {
-  return static_cast<std::uint32_t>(__cvta_generic_to_shared(pointer));
-}
 
 // Where chunk `chunk` of row `row` lies in a tile whose panels are `panel_bytes` long.
 __device__ inline std::uint32_t ChunkOffset(int row, int chunk, int panel_bytes) {
@@ -146,24 +153,11 @@ __device__ inline void MultiplyColumns(float (&d)[32], const std::uint32_t* a, s
 }
 
 // Columns 16 k..16 k + 15 of rows first_row..first_row + 15 of a tile, for a warp.
-__device__ inline void LoadFragment(std::uint32_t* a, const void* tile, int first_row, int k,
+__device__ inline void LoadFragment(std::uint32_t (&a)[4], const void* tile, int first_row, int k,
                                     int panel_bytes) {
   const int lane = static_cast<int>(threadIdx.x) % 32;
-  const std::uint32_t address =
-      SharedAddress(tile) + ChunkOffset(first_row + lane % 16, 2 * k + lane / 16, panel_bytes);
-  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];\n"
-               : "=r"(a[0]), "=r"(a[1]), "=r"(a[2]), "=r"(a[3])
-               : "r"(address)
-               : "memory");
-}
-
-// d += a b by one warp; 16 x 8, b as in mma.m16n8k16.
-__device__ inline void MultiplyByWarp(float* d, const std::uint32_t* a, std::uint32_t b0,
-                                      std::uint32_t b1) {
-  asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, "
-      "{%8, %9}, {%0, %1, %2, %3};\n"
-      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
-      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+  cuda::LoadMatrices(a, static_cast<const std::uint8_t*>(tile) +
+                            ChunkOffset(first_row + lane % 16, 2 * k + lane / 16, panel_bytes));
 }
 
 // d (+)= a b, a a RowOperand, b a ColumnOperand; 64 x 128 and 64 x 64.
@@ -208,36 +202,27 @@ __device__ inline void SumColumns(float (&d)[4], std::uint64_t a, std::uint64_t 
 }
 
 // The transpose of rows 16 k..16 k + 15 of columns first_column..first_column + 15 of a panel.
-__device__ inline void LoadTransposed(std::uint32_t* a, const void* panel, int k,
+__device__ inline void LoadTransposed(std::uint32_t (&a)[4], const void* panel, int k,
                                       int first_column) {
   const int lane = static_cast<int>(threadIdx.x) % 32;
-  const std::uint32_t address =
-      SharedAddress(panel) + ChunkOffset(k * kProductDepth + lane % 8 + lane / 16 * 8,
-                                         first_column / 8 + lane / 8 % 2, /*panel_bytes=*/0);
-  asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];\n"
-               : "=r"(a[0]), "=r"(a[1]), "=r"(a[2]), "=r"(a[3])
-               : "r"(address)
-               : "memory");
+  cuda::LoadMatricesTransposed(a,
+                               static_cast<const std::uint8_t*>(panel) +
+                                   ChunkOffset(k * kProductDepth + lane % 8 + lane / 16 * 8,
+                                               first_column / 8 + lane / 8 % 2, /*panel_bytes=*/0));
 }
 
 // A warp's 16 rows of a 64 x 64 product to a panel, in bf16.
 __device__ inline void StorePanel(void* panel, int first_row, const float (&d)[32]) {
-  const auto pack = [](float low, float high) {
-    std::uint32_t pair;
-    asm("cvt.rn.bf16x2.f32 %0, %1, %2;\n" : "=r"(pair) : "f"(high), "f"(low));
-    return pair;
-  };
   const int lane = static_cast<int>(threadIdx.x) % 32;
 #pragma unroll
   for (int i = 0; i < 32; i += 8) {
-    const std::uint32_t address =
-        SharedAddress(panel) + ChunkOffset(first_row + lane % 16, i / 4 + lane / 16,
-                                           /*panel_bytes=*/0);
-    asm volatile(
-        "stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};\n" ::"r"(address),
-        "r"(pack(d[i], d[i + 1])), "r"(pack(d[i + 2], d[i + 3])), "r"(pack(d[i + 4], d[i + 5])),
-        "r"(pack(d[i + 6], d[i + 7]))
-        : "memory");
+    const std::uint32_t pairs[4] = {
+        cuda::PackBf16(d[i], d[i + 1]), cuda::PackBf16(d[i + 2], d[i + 3]),
+        cuda::PackBf16(d[i + 4], d[i + 5]), cuda::PackBf16(d[i + 6], d[i + 7])};
+    warpgroup::StoreMatrices(
+        static_cast<std::uint8_t*>(panel) + ChunkOffset(first_row + lane % 16, i / 4 + lane / 16,
+                                                        /*panel_bytes=*/0),
+        pairs);
   }
 }
 
@@ -245,18 +230,6 @@ __device__ inline void StorePanel(void* panel, int first_row, const float (&d)[3
 #undef MB_WGMMA_F32
 #undef MB_WGMMA_R32
 #undef MB_WGMMA_R64
-
-// Before the first product after the registers of its operands were touched.
-__device__ inline void BeginProducts() { asm volatile("wgmma.fence.sync.aligned;\n" ::: "memory"); }
-__device__ inline void EndProducts() {
-  asm volatile("wgmma.commit_group.sync.aligned;\n" ::: "memory");
-}
-
-// Until at most `kPending` groups of products have not finished.
-template <int kPending>
-__device__ inline void AwaitProducts() {
-  asm volatile("wgmma.wait_group.sync.aligned %0;\n" ::"n"(kPending) : "memory");
-}
 
 // Registers that a product read or wrote asynchronously: the compiler shall move no use of them
 // across this point, which stands after AwaitProducts.
@@ -273,44 +246,6 @@ __device__ inline void Pin(std::uint32_t (&registers)[kSize]) {
 
 // --- barriers and copies -------------------------------------------------------------------------
 
-__device__ inline void InitBarrier(std::uint64_t* barrier, int arrivals) {
-  asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;\n" ::"r"(SharedAddress(barrier)),
-               "r"(arrivals)
-               : "memory");
-}
-
-// Barriers that this thread made are seen by copies.
-__device__ inline void ShowBarriers() {
-  asm volatile("fence.mbarrier_init.release.cluster;\nfence.proxy.async.shared::cta;\n" ::
-                   : "memory");
-}
-
-__device__ inline void Arrive(std::uint64_t* barrier) {
-  asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];\n" ::"r"(SharedAddress(barrier))
-               : "memory");
-}
-
-// The phase ends with the arrival of that many bytes.
-__device__ inline void ArriveAndExpect(std::uint64_t* barrier, int bytes) {
-  asm volatile(
-      "mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;\n" ::"r"(SharedAddress(barrier)),
-      "r"(bytes)
-      : "memory");
-}
-
-// Until the phase of this parity has ended.
-__device__ inline void Await(std::uint64_t* barrier, int parity) {
-  asm volatile(
-      "{\n.reg .pred p;\n"
-      "again:\n"
-      "mbarrier.try_wait.parity.shared::cta.b64 p, [%0], %1;\n"
-      "@p bra done;\n"
-      "bra again;\n"
-      "done:\n}\n" ::"r"(SharedAddress(barrier)),
-      "r"(parity)
-      : "memory");
-}
-
 // A panel of a tile whose first element is at (row, column) of the matrix; zeros outside of it.
 __device__ inline void CopyPanel(void* to, const CUtensorMap& matrix, int row, int column,
                                  std::uint64_t* barrier) {
@@ -321,25 +256,15 @@ __device__ inline void CopyPanel(void* to, const CUtensorMap& matrix, int row, i
       : "memory");
 }
 
-// What this thread wrote to shared memory is seen by products and copies after the next barrier.
-__device__ inline void ShowToCopies() {
-  asm volatile("fence.proxy.async.shared::cta;\n" ::: "memory");
-}
-
 // Begins to copy a panel to a matrix, less what is outside of it.
 __device__ inline void StorePanelToMatrix(const CUtensorMap& matrix, int row, int column,
                                           const void* from) {
   asm volatile(
-      "cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group [%0, {%1, %2}], [%3];\n"
-      "cp.async.bulk.commit_group;\n" ::"l"(&matrix),
+      "cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group [%0, {%1, %2}], [%3];\n" ::"l"(
+          &matrix),
       "r"(column), "r"(row), "r"(SharedAddress(from))
       : "memory");
-}
-
-// Until the panels of this thread's stores have been read, but for the last `kPending` of them.
-template <int kPending = 0>
-__device__ inline void AwaitStoresRead() {
-  asm volatile("cp.async.bulk.wait_group.read %0;\n" ::"n"(kPending) : "memory");
+  cuda::CommitWrites();
 }
 
 // Bytes at multiples of 16.
@@ -365,16 +290,6 @@ __device__ T* OfBlock(T* mine, unsigned rank) {
 __device__ inline void SyncCluster() {
   asm volatile("barrier.cluster.arrive.release.aligned;\nbarrier.cluster.wait.acquire.aligned;\n" ::
                    : "memory");
-}
-
-// The registers of each thread of the warpgroup from here on.
-template <int kRegisters>
-__device__ inline void TakeRegisters() {
-  asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;\n" ::"n"(kRegisters));
-}
-template <int kRegisters>
-__device__ inline void GiveRegisters() {
-  asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;\n" ::"n"(kRegisters));
 }
 
 }  // namespace mixerbench::kernels::fused

@@ -15,6 +15,7 @@
 #include "kernels/fused/hopper_launch.cuh"
 #include "kernels/fused/linear_backward.cuh"
 #include "kernels/fused/linear_backward_device.h"
+#include "kernels/fused/linear_parts.cuh"
 
 namespace mixerbench::kernels::fused {
 namespace {
@@ -36,78 +37,22 @@ __global__ void __launch_bounds__(kLinearThreads, 1)
   const int group = static_cast<int>(threadIdx.x) / kWarpgroup;
   if (threadIdx.x < kUniformElements) memory.ones[threadIdx.x] = __float2bfloat16(1);
   if (threadIdx.x == kLinearProductThreads) InitLinear(memory);
-  ShowToCopies();
+  warpgroup::PublishToProducts();
   __syncthreads();
   if (group == kWeightGroups + 1) {
-    GiveRegisters<kCopyRegisters>();
+    warpgroup::GiveRegisters<kCopyRegisters>();
     if (threadIdx.x == kLinearProductThreads) CopyLinearTiles(memory, maps, work);
     if (threadIdx.x == kLinearProductThreads + 32) StoreInputGradient(memory, work, maps.d_x);
   } else if (group == kWeightGroups) {
-    GiveRegisters<kInputRegisters>();
+    warpgroup::GiveRegisters<kInputRegisters>();
     FormInputGradient(memory, work);
   } else if (group == 0) {
-    TakeRegisters<kWeightRegisters>();
+    warpgroup::TakeRegisters<kWeightRegisters>();
     SumWeightGradient<kPanels, false, kBiasSteps>(memory, work, 0, args);
   } else {
-    TakeRegisters<kWeightRegisters>();
+    warpgroup::TakeRegisters<kWeightRegisters>();
     SumWeightGradient<kPanels, kTail, kBiasSteps>(memory, work, kPanels, args);
   }
-}
-
-constexpr int kSumLanes = 32;
-constexpr int kSumStrands = 8;
-
-// Adds the parts of the weight's gradient, 32 float4 a block, and, in the blocks after those, of
-// the bias's. A strand adds every eighth part; strands are added in order. fp32, deterministic.
-__global__ void __launch_bounds__(kSumLanes* kSumStrands)
-    SumLinearPartsKernel(const LinearBackwardArgs args, int num_parts, int weight_blocks) {
-  __shared__ float4 strands[kSumStrands][kSumLanes];
-  const int lane = static_cast<int>(threadIdx.x);
-  const int strand = static_cast<int>(threadIdx.y);
-  const int block = static_cast<int>(blockIdx.x);
-  const int in = args.sizes.in;
-  const int out = args.sizes.out;
-  const bool is_weight = block < weight_blocks;
-  const int index = (is_weight ? block : block - weight_blocks) * kSumLanes + lane;
-  const int size = is_weight ? in * out / 4 : out / 4;  // float4 of a part
-  const auto* parts = reinterpret_cast<const float4*>(args.scratch) +
-                      (is_weight ? 0 : static_cast<long long>(num_parts) * in * out / 4);
-  if (!is_weight) num_parts *= LinearBiasBlocks(in);
-  const auto add = [](float4& sum, const float4& x) {
-    sum.x += x.x;
-    sum.y += x.y;
-    sum.z += x.z;
-    sum.w += x.w;
-  };
-  float4 sum = {0, 0, 0, 0};
-  if (index < size) {
-#pragma unroll 5
-    for (int part = strand; part < num_parts; part += kSumStrands) {
-      add(sum, parts[static_cast<long long>(part) * size + index]);
-    }
-  }
-  strands[strand][lane] = sum;
-  __syncthreads();
-  if (strand != 0 || index >= size) return;
-  for (int other = 1; other < kSumStrands; ++other) add(sum, strands[other][lane]);
-  if (!is_weight) {
-    float* to = args.d_bias + 4 * index;
-    to[0] = sum.x;
-    to[1] = sum.y;
-    to[2] = sum.z;
-    to[3] = sum.w;
-    return;
-  }
-  // Accumulators of a 64 x 8 product (hopper.cuh): rows are columns of x, columns those of d_y.
-  const int thread = index % kWarpgroup;
-  const int quad = index / kWarpgroup;
-  const int column = quad / (out / 8) * kLinearTile + thread / 32 * kProductDepth + thread % 32 / 4;
-  const int row = quad % (out / 8) * 8 + thread % 4 * 2;
-  float* to = args.d_weight + row * in + column;
-  to[0] = sum.x;
-  to[in] = sum.y;
-  to[8] = sum.z;
-  to[in + 8] = sum.w;
 }
 
 cudaError_t MapOperands(const LinearBackwardArgs& args, LinearMaps* maps) {
@@ -176,13 +121,18 @@ bool DeviceHasLinearBackward(int device) { return IsHopper(device); }
 int LaunchLinearBackward(const LinearBackwardArgs& args, CUstream_st* stream) {
   const cudaError_t status = LaunchProducts(args, stream);
   if (status != cudaSuccess) return status;
-  const auto blocks_of = [](int floats) { return (floats / 4 + kSumLanes - 1) / kSumLanes; };
-  const int weight_blocks = blocks_of(args.sizes.in * args.sizes.out);
-  const int bias_blocks = args.sizes.has_bias ? blocks_of(args.sizes.out) : 0;
-  SumLinearPartsKernel<<<static_cast<unsigned>(weight_blocks + bias_blocks),
-                         dim3(kSumLanes, kSumStrands), 0, stream>>>(
-      args, LinearBackwardParts(args.sizes), weight_blocks);
-  return cudaGetLastError();
+  const LinearBackwardSizes& sizes = args.sizes;
+  const int parts = LinearBackwardParts(sizes);
+  return LaunchSumLinearParts</*kStrands=*/8>(
+      {.parts = args.scratch,
+       .num_parts = parts,
+       .in = sizes.in,
+       .out = sizes.out,
+       .num_vector_parts = parts * LinearBiasBlocks(sizes.in),
+       .vector_size = sizes.has_bias ? sizes.out : 0,
+       .weight = args.d_weight,
+       .vector = args.d_bias},
+      stream);
 }
 
 }  // namespace mixerbench::kernels::fused

@@ -93,7 +93,7 @@ __device__ void InitLinear(LinearMemory<kPanels, kTail>& memory) {
     InitBarrier(&memory.d_x_formed[stage], kWarpgroup);
     InitBarrier(&memory.empty[stage], kWeightGroups * kWarpgroup + 1);
   }
-  ShowBarriers();
+  cuda::ShowBarriersToCopies();
 }
 
 // The part of the one thread that copies. The weight is needed last.
@@ -104,11 +104,11 @@ __device__ void CopyLinearTiles(LinearMemory<kPanels, kTail>& memory, const Line
   constexpr int kNumPanels = kWeightGroups * kPanels;
   for (int i = 0; i < work.count(); ++i) {
     const int s = i % Memory::kStages;
-    if (i >= Memory::kStages) Await(&memory.empty[s], i / Memory::kStages - 1 & 1);
+    if (i >= Memory::kStages) WaitForPhase(&memory.empty[s], i / Memory::kStages - 1 & 1);
     typename Memory::Stage& stage = memory.stages[s];
     std::uint64_t* barrier = &memory.full[s];
     const int row = work.row(i);
-    ArriveAndExpect(barrier, sizeof(stage));
+    cuda::ArriveAndExpectBytes(barrier, sizeof(stage));
     CopyPanel(stage.x, maps.x, row, work.column, barrier);
     for (int panel = 0; panel < kNumPanels; ++panel) {
       CopyPanel(stage.panel(panel), maps.d_y, row, panel * kPanelWidth, barrier);
@@ -117,7 +117,7 @@ __device__ void CopyLinearTiles(LinearMemory<kPanels, kTail>& memory, const Line
       CopyPanel(stage.tail(), maps.d_y_tail, row, kNumPanels * kPanelWidth, barrier);
     }
     if (i > 0) continue;
-    ArriveAndExpect(&memory.has_weight, Memory::kWeightBytes);
+    cuda::ArriveAndExpectBytes(&memory.has_weight, Memory::kWeightBytes);
     for (int k = 0; k < Memory::kOut; k += kProductDepth) {
       CopyPanel(memory.weight + k * kTileRowBytes, maps.weight, k, work.column, &memory.has_weight);
     }
@@ -141,7 +141,7 @@ __device__ void SumWeightGradient(LinearMemory<kPanels, kMemoryTail>& memory,
   for (int i = 0; i < work.count(); ++i) {
     const int s = i % Memory::kStages;
     typename Memory::Stage& stage = memory.stages[s];
-    Await(&memory.full[s], i / Memory::kStages & 1);
+    WaitForPhase(&memory.full[s], i / Memory::kStages & 1);
     std::uint32_t x[kTileSteps][4];
 #pragma unroll
     for (int k = 0; k < kTileSteps; ++k) LoadTransposed(x[k], stage.x, k, thread / 32 * 16);
@@ -152,7 +152,7 @@ __device__ void SumWeightGradient(LinearMemory<kPanels, kMemoryTail>& memory,
       d_y[p] = ColumnOperand(SharedAddress(stage.panel(first_panel + p)), kLinearPanelBytes);
       Pin(sums[p]);
     }
-    BeginProducts();
+    warpgroup::Fence();
 #pragma unroll
     for (int k = 0; k < kTileSteps; ++k) {
 #pragma unroll
@@ -170,8 +170,8 @@ __device__ void SumWeightGradient(LinearMemory<kPanels, kMemoryTail>& memory,
         SumColumns(bias[p], d_y[p] + ColumnOperandStep(bias_block * kBiasSteps + k), ones);
       }
     }
-    EndProducts();
-    AwaitProducts<0>();
+    warpgroup::Commit();
+    warpgroup::Wait<0>();
 #pragma unroll
     for (int k = 0; k < kTileSteps; ++k) Pin(x[k]);
 #pragma unroll
@@ -183,7 +183,7 @@ __device__ void SumWeightGradient(LinearMemory<kPanels, kMemoryTail>& memory,
     Arrive(&memory.empty[s]);
   }
   const int out = args.sizes.out;
-  // As SumLinearPartsKernel expects it: [part, block of columns, quad, thread, 4].
+  // As LinearParts describes it: [part, block of columns, quad, thread, 4].
   auto* quads = reinterpret_cast<float4*>(args.scratch) +
                 static_cast<long long>(blockIdx.x) * (out / 8 * kWarpgroup) + thread;
   const int first_quad = first_panel * 8;
@@ -227,15 +227,15 @@ __device__ void FormInputGradient(LinearMemory<kPanels, kTail>& memory, const Li
   const int thread = static_cast<int>(threadIdx.x) % kWarpgroup;
   float sums[32];
   const std::uint64_t weight = ColumnOperand(SharedAddress(memory.weight), kLinearPanelBytes);
-  Await(&memory.has_weight, 0);
+  WaitForPhase(&memory.has_weight, 0);
   for (int i = 0; i < work.count(); ++i) {
     const int s = i % Memory::kStages;
     const int parity = i / Memory::kStages & 1;
     typename Memory::Stage& stage = memory.stages[s];
-    Await(&memory.full[s], parity);
+    WaitForPhase(&memory.full[s], parity);
     const std::uint64_t d_y = RowOperand(SharedAddress(stage.d_y));
     Pin(sums);
-    BeginProducts();
+    warpgroup::Fence();
     MultiplyTiles<false>(sums, d_y, weight);
 #pragma unroll
     for (int k = 1; k < kSteps; ++k) {
@@ -246,12 +246,12 @@ __device__ void FormInputGradient(LinearMemory<kPanels, kTail>& memory, const Li
       MultiplyTiles<true>(sums, NarrowOperand(SharedAddress(stage.tail())),
                           weight + ColumnOperandStep(kSteps));
     }
-    EndProducts();
-    AwaitProducts<0>();
+    warpgroup::Commit();
+    warpgroup::Wait<0>();
     Pin(sums);
-    Await(&memory.x_read[s], parity);
+    WaitForPhase(&memory.x_read[s], parity);
     StorePanel(stage.x, thread / 32 * 16, sums);
-    ShowToCopies();
+    warpgroup::PublishToProducts();
     Arrive(&memory.d_x_formed[s]);
   }
 }
@@ -263,9 +263,9 @@ __device__ void StoreInputGradient(LinearMemory<kPanels, kTail>& memory, const L
   using Memory = LinearMemory<kPanels, kTail>;
   for (int i = 0; i < work.count(); ++i) {
     const int s = i % Memory::kStages;
-    Await(&memory.d_x_formed[s], i / Memory::kStages & 1);
+    WaitForPhase(&memory.d_x_formed[s], i / Memory::kStages & 1);
     StorePanelToMatrix(d_x, work.row(i), work.column, memory.stages[s].x);
-    AwaitStoresRead();
+    cuda::WaitForWrites<0>();
     Arrive(&memory.empty[s]);
   }
 }

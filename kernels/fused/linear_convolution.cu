@@ -128,10 +128,10 @@ __device__ void FormResults(const Memory<kIn>& memory, const LinearConvolutionAr
   __syncwarp();
   Turn tile;
   for (int i = 0; i < work.count; ++i) {
-    Await(&memory.full[tile.stage], tile.parity);
+    WaitForPhase(&memory.full[tile.stage], tile.parity);
     RowFragments<kIn> rows(memory.stages + tile.stage * kTileBytes<kIn>, first_row);
     for (int panel = group; panel < cut.num_panels; panel += kGroups) {
-      if (i == 0) Await(&memory.has_weight[panel], 0);
+      if (i == 0) WaitForPhase(&memory.has_weight[panel], 0);
       float sums[32];
       FormPanel(sums, rows, memory.weight + panel * kTileBytes<kIn>, memory.bias + panel * kTile);
       if (panel == group) {
@@ -139,15 +139,15 @@ __device__ void FormResults(const Memory<kIn>& memory, const LinearConvolutionAr
         // hold them up for long.
         Arrive(&memory.empty[tile.stage]);
         if (threadIdx.x == 0 && i + cut.num_stages < work.count) {
-          Await(&memory.empty[tile.stage], tile.parity);
+          WaitForPhase(&memory.empty[tile.stage], tile.parity);
           copy_x(i + cut.num_stages, tile.stage);
         }
         __syncwarp();
       }
       if (panel < cut.num_convolved) {
-        Await(&memory.free[panel], (i & 1) ^ 1);
+        WaitForPhase(&memory.free[panel], (i & 1) ^ 1);
         StorePanel(memory.results + panel * kPanelBytes, first_row, sums);
-        ShowToCopies();
+        warpgroup::PublishToProducts();
         Arrive(&memory.formed[panel]);
       } else if (work.is_own(i)) {
         const LinearForwardSizes& sizes = args.sizes.product;
@@ -248,14 +248,14 @@ __device__ void ConvolveResults(const Memory<kIn>& memory, const LinearConvoluti
   const std::uint8_t* results = memory.results + panel * kPanelBytes;
   Convolver convolver(args, panel);
   for (int i = 0; i < work.count; ++i) {
-    Await(&memory.formed[panel], i & 1);
+    WaitForPhase(&memory.formed[panel], i & 1);
     if (work.is_own(i)) {
       if (lane == 0) StorePanelToMatrix(maps.projected, work.row(i), panel * kTile, results);
       __syncwarp();
       convolver.Convolve<kNorm>(results, work.row(i));
     }
     convolver.KeepLast(results);
-    if (lane == 0) AwaitStoresRead();
+    if (lane == 0) cuda::WaitForWrites<0>();
     __syncwarp();
     Arrive(&memory.free[panel]);
   }
@@ -288,7 +288,7 @@ __global__ void __launch_bounds__(kBlockThreads, 1)
       InitBarrier(&memory.formed[place], kWarpgroup);
       InitBarrier(&memory.free[place], 32);
     }
-    ShowBarriers();
+    cuda::ShowBarriersToCopies();
   }
   const auto* bias = static_cast<const __nv_bfloat16*>(args.bias);
   for (int i = thread; i < cut.num_panels * kTile; i += kBlockThreads) {

@@ -182,7 +182,7 @@ __global__ void __launch_bounds__(kWalkThreads, 1)
   }
   __syncthreads();
   if (threadIdx.x >= kProductThreads) {
-    GiveRegisters<kCopyRegisters>();
+    warpgroup::GiveRegisters<kCopyRegisters>();
     const int warp = (static_cast<int>(threadIdx.x) - kProductThreads) / 32;
     if (threadIdx.x == kProductThreads) {
       CopyTiles(memory, tiles, 1, num_tiles);
@@ -193,7 +193,7 @@ __global__ void __launch_bounds__(kWalkThreads, 1)
     }
     return;
   }
-  TakeRegisters<kProductRegisters>();
+  warpgroup::TakeRegisters<kProductRegisters>();
   RowSoftmax softmax(args, row_tile * kWalkTile, first_tile);
   float sums[kWidth / 2];
   Walk<kWidth>(memory, num_tiles, softmax, sums);

@@ -134,7 +134,7 @@ __global__ void __launch_bounds__(kWalkThreads, 1)
   __syncwarp();
   SyncCluster();
   if (threadIdx.x >= kProductThreads) {
-    GiveRegisters<kCopyRegisters>();
+    warpgroup::GiveRegisters<kCopyRegisters>();
     if (threadIdx.x == kProductThreads) {
       CopyTiles(memory, tiles, 1, num_tiles);
     } else if (threadIdx.x >= kProductThreads + 32) {
@@ -147,7 +147,7 @@ __global__ void __launch_bounds__(kWalkThreads, 1)
     SyncCluster();
     return;
   }
-  TakeRegisters<kProductRegisters>();
+  warpgroup::TakeRegisters<kProductRegisters>();
   const WalkLane lane;
   ColumnSoftmax softmax(first_word);
   float sums[kWidth / 2];

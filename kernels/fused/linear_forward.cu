@@ -68,7 +68,7 @@ __device__ void CopyTiles(const Memory<kIn>& memory, const LinearForwardCut& cut
   Turn turn;
   const int num_first = min(work.count, cut.num_groups);
   for (int i = 0; i < work.count; ++i) {
-    if (i >= cut.num_stages) Await(&memory.empty[turn.stage], turn.parity ^ 1);
+    if (i >= cut.num_stages) WaitForPhase(&memory.empty[turn.stage], turn.parity ^ 1);
     CopyTile<kIn>(memory.stages + turn.stage * kTileBytes<kIn>, maps.x, work.row(i),
                   &memory.full[turn.stage]);
     turn.Advance(1, cut.num_stages);
@@ -92,20 +92,20 @@ __device__ void FormTiles(const Memory<kIn>& memory, const LinearForwardCut& cut
   turn.Advance(group, cut.num_stages);
   int buffer = 0;
   for (int i = group; i < work.count; i += kGroups) {
-    Await(&memory.full[turn.stage], turn.parity);
+    WaitForPhase(&memory.full[turn.stage], turn.parity);
     RowFragments<kIn> rows(memory.stages + turn.stage * kTileBytes<kIn>, first_row);
     Arrive(&memory.empty[turn.stage]);
     turn.Advance(kGroups, cut.num_stages);
     for (int panel = 0; panel < cut.num_panels; ++panel) {
-      if (i == group) Await(&memory.has_weight[panel], 0);
+      if (i == group) WaitForPhase(&memory.has_weight[panel], 0);
       float sums[32];
       FormPanel(sums, rows, memory.weight + panel * kTileBytes<kIn>, memory.bias + panel * kTile);
       std::uint8_t* result = results + buffer * kPanelBytes;
       if (++buffer == kResults) buffer = 0;
-      if (lane == 0) AwaitStoresRead<kResults - 1>();
+      if (lane == 0) cuda::WaitForWrites<kResults - 1>();
       __syncwarp();
       StorePanel(result, first_row, sums);
-      ShowToCopies();
+      warpgroup::PublishToProducts();
       __syncwarp();
       if (lane == 0) {
         StorePanelToMatrix(maps.y, work.row(i) + first_row, panel * kTile,
@@ -114,7 +114,7 @@ __device__ void FormTiles(const Memory<kIn>& memory, const LinearForwardCut& cut
     }
     rows.Pin();
   }
-  if (lane == 0) AwaitStoresRead();
+  if (lane == 0) cuda::WaitForWrites<0>();
 }
 
 // A block owns every gridDim.x-th tile of 64 rows and all columns; a warpgroup every kGroups-th of
@@ -138,7 +138,7 @@ __global__ void __launch_bounds__(kGroups* kWarpgroup + kCopyThreads, 1)
       InitBarrier(&memory.full[stage], 1);
       InitBarrier(&memory.empty[stage], kWarpgroup);
     }
-    ShowBarriers();
+    cuda::ShowBarriersToCopies();
   }
   const auto* bias = static_cast<const __nv_bfloat16*>(args.bias);
   for (int i = static_cast<int>(threadIdx.x); i < cut.num_panels * kTile; i += kThreads) {

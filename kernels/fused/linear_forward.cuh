@@ -38,7 +38,7 @@ struct Turn {
 template <int kIn>
 __device__ void CopyTile(std::uint8_t* to, const CUtensorMap& matrix, int row,
                          std::uint64_t* barrier) {
-  ArriveAndExpect(barrier, kTileBytes<kIn>);
+  cuda::ArriveAndExpectBytes(barrier, kTileBytes<kIn>);
 #pragma unroll
   for (int column = 0; column < kIn; column += kPanelWidth) {
     CopyPanel(to + column / kPanelWidth * kPanelBytes, matrix, row, column, barrier);
@@ -76,13 +76,13 @@ __device__ void FormPanel(float (&sums)[32], const RowFragments<kIn>& rows,
   }
   const std::uint64_t weight = RowOperand(SharedAddress(weight_panel));
   Pin(sums);
-  BeginProducts();
+  warpgroup::Fence();
 #pragma unroll
   for (int k = 0; k < RowFragments<kIn>::kSteps; ++k) {
     MultiplyRows(sums, rows.x[k], weight + RowOperandStep(k, kPanelBytes));
   }
-  EndProducts();
-  AwaitProducts<0>();
+  warpgroup::Commit();
+  warpgroup::Wait<0>();
   Pin(sums);
 }
 

@@ -85,7 +85,7 @@ __device__ void InitBackward(Memory& memory) {
     InitBarrier(&memory.d_x_formed[stage], kWarpgroup);
     InitBarrier(&memory.empty[stage], kWeightGroups * kWarpgroup + 1);
   }
-  ShowBarriers();
+  cuda::ShowBarriersToCopies();
 }
 
 // The part of the one thread that copies. The weight is needed last.
@@ -94,10 +94,10 @@ __device__ void CopyBackwardTiles(Memory& memory, const BackwardMaps& maps,
                                   const BackwardWork& work) {
   for (int i = 0; i < work.count(); ++i) {
     const int s = i % Memory::kStages;
-    if (i >= Memory::kStages) Await(&memory.empty[s], i / Memory::kStages - 1 & 1);
+    if (i >= Memory::kStages) WaitForPhase(&memory.empty[s], i / Memory::kStages - 1 & 1);
     typename Memory::Stage& stage = memory.stages[s];
     const int row = work.row(i);
-    ArriveAndExpect(&memory.full[s], sizeof(stage));
+    cuda::ArriveAndExpectBytes(&memory.full[s], sizeof(stage));
     for (int panel = 0; panel < kPanels; ++panel) {
       CopyPanel(stage.x[panel], maps.x, row, work.column + panel * kPanelWidth, &memory.full[s]);
     }
@@ -106,7 +106,7 @@ __device__ void CopyBackwardTiles(Memory& memory, const BackwardMaps& maps,
                 &memory.full[s]);
     }
     if (i > 0) continue;
-    ArriveAndExpect(&memory.has_weight, sizeof(memory.weight));
+    cuda::ArriveAndExpectBytes(&memory.has_weight, sizeof(memory.weight));
     for (int panel = 0; panel < kPanels; ++panel) {
       CopyPanel(memory.weight[panel], maps.weight, 0, work.column + panel * kPanelWidth,
                 &memory.has_weight);
@@ -120,12 +120,12 @@ __device__ void StoreInputGradient(Memory& memory, const BackwardMaps& maps,
                                    const BackwardWork& work) {
   for (int i = 0; i < work.count(); ++i) {
     const int s = i % Memory::kStages;
-    Await(&memory.d_x_formed[s], i / Memory::kStages & 1);
+    WaitForPhase(&memory.d_x_formed[s], i / Memory::kStages & 1);
     for (int panel = 0; panel < kPanels; ++panel) {
       StorePanelToMatrix(maps.d_x, work.row(i), work.column + panel * kPanelWidth,
                          memory.stages[s].x[panel]);
     }
-    AwaitStoresRead();
+    cuda::WaitForWrites<0>();
     Arrive(&memory.empty[s]);
   }
 }
@@ -145,11 +145,11 @@ __device__ void SumWeightGradients(BackwardMemory<kHead, kOut>& memory, const Ba
   for (int i = 0; i < work.count(); ++i) {
     const int s = i % Memory::kStages;
     typename Memory::Stage& stage = memory.stages[s];
-    Await(&memory.full[s], i / Memory::kStages & 1);
+    WaitForPhase(&memory.full[s], i / Memory::kStages & 1);
     std::uint32_t x[kTileSteps][4];
 #pragma unroll
     for (int k = 0; k < kTileSteps; ++k) LoadTransposed(x[k], stage.x[panel], k, first_column);
-    Await(&memory.has_scales, i & 1);
+    WaitForPhase(&memory.has_scales, i & 1);
     float2 scale[kTileSteps][2];
 #pragma unroll
     for (int k = 0; k < kTileSteps; ++k) {
@@ -169,17 +169,17 @@ __device__ void SumWeightGradients(BackwardMemory<kHead, kOut>& memory, const Ba
     }
     const std::uint64_t d_y = ColumnOperand(SharedAddress(stage.d_y), kPanelBytes);
     Pin(sums);
-    BeginProducts();
+    warpgroup::Fence();
 #pragma unroll
     for (int k = 0; k < kTileSteps; ++k) MultiplyColumns(sums, x[k], d_y + ColumnOperandStep(k));
-    EndProducts();
-    AwaitProducts<0>();
+    warpgroup::Commit();
+    warpgroup::Wait<0>();
 #pragma unroll
     for (int k = 0; k < kTileSteps; ++k) Pin(x[k]);
     Pin(sums);
     Arrive(&memory.empty[s]);
   }
-  // As SumNormLinearPartsKernel expects them: [part, panel of columns, quad, thread, 4], and then
+  // As LinearParts describes them: [part, panel of columns, quad, thread, 4], and then
   // [part, head, column].
   const long long index = static_cast<long long>(blockIdx.x) * kPanels + panel;
   auto* quads = reinterpret_cast<float4*>(args.scratch) + index * (kOut / 8 * kWarpgroup) + thread;
@@ -225,21 +225,21 @@ __device__ void FormInputGradient(BackwardMemory<kHead, kOut>& memory, const Bac
   const std::uint64_t weight =
       ColumnOperand(SharedAddress(memory.weight), Memory::kWeightPanelBytes);
   float g[kColumns / 2];
-  Await(&memory.has_weight, 0);
+  WaitForPhase(&memory.has_weight, 0);
   for (int i = 0; i < work.count(); ++i) {
     const int s = i % Memory::kStages;
     const int parity = i / Memory::kStages & 1;
     typename Memory::Stage& stage = memory.stages[s];
-    Await(&memory.full[s], parity);
+    WaitForPhase(&memory.full[s], parity);
     const std::uint64_t d_y = RowOperand(SharedAddress(stage.d_y));
     Pin(g);
-    BeginProducts();
+    warpgroup::Fence();
     MultiplyTiles<false>(g, d_y, weight);
 #pragma unroll
     for (int k = 1; k < kOut / kProductDepth; ++k) {
       MultiplyTiles<true>(g, d_y + RowOperandStep(k, kPanelBytes), weight + ColumnOperandStep(k));
     }
-    EndProducts();
+    warpgroup::Commit();
     std::uint32_t x[kColumns / kProductDepth][4];
 #pragma unroll
     for (int k = 0; k < kColumns / kProductDepth; ++k) {
@@ -256,7 +256,7 @@ __device__ void FormInputGradient(BackwardMemory<kHead, kOut>& memory, const Bac
       }
     }
     Arrive(&memory.has_scales);
-    AwaitProducts<0>();
+    warpgroup::Wait<0>();
     Pin(g);
 #pragma unroll
     for (int head = 0; head < kHeads; ++head) {
@@ -289,7 +289,7 @@ __device__ void FormInputGradient(BackwardMemory<kHead, kOut>& memory, const Bac
         two[1] = scale[head].row[h] * (two[1] - along.row[h] * value.y);
       });
     }
-    Await(&memory.x_read[s], parity);
+    WaitForPhase(&memory.x_read[s], parity);
 #pragma unroll
     for (int panel = 0; panel < kPanels; ++panel) {
       float d_x[kPanelWidth / 2];
@@ -297,7 +297,7 @@ __device__ void FormInputGradient(BackwardMemory<kHead, kOut>& memory, const Bac
       for (int j = 0; j < kPanelWidth / 2; ++j) d_x[j] = g[panel * (kPanelWidth / 2) + j];
       StorePanel(stage.x[panel], first_row, d_x);
     }
-    ShowToCopies();
+    warpgroup::PublishToProducts();
     Arrive(&memory.d_x_formed[s]);
   }
 }

@@ -72,15 +72,15 @@ __device__ void CopyTiles(Memory& memory, const ForwardWork& work, const Forward
   const int num_first = min(work.count, kGroups);
   for (int i = 0; i < work.count; ++i) {
     const int s = i % Memory::kStages;
-    if (i >= Memory::kStages) Await(&memory.empty[s], i / Memory::kStages - 1 & 1);
-    ArriveAndExpect(&memory.full[s], Memory::kTileBytes);
+    if (i >= Memory::kStages) WaitForPhase(&memory.empty[s], i / Memory::kStages - 1 & 1);
+    cuda::ArriveAndExpectBytes(&memory.full[s], Memory::kTileBytes);
 #pragma unroll
     for (int panel = 0; panel < Memory::kPanels; ++panel) {
       CopyPanel(memory.stages[s] + panel * kPanelBytes, maps.x, work.row(i), panel * kPanelWidth,
                 &memory.full[s]);
     }
     if (i != num_first - 1) continue;
-    ArriveAndExpect(&memory.has_weight, sizeof(memory.weight));
+    cuda::ArriveAndExpectBytes(&memory.has_weight, sizeof(memory.weight));
 #pragma unroll
     for (int panel = 0; panel < Memory::kPanels; ++panel) {
       CopyPanel(memory.weight[panel], maps.weight, 0, panel * kPanelWidth, &memory.has_weight);
@@ -120,7 +120,7 @@ __device__ void FormTiles(ForwardMemory<kHead, kIn, kOut>& memory, const Forward
   const std::uint64_t weight = RowOperand(SharedAddress(memory.weight));
   for (int i = group; i < work.count; i += kGroups) {
     const int s = i % Memory::kStages;
-    Await(&memory.full[s], i / Memory::kStages & 1);
+    WaitForPhase(&memory.full[s], i / Memory::kStages & 1);
     std::uint32_t x[kSteps][4];
 #pragma unroll
     for (int k = 0; k < kSteps; ++k) {
@@ -129,20 +129,20 @@ __device__ void FormTiles(ForwardMemory<kHead, kIn, kOut>& memory, const Forward
     Arrive(&memory.empty[s]);
 #pragma unroll
     for (int k = 0; k < kSteps; k += kHeadSteps) Norm<kHead>(x + k, memory.norm, eps);
-    if (i == group) Await(&memory.has_weight, 0);
+    if (i == group) WaitForPhase(&memory.has_weight, 0);
     float sums[kOut / 2] = {};
     Pin(sums);
-    BeginProducts();
+    warpgroup::Fence();
 #pragma unroll
     for (int k = 0; k < kSteps; ++k) {
       MultiplyRows(sums, x[k], weight + RowOperandStep(k, Memory::kWeightPanelBytes));
     }
-    EndProducts();
-    AwaitProducts<0>();
+    warpgroup::Commit();
+    warpgroup::Wait<0>();
     Pin(sums);
 #pragma unroll
     for (int k = 0; k < kSteps; ++k) Pin(x[k]);
-    if (lane == 0) AwaitStoresRead();
+    if (lane == 0) cuda::WaitForWrites<0>();
     __syncwarp();
 #pragma unroll
     for (int panel = 0; panel < kOut / kPanelWidth; ++panel) {
@@ -151,7 +151,7 @@ __device__ void FormTiles(ForwardMemory<kHead, kIn, kOut>& memory, const Forward
       for (int j = 0; j < 32; ++j) part[j] = sums[panel * 32 + j];
       StorePanel(result + panel * kPanelBytes, first_row, part);
     }
-    ShowToCopies();
+    warpgroup::PublishToProducts();
     __syncwarp();
     if (lane == 0) {
 #pragma unroll
@@ -161,7 +161,7 @@ __device__ void FormTiles(ForwardMemory<kHead, kIn, kOut>& memory, const Forward
       }
     }
   }
-  if (lane == 0) AwaitStoresRead();
+  if (lane == 0) cuda::WaitForWrites<0>();
 }
 
 // A block owns every gridDim.x-th tile of 64 rows, a warpgroup every second of those; a warp norms
@@ -183,7 +183,7 @@ __global__ void __launch_bounds__(kAllThreads, 1)
       InitBarrier(&memory.full[stage], 1);
       InitBarrier(&memory.empty[stage], kWarpgroup);
     }
-    ShowBarriers();
+    cuda::ShowBarriersToCopies();
   }
   __syncthreads();
   if (threadIdx.x < kProductThreads) {

@@ -102,9 +102,9 @@ __device__ void CopyTiles(WalkMemory<kWidth>& memory, const WalkTiles& tiles, in
   for (int i = first; i < last; ++i) {
     const int stage = i % Memory::kStages;
     std::uint64_t* barrier = &memory.full[stage];
-    if (i >= Memory::kStages) Await(&memory.empty[stage], i / Memory::kStages - 1 & 1);
-    ArriveAndExpect(barrier, (i == 0 ? 2 : 1) * Memory::kTileBytes +
-                                 (has_rows ? static_cast<int>(sizeof(WalkRows)) : 0));
+    if (i >= Memory::kStages) WaitForPhase(&memory.empty[stage], i / Memory::kStages - 1 & 1);
+    cuda::ArriveAndExpectBytes(barrier, (i == 0 ? 2 : 1) * Memory::kTileBytes +
+                                            (has_rows ? static_cast<int>(sizeof(WalkRows)) : 0));
     if (i == 0) CopyTile<kWidth>(memory.resident, tiles.resident, tiles.resident_row, barrier);
     const int row = (tiles.first_tile + i) * kWalkTile;
     CopyTile<kWidth>(memory.walked[stage], tiles.walked, row, barrier);
@@ -121,36 +121,42 @@ __device__ void InitWalk(WalkMemory<kWidth>& memory) {
     InitBarrier(&memory.full[stage], 1);
     InitBarrier(&memory.empty[stage], kProductThreads);
   }
-  ShowBarriers();
+  cuda::ShowBarriersToCopies();
 }
 
 // Adds scores of the group's rows with the rows of a walked tile; one group of products.
 template <int kWidth>
-__device__ void BeginScores(float (&scores)[kScores], const std::uint32_t (&resident)[kWidth / 4],
+__device__ void BeginScores(float (&scores)[kScores],
+                            const std::uint32_t (&resident)[kWidth / kProductDepth][4],
                             const void* tile) {
   const std::uint64_t walked = RowOperand(SharedAddress(tile));
 #pragma unroll
   for (int k = 0; k < kWidth / kProductDepth; ++k) {
-    MultiplyRows(scores, resident + 4 * k, walked + RowOperandStep(k, kPanelBytes));
+    MultiplyRows(scores, resident[k], walked + RowOperandStep(k, kPanelBytes));
   }
-  EndProducts();
+  warpgroup::Commit();
 }
 
 // The same scores by one warp alone, up to rounding.
 template <int kWidth>
-__device__ void FormScores(float (&scores)[kScores], const std::uint32_t (&resident)[kWidth / 4],
+__device__ void FormScores(float (&scores)[kScores],
+                           const std::uint32_t (&resident)[kWidth / kProductDepth][4],
                            const void* tile) {
 #pragma unroll
-  for (int i = 0; i < kScores; ++i) scores[i] = 0;
-#pragma unroll
   for (int row = 0; row < kWalkTile; row += 16) {
+    float sums[2][4] = {};  // of columns 8 h + row..
 #pragma unroll
     for (int k = 0; k < kWidth / kProductDepth; ++k) {
       std::uint32_t walked[4];
       LoadFragment(walked, tile, row, k, kPanelBytes);
-      MultiplyByWarp(scores + row / 2, resident + 4 * k, walked[0], walked[2]);
-      MultiplyByWarp(scores + row / 2 + 4, resident + 4 * k, walked[1], walked[3]);
+#pragma unroll
+      for (int h = 0; h < 2; ++h) {
+        const std::uint32_t columns[2] = {walked[h], walked[h + 2]};
+        cuda::MmaBf16(sums[h], resident[k], columns);
+      }
     }
+#pragma unroll
+    for (int i = 0; i < 8; ++i) scores[row / 2 + i] = sums[i / 4][i % 4];
   }
 }
 
@@ -162,7 +168,7 @@ __device__ void BeginSums(float (&sums)[kWidth / 2], const std::uint32_t (&weigh
   for (int k = 0; k < kWalkTile / kProductDepth; ++k) {
     MultiplyColumns(sums, weights + 4 * k, walked + ColumnOperandStep(k));
   }
-  EndProducts();
+  warpgroup::Commit();
 }
 
 __device__ inline std::uint32_t Pack(float low, float high) {
@@ -197,39 +203,40 @@ __device__ void Walk(WalkMemory<kWidth>& memory, int num_tiles, Weigh& weigh,
   for (int i = 0; i < kWidth / 2; ++i) sums[i] = 0;
   if (num_tiles == 0) return;
   const WalkLane lane;
-  std::uint32_t resident[kWidth / 4];
+  std::uint32_t resident[kWidth / kProductDepth][4];
   float scores[kScores];
   std::uint32_t weights[kScores / 2];
   if (lane.group == 1) PassTurn(1);
-  Await(&memory.full[0], 0);
+  WaitForPhase(&memory.full[0], 0);
 #pragma unroll
   for (int k = 0; k < kWidth / kProductDepth; ++k) {
-    LoadFragment(resident + 4 * k, memory.resident, lane.warp_row, k, kPanelBytes);
+    LoadFragment(resident[k], memory.resident, lane.warp_row, k, kPanelBytes);
   }
   int last_stage = 0;
   const auto step = [&](int i, auto is_first) {
     constexpr bool kFirst = decltype(is_first)::value;
     const int stage = i % kStages;
-    Await(&memory.full[stage], i / kStages & 1);
+    WaitForPhase(&memory.full[stage], i / kStages & 1);
     // Zeros, made before the turn, and not a first product that does not add: 0.9 us less.
 #pragma unroll
     for (int k = 0; k < kScores; ++k) scores[k] = 0;
     AwaitTurn(lane.group);
-    Pin(resident);
+#pragma unroll
+    for (auto& columns : resident) Pin(columns);
     Pin(scores);
     Pin(weights);
     Pin(sums);
-    BeginProducts();
+    warpgroup::Fence();
     BeginScores<kWidth>(scores, resident, memory.walked[stage]);
     if (!kFirst) BeginSums<kWidth>(sums, weights, memory.walked[last_stage]);
-    AwaitProducts<kFirst ? 0 : 1>();
+    warpgroup::Wait<kFirst ? 0 : 1>();
     PassTurn(lane.group);
     Pin(scores);
     const bool rescale = weigh.template Weigh<kFirst>(scores, i, memory.rows[stage], [&] {
       FormScores<kWidth>(scores, resident, memory.walked[stage]);
     });
     if (!kFirst) {
-      AwaitProducts<0>();
+      warpgroup::Wait<0>();
       Pin(sums);
       Pin(weights);
       Arrive(&memory.empty[last_stage]);
@@ -243,9 +250,9 @@ __device__ void Walk(WalkMemory<kWidth>& memory, int num_tiles, Weigh& weigh,
   for (int i = 1; i < num_tiles; ++i) step(i, std::false_type());
   Pin(weights);
   Pin(sums);
-  BeginProducts();
+  warpgroup::Fence();
   BeginSums<kWidth>(sums, weights, memory.walked[last_stage]);
-  AwaitProducts<0>();
+  warpgroup::Wait<0>();
   Pin(sums);
   if (lane.group == 0) AwaitTurn(0);
 }
