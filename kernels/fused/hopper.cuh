@@ -292,4 +292,13 @@ __device__ inline void SyncCluster() {
                    : "memory");
 }
 
+// SyncCluster in two parts, between which there may be other work, where nothing written before
+// need be seen after. All threads of a block come to the second part before any goes on.
+__device__ inline void ArriveAtCluster() {
+  asm volatile("barrier.cluster.arrive.relaxed.aligned;\n" ::: "memory");
+}
+__device__ inline void AwaitCluster() {
+  asm volatile("barrier.cluster.wait.acquire.aligned;\n" ::: "memory");
+}
+
 }  // namespace mixerbench::kernels::fused

@@ -206,6 +206,7 @@ __global__ void __launch_bounds__(kStatisticsThreads)
     StatisticsKernel(const __grid_constant__ LinearCrossEntropyArgs args,
                      const __grid_constant__ LinearCrossEntropyCut cut) {
   if (!kForHopper) return;
+  ArriveAtCluster();
   constexpr int kWarps = kStatisticsThreads / 32;
   __shared__ float sums[kWarps];
   __shared__ int counts[kWarps];
@@ -257,7 +258,8 @@ __global__ void __launch_bounds__(kStatisticsThreads)
     SumWarp(sum);
     SumWarp(count);
   }
-  SyncCluster();  // block 0 has begun
+  __syncwarp();
+  AwaitCluster();  // block 0 has begun
   if (threadIdx.x == 0) {
     *OfBlock(block_sums + blockIdx.x, 0) = sum;
     *OfBlock(block_counts + blockIdx.x, 0) = count;

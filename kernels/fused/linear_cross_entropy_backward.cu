@@ -131,8 +131,9 @@ __global__ void __launch_bounds__(kWalkThreads, 1)
     InitWalk(memory);
     CopyTiles(memory, tiles, 0, min(num_tiles, 1));
   }
+  __syncthreads();
   __syncwarp();
-  SyncCluster();
+  ArriveAtCluster();
   if (threadIdx.x >= kProductThreads) {
     warpgroup::GiveRegisters<kCopyRegisters>();
     if (threadIdx.x == kProductThreads) {
@@ -144,6 +145,7 @@ __global__ void __launch_bounds__(kWalkThreads, 1)
                    static_cast<int>(gridDim.x) * kThreads);
     }
     __syncwarp();
+    AwaitCluster();
     SyncCluster();
     return;
   }
@@ -153,6 +155,7 @@ __global__ void __launch_bounds__(kWalkThreads, 1)
   float sums[kWidth / 2];
   Walk<kWidth>(memory, num_tiles, softmax, sums);
   const int thread = static_cast<int>(threadIdx.x) % kWarpgroup;
+  AwaitCluster();  // the other block has begun
   if (lane.group != half) {
     float4* theirs = OfBlock(memory.exchange, static_cast<unsigned>(1 - half)) + thread;
 #pragma unroll
