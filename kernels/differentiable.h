@@ -34,9 +34,10 @@ class NodeData {
   virtual ~NodeData() = default;
 };
 
-// Records `outputs`, fresh tensors without history that share no memory with `inputs`, as a
-// function of `inputs`; does nothing unless NeedsBackward(inputs). `saved` may hold inputs, outputs
-// and intermediate values: they are kept until the backward pass and, like those of ATen's own
+// Records `outputs`, fresh tensors without history, as a function of `inputs`; does nothing unless
+// NeedsBackward(inputs). An output may share memory with an input that nobody writes while either
+// is in use (the table that an embedding hands on). `saved` may hold inputs, outputs and
+// intermediate values: they are kept until the backward pass and, like those of ATen's own
 // functions, must not be modified in between. `name` is shown by profilers and in errors, `data` is
 // what NodeDataOf finds. Errors: std::logic_error in the backward pass when a second derivative is
 // asked for.

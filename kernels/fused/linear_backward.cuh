@@ -145,7 +145,6 @@ __device__ void SumWeightGradient(LinearMemory<kPanels, kMemoryTail>& memory,
     std::uint32_t x[kTileSteps][4];
 #pragma unroll
     for (int k = 0; k < kTileSteps; ++k) LoadTransposed(x[k], stage.x, k, thread / 32 * 16);
-    Arrive(&memory.x_read[s]);
     std::uint64_t d_y[kPanels];
 #pragma unroll
     for (int p = 0; p < kPanels; ++p) {
@@ -171,6 +170,8 @@ __device__ void SumWeightGradient(LinearMemory<kPanels, kMemoryTail>& memory,
       }
     }
     warpgroup::Commit();
+    // Only now: an arrival does not wait for what ldmatrix reads, products of it do.
+    Arrive(&memory.x_read[s]);
     warpgroup::Wait<0>();
 #pragma unroll
     for (int k = 0; k < kTileSteps; ++k) Pin(x[k]);

@@ -94,12 +94,12 @@ __device__ void FormTiles(const Memory<kIn>& memory, const LinearForwardCut& cut
   for (int i = group; i < work.count; i += kGroups) {
     WaitForPhase(&memory.full[turn.stage], turn.parity);
     RowFragments<kIn> rows(memory.stages + turn.stage * kTileBytes<kIn>, first_row);
-    Arrive(&memory.empty[turn.stage]);
-    turn.Advance(kGroups, cut.num_stages);
     for (int panel = 0; panel < cut.num_panels; ++panel) {
       if (i == group) WaitForPhase(&memory.has_weight[panel], 0);
       float sums[32];
       FormPanel(sums, rows, memory.weight + panel * kTileBytes<kIn>, memory.bias + panel * kTile);
+      // Only now: an arrival does not wait for what ldmatrix reads, products of it do.
+      if (panel == 0) Arrive(&memory.empty[turn.stage]);
       std::uint8_t* result = results + buffer * kPanelBytes;
       if (++buffer == kResults) buffer = 0;
       if (lane == 0) cuda::WaitForWrites<kResults - 1>();
@@ -113,6 +113,7 @@ __device__ void FormTiles(const Memory<kIn>& memory, const LinearForwardCut& cut
       }
     }
     rows.Pin();
+    turn.Advance(kGroups, cut.num_stages);
   }
   if (lane == 0) cuda::WaitForWrites<0>();
 }

@@ -158,7 +158,6 @@ __device__ void SumWeightGradients(BackwardMemory<kHead, kOut>& memory, const Ba
         scale[k][h] = *reinterpret_cast<const float2*>(scales + k * kProductDepth + 8 * h);
       }
     }
-    Arrive(&memory.x_read[s]);
 #pragma unroll
     for (int k = 0; k < kTileSteps; ++k) {
 #pragma unroll
@@ -173,6 +172,8 @@ __device__ void SumWeightGradients(BackwardMemory<kHead, kOut>& memory, const Ba
 #pragma unroll
     for (int k = 0; k < kTileSteps; ++k) MultiplyColumns(sums, x[k], d_y + ColumnOperandStep(k));
     warpgroup::Commit();
+    // Only now: an arrival does not wait for what ldmatrix reads, products of it do.
+    Arrive(&memory.x_read[s]);
     warpgroup::Wait<0>();
 #pragma unroll
     for (int k = 0; k < kTileSteps; ++k) Pin(x[k]);

@@ -126,7 +126,6 @@ __device__ void FormTiles(ForwardMemory<kHead, kIn, kOut>& memory, const Forward
     for (int k = 0; k < kSteps; ++k) {
       LoadFragment(x[k], memory.stages[s], first_row, k, kPanelBytes);
     }
-    Arrive(&memory.empty[s]);
 #pragma unroll
     for (int k = 0; k < kSteps; k += kHeadSteps) Norm<kHead>(x + k, memory.norm, eps);
     if (i == group) WaitForPhase(&memory.has_weight, 0);
@@ -138,6 +137,8 @@ __device__ void FormTiles(ForwardMemory<kHead, kIn, kOut>& memory, const Forward
       MultiplyRows(sums, x[k], weight + RowOperandStep(k, Memory::kWeightPanelBytes));
     }
     warpgroup::Commit();
+    // Only now: an arrival does not wait for what ldmatrix reads, products of it do.
+    Arrive(&memory.empty[s]);
     warpgroup::Wait<0>();
     Pin(sums);
 #pragma unroll
