@@ -35,7 +35,7 @@ struct ChunkWalker {
   }
 
   __device__ void Run(const SlotBarriers& barriers, char* memory) {
-    RingCursor cursor = {.slot = 0};
+    RingCursor cursor;
     for (int index = static_cast<int>(blockIdx.x); index < NumPositions(p);
          index += static_cast<int>(gridDim.x)) {
       at = ChunkPosition(p, index);

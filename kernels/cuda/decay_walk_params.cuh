@@ -7,6 +7,7 @@
 #include "kernels/cuda/decay_walk.h"
 #include "kernels/cuda/decay_walk_layout.h"
 #include "kernels/cuda/operand.cuh"
+#include "kernels/cuda/ring_cursor.cuh"
 
 namespace mixerbench::kernels::cuda {
 
@@ -97,20 +98,6 @@ inline __device__ int ScoreIndex(int i, int source, int half, int odd) {
 
 // Whether token j of a block is visible to token i.
 inline __device__ bool IsVisible(int i, int j, bool reverse) { return reverse ? j >= i : j <= i; }
-
-// A place in the ring of slots, and the parity of the round.
-struct RingCursor {
-  int slot;
-  int parity = 0;
-
-  __device__ void Advance(int steps, int num_slots) {
-    slot += steps;
-    if (slot >= num_slots) {
-      slot -= num_slots;
-      parity ^= 1;
-    }
-  }
-};
 
 // What one block of threads works on, or one of the blocks of a larger grid in its place.
 struct WalkPosition {

@@ -118,7 +118,7 @@ struct Walker {
 
   __device__ void Run(const SlotBarriers& barriers, char* memory) {
     LoadState();
-    RingCursor cursor = {.slot = 0};
+    RingCursor cursor;
     for (int n = 0; n < at.num_blocks; ++n) {
       const int token = at.BlockBegin(p, n);
       const bool ends_chunk =

@@ -181,6 +181,18 @@ class FusedBackward {
   }
   __device__ int RowBlock() const { return 16 * warpgroup::WarpOfGroup(); }
 
+  // sums [64,64] = the sum over tiles of V of a times b; one group of products.
+  template <Depth kDepthA, Depth kDepthB>
+  static __device__ void MultiplyValues(Accumulators (&sums)[kBlocks], const Tile (&a)[kValueTiles],
+                                        const Tile (&b)[kValueTiles]) {
+#pragma unroll
+    for (int u = 0; u < kValueTiles; ++u) {
+      warpgroup::MultiplyTiles<kDepthA, kDepthB>(sums, warpgroup::Descriptor(a[u]),
+                                                 warpgroup::Descriptor(b[u]), u > 0);
+    }
+    warpgroup::Commit();
+  }
+
   // What one role copied or wrote is seen by this one's products, too.
   __device__ void WaitForLoads(unsigned c) {
     Wait(shared_.is_loaded, c);

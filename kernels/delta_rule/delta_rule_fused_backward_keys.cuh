@@ -16,18 +16,8 @@ __device__ void FusedBackward<kValueTiles, kHasDecay>::FormKeyGradients(const Ch
   const auto& gates = shared_.gates[c % kGateStages];
   Accumulators d_l[kBlocks], m[kBlocks], dk[kBlocks];
   warpgroup::Fence();
-#pragma unroll
-  for (int u = 0; u < kValueTiles; ++u) {
-    warpgroup::MultiplyTiles<kRows, kRows>(d_l, warpgroup::Descriptor(walked.p[u]),
-                                           warpgroup::Descriptor(stage.y[u]), u > 0);
-  }
-  warpgroup::Commit();
-#pragma unroll
-  for (int u = 0; u < kValueTiles; ++u) {
-    warpgroup::MultiplyTiles<kRows, kColumns>(dk, warpgroup::Descriptor(stage.y[u]),
-                                              warpgroup::Descriptor(walked.d_state[u]), u > 0);
-  }
-  warpgroup::Commit();
+  MultiplyValues<kRows, kRows>(d_l, walked.p, stage.y);
+  MultiplyValues<kRows, kColumns>(dk, stage.y, walked.d_state);
   const Decays decays(gates[kCumulativeLogDecay], RowBlock());
   float beta[2], entering[2], leaving[2];  // of tokens g and g + 8 of this warp
 #pragma unroll
@@ -54,12 +44,7 @@ __device__ void FusedBackward<kValueTiles, kHasDecay>::FormKeyGradients(const Ch
   }
   warpgroup::PublishToProducts();
   warpgroup::Fence();
-#pragma unroll
-  for (int u = 0; u < kValueTiles; ++u) {
-    warpgroup::MultiplyTiles<kRows, kColumns>(m, warpgroup::Descriptor(walked.p[u]),
-                                              warpgroup::Descriptor(stage.state[u]), u > 0);
-  }
-  warpgroup::Commit();
+  MultiplyValues<kRows, kColumns>(m, walked.p, stage.state);
   warpgroup::Wait<1>(dk);
   float written[2] = {0, 0};  // <k, w (Y G^T)>
   if constexpr (kHasDecay) {

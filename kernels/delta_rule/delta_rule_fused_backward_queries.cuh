@@ -86,18 +86,8 @@ __device__ void FusedBackward<kValueTiles, kHasDecay>::FormQueryGradients(const 
   const float scale = args_.sizes.scale;
   Accumulators d_a[kBlocks], dq[kBlocks];
   warpgroup::Fence();
-#pragma unroll
-  for (int u = 0; u < kValueTiles; ++u) {
-    warpgroup::MultiplyTiles<kRows, kRows>(d_a, warpgroup::Descriptor(stage.d_o[u]),
-                                           warpgroup::Descriptor(stage.y[u]), u > 0);
-  }
-  warpgroup::Commit();
-#pragma unroll
-  for (int u = 0; u < kValueTiles; ++u) {
-    warpgroup::MultiplyTiles<kRows, kColumns>(dq, warpgroup::Descriptor(stage.d_o[u]),
-                                              warpgroup::Descriptor(stage.state[u]), u > 0);
-  }
-  warpgroup::Commit();
+  MultiplyValues<kRows, kRows>(d_a, stage.d_o, stage.y);
+  MultiplyValues<kRows, kColumns>(dq, stage.d_o, stage.state);
   const Decays decays(gates[kCumulativeLogDecay], RowBlock());
   float entering[2];  // of tokens g and g + 8 of this warp
 #pragma unroll

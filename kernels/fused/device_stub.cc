@@ -6,6 +6,7 @@
 #include "kernels/fused/dropout_device.h"
 #include "kernels/fused/embedding_device.h"
 #include "kernels/fused/gates_device.h"
+#include "kernels/fused/hopper_device.h"
 #include "kernels/fused/launch.h"
 #include "kernels/fused/linear_backward_device.h"
 #include "kernels/fused/linear_convolution_device.h"
@@ -48,20 +49,16 @@ int LaunchDeltaGatesForward(const DeltaGatesDeviceArgs&, CUstream_st*) { return 
 int LaunchDeltaGatesBackward(const DeltaGatesDeviceArgs&, CUstream_st*) { return kNoDevice; }
 int LaunchSwigluForward(const SwigluArgs&, CUstream_st*) { return kNoDevice; }
 int LaunchSwigluBackward(const SwigluArgs&, CUstream_st*) { return kNoDevice; }
-bool DeviceHasLinearBackward(int) { return false; }
+bool IsHopper(int) { return false; }
 int LaunchLinearBackward(const LinearBackwardArgs&, CUstream_st*) { return kNoDevice; }
-bool DeviceHasLinearConvolution(int) { return false; }
 int LaunchLinearConvolution(const LinearConvolutionArgs&, CUstream_st*) { return kNoDevice; }
-bool DeviceHasLinearCrossEntropy(int) { return false; }
 int LaunchLinearCrossEntropyForward(const LinearCrossEntropyArgs&, CUstream_st*) {
   return kNoDevice;
 }
 int LaunchLinearCrossEntropyBackward(const LinearCrossEntropyArgs&, CUstream_st*) {
   return kNoDevice;
 }
-bool DeviceHasLinearForward(int) { return false; }
 int LaunchLinearForward(const LinearForwardArgs&, CUstream_st*) { return kNoDevice; }
-bool DeviceHasNormLinear(int) { return false; }
 int LaunchNormLinearForward(const NormLinearForwardArgs&, CUstream_st*) { return kNoDevice; }
 int LaunchNormLinearBackward(const NormLinearBackwardArgs&, CUstream_st*) { return kNoDevice; }
 int OutputNormPartials(const OutputNormSizes&) { return 0; }

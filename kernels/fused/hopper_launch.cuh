@@ -15,15 +15,6 @@
 
 namespace mixerbench::kernels::fused {
 
-// Whether that device runs kernels compiled for sm_90a.
-inline bool IsHopper(int device) {
-  int major = 0;
-  int minor = 0;
-  return cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device) == cudaSuccess &&
-         cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device) == cudaSuccess &&
-         major == 9 && minor == 0;
-}
-
 // A row-major bf16 matrix; data and stride (in elements) at multiples of 16 bytes.
 struct TiledMatrix {
   const void* data;

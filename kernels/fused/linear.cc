@@ -18,6 +18,7 @@
 #include "kernels/differentiable.h"
 #include "kernels/fused/column_sum_device.h"
 #include "kernels/fused/columns.h"
+#include "kernels/fused/hopper_device.h"
 #include "kernels/fused/launch.h"
 #include "kernels/fused/linear_backward_device.h"
 #include "kernels/fused/linear_forward_device.h"
@@ -70,7 +71,7 @@ at::Tensor Product(const at::Tensor& x, const at::Tensor& weight, const at::Tens
   const LinearForwardSizes sizes = {.num_rows = x.size(0),
                                     .in = static_cast<int>(x.size(1)),
                                     .out = static_cast<int>(weight.size(0))};
-  if (!LinearForwardTakes(sizes) || !DeviceHasLinearForward(x.get_device()) || !HasTiles(x) ||
+  if (!LinearForwardTakes(sizes) || !IsHopper(x.get_device()) || !HasTiles(x) ||
       !HasTiles(weight)) {
     return bias.defined() ? at::addmm(bias, x, weight.t()) : at::mm(x, weight.t());
   }
@@ -132,7 +133,7 @@ bool FormGradientsInOnePass(const at::Tensor& x, const at::Tensor& weight, const
                                      .in = static_cast<int>(x.size(1)),
                                      .out = static_cast<int>(d_y.size(1)),
                                      .has_bias = d_bias.defined()};
-  if (!LinearBackwardTakes(sizes) || !DeviceHasLinearBackward(x.get_device()) || !HasTiles(x) ||
+  if (!LinearBackwardTakes(sizes) || !IsHopper(x.get_device()) || !HasTiles(x) ||
       !HasTiles(weight) || !HasTiles(d_y) || !HasTiles(d_x)) {
     return false;
   }

@@ -36,7 +36,10 @@ __global__ void __launch_bounds__(kLinearThreads, 1)
   const LinearWork work(args.sizes);
   const int group = static_cast<int>(threadIdx.x) / kWarpgroup;
   if (threadIdx.x < kUniformElements) memory.ones[threadIdx.x] = __float2bfloat16(1);
-  if (threadIdx.x == kLinearProductThreads) InitLinear(memory);
+  if (threadIdx.x == kLinearProductThreads) {
+    InitBarrier(&memory.has_weight, 1);
+    InitStages(memory);
+  }
   warpgroup::PublishToProducts();
   __syncthreads();
   if (group == kWeightGroups + 1) {
@@ -115,8 +118,6 @@ cudaError_t LaunchProducts(const LinearBackwardArgs& args, CUstream_st* stream) 
 }
 
 }  // namespace
-
-bool DeviceHasLinearBackward(int device) { return IsHopper(device); }
 
 int LaunchLinearBackward(const LinearBackwardArgs& args, CUstream_st* stream) {
   const cudaError_t status = LaunchProducts(args, stream);

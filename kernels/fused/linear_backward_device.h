@@ -75,9 +75,6 @@ constexpr long long LinearBackwardScratch(const LinearBackwardSizes& sizes) {
   return LinearBackwardParts(sizes) * width * sizes.out;
 }
 
-// Whether that device runs it: it exists for compute capability 9.0 alone.
-bool DeviceHasLinearBackward(int device);
-
 struct LinearBackwardArgs {
   LinearBackwardSizes sizes;
   // bf16, rows at multiples of 16 bytes, none within another.
@@ -91,7 +88,8 @@ struct LinearBackwardArgs {
   float* scratch = nullptr;   // LinearBackwardScratch(sizes) floats at a multiple of 16 bytes
 };
 
-// Queues the work; returns the CUDA error code of the launch. LinearBackwardTakes(args.sizes).
+// Queues the work; returns the CUDA error code of the launch. LinearBackwardTakes(args.sizes)
+// on a GPU that IsHopper (hopper_device.h).
 int LaunchLinearBackward(const LinearBackwardArgs& args, CUstream_st* stream);
 
 }  // namespace mixerbench::kernels::fused

@@ -6,6 +6,7 @@
 #include <ATen/ops/empty.h>
 
 #include "base/check.h"
+#include "kernels/fused/hopper_device.h"
 #include "kernels/fused/launch.h"
 #include "kernels/fused/linear_convolution_device.h"
 #include "kernels/fused/linear_product.h"
@@ -29,8 +30,8 @@ BothMatrices FormBoth(const at::Tensor& x, const at::Tensor& weight, const at::T
                   .in = static_cast<int>(x.size(1)),
                   .out = static_cast<int>(weight.size(0))},
       .convolution = ShortConvolutionSizesOf(convolution, batch_size, seq_len)};
-  if (!LinearConvolutionTakes(sizes) || !DeviceHasLinearConvolution(x.get_device()) ||
-      !HasTiles(x) || !HasTiles(weight) || convolution.bias.defined() ||
+  if (!LinearConvolutionTakes(sizes) || !IsHopper(x.get_device()) || !HasTiles(x) ||
+      !HasTiles(weight) || convolution.bias.defined() ||
       convolution.weight.scalar_type() != at::kFloat) {
     return {};
   }

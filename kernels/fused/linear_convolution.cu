@@ -126,10 +126,10 @@ __device__ void FormResults(const Memory<kIn>& memory, const LinearConvolutionAr
     for (int i = 1; i < min(work.count, cut.num_stages); ++i) copy_x(i, i);
   }
   __syncwarp();
-  Turn tile;
+  cuda::RingCursor tile;
   for (int i = 0; i < work.count; ++i) {
-    WaitForPhase(&memory.full[tile.stage], tile.parity);
-    RowFragments<kIn> rows(memory.stages + tile.stage * kTileBytes<kIn>, first_row);
+    WaitForPhase(&memory.full[tile.slot], tile.parity);
+    RowFragments<kIn> rows(memory.stages + tile.slot * kTileBytes<kIn>, first_row);
     for (int panel = group; panel < cut.num_panels; panel += kGroups) {
       if (i == 0) WaitForPhase(&memory.has_weight[panel], 0);
       float sums[32];
@@ -137,10 +137,10 @@ __device__ void FormResults(const Memory<kIn>& memory, const LinearConvolutionAr
       if (panel == group) {
         // A product has used the fragments, so they have arrived: stores that fill the queue may
         // hold them up for long.
-        Arrive(&memory.empty[tile.stage]);
+        Arrive(&memory.empty[tile.slot]);
         if (threadIdx.x == 0 && i + cut.num_stages < work.count) {
-          WaitForPhase(&memory.empty[tile.stage], tile.parity);
-          copy_x(i + cut.num_stages, tile.stage);
+          WaitForPhase(&memory.empty[tile.slot], tile.parity);
+          copy_x(i + cut.num_stages, tile.slot);
         }
         __syncwarp();
       }
@@ -332,17 +332,9 @@ cudaError_t Launch(const LinearConvolutionArgs& args, CUstream_st* stream) {
 
 }  // namespace
 
-bool DeviceHasLinearConvolution(int device) { return IsHopper(device); }
-
 int LaunchLinearConvolution(const LinearConvolutionArgs& args, CUstream_st* stream) {
-  switch (args.sizes.product.in) {
-    case 64:
-      return Launch<64>(args, stream);
-    case 128:
-      return Launch<128>(args, stream);
-    default:
-      return cudaErrorInvalidValue;
-  }
+  return LaunchForWidth(args.sizes.product.in,
+                        [&]<int kIn>() { return Launch<kIn>(args, stream); });
 }
 
 }  // namespace mixerbench::kernels::fused

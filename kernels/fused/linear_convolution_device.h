@@ -62,9 +62,6 @@ constexpr bool LinearConvolutionTakes(const LinearConvolutionSizes& sizes) {
          convolution.seq_len % kTokensPerConvolvingThread == 0 && convolution.norm_dim <= kPanel;
 }
 
-// Whether that device runs it: it exists for compute capability 9.0 alone.
-bool DeviceHasLinearConvolution(int device);
-
 struct LinearConvolutionArgs {
   LinearConvolutionSizes sizes;
   // bf16, rows at multiples of 16 bytes, none within another.
@@ -77,7 +74,8 @@ struct LinearConvolutionArgs {
 };
 
 // What LaunchLinearForward and then LaunchShortConvolutionForward compute, bit for bit. Queues the
-// work; returns the CUDA error code of the launch. LinearConvolutionTakes(args.sizes).
+// work; returns the CUDA error code of the launch. LinearConvolutionTakes(args.sizes)
+// on a GPU that IsHopper (hopper_device.h).
 int LaunchLinearConvolution(const LinearConvolutionArgs& args, CUstream_st* stream);
 
 }  // namespace mixerbench::kernels::fused

@@ -10,6 +10,7 @@
 #include "base/check.h"
 #include "kernels/differentiable.h"
 #include "kernels/fused/cross_entropy.h"
+#include "kernels/fused/hopper_device.h"
 #include "kernels/fused/launch.h"
 #include "kernels/fused/linear.h"
 #include "kernels/fused/linear_cross_entropy_device.h"
@@ -27,8 +28,7 @@ LinearCrossEntropySizes SizesOf(const at::Tensor& hidden, const at::Tensor& weig
 bool CanLaunch(const at::Tensor& hidden, const at::Tensor& weight, const at::Tensor& bias) {
   return RunsOnDevice(hidden) && hidden.scalar_type() == at::kBFloat16 &&
          weight.scalar_type() == at::kFloat && !bias.defined() && NeedsBackward({hidden, weight}) &&
-         LinearCrossEntropyTakes(SizesOf(hidden, weight)) &&
-         DeviceHasLinearCrossEntropy(hidden.get_device());
+         LinearCrossEntropyTakes(SizesOf(hidden, weight)) && IsHopper(hidden.get_device());
 }
 
 // What the forward pass leaves for the backward pass, as LinearCrossEntropyArgs has it.

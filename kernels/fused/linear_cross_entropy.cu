@@ -278,8 +278,6 @@ __global__ void __launch_bounds__(kStatisticsThreads)
 
 }  // namespace
 
-bool DeviceHasLinearCrossEntropy(int device) { return IsHopper(device); }
-
 int LaunchLinearCrossEntropyForward(const LinearCrossEntropyArgs& args, CUstream_st* stream) {
   const LinearCrossEntropyCut cut = CutLinearCrossEntropy(args.sizes);
   const int blocks = static_cast<int>(HeadTiles(args.sizes.num_rows)) * cut.num_parts;

@@ -47,9 +47,6 @@ constexpr LinearCrossEntropyCut CutLinearCrossEntropy(const LinearCrossEntropySi
           .num_parts = static_cast<int>(std::clamp<long long>(kHeadBlocks / row_tiles, 1, most))};
 }
 
-// Whether that device runs them: they exist for compute capability 9.0 alone.
-bool DeviceHasLinearCrossEntropy(int device);
-
 struct LinearCrossEntropyArgs {
   LinearCrossEntropySizes sizes;
   // bf16, rows at multiples of 16 bytes.
@@ -76,7 +73,8 @@ struct LinearCrossEntropyArgs {
   float* d_weight = nullptr;      // [vocab_size, width], dense
 };
 
-// Queue the work; return the CUDA error code of the launch. LinearCrossEntropyTakes(args.sizes).
+// Queue the work; return the CUDA error code of the launch. LinearCrossEntropyTakes(args.sizes)
+// on a GPU that IsHopper (hopper_device.h).
 int LaunchLinearCrossEntropyForward(const LinearCrossEntropyArgs& args, CUstream_st* stream);
 int LaunchLinearCrossEntropyBackward(const LinearCrossEntropyArgs& args, CUstream_st* stream);
 

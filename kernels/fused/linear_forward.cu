@@ -65,12 +65,12 @@ struct Work {
 template <int kIn>
 __device__ void CopyTiles(const Memory<kIn>& memory, const LinearForwardCut& cut, const Work& work,
                           const LinearForwardMaps& maps) {
-  Turn turn;
+  cuda::RingCursor turn;
   const int num_first = min(work.count, cut.num_groups);
   for (int i = 0; i < work.count; ++i) {
-    if (i >= cut.num_stages) WaitForPhase(&memory.empty[turn.stage], turn.parity ^ 1);
-    CopyTile<kIn>(memory.stages + turn.stage * kTileBytes<kIn>, maps.x, work.row(i),
-                  &memory.full[turn.stage]);
+    if (i >= cut.num_stages) WaitForPhase(&memory.empty[turn.slot], turn.parity ^ 1);
+    CopyTile<kIn>(memory.stages + turn.slot * kTileBytes<kIn>, maps.x, work.row(i),
+                  &memory.full[turn.slot]);
     turn.Advance(1, cut.num_stages);
     if (i != num_first - 1) continue;
     for (int panel = 0; panel < cut.num_panels; ++panel) {
@@ -88,18 +88,18 @@ __device__ void FormTiles(const Memory<kIn>& memory, const LinearForwardCut& cut
   const int first_row = static_cast<int>(threadIdx.x) % kWarpgroup / 32 * 16;  // of the warp
   const int lane = static_cast<int>(threadIdx.x) % 32;
   std::uint8_t* results = memory.results + group * kResults * kPanelBytes;
-  Turn turn;
+  cuda::RingCursor turn;
   turn.Advance(group, cut.num_stages);
   int buffer = 0;
   for (int i = group; i < work.count; i += kGroups) {
-    WaitForPhase(&memory.full[turn.stage], turn.parity);
-    RowFragments<kIn> rows(memory.stages + turn.stage * kTileBytes<kIn>, first_row);
+    WaitForPhase(&memory.full[turn.slot], turn.parity);
+    RowFragments<kIn> rows(memory.stages + turn.slot * kTileBytes<kIn>, first_row);
     for (int panel = 0; panel < cut.num_panels; ++panel) {
       if (i == group) WaitForPhase(&memory.has_weight[panel], 0);
       float sums[32];
       FormPanel(sums, rows, memory.weight + panel * kTileBytes<kIn>, memory.bias + panel * kTile);
       // Only now: an arrival does not wait for what ldmatrix reads, products of it do.
-      if (panel == 0) Arrive(&memory.empty[turn.stage]);
+      if (panel == 0) Arrive(&memory.empty[turn.slot]);
       std::uint8_t* result = results + buffer * kPanelBytes;
       if (++buffer == kResults) buffer = 0;
       if (lane == 0) cuda::WaitForWrites<kResults - 1>();
@@ -183,17 +183,8 @@ cudaError_t Launch(const LinearForwardArgs& args, CUstream_st* stream) {
 
 }  // namespace
 
-bool DeviceHasLinearForward(int device) { return IsHopper(device); }
-
 int LaunchLinearForward(const LinearForwardArgs& args, CUstream_st* stream) {
-  switch (args.sizes.in) {
-    case 64:
-      return Launch<64>(args, stream);
-    case 128:
-      return Launch<128>(args, stream);
-    default:
-      return cudaErrorInvalidValue;
-  }
+  return LaunchForWidth(args.sizes.in, [&]<int kIn>() { return Launch<kIn>(args, stream); });
 }
 
 }  // namespace mixerbench::kernels::fused

@@ -6,7 +6,9 @@
 #include <cstdint>
 
 #include <cuda.h>
+#include <cuda_runtime.h>
 
+#include "kernels/cuda/ring_cursor.cuh"
 #include "kernels/fused/hopper.cuh"
 #include "kernels/fused/linear_forward_device.h"
 
@@ -19,21 +21,6 @@ static_assert(kTile == kPanelWidth);
 // Of 64 rows of x or of the weight.
 template <int kIn>
 constexpr int kTileBytes = kIn / kPanelWidth* kPanelBytes;
-
-// A place in a ring of stages, and the parity of its phase.
-struct Turn {
-  int stage = 0;
-  int parity = 0;
-
-  // By at most num_stages.
-  __device__ void Advance(int steps, int num_stages) {
-    stage += steps;
-    if (stage >= num_stages) {
-      stage -= num_stages;
-      parity ^= 1;
-    }
-  }
-};
 
 template <int kIn>
 __device__ void CopyTile(std::uint8_t* to, const CUtensorMap& matrix, int row,
@@ -84,6 +71,19 @@ __device__ void FormPanel(float (&sums)[32], const RowFragments<kIn>& rows,
   warpgroup::Commit();
   warpgroup::Wait<0>();
   Pin(sums);
+}
+
+// launch.template operator()<in>() for the widths of x that there are kernels for.
+template <typename F>
+int LaunchForWidth(int in, F launch) {
+  switch (in) {
+    case 64:
+      return launch.template operator()<64>();
+    case 128:
+      return launch.template operator()<128>();
+    default:
+      return cudaErrorInvalidValue;
+  }
 }
 
 }  // namespace mixerbench::kernels::fused::linear_forward

@@ -67,9 +67,6 @@ constexpr bool LinearForwardTakes(const LinearForwardSizes& sizes) {
          sizes.num_rows <= std::numeric_limits<int>::max() - kLinearForwardTile;
 }
 
-// Whether that device runs it: it exists for compute capability 9.0 alone.
-bool DeviceHasLinearForward(int device);
-
 struct LinearForwardArgs {
   LinearForwardSizes sizes;
   // bf16, rows at multiples of 16 bytes, none within another.
@@ -79,7 +76,8 @@ struct LinearForwardArgs {
   Rows y;                      // [num_rows, out]
 };
 
-// Queues the work; returns the CUDA error code of the launch. LinearForwardTakes(args.sizes).
+// Queues the work; returns the CUDA error code of the launch. LinearForwardTakes(args.sizes)
+// on a GPU that IsHopper (hopper_device.h).
 int LaunchLinearForward(const LinearForwardArgs& args, CUstream_st* stream);
 
 }  // namespace mixerbench::kernels::fused

@@ -8,7 +8,9 @@
 
 #include "base/check.h"
 #include "kernels/differentiable.h"
+#include "kernels/fused/hopper_device.h"
 #include "kernels/fused/launch.h"
+#include "kernels/fused/linear_product.h"
 #include "kernels/fused/norm_linear_device.h"
 #include "kernels/fused/output_norm.h"
 
@@ -26,14 +28,13 @@ NormLinearSizes SizesOf(const NormLinearArgs& args) {
 bool CanLaunch(const NormLinearArgs& args) {
   return RunsOnDevice(args.x) && args.x.scalar_type() == at::kBFloat16 &&
          args.norm_weight.scalar_type() == at::kFloat && args.weight.scalar_type() == at::kFloat &&
-         NormLinearTakes(SizesOf(args)) && DeviceHasNormLinear(args.x.get_device());
+         NormLinearTakes(SizesOf(args)) && IsHopper(args.x.get_device());
 }
 
-// The matrix x [N,W] with rows of which tiles can be copied. Rows of an expanded one are in the
-// same place.
+// The matrix x [N,W] with rows of which tiles can be copied.
 at::Tensor TiledRows(const at::Tensor& x) {
   const at::Tensor rows = AlignedRows(x);
-  return rows.stride(0) >= rows.size(1) ? rows : rows.contiguous();
+  return HasTiles(rows) ? rows : rows.contiguous();
 }
 
 enum Saved { kX, kNormWeight, kWeight };

@@ -40,12 +40,16 @@ __global__ void __launch_bounds__(kAllThreads, 1)
   auto& memory = *reinterpret_cast<Memory*>(shared);
   const BackwardWork work(args.sizes);
   const int group = static_cast<int>(threadIdx.x) / kWarpgroup;
-  if (threadIdx.x == kProductThreads) InitBackward(memory);
+  if (threadIdx.x == kProductThreads) {
+    InitBarrier(&memory.has_weight, 1);
+    InitBarrier(&memory.has_scales, kWarpgroup);
+    InitStages(memory);
+  }
   __syncthreads();
   if (group == kWeightGroups + 1) {
     warpgroup::GiveRegisters<kCopyRegisters>();
     if (threadIdx.x == kProductThreads) CopyBackwardTiles(memory, maps, work);
-    if (threadIdx.x == kProductThreads + 32) StoreInputGradient(memory, maps, work);
+    if (threadIdx.x == kProductThreads + 32) StoreInputGradient(memory, work, maps.d_x);
   } else if (group == kWeightGroups) {
     warpgroup::TakeRegisters<kInputRegisters>();
     LoadNorm<kHead, kProductThreads>(memory.norm, args.norm_weight);

@@ -9,6 +9,7 @@
 #include <cuda_runtime.h>
 
 #include "kernels/fused/hopper.cuh"
+#include "kernels/fused/linear_stages.cuh"
 #include "kernels/fused/norm_linear.cuh"
 #include "kernels/fused/norm_linear_device.h"
 
@@ -16,7 +17,7 @@ namespace mixerbench::kernels::fused::norm_linear {
 
 constexpr int kColumns = kNormLinearColumns;
 constexpr int kPanels = kColumns / kPanelWidth;
-constexpr int kWeightGroups = kPanels;  // warpgroups that sum the weight's gradient; one forms d_x
+static_assert(kWeightGroups == kPanels);  // a panel of x for each
 constexpr int kProductThreads = (kWeightGroups + 1) * kWarpgroup;
 constexpr int kAllThreads = kProductThreads + kWarpgroup;  // and one copies
 constexpr int kTileSteps = kTile / kProductDepth;
@@ -75,19 +76,6 @@ struct BackwardWork {
   __device__ int row(int i) const { return (last - i * num_parts) * kTile; }
 };
 
-template <typename Memory>
-__device__ void InitBackward(Memory& memory) {
-  InitBarrier(&memory.has_weight, 1);
-  InitBarrier(&memory.has_scales, kWarpgroup);
-  for (int stage = 0; stage < Memory::kStages; ++stage) {
-    InitBarrier(&memory.full[stage], 1);
-    InitBarrier(&memory.x_read[stage], kWeightGroups * kWarpgroup);
-    InitBarrier(&memory.d_x_formed[stage], kWarpgroup);
-    InitBarrier(&memory.empty[stage], kWeightGroups * kWarpgroup + 1);
-  }
-  cuda::ShowBarriersToCopies();
-}
-
 // The part of the one thread that copies. The weight is needed last.
 template <typename Memory>
 __device__ void CopyBackwardTiles(Memory& memory, const BackwardMaps& maps,
@@ -111,22 +99,6 @@ __device__ void CopyBackwardTiles(Memory& memory, const BackwardMaps& maps,
       CopyPanel(memory.weight[panel], maps.weight, 0, work.column + panel * kPanelWidth,
                 &memory.has_weight);
     }
-  }
-}
-
-// The part of the one thread that stores the gradient of x.
-template <typename Memory>
-__device__ void StoreInputGradient(Memory& memory, const BackwardMaps& maps,
-                                   const BackwardWork& work) {
-  for (int i = 0; i < work.count(); ++i) {
-    const int s = i % Memory::kStages;
-    WaitForPhase(&memory.d_x_formed[s], i / Memory::kStages & 1);
-    for (int panel = 0; panel < kPanels; ++panel) {
-      StorePanelToMatrix(maps.d_x, work.row(i), work.column + panel * kPanelWidth,
-                         memory.stages[s].x[panel]);
-    }
-    cuda::WaitForWrites<0>();
-    Arrive(&memory.empty[s]);
   }
 }
 

@@ -49,9 +49,6 @@ constexpr long long NormLinearScratch(const NormLinearSizes& sizes) {
   return static_cast<long long>(NormLinearParts(sizes)) * sizes.in * (sizes.out + 1);
 }
 
-// Whether that device runs them: they exist for compute capability 9.0 alone.
-bool DeviceHasNormLinear(int device);
-
 // Matrices are bf16, their rows at multiples of 16 bytes, none within another.
 struct NormLinearForwardArgs {
   NormLinearSizes sizes;
@@ -74,7 +71,8 @@ struct NormLinearBackwardArgs {
   float* scratch = nullptr;        // NormLinearScratch(sizes) floats at a multiple of 16 bytes
 };
 
-// Queue the work; return the CUDA error code of the launch. NormLinearTakes(args.sizes).
+// Queue the work; return the CUDA error code of the launch. NormLinearTakes(args.sizes)
+// on a GPU that IsHopper (hopper_device.h).
 int LaunchNormLinearForward(const NormLinearForwardArgs& args, CUstream_st* stream);
 int LaunchNormLinearBackward(const NormLinearBackwardArgs& args, CUstream_st* stream);
 

@@ -226,8 +226,6 @@ cudaError_t LaunchIn(const NormLinearForwardArgs& args, CUstream_st* stream) {
 
 }  // namespace
 
-bool DeviceHasNormLinear(int device) { return IsHopper(device); }
-
 int LaunchNormLinearForward(const NormLinearForwardArgs& args, CUstream_st* stream) {
   return args.sizes.head_dim == 64 ? LaunchIn<64>(args, stream) : LaunchIn<128>(args, stream);
 }

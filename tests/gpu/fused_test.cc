@@ -27,6 +27,7 @@
 #include "kernels/fused/dropout.h"
 #include "kernels/fused/embedding.h"
 #include "kernels/fused/gates.h"
+#include "kernels/fused/hopper_device.h"
 #include "kernels/fused/launch.h"
 #include "kernels/fused/linear.h"
 #include "kernels/fused/linear_backward_device.h"
@@ -436,7 +437,7 @@ TEST_CASE("gpu fused: linear with gradients in one pass") {
         std::tuple{64, 192, true}, std::tuple{64, 5, false}}) {
     CAPTURE(in, out, has_bias);
     CHECK(LinearBackwardTakes({kRows, in, PaddedWidth(out), has_bias}));
-    CHECK(DeviceHasLinearBackward(0));
+    CHECK(IsHopper(0));
     CheckParity(
         [width = in](const Tensors& x, ExecutionPath path) -> Tensors {
           const at::Tensor y = Linear(x[0].narrow(1, kApart, width), x[1], x[2], path);
@@ -462,7 +463,7 @@ TEST_CASE("gpu fused: linear whose weight stays in shared memory") {
         Case{70017, 64, 192, true}, Case{80017, 64, 70, false}}) {
     CAPTURE(rows, in, out, has_bias);
     CHECK(LinearForwardTakes({rows, in, PaddedWidth(out)}));
-    CHECK(DeviceHasLinearForward(0));
+    CHECK(IsHopper(0));
     CheckParity(
         [width = in](const Tensors& x, ExecutionPath path) -> Tensors {
           return {Linear(x[0].narrow(1, kApart, width), x[1], x[2], path)};
@@ -808,7 +809,7 @@ TEST_CASE("gpu fused: norm and linear") {
         Case{4107, 128, 256, 64}, Case{40007, 128, 256, 128}, Case{70007, 64, 128, 128}}) {
     CAPTURE(rows, head_dim, in, out);
     CHECK(NormLinearTakes({rows, head_dim, in, out, 1e-5F}));
-    CHECK(DeviceHasNormLinear(0));
+    CHECK(IsHopper(0));
     const at::Tensor sizes = at::tensor({1.0, 1e12, 0.0, 1.0, 1e-3, 3.0, 1e-12}, at::kDouble);
     const at::Tensor x = RandomNormal({1, rows, in + kApart}, 1) *
                          sizes.index_select(0, at::arange(rows).remainder(7)).unsqueeze(-1);
