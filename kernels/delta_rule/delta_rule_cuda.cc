@@ -52,7 +52,7 @@ DeltaRuleFactorData FactorData(const at::Tensor& gates, const at::Tensor& x, con
                                bool has_decay) {
   return {.gates = gates.data_ptr<float>(),
           .x = x.data_ptr(),
-          .a = a.data_ptr(),
+          .a = a.defined() ? a.data_ptr() : nullptr,
           .has_decay = has_decay};
 }
 
@@ -100,7 +100,7 @@ class DeltaRuleFunction : public torch::autograd::Function<DeltaRuleFunction> {
       gates = Empty({sizes.batch_size, sizes.num_heads, num_chunks, 4, chunk_size}, q, at::kFloat);
       x = Empty({sizes.batch_size, sizes.num_heads, num_chunks, chunk_size, chunk_size}, q,
                 q.scalar_type());
-      a = EmptyDense(x);
+      if (!is_fused || FusedKeepsA(log_decay.has_value())) a = EmptyDense(x);
       factors = FactorData(gates, x, a, log_decay.has_value());
     }
     const at::Tensor rows = optional_rows.value_or(at::Tensor());

@@ -2,7 +2,7 @@
 // which they hand on a chunk. Maths: delta_rule.md.
 //
 //   queries  copies the next chunk to shared memory; dA, dq and, from P, dV
-//   walk     P and the gradient G of the state
+//   walk     P and the gradient G of the state; A without decays
 //   keys     dKK, M and dk, from P, G and dA; a chunk later the gradients of the gates
 //
 // Each role goes over all chunks of the block, and they meet at barriers in shared memory alone:
@@ -83,6 +83,7 @@ class FusedBackward {
   static constexpr int kC = warpgroup::kC;
   static constexpr int kDk = 64;
   static constexpr int kHeadV = 64 * kValueTiles;
+  static constexpr bool kFormsA = !FusedKeepsA(kHasDecay);
   static constexpr int kThreads = warpgroup::kThreads;
   static constexpr auto kRows = Depth::kAlongRows;
   static constexpr auto kColumns = Depth::kDownColumns;
@@ -222,6 +223,7 @@ class FusedBackward {
   __device__ void FormQueryGradients(const Chunk& chunk, float (&db)[2]);
   __device__ void LoadValues(const Chunk& chunk, ValueRows& values) const;
   __device__ void FormValueGradients(const Chunk& chunk, const ValueRows& values, float (&pv)[kC]);
+  __device__ void FormA(unsigned c);
   __device__ float Product(const Accumulators (&rows)[kBlocks], const Tile& tile) const;
   __device__ void FinishGates(const Chunk& chunk);
   __device__ void FormKeyGradients(const Chunk& chunk);

@@ -60,7 +60,7 @@ __device__ void FusedBackward<kValueTiles, kHasDecay>::Load(const Chunk& chunk,
         tile, static_cast<const Element*>(pairs) + static_cast<std::int64_t>(index) * kC * kC, kC,
         kC);
   };
-  copy_pairs(&stage.a, args_.factors.a);
+  if constexpr (!kFormsA) copy_pairs(&stage.a, args_.factors.a);
   copy_pairs(&stage.x, args_.factors.x);
   if (4 * thread < kNumGates * kC) {
     cuda::CopyAsync16(

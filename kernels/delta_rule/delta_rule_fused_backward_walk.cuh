@@ -21,6 +21,31 @@ __device__ float FusedBackward<kValueTiles, kHasDecay>::Product(const Accumulato
   return sum;
 }
 
+// A = s Q K^T on and below the diagonal: without decays, bit for bit what the forward pass had.
+template <int kValueTiles, bool kHasDecay>
+__device__ void FusedBackward<kValueTiles, kHasDecay>::FormA(unsigned c) {
+  static_assert(!kFormsA || !kHasDecay);
+  auto& stage = shared_.stages[c % kStages];
+  Accumulators qk[kBlocks];
+  warpgroup::Fence();
+  warpgroup::MultiplyTiles<kRows, kRows>(qk, warpgroup::Descriptor(stage.q),
+                                         warpgroup::Descriptor(stage.k), false);
+  warpgroup::Commit();
+  warpgroup::Wait<0>(qk);
+#pragma unroll
+  for (int j = 0; j < kBlocks; ++j) {
+#pragma unroll
+    for (int e = 0; e < 8; ++e) {
+      const int column = 16 * j + cuda::BlockColumn(e / 4, e % 4);
+      float& a = qk[j][e / 4][e % 4];
+      a = column <= RowBlock() + cuda::BlockRow(e % 4) ? a * args_.sizes.scale : 0.f;
+    }
+    warpgroup::StoreRows(stage.a, RowBlock(), 16 * j, qk[j]);
+  }
+  warpgroup::PublishToProducts();
+  warpgroup::SyncGroup(2);
+}
+
 template <int kValueTiles, bool kHasDecay>
 __device__ void FusedBackward<kValueTiles, kHasDecay>::Walk() {
   const int row_block = RowBlock();               // first of this warp's columns of V, of 64
@@ -40,6 +65,7 @@ __device__ void FusedBackward<kValueTiles, kHasDecay>::Walk() {
       }
     }
     WaitForLoads(c);
+    if constexpr (kFormsA) FormA(c);
     float states_product = 0;  // <S, G>
 #pragma unroll
     for (int u = 0; u < kValueTiles; ++u) {

@@ -196,7 +196,7 @@ class Block {
     }
   }
 
-  // Warps `warp`, of kKeepingWarps, write X and A for the backward pass.
+  // Warps `warp`, of kKeepingWarps, write X and perhaps A for the backward pass.
   __device__ void Keep(int warp) const {
     ClearSurplus(args_.chosen, args_.o, static_cast<int>(args_.sizes.num_heads) * kHeadV,
                  (static_cast<int>(blockIdx.x) * kKeepingWarps + warp) * 32 + cuda::LaneId(),
@@ -210,7 +210,9 @@ class Block {
       const std::int64_t first = at.chunk() * kC * kC;
       cuda::WaitForPhase(&shared_.is_ready[slot_turn.place], slot_turn.parity);
       CopyLower(static_cast<Element*>(args_.factors.x) + first, slot.x, warp, kKeepingWarps);
-      CopyLower(static_cast<Element*>(args_.factors.a) + first, slot.a, warp, kKeepingWarps);
+      if constexpr (FusedKeepsA(kHasDecay)) {
+        CopyLower(static_cast<Element*>(args_.factors.a) + first, slot.a, warp, kKeepingWarps);
+      }
       cuda::Arrive(&shared_.is_walked[slot_turn.place]);
       at.NextOfBlock();
       slot_turn = slot_turn.After(1);

@@ -55,9 +55,13 @@ std::optional<DeltaRulePlan> PlanDeltaRule(const DeltaRuleSizes& sizes,
 struct DeltaRuleFactorData {
   float* gates = nullptr;  // [B,H,N,4,C]: b, e^b, w, beta
   void* x = nullptr;       // E [B,H,N,C,C]; 16x16 blocks above the diagonal are not written
-  void* a = nullptr;       // the same
+  void* a = nullptr;       // the same; in the fused plan null unless FusedKeepsA
   bool has_decay = true;   // else b is zero for all tokens, which spares the fused plan work
 };
+
+// Whether the fused forward pass keeps A. Without decays A is a product and no more, which takes
+// less time than to write and read it; with them the chain of chunks would wait for exponentials.
+constexpr bool FusedKeepsA(bool has_decay) { return has_decay; }
 
 // What the forward pass keeps for the backward pass.
 struct DeltaRuleSaved {
