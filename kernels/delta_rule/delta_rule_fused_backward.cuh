@@ -218,6 +218,8 @@ class FusedBackward {
   }
   __device__ bool IsFirstOfGroup() const { return threadIdx.x % kThreads == 0; }
 
+  __device__ void StorePairs(Accumulators (&pairs)[kBlocks], const Decays& decays,
+                             Tile& tile) const;
   __device__ void FindChosen(const Chunk& chunk, ChosenRows& chosen) const;
   __device__ void Load(const Chunk& chunk, const ChosenRows& chosen);
   __device__ void FormQueryGradients(const Chunk& chunk, float (&db)[2]);
@@ -233,5 +235,24 @@ class FusedBackward {
   const int seq_len_, num_heads_, num_rows_;
   const int last_;  // chunk of a sequence
 };
+
+// Products of this warp's tokens with all tokens become s D times themselves on and below the
+// diagonal and zero above, and go to a tile.
+template <int kValueTiles, bool kHasDecay>
+__device__ void FusedBackward<kValueTiles, kHasDecay>::StorePairs(Accumulators (&pairs)[kBlocks],
+                                                                  const Decays& decays,
+                                                                  Tile& tile) const {
+  const float scale = args_.sizes.scale;
+#pragma unroll
+  for (int j = 0; j < kBlocks; ++j) {
+#pragma unroll
+    for (int e = 0; e < 8; ++e) {
+      const int column = 16 * j + cuda::BlockColumn(e / 4, e % 4);
+      float& pair = pairs[j][e / 4][e % 4];
+      pair = column <= RowBlock() + cuda::BlockRow(e % 4) ? pair * (scale * decays(j, e)) : 0.f;
+    }
+    warpgroup::StoreRows(tile, RowBlock(), 16 * j, pairs[j]);
+  }
+}
 
 }  // namespace mixerbench::kernels::delta_rule

@@ -95,16 +95,7 @@ __device__ void FusedBackward<kValueTiles, kHasDecay>::FormQueryGradients(const 
     entering[half] = gates[kEntering][RowBlock() + cuda::BlockRow(2 * half)];
   }
   warpgroup::Wait<1>(d_a);
-#pragma unroll
-  for (int j = 0; j < kBlocks; ++j) {
-#pragma unroll
-    for (int e = 0; e < 8; ++e) {
-      const int column = 16 * j + cuda::BlockColumn(e / 4, e % 4);
-      float& d_a_e = d_a[j][e / 4][e % 4];
-      d_a_e = column <= RowBlock() + cuda::BlockRow(e % 4) ? d_a_e * (scale * decays(j, e)) : 0.f;
-    }
-    warpgroup::StoreRows(shared_.d_a[c % kStages], RowBlock(), 16 * j, d_a[j]);
-  }
+  StorePairs(d_a, decays, shared_.d_a[c % kStages]);
   warpgroup::PublishToProducts();
   cuda::Arrive(&shared_.is_paired[c % kStages]);
   cuda::Bf16Operand::A operands[kBlocks];

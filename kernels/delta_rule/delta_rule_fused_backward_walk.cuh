@@ -21,27 +21,18 @@ __device__ float FusedBackward<kValueTiles, kHasDecay>::Product(const Accumulato
   return sum;
 }
 
-// A = s Q K^T on and below the diagonal: without decays, bit for bit what the forward pass had.
+// A = s (Q K^T) D: without decays, bit for bit what the forward pass had.
 template <int kValueTiles, bool kHasDecay>
 __device__ void FusedBackward<kValueTiles, kHasDecay>::FormA(unsigned c) {
-  static_assert(!kFormsA || !kHasDecay);
   auto& stage = shared_.stages[c % kStages];
   Accumulators qk[kBlocks];
   warpgroup::Fence();
   warpgroup::MultiplyTiles<kRows, kRows>(qk, warpgroup::Descriptor(stage.q),
                                          warpgroup::Descriptor(stage.k), false);
   warpgroup::Commit();
+  const Decays decays(shared_.gates[c % kGateStages][kCumulativeLogDecay], RowBlock());
   warpgroup::Wait<0>(qk);
-#pragma unroll
-  for (int j = 0; j < kBlocks; ++j) {
-#pragma unroll
-    for (int e = 0; e < 8; ++e) {
-      const int column = 16 * j + cuda::BlockColumn(e / 4, e % 4);
-      float& a = qk[j][e / 4][e % 4];
-      a = column <= RowBlock() + cuda::BlockRow(e % 4) ? a * args_.sizes.scale : 0.f;
-    }
-    warpgroup::StoreRows(stage.a, RowBlock(), 16 * j, qk[j]);
-  }
+  StorePairs(qk, decays, stage.a);
   warpgroup::PublishToProducts();
   warpgroup::SyncGroup(2);
 }

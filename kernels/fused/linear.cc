@@ -27,29 +27,10 @@
 namespace mixerbench::kernels::fused {
 namespace {
 
-constexpr std::int64_t kAlignedElements = kNarrowPadding + 1;  // 32 bytes of bf16
-
-std::int64_t RoundUp(std::int64_t x) {
-  return (x + kAlignedElements - 1) / kAlignedElements * kAlignedElements;
-}
-
 bool CanLaunch(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias) {
   return RunsOnDevice(x) && x.scalar_type() == at::kBFloat16 && x.numel() > 0 &&
          weight.scalar_type() == at::kFloat &&
          (!bias.defined() || bias.scalar_type() == at::kFloat);
-}
-
-// The parameter in bf16, with zeros after the last row; its `copy` if there is one.
-at::Tensor Narrowed(const at::Tensor& parameter, const at::Tensor& copy, std::int64_t padded_rows) {
-  if (copy.defined()) return copy.narrow(0, 0, padded_rows);
-  const std::int64_t rows = parameter.size(0);
-  if (rows == padded_rows) return parameter.to(at::kBFloat16);
-  std::vector<std::int64_t> shape = parameter.sizes().vec();
-  shape[0] = padded_rows;
-  const at::Tensor padded = at::empty(shape, parameter.options().dtype(at::kBFloat16));
-  padded.narrow(0, 0, rows).copy_(parameter);
-  padded.narrow(0, rows, shape[0] - rows).zero_();
-  return padded;
 }
 
 // sum[j] = sum over i of x[i,j], in fp32.
@@ -97,7 +78,7 @@ struct Run {
   bool at_rows;
 
   std::int64_t size() const { return std::accumulate(sizes.begin(), sizes.end(), std::int64_t{0}); }
-  std::int64_t padded() const { return RoundUp(size()); }
+  std::int64_t padded() const { return PaddedWidth(size()); }
   at::Tensor Of(const at::Tensor& parameter) const { return parameter.narrow(0, first, padded()); }
 };
 
@@ -288,6 +269,18 @@ bool FormsRowsApart(std::int64_t num_rows, std::int64_t num_chosen, std::int64_t
   // small ones: on an H200 both take about 10 us here.
   constexpr std::int64_t kWorthwhile = std::int64_t{1} << 22;
   return 4 * num_chosen <= num_rows && (num_rows - num_chosen) * columns >= kWorthwhile;
+}
+
+at::Tensor Narrowed(const at::Tensor& parameter, const at::Tensor& copy, std::int64_t padded_rows) {
+  if (copy.defined()) return copy.narrow(0, 0, padded_rows);
+  const std::int64_t rows = parameter.size(0);
+  if (rows == padded_rows) return parameter.to(at::kBFloat16);
+  std::vector<std::int64_t> shape = parameter.sizes().vec();
+  shape[0] = padded_rows;
+  const at::Tensor padded = at::empty(shape, parameter.options().dtype(at::kBFloat16));
+  padded.narrow(0, 0, rows).copy_(parameter);
+  padded.narrow(0, rows, shape[0] - rows).zero_();
+  return padded;
 }
 
 bool HasTiles(const at::Tensor& matrix) {

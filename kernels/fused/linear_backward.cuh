@@ -222,15 +222,7 @@ __device__ void FormInputGradient(LinearMemory<kPanels, kTail>& memory, const Li
     const int parity = i / Memory::kStages & 1;
     typename Memory::Stage& stage = memory.stages[s];
     WaitForPhase(&memory.full[s], parity);
-    const std::uint64_t d_y = RowOperand(SharedAddress(stage.d_y));
-    Pin(sums);
-    warpgroup::Fence();
-    MultiplyTiles<false>(sums, d_y, weight);
-#pragma unroll
-    for (int k = 1; k < kSteps; ++k) {
-      MultiplyTiles<true>(sums, d_y + RowOperandStep(k, kLinearPanelBytes),
-                          weight + ColumnOperandStep(k));
-    }
+    BeginSums<kSteps>(sums, RowOperand(SharedAddress(stage.d_y)), kLinearPanelBytes, weight);
     if constexpr (kTail) {
       MultiplyTiles<true>(sums, NarrowOperand(SharedAddress(stage.tail())),
                           weight + ColumnOperandStep(kSteps));

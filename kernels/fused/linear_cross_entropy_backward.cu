@@ -101,7 +101,7 @@ __device__ void CombineParts(const LinearCrossEntropyArgs& args, const LinearCro
       sum.w = factor * (sum.w - static_cast<float>(word[3]));
     }
     auto* to = static_cast<__nv_bfloat16*>(args.d_hidden) + row * args.sizes.width + column;
-    *reinterpret_cast<uint2*>(to) = {Pack(sum.x, sum.y), Pack(sum.z, sum.w)};
+    *reinterpret_cast<uint2*>(to) = {cuda::PackBf16(sum.x, sum.y), cuda::PackBf16(sum.z, sum.w)};
   }
 }
 

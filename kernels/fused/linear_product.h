@@ -26,6 +26,16 @@ std::vector<at::Tensor> LinearColumnsBy(const ProductFunction& first_product, co
                                         const RowSelection* rows, ExecutionPath path,
                                         const NarrowParameters& narrow);
 
+// The weight or bias in bf16, with zeros after its last row up to padded_rows, which `copy` (of
+// NarrowParameters) has unless it is undefined.
+at::Tensor Narrowed(const at::Tensor& parameter, const at::Tensor& copy, std::int64_t padded_rows);
+
+// Columns of the matrix that holds so many: its rows are aligned to 32 bytes.
+constexpr std::int64_t PaddedWidth(std::int64_t columns) {
+  constexpr std::int64_t kUnit = kNarrowPadding + 1;
+  return (columns + kUnit - 1) / kUnit * kUnit;
+}
+
 // Whether a kernel can copy tiles of the matrix. Rows of an expanded one are in the same place.
 bool HasTiles(const at::Tensor& matrix);
 

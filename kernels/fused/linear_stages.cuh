@@ -27,6 +27,19 @@ __device__ void InitStages(Memory& memory) {
   cuda::ShowBarriersToCopies();
 }
 
+// Begins sums = a b over kSteps steps of depth: a a RowOperand in panels of so many bytes, b a
+// ColumnOperand. More products may follow; the caller commits them.
+template <int kSteps, int kSize>
+__device__ void BeginSums(float (&sums)[kSize], std::uint64_t a, int panel_bytes, std::uint64_t b) {
+  Pin(sums);
+  warpgroup::Fence();
+  MultiplyTiles<false>(sums, a, b);
+#pragma unroll
+  for (int k = 1; k < kSteps; ++k) {
+    MultiplyTiles<true>(sums, a + RowOperandStep(k, panel_bytes), b + ColumnOperandStep(k));
+  }
+}
+
 // The part of the one thread that stores the gradient of x: the panels x of each stage.
 template <typename Memory, typename Work>
 __device__ void StoreInputGradient(Memory& memory, const Work& work, const CUtensorMap& d_x) {

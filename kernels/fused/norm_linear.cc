@@ -83,8 +83,7 @@ at::Tensor NormLinear(const NormLinearArgs& args, ExecutionPath path,
   at::Tensor weight;
   {
     const at::NoGradGuard no_grad;
-    weight = TiledRows(narrow.weight.defined() ? narrow.weight.narrow(0, 0, sizes.out)
-                                               : args.weight.to(at::kBFloat16));
+    weight = TiledRows(Narrowed(args.weight, narrow.weight, sizes.out));
   }
   OnDeviceOf(x, "NormLinear", [&](CUstream_st* stream) {
     return LaunchNormLinearForward({.sizes = sizes,

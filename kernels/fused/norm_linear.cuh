@@ -20,12 +20,7 @@ static_assert(kTile == kPanelWidth);
 
 // Two bf16 values, that of the lower column first.
 __device__ inline float2 Unpack(std::uint32_t pair) {
-  return {__uint_as_float(pair << 16), __uint_as_float(pair & 0xffff0000u)};
-}
-__device__ inline std::uint32_t Pack(float low, float high) {
-  std::uint32_t pair;
-  asm("cvt.rn.bf16x2.f32 %0, %1, %2;\n" : "=r"(pair) : "f"(high), "f"(low));
-  return pair;
+  return {cuda::LowBf16(pair), cuda::HighBf16(pair)};
 }
 
 // Of the two rows that a lane has part of in a fragment: t % 32 / 4 and that + 8.
@@ -37,7 +32,7 @@ struct RowPair {
 template <int kHead, int kUsers>
 __device__ inline void LoadNorm(float (&norm)[kHead], const float* weight) {
   if (threadIdx.x < kHead) norm[threadIdx.x] = weight[threadIdx.x];
-  asm volatile("bar.sync 1, %0;\n" ::"n"(kUsers) : "memory");
+  warpgroup::SyncThreads(1, kUsers);
 }
 
 // The sum over the four lanes that hold a row.

@@ -135,7 +135,7 @@ __device__ void SumWeightGradients(BackwardMemory<kHead, kOut>& memory, const Ba
 #pragma unroll
       for (int j = 0; j < 4; ++j) {
         const float2 value = Unpack(x[k][j]);
-        x[k][j] = Pack(scale[k][j / 2].x * value.x, scale[k][j / 2].y * value.y);
+        x[k][j] = cuda::PackBf16(scale[k][j / 2].x * value.x, scale[k][j / 2].y * value.y);
       }
     }
     const std::uint64_t d_y = ColumnOperand(SharedAddress(stage.d_y), kPanelBytes);
@@ -204,14 +204,7 @@ __device__ void FormInputGradient(BackwardMemory<kHead, kOut>& memory, const Bac
     const int parity = i / Memory::kStages & 1;
     typename Memory::Stage& stage = memory.stages[s];
     WaitForPhase(&memory.full[s], parity);
-    const std::uint64_t d_y = RowOperand(SharedAddress(stage.d_y));
-    Pin(g);
-    warpgroup::Fence();
-    MultiplyTiles<false>(g, d_y, weight);
-#pragma unroll
-    for (int k = 1; k < kOut / kProductDepth; ++k) {
-      MultiplyTiles<true>(g, d_y + RowOperandStep(k, kPanelBytes), weight + ColumnOperandStep(k));
-    }
+    BeginSums<kOut / kProductDepth>(g, RowOperand(SharedAddress(stage.d_y)), kPanelBytes, weight);
     warpgroup::Commit();
     std::uint32_t x[kColumns / kProductDepth][4];
 #pragma unroll

@@ -101,7 +101,7 @@ __device__ void Norm(std::uint32_t (*x)[4], const float* weight, float eps) {
       const float2 w = *reinterpret_cast<const float2*>(weight + column);
       const float2 value = Unpack(x[k][i]);
       const float s = scale.row[i % 2];
-      x[k][i] = Pack(w.x * (s * value.x), w.y * (s * value.y));
+      x[k][i] = cuda::PackBf16(w.x * (s * value.x), w.y * (s * value.y));
     }
   }
 }

@@ -15,10 +15,7 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <type_traits>
-
-#include <cuda_bf16.h>
 
 #include "kernels/fused/fast_math.cuh"
 #include "kernels/fused/hopper.cuh"
@@ -171,20 +168,12 @@ __device__ void BeginSums(float (&sums)[kWidth / 2], const std::uint32_t (&weigh
   warpgroup::Commit();
 }
 
-__device__ inline std::uint32_t Pack(float low, float high) {
-  const __nv_bfloat162 pair = __floats2bfloat162_rn(low, high);
-  std::uint32_t bits;
-  static_assert(sizeof(bits) == sizeof(pair));
-  memcpy(&bits, &pair, sizeof(bits));
-  return bits;
-}
-
 // The product warpgroups pass the tensor cores to each other: a group that has begun its products
 // lets the other one begin. The first turn of group 0 is given by group 1 at the start, the last
 // one of group 1 is taken by group 0 at the end.
 constexpr int kTurnBarrier = 1;  // named barriers of the groups from here on
 __device__ inline void AwaitTurn(int group) {
-  asm volatile("bar.sync %0, %1;\n" ::"r"(kTurnBarrier + group), "n"(kProductThreads) : "memory");
+  warpgroup::SyncThreads(kTurnBarrier + group, kProductThreads);
 }
 __device__ inline void PassTurn(int group) {
   asm volatile("bar.arrive %0, %1;\n" ::"r"(kTurnBarrier + 1 - group), "n"(kProductThreads)
@@ -244,7 +233,8 @@ __device__ void Walk(WalkMemory<kWidth>& memory, int num_tiles, Weigh& weigh,
     }
     last_stage = stage;
 #pragma unroll
-    for (int k = 0; k < kScores / 2; ++k) weights[k] = Pack(scores[2 * k], scores[2 * k + 1]);
+    for (int k = 0; k < kScores / 2; ++k)
+      weights[k] = cuda::PackBf16(scores[2 * k], scores[2 * k + 1]);
   };
   step(0, std::true_type());
   for (int i = 1; i < num_tiles; ++i) step(i, std::false_type());

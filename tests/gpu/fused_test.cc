@@ -36,6 +36,7 @@
 #include "kernels/fused/linear_cross_entropy.h"
 #include "kernels/fused/linear_cross_entropy_device.h"
 #include "kernels/fused/linear_forward_device.h"
+#include "kernels/fused/linear_product.h"
 #include "kernels/fused/norm_linear.h"
 #include "kernels/fused/norm_linear_device.h"
 #include "kernels/fused/output_norm.h"
@@ -406,12 +407,6 @@ TEST_CASE("gpu fused: linear cross-entropy: no row counts, and NaN stays") {
   CHECK(LinearCrossEntropy(broken, weight, {}, targets).isnan().item<bool>());
 }
 
-// Columns of the matrix that `out` columns are formed in.
-int PaddedWidth(int out) {
-  constexpr int kUnit = static_cast<int>(kNarrowPadding) + 1;
-  return (out + kUnit - 1) / kUnit * kUnit;
-}
-
 TEST_CASE("gpu fused: linear, with outputs of any width") {
   for (const std::int64_t out : {1, 2, 64, 130, 386}) {
     for (const bool has_bias : {false, true}) {
@@ -436,7 +431,7 @@ TEST_CASE("gpu fused: linear with gradients in one pass") {
         std::tuple{128, 128, false}, std::tuple{256, 128, false}, std::tuple{256, 136, true},
         std::tuple{64, 192, true}, std::tuple{64, 5, false}}) {
     CAPTURE(in, out, has_bias);
-    CHECK(LinearBackwardTakes({kRows, in, PaddedWidth(out), has_bias}));
+    CHECK(LinearBackwardTakes({kRows, in, static_cast<int>(PaddedWidth(out)), has_bias}));
     CHECK(IsHopper(0));
     CheckParity(
         [width = in](const Tensors& x, ExecutionPath path) -> Tensors {
@@ -462,7 +457,7 @@ TEST_CASE("gpu fused: linear whose weight stays in shared memory") {
        {Case{40001, 128, 516, false}, Case{40001, 128, 386, true}, Case{32801, 128, 256, true},
         Case{70017, 64, 192, true}, Case{80017, 64, 70, false}}) {
     CAPTURE(rows, in, out, has_bias);
-    CHECK(LinearForwardTakes({rows, in, PaddedWidth(out)}));
+    CHECK(LinearForwardTakes({rows, in, static_cast<int>(PaddedWidth(out))}));
     CHECK(IsHopper(0));
     CheckParity(
         [width = in](const Tensors& x, ExecutionPath path) -> Tensors {
@@ -686,7 +681,7 @@ TEST_CASE("gpu fused: linear convolution has the bits of its two functions") {
                                               .norm_channels = c.norm_channels,
                                               .norm_dim = c.norm_dim};
     CHECK(LinearConvolutionTakes(
-        {{c.batch_size * c.seq_len, static_cast<int>(c.in), PaddedWidth(static_cast<int>(out))},
+        {{c.batch_size * c.seq_len, static_cast<int>(c.in), static_cast<int>(PaddedWidth(out))},
          {c.batch_size, static_cast<int>(c.seq_len), static_cast<int>(c.channels),
           static_cast<int>(c.width), true, static_cast<int>(c.norm_channels),
           static_cast<int>(c.norm_dim), static_cast<float>(convolution.norm_eps)}}));
