@@ -6,6 +6,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "kernels/cuda/warp.cuh"
 #include "kernels/fused/fast_math.cuh"
 #include "kernels/fused/short_convolution_layout.cuh"
 #include "kernels/fused/vector_io.cuh"
@@ -166,7 +167,7 @@ class Passes {
   // pass's first token.
   template <typename Queue>
   __device__ int Next(Queue queue) {
-    asm volatile("cp.async.wait_group %0;" ::"n"(kPasses - 2) : "memory");
+    cuda::WaitForCopies<kPasses - 2>();
     constexpr int kLast = (kPasses - 1) * kTogether;
     const int slot = slot_;
     QueuePass(slot == 0 ? kLast : slot - kTogether, queue);
@@ -178,7 +179,7 @@ class Passes {
   template <typename Queue>
   static __device__ void QueuePass(int slot, Queue queue) {
     queue(slot);
-    asm volatile("cp.async.commit_group;" ::: "memory");
+    cuda::CommitCopies();
   }
 
   int slot_ = 0;
