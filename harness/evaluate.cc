@@ -32,7 +32,7 @@ at::Tensor HiddenAtScored(const models::Backbone& backbone, const Batch& batch,
   const at::Tensor& positions = rows.rows;
   const at::Tensor row = positions.div(seq_len, "floor");
   const at::Tensor column = positions.remainder(seq_len);
-  std::vector<models::State> state = backbone.InitialState(batch.inputs.size(0));
+  models::State state = backbone.InitialState(batch.inputs.size(0));
   at::Tensor hidden;
   for (std::int64_t first = 0; first < seq_len; first += piece_len) {
     const std::int64_t length = std::min(piece_len, seq_len - first);

@@ -40,12 +40,8 @@ reports::ModelFacts MeasureModel(const Model& model, std::int64_t num_tokens, at
   const at::Tensor tokens =
       at::zeros({1, num_tokens}, at::TensorOptions().dtype(at::kInt).device(device));
   const auto output = model.backbone->Forward(tokens, {.want_final_state = true});
-  for (const models::State& state : output.final_state) {
-    for (const auto& [name, tensor] : state) {
-      facts.state_bytes_measured += static_cast<std::int64_t>(tensor.nbytes());
-    }
-  }
-  const models::StateSize size = model.backbone->state_size(num_tokens);
+  facts.state_bytes_measured = models::BytesOf(output.final_state);
+  const models::StateSize size = models::SizeOf(model.backbone->InitialState(1), num_tokens);
   facts.state_bytes_declared =
       (size.recurrent + size.conv) * static_cast<std::int64_t>(sizeof(float));
   return facts;

@@ -235,8 +235,11 @@ void Trainer::RunStep(const Shape& shape) {
                                               models::ExecutionPath::kFast, head.narrow);
   });
   InRange("backward", [&] {
-    (output.auxiliary_loss.defined() ? loss + output.auxiliary_loss : loss)
-        .backward(loss_gradient_);
+    at::Tensor total = loss;
+    for (const auto& [name, value] : output.losses) {
+      total = total + model_.backbone->losses().at(name) * value;
+    }
+    total.backward(loss_gradient_);
   });
   InRange("optimizer", [&] { optimizer_.Step(current_lr_, current_step_); });
 

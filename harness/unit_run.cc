@@ -132,10 +132,11 @@ ExitCode DescribeMixerTensors(const UnitRunOptions& options, MixerSetup setup,
     std::cout << "in   param." << parameter.name << "  " << ShapeText(parameter.tensor.sizes())
               << "\n";
   }
-  for (const auto& [name, tensor] : built.mixer->InitialState(1)) {
-    std::cout << "in   state." << name << "  " << ShapeText(tensor.sizes())
+  const models::State state = built.mixer->InitialState(1);
+  models::ForEach(state, [](const std::string& path, const models::StateTensor& tensor) {
+    std::cout << "in   state." << path << "  " << ShapeText(tensor.value.sizes())
               << "  (optional; first axis is B)\n";
-  }
+  });
   std::cout << "in   grad.y  " << x << "  (with --gradients)\n"
             << "out  y  " << x << "\n"
             << "out  final_state.<name>  (with --final-state)\n"
@@ -171,22 +172,26 @@ ExitCode MixerRun(const UnitRunOptions& options, const Registries& registries) {
     parameter.tensor.copy_(value);
   }
   models::State state = built.mixer->InitialState(raw_x.size(0));
-  for (auto& [name, tensor] : state) {
-    known.push_back("state." + name);
-    const auto found = given.find("state." + name);
-    if (found == given.end()) continue;
-    tensor = found->second.to(tensor.options());
-    if (options.gradients && tensor.is_floating_point()) tensor.requires_grad_(true);
-  }
+  models::ForEach(state, [&](const std::string& path, models::StateTensor& tensor) {
+    known.push_back("state." + path);
+    const auto found = given.find("state." + path);
+    if (found == given.end()) return;
+    tensor.value = found->second.to(tensor.value.options());
+    if (options.gradients && tensor.value.is_floating_point()) tensor.value.requires_grad_(true);
+  });
   RefuseUnknown(given, known, options.in);
 
   const at::Tensor x =
       raw_x.to(numerics.device, numerics.activations).requires_grad_(options.gradients);
-  const auto output = built.mixer->Forward(x, {.path = ParsePath(options),
-                                               .initial_state = &state,
-                                               .want_final_state = options.final_state});
+  const auto output = models::Forward(*built.mixer, {x},
+                                      {.path = ParsePath(options),
+                                       .initial_state = &state,
+                                       .want_final_state = options.final_state});
   NamedTensors results = {{"y", output.y}};
-  for (const auto& [name, tensor] : output.final_state) results["final_state." + name] = tensor;
+  models::ForEach(output.final_state,
+                  [&](const std::string& path, const models::StateTensor& tensor) {
+                    results["final_state." + path] = tensor.value;
+                  });
   if (options.gradients) {
     const at::Tensor& gradient = RequireTensor(given, "grad.y", options.in);
     RequireSameShape(gradient, output.y.sizes(), "grad.y", options.in);
@@ -197,11 +202,11 @@ ExitCode MixerRun(const UnitRunOptions& options, const Registries& registries) {
         results["grad.param." + parameter.name] = parameter.tensor.grad();
       }
     }
-    for (const auto& [name, tensor] : state) {
-      if (tensor.requires_grad() && tensor.grad().defined()) {
-        results["grad.state." + name] = tensor.grad();
+    models::ForEach(state, [&](const std::string& path, const models::StateTensor& tensor) {
+      if (tensor.value.requires_grad() && tensor.value.grad().defined()) {
+        results["grad.state." + path] = tensor.value.grad();
       }
-    }
+    });
   }
   SaveTensors(options.out, results);
   return ExitCode::kOk;

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -28,8 +29,9 @@ struct Head {
 
 struct BackboneOutput {
   at::Tensor hidden;  // [B,T,D] after the final norm, compute dtype; [M,D] of BackboneOptions::rows
-  std::vector<State> final_state;  // as InitialState(); empty unless wanted
-  at::Tensor auxiliary_loss;       // scalar, undefined when no mixer has one
+  State final_state;  // as InitialState(); empty unless wanted
+  NamedTensors
+      losses;  // auxiliary losses of the mixers: fp32 scalars summed over layers, no weights
   // That of the backbone. A loss takes this one: a weight that the embedding shares is an output of
   // this forward pass, and its two gradients are formed as one.
   Head head;
@@ -38,9 +40,9 @@ struct BackboneOutput {
 struct BackboneOptions {
   ExecutionPath path = ExecutionPath::kFast;
   at::ScalarType compute_dtype = at::kFloat;  // of matrix products and of the residual stream
-  const std::vector<State>* initial_state = nullptr;  // nullptr: InitialState()
+  const State* initial_state = nullptr;       // nullptr: InitialState()
   bool want_final_state = false;
-  Taps* taps = nullptr;
+  TapScope taps = {};  // paths start with the layer: "layers.0.write_gate"
   std::optional<kernels::SeedGenerator> generator = std::nullopt;  // set in training
   // Only the hidden states of these M of the B*T tokens are wanted; nullptr: all.
   const kernels::fused::RowSelection* rows = nullptr;
@@ -59,11 +61,11 @@ class Backbone {
   // hidden [N,D] -> logits [N, vocab_size] in the dtype of `hidden`.
   at::Tensor Logits(const at::Tensor& hidden) const;
 
-  // One per layer; a backbone that counts positions appends one of its own.
-  virtual std::vector<State> InitialState(std::int64_t batch_size) const = 0;
+  // Those of the mixers, under "layers.<i>", and its own.
+  virtual State InitialState(std::int64_t batch_size) const = 0;
 
-  // Summed over layers.
-  virtual StateSize state_size(std::int64_t num_tokens) const = 0;
+  // Names of BackboneOutput::losses with their default weights.
+  virtual std::map<std::string, double> losses() const = 0;
 };
 
 struct BackboneContext {

@@ -2,6 +2,9 @@
 #include "models/mixer.h"
 
 #include <utility>
+#include <vector>
+
+#include <ATen/TensorOperators.h>
 
 #include "base/check.h"
 #include "base/error.h"
@@ -30,14 +33,57 @@ NamedConfig SplitName(const Value& config, const std::string& where) {
 
 }  // namespace
 
-at::Tensor Mixer::Step(const at::Tensor& x_t, State& state) const {
-  ForwardOptions options;
+MixerOptions MixerOptions::Inner(std::string_view name) const {
+  MixerOptions inner = *this;
+  inner.initial_state = models::Inner(initial_state, name);
+  inner.taps = taps.Child(name);
+  return inner;
+}
+
+void Mixed::Hold(const std::string& name, Mixed mixed) {
+  final_state.inner[name] = std::move(mixed.final_state);
+  for (auto& [key, value] : mixed.offers) offers[key] = std::move(value);
+  for (const auto& [key, value] : mixed.losses) AddLoss(key, value);
+  inner.push_back({.tokens = std::move(mixed.tokens), .inner = std::move(mixed.inner)});
+}
+
+void Mixed::AddLoss(const std::string& name, const at::Tensor& value) {
+  at::Tensor& sum = losses[name];
+  sum = sum.defined() ? sum + value : value;
+}
+
+void Mixed::SelectRows(const RowSelection& rows, ExecutionPath path) {
+  for (TokenTensor& token : tokens) {
+    if (token.selected || !token.value.defined()) continue;
+    const at::Tensor& all = token.value;
+    const at::Tensor flat = all.dim() == 2 ? all.unsqueeze(2) : all.flatten(2);
+    std::vector<std::int64_t> shape = all.sizes().slice(1).vec();
+    shape[0] = rows.rows.size(0);
+    token = {kernels::fused::GatherRows(flat, rows, path).view(shape), true};
+  }
+  for (Mixed& held : inner) held.SelectRows(rows, path);
+}
+
+MixerResult Forward(const Mixer& mixer, const MixerInputs& inputs, const MixerOptions& options) {
+  if (inputs.cu_seqlens.defined()) {
+    Require(mixer.traits().supports_packing, "the mixer takes no packed sequences");
+  }
+  Mixed mixed = mixer.Mix(inputs, options);
+  if (options.rows != nullptr) mixed.SelectRows(*options.rows, options.path);
+  return {.y = mixer.Output(mixed, options),
+          .final_state = options.want_final_state ? std::move(mixed.final_state) : State{},
+          .offers = std::move(mixed.offers),
+          .losses = std::move(mixed.losses)};
+}
+
+at::Tensor Step(const Mixer& mixer, const MixerInputs& token, State& state) {
+  MixerOptions options;
   options.path = ExecutionPath::kReference;
   options.initial_state = &state;
   options.want_final_state = true;
-  MixerOutput output = Forward(x_t.unsqueeze(1), options);
-  state = std::move(output.final_state);
-  return output.y.squeeze(1);
+  MixerResult result = Forward(mixer, token, options);
+  state = std::move(result.final_state);
+  return result.y.squeeze(1);
 }
 
 std::unique_ptr<Mixer> CreateMixer(const Value& config, const std::string& where,
@@ -45,7 +91,13 @@ std::unique_ptr<Mixer> CreateMixer(const Value& config, const std::string& where
   Require(context.registry != nullptr, "MixerContext::registry is set");
   const NamedConfig split = SplitName(config, where);
   const MixerEntry& entry = context.registry->Find(split.name, where + "/name");
-  return entry.create(split.options, where, context, scope);
+  std::unique_ptr<Mixer> mixer = entry.create(split.options, where, context, scope);
+  for (const std::string& name : mixer->traits().reads) {
+    if (context.offered.contains(name)) continue;
+    throw ConfigError(where + "/name", "'" + split.name + "' reads '" + name +
+                                           "', which nothing before this layer offers");
+  }
+  return mixer;
 }
 
 Value ResolveMixer(const Value& config, const std::string& where, const MixerRegistry& registry) {

@@ -1,11 +1,17 @@
-// The interface of a sequence mixer, final for every mixer: wrappers are mixers that hold one.
+// The interface of a sequence mixer: wrappers are mixers that hold one.
+//
+// A mixer is two maps. Mix runs over time and leaves tensors with one entry per token; Output maps
+// each token of these to the width of the model. Between the two, and nowhere else, the caller
+// selects the tokens whose outputs it wants: the scored positions of a training step.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -19,68 +25,105 @@
 #include "kernels/fused/rows.h"
 #include "kernels/seed_generator.h"
 #include "models/parameters.h"
+#include "models/state.h"
 #include "models/taps.h"
 
 namespace mixerbench::models {
 
 using kernels::ExecutionPath;
 using kernels::NamedTensors;
+using kernels::fused::RowSelection;
 
-// What a mixer carries from one call to the next, by name: recurrent matrices, key-value caches,
-// the last inputs of short convolutions, positions. A value: calls return a new one. Names that
-// end in "conv" hold the last W-1 inputs [B,W-1,C] of a convolution of width W.
-using State = NamedTensors;
+struct MixerInputs {
+  at::Tensor x;  // [B,T,D] in the compute dtype
+  // [B,T,...], by the names of MixerTraits::reads: what the backbone ("embeddings", the start of
+  // the residual stream; "previous_output", of the mixer before) and earlier layers offer.
+  NamedTensors values = {};
+  // [S+1] int32: S sequences one after the other, B = 1, states of S; undefined: none.
+  at::Tensor cu_seqlens = {};
+};
 
-struct ForwardOptions {
+struct MixerOptions {
   ExecutionPath path = ExecutionPath::kFast;
-  const State* initial_state = nullptr;  // nullptr: InitialState()
+  const State* initial_state = nullptr;  // nullptr: InitialState(B)
   bool want_final_state = false;
-  Taps* taps = nullptr;  // nullptr: nothing is recorded, no cost
-  std::optional<kernels::SeedGenerator> generator =
-      std::nullopt;  // set in training: dropout and router noise draw their seeds from it
-  // The mixer may return the bias of its last projection apart, for whoever adds y to something.
-  bool split_bias = false;
-  // Only these M of the B*T outputs are wanted; nullptr: all. A mixer may then leave out what
-  // only the others need (queries, gates, what follows its core) and return y [M,D], or return all
-  // of y. Surplus entries of the selection may then be anything finite.
-  const kernels::fused::RowSelection* rows = nullptr;
+  // Output will read these M of the B*T tokens alone; nullptr: all. Mix may leave out what only the
+  // others need. Surplus entries of the selection may then be anything finite.
+  const RowSelection* rows = nullptr;
+  TapScope taps = {};
+  // Set in training: dropout and router noise draw their seeds from it.
+  std::optional<kernels::SeedGenerator> generator = std::nullopt;
+
+  // For a mixer that is held under `name`: its state and its taps.
+  MixerOptions Inner(std::string_view name) const;
 };
 
-struct MixerOutput {
-  at::Tensor y;               // [B,T,D], dtype of x; may be [M,D] of ForwardOptions::rows
-  at::Tensor bias;            // [D], to be added to every row of y; undefined: none, or in y
-  State final_state;          // empty unless wanted
-  at::Tensor auxiliary_loss;  // scalar, undefined when the mixer has none
+// One entry per token: [B,T,...], or [M,...] where Mix has selected MixerOptions::rows itself.
+struct TokenTensor {
+  at::Tensor value;
+  bool selected = false;
 };
 
-// Elements carried between decode steps for one sequence, by the convention of the published
-// tables: `conv` counts W entries per channel of a width-W convolution.
-struct StateSize {
-  std::int64_t recurrent = 0;
-  std::int64_t conv = 0;
+// What Mix leaves.
+struct Mixed {
+  std::vector<TokenTensor> tokens;  // for Output, in an order that only the two know
+  std::vector<Mixed> inner;         // of the mixers that this one holds, without their states
+  State final_state;                // of the names of InitialState; empty unless wanted
+  NamedTensors offers;              // values for later layers, [B,T,...]
+  NamedTensors losses;              // auxiliary losses: fp32 scalars without weights
+
+  // Takes what a mixer held under `name` left: its state goes under that name, its losses are
+  // added to those of the same names.
+  void Hold(const std::string& name, Mixed mixed);
+  void AddLoss(const std::string& name, const at::Tensor& value);
+
+  // Selects what is not selected yet, of the mixers held too.
+  void SelectRows(const RowSelection& rows, ExecutionPath path);
+};
+
+// What a mixer asks of its caller, and what it gives; a wrapper joins those of what it holds.
+struct MixerTraits {
+  std::set<std::string> reads;           // names of MixerInputs::values
+  std::set<std::string> offers;          // names of Mixed::offers
+  std::map<std::string, double> losses;  // names of Mixed::losses with their default weights
+  bool supports_packing = false;         // of MixerInputs::cu_seqlens
+  std::int64_t max_seq_len = 0;  // of one call (learned positions, implicit filters); 0: any
+  std::int64_t output_dim = 0;   // of Output; 0: d_model
 };
 
 class Mixer {
  public:
   virtual ~Mixer() = default;
 
-  // A causal map over time: x [B,T,D] -> y [B,T,D]; y[:, t] depends on x[:, :t+1] and the initial
-  // state only. Cutting a sequence anywhere and passing the state on gives the same y.
-  virtual MixerOutput Forward(const at::Tensor& x, const ForwardOptions& options) const = 0;
+  virtual MixerTraits traits() const { return {}; }
 
-  // The state before the first token, for a batch; dtype and device of the parameters.
+  // The state before the first token, for a batch: it fixes every name, kind and dtype.
   virtual State InitialState(std::int64_t batch_size) const = 0;
 
-  // One decode step: x_t [B,D] -> y_t [B,D]; replaces `state`. The default is Forward on one token
-  // by the reference recurrence, so that decoding and prefill are one mechanism.
-  virtual at::Tensor Step(const at::Tensor& x_t, State& state) const;
+  // Causal over time: what belongs to token t depends on tokens 0..t and the initial state only.
+  // Cutting a sequence anywhere and passing the state on gives the same.
+  virtual Mixed Mix(const MixerInputs& inputs, const MixerOptions& options) const = 0;
 
-  // After `num_tokens` tokens; constant for recurrent mixers.
-  virtual StateSize state_size(std::int64_t num_tokens) const = 0;
-
-  // At most one call of Forward may be this long (learned positions, implicit filters), 0: any.
-  virtual std::int64_t max_seq_len() const { return 0; }
+  // A map per token, [...] -> [...,output_dim], of mixed.tokens and mixed.inner: all tokens or
+  // some, it cannot tell.
+  virtual at::Tensor Output(const Mixed& mixed, const MixerOptions& options) const = 0;
 };
+
+struct MixerResult {
+  at::Tensor y;       // [B,T,D], dtype of x; [M,D] of MixerOptions::rows
+  State final_state;  // empty unless wanted
+  NamedTensors offers;
+  NamedTensors losses;
+};
+
+// Mix, then Output: the one place where rows are selected. Throws std::logic_error when the mixer
+// cannot do what `inputs` ask for.
+MixerResult Forward(const Mixer& mixer, const MixerInputs& inputs,
+                    const MixerOptions& options = {});
+
+// One decode step: every tensor of `token` has T = 1; returns [B,D] and replaces `state`. By the
+// reference recurrence, so that decoding and prefill are one mechanism.
+at::Tensor Step(const Mixer& mixer, const MixerInputs& token, State& state);
 
 struct MixerEntry;
 using MixerRegistry = Registry<MixerEntry>;
@@ -92,13 +135,16 @@ struct MixerContext {
   std::int64_t num_layers = 1;
   std::int64_t max_seq_len = 0;             // longest training or evaluation input
   const MixerRegistry* registry = nullptr;  // for wrappers
+  std::set<std::string> offered = {};       // what MixerTraits::reads may name
+  // False: whoever holds the mixer projects to d_model, so a mixer whose Output ends in a
+  // projection leaves it out.
+  bool output_projection = true;
 };
 
 struct MixerEntry {
   std::string summary;
   std::string source;  // papers with identifiers
   std::vector<FieldInfo> params;
-  bool deterministic = true;
   // Builds the mixer and its parameters. `config` holds the options without "name"; `where` is its
   // JSON pointer. Throws ConfigError for unknown options and impossible sizes.
   std::function<std::unique_ptr<Mixer>(const Value& config, const std::string& where,
@@ -118,7 +164,8 @@ void RegisterMixers(MixerRegistry& registry);
 // SHA-256 of the sources of one mixer's folder (generated).
 std::string_view MixerCodeHash(std::string_view mixer);
 
-// `config` is {"name": ..., options}. Both throw ConfigError at `where`.
+// `config` is {"name": ..., options}. Both throw ConfigError at `where`; the first also when the
+// mixer reads what context.offered does not have.
 std::unique_ptr<Mixer> CreateMixer(const Value& config, const std::string& where,
                                    const MixerContext& context, const ParameterScope& scope);
 Value ResolveMixer(const Value& config, const std::string& where, const MixerRegistry& registry);

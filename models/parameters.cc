@@ -44,10 +44,6 @@ class ElementStream {
   PhiloxKey key_;
 };
 
-bool Contains(std::string_view text, std::string_view part) {
-  return text.find(part) != std::string_view::npos;
-}
-
 }  // namespace
 
 ParameterSet::ParameterSet(std::uint64_t seed, InitPolicy policy, std::int64_t num_layers,
@@ -63,18 +59,15 @@ std::int64_t ParameterSet::num_elements() const {
   return total;
 }
 
-Init ParameterSet::ApplyPolicy(const std::string& name, ParameterRole role, Init init) const {
+Init ParameterSet::ApplyPolicy(ParameterRole role, Init init) const {
   constexpr double kStddev = 0.02;
   if (policy_ == InitPolicy::kDefault) return init;
   switch (role) {
-    case ParameterRole::kLinearWeight: {
+    case ParameterRole::kLinearWeight:
+      return policy_ == InitPolicy::kMad ? init : Init::Normal(kStddev);
+    case ParameterRole::kResidualOutputWeight:
       if (policy_ == InitPolicy::kMad) return init;
-      const bool ends_residual_branch =
-          Contains(name, "out_proj.weight") || Contains(name, "fc2.weight");
-      return Init::Normal(ends_residual_branch
-                              ? kStddev / std::sqrt(2.0 * static_cast<double>(num_layers_))
-                              : kStddev);
-    }
+      return Init::Normal(kStddev / std::sqrt(2.0 * static_cast<double>(num_layers_)));
     case ParameterRole::kLinearBias:
       return Init::Constant(0);
     case ParameterRole::kEmbedding:
@@ -153,7 +146,7 @@ at::Tensor ParameterScope::Add(std::string_view name, std::vector<std::int64_t> 
                                ParameterRole role, Init init) const {
   Require(role != ParameterRole::kSpecial, "use AddSpecial");
   const std::string full_name = prefix_ + std::string(name);
-  const Init chosen = set_->ApplyPolicy(full_name, role, init);
+  const Init chosen = set_->ApplyPolicy(role, init);
   return set_->Add(full_name, set_->Draw(full_name, shape, chosen), set_->dtype_, role,
                    /*weight_decay=*/true);
 }
@@ -179,8 +172,12 @@ at::Tensor ParameterScope::AddSpecial(std::string_view name, std::vector<std::in
   return AddSpecial(name, Draw(name, std::move(shape), init));
 }
 
+at::TensorOptions ParameterScope::special_options() const {
+  return at::TensorOptions(set_->device_).dtype(c10::promoteTypes(set_->dtype_, at::kFloat));
+}
+
 at::Tensor ParameterScope::AddSpecial(std::string_view name, const at::Tensor& values) const {
-  return set_->Add(prefix_ + std::string(name), values, c10::promoteTypes(set_->dtype_, at::kFloat),
+  return set_->Add(prefix_ + std::string(name), values, special_options().dtype().toScalarType(),
                    ParameterRole::kSpecial,
                    /*weight_decay=*/false);
 }

@@ -15,22 +15,23 @@ namespace mixerbench::models {
 
 // What a parameter is decides how an initialisation policy treats it.
 enum class ParameterRole {
-  kLinearWeight,  // [out, in]
-  kLinearBias,    // [out]
-  kConvWeight,    // depthwise [channels, width]
-  kConvBias,      // [channels]
-  kEmbedding,     // [rows, width]
-  kNormWeight,    // starts at 1
-  kNormBias,      // starts at 0
-  kSpecial,       // A_log, dt_bias, feature maps, ...: the mixer's own initialisation stands
+  kLinearWeight,          // [out, in]
+  kResidualOutputWeight,  // [out, in], the last of a branch that joins the residual stream
+  kLinearBias,            // [out]
+  kConvWeight,            // depthwise [channels, width]
+  kConvBias,              // [channels]
+  kEmbedding,             // [rows, width]
+  kNormWeight,            // starts at 1
+  kNormBias,              // starts at 0
+  kSpecial,  // A_log, dt_bias, feature maps, ...: the mixer's own initialisation stands
 };
 
 // Spec: mixers_linear_attention.md section 0.2.
 enum class InitPolicy {
   kDefault,  // what each block asks for: U(+-1/sqrt(fan_in)) for linear and convolution weights and
              // biases, N(0, 1) for embeddings
-  kZoology,  // linear N(0, 0.02^2), biases 0; `out_proj.weight` and `fc2.weight` divided by
-             // sqrt(2 num_layers); embeddings N(0, 0.02^2); convolutions keep the default
+  kZoology,  // linear N(0, 0.02^2), biases 0; kResidualOutputWeight divided by sqrt(2 num_layers);
+             // embeddings N(0, 0.02^2); convolutions keep the default
   kMad,      // linear weights keep the default, linear biases 0; embeddings N(0, 0.02^2)
 };
 
@@ -71,7 +72,7 @@ class ParameterSet {
                   const Init& init) const;
   at::Tensor Add(const std::string& name, const at::Tensor& values, at::ScalarType dtype,
                  ParameterRole role, bool weight_decay);
-  Init ApplyPolicy(const std::string& name, ParameterRole role, Init init) const;
+  Init ApplyPolicy(ParameterRole role, Init init) const;
 
   std::uint64_t seed_;
   InitPolicy policy_;
@@ -104,6 +105,9 @@ class ParameterScope {
   // The values that AddSpecial would draw, in float64 on the CPU: for parameters that store a
   // function of what is drawn.
   at::Tensor Draw(std::string_view name, std::vector<std::int64_t> shape, Init init) const;
+
+  // Of the tensors that AddSpecial makes, for constants beside them.
+  at::TensorOptions special_options() const;
 
   // kSpecial with given values: a CPU tensor of any floating dtype.
   at::Tensor AddSpecial(std::string_view name, const at::Tensor& values) const;

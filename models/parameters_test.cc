@@ -66,10 +66,8 @@ TEST_CASE("parameters: the zoology policy replaces linear and embedding initiali
   const std::vector<std::int64_t> shape = {100, 100};
   const Init init = Init::Uniform(-9, 9);
   CHECK_THAT(stddev(scope.Add("q.weight", shape, kWeight, init)), WithinRel(0.02, kRelative));
-  CHECK_THAT(stddev(scope.Add("out_proj.weight", shape, kWeight, init)),
+  CHECK_THAT(stddev(scope.Add("o", shape, ParameterRole::kResidualOutputWeight, init)),
              WithinRel(0.01, kRelative));  // 0.02 / sqrt(2 * 2 layers)
-  CHECK_THAT(stddev(scope.Child("mlp").Add("fc2.weight", shape, kWeight, init)),
-             WithinRel(0.01, kRelative));
   CHECK_THAT(stddev(scope.Add("e", shape, ParameterRole::kEmbedding, init)),
              WithinRel(0.02, kRelative));
   CHECK(stddev(scope.Add("b", shape, ParameterRole::kLinearBias, init)) == 0);

@@ -17,6 +17,7 @@
 #include "models/blocks/dropout.h"
 #include "models/blocks/feature_map.h"
 #include "models/blocks/linear.h"
+#include "models/blocks/long_convolution.h"
 #include "models/blocks/norms.h"
 #include "models/blocks/short_convolution.h"
 #include "models/blocks/write_strength.h"
@@ -32,6 +33,7 @@ using testing::RandomNormal;
 using testing::RelativeError;
 
 constexpr double kDoubleTolerance = 1e-12;
+constexpr auto kFast = kernels::ExecutionPath::kFast;
 
 struct Scope {
   ParameterSet set{1, InitPolicy::kDefault, 2, at::kCPU, at::kDouble};
@@ -52,10 +54,10 @@ TEST_CASE("short convolution: the weighted sum of the last inputs, zeros before 
     }
     expected.select(1, t).copy_(sum);
   }
-  const auto result = conv(x, {});
+  const auto result = conv(x, {}, kFast);
   CHECK(RelativeError(result.y, expected) < kDoubleTolerance);
   CHECK(result.history.equal(x.narrow(1, 3, 3)));
-  CHECK(conv(x, conv.InitialHistory(2)).y.equal(result.y));
+  CHECK(conv(x, conv.InitialHistory(2), kFast).y.equal(result.y));
 }
 
 TEST_CASE("short convolution: the history of an input shorter than the kernel keeps older inputs") {
@@ -64,9 +66,22 @@ TEST_CASE("short convolution: the history of an input shorter than the kernel ke
   const ShortConvolution conv(scope.root, 3, 4, false);
   const at::Tensor x = RandomNormal({2, 2, 3}, 1);
   const at::Tensor history = RandomNormal({2, 3, 3}, 2);
-  const at::Tensor next = conv(x, history).history;
+  const at::Tensor next = conv(x, history, kFast).history;
   CHECK(next.narrow(1, 0, 1).equal(history.narrow(1, 2, 1)));
   CHECK(next.narrow(1, 1, 2).equal(x));
+}
+
+TEST_CASE("long convolution: by definition and by FFT it is the sum over the past") {
+  const at::Tensor u = RandomNormal({2, 7, 3}, 1);
+  const at::Tensor filter = RandomNormal({7, 3}, 2);
+  at::Tensor expected = at::zeros({2, 7, 3}, u.options());
+  for (std::int64_t t = 0; t < 7; ++t) {
+    for (std::int64_t s = 0; s <= t; ++s) expected.select(1, t) += filter[t - s] * u.select(1, s);
+  }
+  const at::Tensor last = expected.narrow(1, 4, 3);
+  for (const auto path : {kernels::ExecutionPath::kReference, kFast}) {
+    CHECK(RelativeError(LongConvolution(u, filter, 3, path), last) < kDoubleTolerance);
+  }
 }
 
 TEST_CASE("norms: formulas") {
@@ -81,14 +96,16 @@ TEST_CASE("norms: formulas") {
                       centred / (centred.square().mean(-1, true) + 1e-5).sqrt()) <
         kDoubleTolerance);
   CHECK(RelativeError(L2Norm(x), x / (x.square().sum(-1, true) + 1e-6).sqrt()) < kDoubleTolerance);
-  CHECK(
-      RelativeError(OutputNorm(scope.root.Child("c"), 5, 1e-5, OutputGate::kSilu)(x, z.flatten(2)),
-                    (rms * z * at::sigmoid(z)).flatten(2)) < kDoubleTolerance);
-  CHECK(RelativeError(
-            OutputNorm(scope.root.Child("d"), 5, 1e-5, OutputGate::kSigmoid)(x, z.flatten(2)),
-            (rms * at::sigmoid(z)).flatten(2)) < kDoubleTolerance);
-  CHECK(RelativeError(OutputNorm(scope.root.Child("e"), 5, 1e-5, OutputGate::kNone)(x, {}),
-                      rms.flatten(2)) < kDoubleTolerance);
+  const OutputNorm silu(scope.root.Child("c"), 5, 1e-5, OutputGate::kSilu);
+  const OutputNorm sigmoid(scope.root.Child("d"), 5, 1e-5, OutputGate::kSigmoid);
+  const OutputNorm plain(scope.root.Child("e"), 5, 1e-5, OutputGate::kNone);
+  const at::Tensor expected = (rms * z * at::sigmoid(z)).flatten(2);
+  CHECK(RelativeError(silu(x, z.flatten(2), kFast), expected) < kDoubleTolerance);
+  CHECK(RelativeError(silu(x.flatten(0, 1), z.flatten(0, 1).flatten(1), kFast),
+                      expected.flatten(0, 1)) < kDoubleTolerance);
+  CHECK(RelativeError(sigmoid(x, z.flatten(2), kFast), (rms * at::sigmoid(z)).flatten(2)) <
+        kDoubleTolerance);
+  CHECK(RelativeError(plain(x, {}, kFast), rms.flatten(2)) < kDoubleTolerance);
 }
 
 TEST_CASE("norms: statistics of bf16 inputs are those of float32") {
@@ -108,8 +125,9 @@ TEST_CASE("feature maps: taylor is the second-order expansion of the exponential
   const at::Tensor q = RandomNormal({3, 5}, 1);
   const at::Tensor k = RandomNormal({3, 5}, 2);
   const at::Tensor s = (q * k).sum(-1) / std::sqrt(5.0);
-  CHECK(RelativeError((map(q) * map(k)).sum(-1), 1 + s + s.square() / 2) < kDoubleTolerance);
-  CHECK(map(q).size(-1) == map.output_dim());
+  CHECK(RelativeError((map(q, kFast) * map(k, kFast)).sum(-1), 1 + s + s.square() / 2) <
+        kDoubleTolerance);
+  CHECK(map(q, kFast).size(-1) == map.output_dim());
 }
 
 TEST_CASE("feature maps: formulas and widths") {
@@ -121,7 +139,7 @@ TEST_CASE("feature maps: formulas and widths") {
     const FeatureMap map(kind, 2, scope.root);
     const at::Tensor wanted = at::tensor(expected, at::TensorOptions(at::kDouble)).view({1, -1});
     CHECK(map.output_dim() == wanted.size(1));
-    CHECK(RelativeError(map(x), wanted) < kDoubleTolerance);
+    CHECK(RelativeError(map(x, kFast), wanted) < kDoubleTolerance);
   };
   const double e = std::numbers::e;
   check(FeatureMapKind::kIdentity, {-1, 2});
@@ -142,12 +160,12 @@ TEST_CASE("feature maps: trainable products and rectified maps use their own wei
   Scope product;
   const FeatureMap product_map(FeatureMapKind::kElementwiseProduct, 2, product.root);
   const at::Tensor both = x.matmul(product[0].t()) + product[1];
-  CHECK(RelativeError(product_map(x), both.narrow(1, 0, 2) * both.narrow(1, 2, 2)) <
+  CHECK(RelativeError(product_map(x, kFast), both.narrow(1, 0, 2) * both.narrow(1, 2, 2)) <
         kDoubleTolerance);
   Scope rectified;
   const FeatureMap rectified_map(FeatureMapKind::kT2r, 2, rectified.root);
-  CHECK(RelativeError(rectified_map(x), (x.matmul(rectified[0].t()) + rectified[1]).clamp_min(0)) <
-        kDoubleTolerance);
+  CHECK(RelativeError(rectified_map(x, kFast),
+                      (x.matmul(rectified[0].t()) + rectified[1]).clamp_min(0)) < kDoubleTolerance);
 }
 
 TEST_CASE("decays: the range they start in") {
@@ -165,7 +183,7 @@ TEST_CASE("channel mixers: formulas") {
   const at::NoGradGuard no_grad;
   const at::Tensor x = RandomNormal({3, 4}, 1);
   Scope none;
-  CHECK(ChannelMixer({.kind = ChannelMixerKind::kIdentity}, 4, none.root)(x).is_same(x));
+  CHECK(ChannelMixer({.kind = ChannelMixerKind::kIdentity}, 4, none.root)(x, kFast).is_same(x));
   CHECK(none.set.num_elements() == 0);
   for (const bool tanh_gelu : {false, true}) {
     Scope mlp;
@@ -173,13 +191,14 @@ TEST_CASE("channel mixers: formulas") {
         {.kind = ChannelMixerKind::kMlp, .inner_dim = 6, .bias = true, .tanh_gelu = tanh_gelu}, 4,
         mlp.root);
     const at::Tensor inner = at::gelu(x.matmul(mlp[0].t()) + mlp[1], tanh_gelu ? "tanh" : "none");
-    CHECK(RelativeError(mixer(x), inner.matmul(mlp[2].t()) + mlp[3]) < kDoubleTolerance);
+    CHECK(RelativeError(mixer(x, kFast), inner.matmul(mlp[2].t()) + mlp[3]) < kDoubleTolerance);
   }
   Scope gated;
   const ChannelMixer swiglu({.kind = ChannelMixerKind::kSwiglu, .inner_dim = 6}, 4, gated.root);
   const at::Tensor a = x.matmul(gated[0].narrow(0, 0, 6).t());
   const at::Tensor b = x.matmul(gated[0].narrow(0, 6, 6).t());
-  CHECK(RelativeError(swiglu(x), (a * at::sigmoid(a) * b).matmul(gated[1].t())) < kDoubleTolerance);
+  CHECK(RelativeError(swiglu(x, kFast), (a * at::sigmoid(a) * b).matmul(gated[1].t())) <
+        kDoubleTolerance);
 }
 
 TEST_CASE("dropout: keeps the expected value, and does nothing without a generator") {
@@ -195,12 +214,13 @@ TEST_CASE("dropout: keeps the expected value, and does nothing without a generat
 TEST_CASE("write strength: keys keep their direction and take the mean norm where overridden") {
   const at::Tensor k = RandomNormal({1, 4, 2, 3}, 1);
   const at::Tensor v = RandomNormal({1, 4, 2, 5}, 2);
-  Taps taps;
+  TapRecorder recorder;
+  const TapScope taps(recorder);
   CHECK(TapWriteStrength(taps, k, v).is_same(k));
-  CHECK(RelativeError(taps.records().at("write_gate"), k.norm(2, -1) * v.norm(2, -1)) < 1e-6);
+  CHECK(RelativeError(recorder.records.at("write_gate"), k.norm(2, -1) * v.norm(2, -1)) < 1e-6);
   at::Tensor mask = at::zeros({1, 4}, at::TensorOptions(at::kBool));
   mask[0][2] = true;
-  taps.override_write_gate = mask;
+  recorder.override_write_gate = mask;
   const at::Tensor scaled = TapWriteStrength(taps, k, v);
   const at::Tensor mean_norm = k.norm(2, -1).mean(1);  // [1,2]
   CHECK(RelativeError(scaled.select(1, 2), L2Norm(k.select(1, 2), 0) * mean_norm.unsqueeze(-1)) <

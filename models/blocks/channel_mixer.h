@@ -30,8 +30,8 @@ class ChannelMixer {
  public:
   ChannelMixer(const ChannelMixerConfig& config, std::int64_t d_model, const ParameterScope& scope);
 
-  // x [B,T,D] -> [B,T,D].
-  at::Tensor operator()(const at::Tensor& x) const;
+  // x [...,D] -> [...,D].
+  at::Tensor operator()(const at::Tensor& x, kernels::ExecutionPath path) const;
 
  private:
   ChannelMixerKind kind_;

@@ -20,6 +20,12 @@ inline void CheckRange(std::int64_t value, std::int64_t lo, std::int64_t hi,
       std::to_string(value) + " is not in " + std::to_string(lo) + ".." + std::to_string(hi));
 }
 
+// Throws unless the value is positive and finite: an epsilon, a temperature.
+inline void CheckPositive(double value, const std::string& where, std::string_view option) {
+  if (value > 0 && std::isfinite(value)) return;
+  throw ConfigError(where + "/" + std::string(option), "must be positive");
+}
+
 // A probability that leaves something: 0 <= value < 1.
 inline void CheckDropout(double value, const std::string& where, std::string_view option) {
   if (value >= 0 && value < 1) return;

@@ -5,15 +5,14 @@
 
 namespace mixerbench::models {
 
-using kernels::ExecutionPath;
-
 Init FanInUniform(std::int64_t fan_in) {
   const double bound = 1 / std::sqrt(static_cast<double>(fan_in));
   return Init::Uniform(-bound, bound);
 }
 
-Linear::Linear(const ParameterScope& scope, std::int64_t in, std::int64_t out, bool bias)
-    : weight_(scope.Add("weight", {out, in}, ParameterRole::kLinearWeight, FanInUniform(in))),
+Linear::Linear(const ParameterScope& scope, std::int64_t in, std::int64_t out, bool bias,
+               ParameterRole role)
+    : weight_(scope.Add("weight", {out, in}, role, FanInUniform(in))),
       narrow_weight_(scope.NarrowCopy("weight")) {
   if (!bias) return;
   bias_ = scope.Add("bias", {out}, ParameterRole::kLinearBias, FanInUniform(in));
@@ -24,19 +23,15 @@ kernels::fused::NarrowParameters Linear::Narrow() const {
   return {*narrow_weight_, narrow_bias_ != nullptr ? *narrow_bias_ : at::Tensor()};
 }
 
-at::Tensor Linear::operator()(const at::Tensor& x) const {
-  return kernels::fused::Linear(x, weight_, bias_, ExecutionPath::kFast, Narrow());
+at::Tensor Linear::operator()(const at::Tensor& x, kernels::ExecutionPath path) const {
+  return kernels::fused::Linear(x, weight_, bias_, path, Narrow());
 }
 
 std::vector<at::Tensor> Linear::Columns(const at::Tensor& x,
                                         const std::vector<kernels::fused::ColumnBlock>& blocks,
-                                        const kernels::fused::RowSelection* rows) const {
-  return kernels::fused::LinearColumns(x, weight_, bias_, blocks, rows, ExecutionPath::kFast,
-                                       Narrow());
-}
-
-at::Tensor Linear::WithoutBias(const at::Tensor& x) const {
-  return kernels::fused::Linear(x, weight_, /*bias=*/{}, ExecutionPath::kFast, Narrow());
+                                        const kernels::fused::RowSelection* rows,
+                                        kernels::ExecutionPath path) const {
+  return kernels::fused::LinearColumns(x, weight_, bias_, blocks, rows, path, Narrow());
 }
 
 }  // namespace mixerbench::models

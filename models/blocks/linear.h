@@ -19,18 +19,18 @@ Init FanInUniform(std::int64_t fan_in);
 
 class Linear {
  public:
-  // Parameters `weight` [out,in] and, when `bias`, `bias` [out].
-  Linear(const ParameterScope& scope, std::int64_t in, std::int64_t out, bool bias);
+  // Parameters `weight` [out,in] and, when `bias`, `bias` [out]; the role is that of the weight.
+  Linear(const ParameterScope& scope, std::int64_t in, std::int64_t out, bool bias,
+         ParameterRole role = ParameterRole::kLinearWeight);
 
   // x [...,in] -> [...,out].
-  at::Tensor operator()(const at::Tensor& x) const;
+  at::Tensor operator()(const at::Tensor& x, kernels::ExecutionPath path) const;
   // The result in blocks of neighbouring columns, without copies either way: [..., size], and
   // [M, size] for those that are wanted at the M tokens of `rows` alone (kernels/fused/linear.h).
   std::vector<at::Tensor> Columns(const at::Tensor& x,
                                   const std::vector<kernels::fused::ColumnBlock>& blocks,
-                                  const kernels::fused::RowSelection* rows = nullptr) const;
-  // W x.
-  at::Tensor WithoutBias(const at::Tensor& x) const;
+                                  const kernels::fused::RowSelection* rows,
+                                  kernels::ExecutionPath path) const;
 
   const at::Tensor& weight() const { return weight_; }
   const at::Tensor& bias() const { return bias_; }

@@ -8,69 +8,82 @@
 #include "base/check.h"
 
 namespace mixerbench::models {
+namespace {
+
+constexpr char kEmbeddings[] = "embeddings";
+constexpr char kPreviousOutput[] = "previous_output";
+
+}  // namespace
+
+std::string LayerName(std::int64_t layer) { return "layers." + std::to_string(layer); }
 
 ParameterScope LayerScope(ParameterSet& parameters, std::int64_t layer) {
-  return ParameterScope(parameters, "layers." + std::to_string(layer) + ".");
+  return ParameterScope(parameters).Child(LayerName(layer));
 }
 
 MixerLayers::MixerLayers(const Value& config, const std::string& where,
                          const BackboneContext& context, std::int64_t d_model,
                          std::int64_t num_layers, ParameterSet& parameters) {
+  MixerContext mixer_context{.d_model = d_model,
+                             .num_layers = num_layers,
+                             .max_seq_len = context.max_seq_len,
+                             .registry = context.mixers,
+                             .offered = {kEmbeddings}};
   for (std::int64_t layer = 0; layer < num_layers; ++layer) {
-    const MixerContext mixer_context{.d_model = d_model,
-                                     .layer_index = layer,
-                                     .num_layers = num_layers,
-                                     .max_seq_len = context.max_seq_len,
-                                     .registry = context.mixers};
+    mixer_context.layer_index = layer;
     mixers_.push_back(
         CreateMixer(config, where, mixer_context, LayerScope(parameters, layer).Child("mixer")));
+    const MixerTraits traits = mixers_.back()->traits();
+    read_.insert(traits.reads.begin(), traits.reads.end());
+    mixer_context.offered.insert(kPreviousOutput);
+    mixer_context.offered.insert(traits.offers.begin(), traits.offers.end());
   }
 }
 
-MixerLayers::Output MixerLayers::Forward(std::int64_t layer, const at::Tensor& x,
-                                         const BackboneOptions& options, bool split_bias,
-                                         BackboneOutput& output) const {
-  const auto index = static_cast<std::size_t>(layer);
-  ForwardOptions forward{.path = options.path,
-                         .initial_state = nullptr,
-                         .want_final_state = options.want_final_state,
-                         .taps = options.taps,
-                         .generator = options.generator,
-                         .split_bias = split_bias};
-  const bool is_last = layer + 1 == size();
-  if (is_last) forward.rows = options.rows;
-  if (options.initial_state != nullptr) {
-    Require(index < options.initial_state->size(), "one initial state for each layer");
-    forward.initial_state = &(*options.initial_state)[index];
+MixerLayers::Pass::Pass(const MixerLayers& layers, const BackboneOptions& options,
+                        const at::Tensor& embeddings, BackboneOutput& output)
+    : layers_(layers), options_(options), output_(output) {
+  if (layers.read_.contains(kEmbeddings)) {
+    values_[kEmbeddings] = embeddings.to(options.compute_dtype);
   }
-  if (options.taps != nullptr) options.taps->prefix = "layers." + std::to_string(layer) + ".";
-  MixerOutput result = mixers_[index]->Forward(x.to(options.compute_dtype), forward);
-  if (options.want_final_state) output.final_state.push_back(std::move(result.final_state));
-  if (result.auxiliary_loss.defined()) {
-    output.auxiliary_loss = output.auxiliary_loss.defined()
-                                ? output.auxiliary_loss + result.auxiliary_loss
-                                : result.auxiliary_loss;
-  }
-  // A mixer that returns all its outputs leaves the choice to us.
-  const bool choose = forward.rows != nullptr && result.y.dim() == 3;
-  return {choose ? kernels::fused::GatherRows(result.y, *options.rows, options.path) : result.y,
-          result.bias};
 }
 
-std::vector<State> MixerLayers::InitialState(std::int64_t batch_size) const {
-  std::vector<State> states;
-  for (const auto& mixer : mixers_) states.push_back(mixer->InitialState(batch_size));
-  return states;
+at::Tensor MixerLayers::Pass::Next(const at::Tensor& x) {
+  const std::string name = LayerName(layer_);
+  const bool is_last = layer_ + 1 == layers_.size();
+  const MixerOptions options{.path = options_.path,
+                             .initial_state = Inner(options_.initial_state, name),
+                             .want_final_state = options_.want_final_state,
+                             .rows = is_last ? options_.rows : nullptr,
+                             .taps = options_.taps.Child(name),
+                             .generator = options_.generator};
+  const Mixer& mixer = *layers_.mixers_[static_cast<std::size_t>(layer_)];
+  MixerResult result =
+      Forward(mixer, {.x = x.to(options_.compute_dtype), .values = values_}, options);
+  if (options_.want_final_state) output_.final_state.inner[name] = std::move(result.final_state);
+  for (auto& [key, value] : result.offers) values_[key] = std::move(value);
+  for (const auto& [key, value] : result.losses) {
+    at::Tensor& sum = output_.losses[key];
+    sum = sum.defined() ? sum + value : value;
+  }
+  if (layers_.read_.contains(kPreviousOutput)) values_[kPreviousOutput] = result.y;
+  ++layer_;
+  return result.y;
 }
 
-StateSize MixerLayers::state_size(std::int64_t num_tokens) const {
-  StateSize total;
-  for (const auto& mixer : mixers_) {
-    const StateSize size = mixer->state_size(num_tokens);
-    total.recurrent += size.recurrent;
-    total.conv += size.conv;
+State MixerLayers::InitialState(std::int64_t batch_size) const {
+  State state;
+  for (std::int64_t layer = 0; layer < size(); ++layer) {
+    state.inner[LayerName(layer)] =
+        mixers_[static_cast<std::size_t>(layer)]->InitialState(batch_size);
   }
-  return total;
+  return state;
+}
+
+std::map<std::string, double> MixerLayers::losses() const {
+  std::map<std::string, double> losses;
+  for (const auto& mixer : mixers_) losses.merge(mixer->traits().losses);
+  return losses;
 }
 
 }  // namespace mixerbench::models

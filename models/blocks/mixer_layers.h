@@ -1,4 +1,4 @@
-// The sequence mixers of a backbone, one for each layer, and the bookkeeping of their states.
+// The sequence mixers of a backbone, one for each layer, and what passes between them.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -16,31 +16,44 @@ namespace mixerbench::models {
 
 class MixerLayers {
  public:
-  // Creates `config` once for each layer, parameters under "layers.<i>.mixer.".
+  // Creates `config` once for each layer, parameters under "layers.<i>.mixer.". Throws ConfigError
+  // when a mixer reads what no layer before it offers.
   MixerLayers(const Value& config, const std::string& where, const BackboneContext& context,
               std::int64_t d_model, std::int64_t num_layers, ParameterSet& parameters);
 
   std::int64_t size() const { return static_cast<std::int64_t>(mixers_.size()); }
 
-  // Runs the mixer of one layer on x [B,T,D] in the compute dtype: takes its initial state from
-  // `options`, appends its final state and adds its auxiliary loss to `output`. Returns [B,T,D], of
-  // the last layer [M,D] when options.rows selects M tokens.
-  // `split_bias`: a bias of the mixer's last projection comes apart.
-  struct Output {
-    at::Tensor y;
-    at::Tensor bias;  // [D]; undefined: none, or in y
-  };
-  Output Forward(std::int64_t layer, const at::Tensor& x, const BackboneOptions& options,
-                 bool split_bias, BackboneOutput& output) const;
+  // One pass through the layers, in order.
+  class Pass {
+   public:
+    // `embeddings` [B,T,D]: the start of the residual stream. States, offers and losses go to
+    // `output`; all three must outlive the pass.
+    Pass(const MixerLayers& layers, const BackboneOptions& options, const at::Tensor& embeddings,
+         BackboneOutput& output);
 
-  std::vector<State> InitialState(std::int64_t batch_size) const;
-  StateSize state_size(std::int64_t num_tokens) const;
+    // The next layer's mixer on x [B,T,D]. Returns [B,T,D], of the last layer [M,D] when
+    // options.rows selects M tokens.
+    at::Tensor Next(const at::Tensor& x);
+
+   private:
+    const MixerLayers& layers_;
+    const BackboneOptions& options_;
+    BackboneOutput& output_;
+    std::int64_t layer_ = 0;
+    NamedTensors values_;  // that mixers may read
+  };
+
+  State InitialState(std::int64_t batch_size) const;
+  // Auxiliary losses of all layers with their default weights.
+  std::map<std::string, double> losses() const;
 
  private:
   std::vector<std::unique_ptr<Mixer>> mixers_;
+  std::set<std::string> read_;  // by any of them
 };
 
-// "layers.<i>." in `parameters`.
+// "layers.<i>", the scope of a layer's parameters, states and taps.
+std::string LayerName(std::int64_t layer);
 ParameterScope LayerScope(ParameterSet& parameters, std::int64_t layer);
 
 }  // namespace mixerbench::models

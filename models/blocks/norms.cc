@@ -1,14 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "models/blocks/norms.h"
 
-#include <vector>
-
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/layer_norm.h>
 #include <ATen/ops/rms_norm.h>
 
 #include "base/check.h"
-#include "kernels/fused/norm_linear.h"
 #include "kernels/fused/output_norm.h"
 #include "models/blocks/dtype.h"
 
@@ -58,11 +55,9 @@ OutputNorm::OutputNorm(const ParameterScope& scope, std::int64_t head_dim, doubl
     : norm_(scope, head_dim, eps), eps_(eps), gate_(gate) {}
 
 at::Tensor OutputNorm::operator()(const at::Tensor& x, const at::Tensor& z,
-                                  kernels::ExecutionPath path,
-                                  const kernels::fused::RowSelection* rows) const {
-  if (rows != nullptr) {
-    const at::Tensor chosen = kernels::fused::GatherRows(x.flatten(2), *rows, path);
-    return OfRows(chosen.unflatten(-1, {x.size(2), x.size(3)}).unsqueeze(0), z, path);
+                                  kernels::ExecutionPath path) const {
+  if (x.dim() == 3) {  // selected tokens: as if of one sequence
+    return (*this)(x.unsqueeze(0), z.defined() ? z.unsqueeze(0) : z, path).squeeze(0);
   }
   const at::Tensor y =
       kernels::fused::OutputNorm({.x = x,
@@ -72,24 +67,6 @@ at::Tensor OutputNorm::operator()(const at::Tensor& x, const at::Tensor& z,
                                   .activation = ActivationOf(gate_)},
                                  path);
   return y.flatten(2);
-}
-
-at::Tensor OutputNorm::Projected(const Linear& linear, const at::Tensor& x, const at::Tensor& z,
-                                 kernels::ExecutionPath path,
-                                 const kernels::fused::RowSelection* rows) const {
-  if (gate_ != OutputGate::kNone || rows != nullptr || linear.bias().defined() ||
-      path == kernels::ExecutionPath::kReference) {
-    return linear((*this)(x, z, path, rows));
-  }
-  return kernels::fused::NormLinear(
-      {.x = x, .norm_weight = norm_.weight(), .eps = eps_, .weight = linear.weight()}, path,
-      linear.Narrow());
-}
-
-at::Tensor OutputNorm::OfRows(const at::Tensor& x, const at::Tensor& z,
-                              kernels::ExecutionPath path) const {
-  // One sequence of M tokens.
-  return (*this)(x.flatten(0, 1).unsqueeze(0), z.defined() ? z.unsqueeze(0) : z, path).squeeze(0);
 }
 
 at::Tensor L2Norm(const at::Tensor& x, double eps) {

@@ -9,8 +9,6 @@
 #include "base/fields.h"
 #include "kernels/core.h"
 #include "kernels/fused/residual_norm.h"
-#include "kernels/fused/rows.h"
-#include "models/blocks/linear.h"
 #include "models/parameters.h"
 
 namespace mixerbench::models {
@@ -45,23 +43,14 @@ class LayerNorm {
 
 enum class OutputGate { kNone, kSilu, kSigmoid };
 
-// Per-head output norm: RmsNorm(x), times act(z) when gated. Norm first, gate after.
+// Norm of what each head reads: RmsNorm(x), times act(z) when gated. Norm first, gate after.
 class OutputNorm {
  public:
   OutputNorm(const ParameterScope& scope, std::int64_t head_dim, double eps, OutputGate gate);
 
-  // x [B,T,H,V]; z [B,T,H V], undefined without a gate -> [B,T,H V], dtype of x. With `rows`, of
-  // the M tokens that they select alone: z [M,H V] -> [M,H V].
+  // x [...,H,V]; z [...,H V], undefined without a gate -> [...,H V], dtype of x.
   at::Tensor operator()(const at::Tensor& x, const at::Tensor& z,
-                        kernels::ExecutionPath path = kernels::ExecutionPath::kFast,
-                        const kernels::fused::RowSelection* rows = nullptr) const;
-
-  // linear of the same, in one function where that exists (kernels/fused/norm_linear.h).
-  at::Tensor Projected(const Linear& linear, const at::Tensor& x, const at::Tensor& z,
-                       kernels::ExecutionPath path, const kernels::fused::RowSelection* rows) const;
-
-  // Of outputs of chosen tokens alone: x [B,R,H,V]; z [B R,H V] -> [B R,H V].
-  at::Tensor OfRows(const at::Tensor& x, const at::Tensor& z, kernels::ExecutionPath path) const;
+                        kernels::ExecutionPath path) const;
 
  private:
   RmsNorm norm_;

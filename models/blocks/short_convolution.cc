@@ -1,15 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "models/blocks/short_convolution.h"
 
-#include <utility>
-#include <vector>
-
 #include <ATen/ops/cat.h>
 #include <ATen/ops/constant_pad_nd.h>
 #include <ATen/ops/zeros.h>
 
 #include "base/check.h"
-#include "kernels/fused/linear_convolution.h"
+#include "kernels/fused/short_convolution.h"
+#include "models/blocks/linear.h"
 
 namespace mixerbench::models {
 
@@ -22,47 +20,19 @@ ShortConvolution::ShortConvolution(const ParameterScope& scope, std::int64_t cha
 
 ShortConvolution::Output ShortConvolution::operator()(const at::Tensor& x,
                                                       const at::Tensor& history,
+                                                      kernels::ExecutionPath path,
                                                       const ConvolutionOptions& options) const {
   Require(x.dim() == 3 && x.size(2) == channels(), "short convolution: x is [B,T,channels]");
-  const std::int64_t seq_len = x.size(1);
-  const std::int64_t num_old = width() - 1;
   const at::Tensor inputs = history.defined() ? at::cat({history.to(x.scalar_type()), x}, 1) : x;
-  kernels::fused::ShortConvolutionArgs args = Args(options);
-  args.x = inputs;
-  at::Tensor y = kernels::fused::ShortConvolution(args, options.path);
-  if (history.defined()) y = y.narrow(1, num_old, seq_len);
+  at::Tensor y = kernels::fused::ShortConvolution({.x = inputs,
+                                                   .weight = weight_,
+                                                   .bias = bias_,
+                                                   .silu = options.silu,
+                                                   .norm_channels = options.norm_channels,
+                                                   .norm_dim = options.norm_dim},
+                                                  path);
+  if (history.defined()) y = y.narrow(1, width() - 1, x.size(1));
   return {y, LastInputs(inputs)};
-}
-
-ShortConvolution::Projected ShortConvolution::Project(
-    const Linear& projection, const at::Tensor& x,
-    const std::vector<kernels::fused::ColumnBlock>& blocks,
-    const kernels::fused::RowSelection* rows, const at::Tensor& history,
-    const ConvolutionOptions& options) const {
-  Output convolved;
-  std::vector<at::Tensor> columns;
-  if (history.defined() || options.path == kernels::ExecutionPath::kReference) {
-    columns = projection.Columns(x, blocks, rows);
-    convolved = (*this)(columns.front(), history, options);
-  } else {
-    auto both =
-        kernels::fused::LinearConvolution(x, projection.weight(), projection.bias(), blocks,
-                                          Args(options), rows, options.path, projection.Narrow());
-    columns = std::move(both.columns);
-    convolved = {both.convolved, LastInputs(columns.front())};
-  }
-  columns.front() = convolved.y;
-  return {std::move(columns), convolved.history};
-}
-
-kernels::fused::ShortConvolutionArgs ShortConvolution::Args(
-    const ConvolutionOptions& options) const {
-  return {.x = {},
-          .weight = weight_,
-          .bias = bias_,
-          .silu = options.silu,
-          .norm_channels = options.norm_channels,
-          .norm_dim = options.norm_dim};
 }
 
 at::Tensor ShortConvolution::LastInputs(const at::Tensor& inputs) const {

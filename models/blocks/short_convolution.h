@@ -3,15 +3,10 @@
 #pragma once
 
 #include <cstdint>
-#include <vector>
 
 #include <ATen/core/Tensor.h>
 
 #include "kernels/core.h"
-#include "kernels/fused/linear.h"
-#include "kernels/fused/rows.h"
-#include "kernels/fused/short_convolution.h"
-#include "models/blocks/linear.h"
 #include "models/parameters.h"
 
 namespace mixerbench::models {
@@ -21,7 +16,6 @@ struct ConvolutionOptions {
   // The first norm_channels channels are L2-normalised after that, in heads of norm_dim.
   std::int64_t norm_channels = 0;
   std::int64_t norm_dim = 0;
-  kernels::ExecutionPath path = kernels::ExecutionPath::kFast;
 };
 
 class ShortConvolution {
@@ -37,18 +31,7 @@ class ShortConvolution {
 
   // z_t[c] = sum_m weight[c,m] x_{t-W+1+m}[c] (+ bias[c]), the inputs before t = 0 being `history`
   // [B,W-1,C]; undefined: zeros. y_t is z_t after what `options` ask for.
-  Output operator()(const at::Tensor& x, const at::Tensor& history,
-                    const ConvolutionOptions& options = {}) const;
-
-  struct Projected {
-    std::vector<at::Tensor> columns;  // as projection.Columns gives them, the first convolved
-    at::Tensor history;
-  };
-  // The same of the first of `blocks`, channels() wide, of a projection of x [B,T,in]. Forms both
-  // in one pass over memory where that is possible.
-  Projected Project(const Linear& projection, const at::Tensor& x,
-                    const std::vector<kernels::fused::ColumnBlock>& blocks,
-                    const kernels::fused::RowSelection* rows, const at::Tensor& history,
+  Output operator()(const at::Tensor& x, const at::Tensor& history, kernels::ExecutionPath path,
                     const ConvolutionOptions& options = {}) const;
 
   // The history before the first token.
@@ -58,8 +41,6 @@ class ShortConvolution {
   std::int64_t width() const { return weight_.size(1); }
 
  private:
-  // Without x.
-  kernels::fused::ShortConvolutionArgs Args(const ConvolutionOptions& options) const;
   at::Tensor LastInputs(const at::Tensor& inputs) const;
 
   at::Tensor weight_;

@@ -8,17 +8,18 @@
 
 namespace mixerbench::models {
 
-at::Tensor TapWriteStrength(Taps& taps, const at::Tensor& k, const at::Tensor& v) {
+at::Tensor TapWriteStrength(const TapScope& taps, const at::Tensor& k, const at::Tensor& v) {
   constexpr double kTiny = 1e-12;                                // a zero key stays zero
   const at::Tensor norm = AtLeastFloat(k.detach()).norm(2, -1);  // [B,T,H]
-  const at::Tensor target = taps.OverriddenWriteGate(norm);
+  const at::Tensor target = taps.Overridden(norm);
   taps.Record("write_gate", target * AtLeastFloat(v.detach()).norm(2, -1));
-  if (!taps.override_write_gate) return k;
+  if (!taps.Overrides()) return k;
   return k * (target / norm.clamp_min(kTiny)).unsqueeze(-1).to(k.scalar_type());
 }
 
-void TapState(Taps& taps, const at::Tensor& state) {
+void TapState(const TapScope& taps, const at::Tensor& state) {
   taps.Record("state", state);
+  if (!taps.Wants("state_norm")) return;
   taps.Record("state_norm", at::linalg_vector_norm(state.detach(), 2, {-2, -1}));
 }
 

@@ -172,7 +172,7 @@ TEST_CASE("backbones: prefill in pieces equals one call") {
     options.compute_dtype = at::kDouble;
     const at::Tensor whole = model.backbone->Forward(tokens, options).hidden;
 
-    std::vector<models::State> state = model.backbone->InitialState(2);
+    models::State state = model.backbone->InitialState(2);
     std::vector<at::Tensor> pieces;
     std::int64_t start = 0;
     options.want_final_state = true;
@@ -181,7 +181,8 @@ TEST_CASE("backbones: prefill in pieces equals one call") {
       models::BackboneOutput output =
           model.backbone->Forward(tokens.narrow(1, start, length), options);
       pieces.push_back(output.hidden);
-      REQUIRE(output.final_state.size() == state.size());
+      CHECK(models::SizeOf(output.final_state).recurrent ==
+            models::SizeOf(state, length).recurrent);
       state = std::move(output.final_state);
       start += length;
     }
@@ -294,8 +295,9 @@ TEST_CASE("backbones: mixers have the published numbers of parameters and states
                             models::ParameterScope(parameters));
     CAPTURE(e.config.Find("name")->as_string());
     CHECK(parameters.num_elements() == e.num_elements);
-    CHECK(mixer->state_size(10).recurrent == e.recurrent);
-    CHECK(mixer->state_size(10).conv == e.conv);
+    const models::StateSize size = models::SizeOf(mixer->InitialState(1), 10);
+    CHECK(size.recurrent == e.recurrent);
+    CHECK(size.conv == e.conv);
   }
 }
 
@@ -365,12 +367,10 @@ TEST_CASE("backbones: taps are named by layer") {
   const TestModel model =
       Make("zoology", Object{{"d_model", 16}, {"sequence_mixer", Object{{"name", "delta_net"}}}},
            31, 64);
-  models::Taps taps;
-  models::BackboneOptions options;
-  options.taps = &taps;
-  model.backbone->Forward(Tokens(2, 5, 31), options);
-  CHECK(taps.records().contains("layers.0.write_gate"));
-  CHECK(taps.records().contains("layers.1.state_norm"));
+  models::TapRecorder recorder;
+  model.backbone->Forward(Tokens(2, 5, 31), {.taps = models::TapScope(recorder)});
+  CHECK(recorder.records.contains("layers.0.write_gate"));
+  CHECK(recorder.records.contains("layers.1.state_norm"));
 }
 
 }  // namespace

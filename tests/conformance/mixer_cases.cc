@@ -69,9 +69,7 @@ TestMixer::TestMixer(const MixerCase& mixer_case, at::ScalarType dtype)
 
 at::Tensor TestMixer::Run(const at::Tensor& x, ExecutionPath path) const {
   const at::NoGradGuard no_grad;
-  models::ForwardOptions options;
-  options.path = path;
-  return mixer_->Forward(x, options).y;
+  return models::Forward(*mixer_, {x}, {.path = path}).y;
 }
 
 Results Differentiate(const TestMixer& model, const at::Tensor& x,
@@ -81,11 +79,9 @@ Results Differentiate(const TestMixer& model, const at::Tensor& x,
   std::vector<at::Tensor> outputs;
   std::int64_t start = 0;
   for (const std::int64_t length : piece_lengths) {
-    models::ForwardOptions options;
-    options.path = path;
-    options.want_final_state = true;
-    if (start > 0) options.initial_state = &state;
-    models::MixerOutput output = model.mixer().Forward(leaf.narrow(1, start, length), options);
+    models::MixerResult output = models::Forward(
+        model.mixer(), {leaf.narrow(1, start, length)},
+        {.path = path, .initial_state = start > 0 ? &state : nullptr, .want_final_state = true});
     outputs.push_back(output.y);
     state = std::move(output.final_state);
     start += length;
@@ -97,10 +93,12 @@ Results Differentiate(const TestMixer& model, const at::Tensor& x,
   at::Tensor sum = Weighted(y, kWeightSeed);
   results["y"] = y.detach();
   std::uint64_t seed = kWeightSeed;
-  for (const auto& [name, value] : state) {
-    sum = sum + Weighted(value, ++seed);
-    results["final_state." + name] = value.detach();
-  }
+  models::ForEach(std::as_const(state),
+                  [&](const std::string& path_of_tensor, const models::StateTensor& tensor) {
+                    if (tensor.kind == models::StateKind::kPosition) return;
+                    sum = sum + Weighted(tensor.value, ++seed);
+                    results["final_state." + path_of_tensor] = tensor.value.detach();
+                  });
   sum.backward();
   results["dx"] = leaf.grad();
   for (const models::Parameter& parameter : model.parameters()) {

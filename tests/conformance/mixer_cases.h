@@ -39,7 +39,7 @@ class TestMixer {
   const models::Mixer& mixer() const { return *mixer_; }
   const std::vector<models::Parameter>& parameters() const { return parameters_->parameters(); }
 
-  // y [B,T,D], without gradients, by one call of Forward.
+  // y [B,T,D], without gradients, by one call.
   at::Tensor Run(const at::Tensor& x, models::ExecutionPath path) const;
 
  private:

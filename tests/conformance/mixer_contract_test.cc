@@ -1,13 +1,17 @@
 // Every mixer keeps the promises of models/mixer.h: gradients, states, options, taps, precision.
 // SPDX-License-Identifier: Apache-2.0
 #include <cmath>
+#include <map>
 #include <set>
 #include <string>
+#include <utility>
 
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/TensorOperators.h>
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/full.h>
 #include <ATen/ops/isfinite.h>
+#include <ATen/ops/tensor.h>
 #include <ATen/ops/zeros.h>
 
 #include "base/error.h"
@@ -30,6 +34,8 @@ using testing::RelativeError;
 constexpr double kGradientTolerance = 1e-7;
 // bf16 rounds at 2^-9 = 0.002 and a mixer chains about ten roundings.
 constexpr double kBfloatTolerance = 0.03;
+// Other shapes take other routes through matrix products; float64 rounds at 1e-16.
+constexpr double kSameMaths = 1e-12;
 
 bool AllFinite(const at::Tensor& x) { return at::isfinite(x).all().item<bool>(); }
 
@@ -45,7 +51,7 @@ TEST_CASE("mixers: the derivative along random directions agrees with central di
     const TestMixer model(mixer_case, at::kDouble);
     const at::Tensor x = RandomNormal({2, kSeqLen, kModelDim}, 1).requires_grad_(true);
     const at::Tensor weight = RandomNormal(x.sizes(), 2);
-    model.mixer().Forward(x, {}).y.mul(weight).sum().backward();
+    models::Forward(model.mixer(), {x}).y.mul(weight).sum().backward();
 
     std::vector<models::Parameter> leaves = model.parameters();
     leaves.push_back({"x", x, models::ParameterRole::kSpecial, false});
@@ -86,34 +92,57 @@ TEST_CASE("mixers: nothing is read before it is written, and two runs agree in e
   }
 }
 
-// Elements of a state for one sequence, counted as StateSize does.
-models::StateSize Measure(const models::State& state) {
-  models::StateSize size;
-  for (const auto& [name, value] : state) {
-    if (name.ends_with("conv")) {
-      size.conv += (value.size(1) + 1) * value.size(2);
-    } else {
-      size.recurrent += value.numel();
-    }
-  }
-  return size;
+// Names, kinds and dtypes.
+std::map<std::string, std::pair<models::StateKind, at::ScalarType>> Layout(
+    const models::State& state) {
+  std::map<std::string, std::pair<models::StateKind, at::ScalarType>> layout;
+  models::ForEach(state, [&](const std::string& path, const models::StateTensor& tensor) {
+    layout[path] = {tensor.kind, tensor.value.scalar_type()};
+  });
+  return layout;
 }
 
-TEST_CASE("mixers: the declared size of the state is the measured one") {
+TEST_CASE("mixers: the initial state fixes the layout and the size of every later one") {
   const at::NoGradGuard no_grad;
   for (const MixerCase& mixer_case : MixerCases()) {
     CAPTURE(mixer_case.label);
     const TestMixer model(mixer_case, at::kFloat);
-    const models::StateSize initial = Measure(model.mixer().InitialState(1));
-    CHECK(initial.recurrent == model.mixer().state_size(0).recurrent);
-    CHECK(initial.conv == model.mixer().state_size(0).conv);
-    models::ForwardOptions options;
-    options.want_final_state = true;
+    const models::State initial = model.mixer().InitialState(1);
     for (const std::int64_t seq_len : {1, 7}) {
       const auto output =
-          model.mixer().Forward(RandomNormal({1, seq_len, kModelDim}, 1, at::kFloat), options);
-      CHECK(Measure(output.final_state).recurrent == model.mixer().state_size(seq_len).recurrent);
-      CHECK(Measure(output.final_state).conv == model.mixer().state_size(seq_len).conv);
+          models::Forward(model.mixer(), {RandomNormal({1, seq_len, kModelDim}, 1, at::kFloat)},
+                          {.want_final_state = true});
+      CHECK(Layout(output.final_state) == Layout(initial));
+      CHECK(models::SizeOf(output.final_state).recurrent ==
+            models::SizeOf(initial, seq_len).recurrent);
+      CHECK(models::SizeOf(output.final_state).conv == models::SizeOf(initial, seq_len).conv);
+    }
+  }
+}
+
+// Selected tokens: the same outputs and gradients as when they are gathered from all.
+TEST_CASE("mixers: the outputs of selected tokens are those of all, gathered") {
+  constexpr std::int64_t kSeqLen = 9;
+  const at::Tensor rows = at::tensor({1, 5, 8, 9, 12, 17}, at::kLong);
+  at::Tensor entries = at::full({2 * kSeqLen}, rows.size(0), at::kLong);
+  for (std::int64_t i = 0; i < rows.size(0); ++i) entries[rows[i]] = i;
+  for (const std::int64_t rows_per_sequence : {0, 3}) {
+    const models::RowSelection selection{rows, entries, rows_per_sequence};
+    for (const MixerCase& mixer_case : MixerCases()) {
+      CAPTURE(mixer_case.label, rows_per_sequence);
+      const TestMixer model(mixer_case, at::kDouble);
+      const auto run = [&](const models::RowSelection* selected) {
+        const at::Tensor x = RandomNormal({2, kSeqLen, kModelDim}, 1).requires_grad_(true);
+        at::Tensor y = models::Forward(model.mixer(), {x}, {.rows = selected}).y;
+        if (selected == nullptr) y = y.flatten(0, 1).index_select(0, rows);
+        (y * RandomNormal(y.sizes(), 2)).sum().backward();
+        return std::pair(y.detach(), x.grad());
+      };
+      const auto [y, dx] = run(&selection);
+      const auto [all_y, all_dx] = run(nullptr);
+      REQUIRE(y.sizes() == all_y.sizes());
+      CHECK(RelativeError(y, all_y) < kSameMaths);
+      CHECK(RelativeError(dx, all_dx) < kSameMaths);
     }
   }
 }
@@ -156,16 +185,16 @@ TEST_CASE("mixers: taps record float32 copies and change no bit of the output") 
     CAPTURE(mixer_case.label);
     const TestMixer model(mixer_case, at::kDouble);
     const at::Tensor x = RandomNormal({2, 9, kModelDim}, 1);
-    models::Taps taps;
-    taps.prefix = "here.";
-    taps.override_write_gate = at::zeros({2, 9}, at::TensorOptions(at::kBool));
-    models::ForwardOptions options;
-    options.taps = &taps;
-    const at::Tensor tapped = model.mixer().Forward(x, options).y;
-    CHECK(RelativeError(tapped, model.Run(x, ExecutionPath::kFast)) < 1e-14);
-    taps.override_write_gate.reset();
-    CHECK(BitwiseEqual(model.mixer().Forward(x, options).y, model.Run(x, ExecutionPath::kFast)));
-    for (const auto& [name, value] : taps.records()) {
+    models::TapRecorder recorder;
+    recorder.override_write_gate = at::zeros({2, 9}, at::TensorOptions(at::kBool));
+    const auto tapped = [&] {
+      return models::Forward(model.mixer(), {x}, {.taps = models::TapScope(recorder).Child("here")})
+          .y;
+    };
+    CHECK(RelativeError(tapped(), model.Run(x, ExecutionPath::kFast)) < 1e-14);
+    recorder.override_write_gate.reset();
+    CHECK(BitwiseEqual(tapped(), model.Run(x, ExecutionPath::kFast)));
+    for (const auto& [name, value] : recorder.records) {
       CAPTURE(name);
       CHECK(name.starts_with("here."));
       CHECK(value.scalar_type() == at::kFloat);
@@ -181,9 +210,9 @@ TEST_CASE("mixers: random numbers come from the generator that is passed and fro
     const TestMixer model(mixer_case, at::kFloat);
     const at::Tensor x = RandomNormal({2, 9, kModelDim}, 1, at::kFloat);
     const auto run_with_seed = [&](std::uint64_t seed) {
-      models::ForwardOptions options;
-      options.generator = at::detail::createCPUGenerator(seed);
-      return model.mixer().Forward(x, options).y;
+      return models::Forward(model.mixer(), {x},
+                             {.generator = at::detail::createCPUGenerator(seed)})
+          .y;
     };
     CHECK(BitwiseEqual(run_with_seed(1), run_with_seed(1)));
   }

@@ -1,5 +1,7 @@
 // Every mixer over time: causal, the same in pieces as in one call, the same in steps.
 // SPDX-License-Identifier: Apache-2.0
+#include <map>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -101,17 +103,24 @@ TEST_CASE("mixers: decoding step by step equals one call") {
     models::State state = model.mixer().InitialState(2);
     std::vector<at::Tensor> steps;
     for (std::int64_t t = 0; t < kSteps; ++t) {
-      steps.push_back(model.mixer().Step(x.select(1, t), state));
+      steps.push_back(models::Step(model.mixer(), {x.narrow(1, t, 1)}, state));
     }
-    models::ForwardOptions options;
-    options.want_final_state = true;
-    const models::MixerOutput whole = model.mixer().Forward(x, options);
+    const models::MixerResult whole =
+        models::Forward(model.mixer(), {x}, {.want_final_state = true});
     CHECK(RelativeError(at::stack(steps, 1), whole.y) < kDoubleTolerance);
-    REQUIRE(state.size() == whole.final_state.size());
-    for (const auto& [name, value] : whole.final_state) {
-      CAPTURE(name);
-      CHECK(RelativeError(state.at(name), value) < kDoubleTolerance);
-    }
+    std::map<std::string, at::Tensor> stepped;
+    models::ForEach(std::as_const(state),
+                    [&](const std::string& path, const models::StateTensor& tensor) {
+                      stepped[path] = tensor.value;
+                    });
+    models::ForEach(whole.final_state,
+                    [&](const std::string& path, const models::StateTensor& tensor) {
+                      CAPTURE(path);
+                      REQUIRE(stepped.contains(path));
+                      CHECK(RelativeError(stepped.at(path), tensor.value) < kDoubleTolerance);
+                      stepped.erase(path);
+                    });
+    CHECK(stepped.empty());
   }
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "models/backbones/mad/mad.h"
 
+#include <map>
 #include <memory>
 #include <string>
 #include <utility>
@@ -74,18 +75,14 @@ class Mad final : public Backbone {
     };
     const auto embedded = Embed(embedding_, tokens, /*positions=*/{}, /*dropout=*/0,
                                 norm_of(norms_.front()), options);
+    MixerLayers::Pass mixers(mixers_, options, embedded.stream, output);
     at::Tensor residual = embedded.stream;
     at::Tensor added;
-    at::Tensor added_bias;
     const auto join = [&](const RmsNorm& norm, const kernels::fused::RowSelection* kept = nullptr) {
-      const auto joined = kernels::fused::ResidualNorm({.residual = residual,
-                                                        .added = added,
-                                                        .added_bias = added_bias,
-                                                        .norm = norm_of(norm),
-                                                        .kept = kept},
-                                                       options.path);
+      const auto joined = kernels::fused::ResidualNorm(
+          {.residual = residual, .added = added, .norm = norm_of(norm), .kept = kept},
+          options.path);
       residual = joined.residual;
-      added_bias.reset();
       return joined.normalised;
     };
     for (std::int64_t layer = 0; layer < mixers_.size(); ++layer) {
@@ -96,10 +93,10 @@ class Mad final : public Backbone {
       if (layer == 0 && kept != nullptr) {
         residual = kernels::fused::GatherRows(residual, *kept, options.path);
       }
-      const auto mixed = mixers_.Forward(layer, x, options, /*split_bias=*/true, output);
-      added = mixed.y;
-      added_bias = mixed.bias;
-      if (has_channel_mixer_) added = channel_mixers_[index](join(channel_norms_[index]));
+      added = mixers.Next(x);
+      if (has_channel_mixer_) {
+        added = channel_mixers_[index](join(channel_norms_[index]), options.path);
+      }
     }
     output.hidden = join(final_norm_);
     output.head = head();
@@ -110,13 +107,11 @@ class Mad final : public Backbone {
     return {.weight = head_.weight(), .bias = head_.bias(), .narrow = head_.Narrow()};
   }
 
-  std::vector<State> InitialState(std::int64_t batch_size) const override {
+  State InitialState(std::int64_t batch_size) const override {
     return mixers_.InitialState(batch_size);
   }
 
-  StateSize state_size(std::int64_t num_tokens) const override {
-    return mixers_.state_size(num_tokens);
-  }
+  std::map<std::string, double> losses() const override { return mixers_.losses(); }
 
  private:
   at::Tensor embedding_;  // [vocab_size, D]

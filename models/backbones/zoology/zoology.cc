@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "models/backbones/zoology/zoology.h"
 
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -82,21 +83,19 @@ class Zoology final : public Backbone {
     const bool fuse_identity = identity && !has_dropout;
     const auto embedded = Embed(embedding_, tokens, TakePositions(tokens.size(1), options),
                                 config_.embed_dropout, blocks_.front().norm1.parameters(), options);
+    MixerLayers::Pass mixers(mixers_, options, embedded.stream, output);
     at::Tensor residual = embedded.stream;
     at::Tensor added;
-    at::Tensor added_bias;
     std::optional<kernels::fused::Norm> mid;
     const auto join = [&](const LayerNorm& norm,
                           const kernels::fused::RowSelection* kept = nullptr) {
       const auto joined = kernels::fused::ResidualNorm({.residual = residual,
                                                         .added = added,
-                                                        .added_bias = added_bias,
                                                         .mid = mid,
                                                         .norm = norm.parameters(),
                                                         .kept = kept},
                                                        options.path);
       residual = joined.residual;
-      added_bias.reset();
       mid.reset();
       return joined.normalised;
     };
@@ -108,20 +107,18 @@ class Zoology final : public Backbone {
       if (layer == 0 && kept != nullptr) {
         residual = kernels::fused::GatherRows(residual, *kept, options.path);
       }
-      const auto mixed = mixers_.Forward(layer, x, options, /*split_bias=*/!has_dropout, output);
-      added = dropout(mixed.y);
-      added_bias = mixed.bias;
+      added = dropout(mixers.Next(x));
       if (fuse_identity) {
         mid = block.norm2.parameters();
       } else {
-        added = dropout(block.state_mixer(join(block.norm2)));
+        added = dropout(block.state_mixer(join(block.norm2), options.path));
       }
     }
     output.hidden = join(final_norm_);
     output.head = head();
     output.head.weight = embedded.table;
     if (options.want_final_state && positions_.defined()) {
-      output.final_state.push_back(PositionState(FirstPosition(options) + tokens.size(1)));
+      output.final_state.tensors["position"] = Position(FirstPosition(options) + tokens.size(1));
     }
     return output;
   }
@@ -130,15 +127,13 @@ class Zoology final : public Backbone {
     return {.weight = embedding_, .bias = {}, .narrow = {.weight = *narrow_embedding_}};
   }
 
-  std::vector<State> InitialState(std::int64_t batch_size) const override {
-    std::vector<State> states = mixers_.InitialState(batch_size);
-    if (positions_.defined()) states.push_back(PositionState(0));
-    return states;
+  State InitialState(std::int64_t batch_size) const override {
+    State state = mixers_.InitialState(batch_size);
+    if (positions_.defined()) state.tensors["position"] = Position(0);
+    return state;
   }
 
-  StateSize state_size(std::int64_t num_tokens) const override {
-    return mixers_.state_size(num_tokens);
-  }
+  std::map<std::string, double> losses() const override { return mixers_.losses(); }
 
  private:
   struct Block {
@@ -147,14 +142,13 @@ class Zoology final : public Backbone {
     ChannelMixer state_mixer;
   };
 
-  // On the CPU: it selects rows, and reading it must not wait for a device.
-  static State PositionState(std::int64_t position) {
-    return {{"position", at::full({}, position, at::TensorOptions(at::kLong))}};
+  static StateTensor Position(std::int64_t position) {
+    return {at::full({}, position, at::TensorOptions(at::kLong)), StateKind::kPosition};
   }
 
-  std::int64_t FirstPosition(const BackboneOptions& options) const {
+  static std::int64_t FirstPosition(const BackboneOptions& options) {
     if (options.initial_state == nullptr) return 0;
-    return options.initial_state->back().at("position").item<std::int64_t>();
+    return Find(options.initial_state, "position").item<std::int64_t>();
   }
 
   // Undefined without learned positions.

@@ -2,6 +2,7 @@
 #include "models/mixers/attention/attention.h"
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -39,32 +40,38 @@ const Fields<AttentionConfig>& ConfigFields() {
 class Attention final : public Mixer {
  public:
   // `config` with every 0 replaced by what it stands for.
-  Attention(const AttentionConfig& config, std::int64_t d_model, const ParameterScope& scope)
+  Attention(const AttentionConfig& config, const MixerContext& context, const ParameterScope& scope)
       : config_(config),
-        head_dim_(d_model / config.num_heads),
-        qkv_proj_(scope.Child("qkv_proj"), d_model,
-                  (config.num_heads + 2 * config.num_kv_heads) * head_dim_, config.qkv_bias),
-        out_proj_(scope.Child("out_proj"), d_model, d_model, config.out_bias) {}
+        head_dim_(context.d_model / config.num_heads),
+        qkv_proj_(scope.Child("qkv_proj"), context.d_model,
+                  (config.num_heads + 2 * config.num_kv_heads) * head_dim_, config.qkv_bias) {
+    if (!context.output_projection) return;
+    out_proj_.emplace(scope.Child("out_proj"), context.d_model, context.d_model, config.out_bias,
+                      ParameterRole::kResidualOutputWeight);
+  }
 
-  MixerOutput Forward(const at::Tensor& x, const ForwardOptions& options) const override {
-    const std::int64_t num_heads = config_.num_heads;
-    const std::int64_t num_kv_heads = config_.num_kv_heads;
-    const State* initial = options.initial_state;
-    const std::int64_t first_position = initial == nullptr ? 0 : initial->at("k").size(1);
+  State InitialState(std::int64_t batch_size) const override {
+    const at::Tensor empty = at::zeros({batch_size, 0, config_.num_kv_heads, head_dim_},
+                                       qkv_proj_.weight().options().requires_grad(false));
+    return Cache(empty, empty);
+  }
 
-    const bool few_queries = first_position == 0 && AsksForFewRows(options, x.size(1));
+  Mixed Mix(const MixerInputs& inputs, const MixerOptions& options) const override {
+    const at::Tensor& x = inputs.x;
+    const at::Tensor old_k = Find(options.initial_state, "k");
+    const std::int64_t first_position = old_k.defined() ? old_k.size(1) : 0;
+    const bool few_queries = first_position == 0 && FewQueriesPay(options, x.size(1));
 
-    auto columns = ProjectedColumns(x, options, first_position, few_queries);
-    at::Tensor q = columns[0].unflatten(-1, {num_heads, head_dim_});
-    at::Tensor k = columns[1].unflatten(-1, {num_kv_heads, head_dim_});
-    at::Tensor v = columns[2].unflatten(-1, {num_kv_heads, head_dim_});
+    const auto columns = Project(x, options, first_position, few_queries);
+    at::Tensor k = columns[1].unflatten(-1, {config_.num_kv_heads, head_dim_});
+    at::Tensor v = columns[2].unflatten(-1, {config_.num_kv_heads, head_dim_});
     if (first_position > 0) {
-      k = at::cat({initial->at("k").to(k.scalar_type()), k}, 1);
-      v = at::cat({initial->at("v").to(v.scalar_type()), v}, 1);
+      k = at::cat({old_k.to(k.scalar_type()), k}, 1);
+      v = at::cat({Find(options.initial_state, "v").to(v.scalar_type()), v}, 1);
     }
 
     kernels::SoftmaxAttentionArgs args;
-    args.q = q;
+    args.q = columns[0].unflatten(-1, {config_.num_heads, head_dim_});
     args.k = k;
     args.v = v;
     if (options.generator) {
@@ -72,49 +79,40 @@ class Attention final : public Mixer {
       args.generator = options.generator;
     }
     if (few_queries) {  // [M,H,D] so far
-      args.q = q.unflatten(0, {x.size(0), options.rows->rows_per_sequence});
+      args.q = args.q.unflatten(0, {x.size(0), options.rows->rows_per_sequence});
       args.rows = options.rows;
     }
     at::Tensor o = kernels::SoftmaxAttention(args, options.path).flatten(2);
-    if (few_queries) {
-      o = o.flatten(0, 1);
-    } else if (options.rows != nullptr) {
-      o = kernels::fused::GatherRows(o, *options.rows, options.path);
-    }
+    if (few_queries) o = o.flatten(0, 1);
 
-    MixerOutput output;
-    output.y = options.split_bias ? out_proj_.WithoutBias(o) : out_proj_(o);
-    if (options.split_bias) output.bias = out_proj_.bias();
-    if (options.want_final_state) {
-      output.final_state["k"] = std::move(k);
-      output.final_state["v"] = std::move(v);
-    }
-    return output;
+    Mixed mixed{.tokens = {{o, /*selected=*/few_queries}}};
+    if (options.want_final_state) mixed.final_state = Cache(k, v);
+    return mixed;
   }
 
-  State InitialState(std::int64_t batch_size) const override {
-    const at::Tensor empty = at::zeros({batch_size, 0, config_.num_kv_heads, head_dim_},
-                                       qkv_proj_.weight().options().requires_grad(false));
-    return {{"k", empty}, {"v", empty}};
-  }
-
-  StateSize state_size(std::int64_t num_tokens) const override {
-    return {.recurrent = 2 * config_.num_kv_heads * head_dim_ * num_tokens, .conv = 0};
+  at::Tensor Output(const Mixed& mixed, const MixerOptions& options) const override {
+    const at::Tensor& o = mixed.tokens[0].value;
+    return out_proj_ ? (*out_proj_)(o, options.path) : o;
   }
 
  private:
-  // Queries, keys and values side by side, turned where the position asks for it; queries of the
-  // chosen rows alone, [M,H*D], with `few_queries`.
-  std::vector<at::Tensor> ProjectedColumns(const at::Tensor& x, const ForwardOptions& options,
-                                           std::int64_t first_position, bool few_queries) const {
+  static State Cache(const at::Tensor& k, const at::Tensor& v) {
+    return {.tensors = {{"k", {k, StateKind::kCache}}, {"v", {v, StateKind::kCache}}}};
+  }
+
+  // Queries, keys and values side by side, turned where the position asks for it; queries of
+  // options.rows alone, [M,H*D], with `few_queries`.
+  std::vector<at::Tensor> Project(const at::Tensor& x, const MixerOptions& options,
+                                  std::int64_t first_position, bool few_queries) const {
     const std::int64_t query_dim = config_.num_heads * head_dim_;
     const std::int64_t key_dim = config_.num_kv_heads * head_dim_;
     if (config_.position != PositionEncoding::kRope) {
       return qkv_proj_.Columns(x, {{query_dim, /*only_at_rows=*/few_queries}, key_dim, key_dim},
-                               few_queries ? options.rows : nullptr);
+                               few_queries ? options.rows : nullptr, options.path);
     }
     // Queries and keys turn alike.
-    const auto columns = qkv_proj_.Columns(x, {query_dim + key_dim, key_dim});
+    const auto columns =
+        qkv_proj_.Columns(x, {query_dim + key_dim, key_dim}, /*rows=*/nullptr, options.path);
     const at::Tensor turned =
         kernels::fused::RotateHalf(columns[0].unflatten(-1, {-1, head_dim_}), first_position,
                                    config_.rotary_dim, options.path);
@@ -127,7 +125,7 @@ class Attention final : public Mixer {
   }
 
   // Whether so few outputs of each sequence are wanted that only their queries are formed.
-  bool AsksForFewRows(const ForwardOptions& options, std::int64_t seq_len) const {
+  bool FewQueriesPay(const MixerOptions& options, std::int64_t seq_len) const {
     return options.rows != nullptr && kernels::softmax_attention::PrefersChosenRows(
                                           options.rows->rows_per_sequence, seq_len, head_dim_);
   }
@@ -135,7 +133,7 @@ class Attention final : public Mixer {
   AttentionConfig config_;
   std::int64_t head_dim_;
   Linear qkv_proj_;  // rows: q, k, v
-  Linear out_proj_;
+  std::optional<Linear> out_proj_;
 };
 
 std::unique_ptr<Mixer> Make(AttentionConfig config, const std::string& where,
@@ -150,7 +148,7 @@ std::unique_ptr<Mixer> Make(AttentionConfig config, const std::string& where,
     DivideExactly(config.rotary_dim, 2, where, "rotary_dim", "rotary_dim");
   }
   CheckDropout(config.dropout, where, "dropout");
-  return std::make_unique<Attention>(config, context.d_model, scope);
+  return std::make_unique<Attention>(config, context, scope);
 }
 
 }  // namespace

@@ -37,7 +37,7 @@ TEST_CASE(
   swapped.select(1, 5).copy_(x.select(1, 2));
   const auto last = [&](const char* position, const at::Tensor& input) {
     ParameterSet parameters(1, InitPolicy::kDefault, 1, at::kCPU, at::kDouble);
-    return Make({{"position", position}}, parameters)->Forward(input, {}).y.select(1, 8);
+    return Forward(*Make({{"position", position}}, parameters), {input}).y.select(1, 8);
   };
   CHECK(testing::RelativeError(last("none", swapped), last("none", x)) < kSameMaths);
   CHECK(testing::RelativeError(last("rope", swapped), last("rope", x)) > 1e-3);
@@ -49,12 +49,10 @@ TEST_CASE("attention: dropout needs a generator and follows its seed") {
   ParameterSet parameters(1, InitPolicy::kDefault, 1, at::kCPU, at::kFloat);
   const auto mixer = Make({{"dropout", 0.5}}, parameters);
   const auto run_with_seed = [&](std::uint64_t seed) {
-    ForwardOptions options;
-    options.generator = at::detail::createCPUGenerator(seed);
-    return mixer->Forward(x, options).y;
+    return Forward(*mixer, {x}, {.generator = at::detail::createCPUGenerator(seed)}).y;
   };
   ParameterSet same(1, InitPolicy::kDefault, 1, at::kCPU, at::kFloat);
-  CHECK(mixer->Forward(x, {}).y.equal(Make({}, same)->Forward(x, {}).y));
+  CHECK(Forward(*mixer, {x}).y.equal(Forward(*Make({}, same), {x}).y));
   CHECK(run_with_seed(1).equal(run_with_seed(1)));
   CHECK_FALSE(run_with_seed(1).equal(run_with_seed(2)));
 }
@@ -63,12 +61,11 @@ TEST_CASE("attention: the cache holds one key and value head for each group") {
   const at::NoGradGuard no_grad;
   ParameterSet parameters(1, InitPolicy::kDefault, 1, at::kCPU, at::kFloat);
   const auto mixer = Make({{"num_heads", 4}, {"num_kv_heads", 2}}, parameters);
-  ForwardOptions options;
-  options.want_final_state = true;
-  const auto output =
-      mixer->Forward(testing::RandomNormal({3, 9, kModelDim}, 1, at::kFloat), options);
-  CHECK(output.final_state.at("k").sizes() == at::IntArrayRef({3, 9, 2, 4}));
-  CHECK(output.final_state.at("v").sizes() == at::IntArrayRef({3, 9, 2, 4}));
+  const State state = Forward(*mixer, {testing::RandomNormal({3, 9, kModelDim}, 1, at::kFloat)},
+                              {.want_final_state = true})
+                          .final_state;
+  CHECK(Find(&state, "k").sizes() == at::IntArrayRef({3, 9, 2, 4}));
+  CHECK(Find(&state, "v").sizes() == at::IntArrayRef({3, 9, 2, 4}));
 }
 
 TEST_CASE("attention: impossible sizes are errors that name the option") {

@@ -12,10 +12,10 @@
 #include <ATen/ops/zeros.h>
 
 #include "models/blocks/config_checks.h"
+#include "models/blocks/implicit_convolution.h"
 #include "models/blocks/linear.h"
 #include "models/blocks/short_convolution.h"
 #include "models/mixer_entry.h"
-#include "models/mixers/base_conv/implicit_convolution.h"
 
 namespace mixerbench::models::base_conv {
 namespace {
@@ -43,43 +43,49 @@ class BaseConv final : public Mixer {
     }
   }
 
-  MixerOutput Forward(const at::Tensor& x, const ForwardOptions& options) const override {
-    const State* initial = options.initial_state;
-    MixerOutput output;
+  MixerTraits traits() const override { return {.max_seq_len = long_ ? long_->max_seq_len() : 0}; }
+
+  State InitialState(std::int64_t batch_size) const override {
+    if (short_) return History(short_->InitialHistory(batch_size));
+    return Inputs(at::zeros({batch_size, 0, proj_.weight().size(0)},
+                            proj_.weight().options().requires_grad(false)));
+  }
+
+  Mixed Mix(const MixerInputs& inputs, const MixerOptions& options) const override {
+    const at::Tensor& x = inputs.x;
+    Mixed mixed;
     at::Tensor convolved;
     if (short_) {
-      const auto result = (*short_)(x, initial != nullptr ? initial->at("conv") : at::Tensor());
+      const auto result = (*short_)(x, Find(options.initial_state, "conv"), options.path);
       convolved = result.y;
-      if (options.want_final_state) output.final_state["conv"] = result.history;
+      if (options.want_final_state) mixed.final_state = History(result.history);
     } else {
-      const at::Tensor inputs =
-          initial != nullptr ? at::cat({initial->at("inputs").to(x.scalar_type()), x}, 1) : x;
-      convolved = (*long_)(inputs, x.size(1), options.path);
-      if (options.want_final_state) output.final_state["inputs"] = inputs;
+      const at::Tensor old = Find(options.initial_state, "inputs");
+      const at::Tensor all = old.defined() ? at::cat({old.to(x.scalar_type()), x}, 1) : x;
+      convolved = (*long_)(all, x.size(1), options.path);
+      if (options.want_final_state) mixed.final_state = Inputs(all);
     }
-    at::Tensor gate = proj_(x);
+    at::Tensor gate = proj_(x, options.path);
     if (use_act_) {
       convolved = at::silu(convolved);
       gate = at::silu(gate);
     }
-    output.y = convolved * gate + x;
-    return output;
+    mixed.tokens = {{convolved * gate + x}};
+    return mixed;
   }
 
-  State InitialState(std::int64_t batch_size) const override {
-    if (short_) return {{"conv", short_->InitialHistory(batch_size)}};
-    return {{"inputs", at::zeros({batch_size, 0, proj_.weight().size(0)},
-                                 proj_.weight().options().requires_grad(false))}};
+  at::Tensor Output(const Mixed& mixed, const MixerOptions&) const override {
+    return mixed.tokens[0].value;
   }
-
-  StateSize state_size(std::int64_t num_tokens) const override {
-    if (short_) return {.recurrent = 0, .conv = short_->width() * short_->channels()};
-    return {.recurrent = proj_.weight().size(0) * num_tokens, .conv = 0};
-  }
-
-  std::int64_t max_seq_len() const override { return long_ ? long_->max_seq_len() : 0; }
 
  private:
+  static State History(const at::Tensor& history) {
+    return {.tensors = {{"conv", {history, StateKind::kConvolution}}}};
+  }
+  static State Inputs(const at::Tensor& inputs) {
+    return {.tensors = {{"inputs", {inputs, StateKind::kCache}}}};
+  }
+
   bool use_act_;
   Linear proj_;
   std::optional<ShortConvolution> short_;

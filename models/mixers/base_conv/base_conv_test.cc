@@ -5,11 +5,9 @@
 
 #include <ATen/TensorOperators.h>
 #include <ATen/core/grad_mode.h>
-#include <ATen/ops/zeros_like.h>
 
 #include "base/error.h"
 #include "models/mixer.h"
-#include "models/mixers/base_conv/implicit_convolution.h"
 #include "tests/support/compare.h"
 #include "tests/support/tensors.h"
 
@@ -40,26 +38,14 @@ std::unique_ptr<Mixer> Make(Object config, std::int64_t layer_index, ParameterSe
                      ParameterScope(parameters));
 }
 
-TEST_CASE("base conv: both long convolutions are the sum over the past") {
-  const at::Tensor u = RandomNormal({2, 7, 3}, 1);
-  const at::Tensor filter = RandomNormal({7, 3}, 2);
-  at::Tensor expected = at::zeros_like(u);
-  for (std::int64_t t = 0; t < 7; ++t) {
-    for (std::int64_t s = 0; s <= t; ++s) expected.select(1, t) += filter[t - s] * u.select(1, s);
-  }
-  const at::Tensor last = expected.narrow(1, 4, 3);
-  CHECK(RelativeError(ReferenceCausalConvolution(u, filter, 3), last) < kFftTolerance);
-  CHECK(RelativeError(FftCausalConvolution(u, filter, 3), last) < kFftTolerance);
-}
-
 TEST_CASE("base conv: kernel sizes go round by layer") {
   const Object config = {{"kernel_sizes", Array{3, -1, 5}}};
   for (const std::int64_t layer : {0, 1, 2, 3}) {
     ParameterSet layer_parameters(1, InitPolicy::kDefault, 1, at::kCPU, at::kDouble);
     const auto mixer = Make(config, layer, layer_parameters);
     const std::int64_t width[] = {3, 0, 5, 3};
-    CHECK(mixer->state_size(9).conv == width[layer] * kModelDim);
-    CHECK(mixer->max_seq_len() == (layer == 1 ? 32 : 0));
+    CHECK(SizeOf(mixer->InitialState(1)).conv == width[layer] * kModelDim);
+    CHECK(mixer->traits().max_seq_len == (layer == 1 ? 32 : 0));
   }
 }
 
@@ -76,7 +62,7 @@ TEST_CASE("base conv: without its filter the layer is a gate and a residual") {
     if (parameter.name.starts_with("conv.output")) tensor.zero_();
   }
   const at::Tensor x = RandomNormal({2, 9, kModelDim}, 1);
-  CHECK(RelativeError(mixer->Forward(x, {}).y, x * (x.matmul(weight.t()) + bias) + x) <
+  CHECK(RelativeError(Forward(*mixer, {x}).y, x * (x.matmul(weight.t()) + bias) + x) <
         kFftTolerance);
 }
 
@@ -84,8 +70,8 @@ TEST_CASE("base conv: an input longer than the filter is refused") {
   const at::NoGradGuard no_grad;
   ParameterSet parameters(1, InitPolicy::kDefault, 1, at::kCPU, at::kDouble);
   const auto mixer = Make({{"kernel_sizes", Array{-1}}}, 0, parameters);
-  CHECK_NOTHROW(mixer->Forward(RandomNormal({1, 32, kModelDim}, 1), {}));
-  CHECK_THROWS_AS(mixer->Forward(RandomNormal({1, 33, kModelDim}, 1), {}), std::logic_error);
+  CHECK_NOTHROW(Forward(*mixer, {RandomNormal({1, 32, kModelDim}, 1)}));
+  CHECK_THROWS_AS(Forward(*mixer, {RandomNormal({1, 33, kModelDim}, 1)}), std::logic_error);
 }
 
 TEST_CASE("base conv: impossible kernels are errors that name the option") {

@@ -3,30 +3,80 @@
 
 #include <memory>
 #include <string>
-#include <utility>
+#include <vector>
 
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/elu.h>
+#include <ATen/ops/relu.h>
+#include <ATen/ops/silu.h>
+
+#include "base/check.h"
+#include "kernels/delta_rule/delta_rule.h"
+#include "models/blocks/delta_rule_gates.h"
+#include "models/blocks/dtype.h"
+#include "models/blocks/matrix_state_mixer.h"
+#include "models/blocks/norms.h"
 #include "models/mixer_entry.h"
 
 namespace mixerbench::models::delta_net {
 namespace {
 
 const Fields<DeltaNetConfig>& ConfigFields() {
+  using Config = DeltaNetConfig;
   static const auto fields =
-      DeltaRuleFields<DeltaNetConfig>()
-          .Add("expand_v", &DeltaNetConfig::expand_v, "value channels per channel of d_model")
-          .Add("qk_activation", &DeltaNetConfig::qk_activation, "of queries and keys")
-          .Add("qk_norm", &DeltaNetConfig::qk_norm, "of queries and keys after the activation");
+      MatrixFields<Config>()
+          .Add("expand_v", &Config::expand_v, "value channels per channel of d_model")
+          .Add("qk_activation", &Config::qk_activation, "of queries and keys; values take silu")
+          .Add("qk_norm", &Config::qk_norm, "of queries and keys after the activation")
+          .Add("allow_neg_eigval", &Config::allow_neg_eigval,
+               "write strength in (0,2) instead of (0,1)");
   return fields;
+}
+
+at::Tensor Activate(const at::Tensor& x, QkActivation activation) {
+  switch (activation) {
+    case QkActivation::kIdentity:
+      return x;
+    case QkActivation::kSilu:
+      return at::silu(x);
+    case QkActivation::kRelu:
+      return at::relu(x);
+    case QkActivation::kElu1:
+      return at::elu(x) + 1;
+  }
+  Require(false, "unknown activation");
+  return {};
+}
+
+at::Tensor Normalise(const at::Tensor& x, QkNorm norm) {
+  if (norm == QkNorm::kL2) return L2Norm(x);
+  const at::Tensor wide = AtLeastFloat(x);
+  return (wide / wide.sum(-1, /*keepdim=*/true)).to(x.scalar_type());
 }
 
 std::unique_ptr<Mixer> Make(const DeltaNetConfig& config, const std::string& where,
                             const MixerContext& context, const ParameterScope& scope) {
-  DeltaRuleLayout layout = SharedDeltaRuleLayout(config, context.d_model, where);
-  layout.head_v_dim =
-      ExpandedHeadDim(config.expand_v, context.d_model, config.num_heads, where, "expand_v");
-  layout.qk_activation = config.qk_activation;
-  layout.qk_norm = config.qk_norm;
-  return std::make_unique<DeltaRuleMixer>(layout, context.d_model, scope);
+  MatrixLayout layout = LayoutOf(config, context.d_model, where);
+  // Silu of everything and the L2 norm are steps of the convolution; others follow it.
+  layout.silu = config.qk_activation == QkActivation::kSilu;
+  layout.l2_norm = layout.silu && config.qk_norm == QkNorm::kL2;
+  const GateFunction delta_gates =
+      MakeDeltaRuleGates(layout, /*has_decay=*/false, config.allow_neg_eigval, scope);
+  const auto gates = [=](const std::vector<at::Tensor>& columns, const MixerOptions& options,
+                         kernels::RecurrenceArgs& args) {
+    if (!layout.silu) {
+      args.q = Activate(args.q, config.qk_activation);
+      args.k = Activate(args.k, config.qk_activation);
+      args.v = at::silu(args.v);
+    }
+    if (!layout.l2_norm) {
+      args.q = Normalise(args.q, config.qk_norm);
+      args.k = Normalise(args.k, config.qk_norm);
+    }
+    delta_gates(columns, options, args);
+  };
+  return std::make_unique<MatrixStateMixer>(layout, gates, OneState(kernels::DeltaRule, layout),
+                                            context, scope);
 }
 
 }  // namespace

@@ -4,9 +4,16 @@
 
 #include <cstdint>
 
-#include "models/blocks/delta_rule_mixer.h"
+#include "base/fields.h"
 
 namespace mixerbench::models {
+
+enum class QkActivation { kIdentity, kSilu, kRelu, kElu1 };
+
+enum class QkNorm {
+  kL2,   // x / |x|
+  kSum,  // x / sum over channels: for activations that are not negative
+};
 
 struct DeltaNetConfig {
   std::int64_t num_heads = 2;
@@ -21,3 +28,16 @@ struct DeltaNetConfig {
 };
 
 }  // namespace mixerbench::models
+
+template <>
+struct mixerbench::EnumNames<mixerbench::models::QkActivation> {
+  using E = mixerbench::models::QkActivation;
+  static constexpr std::pair<E, std::string_view> kNames[] = {
+      {E::kIdentity, "identity"}, {E::kSilu, "silu"}, {E::kRelu, "relu"}, {E::kElu1, "elu1"}};
+};
+
+template <>
+struct mixerbench::EnumNames<mixerbench::models::QkNorm> {
+  using E = mixerbench::models::QkNorm;
+  static constexpr std::pair<E, std::string_view> kNames[] = {{E::kL2, "l2"}, {E::kSum, "sum"}};
+};

@@ -36,11 +36,9 @@ TEST_CASE("delta net: the write strength is in (0,1), and in (0,2) with negative
   for (const bool allow_neg_eigval : {false, true}) {
     ParameterSet parameters(1, InitPolicy::kDefault, 1, at::kCPU, at::kDouble);
     const auto mixer = Make({{"allow_neg_eigval", allow_neg_eigval}}, parameters);
-    Taps taps;
-    ForwardOptions options;
-    options.taps = &taps;
-    mixer->Forward(x, options);
-    const at::Tensor& beta = taps.records().at("write_gate");
+    TapRecorder recorder;
+    Forward(*mixer, {x}, {.taps = TapScope(recorder)});
+    const at::Tensor& beta = recorder.records.at("write_gate");
     CHECK(beta.sizes() == at::IntArrayRef({4, 20, 2}));
     CHECK(beta.min().item<double>() > 0);
     CHECK(beta.max().item<double>() < (allow_neg_eigval ? 2 : 1));
@@ -55,21 +53,20 @@ TEST_CASE("delta net: overriding the write gate acts from the masked position on
   const at::Tensor x = testing::RandomNormal({2, 9, kModelDim}, 1);
   ParameterSet parameters(1, InitPolicy::kDefault, 1, at::kCPU, at::kDouble);
   const auto mixer = Make({}, parameters);
-  const at::Tensor plain = mixer->Forward(x, {}).y;
-  Taps taps;
-  taps.override_write_gate = at::zeros({2, 9}, at::TensorOptions(at::kBool));
-  taps.override_write_gate->select(1, kMasked).fill_(true);
-  ForwardOptions options;
-  options.taps = &taps;
-  const at::Tensor changed = mixer->Forward(x, options).y;
+  const at::Tensor plain = Forward(*mixer, {x}).y;
+  TapRecorder recorder;
+  const MixerOptions options{.taps = TapScope(recorder)};
+  recorder.override_write_gate = at::zeros({2, 9}, at::TensorOptions(at::kBool));
+  recorder.override_write_gate->select(1, kMasked).fill_(true);
+  const at::Tensor changed = Forward(*mixer, {x}, options).y;
   constexpr double kSameMaths = 1e-12;
   CHECK(testing::RelativeError(changed.narrow(1, 0, kMasked), plain.narrow(1, 0, kMasked)) <
         kSameMaths);
   CHECK(testing::RelativeError(changed.select(1, kMasked), plain.select(1, kMasked)) > 1e-4);
 
-  taps.override_write_gate = at::ones({2, 9}, at::TensorOptions(at::kBool));
-  mixer->Forward(x, options);
-  const at::Tensor& gate = taps.records().at("write_gate");
+  recorder.override_write_gate = at::ones({2, 9}, at::TensorOptions(at::kBool));
+  Forward(*mixer, {x}, options);
+  const at::Tensor& gate = recorder.records.at("write_gate");
   CHECK(gate.equal(gate.narrow(1, 0, 1).expand_as(gate)));
 }
 
@@ -78,7 +75,7 @@ TEST_CASE("delta net: each option changes the output") {
   const at::Tensor x = testing::RandomNormal({2, 9, kModelDim}, 1);
   const auto run = [&](Object config) {
     ParameterSet parameters(1, InitPolicy::kDefault, 1, at::kCPU, at::kDouble);
-    return Make(std::move(config), parameters)->Forward(x, {}).y;
+    return Forward(*Make(std::move(config), parameters), {x}).y;
   };
   const at::Tensor plain = run({});
   for (const auto& [option, value] : Object{{"conv_size", 0},

@@ -3,9 +3,10 @@
 
 #include <memory>
 #include <string>
-#include <utility>
 
-#include "models/blocks/delta_rule_mixer.h"
+#include "kernels/delta_rule/delta_rule.h"
+#include "models/blocks/delta_rule_gates.h"
+#include "models/blocks/matrix_state_mixer.h"
 #include "models/mixer_entry.h"
 
 namespace mixerbench::models::gated_delta_net {
@@ -14,25 +15,31 @@ namespace {
 const Fields<GatedDeltaNetConfig>& ConfigFields() {
   using Config = GatedDeltaNetConfig;
   static const auto fields =
-      DeltaRuleFields<Config>()
+      MatrixFields<Config>()
           .Add("num_v_heads", &Config::num_v_heads,
                "heads of values, states and gates, a multiple of num_heads; 0: num_heads")
-          .Add("expand_v", &Config::expand_v, "value channels of a head per key channel");
+          .Add("expand_v", &Config::expand_v, "value channels of a head per key channel")
+          .Add("allow_neg_eigval", &Config::allow_neg_eigval,
+               "write strength in (0,2) instead of (0,1)");
   return fields;
 }
 
 std::unique_ptr<Mixer> Make(const GatedDeltaNetConfig& config, const std::string& where,
                             const MixerContext& context, const ParameterScope& scope) {
-  DeltaRuleLayout layout = SharedDeltaRuleLayout(config, context.d_model, where);
-  if (config.num_v_heads != 0) layout.num_v_heads = config.num_v_heads;
-  if (layout.num_v_heads % layout.num_heads != 0) {
+  MatrixLayout layout = KeyLayoutOf(config, context.d_model, where);
+  if (config.num_v_heads != 0) layout.num_heads = config.num_v_heads;
+  if (layout.num_heads % layout.qk_heads != 0) {
     throw ConfigError(where + "/num_v_heads", std::to_string(config.num_v_heads) +
                                                   " is not a multiple of num_heads " +
                                                   std::to_string(config.num_heads));
   }
   layout.head_v_dim = ExpandedHeadDim(config.expand_v, layout.head_k_dim, 1, where, "expand_v");
-  layout.use_decay = true;
-  return std::make_unique<DeltaRuleMixer>(layout, context.d_model, scope);
+  layout.silu = true;
+  layout.l2_norm = true;
+  const GateFunction gates =
+      MakeDeltaRuleGates(layout, /*has_decay=*/true, config.allow_neg_eigval, scope);
+  return std::make_unique<MatrixStateMixer>(layout, gates, OneState(kernels::DeltaRule, layout),
+                                            context, scope);
 }
 
 }  // namespace

@@ -29,14 +29,13 @@ TEST_CASE("gated delta net: gates are per value head and decays start between -1
   const at::NoGradGuard no_grad;
   ParameterSet parameters(1, InitPolicy::kZoology, 2, at::kCPU, at::kFloat);
   const auto mixer = Make({{"num_v_heads", 4}}, parameters);
-  Taps taps;
-  ForwardOptions options;
-  options.taps = &taps;
-  mixer->Forward(testing::RandomNormal({2, 9, kModelDim}, 1, at::kFloat), options);
-  const at::Tensor& log_decay = taps.records().at("log_decay");
+  TapRecorder recorder;
+  Forward(*mixer, {testing::RandomNormal({2, 9, kModelDim}, 1, at::kFloat)},
+          {.taps = TapScope(recorder)});
+  const at::Tensor& log_decay = recorder.records.at("log_decay");
   CHECK(log_decay.sizes() == at::IntArrayRef({2, 9, 4}));
-  CHECK(taps.records().at("write_gate").sizes() == at::IntArrayRef({2, 9, 4}));
-  CHECK(taps.records().at("state").sizes() == at::IntArrayRef({2, 4, 8, 16}));
+  CHECK(recorder.records.at("write_gate").sizes() == at::IntArrayRef({2, 9, 4}));
+  CHECK(recorder.records.at("state").sizes() == at::IntArrayRef({2, 4, 8, 16}));
   CHECK(log_decay.max().item<double>() < 0);
   CHECK(log_decay.min().item<double>() > -16 * 0.15);  // A < 16, dt < 0.1 and logits near 0
 }

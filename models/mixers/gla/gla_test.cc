@@ -30,11 +30,9 @@ at::Tensor LogDecay(Object config, const at::Tensor& x) {
   const at::NoGradGuard no_grad;
   ParameterSet parameters(1, InitPolicy::kDefault, 1, at::kCPU, at::kDouble);
   const auto mixer = Make(std::move(config), parameters);
-  Taps taps;
-  ForwardOptions options;
-  options.taps = &taps;
-  mixer->Forward(x, options);
-  return taps.records().at("log_decay");
+  TapRecorder recorder;
+  Forward(*mixer, {x}, {.taps = TapScope(recorder)});
+  return recorder.records.at("log_decay");
 }
 
 TEST_CASE("gla: the normaliser slows the decay and the bound limits it") {

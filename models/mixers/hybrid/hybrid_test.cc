@@ -19,11 +19,14 @@ namespace {
 class Probe final : public Mixer {
  public:
   explicit Probe(std::int64_t width) : width_(width) {}
-  MixerOutput Forward(const at::Tensor& x, const ForwardOptions&) const override {
-    return {.y = x, .bias = {}, .final_state = {}, .auxiliary_loss = {}};
-  }
+  MixerTraits traits() const override { return {.max_seq_len = width_}; }
   State InitialState(std::int64_t) const override { return {}; }
-  StateSize state_size(std::int64_t) const override { return {.recurrent = width_, .conv = 0}; }
+  Mixed Mix(const MixerInputs& inputs, const MixerOptions&) const override {
+    return {.tokens = {{inputs.x}}};
+  }
+  at::Tensor Output(const Mixed& mixed, const MixerOptions&) const override {
+    return mixed.tokens[0].value;
+  }
 
  private:
   std::int64_t width_;
@@ -62,7 +65,7 @@ TEST_CASE("hybrid: layers take the mixers of the pattern in turn") {
         CreateMixer(config, "/mixer",
                     {.d_model = 4, .layer_index = layer, .num_layers = 5, .registry = &registry},
                     ParameterScope(parameters));
-    CHECK(mixer->state_size(1).recurrent == expected[layer]);
+    CHECK(mixer->traits().max_seq_len == expected[layer]);
   }
 }
 

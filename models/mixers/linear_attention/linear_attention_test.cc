@@ -57,9 +57,7 @@ TEST_CASE("linear attention: Based reproduces the golden vector of Taylor attent
   const at::Tensor expected = at::tensor({1.0, 1.4264283216, 2.0}, x.options());
   constexpr double kPrintedDigits = 1e-10;
   for (const ExecutionPath path : {ExecutionPath::kReference, ExecutionPath::kFast}) {
-    ForwardOptions options;
-    options.path = path;
-    CHECK(testing::RelativeError(mixer->Forward(x, options).y[0].select(1, 4), expected) <
+    CHECK(testing::RelativeError(Forward(*mixer, {x}, {.path = path}).y[0].select(1, 4), expected) <
           kPrintedDigits);
   }
 }

@@ -37,11 +37,9 @@ std::vector<double> Decays(Object config) {
   const at::NoGradGuard no_grad;
   ParameterSet parameters(1, InitPolicy::kDefault, 1, at::kCPU, at::kDouble);
   const auto mixer = Make(std::move(config), parameters);
-  Taps taps;
-  ForwardOptions options;
-  options.taps = &taps;
-  mixer->Forward(testing::RandomNormal({1, 1, kModelDim}, 1), options);
-  const at::Tensor decay = taps.records().at("log_decay").to(at::kDouble).exp().flatten();
+  TapRecorder recorder;
+  Forward(*mixer, {testing::RandomNormal({1, 1, kModelDim}, 1)}, {.taps = TapScope(recorder)});
+  const at::Tensor decay = recorder.records.at("log_decay").to(at::kDouble).exp().flatten();
   return {decay.const_data_ptr<double>(), decay.const_data_ptr<double>() + decay.numel()};
 }
 
@@ -90,7 +88,7 @@ TEST_CASE("retnet: an output is a decayed sum over pairs turned by their distanc
   }
   const at::Tensor normed = o * (o * o).mean(-1, /*keepdim=*/true).add(1e-5).rsqrt();
   const at::Tensor expected = normed.matmul(list.at(2).tensor.t());
-  CHECK(RelativeError(mixer->Forward(x, {}).y[0], expected) < kTolerance);
+  CHECK(RelativeError(Forward(*mixer, {x}).y[0], expected) < kTolerance);
 }
 
 TEST_CASE("retnet: impossible decays are errors that name the option") {

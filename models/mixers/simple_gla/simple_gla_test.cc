@@ -40,11 +40,9 @@ TEST_CASE("simple_gla: the log decay is a scaled log sigmoid of one logit a head
   const at::Tensor x = testing::RandomNormal({2, 9, kModelDim}, 1);
   const at::Tensor weight = list.at(0).tensor.narrow(0, 3 * kModelDim, 2);
   const at::Tensor expected = at::log_sigmoid(x.matmul(weight.t()) + list.at(1).tensor) / 4;
-  Taps taps;
-  ForwardOptions options;
-  options.taps = &taps;
-  mixer->Forward(x, options);
-  CHECK(testing::RelativeError(taps.records().at("log_decay"), expected) < kTolerance);
+  TapRecorder recorder;
+  Forward(*mixer, {x}, {.taps = TapScope(recorder)});
+  CHECK(testing::RelativeError(recorder.records.at("log_decay"), expected) < kTolerance);
 }
 
 TEST_CASE("simple_gla: impossible gates are errors that name the option") {

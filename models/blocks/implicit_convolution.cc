@@ -1,21 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "models/mixers/base_conv/implicit_convolution.h"
+#include "models/blocks/implicit_convolution.h"
 
 #include <algorithm>
 #include <numbers>
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/arange.h>
-#include <ATen/ops/einsum.h>
-#include <ATen/ops/fft_irfft.h>
-#include <ATen/ops/fft_rfft.h>
 #include <ATen/ops/relu.h>
 #include <ATen/ops/stack.h>
 
 #include "base/check.h"
 #include "models/blocks/dtype.h"
+#include "models/blocks/long_convolution.h"
 
-namespace mixerbench::models::base_conv {
+namespace mixerbench::models {
 namespace {
 
 constexpr std::int64_t kFeatures = 3;
@@ -24,34 +22,13 @@ constexpr double kFrequency = 1e-4;  // of the only band of Hyena's positional f
 
 }  // namespace
 
-at::Tensor ReferenceCausalConvolution(const at::Tensor& u, const at::Tensor& filter,
-                                      std::int64_t num_outputs) {
-  const std::int64_t length = u.size(1);
-  const auto options = filter.options().dtype(at::kLong).requires_grad(false);
-  const at::Tensor source = at::arange(length, options);  // [S]
-  const at::Tensor target = at::arange(length - num_outputs, length, options).unsqueeze(1);
-  const at::Tensor lag = target - source;  // [T,S]
-  const at::Tensor toeplitz =
-      filter.index_select(0, lag.clamp_min(0).flatten()).view({num_outputs, length, -1}) *
-      (lag >= 0).unsqueeze(-1);  // [T,S,D]
-  return at::einsum("tsd,bsd->btd", {toeplitz, u});
-}
-
-at::Tensor FftCausalConvolution(const at::Tensor& u, const at::Tensor& filter,
-                                std::int64_t num_outputs) {
-  const std::int64_t length = u.size(1);
-  const std::int64_t fft_length = 2 * length;  // no wrap-around
-  const at::Tensor product = at::fft_rfft(u, fft_length, 1) * at::fft_rfft(filter, fft_length, 0);
-  return at::fft_irfft(product, fft_length, 1).narrow(1, length - num_outputs, num_outputs);
-}
-
 ImplicitConvolution::ImplicitConvolution(const ParameterScope& scope, std::int64_t channels,
                                          std::int64_t max_seq_len)
     : max_seq_len_(max_seq_len),
       fc1_(scope.Child("fc1"), kFeatures, kHidden, /*bias=*/true),
       fc2_(scope.Child("output"), kHidden, channels, /*bias=*/true) {}
 
-at::Tensor ImplicitConvolution::Filter(std::int64_t length) const {
+at::Tensor ImplicitConvolution::Filter(std::int64_t length, kernels::ExecutionPath path) const {
   const auto options = AtLeastFloat(fc1_.weight()).options().requires_grad(false);
   // Time is measured in units of max_seq_len, so that the filter does not depend on the input.
   const at::Tensor position = at::arange(length, options.dtype(at::kDouble));
@@ -59,7 +36,7 @@ at::Tensor ImplicitConvolution::Filter(std::int64_t length) const {
   const at::Tensor angle = position * (2 * std::numbers::pi * kFrequency / period);
   const at::Tensor features =
       at::stack({position / std::max(1.0, period - 1), angle.cos(), -angle.sin()}, -1);
-  return fc2_(at::relu(fc1_(features.to(options))));
+  return fc2_(at::relu(fc1_(features.to(options), path)), path);
 }
 
 at::Tensor ImplicitConvolution::operator()(const at::Tensor& u, std::int64_t num_outputs,
@@ -69,11 +46,9 @@ at::Tensor ImplicitConvolution::operator()(const at::Tensor& u, std::int64_t num
                                       std::to_string(max_seq_len_) + " tokens long, the input " +
                                       std::to_string(length));
   const at::Tensor wide = AtLeastFloat(u);
-  const at::Tensor filter = Filter(length).to(wide.scalar_type());
-  const at::Tensor convolved = path == kernels::ExecutionPath::kReference
-                                   ? ReferenceCausalConvolution(wide, filter, num_outputs)
-                                   : FftCausalConvolution(wide, filter, num_outputs);
+  const at::Tensor filter = Filter(length, path).to(wide.scalar_type());
+  const at::Tensor convolved = LongConvolution(wide, filter, num_outputs, path);
   return (convolved + wide.narrow(1, length - num_outputs, num_outputs)).to(u.scalar_type());
 }
 
-}  // namespace mixerbench::models::base_conv
+}  // namespace mixerbench::models

@@ -10,16 +10,7 @@
 #include "models/blocks/linear.h"
 #include "models/parameters.h"
 
-namespace mixerbench::models::base_conv {
-
-// y_t = sum_{s<=t} filter_{t-s} * u_s for t in S-T..S-1, the last T of S inputs.
-// u [B,S,D], filter [S,D] -> [B,T,D].
-// Cost: O(B S T D).
-at::Tensor ReferenceCausalConvolution(const at::Tensor& u, const at::Tensor& filter,
-                                      std::int64_t num_outputs);
-// The same by FFT of length 2 S: O(B D S log S).
-at::Tensor FftCausalConvolution(const at::Tensor& u, const at::Tensor& filter,
-                                std::int64_t num_outputs);
+namespace mixerbench::models {
 
 class ImplicitConvolution {
  public:
@@ -33,11 +24,11 @@ class ImplicitConvolution {
   std::int64_t max_seq_len() const { return max_seq_len_; }
 
  private:
-  at::Tensor Filter(std::int64_t length) const;  // [length,D]
+  at::Tensor Filter(std::int64_t length, kernels::ExecutionPath path) const;  // [length,D]
 
   std::int64_t max_seq_len_;
   Linear fc1_;
   Linear fc2_;
 };
 
-}  // namespace mixerbench::models::base_conv
+}  // namespace mixerbench::models

@@ -1,0 +1,16 @@
+// Write strength and decay of the delta rules.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "models/blocks/matrix_state_mixer.h"
+#include "models/parameters.h"
+
+namespace mixerbench::models {
+
+// beta = sigmoid(z_1), times two with `allow_neg_eigval`, and with a decay (parameters A_log and
+// dt_bias) log decay = -exp(A_log) softplus(z_2 + dt_bias). Sets layout.gate_columns to
+// [z_1, z_2], one column a head each, and what is tapped to beta.
+GateFunction MakeDeltaRuleGates(MatrixLayout& layout, bool has_decay, bool allow_neg_eigval,
+                                const ParameterScope& scope);
+
+}  // namespace mixerbench::models

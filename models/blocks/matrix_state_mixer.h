@@ -1,0 +1,149 @@
+// The mixer around a core with a matrix state: one projection, short convolution, activation and
+// norm of queries and keys, taps, states, output block. What is left to a mixer is its gates and
+// its core.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <ATen/core/Tensor.h>
+
+#include "base/fields.h"
+#include "kernels/recurrence.h"
+#include "models/blocks/config_checks.h"
+#include "models/blocks/linear.h"
+#include "models/blocks/output_block.h"
+#include "models/blocks/short_convolution.h"
+#include "models/mixer.h"
+
+namespace mixerbench::models {
+
+// What the tap write_gate shows and its override acts on.
+enum class WriteGate {
+  kKeyNorm,  // |k| |v|; k
+  kBeta,     // beta
+};
+
+// Sizes in channels, already checked.
+struct MatrixLayout {
+  std::int64_t num_heads = 1;  // of values and states
+  std::int64_t qk_heads = 1;   // of queries and keys, which are repeated; divides num_heads
+  std::int64_t head_k_dim = 0;
+  std::int64_t head_v_dim = 0;
+  std::int64_t conv_size = 0;  // of q, k, v; 0: no convolution
+  bool silu = false;           // of q, k, v, after the convolution
+  bool l2_norm = false;        // of q and k after that
+  bool rotary = false;         // q and k are turned by their position in the call
+  // Widths of what the gate function gets: columns of the one projection, after q, k, v.
+  std::vector<std::int64_t> gate_columns = {};
+  WriteGate write_gate = WriteGate::kKeyNorm;
+  OutputLayout output = {};
+
+  std::int64_t key_dim() const { return qk_heads * head_k_dim; }
+  std::int64_t value_dim() const { return num_heads * head_v_dim; }
+};
+
+// Fills in what the core takes besides args.q, k [B,T,H,K] and v [B,T,H,V], and may replace these.
+// gates: [B,T,.] each, as MatrixLayout::gate_columns has them.
+using GateFunction =
+    std::function<void(const std::vector<at::Tensor>& gates, const MixerOptions& options,
+                       kernels::RecurrenceArgs& args)>;
+
+struct MatrixCore {
+  // -> o [B,T,H,V]; takes its states from `options`, leaves its final states in `mixed` if wanted.
+  std::function<at::Tensor(kernels::RecurrenceArgs args, const MixerOptions& options, Mixed& mixed)>
+      run;
+  // Names and shapes, without the batch, of its states; zeros before the first token.
+  std::vector<std::pair<std::string, std::vector<std::int64_t>>> states;
+};
+
+// A core of one state, "state" [H,K,V].
+MatrixCore OneState(kernels::RecurrenceFunction core, const MatrixLayout& layout);
+
+class MatrixStateMixer final : public Mixer {
+ public:
+  // Parameters `in_proj` (rows: q, k, v, gate columns, the output gate), `conv`, `o_norm`,
+  // `o_proj`.
+  MatrixStateMixer(const MatrixLayout& layout, GateFunction gates, MatrixCore core,
+                   const MixerContext& context, const ParameterScope& scope);
+
+  MixerTraits traits() const override;
+  State InitialState(std::int64_t batch_size) const override;
+  Mixed Mix(const MixerInputs& inputs, const MixerOptions& options) const override;
+  at::Tensor Output(const Mixed& mixed, const MixerOptions& options) const override;
+
+ private:
+  // q, k and v [B,T,.,.] of their columns side by side, qk_heads of the first two.
+  kernels::RecurrenceArgs SplitHeads(const at::Tensor& qkv, ExecutionPath path) const;
+  bool HasGate() const { return layout_.output.gate != OutputGate::kNone; }
+
+  MatrixLayout layout_;
+  GateFunction gates_;
+  MatrixCore core_;
+  Linear in_proj_;
+  std::optional<ShortConvolution> conv_;
+  OutputBlock output_;
+};
+
+// The options that matrix-state mixers have in common, of those that Config has.
+template <typename Config>
+Fields<Config> MatrixFields() {
+  Fields<Config> fields;
+  fields.Add("num_heads", &Config::num_heads, "heads");
+  if constexpr (requires(Config c) { c.expand_k; }) {
+    fields.Add("expand_k", &Config::expand_k, "key channels per channel of d_model");
+  }
+  if constexpr (requires(Config c) { c.conv_size; }) {
+    fields.Add("conv_size", &Config::conv_size,
+               "width of a convolution with silu on q, k, v; 0: none");
+  }
+  if constexpr (requires(Config c) { c.output_gate; }) {
+    fields.Add("output_gate", &Config::output_gate, "after the norm of each head's output");
+  }
+  if constexpr (requires(Config c) { c.use_output_gate; }) {
+    fields.Add("use_output_gate", &Config::use_output_gate,
+               "silu gate after the norm of each head's output");
+  }
+  fields.Add("norm_eps", &Config::norm_eps, "eps of that norm");
+  return fields;
+}
+
+// The part of the layout that these options decide, all but head_v_dim. Throws ConfigError below
+// `where`.
+template <typename Config>
+MatrixLayout KeyLayoutOf(const Config& config, std::int64_t d_model, const std::string& where) {
+  CheckRange(config.num_heads, 1, d_model, where, "num_heads");
+  CheckPositive(config.norm_eps, where, "norm_eps");
+  MatrixLayout layout{.num_heads = config.num_heads, .qk_heads = config.num_heads};
+  layout.output.eps = config.norm_eps;
+  if constexpr (requires { config.expand_k; }) {
+    layout.head_k_dim =
+        ExpandedHeadDim(config.expand_k, d_model, config.num_heads, where, "expand_k");
+  }
+  if constexpr (requires { config.conv_size; }) {
+    CheckRange(config.conv_size, 0, 64, where, "conv_size");
+    layout.conv_size = config.conv_size;
+    layout.silu = config.conv_size > 0;
+  }
+  if constexpr (requires { config.output_gate; }) layout.output.gate = config.output_gate;
+  if constexpr (requires { config.use_output_gate; }) {
+    layout.output.gate = config.use_output_gate ? OutputGate::kSilu : OutputGate::kNone;
+  }
+  return layout;
+}
+
+// With value channels by the option expand_v, per channel of d_model.
+template <typename Config>
+MatrixLayout LayoutOf(const Config& config, std::int64_t d_model, const std::string& where) {
+  MatrixLayout layout = KeyLayoutOf(config, d_model, where);
+  layout.head_v_dim =
+      ExpandedHeadDim(config.expand_v, d_model, config.num_heads, where, "expand_v");
+  return layout;
+}
+
+}  // namespace mixerbench::models
