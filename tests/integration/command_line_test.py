@@ -5,37 +5,10 @@ SPDX-License-Identifier: Apache-2.0
 
 import hashlib
 import json
-import struct
 import unittest
 
 from program import ProgramTest, tiny_suite
-
-
-def read_safetensors(path):
-    with open(path, "rb") as file:
-        data = file.read()
-    size = struct.unpack("<Q", data[:8])[0]
-    header = json.loads(data[8 : 8 + size])
-    header.pop("__metadata__", None)
-    formats = {"F32": "f", "F64": "d", "I32": "i"}
-    tensors = {}
-    for name, info in header.items():
-        first, last = info["data_offsets"]
-        body = data[8 + size + first : 8 + size + last]
-        kind = formats[info["dtype"]]
-        tensors[name] = (info["shape"], list(struct.unpack(f"<{len(body) // struct.calcsize(kind)}{kind}", body)))
-    return tensors
-
-
-def write_safetensors(path, tensors):
-    header, body = {}, b""
-    for name, (shape, values) in sorted(tensors.items()):
-        packed = struct.pack(f"<{len(values)}f", *values)
-        header[name] = {"dtype": "F32", "shape": shape, "data_offsets": [len(body), len(body) + len(packed)]}
-        body += packed
-    text = json.dumps(header).encode()
-    with open(path, "wb") as file:
-        file.write(struct.pack("<Q", len(text)) + text + body)
+from safetensors_file import read_safetensors, write_safetensors
 
 
 class CommandLineTest(ProgramTest):
@@ -98,56 +71,6 @@ class CommandLineTest(ProgramTest):
         result = self.expect(2, "generate", "mqar", "--set", "input_seq_len=15")
         self.assertIn("must be even", result.stderr)
         self.assertIn("did you mean", self.expect(2, "generate", "mqarr").stderr)
-
-    def test_mixer_run_matches_its_reference(self):
-        described = self.expect(0, "mixer", "run", "delta_net", "--describe", "--set", "d_model=16").stdout
-        tensors = {}
-        seed = 1
-        for line in described.splitlines():
-            words = line.split()
-            if words[0] != "in" or words[1] in ("grad.y",) or words[1].startswith("state."):
-                continue
-            shape = [int(n) for n in line[line.index("[") + 1 : line.index("]")].replace("B", "2").replace("T", "70").split(",") if n.strip()]
-            size = 1
-            for n in shape:
-                size *= n
-            values = []
-            for _ in range(size):
-                seed = (seed * 1103515245 + 12345) % 2**31
-                values.append(seed / 2**31 - 0.5)
-            tensors[words[1]] = (shape, values)
-        tensors["grad.y"] = tensors["x"]
-        write_safetensors(self.path("in.safetensors"), tensors)
-        outputs = {}
-        for path in ("fast", "reference"):
-            self.expect(
-                0, "mixer", "run", "delta_net", "--in", "in.safetensors", "--out", f"{path}.safetensors",
-                "--path", path, "--gradients", "--final-state",
-            )
-            outputs[path] = read_safetensors(self.path(f"{path}.safetensors"))
-        self.assertEqual(outputs["fast"].keys(), outputs["reference"].keys())
-        self.assertIn("y", outputs["fast"])
-        self.assertIn("grad.x", outputs["fast"])
-        self.assertTrue(any(name.startswith("final_state.") for name in outputs["fast"]))
-        for name, (shape, values) in outputs["fast"].items():
-            reference = outputs["reference"][name][1]
-            norm = sum(v * v for v in reference) ** 0.5
-            error = sum((a - b) ** 2 for a, b in zip(values, reference)) ** 0.5
-            self.assertLessEqual(error, 1e-4 * norm + 1e-6, name)  # fp32 against fp32
-
-    def test_mixer_run_refuses_incomplete_files(self):
-        write_safetensors(self.path("in.safetensors"), {"x": ([1, 2, 16], [0.0] * 32)})
-        result = self.expect(3, "mixer", "run", "gla", "--in", "in.safetensors", "--out", "o.safetensors")
-        self.assertIn("no tensor 'param.", result.stderr)
-        self.expect(0, "mixer", "run", "gla", "--in", "in.safetensors", "--out", "o.safetensors", "--seed", "1")
-
-    def test_core_run(self):
-        q = ([1, 3, 1, 2], [1.0, 0.0, 0.0, 1.0, 1.0, 0.0])
-        v = ([1, 3, 1, 2], [1.0, 2.0, 3.0, 4.0, 5.0, 6.0])
-        write_safetensors(self.path("in.safetensors"), {"q": q, "k": q, "v": v})
-        self.expect(0, "core", "run", "scalar_decay", "--in", "in.safetensors", "--out", "o.safetensors", "--set", "scale=1")
-        # S_1 = k_0 v_0, S_2 = S_1 + k_1 v_1, S_3 = S_2 + k_2 v_2; o_t = q_t S_t.
-        self.assertEqual(read_safetensors(self.path("o.safetensors"))["o"][1], [1.0, 2.0, 3.0, 4.0, 6.0, 8.0])
 
     def test_dry_run_writes_nothing(self):
         self.write("suite.json", tiny_suite())
