@@ -1,10 +1,10 @@
 // Every mixer keeps the promises of models/mixer.h: gradients, states, options, taps, precision.
 // SPDX-License-Identifier: Apache-2.0
 #include <cmath>
-#include <map>
 #include <set>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/TensorOperators.h>
@@ -92,12 +92,12 @@ TEST_CASE("mixers: nothing is read before it is written, and two runs agree in e
   }
 }
 
-// Names, kinds and dtypes.
-std::map<std::string, std::pair<models::StateKind, at::ScalarType>> Layout(
-    const models::State& state) {
-  std::map<std::string, std::pair<models::StateKind, at::ScalarType>> layout;
+// "name: kind, dtype" of every tensor.
+std::vector<std::string> Layout(const models::State& state) {
+  std::vector<std::string> layout;
   models::ForEach(state, [&](const std::string& path, const models::StateTensor& tensor) {
-    layout[path] = {tensor.kind, tensor.value.scalar_type()};
+    layout.push_back(path + ": " + std::to_string(static_cast<int>(tensor.kind)) + ", " +
+                     at::toString(tensor.value.scalar_type()));
   });
   return layout;
 }
