@@ -6,6 +6,7 @@
 #include <ATen/TensorOperators.h>
 
 #include "base/check.h"
+#include "kernels/plan.h"
 
 namespace mixerbench::models {
 
@@ -44,6 +45,7 @@ MixerLayers::Output MixerLayers::Forward(std::int64_t layer, const at::Tensor& x
     forward.initial_state = &(*options.initial_state)[index];
   }
   if (options.taps != nullptr) options.taps->prefix = "layers." + std::to_string(layer) + ".";
+  const kernels::PlanScope scope("layers." + std::to_string(layer));
   MixerOutput result = mixers_[index]->Forward(x.to(options.compute_dtype), forward);
   if (options.want_final_state) output.final_state.push_back(std::move(result.final_state));
   if (result.auxiliary_loss.defined()) {
