@@ -16,6 +16,7 @@
 #include <ATen/core/Tensor.h>
 
 #include "base/registry.h"
+#include "kernels/device_plan.h"
 
 namespace mixerbench::kernels {
 
@@ -28,11 +29,11 @@ using NamedTensors = std::map<std::string, at::Tensor>;
 
 // How to draw a legal random value of an input, for tests and benchmarks.
 enum class InputKind {
-  kDense,      // standard normal
-  kUnitNorm,   // standard normal, L2-normalised over the last axis
-  kLogDecay,   // <= 0
-  kUnit,       // in [0, 1]
-  kState,      // an initial state
+  kDense,     // standard normal
+  kUnitNorm,  // standard normal, L2-normalised over the last axis
+  kLogDecay,  // <= 0
+  kUnit,      // in [0, 1]
+  kState,     // an initial state
 };
 
 struct TensorSpec {
@@ -56,6 +57,8 @@ struct CoreEntry {
   std::vector<TensorSpec> outputs;  // "o", then the final states
   // Final state `x` of a call is initial state `y` of the next: pairs {x, y}.
   std::vector<std::pair<std::string, std::string>> state_pairs;
+  // What device code takes, the preferred plan first.
+  std::vector<DevicePlan> device_plans;
   // Differentiable. Throws std::logic_error when shapes or dtypes disagree.
   std::function<NamedTensors(const NamedTensors& inputs, const CoreOptions& options)> run;
 };

@@ -14,6 +14,7 @@
 #include "kernels/core.h"
 #include "kernels/core_testing.h"
 #include "kernels/named_tensors.h"
+#include "kernels/plan.h"
 #include "tests/support/compare.h"
 #include "tests/support/gradient_check.h"
 #include "tests/support/tensors.h"
@@ -301,6 +302,28 @@ TEST_CASE("cores: a wrong shape or dtype names the tensor") {
       wrong["k"] = inputs.at("k").to(at::kFloat);
       CHECK_THROWS_WITH(Run(core, wrong, path), Catch::Contains("share one floating dtype"));
     }
+  }
+}
+
+TEST_CASE("cores: each tells the plan that ran, and lists what device code takes") {
+  for (const auto& [name, core] : Cores().entries()) {
+    CAPTURE(name);
+    const NamedTensors inputs = DrawInputs(core, CoreCase{}, 1);
+    for (const ExecutionPath path : {ExecutionPath::kReference, ExecutionPath::kFast}) {
+      const bool is_reference = path == ExecutionPath::kReference;
+      const PlanRecorder recorder;
+      Run(core, inputs, path);
+      RunWithGradients(core, inputs, path);
+      REQUIRE(recorder.records().size() == 2);
+      const PlanRecord &forward = recorder.records()[0], &both = recorder.records()[1];
+      CHECK(forward.function == name);
+      CHECK((forward.forward == "reference") == is_reference);
+      CHECK(forward.backward.empty());
+      CHECK(forward.reason == (is_reference ? kReferenceAsked : kOnCpu));
+      CHECK(both.forward == forward.forward);
+      CHECK(both.backward == forward.forward);
+    }
+    CHECK_FALSE(core.device_plans.empty());
   }
 }
 

@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/recurrence.h"
 
+#include <algorithm>
 #include <cmath>
 #include <string>
 
+#include <ATen/core/grad_mode.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/zeros.h>
 
 #include "base/check.h"
 #include "kernels/named_tensors.h"
+#include "kernels/plan.h"
 #include "kernels/shape.h"
 
 namespace mixerbench::kernels {
@@ -84,6 +87,18 @@ PreparedRecurrence Prepare(const RecurrenceArgs& args, DecayShape decay_shape, b
     RequireDevice(args.initial_state, args.q, "initial_state");
   }
   return p;
+}
+
+bool NeedsGradients(const RecurrenceArgs& args) {
+  if (!at::GradMode::is_enabled()) return false;
+  const auto inputs = {&args.q, &args.k, &args.v, &args.log_decay, &args.beta, &args.initial_state};
+  return std::any_of(inputs.begin(), inputs.end(),
+                     [](const at::Tensor* x) { return x->defined() && x->requires_grad(); });
+}
+
+void RecordFallback(std::string_view core, const RecurrenceArgs& args, std::string_view plan,
+                    std::string_view reason) {
+  RecordPlan(core, plan, NeedsGradients(args) ? plan : std::string_view(), reason);
 }
 
 RecurrenceResult GatherFromAll(const RecurrenceArgs& args, RecurrenceFunction function,

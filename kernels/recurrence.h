@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string_view>
 
 #include <ATen/core/Tensor.h>
 
@@ -61,6 +62,13 @@ struct PreparedRecurrence {
 // RecurrenceArgs, or when `beta` is defined for a core without it (and the reverse). Values are not
 // inspected: that would wait for the device.
 PreparedRecurrence Prepare(const RecurrenceArgs& args, DecayShape decay_shape, bool has_beta);
+
+// Whether gradients of the core will be formed.
+bool NeedsGradients(const RecurrenceArgs& args);
+
+// Tells (plan.h) that `core` runs by `plan` in both passes, without device code for this `reason`.
+void RecordFallback(std::string_view core, const RecurrenceArgs& args, std::string_view plan,
+                    std::string_view reason);
 
 // Chosen rows by way of all: `function` of queries that are zero elsewhere, and some of its
 // outputs. `args.rows` is set.

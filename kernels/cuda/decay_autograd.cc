@@ -2,6 +2,7 @@
 #include "kernels/cuda/decay_autograd.h"
 
 #include <cstdint>
+#include <string>
 #include <utility>
 
 #include <ATen/core/grad_mode.h>
@@ -12,13 +13,12 @@
 #include <torch/csrc/autograd/custom_function.h>
 
 #include "base/check.h"
+#include "kernels/cuda/decay_walk_plans.h"
 #include "kernels/cuda/host.h"
 #include "kernels/fused/columns.h"
 
 namespace mixerbench::kernels::cuda {
 namespace {
-
-constexpr std::int64_t kMaxHeadDim = 128;
 
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
@@ -257,21 +257,55 @@ class DecayFunction : public torch::autograd::Function<DecayFunction> {
   }
 };
 
-bool IsSupported(const RecurrenceArgs& args, const PreparedRecurrence& sizes,
+std::string WalkRefusal(const RecurrenceArgs& args, const PreparedRecurrence& sizes,
+                        const DecayKernels& kernels) {
+  std::string reason = DeviceRefusal(args.q);
+  if (!reason.empty()) return reason;
+  if (kernels.read_axis != DecayAxis::kNone && !args.log_decay.defined()) {
+    return "no device code without decays";
+  }
+  return Refusal(DecayWalkPlans(kernels.read_axis), NameOf(*PrecisionFor(args.q.scalar_type())),
+                 sizes.head_k_dim, sizes.head_v_dim);
+}
+
+// Of the walk that reads keys and writes values of these sizes.
+std::string_view WalkName(const PreparedRecurrence& sizes, OperandPrecision precision,
+                          std::int64_t key_dim, std::int64_t value_dim, DecayAxis axis,
+                          const DeviceLimits& limits) {
+  return NameOf(PlanWalk({.batch_size = sizes.batch_size,
+                          .seq_len = sizes.seq_len,
+                          .num_heads = sizes.num_heads,
+                          .key_dim = key_dim,
+                          .value_dim = value_dim,
+                          .precision = precision},
+                         axis, limits));
+}
+
+// The walks of a pass may differ in their plans: then of dq and dk, and of dv, with "+" between.
+void RecordWalks(const RecurrenceArgs& args, const PreparedRecurrence& sizes,
                  const DecayKernels& kernels) {
-  if (!args.q.is_cuda() || !PrecisionFor(args.q.scalar_type())) return false;
-  if (kernels.read_axis != DecayAxis::kNone && !args.log_decay.defined()) return false;
-  const std::int64_t per_16_bytes = 16 / static_cast<std::int64_t>(args.q.element_size());
-  return sizes.head_k_dim <= kMaxHeadDim && sizes.head_v_dim <= kMaxHeadDim &&
-         sizes.head_k_dim % per_16_bytes == 0 && sizes.head_v_dim % per_16_bytes == 0;
+  const OperandPrecision precision = *PrecisionFor(args.q.scalar_type());
+  const DeviceLimits limits = LimitsOf(args.q);
+  const auto name = [&](std::int64_t key_dim, std::int64_t value_dim, DecayAxis axis) {
+    return WalkName(sizes, precision, key_dim, value_dim, axis, limits);
+  };
+  const std::string_view read = name(sizes.head_k_dim, sizes.head_v_dim, kernels.read_axis);
+  std::string backward;
+  if (NeedsGradients(args)) {
+    backward = name(sizes.head_v_dim, sizes.head_k_dim, kernels.gradient_axis);
+    if (backward != read) (backward += "+") += read;
+  }
+  RecordPlan(kernels.core, read, backward);
 }
 
 }  // namespace
 
-std::optional<RecurrenceResult> RunDecayWalks(const RecurrenceArgs& args,
+DeviceAttempt<RecurrenceResult> RunDecayWalks(const RecurrenceArgs& args,
                                               const PreparedRecurrence& sizes,
                                               const DecayKernels& kernels) {
-  if (!IsSupported(args, sizes, kernels)) return std::nullopt;
+  std::string refusal = WalkRefusal(args, sizes, kernels);
+  if (!refusal.empty()) return {{}, std::move(refusal)};
+  if (RecordsPlans()) RecordWalks(args, sizes, kernels);
   std::optional<at::Tensor> log_decay;
   if (args.log_decay.defined()) {
     log_decay = args.log_decay.to(at::kFloat);
@@ -286,7 +320,7 @@ std::optional<RecurrenceResult> RunDecayWalks(const RecurrenceArgs& args,
                         .scale = static_cast<float>(sizes.scale)};
   const auto outputs = DecayFunction::apply(WithAlignedRows(args.q), WithAlignedRows(args.k),
                                             WithAlignedRows(args.v), log_decay, initial_state, op);
-  return RecurrenceResult{.o = outputs[0], .final_state = outputs[1]};
+  return {RecurrenceResult{.o = outputs[0], .final_state = outputs[1]}, {}};
 }
 
 }  // namespace mixerbench::kernels::cuda

@@ -4,9 +4,9 @@
 #pragma once
 
 #include <array>
-#include <optional>
 
 #include "kernels/cuda/decay_walk.h"
+#include "kernels/plan.h"
 #include "kernels/recurrence.h"
 
 namespace mixerbench::kernels::cuda {
@@ -21,11 +21,10 @@ struct DecayKernels {
   std::array<DecayGradientFunction, 3> decay_gradient = {};
 };
 
-// nullopt when these tensors are not for device code: another device, fp64, more than 128 channels
-// a head or channels that are no multiple of 16 bytes, no decay for a core whose walks need one.
-// `kernels` must outlive the autograd graph. The backward pass throws std::logic_error when it is
-// itself to be differentiated.
-std::optional<RecurrenceResult> RunDecayWalks(const RecurrenceArgs& args,
+// Refused: tensors of another device, fp64, heads that DecayWalkPlans do not take, no decay for a
+// core whose walks need one. Records the plan. `kernels` must outlive the autograd graph. The
+// backward pass throws std::logic_error when it is itself to be differentiated.
+DeviceAttempt<RecurrenceResult> RunDecayWalks(const RecurrenceArgs& args,
                                               const PreparedRecurrence& sizes,
                                               const DecayKernels& kernels);
 

@@ -5,6 +5,8 @@
 
 #include "kernels/cuda/chunk_walk_layout.h"
 #include "kernels/cuda/decay_walk_layout.h"
+#include "kernels/cuda/decay_walk_plans.h"
+#include "kernels/plan.h"
 
 namespace mixerbench::kernels::cuda {
 namespace {
@@ -12,6 +14,7 @@ namespace {
 // A segment shorter than this spends its time on filling the pipeline.
 constexpr std::int64_t kMinTokensPerSegment = 256;
 constexpr std::int64_t kBlockTokens = 16;
+constexpr std::int64_t kMaxHeadDim = 128;
 // The driver's share of the shared memory of every block of threads.
 constexpr int kReservedBytes = 1024;
 
@@ -32,13 +35,55 @@ void PlanChunks(WalkPlan& plan, const WalkProblem& problem, int keys, const Devi
   plan.lookahead = std::max(1, (plan.num_slots - 2) / kChunkPreparers);
 }
 
+// Channels of a head by walks of warpgroups: tiles of 64 are worth their products when they are
+// more than half full.
+const SizeRange& WarpgroupDims() {
+  static const SizeRange dims = {.multiple_of = 8, .min = 33, .max = kMaxHeadDim};
+  return dims;
+}
+
+// The two plans of one kind of walk.
+void AddPlans(const std::string& suffix, const std::vector<std::string>& dtypes,
+              const SizeRange& dims, bool needs_sm90, std::vector<DevicePlan>& plans) {
+  DevicePlan plan = {.name = std::string(kChunkParallelPlan) + suffix,
+                     .dtypes = dtypes,
+                     .head_k_dim = dims,
+                     .head_v_dim = dims,
+                     .needs_sm90 = needs_sm90,
+                     .when =
+                         "tiles of 64 channels of all heads are at most half as many as "
+                         "multiprocessors, and seq_len > 256"};
+  plans.push_back(plan);
+  plan.name = std::string(kChunkScanPlan) + suffix;
+  plan.when = "";
+  plans.push_back(plan);
+}
+
+std::vector<DevicePlan> MakePlans(DecayAxis axis) {
+  std::vector<DevicePlan> plans;
+  if (axis == DecayAxis::kNone) AddPlans("_wgmma", {"bf16"}, WarpgroupDims(), true, plans);
+  AddPlans("", {"bf16"}, {.multiple_of = 8, .max = kMaxHeadDim}, false, plans);
+  AddPlans("", {"tf32", "fp32"}, {.multiple_of = 4, .max = kMaxHeadDim}, false, plans);
+  return plans;
+}
+
 }  // namespace
 
+const std::vector<DevicePlan>& DecayWalkPlans(DecayAxis axis) {
+  static const std::vector<DevicePlan> scalar = MakePlans(DecayAxis::kNone);
+  static const std::vector<DevicePlan> vector = MakePlans(DecayAxis::kKey);
+  return axis == DecayAxis::kNone ? scalar : vector;
+}
+
+std::string_view NameOf(const WalkPlan& plan) {
+  if (plan.num_segments > 1) return plan.by_chunks ? "chunk_parallel_wgmma" : kChunkParallelPlan;
+  return plan.by_chunks ? "chunk_scan_wgmma" : kChunkScanPlan;
+}
+
 bool WalksByChunks(const WalkProblem& problem, DecayAxis axis, const DeviceLimits& limits) {
-  // Tiles of 64 channels are worth their products when they are more than half full.
   return limits.has_warpgroups && axis == DecayAxis::kNone &&
-         problem.precision == OperandPrecision::kBf16 && problem.key_dim > 32 &&
-         problem.value_dim > 32;
+         problem.precision == OperandPrecision::kBf16 &&
+         WarpgroupDims().Contains(problem.key_dim) && WarpgroupDims().Contains(problem.value_dim);
 }
 
 WalkPlan PlanWalk(const WalkProblem& problem, DecayAxis axis, const DeviceLimits& limits) {

@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/cuda/decay_walk.h"
 
+#include <algorithm>
+#include <string_view>
+
 #include "kernels/cuda/chunk_walk_layout.h"
 #include "kernels/cuda/decay_walk_layout.h"
+#include "kernels/cuda/decay_walk_plans.h"
 
 #include "tests/support/catch2.h"
 
@@ -135,6 +139,44 @@ TEST_CASE("decay walk plan: slots of chunks fit the shared memory, with copies u
       }
     }
   }
+}
+
+TEST_CASE("decay walk plan: every plan has a name that is listed with sizes that it takes") {
+  const auto listed = [](DecayAxis axis, std::string_view name, std::string_view dtype,
+                         std::int64_t dim) {
+    const auto& plans = DecayWalkPlans(axis);
+    return std::any_of(plans.begin(), plans.end(), [&](const DevicePlan& plan) {
+      const auto& dtypes = plan.dtypes;
+      return plan.name == name && plan.head_k_dim.Contains(dim) && plan.head_v_dim.Contains(dim) &&
+             std::find(dtypes.begin(), dtypes.end(), dtype) != dtypes.end();
+    });
+  };
+  for (const DecayAxis axis : {DecayAxis::kNone, DecayAxis::kKey}) {
+    for (const DeviceLimits& limits : {kHopper, kHopperGroups, kAmpere}) {
+      for (const std::int64_t dim : {8, 32, 40, 128}) {
+        for (const std::int64_t seq_len : {64, 8192}) {
+          const auto problem = Problem(1, seq_len, 2, dim, dim);
+          CHECK(listed(axis, NameOf(PlanWalk(problem, axis, limits)), "bf16", dim));
+        }
+      }
+    }
+  }
+  const auto name = [](std::int64_t batch_size, const DeviceLimits& limits) {
+    return NameOf(PlanWalk(Problem(batch_size, 4096, 2, 64, 64), DecayAxis::kNone, limits));
+  };
+  CHECK(name(256, kHopper) == "chunk_scan");
+  CHECK(name(1, kHopper) == "chunk_parallel");
+  CHECK(name(256, kHopperGroups) == "chunk_scan_wgmma");
+  CHECK(name(1, kHopperGroups) == "chunk_parallel_wgmma");
+  CHECK_FALSE(listed(DecayAxis::kKey, "chunk_scan_wgmma", "bf16", 64));
+}
+
+TEST_CASE("decay walk plan: a refusal names the head size") {
+  const auto& plans = DecayWalkPlans(DecayAxis::kNone);
+  CHECK(Refusal(plans, "bf16", 64, 128).empty());
+  CHECK(Refusal(plans, "tf32", 12, 128).empty());
+  CHECK(Refusal(plans, "bf16", 12, 128) == "head_k_dim 12 is no multiple of 8");
+  CHECK(Refusal(plans, "bf16", 128, 256) == "head_v_dim 256 is above 128");
 }
 
 }  // namespace

@@ -10,6 +10,9 @@
 #include <ATen/Context.h>
 #include <c10/cuda/CUDAStream.h>
 
+#include "kernels/device_plan.h"
+#include "kernels/plan.h"
+
 namespace mixerbench::kernels::cuda {
 namespace {
 
@@ -32,6 +35,17 @@ std::optional<OperandPrecision> PrecisionFor(at::ScalarType dtype) {
   const bool exact =
       at::globalContext().float32MatmulPrecision() == at::Float32MatmulPrecision::HIGHEST;
   return exact ? OperandPrecision::kFp32 : OperandPrecision::kTf32;
+}
+
+std::string DeviceRefusal(const at::Tensor& x) {
+  if (!x.is_cuda()) return std::string(kOnCpu);
+  if (!PrecisionFor(x.scalar_type())) {
+    return std::string("no device code for ") + c10::toString(x.scalar_type());
+  }
+  const int capability = LimitsOf(x).compute_capability;
+  if (capability >= kMinComputeCapability) return {};
+  return "compute capability " + std::to_string(capability / 10) + "." +
+         std::to_string(capability % 10) + " is below 8.0";
 }
 
 at::Tensor WithAlignedRows(const at::Tensor& x) {
@@ -57,8 +71,12 @@ DeviceLimits LimitsOf(const at::Tensor& x) {
                                      cudaDevAttrMaxSharedMemoryPerBlockOptin, device),
               "cudaDeviceGetAttribute");
   int major = 0;
+  int minor = 0;
   CheckLaunch(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device),
               "cudaDeviceGetAttribute");
+  CheckLaunch(cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device),
+              "cudaDeviceGetAttribute");
+  limits.compute_capability = 10 * major + minor;
   limits.has_warpgroups = major == 9;
   return limits;
 }

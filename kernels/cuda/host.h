@@ -3,6 +3,7 @@
 #pragma once
 
 #include <optional>
+#include <string>
 
 #include <ATen/core/Tensor.h>
 
@@ -13,6 +14,10 @@ namespace mixerbench::kernels::cuda {
 // How device code takes the operands of products for tensors of this dtype: fp32 as tf32 only where
 // the process allows it (harness SetNumerics). nullopt: the dtype has no device code.
 std::optional<OperandPrecision> PrecisionFor(at::ScalarType dtype);
+
+// Why device code takes no tensors like `x`, whatever their sizes: another device, another dtype, a
+// GPU before kMinComputeCapability. Empty when it takes them.
+std::string DeviceRefusal(const at::Tensor& x);
 
 // Channels are adjacent, and data and rows start at multiples of 16 bytes: `x` itself when it is
 // so, else a copy. x [B,T,H,D], D elements a multiple of 16 bytes.

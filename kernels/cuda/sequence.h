@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string_view>
 
 struct CUstream_st;  // what cudaStream_t points to
 
@@ -14,6 +15,18 @@ enum class OperandPrecision {
   kTf32,  // tensors in fp32, products round them to tf32
   kFp32,  // tensors in fp32, products as exact as fp32 (three tf32 products)
 };
+
+constexpr std::string_view NameOf(OperandPrecision precision) {
+  switch (precision) {
+    case OperandPrecision::kBf16:
+      return "bf16";
+    case OperandPrecision::kTf32:
+      return "tf32";
+    case OperandPrecision::kFp32:
+      return "fp32";
+  }
+  return "";
+}
 
 // A tensor [B,T,H,D] whose channels are adjacent. Strides in elements; data and every row start at
 // a multiple of 16 bytes, and D elements are a multiple of 16 bytes.
@@ -28,6 +41,7 @@ struct Sequence {
 struct DeviceLimits {
   int num_multiprocessors = 0;
   int shared_memory_bytes = 0;  // of one block of threads, opted in
+  int compute_capability = 0;   // 90 for 9.0
   bool has_warpgroups = false;  // code for sm_90a runs
 };
 

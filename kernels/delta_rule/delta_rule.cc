@@ -14,10 +14,14 @@
 
 #include "kernels/chunking.h"
 #include "kernels/delta_rule/delta_rule_cuda.h"
+#include "kernels/delta_rule/delta_rule_plan.h"
 #include "kernels/fused/rows.h"
+#include "kernels/plan.h"
 
 namespace mixerbench::kernels {
 namespace {
+
+constexpr std::string_view kCore = "delta_rule";
 
 // (I + L)^-1 x for strictly lower triangular L [M,C,C], x [M,C,D]. Substitution, because it stays
 // accurate for equal keys, where the powers of L that a doubling scheme forms reach C over C/2. In
@@ -92,9 +96,14 @@ RecurrenceResult ChunkDeltaRule(const RecurrenceArgs& args) {
 }
 
 RecurrenceResult DeltaRule(const RecurrenceArgs& args, ExecutionPath path) {
-  if (path == ExecutionPath::kReference) return ReferenceDeltaRule(args);
+  if (path == ExecutionPath::kReference) {
+    RecordFallback(kCore, args, kReferencePlan, kReferenceAsked);
+    return ReferenceDeltaRule(args);
+  }
   const auto sizes = Prepare(args, DecayShape::kScalar, /*has_beta=*/true);
-  if (auto result = delta_rule::RunOnCuda(args, sizes)) return *std::move(result);
+  auto on_device = delta_rule::RunOnCuda(args, sizes);
+  if (on_device.result) return *std::move(on_device.result);
+  RecordFallback(kCore, args, kAtenChunkPlan, on_device.refusal);
   return ChunkDeltaRule(args);
 }
 
@@ -116,7 +125,8 @@ void Register(CoreRegistry& registry) {
   auto entry = RecurrenceEntry(DeltaRule, DecayShape::kScalar, /*has_beta=*/true);
   entry.summary = "delta rule: overwrites what a key recalls; optional scalar decay";
   entry.source = "arXiv 2406.06484, 2412.06464";
-  registry.Add("delta_rule", std::move(entry));
+  entry.device_plans = delta_rule::DevicePlans();
+  registry.Add(std::string(kCore), std::move(entry));
 }
 
 }  // namespace delta_rule

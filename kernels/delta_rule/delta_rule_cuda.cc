@@ -15,6 +15,7 @@
 #include "base/check.h"
 #include "kernels/cuda/host.h"
 #include "kernels/delta_rule/delta_rule_kernels.h"
+#include "kernels/delta_rule/delta_rule_plan.h"
 #include "kernels/fused/columns.h"
 
 namespace mixerbench::kernels::delta_rule {
@@ -220,22 +221,27 @@ class DeltaRuleFunction : public torch::autograd::Function<DeltaRuleFunction> {
   }
 };
 
-// nullopt without a plan, or with rows where the plan is not the fused one. With rows o is
+// Refused without a plan, or with rows where the plan is not the fused one. With rows o is
 // [1,M,H,V].
-std::optional<RecurrenceResult> Run(const RecurrenceArgs& args, const PreparedRecurrence& sizes,
+DeviceAttempt<RecurrenceResult> Run(const RecurrenceArgs& args, const PreparedRecurrence& sizes,
                                     const fused::RowSelection* rows) {
-  if (!args.q.is_cuda()) return std::nullopt;
-  const auto precision = cuda::PrecisionFor(args.q.scalar_type());
-  if (!precision) return std::nullopt;
+  if (std::string refusal = cuda::DeviceRefusal(args.q); !refusal.empty()) {
+    return {{}, std::move(refusal)};
+  }
   const DeltaRuleSizes device_sizes = {.batch_size = sizes.batch_size,
                                        .seq_len = sizes.seq_len,
                                        .num_heads = sizes.num_heads,
                                        .head_k_dim = sizes.head_k_dim,
                                        .head_v_dim = sizes.head_v_dim,
                                        .scale = static_cast<float>(sizes.scale),
-                                       .precision = *precision};
-  const auto plan = PlanDeltaRule(device_sizes, cuda::LimitsOf(args.q));
-  if (!plan || (rows != nullptr && plan->fused_multiprocessors == 0)) return std::nullopt;
+                                       .precision = *cuda::PrecisionFor(args.q.scalar_type())};
+  const cuda::DeviceLimits limits = cuda::LimitsOf(args.q);
+  const auto plan = PlanDeltaRule(device_sizes, limits);
+  if (!plan) return {{}, PlanRefusal(device_sizes, limits)};
+  if (rows != nullptr && plan->fused_multiprocessors == 0) {
+    return {{}, "scored positions alone are for the fused plan"};
+  }
+  RecordPlan(kCore, NameOf(*plan), NeedsGradients(args) ? NameOf(*plan) : std::string_view());
 
   const auto dense = [](const at::Tensor& x) -> std::optional<at::Tensor> {
     if (!x.defined()) return std::nullopt;
@@ -250,13 +256,14 @@ std::optional<RecurrenceResult> Run(const RecurrenceArgs& args, const PreparedRe
       cuda::WithAlignedRows(args.q), cuda::WithAlignedRows(args.k), cuda::WithAlignedRows(args.v),
       dense(args.log_decay), *dense(args.beta), dense(args.initial_state), chosen, entries,
       Operation{device_sizes, *plan, args.wants_final_state});
-  return RecurrenceResult{.o = outputs[0],
-                          .final_state = outputs.size() > 1 ? outputs[1] : at::Tensor()};
+  return {RecurrenceResult{.o = outputs[0],
+                           .final_state = outputs.size() > 1 ? outputs[1] : at::Tensor()},
+          {}};
 }
 
 }  // namespace
 
-std::optional<RecurrenceResult> RunOnCuda(const RecurrenceArgs& args,
+DeviceAttempt<RecurrenceResult> RunOnCuda(const RecurrenceArgs& args,
                                           const PreparedRecurrence& sizes) {
   return Run(args, sizes, nullptr);
 }
@@ -270,7 +277,7 @@ std::optional<RecurrenceResult> RunRowsOnCuda(const RecurrenceArgs& args,
   Require(is_list(rows.rows) && is_list(rows.entries) &&
               rows.entries.numel() == sizes.batch_size * sizes.seq_len,
           "rows [M] and entries [B T] are dense int64");
-  auto result = Run(args, sizes, &rows);
+  auto result = Run(args, sizes, &rows).result;
   if (result) result->o = result->o.squeeze(0);
   return result;
 }

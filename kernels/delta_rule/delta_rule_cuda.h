@@ -5,14 +5,15 @@
 #include <optional>
 
 #include "kernels/fused/row_selection.h"
+#include "kernels/plan.h"
 #include "kernels/recurrence.h"
 
 namespace mixerbench::kernels::delta_rule {
 
-// The core by device code, differentiable once; nullopt when the program was linked without CUDA or
+// The core by device code, differentiable once; refused when the program was linked without CUDA or
 // has no device code for these tensors: another device, fp64 or fp16, or sizes that PlanDeltaRule
-// refuses.
-std::optional<RecurrenceResult> RunOnCuda(const RecurrenceArgs& args,
+// refuses. Records the plan.
+DeviceAttempt<RecurrenceResult> RunOnCuda(const RecurrenceArgs& args,
                                           const PreparedRecurrence& sizes);
 
 // DeltaRuleAtRows by the fused plan; nullopt where that is not the one.

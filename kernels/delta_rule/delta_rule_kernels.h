@@ -46,8 +46,8 @@ struct DeltaRulePlan {
 };
 
 // The widest walks that still give every multiprocessor one, since a walk is as slow with few
-// columns as with many. nullopt: no device code for these sizes (K not in {16, 32, 64, 128}, V not
-// in {16, 32} nor a multiple of 64), or they do not fit the device's shared memory.
+// columns as with many. nullopt: no device code for these sizes, or they do not fit the device's
+// shared memory (delta_rule_plan.h).
 std::optional<DeltaRulePlan> PlanDeltaRule(const DeltaRuleSizes& sizes,
                                            const cuda::DeviceLimits& limits);
 

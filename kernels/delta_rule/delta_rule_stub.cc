@@ -3,8 +3,8 @@
 
 namespace mixerbench::kernels::delta_rule {
 
-std::optional<RecurrenceResult> RunOnCuda(const RecurrenceArgs&, const PreparedRecurrence&) {
-  return std::nullopt;
+DeviceAttempt<RecurrenceResult> RunOnCuda(const RecurrenceArgs&, const PreparedRecurrence&) {
+  return {{}, std::string(kOnCpu)};
 }
 
 std::optional<RecurrenceResult> RunRowsOnCuda(const RecurrenceArgs&, const PreparedRecurrence&,

@@ -13,7 +13,7 @@
 #include <ATen/ops/tensor.h>
 #include <ATen/ops/zeros.h>
 
-#include "kernels/delta_rule/delta_rule_kernels.h"
+#include "kernels/delta_rule/delta_rule_plan.h"
 #include "tests/support/compare.h"
 #include "tests/support/gradient_check.h"
 #include "tests/support/tensors.h"
@@ -201,6 +201,29 @@ TEST_CASE("delta rule plan: sizes without device code, or beyond the shared memo
   CHECK(!Plan(1, 1, 64, 96, kHopper));
   CHECK(Plan(1, 1, 32, 32, kAda));
   CHECK(!Plan(1, 1, 128, 128, kAda));
+}
+
+TEST_CASE("delta rule plan: a refusal says why, a plan has a name that is listed") {
+  const auto refusal = [](std::int64_t head_k_dim, std::int64_t head_v_dim,
+                          const cuda::DeviceLimits& limits) {
+    return delta_rule::PlanRefusal({.batch_size = 1,
+                                    .seq_len = 64,
+                                    .num_heads = 1,
+                                    .head_k_dim = head_k_dim,
+                                    .head_v_dim = head_v_dim},
+                                   limits);
+  };
+  CHECK(refusal(64, 64, kHopper).empty());
+  CHECK(refusal(24, 64, kHopper) == "head_k_dim 24 is none of 16, 32, 64, 128");
+  CHECK(refusal(64, 48, kHopper) == "head_v_dim 48 is none of 16, 32 and no multiple of 64");
+  CHECK_THAT(refusal(128, 128, kAda),
+             Catch::Contains("bytes of shared memory") && Catch::EndsWith("the GPU has 101376"));
+  std::vector<std::string> listed;
+  for (const DevicePlan& plan : delta_rule::DevicePlans()) listed.push_back(plan.name);
+  CHECK(listed == std::vector<std::string>{"fused", "chunk_scan_wgmma", "chunk_scan"});
+  CHECK(NameOf(*Plan(256, 2, 64, 64, kHopper)) == "fused");
+  CHECK(NameOf(*Plan(1, 2, 64, 64, kHopper)) == "chunk_scan_wgmma");
+  CHECK(NameOf(*Plan(256, 2, 64, 64, kAmpere)) == "chunk_scan");
 }
 
 }  // namespace

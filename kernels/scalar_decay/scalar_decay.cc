@@ -11,9 +11,16 @@
 #include <ATen/ops/exp.h>
 
 #include "kernels/chunking.h"
+#include "kernels/cuda/decay_walk_plans.h"
+#include "kernels/plan.h"
 #include "kernels/scalar_decay/scalar_decay_cuda.h"
 
 namespace mixerbench::kernels {
+namespace {
+
+constexpr std::string_view kCore = "scalar_decay";
+
+}  // namespace
 
 RecurrenceResult ChunkScalarDecay(const RecurrenceArgs& args) {
   const auto sizes = Prepare(args, DecayShape::kScalar, /*has_beta=*/false);
@@ -53,9 +60,14 @@ RecurrenceResult ChunkScalarDecay(const RecurrenceArgs& args) {
 }
 
 RecurrenceResult ScalarDecay(const RecurrenceArgs& args, ExecutionPath path) {
-  if (path == ExecutionPath::kReference) return ReferenceScalarDecay(args);
+  if (path == ExecutionPath::kReference) {
+    RecordFallback(kCore, args, kReferencePlan, kReferenceAsked);
+    return ReferenceScalarDecay(args);
+  }
   const auto sizes = Prepare(args, DecayShape::kScalar, /*has_beta=*/false);
-  if (auto result = scalar_decay::RunOnCuda(args, sizes)) return *std::move(result);
+  auto on_device = scalar_decay::RunOnCuda(args, sizes);
+  if (on_device.result) return *std::move(on_device.result);
+  RecordFallback(kCore, args, kAtenChunkPlan, on_device.refusal);
   return ChunkScalarDecay(args);
 }
 
@@ -65,7 +77,8 @@ void Register(CoreRegistry& registry) {
   auto entry = RecurrenceEntry(ScalarDecay, DecayShape::kScalar, /*has_beta=*/false);
   entry.summary = "linear attention with a scalar decay per head (none: plain linear attention)";
   entry.source = "arXiv 2006.16236, 2307.08621, 2312.06635";
-  registry.Add("scalar_decay", std::move(entry));
+  entry.device_plans = cuda::DecayWalkPlans(cuda::DecayAxis::kNone);
+  registry.Add(std::string(kCore), std::move(entry));
 }
 
 }  // namespace scalar_decay

@@ -6,7 +6,7 @@
 
 namespace mixerbench::kernels::scalar_decay {
 
-std::optional<RecurrenceResult> RunOnCuda(const RecurrenceArgs& args,
+DeviceAttempt<RecurrenceResult> RunOnCuda(const RecurrenceArgs& args,
                                           const PreparedRecurrence& sizes) {
   static const cuda::DecayKernels kernels = {
       .core = "scalar_decay",

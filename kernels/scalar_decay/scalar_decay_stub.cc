@@ -3,8 +3,8 @@
 
 namespace mixerbench::kernels::scalar_decay {
 
-std::optional<RecurrenceResult> RunOnCuda(const RecurrenceArgs&, const PreparedRecurrence&) {
-  return std::nullopt;
+DeviceAttempt<RecurrenceResult> RunOnCuda(const RecurrenceArgs&, const PreparedRecurrence&) {
+  return {{}, std::string(kOnCpu)};
 }
 
 }  // namespace mixerbench::kernels::scalar_decay

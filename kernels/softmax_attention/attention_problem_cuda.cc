@@ -7,6 +7,7 @@
 
 #include "kernels/cuda/host.h"
 #include "kernels/softmax_attention/attention_dropout.h"
+#include "kernels/softmax_attention/softmax_attention_plan.h"
 
 namespace mixerbench::kernels::softmax_attention {
 
@@ -31,6 +32,18 @@ AttentionProblem MakeProblem(const at::Tensor& q, const at::Tensor& k, const at:
   problem.dropout = MakeDropoutRule(dropout_p);
   if (dropout_seed.defined()) problem.dropout_seed = dropout_seed.const_data_ptr<std::int64_t>();
   return problem;
+}
+
+std::string HeadRefusal(const SoftmaxAttentionArgs& args, const Prepared& sizes) {
+  std::string reason = cuda::DeviceRefusal(args.q);
+  if (!reason.empty()) return reason;
+  reason = Refusal(DevicePlans(), cuda::NameOf(*cuda::PrecisionFor(args.q.scalar_type())),
+                   sizes.head_k_dim, sizes.head_v_dim);
+  if (!reason.empty()) return reason;
+  if (sizes.scale <= 0) return "the scale is not positive";
+  if (sizes.head_k_dim == sizes.head_v_dim) return {};
+  return "head_v_dim " + std::to_string(sizes.head_v_dim) + " is not head_k_dim " +
+         std::to_string(sizes.head_k_dim);
 }
 
 std::optional<at::Tensor> OptionalDropoutSeed(const SoftmaxAttentionArgs& args) {

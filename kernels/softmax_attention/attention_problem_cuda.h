@@ -3,6 +3,7 @@
 #pragma once
 
 #include <optional>
+#include <string>
 
 #include <ATen/core/Tensor.h>
 
@@ -19,6 +20,10 @@ at::Tensor EmptyStatistics(const at::Tensor& q);
 AttentionProblem MakeProblem(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                              const at::Tensor& o, const at::Tensor& log_denominators, double scale,
                              double dropout_p, const at::Tensor& dropout_seed);
+
+// Why there is no device code for these tensors, whatever the number of queries; empty when there
+// is.
+std::string HeadRefusal(const SoftmaxAttentionArgs& args, const Prepared& sizes);
 
 // The seed of this call's dropout, nullopt without: apply() of an autograd function asks every
 // tensor for its device, so none may be undefined.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/softmax_attention/chosen_rows_cuda.h"
 
+#include <string>
 #include <utility>
 
 #include <ATen/core/grad_mode.h>
@@ -76,21 +77,26 @@ class ChosenRowsFunction : public torch::autograd::Function<ChosenRowsFunction> 
   }
 };
 
-bool TakesChosenRows(const SoftmaxAttentionArgs& args, const Prepared& sizes) {
-  return args.q.is_cuda() && args.q.scalar_type() == at::kBFloat16 && sizes.scale > 0 &&
-         sizes.head_k_dim == sizes.head_v_dim && HasDeviceCode(sizes.head_k_dim) &&
-         sizes.num_queries <= MaxChosenRows(sizes.head_k_dim);
+std::string ChosenRowsRefusal(const SoftmaxAttentionArgs& args, const Prepared& sizes) {
+  std::string reason = HeadRefusal(args, sizes);
+  const std::int64_t most = MaxChosenRows(sizes.head_k_dim);
+  if (!reason.empty() || sizes.num_queries <= most) return reason;
+  return std::to_string(sizes.num_queries) + " scored positions are above " + std::to_string(most);
 }
 
 }  // namespace
 
-std::optional<at::Tensor> RunChosenRowsOnCuda(const SoftmaxAttentionArgs& args,
+DeviceAttempt<at::Tensor> RunChosenRowsOnCuda(const SoftmaxAttentionArgs& args,
                                               const Prepared& sizes) {
-  if (!TakesChosenRows(args, sizes)) return std::nullopt;
-  return ChosenRowsFunction::apply(
-      cuda::WithAlignedRows(args.q), cuda::WithAlignedRows(RepeatHeads(args.k, sizes)),
-      cuda::WithAlignedRows(RepeatHeads(args.v, sizes)), args.rows->rows, sizes.scale,
-      args.dropout_p, OptionalDropoutSeed(args));
+  if (std::string refusal = ChosenRowsRefusal(args, sizes); !refusal.empty()) {
+    return {{}, std::move(refusal)};
+  }
+  RecordAttention(args, kRowsPlan, kRowsPlan);
+  return {ChosenRowsFunction::apply(
+              cuda::WithAlignedRows(args.q), cuda::WithAlignedRows(RepeatHeads(args.k, sizes)),
+              cuda::WithAlignedRows(RepeatHeads(args.v, sizes)), args.rows->rows, sizes.scale,
+              args.dropout_p, OptionalDropoutSeed(args)),
+          {}};
 }
 
 }  // namespace mixerbench::kernels::softmax_attention

@@ -4,10 +4,12 @@
 #include <cmath>
 
 #include <ATen/TensorOperators.h>
+#include <ATen/core/grad_mode.h>
 #include <ATen/ops/arange.h>
 #include <ATen/ops/empty.h>
 
 #include "base/check.h"
+#include "kernels/plan.h"
 #include "kernels/shape.h"
 #include "kernels/softmax_attention/attention_dropout.h"
 #include "kernels/softmax_attention/softmax_attention_cuda.h"
@@ -62,6 +64,14 @@ Prepared Prepare(const SoftmaxAttentionArgs& args) {
   Require(args.dropout_p >= 0 && args.dropout_p < 1, "dropout_p must be in [0,1)");
   Require(args.dropout_p == 0 || args.generator.has_value(), "dropout needs a generator");
   return p;
+}
+
+void RecordAttention(const SoftmaxAttentionArgs& args, std::string_view forward,
+                     std::string_view backward, std::string_view reason) {
+  const bool needs_backward =
+      at::GradMode::is_enabled() &&
+      (args.q.requires_grad() || args.k.requires_grad() || args.v.requires_grad());
+  RecordPlan("softmax_attention", forward, needs_backward ? backward : std::string_view(), reason);
 }
 
 at::Tensor RepeatHeads(const at::Tensor& x, const Prepared& sizes) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string_view>
 
 #include <ATen/core/Tensor.h>
 
@@ -24,6 +25,10 @@ struct Prepared {
 
 // Throws std::logic_error when shapes, dtypes or devices disagree with SoftmaxAttentionArgs.
 Prepared Prepare(const SoftmaxAttentionArgs& args);
+
+// Tells (kernels/plan.h) how this call runs; `backward` only counts when gradients will be formed.
+void RecordAttention(const SoftmaxAttentionArgs& args, std::string_view forward,
+                     std::string_view backward, std::string_view reason = {});
 
 // Keys or values [B,S,Hk,D] for every query head: [B,S,H,D].
 at::Tensor RepeatHeads(const at::Tensor& x, const Prepared& sizes);

@@ -17,12 +17,16 @@
 
 #include "base/check.h"
 #include "kernels/named_tensors.h"
+#include "kernels/plan.h"
 #include "kernels/shape.h"
 #include "kernels/softmax_attention/prepare.h"
 #include "kernels/softmax_attention/softmax_attention_cuda.h"
+#include "kernels/softmax_attention/softmax_attention_plan.h"
 
 namespace mixerbench::kernels {
 namespace {
+
+constexpr std::string_view kAtenFusedPlan = "aten_sdpa";
 
 // at::scaled_dot_product_attention takes no generator, aligns its causal mask with the first key,
 // and on CUDA keeps the backward pass free of atomics only for half precision, when asked to.
@@ -76,11 +80,15 @@ NamedTensors Run(const NamedTensors& inputs, const CoreOptions& options) {
 
 at::Tensor ParallelSoftmaxAttention(const SoftmaxAttentionArgs& args) {
   const auto sizes = softmax_attention::Prepare(args);
-  if (auto o = softmax_attention::RunOnCuda(args, sizes)) return *std::move(o);
+  auto on_device = softmax_attention::RunOnCuda(args, sizes);
+  if (on_device.result) return *std::move(on_device.result);
+  const bool is_fused = CanUseFusedAttention(args, sizes);
+  const std::string_view plan = is_fused ? kAtenFusedPlan : kAtenPlan;
+  softmax_attention::RecordAttention(args, plan, plan, on_device.refusal);
   const auto q = args.q.transpose(1, 2);                                         // [B,H,T,K]
   const auto k = softmax_attention::RepeatHeads(args.k, sizes).transpose(1, 2);  // [B,H,S,K]
   const auto v = softmax_attention::RepeatHeads(args.v, sizes).transpose(1, 2);  // [B,H,S,V]
-  const auto o = CanUseFusedAttention(args, sizes)
+  const auto o = is_fused
                      ? at::scaled_dot_product_attention(q, k, v, /*attn_mask=*/{}, /*dropout_p=*/0,
                                                         /*is_causal=*/true, sizes.scale)
                      : MaskedAttention(args, sizes, q, k, v);
@@ -88,8 +96,9 @@ at::Tensor ParallelSoftmaxAttention(const SoftmaxAttentionArgs& args) {
 }
 
 at::Tensor SoftmaxAttention(const SoftmaxAttentionArgs& args, ExecutionPath path) {
-  return path == ExecutionPath::kReference ? ReferenceSoftmaxAttention(args)
-                                           : ParallelSoftmaxAttention(args);
+  if (path == ExecutionPath::kFast) return ParallelSoftmaxAttention(args);
+  softmax_attention::RecordAttention(args, kReferencePlan, kReferencePlan, kReferenceAsked);
+  return ReferenceSoftmaxAttention(args);
 }
 
 namespace softmax_attention {
@@ -119,6 +128,7 @@ void Register(CoreRegistry& registry) {
       {.name = "final_v", .shape = "B S H V", .kind = InputKind::kState, .help = "all values"},
   };
   entry.state_pairs = {{"final_k", "initial_k"}, {"final_v", "initial_v"}};
+  entry.device_plans = DevicePlans();
   entry.run = Run;
   registry.Add("softmax_attention", std::move(entry));
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/softmax_attention/softmax_attention_cuda.h"
 
+#include <string>
 #include <utility>
 
 #include <ATen/core/grad_mode.h>
@@ -78,21 +79,28 @@ class AttentionFunction : public torch::autograd::Function<AttentionFunction> {
   }
 };
 
-bool HasDeviceCode(const SoftmaxAttentionArgs& args, const Prepared& sizes) {
-  return args.q.is_cuda() && args.q.scalar_type() == at::kBFloat16 && sizes.scale > 0 &&
-         sizes.num_keys == sizes.num_queries && sizes.head_k_dim == sizes.head_v_dim &&
-         PlanFor(args.q, MakeDropoutRule(args.dropout_p)) != AttentionPlan::kNone;
+// Of attention of all queries.
+std::string AttentionRefusal(const SoftmaxAttentionArgs& args, const Prepared& sizes) {
+  std::string reason = HeadRefusal(args, sizes);
+  if (!reason.empty()) return reason;
+  return sizes.num_keys == sizes.num_queries ? "" : "there are keys before the first query";
 }
 
 }  // namespace
 
-std::optional<at::Tensor> RunOnCuda(const SoftmaxAttentionArgs& args, const Prepared& sizes) {
+DeviceAttempt<at::Tensor> RunOnCuda(const SoftmaxAttentionArgs& args, const Prepared& sizes) {
   if (args.rows != nullptr) return RunChosenRowsOnCuda(args, sizes);
-  if (!HasDeviceCode(args, sizes)) return std::nullopt;
-  return AttentionFunction::apply(cuda::WithAlignedRows(args.q),
-                                  cuda::WithAlignedRows(RepeatHeads(args.k, sizes)),
-                                  cuda::WithAlignedRows(RepeatHeads(args.v, sizes)), sizes.scale,
-                                  args.dropout_p, OptionalDropoutSeed(args));
+  if (std::string refusal = AttentionRefusal(args, sizes); !refusal.empty()) {
+    return {{}, std::move(refusal)};
+  }
+  const AttentionPlan plan = PlanFor(args.q, MakeDropoutRule(args.dropout_p));
+  if (plan == AttentionPlan::kNone) return {};  // ATen's is faster
+  RecordAttention(args, NameOf(AttentionPlan::kTiled), NameOf(plan));
+  return {AttentionFunction::apply(cuda::WithAlignedRows(args.q),
+                                   cuda::WithAlignedRows(RepeatHeads(args.k, sizes)),
+                                   cuda::WithAlignedRows(RepeatHeads(args.v, sizes)), sizes.scale,
+                                   args.dropout_p, OptionalDropoutSeed(args)),
+          {}};
 }
 
 void FillOnCuda(const DropoutMask& mask, const at::Tensor& kept) {

@@ -2,21 +2,21 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <optional>
-
 #include <ATen/core/Tensor.h>
 
+#include "kernels/plan.h"
 #include "kernels/softmax_attention/attention_dropout.h"
 #include "kernels/softmax_attention/prepare.h"
 
 namespace mixerbench::kernels::softmax_attention {
 
-// o [B,T,H,V], differentiable once; nullopt when the program was linked without CUDA or has no
+// o [B,T,H,V], differentiable once; refused (without a reason where
+// ATen's is the faster one) when the program was linked without CUDA or has no
 // device code for these tensors: it is for bf16, one head size, a positive scale, and
 // as many keys as queries and what PlanAttention (softmax_attention_plan.h) takes, or up to
-// MaxChosenRows chosen queries. Gradients of q, k and v that are columns of one matrix are columns
-// of one matrix too.
-std::optional<at::Tensor> RunOnCuda(const SoftmaxAttentionArgs& args, const Prepared& sizes);
+// MaxChosenRows chosen queries. Records the plan. Gradients of q, k and v that are columns of one
+// matrix are columns of one matrix too.
+DeviceAttempt<at::Tensor> RunOnCuda(const SoftmaxAttentionArgs& args, const Prepared& sizes);
 
 // Fills `kept`, whose data `mask` points to, on its CUDA device. Throws std::logic_error when the
 // program was linked without CUDA.

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/softmax_attention/softmax_attention_plan.h"
 
+#include "base/check.h"
+#include "kernels/plan.h"
+
 namespace mixerbench::kernels::softmax_attention {
 namespace {
 
@@ -20,7 +23,45 @@ std::int64_t WholeTokens(std::int64_t seq_len) {
   return seq_len <= 128 ? 128 : kMaxWholeTokens;
 }
 
+// Channels of a head.
+const SizeRange kHeadDims = {.values = {16, 32, 64, 128}};
+
+constexpr std::string_view kTiledName = "tiled";
+constexpr std::string_view kWholeName = "whole";
+
 }  // namespace
+
+bool HasDeviceCode(std::int64_t head_dim) { return kHeadDims.Contains(head_dim); }
+
+std::string_view NameOf(AttentionPlan plan) {
+  Require(plan != AttentionPlan::kNone, "ATen's attention is no plan of this project");
+  return plan == AttentionPlan::kWhole ? kWholeName : kTiledName;
+}
+
+const std::vector<DevicePlan>& DevicePlans() {
+  static const std::string shape = "head_k_dim is head_v_dim, as many keys as queries";
+  static const std::vector<DevicePlan> plans = {
+      {.name = std::string(kRowsPlan),
+       .dtypes = {"bf16"},
+       .head_k_dim = kHeadDims,
+       .head_v_dim = kHeadDims,
+       .when = "head_k_dim is head_v_dim; at most a quarter of the tokens and " +
+               std::to_string(MaxChosenRows(64)) + " are scored, " +
+               std::to_string(MaxChosenRows(128)) + " with head_k_dim 128"},
+      {.name = std::string(kWholeName),
+       .dtypes = {"bf16"},
+       .head_k_dim = kHeadDims,
+       .head_v_dim = kHeadDims,
+       .seq_len = {.multiple_of = 1, .max = kMaxWholeTokens},
+       .when = shape + "; seq_len head_k_dim <= " + std::to_string(kMaxWholeElements) +
+               "; the backward pass alone, the forward pass is tiled"},
+      {.name = std::string(kTiledName),
+       .dtypes = {"bf16"},
+       .head_k_dim = kHeadDims,
+       .head_v_dim = kHeadDims,
+       .when = shape + "; with dropout or seq_len head_k_dim <= " + std::to_string(kMaxElements)}};
+  return plans;
+}
 
 AttentionPlan PlanAttention(std::int64_t seq_len, std::int64_t head_dim, bool has_dropout,
                             const cuda::DeviceLimits& limits) {

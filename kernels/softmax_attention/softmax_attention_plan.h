@@ -3,8 +3,12 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
 
 #include "kernels/cuda/sequence.h"
+#include "kernels/device_plan.h"
 
 namespace mixerbench::kernels::softmax_attention {
 
@@ -19,10 +23,14 @@ enum class AttentionPlan {
 AttentionPlan PlanAttention(std::int64_t seq_len, std::int64_t head_dim, bool has_dropout,
                             const cuda::DeviceLimits& limits);
 
+// The name of the backward pass of a plan; forward all are "tiled".
+std::string_view NameOf(AttentionPlan plan);
+
+// All plans of the core, and the sizes that they take.
+const std::vector<DevicePlan>& DevicePlans();
+
 // Whether there is device code for heads of `head_dim` channels.
-constexpr bool HasDeviceCode(std::int64_t head_dim) {
-  return head_dim == 16 || head_dim == 32 || head_dim == 64 || head_dim == 128;
-}
+bool HasDeviceCode(std::int64_t head_dim);
 
 // Most queries a sequence that the kernels of chosen rows take, whatever the number of keys: dQ of
 // all of them lies in the registers of one block of threads.

@@ -4,8 +4,8 @@
 
 namespace mixerbench::kernels::softmax_attention {
 
-std::optional<at::Tensor> RunOnCuda(const SoftmaxAttentionArgs&, const Prepared&) {
-  return std::nullopt;
+DeviceAttempt<at::Tensor> RunOnCuda(const SoftmaxAttentionArgs&, const Prepared&) {
+  return {{}, std::string(kOnCpu)};
 }
 
 void FillOnCuda(const DropoutMask&, const at::Tensor&) {

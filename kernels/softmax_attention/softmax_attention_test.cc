@@ -270,6 +270,11 @@ TEST_CASE("softmax attention: a block of threads holds what fits, long sequences
   CHECK(plan(513, 64, kHopper, /*has_dropout=*/true) == AttentionPlan::kTiled);
   CHECK(plan(256, 64, kHopper, /*has_dropout=*/true) == AttentionPlan::kWhole);
   CHECK(plan(64, 80, kHopper) == AttentionPlan::kNone);
+  CHECK(NameOf(AttentionPlan::kTiled) == "tiled");
+  CHECK(NameOf(AttentionPlan::kWhole) == "whole");
+  CHECK(Refusal(softmax_attention::DevicePlans(), "bf16", 80, 80) ==
+        "head_k_dim 80 is none of 16, 32, 64, 128");
+  CHECK(Refusal(softmax_attention::DevicePlans(), "fp32", 64, 64) == "no device code for fp32");
 }
 
 }  // namespace

@@ -14,10 +14,14 @@
 #include <ATen/ops/zeros_like.h>
 
 #include "kernels/chunking.h"
+#include "kernels/plan.h"
 #include "kernels/vector_decay/vector_decay_cuda.h"
+#include "kernels/vector_decay/vector_decay_plan.h"
 
 namespace mixerbench::kernels {
 namespace {
+
+constexpr std::string_view kCore = "vector_decay";
 
 // Blocks of at most this many tokens compare every pair; larger ones are halved first. 4 was the
 // fastest of 1, 2, 4, 8 for forward and backward (vector_decay.md).
@@ -108,6 +112,7 @@ RecurrenceResult ChunkVectorDecay(const RecurrenceArgs& args) {
 
 RecurrenceResult VectorDecay(const RecurrenceArgs& args, ExecutionPath path) {
   if (path == ExecutionPath::kReference) {
+    RecordFallback(kCore, args, kReferencePlan, kReferenceAsked);
     return args.rows != nullptr ? GatherFromAll(args, VectorDecay, path)
                                 : ReferenceVectorDecay(args);
   }
@@ -116,7 +121,9 @@ RecurrenceResult VectorDecay(const RecurrenceArgs& args, ExecutionPath path) {
     if (auto o = vector_decay::RunRowsOnCuda(args, sizes)) return {*std::move(o), {}};
     return GatherFromAll(args, VectorDecay, path);
   }
-  if (auto result = vector_decay::RunOnCuda(args, sizes)) return *std::move(result);
+  auto on_device = vector_decay::RunOnCuda(args, sizes);
+  if (on_device.result) return *std::move(on_device.result);
+  RecordFallback(kCore, args, kAtenChunkPlan, on_device.refusal);
   return ChunkVectorDecay(args);
 }
 
@@ -132,7 +139,8 @@ void Register(CoreRegistry& registry) {
   auto entry = RecurrenceEntry(VectorDecay, DecayShape::kVector, /*has_beta=*/false);
   entry.summary = "linear attention with a decay per key channel";
   entry.source = "arXiv 2312.06635";
-  registry.Add("vector_decay", std::move(entry));
+  entry.device_plans = vector_decay::DevicePlans();
+  registry.Add(std::string(kCore), std::move(entry));
 }
 
 }  // namespace vector_decay

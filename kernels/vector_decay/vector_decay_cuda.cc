@@ -19,6 +19,7 @@
 namespace mixerbench::kernels::vector_decay {
 namespace {
 
+constexpr const char* kCore = "vector_decay";
 constexpr const char* kFusedName = "vector_decay fused";
 
 FusedProblem FusedSizes(const PreparedRecurrence& sizes) {
@@ -76,6 +77,7 @@ std::optional<RecurrenceResult> RunFused(const RecurrenceArgs& args,
       !PrefersFused(FusedSizes(sizes), cuda::LimitsOf(args.q))) {
     return std::nullopt;
   }
+  RecordPlan(kCore, kFusedPlan, NeedsGradients(args) ? kFusedPlan : std::string_view());
   const at::Tensor q = cuda::WithAlignedRows(args.q);
   const at::Tensor k = cuda::WithAlignedRows(args.k);
   const at::Tensor v = cuda::WithAlignedRows(args.v);
@@ -113,11 +115,11 @@ std::optional<RecurrenceResult> RunFused(const RecurrenceArgs& args,
 
 }  // namespace
 
-std::optional<RecurrenceResult> RunOnCuda(const RecurrenceArgs& args,
+DeviceAttempt<RecurrenceResult> RunOnCuda(const RecurrenceArgs& args,
                                           const PreparedRecurrence& sizes) {
-  if (auto result = RunFused(args, sizes)) return result;
+  if (auto result = RunFused(args, sizes)) return {std::move(result), {}};
   static const cuda::DecayKernels kernels = {
-      .core = "vector_decay",
+      .core = kCore,
       .read_axis = cuda::DecayAxis::kKey,
       .gradient_axis = cuda::DecayAxis::kValue,
       .read_walk = {ReadWalkBf16, ReadWalkTf32, ReadWalkFp32},
@@ -128,8 +130,10 @@ std::optional<RecurrenceResult> RunOnCuda(const RecurrenceArgs& args,
 
 std::optional<at::Tensor> RunRowsOnCuda(const RecurrenceArgs& args,
                                         const PreparedRecurrence& sizes) {
-  return cuda::RunDecayRows(
+  auto o = cuda::RunDecayRows(
       args, sizes, {.core = "vector_decay rows", .forward = RowsForward, .backward = RowsBackward});
+  if (o) RecordPlan(kCore, kRowsPlan, NeedsGradients(args) ? kRowsPlan : std::string_view());
+  return o;
 }
 
 bool PrefersRowsOnCuda(const at::Tensor& x, std::int64_t rows_per_sequence, std::int64_t head_k_dim,

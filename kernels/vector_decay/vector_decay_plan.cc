@@ -1,16 +1,48 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <limits>
+#include "kernels/vector_decay/vector_decay_plan.h"
 
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "kernels/cuda/decay_walk_plans.h"
+#include "kernels/plan.h"
 #include "kernels/vector_decay/vector_decay_kernels.h"
 #include "kernels/vector_decay/vector_decay_layout.h"
 
 namespace mixerbench::kernels::vector_decay {
+namespace {
+
+// Heads that the fused plan has kernels for.
+const SizeRange& FusedDims() {
+  static const SizeRange dims = {.values = {16, 32, kMaxFusedValues}};
+  return dims;
+}
+
+std::vector<DevicePlan> MakePlans() {
+  std::vector<DevicePlan> plans = {
+      {.name = std::string(kFusedPlan),
+       .dtypes = {"bf16"},
+       .head_k_dim = FusedDims(),
+       .head_v_dim = FusedDims(),
+       .when = "head_v_dim is head_k_dim or twice it, and 2 batch_size num_heads > "
+               "multiprocessors"}};
+  const auto& walks = cuda::DecayWalkPlans(cuda::DecayAxis::kKey);
+  plans.insert(plans.end(), walks.begin(), walks.end());
+  return plans;
+}
+
+}  // namespace
+
+const std::vector<DevicePlan>& DevicePlans() {
+  static const std::vector<DevicePlan> plans = MakePlans();
+  return plans;
+}
 
 bool PrefersFused(const FusedProblem& sizes, const cuda::DeviceLimits& limits) {
   const bool has_kernels =
-      (sizes.key_dim == 16 || sizes.key_dim == 32 || sizes.key_dim == 64) &&
-      (sizes.value_dim == sizes.key_dim || sizes.value_dim == 2 * sizes.key_dim) &&
-      sizes.value_dim <= kMaxFusedValues;
+      FusedDims().Contains(sizes.key_dim) && FusedDims().Contains(sizes.value_dim) &&
+      (sizes.value_dim == sizes.key_dim || sizes.value_dim == 2 * sizes.key_dim);
   const std::int64_t num_sequences = sizes.batch_size * sizes.num_heads;
   // Tokens and sequences are counted in 32 bits.
   if (!has_kernels || sizes.seq_len > std::numeric_limits<std::int32_t>::max() - 2 * kFusedChunk ||

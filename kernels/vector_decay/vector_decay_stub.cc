@@ -3,8 +3,8 @@
 
 namespace mixerbench::kernels::vector_decay {
 
-std::optional<RecurrenceResult> RunOnCuda(const RecurrenceArgs&, const PreparedRecurrence&) {
-  return std::nullopt;
+DeviceAttempt<RecurrenceResult> RunOnCuda(const RecurrenceArgs&, const PreparedRecurrence&) {
+  return {{}, std::string(kOnCpu)};
 }
 
 std::optional<at::Tensor> RunRowsOnCuda(const RecurrenceArgs&, const PreparedRecurrence&) {

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "kernels/plan.h"
+
 namespace mixerbench::models {
 
 MixerTraits HoldingMixer::traits() const {
@@ -29,6 +31,7 @@ State HoldingMixer::InitialState(std::int64_t batch_size) const {
 Mixed HoldingMixer::Mix(const MixerInputs& inputs, const MixerOptions& options) const {
   Mixed mixed;
   for (const auto& [name, mixer] : held_) {
+    const kernels::PlanScope scope(name);
     mixed.Hold(name, mixer->Mix(inputs, options.Inner(name)));
   }
   return mixed;
@@ -42,6 +45,7 @@ void HoldingMixer::Add(const std::string& name, const Value& config, const std::
 at::Tensor HoldingMixer::OutputOf(std::size_t i, const Mixed& mixed,
                                   const MixerOptions& options) const {
   const auto& [name, mixer] = held_[i];
+  const kernels::PlanScope scope(name);
   return mixer->Output(mixed.inner[i], options.Inner(name));
 }
 

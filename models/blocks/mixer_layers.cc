@@ -6,6 +6,7 @@
 #include <ATen/TensorOperators.h>
 
 #include "base/check.h"
+#include "kernels/plan.h"
 
 namespace mixerbench::models {
 namespace {
@@ -57,6 +58,7 @@ at::Tensor MixerLayers::Pass::Next(const at::Tensor& x) {
                              .rows = is_last ? options_.rows : nullptr,
                              .taps = options_.taps.Child(name),
                              .generator = options_.generator};
+  const kernels::PlanScope scope(name);
   const Mixer& mixer = *layers_.mixers_[static_cast<std::size_t>(layer_)];
   MixerResult result =
       Forward(mixer, {.x = x.to(options_.compute_dtype), .values = values_}, options);
