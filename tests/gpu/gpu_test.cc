@@ -52,7 +52,7 @@ std::map<std::string, at::Tensor> RunMixer(const std::string& name, const Value&
   at::Generator generator = MakeGenerator(at::kCPU, 5);
   const at::Tensor x =
       at::randn({2, 150, 16}, generator, at::kDouble).to(device, dtype).requires_grad_(true);
-  const at::Tensor y = mixer->Forward(x, {}).y;
+  const at::Tensor y = models::Forward(*mixer, {x}).y;
   y.backward(at::randn({2, 150, 16}, generator, at::kDouble).to(device, dtype));
   std::map<std::string, at::Tensor> results = {{"y", y.detach().cpu()}, {"grad.x", x.grad().cpu()}};
   for (const auto& parameter : parameters.parameters()) {
