@@ -148,6 +148,21 @@ TEST_CASE("cores: in bf16 the fast path errs at most twice as much as the refere
   }
 }
 
+TEST_CASE("cores: in bf16 gates and states have the dtype that the registry says") {
+  for (const auto& [name, core] : Cores().entries()) {
+    const auto inputs = DrawInputs(core, {.dtype = at::kBFloat16}, /*seed=*/14);
+    const auto outputs = Run(core, inputs, ExecutionPath::kFast);
+    for (const auto& [specs, tensors] :
+         {std::pair(&core.inputs, &inputs), {&core.outputs, &outputs}}) {
+      for (const auto& spec : *specs) {
+        CAPTURE(name, spec.name);
+        CHECK(tensors->at(spec.name).scalar_type() ==
+              (spec.full_precision ? at::kFloat : at::kBFloat16));
+      }
+    }
+  }
+}
+
 TEST_CASE("cores: chunk size does not change results") {
   for (const auto& [name, core] : Cores().entries()) {
     const auto inputs = DrawInputs(core, {.seq_len = 41}, /*seed=*/17);

@@ -134,6 +134,7 @@ CoreEntry RecurrenceEntry(RecurrenceFunction function, DecayShape decay_shape, b
        .shape = decay_shape == DecayShape::kScalar ? "B T H" : "B T H K",
        .kind = InputKind::kLogDecay,
        .required = false,
+       .full_precision = true,
        .help = "logarithm of the decay of the state, applied before the write; none: no decay"},
   };
   if (has_beta) {
@@ -146,12 +147,14 @@ CoreEntry RecurrenceEntry(RecurrenceFunction function, DecayShape decay_shape, b
                           .shape = "B H K V",
                           .kind = InputKind::kState,
                           .required = false,
+                          .full_precision = true,
                           .help = "state before the first token; none: zeros"});
   entry.outputs = {
       {.name = "o", .shape = "B T H V", .help = "what each query reads"},
       {.name = "final_state",
        .shape = "B H K V",
        .kind = InputKind::kState,
+       .full_precision = true,
        .help = "state after the last token"},
   };
   entry.state_pairs = {{"final_state", "initial_state"}};
