@@ -5,12 +5,14 @@
 #include <cmath>
 #include <string>
 
+#include <ATen/TensorOperators.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/zeros.h>
 
 #include "base/check.h"
 #include "kernels/named_tensors.h"
+#include "kernels/non_finite.h"
 #include "kernels/plan.h"
 #include "kernels/shape.h"
 
@@ -113,6 +115,23 @@ RecurrenceResult GatherFromAll(const RecurrenceArgs& args, RecurrenceFunction fu
                    .index_select(0, args.rows->rows)
                    .view({args.q.size(0), args.q.size(1), o.size(2), o.size(3)}),
           .final_state = {}};
+}
+
+RecurrenceResult ContainNonFinite(
+    const RecurrenceArgs& args,
+    const std::function<RecurrenceResult(const RecurrenceArgs&)>& function) {
+  const NonFiniteTokens tokens({args.k, args.v, args.beta}, args.log_decay);
+  if (!tokens.exist()) return function(args);
+  RecurrenceArgs cleared = args;
+  cleared.k = tokens.Clear(args.k);
+  cleared.v = tokens.Clear(args.v);
+  cleared.beta = tokens.Clear(args.beta);
+  cleared.log_decay = tokens.Clear(args.log_decay);
+  RecurrenceResult result = function(cleared);
+  const at::Tensor at_end = tokens.mark().select(1, tokens.mark().size(1) - 1);
+  return {.o = result.o + tokens.mark().unsqueeze(-1).to(result.o.scalar_type()),
+          .final_state = result.final_state +
+                         at_end.unsqueeze(-1).unsqueeze(-1).to(result.final_state.scalar_type())};
 }
 
 at::Tensor InitialState(const RecurrenceArgs& args, const PreparedRecurrence& sizes) {
