@@ -41,6 +41,7 @@ struct TensorSpec {
   std::string shape;  // axes as letters, "B T H K"; V, K, H and B as in docs/ARCHITECTURE.md
   InputKind kind = InputKind::kDense;
   bool required = true;
+  bool full_precision = false;  // fp32 whatever the dtype of q, and fp64 for fp64; else as q
   std::string help;
 };
 
