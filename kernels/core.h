@@ -69,7 +69,4 @@ using CoreRegistry = Registry<CoreEntry>;
 // Registers every folder of kernels/ (generated).
 void RegisterCores(CoreRegistry& registry);
 
-// SHA-256 of the sources of one core's folder (generated).
-std::string_view CoreCodeHash(std::string_view core);
-
 }  // namespace mixerbench::kernels

@@ -83,14 +83,12 @@ NamedTensors SliceTime(const CoreEntry& core, const NamedTensors& inputs, std::i
   return result;
 }
 
-TEST_CASE("cores: the registry finds every folder and hashes its sources") {
+TEST_CASE("cores: the registry finds every folder") {
   CHECK(!Cores().entries().empty());
   for (const auto& [name, core] : Cores().entries()) {
-    CHECK(CoreCodeHash(name).size() == 64);
     CHECK(!core.summary.empty());
     CHECK(!core.source.empty());
   }
-  CHECK(CoreCodeHash("delta_rule") != CoreCodeHash("scalar_decay"));
 }
 
 TEST_CASE("cores: fast equals reference, outputs and every gradient, on strided inputs") {
