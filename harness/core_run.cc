@@ -81,11 +81,8 @@ kernels::NamedTensors TakeInputs(UnitFile& file, const kernels::CoreEntry& entry
     if (spec.kind == InputKind::kLogDecay && !given->le(0).all().item<bool>()) {
       file.Refuse("'" + spec.name + "' holds values that are not <= 0");
     }
-    // Gates and states keep full precision; everything else has the dtype of the activations.
-    const bool full = spec.kind == InputKind::kLogDecay || spec.kind == InputKind::kState;
-    inputs[spec.name] =
-        given->to(numerics.device, full ? numerics.parameters : numerics.activations)
-            .requires_grad_(gradients);
+    const at::ScalarType dtype = spec.full_precision ? numerics.parameters : numerics.activations;
+    inputs[spec.name] = given->to(numerics.device, dtype).requires_grad_(gradients);
   }
   // What goes in with a final state's name comes in whole or not at all.
   for (const auto& [out, in] : entry.state_pairs) {

@@ -10,6 +10,7 @@
 #include <ATen/ops/stack.h>
 
 #include "base/check.h"
+#include "kernels/non_finite.h"
 #include "models/blocks/dtype.h"
 #include "models/blocks/long_convolution.h"
 
@@ -47,8 +48,14 @@ at::Tensor ImplicitConvolution::operator()(const at::Tensor& u, std::int64_t num
                                       std::to_string(length));
   const at::Tensor wide = AtLeastFloat(u);
   const at::Tensor filter = Filter(length, path).to(wide.scalar_type());
-  const at::Tensor convolved = LongConvolution(wide, filter, num_outputs, path);
-  return (convolved + wide.narrow(1, length - num_outputs, num_outputs)).to(u.scalar_type());
+  // Both convolutions multiply later inputs by zeros or add them up to zero.
+  const kernels::NonFiniteTokens tokens({wide});
+  const at::Tensor finite = tokens.exist() ? tokens.Clear(wide) : wide;
+  const auto last = [&](const at::Tensor& x) {
+    return x.narrow(1, length - num_outputs, num_outputs);
+  };
+  const at::Tensor y = LongConvolution(finite, filter, num_outputs, path) + last(wide);
+  return (tokens.exist() ? y + last(tokens.mark()) : y).to(u.scalar_type());
 }
 
 }  // namespace mixerbench::models

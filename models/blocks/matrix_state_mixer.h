@@ -118,7 +118,7 @@ Fields<Config> MatrixFields() {
 template <typename Config>
 MatrixLayout KeyLayoutOf(const Config& config, std::int64_t d_model, const std::string& where) {
   CheckRange(config.num_heads, 1, d_model, where, "num_heads");
-  CheckPositive(config.norm_eps, where, "norm_eps");
+  CheckEps(config.norm_eps, where, "norm_eps");
   MatrixLayout layout{.num_heads = config.num_heads, .qk_heads = config.num_heads};
   layout.output.eps = config.norm_eps;
   if constexpr (requires { config.expand_k; }) {

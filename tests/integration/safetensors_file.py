@@ -10,11 +10,14 @@ def read_safetensors(path):
     size = struct.unpack("<Q", data[:8])[0]
     header = json.loads(data[8 : 8 + size])
     header.pop("__metadata__", None)
-    formats = {"F32": "f", "F64": "d", "I32": "i", "I64": "q"}
+    formats = {"F32": "f", "BF16": "f", "F64": "d", "I32": "i", "I64": "q"}
     tensors = {}
     for name, info in header.items():
         first, last = info["data_offsets"]
         body = data[8 + size + first : 8 + size + last]
+        if info["dtype"] == "BF16":  # the upper half of an F32
+            halves = struct.unpack(f"<{len(body) // 2}H", body)
+            body = struct.pack(f"<{len(halves)}I", *(half << 16 for half in halves))
         kind = formats[info["dtype"]]
         tensors[name] = (info["shape"], list(struct.unpack(f"<{len(body) // struct.calcsize(kind)}{kind}", body)))
     return tensors

@@ -169,6 +169,20 @@ class UnitRunTest(ProgramTest):
         # S_1 = k_0 v_0, S_2 = S_1 + k_1 v_1, S_3 = S_2 + k_2 v_2; o_t = q_t S_t.
         self.assertEqual(out["o"][1], [1.0, 2.0, 3.0, 4.0, 6.0, 8.0])
 
+    def test_core_run_continues_from_states_in_every_precision(self):
+        tokens = ([1, 2, 1, 2], [1.0, 0.0, 0.0, 1.0])
+        cache = ([1, 3, 1, 2], [1.0, 2.0, 3.0, 4.0, 5.0, 6.0])
+        matrix = ([1, 1, 2, 2], [1.0, 2.0, 3.0, 4.0])
+        states = {
+            "softmax_attention": {"initial_k": cache, "initial_v": cache},
+            "scalar_decay": {"initial_state": matrix, "log_decay": ([1, 2, 1], [-1.0, -0.5])},
+        }
+        for core, state in states.items():
+            given = {"q": tokens, "k": tokens, "v": tokens, **state}
+            out = {d: self.unit("core", core, given, "--dtype", d, "--final-state")["o"][1] for d in ("fp64", "fp32", "bf16")}
+            for exact, rounded in zip(out["fp64"], out["bf16"]):
+                self.assertAlmostEqual(exact, rounded, delta=0.01 * max(1, abs(exact)))
+
     def test_the_input_is_not_overwritten(self):
         write_safetensors(self.path("in.safetensors"), {"x": numbers([1, 2, 16])})
         result = self.expect(2, "mixer", "run", "gla", "--seed", "1", "--in", "in.safetensors", "--out", "./in.safetensors")

@@ -65,7 +65,7 @@ std::unique_ptr<Mixer> Make(const LinearAttentionConfig& config, const std::stri
                                              : DivideExactly(context.d_model, config.num_heads,
                                                              where, "num_heads", "d_model");
   CheckRange(layout.head_k_dim, 1, 4096, where, "head_k_dim");
-  CheckPositive(config.normalizer_eps, where, "normalizer_eps");
+  CheckEps(config.normalizer_eps, where, "normalizer_eps");
   layout.output.norm = config.use_output_norm;
   const FeatureMap map_q(config.feature_map, layout.head_k_dim, scope.Child("feature_map_q"));
   const FeatureMap map_k(config.feature_map, layout.head_k_dim, scope.Child("feature_map_k"));

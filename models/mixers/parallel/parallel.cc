@@ -31,7 +31,7 @@ ParallelConfig Parse(const Value& config, const std::string& where) {
   if (parsed.branches.empty()) {
     throw ConfigError(where + "/branches", "must name at least one mixer");
   }
-  CheckPositive(parsed.norm_eps, where, "norm_eps");
+  CheckEps(parsed.norm_eps, where, "norm_eps");
   return parsed;
 }
 
