@@ -38,7 +38,8 @@ std::vector<std::string> ParseGpus(const std::string& text) {
 }
 
 // Cells at once on a GPU unless --jobs says otherwise: more gained nothing on the largest current
-// GPU and need memory (docs/PERFORMANCE.md). A cell that lacks memory beside others is tried again alone.
+// GPU and need memory (docs/PERFORMANCE.md). A cell that lacks memory beside others is tried again
+// alone.
 constexpr std::int64_t kCellsPerGpu = 4;
 
 // Where workers run and how many cells each has at once. CPU workers have one thread and one cell,
@@ -99,13 +100,14 @@ std::vector<std::size_t> FindPending(const std::vector<Cell>& cells, const Shard
 
 // Finished results that may stand; what is damaged is reported and runs again.
 void LoadResults(const RunFolder& folder, const std::vector<Cell>& cells, RetryPolicy retry,
+                 const CellOptions& options,
                  std::vector<std::optional<reports::CellResult>>& results) {
   for (std::size_t i = 0; i < cells.size(); ++i) {
     if (results[i]) continue;
     std::string problem;
     auto result = folder.LoadResult(cells[i], &problem);
     if (!problem.empty()) std::cerr << "warning: " << problem << "\n";
-    if (result && Reusable(*result, retry)) results[i] = std::move(result);
+    if (result && Reusable(*result, retry, options)) results[i] = std::move(result);
   }
 }
 
@@ -127,6 +129,10 @@ ExitCode FinishRun(const std::filesystem::path& out, const Suite& suite,
 
 ExitCode Run(const RunOptions& options, const Registries& registries) {
   const at::Device device = ParseDevice(options.gpus.empty() ? options.device : "cuda");
+  if (options.cell.require_device_cores && device.is_cpu()) {
+    throw ConfigError("--require-device-cores",
+                      "this run is on the CPU, where no core has device code; use --device cuda");
+  }
   SuiteOverrides overrides = options.overrides;
   overrides.device_type = device.is_cuda() ? "cuda" : "cpu";
   Suite suite = ParseSuite(ReadSuiteText(options.suite), overrides, registries);
@@ -148,7 +154,7 @@ ExitCode Run(const RunOptions& options, const Registries& registries) {
     return ExitCode::kOk;
   }
   const RunFolder folder(out);
-  LoadResults(folder, suite.cells, options.retry, results);
+  LoadResults(folder, suite.cells, options.retry, options.cell, results);
   if (options.dry_run) {
     PrintPlan(suite.cells, results);
     return ExitCode::kOk;
@@ -164,7 +170,8 @@ ExitCode Run(const RunOptions& options, const Registries& registries) {
     std::cerr << "stopped; finished cells are saved, the same command continues\n";
     return ExitCode::kStoppedEarly;
   }
-  if (options.shard.count > 1) LoadResults(folder, suite.cells, RetryPolicy::kNone, results);
+  if (options.shard.count > 1)
+    LoadResults(folder, suite.cells, RetryPolicy::kNone, options.cell, results);
   const auto missing = std::count(results.begin(), results.end(), std::nullopt);
   if (missing > 0) {
     std::cerr << "this shard is done; " << missing << " of " << results.size()
