@@ -11,10 +11,7 @@ Value CellToValue(const Cell& cell) {
                    {"model", cell.model},
                    {"train", TrainFields().Write(cell.train)},
                    {"device_type", cell.device_type},
-                   {"limited", cell.limited},
-                   {"run_id", cell.run_id},
-                   {"group_id", cell.group_id},
-                   {"data_hash", cell.data_hash}};
+                   {"limited", cell.limited}};
   if (cell.kind == CellKind::kThroughput)
     object["throughput"] = ThroughputPlanToValue(cell.throughput);
   return object;
@@ -32,9 +29,6 @@ Cell CellFromValue(const Value& value, const tasks::TaskRegistry& registry) {
   cell.train = ParseTrainConfig(object.at("train"), "/train");
   cell.device_type = object.at("device_type").as_string();
   cell.limited = object.at("limited").as_bool();
-  cell.run_id = object.at("run_id").as_string();
-  cell.group_id = object.at("group_id").as_string();
-  cell.data_hash = object.at("data_hash");
   if (cell.kind == CellKind::kThroughput)
     cell.throughput = ParseThroughputPlan(object.at("throughput"));
   return cell;
@@ -44,14 +38,18 @@ reports::CellResult ResultOf(const Cell& cell) {
   reports::CellResult result;
   result.run_id = "sha256:" + cell.run_id;
   result.group_id = "sha256:" + cell.group_id;
+  result.experiment_id = "sha256:" + cell.experiment_id;
+  result.code_id = "sha256:" + cell.code_id;
+  result.data_id = "sha256:" + cell.data_id;
   result.name = cell.name;
   result.seed = cell.seed;
   result.kind = NameOf(cell.kind);
   result.partial = cell.limited;
   result.config = CellToValue(cell);
-  for (const char* key : {"run_id", "group_id", "data_hash", "seed", "name"}) {
+  for (const char* key : {"seed", "name"}) {
     result.config.as_object().erase(key);  // stand beside it
   }
+  result.code = cell.code;
   result.data_hash = cell.data_hash;
   return result;
 }

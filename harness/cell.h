@@ -30,12 +30,17 @@ struct Cell {
   ThroughputPlan throughput;  // kThroughput only
   std::string device_type;    // "cpu" or "cuda"
   bool limited = false;       // evaluation segments were cut by --limit
-  std::string run_id;         // 64 hex digits of everything that can change the result
-  std::string group_id;       // the same without the seed
-  Value data_hash;            // per split: SHA-256 of the first samples of every segment
+  // Follow from the rest (identity.h). 64 hex digits each.
+  std::string experiment_id;  // what was asked, but for the seed
+  std::string code_id;        // the code that answers
+  std::string data_id;        // the samples
+  std::string run_id;         // all of these and the seed: everything that can change the result
+  std::string group_id;       // the same without the seed and the training samples that it draws
+  Value code;                 // of each part: {"task": {"mqar": SHA-256}, ...}
+  Value data_hash;            // of each split
 };
 
-// A cell as the worker reads it; inverse of each other.
+// What was asked, and back; CellIdentifier gives the ids.
 Value CellToValue(const Cell& cell);
 Cell CellFromValue(const Value& value, const tasks::TaskRegistry& registry);
 

@@ -306,6 +306,10 @@ class CommandLine {
     command->add_option("--retry", retry_, "which finished cells run again: failed")
         ->check(CLI::IsMember({"failed"}))
         ->excludes(fresh);
+    command
+        ->add_option("--plan", plan_,
+                     "when the folder is for other cells: merge both, or replace what it was for")
+        ->check(CLI::IsMember({"merge", "replace"}));
     command->add_flag("-n,--dry-run", run_.dry_run, "print the plan and stop");
     command->add_flag("-q,--quiet", run_.quiet, "no progress");
     Do(command, [this, throughput_only] {
@@ -315,6 +319,9 @@ class CommandLine {
       run_.shard = ParseShard(shard_);
       if (fresh_) run_.retry = RetryPolicy::kAll;
       if (!retry_.empty()) run_.retry = RetryPolicy::kFailed;
+      if (!plan_.empty()) {
+        run_.plan = plan_ == "merge" ? PlanPolicy::kMerge : PlanPolicy::kReplace;
+      }
       return engine_.run(run_);
     });
   }
@@ -416,7 +423,7 @@ class CommandLine {
   const EngineCommands& engine_;
   CLI::App app_{"mixerbench: which sequence mixer remembers, how far, and how fast", "mixerbench"};
   std::function<int()> action_;
-  std::string kind_, name_, file_, format_ = "md", seeds_, retry_, shard_;
+  std::string kind_, name_, file_, format_ = "md", seeds_, retry_, plan_, shard_;
   std::vector<std::string> set_;
   bool json_ = false;
   bool fresh_ = false;

@@ -13,14 +13,14 @@ tasks::PhiloxKey SampleKey(const tasks::Task& task, std::uint64_t seed, tasks::S
 }
 
 std::string HashSamples(const tasks::Task& task, std::uint64_t seed, tasks::Split split,
-                        std::uint64_t count) {
-  const auto shape = task.shape();
-  const auto length = static_cast<std::size_t>(shape.seq_len);
-  std::vector<std::int32_t> inputs(count * length), labels(count * length);
-  tasks::GenerateOnCpu(
-      task,
-      {.key = SampleKey(task, seed, split), .first = 0, .count = static_cast<std::int64_t>(count)},
-      inputs, labels);
+                        std::int64_t first, std::int64_t count) {
+  const auto num_tokens = static_cast<std::size_t>(count * task.shape().seq_len);
+  std::vector<std::int32_t> inputs(num_tokens), labels(num_tokens);
+  tasks::GenerateOnCpu(task,
+                       {.key = SampleKey(task, seed, split),
+                        .first = static_cast<std::uint64_t>(first),
+                        .count = count},
+                       inputs, labels);
   Sha256 hash;
   hash.Update(std::as_bytes(std::span(inputs)));
   hash.Update(std::as_bytes(std::span(labels)));

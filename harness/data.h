@@ -15,9 +15,10 @@ namespace mixerbench::harness {
 // The key of a task's samples in one split.
 tasks::PhiloxKey SampleKey(const tasks::Task& task, std::uint64_t seed, tasks::Split split);
 
-// 64 hex digits over inputs and scored labels (little-endian int32) of samples 0..count-1.
+// 64 hex digits over inputs and scored labels (little-endian int32) of samples
+// first..first+count-1.
 std::string HashSamples(const tasks::Task& task, std::uint64_t seed, tasks::Split split,
-                        std::uint64_t count);
+                        std::int64_t first, std::int64_t count);
 
 // A run of consecutive positions of one segment's order: batches never mix segments.
 struct BatchSlot {

@@ -1,18 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "harness/identity.h"
 
+#include <algorithm>
 #include <set>
+#include <utility>
+
+#include <torch/headeronly/version.h>
 
 #include "base/sha256.h"
+#include "harness/code_hash.h"
 #include "harness/data.h"
-#include "harness/embedded.h"
+#include "reports/atomic_file.h"
 #include "reports/json.h"
+#include "tasks/text/text_task.h"
 
 namespace mixerbench::harness {
 namespace {
 
-// Samples of each segment that enter the data hash: a generator that changes at all changes these.
-constexpr std::uint64_t kHashedSamples = 64;
+// Tokens of a segment that are hashed themselves; at least two samples.
+constexpr std::int64_t kHashedTokens = std::int64_t{1} << 18;
+
+std::string HashOf(const Value& value) { return Sha256Hex(reports::DumpJson(value)); }
+
+std::string Prefixed(std::string_view hash) { return "sha256:" + std::string(hash); }
 
 // Collects the names of all mixers in a (nested) mixer configuration.
 void CollectMixerNames(const Value& value, const models::MixerRegistry& mixers,
@@ -29,63 +39,115 @@ void CollectMixerNames(const Value& value, const models::MixerRegistry& mixers,
   }
 }
 
-Value CodeHashes(const Cell& cell, const Registries& registries) {
+Value DescribeCode(const Cell& cell, const Registries& registries) {
   std::set<std::string> mixer_names;
   CollectMixerNames(cell.model, registries.mixers, mixer_names);
   Object mixers;
-  for (const std::string& name : mixer_names) mixers[name] = models::MixerCodeHash(name);
-  Sha256 cores;
-  for (const std::string& name : registries.cores.Names())
-    cores.Update(kernels::CoreCodeHash(name));
-  return Object{{"task", tasks::TaskCodeHash(cell.task.name)},
+  for (const std::string& name : mixer_names) mixers[name] = Prefixed(models::MixerCodeHash(name));
+  const std::string backbone = cell.model.Find("backbone")->as_string();
+  return Object{{"task", Object{{cell.task.name, Prefixed(tasks::TaskCodeHash(cell.task.name))}}},
                 {"mixers", mixers},
-                {"cores", cores.Hex()},
-                {"backbone", models::BackboneCodeHash(cell.model.Find("backbone")->as_string())},
-                {"shared", SharedCodeHash()}};
+                {"backbone", Object{{backbone, Prefixed(models::BackboneCodeHash(backbone))}}},
+                {"harness", Prefixed(HarnessCodeHash("training"))},
+                {"libtorch", TORCH_VERSION}};
+}
+
+// Samples of one segment: all of them when they are few, else as many from both ends.
+std::string HashBothEnds(const tasks::Task& task, std::int64_t num_examples, std::uint64_t seed,
+                         tasks::Split split) {
+  const std::int64_t fitting = std::max<std::int64_t>(2, kHashedTokens / task.shape().seq_len);
+  const bool is_online = num_examples == 0;
+  if (is_online || num_examples <= fitting) {
+    return HashSamples(task, seed, split, 0, is_online ? fitting : num_examples);
+  }
+  const std::int64_t last = fitting / 2;
+  const std::int64_t first = fitting - last;
+  return HashSamples(task, seed, split, 0, first) +
+         HashSamples(task, seed, split, num_examples - last, last);
 }
 
 }  // namespace
 
-Value CellIdentifier::HashData(const TaskPlan& plan, std::uint64_t train_seed) {
-  return Object{
-      {"train", HashSplit(plan, plan.train, train_seed, tasks::Split::kTrain)},
-      {"validation", HashSplit(plan, plan.validation, plan.data_seed, tasks::Split::kValidation)},
-      {"test", HashSplit(plan, plan.test, plan.data_seed, tasks::Split::kTest)}};
+std::string CellIdentifier::HashFile(const std::string& path) {
+  auto [entry, inserted] = files_.try_emplace(path);
+  if (inserted) entry->second = Prefixed(reports::HashFile(path));
+  return entry->second;
+}
+
+Value CellIdentifier::DescribeSegments(const std::vector<Segment>& segments) {
+  Value described = SegmentsToValue(segments);
+  for (Value& segment : described.as_array()) {
+    for (auto& [option, value] : segment.as_object()) {
+      if (!option.ends_with("_file") || !value.is_string() || value.as_string().empty()) continue;
+      value = HashFile(value.as_string());
+    }
+  }
+  return described;
+}
+
+Value CellIdentifier::DescribeExperiment(const Cell& cell) {
+  Value train = TrainFields().Write(cell.train);
+  train.as_object().erase("eval_batch_size");  // changes speed, not results
+  Object experiment = {{"kind", std::string(NameOf(cell.kind))},
+                       {"task", cell.task.name},
+                       {"data_seed", std::to_string(cell.task.data_seed)},
+                       {"train_data", DescribeSegments(cell.task.train)},
+                       {"validation_data", DescribeSegments(cell.task.validation)},
+                       {"test_data", DescribeSegments(cell.task.test)},
+                       {"model", cell.model},
+                       {"train", train},
+                       {"device_type", cell.device_type}};
+  if (cell.kind == CellKind::kThroughput) {
+    experiment["throughput"] = ThroughputPlanToValue(cell.throughput);
+  }
+  return experiment;
 }
 
 Value CellIdentifier::HashSplit(const TaskPlan& plan, const std::vector<Segment>& segments,
                                 std::uint64_t seed, tasks::Split split) {
-  const std::string key = plan.name + reports::DumpJson(SegmentsToValue(segments)) + ":" +
-                          std::to_string(seed) + ":" + std::to_string(static_cast<int>(split));
-  auto [entry, inserted] = known_.try_emplace(key);
+  const Value source = Object{{"task", plan.name},
+                              {"code", std::string(tasks::TaskCodeHash(plan.name))},
+                              {"segments", DescribeSegments(segments)},
+                              {"seed", std::to_string(seed)},
+                              {"split", static_cast<std::int64_t>(split)}};
+  auto [entry, inserted] = splits_.try_emplace(reports::DumpJson(source));
   if (inserted) {
-    Sha256 hash;
+    Array samples;
     for (const Segment& segment : segments) {
       const auto task =
           registries_.tasks.Find(plan.name, "/task/name").create(segment.params, "/task");
-      hash.Update(HashSamples(*task, seed, split, kHashedSamples));
+      Object described = {{"canon", task->canon()},
+                          {"samples", HashBothEnds(*task, segment.num_examples, seed, split)}};
+      if (const tasks::TextTask* text = task->text()) {
+        described["tokenizer"] = std::string(text->tokenizer().name());
+      }
+      samples.emplace_back(std::move(described));
     }
-    entry->second = "sha256:" + hash.Hex();
+    entry->second = Prefixed(HashOf(Object{{"source", source}, {"segments", samples}}));
   }
   return entry->second;
 }
 
 void CellIdentifier::Identify(Cell& cell) {
-  cell.data_hash = HashData(cell.task, cell.seed);
-  Value train = TrainFields().Write(cell.train);
-  train.as_object().erase("eval_batch_size");  // changes speed, not results
-  Object identity = {{"kind", std::string(NameOf(cell.kind))},
-                     {"task", TaskPlanToValue(cell.task)},
-                     {"model", cell.model},
-                     {"train", train},
-                     {"device_type", cell.device_type},
-                     {"code", CodeHashes(cell, registries_)}};
-  if (cell.kind == CellKind::kThroughput)
-    identity["throughput"] = ThroughputPlanToValue(cell.throughput);
-  cell.group_id = Sha256Hex(reports::DumpJson(identity));
-  identity["seed"] = std::to_string(cell.seed);
-  identity["data_hash"] = cell.data_hash;
-  cell.run_id = Sha256Hex(reports::DumpJson(identity));
+  const TaskPlan& plan = cell.task;
+  const Value validation =
+      HashSplit(plan, plan.validation, plan.data_seed, tasks::Split::kValidation);
+  const Value test = HashSplit(plan, plan.test, plan.data_seed, tasks::Split::kTest);
+  cell.data_hash = Object{{"train", HashSplit(plan, plan.train, cell.seed, tasks::Split::kTrain)},
+                          {"validation", validation},
+                          {"test", test}};
+  cell.code = DescribeCode(cell, registries_);
+  cell.experiment_id = HashOf(DescribeExperiment(cell));
+  cell.code_id = HashOf(cell.code);
+  cell.data_id = HashOf(cell.data_hash);
+  cell.group_id = HashOf(Object{{"experiment", cell.experiment_id},
+                                {"code", cell.code_id},
+                                {"validation", validation},
+                                {"test", test}});
+  cell.run_id = HashOf(Object{{"experiment", cell.experiment_id},
+                              {"code", cell.code_id},
+                              {"data", cell.data_id},
+                              {"seed", std::to_string(cell.seed)}});
 }
 
 }  // namespace mixerbench::harness

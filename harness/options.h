@@ -26,6 +26,14 @@ enum class RetryPolicy {
   kAll,     // --fresh
 };
 
+// What to do when a run folder has a plan with cells that this command does not ask for, and lacks
+// some that it does.
+enum class PlanPolicy {
+  kRefuse,
+  kMerge,    // the plan has the cells of both
+  kReplace,  // the cells of the old plan leave it; their results stay in the folder
+};
+
 // One of `count` equal parts of a suite's cells.
 struct Shard {
   std::uint64_t index = 0;
@@ -49,6 +57,7 @@ struct RunOptions {
   Shard shard;
   SuiteOverrides overrides;
   RetryPolicy retry = RetryPolicy::kNone;
+  PlanPolicy plan = PlanPolicy::kRefuse;
   CellOptions cell;
   double stall_timeout_s = 3600;  // without a sign of life from a cell; 0: none
   bool dry_run = false;

@@ -6,11 +6,12 @@
 #include <iostream>
 
 #include "harness/commands.h"
-#include "harness/run_folder_read.h"
+#include "harness/folder_report.h"
 #include "reports/atomic_file.h"
 #include "reports/csv.h"
 #include "reports/html.h"
 #include "reports/json.h"
+#include "reports/labels.h"
 #include "reports/markdown.h"
 #include "reports/result_json.h"
 #include "reports/schema.h"
@@ -21,17 +22,20 @@ namespace {
 
 constexpr std::size_t kMaxShownViolations = 3;
 
+// Whether the report is whole; in words on stderr, where the answer does not go.
+ExitCode StateOf(const reports::SweepReport& report) {
+  for (const std::string& note : reports::PlanNotes(report)) std::cerr << note << "\n";
+  if (reports::CountMissing(report) > 0) return ExitCode::kMissing;
+  const bool completed = std::all_of(
+      report.cells.begin(), report.cells.end(),
+      [](const reports::CellResult& cell) { return cell.state == reports::CellState::kCompleted; });
+  return completed ? ExitCode::kOk : ExitCode::kCellsFailed;
+}
+
 }  // namespace
 
 ExitCode Report(const std::string& out, const std::string& format) {
-  const std::filesystem::path folder = out;
-  const Value config =
-      reports::ParseJson(reports::ReadFile(folder / "sweep.json", reports::JsonLimits{}.max_bytes));
-  const Value* name = config.Find("name");
-  if (!name || !name->is_string()) {
-    throw Error(ExitCode::kBadInput, (folder / "sweep.json").string() + ": has no name");
-  }
-  const auto report = reports::MakeSweepReport(name->as_string(), config, LoadAllResults(folder));
+  const reports::SweepReport report = ReportOf(out);
   if (report.cells.empty()) {
     throw Error(ExitCode::kNothingSelected, out + ": no finished cells yet");
   }
@@ -44,7 +48,7 @@ ExitCode Report(const std::string& out, const std::string& format) {
   } else {
     std::cout << reports::RenderMarkdown(report);
   }
-  return ExitCode::kOk;
+  return StateOf(report);
 }
 
 bool ValidateResultFile(const std::string& file) {

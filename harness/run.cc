@@ -10,13 +10,13 @@
 #include <vector>
 
 #include "harness/device.h"
+#include "harness/folder_report.h"
+#include "harness/merge_plan.h"
+#include "harness/plan.h"
 #include "harness/progress_line.h"
 #include "harness/run_folder.h"
 #include "harness/scheduler.h"
 #include "harness/suite.h"
-#include "harness/write_reports.h"
-#include "reports/atomic_file.h"
-#include "reports/json.h"
 #include "reports/result_json.h"
 
 namespace mixerbench::harness {
@@ -111,15 +111,21 @@ void LoadResults(const RunFolder& folder, const std::vector<Cell>& cells, RetryP
   }
 }
 
-ExitCode FinishRun(const std::filesystem::path& out, const Suite& suite,
-                   std::vector<std::optional<reports::CellResult>> results) {
-  std::vector<reports::CellResult> cells;
-  for (auto& result : results) cells.push_back(std::move(*result));
-  WriteReports(out, suite.name, suite.config, cells);
-  const auto completed = std::count_if(cells.begin(), cells.end(), [](const auto& cell) {
-    return cell.state == reports::CellState::kCompleted;
-  });
-  const std::size_t failed = cells.size() - static_cast<std::size_t>(completed);
+// Enters the cells of the suite in the plan of the folder.
+void UpdatePlan(const std::filesystem::path& out, const Suite& suite, PlanPolicy policy,
+                const Registries& registries) {
+  const FolderLock lock(out);
+  WritePlan(out, MergePlan(ReadPlan(out), suite, policy, registries, out));
+}
+
+// Completed, and not, of the cells that have a result now.
+ExitCode CountStates(const std::filesystem::path& out,
+                     const std::vector<std::optional<reports::CellResult>>& results) {
+  std::size_t completed = 0, failed = 0;
+  for (const auto& result : results) {
+    if (!result) continue;
+    ++(result->state == reports::CellState::kCompleted ? completed : failed);
+  }
   std::cerr << "done: " << completed << " completed, " << failed << " not -> "
             << std::filesystem::absolute(out / "report.json").string() << "\n";
   return failed == 0 ? ExitCode::kOk : ExitCode::kCellsFailed;
@@ -154,31 +160,37 @@ ExitCode Run(const RunOptions& options, const Registries& registries) {
     return ExitCode::kOk;
   }
   const RunFolder folder(out);
-  LoadResults(folder, suite.cells, options.retry, options.cell, results);
   if (options.dry_run) {
+    MergePlan(ReadPlan(out), suite, options.plan, registries, out);  // may refuse
+    LoadResults(folder, suite.cells, options.retry, options.cell, results);
     PrintPlan(suite.cells, results);
     return ExitCode::kOk;
   }
-  reports::WriteFileAtomically(out / "sweep.json", reports::DumpJson(suite.config, 2));
+  UpdatePlan(out, suite, options.plan, registries);
+  LoadResults(folder, suite.cells, options.retry, options.cell, results);
   const auto pending = FindPending(suite.cells, options.shard, results);
   if (pending.empty()) {
     std::cerr << "nothing to do: all "
               << (options.shard.count > 1 ? "cells of this shard of '"
                                           : std::to_string(suite.cells.size()) + " cells of '")
               << suite.name << "' are finished\n";
-  } else if (!Scheduler(plan, folder, suite.cells, pending, results).Run()) {
-    std::cerr << "stopped; finished cells are saved, the same command continues\n";
-    return ExitCode::kStoppedEarly;
+  } else {
+    WriteReports(out);  // a run that is killed leaves no report of an earlier one that looks whole
+    const bool finished = Scheduler(plan, folder, suite.cells, pending, results).Run();
+    if (!finished) {
+      WriteReports(out);
+      std::cerr << "stopped; finished cells are saved, the same command continues\n";
+      return ExitCode::kStoppedEarly;
+    }
   }
+  WriteReports(out);
   if (options.shard.count > 1)
     LoadResults(folder, suite.cells, RetryPolicy::kNone, options.cell, results);
-  const auto missing = std::count(results.begin(), results.end(), std::nullopt);
-  if (missing > 0) {
+  if (const auto missing = std::count(results.begin(), results.end(), std::nullopt); missing > 0) {
     std::cerr << "this shard is done; " << missing << " of " << results.size()
-              << " cells are left to others, and the last one writes the report\n";
-    return ExitCode::kOk;
+              << " cells are left to others\n";
   }
-  return FinishRun(out, suite, std::move(results));
+  return CountStates(out, results);
 }
 
 }  // namespace mixerbench::harness

@@ -12,6 +12,8 @@
 #include <vector>
 
 #include "base/error.h"
+#include "harness/folder_report.h"
+#include "harness/plan.h"
 #include "reports/atomic_file.h"
 #include "reports/json.h"
 #include "reports/result_json.h"
@@ -19,11 +21,9 @@
 namespace mixerbench::harness {
 namespace {
 
-constexpr std::size_t kIdDigits = 16;  // of the run id, in folder names
-
 bool IsOurs(const std::filesystem::path& path) {
-  static constexpr std::array<std::string_view, 6> kNames = {
-      "sweep.json", "cells", "report.json", "report.md", "report.html", "report.csv"};
+  static constexpr std::array<std::string_view, 7> kNames = {
+      "sweep.json", "cells", "report.json", "report.md", "report.html", "report.csv", "LOCK"};
   const std::string name = path.filename().string();
   return std::find(kNames.begin(), kNames.end(), name) != kNames.end() ||
          name.find(".tmp") != std::string::npos;
@@ -49,17 +49,26 @@ RunFolder::RunFolder(const std::filesystem::path& path) : path_(path) {
 }
 
 std::filesystem::path RunFolder::CellPath(const Cell& cell) const {
-  return path_ / "cells" / cell.run_id.substr(0, kIdDigits);
+  return CellFolder(path_, cell.run_id);
 }
 
-void RunFolder::PrepareCell(const Cell& cell) const {
+void RunFolder::MakeCellFolder(const Cell& cell) const {
   const auto folder = CellPath(cell);
   std::error_code error;
   std::filesystem::create_directories(folder, error);
   if (error) throw Error(ExitCode::kOutput, folder.string() + ": " + error.message());
-  const auto config = folder / "config.json";
+}
+
+bool RunFolder::WriteConfig(const Cell& cell) const {
+  const auto path = CellPath(cell) / "config.json";
   const std::string text = reports::DumpJson(CellToValue(cell), 2);
-  if (!std::filesystem::exists(config)) reports::WriteFileAtomically(config.string(), text);
+  const bool is_new = !std::filesystem::exists(path);
+  if (!is_new && std::filesystem::file_size(path) == text.size() &&
+      reports::ReadFile(path.string(), text.size()) == text) {
+    return true;
+  }
+  reports::WriteFileAtomically(path.string(), text);
+  return is_new;
 }
 
 std::optional<reports::CellResult> RunFolder::LoadResult(const Cell& cell,

@@ -1,6 +1,7 @@
 // The folder of one run on disk.
 //
-//   OUT/sweep.json                   the suite as given, for people
+//   OUT/sweep.json                   the plan: what the folder is for (plan.h)
+//   OUT/LOCK                         flock while the plan or the reports change
 //   OUT/cells/<id>/config.json       one resolved cell, what a worker reads
 //   OUT/cells/<id>/events.jsonl      append-only; a torn last line is harmless
 //   OUT/cells/<id>/result.json       written atomically; its presence means "finished"
@@ -15,7 +16,6 @@
 #include <string>
 
 #include "harness/cell.h"
-#include "harness/run_folder_read.h"
 #include "reports/result.h"
 
 namespace mixerbench::harness {
@@ -28,8 +28,11 @@ class RunFolder {
   const std::filesystem::path& path() const { return path_; }
   std::filesystem::path CellPath(const Cell& cell) const;
 
-  // Writes config.json of the cell, once.
-  void PrepareCell(const Cell& cell) const;
+  void MakeCellFolder(const Cell& cell) const;
+
+  // Writes config.json of the cell unless it stands there. False when there was another one:
+  // edited, damaged, or of another name.
+  bool WriteConfig(const Cell& cell) const;
 
   // The finished result, or nothing. A file that is damaged or belongs to another run id counts as
   // nothing, with a note in `problem`.

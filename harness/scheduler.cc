@@ -119,7 +119,7 @@ void Scheduler::Assign(Worker& worker) {
       pending_.push_back(index);
       continue;
     }
-    folder_.PrepareCell(cell);
+    folder_.MakeCellFolder(cell);
     auto lock = CellLock::TryAcquire(folder_.CellPath(cell));
     if (!lock) {
       pending_.push_back(index);  // another process has it; look again later
@@ -138,6 +138,9 @@ void Scheduler::Assign(Worker& worker) {
 
 void Scheduler::Start(Worker& worker, std::size_t cell, CellLock lock) {
   const std::string path = std::filesystem::absolute(folder_.CellPath(cells_[cell])).string();
+  if (!folder_.WriteConfig(cells_[cell])) {
+    line_.Print("warning: " + path + "/config.json was not that of the cell; written anew");
+  }
   std::error_code ignored;  // a stale result of a retried cell may or may not be there
   std::filesystem::remove(path + "/result.json", ignored);
   if (options_.retry == RetryPolicy::kAll) CheckpointFolder::RemoveAll(path);
@@ -186,7 +189,8 @@ void Scheduler::Hear(Worker& worker) {
   for (const std::string& line : *lines) HearLine(worker, line);
 }
 
-// "progress ID {...}", "done ID" or "interrupted ID", where ID names the cell's folder.
+// "progress ID {...}", "done ID", "interrupted ID" or "failed ID reason", where ID names the cell's
+// folder.
 void Scheduler::HearLine(Worker& worker, const std::string& line) {
   const auto [word, rest] = FirstWord(line);
   const auto [id, text] = FirstWord(rest);
@@ -197,10 +201,12 @@ void Scheduler::HearLine(Worker& worker, const std::string& line) {
   if (found == worker.running.end()) return;  // a cell that was given up meanwhile
   found->last_heard = Clock::now();
   if (word == "progress") found->progress = text;
-  if (word != "done" && word != "interrupted") return;
+  if (word != "done" && word != "interrupted" && word != "failed") return;
   Running running = std::move(*found);
   worker.running.erase(found);
-  if (word == "done") {
+  if (word == "failed") {
+    Collect(std::move(running), reports::CellState::kError, text);
+  } else if (word == "done") {
     Collect(std::move(running), reports::CellState::kError, "the worker wrote no result");
   } else {
     Collect(std::move(running), reports::CellState::kInterrupted,

@@ -5,11 +5,14 @@
 #include <filesystem>
 #include <set>
 
+#include <c10/util/Exception.h>
+
 #include "base/error.h"
 #include "base/suggest.h"
 #include "harness/embedded.h"
 #include "harness/identity.h"
 #include "harness/read_value.h"
+#include "harness/step_count.h"
 #include "harness/sweep.h"
 #include "harness/value_path.h"
 #include "reports/atomic_file.h"
@@ -17,21 +20,6 @@
 
 namespace mixerbench::harness {
 namespace {
-
-Value ResolveModel(const Value& model, const Registries& registries) {
-  const std::string where = "/model";
-  RequireObject(model, where);
-  Object config = model.as_object();
-  std::string backbone = "zoology";
-  if (const auto found = config.find("backbone"); found != config.end()) {
-    backbone = ReadName(found->second, where + "/backbone");
-    config.erase(found);
-  }
-  const auto& entry = registries.backbones.Find(backbone, where + "/backbone");
-  Value resolved = entry.resolve(config, where, registries.mixers);
-  resolved.as_object()["backbone"] = backbone;
-  return resolved;
-}
 
 std::vector<std::uint64_t> ParseSeeds(const Value* value) {
   std::int64_t count = 1;
@@ -46,7 +34,8 @@ std::vector<std::uint64_t> ParseSeeds(const Value* value) {
   return seeds;
 }
 
-// Builds the model without memory for its weights, so that impossible sizes are found now.
+// Makes the layers of the model without memory for its weights and without drawing them, so that
+// impossible sizes are found now.
 void CheckModel(const Cell& cell, const Registries& registries) {
   const std::string name = cell.model.Find("backbone")->as_string();
   const auto& entry = registries.backbones.Find(name, "/model/backbone");
@@ -54,11 +43,17 @@ void CheckModel(const Cell& cell, const Registries& registries) {
   config.as_object().erase("backbone");
   models::ParameterSet parameters(0, entry.init_policy, entry.num_layers(config), at::kMeta,
                                   at::kFloat);
-  entry.create(config, "/model",
-               {.vocab_size = cell.task.vocab_size,
-                .max_seq_len = cell.task.max_seq_len,
-                .mixers = &registries.mixers},
-               parameters);
+  try {
+    entry.create(config, "/model",
+                 {.vocab_size = cell.task.vocab_size,
+                  .max_seq_len = cell.task.max_seq_len,
+                  .mixers = &registries.mixers},
+                 parameters);
+  } catch (const c10::Error& error) {
+    const std::string reason = error.what_without_backtrace();
+    throw ConfigError("/model",
+                      "no tensors of these sizes: " + reason.substr(0, reason.find('\n')));
+  }
 }
 
 void ApplyLimit(TaskPlan& task, std::int64_t limit) {
@@ -85,6 +80,8 @@ void CheckTraining(const Cell& cell) {
     throw ConfigError("/train/steps_per_epoch",
                       "is counted from num_examples and batch_size for finite data; leave it out");
   }
+  CheckDataSizes(cell.task);
+  CountSteps(cell.task, cell.train);
 }
 
 // "mqar/gla/d_model=64,lr=0.003": the form that reports split into task, mixer and variant.
@@ -102,6 +99,21 @@ std::string CellNameOf(const SweepPoint& point, const Cell& cell) {
 }
 
 }  // namespace
+
+Value ResolveModel(const Value& model, const Registries& registries) {
+  const std::string where = "/model";
+  RequireObject(model, where);
+  Object config = model.as_object();
+  std::string backbone = "zoology";
+  if (const auto found = config.find("backbone"); found != config.end()) {
+    backbone = ReadName(found->second, where + "/backbone");
+    config.erase(found);
+  }
+  const auto& entry = registries.backbones.Find(backbone, where + "/backbone");
+  Value resolved = entry.resolve(config, where, registries.mixers);
+  resolved.as_object()["backbone"] = backbone;
+  return resolved;
+}
 
 std::vector<std::string> BuiltInSuiteNames() {
   std::vector<std::string> names;
@@ -154,7 +166,13 @@ Suite ParseSuite(std::string_view text, const SuiteOverrides& overrides,
 
   CellIdentifier identifier(registries);
   std::set<std::string> checked_models, timed_models, run_ids;
-  for (const SweepPoint& point : ExpandSweep(document)) {
+  const std::vector<SweepPoint> points = ExpandSweep(document);
+  if (!points.empty() && seeds.size() > kMaxCells / points.size()) {
+    throw ConfigError("/seeds", std::to_string(points.size()) + " points of the sweep with " +
+                                    std::to_string(seeds.size()) + " seeds are more than " +
+                                    std::to_string(kMaxCells) + " cells; split the suite");
+  }
+  for (const SweepPoint& point : points) {
     Cell cell;
     cell.task = ParseTaskPlan(point.document.at("task"), registries.tasks);
     ApplyLimit(cell.task, overrides.limit);

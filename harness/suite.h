@@ -29,6 +29,9 @@ std::string ReadSuiteText(const std::string& name_or_path);
 
 std::vector<std::string> BuiltInSuiteNames();
 
+// A suite's "/model" with every default spelt out. Throws ConfigError.
+Value ResolveModel(const Value& model, const Registries& registries);
+
 // Throws ConfigError with a JSON pointer for anything wrong, before any work.
 Suite ParseSuite(std::string_view text, const SuiteOverrides& overrides,
                  const Registries& registries);

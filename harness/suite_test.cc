@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "harness/suite.h"
 
+#include <filesystem>
+#include <fstream>
 #include <set>
 
 #include "harness/value_path.h"
@@ -55,7 +57,8 @@ TEST_CASE("suite: the grid is a product, zip moves together, exclude removes") {
   CHECK(zipped[1].model.Find("d_model")->as_int() == 32);
   CHECK(zipped[1].name == "mqar/attention/d_model=32,lr=0.2");
   const auto groups = ParseWith("sweep.zip", R"([{"train.lr": [0.1, 0.2]},
-                                                 {"model.d_model": [16, 32, 64]}])").cells;
+                                                 {"model.d_model": [16, 32, 64]}])")
+                          .cells;
   CHECK(groups.size() == 6);
   CHECK(ParseWith("sweep", R"({"grid": {"train.lr": [0.1, 0.2]}, "exclude": [{"train.lr": 0.2}]})")
             .cells.size() == 1);
@@ -161,6 +164,63 @@ TEST_CASE("suite: everything that can change the result changes the run id, and 
   SuiteOverrides cuda;
   cuda.device_type = "cuda";
   CHECK(ids.insert(ParseWith("", "", cuda).cells.at(0).run_id).second);
+}
+
+TEST_CASE("suite: a cell has an id for what was asked, for its code and for its data") {
+  const Cell base = ParseWith("", "").cells.at(0);
+  const auto expect = [&](const std::string& path, const std::string& json, bool experiment,
+                          bool code, bool data) {
+    INFO(path << " " << json);
+    const Cell other = ParseWith(path, json).cells.at(0);
+    CHECK((other.experiment_id != base.experiment_id) == experiment);
+    CHECK((other.code_id != base.code_id) == code);
+    CHECK((other.data_id != base.data_id) == data);
+    CHECK(other.run_id != base.run_id);
+  };
+  expect("train.lr", "0.25", true, false, false);
+  expect("model.sequence_mixer", R"({"name": "gla"})", true, true, false);
+  expect("task.data_seed", "5", true, false, true);
+  expect("task.test.num_examples", "41", true, false, true);
+  expect("seeds.base", "1", false, false, true);
+  expect("task", R"({"name": "mod_arith", "train": {"num_examples": 64}, "test": {}})", true, true,
+         true);
+}
+
+TEST_CASE("suite: the code of a cell is that of its task, mixers, backbone and of training") {
+  const Cell cell = ParseWith("model.sequence_mixer", R"({"name": "hybrid", "pattern": [
+      {"name": "base_conv"}, {"name": "gla"}]})")
+                        .cells.at(0);
+  CHECK(cell.code.Find("task")->as_object().size() == 1);
+  CHECK(cell.code.Find("task")->Find("mqar") != nullptr);
+  CHECK(cell.code.Find("backbone")->Find("zoology") != nullptr);
+  CHECK(cell.code.Find("harness")->as_string().size() == 7 + 64);
+  CHECK_FALSE(cell.code.Find("libtorch")->as_string().empty());
+  std::vector<std::string> mixers;
+  for (const auto& [name, hash] : cell.code.Find("mixers")->as_object()) mixers.push_back(name);
+  CHECK(mixers == std::vector<std::string>{"base_conv", "gla", "hybrid"});
+}
+
+TEST_CASE("suite: a file that an option names counts by its content") {
+  const auto ids = [](const std::string& name, const std::string& text) {
+    const auto path = std::filesystem::temp_directory_path() / name;
+    std::ofstream(path) << text;
+    const Cell cell =
+        ParseWith("task", R"({"name": "niah", "type_haystack": "file", "haystack_file": ")" +
+                              path.string() +
+                              R"(", "input_seq_len": 512,
+                       "train": {"num_examples": 4}, "test": {"num_examples": 4}})")
+            .cells.at(0);
+    std::filesystem::remove(path);
+    return cell;
+  };
+  std::string text;
+  for (int i = 0; i < 200; ++i) text += "Sentence number " + std::to_string(i) + " is this.\n";
+  const Cell base = ids("a.txt", text);
+  const Cell moved = ids("b.txt", text);
+  const Cell edited = ids("a.txt", text + "One more.\n");
+  CHECK(moved.run_id == base.run_id);
+  CHECK(edited.experiment_id != base.experiment_id);
+  CHECK(edited.data_id != base.data_id);
 }
 
 TEST_CASE("suite: seeds of one configuration share a group") {

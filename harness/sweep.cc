@@ -11,8 +11,6 @@
 namespace mixerbench::harness {
 namespace {
 
-constexpr std::size_t kMaxCells = 100'000;
-
 // Short text of a swept value: a mixer's name and options, the items of a list joined by "+", a
 // number, else canonical JSON.
 std::string AxisText(const Value& value) {

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <utility>
 #include <vector>
@@ -9,6 +10,9 @@
 #include "base/value.h"
 
 namespace mixerbench::harness {
+
+// Of a suite, and so of its points.
+inline constexpr std::size_t kMaxCells = 100'000;
 
 struct SweepPoint {
   Object document;                                        // with the point's values in place

@@ -62,6 +62,8 @@ TrainConfig RecipeDefaults(std::string_view recipe, const std::string& where) {
 
 namespace {
 
+constexpr std::int64_t kMaxBatchSize = 1'048'576;
+
 void RequireRange(bool ok, const std::string& where, const char* field, const char* rule) {
   if (!ok) throw ConfigError(where + "/" + field, rule);
 }
@@ -85,12 +87,14 @@ TrainConfig ParseTrainConfig(const Value& value, const std::string& where) {
   RequireRange(c.num_epochs >= 1, where, "num_epochs", "must be >= 1");
   RequireRange(c.steps_per_epoch >= 0, where, "steps_per_epoch", "must be >= 0");
   RequireRange(c.max_steps >= 0, where, "max_steps", "must be >= 0; 0 is no limit");
-  RequireRange(c.batch_size >= 1, where, "batch_size", "must be >= 1");
+  RequireRange(c.batch_size >= 1 && c.batch_size <= kMaxBatchSize, where, "batch_size",
+               "must be in [1, 1048576]");
   RequireRange(c.early_stop_accuracy >= 0 && c.early_stop_accuracy <= 1, where,
                "early_stop_accuracy", "must be in [0, 1]; 0 never stops early");
   RequireRange(c.solved_accuracy > 0 && c.solved_accuracy <= 1, where, "solved_accuracy",
                "must be in (0, 1]");
-  RequireRange(c.eval_batch_size >= 1, where, "eval_batch_size", "must be >= 1");
+  RequireRange(c.eval_batch_size >= 1 && c.eval_batch_size <= kMaxBatchSize, where,
+               "eval_batch_size", "must be in [1, 1048576]");
   RequireRange(c.eval_piece_len >= 1, where, "eval_piece_len", "must be >= 1");
   return c;
 }

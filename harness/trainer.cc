@@ -58,12 +58,7 @@ Trainer::Trainer(const Cell& cell, const Model& model, GraphContext& graphs,
       optimizer_(model.parameters->parameters(), cell.train),
       losses_(graphs.device(), kLossInterval),
       window_(graphs.device()),
-      steps_per_epoch_(cell.train.steps_per_epoch) {
-  if (steps_per_epoch_ == 0) {
-    for (const SegmentSource& source : sources_) {
-      steps_per_epoch_ += (source.size() + cell.train.batch_size - 1) / cell.train.batch_size;
-    }
-  }
+      steps_(CountSteps(cell.task, cell.train)) {
   const auto words = at::TensorOptions().dtype(at::kLong).device(graphs.device());
   for (std::size_t segment = 0; segment < sources_.size(); ++segment) {
     const bool is_listed =
@@ -71,7 +66,7 @@ Trainer::Trainer(const Cell& cell, const Model& model, GraphContext& graphs,
         OrderOf(segment, 0).size > 0 && sources_[segment].size() <= kMaxListedOrder;
     orders_.push_back(is_listed ? at::empty({sources_[segment].size()}, words) : at::Tensor());
   }
-  records_ = at::empty({steps_per_epoch_ + 1, kRecordWords}, words);
+  records_ = at::empty({steps_.per_epoch + 1, kRecordWords}, words);
   current_record_ = at::empty({kRecordWords}, words);
   next_record_ = at::empty({}, words);
   mask_seeds_ = at::empty({kMaskSeeds}, words);
@@ -79,11 +74,6 @@ Trainer::Trainer(const Cell& cell, const Model& model, GraphContext& graphs,
   const at::Tensor floats = current_record_.view(at::kFloat);
   current_lr_ = floats.select(0, kLearningRateFloat);
   current_step_ = floats.select(0, kStepFloat);
-}
-
-std::int64_t Trainer::num_steps() const {
-  const std::int64_t all = steps_per_epoch_ * cell_.train.num_epochs;
-  return cell_.train.max_steps > 0 ? std::min(all, cell_.train.max_steps) : all;
 }
 
 std::vector<PhaseWork> Trainer::work() const {
@@ -120,12 +110,12 @@ void Trainer::BeginEpoch(std::int64_t epoch, std::int64_t first_batch) {
   epoch_ = epoch;
   learning_rate_ = LearningRate(config, epoch);
   next_batch_ = static_cast<std::size_t>(first_batch);
-  step_ = epoch * steps_per_epoch_ + first_batch;
+  step_ = epoch * steps_.per_epoch + first_batch;
   if (config.steps_per_epoch > 0) {  // online: fresh samples for every step, segments in turn
     const auto num_segments = static_cast<std::int64_t>(sources_.size());
     batches_.clear();
-    for (std::int64_t i = 0; i < steps_per_epoch_; ++i) {
-      const std::int64_t step = epoch * steps_per_epoch_ + i;
+    for (std::int64_t i = 0; i < steps_.per_epoch; ++i) {
+      const std::int64_t step = epoch * steps_.per_epoch + i;
       batches_.push_back({static_cast<std::size_t>(step % num_segments),
                           static_cast<std::uint64_t>(step / num_segments * config.batch_size),
                           config.batch_size});
@@ -157,8 +147,8 @@ void Trainer::ListOrders(std::int64_t epoch) {
 
 void Trainer::WriteRecords(std::int64_t epoch, std::int64_t first_batch) {
   std::vector<StepRecord> records;
-  for (std::int64_t i = first_batch; i < steps_per_epoch_; ++i) {
-    const std::int64_t step = epoch * steps_per_epoch_ + i;
+  for (std::int64_t i = first_batch; i < steps_.per_epoch; ++i) {
+    const std::int64_t step = epoch * steps_.per_epoch + i;
     records.push_back(
         {.cursor = {.first = batches_[static_cast<std::size_t>(i)].first,
                     .epoch = static_cast<std::uint64_t>(epoch)},

@@ -18,6 +18,7 @@
 #include "harness/model.h"
 #include "harness/optimizer.h"
 #include "harness/plans.h"
+#include "harness/step_count.h"
 
 namespace mixerbench::harness {
 
@@ -38,8 +39,8 @@ class Trainer {
   Trainer& operator=(const Trainer&) = delete;
 
   // Number of optimiser steps in an epoch and in the whole run.
-  std::int64_t steps_per_epoch() const { return steps_per_epoch_; }
-  std::int64_t num_steps() const;
+  std::int64_t steps_per_epoch() const { return steps_.per_epoch; }
+  std::int64_t num_steps() const { return steps_.total; }
 
   // Plans the epoch's batches and sends what its steps need to the device. Continues with batch
   // `first_batch` of the epoch.
@@ -97,7 +98,7 @@ class Trainer {
   AdamW optimizer_;
   LossRing losses_;
   LaunchWindow window_;
-  std::int64_t steps_per_epoch_ = 0;
+  StepCount steps_;
   std::int64_t step_ = 0;
   std::int64_t epoch_ = 0;
   std::size_t next_batch_ = 0;
@@ -105,7 +106,7 @@ class Trainer {
   double learning_rate_ = 0;
   std::vector<BatchSlot> batches_;
   std::vector<at::Tensor> orders_;  // int64 [size] of each segment, on the device; or undefined
-  at::Tensor records_;              // StepRecord [steps_per_epoch + 1], on the device
+  at::Tensor records_;              // StepRecord [steps_.per_epoch + 1], on the device
   at::Tensor current_record_;       // StepRecord
   at::Tensor next_record_;          // int64 scalar
   at::Tensor current_lr_;           // fp32 scalar inside current_record_

@@ -239,12 +239,9 @@ ExitCode CoreRun(const UnitRunOptions& options, const Registries& registries) {
       if (!spec.required) continue;
       RequireTensor(given, spec.name, options.in);
     }
-    // Gates and states keep full precision; everything else has the dtype of the activations.
-    const bool full =
-        spec.kind == kernels::InputKind::kLogDecay || spec.kind == kernels::InputKind::kState;
-    inputs[spec.name] = given.at(spec.name)
-                            .to(numerics.device, full ? numerics.parameters : numerics.activations)
-                            .requires_grad_(options.gradients);
+    const at::ScalarType dtype = spec.full_precision ? numerics.parameters : numerics.activations;
+    inputs[spec.name] =
+        given.at(spec.name).to(numerics.device, dtype).requires_grad_(options.gradients);
   }
   for (const auto& spec : entry.outputs) known.push_back("grad." + spec.name);
   RefuseUnknown(given, known, options.in);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "harness/version.h"
 
-#include "harness/embedded.h"
+#include "harness/build_info.h"
 
 namespace mixerbench::harness {
 
@@ -11,10 +11,13 @@ Value ToolVersion() {
 #else
   constexpr const char* kBuild = "debug";
 #endif
+  const std::string_view commit = GitCommit();
+  const std::optional<bool> dirty = GitDirty();
   return Object{{"version", kVersion},
                 {"build", kBuild},
                 {"compiler", __VERSION__},
-                {"code", std::string(SharedCodeHash())}};
+                {"git_commit", commit.empty() ? Value() : Value(std::string(commit))},
+                {"git_dirty", dirty ? Value(*dirty) : Value()}};
 }
 
 }  // namespace mixerbench::harness

@@ -8,7 +8,7 @@ namespace mixerbench::harness {
 
 inline constexpr const char* kVersion = "0.1.0";
 
-// {"version", "build", "compiler", "code"}: `code` is the hash of the sources results depend on.
+// {"version", "build", "compiler", "git_commit", "git_dirty"}; null where the build was not told.
 Value ToolVersion();
 
 }  // namespace mixerbench::harness

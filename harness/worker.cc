@@ -19,6 +19,7 @@
 #include "harness/checkpoint.h"
 #include "harness/device.h"
 #include "harness/environment.h"
+#include "harness/identity.h"
 #include "harness/run.h"
 #include "harness/throughput.h"
 #include "harness/train.h"
@@ -56,7 +57,7 @@ Value ProgressToValue(const Progress& progress) {
 class Worker {
  public:
   Worker(at::Device device, const CellOptions& options, const Registries& registries)
-      : device_(device), options_(options), registries_(registries) {
+      : device_(device), options_(options), registries_(registries), identifier_(registries) {
     WarmUp(device);
   }
 
@@ -83,18 +84,36 @@ class Worker {
 
  private:
   void Work(const std::filesystem::path& folder) {
-    const reports::CellState state = RunCell(folder);
-    // After a failed kernel every call fails: let the parent start a fresh process.
-    if (state == reports::CellState::kError && !DeviceWorks(device_)) std::_Exit(kUnusable);
-    const bool interrupted = state == reports::CellState::kInterrupted;
-    Say((interrupted ? "interrupted " : "done ") + folder.filename().string());
+    const std::string id = folder.filename().string();
+    try {
+      const reports::CellState state = RunCell(folder);
+      // After a failed kernel every call fails: let the parent start a fresh process.
+      if (state == reports::CellState::kError && !DeviceWorks(device_)) std::_Exit(kUnusable);
+      const bool interrupted = state == reports::CellState::kInterrupted;
+      Say((interrupted ? "interrupted " : "done ") + id);
+    } catch (const std::exception& error) {
+      const std::string reason = error.what();
+      Say("failed " + id + " " + reason.substr(0, reason.find('\n')));
+    }
+  }
+
+  // The cell described in `folder`, whose name its identity must give again: a file that was edited
+  // describes another cell, and so does this program if it is not the one that planned it.
+  Cell ReadCell(const std::filesystem::path& folder) {
+    const std::filesystem::path path = folder / "config.json";
+    Cell cell =
+        CellFromValue(reports::ParseJson(reports::ReadFile(path, reports::JsonLimits{}.max_bytes)),
+                      registries_.tasks);
+    const std::lock_guard lock(identifier_mutex_);
+    identifier_.Identify(cell);
+    if (cell.run_id.starts_with(folder.filename().string())) return cell;
+    throw Error(ExitCode::kBadInput,
+                path.string() + ": describes another cell than the folder's; run again");
   }
 
   // Runs the cell described in `folder` and writes its result there, unless it was interrupted.
   reports::CellState RunCell(const std::filesystem::path& folder) {
-    const Value config = reports::ParseJson(
-        reports::ReadFile(folder / "config.json", reports::JsonLimits{}.max_bytes));
-    const Cell cell = CellFromValue(config, registries_.tasks);
+    const Cell cell = ReadCell(folder);
     const std::string started = UtcNow();
     const auto start = Clock::now();
     RunControl control;
@@ -145,6 +164,8 @@ class Worker {
   at::Device device_;
   CellOptions options_;
   const Registries& registries_;
+  CellIdentifier identifier_;
+  std::mutex identifier_mutex_;
   std::mutex mutex_;  // of stdout
 };
 

@@ -2,6 +2,7 @@
 #include "kernels/chunking.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <vector>
 
@@ -12,6 +13,13 @@
 #include <ATen/ops/full.h>
 
 namespace mixerbench::kernels {
+namespace {
+
+// exp(-x) is zero from here on, rounded to the nearest number.
+constexpr double kStrongestFloat = 105;
+constexpr double kStrongestDouble = 746;
+
+}  // namespace
 
 Chunking CutEvenly(std::int64_t seq_len, std::int64_t max_chunk_size) {
   const std::int64_t num_chunks = (seq_len + max_chunk_size - 1) / max_chunk_size;
@@ -45,9 +53,43 @@ at::Tensor FutureMask(std::int64_t length, const at::TensorOptions& options) {
   return at::full({length, length}, -std::numeric_limits<double>::infinity(), options).triu(1);
 }
 
-at::Tensor CausalDecay(const at::Tensor& cumulative_log_decay) {
-  const auto& b = cumulative_log_decay;
-  return at::exp(b.unsqueeze(2) - b.unsqueeze(1) + FutureMask(b.size(1), b.options()));
+LogDecaySums::LogDecaySums(const at::Tensor& log_decay) {
+  const bool is_double = log_decay.scalar_type() == at::kDouble;
+  const double strongest = is_double ? kStrongestDouble : kStrongestFloat;
+  const int digits =
+      is_double ? std::numeric_limits<double>::digits : std::numeric_limits<float>::digits;
+  // The largest sum is a whole number of units that has `digits` binary digits.
+  const double largest_sum = strongest * static_cast<double>(log_decay.size(1));
+  const double unit = std::exp2(std::ceil(std::log2(largest_sum)) - digits);
+  const auto bounded = log_decay.clamp_min(-strongest);
+  const auto rounded = bounded.detach().div(unit).round_().mul_(unit);
+  coarse_ = rounded.cumsum(1);
+  fine_ = (bounded - rounded).cumsum(1);
+}
+
+std::array<LogDecaySums, 2> LogDecaySums::Halves(std::int64_t half) const {
+  const auto coarse = SplitHalves(coarse_, half);
+  const auto fine = SplitHalves(fine_, half);
+  return {LogDecaySums(coarse[0], fine[0]), LogDecaySums(coarse[1], fine[1])};
+}
+
+at::Tensor operator-(const LogDecaySums& later, const LogDecaySums& earlier) {
+  return (later.coarse_ - earlier.coarse_).add_(later.fine_).sub_(earlier.fine_);
+}
+
+LogDecaySums LastToken(const LogDecaySums& b) {
+  return b.Map([](const at::Tensor& x) { return x.narrow(1, x.size(1) - 1, 1); });
+}
+
+at::Tensor CausalDecay(const LogDecaySums& b) {
+  const auto difference = b.Map([](const at::Tensor& x) { return x.unsqueeze(2); }) -
+                          b.Map([](const at::Tensor& x) { return x.unsqueeze(1); });
+  return at::exp(difference + FutureMask(difference.size(1), difference.options()));
+}
+
+std::array<at::Tensor, 2> SplitHalves(const at::Tensor& x, std::int64_t half) {
+  const auto halves = x.reshape({-1, 2, half, x.size(-1)}).unbind(1);
+  return {halves[0], halves[1]};
 }
 
 ChunkStates ScanChunks(

@@ -5,9 +5,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <functional>
+#include <utility>
 
+#include <ATen/TensorOperators.h>
 #include <ATen/core/Tensor.h>
 
 namespace mixerbench::kernels {
@@ -34,9 +37,47 @@ at::Tensor MergeChunks(const at::Tensor& x, const Chunking& chunking, std::int64
 // become NaN in the backward pass.
 at::Tensor FutureMask(std::int64_t length, const at::TensorOptions& options);
 
-// exp(b_i - b_j) for j <= i and 0 above the diagonal. b [M,C], the inclusive cumulative sum of log
-// decays, never rising -> [M,C,C].
-at::Tensor CausalDecay(const at::Tensor& cumulative_log_decay);
+// The sums of log decays from the first token of a chunk to each, [M,C,...], whose differences are
+// as exact as the log decays between the two tokens, whatever came before them: b = coarse + fine,
+// where sums and differences of `coarse`, multiples of a power of two, have no rounding, and `fine`
+// is small. A log decay whose exponential is zero in its dtype, -infinity among them, counts as the
+// nearest finite one of these, so that no difference is NaN; its gradient is zero.
+class LogDecaySums {
+ public:
+  // log_decay [M,C,...]
+  explicit LogDecaySums(const at::Tensor& log_decay);
+
+  // b. Gradients flow through `fine`.
+  at::Tensor total() const { return coarse_ + fine_; }
+
+  // b_i - b_j of two of them, which broadcast.
+  friend at::Tensor operator-(const LogDecaySums& later, const LogDecaySums& earlier);
+
+  // The same view of both parts.
+  template <typename View>
+  LogDecaySums Map(const View& view) const {
+    return {view(coarse_), view(fine_)};
+  }
+
+  // SplitHalves of both parts.
+  std::array<LogDecaySums, 2> Halves(std::int64_t half) const;
+
+ private:
+  LogDecaySums(at::Tensor coarse, at::Tensor fine)
+      : coarse_(std::move(coarse)), fine_(std::move(fine)) {}
+
+  at::Tensor coarse_;  // no gradient
+  at::Tensor fine_;
+};
+
+// b of the last token of each chunk, [M,1,...].
+LogDecaySums LastToken(const LogDecaySums& b);
+
+// exp(b_i - b_j) for j <= i and 0 above the diagonal. b [M,C] -> [M,C,C].
+at::Tensor CausalDecay(const LogDecaySums& b);
+
+// Blocks of 2 `half` tokens of x [M,C,D] as their first and their second halves, 2 x [P,half,D].
+std::array<at::Tensor, 2> SplitHalves(const at::Tensor& x, std::int64_t half);
 
 struct ChunkStates {
   at::Tensor entering;     // [N R, K, V]: the state before each chunk

@@ -2,8 +2,11 @@
 #include "kernels/chunking.h"
 
 #include <cmath>
+#include <limits>
 
 #include <ATen/ops/arange.h>
+#include <ATen/ops/eye.h>
+#include <ATen/ops/full.h>
 #include <ATen/ops/isfinite.h>
 #include <ATen/ops/tensor.h>
 
@@ -41,15 +44,41 @@ TEST_CASE("chunking: a split puts chunks before sequences, pads with zeros and c
 }
 
 TEST_CASE("chunking: decays of far pairs vanish without overflow, forward and backward") {
-  const auto b = at::tensor({0.0, -1.0, -1001.0}, at::kFloat).unsqueeze(0).requires_grad_(true);
-  const auto decay = CausalDecay(b);
+  const auto g = at::tensor({0.0, -1.0, -1000.0}, at::kFloat).unsqueeze(0).requires_grad_(true);
+  const auto decay = CausalDecay(LogDecaySums(g));
   const auto values = decay.detach();
   CHECK(values[0][0][0].item<float>() == 1);
   CHECK(values[0][1][0].item<float>() == std::exp(-1.0F));
   CHECK(values[0][2][0].item<float>() == 0);
   CHECK(values[0].triu(1).count_nonzero().item<std::int64_t>() == 0);
   decay.sum().backward();
-  CHECK(at::isfinite(b.grad()).all().item<bool>());
+  CHECK(at::isfinite(g.grad()).all().item<bool>());
+}
+
+// Every token of a chunk resets but the last two, whose decay a cumulative sum in one part would
+// have lost.
+TEST_CASE("chunking: sums of log decays forget what came before the earlier token") {
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  for (const double reset : {-1e4, -1e30, -kInfinity}) {
+    for (const auto dtype : {at::kFloat, at::kDouble}) {
+      CAPTURE(reset, dtype);
+      auto g = at::full({1, 64}, reset, dtype);
+      g[0][62] = -0.125;
+      g[0][63] = -0.3;
+      g.requires_grad_(true);
+      const auto decay = CausalDecay(LogDecaySums(g));
+      const auto expected = at::eye(64, dtype);
+      expected[62][61] = std::exp(-0.125);
+      expected[63][62] = std::exp(-0.3);
+      expected[63][61] = std::exp(-0.425);
+      const double tolerance = dtype == at::kFloat ? 1e-7 : 1e-15;
+      CHECK(testing::RelativeError(decay.detach().squeeze(0), expected) < tolerance);
+      decay.sum().backward();
+      CHECK(g.grad().narrow(1, 0, 62).count_nonzero().item<std::int64_t>() == 0);
+      CHECK(std::abs(g.grad()[0][63].item<double>() - std::exp(-0.3) - std::exp(-0.425)) <
+            tolerance);
+    }
+  }
 }
 
 TEST_CASE("chunking: a scan hands every chunk the state of the one before") {

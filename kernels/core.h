@@ -41,6 +41,7 @@ struct TensorSpec {
   std::string shape;  // axes as letters, "B T H K"; V, K, H and B as in docs/ARCHITECTURE.md
   InputKind kind = InputKind::kDense;
   bool required = true;
+  bool full_precision = false;  // fp32 whatever the dtype of q, and fp64 for fp64; else as q
   std::string help;
 };
 
@@ -67,8 +68,5 @@ using CoreRegistry = Registry<CoreEntry>;
 
 // Registers every folder of kernels/ (generated).
 void RegisterCores(CoreRegistry& registry);
-
-// SHA-256 of the sources of one core's folder (generated).
-std::string_view CoreCodeHash(std::string_view core);
 
 }  // namespace mixerbench::kernels

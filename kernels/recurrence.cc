@@ -5,12 +5,14 @@
 #include <cmath>
 #include <string>
 
+#include <ATen/TensorOperators.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/zeros.h>
 
 #include "base/check.h"
 #include "kernels/named_tensors.h"
+#include "kernels/non_finite.h"
 #include "kernels/plan.h"
 #include "kernels/shape.h"
 
@@ -115,6 +117,23 @@ RecurrenceResult GatherFromAll(const RecurrenceArgs& args, RecurrenceFunction fu
           .final_state = {}};
 }
 
+RecurrenceResult ContainNonFinite(
+    const RecurrenceArgs& args,
+    const std::function<RecurrenceResult(const RecurrenceArgs&)>& function) {
+  const NonFiniteTokens tokens({args.k, args.v, args.beta}, args.log_decay);
+  if (!tokens.exist()) return function(args);
+  RecurrenceArgs cleared = args;
+  cleared.k = tokens.Clear(args.k);
+  cleared.v = tokens.Clear(args.v);
+  cleared.beta = tokens.Clear(args.beta);
+  cleared.log_decay = tokens.Clear(args.log_decay);
+  RecurrenceResult result = function(cleared);
+  const at::Tensor at_end = tokens.mark().select(1, tokens.mark().size(1) - 1);
+  return {.o = result.o + tokens.mark().unsqueeze(-1).to(result.o.scalar_type()),
+          .final_state = result.final_state +
+                         at_end.unsqueeze(-1).unsqueeze(-1).to(result.final_state.scalar_type())};
+}
+
 at::Tensor InitialState(const RecurrenceArgs& args, const PreparedRecurrence& sizes) {
   if (args.initial_state.defined()) return args.initial_state.to(sizes.compute_dtype);
   return at::zeros({sizes.batch_size, sizes.num_heads, sizes.head_k_dim, sizes.head_v_dim},
@@ -134,6 +153,7 @@ CoreEntry RecurrenceEntry(RecurrenceFunction function, DecayShape decay_shape, b
        .shape = decay_shape == DecayShape::kScalar ? "B T H" : "B T H K",
        .kind = InputKind::kLogDecay,
        .required = false,
+       .full_precision = true,
        .help = "logarithm of the decay of the state, applied before the write; none: no decay"},
   };
   if (has_beta) {
@@ -146,12 +166,14 @@ CoreEntry RecurrenceEntry(RecurrenceFunction function, DecayShape decay_shape, b
                           .shape = "B H K V",
                           .kind = InputKind::kState,
                           .required = false,
+                          .full_precision = true,
                           .help = "state before the first token; none: zeros"});
   entry.outputs = {
       {.name = "o", .shape = "B T H V", .help = "what each query reads"},
       {.name = "final_state",
        .shape = "B H K V",
        .kind = InputKind::kState,
+       .full_precision = true,
        .help = "state after the last token"},
   };
   entry.state_pairs = {{"final_state", "initial_state"}};

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string_view>
 
 #include <ATen/core/Tensor.h>
@@ -74,6 +75,13 @@ void RecordFallback(std::string_view core, const RecurrenceArgs& args, std::stri
 // outputs. `args.rows` is set.
 RecurrenceResult GatherFromAll(const RecurrenceArgs& args, RecurrenceFunction function,
                                ExecutionPath path);
+
+// `function`, which has masked products, of args whose first token that is not finite and all later
+// ones of a sequence and head are zeros; their results and the final state are NaN. (Queries are
+// left as they are: each reads for itself.) kernels/non_finite.h
+RecurrenceResult ContainNonFinite(
+    const RecurrenceArgs& args,
+    const std::function<RecurrenceResult(const RecurrenceArgs&)>& function);
 
 // args.initial_state in the compute dtype, zeros when there is none. [B,H,K,V]
 at::Tensor InitialState(const RecurrenceArgs& args, const PreparedRecurrence& sizes);

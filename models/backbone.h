@@ -92,6 +92,8 @@ using BackboneRegistry = Registry<BackboneEntry>;
 
 // Registers every folder of models/backbones/ (generated).
 void RegisterBackbones(BackboneRegistry& registry);
+
+// SHA-256 of the code that one backbone is made of, mixers aside (generated).
 std::string_view BackboneCodeHash(std::string_view backbone);
 
 }  // namespace mixerbench::models

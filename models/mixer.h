@@ -115,7 +115,7 @@ struct MixerEntry {
 // Registers every folder of models/mixers/ (generated).
 void RegisterMixers(MixerRegistry& registry);
 
-// SHA-256 of the sources of one mixer's folder (generated).
+// SHA-256 of the code that one mixer is made of, the cores that it calls included (generated).
 std::string_view MixerCodeHash(std::string_view mixer);
 
 // `config` is {"name": ..., options}. Both throw ConfigError at `where`.

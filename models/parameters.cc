@@ -92,7 +92,10 @@ Init ParameterSet::ApplyPolicy(const std::string& name, ParameterRole role, Init
 
 at::Tensor ParameterSet::Draw(const std::string& name, const std::vector<std::int64_t>& shape,
                               const Init& init) const {
-  const at::Tensor values = at::empty(shape, at::TensorOptions(at::kDouble).device(at::kCPU));
+  // A model that is only planned has no memory for its weights: one value stands for them all.
+  const bool is_planned = device_.is_meta();
+  const at::Tensor values =
+      at::empty(is_planned ? at::IntArrayRef() : at::IntArrayRef(shape), at::kDouble);
   const ElementStream stream(seed_, name);
   double* const out = values.mutable_data_ptr<double>();
   const std::int64_t count = values.numel();
@@ -129,7 +132,7 @@ at::Tensor ParameterSet::Draw(const std::string& name, const std::vector<std::in
       break;
     }
   }
-  return values;
+  return is_planned ? values.expand(shape) : values;
 }
 
 at::Tensor ParameterSet::Add(const std::string& name, const at::Tensor& values,

@@ -121,5 +121,20 @@ TEST_CASE("parameters: one name belongs to one parameter") {
   CHECK_THROWS_AS(scope.Add("w", {2}, kWeight, Init::Normal(1)), std::logic_error);
 }
 
+TEST_CASE("parameters: a model that is only planned takes no memory and draws nothing") {
+  constexpr std::int64_t kHuge = std::int64_t{1} << 20;
+  ParameterSet set(0, InitPolicy::kZoology, 2, at::kMeta, at::kFloat);
+  const ParameterScope scope(set);
+  const at::Tensor weight =
+      scope.Add("w", {kHuge, kHuge}, ParameterRole::kLinearWeight, Init::Normal(1));
+  CHECK(weight.is_meta());
+  CHECK(weight.sizes() == at::IntArrayRef({kHuge, kHuge}));
+  CHECK(set.num_elements() == kHuge * kHuge);
+  CHECK(scope.AddSpecial("s", {3}, Init::LogUniform(1e-3, 0.1)).size(0) == 3);
+  // Values for a function of what is drawn are in the range of the draw.
+  const at::Tensor drawn = scope.Draw("d", {kHuge}, Init::Uniform(2, 3));
+  CHECK(drawn.select(0, kHuge - 1).item<double>() >= 2);
+}
+
 }  // namespace
 }  // namespace mixerbench::models

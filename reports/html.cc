@@ -114,6 +114,8 @@ std::string Header(const SweepReport& report) {
   for (const auto& [state, count] : states) {
     counts += fmt::format("{}{} {}", counts.empty() ? "" : " · ", count, Pill(state));
   }
+  std::string notes;
+  for (const std::string& note : PlanNotes(report)) notes += Fact("Note", EscapeHtml(note));
   const bool partial = std::any_of(report.cells.begin(), report.cells.end(),
                                    [](const CellResult& cell) { return cell.partial; });
   return "<header>\n<p class=\"eyebrow\">mixerbench report</p>\n" +
@@ -129,7 +131,7 @@ std::string Header(const SweepReport& report) {
                     return commit.substr(0, 12) + (dirty ? " (modified)" : "");
                   })) +
          fmt::format("<div><dt>Cells</dt><dd>{}</dd></div>\n", counts) +
-         (partial ? Fact("Note", "partial: run with a limit, not comparable") : "") +
+         (partial ? Fact("Note", "partial: run with a limit, not comparable") : "") + notes +
          "</dl>\n</header>\n";
 }
 
@@ -367,9 +369,10 @@ std::string Footer(const SweepReport& report) {
   }
   return "<footer>\n<h2>Reproducing</h2>\n<p class=\"caption\">A run id is the SHA-256 of "
          "everything "
-         "that can change a result: resolved config, data, mixer code, numeric mode. The same id "
-         "gives the same numbers in strict mode, on any machine of the same kind. Data hashes are "
-         "over the generated samples, here by their first 12 digits. Report schema " +
+         "that can change a result: what was asked, code, data and seed. The same id gives the "
+         "same "
+         "numbers in strict mode, on any machine of the same kind. Data hashes are by their first "
+         "12 digits. Report schema " +
          std::string(kSchemaVersion) + ".</p>\n" +
          Table({"cell", "run id", "data"}, rows, "", "ids") + "</footer>\n";
 }

@@ -12,7 +12,8 @@ namespace mixerbench::reports {
 std::vector<TaskView> TaskViews(const SweepReport& report) {
   std::map<std::pair<std::string, std::string>, TaskView> views;
   for (const GroupSummary& group : report.groups) {
-    if (group.selection && !group.selection->selected) continue;
+    const auto& selection = group.selection;
+    if (selection && !selection->selected && selection->undecided.empty()) continue;
     const CellName name = SplitCellName(group.name);
     TaskView& view = views[{name.task, group.kind}];
     view.task = name.task;
@@ -85,7 +86,33 @@ std::string SelectionText(const SweepReport& report) {
     over += (over.empty() ? "" : ", ") + path;
   }
   if (over.empty()) return "";
+  for (const GroupSummary& group : report.groups) {
+    if (!group.selection || group.selection->undecided.empty()) continue;
+    return " No " + over + " is selected yet: " + group.selection->undecided + ".";
+  }
   return " Best of " + over + " by validation accuracy; all settings are in report.json.";
+}
+
+std::vector<std::string> PlanNotes(const SweepReport& report) {
+  std::vector<std::string> notes;
+  if (const std::int64_t missing = CountMissing(report); missing > 0) {
+    notes.push_back("Not finished: " + std::to_string(missing) + " of " +
+                    std::to_string(report.cells.size()) + " planned cells have no result yet.");
+  }
+  std::map<std::string, std::vector<std::string>> names;  // by reason
+  for (const LeftOut& result : report.left_out) {
+    names[result.reason].push_back(result.name + " seed " + std::to_string(result.seed));
+  }
+  for (const auto& [reason, results] : names) {
+    constexpr std::size_t kMaxNames = 3;
+    std::string note = "Left out: " + std::to_string(results.size()) +
+                       (results.size() == 1 ? " result " : " results ") + reason;
+    for (std::size_t i = 0; i < std::min(results.size(), kMaxNames); ++i) {
+      note += (i == 0 ? ": " : ", ") + results[i];
+    }
+    notes.push_back(note + (results.size() > kMaxNames ? ", …" : "."));
+  }
+  return notes;
 }
 
 std::string StatesText(const GroupSummary& group) {

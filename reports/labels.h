@@ -46,6 +46,10 @@ std::string AxesText(const Object& axes);
 // " Best of train.lr by validation accuracy." when the suite selects, else "".
 std::string SelectionText(const SweepReport& report);
 
+// What a reader must know before the tables: how many planned cells have no result yet, and which
+// results lie beside the plan. A sentence each; none when the report is whole.
+std::vector<std::string> PlanNotes(const SweepReport& report);
+
 // "4 completed, 1 diverged"
 std::string StatesText(const GroupSummary& group);
 

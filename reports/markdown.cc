@@ -142,6 +142,9 @@ std::string Failures(const SweepReport& report) {
 
 std::string RenderMarkdown(const SweepReport& report) {
   std::string out = "# " + EscapeMarkdown(report.name) + "\n\n";
+  for (const std::string& note : PlanNotes(report)) {
+    out += "**" + EscapeMarkdown(note) + "**\n\n";
+  }
   for (const TaskView& view : TaskViews(report)) {
     if (view.kind != "throughput") out += AccuracyTable(report, view);
     out += ThroughputTable(report, view);

@@ -3,6 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <charconv>
 #include <cmath>
 #include <cstdint>
 #include <limits>
@@ -49,6 +50,19 @@ class ObjectReader {
     if (!v.is_int()) Fail(key, "an integer", v);
     return v.as_int();
   }
+  // A number of 0..2^64-1, which is a string above 2^53.
+  std::uint64_t Seed(std::string_view key) const {
+    const Value& v = Member(key);
+    if (v.is_int() && v.as_int() >= 0) return static_cast<std::uint64_t>(v.as_int());
+    std::uint64_t seed = 0;
+    if (v.is_string()) {
+      const std::string& text = v.as_string();
+      const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), seed);
+      if (code == std::errc() && end == text.data() + text.size()) return seed;
+    }
+    throw Error(ExitCode::kBadInput,
+                Pointer(key) + ": expected an integer of 0..2^64-1, or one as a string");
+  }
   double Number(std::string_view key) const {
     const Value& v = Member(key);
     if (!v.is_number()) Fail(key, "a number", v);
@@ -66,6 +80,10 @@ class ObjectReader {
   // null stands for "nothing to say".
   std::string StringOrEmpty(std::string_view key) const {
     return IsNull(key) ? std::string() : String(key);
+  }
+  // StringOrEmpty of a member that an older minor version did not write.
+  std::string NewerString(std::string_view key) const {
+    return Has(key) ? StringOrEmpty(key) : std::string();
   }
   std::optional<double> OptionalNumber(std::string_view key) const {
     if (IsNull(key)) return std::nullopt;

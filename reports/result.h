@@ -146,7 +146,11 @@ struct ModelFacts {
 struct CellResult {
   std::string run_id;    // "sha256:..." of everything that can change the result
   std::string group_id;  // the same without the seed
-  std::string name;      // "mqar/gla/d_model=64,lr=0.003"
+  // The parts of run_id besides the seed; empty in results of schema 1.2 and before.
+  std::string experiment_id;  // what was asked: pairs a base with a candidate
+  std::string code_id;        // the code that answered
+  std::string data_id;        // all samples
+  std::string name;           // "mqar/gla/d_model=64,lr=0.003"
   std::uint64_t seed = 0;
   std::string kind;      // "train" or "throughput"
   bool partial = false;  // --limit was used
@@ -157,6 +161,7 @@ struct CellResult {
   Value config;       // resolved, every default spelt out
   Value environment;  // versions, device, determinism
   Value data_hash;    // {"train": "sha256:...", ...}
+  Value code;         // hashes behind code_id, by part; null as code_id
   ModelFacts model;
   std::vector<LearningPoint> learning_curve;
   std::vector<AccuracyRow> accuracy;

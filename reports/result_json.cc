@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "reports/result_json.h"
 
-#include <charconv>
 #include <cmath>
 #include <utility>
 
@@ -18,19 +17,6 @@ constexpr std::int64_t kLargestExactInteger = std::int64_t{1} << 53;  // of read
 
 Value IntOrNull(const std::optional<std::int64_t>& v) { return v ? Value(*v) : Value(); }
 Value Name(CellState state) { return std::string(NameOf(state)); }
-
-std::uint64_t SeedFromValue(const ObjectReader& reader) {
-  const Value& v = reader.Member("seed");
-  if (v.is_int() && v.as_int() >= 0) return static_cast<std::uint64_t>(v.as_int());
-  std::uint64_t seed = 0;
-  if (v.is_string()) {
-    const std::string& text = v.as_string();
-    const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), seed);
-    if (code == std::errc() && end == text.data() + text.size()) return seed;
-  }
-  throw Error(ExitCode::kBadInput,
-              reader.Pointer("seed") + ": expected an integer of 0..2^64-1, or one as a string");
-}
 
 std::optional<Interval> IntervalFrom(const ObjectReader& reader, std::string_view key) {
   if (reader.IsNull(key)) return std::nullopt;
@@ -290,9 +276,13 @@ Value CellToValue(const CellResult& cell) {
                           {"partial", cell.partial},
                           {"identity", Object{{"run_id", cell.run_id},
                                               {"group_id", cell.group_id},
+                                              {"experiment_id", TextOrNull(cell.experiment_id)},
+                                              {"code_id", TextOrNull(cell.code_id)},
+                                              {"data_id", TextOrNull(cell.data_id)},
                                               {"cell", cell.name},
                                               {"kind", cell.kind},
                                               {"seed", SeedToValue(cell.seed)},
+                                              {"code", cell.code},
                                               {"data_hash", cell.data_hash}}},
                           {"state", Object{{"value", Name(cell.state)},
                                            {"reason", TextOrNull(cell.reason)},
@@ -342,9 +332,13 @@ CellResult CellFromValue(const Value& value, const std::string& where) {
   CellResult cell;
   cell.run_id = identity.String("run_id");
   cell.group_id = identity.String("group_id");
+  cell.experiment_id = identity.NewerString("experiment_id");
+  cell.code_id = identity.NewerString("code_id");
+  cell.data_id = identity.NewerString("data_id");
+  if (identity.Has("code")) cell.code = identity.Member("code");
   cell.name = identity.String("cell");
   cell.kind = identity.String("kind");
-  cell.seed = SeedFromValue(identity);
+  cell.seed = identity.Seed("seed");
   cell.data_hash = identity.Member("data_hash");
   cell.partial = reader.Bool("partial");
   cell.state = state.Enum<CellState>("value");

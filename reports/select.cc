@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "reports/select.h"
 
+#include <algorithm>
 #include <map>
 #include <string>
 
@@ -33,6 +34,32 @@ double LastValidationAccuracy(const CellResult& cell) {
   return 0;
 }
 
+// Why the scores of these groups cannot be compared; empty when they can.
+std::string WhyUndecided(const SweepReport& report, const std::vector<GroupSummary*>& groups) {
+  for (const GroupSummary* group : groups) {
+    const auto cells = CellsOf(report, *group);
+    const auto num_missing = std::count_if(cells.begin(), cells.end(), IsMissing);
+    if (num_missing > 0) {
+      return group->name + " lacks " + std::to_string(num_missing) + " of " +
+             std::to_string(cells.size()) + " seeds";
+    }
+    if (group->seeds != groups.front()->seeds) {
+      return group->name + " and " + groups.front()->name + " have different seeds";
+    }
+  }
+  return "";
+}
+
+void Decide(const SweepReport& report, const std::vector<GroupSummary*>& groups) {
+  const std::string undecided = WhyUndecided(report, groups);
+  for (GroupSummary* group : groups) group->selection->undecided = undecided;
+  if (!undecided.empty()) return;
+  const auto best = std::max_element(
+      groups.begin(), groups.end(),
+      [](const auto* a, const auto* b) { return a->selection->score < b->selection->score; });
+  (*best)->selection->selected = true;
+}
+
 }  // namespace
 
 std::vector<std::string> SelectedOver(const Value& suite) {
@@ -49,24 +76,19 @@ std::vector<std::string> SelectedOver(const Value& suite) {
 void SelectGroups(SweepReport& report) {
   const std::vector<std::string> over = SelectedOver(report.config);
   if (over.empty()) return;
-  std::map<std::string, GroupSummary*> best;
+  std::map<std::string, std::vector<GroupSummary*>> competitions;
   for (GroupSummary& group : report.groups) {
-    if (group.kind != "train") continue;
     const auto cells = CellsOf(report, group);
-    Value rest = cells.front().config;
-    for (const std::string& path : over) ErasePath(rest, path);
+    const bool can_run = !group.seeds.empty() || std::any_of(cells.begin(), cells.end(), IsMissing);
+    if (group.kind != "train" || !can_run) continue;
     double sum = 0;
     for (const CellResult& cell : cells) sum += LastValidationAccuracy(cell);
-    group.selection = {.score = sum / static_cast<double>(cells.size()), .selected = true};
-    const auto [rival, is_first] = best.try_emplace(DumpJson(rest), &group);
-    if (is_first) continue;
-    if (group.selection->score > rival->second->selection->score) {
-      rival->second->selection->selected = false;
-      rival->second = &group;
-    } else {
-      group.selection->selected = false;
-    }
+    group.selection = {.score = sum / static_cast<double>(cells.size())};
+    Value rest = cells.front().config;
+    for (const std::string& path : over) ErasePath(rest, path);
+    competitions[DumpJson(rest)].push_back(&group);
   }
+  for (const auto& [rest, groups] : competitions) Decide(report, groups);
 }
 
 }  // namespace mixerbench::reports

@@ -12,7 +12,9 @@ namespace mixerbench::reports {
 // Reads `sweep.select` of the suite, {"over": ["train.lr"], "by": "validation.accuracy"}, and sets
 // GroupSummary::selection. Groups compete when they differ in nothing but the paths of `over`; the
 // highest mean over seeds of the last validation accuracy wins, ties go to the first by name, and a
-// seed that failed counts as 0. Test results play no part. Nothing happens without `sweep.select`.
+// seed that failed counts as 0. Test results play no part. Means over different seeds cannot be
+// compared: while seeds of a group are missing, or groups have other seeds, its competition is
+// undecided. Nothing happens without `sweep.select`.
 // Throws Error(kBadInput) when the suite's form is not that.
 void SelectGroups(SweepReport& report);
 

@@ -257,9 +257,26 @@ Value GroupToValue(const GroupSummary& group) {
                   {"kind", group.kind},
                   {"aggregate", std::move(aggregate)}};
   if (const auto& selection = group.selection) {
-    value["selection"] = Object{{"score", selection->score}, {"selected", selection->selected}};
+    value["selection"] = Object{{"score", selection->score},
+                                {"selected", selection->selected},
+                                {"undecided", TextOrNull(selection->undecided)}};
   }
   return value;
+}
+
+Value LeftOutToValue(const LeftOut& result) {
+  return Object{{"run_id", TextOrNull(result.run_id)},
+                {"cell", result.name},
+                {"seed", SeedToValue(result.seed)},
+                {"reason", result.reason}};
+}
+
+LeftOut LeftOutFromValue(const Value& value, const std::string& where) {
+  const ObjectReader reader(value, where);
+  return {.run_id = reader.StringOrEmpty("run_id"),
+          .name = reader.String("cell"),
+          .seed = reader.Seed("seed"),
+          .reason = reader.String("reason")};
 }
 
 // Of the document without `integrity`, each cell being represented by its own content checksum:
@@ -346,17 +363,28 @@ std::span<const CellResult> CellsOf(const SweepReport& report, const GroupSummar
   return std::span(report.cells).subspan(group.first_cell, group.num_cells);
 }
 
+bool IsMissing(const CellResult& cell) {
+  return cell.state == CellState::kPlanned || cell.state == CellState::kInterrupted;
+}
+
+std::int64_t CountMissing(const SweepReport& report) {
+  return std::count_if(report.cells.begin(), report.cells.end(), IsMissing);
+}
+
 Value SweepToValue(const SweepReport& report) {
   Array cells;
   for (const CellResult& cell : report.cells) cells.push_back(CellToValue(cell));
   Array groups;
   for (const GroupSummary& group : report.groups) groups.push_back(GroupToValue(group));
+  Array left_out;
+  for (const LeftOut& result : report.left_out) left_out.push_back(LeftOutToValue(result));
   Value document = Object{{"schema_version", kSchemaVersion},
                           {"kind", "sweep"},
                           {"name", report.name},
                           {"config", report.config},
                           {"cells", std::move(cells)},
-                          {"groups", std::move(groups)}};
+                          {"groups", std::move(groups)},
+                          {"left_out", std::move(left_out)}};
   document.as_object()["integrity"] = Object{{"content_sha256", ContentChecksum(document)}};
   return document;
 }
@@ -370,6 +398,7 @@ SweepReport ParseSweep(std::string_view text, const std::string& path) {
     const ObjectReader reader(document, "");
     SweepReport report = MakeSweepReport(reader.String("name"), reader.Member("config"),
                                          reader.List("cells", CellFromValue));
+    if (reader.Has("left_out")) report.left_out = reader.List("left_out", LeftOutFromValue);
     const ObjectReader integrity = reader.Nested("integrity");
     if (integrity.String("content_sha256") != ContentChecksum(document)) {
       throw Error(ExitCode::kBadInput,

@@ -74,6 +74,7 @@ struct EffectiveLength {
 struct Selection {
   double score = 0;  // mean over seeds of the last validation accuracy
   bool selected = false;
+  std::string undecided = {};  // why nobody in this competition is selected; empty when somebody is
 };
 
 // All seeds of one configuration.
@@ -91,11 +92,20 @@ struct GroupSummary {
   std::optional<Selection> selection;         // absent when the suite selects nothing
 };
 
+// A result that lies beside the cells of a report without being one of them.
+struct LeftOut {
+  std::string run_id;  // empty when the file is damaged
+  std::string name;
+  std::uint64_t seed = 0;
+  std::string reason;  // "of other code", "of another plan", "of an earlier version", "unreadable"
+};
+
 struct SweepReport {
   std::string name;
   Value config;  // of the suite, resolved
   std::vector<CellResult> cells;
   std::vector<GroupSummary> groups;
+  std::vector<LeftOut> left_out = {};
 };
 
 // Sorts the cells by (name, kind, seed, run id) and summarises every group.
@@ -110,6 +120,10 @@ std::string DumpSweep(const SweepReport& report);
 // Reads the cells and summarises them again. Errors: Error(kBadInput), as CellFromValue, and when
 // the summaries of the file are not those of its cells. `path` is used in messages only.
 SweepReport ParseSweep(std::string_view text, const std::string& path);
+
+// True for a planned cell without a result: not started, or not finished.
+bool IsMissing(const CellResult& cell);
+std::int64_t CountMissing(const SweepReport& report);
 
 // True when a failed seed counts as chance in this row.
 bool AnyImputed(const AccuracyOverSeeds& row);

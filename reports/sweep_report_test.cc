@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/sha256.h"
 #include "reports/json.h"
+#include "reports/labels.h"
 #include "reports/statistics.h"
 #include "reports/test_cells.h"
 
@@ -82,6 +83,47 @@ TEST_CASE("sweep: select keeps the best setting by its last validation accuracy"
   CHECK(report.groups.back().selection->score == 0);  // the one that failed
   CHECK(DumpSweep(ParseSweep(DumpSweep(report), "r")) == DumpSweep(report));
   CHECK_FALSE(MakeSweepReport("s", Object{}, {Setting(0.1, 16, 0.5)}).groups[0].selection);
+}
+
+TEST_CASE(
+    "sweep: nothing is selected between groups of different seeds, or while some are missing") {
+  const Value suite = Object{{"sweep", Object{{"select", Object{{"over", Array{"train.lr"}},
+                                                                {"by", "validation.accuracy"}}}}}};
+  const auto seeds = [](double lr, double validation, std::vector<std::uint64_t> numbers,
+                        CellState state = CellState::kCompleted) {
+    std::vector<CellResult> cells;
+    for (const std::uint64_t seed : numbers) {
+      cells.push_back(Setting(lr, 16, validation));
+      cells.back().seed = seed;
+      cells.back().run_id += " " + std::to_string(seed);
+      cells.back().state = state;
+    }
+    return cells;
+  };
+  const auto undecided = [&](std::vector<CellResult> a, const std::vector<CellResult>& b) {
+    a.insert(a.end(), b.begin(), b.end());
+    const SweepReport report = MakeSweepReport("s", suite, std::move(a));
+    std::string reason;
+    for (const GroupSummary& group : report.groups) {
+      CHECK(group.selection.has_value());
+      if (!group.selection) continue;
+      if (!group.selection->undecided.empty()) CHECK_FALSE(group.selection->selected);
+      reason = group.selection->undecided;
+    }
+    // Undecided settings are all shown.
+    std::size_t shown = 0;
+    for (const TaskView& view : TaskViews(report)) shown += view.groups.size();
+    CHECK(shown == (reason.empty() ? 1 : report.groups.size()));
+    return reason;
+  };
+  const auto three = seeds(0.1, 0.7, {0, 1, 2});
+  CHECK(undecided(three, seeds(0.2, 0.9, {0, 1, 2})) == "");
+  CHECK(undecided(three, seeds(0.2, 0.9, {0})) ==
+        "mqar/gla/lr=0.200000,16 and mqar/gla/lr=0.100000,16 have different seeds");
+  auto one = seeds(0.2, 0.9, {0});
+  const auto planned = seeds(0.2, 0, {1, 2}, CellState::kPlanned);
+  one.insert(one.end(), planned.begin(), planned.end());
+  CHECK(undecided(three, one) == "mqar/gla/lr=0.200000,16 lacks 2 of 3 seeds");
 }
 
 TEST_CASE("sweep: rebuilt from its own text, or from shuffled cells, it has the same bytes") {

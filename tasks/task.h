@@ -162,7 +162,7 @@ using TaskRegistry = Registry<TaskEntry>;
 // Registers every folder of tasks/ (generated).
 void RegisterTasks(TaskRegistry& registry);
 
-// SHA-256 of the sources of one task's folder (generated).
+// SHA-256 of the code and the shipped texts that one task's samples are made of (generated).
 std::string_view TaskCodeHash(std::string_view task);
 
 }  // namespace mixerbench::tasks

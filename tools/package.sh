@@ -30,7 +30,7 @@ cd -- "$root"
   fail "$out holds something else; remove it or name another folder with -o"
 
 targets=(//harness:mixerbench //harness:mixerbench-engine "$@")
-bazel build --config=cuda "${targets[@]}" >&2
+bazel build --config=cuda --stamp "${targets[@]}" >&2
 built=$(bazel info --config=cuda bazel-bin 2>/dev/null)
 
 # System libraries that every Linux has, and those that come with libtorch and the driver (cuda,

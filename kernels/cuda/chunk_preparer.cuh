@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "kernels/cuda/chunk_walk_params.cuh"
+#include "kernels/cuda/log_decay.cuh"
 
 namespace mixerbench::kernels::cuda {
 
@@ -142,7 +143,8 @@ struct ChunkPreparer {
   __device__ void SumDecays(ChunkTokens& tokens) {
     float2 gates = {0, 0};
     if (p.log_decay.data != nullptr) gates = reinterpret_cast<const float2*>(tokens.gates)[lane];
-    gates.x *= kLog2E, gates.y *= kLog2E;
+    gates.x = kLog2E * BoundedLogDecay(gates.x);
+    gates.y = kLog2E * BoundedLogDecay(gates.y);
     float scan = gates.x + gates.y;
 #pragma unroll
     for (int step = 1; step < 32; step *= 2) {

@@ -26,6 +26,8 @@ struct ChunkWalker {
   int t = LaneId() % 4;
   Sums state[kKeyTiles];
   Fragment rounded[kKeyTiles][4];  // the state as an operand
+  // kCompare: this lane's part of state_products of the chunk, of channels g and g + 8.
+  float boundary[2];
 
   __device__ ChunkWalker(const WalkParams& params, const ChunkWalkLayout& walk_layout)
       : p(params), layout(walk_layout), at(params, static_cast<int>(blockIdx.x)) {}
@@ -48,6 +50,7 @@ struct ChunkWalker {
         const SlotType slot(memory, layout, cursor.slot);
         if (!kReads) log2_decay += slot.tokens->log2_decay;
         WalkChunk(slot, token);
+        if (kKind == ChunkWalkKind::kCompare) StoreStateProducts(token / kWalkChunk);
         Arrive(barriers.free + cursor.slot);
         cursor.Advance(1, p.num_slots);
         RoundState();
@@ -125,30 +128,53 @@ struct ChunkWalker {
     for (int k = 0; k < 4 * kKeyTiles; ++k) saved[32 * k] = rounded[k / 4][k % 4];
   }
 
-  // The product of the state and a saved one, over keys; the last one is there in fp32. The state
-  // is rounded as for its products with tokens: their sums cancel against this one.
-  __device__ void CompareState(int chunk) const {
+  // The product of the state, the gradient after the chunk, and of the one that the other walk had
+  // before it, over keys, both rounded as they are multiplied with tokens: decay_walk.md says why.
+  __device__ void CompareState(int chunk) {
+    boundary[0] = boundary[1] = 0;
     if (!HasChannels()) return;
-    const bool is_last = (chunk + 1) * kWalkChunk >= p.seq_len && p.last_state.data != nullptr;
-    float sums[2] = {};
-    if (is_last) {
-      AddLastState(sums);
-    } else {
-      const auto* saved = static_cast<const Fragment*>(p.states_to_compare) + SavedIndex(chunk);
-#pragma unroll
-      for (int k = 0; k < 4 * kKeyTiles; ++k) {
-        const Fragment other = saved[32 * k];
-#pragma unroll
-        for (int r = 0; r < 4; ++r) {
-          const std::uint32_t mine = rounded[k / 4][k % 4].r[r];
-          sums[r % 2] += LowBf16(mine) * LowBf16(other.r[r]);
-          sums[r % 2] += HighBf16(mine) * HighBf16(other.r[r]);
-        }
-      }
+    if (chunk == 0) {
+      AddFirstState();
+      return;
     }
+    const auto* saved = static_cast<const Fragment*>(p.states_to_compare) + SavedIndex(chunk - 1);
+#pragma unroll
+    for (int k = 0; k < 4 * kKeyTiles; ++k) {
+      const Fragment other = saved[32 * k];
+#pragma unroll
+      for (int r = 0; r < 4; ++r) AddProduct(rounded[k / 4][k % 4].r[r], other.r[r], r % 2);
+    }
+    if (chunk == 1) return;
+    const auto* next = static_cast<const Fragment*>(p.states_to_compare) + SavedIndex(chunk - 2);
+#pragma unroll
+    for (int k = 0; k < 4 * kKeyTiles; ++k) PrefetchToL2(next + 32 * k);
+  }
+
+  __device__ void AddFirstState() {
+    if (p.first_state.data == nullptr) return;
+    const float* base =
+        p.first_state.data + static_cast<std::int64_t>(at.sequence) * p.first_state.sequence_stride;
+#pragma unroll
+    for (int i = 0; i < 16 * kKeyTiles; ++i) {
+      const int half = i % 2;
+      const int m = Channel(half);
+      const int n = 16 * (i / 4) + 8 * (i / 2 % 2) + 2 * t;
+      if (m >= p.value_dim || n >= p.key_dim) continue;
+      const float* place = base + m * p.first_state.value_stride + n * p.first_state.key_stride;
+      AddProduct(rounded[i / 16][i / 4 % 4].r[i % 4],
+                 PackBf16(place[0], place[p.first_state.key_stride]), half);
+    }
+  }
+
+  __device__ void AddProduct(std::uint32_t a, std::uint32_t b, int half) {
+    boundary[half] += LowBf16(a) * LowBf16(b) + HighBf16(a) * HighBf16(b);
+  }
+
+  __device__ void StoreStateProducts(int chunk) const {
+    if (!HasChannels()) return;
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
-      float sum = p.state_out_scale * sums[half];
+      float sum = boundary[half];
       sum += ShuffleXor(sum, 1);
       sum += ShuffleXor(sum, 2);
       if (t == 0 && Channel(half) < p.value_dim) {
@@ -156,26 +182,6 @@ struct ChunkWalker {
             static_cast<std::int64_t>(chunk) * p.num_sequences + at.sequence;
         p.state_products[sequence * p.value_dim + Channel(half)] = sum;
       }
-    }
-    if (chunk > 0) {
-      const auto* next = static_cast<const Fragment*>(p.states_to_compare) + SavedIndex(chunk - 1);
-#pragma unroll
-      for (int k = 0; k < 4 * kKeyTiles; ++k) PrefetchToL2(next + 32 * k);
-    }
-  }
-
-  __device__ void AddLastState(float (&sums)[2]) const {
-    const float* base =
-        p.last_state.data + static_cast<std::int64_t>(at.sequence) * p.last_state.sequence_stride;
-#pragma unroll
-    for (int i = 0; i < 16 * kKeyTiles; ++i) {
-      const int half = i % 2;
-      const int m = Channel(half);
-      const int n = 16 * (i / 4) + 8 * (i / 2 % 2) + 2 * t;
-      if (m >= p.value_dim || n >= p.key_dim) continue;
-      const float* place = base + m * p.last_state.value_stride + n * p.last_state.key_stride;
-      const std::uint32_t mine = rounded[i / 16][i / 4 % 4].r[i % 4];
-      sums[half] += LowBf16(mine) * place[0] + HighBf16(mine) * place[p.last_state.key_stride];
     }
   }
 
@@ -222,15 +228,28 @@ struct ChunkWalker {
     if (kReads) {
       warpgroup::Wait<1>(out, visible);
       SyncWarp();  // `out` takes the place of z
+      if (kKind == ChunkWalkKind::kCompare) {
+        const float scale = p.state_out_scale * slot.tokens->decay;
+        boundary[0] *= scale, boundary[1] *= scale;
+      }
 #pragma unroll
       for (int n = 0; n < 4; ++n) {
+        Fragment factors = {};  // of `out`
+        if (kKind == ChunkWalkKind::kCompare) {
+          factors = warpgroup::LoadATransposed(*slot.factor, 16 * n, tile_channel);
+        }
 #pragma unroll
         for (int h = 0; h < 2; ++h) {
-          const float2 factor =
+          const float2 x_factor =
               *reinterpret_cast<const float2*>(slot.tokens->x_factors + 16 * n + 8 * h + 2 * t);
 #pragma unroll
           for (int e = 0; e < 4; ++e) {
-            out[n][h][e] = visible[n][h][e] + (e % 2 == 0 ? factor.x : factor.y) * out[n][h][e];
+            const float read = (e % 2 == 0 ? x_factor.x : x_factor.y) * out[n][h][e];
+            if (kKind == ChunkWalkKind::kCompare) {
+              const std::uint32_t pair = factors.r[2 * h + e / 2];
+              boundary[e / 2] += read * (e % 2 == 0 ? LowBf16(pair) : HighBf16(pair));
+            }
+            out[n][h][e] = visible[n][h][e] + read;
           }
         }
         warpgroup::StoreColumns(*slot.z, 16 * n, tile_channel, out[n]);

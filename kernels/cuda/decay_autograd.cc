@@ -13,6 +13,7 @@
 #include <torch/csrc/autograd/custom_function.h>
 
 #include "base/check.h"
+#include "kernels/cuda/decay_walk_layout.h"
 #include "kernels/cuda/decay_walk_plans.h"
 #include "kernels/cuda/host.h"
 #include "kernels/fused/columns.h"
@@ -128,20 +129,18 @@ Gradients Backward(const Operation& op, const Wanted& wanted, const at::Tensor& 
       wanted.log_decay &&
       WalksByChunks(MakeProblem(op, d_o, v, k, d.q, log_decay, StateOrder::kKeysAlongV),
                     kernels.gradient_axis, LimitsOf(q));
-  at::Tensor states;
-  at::Tensor last_state;
-  at::Tensor q_products;
+  // Other walks with one decay a token save the gradients of states beside the states.
+  const bool saves_gradients =
+      wanted.log_decay && !sums_tokens && kernels.gradient_axis == DecayAxis::kNone;
+  at::Tensor states, d_states;
+  at::Tensor q_products, k_products, state_products;
   if (wants_q) {
     auto problem = MakeProblem(op, d_o, v, k, d.q, log_decay, StateOrder::kKeysAlongV);
     problem.x_scale = op.scale;
     problem.initial_state = FloatData(initial_state);
     if (wanted.log_decay) {
-      states = at::empty({SavedStateElements(problem)}, q.options());
+      states = at::empty({SavedStateElements(problem, kernels.gradient_axis)}, q.options());
       problem.states_to_save = states.mutable_data_ptr();
-      if (sums_tokens && d_final_state.defined()) {
-        last_state = at::empty_like(d_final_state);
-        problem.final_state = last_state.mutable_data_ptr<float>();
-      }
     }
     if (sums_tokens) q_products = AddTokenProducts(problem, q);
     RunWalk(op, kernels.gradient_axis, gradient_walk, problem, q);
@@ -151,37 +150,48 @@ Gradients Backward(const Operation& op, const Wanted& wanted, const at::Tensor& 
     problem.reverse = true;
     problem.y_scale = op.scale;
     problem.initial_state = FloatData(d_final_state);
-    at::Tensor products;
-    at::Tensor k_products;
     if (sums_tokens) k_products = AddTokenProducts(problem, k);
-    if (wanted.log_decay) {
-      const std::int64_t num_chunks = (q.size(1) + kWalkChunk - 1) / kWalkChunk;
-      products =
-          at::empty({num_chunks, q.size(0), q.size(2), q.size(3)}, q.options().dtype(at::kFloat));
+    if (saves_gradients) {
+      d_states = at::empty_like(states);
+      problem.states_to_save = d_states.mutable_data_ptr();
+    } else if (wanted.log_decay) {
+      const std::int64_t chunk = SavedChunk(kernels.gradient_axis);
+      state_products = at::empty({(q.size(1) + chunk - 1) / chunk, q.size(0), q.size(2), q.size(3)},
+                                 q.options().dtype(at::kFloat));
       problem.states_to_compare = states.const_data_ptr();
-      problem.last_state = FloatData(last_state);
-      problem.state_products = products.mutable_data_ptr<float>();
+      problem.first_state = FloatData(initial_state);
+      problem.state_products = state_products.mutable_data_ptr<float>();
     }
     RunWalk(op, kernels.gradient_axis, gradient_walk, problem, q);
-    if (wanted.log_decay) {
-      d.log_decay = at::empty(log_decay.sizes(), products.options());
-      const DecayGradientProblem gradient = {.batch_size = problem.batch_size,
-                                             .seq_len = problem.seq_len,
-                                             .num_heads = problem.num_heads,
-                                             .key_dim = q.size(3),
-                                             .precision = op.precision,
-                                             .q = AsSequence(q),
-                                             .d_q = AsSequence(d.q),
-                                             .k = AsSequence(k),
-                                             .d_k = AsSequence(d.k),
-                                             .num_product_sums = NumProductSums(problem),
-                                             .q_products = FloatData(q_products),
-                                             .k_products = FloatData(k_products),
-                                             .state_products = problem.state_products,
-                                             .d_log_decay = d.log_decay.mutable_data_ptr<float>()};
-      CheckLaunch(ForPrecision(kernels.decay_gradient, op.precision)(gradient, CurrentStream(q)),
-                  kernels.core);
+  }
+  if (wanted.log_decay) {
+    d.log_decay = at::empty(log_decay.sizes(), q.options().dtype(at::kFloat));
+    DecayGradientProblem problem = {.batch_size = q.size(0),
+                                    .seq_len = q.size(1),
+                                    .num_heads = q.size(2),
+                                    .key_dim = q.size(3),
+                                    .value_dim = v.size(3),
+                                    .precision = op.precision,
+                                    .scale = op.scale,
+                                    .q = AsSequence(q),
+                                    .k = AsSequence(k),
+                                    .v = AsSequence(v),
+                                    .d_o = AsSequence(d_o),
+                                    .d_q = AsSequence(d.q),
+                                    .d_k = AsSequence(d.k),
+                                    .log_decay = AsSequence(log_decay),
+                                    .initial_state = FloatData(initial_state),
+                                    .q_products = FloatData(q_products),
+                                    .k_products = FloatData(k_products),
+                                    .state_products = FloatData(state_products),
+                                    .d_log_decay = d.log_decay.mutable_data_ptr<float>()};
+    if (sums_tokens) problem.num_product_sums = NumProductSums(q.size(3));
+    if (saves_gradients) {
+      problem.states = states.const_data_ptr();
+      problem.d_states = d_states.const_data_ptr();
     }
+    CheckLaunch(ForPrecision(kernels.decay_gradient, op.precision)(problem, CurrentStream(q)),
+                kernels.core);
   }
   if (wants_v) {
     auto problem = MakeProblem(op, k, q, d_o, d.v, log_decay, StateOrder::kKeysAlongK);
@@ -257,6 +267,18 @@ class DecayFunction : public torch::autograd::Function<DecayFunction> {
   }
 };
 
+// The kernel that forms the gradient of one log decay a token holds a chunk of all tensors.
+bool FitsDecayGradient(const RecurrenceArgs& args, const PreparedRecurrence& sizes,
+                       const DecayKernels& kernels) {
+  if (kernels.gradient_axis != DecayAxis::kNone || !args.log_decay.defined() ||
+      !args.log_decay.requires_grad()) {
+    return true;
+  }
+  const DecayGradientLayout layout(static_cast<int>(args.q.element_size()), sizes.head_k_dim,
+                                   sizes.head_v_dim);
+  return layout.bytes <= LimitsOf(args.q).shared_memory_bytes;
+}
+
 std::string WalkRefusal(const RecurrenceArgs& args, const PreparedRecurrence& sizes,
                         const DecayKernels& kernels) {
   std::string reason = DeviceRefusal(args.q);
@@ -264,8 +286,12 @@ std::string WalkRefusal(const RecurrenceArgs& args, const PreparedRecurrence& si
   if (kernels.read_axis != DecayAxis::kNone && !args.log_decay.defined()) {
     return "no device code without decays";
   }
-  return Refusal(DecayWalkPlans(kernels.read_axis), NameOf(*PrecisionFor(args.q.scalar_type())),
-                 sizes.head_k_dim, sizes.head_v_dim);
+  reason = Refusal(DecayWalkPlans(kernels.read_axis), NameOf(*PrecisionFor(args.q.scalar_type())),
+                   sizes.head_k_dim, sizes.head_v_dim);
+  if (reason.empty() && !FitsDecayGradient(args, sizes, kernels)) {
+    reason = "too little shared memory for the gradient of the log decays";
+  }
+  return reason;
 }
 
 // Of the walk that reads keys and writes values of these sizes.

@@ -1,4 +1,4 @@
-// Kernels for the gradient of log decays from dq and dk as they were rounded (decay_walk.h:
+// The gradient of log decays of key channels from dq and dk as they were rounded (decay_walk.h:
 // DecayGradientProblem).
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
@@ -8,6 +8,7 @@
 #include <cuda_runtime.h>
 
 #include "kernels/cuda/decay_walk.h"
+#include "kernels/cuda/log_decay.cuh"
 #include "kernels/cuda/operand.cuh"
 
 namespace mixerbench::kernels::cuda {
@@ -44,16 +45,19 @@ __device__ void GradientTerms(float (&terms)[16 / sizeof(typename Operand::Eleme
   }
 }
 
-// One decay a key channel: the sum of q dq - k dk over tokens from the last one on. A block of 128
-// threads owns a chunk of one (b, h), kLanes threads the channels of a token, 16 bytes of each
-// operand a thread, and every group of kLanes threads kTokens adjacent tokens: a scan over the
-// groups joins their sums.
+// One decay a key channel: the sum of q dq - k dk over tokens from the last one on. At both ends of
+// a chunk it is known, and by how much it misses the value at its beginning is spread evenly over
+// its tokens (decay_walk.md). A block of 128 threads owns a chunk of one (b, h), kLanes threads the
+// channels of a token, 16 bytes of each operand a thread, and every group of kLanes threads kTokens
+// adjacent tokens: a scan over the groups joins their sums.
 template <typename Operand, int kLanes>
 __global__ void __launch_bounds__(128) VectorDecayGradientKernel(const DecayGradientProblem p) {
   using Element = typename Operand::Element;
+  constexpr int kChunk = SavedChunk(DecayAxis::kValue);
   constexpr int kChannels = ChannelGroup<Element>::kChannels;
-  constexpr int kTokens = kWalkChunk * kLanes / 128;
+  constexpr int kTokens = kChunk * kLanes / 128;
   constexpr int kWarps = 4;
+  static_assert(kTokens >= 1);
   __shared__ float warp_sums[kWarps][kLanes][kChannels];
   const std::int64_t num_sequences = p.batch_size * p.num_heads;
   const std::int64_t sequence = blockIdx.x % num_sequences;
@@ -65,7 +69,7 @@ __global__ void __launch_bounds__(128) VectorDecayGradientKernel(const DecayGrad
   const int channel = lane * kChannels;
   const bool exists = channel < p.key_dim;
   // The first group has the last tokens.
-  const std::int64_t last = (chunk + 1) * kWalkChunk - thread / kLanes * kTokens - 1;
+  const std::int64_t last = (chunk + 1) * kChunk - thread / kLanes * kTokens - 1;
 
   float sums[kTokens][kChannels] = {};
 #pragma unroll
@@ -96,89 +100,56 @@ __global__ void __launch_bounds__(128) VectorDecayGradientKernel(const DecayGrad
   }
   SyncBlock();
   if (!exists) return;
-  const float* boundary =
+  const float* products =
       p.state_products + (chunk * num_sequences + sequence) * p.key_dim + channel;
+  const float* products_before = products - num_sequences * p.key_dim;
+  // What all sums lack at the first token, by token; of an initial state it is not known.
+  const bool is_closed = chunk > 0 || p.initial_state == nullptr;
+  const auto num_tokens =
+      static_cast<float>(min(static_cast<std::int64_t>(kChunk), p.seq_len - chunk * kChunk));
+  float correction[kChannels];
 #pragma unroll
   for (int c = 0; c < kChannels; ++c) {
-    after[c] += boundary[c];
+    float total = products[c];
+    after[c] += products[c];
 #pragma unroll
-    for (int warp = 0; warp + 1 < kWarps; ++warp) {
+    for (int warp = 0; warp < kWarps; ++warp) {
+      total += warp_sums[warp][lane][c];
       if (warp < thread / 32) after[c] += warp_sums[warp][lane][c];
     }
+    const float expected = chunk > 0 ? products_before[c] : 0;
+    correction[c] = is_closed ? (expected - total) / num_tokens : 0;
   }
+  const Sequence& g = p.log_decay;
+  const float* const gates =
+      static_cast<const float*>(g.data) + batch * g.batch_stride + head * g.head_stride + channel;
 #pragma unroll
   for (int i = 0; i < kTokens; ++i) {
     const std::int64_t token = last - i;
     if (token >= p.seq_len) continue;
+    const float* const gate = gates + token * g.token_stride;
     float* d =
         p.d_log_decay + ((batch * p.seq_len + token) * p.num_heads + head) * p.key_dim + channel;
+    // Tokens of the chunk from this one on.
+    const auto count = static_cast<float>(min((chunk + 1) * kChunk, p.seq_len) - token);
 #pragma unroll
     for (int c = 0; c < kChannels; c += 4) {
-      *reinterpret_cast<float4*>(d + c) = {sums[i][c] + after[c], sums[i][c + 1] + after[c + 1],
-                                           sums[i][c + 2] + after[c + 2],
-                                           sums[i][c + 3] + after[c + 3]};
+      const float4 at = *reinterpret_cast<const float4*>(gate + c);
+      const auto sum = [&](int channel_of_group, float log_decay) {
+        return IsReset(log_decay) ? 0
+                                  : sums[i][channel_of_group] + after[channel_of_group] +
+                                        count * correction[channel_of_group];
+      };
+      *reinterpret_cast<float4*>(d + c) = {sum(c, at.x), sum(c + 1, at.y), sum(c + 2, at.z),
+                                           sum(c + 3, at.w)};
     }
   }
-}
-
-// One decay a token. A block of 256 threads owns a chunk: a warp sums the channels of every eighth
-// token, then the first warp sums the tokens from the end.
-template <typename Operand>
-__global__ void __launch_bounds__(256) ScalarDecayGradientKernel(const DecayGradientProblem p) {
-  constexpr int kChannels = ChannelGroup<typename Operand::Element>::kChannels;
-  __shared__ float token_terms[kWalkChunk];
-  const std::int64_t num_sequences = p.batch_size * p.num_heads;
-  const std::int64_t sequence = blockIdx.x % num_sequences;
-  const std::int64_t chunk = blockIdx.x / num_sequences;
-  const std::int64_t batch = sequence / p.num_heads;
-  const std::int64_t head = sequence % p.num_heads;
-  const int lane = static_cast<int>(threadIdx.x % 32);
-  const int warp = static_cast<int>(threadIdx.x / 32);
-#pragma unroll
-  for (int i = 0; i < kWalkChunk / 8; ++i) {
-    const std::int64_t token = chunk * kWalkChunk + 8 * i + warp;
-    float sum = 0;
-    if (token < p.seq_len) {
-      for (int channel = kChannels * lane; channel < p.key_dim; channel += 32 * kChannels) {
-        float terms[kChannels];
-        GradientTerms<Operand>(terms, p, batch, token, head, channel);
-#pragma unroll
-        for (int c = 0; c < kChannels; ++c) sum += terms[c];
-      }
-    }
-#pragma unroll
-    for (int mask = 16; mask >= 1; mask /= 2) sum += ShuffleXor(sum, mask);
-    if (lane == 0) token_terms[8 * i + warp] = sum;
-  }
-  SyncBlock();
-  if (warp != 0) return;
-
-  float boundary = 0;
-  const float* products = p.state_products + (chunk * num_sequences + sequence) * p.key_dim;
-  for (int channel = lane; channel < p.key_dim; channel += 32) boundary += products[channel];
-#pragma unroll
-  for (int mask = 16; mask >= 1; mask /= 2) boundary += ShuffleXor(boundary, mask);
-
-  // Lane l holds tokens 62 - 2 l and 63 - 2 l, so that a scan over lanes runs from the end.
-  const float last = token_terms[kWalkChunk - 1 - 2 * lane];
-  const float first = token_terms[kWalkChunk - 2 - 2 * lane];
-  float scan = last + first;
-#pragma unroll
-  for (int step = 1; step < 32; step *= 2) {
-    const float before = ShuffleUp(scan, step);
-    if (lane >= step) scan += before;
-  }
-  const float left = ShuffleUp(scan, 1);
-  const float after = boundary + (lane == 0 ? 0 : left);
-  const std::int64_t token = chunk * kWalkChunk + kWalkChunk - 2 - 2 * lane;
-  float* d = p.d_log_decay + (batch * p.seq_len + token) * p.num_heads + head;
-  if (token < p.seq_len) d[0] = after + last + first;
-  if (token + 1 < p.seq_len) d[p.num_heads] = after + last;
 }
 
 template <typename Operand>
 int LaunchVectorDecayGradient(const DecayGradientProblem& p, CUstream_st* stream) {
-  const std::int64_t num_chunks = (p.seq_len + kWalkChunk - 1) / kWalkChunk;
+  constexpr int kChunk = SavedChunk(DecayAxis::kValue);
+  const std::int64_t num_chunks = (p.seq_len + kChunk - 1) / kChunk;
   const auto num_blocks = static_cast<unsigned>(num_chunks * p.batch_size * p.num_heads);
   constexpr int kChannels = ChannelGroup<typename Operand::Element>::kChannels;
   const auto num_lanes = (p.key_dim + kChannels - 1) / kChannels;
@@ -191,14 +162,6 @@ int LaunchVectorDecayGradient(const DecayGradientProblem& p, CUstream_st* stream
   } else if constexpr (kChannels == 4) {  // key_dim <= 128
     VectorDecayGradientKernel<Operand, 32><<<num_blocks, 128, 0, stream>>>(p);
   }
-  return cudaGetLastError();
-}
-
-template <typename Operand>
-int LaunchScalarDecayGradient(const DecayGradientProblem& p, CUstream_st* stream) {
-  const std::int64_t num_chunks = (p.seq_len + kWalkChunk - 1) / kWalkChunk;
-  const auto num_blocks = static_cast<unsigned>(num_chunks * p.batch_size * p.num_heads);
-  ScalarDecayGradientKernel<Operand><<<num_blocks, 256, 0, stream>>>(p);
   return cudaGetLastError();
 }
 

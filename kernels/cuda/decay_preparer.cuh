@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "kernels/cuda/decay_walk_params.cuh"
+#include "kernels/cuda/log_decay.cuh"
 
 namespace mixerbench::kernels::cuda {
 
@@ -192,7 +193,8 @@ struct Preparer {
   // One decay a token: the scores take it pair by pair, x and y stay as they are.
   __device__ void PrepareTokens(const SlotType& slot) {
     // Inclusive sum of log decays over the tokens of the block, in either half warp.
-    float b = p.log_decay.data != nullptr ? slot.gates[lane % kBlockTokens] : 0;
+    float b = 0;
+    if (p.log_decay.data != nullptr) b = BoundedLogDecay(slot.gates[lane % kBlockTokens]);
 #pragma unroll
     for (int step = 1; step < kBlockTokens; step *= 2) {
       const float before = ShuffleUp(b, step, kBlockTokens);
@@ -232,7 +234,9 @@ struct Preparer {
     for (int i = 0; i < kBlockTokens; ++i) {
       b[i] = reinterpret_cast<const Gates*>(gates + i * layout.key_gates_stride)[lane];
 #pragma unroll
-      for (int c = 0; c < kLaneChannels; ++c) b[i].channel[c] = total[c] += b[i].channel[c];
+      for (int c = 0; c < kLaneChannels; ++c) {
+        b[i].channel[c] = total[c] += BoundedLogDecay(b[i].channel[c]);
+      }
     }
     const bool factored = StoreBlockDecays(slot, total);
     if (!factored && !p.sum_only) StorePairwise(slot, gates);
@@ -350,7 +354,9 @@ struct Preparer {
         g = reinterpret_cast<const Gates*>(slot.gates + i * layout.z_gates_stride)[lane];
       }
 #pragma unroll
-      for (int c = 0; c < kLaneChannels; ++c) b[i].channel[c] = total[c] += g.channel[c];
+      for (int c = 0; c < kLaneChannels; ++c) {
+        b[i].channel[c] = total[c] += BoundedLogDecay(g.channel[c]);
+      }
     }
     const bool factored = StoreBlockDecays(slot, total);
     if (has_channels && factored) {

@@ -10,6 +10,7 @@
 
 #include "kernels/cuda/decay_rows.h"
 #include "kernels/cuda/decay_rows_layout.h"
+#include "kernels/cuda/log_decay.cuh"
 #include "kernels/cuda/tiles.cuh"
 
 namespace mixerbench::kernels::cuda {
@@ -146,7 +147,7 @@ __device__ inline void SumGatesOfBlock(float* gates, float* total, int n) {
 #pragma unroll
   for (int i = Lanes::kTokens - 1; i >= 0; --i) {
     const float2 after = sum;
-    sum = {sum.x + x[i].x * kLog2E, sum.y + x[i].y * kLog2E};
+    sum = {sum.x + kLog2E * BoundedLogDecay(x[i].x), sum.y + kLog2E * BoundedLogDecay(x[i].y)};
     x[i] = after;
   }
   const float2 later = SumOfLaterLanes<kKeys>(sum);
@@ -343,11 +344,13 @@ __device__ inline float2 SumToEnd(float2 (&sums)[PairLanes<kKeys>::kTokens], con
   return SumOfLaterLanes<kKeys>(sum);
 }
 
-// out_t = sum over i >= t of x_i for x [tokens][channel] where the gates were, to `out` of the
-// given distance between tokens. `totals` [block][channel] is scratch. The whole block of threads.
+// out_t = sum over i >= t of x_i for x [tokens][channel] where the gates were, 0 for a gate that
+// resets. `out` and the gates in device memory have the given distances between tokens. `totals`
+// [block][channel] is scratch. The whole block of threads.
 template <int kKeys>
 __device__ inline void SumOverLaterTokens(const float* x, float* totals, float* out,
-                                          std::int64_t out_stride, int seq_len, int num_blocks) {
+                                          std::int64_t out_stride, const float* gates,
+                                          std::int64_t gates_stride, int seq_len, int num_blocks) {
   using Lanes = PairLanes<kKeys>;
   const Lanes at;
   const int num_warps = static_cast<int>(blockDim.x / 32);
@@ -377,10 +380,13 @@ __device__ inline void SumOverLaterTokens(const float* x, float* totals, float* 
     later = {later.x + blocks.x, later.y + blocks.y};
     const int token = n * kKeyBlock + at.first;
     float* row = out + token * out_stride + at.channel;
+    const float* gate_row = gates + token * gates_stride + at.channel;
 #pragma unroll
-    for (int i = 0; i < Lanes::kTokens; ++i, row += out_stride) {
+    for (int i = 0; i < Lanes::kTokens; ++i, row += out_stride, gate_row += gates_stride) {
       if (token + i < seq_len) {
-        *reinterpret_cast<float2*>(row) = {sums[i].x + later.x, sums[i].y + later.y};
+        const float2 gate = *reinterpret_cast<const float2*>(gate_row);
+        *reinterpret_cast<float2*>(row) = {IsReset(gate.x) ? 0 : sums[i].x + later.x,
+                                           IsReset(gate.y) ? 0 : sums[i].y + later.y};
       }
     }
   }

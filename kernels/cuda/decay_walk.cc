@@ -134,18 +134,16 @@ WalkPlan PlanWalk(const WalkProblem& problem, DecayAxis axis, const DeviceLimits
   }
 }
 
-std::int64_t SavedStateElements(const WalkProblem& problem) {
-  return CeilDivide(problem.seq_len, kWalkChunk) * problem.batch_size * problem.num_heads * 16 *
-         CeilDivide(problem.value_dim, 16) * PaddedKeys(problem.key_dim);
+std::int64_t SavedStateElements(const WalkProblem& problem, DecayAxis axis) {
+  return CeilDivide(problem.seq_len, SavedChunk(axis)) * problem.batch_size * problem.num_heads *
+         16 * CeilDivide(problem.value_dim, 16) * PaddedKeys(problem.key_dim);
 }
 
-int NumProductSums(const WalkProblem& problem) {
-  return static_cast<int>(CeilDivide(problem.value_dim, 16));
-}
+int NumProductSums(std::int64_t value_dim) { return static_cast<int>(CeilDivide(value_dim, 16)); }
 
 std::int64_t TokenProductElements(const WalkProblem& problem) {
   return CeilDivide(problem.seq_len, kBlockTokens) * kBlockTokens * problem.batch_size *
-         problem.num_heads * NumProductSums(problem);
+         problem.num_heads * NumProductSums(problem.value_dim);
 }
 
 std::int64_t SegmentStateElements(const WalkProblem& problem, const WalkPlan& plan) {

@@ -38,8 +38,14 @@ struct WalkPlan {
   int max_blocks = 0;
 };
 
-// States are saved, and gradients of decays formed, every so many tokens.
+// Segments end where chunks do.
 constexpr int kWalkChunk = 64;
+
+// States are saved, and gradients of decays formed, every so many tokens. Where the gradients of
+// decays of channels are sums over a chunk of what was rounded, chunks are shorter (decay_walk.md).
+constexpr int SavedChunk(DecayAxis gradient_axis) {
+  return gradient_axis == DecayAxis::kValue ? kWalkChunk / 2 : kWalkChunk;
+}
 
 struct WalkProblem {
   std::int64_t batch_size = 0;
@@ -65,15 +71,18 @@ struct WalkProblem {
   std::int64_t state_value_stride = 0;
   std::int64_t state_key_stride = 0;
 
-  // For the gradient of decays (decay_walk.md). One or none of the two: the state after every
-  // chunk, in an order that only a walk with the same shapes and value tile knows.
-  // SavedStateElements elements of the operands' type. With states_to_compare also the last of
-  // these states in fp32, as final_state; null when the walk starts from zeros.
+  // For the gradient of decays (decay_walk.md). One or none of the two: where to leave the state
+  // after every chunk, in reverse the one before it is walked, and what the walk to dq has left
+  // there. SavedStateElements elements of the operands' type, in an order that only a walk with the
+  // same shapes and value tile, and the kernel that takes DecayGradientProblem::states, know.
   void* states_to_save = nullptr;
   const void* states_to_compare = nullptr;
-  const float* last_state = nullptr;
-  // With states_to_compare: their product with this walk's state at the same place, summed over N.
-  // [number of chunks, B H, M], fp32.
+  // With states_to_compare, in walks by chunks: the state before the first chunk, as initial_state
+  // of the walk to dq; null: zeros.
+  const float* first_state = nullptr;
+  // With states_to_compare, [number of chunks, B H, M], fp32, summed over N: the product of the
+  // saved state and this walk's at the same place; in walks by chunks what all tokens before the
+  // chunk and in it share with those after it.
   float* state_products = nullptr;
   // Of walks by chunks: the product of `out`, before it is rounded, and this one, [B,T,H,M], summed
   // over channels by each walker: TokenProductElements, fp32, [T / 16, B H, NumProductSums, 16], T
@@ -85,15 +94,16 @@ struct WalkProblem {
   float* segment_decays = nullptr;  // SegmentDecayElements, scratch; null for a single segment
 };
 
-// Whether the plan goes by chunks. Only such a walk has token_products and takes last_state.
+// Whether the plan goes by chunks. Only such a walk has token_products and takes first_state; other
+// walks with one decay a token save states and compare none.
 bool WalksByChunks(const WalkProblem& problem, DecayAxis axis, const DeviceLimits& limits);
 
 // Enough blocks of threads to fill the device when the sequences are long enough, slots that fit
 // its shared memory. Uses the sizes of `problem` and whether it has a factor.
 WalkPlan PlanWalk(const WalkProblem& problem, DecayAxis axis, const DeviceLimits& limits);
 
-std::int64_t SavedStateElements(const WalkProblem& problem);
-int NumProductSums(const WalkProblem& problem);  // warps that share the channels of a token
+std::int64_t SavedStateElements(const WalkProblem& problem, DecayAxis axis);
+int NumProductSums(std::int64_t value_dim);  // warps that share the channels of a token
 std::int64_t TokenProductElements(const WalkProblem& problem);
 std::int64_t SegmentStateElements(const WalkProblem& problem, const WalkPlan& plan);
 std::int64_t SegmentDecayElements(const WalkProblem& problem, const WalkPlan& plan);
@@ -101,21 +111,30 @@ std::int64_t SegmentDecayElements(const WalkProblem& problem, const WalkPlan& pl
 // Starts the walk on `stream` of the current device and returns the CUDA error code of the launch.
 using WalkFunction = int (*)(const WalkProblem& problem, const WalkPlan& plan, CUstream_st* stream);
 
-// The gradient of log decays from those of q and k, chunk by chunk (decay_walk.md):
-//   d_log_decay_t = sum over i >= t in the chunk of (q_i dq_i - k_i dk_i), plus state_products.
+// The gradient of log decays, chunk by chunk (decay_walk.md), from what the walks to dq and dk
+// leave behind: with one decay a token that is token_products and state_products of walks by
+// chunks, or saved states; with one a key channel it is dq and dk, as they were rounded, and
+// state_products.
 struct DecayGradientProblem {
   std::int64_t batch_size = 0;
   std::int64_t seq_len = 0;
   std::int64_t num_heads = 0;
   std::int64_t key_dim = 0;
+  std::int64_t value_dim = 0;
   OperandPrecision precision = OperandPrecision::kBf16;
-  Sequence q, d_q, k, d_k;
+  float scale = 1;
+  Sequence q, k, v, d_o, d_q, d_k, log_decay;
+  const float* initial_state = nullptr;  // [B,H,K,V] dense; null: zeros
+
   int num_product_sums = 0;
-  // token_products of the walks to dq and dk; null: their walks were not by chunks.
-  const float* q_products = nullptr;
+  const float* q_products = nullptr;  // null: the walks were not by chunks
   const float* k_products = nullptr;
   const float* state_products = nullptr;  // [number of chunks, B H, key_dim]
-  float* d_log_decay = nullptr;           // [B,T,H,key_dim], or [B,T,H] summed over channels; dense
+
+  const void* states = nullptr;    // after every chunk
+  const void* d_states = nullptr;  // the same of their gradients, without the scale
+
+  float* d_log_decay = nullptr;  // [B,T,H,key_dim] or [B,T,H]; dense
 };
 
 using DecayGradientFunction = int (*)(const DecayGradientProblem& problem, CUstream_st* stream);

@@ -107,8 +107,8 @@ inline WalkParams MakeWalkParams(const WalkProblem& problem, const WalkPlan& pla
                      .key_stride = problem.state_key_stride};
   p.final_state = p.initial_state;
   p.final_state.data = problem.final_state;
-  p.last_state = p.initial_state;
-  p.last_state.data = const_cast<float*>(problem.last_state);
+  p.first_state = p.initial_state;
+  p.first_state.data = const_cast<float*>(problem.first_state);
   p.factor = problem.factor;
   p.token_products = problem.token_products;
   p.segment_decays = problem.segment_decays;

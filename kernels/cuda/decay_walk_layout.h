@@ -55,4 +55,26 @@ struct WalkLayout {
   }
 };
 
+// Of the kernel that takes DecayGradientProblem::states: q, k, d_o and v of a chunk, channels in
+// blocks of 16, then numbers that belong to its tokens.
+struct DecayGradientLayout {
+  static constexpr int kTokens = SavedChunk(DecayAxis::kNone);
+  static constexpr int kWarps = kTokens / 16;
+  static constexpr int kTermBytes = 4 * ((4 + kWarps) * kTokens + kWarps);
+
+  int key_stride, value_stride;  // elements between rows
+  int k, d_o, v, terms;          // byte offsets; q lies at 0
+  int bytes;
+
+  MIXERBENCH_HOST_DEVICE constexpr DecayGradientLayout(int element_size, std::int64_t key_dim,
+                                                       std::int64_t value_dim)
+      : key_stride(static_cast<int>((key_dim + 15) / 16 * 16 + 8)),
+        value_stride(static_cast<int>((value_dim + 15) / 16 * 16 + 8)),
+        k(kTokens * key_stride * element_size),
+        d_o(2 * k),
+        v(d_o + kTokens * value_stride * element_size),
+        terms(v + kTokens * value_stride * element_size),
+        bytes(terms + kTermBytes) {}
+};
+
 }  // namespace mixerbench::kernels::cuda

@@ -32,7 +32,7 @@ struct WalkParams {
   Sequence x, y, z, out, log_decay;
   Sequence factor;                        // of `out` for token_products; walks by chunks only
   StatePlace initial_state, final_state;  // data null: zeros, not wanted
-  StatePlace last_state;                  // data null: states_to_compare has all
+  StatePlace first_state;                 // data null: zeros
   float* segment_decays;                  // of all tokens of a segment; only with `sum_only`
   void* states_to_save;
   const void* states_to_compare;

@@ -15,6 +15,7 @@ struct Walker {
   using SlotType = Slot<Operand>;
   static constexpr int kStride = kKeys + 8;
   static constexpr int kNumTiles = kKeys / 16;
+  static constexpr int kSavedChunk = SavedChunk(kAxis);
 
   const WalkParams& p;
   const WalkPosition& at;
@@ -83,7 +84,8 @@ struct Walker {
     for (int k = 0; k < kNumTiles; ++k) saved[32 * k] = Operand::ToA(state[k]);
   }
 
-  // The next chunk in walking order is fetched to L2 meanwhile.
+  // The product of the state, the gradient after the chunk, and of the one after it that the other
+  // walk saved, over keys. The next chunk in walking order is fetched to L2 meanwhile.
   __device__ void CompareState(int chunk) {
     const auto* saved =
         static_cast<const typename Operand::A*>(p.states_to_compare) + SavedIndex(chunk);
@@ -122,13 +124,16 @@ struct Walker {
     for (int n = 0; n < at.num_blocks; ++n) {
       const int token = at.BlockBegin(p, n);
       const bool ends_chunk =
-          (token + kBlockTokens) % kWalkChunk == 0 || token + kBlockTokens >= p.seq_len;
-      if (p.states_to_compare != nullptr && ends_chunk) CompareState(token / kWalkChunk);
+          (token + kBlockTokens) % kSavedChunk == 0 || token + kBlockTokens >= p.seq_len;
+      if (ends_chunk && p.reverse) {
+        if (p.states_to_save != nullptr) SaveState(token / kSavedChunk);
+        if (p.states_to_compare != nullptr) CompareState(token / kSavedChunk);
+      }
       WaitForPhase(barriers.ready + cursor.slot, cursor.parity);
       WalkBlock(SlotType(memory, layout, cursor.slot), token);
       Arrive(barriers.free + cursor.slot);
       cursor.Advance(1, p.num_slots);
-      if (p.states_to_save != nullptr && ends_chunk) SaveState(token / kWalkChunk);
+      if (ends_chunk && !p.reverse && p.states_to_save != nullptr) SaveState(token / kSavedChunk);
     }
     StoreState();
   }

@@ -8,7 +8,6 @@
 #include <ATen/ops/baddbmm.h>
 #include <ATen/ops/bmm.h>
 #include <ATen/ops/cat.h>
-#include <ATen/ops/cumsum.h>
 #include <ATen/ops/exp.h>
 #include <ATen/ops/linalg_solve_triangular.h>
 
@@ -31,10 +30,8 @@ at::Tensor SolveUnitLower(const at::Tensor& lower, const at::Tensor& x) {
                                      /*unitriangular=*/true);
 }
 
-}  // namespace
-
-RecurrenceResult ChunkDeltaRule(const RecurrenceArgs& args) {
-  const auto sizes = Prepare(args, DecayShape::kScalar, /*has_beta=*/true);
+// All tokens are finite.
+RecurrenceResult DeltaRuleInChunks(const RecurrenceArgs& args, const PreparedRecurrence& sizes) {
   const auto chunking = CutEvenly(sizes.seq_len, args.chunk_size);
   const std::int64_t num_chunks = chunking.num_chunks;
   const bool has_entering_state = num_chunks > 1 || args.initial_state.defined();
@@ -51,16 +48,16 @@ RecurrenceResult ChunkDeltaRule(const RecurrenceArgs& args) {
   auto k_erasing = beta_k;               // erases from the state that enters
   std::vector<at::Tensor> decay;         // of a whole chunk, N x [R,1,1]
   if (args.log_decay.defined()) {
-    const auto b = at::cumsum(SplitChunks(args.log_decay, chunking, sizes.compute_dtype), 1);
-    const auto b_last = b.narrow(1, chunking.chunk_size - 1, 1);
+    const LogDecaySums b(SplitChunks(args.log_decay, chunking, sizes.compute_dtype));
+    const auto b_last = LastToken(b);
     const auto pair_decay = CausalDecay(b);
-    const auto entering_decay = at::exp(b).unsqueeze(-1);
+    const auto entering_decay = at::exp(b.total()).unsqueeze(-1);
     scores = scores * pair_decay;
     lower = lower * pair_decay;
     q_carried = q * entering_decay;
     k_carried = k * at::exp(b_last - b).unsqueeze(-1);
     k_erasing = beta_k * entering_decay;
-    decay = at::exp(b_last).unsqueeze(-1).chunk(num_chunks);
+    decay = at::exp(b_last.total()).unsqueeze(-1).chunk(num_chunks);
   } else {
     scores = scores.tril();
   }
@@ -93,6 +90,14 @@ RecurrenceResult ChunkDeltaRule(const RecurrenceArgs& args) {
   const auto o = at::baddbmm(at::bmm(scores, y), q_carried, states.entering);
   return {.o = MergeChunks(o, chunking, sizes.num_heads).to(args.v.scalar_type()),
           .final_state = states.final_state.unflatten(0, {-1, sizes.num_heads})};
+}
+
+}  // namespace
+
+RecurrenceResult ChunkDeltaRule(const RecurrenceArgs& args) {
+  const auto sizes = Prepare(args, DecayShape::kScalar, /*has_beta=*/true);
+  return ContainNonFinite(
+      args, [&](const RecurrenceArgs& finite) { return DeltaRuleInChunks(finite, sizes); });
 }
 
 RecurrenceResult DeltaRule(const RecurrenceArgs& args, ExecutionPath path) {

@@ -3,6 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "kernels/cuda/log_decay.cuh"
 #include "kernels/delta_rule/delta_rule_device.cuh"
 
 namespace mixerbench::kernels::delta_rule {
@@ -28,7 +29,7 @@ __device__ inline float WarpSum(float x) {
 // In shared memory. Sums over key channels come in parts, those of db in kDbParts.
 template <int kC, int kDbParts, int kParts, int kWarps>
 struct ChunkSums {
-  float db[kDbParts][kC];        // <q, dq> - <k, dk>
+  float db[kDbParts][kC];        // <q, dq> - <k, dk> + <beta k + K', M>
   float km[kParts][kC];          // <k, M>
   float written[kParts][kC];     // <k, w (Y G^T)>
   float pv[kC];                  // <P_i, v_i>
@@ -70,7 +71,7 @@ struct ChunkSums {
         km_i += km[part][token];
         all_written += written[part][token];
       }
-      db_sums[i] = db_i + 2 * gates[kBeta][token] * km_i;
+      db_sums[i] = db_i;
       if (token < num_valid) gradients.beta[gate + token * num_heads] = km_i + pv[token];
     }
     if (gradients.log_decay == nullptr) return;
@@ -93,7 +94,11 @@ struct ChunkSums {
     for (int i = kPerLane - 1; i >= 0; --i) {
       const int token = cuda::LaneId() * kPerLane + i;
       after += db_sums[i];
-      if (token < num_valid) gradients.log_decay[gate + token * num_heads] = after;
+      const float* const b = gates[kCumulativeLogDecay];
+      const float log_decay = b[token] - (token > 0 ? b[token - 1] : 0);
+      if (token < num_valid) {
+        gradients.log_decay[gate + token * num_heads] = cuda::IsReset(log_decay) ? 0 : after;
+      }
     }
   }
 };

@@ -98,8 +98,9 @@ class FusedBackward {
  public:
   struct Shared {
     struct Stage {  // of chunk c: c % kStages
-      Tile q, k, a;
-      Tile x;  // then beta_i dKK_ij
+      Tile q, k;
+      Tile a;  // then K', beta K as it is rounded
+      Tile x;  // then dKK
       Tile d_o[kValueTiles], y[kValueTiles], state[kValueTiles];
     };
     struct Walked {  // c % kWalkedStages

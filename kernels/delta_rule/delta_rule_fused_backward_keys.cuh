@@ -7,7 +7,7 @@
 namespace mixerbench::kernels::delta_rule {
 
 // dKK = -(P Y^T) Ds, M = -e^b (P S^T) + dKK K and
-// dk = w (Y G^T) + dA^T Q + dKK^T (beta K) + beta M.
+// dk = w (Y G^T) + dA^T Q + dKK^T K' + beta M, with K' = beta K as it is rounded.
 template <int kValueTiles, bool kHasDecay>
 __device__ void FusedBackward<kValueTiles, kHasDecay>::FormKeyGradients(const Chunk& chunk) {
   const unsigned c = chunk.count;
@@ -31,16 +31,18 @@ __device__ void FusedBackward<kValueTiles, kHasDecay>::FormKeyGradients(const Ch
   cuda::Bf16Operand::A d_kk[kBlocks];
 #pragma unroll
   for (int j = 0; j < kBlocks; ++j) {
-    Accumulators beta_d_kk;
+    Accumulators beta_k;  // of 16 channels
+    cuda::FromOperand<warpgroup::Operand>(beta_k, warpgroup::LoadA(stage.k, RowBlock(), 16 * j));
 #pragma unroll
     for (int e = 0; e < 8; ++e) {
       const int column = 16 * j + cuda::BlockColumn(e / 4, e % 4);
       float& d_kk_e = d_l[j][e / 4][e % 4];
       d_kk_e = column < RowBlock() + cuda::BlockRow(e % 4) ? -decays(j, e) * d_kk_e : 0.f;
-      beta_d_kk[e / 4][e % 4] = beta[e % 4 / 2] * d_kk_e;
+      beta_k[e / 4][e % 4] *= beta[e % 4 / 2];
     }
     d_kk[j] = cuda::ToOperand<warpgroup::Operand>(d_l[j]);
-    warpgroup::StoreRows(stage.x, RowBlock(), 16 * j, beta_d_kk);
+    warpgroup::StoreRows(stage.x, RowBlock(), 16 * j, d_kk[j]);
+    warpgroup::StoreRows(stage.a, RowBlock(), 16 * j, beta_k);
   }
   warpgroup::PublishToProducts();
   warpgroup::Fence();
@@ -76,7 +78,7 @@ __device__ void FusedBackward<kValueTiles, kHasDecay>::FormKeyGradients(const Ch
   warpgroup::MultiplyTiles<kColumns, kColumns>(dk, warpgroup::Descriptor(shared_.d_a[c % kStages]),
                                                warpgroup::Descriptor(stage.q), true);
   warpgroup::MultiplyTiles<kColumns, kColumns>(dk, warpgroup::Descriptor(stage.x),
-                                               warpgroup::Descriptor(stage.k), true);
+                                               warpgroup::Descriptor(stage.a), true);
   warpgroup::Commit();
   warpgroup::Wait<0>(m, dk);
 
@@ -84,8 +86,12 @@ __device__ void FusedBackward<kValueTiles, kHasDecay>::FormKeyGradients(const Ch
   float km[2] = {0, 0};
 #pragma unroll
   for (int d = 0; d < kBlocks; ++d) {
-    Accumulators k_d;
+    Accumulators k_d, beta_k_d;
     cuda::FromOperand<warpgroup::Operand>(k_d, warpgroup::LoadA(stage.k, RowBlock(), 16 * d));
+    if constexpr (kHasDecay) {
+      cuda::FromOperand<warpgroup::Operand>(beta_k_d,
+                                            warpgroup::LoadA(stage.a, RowBlock(), 16 * d));
+    }
 #pragma unroll
     for (int e = 0; e < 8; ++e) {
       const int half = e % 4 / 2;
@@ -93,7 +99,9 @@ __device__ void FusedBackward<kValueTiles, kHasDecay>::FormKeyGradients(const Ch
       const float m_e = m[d][e / 4][e % 4];
       float& dk_e = dk[d][e / 4][e % 4];
       dk_e += beta[half] * m_e;
-      if constexpr (kHasDecay) db[half] -= k_e * dk_e;
+      if constexpr (kHasDecay) {
+        db[half] += (beta_k_d[e / 4][e % 4] + beta[half] * k_e) * m_e - k_e * dk_e;
+      }
       km[half] += k_e * m_e;
     }
   }

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "kernels/cuda/log_decay.cuh"
 #include "kernels/delta_rule/delta_rule_device.cuh"
 
 namespace mixerbench::kernels::delta_rule {
@@ -21,7 +22,9 @@ struct LaneGates {
       const int t = cuda::LaneId() * kPerLane + i;
       const bool valid = t < num_valid;
       beta[i] = valid ? betas[t * token_stride] : 0.f;
-      log_decay[i] = valid && log_decays != nullptr ? log_decays[t * token_stride] : 0.f;
+      log_decay[i] = valid && log_decays != nullptr
+                         ? cuda::BoundedLogDecay(log_decays[t * token_stride])
+                         : 0.f;
     }
   }
 };

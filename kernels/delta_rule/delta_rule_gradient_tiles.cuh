@@ -35,8 +35,7 @@ struct alignas(16) GradientShared {
   Element q[kC * PaddedRow(kDk)];
   Element k[kC * PaddedRow(kDk)];
   Element d_a[kC * PaddedRow(kC)];
-  Element d_kk[kC * PaddedRow(kC)];       // dKK
-  Element beta_d_kk[kC * PaddedRow(kC)];  // beta_i dKK_ij
+  Element d_kk[kC * PaddedRow(kC)];  // dKK
   float gates[kNumGates][kC];
   ChunkSums<kC, kColumnWarps<Operand, kDk>, kColumnWarps<Operand, kDk>,
             kGradientThreads<Operand, kDk> / 32>

@@ -5,6 +5,25 @@
 namespace mixerbench::kernels::delta_rule {
 namespace {
 
+// Multiplies every row of a right operand, 16 of its depth, by its factor.
+__device__ void ScaleDepth(cuda::Bf16Operand::B& b, const float* factors) {
+#pragma unroll
+  for (int half = 0; half < 2; ++half) {
+    const float2 pair = *reinterpret_cast<const float2*>(factors + cuda::BlockColumn(half, 0));
+#pragma unroll
+    for (int n = 0; n < 2; ++n) {
+      const std::uint32_t x = b.r[n][half];
+      b.r[n][half] = cuda::PackBf16(cuda::LowBf16(x) * pair.x, cuda::HighBf16(x) * pair.y);
+    }
+  }
+}
+__device__ void ScaleDepth(cuda::Fp32Layout::B& b, const float* factors) {
+#pragma unroll
+  for (int e = 0; e < 8; ++e) {
+    b.x[e / 4][e / 2 % 2][e % 2] *= factors[cuda::BlockColumn(e / 2 % 2, e % 2)];
+  }
+}
+
 // Block: one chunk of one (b, h), grid B H N; a warp owns 16 tokens x (K or K / 2) of dq, M and dk.
 // V is walked in blocks of columns, the next one arrives during the products of this one. Sums over
 // V therefore need no other block. Accumulators fp32. Deterministic.
@@ -171,7 +190,7 @@ __global__ void __launch_bounds__(kGradientThreads<Operand, kDk>, kDk <= 64 ? 2 
   // dA = s (dO Y^T) D and dKK = -(P Y^T) Ds, as operands.
 #pragma unroll
   for (int j = 0; j < kWarpPairs; j += 16) {
-    Accumulators d_kk, beta_d_kk;
+    Accumulators d_kk;
 #pragma unroll
     for (int e = 0; e < 8; ++e) {
       const int i = row_block + cuda::BlockRow(e % 4);
@@ -180,14 +199,11 @@ __global__ void __launch_bounds__(kGradientThreads<Operand, kDk>, kDk <= 64 ? 2 
                                                   shared.gates[kCumulativeLogDecay][column])
                                       : 0.f;
       d_a[j / 16][e / 4][e % 4] *= sizes.scale * decay;
-      const float d_kk_e = column < i ? -decay * d_l[j / 16][e / 4][e % 4] : 0.f;
-      d_kk[e / 4][e % 4] = d_kk_e;
-      beta_d_kk[e / 4][e % 4] = beta[e % 4 / 2] * d_kk_e;
+      d_kk[e / 4][e % 4] = column < i ? -decay * d_l[j / 16][e / 4][e % 4] : 0.f;
     }
     const int at = row_block * kPairRow + pair + j;
     cuda::StoreRows(shared.d_a + at, kPairRow, 16, d_a[j / 16]);
     cuda::StoreRows(shared.d_kk + at, kPairRow, 16, d_kk);
-    cuda::StoreRows(shared.beta_d_kk + at, kPairRow, 16, beta_d_kk);
   }
 
   float written[2] = {0, 0};  // <k, w (Y G^T)>
@@ -207,7 +223,7 @@ __global__ void __launch_bounds__(kGradientThreads<Operand, kDk>, kDk <= 64 ? 2 
   __syncthreads();
 
   // dq = s e^b (dO S^T) + dA K,  M = -e^b (P S^T) + dKK K,
-  // dk - beta M = w (Y G^T) + dA^T Q + dKK^T (beta K)
+  // dk - beta M = w (Y G^T) + dA^T Q + dKK^T K', with K' = beta K as it is rounded
 #pragma unroll
   for (int j = 0; j < kC; j += 16) {
     if (j <= row_block) {
@@ -222,13 +238,13 @@ __global__ void __launch_bounds__(kGradientThreads<Operand, kDk>, kDk <= 64 ? 2 
     }
     if (j >= row_block) {
       const auto a = Operand::LoadATransposed(shared.d_a + j * kPairRow + row_block, kPairRow);
-      const auto kk =
-          Operand::LoadATransposed(shared.beta_d_kk + j * kPairRow + row_block, kPairRow);
+      const auto kk = Operand::LoadATransposed(shared.d_kk + j * kPairRow + row_block, kPairRow);
 #pragma unroll
       for (int d = 0; d < kWarpK; d += 16) {
         const auto b_q = Operand::LoadBTransposed(shared.q + j * kKeyRow + channel + d, kKeyRow);
         cuda::MultiplyAdd<Operand>(dk[d / 16], a, b_q);
-        const auto b_k = Operand::LoadBTransposed(shared.k + j * kKeyRow + channel + d, kKeyRow);
+        auto b_k = Operand::LoadBTransposed(shared.k + j * kKeyRow + channel + d, kKeyRow);
+        ScaleDepth(b_k, shared.gates[kBeta] + j);
         cuda::MultiplyAdd<Operand>(dk[d / 16], kk, b_k);
       }
     }
@@ -248,7 +264,9 @@ __global__ void __launch_bounds__(kGradientThreads<Operand, kDk>, kDk <= 64 ? 2 
       const float m_e = m[d][e / 4][e % 4];
       float& dk_e = dk[d][e / 4][e % 4];
       dk_e += beta[half] * m_e;
-      db[half] += q_d[e / 4][e % 4] * dq[d][e / 4][e % 4] - k_e * dk_e;
+      const float beta_k = Operand::ToFloat(Operand::FromFloat(beta[half] * k_e));
+      db[half] +=
+          q_d[e / 4][e % 4] * dq[d][e / 4][e % 4] - k_e * dk_e + (beta_k + beta[half] * k_e) * m_e;
       km[half] += k_e * m_e;
     }
   }

@@ -38,12 +38,12 @@ constexpr std::int64_t GradientStageBytes(std::int64_t element_size, std::int64_
          2 * TileBytes(element_size, chunk_size, head_k_dim);
 }
 
-// A bound of what DeltaRuleGradients holds besides its stages: q, k, three matrices of pairs,
-// gates, sums.
+// A bound of what DeltaRuleGradients holds besides its stages: q, k, two matrices of pairs, gates,
+// sums.
 constexpr std::int64_t GradientBaseBytes(std::int64_t element_size, std::int64_t chunk_size,
                                          std::int64_t head_k_dim) {
   return 2 * TileBytes(element_size, chunk_size, head_k_dim) +
-         3 * TileBytes(element_size, chunk_size, chunk_size) + 4 * (kNumGates + 8) * chunk_size;
+         2 * TileBytes(element_size, chunk_size, chunk_size) + 4 * (kNumGates + 8) * chunk_size;
 }
 
 // What the kernels of the fused plan hold at most, those that walk 64 columns of V by warpgroups

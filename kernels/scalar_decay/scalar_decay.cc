@@ -7,7 +7,6 @@
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/baddbmm.h>
 #include <ATen/ops/bmm.h>
-#include <ATen/ops/cumsum.h>
 #include <ATen/ops/exp.h>
 
 #include "kernels/chunking.h"
@@ -20,10 +19,8 @@ namespace {
 
 constexpr std::string_view kCore = "scalar_decay";
 
-}  // namespace
-
-RecurrenceResult ChunkScalarDecay(const RecurrenceArgs& args) {
-  const auto sizes = Prepare(args, DecayShape::kScalar, /*has_beta=*/false);
+// All tokens are finite.
+RecurrenceResult ScalarDecayInChunks(const RecurrenceArgs& args, const PreparedRecurrence& sizes) {
   const auto chunking = CutEvenly(sizes.seq_len, args.chunk_size);
   const std::int64_t num_chunks = chunking.num_chunks;
   const auto q = SplitChunks(args.q, chunking, sizes.compute_dtype) * sizes.scale;  // [N R,C,K]
@@ -35,12 +32,12 @@ RecurrenceResult ChunkScalarDecay(const RecurrenceArgs& args) {
   auto k_carried = k;                // writes to the state that leaves it
   std::vector<at::Tensor> decay;     // of a whole chunk, N x [R,1,1]
   if (args.log_decay.defined()) {
-    const auto b = at::cumsum(SplitChunks(args.log_decay, chunking, sizes.compute_dtype), 1);
-    const auto b_last = b.narrow(1, chunking.chunk_size - 1, 1);
+    const LogDecaySums b(SplitChunks(args.log_decay, chunking, sizes.compute_dtype));
+    const auto b_last = LastToken(b);
     scores = scores * CausalDecay(b);
-    q_carried = q * at::exp(b).unsqueeze(-1);
+    q_carried = q * at::exp(b.total()).unsqueeze(-1);
     k_carried = k * at::exp(b_last - b).unsqueeze(-1);
-    decay = at::exp(b_last).unsqueeze(-1).chunk(num_chunks);
+    decay = at::exp(b_last.total()).unsqueeze(-1).chunk(num_chunks);
   } else {
     scores = scores.tril();
   }
@@ -57,6 +54,14 @@ RecurrenceResult ChunkScalarDecay(const RecurrenceArgs& args) {
   }
   return {.o = MergeChunks(o, chunking, sizes.num_heads).to(args.v.scalar_type()),
           .final_state = states.final_state.unflatten(0, {-1, sizes.num_heads})};
+}
+
+}  // namespace
+
+RecurrenceResult ChunkScalarDecay(const RecurrenceArgs& args) {
+  const auto sizes = Prepare(args, DecayShape::kScalar, /*has_beta=*/false);
+  return ContainNonFinite(
+      args, [&](const RecurrenceArgs& finite) { return ScalarDecayInChunks(finite, sizes); });
 }
 
 RecurrenceResult ScalarDecay(const RecurrenceArgs& args, ExecutionPath path) {

@@ -5,6 +5,7 @@
 
 #include <cuda_runtime.h>
 
+#include "kernels/cuda/log_decay.cuh"
 #include "kernels/cuda/warp.cuh"
 #include "kernels/scalar_decay/scalar_decay_kernels.h"
 
@@ -60,10 +61,17 @@ __global__ void __launch_bounds__(32 * kChunksPerBlock)
   }
   const float later = ShuffleUp(scan, 1);
   const float after = boundary + (lane == 0 ? 0 : later);
-  float* d = p.d_log_decay + (sequence / p.num_heads * p.seq_len + first) * p.num_heads +
-             sequence % p.num_heads;
-  if (first < p.seq_len) d[0] = after + terms[1] + terms[0];
-  if (first + 1 < p.seq_len) d[p.num_heads] = after + terms[1];
+  const std::int64_t batch = sequence / p.num_heads;
+  const std::int64_t head = sequence % p.num_heads;
+  const float* g = static_cast<const float*>(p.log_decay.data) + batch * p.log_decay.batch_stride +
+                   head * p.log_decay.head_stride + first * p.log_decay.token_stride;
+  float* d = p.d_log_decay + (batch * p.seq_len + first) * p.num_heads + head;
+  const float sums[2] = {after + terms[1] + terms[0], after + terms[1]};
+#pragma unroll
+  for (int i = 0; i < 2; ++i) {
+    if (first + i >= p.seq_len) continue;
+    d[i * p.num_heads] = cuda::IsReset(g[i * p.log_decay.token_stride]) ? 0 : sums[i];
+  }
 }
 
 }  // namespace

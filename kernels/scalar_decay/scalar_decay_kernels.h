@@ -13,7 +13,7 @@ int WalkChunksBf16(const cuda::WalkProblem& problem, const cuda::WalkPlan& plan,
 int WalkTf32(const cuda::WalkProblem& problem, const cuda::WalkPlan& plan, CUstream_st* stream);
 int WalkFp32(const cuda::WalkProblem& problem, const cuda::WalkPlan& plan, CUstream_st* stream);
 
-// d_log_decay [B,T,H]
+// d_log_decay [B,T,H]; of walks by blocks from saved states, of fp32 tensors in any precision.
 int DecayGradientBf16(const cuda::DecayGradientProblem& problem, CUstream_st* stream);
 int DecayGradientFp32(const cuda::DecayGradientProblem& problem, CUstream_st* stream);
 // From the sums over channels that walks by chunks leave behind.

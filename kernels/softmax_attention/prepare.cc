@@ -89,6 +89,13 @@ at::Tensor KeysAfterRows(const SoftmaxAttentionArgs& args, const Prepared& sizes
   return at::arange(sizes.num_keys, position.options()).gt(position).unsqueeze(1);
 }
 
+at::Tensor AtQueries(const at::Tensor& x, const SoftmaxAttentionArgs& args, const Prepared& sizes) {
+  if (args.rows == nullptr) {
+    return x.narrow(1, sizes.num_keys - sizes.num_queries, sizes.num_queries);
+  }
+  return x.gather(1, RowPositions(args, sizes).unsqueeze(-1).expand({-1, -1, x.size(2)}));
+}
+
 at::Tensor DropoutFactors(const SoftmaxAttentionArgs& args, const Prepared& sizes) {
   if (args.dropout_p == 0) return {};
   const at::Tensor seed = DrawDropoutSeed(args);

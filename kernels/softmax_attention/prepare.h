@@ -36,6 +36,9 @@ at::Tensor RepeatHeads(const at::Tensor& x, const Prepared& sizes);
 // Where a key comes after a chosen query: [B,1,R,S] bool. Needs args.rows.
 at::Tensor KeysAfterRows(const SoftmaxAttentionArgs& args, const Prepared& sizes);
 
+// Of x [B,S,H], a number for each key, those at the tokens of the queries: [B,T,H].
+at::Tensor AtQueries(const at::Tensor& x, const SoftmaxAttentionArgs& args, const Prepared& sizes);
+
 // The seed of one draw, an int64 [1] on the device of q: attention_dropout.h says what it decides.
 at::Tensor DrawDropoutSeed(const SoftmaxAttentionArgs& args);
 

@@ -17,6 +17,7 @@
 
 #include "base/check.h"
 #include "kernels/named_tensors.h"
+#include "kernels/non_finite.h"
 #include "kernels/plan.h"
 #include "kernels/shape.h"
 #include "kernels/softmax_attention/prepare.h"
@@ -55,6 +56,19 @@ at::Tensor MaskedAttention(const SoftmaxAttentionArgs& args,
   return at::matmul(weights, v.to(sizes.compute_dtype)).to(v.scalar_type());
 }
 
+// q [B,T,H,K], k [B,S,H,K], v [B,S,H,V] -> [B,T,H,V].
+at::Tensor Attend(const SoftmaxAttentionArgs& args, const softmax_attention::Prepared& sizes,
+                  const at::Tensor& all_k, const at::Tensor& all_v) {
+  const auto q = args.q.transpose(1, 2);
+  const auto k = all_k.transpose(1, 2);
+  const auto v = all_v.transpose(1, 2);
+  const auto o = CanUseFusedAttention(args, sizes)
+                     ? at::scaled_dot_product_attention(q, k, v, /*attn_mask=*/{}, /*dropout_p=*/0,
+                                                        /*is_causal=*/true, sizes.scale)
+                     : MaskedAttention(args, sizes, q, k, v);
+  return o.transpose(1, 2);
+}
+
 // `x` [B,T,H,D] after the cached tokens [B,S,H,D], if any.
 at::Tensor Append(const at::Tensor& cached, const at::Tensor& x, std::string_view name) {
   if (!cached.defined()) return x;
@@ -82,17 +96,17 @@ at::Tensor ParallelSoftmaxAttention(const SoftmaxAttentionArgs& args) {
   const auto sizes = softmax_attention::Prepare(args);
   auto on_device = softmax_attention::RunOnCuda(args, sizes);
   if (on_device.result) return *std::move(on_device.result);
-  const bool is_fused = CanUseFusedAttention(args, sizes);
-  const std::string_view plan = is_fused ? kAtenFusedPlan : kAtenPlan;
+  const std::string_view plan = CanUseFusedAttention(args, sizes) ? kAtenFusedPlan : kAtenPlan;
   softmax_attention::RecordAttention(args, plan, plan, on_device.refusal);
-  const auto q = args.q.transpose(1, 2);                                         // [B,H,T,K]
-  const auto k = softmax_attention::RepeatHeads(args.k, sizes).transpose(1, 2);  // [B,H,S,K]
-  const auto v = softmax_attention::RepeatHeads(args.v, sizes).transpose(1, 2);  // [B,H,S,V]
-  const auto o = is_fused
-                     ? at::scaled_dot_product_attention(q, k, v, /*attn_mask=*/{}, /*dropout_p=*/0,
-                                                        /*is_causal=*/true, sizes.scale)
-                     : MaskedAttention(args, sizes, q, k, v);
-  return o.transpose(1, 2);
+  const auto k = softmax_attention::RepeatHeads(args.k, sizes);  // [B,S,H,K]
+  const auto v = softmax_attention::RepeatHeads(args.v, sizes);  // [B,S,H,V]
+  // A weight of zero hides no value that is not finite. The last token alone sees all.
+  if (sizes.num_queries == 1 && args.rows == nullptr) return Attend(args, sizes, k, v);
+  const NonFiniteTokens tokens({k, v});
+  if (!tokens.exist()) return Attend(args, sizes, k, v);
+  const auto o = Attend(args, sizes, tokens.Clear(k), tokens.Clear(v));
+  const auto mark = softmax_attention::AtQueries(tokens.mark(), args, sizes);
+  return o + mark.unsqueeze(-1).to(o.scalar_type());
 }
 
 at::Tensor SoftmaxAttention(const SoftmaxAttentionArgs& args, ExecutionPath path) {

@@ -28,10 +28,12 @@ at::Tensor ReferenceSoftmaxAttention(const SoftmaxAttentionArgs& args) {
     const std::int64_t num_visible =
         hidden.defined() ? sizes.num_keys : sizes.num_keys - sizes.num_queries + i + 1;
     const auto k_seen = k.narrow(1, 0, num_visible);
-    const auto v_seen = v.narrow(1, 0, num_visible);
+    auto v_seen = v.narrow(1, 0, num_visible);
     auto scores = at::einsum("bhk,bjhk->bhj", {q.select(1, i), k_seen});
     if (hidden.defined()) {
-      scores = scores.masked_fill(hidden.select(2, i), -std::numeric_limits<double>::infinity());
+      const auto later = hidden.select(2, i);  // [B,1,S]
+      scores = scores.masked_fill(later, -std::numeric_limits<double>::infinity());
+      v_seen = v_seen.masked_fill(later.transpose(1, 2).unsqueeze(-1), 0);  // 0 NaN is NaN
     }
     auto weights = at::softmax(scores, -1);
     if (dropout.defined()) weights = weights * dropout.select(2, i).narrow(-1, 0, num_visible);

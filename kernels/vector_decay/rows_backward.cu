@@ -228,7 +228,9 @@ __global__ void __launch_bounds__(32 * kMaxRowWarps, kKeys < 64 ? 2 : 1)
   }
   __syncthreads();
   SumOverLaterTokens<kKeys>(gates, prefix, HeadRows<float>(p.d_log_decay, batch, head),
-                            p.d_log_decay.token_stride, seq_len, num_blocks);
+                            p.d_log_decay.token_stride,
+                            HeadRows<const float>(p.log_decay, batch, head),
+                            p.log_decay.token_stride, seq_len, num_blocks);
 }
 
 template <int kKeys, int kValues>

@@ -8,6 +8,7 @@
 
 #include <cstdint>
 
+#include "kernels/cuda/log_decay.cuh"
 #include "kernels/vector_decay/vector_decay_tiles.cuh"
 
 namespace mixerbench::kernels::vector_decay {
@@ -53,14 +54,26 @@ struct ChannelLanes {
 };
 
 // Turns the gates of this warp's block to b, the sum from the first token of the block to each,
-// inclusive, in units of log 2. Leaves the decays of the block; returns whether it is factored.
+// inclusive, in units of log 2. Leaves the decays of the block, and in `resets` a bit for each of
+// the lane's gates that resets, [token][channel]; returns whether the block is factored.
 template <int kKeys>
-__device__ inline bool SumGates(const GateRows<kKeys>& gates, int row, float* decays) {
+__device__ inline bool SumGates(const GateRows<kKeys>& gates, int row, float* decays,
+                                std::uint32_t& resets) {
   using Lanes = ChannelLanes<kKeys>;
+  static_assert(Lanes::kTokens * Lanes::kChannels <= 32);
   const Lanes at;
   float b[Lanes::kTokens][Lanes::kChannels];
   at.Read(b, gates, row);
   bool factored = true;
+  resets = 0;
+#pragma unroll
+  for (int i = 0; i < Lanes::kTokens; ++i) {
+#pragma unroll
+    for (int c = 0; c < Lanes::kChannels; ++c) {
+      if (cuda::IsReset(b[i][c])) resets |= 1U << (i * Lanes::kChannels + c);
+      b[i][c] = cuda::BoundedLogDecay(b[i][c]);
+    }
+  }
 #pragma unroll
   for (int c = 0; c < Lanes::kChannels; ++c) {
     b[0][c] *= kLog2E;
@@ -125,13 +138,14 @@ __device__ inline void KeyFactors(Accumulators& b, const GateRows<kKeys>& gates,
 }
 
 // Sums the gates of this warp's block and multiplies its queries and keys by their factors, in
-// place. Leaves the decays of the block and whether it is factored, and returns that.
+// place. Leaves the decays of the block and whether it is factored, and returns that. `resets`: of
+// SumGates.
 template <int kKeys>
 __device__ inline bool PrepareBlock(const GateRows<kKeys>& gates, const OperandRows<kKeys>& q,
                                     const OperandRows<kKeys>& k, float* decays, int* flags,
-                                    int warp, float scale) {
+                                    int warp, float scale, std::uint32_t& resets) {
   const int row = warp * kFusedBlock;
-  const bool factored = SumGates(gates, row, decays + warp * kKeys);
+  const bool factored = SumGates(gates, row, decays + warp * kKeys, resets);
   if (LaneId() == 0) flags[warp] = factored;
   cuda::SyncWarp();
 #pragma unroll
@@ -180,6 +194,13 @@ struct StateStep {
 #pragma unroll
     for (int d = 0; d < kTiles; ++d) MultiplyAdd(state[d], z, y[d]);
   }
+  __device__ void DecaySums(float (&sums)[kTiles][4]) const {
+#pragma unroll
+    for (int d = 0; d < kTiles; ++d) {
+#pragma unroll
+      for (int i = 0; i < 4; ++i) sums[d][i] *= i % 2 == 0 ? decay[d][i / 2].x : decay[d][i / 2].y;
+    }
+  }
   // state = diag(decay) state
   __device__ void Decay(Accumulators (&state)[kTiles]) const {
 #pragma unroll
@@ -197,6 +218,30 @@ __device__ inline void StoreState(const OperandRows<kKeys>& to, int value,
                                   const Accumulators (&state)[kKeys / 16]) {
 #pragma unroll
   for (int d = 0; d < kKeys / 16; ++d) to.Store(value, 16 * d, ToOperand(state[d]));
+}
+
+// Stores one state where another one is and adds the products of both, as operands, to `sums`:
+// [16 keys][2 h + p], of columns BlockColumn(h, p).
+template <int kKeys>
+__device__ inline void ReplaceState(const OperandRows<kKeys>& to, int value,
+                                    const Accumulators (&state)[kKeys / 16],
+                                    float (&sums)[kKeys / 16][4]) {
+#pragma unroll
+  for (int d = 0; d < kKeys / 16; ++d) {
+    const Left x = ToOperand(state[d]);
+#pragma unroll
+    for (int h = 0; h < 2; ++h) {
+#pragma unroll
+      for (int i = 0; i < 2; ++i) {
+        auto* const place = reinterpret_cast<std::uint32_t*>(to.Pair(value, 16 * d, h, i));
+        const std::uint32_t old = *place;
+        const std::uint32_t mine = x.r[i + 2 * h];
+        sums[d][2 * h] += cuda::LowBf16(old) * cuda::LowBf16(mine);
+        sums[d][2 * h + 1] += cuda::HighBf16(old) * cuda::HighBf16(mine);
+        *place = mine;
+      }
+    }
+  }
 }
 
 // Leaves the state before every block in `states`, [block][V,K], and ends with the one after them.
@@ -219,13 +264,52 @@ __device__ inline void WalkState(Accumulators (&state)[kKeys / 16],
   }
 }
 
-// The same of the gradient of the state, from the last block on. What a block finds in `states` is
-// the gradient of the state after it, decayed to its beginning where the block is factored.
+// sums[d][2 h + p]: a lane's part of the sums over rows of columns 16 d + BlockColumn(h, p). Adds
+// them up over the lanes with the same columns and leaves the sums in `to` [K].
+template <int kTiles>
+__device__ inline void StoreSumsOverRows(float* to, const float (&sums)[kTiles][4]) {
+  // At each step half of the sums goes to either half of the lanes, as long as there are two.
+  const int group = LaneId() / 4;
+  float x[kTiles * 4];
+#pragma unroll
+  for (int i = 0; i < kTiles * 4; ++i) x[i] = sums[i / 4][i % 4];
+  int count = kTiles * 4;
+  int first = 0;
+#pragma unroll
+  for (int step = 0; step < 3; ++step) {
+    const bool upper = (group >> step & 1) != 0;
+    if (count == 1) {
+      x[0] += cuda::ShuffleXor(x[0], 4 << step);
+      continue;
+    }
+    count /= 2;
+    first += upper ? count : 0;
+#pragma unroll
+    for (int i = 0; i < kTiles * 2; ++i) {
+      if (i >= count) continue;
+      const float mine = upper ? x[i + count] : x[i];
+      const float other = upper ? x[i] : x[i + count];
+      x[i] = mine + cuda::ShuffleXor(other, 4 << step);
+    }
+  }
+#pragma unroll
+  for (int i = 0; i < kTiles * 4; ++i) {
+    if (i >= count) continue;
+    const int index = first + i;
+    to[index / 4 * 16 + BlockColumn(index / 2 % 2, index % 2)] = x[i];
+  }
+}
+
+// The gradient of the state, from the last block on. What a block finds in `states` is the gradient
+// of the state after it, decayed to its beginning where the block is factored. Before that the
+// state before the block is there: of both as they are rounded, e^{b_C} and the sum of products
+// over these values go to products[block * product_stride..], [K].
 template <int kKeys, int kValues>
 __device__ inline void WalkGradient(Accumulators (&gradient)[kKeys / 16],
                                     const OperandRows<kKeys>& states, const OperandRows<kKeys>& q,
                                     const OperandRows<kValues>& d_o, const float* decays,
-                                    const bool (&factored)[kFusedWarps], int value) {
+                                    const bool (&factored)[kFusedWarps], int value, float* products,
+                                    int product_stride) {
   using Step = StateStep<kKeys, kValues>;
   Step next(d_o, q, decays, kFusedWarps - 1, value);
 #pragma unroll
@@ -233,8 +317,13 @@ __device__ inline void WalkGradient(Accumulators (&gradient)[kKeys / 16],
     const Step step = next;
     if (n > 0) next = Step(d_o, q, decays, n - 1, value);
     if (factored[n]) step.Decay(gradient);
-    StoreState(states, n * kValues + value, gradient);
-    if (!factored[n]) step.Decay(gradient);
+    float sums[kKeys / 16][4] = {};
+    ReplaceState(states, n * kValues + value, gradient, sums);
+    if (!factored[n]) {
+      step.Decay(gradient);
+      step.DecaySums(sums);
+    }
+    StoreSumsOverRows(products + n * product_stride, sums);
     step.Write(gradient);
   }
 }

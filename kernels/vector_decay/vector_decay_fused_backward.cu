@@ -1,5 +1,7 @@
 // The backward pass of the fused plan, every gradient. See vector_decay_kernels.h.
 // SPDX-License-Identifier: Apache-2.0
+#include <cstdint>
+
 #include <cuda_runtime.h>
 
 #include "kernels/cuda/launch.cuh"
@@ -8,28 +10,6 @@
 
 namespace mixerbench::kernels::vector_decay {
 namespace {
-
-// products[K] = sum over 16 values of state ∘ gradient, both transposed.
-template <int kTiles>
-__device__ void StoreStateProducts(float* products, const Accumulators (&state)[kTiles],
-                                   const Accumulators (&gradient)[kTiles]) {
-#pragma unroll
-  for (int d = 0; d < kTiles; ++d) {
-#pragma unroll
-    for (int h = 0; h < 2; ++h) {
-      float sums[2];
-#pragma unroll
-      for (int e = 0; e < 2; ++e) {
-        sums[e] = state[d][h][e] * gradient[d][h][e] + state[d][h][e + 2] * gradient[d][h][e + 2];
-#pragma unroll
-        for (int mask = 4; mask < 32; mask *= 2) sums[e] += cuda::ShuffleXor(sums[e], mask);
-      }
-      if (LaneId() < 4) {
-        *reinterpret_cast<float2*>(products + 16 * d + BlockColumn(h, 0)) = {sums[0], sums[1]};
-      }
-    }
-  }
-}
 
 // A warp of the backward pass: its tokens of a chunk, and its value channels of the gradient of the
 // state, which stays in registers.
@@ -40,7 +20,8 @@ struct BackwardWarp {
   static constexpr int kKeyTiles = kKeys / 16;
   static constexpr int kValueTiles = kValues / 16;
   static constexpr FusedLayout kLayout{kKeys, kValues, FusedPass::kBackward};
-  using Keys = Accumulators[kKeyTiles];  // [16,K]
+  static constexpr int kBoundary = (kValueTiles + 1) * kKeys;  // numbers of a block
+  using Keys = Accumulators[kKeyTiles];                        // [16,K]
 
   const FusedProblem& p;
   GateRows<kKeys> gates;
@@ -48,7 +29,9 @@ struct BackwardWarp {
   OperandRows<kValues> v, d_o;
   // Of every block the state before it, later the gradient of the state after it.
   OperandRows<kKeys> states;
-  float *decays, *boundary, *totals;
+  // Of every block: its decays, and the parts of what the tokens before it share with those after
+  // it, and its own keys with them.
+  float *decays, *boundaries;
   int* flags;
   Head head;
   int seq_len;
@@ -64,8 +47,7 @@ struct BackwardWarp {
         d_o{{memory + kLayout.d_o}},
         states{{memory + kLayout.states}},
         decays(reinterpret_cast<float*>(memory + kLayout.decays)),
-        boundary(reinterpret_cast<float*>(memory + kLayout.boundary)),
-        totals(reinterpret_cast<float*>(memory + kLayout.totals)),
+        boundaries(reinterpret_cast<float*>(memory + kLayout.boundaries)),
         flags(reinterpret_cast<int*>(memory + kLayout.flags)),
         head(problem),
         seq_len(static_cast<int>(problem.seq_len)),
@@ -97,7 +79,8 @@ struct BackwardWarp {
       if (has_values) saved.Load(p, chunk, warp);
       cuda::WaitForCopies<0>();
       cuda::SyncWarp();
-      const bool is_factored = PrepareBlock(gates, q, k, decays, flags, warp, p.scale);
+      std::uint32_t resets;
+      const bool is_factored = PrepareBlock(gates, q, k, decays, flags, warp, p.scale, resets);
       cuda::SyncBlock();  // every block is prepared
 
       bool factored[kFusedWarps];
@@ -106,18 +89,18 @@ struct BackwardWarp {
         Keys state;
         saved.To(state);
         WalkState<kKeys, kValues>(state, states, k, v, decays, factored, 16 * warp);
-        StoreStateProducts(boundary + warp * kKeys, state, gradient);
       }
       cuda::SyncBlock();  // `states` has the states
       Keys terms;
       const Left d_weights = FindQueryGradients(terms, token, is_factored);
       cuda::SyncBlock();  // nobody reads them any more
       if (has_values) {
-        WalkGradient<kKeys, kValues>(gradient, states, q, d_o, decays, factored, 16 * warp);
+        WalkGradient<kKeys, kValues>(gradient, states, q, d_o, decays, factored, 16 * warp,
+                                     boundaries + warp * kKeys, kBoundary);
       }
       cuda::SyncBlock();  // `states` has their gradients
       FindKeyGradients(terms, d_weights, token, is_factored);
-      FindGateGradients(terms, token);
+      FindGateGradients(terms, token, resets);
     }
     if (has_values && p.d_initial_state != nullptr) {
       ForStateElements<kKeys, kValues>(16 * warp, [&](int d, int h, int e, int i) {
@@ -191,15 +174,23 @@ struct BackwardWarp {
     }
     const Left d_weights = cuda::TransposedOperand(d_weights_of_queries);  // [key][query]
     Left keys[kKeyTiles];
-    Accumulators scores = {};  // [key][query]
+    Accumulators scores = {};         // [key][query]
+    float shared[kKeyTiles][4] = {};  // by keys with what comes after the block
 #pragma unroll
     for (int d = 0; d < kKeyTiles; ++d) {
       keys[d] = k.LoadA(row, 16 * d);
+      Accumulators x;
+      cuda::FromOperand<cuda::Bf16Operand>(x, keys[d]);
+#pragma unroll
+      for (int e = 0; e < 8; ++e) {
+        shared[d][e / 4 * 2 + e % 2] += x[e / 4][e % 4] * d_k[d][e / 4][e % 4];
+      }
       if (is_factored) {
         MultiplyAdd(d_k[d], d_weights, q.LoadBTransposed(row, 16 * d));
         MultiplyAdd(scores, keys[d], q.LoadB(row, 16 * d));
       }
     }
+    StoreSumsOverRows(boundaries + warp * kBoundary + kValueTiles * kKeys, shared);
     const auto to = Rows<Bf16>(p.d_k);
 #pragma unroll
     for (int d = 0; d < kKeyTiles; ++d) {
@@ -237,9 +228,9 @@ struct BackwardWarp {
     }
   }
 
-  // d_log_decay: of each token the terms from it to the end of the chunk, and the boundary's.
-  // Starts the copies of the chunk before. All warps.
-  __device__ void FindGateGradients(const Keys& terms, int token) const {
+  // d_log_decay: of each token the terms from it to the end of its block, and the block's boundary;
+  // 0 for those that reset. Starts the copies of the chunk before. One warp.
+  __device__ void FindGateGradients(const Keys& terms, int token, std::uint32_t resets) const {
     cuda::SyncWarp();  // before the terms take the place of the sums of gates
 #pragma unroll
     for (int d = 0; d < kKeyTiles; ++d) {
@@ -256,7 +247,6 @@ struct BackwardWarp {
     cuda::SyncWarp();
     if (token >= kFusedChunk) CopyBlock(token - kFusedChunk);
     float later[Lanes::kChannels];
-    float total[Lanes::kChannels];
 #pragma unroll
     for (int c = 0; c < Lanes::kChannels; ++c) {
 #pragma unroll
@@ -266,17 +256,9 @@ struct BackwardWarp {
         const float other = __shfl_down_sync(~0u, sums[0][c], Lanes::kLanes);
         if (at.first == 0) later[c] = other;
       }
-      total[c] = sums[0][c] + later[c];
-    }
-    if (at.first == 0) Lanes::Write(totals + warp * kKeys + at.channel, total);
-    cuda::SyncBlock();
 #pragma unroll
-    for (int c = 0; c < Lanes::kChannels; ++c) {
-#pragma unroll
-      for (int m = 0; m < kValueTiles; ++m) later[c] += boundary[m * kKeys + at.channel + c];
-#pragma unroll
-      for (int n = 1; n < kFusedWarps; ++n) {
-        if (n > warp) later[c] += totals[n * kKeys + at.channel + c];
+      for (int part = 0; part <= kValueTiles; ++part) {
+        later[c] += boundaries[warp * kBoundary + part * kKeys + at.channel + c];
       }
     }
     const auto rows = Rows<float>(p.d_log_decay);
@@ -284,7 +266,10 @@ struct BackwardWarp {
 #pragma unroll
     for (int i = 0; i < Lanes::kTokens; ++i, to += rows.stride) {
 #pragma unroll
-      for (int c = 0; c < Lanes::kChannels; ++c) sums[i][c] += later[c];
+      for (int c = 0; c < Lanes::kChannels; ++c) {
+        const bool is_reset = (resets >> (i * Lanes::kChannels + c) & 1) != 0;
+        sums[i][c] = is_reset ? 0 : sums[i][c] + later[c];
+      }
       if (token + at.first + i < seq_len) Lanes::Write(to, sums[i]);
     }
   }

@@ -1,5 +1,7 @@
 // The forward pass of the fused plan. See vector_decay_kernels.h.
 // SPDX-License-Identifier: Apache-2.0
+#include <cstdint>
+
 #include <cuda_runtime.h>
 
 #include "kernels/cuda/launch.cuh"
@@ -60,7 +62,8 @@ __global__ void __launch_bounds__(32 * kFusedWarps, kKeys == 64 ? 3 : 4)
     const int next_token = token + kFusedChunk;
     cuda::WaitForCopies<0>();
     cuda::SyncWarp();
-    const bool is_factored = PrepareBlock(gates, q, k, decays, flags, warp, p.scale);
+    std::uint32_t resets;  // of no use here
+    const bool is_factored = PrepareBlock(gates, q, k, decays, flags, warp, p.scale, resets);
     cuda::SyncBlock();
 
     if (has_values) {

@@ -16,10 +16,11 @@ constexpr int kMaxFusedValues = kFusedWarps * 16;       // a warp holds the stat
 enum class FusedPass { kForward, kBackward };
 
 // Byte offsets. Tiles of the tokens of a chunk; a state for each of its blocks, [V,K] in bf16; then
-// numbers that belong to channels: [block][K], but boundary, [16 values][K].
+// numbers that belong to channels: decays [block][K], and boundaries [block][part][K], a part for
+// every 16 values and one for the tokens.
 struct FusedLayout {
   int gates, q, k, v, d_o, states;
-  int decays, boundary, totals, flags;
+  int decays, boundaries, flags;
   int bytes;
 
   MIXERBENCH_HOST_DEVICE constexpr FusedLayout(int keys, int values, FusedPass pass)
@@ -30,9 +31,9 @@ struct FusedLayout {
         d_o(v + kFusedChunk * values * 2),
         states(d_o + (pass == FusedPass::kBackward ? kFusedChunk * values * 2 : 0)),
         decays(states + kFusedWarps * keys * values * 2),
-        boundary(decays + kFusedWarps * keys * 4),
-        totals(boundary + (pass == FusedPass::kBackward ? kFusedWarps * keys * 4 : 0)),
-        flags(totals + (pass == FusedPass::kBackward ? kFusedWarps * keys * 4 : 0)),
+        boundaries(decays + kFusedWarps * keys * 4),
+        flags(boundaries +
+              (pass == FusedPass::kBackward ? kFusedWarps * (values / 16 + 1) * keys * 4 : 0)),
         bytes(flags + kFusedWarps * 4) {}
 };
 

@@ -85,14 +85,16 @@ __device__ inline void AddPairsToKeys(Accumulators& d_k, Accumulators& terms, Ac
     Accumulators factors;
     PairFactors(factors, gates, row, column, r);
     const Left query = OneRow(queries, r);
-    MultiplyAdd(scores, cuda::Scaled(keys, factors), cuda::RowsAsColumns(query));
+    const Left decayed = cuda::Scaled(keys, factors);
+    MultiplyAdd(scores, decayed, cuda::RowsAsColumns(query));
     Accumulators sum = {};
     MultiplyAdd(sum, d_weights, cuda::RowsAsDepth(query));
     AddProduct(sums, sum, factors);
+    // As the query had the key: what both tokens add to the terms cancels.
+    Accumulators x;
+    cuda::FromOperand<cuda::Bf16Operand>(x, decayed);
+    SubtractProduct(terms, x, sum);
   }
-  Accumulators x;
-  cuda::FromOperand<cuda::Bf16Operand>(x, keys);
-  SubtractProduct(terms, x, sums);
 #pragma unroll
   for (int e = 0; e < 8; ++e) d_k[e / 4][e % 4] += sums[e / 4][e % 4];
 }

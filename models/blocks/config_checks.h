@@ -4,6 +4,8 @@
 
 #include <cmath>
 #include <cstdint>
+#include <limits>
+#include <sstream>
 #include <string>
 #include <string_view>
 
@@ -18,6 +20,16 @@ inline void CheckRange(std::int64_t value, std::int64_t lo, std::int64_t hi,
   throw ConfigError(
       where + "/" + std::string(option),
       std::to_string(value) + " is not in " + std::to_string(lo) + ".." + std::to_string(hi));
+}
+
+// What keeps a root or a denominator from zero: positive and finite, in float32 too.
+inline void CheckEps(double value, const std::string& where, std::string_view option) {
+  if (value >= std::numeric_limits<float>::min() && value <= std::numeric_limits<float>::max()) {
+    return;
+  }
+  std::ostringstream text;
+  text << value << " is not a positive number that float32 has";
+  throw ConfigError(where + "/" + std::string(option), text.str());
 }
 
 // A probability that leaves something: 0 <= value < 1.

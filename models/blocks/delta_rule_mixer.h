@@ -64,6 +64,7 @@ DeltaRuleLayout SharedDeltaRuleLayout(const Config& config, std::int64_t d_model
                                       const std::string& where) {
   CheckRange(config.num_heads, 1, d_model, where, "num_heads");
   CheckRange(config.conv_size, 0, 64, where, "conv_size");
+  CheckEps(config.norm_eps, where, "norm_eps");
   DeltaRuleLayout layout;
   layout.num_heads = config.num_heads;
   layout.num_v_heads = config.num_heads;

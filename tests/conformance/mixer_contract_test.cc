@@ -211,6 +211,20 @@ TEST_CASE("mixers: options are complete, strict, and each is tested away from it
   }
 }
 
+TEST_CASE("mixers: an eps that is not positive is an error that names the option") {
+  for (const auto& [name, entry] : Mixers().entries()) {
+    for (const FieldInfo& option : entry.params) {
+      if (!option.name.ends_with("eps")) continue;
+      for (const double eps : {0.0, -1e-5, 1e-50, 1e50}) {
+        CAPTURE(name, option.name, eps);
+        const MixerCase mixer_case = CaseOf({{"name", name}, {option.name, eps}});
+        CHECK_THROWS_WITH(TestMixer(mixer_case, at::kFloat),
+                          Catch::Matchers::StartsWith("/" + option.name + ": "));
+      }
+    }
+  }
+}
+
 TEST_CASE("mixers: an unknown mixer is an error that names the place and the known ones") {
   CHECK_THROWS_WITH(models::ResolveMixer(Object{{"name", "atention"}}, "/mixer", Mixers()),
                     Catch::Matchers::StartsWith("/mixer/name: ") &&

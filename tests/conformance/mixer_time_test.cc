@@ -1,5 +1,6 @@
 // Every mixer over time: causal, the same in pieces as in one call, the same in steps.
 // SPDX-License-Identifier: Apache-2.0
+#include <limits>
 #include <utility>
 #include <vector>
 
@@ -45,6 +46,25 @@ TEST_CASE("mixers: a token changes no earlier output") {
         CHECK(RelativeError(after.narrow(1, 0, kChanged), kept) < kSameMaths);
       }
       CHECK(RelativeError(after.select(1, kChanged), before.select(1, kChanged)) > 1e-3);
+    }
+  }
+}
+
+TEST_CASE("mixers: a token that is not finite changes no earlier output and no other sequence") {
+  constexpr std::int64_t kPoisoned = 66;
+  for (const MixerCase& mixer_case : MixerCases()) {
+    const TestMixer model(mixer_case, at::kDouble);
+    const at::Tensor x = RandomNormal({2, kSeqLen, kModelDim}, 1);
+    const at::Tensor poisoned = x.clone();
+    poisoned[1][kPoisoned].fill_(std::numeric_limits<double>::quiet_NaN());
+    for (const ExecutionPath path : {ExecutionPath::kReference, ExecutionPath::kFast}) {
+      CAPTURE(mixer_case.label, path == ExecutionPath::kFast);
+      const at::Tensor before = model.Run(x, path);
+      const at::Tensor after = model.Run(poisoned, path);
+      CHECK(RelativeError(after[0], before[0]) < kSameMaths);
+      CHECK(RelativeError(after[1].narrow(0, 0, kPoisoned), before[1].narrow(0, 0, kPoisoned)) <
+            kSameMaths);
+      CHECK(after[1][kPoisoned].isnan().all().item<bool>());
     }
   }
 }

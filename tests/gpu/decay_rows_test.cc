@@ -2,6 +2,7 @@
 // gradient. Without a GPU every case fails.
 // SPDX-License-Identifier: Apache-2.0
 #include <cstdint>
+#include <limits>
 #include <vector>
 
 #include <ATen/TensorOperators.h>
@@ -126,7 +127,12 @@ void CheckCase(const Sizes& s, const std::vector<double>& log_decays) {
 
 TEST_CASE("decay rows gpu: every decay") {
   for (const std::vector<double>& log_decays :
-       {std::vector<double>{0}, {-0.01}, {-1}, {-20}, {0, -0.01, -1, -20}}) {
+       {std::vector<double>{0},
+        {-0.01},
+        {-1},
+        {-20},
+        {0, -0.01, -1, -20},
+        {-std::numeric_limits<double>::infinity(), -0.01, -0.1, -0.01, -0.001}}) {
     CheckCase({3, 256, 2, 32, 64, 16}, log_decays);
     CheckCase({3, 77, 1, 16, 16, 19}, log_decays);
   }

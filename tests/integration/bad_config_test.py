@@ -5,9 +5,12 @@ SPDX-License-Identifier: Apache-2.0
 
 import json
 import os
+import resource
+import subprocess
+import time
 import unittest
 
-from program import ProgramTest, tiny_suite
+from program import PROGRAM, ProgramTest, tiny_suite
 
 
 def changed(path, value):
@@ -97,6 +100,36 @@ CASES = {
         changed("sweep/select", {"over": ["train.lr"], "by": "validation.accuracy"}),
         "/sweep/select/over/0: 'train.lr' is no axis",
     ),
+    "more steps than can be": (
+        changed("train/num_epochs", 4611686018427387904),
+        "/train/num_epochs: the number of steps of all epochs is at most 1000000000000",
+    ),
+    "more steps in an epoch than can be": (
+        changed("task/train/num_examples", 9223372036854775807),
+        "/task/train/num_examples: the number of steps of an epoch is at most 10000000",
+    ),
+    "more steps than can be, online": (
+        {
+            **changed("task/train/num_examples", 0),
+            "train": {"steps_per_epoch": 9223372036854775807, "num_epochs": 2},
+        },
+        "/train/steps_per_epoch: the number of steps of an epoch is at most 10000000",
+    ),
+    "batch of any size": (
+        changed("train/batch_size", 9223372036854775807),
+        "/train/batch_size: must be in [1, 1048576]",
+    ),
+    "endless test": (
+        changed("task/test/num_examples", 9223372036854775807),
+        "/task/test/num_examples: a set that is scored is at most 1000000000",
+    ),
+    "more cells than can be": (
+        {
+            **changed("sweep/grid", {"train.lr": [i / 1000 for i in range(1, 1001)]}),
+            "seeds": {"count": 1000},
+        },
+        "1000 points of the sweep with 1000 seeds are more than 100000 cells",
+    ),
     "no seeds": (changed("seeds/count", 0), "/seeds/count: must be >= 1"),
     "unknown phase": (changed("throughput/phases", ["forward"]), "/throughput/phases/0"),
 }
@@ -115,6 +148,29 @@ class BadConfigTest(ProgramTest):
             self.assertIn(expected, result.stderr)
             self.assertEqual(result.stdout, "")
         self.assertFalse(os.path.exists(self.path("out")), "something was written")
+
+    def test_planning_makes_no_weights(self):
+        """Sizes that no machine trains are planned in the time and memory of small ones."""
+        suite = tiny_suite()
+        suite["seeds"] = {"count": 1}
+        suite["sweep"]["grid"] = {"model.sequence_mixer": [{"name": "attention"}]}
+        del suite["throughput"]
+        for d_model, n_layers in ((65536, 2), (4096, 1024)):
+            suite["model"].update({"d_model": d_model, "n_layers": n_layers})
+            self.write("large.json", suite)
+            limits = (resource.RLIMIT_AS, (16 << 30, 16 << 30))
+            start = time.monotonic()
+            result = subprocess.run(
+                [PROGRAM, "validate", "large.json"],
+                cwd=self.folder.name,
+                capture_output=True,
+                text=True,
+                check=False,
+                timeout=120,
+                preexec_fn=lambda: resource.setrlimit(*limits),
+            )
+            self.assertEqual(result.returncode, 0, result.stderr)
+            self.assertLess(time.monotonic() - start, 60)
 
     def test_enough_cases(self):
         self.assertGreaterEqual(len(CASES), 30)

@@ -159,6 +159,25 @@ class CommandLineTest(ProgramTest):
         # S_1 = k_0 v_0, S_2 = S_1 + k_1 v_1, S_3 = S_2 + k_2 v_2; o_t = q_t S_t.
         self.assertEqual(read_safetensors(self.path("o.safetensors"))["o"][1], [1.0, 2.0, 3.0, 4.0, 6.0, 8.0])
 
+    def test_core_run_continues_from_states_in_every_precision(self):
+        tokens = ([1, 2, 1, 2], [1.0, 0.0, 0.0, 1.0])
+        cache = ([1, 3, 1, 2], [1.0, 2.0, 3.0, 4.0, 5.0, 6.0])
+        matrix = ([1, 1, 2, 2], [1.0, 2.0, 3.0, 4.0])
+        states = {
+            "softmax_attention": {"initial_k": cache, "initial_v": cache},
+            "scalar_decay": {"initial_state": matrix, "log_decay": ([1, 2, 1], [-1.0, -0.5])},
+        }
+        for core, state in states.items():
+            write_safetensors(self.path("in.safetensors"), {"q": tokens, "k": tokens, "v": tokens, **state})
+            for dtype in ("fp64", "fp32", "bf16"):
+                self.expect(
+                    0, "core", "run", core, "--in", "in.safetensors", "--out", f"{dtype}.safetensors",
+                    "--dtype", dtype, "--final-state",
+                )
+            exact, rounded = (read_safetensors(self.path(f"{d}.safetensors"))["o"][1] for d in ("fp64", "bf16"))
+            for a, b in zip(exact, rounded):
+                self.assertAlmostEqual(a, b, delta=0.01 * max(1, abs(a)))
+
     def test_dry_run_writes_nothing(self):
         self.write("suite.json", tiny_suite())
         result = self.expect(0, "run", "suite.json", "--device", "cpu", "-o", "out", "--dry-run", "--seeds", "3")

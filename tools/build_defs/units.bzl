@@ -6,6 +6,7 @@ a unit is adding a folder: nothing here or elsewhere names it.
 """
 
 load("//tools/build_defs:cc.bzl", "mb_benchmark", "mb_library", "mb_test")
+load("//tools/build_defs:code_hash.bzl", "ALL_UNITS", "code_hashes")
 load("//tools/build_defs:cuda.bzl", "cuda_library")
 
 def unit_names():
@@ -31,24 +32,6 @@ def _registration(name, namespace, header, registry, function, per_unit, units):
         name = name + "_cc",
         outs = [name + ".cc"],
         cmd = "cat > $@ <<'END'\n%s\nEND\n" % "\n".join(lines),
-    )
-
-def _code_hashes(name, namespace, header, function, units):
-    """`std::string_view <function>(std::string_view unit)`: SHA-256 of the unit's sources."""
-    commands = ["(echo '#include \"%s\"'; echo 'namespace %s {'" % (header, namespace)]
-    commands.append("echo 'std::string_view %s(std::string_view unit) {'" % function)
-    srcs = []
-    for unit in units:
-        files = native.glob([unit + "/*.cc", unit + "/*.h", unit + "/*.cu", unit + "/*.cuh"], exclude = [unit + "/*_test.cc", unit + "/*_benchmark.cc"])
-        srcs += files
-        locations = " ".join(["$(location %s)" % f for f in files])
-        commands.append("echo \"  if (unit == \\\"%s\\\") return \\\"$$(cat %s | sha256sum | cut -c1-64)\\\";\"" % (unit, locations))
-    commands.append("echo '  return {};'; echo '}'; echo '}  // namespace %s') > $@" % namespace)
-    native.genrule(
-        name = name + "_cc",
-        srcs = srcs,
-        outs = [name + ".cc"],
-        cmd = "; ".join(commands),
     )
 
 def _linked_device_code(unit, hdrs, deps, device_deps, device_host_deps):
@@ -90,7 +73,8 @@ def units(namespace, header, registry, function, deps, test_deps = [], test_size
       deps: what every unit may use; units may not use each other.
       test_deps: added for tests and benchmarks.
       test_size: Bazel size of the unit tests.
-      code_hash_function: generated function from a unit's name to the hash of its sources.
+      code_hash_function: generated function from a unit's name to the hash of the code that it uses
+        (code_hash.bzl), its device code included.
       device_header, device_registry, device_function: the same for the units that have a
         `<unit>.cu`, which defines `<unit>::RegisterDevice`. Without CUDA the generated function
         registers nothing.
@@ -117,21 +101,32 @@ def units(namespace, header, registry, function, deps, test_deps = [], test_size
         if benchmarks:
             mb_benchmark(name = unit + "_benchmark", srcs = benchmarks, deps = [":" + unit] + deps + test_deps, tags = ["manual"], testonly = True)
 
+    device_units = [n for n in names if device_function and native.glob([n + "/%s.cu" % n], allow_empty = True)]
     _registration("registered", namespace, header, registry, function, "Register", names)
     srcs = [":registered_cc"]
     if code_hash_function:
-        _code_hashes("code_hashes", namespace, header, code_hash_function, names)
-        srcs.append(":code_hashes_cc")
-    mb_library(name = "registered", srcs = srcs, deps = deps + [":" + n for n in names])
+        host_code = {":" + n: n for n in names}
+        device_code = {":%s_cuda" % n: n for n in device_units}
+        code_hashes(
+            name = "code_hashes",
+            function = "%s::%s" % (namespace, code_hash_function),
+            header = header,
+            units = select({
+                "//tools/build_defs:with_cuda": dict(host_code.items() + device_code.items()),
+                "//conditions:default": host_code,
+            }),
+        )
+        srcs.append(":code_hashes")
+    mb_library(name = "registered", srcs = srcs, deps = deps + [":" + n for n in names], tags = [ALL_UNITS])
 
     if device_function:
-        device_units = [n for n in names if native.glob([n + "/%s.cu" % n], allow_empty = True)]
         for unit in device_units:
             cuda_library(name = unit + "_cuda", srcs = native.glob([unit + "/*.cu"]), deps = [":" + unit] + deps + device_deps)
         _registration("registered_device_cuda", namespace, device_header, device_registry, device_function, "RegisterDevice", device_units)
         _registration("registered_device_stub", namespace, device_header, device_registry, device_function, "RegisterDevice", [])
         mb_library(
             name = "registered_device",
+            tags = [ALL_UNITS],
             srcs = select({
                 "//tools/build_defs:with_cuda": [":registered_device_cuda_cc"],
                 "//conditions:default": [":registered_device_stub_cc"],

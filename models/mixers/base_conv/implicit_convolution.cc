@@ -13,6 +13,7 @@
 #include <ATen/ops/stack.h>
 
 #include "base/check.h"
+#include "kernels/non_finite.h"
 #include "models/blocks/dtype.h"
 
 namespace mixerbench::models::base_conv {
@@ -70,10 +71,17 @@ at::Tensor ImplicitConvolution::operator()(const at::Tensor& u, std::int64_t num
                                       std::to_string(length));
   const at::Tensor wide = AtLeastFloat(u);
   const at::Tensor filter = Filter(length).to(wide.scalar_type());
+  // Both convolutions multiply later inputs by zeros or add them up to zero.
+  const kernels::NonFiniteTokens tokens({wide});
+  const at::Tensor finite = tokens.exist() ? tokens.Clear(wide) : wide;
   const at::Tensor convolved = path == kernels::ExecutionPath::kReference
-                                   ? ReferenceCausalConvolution(wide, filter, num_outputs)
-                                   : FftCausalConvolution(wide, filter, num_outputs);
-  return (convolved + wide.narrow(1, length - num_outputs, num_outputs)).to(u.scalar_type());
+                                   ? ReferenceCausalConvolution(finite, filter, num_outputs)
+                                   : FftCausalConvolution(finite, filter, num_outputs);
+  const auto last = [&](const at::Tensor& x) {
+    return x.narrow(1, length - num_outputs, num_outputs);
+  };
+  const at::Tensor y = convolved + last(wide);
+  return (tokens.exist() ? y + last(tokens.mark()) : y).to(u.scalar_type());
 }
 
 }  // namespace mixerbench::models::base_conv

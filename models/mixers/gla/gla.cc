@@ -146,6 +146,7 @@ std::unique_ptr<Mixer> Make(const GlaConfig& config, const std::string& where,
                             const MixerContext& context, const ParameterScope& scope) {
   CheckRange(config.gate_low_rank_dim, 1, 4096, where, "gate_low_rank_dim");
   CheckRange(config.conv_size, 0, 64, where, "conv_size");
+  CheckEps(config.norm_eps, where, "norm_eps");
   if (!(config.gate_logit_normalizer > 0)) {
     throw ConfigError(where + "/gate_logit_normalizer", "must be positive");
   }

@@ -135,6 +135,8 @@ std::unique_ptr<Mixer> Make(LinearAttentionConfig config, const std::string& whe
         DivideExactly(context.d_model, config.num_heads, where, "num_heads", "d_model");
   }
   CheckRange(config.head_k_dim, 1, 4096, where, "head_k_dim");
+  CheckEps(config.norm_eps, where, "norm_eps");
+  CheckEps(config.normalizer_eps, where, "normalizer_eps");
   const std::int64_t head_v_dim =
       ExpandedHeadDim(config.expand_v, context.d_model, config.num_heads, where, "expand_v");
   return std::make_unique<LinearAttention>(config, head_v_dim, context.d_model, scope);

@@ -142,6 +142,7 @@ void CheckExponent(double exponent, const std::string& where, const std::string&
 std::unique_ptr<Mixer> Make(const RetNetConfig& config, const std::string& where,
                             const MixerContext& context, const ParameterScope& scope) {
   const MatrixHeads heads = MakeMatrixHeads(config, context.d_model, where);
+  CheckEps(config.norm_eps, where, "norm_eps");
   CheckExponent(config.first_decay_exponent, where, "first_decay_exponent");
   const double last = config.last_decay_exponent;
   if (last != 0) {

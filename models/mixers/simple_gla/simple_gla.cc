@@ -121,6 +121,7 @@ class SimpleGla final : public Mixer {
 std::unique_ptr<Mixer> Make(const SimpleGlaConfig& config, const std::string& where,
                             const MixerContext& context, const ParameterScope& scope) {
   CheckRange(config.conv_size, 0, 64, where, "conv_size");
+  CheckEps(config.norm_eps, where, "norm_eps");
   if (!(config.gate_logit_normalizer > 0)) {
     throw ConfigError(where + "/gate_logit_normalizer", "must be positive");
   }
