@@ -295,6 +295,8 @@ class CommandLine {
         ->capture_default_str();
     command->add_flag("!--no-graph", run_.cell.use_graphs,
                       "operation by operation on a GPU, without CUDA graphs: the same bits");
+    command->add_flag("--require-device-cores", run_.cell.require_device_cores,
+                      "a cell whose recurrence has no device code for its sizes is unsupported");
     command
         ->add_option("--stall-timeout", run_.stall_timeout_s,
                      "seconds without a sign of life before a cell is given up; 0: wait for ever")
@@ -409,6 +411,7 @@ class CommandLine {
     worker->add_option("--cell-timeout", run_.cell.timeout_s);
     worker->add_option("--checkpoint-interval", run_.cell.checkpoint_interval_s);
     worker->add_flag("!--no-graph", run_.cell.use_graphs);
+    worker->add_flag("--require-device-cores", run_.cell.require_device_cores);
     worker->callback(
         [this] { action_ = [this] { return engine_.worker(run_.device, run_.cell); }; });
   }

@@ -3,7 +3,6 @@
 
 #include <chrono>
 #include <stdexcept>
-#include <sys/resource.h>
 
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/Context.h>
@@ -84,17 +83,6 @@ CUstream_st* CurrentStream(at::Device device) {
 void CheckCuda(int error, const char* work) {
   if (error == 0) return;
   throw std::runtime_error(std::string(work) + " failed with CUDA error " + std::to_string(error));
-}
-
-void ResetPeakMemory(at::Device device) {
-  if (device.is_cuda()) internal::CudaResetPeakMemory(device.index());
-}
-
-std::int64_t PeakMemoryBytes(at::Device device) {
-  if (device.is_cuda()) return internal::CudaPeakMemoryBytes(device.index());
-  rusage usage{};
-  getrusage(RUSAGE_SELF, &usage);
-  return usage.ru_maxrss * std::int64_t{1024};
 }
 
 double TimeMilliseconds(at::Device device, const std::function<void()>& work) {

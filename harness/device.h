@@ -101,11 +101,6 @@ CUstream_st* CurrentStream(at::Device device);
 // Throws std::runtime_error that names the work, for a CUDA error code other than 0.
 void CheckCuda(int error, const char* work);
 
-// Peak bytes held by the framework's allocator since the last reset; on the CPU the peak resident
-// set of the process, which cannot be reset.
-void ResetPeakMemory(at::Device device);
-std::int64_t PeakMemoryBytes(at::Device device);
-
 // Milliseconds that `work` takes: device events on CUDA, the steady clock on the CPU.
 double TimeMilliseconds(at::Device device, const std::function<void()>& work);
 std::string_view ClockName(at::Device device);
@@ -120,12 +115,17 @@ Value CudaVersions();  // driver, runtime; null without CUDA
 bool BuiltWithCuda();
 
 namespace internal {  // defined in device_cuda.cc or device_stub.cc
+// Bytes of tensors, as the framework's allocator counts them.
+struct DeviceMemory {
+  std::int64_t held_bytes = 0;
+  std::int64_t peak_bytes = 0;  // since the last reset
+};
 int CudaDeviceCount();
 void CudaSynchronize(int index);
 bool CudaWorks(int index);
 CUstream_st* CudaStream(int index);
 void CudaResetPeakMemory(int index);
-std::int64_t CudaPeakMemoryBytes(int index);
+DeviceMemory CudaMemory(int index);
 double CudaTimeMilliseconds(int index, const std::function<void()>& work);
 void CudaFlushCache(int index);
 Value CudaDescribe(int index);

@@ -149,10 +149,11 @@ void CudaResetPeakMemory(int index) {
   c10::cuda::CUDACachingAllocator::resetPeakStats(static_cast<c10::DeviceIndex>(index));
 }
 
-std::int64_t CudaPeakMemoryBytes(int index) {
+DeviceMemory CudaMemory(int index) {
   const auto stats =
       c10::cuda::CUDACachingAllocator::getDeviceStats(static_cast<c10::DeviceIndex>(index));
-  return stats.allocated_bytes[0].peak;  // entry 0 sums the large and small pools
+  const auto& all = stats.allocated_bytes[0];  // sums the large and small pools
+  return {.held_bytes = all.current, .peak_bytes = all.peak};
 }
 
 double CudaTimeMilliseconds(int index, const std::function<void()>& work) {

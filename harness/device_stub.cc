@@ -32,7 +32,7 @@ void CudaSynchronize(int) { Unavailable(); }
 bool CudaWorks(int) { Unavailable(); }
 CUstream_st* CudaStream(int) { Unavailable(); }
 void CudaResetPeakMemory(int) { Unavailable(); }
-std::int64_t CudaPeakMemoryBytes(int) { Unavailable(); }
+DeviceMemory CudaMemory(int) { Unavailable(); }
 double CudaTimeMilliseconds(int, const std::function<void()>&) { Unavailable(); }
 void CudaFlushCache(int) { Unavailable(); }
 Value CudaDescribe(int) { Unavailable(); }

@@ -10,6 +10,7 @@
 #include "harness/commands.h"
 #include "harness/describe_fields.h"
 #include "harness/device.h"
+#include "harness/device_plans.h"
 #include "harness/registries.h"
 #include "harness/run.h"
 #include "harness/suite.h"
@@ -23,6 +24,7 @@ struct Summary {
   std::string summary;
   std::string source;
   std::vector<FieldInfo> params;
+  std::vector<kernels::DevicePlan> device_plans;  // of cores
 };
 
 // The entries of one kind by name.
@@ -30,12 +32,13 @@ std::map<std::string, Summary> Summaries(const std::string& kind, const Registri
   std::map<std::string, Summary> all;
   if (kind.starts_with("mixer")) {
     for (const auto& [name, e] : registries.mixers.entries())
-      all[name] = {e.summary, e.source, e.params};
+      all[name] = {e.summary, e.source, e.params, {}};
   } else if (kind.starts_with("backbone")) {
     for (const auto& [name, e] : registries.backbones.entries())
-      all[name] = {e.summary, e.source, e.params};
+      all[name] = {e.summary, e.source, e.params, {}};
   } else {
-    for (const auto& [name, e] : registries.cores.entries()) all[name] = {e.summary, e.source, {}};
+    for (const auto& [name, e] : registries.cores.entries())
+      all[name] = {e.summary, e.source, {}, e.device_plans};
   }
   return all;
 }
@@ -44,7 +47,11 @@ ExitCode List(const std::string& kind, bool json, const Registries& registries) 
   Array array;
   for (const auto& [name, entry] : Summaries(kind, registries)) {
     if (json) {
-      array.emplace_back(Object{{"name", name}, {"summary", entry.summary}});
+      Object object{{"name", name}, {"summary", entry.summary}};
+      if (!entry.device_plans.empty()) {
+        object["device_plans"] = DevicePlansToValue(entry.device_plans);
+      }
+      array.emplace_back(std::move(object));
     } else {
       std::cout << NameAndText(name, entry.summary);
     }
@@ -64,14 +71,20 @@ ExitCode Describe(const std::string& kind, const std::string& name, bool json,
   }
   const Summary& entry = found->second;
   if (json) {
-    std::cout << reports::DumpJson(Object{{"name", name},
-                                          {"summary", entry.summary},
-                                          {"source", entry.source},
-                                          {"params", FieldsToValue(entry.params)}},
-                                   2);
+    Object object{{"name", name},
+                  {"summary", entry.summary},
+                  {"source", entry.source},
+                  {"params", FieldsToValue(entry.params)}};
+    if (!entry.device_plans.empty()) {
+      object["device_plans"] = DevicePlansToValue(entry.device_plans);
+    }
+    std::cout << reports::DumpJson(std::move(object), 2);
   } else {
     std::cout << name << ": " << entry.summary << "\nsource: " << entry.source << "\n";
     if (!entry.params.empty()) std::cout << "\nparameters\n" << FieldsToText(entry.params);
+    if (!entry.device_plans.empty()) {
+      std::cout << "\ndevice code\n" << DevicePlansToText(entry.device_plans);
+    }
   }
   return ExitCode::kOk;
 }

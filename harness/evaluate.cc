@@ -71,7 +71,7 @@ SegmentEvaluator::SegmentEvaluator(const models::Backbone& backbone, const Segme
   cursor_ = at::zeros({2}, words);
   tally_ = at::zeros({3}, words);
   if (source.task().shape().seq_len > config.eval_piece_len) {
-    no_graphs_ = std::make_unique<GraphContext>(graphs.device(), /*use_graphs=*/false);
+    no_graphs_ = std::make_unique<GraphContext>(graphs.WithoutGraphs("inputs run in pieces"));
   }
 }
 
@@ -108,6 +108,31 @@ void SegmentEvaluator::RunBatch(const Shape& shape) {
   shape.nll.copy_(predictions.nll.view_as(shape.nll));
 }
 
+// Queues the batch that begins with that sample.
+const SegmentEvaluator::Shape& SegmentEvaluator::RunFrom(std::int64_t first) {
+  Shape& shape = ShapeOf(std::min(config_.eval_batch_size, source_.size() - first));
+  if (!source_.generator().generates_in_place()) {
+    source_.generator().Generate(
+        source_.WithKey({.first = static_cast<std::uint64_t>(first), .count = shape.count}),
+        shape.batch);
+  }
+  shape.work->Run();
+  return shape;
+}
+
+void SegmentEvaluator::Probe() {
+  cursor_.zero_();
+  RunFrom(0);
+}
+
+std::vector<PhaseWork> SegmentEvaluator::work(const std::string& phase) const {
+  std::vector<PhaseWork> all;
+  for (const auto& [count, shape] : shapes_) {
+    all.push_back({phase, count, source_.task().shape().seq_len, shape.work.get()});
+  }
+  return all;
+}
+
 Tally SegmentEvaluator::Run(const Checkpoint& checkpoint,
                             const std::function<void(const Shape&)>& each_batch) {
   const ProfileRange range("evaluation");
@@ -116,13 +141,7 @@ Tally SegmentEvaluator::Run(const Checkpoint& checkpoint,
   tally_.zero_();
   for (std::int64_t first = 0; first < source_.size(); first += config_.eval_batch_size) {
     checkpoint();
-    Shape& shape = ShapeOf(std::min(config_.eval_batch_size, source_.size() - first));
-    if (!source_.generator().generates_in_place()) {
-      source_.generator().Generate(
-          source_.WithKey({.first = static_cast<std::uint64_t>(first), .count = shape.count}),
-          shape.batch);
-    }
-    shape.work->Run();
+    const Shape& shape = RunFrom(first);
     window.Advance();
     if (each_batch) each_batch(shape);
   }

@@ -5,11 +5,13 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "harness/batch.h"
 #include "harness/graph.h"
 #include "harness/model.h"
+#include "harness/plans.h"
 #include "harness/train_config.h"
 #include "reports/result.h"
 
@@ -51,6 +53,12 @@ class SegmentEvaluator {
   // Counts on the device and reads once.
   Tally Count(const Checkpoint& checkpoint);
 
+  // Runs the first batch, so that work() shows how this segment runs.
+  void Probe();
+
+  // What ran so far, one for each size of batch, as `phase`.
+  std::vector<PhaseWork> work(const std::string& phase) const;
+
   // Everything a report shows, slices included; `axes` name the segment in its rows.
   SegmentScore Score(const Object& axes, const Checkpoint& checkpoint);
 
@@ -65,6 +73,7 @@ class SegmentEvaluator {
   };
 
   Tally Run(const Checkpoint& checkpoint, const std::function<void(const Shape&)>& each_batch);
+  const Shape& RunFrom(std::int64_t first);
   Shape& ShapeOf(std::int64_t count);
   void RunBatch(const Shape& shape);
 

@@ -7,8 +7,11 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include <c10/core/Device.h>
+
+#include "kernels/plan.h"
 
 namespace mixerbench::harness {
 
@@ -28,16 +31,22 @@ class GraphMemory {
 // What the graphs of one cell have in common. Must outlive its RepeatedWork.
 class GraphContext {
  public:
-  // Captures when `use_graphs` and the device can; otherwise work just runs.
-  GraphContext(at::Device device, bool use_graphs);
+  // Captures when `use_graphs` and the device can; otherwise work just runs, for `reason` on a GPU.
+  GraphContext(at::Device device, bool use_graphs, std::string reason = "--no-graph");
+  // The same for work that cannot be captured, for this reason.
+  GraphContext WithoutGraphs(std::string reason) const;
 
   at::Device device() const { return device_; }
   // Whether repeated work is captured. Turns false when a capture fails.
   bool use_graphs() const { return use_graphs_; }
-  // Why capturing was given up; empty if it was not.
-  const std::string& failure() const { return failure_; }
+  // Why a GPU captures nothing (more); empty when it does, and on the CPU.
+  const std::string& eager_reason() const { return eager_reason_; }
   // Seconds spent capturing so far.
   double capture_s() const { return capture_s_; }
+
+  // Sees the plans of every work after its first run; what it throws ends that run.
+  using PlanCheck = std::function<void(const std::vector<kernels::PlanRecord>&)>;
+  void CheckPlans(PlanCheck check) { check_plans_ = std::move(check); }
 
  private:
   friend class RepeatedWork;
@@ -48,7 +57,8 @@ class GraphContext {
   at::Device device_;
   bool use_graphs_;
   std::shared_ptr<GraphMemory> memory_;
-  std::string failure_;
+  std::string eager_reason_;
+  PlanCheck check_plans_;
   double capture_s_ = 0;
 };
 
@@ -64,9 +74,20 @@ class RepeatedWork {
   // capture does not allow. The second captures it.
   void Run();
 
+  bool has_run() const { return has_run_; }
+  // What the functions inside chose (kernels/plan.h); empty before the first run. Plans depend on
+  // shapes alone, so replays run the same.
+  const std::vector<kernels::PlanRecord>& plans() const { return plans_; }
+  // Whether the last run replayed a graph, and why not: empty on the CPU.
+  bool is_graph() const { return graph_ != nullptr; }
+  std::string eager_reason() const;
+
  private:
+  void RunFirst();
+
   GraphContext* context_;
   std::function<void()> work_;
+  std::vector<kernels::PlanRecord> plans_;
   std::unique_ptr<CapturedGraph> graph_;
   bool has_run_ = false;
 };

@@ -9,15 +9,14 @@
 namespace mixerbench::harness {
 
 Model BuildModel(const Cell& cell, at::Device device, const Registries& registries,
-                 std::int64_t max_seq_len) {
+                 std::int64_t max_seq_len, at::ScalarType dtype) {
   const std::string name = cell.model.Find("backbone")->as_string();
   const auto& entry = registries.backbones.Find(name, "/model/backbone");
   Value config = cell.model;
   config.as_object().erase("backbone");
   Model model;
-  model.parameters =
-      std::make_unique<models::ParameterSet>(DeriveSeed(cell.seed, "init"), entry.init_policy,
-                                             entry.num_layers(config), device, at::kFloat);
+  model.parameters = std::make_unique<models::ParameterSet>(
+      DeriveSeed(cell.seed, "init"), entry.init_policy, entry.num_layers(config), device, dtype);
   model.backbone =
       entry.create(config, "/model",
                    {.vocab_size = cell.task.vocab_size,
@@ -35,7 +34,6 @@ reports::ModelFacts MeasureModel(const Model& model, std::int64_t num_tokens, at
   const at::NoGradGuard no_grad;
   reports::ModelFacts facts;
   facts.num_parameters = model.parameters->num_elements();
-  facts.path = "fast";
   facts.state_at_num_tokens = num_tokens;
   const at::Tensor tokens =
       at::zeros({1, num_tokens}, at::TensorOptions().dtype(at::kInt).device(device));

@@ -20,7 +20,7 @@ struct Model {
 // Weights are a function of the cell's seed and the parameters' names. `max_seq_len` bounds one
 // call; 0 takes the longest input of the cell's task.
 Model BuildModel(const Cell& cell, at::Device device, const Registries& registries,
-                 std::int64_t max_seq_len = 0);
+                 std::int64_t max_seq_len = 0, at::ScalarType dtype = at::kFloat);
 
 at::ScalarType ComputeDtype(Dtype dtype);
 

@@ -40,11 +40,12 @@ struct Shard {
   std::uint64_t count = 1;
 };
 
-// How a worker runs each cell. Changes no result.
+// How a worker runs each cell. Changes no result, but require_device_cores refuses some.
 struct CellOptions {
   double timeout_s = 0;               // 0: none
   double checkpoint_interval_s = 60;  // 0: no checkpoints inside a cell
   bool use_graphs = true;             // CUDA graphs, on a GPU
+  bool require_device_cores = false;  // a cell with a core without device code is unsupported
 };
 
 struct RunOptions {

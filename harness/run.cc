@@ -100,13 +100,14 @@ std::vector<std::size_t> FindPending(const std::vector<Cell>& cells, const Shard
 
 // Finished results that may stand; what is damaged is reported and runs again.
 void LoadResults(const RunFolder& folder, const std::vector<Cell>& cells, RetryPolicy retry,
+                 const CellOptions& options,
                  std::vector<std::optional<reports::CellResult>>& results) {
   for (std::size_t i = 0; i < cells.size(); ++i) {
     if (results[i]) continue;
     std::string problem;
     auto result = folder.LoadResult(cells[i], &problem);
     if (!problem.empty()) std::cerr << "warning: " << problem << "\n";
-    if (result && Reusable(*result, retry)) results[i] = std::move(result);
+    if (result && Reusable(*result, retry, options)) results[i] = std::move(result);
   }
 }
 
@@ -134,6 +135,10 @@ ExitCode CountStates(const std::filesystem::path& out,
 
 ExitCode Run(const RunOptions& options, const Registries& registries) {
   const at::Device device = ParseDevice(options.gpus.empty() ? options.device : "cuda");
+  if (options.cell.require_device_cores && device.is_cpu()) {
+    throw ConfigError("--require-device-cores",
+                      "this run is on the CPU, where no core has device code; use --device cuda");
+  }
   SuiteOverrides overrides = options.overrides;
   overrides.device_type = device.is_cuda() ? "cuda" : "cpu";
   Suite suite = ParseSuite(ReadSuiteText(options.suite), overrides, registries);
@@ -157,12 +162,12 @@ ExitCode Run(const RunOptions& options, const Registries& registries) {
   const RunFolder folder(out);
   if (options.dry_run) {
     MergePlan(ReadPlan(out), suite, options.plan, registries, out);  // may refuse
-    LoadResults(folder, suite.cells, options.retry, results);
+    LoadResults(folder, suite.cells, options.retry, options.cell, results);
     PrintPlan(suite.cells, results);
     return ExitCode::kOk;
   }
   UpdatePlan(out, suite, options.plan, registries);
-  LoadResults(folder, suite.cells, options.retry, results);
+  LoadResults(folder, suite.cells, options.retry, options.cell, results);
   const auto pending = FindPending(suite.cells, options.shard, results);
   if (pending.empty()) {
     std::cerr << "nothing to do: all "
@@ -179,7 +184,8 @@ ExitCode Run(const RunOptions& options, const Registries& registries) {
     }
   }
   WriteReports(out);
-  if (options.shard.count > 1) LoadResults(folder, suite.cells, RetryPolicy::kNone, results);
+  if (options.shard.count > 1)
+    LoadResults(folder, suite.cells, RetryPolicy::kNone, options.cell, results);
   if (const auto missing = std::count(results.begin(), results.end(), std::nullopt); missing > 0) {
     std::cerr << "this shard is done; " << missing << " of " << results.size()
               << " cells are left to others\n";

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "harness/checkpoint.h"
+#include "harness/plans.h"
 #include "reports/atomic_file.h"
 #include "reports/json.h"
 #include "reports/result_json.h"
@@ -54,8 +55,9 @@ std::string Label(const Cell& cell) {
                                                     : " " + std::string(NameOf(cell.kind)));
 }
 
-bool Reusable(const reports::CellResult& result, RetryPolicy retry) {
+bool Reusable(const reports::CellResult& result, RetryPolicy retry, const CellOptions& options) {
   if (result.state == reports::CellState::kInterrupted) return false;
+  if (IsRefusedFallback(result) && !options.require_device_cores) return false;
   return retry == RetryPolicy::kNone ||
          (retry == RetryPolicy::kFailed && result.state == reports::CellState::kCompleted);
 }
@@ -126,7 +128,7 @@ void Scheduler::Assign(Worker& worker) {
     // Another process may have finished it since this one looked.
     std::string problem;
     if (auto result = folder_.LoadResult(cell, &problem);
-        result && Reusable(*result, options_.retry)) {
+        result && Reusable(*result, options_.retry, options_.cell)) {
       Finish(index, std::move(*result));
       continue;
     }
@@ -162,6 +164,7 @@ std::vector<std::string> Scheduler::WorkerArguments(const std::string& device) c
                                         "--checkpoint-interval",
                                         std::to_string(cell.checkpoint_interval_s)};
   if (!cell.use_graphs) arguments.emplace_back("--no-graph");
+  if (cell.require_device_cores) arguments.emplace_back("--require-device-cores");
   return arguments;
 }
 

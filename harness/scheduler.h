@@ -34,8 +34,9 @@ struct SchedulerOptions {
   bool quiet = false;
 };
 
-// May a finished result stand under this policy?
-bool Reusable(const reports::CellResult& result, RetryPolicy retry);
+// May a finished result stand under this policy? One that --require-device-cores refused stands
+// while that is asked for.
+bool Reusable(const reports::CellResult& result, RetryPolicy retry, const CellOptions& options);
 
 // "mqar/gla/lr=0.01 seed 2": a cell for people.
 std::string Label(const Cell& cell);

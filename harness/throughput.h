@@ -12,10 +12,10 @@ namespace mixerbench::harness {
 // A throughput cell. Phases:
 //   fwd         backbone without head, no gradients, random tokens [batch_size, seq_len]
 //   fwd_bwd     the same with gradients of all parameters from a fixed gradient of the output
-//   train_step  the whole training step of the cell's own task: sampling, loss, update; its first
-//               training segment gives the length, the recipe the batch size
-// First the fast path is compared with the reference recurrence in this very process; a failed
-// comparison leaves every row without a time.
+//   train_step  the whole training step of the cell's own task: sampling, loss, update; full
+//               batches of its first training segment
+// Before a row is timed its own work is compared with the reference (parity.h); one that disagrees
+// gets no time.
 reports::CellResult RunThroughputCell(const Cell& cell, at::Device device,
                                       const Registries& registries, const RunControl& control,
                                       const ProgressCallback& progress);

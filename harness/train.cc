@@ -12,6 +12,7 @@
 #include "harness/device.h"
 #include "harness/evaluate.h"
 #include "harness/model.h"
+#include "harness/plans.h"
 #include "harness/trainer.h"
 #include "reports/result_json.h"
 
@@ -54,6 +55,7 @@ class TrainRun {
   TrainRun& operator=(const TrainRun&) = delete;
 
   void Run() {
+    if (control_.require_device_cores) RequireDeviceCores();
     Resume();
     result_.model = MeasureModel(model_, trainer_.max_seq_len(), device_);
     result_.threshold = cell_.train.solved_accuracy;
@@ -63,6 +65,24 @@ class TrainRun {
 
  private:
   using Phase = double reports::PhaseTimes::*;
+
+  // Before anything is trained: what is tested must run by device code too.
+  void RequireDeviceCores() {
+    graphs_.CheckPlans([this](const auto& plans) { RefuseFallbacks(plans, registries_.cores); });
+    for (const auto& evaluator : validation_) evaluator->Probe();
+    for (const SegmentSource& source : TestSources()) {
+      SegmentEvaluator(*model_.backbone, source, cell_.train, graphs_).Probe();
+    }
+  }
+
+  std::vector<SegmentSource> TestSources() const {
+    return MakeSources(cell_.task, cell_.task.test, cell_.task.data_seed, tasks::Split::kTest,
+                       device_, registries_);
+  }
+
+  void AddPlans(const std::vector<PhaseWork>& all) {
+    for (const PhaseWork& ran : all) AddPlan(ran, registries_.cores, result_.plans);
+  }
 
   // An epoch that has no point on the learning curve yet is the current one; without steps left it
   // goes straight to its validation.
@@ -88,6 +108,7 @@ class TrainRun {
           SaveAndStop();
         }
       }
+      AddPlans(trainer_.work());
       EnterPhase(&reports::PhaseTimes::validation_s);
       FinishEpoch(loss_sum_ / static_cast<double>(end_step - first_step));
     }
@@ -131,6 +152,7 @@ class TrainRun {
       sum.num_scored += tally.num_scored;
       sum.num_correct += tally.num_correct;
     }
+    for (const auto& evaluator : validation_) AddPlans(evaluator->work("validation"));
     validation_accuracy_ =
         static_cast<double>(sum.num_correct) / static_cast<double>(sum.num_scored);
     return *validation_accuracy_;
@@ -138,17 +160,16 @@ class TrainRun {
 
   void Test() {
     EnterPhase(&reports::PhaseTimes::test_s);
-    const auto sources = MakeSources(cell_.task, cell_.task.test, cell_.task.data_seed,
-                                     tasks::Split::kTest, device_, registries_);
+    const auto sources = TestSources();
     const auto axes = SegmentAxes(cell_.task.test);
     const auto seen = trainer_.SamplesSeen(result_.step);
     for (; num_tested_ < sources.size(); ++num_tested_) {
       const SegmentSource& source = sources[num_tested_];
       std::vector<reports::AccuracyRow> rows;
       const Outcome outcome = Guard([&] {
-        rows = SegmentEvaluator(*model_.backbone, source, cell_.train, graphs_)
-                   .Score(axes[num_tested_], [this] { CheckLimits(); })
-                   .rows;
+        SegmentEvaluator evaluator(*model_.backbone, source, cell_.train, graphs_);
+        rows = evaluator.Score(axes[num_tested_], [this] { CheckLimits(); }).rows;
+        AddPlans(evaluator.work("test"));
       });
       if (outcome.state == reports::CellState::kInterrupted) throw Interrupted(outcome.reason);
       if (outcome.state != reports::CellState::kCompleted) {
@@ -285,6 +306,7 @@ reports::CellResult RunTrainCell(const Cell& cell, at::Device device, const Regi
       Guard([&] { TrainRun(cell, device, registries, control, progress, result).Run(); });
   result.state = outcome.state;
   result.reason = outcome.reason;
+  result.model.path = PathOf(result.plans);
   return result;
 }
 

@@ -28,7 +28,8 @@ struct RunControl {
   // Where checkpoints lie; empty: none are read or written.
   std::filesystem::path checkpoint_folder = {};
   double checkpoint_interval_s = 60;
-  bool use_graphs = true;  // on a GPU
+  bool use_graphs = true;             // on a GPU
+  bool require_device_cores = false;  // a core without device code makes the cell unsupported
 };
 
 // Called after every logging interval and every evaluation batch.

@@ -76,6 +76,15 @@ Trainer::Trainer(const Cell& cell, const Model& model, GraphContext& graphs,
   current_step_ = floats.select(0, kStepFloat);
 }
 
+std::vector<PhaseWork> Trainer::work() const {
+  std::vector<PhaseWork> all;
+  for (const auto& [key, shape] : shapes_) {
+    all.push_back(
+        {"train_step", shape.count, shape.source->task().shape().seq_len, shape.work.get()});
+  }
+  return all;
+}
+
 std::int64_t Trainer::max_seq_len() const {
   std::int64_t longest = 0;
   for (const auto& source : sources_) longest = std::max(longest, source.task().shape().seq_len);
@@ -182,6 +191,16 @@ tasks::BatchRequest Trainer::Request(const Shape& shape) const {
   return shape.source->WithKey({.count = shape.count, .order = shape.order, .mode = label_mode_});
 }
 
+Batch Trainer::NextBatch() const {
+  const BatchSlot& slot = batches_.at(next_batch_);
+  return sources_[slot.segment].Generate(slot.first, slot.count, OrderOf(slot.segment, epoch_),
+                                         label_mode_);
+}
+
+std::int64_t Trainer::max_scored() const {
+  return MaxScored(sources_[batches_.at(next_batch_).segment].task().shape(), label_mode_);
+}
+
 void Trainer::Step() {
   const ProfileRange range("step");
   const BatchSlot& slot = batches_.at(next_batch_);
@@ -200,6 +219,33 @@ void Trainer::Step() {
   ++step_;
 }
 
+StepLoss ForwardLoss(const models::Backbone& backbone, const at::Tensor& inputs,
+                     const ScoredRows& scored, models::BackboneOptions options) {
+  options.rows = &scored.rows;
+  const auto output = InRange("forward", [&] { return backbone.Forward(inputs, options); });
+  StepLoss step{.hidden = output.hidden, .loss = {}, .total = {}};
+  step.loss = InRange("loss", [&] {
+    const models::Head& head = output.head;
+    return kernels::fused::LinearCrossEntropy(output.hidden, head.weight, head.bias, scored.targets,
+                                              options.path, head.narrow);
+  });
+  step.total = step.loss;
+  for (const auto& [name, value] : output.losses) {
+    step.total = step.total + backbone.losses().at(name) * value;
+  }
+  return step;
+}
+
+StepLoss Trainer::Differentiate(const at::Tensor& inputs, const ScoredRows& scored) {
+  optimizer_.ZeroGrad();
+  const AdamW::Loan copies(optimizer_);
+  StepLoss step = ForwardLoss(*model_.backbone, inputs, scored,
+                              {.compute_dtype = ComputeDtype(cell_.train.dtype),
+                               .generator = kernels::SeedGenerator(mask_seeds_)});
+  InRange("backward", [&] { step.total.backward(loss_gradient_); });
+  return step;
+}
+
 // Everything a graph holds. Nothing here may depend on the step but through device memory.
 void Trainer::RunStep(const Shape& shape) {
   auto* record = reinterpret_cast<StepRecord*>(current_record_.data_ptr());
@@ -212,25 +258,7 @@ void Trainer::RunStep(const Shape& shape) {
     }
     return ListScored(batch.labels, MaxScored(shape.source->task().shape(), label_mode_));
   });
-  optimizer_.ZeroGrad();
-  const AdamW::Loan copies(optimizer_);
-  const auto output = InRange("forward", [&] {
-    return model_.backbone->Forward(batch.inputs, {.compute_dtype = ComputeDtype(cell_.train.dtype),
-                                                   .generator = kernels::SeedGenerator(mask_seeds_),
-                                                   .rows = &scored.rows});
-  });
-  const at::Tensor loss = InRange("loss", [&] {
-    const models::Head& head = output.head;
-    return kernels::fused::LinearCrossEntropy(output.hidden, head.weight, head.bias, scored.targets,
-                                              models::ExecutionPath::kFast, head.narrow);
-  });
-  InRange("backward", [&] {
-    at::Tensor total = loss;
-    for (const auto& [name, value] : output.losses) {
-      total = total + model_.backbone->losses().at(name) * value;
-    }
-    total.backward(loss_gradient_);
-  });
+  const at::Tensor loss = Differentiate(batch.inputs, scored).loss;
   InRange("optimizer", [&] { optimizer_.Step(current_lr_, current_step_); });
 
   const StepState state{static_cast<const StepRecord*>(records_.const_data_ptr()), record,

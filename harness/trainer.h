@@ -17,9 +17,19 @@
 #include "harness/loss_ring.h"
 #include "harness/model.h"
 #include "harness/optimizer.h"
+#include "harness/plans.h"
 #include "harness/step_count.h"
 
 namespace mixerbench::harness {
+
+// What a training step minimises: the mean cross-entropy over the scored positions.
+struct StepLoss {
+  at::Tensor hidden;  // at the entries of ScoredRows, [N,D]
+  at::Tensor loss;    // fp32 (fp64) scalar
+  at::Tensor total;   // with the auxiliary losses of the mixers
+};
+StepLoss ForwardLoss(const models::Backbone& backbone, const at::Tensor& inputs,
+                     const ScoredRows& scored, models::BackboneOptions options);
 
 class Trainer {
  public:
@@ -40,6 +50,13 @@ class Trainer {
   // mean cross-entropy over the scored positions, goes to losses().
   void Step();
 
+  // The batch of the next step, and the forward and backward pass of a step on it, which leaves
+  // gradients with the parameters. For whoever checks what Step does; changes no state of a run.
+  Batch NextBatch() const;
+  StepLoss Differentiate(const at::Tensor& inputs, const ScoredRows& scored);
+  std::int64_t max_scored() const;                              // of a sample of the next batch
+  const at::Tensor& mask_seeds() const { return mask_seeds_; }  // of the next step's dropout
+
   // Steps queued since the start of the run.
   std::int64_t step() const { return step_; }
   // Input tokens of the batch of the last step.
@@ -48,6 +65,8 @@ class Trainer {
   LossRing& losses() { return losses_; }
   AdamW& optimizer() { return optimizer_; }
   double learning_rate() const { return learning_rate_; }
+  // What ran so far, one for each shape of batch.
+  std::vector<PhaseWork> work() const;
   // Longest training input.
   std::int64_t max_seq_len() const;
   // The samples of each segment that `num_steps` steps see: a finite set counts whole.

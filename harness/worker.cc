@@ -119,6 +119,7 @@ class Worker {
     RunControl control;
     control.stop_requested = [] { return stop_requested != 0; };
     control.use_graphs = options_.use_graphs;
+    control.require_device_cores = options_.require_device_cores;
     if (options_.timeout_s > 0) {
       control.deadline = start + std::chrono::duration_cast<Clock::duration>(
                                      std::chrono::duration<double>(options_.timeout_s));

@@ -13,6 +13,7 @@
 #include "reports/json.h"
 #include "reports/labels.h"
 #include "reports/page_style.h"
+#include "reports/plan_table.h"
 #include "reports/result_json.h"
 #include "reports/svg.h"
 #include "reports/text.h"
@@ -292,7 +293,7 @@ std::string ThroughputSection(const SweepReport& report, const TaskView& view,
                  : "–",
              row.tokens_per_second ? FormatSi(*row.tokens_per_second) : "–",
              row.peak_memory_bytes ? FormatBytes(*row.peak_memory_bytes) : "–",
-             EscapeHtml(row.state == CellState::kCompleted ? row.parity_check : row.reason)});
+             EscapeHtml(ParityText(row))});
       }
     }
   }
@@ -317,6 +318,19 @@ std::string TimeSection(const SweepReport& report) {
   }
   return "<h2>Where the time went</h2>\n" + Element("p", kTimeCaption, "caption") + "\n" +
          Table(TimeColumns(), rows);
+}
+
+std::string PlanSection(const SweepReport& report) {
+  const std::vector<PlanTableRow> plans = PlansByMixer(report);
+  if (plans.empty()) return "";
+  std::string rows;
+  for (const PlanTableRow& row : plans) {
+    std::vector<std::string> fields = PlanFields(row);
+    for (std::string& field : fields) field = EscapeHtml(field);
+    rows += TableRow(fields);
+  }
+  return "<h2>What ran</h2>\n" + Element("p", kPlanCaption, "caption") + "\n" +
+         Table(PlanColumns(), rows, "", "cells");
 }
 
 std::string CellTable(const SweepReport& report) {
@@ -380,8 +394,8 @@ std::string RenderHtml(const SweepReport& report) {
          "<meta name=\"color-scheme\" content=\"light dark\">\n" +
          Element("title", EscapeHtml(report.name) + " – mixerbench") + "\n<style>\n" +
          std::string(kPageStyle) + "</style>\n</head>\n<body>\n" + Header(report) + "<main>\n" +
-         training + speed + TimeSection(report) + CellTable(report) + "</main>\n" + Footer(report) +
-         "</body>\n</html>\n";
+         training + speed + TimeSection(report) + PlanSection(report) + CellTable(report) +
+         "</main>\n" + Footer(report) + "</body>\n</html>\n";
 }
 
 }  // namespace mixerbench::reports

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "reports/labels.h"
+#include "reports/plan_table.h"
 #include "reports/text.h"
 #include "reports/time_table.h"
 
@@ -81,7 +82,6 @@ std::string ThroughputTable(const SweepReport& report, const TaskView& view) {
   for (const GroupSummary* group : view.groups) {
     for (const CellResult& cell : CellsOf(report, *group)) {
       for (const ThroughputRow& row : cell.throughput) {
-        const bool completed = row.state == CellState::kCompleted;
         rows += Row(
             {EscapeMarkdown(GroupLabel(view, *group)), EscapeMarkdown(row.phase),
              std::to_string(row.batch_size), std::to_string(row.seq_len), EscapeMarkdown(row.dtype),
@@ -91,7 +91,7 @@ std::string ThroughputTable(const SweepReport& report, const TaskView& view) {
                            : "–",
              row.tokens_per_second ? FormatSi(*row.tokens_per_second) : "–",
              row.peak_memory_bytes ? FormatBytes(*row.peak_memory_bytes) : "–",
-             completed ? EscapeMarkdown(row.parity_check) : EscapeMarkdown(row.reason)});
+             EscapeMarkdown(ParityText(row))});
       }
     }
   }
@@ -113,6 +113,18 @@ std::string TimeTable(const SweepReport& report) {
   }
   return fmt::format("## Where the time went\n\n{}\n\n", kTimeCaption) + Header(TimeColumns()) +
          rows + "\n";
+}
+
+std::string PlanTable(const SweepReport& report) {
+  const std::vector<PlanTableRow> plans = PlansByMixer(report);
+  if (plans.empty()) return "";
+  std::string rows;
+  for (const PlanTableRow& row : plans) {
+    std::vector<std::string> fields = PlanFields(row);
+    for (std::string& field : fields) field = EscapeMarkdown(field);
+    rows += Row(fields);
+  }
+  return fmt::format("## What ran\n\n{}\n\n", kPlanCaption) + Header(PlanColumns()) + rows + "\n";
 }
 
 std::string Failures(const SweepReport& report) {
@@ -137,7 +149,7 @@ std::string RenderMarkdown(const SweepReport& report) {
     if (view.kind != "throughput") out += AccuracyTable(report, view);
     out += ThroughputTable(report, view);
   }
-  return out + TimeTable(report) + Failures(report);
+  return out + TimeTable(report) + PlanTable(report) + Failures(report);
 }
 
 }  // namespace mixerbench::reports

@@ -9,6 +9,7 @@
 #include "reports/html.h"
 #include "reports/json.h"
 #include "reports/markdown.h"
+#include "reports/plan_table.h"
 #include "reports/svg.h"
 #include "reports/sweep_report.h"
 #include "reports/test_cells.h"
@@ -36,6 +37,7 @@ SweepReport Hostile() {
   cells[0].accuracy[1].bucket = kHostile;
   cells[0].data_hash = Object{{kHostile, kHostile}};
   cells[1].throughput[0].reason = kHostile;
+  cells[1].plans.at(0).functions.at(1).reason = kHostile;
   return MakeSweepReport(kHostile, {}, std::move(cells));
 }
 
@@ -204,6 +206,68 @@ TEST_CASE("time: sums over the cells of a mixer, and the time of a step") {
   CHECK(TimeColumns().size() == TimeFields(rows[0]).size());
   CHECK_THAT(RenderMarkdown(report), Catch::Contains("| mqar | gla | 2 | 400 | 0.50 |"));
   CHECK_THAT(RenderHtml(report), Catch::Contains("<td>400</td><td>0.50</td>"));
+}
+
+TEST_CASE("what ran: a row for each mixer, plan and reason, with the lengths") {
+  const SweepReport report = MakeSweepReport("s", {}, ExampleSweep());
+  const auto rows = PlansByMixer(report);
+  const auto fields_of = [&](const std::string& mixer) {
+    std::vector<std::vector<std::string>> found;
+    for (const auto& row : rows) {
+      if (row.mixer == mixer) found.push_back(PlanFields(row));
+    }
+    return found;
+  };
+  CHECK(fields_of("gla") ==
+        std::vector<std::vector<std::string>>{
+            {"throughput", "gla", "scalar_decay", "chunk_scan", "–", "fwd 512–32768", "graph", "–"},
+            {"throughput", "gla", "scalar_decay", "chunk_scan", "chunk_scan", "fwd_bwd 512–32768",
+             "graph", "–"}});
+  const auto fallback = fields_of("mamba2");
+  REQUIRE(fallback.size() == 2);
+  CHECK(fallback[0].back() == "head_k_dim 24 is no multiple of 16");
+  CHECK(PlanColumns().size() == fallback[0].size());
+  CHECK_THAT(RenderMarkdown(report),
+             Catch::Contains("| mamba2 | scalar\\_decay | aten\\_chunk | – | fwd 512–32768 |"));
+  CHECK_THAT(RenderHtml(report), Catch::Contains("<td>head_k_dim 24 is no multiple of 16</td>"));
+}
+
+TEST_CASE("what ran: a row says why a GPU replays no graph, and what was compared") {
+  CellResult cell = ExampleCell();
+  cell.plans = {{.phase = "test",
+                 .batch_size = 2,
+                 .seq_len = 64,
+                 .execution = "eager",
+                 .eager_reason = "inputs run in pieces",
+                 .functions = {{.function = "gsa",
+                                .is_core = true,
+                                .scopes = {"layers.0"},
+                                .forward = "fused",
+                                .backward = {},
+                                .reason = {}},
+                               {.function = "linear",
+                                .is_core = false,
+                                .scopes = {""},
+                                .forward = "aten",
+                                .backward = {},
+                                .reason = "for bf16"}}}};
+  const auto rows = PlansByMixer(MakeSweepReport("s", {}, {cell}));
+  REQUIRE(rows.size() == 1);
+  CHECK(rows[0].execution == "eager: inputs run in pieces");
+  CHECK(rows[0].runs == "test 64");
+  ThroughputRow row;
+  row.parity_check = "passed";
+  CHECK(ParityText(row) == "passed");
+  row.parity = Parity{.passes = "forward",
+                      .num_sequences = 1,
+                      .num_tokens = 1,
+                      .quantity = "hidden",
+                      .error = 0.0041,
+                      .tolerance = 0.0097};
+  CHECK(ParityText(row) == "passed, 0.0041 of 0.0097");
+  row.state = CellState::kError;
+  row.reason = "it disagrees";
+  CHECK(ParityText(row) == "it disagrees");
 }
 
 TEST_CASE("csv: one row for each cell and segment, read back field by field") {

@@ -73,6 +73,38 @@ struct LearningPoint {
   double elapsed_s = 0;
 };
 
+// How one function ran: the device code that it chose, or what else and why.
+struct FunctionPlan {
+  std::string function;             // "vector_decay", "linear"
+  bool is_core = false;             // the recurrence of a mixer
+  std::vector<std::string> scopes;  // where: "layers.0"; "" outside the mixers
+  std::string forward;              // name of the plan: "fused", "chunk_scan", "aten_chunk"
+  std::string backward;             // "" where no gradient is formed
+  std::string reason;               // why not the plan that is meant for a GPU; "" when it was
+
+  friend bool operator==(const FunctionPlan&, const FunctionPlan&) = default;
+};
+
+// What ran in one phase for batches of one shape.
+struct PhasePlan {
+  std::string phase;  // "train_step", "validation", "test", "fwd", "fwd_bwd"
+  std::int64_t batch_size = 0;
+  std::int64_t seq_len = 0;
+  std::string execution;     // "graph" or "eager"
+  std::string eager_reason;  // why a GPU replays no graph; "" when it does, and on the CPU
+  std::vector<FunctionPlan> functions;
+};
+
+// How what was timed compares with the reference in float64, by the same plan at the same shape.
+struct Parity {
+  std::string passes;              // "forward", or "forward, backward"
+  std::int64_t num_sequences = 0;  // of the batch, the first
+  std::int64_t num_tokens = 0;     // of each, the first
+  std::string quantity;  // with the largest error per tolerance: "hidden", "d <parameter>"
+  double error = 0;      // |x - exact| / |exact|
+  double tolerance = 0;
+};
+
 // Time of one phase at one shape. Samples are kept: every summary can be recomputed.
 struct ThroughputRow {
   std::string phase;  // "fwd", "fwd_bwd", "train_step"
@@ -88,8 +120,9 @@ struct ThroughputRow {
   std::optional<Interval> spread_ms;  // 20th to 80th percentile of the samples
   std::optional<double> tokens_per_second;
   std::optional<std::int64_t> peak_memory_bytes;
-  std::string parity_check;  // "passed", "failed", "not run"
-  std::string execution;     // "graph" or "eager"; empty: written by an older version
+  std::string parity_check;   // "passed", "failed", "not run"
+  std::optional<Parity> parity;
+  std::string execution;  // "graph" or "eager"; empty: written by an older version
 };
 
 // Where the time of a cell went, in seconds; over all attempts of a cell that was continued.
@@ -133,6 +166,7 @@ struct CellResult {
   std::vector<LearningPoint> learning_curve;
   std::vector<AccuracyRow> accuracy;
   std::vector<ThroughputRow> throughput;
+  std::vector<PhasePlan> plans;  // by phase, batch_size, seq_len
   std::optional<std::int64_t> steps_to_threshold;
   double threshold = 0;  // of steps_to_threshold, on validation accuracy
   std::string started;   // UTC, ISO 8601

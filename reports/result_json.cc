@@ -8,6 +8,7 @@
 #include "base/sha256.h"
 #include "reports/json.h"
 #include "reports/object_reader.h"
+#include "reports/plan_json.h"
 
 namespace mixerbench::reports {
 namespace {
@@ -108,6 +109,7 @@ Value ThroughputToValue(const ThroughputRow& row) {
                 {"tokens_per_second", NumberOrNull(row.tokens_per_second)},
                 {"peak_memory_bytes", IntOrNull(row.peak_memory_bytes)},
                 {"parity_check", row.parity_check},
+                {"parity", ParityToValue(row.parity)},
                 {"execution", TextOrNull(row.execution)}};
 }
 
@@ -134,6 +136,7 @@ ThroughputRow ThroughputFromValue(const Value& value, const std::string& where) 
           .tokens_per_second = reader.OptionalNumber("tokens_per_second"),
           .peak_memory_bytes = reader.OptionalInt("peak_memory_bytes"),
           .parity_check = reader.String("parity_check"),
+          .parity = ParityFrom(reader, "parity"),
           .execution = reader.Has("execution") ? reader.StringOrEmpty("execution") : ""};
 }
 
@@ -209,6 +212,8 @@ Value ReproduciblePart(const Value& document) {
   Value copy = document;
   Object& members = copy.as_object();
   for (const char* key : {"integrity", "time", "throughput"}) members.erase(key);
+  if (const auto plans = members.find("plans"); plans != members.end())
+    DropExecution(plans->second);
   if (const auto curve = members.find("learning_curve");
       curve != members.end() && curve->second.is_array()) {
     for (Value& point : curve->second.as_array()) {
@@ -291,7 +296,8 @@ Value CellToValue(const CellResult& cell) {
                           {"steps_to_threshold", ThresholdToValue(cell)},
                           {"solved", solved ? Value(*solved) : Value()},
                           {"accuracy_by_length", ToArray(cell.accuracy, AccuracyToValue)},
-                          {"throughput", ToArray(cell.throughput, ThroughputToValue)}};
+                          {"throughput", ToArray(cell.throughput, ThroughputToValue)},
+                          {"plans", PlansToValue(cell.plans)}};
   document.as_object()["integrity"] =
       Object{{"content_sha256", Checksum(ReproduciblePart(document))}};
   document.as_object()["time"].as_object()["document_sha256"] = Checksum(WholeContent(document));
@@ -345,6 +351,7 @@ CellResult CellFromValue(const Value& value, const std::string& where) {
   cell.learning_curve = reader.List("learning_curve", LearningFromValue);
   cell.accuracy = reader.List("accuracy_by_length", AccuracyFromValue);
   cell.throughput = reader.List("throughput", ThroughputFromValue);
+  cell.plans = PlansFrom(reader, "plans");
   if (!reader.IsNull("steps_to_threshold")) {
     const ObjectReader threshold = reader.Nested("steps_to_threshold");
     cell.threshold = threshold.Number("threshold");

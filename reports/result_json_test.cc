@@ -93,6 +93,33 @@ TEST_CASE("cell: what a clock decides does not reach the content checksum") {
   CHECK(content(slow) != content(ExampleCell()));
 }
 
+TEST_CASE("cell: what ran is content, how it was queued is not") {
+  const auto content = [](const CellResult& cell) {
+    return CellToValue(cell).Find("integrity")->Find("content_sha256")->as_string();
+  };
+  CellResult eager = ExampleCell();
+  REQUIRE_FALSE(eager.plans.empty());
+  eager.plans[0].execution = "eager";
+  eager.plans[0].eager_reason = "--no-graph";
+  CHECK(content(eager) == content(ExampleCell()));
+  CellResult other = ExampleCell();
+  other.plans[0].functions[0].forward = "aten";
+  CHECK(content(other) != content(ExampleCell()));
+}
+
+TEST_CASE("cell: plans come back, shapes with equal ones stand together") {
+  const CellResult cell = ExampleCell();
+  const Value document = CellToValue(cell);
+  CHECK(document.Find("plans")->as_array().size() == 2);  // fwd and fwd_bwd, whatever the length
+  const CellResult back = CellFromValue(document);
+  REQUIRE(back.plans.size() == cell.plans.size());
+  CHECK(back.plans[1].functions == cell.plans[1].functions);
+  CHECK(back.plans[1].seq_len == cell.plans[1].seq_len);
+  CHECK(back.throughput[0].parity->tolerance == cell.throughput[0].parity->tolerance);
+  CHECK(back.throughput[0].parity->quantity == cell.throughput[0].parity->quantity);
+  CHECK(CellToValue(back) == document);
+}
+
 TEST_CASE("cell: damage and edits are found") {
   CHECK_THAT(Failure(Changed("state", "step", 1)), Catch::Contains("checksum"));
   CHECK_THAT(Failure(Changed("time", "wall_s", 1.0)), Catch::Contains("checksum"));
@@ -114,9 +141,28 @@ Value Sealed(Value document) {
   for (Value& point : content.as_object()["learning_curve"].as_array()) {
     point.as_object().erase("elapsed_s");
   }
+  if (content.Find("plans") != nullptr) {
+    for (Value& group : content.as_object()["plans"].as_array()) {
+      for (Value& run : group.as_object()["runs"].as_array()) {
+        run.as_object().erase("execution");
+        run.as_object().erase("eager_reason");
+      }
+    }
+  }
   members["integrity"] = Object{{"content_sha256", "sha256:" + Sha256Hex(DumpJson(content))}};
   members["time"].as_object()["document_sha256"] = whole;
   return document;
+}
+
+TEST_CASE("cell: a result of 1.2 has neither plans nor comparisons, and stays readable") {
+  Value document = CellToValue(ExampleCell());
+  document.as_object()["schema_version"] = "1.2.0";
+  document.as_object().erase("plans");
+  for (Value& row : document.as_object()["throughput"].as_array()) row.as_object().erase("parity");
+  const CellResult back = CellFromValue(Sealed(document));
+  CHECK(back.plans.empty());
+  CHECK_FALSE(back.throughput[0].parity);
+  CHECK(back.throughput[0].parity_check == "passed");
 }
 
 TEST_CASE("cell: unknown members of a later minor version are accepted") {

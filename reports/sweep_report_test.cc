@@ -238,7 +238,7 @@ TEST_CASE("sweep: summaries of a later minor version and of another rounding are
   row.as_object()["mean"] = mean - 0.01;
   CHECK_THROWS_AS(ParseSweep(DumpJson(Sealed(document)), "report.json"), Error);
   aggregate.as_object()["something_new"] = 1;
-  document.as_object()["schema_version"] = "1.3.0";
+  document.as_object()["schema_version"] = "1.99.0";
   CHECK_NOTHROW(ParseSweep(DumpJson(Sealed(document)), "report.json"));
 }
 

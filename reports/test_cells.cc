@@ -161,6 +161,29 @@ CellResult Training(const Mixer& mixer, std::uint64_t seed) {
   return cell;
 }
 
+// One mixer has heads without device code.
+PhasePlan Plans(const Mixer& mixer, const ThroughputRow& row) {
+  const bool falls_back = mixer.name == "mamba2";
+  const std::string plan = falls_back ? "aten_chunk" : "chunk_scan";
+  const std::string backward = row.phase == "fwd_bwd" ? plan : "";
+  return {.phase = row.phase,
+          .batch_size = row.batch_size,
+          .seq_len = row.seq_len,
+          .execution = row.execution,
+          .eager_reason = {},
+          .functions = {{.function = "embedding",
+                         .scopes = {""},
+                         .forward = "fused",
+                         .backward = {},
+                         .reason = {}},
+                        {.function = "scalar_decay",
+                         .is_core = true,
+                         .scopes = {"layers.0", "layers.1"},
+                         .forward = plan,
+                         .backward = backward,
+                         .reason = falls_back ? "head_k_dim 24 is no multiple of 16" : ""}}};
+}
+
 CellResult Throughput(const Mixer& mixer) {
   CellResult cell = Base("throughput", mixer.name, "throughput", 1000);
   for (const auto& [phase, cost] : {std::pair{"fwd", 1.0}, std::pair{"fwd_bwd", 3.4}}) {
@@ -190,6 +213,15 @@ CellResult Throughput(const Mixer& mixer) {
                                  Percentile(row.samples_ms, 0.8)};
         row.tokens_per_second = tokens / *row.median_ms * 1000;
         row.peak_memory_bytes = 300'000'000 + length * 40'000;
+        const bool has_gradients = row.phase == "fwd_bwd";
+        row.execution = "graph";
+        row.parity = Parity{.passes = has_gradients ? "forward, backward" : "forward",
+                            .num_sequences = std::max<std::int64_t>(1, 4096 / length),
+                            .num_tokens = std::min<std::int64_t>(length, 4096),
+                            .quantity = has_gradients ? "d embedding.weight" : "hidden",
+                            .error = 0.0041,
+                            .tolerance = 0.0097};
+        cell.plans.push_back(Plans(mixer, row));
       }
       cell.throughput.push_back(std::move(row));
     }
@@ -201,7 +233,9 @@ CellResult Throughput(const Mixer& mixer) {
 
 CellResult ExampleCell() {
   CellResult cell = Training(kMixers[2], 1000);
-  cell.throughput = Throughput(kMixers[2]).throughput;
+  CellResult measured = Throughput(kMixers[2]);
+  cell.throughput = std::move(measured.throughput);
+  cell.plans = std::move(measured.plans);
   return cell;
 }
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/fused/adamw.h"
 
-#include <algorithm>
 #include <cstddef>
+#include <string>
 
 #include <ATen/TensorOperators.h>
 #include <ATen/core/grad_mode.h>
@@ -13,20 +13,25 @@
 #include <ATen/ops/stack.h>
 
 #include "kernels/fused/adamw_device.h"
+#include "kernels/fused/dispatch.h"
 #include "kernels/fused/launch.h"
 
 namespace mixerbench::kernels::fused {
 namespace {
 
-bool CanLaunch(const std::vector<AdamWTensor>& tensors) {
-  return std::all_of(tensors.begin(), tensors.end(), [](const AdamWTensor& tensor) {
-    const auto dense = [](const at::Tensor& x) {
-      return x.scalar_type() == at::kFloat && x.is_contiguous();
-    };
-    return RunsOnDevice(tensor.parameter) && dense(tensor.parameter) && dense(tensor.gradient) &&
-           dense(tensor.first_moment) && dense(tensor.second_moment) &&
-           (!tensor.narrow.defined() || tensor.narrow.is_contiguous());
-  });
+std::string Refusal(const std::vector<AdamWTensor>& tensors) {
+  const auto is_dense = [](const at::Tensor& x) {
+    return x.scalar_type() == at::kFloat && x.is_contiguous();
+  };
+  for (const AdamWTensor& tensor : tensors) {
+    if (!RunsOnDevice(tensor.parameter)) return DeviceRefusal(tensor.parameter);
+    if (!is_dense(tensor.parameter) || !is_dense(tensor.gradient) ||
+        !is_dense(tensor.first_moment) || !is_dense(tensor.second_moment) ||
+        (tensor.narrow.defined() && !tensor.narrow.is_contiguous())) {
+      return "a parameter or its gradient is not dense fp32";
+    }
+  }
+  return {};
 }
 
 void ReferenceAdamWStep(const std::vector<AdamWTensor>& tensors, const at::Tensor& learning_rate,
@@ -99,7 +104,7 @@ void AdamWStep(const std::vector<AdamWTensor>& tensors, const at::Tensor& learni
                const at::Tensor& step, const AdamWOptions& options, ExecutionPath path) {
   const at::NoGradGuard no_grad;
   if (tensors.empty()) return;
-  if (path == ExecutionPath::kReference || !CanLaunch(tensors)) {
+  if (!RunsByKernels("adamw", path, Refusal(tensors), {})) {
     ReferenceAdamWStep(tensors, learning_rate, step, options);
     return;
   }

@@ -10,6 +10,7 @@
 #include "base/check.h"
 #include "kernels/differentiable.h"
 #include "kernels/fused/cross_entropy_device.h"
+#include "kernels/fused/dispatch.h"
 #include "kernels/fused/launch.h"
 #include "kernels/shape.h"
 
@@ -31,7 +32,7 @@ CrossEntropyResult SoftmaxCrossEntropy(const at::Tensor& logits, const at::Tenso
   Require(logits.dim() == 2 && logits.numel() > 0, "logits are [N,V]");
   RequireShape(targets, {logits.size(0)}, "targets");
   Require(targets.scalar_type() == at::kLong, "targets are int64");
-  if (path == ExecutionPath::kReference || !RunsOnDevice(logits)) {
+  if (!RunsByKernels("softmax_cross_entropy", path, DeviceRefusal(logits), {logits})) {
     return ReferenceSoftmaxCrossEntropy(logits, targets);
   }
   const at::Tensor rows = logits.stride(1) == 1 ? logits : logits.contiguous();

@@ -2,6 +2,7 @@
 #include "kernels/fused/embedding.h"
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include <ATen/TensorOperators.h>
@@ -10,6 +11,7 @@
 
 #include "base/check.h"
 #include "kernels/differentiable.h"
+#include "kernels/fused/dispatch.h"
 #include "kernels/fused/dropout.h"
 #include "kernels/fused/embedding_device.h"
 #include "kernels/fused/launch.h"
@@ -32,12 +34,20 @@ void Check(const EmbeddingArgs& args) {
 
 bool IsFloatOrAbsent(const at::Tensor& x) { return !x.defined() || x.scalar_type() == at::kFloat; }
 
-bool CanLaunch(const EmbeddingArgs& args) {
-  return RunsOnDevice(args.table) && args.table.scalar_type() == at::kFloat &&
-         args.table.is_contiguous() && IsFloatOrAbsent(args.positions) &&
-         IsFloatOrAbsent(args.norm.weight) && IsFloatOrAbsent(args.norm.bias) &&
-         (!args.dtype || *args.dtype == at::kFloat || *args.dtype == at::kBFloat16) &&
-         EmbeddingSupports(args.tokens.numel(), args.table.size(0), args.table.size(1));
+std::string Refusal(const EmbeddingArgs& args) {
+  std::string reason = DeviceRefusal(args.table);
+  if (!reason.empty()) return reason;
+  if (args.table.scalar_type() != at::kFloat || !args.table.is_contiguous() ||
+      !IsFloatOrAbsent(args.positions) || !IsFloatOrAbsent(args.norm.weight) ||
+      !IsFloatOrAbsent(args.norm.bias)) {
+    return "weights are not fp32";
+  }
+  if (args.dtype && *args.dtype != at::kFloat && *args.dtype != at::kBFloat16) {
+    return std::string("no kernel for ") + c10::toString(*args.dtype);
+  }
+  if (EmbeddingSupports(args.tokens.numel(), args.table.size(0), args.table.size(1))) return {};
+  return "no kernel for " + std::to_string(args.table.size(0)) + " words of width " +
+         std::to_string(args.table.size(1));
 }
 
 TokenIds IdsOf(const at::Tensor& tokens) {
@@ -130,7 +140,10 @@ EmbeddingResult ReferenceEmbedding(const EmbeddingArgs& args) {
 
 EmbeddingResult Embedding(const EmbeddingArgs& args, ExecutionPath path) {
   Check(args);
-  if (path == ExecutionPath::kReference || !CanLaunch(args)) return ReferenceEmbedding(args);
+  if (!RunsByKernels("embedding", path, Refusal(args),
+                     {args.table, args.positions, args.norm.weight, args.norm.bias})) {
+    return ReferenceEmbedding(args);
+  }
   const at::Tensor tokens = args.tokens.contiguous();
   const at::Tensor positions =
       args.positions.defined() ? args.positions.contiguous() : args.positions;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/fused/gates.h"
 
+#include <cstdint>
+#include <string>
 #include <vector>
 
 #include <ATen/TensorOperators.h>
@@ -13,6 +15,7 @@
 #include "base/check.h"
 #include "kernels/differentiable.h"
 #include "kernels/fused/columns.h"
+#include "kernels/fused/dispatch.h"
 #include "kernels/fused/gates_device.h"
 #include "kernels/fused/launch.h"
 #include "kernels/shape.h"
@@ -33,7 +36,21 @@ bool HasRows(const at::Tensor& x) {
   return true;
 }
 
-bool CanLaunch(const at::Tensor& z) { return RunsOnDevice(z) && z.numel() > 0 && HasRows(z); }
+std::string Refusal(const at::Tensor& z) {
+  std::string reason = DeviceRefusal(z);
+  return reason.empty() && !HasRows(z) ? "its rows are not equally far apart" : reason;
+}
+
+std::string Refusal(const DeltaGatesArgs& args, std::int64_t num_heads) {
+  std::string reason = Refusal(args.z);
+  if (!reason.empty()) return reason;
+  if (args.A_log.defined() &&
+      (args.A_log.scalar_type() != at::kFloat || args.dt_bias.scalar_type() != at::kFloat)) {
+    return "weights are not fp32";
+  }
+  if (num_heads <= kMaxGateHeads) return {};
+  return std::to_string(num_heads) + " heads are above " + std::to_string(kMaxGateHeads);
+}
 
 ConstRows ElementRows(const at::Tensor& x) {
   return {x.const_data_ptr(), ElementOf(x), x.stride(-2)};
@@ -98,7 +115,7 @@ std::vector<at::Tensor> DeltaGatesBackward(const BackwardArgs& args, double beta
 at::Tensor LogSigmoidDecay(const at::Tensor& z, double temperature, double floor,
                            ExecutionPath path) {
   Require(temperature > 0 && floor <= 0, "a temperature is positive, a floor negative or none");
-  if (path == ExecutionPath::kReference || !CanLaunch(z)) {
+  if (!RunsByKernels("log_sigmoid_decay", path, Refusal(z), {z})) {
     const at::Tensor decay = at::log_sigmoid(Wide(z)) / temperature;
     return floor < 0 ? decay.clamp_min(floor) : decay;
   }
@@ -138,11 +155,8 @@ DeltaGates ComputeDeltaGates(const DeltaGatesArgs& args, ExecutionPath path) {
     RequireShape(args.A_log, {num_heads}, "A_log");
     RequireShape(args.dt_bias, {num_heads}, "dt_bias");
   }
-  const bool has_float_parameters =
-      !args.A_log.defined() ||
-      (args.A_log.scalar_type() == at::kFloat && args.dt_bias.scalar_type() == at::kFloat);
-  if (path == ExecutionPath::kReference || !CanLaunch(z) || !has_float_parameters ||
-      num_heads > kMaxGateHeads) {
+  if (!RunsByKernels("delta_gates", path, Refusal(args, num_heads),
+                     {z, args.A_log, args.dt_bias})) {
     return ReferenceDeltaGates(args);
   }
   std::vector<std::int64_t> shape = z.sizes().vec();
@@ -168,7 +182,11 @@ DeltaGates ComputeDeltaGates(const DeltaGatesArgs& args, ExecutionPath path) {
 at::Tensor Swiglu(const at::Tensor& x, ExecutionPath path) {
   Require(x.dim() >= 2 && x.size(-1) % 2 == 0, "x is [..., 2 C]");
   const std::int64_t width = x.size(-1) / 2;
-  if (path == ExecutionPath::kReference || !RunsOnDevice(x) || x.numel() == 0 || width % 8 != 0) {
+  std::string refusal = DeviceRefusal(x);
+  if (refusal.empty() && width % 8 != 0) {
+    refusal = std::to_string(width) + " channels are no multiple of 8";
+  }
+  if (!RunsByKernels("swiglu", path, refusal, {x})) {
     const std::vector<at::Tensor> halves = x.chunk(2, -1);
     return at::silu(halves[0]) * halves[1];
   }

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <numeric>
 #include <optional>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include <ATen/core/LegacyTypeDispatch.h>
@@ -18,19 +20,28 @@
 #include "kernels/differentiable.h"
 #include "kernels/fused/column_sum_device.h"
 #include "kernels/fused/columns.h"
+#include "kernels/fused/dispatch.h"
 #include "kernels/fused/hopper_device.h"
 #include "kernels/fused/launch.h"
 #include "kernels/fused/linear_backward_device.h"
 #include "kernels/fused/linear_forward_device.h"
 #include "kernels/fused/linear_product.h"
+#include "kernels/plan.h"
 
 namespace mixerbench::kernels::fused {
 namespace {
 
-bool CanLaunch(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias) {
-  return RunsOnDevice(x) && x.scalar_type() == at::kBFloat16 && x.numel() > 0 &&
-         weight.scalar_type() == at::kFloat &&
-         (!bias.defined() || bias.scalar_type() == at::kFloat);
+constexpr std::string_view kCublasPlan = "cublas";  // a product for the output, and each gradient
+
+// Why the gradients do not leave their products in fp32: the layer is at::linear then.
+std::string Refusal(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias) {
+  std::string reason = DeviceRefusal(x);
+  if (!reason.empty()) return reason;
+  if (x.scalar_type() == at::kBFloat16 && weight.scalar_type() == at::kFloat &&
+      (!bias.defined() || bias.scalar_type() == at::kFloat)) {
+    return {};
+  }
+  return "for bf16 inputs and fp32 weights";
 }
 
 // sum[j] = sum over i of x[i,j], in fp32.
@@ -47,15 +58,24 @@ void ColumnSum(const at::Tensor& x, const at::Tensor& sum) {
   });
 }
 
+LinearForwardSizes ForwardSizes(const at::Tensor& x, const at::Tensor& weight) {
+  return {.num_rows = x.size(0),
+          .in = static_cast<int>(x.size(1)),
+          .out = static_cast<int>(weight.size(0))};
+}
+
+// Whether a kernel of this folder forms the product.
+bool FormsProduct(const at::Tensor& x, const at::Tensor& weight) {
+  return LinearForwardTakes(ForwardSizes(x, weight)) && IsHopper(x.get_device()) && HasTiles(x) &&
+         HasTiles(weight);
+}
+
 // x weight^T + bias [N,out] of x [N,in], weight [out,in] and bias [out], which may be undefined.
 at::Tensor Product(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias) {
-  const LinearForwardSizes sizes = {.num_rows = x.size(0),
-                                    .in = static_cast<int>(x.size(1)),
-                                    .out = static_cast<int>(weight.size(0))};
-  if (!LinearForwardTakes(sizes) || !IsHopper(x.get_device()) || !HasTiles(x) ||
-      !HasTiles(weight)) {
+  if (!FormsProduct(x, weight)) {
     return bias.defined() ? at::addmm(bias, x, weight.t()) : at::mm(x, weight.t());
   }
+  const LinearForwardSizes sizes = ForwardSizes(x, weight);
   const at::Tensor y = at::empty({x.size(0), weight.size(0)}, x.options());
   OnDeviceOf(x, "Linear", [&](CUstream_st* stream) {
     return LaunchLinearForward(
@@ -105,6 +125,17 @@ struct InputGradient {
   bool is_formed = false;  // values have been written
 };
 
+// Whether one kernel forms the gradients for an input and a weight as they are, and a gradient of
+// `out` columns that has tiles.
+bool FormsGradients(const at::Tensor& x, const at::Tensor& weight, std::int64_t out,
+                    bool has_bias) {
+  return LinearBackwardTakes({.num_rows = x.size(0),
+                              .in = static_cast<int>(x.size(1)),
+                              .out = static_cast<int>(out),
+                              .has_bias = has_bias}) &&
+         IsHopper(x.get_device()) && HasTiles(x) && HasTiles(weight);
+}
+
 // One kernel for the gradients of x [N,in], weight [out,in] and, if defined, bias. False when it
 // does not take these tensors: nothing has been written then.
 bool FormGradientsInOnePass(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& d_y,
@@ -114,8 +145,8 @@ bool FormGradientsInOnePass(const at::Tensor& x, const at::Tensor& weight, const
                                      .in = static_cast<int>(x.size(1)),
                                      .out = static_cast<int>(d_y.size(1)),
                                      .has_bias = d_bias.defined()};
-  if (!LinearBackwardTakes(sizes) || !IsHopper(x.get_device()) || !HasTiles(x) ||
-      !HasTiles(weight) || !HasTiles(d_y) || !HasTiles(d_x)) {
+  if (!FormsGradients(x, weight, d_y.size(1), d_bias.defined()) || !HasTiles(d_y) ||
+      !HasTiles(d_x)) {
     return false;
   }
   const at::Tensor scratch = at::empty({LinearBackwardScratch(sizes)}, d_weight.options());
@@ -213,6 +244,7 @@ std::vector<at::Tensor> Products(const ProductFunction& first_product, const at:
       std::any_of(runs.begin(), runs.end(), [](const Run& run) { return run.at_rows; });
   std::vector<at::Tensor> saved(kNumSaved);
   std::vector<at::Tensor> products;
+  const bool needs_backward = NeedsBackward({x, weight, bias});
   {
     const at::AutoDispatchBelowADInplaceOrView below_autograd;
     const at::NoGradGuard no_grad;
@@ -232,7 +264,15 @@ std::vector<at::Tensor> Products(const ProductFunction& first_product, const at:
       if (bias.defined()) bias_rows = run.Of(narrow_bias);
       at::Tensor product;
       if (first_product && products.empty()) product = first_product(input, weight_rows, bias_rows);
+      const bool is_formed = product.defined() || FormsProduct(input, weight_rows);
       if (!product.defined()) product = Product(input, weight_rows, bias_rows);
+      if (RecordsPlans()) {
+        const std::string_view backward =
+            FormsGradients(input, weight_rows, run.padded(), bias.defined()) ? kFusedPlan
+                                                                             : kCublasPlan;
+        RecordPlan("linear", is_formed ? kFusedPlan : kCublasPlan,
+                   needs_backward ? backward : std::string_view());
+      }
       products.push_back(product);
     }
   }
@@ -305,7 +345,9 @@ std::vector<at::Tensor> LinearColumnsBy(const ProductFunction& first_product, co
       "linear: x is [..., in], the weight [out,in], the blocks have out columns");
   std::vector<at::Tensor> columns;
   bool apart = false;
-  if (path == ExecutionPath::kReference || !CanLaunch(x, weight, bias)) {
+  const std::string refusal = Refusal(x, weight, bias);
+  if (path == ExecutionPath::kReference || !refusal.empty()) {
+    RecordDispatch("linear", path, refusal, {x, weight, bias});
     const at::ScalarType dtype = x.scalar_type();
     std::optional<at::Tensor> same_bias;
     if (bias.defined()) same_bias = bias.to(dtype);

@@ -6,6 +6,7 @@
 #include <ATen/ops/empty.h>
 
 #include "base/check.h"
+#include "kernels/fused/dispatch.h"
 #include "kernels/fused/hopper_device.h"
 #include "kernels/fused/launch.h"
 #include "kernels/fused/linear_convolution_device.h"
@@ -72,6 +73,7 @@ ConvolvedColumns LinearConvolution(const at::Tensor& x, const at::Tensor& weight
   ShortConvolutionArgs args = convolution;
   args.x = result.columns.front();
   if (result.convolved.defined()) {
+    RecordDispatch("linear_convolution", path, "", {x, weight, bias});
     RecordShortConvolution(args, result.convolved);
   } else {
     result.convolved = ShortConvolution(args, path);

@@ -2,6 +2,7 @@
 #include "kernels/fused/linear_cross_entropy.h"
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include <ATen/core/LegacyTypeDispatch.h>
@@ -10,6 +11,7 @@
 #include "base/check.h"
 #include "kernels/differentiable.h"
 #include "kernels/fused/cross_entropy.h"
+#include "kernels/fused/dispatch.h"
 #include "kernels/fused/hopper_device.h"
 #include "kernels/fused/launch.h"
 #include "kernels/fused/linear.h"
@@ -25,10 +27,18 @@ LinearCrossEntropySizes SizesOf(const at::Tensor& hidden, const at::Tensor& weig
           .width = static_cast<int>(weight.size(1))};
 }
 
-bool CanLaunch(const at::Tensor& hidden, const at::Tensor& weight, const at::Tensor& bias) {
-  return RunsOnDevice(hidden) && hidden.scalar_type() == at::kBFloat16 &&
-         weight.scalar_type() == at::kFloat && !bias.defined() && NeedsBackward({hidden, weight}) &&
-         LinearCrossEntropyTakes(SizesOf(hidden, weight)) && IsHopper(hidden.get_device());
+std::string Refusal(const at::Tensor& hidden, const at::Tensor& weight, const at::Tensor& bias) {
+  std::string reason = DeviceRefusal(hidden);
+  if (!reason.empty()) return reason;
+  if (hidden.scalar_type() != at::kBFloat16 || weight.scalar_type() != at::kFloat) {
+    return "for bf16 hidden states and fp32 weights";
+  }
+  if (bias.defined()) return "no kernel for a head with a bias";
+  if (!NeedsBackward({hidden, weight})) return "no gradient is wanted";
+  if (!IsHopper(hidden.get_device())) return "needs compute capability 9.0";
+  if (LinearCrossEntropyTakes(SizesOf(hidden, weight))) return {};
+  return "no kernel for " + std::to_string(weight.size(0)) + " words of width " +
+         std::to_string(weight.size(1));
 }
 
 // What the forward pass leaves for the backward pass, as LinearCrossEntropyArgs has it.
@@ -77,7 +87,8 @@ at::Tensor LinearCrossEntropy(const at::Tensor& hidden, const at::Tensor& weight
           "hidden states are [N,D], the head's weight [V,D]");
   RequireShape(targets, {hidden.size(0)}, "targets");
   Require(targets.scalar_type() == at::kLong, "targets are int64");
-  if (path == ExecutionPath::kReference || !CanLaunch(hidden, weight, bias)) {
+  if (!RunsByKernels("linear_cross_entropy", path, Refusal(hidden, weight, bias),
+                     {hidden, weight, bias})) {
     return SoftmaxCrossEntropy(Linear(hidden, weight, bias, path, narrow), targets, path).loss;
   }
   const LinearCrossEntropyCut cut = CutLinearCrossEntropy(SizesOf(hidden, weight));

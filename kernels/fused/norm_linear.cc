@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/fused/norm_linear.h"
 
+#include <string>
 #include <vector>
 
 #include <ATen/core/grad_mode.h>
@@ -8,6 +9,7 @@
 
 #include "base/check.h"
 #include "kernels/differentiable.h"
+#include "kernels/fused/dispatch.h"
 #include "kernels/fused/hopper_device.h"
 #include "kernels/fused/launch.h"
 #include "kernels/fused/linear_product.h"
@@ -25,10 +27,19 @@ NormLinearSizes SizesOf(const NormLinearArgs& args) {
           .eps = static_cast<float>(args.eps)};
 }
 
-bool CanLaunch(const NormLinearArgs& args) {
-  return RunsOnDevice(args.x) && args.x.scalar_type() == at::kBFloat16 &&
-         args.norm_weight.scalar_type() == at::kFloat && args.weight.scalar_type() == at::kFloat &&
-         NormLinearTakes(SizesOf(args)) && IsHopper(args.x.get_device());
+std::string Refusal(const NormLinearArgs& args) {
+  std::string reason = DeviceRefusal(args.x);
+  if (!reason.empty()) return reason;
+  if (args.x.scalar_type() != at::kBFloat16 || args.norm_weight.scalar_type() != at::kFloat ||
+      args.weight.scalar_type() != at::kFloat) {
+    return "for bf16 inputs and fp32 weights";
+  }
+  if (!IsHopper(args.x.get_device())) return "needs compute capability 9.0";
+  const NormLinearSizes sizes = SizesOf(args);
+  if (NormLinearTakes(sizes)) return {};
+  return "no kernel for " + std::to_string(sizes.num_rows) + " rows of " +
+         std::to_string(sizes.in) + " by " + std::to_string(sizes.out) + ", heads of " +
+         std::to_string(sizes.head_dim);
 }
 
 // The matrix x [N,W] with rows of which tiles can be copied.
@@ -72,7 +83,7 @@ at::Tensor NormLinear(const NormLinearArgs& args, ExecutionPath path,
               args.x.size(3) == args.norm_weight.size(0) &&
               args.x.size(2) * args.x.size(3) == args.weight.size(1),
           "norm and linear: x is [B,T,H,V], the norm's weight [V], the weight [out,H V]");
-  if (path == ExecutionPath::kReference || !CanLaunch(args)) {
+  if (!RunsByKernels("norm_linear", path, Refusal(args), {args.x, args.norm_weight, args.weight})) {
     const at::Tensor normed =
         OutputNorm({.x = args.x, .weight = args.norm_weight, .eps = args.eps}, path);
     return Linear(normed.flatten(2), args.weight, /*bias=*/{}, path, narrow);

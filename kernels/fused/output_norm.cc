@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/fused/output_norm.h"
 
+#include <cstdint>
+#include <string>
 #include <vector>
 
 #include <ATen/TensorOperators.h>
@@ -12,6 +14,7 @@
 #include "base/check.h"
 #include "kernels/differentiable.h"
 #include "kernels/fused/columns.h"
+#include "kernels/fused/dispatch.h"
 #include "kernels/fused/launch.h"
 
 namespace mixerbench::kernels::fused {
@@ -25,10 +28,16 @@ void Check(const OutputNormArgs& args) {
           "a gate has the shape of what it multiplies");
 }
 
-bool CanLaunch(const OutputNormArgs& args) {
-  return RunsOnDevice(args.x) && args.x.numel() > 0 && args.weight.scalar_type() == at::kFloat &&
-         (!args.gate.defined() || args.gate.scalar_type() == args.x.scalar_type()) &&
-         OutputNormSupports(args.x.size(0) * args.x.size(1), args.x.size(2), args.x.size(3));
+std::string Refusal(const OutputNormArgs& args) {
+  std::string reason = DeviceRefusal(args.x);
+  if (!reason.empty()) return reason;
+  if (args.weight.scalar_type() != at::kFloat) return "weights are not fp32";
+  if (args.gate.defined() && args.gate.scalar_type() != args.x.scalar_type()) {
+    return "the gate has another dtype";
+  }
+  const std::int64_t head_dim = args.x.size(3);
+  if (OutputNormSupports(args.x.size(0) * args.x.size(1), args.x.size(2), head_dim)) return {};
+  return "no kernel for heads of " + std::to_string(head_dim) + " channels";
 }
 
 // [B,T,H,V] -> [B,T,H V] with aligned rows; undefined stays.
@@ -81,7 +90,9 @@ at::Tensor ReferenceOutputNorm(const OutputNormArgs& args) {
 
 at::Tensor OutputNorm(const OutputNormArgs& args, ExecutionPath path) {
   Check(args);
-  if (path == ExecutionPath::kReference || !CanLaunch(args)) return ReferenceOutputNorm(args);
+  if (!RunsByKernels("output_norm", path, Refusal(args), {args.x, args.gate, args.weight})) {
+    return ReferenceOutputNorm(args);
+  }
   const at::Tensor x = TokenRows(args.x);
   const at::Tensor gate = TokenRows(args.gate);
   const OutputNormSizes sizes{.num_tokens = args.x.size(0) * args.x.size(1),

@@ -2,6 +2,8 @@
 #include "kernels/fused/residual_norm.h"
 
 #include <cstddef>
+#include <cstdint>
+#include <string>
 #include <vector>
 
 #include <ATen/TensorOperators.h>
@@ -12,6 +14,7 @@
 
 #include "base/check.h"
 #include "kernels/differentiable.h"
+#include "kernels/fused/dispatch.h"
 #include "kernels/fused/launch.h"
 #include "kernels/fused/residual_norm_device.h"
 
@@ -34,11 +37,16 @@ bool HasFloatWeights(const Norm& norm) {
   return norm.weight.scalar_type() == at::kFloat && IsFloatOrAbsent(norm.bias);
 }
 
-bool CanLaunch(const ResidualNormArgs& args) {
-  return RunsOnDevice(args.added) && args.added.numel() > 0 &&
-         ResidualNormSupports(args.added.numel() / args.added.size(-1), args.added.size(-1)) &&
-         IsFloatOrAbsent(args.added_bias) && HasFloatWeights(args.norm) &&
-         (!args.mid || HasFloatWeights(*args.mid));
+std::string Refusal(const ResidualNormArgs& args) {
+  std::string reason = DeviceRefusal(args.added);
+  if (!reason.empty()) return reason;
+  if (!IsFloatOrAbsent(args.added_bias) || !HasFloatWeights(args.norm) ||
+      (args.mid && !HasFloatWeights(*args.mid))) {
+    return "weights are not fp32";
+  }
+  const std::int64_t width = args.added.size(-1);
+  if (ResidualNormSupports(args.added.numel() / width, width)) return {};
+  return "no kernel for rows of " + std::to_string(width);
 }
 
 NormWeights WeightsOf(const at::Tensor& weight, const at::Tensor& bias, double eps) {
@@ -133,9 +141,12 @@ ResidualNormResult ResidualNorm(const ResidualNormArgs& args, ExecutionPath path
               (!args.residual.defined() || (args.residual.sizes() == args.added.sizes() &&
                                             args.residual.dtype() == args.added.dtype())),
           "what is added has the shape and dtype of the residual stream [..., D]");
-  if (path == ExecutionPath::kReference || !CanLaunch(args)) return ReferenceResidualNorm(args);
-
   const Norm mid = args.mid.value_or(Norm{});
+  if (!RunsByKernels("residual_norm", path, Refusal(args),
+                     {args.residual, args.added, args.norm.weight, args.norm.bias, mid.weight,
+                      mid.bias, args.added_bias})) {
+    return ReferenceResidualNorm(args);
+  }
   const at::Tensor residual = AlignedRows(args.residual);
   const at::Tensor added = AlignedRows(args.added);
   const std::vector<at::Tensor> inputs = {residual,   added,    args.norm.weight, args.norm.bias,

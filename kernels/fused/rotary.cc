@@ -2,6 +2,7 @@
 #include "kernels/fused/rotary.h"
 
 #include <cmath>
+#include <string>
 #include <vector>
 
 #include <ATen/TensorOperators.h>
@@ -14,6 +15,7 @@
 #include "base/check.h"
 #include "kernels/differentiable.h"
 #include "kernels/fused/columns.h"
+#include "kernels/fused/dispatch.h"
 #include "kernels/fused/launch.h"
 #include "kernels/fused/rotary_device.h"
 
@@ -57,8 +59,12 @@ at::Tensor RotateHalf(const at::Tensor& x, std::int64_t first_position, std::int
                       ExecutionPath path, double base) {
   Require(x.dim() == 4 && rotary_dim % 2 == 0 && rotary_dim <= x.size(3),
           "rotary: x is [B,T,H,K] and rotary_dim is even and at most K");
-  if (path == ExecutionPath::kReference || !RunsOnDevice(x) || x.numel() == 0 ||
-      !RotarySupports(x.size(3), rotary_dim)) {
+  std::string refusal = DeviceRefusal(x);
+  if (refusal.empty() && !RotarySupports(x.size(3), rotary_dim)) {
+    refusal = "no kernel for " + std::to_string(rotary_dim) + " of " + std::to_string(x.size(3)) +
+              " channels";
+  }
+  if (!RunsByKernels("rotary", path, refusal, {x})) {
     return Reference(x, first_position, rotary_dim, base);
   }
   RotaryArgs args{.batch_size = x.size(0),

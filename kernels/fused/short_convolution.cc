@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/fused/short_convolution.h"
 
+#include <string>
 #include <vector>
 
 #include <ATen/TensorOperators.h>
@@ -13,6 +14,7 @@
 #include "base/check.h"
 #include "kernels/differentiable.h"
 #include "kernels/fused/columns.h"
+#include "kernels/fused/dispatch.h"
 #include "kernels/fused/launch.h"
 #include "kernels/fused/short_convolution_device.h"
 #include "kernels/shape.h"
@@ -30,11 +32,20 @@ void Check(const ShortConvolutionArgs& args) {
       "normalised channels are whole heads");
 }
 
-bool CanLaunch(const ShortConvolutionArgs& args) {
-  return RunsOnDevice(args.x) && args.x.numel() > 0 && args.weight.scalar_type() == at::kFloat &&
-         (!args.bias.defined() || args.bias.scalar_type() == at::kFloat) &&
-         ShortConvolutionSupports(args.x.size(2), args.weight.size(1), args.norm_channels,
-                                  args.norm_dim);
+std::string Refusal(const ShortConvolutionArgs& args) {
+  std::string reason = DeviceRefusal(args.x);
+  if (!reason.empty()) return reason;
+  if (args.weight.scalar_type() != at::kFloat ||
+      (args.bias.defined() && args.bias.scalar_type() != at::kFloat)) {
+    return "weights are not fp32";
+  }
+  if (ShortConvolutionSupports(args.x.size(2), args.weight.size(1), args.norm_channels,
+                               args.norm_dim)) {
+    return {};
+  }
+  return "no kernel for " + std::to_string(args.x.size(2)) + " channels, width " +
+         std::to_string(args.weight.size(1)) + " and norms of " + std::to_string(args.norm_dim) +
+         " channels";
 }
 
 // saved: x, weight, bias.
@@ -90,7 +101,9 @@ at::Tensor ReferenceShortConvolution(const ShortConvolutionArgs& args) {
 
 at::Tensor ShortConvolution(const ShortConvolutionArgs& args, ExecutionPath path) {
   Check(args);
-  if (path == ExecutionPath::kReference || !CanLaunch(args)) return ReferenceShortConvolution(args);
+  if (!RunsByKernels("short_convolution", path, Refusal(args), {args.x, args.weight, args.bias})) {
+    return ReferenceShortConvolution(args);
+  }
   const at::Tensor x = AlignedRows(args.x);
   const ShortConvolutionSizes sizes = ShortConvolutionSizesOf(args, x.size(0), x.size(1));
   const at::Tensor y = at::empty(x.sizes(), x.options());

@@ -83,7 +83,7 @@ Trained TrainMixture(const Cell& cell, bool use_graphs) {
   for (const auto& parameter : model.parameters->parameters()) {
     trained.parameters[parameter.name] = parameter.tensor.detach().cpu();
   }
-  trained.failure = graphs.failure();
+  trained.failure = graphs.eager_reason();
   return trained;
 }
 
@@ -191,13 +191,13 @@ TEST_CASE("engine: work that waits for the device runs on without a graph") {
   for (int i = 0; i < 5; ++i) waits.Run();
   CHECK(sum.item<float>() == 5);
   CHECK_FALSE(graphs.use_graphs());
-  CHECK_FALSE(graphs.failure().empty());
+  CHECK_FALSE(graphs.eager_reason().empty());
   // The device and the allocator are as usable as before, also for graphs of another context.
   GraphContext others(gpu, true);
   RepeatedWork adds(others, [&] { sum.add_(at::ones({}, sum.options())); });
   for (int i = 0; i < 5; ++i) adds.Run();
   CHECK(sum.item<float>() == 10);
-  CHECK(others.failure().empty());
+  CHECK(others.eager_reason().empty());
 }
 
 // Counts the memset nodes.
@@ -263,7 +263,7 @@ TEST_CASE("engine: graphs that come when all others are gone are captured too") 
   for (int round = 0; round < 3; ++round) {
     RepeatedWork adds(graphs, [&] { sum.add_(at::ones({}, sum.options())); });
     for (int i = 0; i < 4; ++i) adds.Run();
-    CAPTURE(round, graphs.failure());
+    CAPTURE(round, graphs.eager_reason());
     CHECK(graphs.use_graphs());
   }
   CHECK(sum.item<float>() == 12);

@@ -11,6 +11,7 @@
 #include "harness/model.h"
 #include "harness/registries.h"
 #include "harness/suite.h"
+#include "harness/throughput.h"
 #include "harness/train.h"
 #include "reports/json.h"
 #include "reports/result_json.h"
@@ -151,6 +152,76 @@ TEST_CASE("gpu: lack of memory is a state, and the next cell is not affected") {
   const auto fits = run(suite("4"));
   INFO(fits.reason);
   CHECK(fits.state == reports::CellState::kCompleted);
+}
+
+Cell SpeedCell(const std::string& mixer, const std::string& dtype, const std::string& d_model) {
+  SuiteOverrides overrides;
+  overrides.device_type = "cuda";
+  overrides.set = {
+      {"train.dtype", dtype}, {"model.d_model", d_model}, {"model.sequence_mixer.name", mixer}};
+  const Suite suite = ParseSuite(R"({"name": "speed",
+      "task": {"name": "mqar", "vocab_size": 512, "input_seq_len": 64, "num_kv_pairs": 4,
+               "noise": "zero", "train": {"num_examples": 4096}, "validation": {"num_examples": 8},
+               "test": {"num_examples": 8}},
+      "model": {"n_layers": 2}, "train": {"batch_size": 128},
+      "throughput": {"seq_len": [64, 1000], "batch_size": 128, "num_samples": 5,
+                     "phases": ["train_step", "fwd", "fwd_bwd"]}})",
+                                 overrides, AllRegistries());
+  for (const Cell& cell : suite.cells) {
+    if (cell.kind == CellKind::kThroughput) return cell;
+  }
+  FAIL("no speed cell");
+  return {};
+}
+
+TEST_CASE("gpu: what is timed is compared, its plans and its memory are told") {
+  const at::Device gpu = Gpu();
+  for (const auto& [mixer, entry] : AllRegistries().mixers.entries()) {
+    for (const char* dtype : {"fp32", "bf16"}) {
+      const auto result = RunThroughputCell(SpeedCell(mixer, dtype, "64"), gpu, AllRegistries(), {},
+                                            [](const Progress&) {});
+      INFO(mixer << " " << dtype << " " << result.reason);
+      CHECK(result.state == reports::CellState::kCompleted);
+      for (const auto& row : result.throughput) {
+        CAPTURE(row.phase, row.seq_len, row.reason);
+        REQUIRE(row.parity);
+        UNSCOPED_INFO(row.parity->quantity << " " << row.parity->error << " of "
+                                           << row.parity->tolerance);
+        CHECK(row.parity_check == "passed");
+        CHECK(row.execution == "graph");
+        // Less than the buffer that flushes the cache, for the small ones.
+        if (row.seq_len == 64) CHECK(row.peak_memory_bytes.value_or(-1) < std::int64_t{128} << 20);
+      }
+      CHECK(result.plans.size() == 5);
+      for (const auto& plan : result.plans) CHECK(plan.eager_reason.empty());
+    }
+  }
+}
+
+TEST_CASE("gpu: plans name the device code, or why there is none") {
+  const at::Device gpu = Gpu();
+  const auto core = [&](const std::string& mixer, const std::string& d_model) {
+    const auto result = RunThroughputCell(SpeedCell(mixer, "bf16", d_model), gpu, AllRegistries(),
+                                          {}, [](const Progress&) {});
+    for (const auto& plan : result.plans) {
+      for (const auto& function : plan.functions) {
+        if (plan.phase == "fwd_bwd" && plan.seq_len == 64 && function.is_core) return function;
+      }
+    }
+    FAIL("no core ran");
+    return reports::FunctionPlan{};
+  };
+  CHECK(core("gla", "64").forward == "fused");
+  CHECK(core("gla", "64").backward == "fused");
+  CHECK(core("gla", "64").reason.empty());
+  CHECK(core("attention", "64").backward == "whole");
+  const auto fallback = core("delta_net", "96");
+  CHECK(fallback.forward == "aten_chunk");
+  CHECK(fallback.reason == "head_k_dim 48 is none of 16, 32, 64, 128");
+  const auto refused = RunThroughputCell(SpeedCell("delta_net", "bf16", "96"), gpu, AllRegistries(),
+                                         {.require_device_cores = true}, [](const Progress&) {});
+  CHECK(refused.state == reports::CellState::kUnsupported);
+  CHECK_THAT(refused.reason, Catch::Contains("head_k_dim 48"));
 }
 
 }  // namespace

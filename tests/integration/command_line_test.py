@@ -5,6 +5,7 @@ SPDX-License-Identifier: Apache-2.0
 
 import hashlib
 import json
+import os
 import unittest
 
 from program import ProgramTest, tiny_suite
@@ -34,6 +35,15 @@ class CommandLineTest(ProgramTest):
         presets = json.loads(self.expect(0, "list", "presets", "--json").stdout)
         lines = self.expect(0, "list", "presets").stdout.splitlines()
         self.assertEqual([line.split()[:2] for line in lines], [[p["name"], p["task"]] for p in presets])
+
+    def test_cores_list_what_device_code_takes(self):
+        for core in json.loads(self.expect(0, "list", "cores", "--json").stdout):
+            self.assertTrue(core["device_plans"], core["name"])
+            for plan in core["device_plans"]:
+                self.assertTrue(plan["dtypes"] and plan["compute_capability"])
+                for axis in ("head_k_dim", "head_v_dim"):
+                    self.assertTrue(plan[axis]["values"] or plan[axis]["multiple_of"])
+        self.assertIn("device code", self.expect(0, "describe", "core", "delta_rule").stdout)
 
     def test_describe(self):
         self.assertIn("power_a", self.expect(0, "describe", "task", "mqar").stdout)
@@ -97,6 +107,19 @@ class CommandLineTest(ProgramTest):
         rows = [row for cell in speed["cells"] for row in cell["throughput"]]
         self.assertEqual(len(rows), 8)  # two mixers, two phases, two lengths
         self.assertTrue(all(row["parity_check"] == "passed" and row["median"] > 0 for row in rows))
+        self.assertTrue(all(row["parity"]["error"] <= row["parity"]["tolerance"] for row in rows))
+        for cell in report["cells"] + speed["cells"]:
+            cores = [f for plan in cell["plans"] for f in plan["functions"] if f["core"]]
+            self.assertTrue(cores)
+            self.assertEqual({f["reason"] for f in cores}, {"runs on the CPU"})
+        self.assertIn("What ran", self.expect(0, "report", "speed", "--format", "md").stdout)
+
+    def test_device_cores_need_a_gpu(self):
+        self.write("suite.json", tiny_suite())
+        for command in ("run", "bench"):
+            result = self.expect(2, command, "suite.json", "--device", "cpu", "--require-device-cores", "-o", "out")
+            self.assertIn("--require-device-cores: this run is on the CPU", result.stderr)
+            self.assertFalse(os.path.exists(self.path("out")))
 
     def test_no_gpu_is_said_plainly(self):
         self.write("suite.json", tiny_suite())

@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "harness/parity.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+
+#include <ATen/TensorOperators.h>
+
+#include "base/check.h"
+
+namespace mixerbench::harness {
+namespace {
+
+// The reference runs token by token, so its time grows with these alone.
+constexpr std::int64_t kMaxTokens = 4096;             // of a sequence
+constexpr std::int64_t kMaxSampleTokensOnGpu = 8192;  // of all sequences
+constexpr std::int64_t kMaxSampleTokensOnCpu = 1024;
+// Its backward pass reads about so many tensors of the size of a state, for every token.
+constexpr std::int64_t kStatesPerToken = 6;
+constexpr std::int64_t kMaxBytesOnGpu = std::int64_t{12} << 30;
+constexpr std::int64_t kMaxBytesOnCpu = std::int64_t{1} << 30;
+
+// Device code rounds the operands of a core's products; the naive core computes in fp32. fp32: sums
+// of some thousand terms in another order.
+double RoundingOf(Dtype dtype) {
+  switch (dtype) {
+    case Dtype::kFp32:
+      return 2e-5;
+    case Dtype::kTf32:
+      return std::ldexp(1.0, -11);
+    case Dtype::kBf16:
+      return std::ldexp(1.0, -8);
+  }
+  Require(false, "unknown dtype");
+  return 0;
+}
+
+bool IsGradient(const std::string& name) { return name.starts_with("d "); }
+
+double Norm(const at::Tensor& x) { return x.to(at::kDouble).norm().item<double>(); }
+
+// Root mean square of all gradients.
+double GradientScale(const Quantities& exact) {
+  double squares = 0;
+  double elements = 0;
+  for (const auto& [name, value] : exact) {
+    if (!IsGradient(name)) continue;
+    squares += std::pow(Norm(value), 2);
+    elements += static_cast<double>(value.numel());
+  }
+  return elements > 0 ? std::sqrt(squares / elements) : 0;
+}
+
+// Relative errors, in the order of `exact`. A gradient that is zero but for rounding (that of the
+// bias of keys, say) is held against a hundredth of what gradients are in general.
+std::vector<double> Errors(const Quantities& actual, const Quantities& exact) {
+  Require(actual.size() == exact.size(), "the same quantities are compared");
+  const double scale = GradientScale(exact);
+  std::vector<double> errors;
+  for (std::size_t i = 0; i < exact.size(); ++i) {
+    const auto& [name, value] = exact[i];
+    Require(actual[i].first == name && actual[i].second.sizes() == value.sizes(),
+            "the same quantities are compared");
+    const double least =
+        IsGradient(name) ? 0.01 * scale * std::sqrt(static_cast<double>(value.numel())) : 0;
+    errors.push_back(Norm(actual[i].second.to(at::kDouble) - value.to(at::kDouble)) /
+                     std::max(Norm(value), least));
+  }
+  return errors;
+}
+
+double Median(std::vector<double> values) {
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
+}  // namespace
+
+ParitySample ChooseParitySample(std::int64_t batch_size, std::int64_t seq_len,
+                                std::int64_t state_elements, at::Device device) {
+  const std::int64_t bytes_per_token = kStatesPerToken * static_cast<std::int64_t>(sizeof(double)) *
+                                       std::max<std::int64_t>(state_elements, 1);
+  const std::int64_t tokens = std::clamp<std::int64_t>(
+      (device.is_cuda() ? kMaxBytesOnGpu : kMaxBytesOnCpu) / bytes_per_token, 1,
+      device.is_cuda() ? kMaxSampleTokensOnGpu : kMaxSampleTokensOnCpu);
+  ParitySample sample;
+  sample.num_tokens = std::min({seq_len, kMaxTokens, tokens});
+  sample.num_sequences = std::clamp<std::int64_t>(tokens / sample.num_tokens, 1, batch_size);
+  return sample;
+}
+
+reports::Parity Compare(const Quantities& timed, const Quantities& naive, const Quantities& exact,
+                        Dtype dtype) {
+  const std::vector<double> errors = Errors(timed, exact);
+  const std::vector<double> naive_errors = Errors(naive, exact);
+  // Of few numbers an error is a matter of luck: the usual one of all quantities is allowed always.
+  const double usual = Median(naive_errors);
+  reports::Parity worst;
+  double worst_ratio = -1;
+  for (std::size_t i = 0; i < exact.size(); ++i) {
+    const double tolerance = 2 * std::max(naive_errors[i], usual) + RoundingOf(dtype);
+    const double ratio = errors[i] / tolerance;
+    if (ratio <= worst_ratio) continue;  // not so for NaN
+    worst.quantity = exact[i].first;
+    worst.error = errors[i];
+    worst.tolerance = tolerance;
+    if (!std::isfinite(ratio)) break;
+    worst_ratio = ratio;
+  }
+  return worst;
+}
+
+bool Holds(const reports::Parity& parity) { return parity.error <= parity.tolerance; }
+
+}  // namespace mixerbench::harness

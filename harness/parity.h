@@ -1,0 +1,44 @@
+// Whether what is timed computes what the reference computes: outputs and gradients of the timed
+// work itself (its shape, dtype, plan and direction), for the first sequences of the batch, against
+// the reference path in float64. docs/NUMERICS.md has the tolerances.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <ATen/core/Tensor.h>
+
+#include "harness/train_config.h"
+#include "reports/result.h"
+
+namespace mixerbench::harness {
+
+// Outputs ("hidden", "loss") and gradients ("d <parameter>") of a pass, by name.
+using Quantities = std::vector<std::pair<std::string, at::Tensor>>;
+
+// The part of a batch that is compared: its first sequences, of these the first tokens. Models are
+// causal and a gradient is a sum over what outputs got one, so the rest may take part in the timed
+// pass without a gradient.
+struct ParitySample {
+  std::int64_t num_sequences = 0;
+  std::int64_t num_tokens = 0;
+};
+
+// As much of [batch_size, seq_len] as the reference can go through in seconds: it keeps a state of
+// `state_elements` numbers for every token. At least one token.
+ParitySample ChooseParitySample(std::int64_t batch_size, std::int64_t seq_len,
+                                std::int64_t state_elements, at::Device device);
+
+// The quantity with the largest error per tolerance. Errors are relative to `exact`; a tolerance is
+// twice the error of `naive`, the reference path in the same dtype, and what rounding the operands
+// of products once more costs. All three hold the same names in the same order.
+reports::Parity Compare(const Quantities& timed, const Quantities& naive, const Quantities& exact,
+                        Dtype dtype);
+
+// Not so for errors that are not finite.
+bool Holds(const reports::Parity& parity);
+
+}  // namespace mixerbench::harness

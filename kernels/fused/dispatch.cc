@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/fused/dispatch.h"
+
+#include <c10/core/ScalarType.h>
+
+#include "kernels/differentiable.h"
+#include "kernels/fused/launch.h"
+#include "kernels/plan.h"
+
+namespace mixerbench::kernels::fused {
+
+std::string DeviceRefusal(const at::Tensor& x) {
+  if (!x.is_cuda()) return std::string(kOnCpu);
+  if (!RunsOnDevice(x)) return std::string("no kernel for ") + c10::toString(x.scalar_type());
+  return x.numel() > 0 ? "" : "no elements";
+}
+
+bool RunsByKernels(std::string_view function, ExecutionPath path, std::string_view refusal,
+                   std::initializer_list<at::Tensor> inputs) {
+  RecordDispatch(function, path, refusal, inputs);
+  return path == ExecutionPath::kFast && refusal.empty();
+}
+
+void RecordDispatch(std::string_view function, ExecutionPath path, std::string_view refusal,
+                    std::initializer_list<at::Tensor> inputs) {
+  if (!RecordsPlans()) return;
+  if (path == ExecutionPath::kReference) refusal = kReferenceAsked;
+  const std::string_view plan = refusal.empty() ? kFusedPlan : kAtenPlan;
+  RecordPlan(function, plan, NeedsBackward(inputs) ? plan : std::string_view(), refusal);
+}
+
+}  // namespace mixerbench::kernels::fused
