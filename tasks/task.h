@@ -114,6 +114,9 @@ class Task {
   // Integer tables built once on the host (spec section 2.8), read by the device generator.
   virtual std::span<const std::uint32_t> tables() const { return {}; }
 
+  // What a user of its samples should know and may not expect, one sentence each.
+  virtual std::vector<std::string> warnings() const { return {}; }
+
   // The text form (text/text_task.h) of tasks that have one; their samples are made on the CPU.
   virtual const TextTask* text() const { return nullptr; }
 };

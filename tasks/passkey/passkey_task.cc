@@ -36,14 +36,14 @@ std::string KeyLine(const Template& texts, std::string_view key) {
   return "The " + name + " is " + text + ". Remember it. " + text + " is the " + name + ".";
 }
 
-std::vector<std::string> FillerSentences() {
-  std::vector<std::string> sentences;
+std::shared_ptr<const TextTable> FillerSentences() {
+  TextTable sentences;
   for (std::size_t begin = 0; begin < kNoiseLine.size();) {
     const std::size_t end = kNoiseLine.find('.', begin) + 1;
-    sentences.emplace_back(kNoiseLine.substr(begin, end - begin));
+    sentences.Add(kNoiseLine.substr(begin, end - begin));
     begin = end + 1;
   }
-  return sentences;
+  return std::make_shared<const TextTable>(std::move(sentences));
 }
 
 // The first `size` characters of the filler line repeated with spaces.

@@ -78,6 +78,7 @@ std::unique_ptr<Task> MakeVt(const VtParams& params, std::shared_ptr<TextLibrary
   auto task = std::make_unique<VtTask>(params, std::move(library), std::move(haystack),
                                        std::move(tokenizer));
   CheckFits("vt", where, params.input_seq_len, task->MinInputSeqLen());
+  if (params.type_haystack == HaystackType::kFile) task->CheckHaystack(where + "/haystack_file");
   return task;
 }
 
