@@ -61,11 +61,15 @@ PasskeyTask::PasskeyTask(const PasskeyParams& params, std::shared_ptr<const Toke
                    params.style == Style::kClassic ? kClassicGenTokens : kBlocksGenTokens),
       params_(params),
       sentences_(FillerSentences(), ' ', this->tokenizer()),
-      line_({std::string(kNoiseLine)}, '\n', this->tokenizer()) {}
+      line_(kNoiseLine, '\n', this->tokenizer()) {}
 
 std::string PasskeyTask::canon() const {
+  // Lengths draw apart: where the key and its place are all that varies, a few samples at each of
+  // many lengths would else be the same few.
+  const bool is_cut = params_.cut == Cut::kCharacter;
   return Canon("passkey")
       .Integer("digits", params_.key_digits)
+      .Integer("len", is_cut ? params_.garbage_chars : params_.input_seq_len)
       .Word("style", NameOf(params_.style))
       .Text();
 }
