@@ -53,7 +53,7 @@ def mad_fuzzy(L, vocab, k, v, seed, split, longest, multi=1, noise_vocab=0, frac
     value_of = {probe: [nk + x for x in d.pick(7, nv, pv)]}
     bound = L - (pk + pv) - (k + v)
     probe_begin = d.U(5, 2, bound - (k + v))
-    x, scored, seen, placed, it = [], [], set(), False, 0
+    x, scored, seen, it = [], [], set(), 0
 
     def append(key):
         x.extend(key)
@@ -65,8 +65,7 @@ def mad_fuzzy(L, vocab, k, v, seed, split, longest, multi=1, noise_vocab=0, frac
     while len(x) < bound:
         kl = k if longest else 1 + d.U(1, it, k)
         vl = 1 + d.U(2, it, v)
-        if len(x) >= probe_begin and not placed:
-            placed = True
+        if len(x) >= probe_begin and probe not in seen:
             append(probe)
         elif d.B(8, it, p):
             x.extend(R + d.U(9, 64 * it + q, noise_vocab) for q in range(kl + vl))
@@ -202,6 +201,7 @@ def main():
 
     mad_fuzzy(48, 30, 2, 3, 1, 0, False, multi=0, noise_vocab=8, frac="0.3")
     mad_fuzzy(64, 11, 2, 2, 1, 0, False, noise_vocab=4, frac="0.25")
+    mad_fuzzy(128, 16, 3, 3, 987654321, 2, False, index=781)
     mad_memorization(20, 32, 9, "0.4", 1, 0)
     mad_compression(16, 12, 3, "0.5", 1, 0)
     mad_copying(20, 16, 4, 1, 0)
