@@ -58,7 +58,7 @@ TEST_CASE("mad_fuzzy: golden sample of MAD's training data") {
   CHECK(sample.labels[127] == 9);
 }
 
-// The four below come from tests/golden/derive/recall_and_mad.py.
+// The four below come from tests/golden/derive/mad.py.
 
 TEST_CASE("mad_fuzzy: scored labels of MAD's training data") {
   CHECK(LabelsText(MakeSample(*MakeMadFuzzy({}), 12345, 0, 0)) ==
