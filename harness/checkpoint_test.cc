@@ -130,7 +130,7 @@ Cell MakeCell() {
                "validation": {"num_examples": 40}, "test": {"input_seq_len": [8, 12], "num_kv_pairs": [1, 2], "num_examples": 40}},
       "model": {"d_model": 16, "n_layers": 1, "embed_dropout": 0.1,
                 "sequence_mixer": {"name": "attention"}},
-      "train": {"lr": 0.005, "batch_size": 24, "eval_batch_size": 32, "num_epochs": 4,
+      "train": {"lr": 0.005, "batch_size": 24, "eval_batch_tokens": 768, "num_epochs": 4,
                 "max_steps": 37, "grad_clip": 1.0, "early_stop_accuracy": 0}})",
                     {}, AllRegistries())
       .cells.at(0);

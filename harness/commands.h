@@ -22,12 +22,8 @@ struct EngineCommands {
   std::function<ExitCode(const GenerateOptions&)> generate_on_device;
   std::function<ExitCode(const UnitRunOptions&)> mixer_run;
   std::function<ExitCode(const UnitRunOptions&)> core_run;
-  std::function<int(const std::string& device, const CellOptions&)> worker;
+  std::function<int(const WorkerOptions&)> worker;
 };
-
-// Parses the arguments, runs one command and returns the exit code. Every error is one line on
-// stderr: "error: what, where, what to do".
-int Main(int argc, char** argv, const EngineCommands& engine);
 
 // --- commands without torch --------------------------------------------------------------------
 
@@ -53,8 +49,9 @@ ExitCode Verify(const VerifyOptions& options);
 // Report of finished cells below `out` in one format on stdout: json, md, html, csv.
 ExitCode Report(const std::string& out, const std::string& format);
 
-// Checks a report or a cell's result against its schema and its checksums. False when the file is
-// neither, so it may be a suite. Throws Error(kBadInput) with the first violations.
+// Checks a report or a cell's result against its schema and its checksums, or the form of a data
+// set's manifest. False when the file says of no kind what it is, so it may be a suite. Throws
+// Error(kBadInput) with the first violations.
 bool ValidateResultFile(const std::string& file);
 
 // "report" or "cell": the JSON Schema on stdout.

@@ -175,10 +175,13 @@ void WriteDataset(const Dataset& dataset, const std::string& out, std::int64_t n
                                      "digits, '.', '_' and '-', at most 128, no dot in front");
     }
   }
+  for (const auto& part : manifest.parts) {
+    for (const auto& file : part.files) reports::ResolveOutput(folder / file.name);
+  }
   RefuseLeftovers(folder, manifest_path, manifest);
   reports::RemoveAbandoned(manifest_path);
-  std::error_code error;
-  fs::remove(manifest_path, error);  // a folder that forbids it fails below, with a message
+  std::error_code error;  // a folder that forbids it fails below, with a message
+  fs::remove(reports::ResolveOutput(manifest_path), error);
   for (std::size_t i = 0; i < manifest.parts.size(); ++i) {
     Sha256 stream;
     for (reports::DatasetFile& record : manifest.parts[i].files) {

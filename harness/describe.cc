@@ -1,4 +1,4 @@
-// `list` and `describe` for what needs no torch.
+// `list`, `describe` and `version` for what needs no torch.
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <fmt/format.h>
@@ -12,6 +12,7 @@
 #include "harness/dataset.h"
 #include "harness/describe_fields.h"
 #include "harness/embedded.h"
+#include "harness/version.h"
 #include "reports/json.h"
 #include "tasks/golden.h"
 #include "tasks/task.h"
@@ -210,6 +211,15 @@ ExitCode DescribeTask(const std::string& name, bool json) {
   for (const auto& preset : entry.presets) std::cout << " " << preset.name;
   std::cout << "\n\ndeviations from the reference generators\n";
   for (const auto& deviation : entry.deviations) std::cout << "  " << deviation << "\n";
+  return ExitCode::kOk;
+}
+
+ExitCode PrintVersion(bool json) {
+  if (json) {
+    std::cout << reports::DumpJson(ToolVersion(), 2);
+  } else {
+    std::cout << "mixerbench " << kVersion << "\n";
+  }
   return ExitCode::kOk;
 }
 

@@ -7,6 +7,7 @@
 #include <span>
 
 #include "harness/batch.h"
+#include "harness/cli/command_line.h"
 #include "harness/commands.h"
 #include "harness/describe_fields.h"
 #include "harness/device.h"
@@ -131,7 +132,6 @@ int main(int argc, char** argv) {
       .generate_on_device = [&](const auto& o) { return GenerateOnDevice(o, registries); },
       .mixer_run = [&](const auto& options) { return MixerRun(options, registries); },
       .core_run = [&](const auto& options) { return CoreRun(options, registries); },
-      .worker = [&](const auto& device,
-                    const auto& options) { return WorkerMain(device, options, registries); }};
+      .worker = [&](const auto& options) { return WorkerMain(options, registries); }};
   return Main(argc, argv, engine);
 }

@@ -2,6 +2,7 @@
 #include "harness/evaluate.h"
 
 #include <algorithm>
+#include <optional>
 #include <set>
 #include <span>
 #include <utility>
@@ -14,6 +15,7 @@
 #include <ATen/ops/where.h>
 #include <ATen/ops/zeros.h>
 
+#include "harness/cell_guard.h"
 #include "harness/device.h"
 #include "harness/score.h"
 #include "kernels/fused/cross_entropy.h"
@@ -66,7 +68,9 @@ SegmentEvaluator::SegmentEvaluator(const models::Backbone& backbone, const Segme
       source_(source),
       config_(config),
       graphs_(graphs),
-      max_scored_(MaxScored(source.task().shape(), tasks::LabelMode::kScored)) {
+      max_scored_(MaxScored(source.task().shape(), tasks::LabelMode::kScored)),
+      batch_size_(std::clamp<std::int64_t>(config.eval_batch_tokens / source.task().shape().seq_len,
+                                           1, source.size())) {
   const auto words = at::TensorOptions().dtype(at::kLong).device(graphs.device());
   cursor_ = at::zeros({2}, words);
   tally_ = at::zeros({3}, words);
@@ -110,7 +114,7 @@ void SegmentEvaluator::RunBatch(const Shape& shape) {
 
 // Queues the batch that begins with that sample.
 const SegmentEvaluator::Shape& SegmentEvaluator::RunFrom(std::int64_t first) {
-  Shape& shape = ShapeOf(std::min(config_.eval_batch_size, source_.size() - first));
+  Shape& shape = ShapeOf(std::min(batch_size_, source_.size() - first));
   if (!source_.generator().generates_in_place()) {
     source_.generator().Generate(
         source_.WithKey({.first = static_cast<std::uint64_t>(first), .count = shape.count}),
@@ -133,17 +137,27 @@ std::vector<PhaseWork> SegmentEvaluator::work(const std::string& phase) const {
   return all;
 }
 
-Tally SegmentEvaluator::Run(const Checkpoint& checkpoint,
-                            const std::function<void(const Shape&)>& each_batch) {
+Tally SegmentEvaluator::Run(const Checkpoint& checkpoint, const Pass& pass) {
+  while (batch_size_ > 1) {
+    Tally tally;
+    if (FitsInMemory([&] { tally = RunOnce(checkpoint, pass); })) return tally;
+    shapes_.clear();
+    batch_size_ /= 2;
+  }
+  return RunOnce(checkpoint, pass);
+}
+
+Tally SegmentEvaluator::RunOnce(const Checkpoint& checkpoint, const Pass& pass) {
   const ProfileRange range("evaluation");
   LaunchWindow window(graphs_.device());
   cursor_.zero_();
   tally_.zero_();
-  for (std::int64_t first = 0; first < source_.size(); first += config_.eval_batch_size) {
+  pass.begin();
+  for (std::int64_t first = 0; first < source_.size(); first += batch_size_) {
     checkpoint();
     const Shape& shape = RunFrom(first);
     window.Advance();
-    if (each_batch) each_batch(shape);
+    pass.each_batch(shape);
   }
   const at::Tensor tally = tally_.cpu();
   const auto* counts = tally.const_data_ptr<std::int64_t>();
@@ -153,11 +167,11 @@ Tally SegmentEvaluator::Run(const Checkpoint& checkpoint,
 Tally SegmentEvaluator::Count(const Checkpoint& checkpoint) { return Run(checkpoint, {}); }
 
 SegmentScore SegmentEvaluator::Score(const Object& axes, const Checkpoint& checkpoint) {
-  Scorer scorer(source_.task());
+  std::optional<Scorer> scorer;
   const auto seq_len = static_cast<std::size_t>(source_.task().shape().seq_len);
   const auto max_scored = static_cast<std::size_t>(max_scored_);
   SegmentScore score;
-  score.tally = Run(checkpoint, [&](const Shape& shape) {
+  const auto add = [&](const Shape& shape) {
     const at::Tensor inputs = shape.batch.inputs.cpu();
     const at::Tensor labels = shape.batch.labels.cpu();
     const at::Tensor predicted = shape.predicted.cpu();
@@ -168,12 +182,15 @@ SegmentScore SegmentEvaluator::Score(const Object& axes, const Checkpoint& check
       const auto num_scored = static_cast<std::size_t>(
           std::count_if(sample_labels.begin(), sample_labels.end(),
                         [](std::int32_t label) { return label != tasks::kIgnore; }));
-      scorer.Add(sample_inputs, sample_labels,
-                 {predicted.const_data_ptr<std::int64_t>() + i * max_scored, num_scored},
-                 {nll.const_data_ptr<float>() + i * max_scored, num_scored});
+      scorer->Add(sample_inputs, sample_labels,
+                  {predicted.const_data_ptr<std::int64_t>() + i * max_scored, num_scored},
+                  {nll.const_data_ptr<float>() + i * max_scored, num_scored});
     }
-  });
-  score.rows = scorer.Rows(axes);
+  };
+  score.tally =
+      Run(checkpoint, {.begin = [&] { scorer.emplace(source_.task()); }, .each_batch = add});
+  score.rows = scorer->Rows(axes);
+  score.batch_size = batch_size_;
   return score;
 }
 

@@ -36,10 +36,12 @@ struct Tally {
 struct SegmentScore {
   Tally tally;
   std::vector<reports::AccuracyRow> rows;
+  std::int64_t batch_size = 0;  // of a whole batch, after what lack of memory took
 };
 
 // Evaluates one segment as often as asked, by one graph for each shape of batch on a GPU; inputs
-// that run in pieces are never captured. What is passed by reference must outlive it.
+// that run in pieces are never captured. A batch has as many sequences as make eval_batch_tokens;
+// when memory lacks, half as many from then on. What is passed by reference must outlive it.
 class SegmentEvaluator {
  public:
   SegmentEvaluator(const models::Backbone& backbone, const SegmentSource& source,
@@ -72,7 +74,15 @@ class SegmentEvaluator {
     std::unique_ptr<RepeatedWork> work;
   };
 
-  Tally Run(const Checkpoint& checkpoint, const std::function<void(const Shape&)>& each_batch);
+  // What is done with the batches of one pass over the segment.
+  struct Pass {
+    std::function<void()> begin = [] {};  // again after memory lacked
+    std::function<void(const Shape&)> each_batch = [](const Shape&) {};
+  };
+
+  // Halves the batches until they fit.
+  Tally Run(const Checkpoint& checkpoint, const Pass& pass);
+  Tally RunOnce(const Checkpoint& checkpoint, const Pass& pass);
   const Shape& RunFrom(std::int64_t first);
   Shape& ShapeOf(std::int64_t count);
   void RunBatch(const Shape& shape);
@@ -83,8 +93,9 @@ class SegmentEvaluator {
   GraphContext& graphs_;
   std::unique_ptr<GraphContext> no_graphs_;  // for inputs in pieces
   std::int64_t max_scored_;
-  at::Tensor cursor_;  // tasks::BatchCursor as int64 [2], on the device
-  at::Tensor tally_;   // Tally as int64 [3], on the device
+  std::int64_t batch_size_;  // of a whole batch, in sequences
+  at::Tensor cursor_;        // tasks::BatchCursor as int64 [2], on the device
+  at::Tensor tally_;         // Tally as int64 [3], on the device
   std::map<std::int64_t, Shape> shapes_;
 };
 

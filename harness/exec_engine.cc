@@ -6,6 +6,8 @@
 #include <filesystem>
 #include <unistd.h>
 
+#include "harness/stop_signals.h"
+
 namespace mixerbench::harness {
 
 EngineCommands ExecEngine(char** argv) {
@@ -17,14 +19,18 @@ EngineCommands ExecEngine(char** argv) {
     throw Error(ExitCode::kEnvironment,
                 engine + ": " + std::strerror(errno) + "; build //harness:mixerbench-engine");
   };
-  return {.run = [exec](const auto&) { return exec(); },
+  const auto run = [exec](const RunOptions&) {
+    HoldStopSignals();
+    return exec();
+  };
+  return {.run = run,
           .validate_suite = [exec](const auto&, const auto&) { return exec(); },
           .list = [exec](const auto&, bool) { return exec(); },
           .describe = [exec](const auto&, const auto&, bool) { return exec(); },
           .generate_on_device = [exec](const auto&) { return exec(); },
           .mixer_run = [exec](const auto&) { return exec(); },
           .core_run = [exec](const auto&) { return exec(); },
-          .worker = [exec](const auto&, const auto&) { return static_cast<int>(exec()); }};
+          .worker = [exec](const auto&) { return static_cast<int>(exec()); }};
 }
 
 }  // namespace mixerbench::harness

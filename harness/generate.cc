@@ -35,8 +35,6 @@ void PrintDataset(const Dataset& dataset, const FileMaker& make) {
         part, part.first, part.count,
         [](std::uint64_t, std::string_view bytes) { std::cout << bytes; }, stream);
   }
-  std::cout.flush();
-  if (!std::cout) throw Error(ExitCode::kOutput, "standard output: cannot write");
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "harness/commands.h"
+#include "harness/cli/command_line.h"
 #include "harness/exec_engine.h"
 
 int main(int argc, char** argv) {

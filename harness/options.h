@@ -14,10 +14,11 @@ using Settings = std::vector<std::pair<std::string, std::string>>;
 
 // What the command line may change of a suite: everything else is in the file.
 struct SuiteOverrides {
-  Settings set;
-  std::vector<std::uint64_t> seeds;  // --seeds, empty: the file's
-  std::int64_t limit = 0;            // at most so many examples per evaluation segment; 0: all
-  std::string device_type = "cpu";   // "cpu" or "cuda": part of the numerics, so of the run id
+  Settings set = {};
+  std::vector<std::string> add_mixers = {};  // JSON or names; see add_mixer.h
+  std::vector<std::uint64_t> seeds = {};     // --seeds, empty: the file's
+  std::int64_t limit = 0;           // at most so many examples per evaluation segment; 0: all
+  std::string device_type = "cpu";  // "cpu" or "cuda": part of the numerics, so of the run id
 };
 
 enum class RetryPolicy {
@@ -46,6 +47,13 @@ struct CellOptions {
   double checkpoint_interval_s = 60;  // 0: no checkpoints inside a cell
   bool use_graphs = true;             // CUDA graphs, on a GPU
   bool require_device_cores = false;  // a cell with a core without device code is unsupported
+};
+
+// A worker process, which works on one device.
+struct WorkerOptions {
+  std::string device;
+  std::string cells;  // the folder of the cells' folders
+  CellOptions cell;
 };
 
 struct RunOptions {
@@ -131,7 +139,7 @@ struct UnitRunOptions {
   std::string name;
   std::string in;
   std::string out;
-  Settings set;
+  Settings set = {};
   std::string path = "fast";
   std::string dtype = "fp32";
   std::string device = "cpu";

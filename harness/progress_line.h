@@ -13,7 +13,9 @@ class ProgressLine {
   explicit ProgressLine(bool quiet);
   ~ProgressLine();
 
-  // The current status; shown at once on a terminal, every 30 s elsewhere.
+  // Whether a status would be shown: always on a terminal, every 30 s elsewhere.
+  bool IsDue() const;
+  // The current status.
   void Update(const std::string& text);
   // A line that stays.
   void Print(const std::string& text);
@@ -24,8 +26,5 @@ class ProgressLine {
   bool shown_ = false;
   std::chrono::steady_clock::time_point last_plain_;
 };
-
-// "1h04m", "3m20s", "12s".
-std::string FormatDuration(double seconds);
 
 }  // namespace mixerbench::harness

@@ -9,6 +9,7 @@
 #include "harness/folder_report.h"
 #include "reports/atomic_file.h"
 #include "reports/csv.h"
+#include "reports/dataset_manifest.h"
 #include "reports/html.h"
 #include "reports/json.h"
 #include "reports/labels.h"
@@ -57,8 +58,16 @@ bool ValidateResultFile(const std::string& file) {
   const Value document = reports::ParseJson(text, reports::kReportLimits);
   const Value* kind = document.Find("kind");
   if (!kind || !kind->is_string()) return false;
+  if (kind->as_string() == "dataset") {
+    reports::ParseManifest(text, file);
+    std::cout << file << ": valid; `verify` compares the samples\n";
+    return true;
+  }
   const bool is_report = kind->as_string() == "sweep";
-  if (!is_report && kind->as_string() != "run") return false;
+  if (!is_report && kind->as_string() != "run") {
+    throw Error(ExitCode::kBadInput, file + ": kind '" + kind->as_string().substr(0, 40) +
+                                         "' is none of run, sweep and dataset");
+  }
   const auto violations =
       is_report ? reports::ValidateReport(document) : reports::ValidateCell(document);
   if (!violations.empty()) {

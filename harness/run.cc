@@ -13,9 +13,10 @@
 #include "harness/folder_report.h"
 #include "harness/merge_plan.h"
 #include "harness/plan.h"
-#include "harness/progress_line.h"
 #include "harness/run_folder.h"
+#include "harness/run_plan.h"
 #include "harness/scheduler.h"
+#include "harness/stop_signals.h"
 #include "harness/suite.h"
 #include "reports/result_json.h"
 
@@ -60,48 +61,16 @@ SchedulerOptions PlanWorkers(const RunOptions& options, at::Device device) {
   return plan;
 }
 
-// The cells of one shard. The id decides, so that every shard finds the same split by itself.
-bool InShard(const Cell& cell, const Shard& shard) {
-  return std::stoull(cell.run_id.substr(0, 15), nullptr, 16) % shard.count == shard.index;
-}
-
-void PrintPlan(const std::vector<Cell>& cells,
-               const std::vector<std::optional<reports::CellResult>>& results) {
-  std::size_t done = 0;
-  double worked_s = 0;
-  for (const auto& result : results) {
-    if (!result) continue;
-    ++done;
-    worked_s += result->wall_s;
-  }
+void PrintCells(const std::vector<Cell>& cells, const CellResults& results) {
   for (std::size_t i = 0; i < cells.size(); ++i) {
     const std::string state = results[i] ? std::string(NameOf(results[i]->state)) : "to run";
     std::cout << cells[i].run_id.substr(0, 16) << "  " << state << "  " << Label(cells[i]) << "\n";
   }
-  std::cout << cells.size() << " cells, " << done << " already done, " << cells.size() - done
-            << " to run";
-  if (done > 0 && done < cells.size()) {
-    const double estimate =
-        worked_s / static_cast<double>(done) * static_cast<double>(cells.size() - done);
-    std::cout << "; about " << FormatDuration(estimate) << " of work, from the finished cells";
-  }
-  std::cout << "\n";
-}
-
-// The cells that have no result which may stand, of one shard.
-std::vector<std::size_t> FindPending(const std::vector<Cell>& cells, const Shard& shard,
-                                     const std::vector<std::optional<reports::CellResult>>& done) {
-  std::vector<std::size_t> pending;
-  for (std::size_t i = 0; i < cells.size(); ++i) {
-    if (!done[i] && InShard(cells[i], shard)) pending.push_back(i);
-  }
-  return pending;
 }
 
 // Finished results that may stand; what is damaged is reported and runs again.
 void LoadResults(const RunFolder& folder, const std::vector<Cell>& cells, RetryPolicy retry,
-                 const CellOptions& options,
-                 std::vector<std::optional<reports::CellResult>>& results) {
+                 const CellOptions& options, CellResults& results) {
   for (std::size_t i = 0; i < cells.size(); ++i) {
     if (results[i]) continue;
     std::string problem;
@@ -119,8 +88,7 @@ void UpdatePlan(const std::filesystem::path& out, const Suite& suite, PlanPolicy
 }
 
 // Completed, and not, of the cells that have a result now.
-ExitCode CountStates(const std::filesystem::path& out,
-                     const std::vector<std::optional<reports::CellResult>>& results) {
+ExitCode CountStates(const std::filesystem::path& out, const CellResults& results) {
   std::size_t completed = 0, failed = 0;
   for (const auto& result : results) {
     if (!result) continue;
@@ -131,9 +99,15 @@ ExitCode CountStates(const std::filesystem::path& out,
   return failed == 0 ? ExitCode::kOk : ExitCode::kCellsFailed;
 }
 
+ExitCode StoppedEarly() {
+  std::cerr << "stopped; finished cells are saved, the same command continues\n";
+  return ExitCode::kStoppedEarly;
+}
+
 }  // namespace
 
 ExitCode Run(const RunOptions& options, const Registries& registries) {
+  CatchStopSignals(OnInterrupt::kStop);
   const at::Device device = ParseDevice(options.gpus.empty() ? options.device : "cuda");
   if (options.cell.require_device_cores && device.is_cpu()) {
     throw ConfigError("--require-device-cores",
@@ -154,20 +128,27 @@ ExitCode Run(const RunOptions& options, const Registries& registries) {
   const SchedulerOptions plan = PlanWorkers(options, device);
   const std::filesystem::path out = options.out.empty() ? "out/" + suite.name : options.out;
 
-  std::vector<std::optional<reports::CellResult>> results(suite.cells.size());
-  if (options.dry_run && !std::filesystem::exists(out)) {
-    PrintPlan(suite.cells, results);
+  CellResults results(suite.cells.size());
+  const auto summary = [&] {
+    return Summarize(suite.cells, FindPending(suite.cells, options.shard, results), results,
+                     plan.devices.size(), plan.cells_per_worker);
+  };
+  const auto print_plan = [&] {
+    PrintCells(suite.cells, results);
+    std::cout << summary() << "\n";
     return ExitCode::kOk;
-  }
+  };
+  if (StopRequested()) return StoppedEarly();
+  if (options.dry_run && !std::filesystem::exists(out)) return print_plan();
   const RunFolder folder(out);
   if (options.dry_run) {
     MergePlan(ReadPlan(out), suite, options.plan, registries, out);  // may refuse
     LoadResults(folder, suite.cells, options.retry, options.cell, results);
-    PrintPlan(suite.cells, results);
-    return ExitCode::kOk;
+    return print_plan();
   }
   UpdatePlan(out, suite, options.plan, registries);
   LoadResults(folder, suite.cells, options.retry, options.cell, results);
+  if (!options.quiet) std::cerr << suite.name << ": " << summary() << "\n";
   const auto pending = FindPending(suite.cells, options.shard, results);
   if (pending.empty()) {
     std::cerr << "nothing to do: all "
@@ -179,8 +160,7 @@ ExitCode Run(const RunOptions& options, const Registries& registries) {
     const bool finished = Scheduler(plan, folder, suite.cells, pending, results).Run();
     if (!finished) {
       WriteReports(out);
-      std::cerr << "stopped; finished cells are saved, the same command continues\n";
-      return ExitCode::kStoppedEarly;
+      return StoppedEarly();
     }
   }
   WriteReports(out);

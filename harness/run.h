@@ -14,9 +14,9 @@ namespace mixerbench::harness {
 // kStoppedEarly. Throws ConfigError and Error before anything is written.
 ExitCode Run(const RunOptions& options, const Registries& registries);
 
-// The other end of a worker's pipes: one line "<cell folder>" in; "progress ID {...}", "done ID",
-// "interrupted ID" and "failed ID reason" out, where ID is the name of the folder. SIGTERM, SIGUSR1 or SIGHUP: every
+// The other end of a worker's pipes: one line "ID" in, the name of a cell's folder; "progress ID
+// {...}", "done ID", "interrupted ID" and "failed ID reason" out. SIGTERM, SIGUSR1 or SIGHUP: every
 // cell saves its state and is interrupted; returns kStoppedEarly.
-int WorkerMain(const std::string& device, const CellOptions& options, const Registries& registries);
+int WorkerMain(const WorkerOptions& options, const Registries& registries);
 
 }  // namespace mixerbench::harness

@@ -11,6 +11,8 @@
 
 #include "harness/checkpoint.h"
 #include "harness/plans.h"
+#include "harness/run_plan.h"
+#include "harness/stop_signals.h"
 #include "reports/atomic_file.h"
 #include "reports/json.h"
 #include "reports/result_json.h"
@@ -23,13 +25,6 @@ constexpr double kHangGrace_s = 10;
 // For saving when the run is stopped; batch systems kill not long after they ask.
 constexpr auto kStopGrace = std::chrono::seconds(30);
 constexpr int kPollInterval_ms = 200;
-
-volatile std::sig_atomic_t stop_requested = 0;  // set by the handler, read by the loop
-
-void RequestStop(int signal) {
-  if (stop_requested && signal == SIGINT) _exit(130);  // the second interrupt leaves at once
-  stop_requested = 1;
-}
 
 double Seconds(std::chrono::steady_clock::duration duration) {
   return std::chrono::duration<double>(duration).count();
@@ -50,11 +45,6 @@ std::string Number(const char* format, double value) {
 
 }  // namespace
 
-std::string Label(const Cell& cell) {
-  return cell.name + (cell.kind == CellKind::kTrain ? " seed " + std::to_string(cell.seed)
-                                                    : " " + std::string(NameOf(cell.kind)));
-}
-
 bool Reusable(const reports::CellResult& result, RetryPolicy retry, const CellOptions& options) {
   if (result.state == reports::CellState::kInterrupted) return false;
   if (IsRefusedFallback(result) && !options.require_device_cores) return false;
@@ -71,7 +61,8 @@ Scheduler::Scheduler(SchedulerOptions options, const RunFolder& folder,
       pending_(pending.begin(), pending.end()),
       results_(results),
       line_(options_.quiet),
-      num_pending_(pending.size()) {
+      num_pending_(pending.size()),
+      eta_(EtaFrom(cells, results, options_.devices.size(), options_.cells_per_worker)) {
   for (const std::string& device : options_.devices) workers_.push_back({device, nullptr, {}});
   for (const std::size_t cell : pending) {
     if (cells_[cell].kind == CellKind::kThroughput) alone_.insert(cell);  // neighbours slow it down
@@ -80,15 +71,11 @@ Scheduler::Scheduler(SchedulerOptions options, const RunFolder& folder,
 
 bool Scheduler::Run() {
   std::signal(SIGPIPE, SIG_IGN);
-  for (const int signal : {SIGINT, SIGTERM, SIGUSR1, SIGHUP}) {
-    if (std::signal(signal, RequestStop) == SIG_IGN)
-      std::signal(signal, SIG_IGN);  // as under nohup
-  }
-  while (!stop_requested) {
+  while (!StopRequested()) {
     for (Worker& worker : workers_) Assign(worker);
     if (Done()) return true;
     Wait();
-    line_.Update(Status());
+    if (line_.IsDue()) line_.Update(Status());
   }
   StopWorkers();
   return false;
@@ -99,7 +86,17 @@ bool Scheduler::Done() const {
                                          [](const Worker& w) { return w.running.empty(); });
 }
 
+std::size_t Scheduler::CountRunning() const {
+  std::size_t count = 0;
+  for (const Worker& worker : workers_) count += worker.running.size();
+  return count;
+}
+
 bool Scheduler::Fits(const Worker& worker, std::size_t cell) const {
+  if (solitary_.contains(cell) && CountRunning() > 0) return false;
+  for (const Worker& other : workers_) {
+    if (!other.running.empty() && solitary_.contains(other.running.front().cell)) return false;
+  }
   if (worker.running.empty()) return true;
   if (static_cast<std::int64_t>(worker.running.size()) >= options_.cells_per_worker) return false;
   const std::size_t neighbour = worker.running.front().cell;
@@ -144,25 +141,35 @@ void Scheduler::Start(Worker& worker, std::size_t cell, CellLock lock) {
   std::error_code ignored;  // a stale result of a retried cell may or may not be there
   std::filesystem::remove(path + "/result.json", ignored);
   if (options_.retry == RetryPolicy::kAll) CheckpointFolder::RemoveAll(path);
-  if (!worker.process || !worker.process->Send(path)) {
+  const std::string id = folder_.CellPath(cells_[cell]).filename().string();
+  if (!worker.process || !worker.process->Send(id)) {
     worker.process = std::make_unique<WorkerProcess>(WorkerArguments(worker.device));
-    worker.process->Send(path);
+    worker.process->Send(id);
   }
   const auto now = Clock::now();
-  worker.running.push_back({cell, std::move(lock), now, now, false, ""});
-  if (worker.running.size() < 2) return;
-  for (Running& running : worker.running) running.shared = true;
+  worker.running.push_back(
+      {.cell = cell, .lock = std::move(lock), .started = now, .last_heard = now});
+  if (worker.running.size() > 1) {
+    for (Running& running : worker.running) running.shared = true;
+  }
+  if (worker.device != "cpu" || CountRunning() < 2) return;
+  for (Worker& busy : workers_) {
+    for (Running& running : busy.running) running.crowded = true;
+  }
 }
 
 std::vector<std::string> Scheduler::WorkerArguments(const std::string& device) const {
   const CellOptions& cell = options_.cell;
-  std::vector<std::string> arguments = {"worker",
-                                        "--device",
-                                        device,
-                                        "--cell-timeout",
-                                        std::to_string(cell.timeout_s),
-                                        "--checkpoint-interval",
-                                        std::to_string(cell.checkpoint_interval_s)};
+  std::vector<std::string> arguments = {
+      "worker",
+      "--device",
+      device,
+      "--cells",
+      std::filesystem::absolute(folder_.path() / "cells").string(),
+      "--cell-timeout",
+      std::to_string(cell.timeout_s),
+      "--checkpoint-interval",
+      std::to_string(cell.checkpoint_interval_s)};
   if (!cell.use_graphs) arguments.emplace_back("--no-graph");
   if (cell.require_device_cores) arguments.emplace_back("--require-device-cores");
   return arguments;
@@ -200,7 +207,7 @@ void Scheduler::HearLine(Worker& worker, const std::string& line) {
       });
   if (found == worker.running.end()) return;  // a cell that was given up meanwhile
   found->last_heard = Clock::now();
-  if (word == "progress") found->progress = text;
+  if (word == "progress") TakeProgress(*found, text);
   if (word != "done" && word != "interrupted" && word != "failed") return;
   Running running = std::move(*found);
   worker.running.erase(found);
@@ -211,6 +218,18 @@ void Scheduler::HearLine(Worker& worker, const std::string& line) {
   } else {
     Collect(std::move(running), reports::CellState::kInterrupted,
             "its worker was asked to stop; run again to continue");
+  }
+}
+
+void Scheduler::TakeProgress(Running& running, const std::string& text) {
+  const Value progress = reports::ParseJson(text);
+  const std::int64_t step = progress.Find("step")->as_int();
+  const std::int64_t num_steps = progress.Find("num_steps")->as_int();
+  running.share_done = static_cast<double>(step) / static_cast<double>(num_steps);
+  if (!running.first_progress) running.first_progress = {Clock::now(), running.share_done};
+  running.progress = "step " + std::to_string(step) + "/" + std::to_string(num_steps);
+  if (const Value* accuracy = progress.Find("validation_accuracy")) {
+    running.progress += Number(" val %.2f", accuracy->as_double());
   }
 }
 
@@ -237,7 +256,9 @@ void Scheduler::CheckTimes(Worker& worker) {
 }
 
 void Scheduler::Bury(Worker& worker) {
-  const std::string reason = "the worker process " + worker.process->WaitAndDescribe();
+  const WorkerProcess::End end = worker.process->Wait();
+  const auto state = end.out_of_memory ? reports::CellState::kOom : reports::CellState::kError;
+  const std::string reason = "the worker process " + end.text;
   worker.process.reset();
   for (Running& running : TakeAll(worker)) {
     std::string problem;
@@ -245,7 +266,7 @@ void Scheduler::Bury(Worker& worker) {
       alone_.insert(running.cell);
       Requeue(std::move(running));
     } else {
-      Collect(std::move(running), reports::CellState::kError, reason);
+      Collect(std::move(running), state, reason);
     }
   }
 }
@@ -260,16 +281,21 @@ void Scheduler::Requeue(Running running) {
   pending_.push_back(running.cell);
 }
 
+bool Scheduler::TryAlone(Running& running) {
+  if (!running.shared && !running.crowded) return false;
+  line_.Print(Label(cells_[running.cell]) +
+              ": out of memory beside other cells, to be tried alone");
+  (running.shared ? alone_ : solitary_).insert(running.cell);
+  Requeue(std::move(running));
+  return true;
+}
+
 void Scheduler::Collect(Running running, reports::CellState state, const std::string& reason) {
   const Cell& cell = cells_[running.cell];
   std::string problem;
   auto result = folder_.LoadResult(cell, &problem);
-  if (result && result->state == reports::CellState::kOom && running.shared) {
-    line_.Print(Label(cell) + ": out of memory beside other cells, to be tried alone");
-    alone_.insert(running.cell);
-    Requeue(std::move(running));
-    return;
-  }
+  const auto ended = result ? result->state : state;
+  if (ended == reports::CellState::kOom && TryAlone(running)) return;
   if (!result) {
     result = ResultOf(cell);
     result->state = state;
@@ -278,8 +304,7 @@ void Scheduler::Collect(Running running, reports::CellState state, const std::st
     reports::WriteFileAtomically(folder_.CellPath(cell) / "result.json",
                                  reports::DumpCell(*result));
   }
-  worked_s_ += result->wall_s;
-  ++num_worked_;
+  if (result->state == reports::CellState::kCompleted) eta_.Add(TypeOf(cell), result->wall_s);
   Finish(running.cell, std::move(*result));
 }
 
@@ -309,29 +334,36 @@ void Scheduler::StopWorkers() {
 }
 
 std::string Scheduler::Status() const {
-  std::string text = "[" + std::to_string(num_finished_) + "/" + std::to_string(num_pending_) + "]";
-  std::size_t at_once = 0;
+  std::string text = "[" + std::to_string(num_finished_) + "/" + std::to_string(num_pending_) +
+                     "] eta " + FormatLeft(TimeLeft());
   for (const Worker& worker : workers_) {
     for (const Running& running : worker.running) {
-      ++at_once;
-      text += " " + Label(cells_[running.cell]);
-      if (running.progress.empty()) continue;
-      const Value progress = reports::ParseJson(running.progress);
-      text += " step " + std::to_string(progress.Find("step")->as_int()) + "/" +
-              std::to_string(progress.Find("num_steps")->as_int());
-      if (const Value* accuracy = progress.Find("validation_accuracy")) {
-        text += Number(" val %.2f", accuracy->as_double());
-      }
-      text += ";";
+      text += "; " + Label(cells_[running.cell]);
+      if (!running.progress.empty()) text += " " + running.progress;
     }
   }
-  if (num_worked_ > 0 && at_once > 0) {
-    const double per_cell = worked_s_ / static_cast<double>(num_worked_);
-    const double left =
-        static_cast<double>(num_pending_ - num_finished_) * per_cell / static_cast<double>(at_once);
-    text += " eta " + FormatDuration(left);
-  }
   return text;
+}
+
+Eta::Left Scheduler::TimeLeft() const {
+  std::vector<Eta::Running> running;
+  for (std::size_t i = 0; i < workers_.size(); ++i) {
+    for (const Running& cell : workers_[i].running) {
+      const auto now = Clock::now();
+      const auto [heard, share] = cell.first_progress.value_or(std::pair(now, cell.share_done));
+      running.push_back({.type = TypeOf(cells_[cell.cell]),
+                         .elapsed_s = Seconds(now - cell.started),
+                         .share_done = cell.share_done,
+                         .share_seen = cell.share_done - share,
+                         .seen_s = Seconds(now - heard),
+                         .worker = i});
+    }
+  }
+  std::vector<Eta::Waiting> waiting;
+  for (const std::size_t cell : pending_) {
+    waiting.push_back({TypeOf(cells_[cell]), alone_.contains(cell)});
+  }
+  return eta_.Estimate(running, waiting);
 }
 
 }  // namespace mixerbench::harness

@@ -3,7 +3,7 @@
 // One worker process serves one device and works on several cells at once, each in a thread of its
 // own. A worker that dies or hangs is replaced. The cell that a lone worker died of gets the blame;
 // when several shared it, nobody knows, so each is tried again alone. So is a cell that ran out of
-// memory beside others.
+// memory beside others: on the CPU, beside those of other workers too.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -14,9 +14,11 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "harness/cell.h"
+#include "harness/eta.h"
 #include "harness/options.h"
 #include "harness/progress_line.h"
 #include "harness/run_folder.h"
@@ -38,9 +40,6 @@ struct SchedulerOptions {
 // while that is asked for.
 bool Reusable(const reports::CellResult& result, RetryPolicy retry, const CellOptions& options);
 
-// "mqar/gla/lr=0.01 seed 2": a cell for people.
-std::string Label(const Cell& cell);
-
 class Scheduler {
  public:
   // Works on `pending`, indices of `cells`, and fills `results` in.
@@ -60,8 +59,12 @@ class Scheduler {
     std::size_t cell = 0;
     CellLock lock;
     Clock::time_point started, last_heard;
-    bool shared = false;  // another cell was in the same process meanwhile
-    std::string progress;
+    bool shared = false;   // another cell was in the same process meanwhile
+    bool crowded = false;  // another process of ours used the machine's memory meanwhile
+    std::string progress = "";
+    double share_done = 0;  // of its steps
+    // When it was first heard of, and its share then.
+    std::optional<std::pair<Clock::time_point, double>> first_progress = std::nullopt;
   };
 
   struct Worker {
@@ -73,11 +76,13 @@ class Scheduler {
   bool Done() const;
   void Assign(Worker& worker);
   bool Fits(const Worker& worker, std::size_t cell) const;
+  std::size_t CountRunning() const;
   void Start(Worker& worker, std::size_t cell, CellLock lock);
   std::vector<std::string> WorkerArguments(const std::string& device) const;
   void Wait();
   void Hear(Worker& worker);
   void HearLine(Worker& worker, const std::string& line);
+  static void TakeProgress(Running& running, const std::string& text);
   void CheckTimes(Worker& worker);
   // After the end of its process: cells that shared it go back to the queue, a lone one failed.
   void Bury(Worker& worker);
@@ -85,22 +90,25 @@ class Scheduler {
   // Takes the result that the worker left, or makes one that says why there is none.
   void Collect(Running running, reports::CellState state, const std::string& reason);
   void Requeue(Running running);
+  // True when the cell ran out of memory beside others: it is in the queue again.
+  bool TryAlone(Running& running);
   void Finish(std::size_t cell, reports::CellResult result);
   void StopWorkers();
   std::string Status() const;
+  Eta::Left TimeLeft() const;
 
   SchedulerOptions options_;
   const RunFolder& folder_;
   const std::vector<Cell>& cells_;
   std::deque<std::size_t> pending_;
-  std::set<std::size_t> alone_;  // cells that share a process with no other
+  std::set<std::size_t> alone_;     // cells that share a process with no other
+  std::set<std::size_t> solitary_;  // cells beside which no other runs in any process
   std::vector<std::optional<reports::CellResult>>& results_;
   ProgressLine line_;
   std::vector<Worker> workers_;
   std::size_t num_pending_ = 0;
   std::size_t num_finished_ = 0;
-  std::size_t num_worked_ = 0;
-  double worked_s_ = 0;
+  Eta eta_;
 };
 
 }  // namespace mixerbench::harness

@@ -2,13 +2,16 @@
 #include "harness/suite.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <filesystem>
+#include <map>
 #include <set>
 
 #include <c10/util/Exception.h>
 
 #include "base/error.h"
 #include "base/suggest.h"
+#include "harness/add_mixer.h"
 #include "harness/embedded.h"
 #include "harness/identity.h"
 #include "harness/read_value.h"
@@ -16,10 +19,13 @@
 #include "harness/sweep.h"
 #include "harness/value_path.h"
 #include "reports/atomic_file.h"
+#include "reports/dataset_manifest.h"
 #include "reports/json.h"
 
 namespace mixerbench::harness {
 namespace {
+
+constexpr std::int64_t kMaxSeeds = 10'000;
 
 std::vector<std::uint64_t> ParseSeeds(const Value* value) {
   std::int64_t count = 1;
@@ -30,8 +36,32 @@ std::vector<std::uint64_t> ParseSeeds(const Value* value) {
     if (const Value* v = value->Find("base")) base = ReadInt(*v, "/seeds/base", 0);
   }
   std::vector<std::uint64_t> seeds;
+  if (count > kMaxSeeds) {
+    throw ConfigError("/seeds/count", "must be in 1.." + std::to_string(kMaxSeeds));
+  }
+  if (base > INT64_MAX - count) throw ConfigError("/seeds/base", "the last seed needs 64 bits");
   for (std::int64_t i = 0; i < count; ++i) seeds.push_back(static_cast<std::uint64_t>(base + i));
   return seeds;
+}
+
+// It becomes the name of a folder.
+std::string ParseSuiteName(const Value& value) {
+  const std::string name = ReadName(value, "/name");
+  if (reports::IsSafeFileName(name)) return name;
+  throw ConfigError("/name", "'" + name.substr(0, 40) +
+                                 "' names no folder everywhere: letters, digits, '.', '_' and '-', "
+                                 "at most 128, no dot in front");
+}
+
+// What the command line changes of a suite.
+void ApplyOverrides(Object& document, const SuiteOverrides& overrides) {
+  const bool sets_sweep =
+      std::any_of(overrides.set.begin(), overrides.set.end(),
+                  [](const auto& setting) { return setting.first.starts_with("sweep"); });
+  if (!sets_sweep) CheckExclude(document);
+  for (const auto& [path, value] : overrides.set) ApplySetting(document, path, value);
+  if (sets_sweep) CheckExclude(document);
+  for (const std::string& mixer : overrides.add_mixers) AddMixer(document, mixer);
 }
 
 // Makes the layers of the model without memory for its weights and without drawing them, so that
@@ -141,7 +171,7 @@ Suite ParseSuite(std::string_view text, const SuiteOverrides& overrides,
     throw ConfigError("", "a suite is a JSON object; see docs/CONFIG.md");
   }
   Object& document = parsed.as_object();
-  for (const auto& [path, value] : overrides.set) ApplySetting(document, path, value);
+  ApplyOverrides(document, overrides);
   RequireKnownKeys(document, "",
                    {"$schema", "description", "model", "name", "schema_version", "seeds", "sweep",
                     "task", "throughput", "train"});
@@ -152,7 +182,7 @@ Suite ParseSuite(std::string_view text, const SuiteOverrides& overrides,
     }
   }
   Suite suite;
-  suite.name = ReadName(RequireMember(parsed, "", "name"), "/name");
+  suite.name = ParseSuiteName(RequireMember(parsed, "", "name"));
   if (const Value* d = parsed.Find("description")) suite.description = ReadName(*d, "/description");
   RequireMember(parsed, "", "task");
   RequireMember(parsed, "", "model");
@@ -165,7 +195,8 @@ Suite ParseSuite(std::string_view text, const SuiteOverrides& overrides,
       throughput ? ParseThroughputPlan(*throughput) : ThroughputPlan{};
 
   CellIdentifier identifier(registries);
-  std::set<std::string> checked_models, timed_models, run_ids;
+  std::set<std::string> checked_models, timed_models;
+  std::map<std::string, std::string> names;  // of the cells by their ids
   const std::vector<SweepPoint> points = ExpandSweep(document);
   if (!points.empty() && seeds.size() > kMaxCells / points.size()) {
     throw ConfigError("/seeds", std::to_string(points.size()) + " points of the sweep with " +
@@ -195,7 +226,12 @@ Suite ParseSuite(std::string_view text, const SuiteOverrides& overrides,
       Cell seeded = cell;
       seeded.seed = seed;
       identifier.Identify(seeded);
-      if (run_ids.insert(seeded.run_id).second) suite.cells.push_back(std::move(seeded));
+      const auto [known, is_new] = names.try_emplace(seeded.run_id, seeded.name);
+      if (!is_new) {
+        throw ConfigError("/sweep", "'" + known->second + "' and '" + seeded.name +
+                                        "' are one cell; leave one of them out");
+      }
+      suite.cells.push_back(std::move(seeded));
     }
     // Speed depends on no rate and no seed; the task and the batch matter to a whole step alone.
     std::string timed_key = model_key + std::string(NameOf(cell.train.dtype));

@@ -64,6 +64,148 @@ TEST_CASE("suite: the grid is a product, zip moves together, exclude removes") {
             .cells.size() == 1);
 }
 
+// What ParseWith throws.
+std::string Refusal(const std::string& path, const std::string& json,
+                    const SuiteOverrides& overrides = {}) {
+  try {
+    ParseWith(path, json, overrides);
+  } catch (const ConfigError& error) {
+    return error.what();
+  }
+  return "accepted";
+}
+
+TEST_CASE("suite: what would run twice is refused") {
+  CHECK(Refusal("sweep.grid", R"({"train.lr": [0.1, 0.2, 0.1]})") ==
+        "/sweep/grid/train.lr/2: 0.1 stands there already");
+  CHECK(Refusal("sweep.zip", R"({"train.lr": [0.1, 0.2, 0.1], "model.d_model": [16, 32, 16]})") ==
+        "/sweep/zip/model.d_model/2: 16 stands there already");
+  CHECK(Refusal("sweep.zip", R"({"train.lr": [0.1, 0.1], "model.d_model": [16, 32]})") ==
+        "accepted");
+  CHECK(Refusal("sweep", R"({"grid": {"train.lr": [0.1]}, "zip": {"train.lr": [0.2]}})") ==
+        "/sweep: 'train.lr' is swept twice");
+  // The same once defaults are filled in.
+  CHECK(Refusal("sweep.grid", R"({"model.sequence_mixer": [
+            {"name": "attention"}, {"name": "attention", "dropout": 0}]})") ==
+        "/sweep: 'mqar/attention' and 'mqar/attention,dropout=0' are one cell; leave one of them "
+        "out");
+  CHECK(Refusal("", "", {.set = {{"train.lr", "0.1,0.1"}}}) ==
+        "/sweep/grid/train.lr/1: 0.1 stands there already");
+}
+
+TEST_CASE("suite: an exclusion must name an axis and one of its values") {
+  const auto refusal = [](const std::string& rule, const SuiteOverrides& overrides = {}) {
+    return Refusal("sweep",
+                   R"({"grid": {"train.lr": [0.1, 0.2], "model.sequence_mixer": [{"name": "gla"},
+                       {"name": "delta_net"}]}, "exclude": [)" +
+                       rule + "]}",
+                   overrides);
+  };
+  CHECK(refusal(R"({"train.lr": 0.1, "model.sequence_mixer.name": "gla"})") == "accepted");
+  CHECK(refusal(R"({"train.lr": 0.1}, {"train.lrr": 0.1})") ==
+        "/sweep/exclude/1/train.lrr: unknown axis 'train.lrr' (did you mean 'train.lr'?); known: "
+        "model.sequence_mixer, train.lr");
+  CHECK(refusal(R"({"train.lr": 0.3})") ==
+        "/sweep/exclude/0/train.lr: excludes nothing: 0.3 is none of 0.1, 0.2");
+  CHECK_THAT(refusal(R"({"model.sequence_mixer.name": "glaa"})"),
+             Catch::EndsWith("glaa is none of gla, delta_net"));
+  CHECK_THAT(refusal(R"({"model.sequence_mixer.nam": "gla"})"), Catch::Contains("unknown axis"));
+  // An axis that the command line replaces takes its conditions with it.
+  CHECK(refusal(R"({"train.lr": 0.1})", {.set = {{"train.lr", "0.5"}}}) == "accepted");
+  CHECK_THAT(refusal("", {.set = {{"sweep.exclude", R"([{"train.lrr": 1}])"}}}),
+             Catch::Contains("unknown axis 'train.lrr'"));
+}
+
+TEST_CASE("suite: a grid of any size is refused before it is expanded") {
+  std::string axis = "[0.0001";
+  for (int i = 2; i <= 1000; ++i) axis += ", " + std::to_string(i * 1e-4);
+  axis += "]";
+  CHECK_THAT(Refusal("sweep.grid", R"({"train.lr": )" + axis + R"(, "train.weight_decay": )" +
+                                       axis + R"(, "train.grad_clip": )" + axis + "}"),
+             Catch::StartsWith("/sweep: more than 100000 cells"));
+}
+
+TEST_CASE("suite: its name is that of a folder") {
+  for (const char* name : {"../elsewhere", "a/b", ".hidden", "", "two words", "line\\nbreak"}) {
+    CHECK_THAT(Refusal("name", '"' + std::string(name) + '"'), Catch::StartsWith("/name: '"));
+  }
+  CHECK(Refusal("name", R"("mqar-2.1_b")") == "accepted");
+}
+
+TEST_CASE("suite: seeds are counted in 64 bits and up to a limit") {
+  CHECK(Refusal("seeds", R"({"count": 10001})") == "/seeds/count: must be in 1..10000");
+  CHECK(Refusal("seeds", R"({"base": 9223372036854775807})") ==
+        "/seeds/base: the last seed needs 64 bits");
+}
+
+// The mixers of the cells, by their text in the names.
+std::vector<std::string> MixersOf(const std::vector<Cell>& cells) {
+  std::vector<std::string> mixers;
+  for (const Cell& cell : cells) {
+    const std::size_t start = cell.name.find('/') + 1;
+    mixers.push_back(cell.name.substr(start, cell.name.find('/', start) - start));
+  }
+  return mixers;
+}
+
+TEST_CASE("suite: --add-mixer adds one under the conditions of its neighbours") {
+  using Names = std::vector<std::string>;
+  const auto mixers = [](const std::string& path, const std::string& json,
+                         const std::string& added) {
+    return MixersOf(ParseWith(path, json, {.add_mixers = {added}}).cells);
+  };
+  // Without an axis, beside the suite's own.
+  CHECK(mixers("", "", "gla") == Names{"attention", "gla"});
+  CHECK(mixers("sweep.grid",
+               R"({"model.sequence_mixer": [{"name": "gla"}, {"name": "delta_net"}]})",
+               R"({"name": "retnet", "num_heads": 4})") ==
+        Names{"gla", "delta_net", "retnet,num_heads=4"});
+  // Of hybrids that differ in one layer it takes that layer.
+  const std::string hybrids = R"({"model.sequence_mixer": [
+      {"name": "hybrid", "pattern": [{"name": "base_conv"}, {"name": "attention"}]},
+      {"name": "hybrid", "pattern": [{"name": "base_conv"}, {"name": "gla"}]}]})";
+  CHECK(mixers("sweep.grid", hybrids, "retnet") ==
+        Names{"base_conv+attention", "base_conv+gla", "base_conv+retnet"});
+  CHECK(mixers("sweep.grid", hybrids,
+               R"({"name": "hybrid", "pattern": [{"name": "retnet"}, {"name": "gla"}]})")
+            .back() == "retnet+gla");
+  // A plain neighbour says that mixers stand alone.
+  CHECK(mixers("sweep.grid", R"({"model.sequence_mixer": [{"name": "gla"},
+            {"name": "hybrid", "pattern": [{"name": "base_conv"}, {"name": "gla"}]}]})",
+               "retnet")
+            .back() == "retnet");
+}
+
+TEST_CASE("suite: what is zipped with the mixers takes its most frequent value for an added one") {
+  const std::string zipped = R"({"model.sequence_mixer": [{"name": "attention"}, {"name": "gla"},
+      {"name": "delta_net"}], "model.positions": ["learned", "none", "none"],
+      "train.lr": [0.1, 0.2, 0.3]})";
+  for (const std::string& json : {zipped, "[{\"train.batch_size\": [8, 16]}, " + zipped + "]"}) {
+    const auto cells = ParseWith("sweep.zip", json, {.add_mixers = {"retnet"}}).cells;
+    const Cell& added = cells.back();
+    CHECK(added.model.Find("sequence_mixer")->Find("name")->as_string() == "retnet");
+    CHECK(added.model.Find("positions")->as_string() == "none");
+    CHECK(added.train.lr == 0.3);
+  }
+}
+
+TEST_CASE("suite: a mixer that cannot be added is refused with the reason") {
+  const auto refusal = [](const std::string& json, const std::string& added) {
+    return Refusal("sweep.grid", json, {.add_mixers = {added}});
+  };
+  const std::string plain = R"({"model.sequence_mixer": [{"name": "gla"}]})";
+  CHECK_THAT(refusal(plain, "glaa"), Catch::Contains("did you mean 'gla'"));
+  CHECK_THAT(refusal(plain, "{\"name\": gla}"),
+             Catch::StartsWith("--add-mixer: line 1, column 10"));
+  CHECK_THAT(refusal(plain, "{\"num_heads\": 2}"),
+             Catch::StartsWith("--add-mixer: expected a name"));
+  CHECK_THAT(refusal(plain, "gla"), Catch::Contains("gla stands there already"));
+  CHECK_THAT(refusal(R"({"model.sequence_mixer": [
+            {"name": "hybrid", "pattern": [{"name": "base_conv"}, {"name": "gla"}]}]})",
+                     "retnet"),
+             Catch::Contains("do not differ in exactly one layer"));
+}
+
 TEST_CASE("suite: a hybrid is named by its layers") {
   const auto cells = ParseWith("sweep.grid", R"({"model.sequence_mixer": [
       {"name": "gla", "num_heads": 4},
@@ -121,7 +263,7 @@ TEST_CASE("suite: everything that can change the result changes the run id, and 
   CHECK(base.size() == 64);
   CHECK(ParseWith("description", R"("words")").cells.at(0).run_id == base);
   CHECK(ParseWith("name", R"("other")").cells.at(0).run_id == base);
-  CHECK(ParseWith("train.eval_batch_size", "3").cells.at(0).run_id == base);
+  CHECK(ParseWith("train.eval_batch_tokens", "3").cells.at(0).run_id == base);
 
   std::set<std::string> ids = {base};
   const auto expect_new = [&](const std::string& path, const std::string& json) {
@@ -131,7 +273,7 @@ TEST_CASE("suite: everything that can change the result changes the run id, and 
   // Every field of the training configuration but those of presentation.
   const Value train = TrainFields().Write(ParseWith("", "").cells.at(0).train);
   for (const auto& [name, value] : train.as_object()) {
-    if (name == "eval_batch_size" || name == "steps_per_epoch") continue;
+    if (name == "eval_batch_tokens" || name == "steps_per_epoch") continue;
     const std::string path = "train." + name;
     if (name == "recipe") {
       expect_new(path, R"("mad-cosine")");

@@ -2,8 +2,10 @@
 #include "harness/sweep.h"
 
 #include <algorithm>
+#include <set>
 
 #include "base/error.h"
+#include "base/suggest.h"
 #include "harness/read_value.h"
 #include "harness/value_path.h"
 #include "reports/json.h"
@@ -48,6 +50,68 @@ const Array& RequireAxis(const Value& values, const std::string& where) {
   return values.as_array();
 }
 
+// Paths with as many values each, which move together.
+using Axes = std::vector<std::pair<std::string, const Array*>>;
+
+Axes ReadAxes(const Value& object, const std::string& where) {
+  if (!object.is_object() || object.as_object().empty()) {
+    throw ConfigError(where, "expected an object of path: values");
+  }
+  Axes axes;
+  for (const auto& [path, values] : object.as_object()) {
+    const std::string place = where + "/" + path;
+    RequireSweepable(path, place);
+    axes.emplace_back(path, &RequireAxis(values, place));
+  }
+  return axes;
+}
+
+// A value that stands there twice would be run once and counted as two.
+void RequireDistinct(const Axes& axes, const std::string& where) {
+  std::set<std::string> known;
+  for (std::size_t i = 0; i < axes.front().second->size(); ++i) {
+    std::string key;
+    for (const auto& [path, values] : axes) key += reports::DumpJson((*values)[i]) + "\n";
+    if (known.insert(key).second) continue;
+    throw ConfigError(where + "/" + std::to_string(i),
+                      AxisText((*axes.front().second)[i]) + " stands there already");
+  }
+}
+
+// The factors of the sweep: each axis of the grid, then each zip.
+std::vector<Axes> ReadFactors(const Value& sweep) {
+  std::vector<Axes> factors;
+  if (const Value* grid = sweep.Find("grid"); grid && !(*grid == Value(Object{}))) {
+    for (const auto& axis : ReadAxes(*grid, "/sweep/grid")) {
+      factors.push_back({axis});
+      RequireDistinct(factors.back(), "/sweep/grid/" + axis.first);
+    }
+  }
+  const auto read_zip = [&](const Value& zip, const std::string& where) {
+    const Axes axes = ReadAxes(zip, where);
+    for (const auto& [path, values] : axes) {
+      if (values->size() == axes.front().second->size()) continue;
+      throw ConfigError(where + "/" + path, "zipped lists need equal lengths");
+    }
+    RequireDistinct(axes, where + "/" + axes.front().first);
+    factors.push_back(axes);
+  };
+  if (const Value* zip = sweep.Find("zip"); zip && zip->is_array()) {
+    for (std::size_t i = 0; i < zip->as_array().size(); ++i) {
+      read_zip(zip->as_array()[i], "/sweep/zip/" + std::to_string(i));
+    }
+  } else if (zip) {
+    read_zip(*zip, "/sweep/zip");
+  }
+  std::set<std::string> paths;
+  for (const Axes& factor : factors) {
+    for (const auto& [path, values] : factor) {
+      if (!paths.insert(path).second) throw ConfigError("/sweep", "'" + path + "' is swept twice");
+    }
+  }
+  return factors;
+}
+
 // Paths of /sweep/grid over which reports choose the best setting.
 void CheckSelect(const Value& select, const Value& sweep) {
   const std::string where = "/sweep/select";
@@ -67,6 +131,41 @@ void CheckSelect(const Value& select, const Value& sweep) {
   }
 }
 
+// Objects with at least one condition each.
+const Array& ReadExclude(const Value& rules) {
+  if (!rules.is_array()) throw ConfigError("/sweep/exclude", "expected a list of objects");
+  for (std::size_t i = 0; i < rules.as_array().size(); ++i) {
+    const Value& rule = rules.as_array()[i];
+    if (!rule.is_object() || rule.as_object().empty()) {
+      throw ConfigError("/sweep/exclude/" + std::to_string(i),
+                        "expected an object such as {\"train.lr\": 0.01}");
+    }
+  }
+  return rules.as_array();
+}
+
+// A condition on `path` must name an axis, or an option inside one, and one of its values.
+void CheckCondition(const std::string& path, const Value& wanted, const std::vector<Axes>& factors,
+                    const std::string& where) {
+  std::vector<std::string> known;
+  std::string texts;
+  for (const Axes& factor : factors) {
+    for (const auto& [axis, values] : factor) {
+      known.push_back(axis);
+      if (path != axis && !path.starts_with(axis + ".")) continue;
+      for (const Value& value : *values) {
+        const Object holder = {{"value", value}};
+        const Value* found = FindPath(holder, "value" + path.substr(axis.size()));
+        if (found == nullptr) continue;
+        if (*found == wanted) return;
+        texts += (texts.empty() ? "" : ", ") + AxisText(*found);
+      }
+    }
+  }
+  if (texts.empty()) throw ConfigError(where, UnknownName("axis", path, known));
+  throw ConfigError(where, "excludes nothing: " + AxisText(wanted) + " is none of " + texts);
+}
+
 bool Excluded(const SweepPoint& point, const Value& rules) {
   for (const Value& rule : rules.as_array()) {
     const bool all_match =
@@ -81,6 +180,19 @@ bool Excluded(const SweepPoint& point, const Value& rules) {
 
 }  // namespace
 
+void CheckExclude(const Object& document) {
+  const auto sweep = document.find("sweep");
+  const Value* rules = sweep == document.end() ? nullptr : sweep->second.Find("exclude");
+  if (rules == nullptr) return;
+  const std::vector<Axes> factors = ReadFactors(sweep->second);
+  const Array& list = ReadExclude(*rules);
+  for (std::size_t i = 0; i < list.size(); ++i) {
+    for (const auto& [path, value] : list[i].as_object()) {
+      CheckCondition(path, value, factors, "/sweep/exclude/" + std::to_string(i) + "/" + path);
+    }
+  }
+}
+
 std::vector<SweepPoint> ExpandSweep(const Object& document) {
   std::vector<SweepPoint> points = {{document, {}}};
   const auto found = document.find("sweep");
@@ -88,69 +200,30 @@ std::vector<SweepPoint> ExpandSweep(const Object& document) {
   const Value& sweep = found->second;
   RequireKnownKeys(sweep, "/sweep", {"exclude", "grid", "select", "zip"});
   if (const Value* select = sweep.Find("select")) CheckSelect(*select, sweep);
-
-  // Multiplies the points by positions 0..count-1 of axes that move together.
-  const auto multiply = [&](const std::vector<std::pair<std::string, const Array*>>& axes,
-                            std::size_t count) {
+  const std::vector<Axes> factors = ReadFactors(sweep);
+  std::size_t num_points = 1;
+  for (const Axes& factor : factors) {
+    num_points *= factor.front().second->size();  // no overflow: files are limited
+    if (num_points <= kMaxCells) continue;
+    throw ConfigError("/sweep",
+                      "more than " + std::to_string(kMaxCells) + " cells; split the suite");
+  }
+  for (const Axes& factor : factors) {
     std::vector<SweepPoint> next;
     for (const SweepPoint& point : points) {
-      for (std::size_t i = 0; i < count; ++i) {
+      for (std::size_t i = 0; i < factor.front().second->size(); ++i) {
         SweepPoint grown = point;
-        for (const auto& [path, values] : axes) {
+        for (const auto& [path, values] : factor) {
           SetPath(grown.document, path, (*values)[i], "/sweep");
           grown.axes.emplace_back(path, AxisText((*values)[i]));
         }
         next.push_back(std::move(grown));
       }
     }
-    if (next.size() > kMaxCells) {
-      throw ConfigError("/sweep",
-                        "more than " + std::to_string(kMaxCells) + " cells; split the suite");
-    }
     points = std::move(next);
-  };
-
-  if (const Value* grid = sweep.Find("grid")) {
-    if (!grid->is_object()) throw ConfigError("/sweep/grid", "expected an object of path: values");
-    for (const auto& [path, values] : grid->as_object()) {
-      const std::string where = "/sweep/grid/" + path;
-      RequireSweepable(path, where);
-      const Array& axis = RequireAxis(values, where);
-      multiply({{path, &axis}}, axis.size());
-    }
-  }
-  const auto multiply_zipped = [&](const Value& zip, const std::string& place) {
-    if (!zip.is_object() || zip.as_object().empty()) {
-      throw ConfigError(place, "expected an object of path: values, or a list of such objects");
-    }
-    std::vector<std::pair<std::string, const Array*>> axes;
-    for (const auto& [path, values] : zip.as_object()) {
-      const std::string where = place + "/" + path;
-      RequireSweepable(path, where);
-      const Array& axis = RequireAxis(values, where);
-      if (!axes.empty() && axis.size() != axes.front().second->size()) {
-        throw ConfigError(where, "zipped lists need equal lengths");
-      }
-      axes.emplace_back(path, &axis);
-    }
-    multiply(axes, axes.front().second->size());
-  };
-  if (const Value* zip = sweep.Find("zip"); zip && zip->is_array()) {
-    for (std::size_t i = 0; i < zip->as_array().size(); ++i) {
-      multiply_zipped(zip->as_array()[i], "/sweep/zip/" + std::to_string(i));
-    }
-  } else if (zip) {
-    multiply_zipped(*zip, "/sweep/zip");
   }
   if (const Value* rules = sweep.Find("exclude")) {
-    if (!rules->is_array()) throw ConfigError("/sweep/exclude", "expected a list of objects");
-    for (std::size_t i = 0; i < rules->as_array().size(); ++i) {
-      const Value& rule = rules->as_array()[i];
-      if (!rule.is_object() || rule.as_object().empty()) {
-        throw ConfigError("/sweep/exclude/" + std::to_string(i),
-                          "expected an object such as {\"train.lr\": 0.01}");
-      }
-    }
+    ReadExclude(*rules);
     std::erase_if(points, [&](const SweepPoint& point) { return Excluded(point, *rules); });
   }
   return points;

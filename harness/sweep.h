@@ -19,9 +19,12 @@ struct SweepPoint {
   std::vector<std::pair<std::string, std::string>> axes;  // path and text, for the cell's name
 };
 
-// Expands "/sweep" of a suite: the product of `grid`, times the paired lists of
-// each `zip`, less what
-// `exclude` names. Without a sweep the document is the one point. Throws ConfigError.
+// Checks that every condition of "/sweep/exclude" names an axis and one of its values. Apart from
+// ExpandSweep because --set may replace an axis, whose conditions then hold for no point.
+void CheckExclude(const Object& document);
+
+// Expands "/sweep" of a suite: the product of `grid`, times the paired lists of each `zip`, less
+// what `exclude` names. Without a sweep the document is the one point. Throws ConfigError.
 std::vector<SweepPoint> ExpandSweep(const Object& document);
 
 }  // namespace mixerbench::harness

@@ -10,6 +10,7 @@
 #include "harness/device.h"
 #include "harness/graph.h"
 #include "harness/memory_meter.h"
+#include "harness/memory_need.h"
 #include "harness/model.h"
 #include "harness/parity.h"
 #include "harness/plans.h"
@@ -170,8 +171,10 @@ reports::CellResult RunThroughputCell(const Cell& cell, at::Device device,
                                       const Registries& registries, const RunControl& control,
                                       const ProgressCallback& progress) {
   reports::CellResult result = ResultOf(cell);
-  const Outcome outcome =
-      Guard([&] { ThroughputRun(cell, device, registries, control, progress, result).Run(); });
+  const Outcome outcome = Guard([&] {
+    RequireMemory(cell, device, registries);
+    ThroughputRun(cell, device, registries, control, progress, result).Run();
+  });
   result.state = outcome.state;
   result.reason = outcome.reason;
   result.model.path = PathOf(result.plans);

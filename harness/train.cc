@@ -11,6 +11,7 @@
 #include "harness/checkpoint.h"
 #include "harness/device.h"
 #include "harness/evaluate.h"
+#include "harness/memory_need.h"
 #include "harness/model.h"
 #include "harness/plans.h"
 #include "harness/trainer.h"
@@ -168,7 +169,9 @@ class TrainRun {
       std::vector<reports::AccuracyRow> rows;
       const Outcome outcome = Guard([&] {
         SegmentEvaluator evaluator(*model_.backbone, source, cell_.train, graphs_);
-        rows = evaluator.Score(axes[num_tested_], [this] { CheckLimits(); }).rows;
+        auto score = evaluator.Score(axes[num_tested_], [this] { CheckLimits(); });
+        rows = std::move(score.rows);
+        result_.eval_batch_sizes.push_back(score.batch_size);
         AddPlans(evaluator.work("test"));
       });
       if (outcome.state == reports::CellState::kInterrupted) throw Interrupted(outcome.reason);
@@ -302,8 +305,10 @@ class TrainRun {
 reports::CellResult RunTrainCell(const Cell& cell, at::Device device, const Registries& registries,
                                  const RunControl& control, const ProgressCallback& progress) {
   reports::CellResult result = ResultOf(cell);
-  const Outcome outcome =
-      Guard([&] { TrainRun(cell, device, registries, control, progress, result).Run(); });
+  const Outcome outcome = Guard([&] {
+    RequireMemory(cell, device, registries);
+    TrainRun(cell, device, registries, control, progress, result).Run();
+  });
   result.state = outcome.state;
   result.reason = outcome.reason;
   result.model.path = PathOf(result.plans);

@@ -29,7 +29,8 @@ const Fields<TrainConfig>& TrainFields() {
                "stop once validation accuracy exceeds this, 0 is never")
           .Add("solved_accuracy", &C::solved_accuracy,
                "validation accuracy that steps_to_threshold waits for")
-          .Add("eval_batch_size", &C::eval_batch_size, "sequences per evaluation batch")
+          .Add("eval_batch_tokens", &C::eval_batch_tokens,
+               "input tokens per evaluation batch, at least one sequence")
           .Add("eval_piece_len", &C::eval_piece_len,
                "longer inputs are evaluated in pieces of this many tokens with carried state");
   return fields;
@@ -54,7 +55,6 @@ TrainConfig RecipeDefaults(std::string_view recipe, const std::string& where) {
     config.loss_mode = LossMode::kAllTokens;
     config.dtype = Dtype::kBf16;
     config.early_stop_accuracy = 0.999;
-    config.eval_batch_size = 128;
     return config;
   }
   throw ConfigError(where, UnknownName("recipe", recipe, RecipeNames()));
@@ -93,8 +93,7 @@ TrainConfig ParseTrainConfig(const Value& value, const std::string& where) {
                "early_stop_accuracy", "must be in [0, 1]; 0 never stops early");
   RequireRange(c.solved_accuracy > 0 && c.solved_accuracy <= 1, where, "solved_accuracy",
                "must be in (0, 1]");
-  RequireRange(c.eval_batch_size >= 1 && c.eval_batch_size <= kMaxBatchSize, where,
-               "eval_batch_size", "must be in [1, 1048576]");
+  RequireRange(c.eval_batch_tokens >= 1, where, "eval_batch_tokens", "must be >= 1");
   RequireRange(c.eval_piece_len >= 1, where, "eval_piece_len", "must be >= 1");
   return c;
 }

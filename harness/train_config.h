@@ -48,7 +48,7 @@ struct TrainConfig {
   Dtype dtype = Dtype::kFp32;          // of activations; parameters and states stay fp32
   double early_stop_accuracy = 0.99;   // on validation, after an epoch; 0: never stop early
   double solved_accuracy = 0.95;       // validation accuracy that steps_to_threshold waits for
-  std::int64_t eval_batch_size = 512;  // changes speed, not results
+  std::int64_t eval_batch_tokens = 65536;  // changes speed, not results
   std::int64_t eval_piece_len = 4096;  // longer inputs are evaluated in pieces with carried state
 };
 

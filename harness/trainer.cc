@@ -32,6 +32,8 @@ static_assert(offsetof(StepRecord, cursor) == 0);
 constexpr std::int64_t kLearningRateFloat = offsetof(StepRecord, learning_rate) / sizeof(float);
 constexpr std::int64_t kStepFloat = offsetof(StepRecord, step) / sizeof(float);
 
+}  // namespace
+
 tasks::LabelMode ToLabelMode(LossMode mode) {
   switch (mode) {
     case LossMode::kScored:
@@ -44,8 +46,6 @@ tasks::LabelMode ToLabelMode(LossMode mode) {
   Require(false, "a loss mode without label mode");
   return tasks::LabelMode::kScored;
 }
-
-}  // namespace
 
 Trainer::Trainer(const Cell& cell, const Model& model, GraphContext& graphs,
                  const Registries& registries)

@@ -22,6 +22,7 @@
 
 namespace mixerbench::harness {
 
+tasks::LabelMode ToLabelMode(LossMode mode);
 // What a training step minimises: the mean cross-entropy over the scored positions.
 struct StepLoss {
   at::Tensor hidden;  // at the entries of ScoredRows, [N,D]

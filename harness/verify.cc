@@ -22,6 +22,7 @@ namespace fs = std::filesystem;
 constexpr std::int64_t kDefaultCount = 10'000;
 // Training samples that the samples of a file are looked for in.
 constexpr std::int64_t kMaxTrain = 20'000'000;
+constexpr std::size_t kMaxManifestBytes = std::size_t{16} << 20;
 
 // What was found, as lines on stdout and as JSON.
 class Findings {
@@ -62,7 +63,6 @@ class Findings {
 };
 
 ExitCode VerifyManifest(const std::string& path, const VerifyOptions& options) {
-  constexpr std::size_t kMaxManifestBytes = std::size_t{16} << 20;
   const auto manifest = reports::ParseManifest(reports::ReadFile(path, kMaxManifestBytes), path);
   const auto registry = AllTasks();
   const Dataset dataset = DatasetOf(manifest, path, registry);
@@ -156,18 +156,41 @@ ExitCode VerifyTask(const VerifyOptions& options) {
   return findings.End();
 }
 
+// A path by its form, for what does not exist: tasks and presets have neither.
+bool LooksLikePath(const std::string& what) {
+  for (const char* ending : {".json", ".jsonl", ".npy", ".safetensors"}) {
+    if (what.ends_with(ending)) return true;
+  }
+  return what.starts_with('/') || what.starts_with("./") || what.starts_with("../");
+}
+
+// The manifest of a file: beside it, or the file itself.
+std::string FindManifest(const std::string& file) {
+  const std::string beside = file + kManifestSuffix;
+  if (fs::exists(beside)) return beside;
+  if (file.ends_with(kManifestSuffix)) return file;
+  try {
+    reports::ParseManifest(reports::ReadFile(file, kMaxManifestBytes), file);
+  } catch (const Error&) {
+    throw Error(ExitCode::kBadInput,
+                file + ": is no manifest, and there is none beside it (" + beside + ")");
+  }
+  return file;
+}
+
 }  // namespace
 
 ExitCode Verify(const VerifyOptions& options) {
   const std::string& what = options.what;
-  const std::string beside = what + kManifestSuffix;
   const bool is_file = fs::exists(what) && !fs::is_directory(what);
-  const bool has_manifest = fs::exists(beside);
-  if (!is_file && !has_manifest) return VerifyTask(options);
+  if (!is_file && !fs::exists(what + kManifestSuffix)) {
+    if (!LooksLikePath(what)) return VerifyTask(options);
+    throw Error(ExitCode::kBadInput, what + ": cannot read: there is no such file");
+  }
   if (!options.set.empty() || options.count > 0 || options.seed >= 0) {
     throw ConfigError("verify", "the manifest says which samples: no --set, --seed or --count");
   }
-  return VerifyManifest(has_manifest ? beside : what, options);
+  return VerifyManifest(FindManifest(what), options);
 }
 
 }  // namespace mixerbench::harness

@@ -2,7 +2,6 @@
 #include <array>
 #include <cerrno>
 #include <chrono>
-#include <csignal>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -21,6 +20,7 @@
 #include "harness/environment.h"
 #include "harness/identity.h"
 #include "harness/run.h"
+#include "harness/stop_signals.h"
 #include "harness/throughput.h"
 #include "harness/train.h"
 #include "reports/atomic_file.h"
@@ -34,10 +34,8 @@ using Clock = std::chrono::steady_clock;
 
 constexpr int kUnusable = 3;  // exit status of a worker whose device no longer works
 constexpr int kPollInterval_ms = 100;
-
-volatile std::sig_atomic_t stop_requested = 0;  // set by the handler, read between steps
-
-void RequestStop(int) { stop_requested = 1; }
+// When memory lacks, the kernel shall kill a worker and not who speaks of it (-1000 to 1000).
+constexpr int kFirstToGo = 500;
 
 std::string UtcNow() {
   const std::time_t now = std::time(nullptr);
@@ -56,9 +54,13 @@ Value ProgressToValue(const Progress& progress) {
 
 class Worker {
  public:
-  Worker(at::Device device, const CellOptions& options, const Registries& registries)
-      : device_(device), options_(options), registries_(registries), identifier_(registries) {
-    WarmUp(device);
+  Worker(const WorkerOptions& options, const Registries& registries)
+      : device_(ParseDevice(options.device)),
+        cells_(options.cells),
+        options_(options.cell),
+        registries_(registries),
+        identifier_(registries) {
+    WarmUp(device_);
   }
 
   // Works on cells, each in a thread of its own, until the input ends or a stop is requested.
@@ -66,7 +68,7 @@ class Worker {
   void Serve(int input) {
     std::vector<std::jthread> threads;
     std::string text;
-    while (!stop_requested) {
+    while (!StopRequested()) {
       pollfd descriptor{input, POLLIN, 0};  // a signal may have come to another thread
       if (poll(&descriptor, 1, kPollInterval_ms) <= 0) continue;
       std::array<char, 4096> buffer{};
@@ -75,8 +77,7 @@ class Worker {
       if (count <= 0) break;
       text.append(buffer.data(), static_cast<std::size_t>(count));
       for (std::size_t end = text.find('\n'); end != std::string::npos; end = text.find('\n')) {
-        threads.emplace_back(
-            [this, folder = std::filesystem::path(text.substr(0, end))] { Work(folder); });
+        threads.emplace_back([this, folder = cells_ / text.substr(0, end)] { Work(folder); });
         text.erase(0, end + 1);
       }
     }
@@ -117,7 +118,7 @@ class Worker {
     const std::string started = UtcNow();
     const auto start = Clock::now();
     RunControl control;
-    control.stop_requested = [] { return stop_requested != 0; };
+    control.stop_requested = StopRequested;
     control.use_graphs = options_.use_graphs;
     control.require_device_cores = options_.require_device_cores;
     if (options_.timeout_s > 0) {
@@ -162,6 +163,7 @@ class Worker {
   }
 
   at::Device device_;
+  std::filesystem::path cells_;
   CellOptions options_;
   const Registries& registries_;
   CellIdentifier identifier_;
@@ -171,14 +173,12 @@ class Worker {
 
 }  // namespace
 
-int WorkerMain(const std::string& device, const CellOptions& options,
-               const Registries& registries) {
-  // The parent decides what an interrupt means; a worker never outlives it.
-  std::signal(SIGINT, SIG_IGN);
-  for (const int signal : {SIGTERM, SIGUSR1, SIGHUP}) std::signal(signal, RequestStop);
-  prctl(PR_SET_PDEATHSIG, SIGKILL);
-  Worker(ParseDevice(device), options, registries).Serve(STDIN_FILENO);
-  return stop_requested ? static_cast<int>(ExitCode::kStoppedEarly) : 0;
+int WorkerMain(const WorkerOptions& options, const Registries& registries) {
+  CatchStopSignals(OnInterrupt::kIgnore);  // the parent decides what an interrupt means
+  prctl(PR_SET_PDEATHSIG, SIGKILL);        // and its worker never outlives it
+  std::ofstream("/proc/self/oom_score_adj") << kFirstToGo;
+  Worker(options, registries).Serve(STDIN_FILENO);
+  return StopRequested() ? static_cast<int>(ExitCode::kStoppedEarly) : 0;
 }
 
 }  // namespace mixerbench::harness

@@ -6,11 +6,13 @@
 #include <csignal>
 #include <cstring>
 #include <fcntl.h>
+#include <fstream>
 #include <spawn.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/error.h"
+#include "harness/stop_signals.h"
 
 extern char** environ;  // POSIX declares it in no header
 
@@ -27,9 +29,21 @@ std::array<int, 2> MakePipe() {
   return ends;
 }
 
+// Processes that the kernel has killed for lack of memory since it was started; 0 where it does not
+// say.
+std::int64_t CountOomKills() {
+  std::ifstream counters("/proc/vmstat");
+  std::int64_t value = 0;
+  for (std::string name; counters >> name >> value;) {
+    if (name == "oom_kill") return value;
+  }
+  return 0;
+}
+
 }  // namespace
 
-WorkerProcess::WorkerProcess(const std::vector<std::string>& arguments) {
+WorkerProcess::WorkerProcess(const std::vector<std::string>& arguments)
+    : oom_kills_before_(CountOomKills()) {
   const auto input = MakePipe();
   const auto output = MakePipe();
   to_worker_ = input[1];
@@ -43,7 +57,16 @@ WorkerProcess::WorkerProcess(const std::vector<std::string>& arguments) {
   std::vector<char*> argv;
   for (auto& word : words) argv.push_back(word.data());
   argv.push_back(nullptr);
-  const int error = posix_spawn(&pid_, "/proc/self/exe", &actions, nullptr, argv.data(), environ);
+  // Signals to the whole group wait until the worker can handle them.
+  posix_spawnattr_t attributes;
+  CheckCall(posix_spawnattr_init(&attributes), "posix_spawnattr_init");
+  const sigset_t held = StopSignals();
+  CheckCall(posix_spawnattr_setsigmask(&attributes, &held), "posix_spawnattr_setsigmask");
+  CheckCall(posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK),
+            "posix_spawnattr_setflags");
+  const int error =
+      posix_spawn(&pid_, "/proc/self/exe", &actions, &attributes, argv.data(), environ);
+  posix_spawnattr_destroy(&attributes);
   posix_spawn_file_actions_destroy(&actions);
   close(input[0]);
   close(output[1]);
@@ -53,7 +76,7 @@ WorkerProcess::WorkerProcess(const std::vector<std::string>& arguments) {
 WorkerProcess::~WorkerProcess() {
   if (pid_ > 0) {
     Kill();
-    WaitAndDescribe();
+    Wait();
   }
   close(to_worker_);
   close(from_worker_);
@@ -102,16 +125,19 @@ void WorkerProcess::Kill() {
   if (pid_ > 0) kill(pid_, SIGKILL);
 }
 
-std::string WorkerProcess::WaitAndDescribe() {
+WorkerProcess::End WorkerProcess::Wait() {
   int status = 0;
   while (waitpid(pid_, &status, 0) < 0 && errno == EINTR) {
   }
   pid_ = -1;
-  if (WIFSIGNALED(status)) {
-    return "was killed by signal " + std::to_string(WTERMSIG(status)) + " (" +
-           strsignal(WTERMSIG(status)) + ")";
+  if (!WIFSIGNALED(status)) {
+    return {"exited with code " + std::to_string(WEXITSTATUS(status)), false};
   }
-  return "exited with code " + std::to_string(WEXITSTATUS(status));
+  const int signal = WTERMSIG(status);
+  if (signal == SIGKILL && CountOomKills() > oom_kills_before_) {
+    return {"was killed by the kernel for lack of memory", true};
+  }
+  return {"was killed by signal " + std::to_string(signal) + " (" + strsignal(signal) + ")", false};
 }
 
 }  // namespace mixerbench::harness

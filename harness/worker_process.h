@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <sys/types.h>
@@ -31,14 +32,19 @@ class WorkerProcess {
   bool HasEnded();
   void Kill();
 
-  // Waits for the end: "exited with code 3", "was killed by signal 9 (Killed)".
-  std::string WaitAndDescribe();
+  // Waits for the end.
+  struct End {
+    std::string text;            // "exited with code 3", "was killed by signal 9 (Killed)"
+    bool out_of_memory = false;  // the kernel killed it for that
+  };
+  End Wait();
 
  private:
   pid_t pid_ = -1;
   int to_worker_ = -1;
   int from_worker_ = -1;
   std::string partial_;
+  std::int64_t oom_kills_before_ = 0;  // of the machine
 };
 
 }  // namespace mixerbench::harness

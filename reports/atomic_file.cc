@@ -24,6 +24,33 @@ std::string Cause(int error) { return std::generic_category().message(error); }
   throw Error(ExitCode::kBadInput, path.string() + ": cannot read: " + cause);
 }
 
+// `path` without links in its last step.
+std::filesystem::path FollowLinks(std::filesystem::path path) {
+  constexpr int kMaxLinks = 40;  // as the kernel's own limit
+  std::error_code error;
+  for (int i = 0; i < kMaxLinks && std::filesystem::is_symlink(path, error); ++i) {
+    path = path.parent_path() / std::filesystem::read_symlink(path, error);
+  }
+  return path;
+}
+
+std::string_view KindOf(std::filesystem::file_type type) {
+  using std::filesystem::file_type;
+  switch (type) {
+    case file_type::directory:
+      return "a folder";
+    case file_type::fifo:
+      return "a pipe";
+    case file_type::character:
+    case file_type::block:
+      return "a device";
+    case file_type::symlink:
+      return "a link in a circle";
+    default:
+      return "no regular file";
+  }
+}
+
 // What temporaries of `path` are called, before the process and a number.
 std::string TemporaryPrefix(const std::filesystem::path& path) {
   return "." + path.filename().string() + ".";
@@ -57,8 +84,20 @@ Descriptor::~Descriptor() {
 
 int Descriptor::Close() { return ::close(std::exchange(fd_, -1)); }
 
+std::filesystem::path ResolveOutput(const std::filesystem::path& path) {
+  const std::filesystem::path target = FollowLinks(path);
+  std::error_code error;
+  const auto type = std::filesystem::symlink_status(target, error).type();
+  const bool can_be_made = type == std::filesystem::file_type::not_found ||
+                           type == std::filesystem::file_type::regular ||
+                           type == std::filesystem::file_type::none;  // opening it says why
+  if (can_be_made) return target;
+  throw Error(ExitCode::kOutput,
+              fmt::format("{}: is {}; give the name of a file", path.string(), KindOf(type)));
+}
+
 AtomicFile::AtomicFile(std::filesystem::path path)
-    : path_(std::move(path)),
+    : path_(ResolveOutput(path)),
       folder_(path_.has_parent_path() ? path_.parent_path() : "."),
       file_(OpenTemporary(path_, folder_, temporary_)) {
   if (file_.get() < 0) {
@@ -111,7 +150,8 @@ void WriteFileAtomically(const std::filesystem::path& path, std::string_view byt
   file.Commit();
 }
 
-void RemoveAbandoned(const std::filesystem::path& path) {
+void RemoveAbandoned(const std::filesystem::path& named) {
+  const std::filesystem::path path = FollowLinks(named);
   const std::filesystem::path folder = path.has_parent_path() ? path.parent_path() : ".";
   const std::string prefix = TemporaryPrefix(path);
   std::error_code ignored;  // a folder that cannot be listed cannot be tidied

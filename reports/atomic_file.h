@@ -29,7 +29,8 @@ class Descriptor {
 // A file that takes its name when it is complete: a temporary file in the same folder, fsync,
 // rename, fsync of the folder (Pillai et al., OSDI '14). After a crash the old file or the new one
 // is there. The folder must exist. Errors: Error(kOutput) naming the path and the cause; the old
-// file is intact, the temporary is gone.
+// file is intact, the temporary is gone. A link stays one: what it points to is replaced. Whatever
+// else is no regular file (a device, a pipe, a folder) is refused, for the rename would destroy it.
 //
 // The temporary is locked (flock) while its writer lives, so that RemoveAbandoned can tell what a
 // killed process left behind.
@@ -56,6 +57,10 @@ class AtomicFile {
 
 // Replaces `path` by `bytes`, as AtomicFile does.
 void WriteFileAtomically(const std::filesystem::path& path, std::string_view bytes);
+
+// The file that is made or replaced under this name: `path`, or what it links to in the end.
+// Errors: as AtomicFile, for what is neither absent nor a regular file.
+std::filesystem::path ResolveOutput(const std::filesystem::path& path);
 
 // Deletes the temporaries of `path` whose writers were killed.
 void RemoveAbandoned(const std::filesystem::path& path);

@@ -139,6 +139,41 @@ TEST_CASE("atomic file: what a killed writer left is removed, what a living one 
   CHECK(ReadFile(path) == "living");
 }
 
+TEST_CASE("atomic file: a link stays, what it points to is written") {
+  const Folder folder;
+  fs::create_directory(folder / "elsewhere");
+  WriteFileAtomically(folder / "elsewhere/data", "old");
+  fs::create_symlink("elsewhere/data", folder / "link");
+  fs::create_symlink("link", folder / "second");
+  fs::create_symlink("elsewhere/new", folder / "dangling");
+  WriteFileAtomically(folder / "second", "new");
+  WriteFileAtomically(folder / "dangling", "made");
+  CHECK(fs::is_symlink(folder / "second"));
+  CHECK(fs::is_symlink(folder / "dangling"));
+  CHECK(ReadFile(folder / "elsewhere/data") == "new");
+  CHECK(ReadFile(folder / "elsewhere/new") == "made");
+  WriteFileAtomically(folder / "elsewhere/.data.4194305.0", "left behind");
+  RemoveAbandoned(folder / "link");
+  CHECK_FALSE(fs::exists(folder / "elsewhere/.data.4194305.0"));
+  CHECK(folder.NumEntries() == 4);
+}
+
+TEST_CASE("atomic file: pipes and circles of links are refused and stay") {
+  const Folder folder;
+  REQUIRE(::mkfifo((folder / "pipe").c_str(), 0600) == 0);
+  fs::create_symlink("pipe", folder / "link");
+  fs::create_symlink("circle", folder / "circle");
+  const auto refusal = [&](const std::string& name) {
+    return Failure(ExitCode::kOutput, [&] { WriteFileAtomically(folder / name, "x"); });
+  };
+  CHECK_THAT(refusal("pipe"), Catch::EndsWith("pipe: is a pipe; give the name of a file"));
+  CHECK_THAT(refusal("link"), Catch::EndsWith("link: is a pipe; give the name of a file"));
+  CHECK_THAT(refusal("circle"), Catch::Contains("is a link in a circle"));
+  CHECK(fs::is_fifo(folder / "pipe"));
+  CHECK(fs::is_symlink(folder / "link"));
+  CHECK(folder.NumEntries() == 3);
+}
+
 TEST_CASE("input file: pieces of a file, and nothing past its end") {
   const Folder folder;
   WriteFileAtomically(folder / "f", "0123456789");
@@ -156,7 +191,7 @@ TEST_CASE("atomic file: errors name the path and the cause") {
              Catch::Contains("no/x: cannot create a file in its folder: No such file"));
   fs::create_directory(folder / "d");
   CHECK_THAT(Failure(ExitCode::kOutput, [&] { WriteFileAtomically(folder / "d", "x"); }),
-             Catch::EndsWith("d: cannot rename into place: Is a directory"));
+             Catch::EndsWith("d: is a folder; give the name of a file"));
   CHECK(folder.NumEntries() == 1);
   CHECK_THAT(Failure(ExitCode::kBadInput, [&] { ReadFile(folder / "absent"); }),
              Catch::EndsWith("absent: cannot read: No such file or directory"));

@@ -290,6 +290,16 @@ class Writer {
   std::string out_;
 };
 
+// The library skips a byte order mark and takes a NUL byte for the end of the text.
+void RefuseHiddenBytes(std::string_view text) {
+  if (text.starts_with("\xEF\xBB\xBF")) {
+    throw ConfigError("line 1, column 1", "a byte order mark; save the file as UTF-8 without it");
+  }
+  if (const std::size_t nul = text.find('\0'); nul != text.npos) {
+    throw ConfigError(LineAndColumn(text, nul), "a NUL byte, which is no JSON");
+  }
+}
+
 }  // namespace
 
 Value ParseJson(std::string_view text, const JsonLimits& limits) {
@@ -297,6 +307,7 @@ Value ParseJson(std::string_view text, const JsonLimits& limits) {
     throw ConfigError(
         "", fmt::format("{} bytes of JSON; the limit is {}", text.size(), limits.max_bytes));
   }
+  RefuseHiddenBytes(text);
   ValueBuilder builder(text, limits);
   nlohmann::json::sax_parse(text.begin(), text.end(), &builder);
   return builder.Take();

@@ -49,6 +49,12 @@ TEST_CASE("json: syntax errors name line and column") {
   }
 }
 
+TEST_CASE("json: bytes that an editor does not show are refused with their place") {
+  CHECK_THAT(Failure("\xEF\xBB\xBF{}"), Catch::StartsWith("line 1, column 1: a byte order mark"));
+  CHECK(Failure(std::string_view("{}\n\0", 4)) == "line 2, column 1: a NUL byte, which is no JSON");
+  CHECK_THAT(Failure(std::string_view("{}\0 junk", 8)), Catch::Contains("column 3: a NUL byte"));
+}
+
 TEST_CASE("json: bad UTF-8 is refused on reading and replaced on writing") {
   for (const char* bad :
        {"\"\xff\"", "\"\xc0\xaf\"", "\"\xed\xa0\x80\"", "\"\xf4\x90\x80\x80\"", "\"\xe2\x82\""}) {

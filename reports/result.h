@@ -174,6 +174,9 @@ struct CellResult {
   std::int64_t tokens_seen = 0;
   std::optional<PhaseTimes> phases;               // of a training cell
   std::optional<std::int64_t> resumed_from_step;  // where the last attempt took over
+  // Sequences of a batch of each test segment that was scored, in order: fewer than asked for where
+  // memory lacked.
+  std::vector<std::int64_t> eval_batch_sizes;
 };
 
 }  // namespace mixerbench::reports

@@ -185,11 +185,13 @@ std::optional<PhaseTimes> PhasesFromValue(const ObjectReader& time) {
 }
 
 Value TimeToValue(const CellResult& cell) {
-  return Object{{"started", TextOrNull(cell.started)},
-                {"wall_s", NumberOrNull(cell.wall_s)},
-                {"tokens_seen", cell.tokens_seen},
-                {"phases", PhasesToValue(cell.phases)},
-                {"resumed_from_step", IntOrNull(cell.resumed_from_step)}};
+  return Object{
+      {"started", TextOrNull(cell.started)},
+      {"wall_s", NumberOrNull(cell.wall_s)},
+      {"tokens_seen", cell.tokens_seen},
+      {"phases", PhasesToValue(cell.phases)},
+      {"resumed_from_step", IntOrNull(cell.resumed_from_step)},
+      {"eval_batch_sizes", Array(cell.eval_batch_sizes.begin(), cell.eval_batch_sizes.end())}};
 }
 
 Value ThresholdToValue(const CellResult& cell) {
@@ -363,6 +365,13 @@ CellResult CellFromValue(const Value& value, const std::string& where) {
   cell.phases = PhasesFromValue(time);
   if (time.Has("resumed_from_step")) {
     cell.resumed_from_step = time.OptionalInt("resumed_from_step");
+  }
+  if (time.Has("eval_batch_sizes")) {
+    cell.eval_batch_sizes =
+        time.List("eval_batch_sizes", [](const Value& size, const std::string& place) {
+          if (size.is_int()) return size.as_int();
+          throw Error(ExitCode::kBadInput, place + ": expected an integer");
+        });
   }
   return cell;
 }

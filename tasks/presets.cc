@@ -54,6 +54,11 @@ MadGrid& MadGrid::VaryNumTrain() {
   return *this;
 }
 
+MadGrid& MadGrid::TrainOn(LabelMode labels) {
+  for (Preset& preset : presets_) preset.train_labels = labels;
+  return *this;
+}
+
 void MadGrid::Add(const std::string& point, Value params, std::int64_t num_train) {
   constexpr std::int64_t kNumTest = 1280;
   presets_.push_back({.name = family_ + "/" + point,

@@ -55,6 +55,9 @@ class MadGrid {
   // Adds "<family>/num_train-<n>" for the smaller training sets of MAD.
   MadGrid& VaryNumTrain();
 
+  // What all presets so far are trained on.
+  MadGrid& TrainOn(LabelMode labels);
+
   const std::vector<Preset>& presets() const { return presets_; }
 
  private:

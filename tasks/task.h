@@ -9,6 +9,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/fields.h"
@@ -114,6 +115,9 @@ class Task {
   // Integer tables built once on the host (spec section 2.8), read by the device generator.
   virtual std::span<const std::uint32_t> tables() const { return {}; }
 
+  // What a user of its samples should know and may not expect, one sentence each.
+  virtual std::vector<std::string> warnings() const { return {}; }
+
   // The text form (text/text_task.h) of tasks that have one; their samples are made on the CPU.
   virtual const TextTask* text() const { return nullptr; }
 };
@@ -134,6 +138,8 @@ struct Preset {
   std::int64_t num_test = 0;
   std::uint64_t seed = 0;
   std::string reproduces;  // the publication and figure
+  // What training is on. Tests score kScored.
+  LabelMode train_labels = LabelMode::kScored;
   // A mixture: trained on all of `train` together, tested on each of `test`. Empty when `params`
   // alone serves both.
   std::vector<Segment> train = {};
@@ -142,8 +148,14 @@ struct Preset {
 
 // What the registry knows of a task.
 struct TaskEntry {
-  std::string summary;               // one line
-  std::string source;                // papers
+  std::string summary;  // one line
+  std::string source;   // papers
+  // Goes up when settings that were valid before come to give other samples. The task's page says
+  // what changed; canon() does not, so that what did not change keeps its bytes.
+  std::int64_t version = 1;
+  // The answer at a position is the token there, so a causal model copies its input. Only a model
+  // that answers every position from one vector (models/backbone.h, is_autoencoder) is tested.
+  bool needs_autoencoder = false;
   std::vector<std::string> aliases;  // other tools' names
   std::vector<FieldInfo> params;
   // Those of `params` that do not enter canon(): samples that differ in nothing else are pairs.
@@ -166,3 +178,12 @@ void RegisterTasks(TaskRegistry& registry);
 std::string_view TaskCodeHash(std::string_view task);
 
 }  // namespace mixerbench::tasks
+
+template <>
+struct mixerbench::EnumNames<mixerbench::tasks::LabelMode> {
+  using Mode = tasks::LabelMode;
+  static constexpr std::pair<Mode, std::string_view> kNames[] = {
+      {Mode::kScored, "scored"},
+      {Mode::kAllTokens, "all_tokens"},
+      {Mode::kTargetOnly, "target_only"}};
+};

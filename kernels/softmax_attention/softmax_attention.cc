@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/softmax_attention/softmax_attention.h"
 
+#include <algorithm>
 #include <limits>
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include <ATen/Context.h>
 #include <ATen/TensorOperators.h>
@@ -41,19 +43,46 @@ bool CanUseFusedAttention(const SoftmaxAttentionArgs& args,
   return is_half && at::globalContext().deterministicAlgorithms();
 }
 
+// Scores that are held at once, unless those of one query of each head are more: 64 MiB in fp32.
+constexpr std::int64_t kMaxScores = std::int64_t{1} << 24;
+
+// Queries whose scores are formed together. Dropout is drawn for all of them at once; it belongs to
+// training, where the backward pass needs every weight anyway.
+std::int64_t QueriesPerTile(const SoftmaxAttentionArgs& args,
+                            const softmax_attention::Prepared& sizes) {
+  if (args.dropout_p > 0) return sizes.num_queries;
+  const std::int64_t scores_per_query = sizes.batch_size * sizes.num_heads * sizes.num_keys;
+  return std::clamp<std::int64_t>(kMaxScores / scores_per_query, 1, sizes.num_queries);
+}
+
+// q [B,H,T,K], k [B,H,S,K], v [B,H,S,V], tile by tile of the queries.
 at::Tensor MaskedAttention(const SoftmaxAttentionArgs& args,
                            const softmax_attention::Prepared& sizes, const at::Tensor& q,
                            const at::Tensor& k, const at::Tensor& v) {
-  auto scores = at::matmul(q.to(sizes.compute_dtype) * sizes.scale, k.to(sizes.compute_dtype).mT());
-  const auto future = args.rows != nullptr ? softmax_attention::KeysAfterRows(args, sizes)
-                                           : at::ones({sizes.num_queries, sizes.num_keys},
-                                                      q.options().dtype(at::kBool))
-                                                 .triu(sizes.num_keys - sizes.num_queries + 1);
-  auto weights = at::softmax(scores.masked_fill(future, -std::numeric_limits<double>::infinity()),
-                             -1);  // [B,H,T,S]
+  const auto scaled_q = q.to(sizes.compute_dtype) * sizes.scale;
+  const auto keys = k.to(sizes.compute_dtype);
+  const auto values = v.to(sizes.compute_dtype);
   const auto dropout = softmax_attention::DropoutFactors(args, sizes);
-  if (dropout.defined()) weights = weights * dropout;
-  return at::matmul(weights, v.to(sizes.compute_dtype)).to(v.scalar_type());
+  at::Tensor after_rows;  // [B,1,R,S]
+  if (args.rows != nullptr) after_rows = softmax_attention::KeysAfterRows(args, sizes);
+  const std::int64_t per_tile = QueriesPerTile(args, sizes);
+  std::vector<at::Tensor> tiles;
+  for (std::int64_t first = 0; first < sizes.num_queries; first += per_tile) {
+    const std::int64_t count = std::min(per_tile, sizes.num_queries - first);
+    // Keys that the tile's last query sees; of chosen queries any may be the last token.
+    const std::int64_t num_visible =
+        args.rows != nullptr ? sizes.num_keys : sizes.num_keys - sizes.num_queries + first + count;
+    const auto hidden = args.rows != nullptr
+                            ? after_rows.narrow(2, first, count)
+                            : at::ones({count, num_visible}, q.options().dtype(at::kBool))
+                                  .triu(num_visible - count + 1);
+    auto scores = at::matmul(scaled_q.narrow(2, first, count), keys.narrow(2, 0, num_visible).mT());
+    scores.masked_fill_(hidden, -std::numeric_limits<double>::infinity());
+    auto weights = at::softmax(scores, -1);  // [B,H,T,S]
+    if (dropout.defined()) weights = weights * dropout;
+    tiles.push_back(at::matmul(weights, values.narrow(2, 0, num_visible)).to(v.scalar_type()));
+  }
+  return tiles.size() == 1 ? tiles.front() : at::cat(tiles, 2);
 }
 
 // q [B,T,H,K], k [B,S,H,K], v [B,S,H,V] -> [B,T,H,V].

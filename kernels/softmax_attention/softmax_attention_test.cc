@@ -7,6 +7,7 @@
 
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/TensorOperators.h>
+#include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/eye.h>
@@ -18,6 +19,7 @@
 #include "kernels/softmax_attention/softmax_attention_plan.h"
 #include "tests/support/compare.h"
 #include "tests/support/gradient_check.h"
+#include "tests/support/peak_memory.h"
 #include "tests/support/tensors.h"
 
 #include "tests/support/catch2.h"
@@ -76,6 +78,45 @@ TEST_CASE("softmax attention: fewer queries than keys stand at the end") {
     const auto tail =
         SoftmaxAttention({.q = q.slice(1, 11 - num_queries), .k = k, .v = v}, ExecutionPath::kFast);
     CHECK(RelativeError(tail, whole.slice(1, 11 - num_queries)) < kFloat64Tolerance);
+  }
+}
+
+TEST_CASE("softmax attention: memory over a long cache does not grow with queries times keys") {
+  constexpr std::int64_t kNumQueries = 2048;
+  constexpr std::int64_t kNumKeys = 24'576;
+  const auto draw = [](std::int64_t num_tokens, std::uint64_t seed) {
+    return RandomNormal({1, num_tokens, 2, 4}, seed, at::kFloat);
+  };
+  const SoftmaxAttentionArgs args{
+      .q = draw(kNumQueries, 1), .k = draw(kNumKeys, 2), .v = draw(kNumKeys, 3)};
+  at::Tensor o;
+  const std::int64_t peak = testing::PeakTensorBytes([&] {
+    const at::NoGradGuard no_grad;
+    o = SoftmaxAttention(args, ExecutionPath::kFast);
+  });
+  // Scores and weights of one tile; all of them would be 2 x 384 MiB.
+  CHECK(peak < std::int64_t{150} << 20);
+  const auto last = [&](const at::Tensor& x) { return x.slice(1, x.size(1) - 3); };
+  CHECK(RelativeError(last(o), SoftmaxAttention({.q = last(args.q), .k = args.k, .v = args.v},
+                                                ExecutionPath::kReference)) < 1e-5);
+}
+
+TEST_CASE("softmax attention: tiles of queries are one function, gradients included") {
+  // Two tiles of 256 and 44 queries.
+  constexpr std::int64_t kNumQueries = 300;
+  const std::vector<at::Tensor> inputs = {RandomNormal({1, kNumQueries, 32, 1}, 1),
+                                          RandomNormal({1, 2048, 1, 1}, 2),
+                                          RandomNormal({1, 2048, 1, 1}, 3)};
+  const auto function = [](ExecutionPath path) {
+    return [path](const std::vector<at::Tensor>& x) {
+      return std::vector<at::Tensor>{SoftmaxAttention({.q = x[0], .k = x[1], .v = x[2]}, path)};
+    };
+  };
+  const auto expected = testing::Differentiate(function(ExecutionPath::kReference), inputs);
+  const auto actual = testing::Differentiate(function(ExecutionPath::kFast), inputs);
+  CHECK(RelativeError(actual.outputs[0], expected.outputs[0]) < kFloat64Tolerance);
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    CHECK(RelativeError(actual.gradients[i], expected.gradients[i]) < kFloat64Tolerance);
   }
 }
 

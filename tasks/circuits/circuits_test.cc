@@ -12,7 +12,7 @@ std::string Rejected(const CircuitsParams& params) {
   return Rejection([&] { Validate(params, "/task"); });
 }
 
-// The samples of this file come from tests/golden/derive/token_tasks.py, a second derivation in
+// The samples of this file come from tests/golden/derive/state_tracking.py, a second derivation in
 // plain Python; the specification has none of these circuits.
 TEST_CASE("circuits: golden samples at length 16") {
   struct Golden {

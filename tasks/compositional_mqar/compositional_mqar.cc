@@ -139,13 +139,16 @@ void Validate(const CompositionalMqarParams& params, const std::string& where) {
   rules.SequenceLength({input_seq_len});
   rules.Must(params.num_kv_pairs >= 1, "num_kv_pairs must be >= 1", {num_kv_pairs});
   rules.Must(params.input_seq_len % 2 == 0, "input_seq_len must be even", {input_seq_len});
-  rules.Must(params.vocab_size > params.input_seq_len, "vocab_size must be > input_seq_len",
-             {vocab_size, input_seq_len});
   rules.Must(params.num_kv_pairs <= params.input_seq_len / 6,
              "need 6*num_kv_pairs <= input_seq_len", {num_kv_pairs, input_seq_len});
-  // Enough keys of both kinds, and values, follow: vocab_size > 6 * num_kv_pairs.
   rules.Must(WholeRoot(params.num_kv_pairs) != 0, "num_kv_pairs must be a perfect square",
              {num_kv_pairs});
+  const std::int64_t third = params.vocab_size / 3;
+  rules.Must(WholeRoot(params.num_kv_pairs) <= third - 1,
+             "sqrt(num_kv_pairs) must be <= vocab_size/3 - 1", {num_kv_pairs, vocab_size});
+  rules.Must(params.num_kv_pairs <= params.vocab_size - 2 * third,
+             "num_kv_pairs must be <= vocab_size - 2*(vocab_size/3), the number of values",
+             {num_kv_pairs, vocab_size});
   rules.Must(params.power_a > 0, "power_a must be > 0", {{"power_a", params.power_a}});
 }
 

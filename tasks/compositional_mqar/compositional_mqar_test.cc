@@ -117,8 +117,13 @@ TEST_CASE("compositional mqar: each rule is rejected with its own message") {
         task + "input_seq_len must be in [2, 16777216] (input_seq_len=0)");
   CHECK(Rejected({.num_kv_pairs = 0}) == task + "num_kv_pairs must be >= 1 (num_kv_pairs=0)");
   CHECK(Rejected({.input_seq_len = 63}) == task + "input_seq_len must be even (input_seq_len=63)");
-  CHECK(Rejected({.vocab_size = 64}) ==
-        task + "vocab_size must be > input_seq_len (vocab_size=64, input_seq_len=64)");
+  CHECK(Rejected({.vocab_size = 8}) ==
+        task + "sqrt(num_kv_pairs) must be <= vocab_size/3 - 1 (num_kv_pairs=4, vocab_size=8)");
+  CHECK(Rejected({.vocab_size = 9}) ==
+        task +
+            "num_kv_pairs must be <= vocab_size - 2*(vocab_size/3), the number of values "
+            "(num_kv_pairs=4, vocab_size=9)");
+  CHECK(Rejected({.vocab_size = 10}) == "");
   CHECK(Rejected({.input_seq_len = 22}) ==
         task + "need 6*num_kv_pairs <= input_seq_len (num_kv_pairs=4, input_seq_len=22)");
   CHECK(Rejected({.num_kv_pairs = std::numeric_limits<std::int64_t>::max()})
@@ -131,7 +136,7 @@ TEST_CASE("compositional mqar: each rule is rejected with its own message") {
 
 TEST_CASE("compositional mqar: the smallest vocabulary has keys and values enough") {
   const auto task =
-      MakeCompositionalMqar({.vocab_size = 25, .input_seq_len = 24, .num_kv_pairs = 4});
+      MakeCompositionalMqar({.vocab_size = 10, .input_seq_len = 24, .num_kv_pairs = 4});
   const Sample sample = MakeSample(*task, 1, 0, 0);
   CHECK(ScoredPositions(sample).size() == 4);
 }

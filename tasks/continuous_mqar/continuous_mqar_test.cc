@@ -20,7 +20,7 @@ std::string Rejected(const Params& params) {
   return Rejection([&] { Validate(params, "/task"); });
 }
 
-// The two samples come from tests/golden/derive/recall_and_mad.py.
+// The two samples come from tests/golden/derive/recall.py.
 
 TEST_CASE("continuous mqar: derived sample") {
   const auto task = MakeContinuousMqar(kSmall);

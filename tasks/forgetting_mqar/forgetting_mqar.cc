@@ -150,14 +150,13 @@ void Validate(const ForgettingMqarParams& params, const std::string& where) {
   rules.SequenceLength({input_seq_len});
   rules.Must(params.num_kv_pairs >= 1, "num_kv_pairs must be >= 1", {num_kv_pairs});
   rules.Must(params.input_seq_len % 2 == 0, "input_seq_len must be even", {input_seq_len});
-  rules.Must(params.vocab_size > params.input_seq_len, "vocab_size must be > input_seq_len",
-             {vocab_size, input_seq_len});
-  // 2 * kv + updates <= L / 2 without a sum that could overflow. More keys and more values than
-  // pairs follow: vocab_size > input_seq_len >= 4 * num_kv_pairs.
+  // 2 * kv + updates <= L / 2 without a sum that could overflow.
   const bool is_room = params.num_kv_pairs <= params.input_seq_len / 4 &&
                        params.num_updates <= params.input_seq_len / 2 - 2 * params.num_kv_pairs;
   rules.Must(is_room, "need 2*(num_kv_pairs+num_updates) + 2*num_kv_pairs <= input_seq_len",
              {num_kv_pairs, num_updates, input_seq_len});
+  rules.Must(params.num_kv_pairs <= params.vocab_size / 2 - 1,
+             "num_kv_pairs must be <= vocab_size/2 - 1", {num_kv_pairs, vocab_size});
   rules.Must(params.power_a > 0, "power_a must be > 0", {{"power_a", params.power_a}});
   rules.Must(params.num_updates >= 0 && params.num_updates <= params.num_kv_pairs,
              "num_updates must be in [0, num_kv_pairs]", {num_updates, num_kv_pairs});

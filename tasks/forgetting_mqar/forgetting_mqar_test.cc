@@ -123,8 +123,9 @@ TEST_CASE("forgetting mqar: each rule is rejected with its own message") {
         task + "input_seq_len must be in [2, 16777216] (input_seq_len=0)");
   CHECK(Rejected({.num_kv_pairs = 0}) == task + "num_kv_pairs must be >= 1 (num_kv_pairs=0)");
   CHECK(Rejected({.input_seq_len = 63}) == task + "input_seq_len must be even (input_seq_len=63)");
-  CHECK(Rejected({.vocab_size = 64}) ==
-        task + "vocab_size must be > input_seq_len (vocab_size=64, input_seq_len=64)");
+  CHECK(Rejected({.vocab_size = 17}) ==
+        task + "num_kv_pairs must be <= vocab_size/2 - 1 (num_kv_pairs=8, vocab_size=17)");
+  CHECK(Rejected({.vocab_size = 18}) == "");
   CHECK(Rejected({.input_seq_len = 38}) ==
         task +
             "need 2*(num_kv_pairs+num_updates) + 2*num_kv_pairs <= input_seq_len (num_kv_pairs=8, "
@@ -135,6 +136,12 @@ TEST_CASE("forgetting mqar: each rule is rejected with its own message") {
         task + "num_updates must be in [0, num_kv_pairs] (num_updates=-1, num_kv_pairs=8)");
   CHECK(Rejected({.num_updates = 9}) ==
         task + "num_updates must be in [0, num_kv_pairs] (num_updates=9, num_kv_pairs=8)");
+}
+
+TEST_CASE("forgetting mqar: inputs may be longer than the vocabulary") {
+  const auto task = MakeForgettingMqar(
+      {.vocab_size = 18, .input_seq_len = 4096, .num_kv_pairs = 8, .num_updates = 8});
+  CHECK(ScoredPositions(MakeSample(*task, 1, 0, 0)).size() == 8);
 }
 
 TEST_CASE("forgetting mqar: huge sizes are rejected, not added up") {

@@ -78,14 +78,17 @@ class HintRecallTask final : public SampledTask<HintRecallSampler> {
 std::vector<Preset> Presets() {
   constexpr std::int64_t kNumTest = 1000, kNumTestPerDepth = 200;
   const auto params = [](const HintRecallParams& p) { return HintRecallFields().Write(p); };
-  const auto by_length = [&](std::string name, bool hint, std::string reproduces) {
+  const auto by_length = [&](std::string name, bool hint, LabelMode labels,
+                             std::string reproduces) {
     const auto of_length = [&](std::int64_t input_seq_len) {
       return params({.input_seq_len = input_seq_len, .hint = hint});
     };
-    return MixturePreset(
+    Preset preset = MixturePreset(
         std::move(name), {{params({.hint = hint}), 0}},
         EachSegment({128, 256, 512, 1024, 2048, 4096, 8192, 12800}, kNumTest, of_length),
         std::move(reproduces));
+    preset.train_labels = labels;
+    return preset;
   };
   const auto of_depth = [&](std::int64_t depth_percent) {
     return params({.input_seq_len = 4096, .depth_percent = depth_percent});
@@ -94,11 +97,13 @@ std::vector<Preset> Presets() {
       "hint/depth", {{params({}), 0}},
       EachSegment({0, 10, 20, 30, 40, 50, 60, 70, 80, 90, 100}, kNumTestPerDepth, of_depth),
       "accuracy by depth at 4096 tokens, of models trained at 128");
-  return {
-      by_length("hint/sila-std", true, "SILA Fig 6a, trained on all tokens; vocabulary assumed"),
-      by_length("hint/sila-target", true,
-                "SILA Fig 6b, trained on the target only; vocabulary assumed"),
-      by_length("hint/nohint", false, "control: the same samples without the hint"), depth};
+  return {by_length("hint/sila-std", true, LabelMode::kAllTokens,
+                    "SILA Fig 6a, trained on all tokens; vocabulary assumed"),
+          by_length("hint/sila-target", true, LabelMode::kTargetOnly,
+                    "SILA Fig 6b, trained on the target only; vocabulary assumed"),
+          by_length("hint/nohint", false, LabelMode::kTargetOnly,
+                    "control of sila-target: the same samples without the hint"),
+          depth};
 }
 
 HintRecallParams Parse(const Value& value, const std::string& where) {

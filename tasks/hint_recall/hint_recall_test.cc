@@ -39,7 +39,7 @@ TEST_CASE("hint recall: small golden sample") {
   CHECK(InputsSha256(sample) == "11d960aff7d7fb13ee77f7204a6aec7e6d3bc8b4bfb39eafde6809e6c29cf900");
 }
 
-// Without the hint and with given depths: tests/golden/derive/token_tasks.py.
+// Without the hint and with given depths: tests/golden/derive/lookup.py.
 TEST_CASE("hint recall: golden samples without a hint and with the target at a depth") {
   Params params = kSmall;
   params.hint = false;
@@ -60,7 +60,7 @@ TEST_CASE("hint recall: golden samples without a hint and with the target at a d
   }
 }
 
-// tests/golden/derive/token_tasks.py.
+// tests/golden/derive/lookup.py.
 TEST_CASE("hint recall: derived samples with several hints, targets and noise") {
   const auto inputs = [](Params params) {
     params.vocab_size = kSmall.vocab_size;

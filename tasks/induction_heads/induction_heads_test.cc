@@ -28,7 +28,7 @@ TEST_CASE("induction heads: golden sample") {
   CHECK(InputsSha256(sample) == "0b9f9040fcd6429ed1abc902f85215969487e1b9f3d40f411fb3539a7fc4513f");
 }
 
-// Of Mamba's setting, from tests/golden/derive/token_tasks.py.
+// Of Mamba's setting, from tests/golden/derive/lookup.py.
 TEST_CASE("induction heads: the default is every position at 256 tokens") {
   const auto task = MakeInductionHeads({});
   REQUIRE(task->canon() == "induction_heads;L=256;prefix=254;vocab=16");

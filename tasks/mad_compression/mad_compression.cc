@@ -128,6 +128,7 @@ void Register(TaskRegistry& registry) {
       "mad_compression",
       {.summary = "reproduce a whole sequence from the hidden state at its last position",
        .source = "Poli et al., MAD, ICML 2024 (arXiv 2403.17844)",
+       .needs_autoencoder = true,
        .aliases = {"compression"},
        .params = MadCompressionFields().Describe(),
        .presentation_params = {},

@@ -32,7 +32,7 @@ TEST_CASE("mad_compression: golden sample of the baseline") {
   CHECK(InputsSha256(sample) == "f086c4a0dcfbc3fd3cff4b05a5c3174f99c85590993c2571d61765e4231c3b90");
 }
 
-// From tests/golden/derive/recall_and_mad.py.
+// From tests/golden/derive/mad.py.
 TEST_CASE("mad_compression: derived sample with noise") {
   const auto task = MakeMadCompression(
       {.vocab_size = 12, .input_seq_len = 16, .noise_vocab_size = 3, .frac_noise = 0.5});

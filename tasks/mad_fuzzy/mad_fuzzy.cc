@@ -155,6 +155,7 @@ std::vector<Preset> Presets() {
                                     .Vary("vocab_size", {32, 64, 128})
                                     .Vary("input_seq_len", {256, 512, 1024})
                                     .VaryNumTrain()
+                                    .TrainOn(LabelMode::kAllTokens)
                                     .presets();
   for (Preset& preset : presets) {
     Value test_params = preset.params;
@@ -235,6 +236,7 @@ void Register(TaskRegistry& registry) {
       "mad_fuzzy",
       {.summary = "in-context recall in which keys and values are tuples of adjacent tokens",
        .source = "Poli et al., MAD, ICML 2024 (arXiv 2403.17844)",
+       .version = 2,
        .aliases = {"fuzzy-in-context-recall"},
        .params = MadFuzzyFields().Describe(),
        .presentation_params = {"key_length"},

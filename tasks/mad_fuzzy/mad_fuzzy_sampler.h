@@ -123,7 +123,7 @@ struct MadFuzzySampler {
   static constexpr std::uint32_t kIsRepeat = 0x40000000u;
   static constexpr std::uint32_t kProbeIteration = 0xFFFFFFFFu;
 
-  static constexpr std::int64_t kNumStateWords = 9;
+  static constexpr std::int64_t kNumStateWords = 8;
 
   // The parts of the scratch memory. An entry is a key that was shown, with its value; entry 0 is
   // the probe.
@@ -136,8 +136,7 @@ struct MadFuzzySampler {
           num_items(scratch[4]),
           num_entries(scratch[5]),
           is_probe_shown(scratch[6]),
-          is_probe_placed(scratch[7]),
-          last_token(scratch[8]),
+          last_token(scratch[7]),
           round_key_lens(scratch + kNumStateWords),
           round_value_lens(round_key_lens + kRound),
           round_is_noise(round_value_lens + kRound),
@@ -151,13 +150,12 @@ struct MadFuzzySampler {
           cells(item_entries + s.max_items()) {}
 
     std::uint32_t& bound;           // no item starts at this length or beyond
-    std::uint32_t& probe_begin;     // the probe's own pair is shown from this length on
+    std::uint32_t& probe_begin;     // from this length on the probe's pair is shown if it was not
     std::uint32_t& next_iteration;  // of the loop; every iteration adds an item
     std::uint32_t& length;          // tokens of the items so far
     std::uint32_t& num_items;
     std::uint32_t& num_entries;
     std::uint32_t& is_probe_shown;    // by its own pair or by a random key that equals it
-    std::uint32_t& is_probe_placed;   // its own pair is there
     std::uint32_t& last_token;        // of the final probe's value
     std::uint32_t* round_key_lens;    // [kRound]
     std::uint32_t* round_value_lens;  // [kRound]
@@ -190,7 +188,6 @@ struct MadFuzzySampler {
     w.num_items = 0;
     w.num_entries = 0;
     w.is_probe_shown = 0;
-    w.is_probe_placed = 0;
     w.bound = seq_len - key_len - value_len - max_pair_len();
     w.probe_begin =
         UniformFromWord(sample, kProbeStream, 2, words.words[2], w.bound - max_pair_len());
@@ -235,8 +232,7 @@ struct MadFuzzySampler {
       const std::uint32_t iteration = first + i;
       std::uint32_t marked = 0;  // entry of the item
       std::uint32_t len = 0;
-      if (w.is_probe_placed == 0 && w.length >= w.probe_begin) {
-        w.is_probe_placed = 1;
+      if (w.is_probe_shown == 0 && w.length >= w.probe_begin) {
         marked = Show(w, 0, false);
         len = w.key_lens[0] + w.value_lens[0];
       } else if (w.round_is_noise[i] != 0) {

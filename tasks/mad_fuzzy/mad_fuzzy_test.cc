@@ -58,7 +58,7 @@ TEST_CASE("mad_fuzzy: golden sample of MAD's training data") {
   CHECK(sample.labels[127] == 9);
 }
 
-// The three below come from tests/golden/derive/recall_and_mad.py.
+// The four below come from tests/golden/derive/mad.py.
 
 TEST_CASE("mad_fuzzy: scored labels of MAD's training data") {
   CHECK(LabelsText(MakeSample(*MakeMadFuzzy({}), 12345, 0, 0)) ==
@@ -80,6 +80,18 @@ TEST_CASE("mad_fuzzy: derived sample with noise and a single query") {
         "28 28 28 28 28 20 21 26 26 24 9 5 19 21 25 20 20 22 21 22 3 13 17 7 11 15 19 1 14 18 2 4 "
         "12 19 6 4 18 14 16 3 8 17 5 7 12 29 3 13");
   CHECK(LabelsText(sample) == "46:13 47:17");
+}
+
+TEST_CASE("mad_fuzzy: a random key that equals the probe shows it, so its own pair is not added") {
+  // The probe 1 0 (value 14) is drawn at position 56, before its own pair would have come.
+  const Sample sample = MakeSample(*MakeMadFuzzy({}), 987654321, 2, 781);
+  CHECK(TokensText(sample.inputs) ==
+        "15 15 15 15 15 15 15 5 3 4 13 7 6 14 10 9 2 3 7 10 1 4 2 11 9 6 5 7 5 0 8 5 8 11 0 3 8 4 "
+        "14 0 12 3 9 14 10 2 6 1 14 10 3 6 12 5 8 11 1 0 14 1 10 2 3 7 10 4 2 3 10 1 3 2 10 13 5 4 "
+        "8 7 4 5 13 2 4 11 2 3 7 10 3 9 14 10 0 12 1 6 0 10 0 12 1 2 4 11 8 3 4 1 13 11 7 2 11 0 2 "
+        "6 8 1 3 2 10 13 0 4 6 12 1 0");
+  CHECK(LabelsText(sample) ==
+        "53:8 54:11 62:7 63:10 85:7 86:10 88:9 89:14 90:10 92:12 98:12 119:10 120:13 127:14");
 }
 
 TEST_CASE("mad_fuzzy: longest keys have k_motif_size tokens") {

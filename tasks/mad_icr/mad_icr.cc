@@ -104,6 +104,7 @@ std::vector<Preset> Presets() {
           .Vary("vocab_size", {32, 64, 128})
           .Vary("input_seq_len", {256, 512, 1024})
           .VaryNumTrain()
+          .TrainOn(LabelMode::kAllTokens)
           .presets();
   const MadIcrParams noisy{.vocab_size = 32, .noise_vocab_size = 16, .frac_noise = 0.2};
   const std::vector<Preset> noisy_presets =
@@ -113,6 +114,7 @@ std::vector<Preset> Presets() {
           .Vary("input_seq_len", {256, 512, 1024})
           .VaryNumTrain()
           .Vary("frac_noise", {0.4, 0.6, 0.8})
+          .TrainOn(LabelMode::kAllTokens)
           .presets();
   presets.insert(presets.end(), noisy_presets.begin(), noisy_presets.end());
   presets.push_back({.name = "ar_single",

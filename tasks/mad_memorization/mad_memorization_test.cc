@@ -39,7 +39,7 @@ TEST_CASE("mad_memorization: golden sample of the baseline") {
   CHECK(InputsSha256(sample) == "42ace390152574cea6cfb56fa03078c93e91c375dbd7e7fbce424147573e050c");
 }
 
-// From tests/golden/derive/recall_and_mad.py.
+// From tests/golden/derive/mad.py.
 TEST_CASE("mad_memorization: derived sample with noise") {
   const auto task = MakeMadMemorization(
       {.vocab_size = 32, .input_seq_len = 20, .noise_vocab_size = 9, .frac_noise = 0.4});

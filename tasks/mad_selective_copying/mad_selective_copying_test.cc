@@ -37,7 +37,7 @@ TEST_CASE("mad_selective_copying: golden sample of the baseline") {
   CHECK(InputsSha256(sample) == "38c26f2075fbac9dd3137e04cc00107c1e50e2049222ada2191c2ed33e67b590");
 }
 
-// From tests/golden/derive/recall_and_mad.py.
+// From tests/golden/derive/mad.py.
 TEST_CASE("mad_selective_copying: derived sample of plain copying") {
   const Sample sample = MakeSample(*MakeMadSelectiveCopying(kPlain), 1, 0, 0);
   CHECK(TokensText(sample.inputs) == "10 3 0 7 14 14 14 14 14 14 14 14 14 14 14 15 14 14 14 14");

@@ -14,7 +14,7 @@ std::string Rejected(const Params& params) {
   return Rejection([&] { Validate(params, "/task"); });
 }
 
-// The samples come from tests/golden/derive/token_tasks.py, which lets Python evaluate the
+// The samples come from tests/golden/derive/state_tracking.py, which lets Python evaluate the
 // expressions; the specification has none.
 TEST_CASE("mod_arith: golden samples in both orders of evaluation") {
   struct Golden {

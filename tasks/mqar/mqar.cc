@@ -209,14 +209,13 @@ void Validate(const MqarParams& params, const std::string& where) {
   rules.Must(params.num_kv_pairs >= 1, "num_kv_pairs must be >= 1", {num_kv_pairs});
   rules.Must(params.num_passes >= 1, "num_passes must be >= 1", {num_passes});
   rules.Must(params.input_seq_len % 2 == 0, "input_seq_len must be even", {input_seq_len});
-  rules.Must(params.vocab_size > params.input_seq_len, "vocab_size must be > input_seq_len",
-             {vocab_size, input_seq_len});
-  // kv * (passes + 1) <= L / 2 without a product that could overflow. More keys and more values
-  // than pairs follow: vocab_size > input_seq_len >= 4 * num_kv_pairs.
+  // kv * (passes + 1) <= L / 2 without a product that could overflow.
   const bool is_room = params.num_passes < params.input_seq_len &&
                        params.num_kv_pairs <= params.input_seq_len / 2 / (params.num_passes + 1);
   rules.Must(is_room, "need 2*num_kv_pairs*(num_passes+1) <= input_seq_len",
              {num_kv_pairs, num_passes, input_seq_len});
+  rules.Must(params.num_kv_pairs <= params.vocab_size / 2 - 1,
+             "num_kv_pairs must be <= vocab_size/2 - 1", {num_kv_pairs, vocab_size});
   rules.Must(params.power_a > 0, "power_a must be > 0", {{"power_a", params.power_a}});
 }
 

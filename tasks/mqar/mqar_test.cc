@@ -185,14 +185,43 @@ TEST_CASE("mqar: each rule is rejected with its own message") {
   CHECK(Rejected({.num_passes = 0}) == "/task: mqar: num_passes must be >= 1 (num_passes=0)");
   CHECK(Rejected({.input_seq_len = 63}) ==
         "/task: mqar: input_seq_len must be even (input_seq_len=63)");
-  CHECK(Rejected({.vocab_size = 64}) ==
-        "/task: mqar: vocab_size must be > input_seq_len (vocab_size=64, input_seq_len=64)");
+  CHECK(Rejected({.vocab_size = 17}) ==
+        "/task: mqar: num_kv_pairs must be <= vocab_size/2 - 1 (num_kv_pairs=8, vocab_size=17)");
+  CHECK(Rejected({.vocab_size = 18}) == "");
   CHECK(Rejected({.input_seq_len = 16}) ==
         "/task: mqar: need 2*num_kv_pairs*(num_passes+1) <= input_seq_len (num_kv_pairs=8, "
         "num_passes=1, input_seq_len=16)");
   CHECK(Rejected({.vocab_size = 10, .input_seq_len = 8, .num_kv_pairs = 2}) == "");
   CHECK(Rejected({.power_a = 0}) == "/task: mqar: power_a must be > 0 (power_a=0)");
   CHECK(Rejected({.power_a = -0.5}) == "/task: mqar: power_a must be > 0 (power_a=-0.5)");
+}
+
+TEST_CASE("mqar: inputs may be longer than the vocabulary, but not in the presets of papers") {
+  // The zoology repository demands vocab_size > input_seq_len.
+  for (const Noise noise : {Noise::kZero, Noise::kRandom, Noise::kRandomSafe}) {
+    const auto task =
+        MakeMqar({.vocab_size = 512, .input_seq_len = 65536, .num_kv_pairs = 255, .noise = noise});
+    const Sample sample = MakeSample(*task, 1, 0, 0);
+    const auto scored = ScoredPositions(sample);
+    CHECK(scored.size() == 255);
+    std::vector<std::int32_t> answers(scored.size());
+    task->Solve(sample.inputs, scored, answers);
+    for (std::size_t i = 0; i < scored.size(); ++i) {
+      REQUIRE(answers[i] == sample.labels[static_cast<std::size_t>(scored[i])]);
+    }
+  }
+  TaskRegistry registry("task");
+  Register(registry);
+  for (const Preset& preset : registry.Find("mqar", "").presets) {
+    std::vector<Segment> segments = {{preset.params}};
+    segments.insert(segments.end(), preset.train.begin(), preset.train.end());
+    segments.insert(segments.end(), preset.test.begin(), preset.test.end());
+    for (const Segment& segment : segments) {
+      CAPTURE(preset.name);
+      CHECK(segment.params.Find("vocab_size")->as_int() >
+            segment.params.Find("input_seq_len")->as_int());
+    }
+  }
 }
 
 TEST_CASE("mqar: huge sizes are rejected, not multiplied") {

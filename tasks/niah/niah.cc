@@ -97,6 +97,7 @@ std::unique_ptr<Task> MakeNiah(const NiahParams& params, std::shared_ptr<TextLib
   auto task = std::make_unique<NiahTask>(params, std::move(library), std::move(haystack),
                                          std::move(tokenizer));
   CheckFits("niah", where, params.input_seq_len, task->MinInputSeqLen());
+  if (params.type_haystack == HaystackType::kFile) task->CheckHaystack(where + "/haystack_file");
   return task;
 }
 

@@ -56,7 +56,7 @@ NiahTask::Unit NiahTask::NoisyUnit(const SampleStream& stream, const Sample& sam
     number = std::to_string(1000000 + Uniform(stream, kDigitNoiseNumberStream, draw, 9000000));
     draw += kDigitNoiseStride;
   } while (is_value(number));
-  unit.own_text = haystack_->sentences()[index];
+  unit.own_text = haystack_->sentence(index);
   // Before the last character, which may have several bytes.
   std::size_t last = unit.own_text.size() - 1;
   while (last > 0 && (static_cast<unsigned char>(unit.own_text[last]) & 0xC0) == 0x80) --last;
@@ -99,7 +99,7 @@ NiahTask::Context NiahTask::FillSentences(const SampleStream& stream, const Samp
     const std::int64_t joined =
         is_own ? CountTokens(tokenizer(), " " + unit.own_text) : sentences->num_tokens(index, true);
     if (m == 0) {
-      first_unit = CountFirst(is_own ? unit.own_text : haystack_->sentences()[index]) - joined;
+      first_unit = CountFirst(is_own ? unit.own_text : haystack_->sentence(index)) - joined;
     }
     const std::int64_t first = needle_unit(0, m + 1) == 0 ? first_needle : first_unit;
     if (used + joined + first > budget) break;

@@ -5,6 +5,7 @@
 
 #include "base/check.h"
 #include "tasks/canon.h"
+#include "tasks/text/haystack_fill.h"
 #include "tasks/text/lists.h"
 #include "tasks/text/noise_text.h"
 #include "tasks/text/pick_vector.h"
@@ -26,7 +27,7 @@ NiahTask::NiahTask(const NiahParams& params, std::shared_ptr<TextLibrary> librar
       library_(std::move(library)),
       words_{library_->words("adj"), library_->words("noun")},
       haystack_(std::move(haystack)),
-      noise_({std::string(kNoiseLine)}, '\n', this->tokenizer()) {}
+      noise_(kNoiseLine, '\n', this->tokenizer()) {}
 
 NeedleCounts NiahTask::counts() const {
   return {.key_type = params_.type_needle_k,
@@ -190,6 +191,16 @@ std::int64_t NiahTask::MinInputSeqLen() const {
   return (params_.bos ? 1 : 0) + CountTokensAtStart(tokenizer(), InstructionText(question, true)) +
          CountTokens(tokenizer(), "\n" + QuestionText(question) + AnswerPrefix(question)) +
          3 * query + num_needles() * needle + num_lines * line + max_new_tokens_bound();
+}
+
+void NiahTask::CheckHaystack(const std::string& where) const {
+  CheckFill(*library_->sentences(*haystack_, tokenizer()), HaystackRoom(), where);
+}
+
+std::vector<std::string> NiahTask::warnings() const {
+  if (!haystack_) return {};
+  return FillWarnings(*library_->sentences(*haystack_, tokenizer()), HaystackRoom(),
+                      params_.haystack_file.empty() ? haystack_->name() : params_.haystack_file);
 }
 
 }  // namespace mixerbench::tasks::niah

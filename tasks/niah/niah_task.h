@@ -26,7 +26,11 @@ class NiahTask final : public ComposedTask {
   // Tokens that any sample with the least haystack fits into, response included.
   std::int64_t MinInputSeqLen() const;
 
+  // Throws ConfigError at `where` when the haystack cannot fill a context.
+  void CheckHaystack(const std::string& where) const;
+
   std::string canon() const override;
+  std::vector<std::string> warnings() const override;
   std::string Answer(std::string_view prompt) const override;
   AnswerType answer_type() const override;
   std::vector<std::string> metrics() const override { return {"match_all", "prefix5"}; }
@@ -80,6 +84,9 @@ class NiahTask final : public ComposedTask {
   Unit NoisyUnit(const SampleStream& stream, const Sample& sample, std::uint32_t index) const;
   // Units before the only needle of a context of `num_units`, for depth_mode grid and fixed.
   std::int64_t ChosenUnit(const SampleStream& stream, std::int64_t num_units) const;
+
+  // Tokens of haystack that any context has room for.
+  std::int64_t HaystackRoom() const { return params_.input_seq_len - MinInputSeqLen(); }
 
   NiahParams params_;
   std::shared_ptr<TextLibrary> library_;

@@ -112,10 +112,9 @@ void Register(TaskRegistry& registry) {
       "Mohtashami and Jaggi 2023 (arXiv 2305.16300); LongLoRA (arXiv 2309.12307); Stuffed Mamba "
       "(arXiv 2410.07145); SILA Fig 8";
   entry.params = PasskeyFields().Describe();
-  entry.presentation_params = TextPresentationParams();
-  for (const char* name : {"cut", "garbage_chars", "depth_mode", "depth_grid", "depth"}) {
-    entry.presentation_params.emplace_back(name);
-  }
+  entry.version = 2;
+  entry.presentation_params = {"tokenizer",  "tokenizer_file", "bos",  "gen",
+                               "depth_mode", "depth_grid",     "depth"};
   entry.presets = Presets();
   entry.deviations = {
       "Q36: keys and positions are drawn for every sample and length (reference: the same ten at "

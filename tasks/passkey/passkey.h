@@ -25,13 +25,15 @@ enum class Cut { kSentence, kCharacter };
 
 enum class DepthMode { kRandom, kGrid, kFixed };
 
+// Unlike in other text tasks the length enters the sampling key: input_seq_len, or garbage_chars
+// where that is the length.
 struct PasskeyParams : TextOptions {
   Style style = Style::kClassic;
   std::int64_t key_digits = 5;  // 0: 1..50000, not padded
-
-  // The rest does not enter the sampling key.
   Cut cut = Cut::kSentence;
   std::int64_t garbage_chars = 2000;  // of Cut::kCharacter: filler before and after the key
+
+  // The rest does not enter the sampling key.
   DepthMode depth_mode = DepthMode::kRandom;
   std::int64_t depth_grid = 11;  // of kGrid: sample i is at depth i mod this
   std::int64_t depth = 50;       // of kFixed, percent

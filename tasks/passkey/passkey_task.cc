@@ -36,14 +36,14 @@ std::string KeyLine(const Template& texts, std::string_view key) {
   return "The " + name + " is " + text + ". Remember it. " + text + " is the " + name + ".";
 }
 
-std::vector<std::string> FillerSentences() {
-  std::vector<std::string> sentences;
+std::shared_ptr<const TextTable> FillerSentences() {
+  TextTable sentences;
   for (std::size_t begin = 0; begin < kNoiseLine.size();) {
     const std::size_t end = kNoiseLine.find('.', begin) + 1;
-    sentences.emplace_back(kNoiseLine.substr(begin, end - begin));
+    sentences.Add(kNoiseLine.substr(begin, end - begin));
     begin = end + 1;
   }
-  return sentences;
+  return std::make_shared<const TextTable>(std::move(sentences));
 }
 
 // The first `size` characters of the filler line repeated with spaces.
@@ -61,11 +61,15 @@ PasskeyTask::PasskeyTask(const PasskeyParams& params, std::shared_ptr<const Toke
                    params.style == Style::kClassic ? kClassicGenTokens : kBlocksGenTokens),
       params_(params),
       sentences_(FillerSentences(), ' ', this->tokenizer()),
-      line_({std::string(kNoiseLine)}, '\n', this->tokenizer()) {}
+      line_(kNoiseLine, '\n', this->tokenizer()) {}
 
 std::string PasskeyTask::canon() const {
+  // Lengths draw apart: where the key and its place are all that varies, a few samples at each of
+  // many lengths would else be the same few.
+  const bool is_cut = params_.cut == Cut::kCharacter;
   return Canon("passkey")
       .Integer("digits", params_.key_digits)
+      .Integer("len", is_cut ? params_.garbage_chars : params_.input_seq_len)
       .Word("style", NameOf(params_.style))
       .Text();
 }

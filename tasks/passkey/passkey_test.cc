@@ -2,6 +2,7 @@
 #include "tasks/passkey/passkey.h"
 
 #include <algorithm>
+#include <set>
 
 #include "tasks/text/text_testing.h"
 
@@ -55,7 +56,8 @@ TEST_CASE("character filler has its length and starts anew after the key") {
 
 TEST_CASE("sentence filler is whole and fills the length") {
   for (std::int64_t length = 200; length < 240; ++length) {
-    const PromptRecord record = MakeRecord(Passkey(), {{"input_seq_len", length}});
+    const PromptRecord record =
+        MakeRecord(Passkey(), {{"input_seq_len", length}, {"depth_mode", "fixed"}});
     // The longest of the five sentences has seven tokens.
     CHECK(record.prompt_tokens + record.max_new_tokens > length - 8);
     CHECK(CountOf(record.prompt, ".\nThe pass key is") == 1);
@@ -92,6 +94,23 @@ TEST_CASE("every block but the key's is the same line") {
         record.metadata.at("num_units").as_int());
   CHECK(record.prompt.ends_with("\n\nWhat is the pass key?"));
   CHECK(record.answer_prefix == " The passkey is");
+}
+
+TEST_CASE("every length of a preset has keys and places of its own") {
+  for (const Preset& preset : Passkey().presets) {
+    CAPTURE(preset.name);
+    std::set<std::string> keys;
+    std::int64_t num_samples = 0;
+    for (const Segment& segment : preset.test) {
+      const auto task = Passkey().create(segment.params, "");
+      const PhiloxKey key = DeriveKey(task->canon(), preset.seed, 2);
+      for (std::uint64_t i = 0; i < 10; ++i, ++num_samples) {
+        keys.insert(task->text()->MakePrompt({key, i}).references.front());
+      }
+    }
+    // Of 320 keys out of 50000 one is expected to come twice.
+    CHECK(std::ssize(keys) > num_samples - 5);
+  }
 }
 
 TEST_CASE("every broken rule of passkey has its message") {

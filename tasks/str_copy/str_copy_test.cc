@@ -23,7 +23,7 @@ std::string Rejected(const Params& params) {
   return Rejection([&] { Validate(params, "/task"); });
 }
 
-// The samples come from tests/golden/derive/recall_and_mad.py.
+// The samples come from tests/golden/derive/copying.py.
 
 TEST_CASE("str_copy: derived sample of packed copies") {
   const auto task = MakeStrCopy({.min_len = 5, .max_len = 9, .context_len = 50});

@@ -53,8 +53,7 @@ void Draft::AppendTokens(const Tokenizer& tokenizer, std::vector<std::int32_t>& 
       if (is_start && !part.is_joined) {
         EncodeStart(tokenizer, part.units->text(part.unit), tokens);
       } else {
-        const auto unit = part.units->tokens(part.unit, part.is_joined);
-        tokens.insert(tokens.end(), unit.begin(), unit.end());
+        AppendUnit(tokenizer, part, tokens);
       }
     } else {
       if (is_start) {
@@ -65,6 +64,16 @@ void Draft::AppendTokens(const Tokenizer& tokenizer, std::vector<std::int32_t>& 
       begin = part.end;
     }
     is_start = false;
+  }
+}
+
+void Draft::AppendUnit(const Tokenizer& tokenizer, const Part& part,
+                       std::vector<std::int32_t>& tokens) {
+  if (part.is_joined) {
+    const auto unit = part.units->joined_tokens(part.unit);
+    tokens.insert(tokens.end(), unit.begin(), unit.end());
+  } else {
+    tokenizer.Encode(part.units->text(part.unit), tokens);
   }
 }
 

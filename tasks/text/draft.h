@@ -35,6 +35,10 @@ class Draft {
     std::size_t end = 0;  // of the own text, in own_text_
   };
 
+  // The tokens of a unit that does not begin the prompt.
+  static void AppendUnit(const Tokenizer& tokenizer, const Part& part,
+                         std::vector<std::int32_t>& tokens);
+
   std::vector<Part> parts_;
   std::string own_text_;
 };

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tasks/text/haystack.h"
 
+#include <algorithm>
+#include <utility>
+
 #include "base/error.h"
 #include "tasks/text/utf8.h"
 
@@ -26,34 +29,46 @@ Haystack::Haystack(std::string name, std::string_view text, HaystackPart part,
                    const std::string& where)
     : name_(std::move(name)) {
   if (!IsUtf8(text)) throw Error(ExitCode::kBadInput, where + ": the haystack is not UTF-8");
-  std::vector<std::string_view> paragraph;
-  std::size_t index = 0;
-  const auto end_paragraph = [&] {
-    if (paragraph.empty()) return;
-    if (IsInPart(index++, part)) {
-      paragraph_begins_.push_back(num_sentences());
-      sentences_.insert(sentences_.end(), paragraph.begin(), paragraph.end());
-    }
-    paragraph.clear();
-  };
+  TextTable sentences;
+  sentences.Reserve(static_cast<std::size_t>(std::count(text.begin(), text.end(), '\n')) + 1,
+                    text.size());
+  std::size_t num_paragraphs = 0;  // of the text
+  bool is_inside = false;          // a paragraph has begun
+  std::int64_t line_number = 0;
   for (std::size_t begin = 0; begin < text.size();) {
     const std::size_t end = std::min(text.find('\n', begin), text.size());
     const std::string_view line = Trimmed(text.substr(begin, end - begin));
     begin = end + 1;
-    if (line.empty()) {
-      end_paragraph();
-    } else {
-      paragraph.push_back(line);
+    ++line_number;
+    if (line.size() > kMaxSentenceBytes) {
+      throw Error(ExitCode::kBadInput,
+                  where + ": line " + std::to_string(line_number) + " has " +
+                      std::to_string(line.size()) + " bytes; a haystack has one sentence a line, " +
+                      "of at most " + std::to_string(kMaxSentenceBytes) + " bytes");
     }
+    if (line.empty()) {
+      is_inside = false;
+      continue;
+    }
+    if (!is_inside) ++num_paragraphs;
+    const bool is_first = !std::exchange(is_inside, true);
+    if (!IsInPart(num_paragraphs - 1, part)) continue;
+    if (is_first) paragraph_begins_.push_back(sentences.size());
+    sentences.Add(line);
   }
-  end_paragraph();
-  if (sentences_.empty()) {
+  if (sentences.size() == 0) {
     throw Error(ExitCode::kBadInput,
                 where +
                     ": the haystack has no sentences; it needs one a line, and for its test "
                     "part ten paragraphs");
   }
-  paragraph_begins_.push_back(num_sentences());
+  paragraph_begins_.push_back(sentences.size());
+  sentences_ = std::make_shared<const TextTable>(std::move(sentences));
+}
+
+std::string_view WithoutByteOrderMark(std::string_view text) {
+  constexpr std::string_view kMark = "\xef\xbb\xbf";
+  return text.starts_with(kMark) ? text.substr(kMark.size()) : text;
 }
 
 }  // namespace mixerbench::tasks

@@ -7,6 +7,7 @@
 #include "base/sha256.h"
 #include "tasks/text/byte_tokenizer.h"
 #include "tasks/text/draft.h"
+#include "tasks/text/haystack_fill.h"
 #include "tasks/text/sentence_order.h"
 #include "tasks/text/shipped_text.h"
 #include "tasks/text/tokenized_units.h"
@@ -27,8 +28,16 @@ const Haystack& Kjv() {
   return kjv;
 }
 
+std::vector<std::string> SentencesOf(const Haystack& haystack) {
+  std::vector<std::string> sentences;
+  for (std::uint32_t s = 0; s < haystack.num_sentences(); ++s) {
+    sentences.emplace_back(haystack.sentence(s));
+  }
+  return sentences;
+}
+
 TEST_CASE("shipped texts are those of the specification") {
-  CHECK(LinesSha256(Kjv().sentences()) ==
+  CHECK(LinesSha256(SentencesOf(Kjv())) ==
         "dacd845663f85773ea14190a879c40396ea7648ce0463ff5bd1ffec6db270b56");
   CHECK(Kjv().num_sentences() == 29756);
   CHECK(Kjv().num_paragraphs() == 1189);
@@ -44,7 +53,7 @@ TEST_CASE("shipped texts are those of the specification") {
 
 TEST_CASE("lines are sentences and empty lines end paragraphs") {
   const Haystack text("t", "\n a b. \r\nc.\n\n\nd\n \ne", HaystackPart::kAll, "");
-  CHECK(text.sentences() == std::vector<std::string>{"a b.", "c.", "d", "e"});
+  CHECK(SentencesOf(text) == std::vector<std::string>{"a b.", "c.", "d", "e"});
   CHECK(text.num_paragraphs() == 3);
   CHECK(text.paragraph_begin(1) == 2);
   CHECK(text.paragraph_begin(3) == 4);
@@ -61,13 +70,52 @@ TEST_CASE("a text without sentences or that is not UTF-8 is refused") {
   }
 }
 
+TEST_CASE("a line that is no sentence by its size is refused") {
+  const std::string longest(kMaxSentenceBytes, 'a');
+  CHECK(Haystack("t", "b\n" + longest, HaystackPart::kAll, "here").num_sentences() == 2);
+  CHECK_THROWS_WITH(Haystack("t", "b\n" + longest + "a\nc", HaystackPart::kAll, "here"),
+                    "here: line 2 has 65537 bytes; a haystack has one sentence a line, of at most "
+                    "65536 bytes");
+}
+
+TEST_CASE("a byte order mark is no part of a text") {
+  CHECK(WithoutByteOrderMark("\xef\xbb\xbf"
+                             "a") == "a");
+  CHECK(WithoutByteOrderMark("a\xef\xbb\xbf") == "a\xef\xbb\xbf");
+}
+
+TEST_CASE("what a context is left short by is half of the sentence that its end falls into") {
+  const ByteTokenizer bytes;
+  const auto units = [&](const TextTable& texts) {
+    return TokenizedUnits(std::make_shared<const TextTable>(texts), ' ', bytes);
+  };
+  // Nine tokens each with the space before them.
+  CHECK(MeanShortfall(units({"12345678", "12345678"})) == 4.5);
+  const TokenizedUnits mixed = units({"1", "1", "1", "12345678901234567890123"});
+  CHECK(MeanShortfall(mixed) == (3 * 4 + 24.0 * 24) / (2 * 30));
+  CHECK_NOTHROW(CheckFill(mixed, 40, "/here"));
+  CHECK_THROWS_WITH(CheckFill(mixed, 39, "/here"),
+                    "/here: its lines are too long: a context has room for 39 tokens of haystack "
+                    "and would on average end 10 short; put one sentence on each line, or raise "
+                    "input_seq_len");
+  CHECK(
+      FillWarnings(units({"12345678", "12345678"}), 4500, "two.txt") ==
+      std::vector<std::string>{"the 2 sentences of 'two.txt' come about 250 times in a context of "
+                               "4500 tokens"});
+  CHECK(FillWarnings(mixed, 40, "mixed.txt") ==
+        std::vector<std::string>{
+            "prompts end about 10 tokens short of input_seq_len on average: the sentences of "
+            "'mixed.txt' are long beside the 40 tokens that a context has room for",
+            "the 4 sentences of 'mixed.txt' come about 1.3 times in a context of 40 tokens"});
+}
+
 TEST_CASE("train and test parts share no chapter and together are the whole") {
   const Haystack train("kjv_train", ShippedHaystack(), HaystackPart::kTrain, "");
   const Haystack test("kjv_test", ShippedHaystack(), HaystackPart::kTest, "");
   CHECK(test.num_paragraphs() == 118);
   CHECK(train.num_paragraphs() + test.num_paragraphs() == Kjv().num_paragraphs());
   CHECK(train.num_sentences() + test.num_sentences() == Kjv().num_sentences());
-  CHECK(test.sentences().front() == Kjv().sentences()[Kjv().paragraph_begin(9)]);
+  CHECK(test.sentence(0) == Kjv().sentence(Kjv().paragraph_begin(9)));
 }
 
 std::vector<std::uint32_t> Order(HaystackMode mode, std::uint64_t haystack_seed,
@@ -122,7 +170,8 @@ TEST_CASE("an order does not depend on how much of it is expected") {
 
 TEST_CASE("a draft renders text and tokens of the same parts") {
   const ByteTokenizer bytes;
-  const TokenizedUnits units({"one", "two"}, ' ', bytes);
+  const TokenizedUnits units(std::make_shared<const TextTable>(TextTable{"one", "two"}), ' ',
+                             bytes);
   Draft draft;
   CHECK(draft.empty());
   draft.AddText("");

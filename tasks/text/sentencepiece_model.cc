@@ -180,6 +180,12 @@ void ReadNormalizer(std::string_view bytes, const std::string& where, SentencePi
 
 SentencePieceModel ReadSentencePieceModel(std::string_view bytes, const std::string& where) {
   WireReader reader(bytes, where);
+  if (bytes.starts_with('{')) {
+    throw Error(ExitCode::kBadInput,
+                where +
+                    ": is JSON, as Hugging Face's tokenizer.json; only SentencePiece models are " +
+                    "read (docs/DATA.md says which and how to train one)");
+  }
   if (bytes.size() > kMaxModelBytes) {
     reader.Fail("is larger than " + std::to_string(kMaxModelBytes >> 20) + " MiB");
   }

@@ -58,7 +58,8 @@ std::shared_ptr<const Haystack> TextLibrary::haystack_file(const std::string& pa
   const std::lock_guard<std::mutex> lock(mutex_);
   auto& haystack = haystacks_["file " + path];
   if (!haystack) {
-    const std::string text = ReadTextFile(path, kMaxHaystackBytes, where);
+    const std::string bytes = ReadTextFile(path, kMaxHaystackBytes, where);
+    const std::string_view text = WithoutByteOrderMark(bytes);
     haystack = std::make_shared<Haystack>("file:" + Sha256Hex(text).substr(0, 16), text,
                                           HaystackPart::kAll, where + ": '" + path + "'");
   }
@@ -66,11 +67,11 @@ std::shared_ptr<const Haystack> TextLibrary::haystack_file(const std::string& pa
 }
 
 std::shared_ptr<const TokenizedUnits> TextLibrary::Units(const void* source,
-                                                         const std::vector<std::string>& texts,
+                                                         std::shared_ptr<const TextTable> texts,
                                                          const Tokenizer& tokenizer) {
   const std::lock_guard<std::mutex> lock(mutex_);
   auto& units = units_[{source, &tokenizer}];
-  if (!units) units = std::make_shared<TokenizedUnits>(texts, ' ', tokenizer);
+  if (!units) units = std::make_shared<TokenizedUnits>(std::move(texts), ' ', tokenizer);
   return units;
 }
 
@@ -82,7 +83,7 @@ std::shared_ptr<const TokenizedUnits> TextLibrary::sentences(const Haystack& hay
 std::shared_ptr<const TokenizedUnits> TextLibrary::word_units(std::string_view name,
                                                               const Tokenizer& tokenizer) {
   const std::vector<std::string>& list = words(name);
-  return Units(&list, list, tokenizer);
+  return Units(&list, std::make_shared<const TextTable>(list), tokenizer);
 }
 
 const std::vector<std::string>& TextLibrary::words(std::string_view name) {

@@ -40,7 +40,7 @@ class TextLibrary {
 
  private:
   std::shared_ptr<const TokenizedUnits> Units(const void* source,
-                                              const std::vector<std::string>& texts,
+                                              std::shared_ptr<const TextTable> texts,
                                               const Tokenizer& tokenizer);
 
   std::mutex mutex_;

@@ -21,7 +21,8 @@ enum class GenTokens {
   kAnswer,     // the answer and eight more
 };
 
-// None of these enters the sampling key: prompts of all lengths have the same needles.
+// None of these enters the sampling key, so that prompts of all lengths have the same needles
+// (passkey's length does: passkey.md says why).
 struct TextOptions {
   std::int64_t input_seq_len = 1024;  // prompt, answer prefix, BOS and the response together
   TokenizerKind tokenizer = TokenizerKind::kSqtok;

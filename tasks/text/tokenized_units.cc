@@ -1,23 +1,32 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tasks/text/tokenized_units.h"
 
+#include <string>
+#include <utility>
+
 namespace mixerbench::tasks {
 
-TokenizedUnits::TokenizedUnits(std::vector<std::string> units, char joiner,
+TokenizedUnits::TokenizedUnits(std::shared_ptr<const TextTable> units, char joiner,
                                const Tokenizer& tokenizer)
     : units_(std::move(units)), joiner_(joiner) {
-  ranges_.reserve(2 * units_.size());
-  const auto encode = [&](std::string_view text) {
-    const std::size_t begin = tokens_.size();
-    tokenizer.Encode(text, tokens_);
-    ranges_.push_back({begin, tokens_.size() - begin});
-  };
+  // A token is a byte or more. Memory that is reserved and not written costs nothing, growing would
+  // hold the tokens twice.
+  tokens_.reserve(units_->num_bytes() + size());
+  ends_.reserve(size());
+  num_first_tokens_.reserve(size());
+  std::vector<std::int32_t> first;
   std::string joined;
-  for (const std::string& unit : units_) {
-    encode(unit);
-    joined.assign(1, joiner_).append(unit);
-    encode(joined);
+  for (std::uint32_t unit = 0; unit < size(); ++unit) {
+    first.clear();
+    tokenizer.Encode(text(unit), first);
+    num_first_tokens_.push_back(static_cast<std::uint32_t>(first.size()));
+    joined.assign(1, joiner_).append(text(unit));
+    tokenizer.Encode(joined, tokens_);
+    ends_.push_back(static_cast<std::uint32_t>(tokens_.size()));
   }
 }
+
+TokenizedUnits::TokenizedUnits(std::string_view unit, char joiner, const Tokenizer& tokenizer)
+    : TokenizedUnits(std::make_shared<const TextTable>(TextTable{unit}), joiner, tokenizer) {}
 
 }  // namespace mixerbench::tasks

@@ -19,7 +19,8 @@ VtParams ParseParams(const Value& value, const std::string& where) {
 std::vector<Preset> Presets() {
   std::vector<Value> points;
   for (const std::int64_t length : RulerLengths()) {
-    points.push_back(VtFields().Write(VtFields().Parse(Object{{"input_seq_len", length}}, "")));
+    points.push_back(VtFields().Write(
+        VtFields().Parse(Object{{"input_seq_len", length}, {"example", true}}, "")));
   }
   return {TextPreset("ruler/11/vt", points, 500, "RULER without QA")};
 }
@@ -78,6 +79,7 @@ std::unique_ptr<Task> MakeVt(const VtParams& params, std::shared_ptr<TextLibrary
   auto task = std::make_unique<VtTask>(params, std::move(library), std::move(haystack),
                                        std::move(tokenizer));
   CheckFits("vt", where, params.input_seq_len, task->MinInputSeqLen());
+  if (params.type_haystack == HaystackType::kFile) task->CheckHaystack(where + "/haystack_file");
   return task;
 }
 
@@ -95,7 +97,9 @@ void Register(TaskRegistry& registry) {
   entry.deviations = {
       "Q34: values are 10000..99999 (reference: 99999 cannot occur)",
       "Q35: names that collide are drawn again (reference: chains may break)",
-      "chains have different values (reference: two may share one, and the answer is incomplete)"};
+      "chains have different values (reference: two may share one, and the answer is incomplete)",
+      "the example of every sample is drawn anew (reference: its names alone), and one empty line "
+      "ends it (reference: three, and two spaces before its answer)"};
   auto library = std::make_shared<TextLibrary>();
   entry.create = [library](const Value& value, const std::string& where) {
     return MakeVt(ParseParams(value, where), library, where);

@@ -6,6 +6,7 @@
 #include "base/check.h"
 #include "tasks/canon.h"
 #include "tasks/text/depth_grid.h"
+#include "tasks/text/haystack_fill.h"
 #include "tasks/text/noise_text.h"
 #include "tasks/text/pick_vector.h"
 
@@ -58,7 +59,7 @@ VtTask::VtTask(const VtParams& params, std::shared_ptr<TextLibrary> library,
       params_(params),
       library_(std::move(library)),
       haystack_(std::move(haystack)),
-      noise_({std::string(kNoiseLine)}, '\n', this->tokenizer()) {}
+      noise_(kNoiseLine, '\n', this->tokenizer()) {}
 
 std::string VtTask::canon() const {
   return Canon("vt")
@@ -244,6 +245,16 @@ std::int64_t VtTask::MinInputSeqLen() const {
   }
   return (params_.bos ? 1 : 0) + CountTokensAtStart(tokenizer(), kHead) + example + question +
          num_statements * statement + lines + max_new_tokens_bound();
+}
+
+void VtTask::CheckHaystack(const std::string& where) const {
+  CheckFill(*library_->sentences(*haystack_, tokenizer()), HaystackRoom(), where);
+}
+
+std::vector<std::string> VtTask::warnings() const {
+  if (!haystack_) return {};
+  return FillWarnings(*library_->sentences(*haystack_, tokenizer()), HaystackRoom(),
+                      params_.haystack_file.empty() ? haystack_->name() : params_.haystack_file);
 }
 
 }  // namespace mixerbench::tasks::vt

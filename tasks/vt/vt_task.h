@@ -23,7 +23,11 @@ class VtTask final : public ComposedTask {
   // Tokens that any sample with the least haystack fits into, response included.
   std::int64_t MinInputSeqLen() const;
 
+  // Throws ConfigError at `where` when the haystack cannot fill a context.
+  void CheckHaystack(const std::string& where) const;
+
   std::string canon() const override;
+  std::vector<std::string> warnings() const override;
   std::string Answer(std::string_view prompt) const override;
   AnswerType answer_type() const override { return AnswerType::kName; }
   std::vector<std::string> metrics() const override { return {"match_all"}; }
@@ -44,6 +48,9 @@ class VtTask final : public ComposedTask {
                             std::int64_t budget, Draft& draft) const;
   // A solved question in 500 tokens of noise, with names of three letters.
   std::string Example(const SampleStream& stream) const;
+
+  // Tokens of haystack that any context has room for.
+  std::int64_t HaystackRoom() const { return params_.input_seq_len - MinInputSeqLen(); }
 
   VtParams params_;
   std::shared_ptr<TextLibrary> library_;

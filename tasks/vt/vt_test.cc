@@ -72,6 +72,18 @@ TEST_CASE("the example is solved, short and of other variables") {
   CHECK(end < 2200);  // bytes of 500 tokens
 }
 
+TEST_CASE("RULER's preset shows an example at every length") {
+  const Preset& preset = Vt().presets.front();
+  REQUIRE(preset.name == "ruler/11/vt");
+  REQUIRE(preset.test.size() == 6);
+  for (const Segment& segment : preset.test) {
+    CHECK(segment.params.Find("example")->as_bool());
+  }
+  const PromptRecord record = MakeRecord(Vt(), preset.test.front().params.as_object());
+  CHECK(CountOf(record.prompt, "Memorize and track") == 2);
+  CHECK(record.prompt_tokens + record.max_new_tokens <= 4096);
+}
+
 TEST_CASE("every broken rule of vt has its message") {
   CHECK(RejectionOf(Vt(), {{"type_haystack", "needle"}}) ==
         "/task: vt: type_haystack must be one of kjv, noise, kjv_train, kjv_test, file");

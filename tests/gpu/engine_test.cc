@@ -49,7 +49,7 @@ constexpr const char* kMixture = R"({"name": "mixture",
                        "num_examples": [102, 114]},
              "validation": {"num_examples": 70}, "test": {"input_seq_len": [16, 64], "num_kv_pairs": [2, 5], "num_examples": 70}},
     "model": {"d_model": 16, "n_layers": 2, "embed_dropout": 0.1, "resid_dropout": 0.2},
-    "train": {"lr": 0.005, "batch_size": 24, "eval_batch_size": 32, "num_epochs": 4,
+    "train": {"lr": 0.005, "batch_size": 24, "eval_batch_tokens": 768, "num_epochs": 4,
               "grad_clip": 1.0, "early_stop_accuracy": 0}})";
 
 Cell MakeCell(const char* suite, Settings set) {

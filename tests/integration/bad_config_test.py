@@ -131,6 +131,26 @@ CASES = {
         "1000 points of the sweep with 1000 seeds are more than 100000 cells",
     ),
     "no seeds": (changed("seeds/count", 0), "/seeds/count: must be >= 1"),
+    "byte order mark": ("\ufeff" + json.dumps(tiny_suite()), "byte order mark"),
+    "trailing NUL": (json.dumps(tiny_suite()) + "\0", "a NUL byte"),
+    "name outside out": (changed("name", "../elsewhere"), "/name: '../elsewhere'"),
+    "grid value twice": (
+        changed("sweep/grid", {"train.lr": [0.1, 0.1]}),
+        "/sweep/grid/train.lr/1: 0.1 stands there already",
+    ),
+    "exclusion of an unknown axis": (
+        changed("sweep/exclude", [{"model.sequence_mixr.name": "attention"}]),
+        "/sweep/exclude/0/model.sequence_mixr.name: unknown axis",
+    ),
+    "exclusion of nothing": (
+        changed("sweep/exclude", [{"model.sequence_mixer.name": "atention"}]),
+        "atention is none of attention, delta_net",
+    ),
+    "huge grid": (
+        changed("sweep/grid", {f"train.{k}": [i / 1000 for i in range(1, 1001)] for k in ("lr", "eps", "min_lr")}),
+        "more than 100000 cells",
+    ),
+    "too many seeds": (changed("seeds/count", 10**9), "/seeds/count: must be in 1..10000"),
     "unknown phase": (changed("throughput/phases", ["forward"]), "/throughput/phases/0"),
 }
 

@@ -20,6 +20,32 @@ class CommandLineTest(ProgramTest):
             self.assertTrue(result.stderr.startswith("error: "), result.stderr)
             self.assertEqual(result.stderr.count("\n"), 1)
 
+    def test_misspelt_words_are_named(self):
+        for arguments, expected in (
+            ([], "subcommand is required"),
+            (["rnu"], "unknown command 'rnu' (did you mean 'run'?)"),
+            (["mixer", "rnu"], "unknown command 'rnu' (did you mean 'run'?)"),
+            (["wroker"], "unknown command 'wroker'; known: run,"),
+            (["run", "quickstart", "--jbos", "3"], "unknown option '--jbos' (did you mean '--jobs'?)"),
+            (["report", "out", "--fromat=md"], "unknown option '--fromat' (did you mean '--format'?)"),
+            (["report", "out", "other"], "unexpected argument 'other'"),
+        ):
+            self.assertIn(expected, self.expect(2, *arguments).stderr)
+
+    def test_numbers_out_of_range(self):
+        for arguments, expected in (
+            (["run", "quickstart", "--jobs", "0"], "--jobs: must be a whole number in 1..1024, got '0'"),
+            (["run", "quickstart", "--limit", "-1"], "--limit: must be a whole number >= 1, got '-1'"),
+            (["run", "quickstart", "--cell-timeout", "nan"], "--cell-timeout: must be seconds above 0, got 'nan'"),
+            (["generate", "mqar", "--start", "-1"], "--start: must be a whole number >= 0, got '-1'"),
+            (["generate", "mqar", "--count", "9" * 300], "--count: must be a whole number >= 1, got '" + "9" * 40 + "'"),
+            (["run", "quickstart", "--seeds", "777"], "777 is a number of seeds"),
+            (["run", "quickstart", "--seeds", "4,4"], "seed 4 stands there twice"),
+        ):
+            result = self.expect(2, *arguments)
+            self.assertIn(expected, result.stderr)
+            self.assertLess(len(result.stderr), 250)
+
     def test_lists_name_what_exists(self):
         for kind, known in (
             ("tasks", "mqar"),
@@ -85,7 +111,33 @@ class CommandLineTest(ProgramTest):
     def test_dry_run_writes_nothing(self):
         self.write("suite.json", tiny_suite())
         result = self.expect(0, "run", "suite.json", "--device", "cpu", "-o", "out", "--dry-run", "--seeds", "3")
-        self.assertIn("8 cells, 0 already done, 8 to run", result.stdout)  # 2 x 3 + 2 speed cells
+        self.assertIn(
+            "8 cells: 2 settings x 3 seeds (0..2), 2 speed curves; 0 done, 8 to run, ", result.stdout
+        )
+        self.assertFalse(os.path.exists(self.path("out")))
+
+    def test_added_mixer_keeps_its_neighbours(self):
+        self.write("suite.json", tiny_suite())
+        added = ["--add-mixer", "gla", "--add-mixer", '{"name": "retnet", "num_heads": 4}']
+        result = self.expect(0, "run", "suite.json", "--device", "cpu", "-n", *added)
+        for name in ("attention", "delta_net", "gla", "retnet,num_heads=4"):
+            self.assertIn(f"mqar/{name} seed 1", result.stdout)
+        result = self.expect(0, "run", "quickstart", "--device", "cpu", "-n", "--add-mixer", "retnet")
+        for name in ("attention", "gla", "delta_net", "gated_delta_net", "retnet"):
+            self.assertIn(f"mqar/base_conv+{name} seed 1", result.stdout)
+
+    def test_run_says_what_it_will_do_before_it_starts(self):
+        suite = tiny_suite()
+        del suite["throughput"]
+        self.write("suite.json", suite)
+        run = ["run", "suite.json", "--device", "cpu", "-o", "out", "--set", "train.num_epochs=1"]
+        first = self.expect(0, *run, "--seeds", "7,9", "--jobs", "2").stderr.splitlines()[0]
+        self.assertEqual(
+            first, "tiny: 4 cells: 2 settings x 2 seeds (7, 9); 0 done, 4 to run, 2 at once"
+        )
+        first = self.expect(0, *run, "--seeds", "7,8,9", "--jobs", "1").stderr.splitlines()[0]
+        self.assertIn("6 cells: 2 settings x 3 seeds (7..9); 4 done, 2 to run, 1 at once", first)
+        self.assertEqual(self.expect(0, *run, "--seeds", "7,8,9", "-q").stderr.count("cells:"), 0)
 
     def test_run_report_and_bench(self):
         self.write("suite.json", tiny_suite())
@@ -129,6 +181,7 @@ class CommandLineTest(ProgramTest):
 
     def test_version_and_schema(self):
         self.assertIn("mixerbench", self.expect(0, "version").stdout)
+        self.assertEqual(self.expect(0, "version").stdout, self.expect(0, "--version").stdout)
         self.assertIn("code", json.loads(self.expect(0, "version", "--json").stdout))
         self.assertIn("$schema", json.loads(self.expect(0, "schema", "report").stdout))
 

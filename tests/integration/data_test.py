@@ -261,5 +261,41 @@ class DataTest(ProgramTest):
         self.expect(0, "score", "few.jsonl", "--references", "refs.jsonl", "--allow-missing")
 
 
+class MissingFilesTest(ProgramTest):
+    def test_missing_files_are_unreadable_input_by_their_names(self):
+        for arguments in (
+            ["verify", "no.jsonl"],
+            ["verify", "./no"],
+            ["validate", "no.json"],
+            ["run", "no.json", "--device", "cpu"],
+            ["report", "no"],
+            ["score", "no.jsonl", "--references", "no.jsonl"],
+            ["mixer", "run", "gla", "--in", "no.safetensors", "--out", "o.safetensors"],
+        ):
+            result = self.expect(3, *arguments)
+            self.assertRegex(result.stderr, r"^error: (\./)?no.*: .*[Nn]o such file", arguments)
+            self.assertEqual(result.stderr.count("\n"), 1)
+
+    def test_missing_manifest_is_named(self):
+        self.expect(0, "generate", "mqar/tiny", "--count", "2", "-o", "data.jsonl")
+        os.remove(self.path("data.jsonl.manifest.json"))
+        result = self.expect(3, "verify", "data.jsonl")
+        self.assertEqual(
+            result.stderr,
+            "error: data.jsonl: is no manifest, and there is none beside it (data.jsonl.manifest.json)\n",
+        )
+
+    def test_validate_knows_a_manifest(self):
+        self.expect(0, "generate", "mqar/tiny", "--count", "2", "-o", "data.jsonl")
+        self.assertIn("valid", self.expect(0, "validate", "data.jsonl.manifest.json").stdout)
+        manifest = self.read_json("data.jsonl.manifest.json")
+        manifest["parts"][0]["count"] = 3
+        self.write("forged.json", manifest)
+        self.assertIn("fewer samples", self.expect(3, "validate", "forged.json").stderr)
+        manifest["kind"] = "suite"
+        self.write("forged.json", manifest)
+        self.assertIn("kind 'suite' is none of", self.expect(3, "validate", "forged.json").stderr)
+
+
 if __name__ == "__main__":
     unittest.main()

@@ -96,6 +96,35 @@ class ResumeTest(ProgramTest):
         self.assertTrue(any(c["time"]["resumed_from_step"] for c in report["cells"]))
         self.assertEqual(untimed(self.read_json("whole/report.json")), untimed(report))
 
+    def test_signal_while_libtorch_loads_stops_the_run(self):
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, signal.SIGHUP):
+            process = subprocess.Popen(
+                [PROGRAM, "run", "suite.json", "--device", "cpu", "-o", "early"],
+                cwd=self.folder.name,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.PIPE,
+                text=True,
+            )
+            while not self.holds_back(process, number):
+                self.assertIsNone(process.poll(), "it never held the signal back")
+            process.send_signal(number)
+            message = process.communicate(timeout=60)[1]
+            self.assertEqual((process.returncode, message.count("stopped; ")), (75, 1), message)
+
+    def holds_back(self, process, number):
+        """Whether the signal waits until the process can handle it."""
+        with open(f"/proc/{process.pid}/status", encoding="utf-8") as status:
+            for line in status:
+                if line.startswith("SigBlk:"):
+                    return int(line.split()[1], 16) >> (number - 1) & 1
+        return False
+
+    def test_any_name_of_a_folder_will_do(self):
+        out = "two\nlines 'and' \"quotes\" \t$HOME"
+        self.run_suite(out)
+        cells = self.read_json(out + "/report.json")["cells"]
+        self.assertEqual({cell["state"]["value"] for cell in cells}, {"completed"})
+
     def wait_for_progress(self, process, out):
         """Until a cell without result has reported a step since the process started."""
         start = time.time()

@@ -398,7 +398,7 @@ def fwe(name, length, alpha=2.0):
 
 
 def passkey(name, length, style="classic", digits=5, chars=None):
-    r = Stream(f"passkey;digits={digits};style={style}", 42, 2, 0)
+    r = Stream(f"passkey;digits={digits};len={chars or length};style={style}", 42, 2, 0)
     if style == "blocks":
         key = f"{r.uniform(48, 0, 10**digits):0{digits}d}"
         head = "There is an important info hidden inside a lot of irrelevant text. Find it and memorize it.\n\n"

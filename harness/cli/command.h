@@ -1,0 +1,44 @@
+// How a command joins the command line: a function adds its options, bound to values that it owns,
+// and says what to do when the command was chosen.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include <CLI/CLI.hpp>
+
+#include "harness/commands.h"
+
+namespace mixerbench::harness::cli {
+
+struct Parser {
+  CLI::App& app;
+  const EngineCommands& engine;
+  std::function<int()>& action;  // of the command that the user chose
+
+  // `run` is called after parsing; it holds the values that the options of `command` are bound to.
+  template <typename Run>
+  void WhenChosen(CLI::App* command, Run run) const {
+    command->callback(
+        [&chosen = action, run] { chosen = [run] { return static_cast<int>(run()); }; });
+  }
+};
+
+// Each adds one command or several of a kind.
+void AddSampleCommands(const Parser& parser);  // generate, export, score, verify
+void AddRunCommands(const Parser& parser);     // run, bench, slurm, report, validate, worker
+void AddUnitCommands(const Parser& parser);    // list, describe, mixer, core, schema, version
+
+// -s, --set KEY=VALUE, any number of times.
+void AddSet(CLI::App* command, std::vector<std::string>& texts, const char* help);
+
+// A whole number from `low` to `high`, by a message without the digits of the largest number.
+CLI::Validator Between(std::int64_t low, std::int64_t high);
+CLI::Validator AtLeast(std::int64_t low);
+// Seconds, fractions allowed.
+CLI::Validator AtLeastSeconds(double low);
+
+}  // namespace mixerbench::harness::cli

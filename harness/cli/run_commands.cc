@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <memory>
+
+#include "harness/cli/command.h"
+#include "harness/cli/values.h"
+
+namespace mixerbench::harness::cli {
+namespace {
+
+// Options of `run` whose text is not yet a value.
+struct RunValues {
+  RunOptions options;
+  std::vector<std::string> set;
+  std::string seeds, shard, retry, plan;
+  bool fresh = false;
+};
+
+// What a suite is changed by before its cells are planned.
+void AddOverrides(CLI::App* command, RunValues& values) {
+  AddSet(command, values.set, "change a value by its dotted path; commas make a sweep");
+  command
+      ->add_option("--add-mixer", values.options.overrides.add_mixers,
+                   "one more mixer beside those of the suite, as JSON or by its name")
+      ->allow_extra_args(false)
+      ->type_name("MIXER");
+  command->add_option("--seeds", values.seeds, "a number of seeds, or a list such as 1,2,7");
+  command
+      ->add_option("--limit", values.options.overrides.limit,
+                   "at most N examples per evaluation; marks the report partial")
+      ->check(AtLeast(1));
+}
+
+void AddPlaces(CLI::App* command, RunValues& values) {
+  RunOptions& options = values.options;
+  command->add_option("-o,--out", options.out, "output folder, default out/<suite name>")
+      ->envname("MIXERBENCH_OUT");
+  command->add_option("--device", options.device, "cpu, cuda[:i] or auto")
+      ->envname("MIXERBENCH_DEVICE");
+  command->add_option("--gpus", options.gpus, "all, or a list such as 0,2: cells on each of them");
+  command
+      ->add_option("--jobs", options.jobs,
+                   "cells at once, on each GPU; default one per core, 4 on a GPU")
+      ->check(Between(1, 1024));
+  command->add_option("--shard", values.shard,
+                      "I/N: part I (from 0) of N of the cells; slurm: by the array task");
+}
+
+void AddLimitsOfCells(CLI::App* command, RunOptions& options) {
+  command->add_option("--cell-timeout", options.cell.timeout_s, "seconds for one cell")
+      ->check(AtLeastSeconds(1e-9));
+  command
+      ->add_option("--checkpoint-interval", options.cell.checkpoint_interval_s,
+                   "seconds between checkpoints inside a cell; 0: none")
+      ->check(AtLeastSeconds(0))
+      ->capture_default_str();
+  command->add_flag("!--no-graph", options.cell.use_graphs,
+                    "operation by operation on a GPU, without CUDA graphs: the same bits");
+  command->add_flag("--require-device-cores", options.cell.require_device_cores,
+                    "a cell whose recurrence has no device code for its sizes is unsupported");
+  command
+      ->add_option("--stall-timeout", options.stall_timeout_s,
+                   "seconds without a sign of life before a cell is given up; 0: wait for ever")
+      ->check(AtLeastSeconds(0))
+      ->capture_default_str();
+}
+
+void AddRun(const Parser& parser, const char* name, const char* help, bool throughput_only) {
+  const auto values = std::make_shared<RunValues>();
+  RunOptions& options = values->options;
+  options.throughput_only = throughput_only;
+  auto* command = parser.app.add_subcommand(name, help);
+  command->add_option("suite", options.suite, "built-in suite or suite file")->required();
+  AddPlaces(command, *values);
+  AddOverrides(command, *values);
+  AddLimitsOfCells(command, options);
+  auto* fresh = command->add_flag("--fresh", values->fresh, "run finished cells again");
+  command->add_option("--retry", values->retry, "which finished cells run again: failed")
+      ->check(CLI::IsMember({"failed"}))
+      ->excludes(fresh);
+  command
+      ->add_option("--plan", values->plan,
+                   "when the folder is for other cells: merge both, or replace what it was for")
+      ->check(CLI::IsMember({"merge", "replace"}));
+  command->add_flag("-n,--dry-run", options.dry_run, "print the plan and stop");
+  command->add_flag("-q,--quiet", options.quiet, "no progress");
+  parser.WhenChosen(command, [values, &engine = parser.engine] {
+    RunOptions& chosen = values->options;
+    chosen.overrides.set = ParseSettings(values->set);
+    chosen.overrides.seeds = ParseSeeds(values->seeds);
+    chosen.shard = ParseShard(values->shard);
+    if (values->fresh) chosen.retry = RetryPolicy::kAll;
+    if (!values->retry.empty()) chosen.retry = RetryPolicy::kFailed;
+    if (!values->plan.empty()) {
+      chosen.plan = values->plan == "merge" ? PlanPolicy::kMerge : PlanPolicy::kReplace;
+    }
+    return engine.run(chosen);
+  });
+}
+
+void AddValidate(const Parser& parser) {
+  struct Values {
+    std::string file;
+    std::vector<std::string> set;
+  };
+  const auto values = std::make_shared<Values>();
+  auto* command =
+      parser.app.add_subcommand("validate", "Check a suite, a report, a cell's result or a manifest");
+  command->add_option("file", values->file, "file, or the name of a built-in suite")->required();
+  AddSet(command, values->set, "change a value by its dotted path");
+  parser.WhenChosen(command, [values, &engine = parser.engine] {
+    SuiteOverrides overrides;
+    overrides.set = ParseSettings(values->set);
+    if (ValidateResultFile(values->file)) return ExitCode::kOk;
+    return engine.validate_suite(values->file, overrides);
+  });
+}
+
+void AddSlurm(const Parser& parser) {
+  const auto options = std::make_shared<SlurmOptions>();
+  auto* command = parser.app.add_subcommand("slurm", "Print a Slurm job-array script for a suite");
+  command->add_option("suite", options->suite, "built-in suite or suite file")->required();
+  command->add_option("-o,--out", options->out, "output folder that all tasks share")->required();
+  command->add_option("--tasks", options->num_tasks, "tasks of the array")
+      ->required()
+      ->check(Between(1, 100'000));
+  command->add_option("--max-running", options->max_running, "tasks at the same time")
+      ->check(AtLeast(1));
+  command->add_option("--time", options->time, "limit of one task, such as 4:00:00");
+  command->add_option("--warn", options->warn_s, "seconds before the limit for saving")
+      ->check(AtLeast(1))
+      ->capture_default_str();
+  command->add_option("--gpus-per-task", options->gpus_per_task, "0: on the CPU")
+      ->check(AtLeast(0))
+      ->capture_default_str();
+  command->add_option("--cpus-per-task", options->cpus_per_task, "cores of one task")
+      ->check(AtLeast(1))
+      ->capture_default_str();
+  command->add_option("--program", options->program, "what to start; default ./mixerbench");
+  command
+      ->add_option("--sbatch", options->sbatch, "another line for sbatch, such as --partition=gpu")
+      ->allow_extra_args(false);
+  command->add_option("run_arguments", options->run_arguments, "after --: more options of `run`");
+  parser.WhenChosen(command, [options] { return PrintSlurmScript(*options); });
+}
+
+void AddReport(const Parser& parser) {
+  struct Values {
+    std::string out;
+    std::string format = "md";
+  };
+  const auto values = std::make_shared<Values>();
+  auto* command = parser.app.add_subcommand("report", "Print the report of a run folder");
+  command->add_option("out", values->out, "output folder of a run")->required();
+  command->add_option("--format", values->format, "json, md, html or csv")
+      ->check(CLI::IsMember({"json", "md", "html", "csv"}));
+  parser.WhenChosen(command, [values] { return Report(values->out, values->format); });
+}
+
+// Started by `run`, shown to nobody.
+void AddWorker(const Parser& parser) {
+  const auto options = std::make_shared<WorkerOptions>();
+  auto* command = parser.app.add_subcommand("worker", "")->group("");
+  command->add_option("--device", options->device)->required();
+  command->add_option("--cells", options->cells)->required();
+  command->add_option("--cell-timeout", options->cell.timeout_s);
+  command->add_option("--checkpoint-interval", options->cell.checkpoint_interval_s);
+  command->add_flag("!--no-graph", options->cell.use_graphs);
+  command->add_flag("--require-device-cores", options->cell.require_device_cores);
+  parser.WhenChosen(command,
+                    [options, &engine = parser.engine] { return engine.worker(*options); });
+}
+
+}  // namespace
+
+void AddRunCommands(const Parser& parser) {
+  AddRun(parser, "run", "Train and score every cell of a suite; resumes by default", false);
+  AddRun(parser, "bench", "Measure the speed curves of a suite's throughput section", true);
+  AddReport(parser);
+  AddValidate(parser);
+  AddSlurm(parser);
+  AddWorker(parser);
+}
+
+}  // namespace mixerbench::harness::cli

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <memory>
+
+#include "harness/cli/command.h"
+#include "harness/cli/values.h"
+
+namespace mixerbench::harness::cli {
+namespace {
+
+void AddList(const Parser& parser) {
+  struct Values {
+    std::string kind;
+    bool json = false;
+  };
+  const auto values = std::make_shared<Values>();
+  auto* command = parser.app.add_subcommand("list", "Names of tasks, presets, suites, mixers, ...");
+  command->add_option("kind", values->kind, "what to list")
+      ->required()
+      ->check(CLI::IsMember({"tasks", "presets", "suites", "mixers", "cores", "backbones"}));
+  command->add_flag("--json", values->json, "JSON on stdout");
+  parser.WhenChosen(command, [values, &engine = parser.engine] {
+    if (values->kind == "tasks") return ListTasks(values->json);
+    if (values->kind == "presets") return ListPresets(values->json);
+    if (values->kind == "suites") return ListSuites(values->json);
+    return engine.list(values->kind, values->json);
+  });
+}
+
+void AddDescribe(const Parser& parser) {
+  struct Values {
+    std::string kind, name;
+    bool json = false;
+  };
+  const auto values = std::make_shared<Values>();
+  auto* command = parser.app.add_subcommand("describe", "Parameters, defaults, chance, sources");
+  command->add_option("kind", values->kind, "task, mixer, core or backbone")
+      ->required()
+      ->check(CLI::IsMember({"task", "mixer", "core", "backbone"}));
+  command->add_option("name", values->name, "its name")->required();
+  command->add_flag("--json", values->json, "JSON on stdout");
+  parser.WhenChosen(command, [values, &engine = parser.engine] {
+    if (values->kind == "task") return DescribeTask(values->name, values->json);
+    return engine.describe(values->kind, values->name, values->json);
+  });
+}
+
+void AddUnit(const Parser& parser, const char* kind, const char* help,
+             const std::function<ExitCode(const UnitRunOptions&)>& run) {
+  struct Values {
+    UnitRunOptions options;
+    std::vector<std::string> set;
+  };
+  const auto values = std::make_shared<Values>();
+  UnitRunOptions& options = values->options;
+  auto* group = parser.app.add_subcommand(kind, help);
+  group->require_subcommand(1);
+  auto* command = group->add_subcommand("run", help);
+  command->add_option("name", options.name, "its name")->required();
+  auto* describe =
+      command->add_flag("--describe", options.describe, "list the tensors with their shapes");
+  auto* in = command->add_option("--in", options.in, "safetensors with inputs and weights");
+  auto* out = command->add_option("--out", options.out, "safetensors to write");
+  in->excludes(describe);
+  out->excludes(describe);
+  AddSet(command, values->set, "option, such as num_heads=4 or d_model=64");
+  command->add_option("--path", options.path, "fast or reference")
+      ->check(CLI::IsMember({"fast", "reference"}));
+  command->add_option("--dtype", options.dtype, "fp64, fp32, tf32 or bf16")
+      ->check(CLI::IsMember({"fp64", "fp32", "tf32", "bf16"}));
+  command->add_option("--device", options.device, "cpu, cuda[:i] or auto");
+  if (std::string(kind) == "mixer") {
+    command->add_option("--seed", options.seed, "draw weights that the file lacks from this seed")
+        ->check(AtLeast(0));
+  }
+  command->add_flag("--gradients", options.gradients, "also gradients of everything, given grad.y");
+  command->add_flag("--final-state", options.final_state, "also the final state");
+  parser.WhenChosen(command, [values, &run] {
+    UnitRunOptions& chosen = values->options;
+    chosen.set = ParseSettings(values->set);
+    if (!chosen.describe && (chosen.in.empty() || chosen.out.empty())) {
+      throw ConfigError("--in, --out", "name the files to read and write, or ask with --describe");
+    }
+    return run(chosen);
+  });
+}
+
+void AddSchema(const Parser& parser) {
+  const auto name = std::make_shared<std::string>();
+  auto* command = parser.app.add_subcommand("schema", "Print a JSON Schema");
+  command->add_option("name", *name, "report or cell")
+      ->required()
+      ->check(CLI::IsMember({"report", "cell"}));
+  parser.WhenChosen(command, [name] { return PrintSchema(*name); });
+}
+
+void AddVersion(const Parser& parser) {
+  const auto json = std::make_shared<bool>(false);
+  auto* command = parser.app.add_subcommand("version", "Versions of this program");
+  command->add_flag("--json", *json, "JSON on stdout");
+  parser.WhenChosen(command, [json] { return PrintVersion(*json); });
+}
+
+}  // namespace
+
+void AddUnitCommands(const Parser& parser) {
+  AddList(parser);
+  AddDescribe(parser);
+  AddUnit(parser, "mixer", "Run one mixer on given weights and inputs", parser.engine.mixer_run);
+  AddUnit(parser, "core", "Run one core (recurrence) on given tensors", parser.engine.core_run);
+  AddSchema(parser);
+  AddVersion(parser);
+}
+
+}  // namespace mixerbench::harness::cli

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "harness/cli/values.h"
+
+#include <cstdlib>
+#include <set>
+#include <sstream>
+
+#include "base/error.h"
+
+namespace mixerbench::harness::cli {
+namespace {
+
+// More seeds than anybody averages over: `--seeds 777` may mean the seed 777.
+constexpr std::int64_t kMaxSeedCount = 100;
+
+std::uint64_t ReadCountVariable(const char* name) {
+  const char* text = std::getenv(name);
+  if (text == nullptr) {
+    throw ConfigError("--shard slurm", std::string(name) +
+                                           " is not set: this is no task of a "
+                                           "Slurm job array; give I/N instead");
+  }
+  return static_cast<std::uint64_t>(ParseCount(text, name));
+}
+
+std::vector<std::uint64_t> CountSeeds(const std::string& text) {
+  const std::int64_t count = ParseCount(text, "--seeds");
+  if (count < 1 || count > kMaxSeedCount) {
+    throw ConfigError("--seeds", text + " is a number of seeds, which must be in 1.." +
+                                     std::to_string(kMaxSeedCount) + "; for the one seed " + text +
+                                     " write --seeds " + text + ",");
+  }
+  std::vector<std::uint64_t> seeds;
+  for (std::int64_t i = 0; i < count; ++i) seeds.push_back(static_cast<std::uint64_t>(i));
+  return seeds;
+}
+
+}  // namespace
+
+Settings ParseSettings(const std::vector<std::string>& texts) {
+  Settings settings;
+  for (const std::string& text : texts) {
+    const std::size_t equals = text.find('=');
+    if (equals == std::string::npos || equals == 0) {
+      throw ConfigError("--set " + text, "expected path=value, such as train.lr=0.003");
+    }
+    settings.emplace_back(text.substr(0, equals), text.substr(equals + 1));
+  }
+  return settings;
+}
+
+std::int64_t ParseCount(const std::string& text, const std::string& where) {
+  if (text.empty() || text.size() > 18 || text.find_first_not_of("0123456789") != text.npos) {
+    throw ConfigError(where, "expected a whole number, got '" + text.substr(0, 40) + "'");
+  }
+  return std::stoll(text);
+}
+
+std::vector<std::uint64_t> ParseSeeds(const std::string& text) {
+  if (text.empty()) return {};
+  if (text.find(',') == std::string::npos) return CountSeeds(text);
+  std::vector<std::uint64_t> seeds;
+  std::set<std::uint64_t> known;
+  std::stringstream list(text);
+  for (std::string item; std::getline(list, item, ',');) {
+    if (item.empty()) continue;
+    seeds.push_back(static_cast<std::uint64_t>(ParseCount(item, "--seeds")));
+    if (!known.insert(seeds.back()).second) {
+      throw ConfigError("--seeds", "seed " + item + " stands there twice");
+    }
+  }
+  if (seeds.empty()) throw ConfigError("--seeds", "'" + text + "' names no seed");
+  return seeds;
+}
+
+Shard ParseShard(const std::string& text) {
+  if (text.empty()) return {};
+  Shard shard;
+  if (text == "slurm") {
+    shard.index =
+        ReadCountVariable("SLURM_ARRAY_TASK_ID") - ReadCountVariable("SLURM_ARRAY_TASK_MIN");
+    shard.count = ReadCountVariable("SLURM_ARRAY_TASK_COUNT");
+  } else {
+    const std::size_t slash = text.find('/');
+    if (slash == std::string::npos)
+      throw ConfigError("--shard " + text, "expected I/N, such as 0/4");
+    shard.index = static_cast<std::uint64_t>(ParseCount(text.substr(0, slash), "--shard " + text));
+    shard.count = static_cast<std::uint64_t>(ParseCount(text.substr(slash + 1), "--shard " + text));
+  }
+  if (shard.index >= shard.count) {
+    throw ConfigError(
+        "--shard " + text,
+        "part " + std::to_string(shard.index) + " of " + std::to_string(shard.count) +
+            " does not exist; parts count from 0 and array indices must be consecutive");
+  }
+  return shard;
+}
+
+}  // namespace mixerbench::harness::cli

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "harness/cli/values.h"
+
+#include "base/error.h"
+
+#include "tests/support/catch2.h"
+
+namespace mixerbench::harness::cli {
+namespace {
+
+using Seeds = std::vector<std::uint64_t>;
+
+TEST_CASE("seeds: a number counts from 0, a list names them") {
+  CHECK(ParseSeeds("").empty());
+  CHECK(ParseSeeds("3") == Seeds{0, 1, 2});
+  CHECK(ParseSeeds("777,") == Seeds{777});
+  CHECK(ParseSeeds("1,2,7") == Seeds{1, 2, 7});
+  CHECK(ParseSeeds("100").size() == 100);
+}
+
+TEST_CASE("seeds: too many, none and repeated ones are refused") {
+  CHECK_THROWS_WITH(ParseSeeds("777"), Catch::Contains("write --seeds 777,"));
+  CHECK_THROWS_WITH(ParseSeeds("0"), Catch::Contains("must be in 1..100"));
+  CHECK_THROWS_WITH(ParseSeeds(","), Catch::Contains("names no seed"));
+  CHECK_THROWS_WITH(ParseSeeds("1,2,1"), "--seeds: seed 1 stands there twice");
+  CHECK_THROWS_WITH(ParseSeeds("-1"), Catch::Contains("expected a whole number"));
+  CHECK_THROWS_WITH(ParseSeeds(std::string(300, '9')),
+                    "--seeds: expected a whole number, got '" + std::string(40, '9') + "'");
+}
+
+TEST_CASE("settings: path=value, of which only the first = counts") {
+  CHECK(ParseSettings({"a.b=c=d", "e="}) == Settings{{"a.b", "c=d"}, {"e", ""}});
+  CHECK_THROWS_AS(ParseSettings({"a.b"}), ConfigError);
+  CHECK_THROWS_AS(ParseSettings({"=1"}), ConfigError);
+}
+
+TEST_CASE("shards: parts count from 0") {
+  CHECK(ParseShard("").count == 1);
+  CHECK(ParseShard("2/8").index == 2);
+  CHECK(ParseShard("2/8").count == 8);
+  for (const char* text : {"8/8", "0/0", "1", "/2", "a/2", "-1/2"}) {
+    CHECK_THROWS_AS(ParseShard(text), ConfigError);
+  }
+}
+
+}  // namespace
+}  // namespace mixerbench::harness::cli
