@@ -22,7 +22,7 @@ Suite Parse(const std::vector<std::string>& lrs, std::vector<std::uint64_t> seed
             const std::string& name = "s") {
   std::string axis;
   for (const std::string& lr : lrs) axis += (axis.empty() ? "" : ", ") + lr;
-  return ParseSuite(R"({"name": ")" + name + R"(", "task": {"name": "mqar", "vocab_size": 64,
+  return ParseSuite(R"({"name": ")" + name + R"(", "task": {"name": "mqar", "vocab_size": 128,
       "train": {"input_seq_len": 16, "num_kv_pairs": 2, "num_examples": 64}, "test": {}},
       "model": {"d_model": 16, "sequence_mixer": {"name": "attention"}},
       "sweep": {"grid": {"train.lr": [)" +

@@ -54,7 +54,8 @@ Model ExactModel(const PassContext& context) {
 
 ParitySample SampleOf(const PassContext& context, std::int64_t batch_size, std::int64_t seq_len) {
   // Caches grow with the tokens; the reference does not keep one for each.
-  const std::int64_t state = models::SizeOf(context.model.backbone->InitialState(1), /*more_tokens=*/1).recurrent;
+  const std::int64_t state =
+      models::SizeOf(context.model.backbone->InitialState(1), /*more_tokens=*/1).recurrent;
   return ChooseParitySample(batch_size, seq_len, state, context.graphs.device());
 }
 

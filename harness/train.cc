@@ -228,6 +228,7 @@ class TrainRun {
   void Save() {
     const ProfileRange range("checkpoint");
     CollectLosses(/*leave_newest=*/false);
+    AddPlans(trainer_.work());  // a later attempt may not run these shapes again
     Checkpoint checkpoint;
     checkpoint.step = result_.step;
     reports::CellResult so_far = result_;

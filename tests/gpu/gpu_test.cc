@@ -146,7 +146,7 @@ TEST_CASE("gpu: lack of memory is a state, and the next cell is not affected") {
   const auto run = [&](const Cell& cell) {
     return RunTrainCell(cell, gpu, AllRegistries(), {}, [](const Progress&) {});
   };
-  const auto too_large = run(suite("2000000"));
+  const auto too_large = run(suite("1000000"));
   INFO(too_large.reason);
   CHECK(too_large.state == reports::CellState::kOom);
   const auto fits = run(suite("4"));

@@ -60,11 +60,13 @@ MatrixCore Normalised(MatrixCore core, double eps) {
 
 std::unique_ptr<Mixer> Make(const LinearAttentionConfig& config, const std::string& where,
                             const MixerContext& context, const ParameterScope& scope) {
+  const std::int64_t head_k_dim =
+      config.head_k_dim != 0
+          ? config.head_k_dim
+          : DivideExactly(context.d_model, config.num_heads, where, "num_heads", "d_model");
+  CheckRange(head_k_dim, 1, 4096, where, "head_k_dim");
   MatrixLayout layout = LayoutOf(config, context.d_model, where);
-  layout.head_k_dim = config.head_k_dim != 0 ? config.head_k_dim
-                                             : DivideExactly(context.d_model, config.num_heads,
-                                                             where, "num_heads", "d_model");
-  CheckRange(layout.head_k_dim, 1, 4096, where, "head_k_dim");
+  layout.head_k_dim = head_k_dim;
   CheckEps(config.normalizer_eps, where, "normalizer_eps");
   layout.output.norm = config.use_output_norm;
   const FeatureMap map_q(config.feature_map, layout.head_k_dim, scope.Child("feature_map_q"));

@@ -33,13 +33,16 @@ TEST_CASE("simple_gla: the log decay is a scaled log sigmoid of one logit a head
   const at::NoGradGuard no_grad;
   ParameterSet parameters(1, InitPolicy::kDefault, 1, at::kCPU, at::kDouble);
   const auto mixer = Make({{"num_heads", 2}, {"gate_logit_normalizer", 4}}, parameters);
-  const auto& list = parameters.parameters();
-  REQUIRE(list.at(0).name == "in_proj.weight");
-  REQUIRE(list.at(1).name == "decay_bias");
-  list.at(1).tensor.copy_(testing::RandomNormal({2}, 2));
+  at::Tensor in_proj_weight;
+  at::Tensor decay_bias;
+  for (const Parameter& parameter : parameters.parameters()) {
+    if (parameter.name == "in_proj.weight") in_proj_weight = parameter.tensor;
+    if (parameter.name == "decay_bias") decay_bias = parameter.tensor;
+  }
+  decay_bias.copy_(testing::RandomNormal({2}, 2));
   const at::Tensor x = testing::RandomNormal({2, 9, kModelDim}, 1);
-  const at::Tensor weight = list.at(0).tensor.narrow(0, 3 * kModelDim, 2);
-  const at::Tensor expected = at::log_sigmoid(x.matmul(weight.t()) + list.at(1).tensor) / 4;
+  const at::Tensor weight = in_proj_weight.narrow(0, 3 * kModelDim, 2);
+  const at::Tensor expected = at::log_sigmoid(x.matmul(weight.t()) + decay_bias) / 4;
   TapRecorder recorder;
   Forward(*mixer, {x}, {.taps = TapScope(recorder)});
   CHECK(testing::RelativeError(recorder.records.at("log_decay"), expected) < kTolerance);
