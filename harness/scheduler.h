@@ -22,6 +22,7 @@
 #include "harness/run_folder.h"
 #include "harness/worker_process.h"
 #include "reports/result.h"
+#include "tasks/task.h"
 
 namespace mixerbench::harness {
 
@@ -44,8 +45,8 @@ std::string Label(const Cell& cell);
 class Scheduler {
  public:
   // Works on `pending`, indices of `cells`, and fills `results` in.
-  Scheduler(SchedulerOptions options, const RunFolder& folder, const std::vector<Cell>& cells,
-            const std::vector<std::size_t>& pending,
+  Scheduler(SchedulerOptions options, const tasks::TaskRegistry& tasks, const RunFolder& folder,
+            const std::vector<Cell>& cells, const std::vector<std::size_t>& pending,
             std::vector<std::optional<reports::CellResult>>& results);
 
   // False when SIGINT, SIGTERM, SIGUSR1 or SIGHUP ended it early. Workers are then asked to save
@@ -90,6 +91,7 @@ class Scheduler {
   std::string Status() const;
 
   SchedulerOptions options_;
+  const tasks::TaskRegistry& tasks_;
   const RunFolder& folder_;
   const std::vector<Cell>& cells_;
   std::deque<std::size_t> pending_;
