@@ -45,6 +45,7 @@ reports::CellResult ResultOf(const Cell& cell) {
   result.seed = cell.seed;
   result.kind = NameOf(cell.kind);
   result.partial = cell.limited;
+  if (cell.kind == CellKind::kTrain) result.threshold = cell.train.solved_accuracy;
   result.config = CellToValue(cell);
   for (const char* key : {"seed", "name"}) {
     result.config.as_object().erase(key);  // stand beside it

@@ -194,23 +194,4 @@ SegmentScore SegmentEvaluator::Score(const Object& axes, const Checkpoint& check
   return score;
 }
 
-std::vector<Object> SegmentAxes(const std::vector<Segment>& segments) {
-  std::set<std::string> varying = {"input_seq_len"};
-  for (const Segment& segment : segments) {
-    for (const auto& [key, value] : segment.params.as_object()) {
-      const Value* first = segments.front().params.Find(key);
-      if (!first || !(*first == value)) varying.insert(key);
-    }
-  }
-  std::vector<Object> axes;
-  for (const Segment& segment : segments) {
-    Object object;
-    for (const std::string& key : varying) {
-      if (const Value* value = segment.params.Find(key)) object[key] = *value;
-    }
-    axes.push_back(std::move(object));
-  }
-  return axes;
-}
-
 }  // namespace mixerbench::harness

@@ -99,8 +99,4 @@ class SegmentEvaluator {
   std::map<std::int64_t, Shape> shapes_;
 };
 
-// The options that differ between the segments of a task, numbers and strings, plus
-// "input_seq_len" when the task has it.
-std::vector<Object> SegmentAxes(const std::vector<Segment>& segments);
-
 }  // namespace mixerbench::harness

@@ -42,36 +42,36 @@ ScoreRow YesNo(std::string metric, std::vector<double> values) {
           .per_sample = std::move(values)};
 }
 
+// Of the mean of values between 0 and `scale`.
+std::optional<reports::Interval> MeanInterval(const std::vector<double>& values, double scale) {
+  if (scale == 0) return reports::BootstrapBca(values);
+  std::vector<reports::Score> scores;
+  for (const double value : values) scores.push_back({.value = value, .size = scale});
+  auto interval = reports::ShareInterval(scores);
+  if (interval) {
+    interval->low *= scale;
+    interval->high *= scale;
+  }
+  return interval;
+}
+
 // A metric with values between 0 and `scale` (0: no upper end).
 ScoreRow Mean(std::string metric, std::vector<double> values, double scale) {
   return {.metric = std::move(metric),
           .score = reports::Mean(values),
           .scale = scale,
           .num_samples = std::ssize(values),
-          .interval = reports::BootstrapBca(values),
+          .interval = MeanInterval(values, scale),
           .per_sample = std::move(values)};
 }
 
 ScoreRow MatchAllRow(const Run& run) {
-  std::vector<double> shares = PerSample(run, [](const Reference& r, const Prediction& p) {
-    return tasks::MatchAll(tasks::CleanResponse(p.response), r.outputs);
-  });
-  const std::size_t num_outputs = run.references.front().outputs.size();
-  if (!All(run, [&](const Reference& r) { return r.outputs.size() == num_outputs; })) {
-    return Mean("match_all", std::move(shares), 1);
-  }
-  // Equally many answers each: the samples are clusters of them.
-  std::vector<reports::ClusterCount> counts;
-  for (const double share : shares) {
-    const double found = share * static_cast<double>(num_outputs);
-    counts.push_back(
-        {static_cast<std::int64_t>(found + 0.5), static_cast<std::int64_t>(num_outputs)});
-  }
-  return {.metric = "match_all",
-          .score = reports::Mean(shares),
-          .num_samples = std::ssize(shares),
-          .interval = reports::ClusterRobust(counts),
-          .per_sample = std::move(shares)};
+  return Mean("match_all",
+              PerSample(run,
+                        [](const Reference& r, const Prediction& p) {
+                          return tasks::MatchAll(tasks::CleanResponse(p.response), r.outputs);
+                        }),
+              1);
 }
 
 ScoreRow Prefix5Row(const Run& run, std::string metric, std::int64_t min_prefix) {

@@ -157,7 +157,8 @@ ExitCode Run(const RunOptions& options, const Registries& registries) {
               << suite.name << "' are finished\n";
   } else {
     WriteReports(out);  // a run that is killed leaves no report of an earlier one that looks whole
-    const bool finished = Scheduler(plan, folder, suite.cells, pending, results).Run();
+    const bool finished =
+        Scheduler(plan, registries.tasks, folder, suite.cells, pending, results).Run();
     if (!finished) {
       WriteReports(out);
       return StoppedEarly();

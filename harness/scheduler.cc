@@ -9,9 +9,11 @@
 #include <unistd.h>
 #include <utility>
 
+#include "harness/cell_guard.h"
 #include "harness/checkpoint.h"
 #include "harness/plans.h"
 #include "harness/run_plan.h"
+#include "harness/segment_rows.h"
 #include "harness/stop_signals.h"
 #include "reports/atomic_file.h"
 #include "reports/json.h"
@@ -52,10 +54,12 @@ bool Reusable(const reports::CellResult& result, RetryPolicy retry, const CellOp
          (retry == RetryPolicy::kFailed && result.state == reports::CellState::kCompleted);
 }
 
-Scheduler::Scheduler(SchedulerOptions options, const RunFolder& folder,
-                     const std::vector<Cell>& cells, const std::vector<std::size_t>& pending,
+Scheduler::Scheduler(SchedulerOptions options, const tasks::TaskRegistry& tasks,
+                     const RunFolder& folder, const std::vector<Cell>& cells,
+                     const std::vector<std::size_t>& pending,
                      std::vector<std::optional<reports::CellResult>>& results)
     : options_(std::move(options)),
+      tasks_(tasks),
       folder_(folder),
       cells_(cells),
       pending_(pending.begin(), pending.end()),
@@ -301,6 +305,7 @@ void Scheduler::Collect(Running running, reports::CellState state, const std::st
     result->state = state;
     result->reason = problem.empty() ? reason : reason + "; " + problem;
     result->wall_s = Seconds(Clock::now() - running.started);
+    Guard([&] { AddMissingRows(cell, tasks_, *result); });  // it has failed already
     reports::WriteFileAtomically(folder_.CellPath(cell) / "result.json",
                                  reports::DumpCell(*result));
   }

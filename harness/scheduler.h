@@ -24,6 +24,7 @@
 #include "harness/run_folder.h"
 #include "harness/worker_process.h"
 #include "reports/result.h"
+#include "tasks/task.h"
 
 namespace mixerbench::harness {
 
@@ -43,8 +44,8 @@ bool Reusable(const reports::CellResult& result, RetryPolicy retry, const CellOp
 class Scheduler {
  public:
   // Works on `pending`, indices of `cells`, and fills `results` in.
-  Scheduler(SchedulerOptions options, const RunFolder& folder, const std::vector<Cell>& cells,
-            const std::vector<std::size_t>& pending,
+  Scheduler(SchedulerOptions options, const tasks::TaskRegistry& tasks, const RunFolder& folder,
+            const std::vector<Cell>& cells, const std::vector<std::size_t>& pending,
             std::vector<std::optional<reports::CellResult>>& results);
 
   // False when SIGINT, SIGTERM, SIGUSR1 or SIGHUP ended it early. Workers are then asked to save
@@ -98,6 +99,7 @@ class Scheduler {
   Eta::Left TimeLeft() const;
 
   SchedulerOptions options_;
+  const tasks::TaskRegistry& tasks_;
   const RunFolder& folder_;
   const std::vector<Cell>& cells_;
   std::deque<std::size_t> pending_;

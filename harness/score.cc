@@ -3,6 +3,7 @@
 
 #include <cmath>
 
+#include "harness/segment_rows.h"
 #include "reports/statistics.h"
 
 namespace mixerbench::harness {
@@ -32,7 +33,7 @@ void Scorer::ClassCounts::Add(std::int32_t label, std::int64_t prediction) {
 }
 
 Scorer::Scorer(const tasks::Task& task)
-    : task_(&task), keys_(task.slice_keys()), chance_(task.baselines().front().accuracy) {
+    : task_(&task), keys_(task.slice_keys()), guesses_(GuessesOf(task)) {
   for (const auto& key : keys_) slices_.emplace_back(key.buckets.size());
 }
 
@@ -85,7 +86,7 @@ void Scorer::Add(std::span<const std::int32_t> inputs, std::span<const std::int3
 reports::AccuracyRow Scorer::Row(const Tally& tally, const Object& axes) const {
   reports::AccuracyRow row;
   row.axes = axes;
-  row.chance = chance_;
+  row.chance = guesses_.front().accuracy;
   row.num_sequences = static_cast<std::int64_t>(tally.samples.size());
   for (const auto& sample : tally.samples) {
     row.num_scored += sample.num_scored;
@@ -98,7 +99,10 @@ reports::AccuracyRow Scorer::Row(const Tally& tally, const Object& axes) const {
   }
   std::int64_t whole = 0;
   double shares = 0;
+  std::vector<reports::Score> scores;
   for (const auto& sample : tally.samples) {
+    scores.push_back({.value = static_cast<double>(sample.num_correct),
+                      .size = static_cast<double>(sample.num_scored)});
     if (sample.num_correct == sample.num_scored) ++whole;
     shares += static_cast<double>(sample.num_correct) / static_cast<double>(sample.num_scored);
   }
@@ -113,13 +117,14 @@ reports::AccuracyRow Scorer::Row(const Tally& tally, const Object& axes) const {
     row.state = reports::CellState::kDiverged;
     row.reason = "a loss in this segment is not finite";
   }
-  row.ci_items = reports::ClusterRobust(tally.samples);
+  row.ci_items = reports::ShareInterval(scores);
   row.ci_sequences = reports::Wilson(whole, row.num_sequences);
   return row;
 }
 
 std::vector<reports::AccuracyRow> Scorer::Rows(const Object& axes) const {
   std::vector<reports::AccuracyRow> rows = {Row(all_, axes)};
+  rows.front().guesses = guesses_;
   if (rows.front().accuracy_macro) {
     rows.front().accuracy_macro_batched =
         (full_batches_sum_ + BatchSum()) / static_cast<double>(rows.front().num_sequences);

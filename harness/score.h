@@ -10,7 +10,6 @@
 
 #include "base/value.h"
 #include "reports/result.h"
-#include "reports/statistics.h"
 #include "tasks/task.h"
 
 namespace mixerbench::harness {
@@ -39,8 +38,14 @@ class Scorer {
     double MacroRecall() const;
   };
 
+  // Of the scored positions of one sample.
+  struct SampleCount {
+    std::int64_t num_correct = 0;
+    std::int64_t num_scored = 0;
+  };
+
   struct Tally {
-    std::vector<reports::ClusterCount> samples;  // those that have a scored position here
+    std::vector<SampleCount> samples;  // those that have a scored position here
     double nll = 0;
     ClassCounts classes;
   };
@@ -52,7 +57,7 @@ class Scorer {
 
   const tasks::Task* task_;
   std::vector<tasks::SliceKey> keys_;
-  double chance_;
+  std::vector<reports::Guess> guesses_;  // chance first
   Tally all_;
   ClassCounts batch_;  // of the last batch_size_ samples, less than reports::kMacroBatch
   std::int64_t batch_size_ = 0;

@@ -14,6 +14,7 @@
 #include "harness/memory_need.h"
 #include "harness/model.h"
 #include "harness/plans.h"
+#include "harness/segment_rows.h"
 #include "harness/trainer.h"
 #include "reports/result_json.h"
 
@@ -59,7 +60,6 @@ class TrainRun {
     if (control_.require_device_cores) RequireDeviceCores();
     Resume();
     result_.model = MeasureModel(model_, trainer_.max_seq_len(), device_);
-    result_.threshold = cell_.train.solved_accuracy;
     Train();
     Test();
   }
@@ -176,11 +176,7 @@ class TrainRun {
       });
       if (outcome.state == reports::CellState::kInterrupted) throw Interrupted(outcome.reason);
       if (outcome.state != reports::CellState::kCompleted) {
-        rows.assign(1, {});  // the failure is a row of its own
-        rows.front().axes = axes[num_tested_];
-        rows.front().state = outcome.state;
-        rows.front().reason = outcome.reason;
-        rows.front().chance = source.task().baselines().front().accuracy;
+        rows = {UnscoredRow(source.task(), axes[num_tested_], outcome.state, outcome.reason)};
       }
       rows.front().ceiling = source.task().Ceiling(seen, source.samples());
       for (auto& row : rows) {
@@ -313,6 +309,7 @@ reports::CellResult RunTrainCell(const Cell& cell, at::Device device, const Regi
   result.state = outcome.state;
   result.reason = outcome.reason;
   result.model.path = PathOf(result.plans);
+  Guard([&] { AddMissingRows(cell, registries.tasks, result); });  // it has failed already
   return result;
 }
 

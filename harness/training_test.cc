@@ -12,6 +12,7 @@
 #include "harness/evaluate.h"
 #include "harness/optimizer.h"
 #include "harness/score.h"
+#include "harness/segment_rows.h"
 #include "harness/suite.h"
 #include "harness/train.h"
 #include "harness/trainer.h"
@@ -212,6 +213,14 @@ TEST_CASE("score: the four accuracies, slices and divergence") {
   CHECK(*row.sequence_accuracy == 0.5);
   CHECK(*row.nll == 1.0);
   CHECK(row.chance == Approx(1.0 / 8));
+  REQUIRE(row.guesses.size() == 2);
+  CHECK(row.guesses[0].accuracy == row.chance);
+  CHECK(row.guesses[1].name == "some value of the context");
+  CHECK(row.guesses[1].accuracy == 0.5);
+  // Of two samples, one right and one half right.
+  CHECK(row.ci_items->method == "beta");
+  CHECK(row.ci_items->low < 0.5);
+  CHECK(row.ci_items->high > 0.9);
   REQUIRE(row.ci_sequences);
   CHECK(row.ci_sequences->low < 0.5);
   std::int64_t by_gap = 0;
@@ -357,11 +366,40 @@ TEST_CASE("training: divergence, time limits and unsupported sizes are states wi
   control.deadline = std::chrono::steady_clock::now();
   const auto late = Run(TinyCell("attention"), control);
   CHECK(late.state == reports::CellState::kTimeout);
+  CHECK(late.threshold > 0);  // and was not reached
+  CHECK(reports::Solved(late) == false);
   Cell impossible = TinyCell("attention");
   impossible.model.as_object()["sequence_mixer"].as_object()["num_heads"] = 5;
   const auto unsupported = Run(impossible);
   CHECK(unsupported.state == reports::CellState::kUnsupported);
   CHECK_THAT(unsupported.reason, Catch::Contains("num_heads"));
+}
+
+TEST_CASE("training: a cell that failed has a row for every test segment") {
+  RunControl control;
+  control.deadline = std::chrono::steady_clock::now();
+  const Cell cell = TinyCell(
+      "attention", {{"task.test.input_seq_len", "[8, 16]"}, {"task.test.num_kv_pairs", "[1, 2]"}});
+  const auto late = Run(cell, control);
+  REQUIRE(late.accuracy.size() == 2);
+  CHECK(reports::DumpJson(late.accuracy[1].axes) == R"({"input_seq_len":16,"num_kv_pairs":2})");
+  CHECK(late.accuracy[1].state == reports::CellState::kTimeout);
+  CHECK(late.accuracy[1].reason == late.reason);
+  CHECK_FALSE(late.accuracy[1].accuracy);
+  CHECK(late.accuracy[1].chance == Approx(1.0 / 8));
+  CHECK(late.accuracy[1].guesses.at(1).accuracy == 0.5);
+  CHECK_FALSE(late.accuracy[0].extrapolated);
+  CHECK(late.accuracy[1].extrapolated);
+  // Rows that are there stay; a cell that did not run gets none.
+  reports::CellResult result = late;
+  result.accuracy.pop_back();
+  result.accuracy[0].accuracy = 0.5;
+  AddMissingRows(cell, AllRegistries().tasks, result);
+  CHECK(result.accuracy.size() == 2);
+  CHECK(*result.accuracy[0].accuracy == 0.5);
+  result = ResultOf(cell);
+  AddMissingRows(cell, AllRegistries().tasks, result);
+  CHECK(result.accuracy.empty());
 }
 
 TEST_CASE("model: carried state is measured next to its declaration") {

@@ -7,6 +7,7 @@
 #include <span>
 #include <utility>
 
+#include "reports/text.h"
 #include "tasks/generate.h"
 #include "tasks/golden.h"
 
@@ -75,8 +76,8 @@ void CheckRepetitions(const tasks::TaskSamples& range, const std::vector<TrainSt
   check.text += fmt::format(", {} in {} training samples", shared, num_train);
   if (static_cast<double>(shared) > kLeakageWarning * static_cast<double>(counted.count)) {
     std::cerr << fmt::format(
-        "warning: {:.2g} % of the samples are in the training data: so few inputs are possible\n",
-        100.0 * static_cast<double>(shared) / static_cast<double>(counted.count));
+        "warning: {} % of the samples are in the training data: so few inputs are possible\n",
+        reports::FormatPercent(static_cast<double>(shared) / static_cast<double>(counted.count)));
   }
 }
 

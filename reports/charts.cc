@@ -62,11 +62,25 @@ ChartAxis AxisFor(const std::string& axis, const std::set<double>& values) {
 std::string AccuracyNote(const std::string& label, const AccuracyOverSeeds& row) {
   std::string note = label + ", " + AxesText(row.axes);
   if (!row.bucket.empty()) note += ", " + row.slice + " " + row.bucket;
-  note += row.mean ? ": " + FormatPercentInterval(*row.mean, row.ci_seeds) + " %" : "";
+  const AccuracyText text = TextOf(row);
+  if (row.mean) note += ": " + text.value + " %";
+  if (!text.seeds.empty()) note += ", seeds " + text.seeds;
+  if (!text.interval.empty()) note += ", 95 % interval " + text.interval;
   if (row.state != CellState::kCompleted) {
     note += fmt::format(" ({}{})", NameOf(row.state), row.reason.empty() ? "" : ": " + row.reason);
   }
   return note;
+}
+
+// From the lowest to the highest seed; of a single seed the interval over samples.
+void SetSpread(const AccuracyOverSeeds& row, ChartPoint& point) {
+  if (row.std) {
+    point.low = row.min;
+    point.high = row.max;
+  } else if (row.ci_items) {
+    point.low = row.ci_items->low;
+    point.high = row.ci_items->high;
+  }
 }
 
 // True when some group has several whole segments at one value of `axis`.
@@ -100,10 +114,7 @@ ChartSeries AccuracySeries(const GroupSummary& group, const std::string& axis,
       point.failed = point.failed || AnyImputed(*row);
     }
     if (!means.empty()) point.y = Mean(means);
-    if (rows.size() == 1 && rows.front()->ci_seeds) {
-      point.low = rows.front()->ci_seeds->low;
-      point.high = rows.front()->ci_seeds->high;
-    }
+    if (rows.size() == 1) SetSpread(*rows.front(), point);
     series.points.push_back(std::move(point));
   }
   return series;
@@ -127,18 +138,47 @@ std::optional<double> ExtrapolationStart(const TaskView& view, const ChartAxis& 
                                                : (*trained + *beyond) / 2;
 }
 
-void SetChance(const TaskView& view, Chart& chart) {
-  std::optional<double> chance;
-  for (const GroupSummary* group : view.groups) {
-    for (const AccuracyOverSeeds& row : group->accuracy) {
-      // Chance that differs between segments has no single line.
-      if (chance && std::abs(*chance - row.chance) > 1e-12) return;
-      chance = row.chance;
+std::string PercentLabel(const std::string& name, double share) {
+  return name + " " + FormatPercent(share) + " %";
+}
+
+// A guess over the rows of a chart: a line where it scores alike everywhere, else a dash at each x.
+void AddReference(const std::string& name, const std::map<double, std::set<double>>& by_x,
+                  Chart& chart) {
+  std::set<double> all;
+  for (const auto& [x, shares] : by_x) all.insert(shares.begin(), shares.end());
+  if (all.empty()) return;
+  if (*all.rbegin() - *all.begin() < 1e-12) {
+    chart.references.push_back({*all.begin(), PercentLabel(name, *all.begin())});
+    return;
+  }
+  std::string label = name;  // once
+  for (const auto& [x, shares] : by_x) {
+    for (const double share : shares) {
+      chart.references.push_back({share, std::exchange(label, ""), x});
     }
   }
-  if (!chance) return;
-  chart.reference_y = chance;
-  chart.reference_label = "chance " + FormatPercent(*chance) + " %";
+}
+
+// Chance and the strongest guess of whole segments. `place` gives the x of a row, or none.
+template <typename Place>
+void AddGuesses(const TaskView& view, Chart& chart, Place place) {
+  std::map<double, std::set<double>> chance;
+  std::map<double, std::set<double>> strongest;
+  std::set<std::string> names;
+  for (const GroupSummary* group : view.groups) {
+    for (const AccuracyOverSeeds& row : group->accuracy) {
+      const std::optional<double> x = row.slice.empty() ? place(row) : std::nullopt;
+      if (!x) continue;
+      chance[*x].insert(row.chance);
+      const std::optional<Guess> guess = StrongestGuess(row.guesses);
+      if (!guess || guess->accuracy <= row.chance) continue;
+      strongest[*x].insert(guess->accuracy);
+      names.insert(guess->name);
+    }
+  }
+  AddReference("chance", chance, chart);
+  AddReference(names.size() == 1 ? *names.begin() : "the strongest guess", strongest, chart);
 }
 
 void AddLearning(const CellResult& cell, const std::string& label, int style, bool is_loss,
@@ -187,7 +227,7 @@ Chart LearningChart(const SweepReport& report, const TaskView& view, const Style
   chart.title = is_loss ? "Training loss" : "Learning curve";
   chart.x.label = "optimiser step";
   chart.x.low = 0;
-  chart.has_reference_label_right = true;
+  chart.has_reference_labels_right = true;
   chart.y = kAccuracyAxis;
   chart.y.label = "validation accuracy, %";
   if (is_loss) {
@@ -196,19 +236,20 @@ Chart LearningChart(const SweepReport& report, const TaskView& view, const Style
     chart.y.low = 0;
   }
   std::vector<ChartSeries> medians;
+  std::set<double> thresholds;
   for (const GroupSummary* group : view.groups) {
     const std::string label = GroupLabel(view, *group);
     std::vector<ChartSeries> seeds;
     for (const CellResult& cell : CellsOf(report, *group)) {
       AddLearning(cell, label, styles.at(label), is_loss, seeds);
-      if (!is_loss && cell.threshold > 0) {
-        chart.reference_y = cell.threshold;
-        chart.reference_label = "solved at " + FormatPercent(cell.threshold) + " %";
-      }
+      if (!is_loss && cell.threshold > 0) thresholds.insert(cell.threshold);
     }
     if (seeds.empty()) continue;
     medians.push_back(MedianOf(seeds, label, styles.at(label)));
     std::move(seeds.begin(), seeds.end(), std::back_inserter(chart.series));
+  }
+  for (const double threshold : thresholds) {
+    chart.references.push_back({threshold, PercentLabel("solved at", threshold)});
   }
   std::move(medians.begin(), medians.end(), std::back_inserter(chart.series));
   return chart;
@@ -231,7 +272,7 @@ std::vector<Chart> AccuracyCharts(const TaskView& view, const Styles& styles) {
     chart.x = AxisFor(axis, values);
     chart.shade_from_x = ExtrapolationStart(view, chart.x, axis);
     chart.shade_label = "longer than trained";
-    SetChance(view, chart);
+    AddGuesses(view, chart, [&](const auto& row) { return NumberAt(row.axes, axis); });
     charts.push_back(std::move(chart));
   }
   return charts;
@@ -259,10 +300,7 @@ std::vector<Chart> StateCharts(const SweepReport& report, const TaskView& view,
       point.y = last->mean;
       point.failed = AnyImputed(*last);
       point.note = AccuracyNote(label, *last);
-      if (last->ci_seeds) {
-        point.low = last->ci_seeds->low;
-        point.high = last->ci_seeds->high;
-      }
+      SetSpread(*last, point);
       chart.series.push_back(
           {.label = label, .style = styles.at(label), .is_faint = false, .points = {point}});
       sizes.insert(point.x);
@@ -276,8 +314,10 @@ std::vector<Chart> StateCharts(const SweepReport& report, const TaskView& view,
   chart.x.label = fmt::format("state after {} tokens, bytes per sequence", at_num_tokens);
   chart.x.scale = ChartAxis::Scale::kLog2;
   chart.x.format = ChartAxis::Format::kBytes;
-  SetChance(view, chart);
-  chart.has_reference_label_right = true;  // small states, with low accuracy, are on the left
+  AddGuesses(view, chart, [&](const auto& row) {
+    return row.axes == longest ? std::optional(*sizes.begin()) : std::nullopt;
+  });
+  chart.has_reference_labels_right = true;  // small states, with low accuracy, are on the left
   return {std::move(chart)};
 }
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "reports/json.h"
+#include "reports/labels.h"
 #include "reports/text.h"
 
 namespace mixerbench::reports {
@@ -30,6 +31,40 @@ std::string Line(const std::vector<std::string>& fields) {
   return line + "\n";
 }
 
+std::string Truth(bool v) { return v ? "true" : "false"; }
+
+std::vector<std::string> CellFields(const GroupSummary& group, const CellResult& cell) {
+  const CellName name = SplitCellName(cell.name);
+  return {CsvField(name.task),       CsvField(name.mixer),
+          CsvField(name.variant),    CsvField(cell.kind),
+          std::to_string(cell.seed), std::string(NameOf(cell.state)),
+          CsvField(cell.reason),     CsvField(cell.run_id),
+          Truth(cell.partial),       group.selection ? Truth(group.selection->selected) : ""};
+}
+
+std::vector<std::string> RowFields(const AccuracyRow& row) {
+  const std::optional<Guess> strongest = StrongestGuess(row.guesses);
+  return {CsvField(row.slice),
+          CsvField(row.bucket),
+          std::string(NameOf(row.state)),
+          CsvField(row.reason),
+          std::to_string(row.num_sequences),
+          std::to_string(row.num_scored),
+          std::to_string(row.num_correct),
+          Number(row.accuracy),
+          row.ci_items ? Number(row.ci_items->low) : "",
+          row.ci_items ? Number(row.ci_items->high) : "",
+          Number(row.accuracy_per_example),
+          Number(row.accuracy_macro),
+          Number(row.accuracy_macro_batched),
+          Number(row.sequence_accuracy),
+          Number(row.nll),
+          Number(row.chance),
+          strongest ? Number(strongest->accuracy) : "",
+          Number(row.ceiling),
+          Truth(row.extrapolated)};
+}
+
 }  // namespace
 
 std::string RenderAccuracyCsv(const SweepReport& report) {
@@ -39,8 +74,8 @@ std::string RenderAccuracyCsv(const SweepReport& report) {
       for (const auto& [axis, value] : row.axes) axes.insert(axis);
     }
   }
-  std::vector<std::string> header = {"task", "mixer",      "variant",     "kind",
-                                     "seed", "cell_state", "cell_reason", "run_id"};
+  std::vector<std::string> header = {"task",       "mixer",       "variant", "kind",    "seed",
+                                     "cell_state", "cell_reason", "run_id",  "partial", "selected"};
   for (const std::string& axis : axes) header.push_back(CsvField(axis));
   const std::vector<std::string> metrics = {"slice",
                                             "bucket",
@@ -58,36 +93,27 @@ std::string RenderAccuracyCsv(const SweepReport& report) {
                                             "sequence_accuracy",
                                             "nll",
                                             "chance",
+                                            "strongest_guess",
                                             "ceiling",
                                             "extrapolated"};
   header.insert(header.end(), metrics.begin(), metrics.end());
 
   std::string out = Line(header);
-  for (const CellResult& cell : report.cells) {
-    const CellName name = SplitCellName(cell.name);
-    const std::vector<std::string> common = {
-        CsvField(name.task),   CsvField(name.mixer),      CsvField(name.variant),
-        CsvField(cell.kind),   std::to_string(cell.seed), std::string(NameOf(cell.state)),
-        CsvField(cell.reason), CsvField(cell.run_id)};
-    if (cell.accuracy.empty()) {
-      std::vector<std::string> fields = common;
-      fields.resize(header.size());
-      out += Line(fields);
-    }
-    for (const AccuracyRow& row : cell.accuracy) {
-      std::vector<std::string> fields = common;
-      for (const std::string& axis : axes) fields.push_back(Axis(row.axes, axis));
-      fields.insert(
-          fields.end(),
-          {CsvField(row.slice), CsvField(row.bucket), std::string(NameOf(row.state)),
-           CsvField(row.reason), std::to_string(row.num_sequences), std::to_string(row.num_scored),
-           std::to_string(row.num_correct), Number(row.accuracy),
-           row.ci_items ? Number(row.ci_items->low) : "",
-           row.ci_items ? Number(row.ci_items->high) : "", Number(row.accuracy_per_example),
-           Number(row.accuracy_macro), Number(row.accuracy_macro_batched),
-           Number(row.sequence_accuracy), Number(row.nll), Number(row.chance), Number(row.ceiling),
-           row.extrapolated ? "true" : "false"});
-      out += Line(fields);
+  for (const GroupSummary& group : report.groups) {
+    for (const CellResult& cell : CellsOf(report, group)) {
+      const std::vector<std::string> about_cell = CellFields(group, cell);
+      if (cell.accuracy.empty()) {
+        std::vector<std::string> fields = about_cell;
+        fields.resize(header.size());
+        out += Line(fields);
+      }
+      for (const AccuracyRow& row : cell.accuracy) {
+        std::vector<std::string> fields = about_cell;
+        for (const std::string& axis : axes) fields.push_back(Axis(row.axes, axis));
+        const std::vector<std::string> scores = RowFields(row);
+        fields.insert(fields.end(), scores.begin(), scores.end());
+        out += Line(fields);
+      }
     }
   }
   return out;

@@ -115,9 +115,7 @@ std::string Header(const SweepReport& report) {
     counts += fmt::format("{}{} {}", counts.empty() ? "" : " · ", count, Pill(state));
   }
   std::string notes;
-  for (const std::string& note : PlanNotes(report)) notes += Fact("Note", EscapeHtml(note));
-  const bool partial = std::any_of(report.cells.begin(), report.cells.end(),
-                                   [](const CellResult& cell) { return cell.partial; });
+  for (const std::string& note : PlanNotes(report)) notes += Fact("Note", note);
   return "<header>\n<p class=\"eyebrow\">mixerbench report</p>\n" +
          Element("h1", EscapeHtml(report.name)) + "\n<dl class=\"facts\">\n" +
          Fact("Started", ReadableTime(first_start)) + Fact("Device", Distinct(report, Device)) +
@@ -130,8 +128,7 @@ std::string Header(const SweepReport& report) {
                     const bool dirty = TextAt(cell.environment, {"tool", "git_dirty"}) == "true";
                     return commit.substr(0, 12) + (dirty ? " (modified)" : "");
                   })) +
-         fmt::format("<div><dt>Cells</dt><dd>{}</dd></div>\n", counts) +
-         (partial ? Fact("Note", "partial: run with a limit, not comparable") : "") + notes +
+         fmt::format("<div><dt>Cells</dt><dd>{}</dd></div>\n", counts) + notes +
          "</dl>\n</header>\n";
 }
 
@@ -154,16 +151,24 @@ std::string Legend(const TaskView& view, const Styles& styles) {
   return Element("ul", items, "legend") + "\n";
 }
 
-std::string AccuracyText(const AccuracyOverSeeds* row) {
-  if (row == nullptr) return "–";
-  if (!row->mean) return Pill(row->state);
-  std::string text = FormatPercent(*row->mean);
-  if (AnyImputed(*row)) text += " †";
-  if (row->ci_seeds) {
-    text += fmt::format("<small>{:.1f} – {:.1f}</small>", 100 * row->ci_seeds->low,
-                        100 * row->ci_seeds->high);
+// "99.8" over its smaller print.
+std::string Stacked(std::string text, const std::vector<std::string>& small) {
+  for (const std::string& line : small) {
+    if (!line.empty()) text += Element("small", line);
   }
   return text;
+}
+
+std::string Bracketed(const std::string& interval) {
+  return interval.empty() ? "" : "[" + interval + "]";
+}
+
+std::string AccuracyCell(const AccuracyOverSeeds* row) {
+  if (row == nullptr) return "–";
+  if (!row->mean) return Pill(row->state);
+  const AccuracyText text = TextOf(*row);
+  return Stacked(text.value,
+                 {text.seeds.empty() ? "" : "(" + text.seeds + ")", Bracketed(text.interval)});
 }
 
 std::string AxisNames(const std::vector<const AccuracyOverSeeds*>& segments) {
@@ -183,83 +188,107 @@ std::string AxisValues(const AccuracyOverSeeds& segment) {
   return values + (segment.extrapolated ? " ⤳" : "");
 }
 
-std::string SummaryTable(const SweepReport& report, const TaskView& view, const Styles& styles) {
+// A row of the table that belongs to no group: `name`, and a share for each segment.
+std::string ReferenceRow(const std::string& name, const std::vector<std::optional<double>>& shares,
+                         std::size_t num_before, std::size_t num_after) {
+  std::vector<std::string> row(num_before);
+  row.front() = EscapeHtml(name);
+  for (const auto& share : shares) row.push_back(share ? FormatPercent(*share) : "");
+  row.resize(row.size() + num_after);
+  return TableRow(row, "chance");
+}
+
+// Steps, effective length, parameters and state.
+std::vector<std::string> Facts(const SweepReport& report, const GroupSummary& group) {
+  ModelFacts model;
+  for (const CellResult& cell : CellsOf(report, group)) {
+    if (cell.model.num_parameters > 0) model = cell.model;
+  }
+  return {group.steps_to_threshold && group.steps_to_threshold->median
+              ? fmt::format("{:.0f}", *group.steps_to_threshold->median)
+              : "–",
+          group.effective_length && group.effective_length->median
+              ? std::to_string(*group.effective_length->median)
+              : "–",
+          model.num_parameters > 0 ? FormatSi(static_cast<double>(model.num_parameters)) : "–",
+          model.state_at_num_tokens > 0 ? FormatBytes(model.state_bytes_measured) : "–"};
+}
+
+// The name of each group of a table, with the swatch of its line in the charts of the task.
+using Names = std::map<const GroupSummary*, std::string>;
+
+Names NamesOf(const TaskView& task, const TaskView& table, const Styles& styles) {
+  Names names;
+  for (const GroupSummary* group : table.groups) {
+    names[group] =
+        RenderSwatch(styles.at(GroupLabel(task, *group))) + EscapeHtml(GroupLabel(table, *group));
+  }
+  return names;
+}
+
+std::string Subheading(const TableView& table) {
+  return table.setting.empty() ? "" : Element("h3", EscapeHtml(table.setting)) + "\n";
+}
+
+std::string SummaryTable(const SweepReport& report, const TaskView& view, const Names& names) {
   const auto segments = WholeSegments(view);
-  std::vector<std::string> header = {
-      "mixer", "solved", "steps to<br>threshold", "effective<br>length", "params", "state"};
-  std::vector<std::string> chance = {"chance", "", "", "", "", ""};
-  std::vector<std::string> ceiling = {"ceiling", "", "", "", "", ""};
-  bool any_ceiling = false;
+  std::vector<std::string> header = {"mixer", "solved"};
+  const std::vector<std::string> facts = {"steps to<br>threshold", "effective<br>length", "params",
+                                          "state"};
   std::string span;
   if (!segments.empty()) {
-    span = fmt::format("<tr><th colspan=\"{}\"></th><th class=\"span\" colspan=\"{}\">{}</th></tr>",
-                       header.size(), segments.size(), AxisNames(segments));
+    span = fmt::format(
+        "<tr><th colspan=\"{}\"></th><th class=\"span\" colspan=\"{}\">{}</th><th "
+        "colspan=\"{}\"></th></tr>",
+        header.size(), segments.size(), AxisNames(segments), facts.size());
   }
+  const std::size_t num_before = header.size();
+  std::vector<std::optional<double>> ceilings;
   for (const AccuracyOverSeeds* segment : segments) {
     header.push_back(AxisValues(*segment));
-    chance.push_back(FormatPercent(segment->chance));
-    const std::optional<double> highest = CeilingOf(view, segment->axes);
-    ceiling.push_back(highest ? FormatPercent(*highest) : "");
-    any_ceiling = any_ceiling || highest;
+    ceilings.push_back(CeilingOf(view, segment->axes));
   }
+  header.insert(header.end(), facts.begin(), facts.end());
   std::string rows;
   for (const GroupSummary* group : view.groups) {
-    ModelFacts model;
-    for (const CellResult& cell : CellsOf(report, *group)) {
-      if (cell.model.num_parameters > 0) model = cell.model;
-    }
-    std::vector<std::string> row = {Name(view, *group, styles)};
-    row.push_back(group->solve_rate
-                      ? fmt::format("{} of {}<small>{:.0f} – {:.0f} %</small>",
-                                    group->solve_rate->num_solved, group->solve_rate->num_seeds,
-                                    100 * group->solve_rate->ci.low,
-                                    100 * group->solve_rate->ci.high)
-                      : EscapeHtml(StatesText(*group)));
-    row.push_back(group->steps_to_threshold && group->steps_to_threshold->median
-                      ? fmt::format("{:.0f}", *group->steps_to_threshold->median)
-                      : "–");
-    row.push_back(group->effective_length && group->effective_length->value
-                      ? std::to_string(*group->effective_length->value)
-                      : "–");
-    row.push_back(model.num_parameters > 0 ? FormatSi(static_cast<double>(model.num_parameters))
-                                           : "–");
-    row.push_back(model.state_at_num_tokens > 0 ? FormatBytes(model.state_bytes_measured) : "–");
+    const SolvedText solved = TextOf(group->solve_rate);
+    std::vector<std::string> row = {
+        Stacked(names.at(group), {EscapeHtml(ChosenText(view, *group))}),
+        group->solve_rate ? Stacked(solved.count, {Bracketed(solved.interval)})
+                          : EscapeHtml(StatesText(*group))};
     for (const AccuracyOverSeeds* segment : segments) {
-      row.push_back(AccuracyText(FindWhole(*group, segment->axes)));
+      row.push_back(AccuracyCell(FindWhole(*group, segment->axes)));
     }
+    for (std::string& fact : Facts(report, *group)) row.push_back(std::move(fact));
     rows += TableRow(row);
   }
-  rows += TableRow(chance, "chance");
-  if (any_ceiling) rows += TableRow(ceiling, "chance");
+  for (const GuessRow& guess : GuessRows(segments)) {
+    rows += ReferenceRow(guess.name, guess.accuracy, num_before, facts.size());
+  }
+  if (std::any_of(ceilings.begin(), ceilings.end(), [](const auto& c) { return c.has_value(); })) {
+    rows += ReferenceRow("ceiling", ceilings, num_before, facts.size());
+  }
   return Table(header, rows, span);
 }
 
-std::size_t NumSeeds(const TaskView& view) {
-  std::size_t seeds = 0;
-  for (const GroupSummary* group : view.groups) seeds = std::max(seeds, group->seeds.size());
-  return seeds;
+std::string SummaryTables(const SweepReport& report, const TaskView& view, const Styles& styles) {
+  std::string out;
+  for (const TableView& table : TablesOf(view)) {
+    out += Subheading(table) + SummaryTable(report, table.view, NamesOf(view, table.view, styles));
+  }
+  return out;
 }
 
 std::string TrainingSection(const SweepReport& report, const TaskView& view, const Styles& styles) {
-  const std::size_t seeds = NumSeeds(view);
-  std::string caption = fmt::format(
-      "Percent of scored positions answered right, mean over {} seed{}, with the 95 % interval "
-      "over "
-      "seeds below. † counts a failed seed as chance. ⤳ longer than anything trained on. Ceiling, "
-      "where it is not 100: the answers that the training data tell.",
-      seeds, seeds == 1 ? "" : "s");
-  if (seeds < kReliableSeeds) {
-    caption +=
-        fmt::format(" With fewer than {} seeds the interval is indicative only.", kReliableSeeds);
-  }
-  caption += EscapeHtml(SelectionText(report));
-  std::string out = Element("h2", EscapeHtml(view.task)) + "\n" + Element("p", caption, "caption") +
-                    "\n" + SummaryTable(report, view, styles);
+  std::string out = Element("h2", EscapeHtml(view.task)) + "\n" +
+                    Element("p", EscapeHtml(AccuracyCaption(report, view)), "caption") + "\n" +
+                    SummaryTables(report, view, styles);
   std::vector<Chart> charts = AccuracyCharts(view, styles);
   for (Chart& chart : StateCharts(report, view, styles)) charts.push_back(std::move(chart));
   if (const std::string grid = ChartGrid(charts); !grid.empty()) {
     out +=
-        "<h3>Accuracy</h3>\n<p class=\"caption\">Bands: 95 % interval over seeds. A red cross "
+        "<h3>Accuracy</h3>\n<p class=\"caption\">Bands: from the lowest to the highest seed; of a "
+        "single seed the 95 % interval over samples. Dotted: what guessing scores. A red cross "
         "marks a point with a failed seed.</p>\n" +
         grid;
   }
@@ -276,35 +305,43 @@ std::string TrainingSection(const SweepReport& report, const TaskView& view, con
   return out;
 }
 
-std::string ThroughputSection(const SweepReport& report, const TaskView& view,
-                              const Styles& styles) {
-  const std::string grid = ChartGrid(ThroughputCharts(report, view, styles));
-  if (grid.empty()) return "";
+std::string ThroughputRows(const SweepReport& report, const TaskView& view, const Names& names) {
   std::string rows;
   for (const GroupSummary* group : view.groups) {
     for (const CellResult& cell : CellsOf(report, *group)) {
       for (const ThroughputRow& row : cell.throughput) {
-        rows += TableRow(
-            {Name(view, *group, styles), EscapeHtml(row.phase), std::to_string(row.batch_size),
-             std::to_string(row.seq_len), EscapeHtml(row.dtype),
-             row.median_ms ? fmt::format("{:#.4g}", *row.median_ms) : Pill(row.state),
-             row.spread_ms
-                 ? fmt::format("{:#.4g} – {:#.4g}", row.spread_ms->low, row.spread_ms->high)
-                 : "–",
-             row.tokens_per_second ? FormatSi(*row.tokens_per_second) : "–",
-             row.peak_memory_bytes ? FormatBytes(*row.peak_memory_bytes) : "–",
-             EscapeHtml(ParityText(row))});
+        rows += TableRow({names.at(group), EscapeHtml(row.phase), std::to_string(row.batch_size),
+                          std::to_string(row.seq_len), EscapeHtml(row.dtype),
+                          row.median_ms ? fmt::format("{:#.4g}", *row.median_ms) : Pill(row.state),
+                          row.spread_ms ? fmt::format("{:#.4g} – {:#.4g}", row.spread_ms->low,
+                                                      row.spread_ms->high)
+                                        : "–",
+                          row.tokens_per_second ? FormatSi(*row.tokens_per_second) : "–",
+                          row.peak_memory_bytes ? FormatBytes(*row.peak_memory_bytes) : "–",
+                          EscapeHtml(ParityText(row))});
       }
     }
   }
+  return rows;
+}
+
+std::string ThroughputSection(const SweepReport& report, const TaskView& view,
+                              const Styles& styles) {
+  const std::string grid = ChartGrid(ThroughputCharts(report, view, styles));
+  if (grid.empty()) return "";
+  std::string tables;
+  for (const TableView& table : TablesOf(view)) {
+    const std::string rows = ThroughputRows(report, table.view, NamesOf(view, table.view, styles));
+    if (rows.empty()) continue;
+    tables +=
+        Subheading(table) + Table({"mixer", "phase", "batch", "seq_len", "dtype", "median, ms",
+                                   "20 – 80 %, ms", "tokens/s", "peak memory", "parity"},
+                                  rows);
+  }
   return Element("h2", view.kind == "throughput" ? "Speed" : EscapeHtml(view.task) + ": speed") +
          "\n<p class=\"caption\">Median over repeats after warm-up; bands span the 20th to the "
-         "80th "
-         "percentile. A red cross marks a size that did not run.</p>\n" +
-         grid + "<h3>Every measurement</h3>\n" +
-         Table({"mixer", "phase", "batch", "seq_len", "dtype", "median, ms", "20 – 80 %, ms",
-                "tokens/s", "peak memory", "parity"},
-               rows);
+         "80th percentile. A red cross marks a size that did not run.</p>\n" +
+         grid + "<h3>Every measurement</h3>\n" + tables;
 }
 
 std::string TimeSection(const SweepReport& report) {

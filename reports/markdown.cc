@@ -27,57 +27,83 @@ std::string Header(const std::vector<std::string>& cells) {
   return Row(cells) + rule + "\n";
 }
 
-std::string AccuracyCell(const AccuracyOverSeeds* row) {
-  if (row == nullptr) return "–";
-  if (!row->mean) return std::string(NameOf(row->state));
-  return FormatPercentInterval(*row->mean, row->ci_seeds) + (AnyImputed(*row) ? " †" : "");
+std::string Subheading(const TableView& table) {
+  return table.setting.empty() ? "" : "### " + EscapeMarkdown(table.setting) + "\n\n";
 }
 
-std::string AccuracyTable(const SweepReport& report, const TaskView& view) {
+std::string AccuracyCell(const AccuracyOverSeeds* row) {
+  if (row == nullptr) return "–";
+  const AccuracyText text = TextOf(*row);
+  return text.value + (text.seeds.empty() ? "" : " (" + text.seeds + ")") +
+         (text.interval.empty() ? "" : " [" + text.interval + "]");
+}
+
+std::string SolvedCell(const std::optional<SolveRate>& rate) {
+  const SolvedText text = TextOf(rate);
+  return rate ? text.count + " [" + text.interval + "]" : "–";
+}
+
+// A row of the table that belongs to no group: `name`, and a share for each segment.
+std::string ReferenceRow(const std::string& name, const std::vector<std::optional<double>>& shares,
+                         std::size_t num_before, std::size_t num_after) {
+  std::vector<std::string> row(num_before);
+  row.front() = "*" + EscapeMarkdown(name) + "*";
+  for (const auto& share : shares) row.push_back(share ? "*" + FormatPercent(*share) + "*" : "");
+  row.resize(row.size() + num_after);
+  return Row(row);
+}
+
+std::string AccuracyTable(const TaskView& view) {
   const auto segments = WholeSegments(view);
+  const bool has_choice = !view.chosen.empty();
   std::vector<std::string> header = {"mixer"};
-  std::vector<std::string> chance = {"*chance*"};
-  std::vector<std::string> ceiling = {"*ceiling*"};
-  bool any_extrapolated = false;
-  bool any_ceiling = false;
+  if (has_choice) header.push_back("chosen");
+  header.push_back("solved");
+  const std::size_t num_before = header.size();
+  std::vector<std::optional<double>> ceilings;
   for (const AccuracyOverSeeds* segment : segments) {
     header.push_back(EscapeMarkdown(AxesText(segment->axes)) + (segment->extrapolated ? " ⤳" : ""));
-    chance.push_back("*" + FormatPercent(segment->chance) + "*");
-    const std::optional<double> highest = CeilingOf(view, segment->axes);
-    ceiling.push_back(highest ? "*" + FormatPercent(*highest) + "*" : "");
-    any_extrapolated = any_extrapolated || segment->extrapolated;
-    any_ceiling = any_ceiling || highest;
+    ceilings.push_back(CeilingOf(view, segment->axes));
   }
-  header.insert(header.end(), {"solved", "steps", "seeds", "states"});
-  chance.insert(chance.end(), {"", "", "", ""});
-  ceiling.insert(ceiling.end(), {"", "", "", ""});
+  const std::vector<std::string> facts = {"steps", "effective length", "states"};
+  header.insert(header.end(), facts.begin(), facts.end());
 
-  std::string out = fmt::format("## {}\n\nAccuracy of scored positions, percent, mean over seeds",
-                                EscapeMarkdown(view.task));
-  out += " with its 95 % interval. † a failed seed counts as chance.";
-  if (any_extrapolated) out += " ⤳ longer than anything trained on.";
-  if (any_ceiling) out += " Ceiling: the answers that the training data tell.";
-  out += " Fewer than 5 seeds: the interval is not reliable.";
-  out += SelectionText(report) + "\n\n" + Header(header);
+  std::string out = Header(header);
   for (const GroupSummary* group : view.groups) {
     std::vector<std::string> row = {EscapeMarkdown(GroupLabel(view, *group))};
+    if (has_choice) row.push_back(EscapeMarkdown(ChosenText(view, *group)));
+    row.push_back(SolvedCell(group->solve_rate));
     for (const AccuracyOverSeeds* segment : segments) {
       row.push_back(AccuracyCell(FindWhole(*group, segment->axes)));
     }
-    row.push_back(group->solve_rate ? fmt::format("{}/{}", group->solve_rate->num_solved,
-                                                  group->solve_rate->num_seeds)
-                                    : "–");
     row.push_back(group->steps_to_threshold && group->steps_to_threshold->median
                       ? fmt::format("{:.0f}", *group->steps_to_threshold->median)
                       : "–");
-    row.push_back(std::to_string(group->seeds.size()));
+    row.push_back(group->effective_length && group->effective_length->median
+                      ? std::to_string(*group->effective_length->median)
+                      : "–");
     row.push_back(EscapeMarkdown(StatesText(*group)));
     out += Row(row);
   }
-  return out + Row(chance) + (any_ceiling ? Row(ceiling) : "") + "\n";
+  for (const GuessRow& guess : GuessRows(segments)) {
+    out += ReferenceRow(guess.name, guess.accuracy, num_before, facts.size());
+  }
+  const bool any_ceiling = std::any_of(ceilings.begin(), ceilings.end(),
+                                       [](const auto& ceiling) { return ceiling.has_value(); });
+  if (any_ceiling) out += ReferenceRow("ceiling", ceilings, num_before, facts.size());
+  return out + "\n";
 }
 
-std::string ThroughputTable(const SweepReport& report, const TaskView& view) {
+std::string AccuracyTables(const SweepReport& report, const TaskView& view) {
+  std::string out = fmt::format("## {}\n\n{}\n\n", EscapeMarkdown(view.task),
+                                EscapeMarkdown(AccuracyCaption(report, view)));
+  for (const TableView& table : TablesOf(view)) {
+    out += Subheading(table) + AccuracyTable(table.view);
+  }
+  return out;
+}
+
+std::string ThroughputRows(const SweepReport& report, const TaskView& view) {
   std::string rows;
   for (const GroupSummary* group : view.groups) {
     for (const CellResult& cell : CellsOf(report, *group)) {
@@ -95,11 +121,20 @@ std::string ThroughputTable(const SweepReport& report, const TaskView& view) {
       }
     }
   }
-  if (rows.empty()) return "";
-  return fmt::format("## {}: speed\n\n", EscapeMarkdown(view.task)) +
-         Header({"mixer", "phase", "batch", "seq\\_len", "dtype", "median ms", "20–80 % ms",
-                 "tokens/s", "peak memory", "parity"}) +
-         rows + "\n";
+  return rows;
+}
+
+std::string ThroughputTables(const SweepReport& report, const TaskView& view) {
+  std::string tables;
+  for (const TableView& table : TablesOf(view)) {
+    const std::string rows = ThroughputRows(report, table.view);
+    if (rows.empty()) continue;
+    tables += Subheading(table) +
+              Header({"mixer", "phase", "batch", "seq\\_len", "dtype", "median ms", "20–80 % ms",
+                      "tokens/s", "peak memory", "parity"}) +
+              rows + "\n";
+  }
+  return tables.empty() ? "" : fmt::format("## {}: speed\n\n", EscapeMarkdown(view.task)) + tables;
 }
 
 std::string TimeTable(const SweepReport& report) {
@@ -145,11 +180,12 @@ std::string RenderMarkdown(const SweepReport& report) {
   for (const std::string& note : PlanNotes(report)) {
     out += "**" + EscapeMarkdown(note) + "**\n\n";
   }
+  std::string speed;
   for (const TaskView& view : TaskViews(report)) {
-    if (view.kind != "throughput") out += AccuracyTable(report, view);
-    out += ThroughputTable(report, view);
+    if (view.kind != "throughput") out += AccuracyTables(report, view);
+    speed += ThroughputTables(report, view);
   }
-  return out + TimeTable(report) + PlanTable(report) + Failures(report);
+  return out + speed + TimeTable(report) + PlanTable(report) + Failures(report);
 }
 
 }  // namespace mixerbench::reports

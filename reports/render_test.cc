@@ -3,11 +3,13 @@
 #include <algorithm>
 #include <sstream>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "reports/csv.h"
 #include "reports/html.h"
 #include "reports/json.h"
+#include "reports/labels.h"
 #include "reports/markdown.h"
 #include "reports/plan_table.h"
 #include "reports/svg.h"
@@ -120,6 +122,12 @@ TEST_CASE("text: shares near 0 and 1 do not read as 0 and 1") {
   CHECK(FormatPercent(0.9871) == "98.7");
   CHECK(FormatPercent(1.0 / 8192) == "0.012");
   CHECK(FormatPercent(0) == "0.0");
+  CHECK(FormatPercentRange(0.9712, 0.9887) == "97.1–98.9");
+  CHECK(FormatPercentRange(0.57, 0.63) == "57.0–63.0");  // 100 * 0.57 is below 57
+  CHECK(FormatPercentRange(0, 1) == "0.0–100.0");
+  // Around a mean of 99.98, as FormatPercent writes it.
+  CHECK(FormatPercentRange(0.99974, 0.99986) == "99.97–99.99");
+  CHECK(FormatPercentRange(0.00013, 0.99999) == "0.01–100.0");
   CHECK(FormatBytes(65536) == "64 KiB");
   CHECK(FormatBytes(1000) == "1000 B");
   CHECK(FormatSi(1184512) == "1.18 M");
@@ -135,8 +143,99 @@ TEST_CASE("markdown: every mixer, every failed cell, and chance") {
   CHECK_THAT(text, Catch::Contains("- mqar/mamba2/d\\_model=128, seed 1002: **diverged**: train "
                                    "loss was not finite at step 1200"));
   CHECK_THAT(text, Catch::Contains("- mqar/rwkv7/d\\_model=128, seed 1000: **unsupported**"));
-  CHECK_THAT(text, Catch::Contains("| *chance* | *0.012* |"));
+  CHECK_THAT(text, Catch::Contains("| *chance: uniform over values* |  | *0.012* | *0.012* |"));
+  CHECK_THAT(text, Catch::Contains("| *guess: some value of the context* |  | *25.0* | *12.5* |"));
   CHECK_THAT(text, Catch::Contains("†"));
+}
+
+TEST_CASE("tables: accuracy comes before speed, solved seeds before their mean") {
+  std::vector<CellResult> cells = ExampleSweep();
+  // Of one task, as `run` makes them: "throughput" sorts before "train".
+  for (CellResult& cell : cells) {
+    if (cell.kind == "throughput") cell.name.replace(0, cell.name.find('/'), "mqar");
+  }
+  const SweepReport report = MakeSweepReport("s", {}, cells);
+  const std::string text = RenderMarkdown(report);
+  CHECK(text.find("| mixer | solved | input") < text.find("## mqar: speed"));
+  CHECK(text.find("## mqar: speed") != text.npos);
+  const std::string page = RenderHtml(report);
+  CHECK(page.find("<th>solved</th>") < page.find("<th>median, ms</th>"));
+  CHECK(page.find("<th>steps to<br>threshold</th>") > page.find("<th>64 / 4</th>"));
+}
+
+TEST_CASE("tables: an accuracy stands with its seeds and the interval that holds") {
+  const auto text_of = [](int num_seeds) {
+    const SweepReport report = MakeSweepReport("s", {}, ExampleSweep(num_seeds));
+    return TextOf(report.groups.front().accuracy.front());
+  };
+  CHECK(text_of(1).seeds.empty());
+  CHECK_FALSE(text_of(1).interval.empty());  // over samples
+  CHECK_FALSE(text_of(4).seeds.empty());
+  CHECK(text_of(4).interval.empty());
+  CHECK_FALSE(text_of(5).seeds.empty());
+  CHECK_THAT(text_of(5).interval, Catch::StartsWith("47."));  // 0.025^(1/5) = 0.478
+}
+
+TEST_CASE("tables: limited cells are marked in every form") {
+  std::vector<CellResult> cells = ExampleSweep(1);
+  CHECK(Count(RenderMarkdown(MakeSweepReport("s", {}, cells)), "limit") == 0);
+  CellResult limited = cells.front();
+  limited.partial = true;
+  limited.group_id = limited.run_id = "sha256:limited";
+  cells.push_back(limited);
+  const SweepReport report = MakeSweepReport("s", {}, cells);
+  const std::string text = RenderMarkdown(report);
+  CHECK_THAT(text, Catch::Contains("**1 of 12 cells ran with a limit"));
+  CHECK(Count(text, "| attention (limited) |") == 1);
+  CHECK(Count(text, "| attention |") >= 1);
+  CHECK_THAT(RenderHtml(report), Catch::Contains("attention (limited)"));
+  const auto rows = ReadCsv(RenderAccuracyCsv(report));
+  const auto partial = static_cast<std::size_t>(
+      std::find(rows[0].begin(), rows[0].end(), "partial") - rows[0].begin());
+  REQUIRE(partial < rows[0].size());
+  CHECK(std::count_if(rows.begin(), rows.end(), [&](const auto& row) {
+          return row[partial] == "true";
+        }) == std::ssize(limited.accuracy));
+}
+
+TEST_CASE("tables: the chosen setting is shown, what is common once above, the rest in labels") {
+  const Value suite = Object{{"sweep", Object{{"select", Object{{"over", Array{"train.lr"}},
+                                                                {"by", "validation.accuracy"}}}}}};
+  std::vector<CellResult> cells;
+  for (const auto& [mixer, d_model, lr] : {std::tuple{"gla", "64", "0.1"},
+                                           {"gla", "64", "0.2"},
+                                           {"gla", "128", "0.1"},
+                                           {"retnet", "64", "0.2"}}) {
+    CellResult cell;
+    cell.name = std::string("mqar/") + mixer + "/d_model=" + d_model + ",lr=" + lr + ",layers=2";
+    cell.group_id = cell.run_id = cell.name;
+    cell.kind = "train";
+    cell.config = Object{{"model", Object{{"mixer", mixer}, {"d_model", d_model}}},
+                         {"train", Object{{"lr", lr}}}};
+    cell.state = CellState::kCompleted;
+    cell.learning_curve = {{.step = 1, .validation_accuracy = std::stod(lr)}};
+    cells.push_back(cell);
+  }
+  const SweepReport report = MakeSweepReport("s", suite, cells);
+  const std::string text = RenderMarkdown(report);
+  CHECK_THAT(text, Catch::Contains("| mixer | chosen | solved |"));
+  CHECK_THAT(text, Catch::Contains("Everywhere: layers 2."));
+  // A table for each width, mixers in rows.
+  const std::size_t wide = text.find("### d\\_model 128\n");
+  const std::size_t narrow = text.find("### d\\_model 64\n");
+  REQUIRE(wide < narrow);
+  CHECK(text.find("| gla | lr 0.1 |") > wide);
+  CHECK(text.find("| gla | lr 0.1 |") < narrow);
+  CHECK(text.find("| gla | lr 0.2 |") > narrow);
+  CHECK(text.find("| retnet | lr 0.2 |") > narrow);
+  // One mixer alone: its settings are the rows.
+  cells.pop_back();
+  CHECK_THAT(RenderMarkdown(MakeSweepReport("s", suite, cells)),
+             Catch::Contains("| gla; d\\_model 64 | lr 0.2 |"));
+  CHECK_THAT(RenderHtml(report), Catch::Contains("<small>lr 0.2</small>"));
+  const std::string csv = RenderAccuracyCsv(report);
+  CHECK(Count(csv, ",false,true,") == 3);
+  CHECK(Count(csv, ",false,false,") == 1);
 }
 
 TEST_CASE("tables: a ceiling stands below chance where training data do not tell all") {
@@ -151,7 +250,7 @@ TEST_CASE("tables: a ceiling stands below chance where training data do not tell
     }
   }
   const SweepReport report = MakeSweepReport("s", {}, cells);
-  CHECK_THAT(RenderMarkdown(report), Catch::Contains("| *ceiling* | *63.2* |  |"));
+  CHECK_THAT(RenderMarkdown(report), Catch::Contains("| *ceiling* |  | *63.2* |  |"));
   const std::string html = RenderHtml(report);
   CHECK(Count(html, ">ceiling<") == 1);
   CHECK(Count(html, ">63.2<") == 1);
@@ -347,6 +446,16 @@ TEST_CASE("chart: one point, equal values and zeros on a logarithmic axis draw f
   CHECK(Count(svg, "nan") == 0);
   CHECK(Count(svg, "inf") == 0);
   CHECK(Count(svg, "class=\"cross") == 1);  // 0 has no place on the axis
+}
+
+TEST_CASE("chart: a guess that depends on x is a dash at each x, one that does not a line") {
+  const SweepReport report = MakeSweepReport("s", {}, ExampleSweep());
+  const std::string page = RenderHtml(report);
+  const std::string over_length = page.substr(page.find("Accuracy over input_seq_len"));
+  const std::string chart = over_length.substr(0, over_length.find("</svg>"));
+  CHECK(Count(chart, "class=\"reference\"") == 6);  // chance, and 1/pairs at five lengths
+  CHECK(Count(chart, ">chance 0.012 %<") == 1);
+  CHECK(Count(chart, ">some value of the context<") == 1);
 }
 
 TEST_CASE("chart: labels of lines that end together are moved apart") {

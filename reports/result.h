@@ -28,9 +28,15 @@ enum class CellState {
   kUnsupported,  // this mixer, size, device or dtype does not go together
 };
 
+// True for a cell that was run and failed: its accuracy counts as chance.
+constexpr bool IsFailure(CellState state) {
+  return state == CellState::kDiverged || state == CellState::kOom ||
+         state == CellState::kTimeout || state == CellState::kError;
+}
+
 // An interval with the method that made it.
 struct Interval {
-  std::string method;  // "wilson", "cluster-robust", "t", "bca", "percentile"
+  std::string method;  // "wilson", "beta", "bca", "percentile"; docs/STATISTICS.md
   double level = 0.95;
   double low = 0;
   double high = 0;
@@ -38,6 +44,13 @@ struct Interval {
 
 // Samples of a batch of `accuracy_macro_batched`, whatever batches evaluation runs in.
 inline constexpr std::int64_t kMacroBatch = 128;
+
+// What guessing scores: without the context, or with some of what it says.
+struct Guess {
+  std::string name;  // "uniform over values", "some value of the context"
+  double accuracy = 0;
+  friend bool operator==(const Guess&, const Guess&) = default;
+};
 
 // Scores over one evaluation segment, or over one bucket of a slice of it.
 struct AccuracyRow {
@@ -60,6 +73,7 @@ struct AccuracyRow {
   std::optional<Interval> ci_items;         // of `accuracy`, clustered by sample
   std::optional<Interval> ci_sequences;     // of `sequence_accuracy`
   double chance = 0;
+  std::vector<Guess> guesses;  // of whole segments, `chance` first
   // Share of the answers that a learner of the training data can know; of whole segments.
   std::optional<double> ceiling;
   bool extrapolated = false;  // longer than anything trained on

@@ -27,6 +27,14 @@ std::optional<Interval> IntervalFrom(const ObjectReader& reader, std::string_vie
                   .high = interval.Number("high")};
 }
 
+std::vector<Guess> GuessesFrom(const ObjectReader& reader) {
+  if (!reader.Has("guesses")) return {};
+  return reader.List("guesses", [](const Value& value, const std::string& where) {
+    const ObjectReader guess(value, where);
+    return Guess{.name = guess.String("name"), .accuracy = guess.Number("accuracy")};
+  });
+}
+
 Value AccuracyToValue(const AccuracyRow& row) {
   return Object{{"axes", row.axes},
                 {"slice", TextOrNull(row.slice)},
@@ -45,6 +53,7 @@ Value AccuracyToValue(const AccuracyRow& row) {
                 {"ci_items", IntervalToValue(row.ci_items)},
                 {"ci_sequences", IntervalToValue(row.ci_sequences)},
                 {"chance", NumberOrNull(row.chance)},
+                {"guesses", GuessesToValue(row.guesses)},
                 {"ceiling", NumberOrNull(row.ceiling)},
                 {"extrapolated", row.extrapolated}};
 }
@@ -70,6 +79,7 @@ AccuracyRow AccuracyFromValue(const Value& value, const std::string& where) {
           .ci_items = IntervalFrom(reader, "ci_items"),
           .ci_sequences = IntervalFrom(reader, "ci_sequences"),
           .chance = reader.NumberOrNan("chance"),
+          .guesses = GuessesFrom(reader),
           .ceiling = reader.NewerNumber("ceiling"),
           .extrapolated = reader.Bool("extrapolated")};
 }
@@ -265,6 +275,14 @@ Value NumberOrNull(const std::optional<double>& number) {
 }
 
 Value TextOrNull(const std::string& text) { return text.empty() ? Value() : Value(text); }
+
+Value GuessesToValue(const std::vector<Guess>& guesses) {
+  Array array;
+  for (const Guess& guess : guesses) {
+    array.push_back(Object{{"name", guess.name}, {"accuracy", guess.accuracy}});
+  }
+  return array;
+}
 
 std::optional<bool> Solved(const CellResult& cell) {
   if (cell.threshold <= 0) return std::nullopt;

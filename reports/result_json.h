@@ -40,5 +40,6 @@ Value IntervalToValue(const std::optional<Interval>& interval);
 Value SeedToValue(std::uint64_t seed);                    // a string above 2^53
 Value NumberOrNull(const std::optional<double>& number);  // null: absent or not finite
 Value TextOrNull(const std::string& text);                // null: empty
+Value GuessesToValue(const std::vector<Guess>& guesses);
 
 }  // namespace mixerbench::reports

@@ -65,6 +65,11 @@ std::vector<Fault> ReportFaults() {
              .as_object()
              .erase("reliable");
        }},
+      {"guess_above_one",
+       [=](Value& v) {
+         Value& row = Member(aggregate(v), "accuracy_by_length").as_array()[0];
+         Member(Member(row, "guesses").as_array()[1], "accuracy") = 1.5;
+       }},
       {"solve_rate_of_none",
        [=](Value& v) { Member(Member(aggregate(v), "solve_rate"), "n") = 0; }},
   };
@@ -90,7 +95,7 @@ std::vector<SchemaExample> SchemaExamples() {
   std::vector<SchemaExample> examples;
   AddAll(examples, "cell", false, CellToValue(ExampleCell()), CellFaults());
   AddAll(examples, "report", true,
-         SweepToValue(MakeSweepReport("mqar-length", Object{{"seeds", 2}}, ExampleSweep(2))),
+         SweepToValue(MakeSweepReport("mqar-length", Object{{"seeds", 5}}, ExampleSweep(5))),
          ReportFaults());
   return examples;
 }

@@ -2,8 +2,8 @@
 #include "reports/statistics.h"
 
 #include <algorithm>
+#include <boost/math/distributions/beta.hpp>
 #include <boost/math/distributions/normal.hpp>
-#include <boost/math/distributions/students_t.hpp>
 #include <cmath>
 #include <numeric>
 #include <vector>
@@ -17,21 +17,40 @@ double NormalQuantile(double share) { return boost::math::quantile(boost::math::
 
 double NormalCdf(double z) { return boost::math::cdf(boost::math::normal(), z); }
 
-double StudentQuantile(double share, std::size_t num_values) {
-  return boost::math::quantile(boost::math::students_t(static_cast<double>(num_values - 1)), share);
+struct Totals {
+  double value = 0;
+  double size = 0;
+  double largest = 0;  // size of one unit
+};
+
+Totals TotalsOf(std::span<const Score> units) {
+  Totals totals;
+  for (const Score& unit : units) {
+    totals.value += unit.value;
+    totals.size += unit.size;
+    totals.largest = std::max(totals.largest, unit.size);
+  }
+  return totals;
 }
 
-// Wilson for a share that need not be a whole number of successes.
-Interval WilsonShare(double share, double n, double level) {
-  const double z = NormalQuantile(0.5 + level / 2);
-  const double z2 = z * z;
-  const double centre = (share * n + z2 / 2) / (n + z2);
-  const double half = z * std::sqrt(n * share * (1 - share) + z2 / 4) / (n + z2);
-  // Rounding must not push the bound of a full or an empty house past it.
-  return {.method = "wilson",
-          .level = level,
-          .low = share == 0 ? 0 : std::max(0.0, centre - half),
-          .high = share == 1 ? 1 : std::min(1.0, centre + half)};
+// The quantile `tail` of the share when the units and one that scores nothing have weights w_i,
+// exponential variables. With S the sum of all sizes, the share has the mean p = sum value_i / S
+// and, linearised, the variance sum (value_i - p size_i)^2 / S^2 (n+1) / (n+2), exact for equal
+// sizes: then the weights divided by their sum have Dirichlet's distribution.
+double LowerBound(std::span<const Score> units, double tail) {
+  constexpr double kNothing = 1e-100;  // squares of less are no numbers
+  const Totals totals = TotalsOf(units);
+  if (totals.value <= kNothing * totals.size) return 0;
+  const double size = totals.size + totals.largest;
+  const double p = totals.value / size;
+  double squares = p * p * totals.largest * totals.largest;
+  for (const Score& unit : units) {
+    squares += (unit.value - p * unit.size) * (unit.value - p * unit.size);
+  }
+  const auto n = static_cast<double>(units.size());
+  const double variance = squares / (size * size) * (n + 1) / (n + 2);
+  const double weight = p * (1 - p) / variance - 1;  // of all units; a + b of the beta distribution
+  return boost::math::quantile(boost::math::beta_distribution(p * weight, (1 - p) * weight), tail);
 }
 
 // SplitMix64 as a counter-based generator: word i of stream `seed` (Steele et al., 2014).
@@ -82,45 +101,31 @@ double Acceleration(std::span<const double> values, double mean) {
 
 Interval Wilson(std::int64_t k, std::int64_t n, double level) {
   Require(n > 0 && k >= 0 && k <= n, "Wilson needs 0 <= k <= n and n > 0");
-  return WilsonShare(static_cast<double>(k) / static_cast<double>(n), static_cast<double>(n),
-                     level);
+  const double z = NormalQuantile(0.5 + level / 2);
+  const double z2 = z * z;
+  const auto trials = static_cast<double>(n);
+  const double share = static_cast<double>(k) / trials;
+  const double centre = (static_cast<double>(k) + z2 / 2) / (trials + z2);
+  const double half = z * std::sqrt(trials * share * (1 - share) + z2 / 4) / (trials + z2);
+  // Rounding must not push the bound of a full or an empty house past it.
+  return {.method = "wilson",
+          .level = level,
+          .low = k == 0 ? 0 : std::max(0.0, centre - half),
+          .high = k == n ? 1 : std::min(1.0, centre + half)};
 }
 
-std::optional<Interval> ClusterRobust(std::span<const ClusterCount> samples, double level) {
-  std::int64_t num_correct = 0;
-  std::int64_t num_scored = 0;
-  for (const ClusterCount& sample : samples) {
-    num_correct += sample.num_correct;
-    num_scored += sample.num_scored;
+std::optional<Interval> ShareInterval(std::span<const Score> units, double level) {
+  if (TotalsOf(units).size <= 0) return std::nullopt;
+  std::vector<Score> misses;
+  for (const Score& unit : units) {
+    Require(unit.value >= 0 && unit.value <= unit.size, "a score lies between 0 and its size");
+    misses.push_back({unit.size - unit.value, unit.size});
   }
-  if (num_scored == 0) return std::nullopt;
-  const double p = static_cast<double>(num_correct) / static_cast<double>(num_scored);
-  const auto n = static_cast<double>(samples.size());
-  double squares = 0;
-  for (const ClusterCount& sample : samples) {
-    const double residual =
-        static_cast<double>(sample.num_correct) - p * static_cast<double>(sample.num_scored);
-    squares += residual * residual;
-  }
-  // Residuals that are rounding errors only.
-  const double mean_size = static_cast<double>(num_scored) / n;
-  if (samples.size() < 2 || squares <= 1e-18 * n * mean_size * mean_size) {
-    return WilsonShare(p, n, level);
-  }
-  const double half = StudentQuantile(0.5 + level / 2, samples.size()) *
-                      std::sqrt(n / (n - 1) * squares) / static_cast<double>(num_scored);
-  return Interval{.method = "cluster-robust",
+  const double tail = 0.5 - level / 2;
+  return Interval{.method = "beta",
                   .level = level,
-                  .low = std::max(0.0, p - half),
-                  .high = std::min(1.0, p + half)};
-}
-
-std::optional<Interval> StudentT(std::span<const double> values, double level) {
-  if (values.size() < 2) return std::nullopt;
-  const double mean = Mean(values);
-  const double half = StudentQuantile(0.5 + level / 2, values.size()) * StandardDeviation(values) /
-                      std::sqrt(static_cast<double>(values.size()));
-  return Interval{.method = "t", .level = level, .low = mean - half, .high = mean + half};
+                  .low = LowerBound(units, tail),
+                  .high = 1 - LowerBound(misses, tail)};
 }
 
 std::optional<Interval> BootstrapBca(std::span<const double> values, double level,

@@ -16,21 +16,20 @@ namespace mixerbench::reports {
 // Needs 0 <= k <= n, n > 0.
 Interval Wilson(std::int64_t k, std::int64_t n, double level = 0.95);
 
-// Scores of one sample: its positions are not independent of each other.
-struct ClusterCount {
-  std::int64_t num_correct = 0;
-  std::int64_t num_scored = 0;
+// What one independent unit scored, 0 <= value <= size: the right answers among the scored
+// positions of a sample, or the accuracy of a seed (size 1).
+struct Score {
+  double value = 0;
+  double size = 1;
 };
 
-// Interval of p = sum c_i / sum m_i over samples i, by the linearised (cluster-robust) variance
-//   n / (n-1) * sum (c_i - p m_i)^2 / (sum m_i)^2
-// with Student's t of n-1 degrees of freedom, cut to [0, 1]. Where the residuals vanish (p is 0 or
-// 1, or every sample scores the same) that variance is blind: then Wilson over the n samples,
-// around p. No value for an empty list, or when nothing is scored.
-std::optional<Interval> ClusterRobust(std::span<const ClusterCount> samples, double level = 0.95);
-
-// mean ± t_{n-1} s / sqrt(n). No value for fewer than two.
-std::optional<Interval> StudentT(std::span<const double> values, double level = 0.95);
+// Interval of sum value_i / sum size_i over independent units, whatever the distribution of their
+// scores: outcomes may be bimodal, and the positions of a sample may depend on each other. Each
+// bound is a quantile of a beta distribution with the mean and the variance of the ratio when the
+// units, with one more of the largest size that scores worst (best for the upper bound), have
+// exponential weights. Where every unit scores all or nothing it is Clopper and Pearson's exact
+// interval. Derivation and coverage: docs/STATISTICS.md. No value for no units, or empty ones.
+std::optional<Interval> ShareInterval(std::span<const Score> units, double level = 0.95);
 
 // Bias-corrected and accelerated bootstrap of the mean (Efron 1987), `num_resamples` resamples
 // drawn from a counter-based generator keyed by `seed` alone. No value for fewer than two.

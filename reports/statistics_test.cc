@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
-#include <numeric>
+#include <utility>
 #include <vector>
 
 #include "tests/support/catch2.h"
@@ -17,15 +17,24 @@ namespace {
 constexpr double kExact = 1e-12;
 constexpr double kTable = 5e-5;
 
+double BinomialProbability(std::int64_t k, std::int64_t n, double p) {
+  return std::exp(std::lgamma(double(n) + 1) - std::lgamma(double(k) + 1) -
+                  std::lgamma(double(n - k) + 1) + double(k) * std::log(p) +
+                  double(n - k) * std::log1p(-p));
+}
+
+double BinomialAtLeast(std::int64_t k, std::int64_t n, double p) {
+  double sum = 0;
+  for (; k <= n; ++k) sum += BinomialProbability(k, n, p);
+  return sum;
+}
+
 // Sum over k of the probability that the interval of k covers p.
 double WilsonCoverage(std::int64_t n, double p) {
   double covered = 0;
   for (std::int64_t k = 0; k <= n; ++k) {
     const Interval ci = Wilson(k, n);
-    if (ci.low > p || ci.high < p) continue;
-    covered += std::exp(std::lgamma(double(n) + 1) - std::lgamma(double(k) + 1) -
-                        std::lgamma(double(n - k) + 1) + double(k) * std::log(p) +
-                        double(n - k) * std::log1p(-p));
+    if (ci.low <= p && ci.high >= p) covered += BinomialProbability(k, n, p);
   }
   return covered;
 }
@@ -65,22 +74,6 @@ TEST_CASE("wilson: is symmetric, nested in its level and covers") {
   }
 }
 
-TEST_CASE("student t: agrees with the t table") {
-  // n = 2: t_{0.975,1} = tan(0.475 pi) = 12.7062; values 0 and 2 have s = sqrt(2), mean 1.
-  const std::vector<double> two = {0, 2};
-  const double t1 = std::tan(0.475 * std::acos(-1.0));
-  CHECK(std::abs(StudentT(two)->high - (1 + t1)) < 1e-9);
-  // n = 3: t_{p,2} = (2p-1) sqrt(2 / (4 p (1-p))) in closed form = 4.30265.
-  const std::vector<double> three = {1, 2, 3};
-  const double t2 = 0.95 * std::sqrt(2 / (4 * 0.975 * 0.025));
-  CHECK(std::abs(StudentT(three)->low - (2 - t2 / std::sqrt(3.0))) < 1e-9);
-  // n = 11: table value t_{0.975,10} = 2.2281.
-  std::vector<double> eleven(11);
-  std::iota(eleven.begin(), eleven.end(), 0.0);  // mean 5, s = sqrt(11)
-  CHECK(std::abs(StudentT(eleven)->high - (5 + 2.2281)) < 1e-4);
-  CHECK_FALSE(StudentT(std::vector<double>{1}).has_value());
-}
-
 TEST_CASE("summaries: known values") {
   const std::vector<double> v = {4, 1, 3, 2};
   CHECK(Mean(v) == 2.5);
@@ -92,35 +85,66 @@ TEST_CASE("summaries: known values") {
   CHECK(StandardDeviation(std::vector<double>{7}) == 0);
 }
 
-TEST_CASE("cluster-robust: one position a sample is the usual interval of a mean") {
-  std::vector<ClusterCount> samples;
-  for (int i = 0; i < 40; ++i) samples.push_back({i % 4 != 0, 1});
-  // p = 0.75; s^2 = n p q / (n-1), so half = t sqrt(p q / (n-1)) with t_{0.975,39} = 2.0227.
-  const auto ci = ClusterRobust(samples);
-  REQUIRE(ci.has_value());
-  CHECK(ci->method == "cluster-robust");
-  CHECK(std::abs(ci->high - (0.75 + 2.0227 * std::sqrt(0.75 * 0.25 / 39))) < 1e-5);
+std::vector<Score> Units(int num_right, int num_wrong, double size = 1) {
+  std::vector<Score> units(static_cast<std::size_t>(num_right), {size, size});
+  units.insert(units.end(), static_cast<std::size_t>(num_wrong), {0, size});
+  return units;
 }
 
-TEST_CASE("cluster-robust: copies of a position add no information") {
-  std::vector<ClusterCount> one;
-  std::vector<ClusterCount> many;
-  for (int i = 0; i < 30; ++i) {
-    one.push_back({i % 3 == 0, 1});
-    many.push_back({i % 3 == 0 ? 16 : 0, 16});
+TEST_CASE("share interval: all or nothing is Clopper and Pearson's interval") {
+  for (const auto& [k, n] : {std::pair{8, 10}, {1, 29}, {50, 100}}) {
+    CAPTURE(k, n);
+    const Interval ci = *ShareInterval(Units(k, n - k));
+    CHECK(std::abs(BinomialAtLeast(k, n, ci.low) - 0.025) < kExact);
+    CHECK(std::abs(BinomialAtLeast(k + 1, n, ci.high) - 0.975) < kExact);
   }
-  CHECK(std::abs(ClusterRobust(one)->low - ClusterRobust(many)->low) < kExact);
-  CHECK(std::abs(ClusterRobust(one)->high - ClusterRobust(many)->high) < kExact);
+  // k = n: the lower bound is tail^(1/n), the upper one 1.
+  for (const int n : {1, 5, 100}) {
+    const Interval ci = *ShareInterval(Units(n, 0));
+    CHECK(ci.method == "beta");
+    CHECK(std::abs(ci.low - std::pow(0.025, 1.0 / n)) < kExact);
+    CHECK(ci.high == 1);
+    CHECK(ShareInterval(Units(0, n))->low == 0);
+    CHECK(ShareInterval(Units(n, 0), 0.99)->low < ci.low);
+  }
 }
 
-TEST_CASE("cluster-robust: falls back to Wilson over samples where its variance is blind") {
-  const std::vector<ClusterCount> perfect(100, {8, 8});
-  CHECK(ClusterRobust(perfect)->method == "wilson");
-  CHECK(std::abs(ClusterRobust(perfect)->low - Wilson(100, 100).low) < kExact);
-  CHECK(ClusterRobust(std::vector<ClusterCount>(50, {1, 3}))->method == "wilson");
-  CHECK(ClusterRobust(std::vector<ClusterCount>{{3, 4}})->method == "wilson");
-  CHECK_FALSE(ClusterRobust({}).has_value());
-  CHECK_FALSE(ClusterRobust(std::vector<ClusterCount>{{0, 0}}).has_value());
+TEST_CASE("share interval: copies of a position add no information, independent ones do") {
+  const Interval once = *ShareInterval(Units(20, 10));
+  const Interval copied = *ShareInterval(Units(20, 10, 16));
+  CHECK(std::abs(once.low - copied.low) < kExact);
+  CHECK(std::abs(once.high - copied.high) < kExact);
+  const Interval halves = *ShareInterval(std::vector<Score>(30, {8, 12}));
+  CHECK(halves.low > once.low);
+  CHECK(halves.high < once.high);
+}
+
+TEST_CASE("share interval: holds its mean, mirrors, and expects more than was seen") {
+  const std::vector<Score> uneven = {{3, 4}, {1, 1}, {0, 2}, {7, 8}, {0.25, 0.5}};
+  std::vector<Score> mirrored;
+  for (const Score& unit : uneven) mirrored.push_back({unit.size - unit.value, unit.size});
+  const Interval ci = *ShareInterval(uneven);
+  CHECK(ci.low < 11.25 / 15.5);
+  CHECK(ci.high > 11.25 / 15.5);
+  CHECK(std::abs(ci.low - (1 - ShareInterval(mirrored)->high)) < kExact);
+  // Seeds at 99.98 % and one at 99.9 %: five of them do not exclude that one in three fails.
+  const std::vector<Score> solved = {{0.9998}, {0.9998}, {0.9998}, {0.9998}, {0.999}};
+  CHECK(ShareInterval(solved)->low < 0.6);
+  CHECK(ShareInterval(solved)->high > 0.9998);
+  CHECK_FALSE(ShareInterval({}).has_value());
+  CHECK_FALSE(ShareInterval(std::vector<Score>{{0, 0}}).has_value());
+  CHECK_THROWS(ShareInterval(std::vector<Score>{{2, 1}}));
+}
+
+TEST_CASE("share interval: the smallest scores and sizes have finite bounds") {
+  for (const double value : {1e-300, 1e-12, 1.0}) {
+    for (const double size : {1.0, 1e6}) {
+      const std::vector<Score> units = {{value, size}, {0, 1}, {0, size}};
+      CAPTURE(value, size);
+      const Interval ci = *ShareInterval(units);
+      CHECK((ci.low >= 0 && ci.low < ci.high && ci.high <= 1));
+    }
+  }
 }
 
 TEST_CASE("bca: depends on its seed alone, moves and scales with the data") {

@@ -16,6 +16,7 @@ using Scale = ChartAxis::Scale;
 using Format = ChartAxis::Format;
 
 constexpr double kLabelGap = 14;      // between the baselines of two labels, pixels
+constexpr double kDash = 26;          // a reference at one x
 constexpr double kLetterWidth = 7.3;  // of the 11 px labels, on average
 constexpr std::size_t kMaxTicks = 9;
 constexpr std::size_t kMaxMarkers = 20;  // of a line; beyond, they hide it
@@ -148,7 +149,7 @@ class Canvas {
         chart_.width, chart_.height, EscapeHtml(chart_.title), 2.0);
     DrawShade();
     DrawAxes();
-    DrawReference();
+    DrawReferences();
     for (const ChartSeries& series : chart_.series) DrawBand(series);
     for (const ChartSeries& series : chart_.series) DrawLine(series);
     for (const ChartSeries& series : chart_.series) DrawPoints(series);
@@ -228,16 +229,33 @@ class Canvas {
         EscapeHtml(chart_.x.label), (top() + bottom()) / 2, EscapeHtml(chart_.y.label));
   }
 
-  void DrawReference() {
-    if (!chart_.reference_y || !Drawable(chart_.y, *chart_.reference_y)) return;
-    const double y = Y(*chart_.reference_y);
-    const bool is_right = chart_.has_reference_label_right;
-    const double label_y = y > (top() + bottom()) / 2 ? y - 5 : y + 13;
-    out_ += fmt::format(
-        "<line class=\"reference\" x1=\"{:.1f}\" x2=\"{:.1f}\" y1=\"{:.1f}\" y2=\"{:.1f}\"/>"
-        "<text class=\"note\" x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"{}\">{}</text>\n",
-        left(), right(), y, y, is_right ? right() - 4 : left() + 5, label_y,
-        is_right ? "end" : "start", EscapeHtml(chart_.reference_label));
+  void DrawReferences() {
+    std::vector<double> label_ys;
+    for (const ChartReference& reference : chart_.references) {
+      if (!Drawable(chart_.y, reference.y)) continue;
+      const double y = Y(reference.y);
+      double x1 = left();
+      double x2 = right();
+      if (reference.x) {
+        if (!Drawable(chart_.x, *reference.x)) continue;
+        x1 = std::max(left(), X(*reference.x) - kDash / 2);
+        x2 = std::min(right(), X(*reference.x) + kDash / 2);
+      }
+      out_ += fmt::format(
+          "<line class=\"reference\" x1=\"{:.1f}\" x2=\"{:.1f}\" y1=\"{:.1f}\" y2=\"{:.1f}\"/>\n",
+          x1, x2, y, y);
+      if (reference.label.empty()) continue;
+      double label_y = y > (top() + bottom()) / 2 ? y - 5 : y + 13;
+      for (const double other : label_ys) {
+        if (std::abs(label_y - other) < kLabelGap) label_y = other - kLabelGap;
+      }
+      label_ys.push_back(label_y);
+      const bool is_right = chart_.has_reference_labels_right;
+      out_ += fmt::format(
+          "<text class=\"note\" x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"{}\">{}</text>\n",
+          is_right ? right() - 4 : left() + 5, label_y, is_right ? "end" : "start",
+          EscapeHtml(reference.label));
+    }
   }
 
   static std::string Classes(const char* kind, int style) {

@@ -39,6 +39,13 @@ struct ChartAxis {
   std::optional<double> high;
 };
 
+// A dotted line across the plot, or at one x alone.
+struct ChartReference {
+  double y = 0;
+  std::string label;
+  std::optional<double> x = std::nullopt;
+};
+
 struct Chart {
   std::string title;
   ChartAxis x;
@@ -46,10 +53,9 @@ struct Chart {
   std::vector<ChartSeries> series;
   bool has_lines = true;          // false: a scatter
   bool has_direct_labels = true;  // names at the ends of the lines, or at the points of a scatter
-  std::optional<double> reference_y;
-  std::string reference_label;
-  bool has_reference_label_right = false;  // else at the left end of the line
-  std::optional<double> shade_from_x;      // everything to the right is shaded
+  std::vector<ChartReference> references;
+  bool has_reference_labels_right = false;  // else at the left end of the lines
+  std::optional<double> shade_from_x;       // everything to the right is shaded
   std::string shade_label;
   int width = 560;
   int height = 340;

@@ -18,9 +18,9 @@
 namespace mixerbench::reports {
 namespace {
 
-constexpr std::size_t kBcaSeeds = 8;  // below, the bootstrap has too few distinct resamples
 constexpr std::string_view kEffectiveLengthRule =
-    "largest input_seq_len where the lower ci_seeds bound >= 0.9 at every tested length <= it";
+    "median over seeds of the largest input_seq_len where the lower ci_items bound >= 0.9 at every "
+    "tested length <= it";
 
 bool Ran(CellState state) { return state == CellState::kCompleted || IsFailure(state); }
 
@@ -78,12 +78,10 @@ const AccuracyRow* FindRow(const CellResult& cell, const Segment& segment) {
 }
 
 std::optional<Interval> SeedInterval(const std::vector<double>& values) {
-  std::optional<Interval> ci = values.size() < kBcaSeeds ? StudentT(values) : BootstrapBca(values);
-  if (ci) {  // an accuracy is a share
-    ci->low = std::max(ci->low, 0.0);
-    ci->high = std::min(ci->high, 1.0);
-  }
-  return ci;
+  if (values.size() < kSeedsForInterval) return std::nullopt;
+  std::vector<Score> seeds;
+  for (const double value : values) seeds.push_back({value});
+  return ShareInterval(seeds);
 }
 
 AccuracyOverSeeds Summarise(const Segment& segment, const Cells& cells) {
@@ -92,6 +90,7 @@ AccuracyOverSeeds Summarise(const Segment& segment, const Cells& cells) {
   summary.slice = segment.example->slice;
   summary.bucket = segment.bucket;
   summary.chance = segment.example->chance;
+  summary.guesses = segment.example->guesses;
   summary.extrapolated = segment.example->extrapolated;
   std::vector<double> values;
   for (const CellResult* cell : cells) {
@@ -108,6 +107,7 @@ AccuracyOverSeeds Summarise(const Segment& segment, const Cells& cells) {
     summary.imputed.push_back(!has_value && failed);
     if (has_value) {
       summary.per_seed.emplace_back(*row->accuracy);
+      if (cells.size() == 1) summary.ci_items = row->ci_items;
     } else if (failed) {
       summary.per_seed.emplace_back(summary.chance);
     } else {
@@ -120,9 +120,9 @@ AccuracyOverSeeds Summarise(const Segment& segment, const Cells& cells) {
   summary.mean = Mean(values);
   summary.median = Median(values);
   summary.min = *std::min_element(values.begin(), values.end());
+  summary.max = *std::max_element(values.begin(), values.end());
   if (values.size() > 1) summary.std = StandardDeviation(values);
   summary.ci_seeds = SeedInterval(values);
-  summary.reliable = values.size() >= kReliableSeeds;
   return summary;
 }
 
@@ -143,26 +143,43 @@ StepsOverSeeds SummariseSteps(const Cells& cells) {
   return steps;
 }
 
-std::optional<EffectiveLength> FindEffectiveLength(const std::vector<AccuracyOverSeeds>& rows) {
-  std::map<std::int64_t, bool> holds;  // by length: every segment of it
-  bool has_interval = true;
-  for (const AccuracyOverSeeds& row : rows) {
+// Whether accuracy is at least EffectiveLength::kBound for certain. The intervals of older
+// versions, "cluster-robust", promise more than they hold near 1.
+bool Holds(const AccuracyRow& row) {
+  return row.state == CellState::kCompleted && row.ci_items &&
+         row.ci_items->method != "cluster-robust" && row.ci_items->low >= EffectiveLength::kBound;
+}
+
+// Whether accuracy holds at every segment of a length, by length; of whole segments that have one.
+std::map<std::int64_t, bool> HoldsByLength(const CellResult& cell) {
+  std::map<std::int64_t, bool> holds;
+  for (const AccuracyRow& row : cell.accuracy) {
     const auto length = row.axes.find("input_seq_len");
     if (!row.slice.empty() || length == row.axes.end() || !length->second.is_int()) continue;
-    has_interval = has_interval && row.ci_seeds.has_value();
-    const bool good = row.ci_seeds && row.ci_seeds->low >= EffectiveLength::kBound;
-    const auto [found, is_new] = holds.try_emplace(length->second.as_int(), good);
-    if (!is_new) found->second = found->second && good;
+    bool& all = holds.try_emplace(length->second.as_int(), true).first->second;
+    all = all && Holds(row);
   }
-  if (holds.empty()) return std::nullopt;
+  return holds;
+}
+
+std::optional<EffectiveLength> FindEffectiveLength(const Cells& cells) {
   EffectiveLength effective;
-  for (const auto& [length, good] : holds) {
-    if (!good) break;
-    effective.value = length;
+  bool has_lengths = false;
+  for (const CellResult* cell : cells) {
+    const std::map<std::int64_t, bool> holds = HoldsByLength(*cell);
+    has_lengths = has_lengths || !holds.empty();
+    auto& longest = effective.per_seed.emplace_back();
+    for (const auto& [length, good] : holds) {
+      if (!good || cell->state != CellState::kCompleted) break;
+      longest = length;
+    }
   }
-  if (!effective.value) {
-    effective.reason = has_interval ? "the shortest tested length is below the bound"
-                                    : "an interval needs two seeds";
+  if (!has_lengths) return std::nullopt;
+  auto ranked = effective.per_seed;  // nothing ranks below any length
+  std::sort(ranked.begin(), ranked.end());
+  effective.median = ranked[(ranked.size() - 1) / 2];
+  if (!effective.median) {
+    effective.reason = "the lower bound is below 0.9 at the shortest tested length";
   }
   return effective;
 }
@@ -175,12 +192,16 @@ GroupSummary SummariseGroup(const Cells& cells) {
   Cells ran;
   for (const CellResult* cell : cells) {
     ++group.states[std::string(NameOf(cell->state))];
+    group.partial = group.partial || cell->partial;
     if (!Ran(cell->state)) continue;
     ran.push_back(cell);
     group.seeds.push_back(cell->seed);
   }
   if (ran.empty()) return group;
-  if (ran.front()->threshold > 0) {
+  // A cell that failed before it trained may not say what it was to reach.
+  const bool has_threshold = std::any_of(
+      ran.begin(), ran.end(), [](const CellResult* cell) { return cell->threshold > 0; });
+  if (has_threshold) {
     SolveRate rate;
     rate.num_seeds = static_cast<std::int64_t>(ran.size());
     rate.num_solved = std::count_if(ran.begin(), ran.end(), [](const CellResult* cell) {
@@ -193,7 +214,7 @@ GroupSummary SummariseGroup(const Cells& cells) {
   for (const Segment& segment : Segments(ran)) {
     group.accuracy.push_back(Summarise(segment, ran));
   }
-  group.effective_length = FindEffectiveLength(group.accuracy);
+  group.effective_length = FindEffectiveLength(ran);
   return group;
 }
 
@@ -203,11 +224,12 @@ Value RowToValue(const AccuracyOverSeeds& row) {
   for (const auto& value : row.per_seed) per_seed.push_back(NumberOrNull(value));
   for (const bool flag : row.imputed) imputed.push_back(flag);
   Value ci = IntervalToValue(row.ci_seeds);
-  if (ci.is_object()) ci.as_object()["reliable"] = row.reliable;
+  if (ci.is_object()) ci.as_object()["reliable"] = true;  // older versions wrote others too
   return Object{{"axes", row.axes},
                 {"slice", TextOrNull(row.slice)},
                 {"bucket", TextOrNull(row.bucket)},
                 {"chance", row.chance},
+                {"guesses", GuessesToValue(row.guesses)},
                 {"ceiling", NumberOrNull(row.ceiling)},
                 {"extrapolated", row.extrapolated},
                 {"per_seed", std::move(per_seed)},
@@ -215,16 +237,22 @@ Value RowToValue(const AccuracyOverSeeds& row) {
                 {"mean", NumberOrNull(row.mean)},
                 {"median", NumberOrNull(row.median)},
                 {"min", NumberOrNull(row.min)},
+                {"max", NumberOrNull(row.max)},
                 {"std", NumberOrNull(row.std)},
                 {"ci_seeds", std::move(ci)},
+                {"ci_items", IntervalToValue(row.ci_items)},
                 {"state", std::string(NameOf(row.state))},
                 {"reason", TextOrNull(row.reason)}};
 }
 
+Array IntegersOrNull(const std::vector<std::optional<std::int64_t>>& values) {
+  Array array;
+  for (const auto& value : values) array.push_back(value ? Value(*value) : Value());
+  return array;
+}
+
 Value StepsToValue(const StepsOverSeeds& steps) {
-  Array per_seed;
-  for (const auto& value : steps.per_seed) per_seed.push_back(value ? Value(*value) : Value());
-  return Object{{"per_seed", std::move(per_seed)},
+  return Object{{"per_seed", IntegersOrNull(steps.per_seed)},
                 {"median", NumberOrNull(steps.median)},
                 {"num_censored", steps.num_censored}};
 }
@@ -249,12 +277,14 @@ Value GroupToValue(const GroupSummary& group) {
   if (const auto& effective = group.effective_length) {
     aggregate["effective_length"] =
         Object{{"rule", kEffectiveLengthRule},
-               {"value", effective->value ? Value(*effective->value) : Value()},
+               {"per_seed", IntegersOrNull(effective->per_seed)},
+               {"value", effective->median ? Value(*effective->median) : Value()},
                {"reason", TextOrNull(effective->reason)}};
   }
   Object value = {{"group_id", group.group_id},
                   {"cell", group.name},
                   {"kind", group.kind},
+                  {"partial", group.partial},
                   {"aggregate", std::move(aggregate)}};
   if (const auto& selection = group.selection) {
     value["selection"] = Object{{"score", selection->score},
@@ -316,11 +346,6 @@ bool AlmostEqual(const Value& a, const Value& b) {
 
 bool AnyImputed(const AccuracyOverSeeds& row) {
   return std::find(row.imputed.begin(), row.imputed.end(), true) != row.imputed.end();
-}
-
-bool IsFailure(CellState state) {
-  return state == CellState::kDiverged || state == CellState::kOom ||
-         state == CellState::kTimeout || state == CellState::kError;
 }
 
 CellName SplitCellName(const std::string& name) {

@@ -17,8 +17,9 @@
 
 namespace mixerbench::reports {
 
-// Fewer seeds than this give an interval whose level nobody should rely on (docs/REPORT_SCHEMA.md).
-inline constexpr std::size_t kReliableSeeds = 5;
+// Fewer seeds than this give no interval of a mean: it would say next to nothing
+// (docs/STATISTICS.md).
+inline constexpr std::size_t kSeedsForInterval = 5;
 
 // "mqar/gla/d_model=64,lr=0.003" in its parts; missing parts are empty.
 struct CellName {
@@ -34,6 +35,7 @@ struct AccuracyOverSeeds {
   std::string slice;
   std::string bucket;
   double chance = 0;
+  std::vector<Guess> guesses;     // as in a cell
   std::optional<double> ceiling;  // the highest of the seeds'
   bool extrapolated = false;
   // Aligned with GroupSummary::seeds. A seed that failed counts as chance and is flagged; a value
@@ -43,9 +45,10 @@ struct AccuracyOverSeeds {
   std::optional<double> mean;
   std::optional<double> median;
   std::optional<double> min;
+  std::optional<double> max;
   std::optional<double> std;                // n - 1
-  std::optional<Interval> ci_seeds;         // of the mean
-  bool reliable = false;                    // at least kReliableSeeds values
+  std::optional<Interval> ci_seeds;         // of the mean; from kSeedsForInterval values on
+  std::optional<Interval> ci_items;         // of the only seed, when there is one
   CellState state = CellState::kCompleted;  // the first seed's that is not completed
   std::string reason;                       // and why
 };
@@ -63,11 +66,13 @@ struct SolveRate {
   Interval ci;  // Wilson
 };
 
-// The longest input at which, and below which, accuracy holds.
+// The longest input at which, and at every shorter tested one, the lower bound of a seed's
+// accuracy, its interval over items, is at least kBound.
 struct EffectiveLength {
   static constexpr double kBound = 0.9;
-  std::optional<std::int64_t> value;
-  std::string reason;  // why there is no value
+  std::vector<std::optional<std::int64_t>> per_seed;  // absent: not even at the shortest
+  std::optional<std::int64_t> median;                 // the lower of two; absent values rank lowest
+  std::string reason;                                 // why there is no median
 };
 
 // How a configuration fared against those it competes with (`sweep.select` of the suite).
@@ -84,6 +89,7 @@ struct GroupSummary {
   std::string kind;
   std::vector<std::uint64_t> seeds;  // those that ran: completed, diverged, oom, timeout, error
   std::map<std::string, std::int64_t> states;  // of all cells, by name
+  bool partial = false;                        // --limit was used
   std::optional<SolveRate> solve_rate;
   std::vector<AccuracyOverSeeds> accuracy;
   std::optional<StepsOverSeeds> steps_to_threshold;
@@ -127,8 +133,5 @@ std::int64_t CountMissing(const SweepReport& report);
 
 // True when a failed seed counts as chance in this row.
 bool AnyImputed(const AccuracyOverSeeds& row);
-
-// True for a cell that was run and failed: its accuracy counts as chance.
-bool IsFailure(CellState state);
 
 }  // namespace mixerbench::reports

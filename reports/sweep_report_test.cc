@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/sha256.h"
+#include "reports/atomic_file.h"
 #include "reports/json.h"
 #include "reports/labels.h"
 #include "reports/statistics.h"
@@ -40,6 +41,7 @@ CellResult Seed(std::uint64_t seed, std::vector<double> accuracies, std::int64_t
     AccuracyRow row;
     row.axes = {{"input_seq_len", length}};
     row.accuracy = accuracy;
+    row.ci_items = Interval{"beta", 0.95, accuracy / 2, 1};
     row.chance = 0.01;
     cell.accuracy.push_back(row);
     length *= 2;
@@ -176,20 +178,64 @@ TEST_CASE("sweep: a segment that ran out of memory counts as chance, one not run
   CHECK(row.reason == "requested 2 GiB");
 }
 
-TEST_CASE("sweep: the interval over seeds is Student's below 8 seeds and BCa from 8") {
+TEST_CASE("sweep: the mean has an interval from five seeds on, one seed has that of its items") {
   std::vector<CellResult> cells;
   for (std::uint64_t seed = 0; seed < 9; ++seed) {
     cells.push_back(Seed(seed, {0.9 + 0.01 * static_cast<double>(seed)}));
     const AccuracyOverSeeds row = Group(cells).accuracy[0];
     CAPTURE(seed);
-    CHECK(row.reliable == (cells.size() >= 5));
-    if (cells.size() == 1) {
-      CHECK_FALSE(row.ci_seeds.has_value());
-    } else {
-      CHECK(row.ci_seeds->method == (cells.size() < 8 ? "t" : "bca"));
-      CHECK(row.ci_seeds->high <= 1.0);
-    }
+    CHECK(row.ci_seeds.has_value() == (cells.size() >= 5));
+    CHECK(row.ci_items.has_value() == (cells.size() == 1));
+    CHECK(*row.max == 0.9 + 0.01 * static_cast<double>(seed));
+    if (!row.ci_seeds) continue;
+    CHECK(row.ci_seeds->method == "beta");
+    CHECK(row.ci_seeds->low < *row.mean);
+    CHECK(row.ci_seeds->high > *row.mean);
   }
+}
+
+TEST_CASE("sweep: what the first seed could not say, another one does") {
+  CellResult lost = Seed(1, {-1});
+  lost.threshold = 0;  // as older versions wrote of a cell that failed before it trained
+  const GroupSummary group = Group({lost, Seed(2, {0.9}), Seed(3, {0.9}, 300)});
+  REQUIRE(group.solve_rate);
+  CHECK(group.solve_rate->num_solved == 2);
+  CHECK(group.solve_rate->num_seeds == 3);
+  REQUIRE(group.steps_to_threshold);
+  CHECK(group.steps_to_threshold->per_seed ==
+        std::vector<std::optional<std::int64_t>>{std::nullopt, 100, 300});
+  CHECK(group.steps_to_threshold->median == 300.0);
+}
+
+TEST_CASE("sweep: a group of failures has the rows that were asked for") {
+  CellResult failed = Seed(1, {0.9, 0.9});
+  failed.state = CellState::kOom;
+  failed.reason = "requested 2 GiB";
+  for (AccuracyRow& row : failed.accuracy) {
+    row.accuracy.reset();
+    row.state = failed.state;
+    row.reason = failed.reason;
+  }
+  const GroupSummary group = Group({failed});
+  REQUIRE(group.accuracy.size() == 2);
+  CHECK(*group.accuracy[1].mean == 0.01);
+  CHECK(group.accuracy[1].imputed == std::vector<bool>{true});
+  CHECK(group.solve_rate->num_solved == 0);
+}
+
+TEST_CASE("sweep: limited cells are told from full ones") {
+  CellResult limited = Seed(1, {0.9});
+  CHECK_FALSE(Group({limited}).partial);
+  limited.partial = true;
+  CHECK(Group({limited}).partial);
+}
+
+TEST_CASE("sweep: guesses of a segment stand in its row") {
+  CellResult cell = Seed(1, {0.9});
+  cell.accuracy[0].guesses = {{"uniform", 0.01}, {"some value", 0.25}};
+  const SweepReport report = MakeSweepReport("s", Value(), {cell});
+  CHECK(report.groups[0].accuracy[0].guesses == cell.accuracy[0].guesses);
+  CHECK(DumpSweep(ParseSweep(DumpSweep(report), "r")) == DumpSweep(report));
 }
 
 TEST_CASE("sweep: censored seeds rank last in the median of steps") {
@@ -205,14 +251,35 @@ TEST_CASE("sweep: censored seeds rank last in the median of steps") {
   CHECK_FALSE(median({0, 200}).has_value());
 }
 
-TEST_CASE("sweep: effective length needs the lower bound at every shorter length") {
-  const auto effective = [](std::vector<double> a, std::vector<double> b) {
-    return *Group({Seed(1, std::move(a)), Seed(2, std::move(b))}).effective_length;
+// As Seed, with accuracies that their intervals bound `margin` lower.
+CellResult Bounded(std::uint64_t seed, std::vector<double> accuracies, double margin = 0.01) {
+  CellResult cell = Seed(seed, std::move(accuracies));
+  for (AccuracyRow& row : cell.accuracy) {
+    row.ci_items = Interval{"beta", 0.95, *row.accuracy - margin, 1};
+  }
+  return cell;
+}
+
+TEST_CASE("sweep: effective length needs the lower bound of a seed at every shorter length") {
+  const auto effective = [](std::vector<CellResult> cells) {
+    return *Group(std::move(cells)).effective_length;
   };
-  CHECK(effective({0.99, 0.98, 0.5}, {0.99, 0.98, 0.5}).value == 128);
-  CHECK(effective({0.99, 0.5, 0.99}, {0.99, 0.5, 0.99}).value == 64);
-  CHECK_FALSE(effective({0.5}, {0.5}).value.has_value());
-  CHECK(Group({Seed(1, {0.99})}).effective_length->reason == "an interval needs two seeds");
+  CHECK(effective({Bounded(1, {0.99, 0.98, 0.5})}).median == 128);
+  CHECK(effective({Bounded(1, {0.99, 0.5, 0.99})}).median == 64);
+  CHECK(effective({Bounded(1, {0.99, 0.905, 0.99})}).median == 64);  // its bound is 0.895
+  CHECK_FALSE(effective({Bounded(1, {0.5})}).median.has_value());
+  CHECK_FALSE(effective({Bounded(1, {0.5})}).reason.empty());
+  // Over seeds the lower median; a seed that failed holds nowhere.
+  const EffectiveLength three =
+      effective({Bounded(1, {0.99, 0.98, 0.95}), Bounded(2, {0.99, 0.98}), Seed(3, {-1})});
+  CHECK(three.per_seed == std::vector<std::optional<std::int64_t>>{256, 128, std::nullopt});
+  CHECK(three.median == 128);
+  CHECK(effective({Bounded(1, {0.99, 0.98}), Bounded(2, {0.99})}).median == 64);
+  CHECK_FALSE(effective({Bounded(1, {0.99}), Seed(2, {-1})}).median.has_value());
+  // Older versions' intervals do not hold.
+  CellResult old = Bounded(1, {0.99});
+  old.accuracy[0].ci_items->method = "cluster-robust";
+  CHECK_FALSE(effective({old}).median.has_value());
 }
 
 // Computes the checksum as docs/REPORT_SCHEMA.md says, apart from the code under test.
@@ -240,6 +307,20 @@ TEST_CASE("sweep: summaries of a later minor version and of another rounding are
   aggregate.as_object()["something_new"] = 1;
   document.as_object()["schema_version"] = "1.99.0";
   CHECK_NOTHROW(ParseSweep(DumpJson(Sealed(document)), "report.json"));
+}
+
+TEST_CASE("sweep: a report of schema 1.2 is read and summarised by the rules of today") {
+  const SweepReport report =
+      ParseSweep(ReadFile("reports/golden/report-1.2.0.json"), "report-1.2.0.json");
+  REQUIRE(report.groups.size() == 1);
+  const GroupSummary& group = report.groups.front();
+  REQUIRE(group.seeds.size() == 2);
+  // Its file has Student's interval of two seeds, and an effective length of 32 by it.
+  CHECK_FALSE(group.accuracy.front().ci_seeds);
+  CHECK(*group.accuracy.front().min == 0.999);
+  CHECK(group.accuracy.front().guesses.empty());
+  CHECK_FALSE(group.effective_length->median);
+  CHECK(DumpSweep(ParseSweep(DumpSweep(report), "r")) == DumpSweep(report));
 }
 
 TEST_CASE("sweep: edited summaries, damaged cells and other majors are refused") {

@@ -89,11 +89,13 @@ AccuracyRow Row(const Mixer& mixer, std::int64_t length, std::uint64_t seed, dou
   row.sequence_accuracy = std::pow(*row.accuracy, 4);
   row.nll = -std::log(*row.accuracy);
   const double half = 0.004 + 0.02 * p * (1 - p);
-  row.ci_items = Interval{"cluster-robust", 0.95, std::max(0.0, *row.accuracy - half),
+  row.ci_items = Interval{"beta", 0.95, std::max(0.0, *row.accuracy - half),
                           std::min(1.0, *row.accuracy + half)};
   row.ci_sequences = Wilson(static_cast<std::int64_t>(*row.sequence_accuracy * 3000), 3000);
   row.chance = 1.0 / 8192;
   if (row.bucket.empty()) {
+    row.guesses = {{"uniform over values", row.chance},
+                   {"some value of the context", 16.0 / static_cast<double>(length)}};
     row.accuracy_macro_batched = row.accuracy;
     row.ceiling = 1;
   }
@@ -108,6 +110,7 @@ AccuracyRow SkippedRow(const Mixer& mixer, std::int64_t length) {
   row.state = CellState::kSkipped;
   row.reason = "training diverged";
   row.chance = example.chance;
+  row.guesses = example.guesses;
   row.extrapolated = example.extrapolated;
   return row;
 }

@@ -130,9 +130,16 @@ std::string FormatPercent(double share) {
   return fmt::format("{:.1f}", percent);
 }
 
-std::string FormatPercentInterval(double share, const std::optional<Interval>& ci) {
-  if (!ci) return FormatPercent(share);
-  return fmt::format("{} [{:.1f}, {:.1f}]", FormatPercent(share), 100 * ci->low, 100 * ci->high);
+std::string FormatPercentRange(double low, double high) {
+  constexpr double kRounding = 1e-9;  // of sums; 57 % must not begin at 56.9
+  const auto bound = [](double share, double (*round)(double), double slack) {
+    const bool is_near_end = (share > 0 && share < 0.001) || (share > 0.999 && share < 1);
+    const double scale = is_near_end ? 100 : 10;
+    const double percent = round(100 * share * scale + slack) / scale;
+    const bool is_end = percent == 0 || percent == 100;
+    return fmt::format("{:.{}f}", percent, is_near_end && !is_end ? 2 : 1);
+  };
+  return bound(low, std::floor, kRounding) + "–" + bound(high, std::ceil, -kRounding);
 }
 
 std::string FormatBytes(std::int64_t bytes) {

@@ -4,11 +4,8 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <string_view>
-
-#include "reports/result.h"
 
 namespace mixerbench::reports {
 
@@ -26,11 +23,11 @@ std::string EscapeMarkdown(std::string_view text);
 // gets a ' in front.
 std::string CsvField(std::string_view text);
 
-std::string FormatPercent(double share);  // 0.9871 -> "98.7"
-std::string FormatPercentInterval(double share,
-                                  const std::optional<Interval>& ci);  // "98.7 [97, 99]"
-std::string FormatBytes(std::int64_t bytes);                           // 65536 -> "64 KiB"
-std::string FormatSi(double value);                                    // 1184512 -> "1.18 M"
+std::string FormatPercent(double share);  // 0.9871 -> "98.7"; "0.0" and "100.0" are exact
+// 0.9712, 0.9987 -> "97.1–99.9": rounded outward, so that it holds what it held.
+std::string FormatPercentRange(double low, double high);
+std::string FormatBytes(std::int64_t bytes);     // 65536 -> "64 KiB"
+std::string FormatSi(double value);              // 1184512 -> "1.18 M"
 std::string ShortHash(const std::string& hash);  // "sha256:3f1c..." -> "3f1c5e0a91d2"
 
 }  // namespace mixerbench::reports

@@ -20,7 +20,8 @@ constexpr std::uint32_t kWordStream = 44, kOrderStream = 45;
 constexpr std::uint32_t kStride = 1u << 20;
 constexpr std::int64_t kReferenceGenTokens = 50;
 constexpr std::int64_t kLetters = 6;
-constexpr std::int64_t kTokensPerWord = 50;  // the vocabulary is input_seq_len / 50 words
+// The vocabulary has one word for so many tokens of prompt.
+constexpr std::int64_t kTokensPerWord = 50;
 constexpr std::string_view kNoise = "...";   // in place of the most frequent word
 constexpr std::int64_t kFirstAsked = 2, kLastAsked = 4;  // ranks
 
@@ -78,7 +79,9 @@ FweTask::FweTask(const FweParams& params, std::shared_ptr<const Tokenizer> token
 
 std::string FweTask::canon() const { return Canon("fwe").Real("alpha", params_.alpha).Text(); }
 
-std::int64_t FweTask::vocabulary() const { return params_.input_seq_len / kTokensPerWord; }
+std::int64_t FweTask::vocabulary() const {
+  return (params_.input_seq_len - kReferenceGenTokens) / kTokensPerWord;
+}
 
 std::int64_t FweTask::Count(std::int64_t size, std::int64_t rank) const {
   return RankCount(size, rank, params_.alpha, zeta_);
@@ -187,7 +190,7 @@ std::int64_t FweTask::MinInputSeqLen() const {
       CountTokensAtStart(tokenizer(), kHead) +
       CountTokens(tokenizer(), std::string(kQuestion) + std::string(kAnswerPrefix));
   return std::max((params_.bos ? 1 : 0) + frame + list + max_new_tokens_bound(),
-                  (kLastAsked + 1) * kTokensPerWord);
+                  (kLastAsked + 1) * kTokensPerWord + kReferenceGenTokens);
 }
 
 }  // namespace mixerbench::tasks::fwe

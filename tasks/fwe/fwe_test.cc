@@ -28,15 +28,21 @@ TEST_CASE("zeta has its known values") {
   CHECK(Zeta(3.5) == Approx(1.1267338673170566).epsilon(kTolerance));
 }
 
-TEST_CASE("words are listed in proportion to a power of their rank") {
-  const PromptRecord record = MakeRecord(Fwe(), {{"input_seq_len", 4096}});
-  const std::int64_t size = record.metadata.at("size").as_int();
+// How often each word is listed.
+std::map<std::string, std::int64_t> CountsOf(const PromptRecord& record) {
   std::map<std::string, std::int64_t> counts;
   const std::size_t begin = record.prompt.find("coded words. ") + 13;
   for (std::string& word :
        Split(record.prompt.substr(begin, record.prompt.rfind("\nQuestion") - begin), ' ')) {
     ++counts[std::move(word)];
   }
+  return counts;
+}
+
+TEST_CASE("words are listed in proportion to a power of their rank") {
+  const PromptRecord record = MakeRecord(Fwe(), {{"input_seq_len", 4096}});
+  const std::int64_t size = record.metadata.at("size").as_int();
+  const std::map<std::string, std::int64_t> counts = CountsOf(record);
   const double zeta = Zeta(2);
   CHECK(counts.at("...") == RankCount(size, 1, 2, zeta));
   for (std::int64_t rank = 2; rank <= 4; ++rank) {
@@ -46,6 +52,12 @@ TEST_CASE("words are listed in proportion to a power of their rank") {
   }
   CHECK(RankCount(1000, 1, 2, zeta) == 607);
   CHECK(RankCount(1000, 4, 2, zeta) == 37);
+}
+
+TEST_CASE("the vocabulary has a word for 50 tokens of prompt, the response left out") {
+  // With alpha close to 1 every word of the vocabulary is listed.
+  const PromptRecord record = MakeRecord(Fwe(), {{"input_seq_len", 1024}, {"alpha", 1.1}});
+  CHECK(CountsOf(record).size() == (1024 - 50) / 50);
 }
 
 TEST_CASE("at the least length the three words still stand out") {

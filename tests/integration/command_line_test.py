@@ -151,7 +151,9 @@ class CommandLineTest(ProgramTest):
         forged["cells"][0]["state"]["value"] = "perfect"
         self.write("forged.json", forged)
         self.assertIn("violation", self.expect(3, "validate", "forged.json").stderr)
-        self.assertIn("attention", self.expect(0, "report", "out", "--format", "md").stdout)
+        text = self.expect(0, "report", "out", "--format", "md").stdout
+        self.assertIn("attention (limited)", text)
+        self.assertIn("cells ran with a limit", text)
         self.assertIn("<svg", self.expect(0, "report", "out", "--format", "html").stdout)
         self.assertIn("delta_net", self.expect(0, "report", "out", "--format", "csv").stdout)
         self.expect(0, "bench", "suite.json", "--device", "cpu", "-o", "speed")

@@ -176,7 +176,7 @@ class DataTest(ProgramTest):
         # 4 tokens of 2 keys and 2 values: hardly any different inputs.
         common = ["--set", "vocab_size=4", "--set", "input_seq_len=4", "--count", "300"]
         result = self.expect(0, "verify", "mad_icr", *common)
-        self.assertIn("in the training data", result.stderr)
+        self.assertIn("warning: 100.0 % of the samples are in the training data", result.stderr)
 
     def test_outputs_that_cannot_be_written(self):
         self.assertIn("no/d.npy", self.expect(8, *TINY, "-o", "no/d.npy").stderr)

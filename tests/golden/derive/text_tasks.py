@@ -373,7 +373,7 @@ def fwe(name, length, alpha=2.0):
     r = Stream("fwe;alpha=2", 42, 2, 0)
     zeta = math.pi**2 / 6
     words = ["..."]
-    for i in range(1, length // 50):
+    for i in range(1, (length - 50) // 50):
         words.append(redraw(i, 2**20, words, lambda e: "".join(chr(97 + r.uniform(44, 6 * e + c, 26)) for c in range(6))))
     head = (
         "Read the following coded text and track the frequency of each coded word. "
