@@ -57,7 +57,7 @@ class Backbone {
   virtual Head head() const = 0;
 
   // hidden [N,D] -> logits [N, vocab_size] in the dtype of `hidden`.
-  at::Tensor Logits(const at::Tensor& hidden) const;
+  at::Tensor Logits(const at::Tensor& hidden, ExecutionPath path = ExecutionPath::kFast) const;
 
   // One per layer; a backbone that counts positions appends one of its own.
   virtual std::vector<State> InitialState(std::int64_t batch_size) const = 0;

@@ -32,6 +32,7 @@ using testing::RandomNormal;
 using testing::RelativeError;
 
 constexpr double kDoubleTolerance = 1e-12;
+constexpr auto kFast = kernels::ExecutionPath::kFast;
 
 struct Scope {
   ParameterSet set{1, InitPolicy::kDefault, 2, at::kCPU, at::kDouble};
@@ -108,8 +109,9 @@ TEST_CASE("feature maps: taylor is the second-order expansion of the exponential
   const at::Tensor q = RandomNormal({3, 5}, 1);
   const at::Tensor k = RandomNormal({3, 5}, 2);
   const at::Tensor s = (q * k).sum(-1) / std::sqrt(5.0);
-  CHECK(RelativeError((map(q) * map(k)).sum(-1), 1 + s + s.square() / 2) < kDoubleTolerance);
-  CHECK(map(q).size(-1) == map.output_dim());
+  CHECK(RelativeError((map(q, kFast) * map(k, kFast)).sum(-1), 1 + s + s.square() / 2) <
+        kDoubleTolerance);
+  CHECK(map(q, kFast).size(-1) == map.output_dim());
 }
 
 TEST_CASE("feature maps: formulas and widths") {
@@ -121,7 +123,7 @@ TEST_CASE("feature maps: formulas and widths") {
     const FeatureMap map(kind, 2, scope.root);
     const at::Tensor wanted = at::tensor(expected, at::TensorOptions(at::kDouble)).view({1, -1});
     CHECK(map.output_dim() == wanted.size(1));
-    CHECK(RelativeError(map(x), wanted) < kDoubleTolerance);
+    CHECK(RelativeError(map(x, kFast), wanted) < kDoubleTolerance);
   };
   const double e = std::numbers::e;
   check(FeatureMapKind::kIdentity, {-1, 2});
@@ -142,12 +144,12 @@ TEST_CASE("feature maps: trainable products and rectified maps use their own wei
   Scope product;
   const FeatureMap product_map(FeatureMapKind::kElementwiseProduct, 2, product.root);
   const at::Tensor both = x.matmul(product[0].t()) + product[1];
-  CHECK(RelativeError(product_map(x), both.narrow(1, 0, 2) * both.narrow(1, 2, 2)) <
+  CHECK(RelativeError(product_map(x, kFast), both.narrow(1, 0, 2) * both.narrow(1, 2, 2)) <
         kDoubleTolerance);
   Scope rectified;
   const FeatureMap rectified_map(FeatureMapKind::kT2r, 2, rectified.root);
-  CHECK(RelativeError(rectified_map(x), (x.matmul(rectified[0].t()) + rectified[1]).clamp_min(0)) <
-        kDoubleTolerance);
+  CHECK(RelativeError(rectified_map(x, kFast),
+                      (x.matmul(rectified[0].t()) + rectified[1]).clamp_min(0)) < kDoubleTolerance);
 }
 
 TEST_CASE("decays: the range they start in") {
@@ -165,7 +167,7 @@ TEST_CASE("channel mixers: formulas") {
   const at::NoGradGuard no_grad;
   const at::Tensor x = RandomNormal({3, 4}, 1);
   Scope none;
-  CHECK(ChannelMixer({.kind = ChannelMixerKind::kIdentity}, 4, none.root)(x).is_same(x));
+  CHECK(ChannelMixer({.kind = ChannelMixerKind::kIdentity}, 4, none.root)(x, kFast).is_same(x));
   CHECK(none.set.num_elements() == 0);
   for (const bool tanh_gelu : {false, true}) {
     Scope mlp;
@@ -173,13 +175,14 @@ TEST_CASE("channel mixers: formulas") {
         {.kind = ChannelMixerKind::kMlp, .inner_dim = 6, .bias = true, .tanh_gelu = tanh_gelu}, 4,
         mlp.root);
     const at::Tensor inner = at::gelu(x.matmul(mlp[0].t()) + mlp[1], tanh_gelu ? "tanh" : "none");
-    CHECK(RelativeError(mixer(x), inner.matmul(mlp[2].t()) + mlp[3]) < kDoubleTolerance);
+    CHECK(RelativeError(mixer(x, kFast), inner.matmul(mlp[2].t()) + mlp[3]) < kDoubleTolerance);
   }
   Scope gated;
   const ChannelMixer swiglu({.kind = ChannelMixerKind::kSwiglu, .inner_dim = 6}, 4, gated.root);
   const at::Tensor a = x.matmul(gated[0].narrow(0, 0, 6).t());
   const at::Tensor b = x.matmul(gated[0].narrow(0, 6, 6).t());
-  CHECK(RelativeError(swiglu(x), (a * at::sigmoid(a) * b).matmul(gated[1].t())) < kDoubleTolerance);
+  CHECK(RelativeError(swiglu(x, kFast), (a * at::sigmoid(a) * b).matmul(gated[1].t())) <
+        kDoubleTolerance);
 }
 
 TEST_CASE("dropout: keeps the expected value, and does nothing without a generator") {

@@ -17,14 +17,14 @@ ChannelMixer::ChannelMixer(const ChannelMixerConfig& config, std::int64_t d_mode
   fc2_.emplace(scope.Child("fc2"), config.inner_dim, d_model, config.bias);
 }
 
-at::Tensor ChannelMixer::operator()(const at::Tensor& x) const {
+at::Tensor ChannelMixer::operator()(const at::Tensor& x, kernels::ExecutionPath path) const {
   switch (kind_) {
     case ChannelMixerKind::kIdentity:
       return x;
     case ChannelMixerKind::kMlp:
-      return (*fc2_)(at::gelu((*fc1_)(x), tanh_gelu_ ? "tanh" : "none"));
+      return (*fc2_)(at::gelu((*fc1_)(x, path), tanh_gelu_ ? "tanh" : "none"), path);
     case ChannelMixerKind::kSwiglu:
-      return (*fc2_)(kernels::fused::Swiglu((*fc1_)(x)));
+      return (*fc2_)(kernels::fused::Swiglu((*fc1_)(x, path), path), path);
   }
   Require(false, "unknown channel mixer");
   return {};

@@ -31,7 +31,7 @@ class ChannelMixer {
   ChannelMixer(const ChannelMixerConfig& config, std::int64_t d_model, const ParameterScope& scope);
 
   // x [B,T,D] -> [B,T,D].
-  at::Tensor operator()(const at::Tensor& x) const;
+  at::Tensor operator()(const at::Tensor& x, kernels::ExecutionPath path) const;
 
  private:
   ChannelMixerKind kind_;

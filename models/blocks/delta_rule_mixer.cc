@@ -61,8 +61,8 @@ at::Tensor DeltaRuleMixer::NormaliseKeys(const at::Tensor& qk) const {
   return (wide / wide.sum(-1, /*keepdim=*/true)).to(qk.scalar_type());
 }
 
-DeltaRuleMixer::Heads DeltaRuleMixer::SplitHeads(const at::Tensor& qkv) const {
-  const auto columns = kernels::fused::SplitColumns(qkv, {key_dim(), key_dim(), value_dim()});
+DeltaRuleMixer::Heads DeltaRuleMixer::SplitHeads(const at::Tensor& qkv, ExecutionPath path) const {
+  const auto columns = kernels::fused::SplitColumns(qkv, {key_dim(), key_dim(), value_dim()}, path);
   return {columns[0].unflatten(-1, {layout_.num_heads, layout_.head_k_dim}),
           columns[1].unflatten(-1, {layout_.num_heads, layout_.head_k_dim}),
           columns[2].unflatten(-1, {layout_.num_v_heads, layout_.head_v_dim})};
@@ -75,7 +75,7 @@ std::vector<at::Tensor> DeltaRuleMixer::Project(const at::Tensor& x, const Forwa
   if (layout_.output_gate != OutputGate::kNone) {
     blocks.emplace_back(value_dim(), /*only_at_rows=*/true);
   }
-  if (!conv_) return in_proj_.Columns(x, blocks, options.rows);
+  if (!conv_) return in_proj_.Columns(x, blocks, options.rows, options.path);
   const State* initial = options.initial_state;
   auto projected = conv_->Project(in_proj_, x, blocks, options.rows,
                                   initial != nullptr ? initial->at("conv") : at::Tensor(),
@@ -91,10 +91,11 @@ bool DeltaRuleMixer::NormalisesInConvolution() const {
   return conv_ && layout_.qk_activation == QkActivation::kSilu && layout_.qk_norm == QkNorm::kL2;
 }
 
-DeltaRuleMixer::Heads DeltaRuleMixer::ComputeHeads(const at::Tensor& projected) const {
+DeltaRuleMixer::Heads DeltaRuleMixer::ComputeHeads(const at::Tensor& projected,
+                                                   ExecutionPath path) const {
   const bool silu = layout_.qk_activation == QkActivation::kSilu;
   const at::Tensor qkv = silu && !conv_ ? at::silu(projected) : projected;
-  Heads heads = SplitHeads(qkv);
+  Heads heads = SplitHeads(qkv, path);
   if (!silu) {
     heads.q = Activate(heads.q, layout_.qk_activation);
     heads.k = Activate(heads.k, layout_.qk_activation);
@@ -117,7 +118,7 @@ MixerOutput DeltaRuleMixer::Forward(const at::Tensor& x, const ForwardOptions& o
 
   const bool gated = layout_.output_gate != OutputGate::kNone;
   const auto parts = Project(x, options, output.final_state);
-  Heads heads = ComputeHeads(parts[0]);
+  Heads heads = ComputeHeads(parts[0], options.path);
   kernels::fused::DeltaGatesArgs gate_args{.z = parts[1],
                                            .beta_scale = layout_.allow_neg_eigval ? 2.0 : 1.0};
   if (decay_) {
@@ -146,7 +147,7 @@ MixerOutput DeltaRuleMixer::Forward(const at::Tensor& x, const ForwardOptions& o
 
   const at::Tensor gate = gated ? parts.back() : at::Tensor();
   output.y = options.rows != nullptr
-                 ? o_proj_(norm_.OfRows(result.o.unsqueeze(0), gate, options.path))
+                 ? o_proj_(norm_.OfRows(result.o.unsqueeze(0), gate, options.path), options.path)
                  : norm_.Projected(o_proj_, result.o, gate, options.path, /*rows=*/nullptr);
   if (options.want_final_state) output.final_state["state"] = std::move(result.final_state);
   return output;

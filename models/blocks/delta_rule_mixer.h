@@ -99,9 +99,10 @@ class DeltaRuleMixer final : public Mixer {
   // kept; logits of beta and decay; the output gate.
   std::vector<at::Tensor> Project(const at::Tensor& x, const ForwardOptions& options,
                                   State& final_state) const;
-  bool NormalisesInConvolution() const;                   // q and k
-  Heads ComputeHeads(const at::Tensor& projected) const;  // from q, k, v of Project
-  Heads SplitHeads(const at::Tensor& qkv) const;          // q and k still with H heads
+  bool NormalisesInConvolution() const;  // q and k
+  Heads ComputeHeads(const at::Tensor& projected,
+                     ExecutionPath path) const;                       // from q, k, v of Project
+  Heads SplitHeads(const at::Tensor& qkv, ExecutionPath path) const;  // q and k still with H heads
   at::Tensor NormaliseKeys(const at::Tensor& qk) const;
 
   DeltaRuleLayout layout_;

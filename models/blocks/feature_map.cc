@@ -62,7 +62,7 @@ FeatureMap::FeatureMap(FeatureMapKind kind, std::int64_t input_dim, const Parame
   }
 }
 
-at::Tensor FeatureMap::operator()(const at::Tensor& x) const {
+at::Tensor FeatureMap::operator()(const at::Tensor& x, kernels::ExecutionPath path) const {
   switch (kind_) {
     case FeatureMapKind::kIdentity:
       return x;
@@ -73,11 +73,11 @@ at::Tensor FeatureMap::operator()(const at::Tensor& x) const {
     case FeatureMapKind::kSilu:
       return at::silu(x);
     case FeatureMapKind::kElementwiseProduct: {
-      const std::vector<at::Tensor> halves = (*linear_)(x).chunk(2, -1);
+      const std::vector<at::Tensor> halves = (*linear_)(x, path).chunk(2, -1);
       return halves[0] * halves[1];
     }
     case FeatureMapKind::kT2r:
-      return at::relu((*linear_)(x));
+      return at::relu((*linear_)(x, path));
     case FeatureMapKind::kHedgehog: {
       const at::Tensor wide = AtLeastFloat(x);
       const at::Tensor z = 2 * at::linear(wide, hedgehog_weight_, hedgehog_bias_);

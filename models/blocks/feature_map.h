@@ -32,7 +32,7 @@ class FeatureMap {
   FeatureMap(FeatureMapKind kind, std::int64_t input_dim, const ParameterScope& scope);
 
   // x [...,input_dim] -> [...,output_dim], dtype of x.
-  at::Tensor operator()(const at::Tensor& x) const;
+  at::Tensor operator()(const at::Tensor& x, kernels::ExecutionPath path) const;
 
   std::int64_t output_dim() const;
 

@@ -24,19 +24,19 @@ kernels::fused::NarrowParameters Linear::Narrow() const {
   return {*narrow_weight_, narrow_bias_ != nullptr ? *narrow_bias_ : at::Tensor()};
 }
 
-at::Tensor Linear::operator()(const at::Tensor& x) const {
-  return kernels::fused::Linear(x, weight_, bias_, ExecutionPath::kFast, Narrow());
+at::Tensor Linear::operator()(const at::Tensor& x, ExecutionPath path) const {
+  return kernels::fused::Linear(x, weight_, bias_, path, Narrow());
 }
 
 std::vector<at::Tensor> Linear::Columns(const at::Tensor& x,
                                         const std::vector<kernels::fused::ColumnBlock>& blocks,
-                                        const kernels::fused::RowSelection* rows) const {
-  return kernels::fused::LinearColumns(x, weight_, bias_, blocks, rows, ExecutionPath::kFast,
-                                       Narrow());
+                                        const kernels::fused::RowSelection* rows,
+                                        ExecutionPath path) const {
+  return kernels::fused::LinearColumns(x, weight_, bias_, blocks, rows, path, Narrow());
 }
 
-at::Tensor Linear::WithoutBias(const at::Tensor& x) const {
-  return kernels::fused::Linear(x, weight_, /*bias=*/{}, ExecutionPath::kFast, Narrow());
+at::Tensor Linear::WithoutBias(const at::Tensor& x, ExecutionPath path) const {
+  return kernels::fused::Linear(x, weight_, /*bias=*/{}, path, Narrow());
 }
 
 }  // namespace mixerbench::models

@@ -8,6 +8,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include "kernels/core.h"
 #include "kernels/fused/linear.h"
 #include "kernels/fused/rows.h"
 #include "models/parameters.h"
@@ -23,14 +24,15 @@ class Linear {
   Linear(const ParameterScope& scope, std::int64_t in, std::int64_t out, bool bias);
 
   // x [...,in] -> [...,out].
-  at::Tensor operator()(const at::Tensor& x) const;
+  at::Tensor operator()(const at::Tensor& x, kernels::ExecutionPath path) const;
   // The result in blocks of neighbouring columns, without copies either way: [..., size], and
   // [M, size] for those that are wanted at the M tokens of `rows` alone (kernels/fused/linear.h).
   std::vector<at::Tensor> Columns(const at::Tensor& x,
                                   const std::vector<kernels::fused::ColumnBlock>& blocks,
-                                  const kernels::fused::RowSelection* rows = nullptr) const;
+                                  const kernels::fused::RowSelection* rows,
+                                  kernels::ExecutionPath path) const;
   // W x.
-  at::Tensor WithoutBias(const at::Tensor& x) const;
+  at::Tensor WithoutBias(const at::Tensor& x, kernels::ExecutionPath path) const;
 
   const at::Tensor& weight() const { return weight_; }
   const at::Tensor& bias() const { return bias_; }

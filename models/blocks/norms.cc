@@ -79,7 +79,7 @@ at::Tensor OutputNorm::Projected(const Linear& linear, const at::Tensor& x, cons
                                  const kernels::fused::RowSelection* rows) const {
   if (gate_ != OutputGate::kNone || rows != nullptr || linear.bias().defined() ||
       path == kernels::ExecutionPath::kReference) {
-    return linear((*this)(x, z, path, rows));
+    return linear((*this)(x, z, path, rows), path);
   }
   return kernels::fused::NormLinear(
       {.x = x, .norm_weight = norm_.weight(), .eps = eps_, .weight = linear.weight()}, path,

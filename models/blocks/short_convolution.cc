@@ -42,7 +42,7 @@ ShortConvolution::Projected ShortConvolution::Project(
   Output convolved;
   std::vector<at::Tensor> columns;
   if (history.defined() || options.path == kernels::ExecutionPath::kReference) {
-    columns = projection.Columns(x, blocks, rows);
+    columns = projection.Columns(x, blocks, rows, options.path);
     convolved = (*this)(columns.front(), history, options);
   } else {
     auto both =

@@ -99,7 +99,9 @@ class Mad final : public Backbone {
       const auto mixed = mixers_.Forward(layer, x, options, /*split_bias=*/true, output);
       added = mixed.y;
       added_bias = mixed.bias;
-      if (has_channel_mixer_) added = channel_mixers_[index](join(channel_norms_[index]));
+      if (has_channel_mixer_) {
+        added = channel_mixers_[index](join(channel_norms_[index]), options.path);
+      }
     }
     output.hidden = join(final_norm_);
     output.head = head();

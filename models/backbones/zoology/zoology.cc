@@ -114,7 +114,7 @@ class Zoology final : public Backbone {
       if (fuse_identity) {
         mid = block.norm2.parameters();
       } else {
-        added = dropout(block.state_mixer(join(block.norm2)));
+        added = dropout(block.state_mixer(join(block.norm2), options.path));
       }
     }
     output.hidden = join(final_norm_);

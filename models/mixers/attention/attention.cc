@@ -83,7 +83,8 @@ class Attention final : public Mixer {
     }
 
     MixerOutput output;
-    output.y = options.split_bias ? out_proj_.WithoutBias(o) : out_proj_(o);
+    output.y =
+        options.split_bias ? out_proj_.WithoutBias(o, options.path) : out_proj_(o, options.path);
     if (options.split_bias) output.bias = out_proj_.bias();
     if (options.want_final_state) {
       output.final_state["k"] = std::move(k);
@@ -111,14 +112,16 @@ class Attention final : public Mixer {
     const std::int64_t key_dim = config_.num_kv_heads * head_dim_;
     if (config_.position != PositionEncoding::kRope) {
       return qkv_proj_.Columns(x, {{query_dim, /*only_at_rows=*/few_queries}, key_dim, key_dim},
-                               few_queries ? options.rows : nullptr);
+                               few_queries ? options.rows : nullptr, options.path);
     }
     // Queries and keys turn alike.
-    const auto columns = qkv_proj_.Columns(x, {query_dim + key_dim, key_dim});
+    const auto columns =
+        qkv_proj_.Columns(x, {query_dim + key_dim, key_dim}, /*rows=*/nullptr, options.path);
     const at::Tensor turned =
         kernels::fused::RotateHalf(columns[0].unflatten(-1, {-1, head_dim_}), first_position,
                                    config_.rotary_dim, options.path);
-    auto parts = kernels::fused::SplitColumns(turned.flatten(2), {query_dim, key_dim});
+    auto parts =
+        kernels::fused::SplitColumns(turned.flatten(2), {query_dim, key_dim}, options.path);
     if (few_queries) {
       parts[0] = kernels::fused::GatherRows(parts[0], *options.rows, options.path);
     }

@@ -48,7 +48,8 @@ class BaseConv final : public Mixer {
     MixerOutput output;
     at::Tensor convolved;
     if (short_) {
-      const auto result = (*short_)(x, initial != nullptr ? initial->at("conv") : at::Tensor());
+      const auto result = (*short_)(x, initial != nullptr ? initial->at("conv") : at::Tensor(),
+                                    {.path = options.path});
       convolved = result.y;
       if (options.want_final_state) output.final_state["conv"] = result.history;
     } else {
@@ -57,7 +58,7 @@ class BaseConv final : public Mixer {
       convolved = (*long_)(inputs, x.size(1), options.path);
       if (options.want_final_state) output.final_state["inputs"] = inputs;
     }
-    at::Tensor gate = proj_(x);
+    at::Tensor gate = proj_(x, options.path);
     if (use_act_) {
       convolved = at::silu(convolved);
       gate = at::silu(gate);

@@ -52,7 +52,7 @@ ImplicitConvolution::ImplicitConvolution(const ParameterScope& scope, std::int64
       fc1_(scope.Child("fc1"), kFeatures, kHidden, /*bias=*/true),
       fc2_(scope.Child("output"), kHidden, channels, /*bias=*/true) {}
 
-at::Tensor ImplicitConvolution::Filter(std::int64_t length) const {
+at::Tensor ImplicitConvolution::Filter(std::int64_t length, kernels::ExecutionPath path) const {
   const auto options = AtLeastFloat(fc1_.weight()).options().requires_grad(false);
   // Time is measured in units of max_seq_len, so that the filter does not depend on the input.
   const at::Tensor position = at::arange(length, options.dtype(at::kDouble));
@@ -60,7 +60,7 @@ at::Tensor ImplicitConvolution::Filter(std::int64_t length) const {
   const at::Tensor angle = position * (2 * std::numbers::pi * kFrequency / period);
   const at::Tensor features =
       at::stack({position / std::max(1.0, period - 1), angle.cos(), -angle.sin()}, -1);
-  return fc2_(at::relu(fc1_(features.to(options))));
+  return fc2_(at::relu(fc1_(features.to(options), path)), path);
 }
 
 at::Tensor ImplicitConvolution::operator()(const at::Tensor& u, std::int64_t num_outputs,
@@ -70,7 +70,7 @@ at::Tensor ImplicitConvolution::operator()(const at::Tensor& u, std::int64_t num
                                       std::to_string(max_seq_len_) + " tokens long, the input " +
                                       std::to_string(length));
   const at::Tensor wide = AtLeastFloat(u);
-  const at::Tensor filter = Filter(length).to(wide.scalar_type());
+  const at::Tensor filter = Filter(length, path).to(wide.scalar_type());
   // Both convolutions multiply later inputs by zeros or add them up to zero.
   const kernels::NonFiniteTokens tokens({wide});
   const at::Tensor finite = tokens.exist() ? tokens.Clear(wide) : wide;

@@ -33,7 +33,7 @@ class ImplicitConvolution {
   std::int64_t max_seq_len() const { return max_seq_len_; }
 
  private:
-  at::Tensor Filter(std::int64_t length) const;  // [length,D]
+  at::Tensor Filter(std::int64_t length, kernels::ExecutionPath path) const;  // [length,D]
 
   std::int64_t max_seq_len_;
   Linear fc1_;

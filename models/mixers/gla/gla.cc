@@ -81,15 +81,15 @@ class Gla final : public Mixer {
                                       {.silu = true, .path = options.path});
       parts = std::move(projected.columns);
       heads = kernels::fused::SplitColumns(
-          parts[0], {heads_.key_dim(), heads_.key_dim(), heads_.value_dim()});
+          parts[0], {heads_.key_dim(), heads_.key_dim(), heads_.value_dim()}, options.path);
       if (options.want_final_state) output.final_state["conv"] = projected.history;
     } else {
-      parts = in_proj_.Columns(x, blocks, options.rows);
+      parts = in_proj_.Columns(x, blocks, options.rows, options.path);
       heads = parts;
     }
-    const at::Tensor log_decay =
-        kernels::fused::LogSigmoidDecay(decay_proj_(parts[low_rank]), config_.gate_logit_normalizer,
-                                        config_.min_log_decay, options.path);
+    const at::Tensor log_decay = kernels::fused::LogSigmoidDecay(
+        decay_proj_(parts[low_rank], options.path), config_.gate_logit_normalizer,
+        config_.min_log_decay, options.path);
 
     kernels::RecurrenceArgs args;
     if (few_queries) {  // [M,H K]
@@ -110,7 +110,7 @@ class Gla final : public Mixer {
     if (options.taps != nullptr) TapState(*options.taps, result.final_state);
 
     const at::Tensor gate = has_output_gate() ? parts.back() : at::Tensor();
-    output.y = few_queries ? o_proj_(norm_.OfRows(result.o, gate, options.path))
+    output.y = few_queries ? o_proj_(norm_.OfRows(result.o, gate, options.path), options.path)
                            : norm_.Projected(o_proj_, result.o, gate, options.path, options.rows);
     if (options.want_final_state) output.final_state["state"] = std::move(result.final_state);
     return output;

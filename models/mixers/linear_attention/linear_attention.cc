@@ -70,12 +70,15 @@ class LinearAttention final : public Mixer {
     const std::int64_t num_heads = config_.num_heads;
     const std::int64_t key_dim = num_heads * config_.head_k_dim;
     const std::int64_t value_dim = num_heads * head_v_dim_;
-    const auto parts = in_proj_.Columns(x, {key_dim, key_dim, value_dim});
+    const auto parts =
+        in_proj_.Columns(x, {key_dim, key_dim, value_dim}, /*rows=*/nullptr, options.path);
 
     kernels::RecurrenceArgs args;
     args.scale = config_.scale;
-    args.q = map_q_(parts[0].view({batch_size, seq_len, num_heads, config_.head_k_dim}));
-    args.k = map_k_(parts[1].view({batch_size, seq_len, num_heads, config_.head_k_dim}));
+    args.q =
+        map_q_(parts[0].view({batch_size, seq_len, num_heads, config_.head_k_dim}), options.path);
+    args.k =
+        map_k_(parts[1].view({batch_size, seq_len, num_heads, config_.head_k_dim}), options.path);
     args.v = parts[2].view({batch_size, seq_len, num_heads, head_v_dim_});
     if (config_.norm_q) args.q = DividedBySum(args.q);
     if (config_.norm_k) args.k = DividedBySum(args.k);
@@ -102,7 +105,7 @@ class LinearAttention final : public Mixer {
     }
     if (norm_) o = (*norm_)(o);
     MixerOutput output;
-    output.y = o_proj_(o.flatten(-2));
+    output.y = o_proj_(o.flatten(-2), options.path);
     if (options.want_final_state) output.final_state["state"] = std::move(result.final_state);
     return output;
   }

@@ -74,7 +74,7 @@ class RetNet final : public Mixer {
     const std::int64_t num_heads = heads_.num_heads;
     std::vector<kernels::fused::ColumnBlock> blocks = {2 * heads_.key_dim(), heads_.value_dim()};
     if (has_output_gate()) blocks.emplace_back(heads_.value_dim(), /*only_at_rows=*/true);
-    const auto parts = in_proj_.Columns(x, blocks, options.rows);
+    const auto parts = in_proj_.Columns(x, blocks, options.rows, options.path);
 
     kernels::RecurrenceArgs args;
     // Queries and keys turn alike.
@@ -82,8 +82,8 @@ class RetNet final : public Mixer {
     const at::Tensor turned =
         kernels::fused::RotateHalf(parts[0].unflatten(-1, {2 * num_heads, head_k_dim}),
                                    /*first_position=*/0, head_k_dim, options.path);
-    const auto turned_parts =
-        kernels::fused::SplitColumns(turned.flatten(2), {heads_.key_dim(), heads_.key_dim()});
+    const auto turned_parts = kernels::fused::SplitColumns(
+        turned.flatten(2), {heads_.key_dim(), heads_.key_dim()}, options.path);
     args.q = turned_parts[0].unflatten(-1, {num_heads, head_k_dim});
     args.k = turned_parts[1].unflatten(-1, {num_heads, head_k_dim});
     args.v = parts[1].unflatten(-1, {num_heads, heads_.head_v_dim});

@@ -75,10 +75,10 @@ class SimpleGla final : public Mixer {
       parts = std::move(projected.columns);
       if (options.want_final_state) output.final_state["conv"] = projected.history;
     } else {
-      parts = in_proj_.Columns(x, blocks, options.rows);
+      parts = in_proj_.Columns(x, blocks, options.rows, options.path);
     }
     const auto heads = kernels::fused::SplitColumns(
-        parts[0], {heads_.key_dim(), heads_.key_dim(), heads_.value_dim()});
+        parts[0], {heads_.key_dim(), heads_.key_dim(), heads_.value_dim()}, options.path);
 
     kernels::RecurrenceArgs args;
     args.q = heads[0].unflatten(-1, {heads_.num_heads, heads_.head_k_dim});
