@@ -3,9 +3,9 @@
 
 namespace mixerbench::models {
 
-at::Tensor Backbone::Logits(const at::Tensor& hidden) const {
+at::Tensor Backbone::Logits(const at::Tensor& hidden, ExecutionPath path) const {
   const Head parameters = head();
-  return kernels::fused::Linear(hidden, parameters.weight, parameters.bias, ExecutionPath::kFast,
+  return kernels::fused::Linear(hidden, parameters.weight, parameters.bias, path,
                                 parameters.narrow);
 }
 

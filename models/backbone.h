@@ -59,7 +59,7 @@ class Backbone {
   virtual Head head() const = 0;
 
   // hidden [N,D] -> logits [N, vocab_size] in the dtype of `hidden`.
-  at::Tensor Logits(const at::Tensor& hidden) const;
+  at::Tensor Logits(const at::Tensor& hidden, ExecutionPath path = ExecutionPath::kFast) const;
 
   // Those of the mixers, under "layers.<i>", and its own.
   virtual State InitialState(std::int64_t batch_size) const = 0;

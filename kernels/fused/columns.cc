@@ -202,12 +202,14 @@ std::shared_ptr<GradientMatrix> MatrixOf(const at::Tensor& x) {
 
 }  // namespace
 
-std::vector<at::Tensor> SplitColumns(const at::Tensor& x, const std::vector<std::int64_t>& sizes) {
+std::vector<at::Tensor> SplitColumns(const at::Tensor& x, const std::vector<std::int64_t>& sizes,
+                                     ExecutionPath path) {
   std::int64_t total = 0;
   for (const std::int64_t size : sizes) total += size;
   Require(x.dim() >= 2 && total <= x.size(-1), "x [..., C] holds the blocks of columns");
   if (sizes.size() == 1 && total == x.size(-1)) return {x};
-  if (!NeedsBackward({x}) || x.numel() == 0 || !BlockOf(x, x.dim() - 1)) {
+  if (path == ExecutionPath::kReference || !NeedsBackward({x}) || x.numel() == 0 ||
+      !BlockOf(x, x.dim() - 1)) {
     return ViewColumns(x, sizes);
   }
   std::vector<at::Tensor> views;

@@ -14,12 +14,16 @@
 
 #include <ATen/core/Tensor.h>
 
+#include "kernels/core.h"
+
 namespace mixerbench::kernels::fused {
 
 // Views of neighbouring columns of x [..., C], `sizes[i]` wide; x itself when one block is all of
 // it. Columns after the last block are padding: nobody reads them, their gradient is zero. The
 // views must not be written to. Columns of columns lie in the same gradient.
-std::vector<at::Tensor> SplitColumns(const at::Tensor& x, const std::vector<std::int64_t>& sizes);
+// On the reference path they are views and no more.
+std::vector<at::Tensor> SplitColumns(const at::Tensor& x, const std::vector<std::int64_t>& sizes,
+                                     ExecutionPath path = ExecutionPath::kFast);
 
 // Whether `x`, as a backward pass gets it from BackwardArgs::saved or before, is a view of columns
 // that SplitColumns recorded.

@@ -351,7 +351,7 @@ std::vector<at::Tensor> LinearColumnsBy(const ProductFunction& first_product, co
     const at::ScalarType dtype = x.scalar_type();
     std::optional<at::Tensor> same_bias;
     if (bias.defined()) same_bias = bias.to(dtype);
-    columns = SplitColumns(at::linear(x, weight.to(dtype), same_bias), sizes);
+    columns = SplitColumns(at::linear(x, weight.to(dtype), same_bias), sizes, path);
   } else {
     apart =
         rows != nullptr && FormsRowsApart(x.numel() / x.size(-1), rows->rows.size(0), out_at_rows);

@@ -91,15 +91,15 @@ kernels::RecurrenceArgs MatrixStateMixer::SplitHeads(const at::Tensor& qkv,
   kernels::RecurrenceArgs args;
   std::vector<at::Tensor> parts;
   if (layout_.rotary) {  // queries and keys turn alike
-    parts = kernels::fused::SplitColumns(qkv, {2 * key_dim, layout_.value_dim()});
+    parts = kernels::fused::SplitColumns(qkv, {2 * key_dim, layout_.value_dim()}, path);
     const at::Tensor turned =
         kernels::fused::RotateHalf(parts[0].unflatten(-1, {-1, layout_.head_k_dim}),
                                    /*first_position=*/0, layout_.head_k_dim, path);
-    const auto both = kernels::fused::SplitColumns(turned.flatten(2), {key_dim, key_dim});
+    const auto both = kernels::fused::SplitColumns(turned.flatten(2), {key_dim, key_dim}, path);
     args.q = of_keys(both[0]);
     args.k = of_keys(both[1]);
   } else {
-    parts = kernels::fused::SplitColumns(qkv, {key_dim, key_dim, layout_.value_dim()});
+    parts = kernels::fused::SplitColumns(qkv, {key_dim, key_dim, layout_.value_dim()}, path);
     args.q = of_keys(parts[0]);
     args.k = of_keys(parts[1]);
   }

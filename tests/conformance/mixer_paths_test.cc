@@ -1,5 +1,6 @@
 // Every mixer: the fast path computes what the reference computes, gradients included.
 // SPDX-License-Identifier: Apache-2.0
+#include "kernels/plan.h"
 #include "tests/conformance/mixer_cases.h"
 #include "tests/support/tensors.h"
 
@@ -51,6 +52,20 @@ TEST_CASE("mixers: the fast path in float32 is near the reference in float64") {
       CHECK(output.error < kFloatTolerance);
       CHECK(gradient.error < kFloatGradientTolerance);
       CHECK(fast.at("y").scalar_type() == at::kFloat);
+    }
+  }
+}
+
+// What dispatchers tell of themselves: cores, projections, convolutions, norms and gates.
+TEST_CASE("mixers: on the reference path every function is asked for its reference") {
+  for (const MixerCase& mixer_case : MixerCases()) {
+    const TestMixer model(mixer_case, at::kFloat);
+    const at::Tensor x = testing::RandomNormal({2, 67, kModelDim}, 1, at::kFloat);
+    const kernels::PlanRecorder recorder;
+    Differentiate(model, x, {3, 64}, ExecutionPath::kReference);
+    for (const kernels::PlanRecord& record : recorder.records()) {
+      CAPTURE(mixer_case.label, record.function, record.forward);
+      CHECK(record.reason == kernels::kReferenceAsked);
     }
   }
 }

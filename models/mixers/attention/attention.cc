@@ -116,7 +116,8 @@ class Attention final : public Mixer {
     const at::Tensor turned =
         kernels::fused::RotateHalf(columns[0].unflatten(-1, {-1, head_dim_}), first_position,
                                    config_.rotary_dim, options.path);
-    auto parts = kernels::fused::SplitColumns(turned.flatten(2), {query_dim, key_dim});
+    auto parts =
+        kernels::fused::SplitColumns(turned.flatten(2), {query_dim, key_dim}, options.path);
     if (few_queries) {
       parts[0] = kernels::fused::GatherRows(parts[0], *options.rows, options.path);
     }
