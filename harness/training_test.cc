@@ -378,15 +378,16 @@ TEST_CASE("training: divergence, time limits and unsupported sizes are states wi
 TEST_CASE("training: a cell that failed has a row for every test segment") {
   RunControl control;
   control.deadline = std::chrono::steady_clock::now();
-  const Cell cell = TinyCell(
-      "attention", {{"task.test.input_seq_len", "[8, 16]"}, {"task.test.num_kv_pairs", "[1, 2]"}});
+  const Cell cell = TinyCell("attention", {{"task.vocab_size", "32"},
+                                           {"task.test.input_seq_len", "[8,16]"},
+                                           {"task.test.num_kv_pairs", "[1,2]"}});
   const auto late = Run(cell, control);
   REQUIRE(late.accuracy.size() == 2);
   CHECK(reports::DumpJson(late.accuracy[1].axes) == R"({"input_seq_len":16,"num_kv_pairs":2})");
   CHECK(late.accuracy[1].state == reports::CellState::kTimeout);
   CHECK(late.accuracy[1].reason == late.reason);
   CHECK_FALSE(late.accuracy[1].accuracy);
-  CHECK(late.accuracy[1].chance == Approx(1.0 / 8));
+  CHECK(late.accuracy[1].chance == Approx(1.0 / 16));
   CHECK(late.accuracy[1].guesses.at(1).accuracy == 0.5);
   CHECK_FALSE(late.accuracy[0].extrapolated);
   CHECK(late.accuracy[1].extrapolated);

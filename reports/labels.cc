@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <fmt/format.h>
+#include <iterator>
 #include <sstream>
 #include <utility>
 
@@ -213,9 +214,9 @@ AccuracyText TextOf(const AccuracyOverSeeds& row) {
 std::string AccuracyCaption(const SweepReport& report, const TaskView& view) {
   std::string caption = fmt::format(
       "Percent of scored positions answered right, mean over seeds. (Lowest–highest seed.) [95 % "
-      "interval: of the mean over seeds, whatever their distribution, from {} seeds on; of a "
-      "single "
-      "seed over the samples.] † a failed seed counts as chance. Solved: seeds that reached the "
+      "interval: of the mean over seeds, whatever their distribution, from {} seeds on; of one "
+      "seed alone over the samples.] † a failed seed counts as chance. Solved: seeds that reached "
+      "the "
       "threshold.",
       kSeedsForInterval);
   const auto segments = WholeSegments(view);
@@ -226,11 +227,7 @@ std::string AccuracyCaption(const SweepReport& report, const TaskView& view) {
   if (any([&](const AccuracyOverSeeds* s) { return CeilingOf(view, s->axes).has_value(); })) {
     caption += " Ceiling: the answers that the training data tell.";
   }
-  if (const std::vector<std::string> over = SelectedOver(report.config); !over.empty()) {
-    caption +=
-        fmt::format(" Chosen: the best {} by validation accuracy; all settings are in report.json.",
-                    fmt::join(over, ", "));
-  }
+  caption += SelectionText(report);
   if (!view.common.empty()) {
     std::string common;
     for (const std::string& part : view.common) {

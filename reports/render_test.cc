@@ -238,6 +238,29 @@ TEST_CASE("tables: the chosen setting is shown, what is common once above, the r
   CHECK(Count(csv, ",false,false,") == 1);
 }
 
+TEST_CASE("tables: nothing is called chosen while the seeds differ") {
+  const Value suite = Object{{"sweep", Object{{"select", Object{{"over", Array{"train.lr"}},
+                                                                {"by", "validation.accuracy"}}}}}};
+  std::vector<CellResult> cells;
+  for (const auto& [lr, seed] : {std::pair{"0.1", 0}, {"0.1", 1}, {"0.2", 0}}) {
+    CellResult cell;
+    cell.name = std::string("mqar/gla/lr=") + lr;
+    cell.group_id = cell.name;
+    cell.run_id = cell.name + std::to_string(seed);
+    cell.kind = "train";
+    cell.seed = static_cast<std::uint64_t>(seed);
+    cell.config = Object{{"train", Object{{"lr", lr}}}};
+    cell.state = CellState::kCompleted;
+    cells.push_back(cell);
+  }
+  const std::string text = RenderMarkdown(MakeSweepReport("s", suite, cells));
+  CHECK_THAT(text, Catch::Contains("No train.lr is selected yet"));
+  CHECK(Count(text, "Chosen") == 0);
+  CHECK(Count(text, "| chosen |") == 0);
+  CHECK_THAT(text, Catch::Contains("| gla; lr 0.1 |"));
+  CHECK_THAT(text, Catch::Contains("| gla; lr 0.2 |"));
+}
+
 TEST_CASE("tables: a ceiling stands below chance where training data do not tell all") {
   std::vector<CellResult> cells = ExampleSweep();
   CHECK(Count(RenderMarkdown(MakeSweepReport("s", {}, cells)), "ceiling") == 0);
