@@ -147,7 +147,8 @@ void Scheduler::Start(Worker& worker, std::size_t cell, CellLock lock) {
   if (options_.retry == RetryPolicy::kAll) CheckpointFolder::RemoveAll(path);
   const std::string id = folder_.CellPath(cells_[cell]).filename().string();
   if (!worker.process || !worker.process->Send(id)) {
-    worker.process = std::make_unique<WorkerProcess>(WorkerArguments(worker.device));
+    worker.process =
+        std::make_unique<WorkerProcess>(options_.worker_program, WorkerArguments(worker.device));
     worker.process->Send(id);
   }
   const auto now = Clock::now();

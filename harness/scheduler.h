@@ -35,6 +35,7 @@ struct SchedulerOptions {
   double stall_timeout_s = 0;  // without a sign of life from a cell; 0: none
   RetryPolicy retry = RetryPolicy::kNone;
   bool quiet = false;
+  std::string worker_program = "/proc/self/exe";  // this program again
 };
 
 // May a finished result stand under this policy? One that --require-device-cores refused stands

@@ -42,7 +42,7 @@ std::int64_t CountOomKills() {
 
 }  // namespace
 
-WorkerProcess::WorkerProcess(const std::vector<std::string>& arguments)
+WorkerProcess::WorkerProcess(const std::string& program, const std::vector<std::string>& arguments)
     : oom_kills_before_(CountOomKills()) {
   const auto input = MakePipe();
   const auto output = MakePipe();
@@ -65,7 +65,7 @@ WorkerProcess::WorkerProcess(const std::vector<std::string>& arguments)
   CheckCall(posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK),
             "posix_spawnattr_setflags");
   const int error =
-      posix_spawn(&pid_, "/proc/self/exe", &actions, &attributes, argv.data(), environ);
+      posix_spawn(&pid_, program.c_str(), &actions, &attributes, argv.data(), environ);
   posix_spawnattr_destroy(&attributes);
   posix_spawn_file_actions_destroy(&actions);
   close(input[0]);

@@ -1,4 +1,4 @@
-// A worker process: this program again, fed with cells over a pipe. A crash costs one cell.
+// A worker process, fed with cells over a pipe. A crash costs one cell.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -12,8 +12,8 @@ namespace mixerbench::harness {
 
 class WorkerProcess {
  public:
-  // Starts /proc/self/exe with `arguments`; stderr is inherited. Throws Error(kInternal).
-  explicit WorkerProcess(const std::vector<std::string>& arguments);
+  // Starts `program` with `arguments`; stderr is inherited. Throws Error(kInternal).
+  WorkerProcess(const std::string& program, const std::vector<std::string>& arguments);
   WorkerProcess(const WorkerProcess&) = delete;
   WorkerProcess& operator=(const WorkerProcess&) = delete;
   // Kills the process if it still runs.

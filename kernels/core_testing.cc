@@ -39,20 +39,21 @@ at::Tensor Draw(const TensorSpec& spec, const CoreCase& c, std::uint64_t seed) {
   const auto sizes = Sizes(spec, c);
   switch (spec.kind) {
     case InputKind::kDense:
-      return RandomNormal(sizes, seed, c.dtype);
+      return RandomNormal(sizes, seed, c.dtype, c.device);
     case InputKind::kUnitNorm: {
-      const auto x = RandomNormal(sizes, seed);
+      const auto x = RandomNormal(sizes, seed, at::kDouble, c.device);
       return (x / x.norm(2, -1, /*keepdim=*/true)).to(c.dtype);
     }
     case InputKind::kLogDecay: {
-      const auto choice =
-          (RandomUniform(sizes, seed) * static_cast<double>(c.log_decays.size())).to(at::kLong);
+      const auto uniform = RandomUniform(sizes, seed, at::kDouble, c.device);
+      const auto choice = (uniform * static_cast<double>(c.log_decays.size())).to(at::kLong);
       return at::tensor(c.log_decays, at::kDouble)
+          .to(c.device)
           .take(choice)
           .to(c.dtype == at::kDouble ? at::kDouble : at::kFloat);
     }
     case InputKind::kUnit:
-      return RandomUniform(sizes, seed, c.dtype);
+      return RandomUniform(sizes, seed, c.dtype, c.device);
     case InputKind::kState:
       break;
   }
@@ -80,7 +81,7 @@ NamedTensors DrawInputs(const CoreEntry& core, const CoreCase& c, std::uint64_t 
   std::uint64_t state_seed = seed + 1000;
   for (const auto& [final_name, initial_name] : core.state_pairs) {
     const auto& state = outputs.at(final_name);
-    inputs[initial_name] = RandomNormal(state.sizes(), state_seed++, state.scalar_type());
+    inputs[initial_name] = RandomNormal(state.sizes(), state_seed++, state.scalar_type(), c.device);
   }
   return inputs;
 }

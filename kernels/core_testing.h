@@ -18,6 +18,7 @@ struct CoreCase {
   at::ScalarType dtype = at::kDouble;
   bool with_optional = true;                             // optional inputs, states among them
   std::vector<double> log_decays = {0, -0.01, -1, -20};  // each element is one of these
+  at::Device device = at::kCPU;
 };
 
 // A random state has the shape and dtype of the one that a short run leaves behind.

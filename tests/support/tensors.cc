@@ -12,12 +12,29 @@
 
 namespace mixerbench::testing {
 
-at::Tensor RandomNormal(at::IntArrayRef sizes, std::uint64_t seed, at::ScalarType dtype) {
-  return at::randn(sizes, at::detail::createCPUGenerator(seed), at::kDouble).to(dtype);
+namespace {
+
+at::Generator MakeGenerator(at::Device device, std::uint64_t seed) {
+  if (device.is_cpu()) return at::detail::createCPUGenerator(seed);
+  at::Generator generator = at::globalContext()
+                                .getAcceleratorHooksInterface(device.type())
+                                .getNewGenerator(device.index());
+  generator.set_current_seed(seed);
+  return generator;
 }
 
-at::Tensor RandomUniform(at::IntArrayRef sizes, std::uint64_t seed, at::ScalarType dtype) {
-  return at::rand(sizes, at::detail::createCPUGenerator(seed), at::kDouble).to(dtype);
+at::TensorOptions Float64On(at::Device device) { return at::device(device).dtype(at::kDouble); }
+
+}  // namespace
+
+at::Tensor RandomNormal(at::IntArrayRef sizes, std::uint64_t seed, at::ScalarType dtype,
+                        at::Device device) {
+  return at::randn(sizes, MakeGenerator(device, seed), Float64On(device)).to(dtype);
+}
+
+at::Tensor RandomUniform(at::IntArrayRef sizes, std::uint64_t seed, at::ScalarType dtype,
+                         at::Device device) {
+  return at::rand(sizes, MakeGenerator(device, seed), Float64On(device)).to(dtype);
 }
 
 at::Tensor StridedCopy(const at::Tensor& x) {

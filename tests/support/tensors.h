@@ -8,14 +8,14 @@
 
 namespace mixerbench::testing {
 
-// Standard normal values, a function of (sizes, seed) alone, drawn in float64 and then rounded: the
-// same seed gives the same values in every precision.
+// Standard normal values, a function of (sizes, seed) and the kind of device alone, drawn there in
+// float64 and then rounded: the same seed gives the same values in every precision.
 at::Tensor RandomNormal(at::IntArrayRef sizes, std::uint64_t seed,
-                        at::ScalarType dtype = at::kDouble);
+                        at::ScalarType dtype = at::kDouble, at::Device device = at::kCPU);
 
 // Uniform in [0, 1), under the same rules.
 at::Tensor RandomUniform(at::IntArrayRef sizes, std::uint64_t seed,
-                         at::ScalarType dtype = at::kDouble);
+                         at::ScalarType dtype = at::kDouble, at::Device device = at::kCPU);
 
 // The same values in memory that is not contiguous, with NaN between them: code that assumes
 // contiguity reads a NaN.

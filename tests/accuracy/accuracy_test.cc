@@ -1,0 +1,230 @@
+// Every mixer and core in the registries is as near to fp64 as plain ATen at small sizes on the
+// CPU, and the check that says so sees what it should.
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/accuracy/accuracy.h"
+
+#include <map>
+#include <optional>
+#include <set>
+
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/empty_like.h>
+
+#include "reports/json.h"
+#include "tests/accuracy/cases.h"
+#include "tests/accuracy/table.h"
+
+#include "tests/support/catch2.h"
+
+namespace mixerbench::accuracy {
+namespace {
+
+const std::vector<Precision> kPrecisions = {Precision::kFp32, Precision::kBf16};
+
+const Sizes kSmall = {.d_model = {16, 32},
+                      .num_heads = {1, 2},
+                      .head_k_dim = {8, 16},
+                      .head_v_dim = {8, 24},
+                      .seq_len = {1, 17, 70},
+                      .num_rivals = {0, 6},
+                      .min_head_dim = 8,
+                      .max_elements = 1 << 20};
+
+const models::MixerRegistry& Mixers() {
+  static const auto registry = [] {
+    models::MixerRegistry built("mixer");
+    models::RegisterMixers(built);
+    return built;
+  }();
+  return registry;
+}
+
+const kernels::CoreRegistry& Cores() {
+  static const auto registry = [] {
+    kernels::CoreRegistry built("core");
+    kernels::RegisterCores(built);
+    return built;
+  }();
+  return registry;
+}
+
+void CheckAll(const std::vector<Case>& cases) {
+  TableBuilder table;
+  for (const Case& c : cases) {
+    const Value& row = table.Add(c.unit, c.factors, Measure(*c.make(), kPrecisions));
+    INFO(reports::DumpJson(row));
+    for (const auto& [precision, result] : row.Find("results")->as_object()) {
+      CHECK(result.Find("outcome")->as_string() == "passed");
+    }
+  }
+  const Value built = table.Build();
+  for (const Value& pool : built.Find("pools")->as_array()) {
+    INFO(reports::DumpJson(pool));
+    CHECK(pool.Find("ratio")->as_double() <= 1);
+  }
+}
+
+TEST_CASE("accuracy: every mixer in every configuration is as near to fp64 as plain ATen") {
+  const auto cases = MixerCases(Mixers(), kSmall, at::kCPU);
+  std::map<std::string, std::set<std::string>> configurations;
+  for (const Case& c : cases) {
+    Value options = c.factors.at("options");
+    options.as_object().erase("num_heads");
+    configurations[c.unit].insert(reports::DumpJson(options));
+  }
+  for (const auto& [name, entry] : Mixers().entries()) {
+    CAPTURE(name);
+    CHECK(configurations["mixer " + name].size() == 1 + entry.test_configs.size());
+  }
+  CheckAll(cases);
+}
+
+TEST_CASE("accuracy: every core is as near to fp64 as plain ATen") {
+  CheckAll(CoreCases(Cores(), kSmall, at::kCPU));
+}
+
+// Where the fast path of a mixer may be wrong, by how much.
+struct Fault {
+  double input_gradient = 0;
+  double output = 0;
+  double state = 0;
+  double state_gradient = 0;
+  double parameter_gradient = 0;
+  bool reads_fresh_memory = false;
+  bool counts_calls = false;
+};
+
+// The gradient of what is returned reaches x times 1 + `fault`.
+at::Tensor WithGradientFault(const at::Tensor& x, double fault) {
+  const at::Tensor alias = x.view_as(x);
+  if (alias.requires_grad()) {
+    alias.register_hook([fault](const at::Tensor& gradient) { return gradient * (1 + fault); });
+  }
+  return alias;
+}
+
+// Gated linear attention times a gain, with a fault.
+class FaultyMixer final : public models::Mixer {
+ public:
+  FaultyMixer(const Fault& fault, const models::MixerContext& context,
+              const models::ParameterScope& scope)
+      : fault_(fault),
+        gain_(scope.Add("gain", {context.d_model}, models::ParameterRole::kNormWeight,
+                        models::Init::Constant(1))),
+        inner_(models::CreateMixer(Object{{"name", "gla"}}, "", WithMixers(context),
+                                   scope.Child("inner"))) {}
+
+  models::Mixed Mix(const models::MixerInputs& inputs,
+                    const models::MixerOptions& options) const override {
+    const Fault fault = FaultOf(options);
+    models::MixerOptions inner = options;
+    models::State state;
+    if (options.initial_state != nullptr) {
+      state = *options.initial_state;
+      models::ForEach(state, [&](const auto&, models::StateTensor& tensor) {
+        tensor.value = WithGradientFault(tensor.value, fault.state_gradient);
+      });
+      inner.initial_state = &state;
+    }
+    auto mixed = inner_->Mix({.x = WithGradientFault(inputs.x, fault.input_gradient)}, inner);
+    models::ForEach(mixed.final_state, [&](const auto&, models::StateTensor& tensor) {
+      tensor.value = tensor.value * (1 + fault.state);
+    });
+    return mixed;
+  }
+
+  at::Tensor Output(const models::Mixed& mixed,
+                    const models::MixerOptions& options) const override {
+    const Fault fault = FaultOf(options);
+    at::Tensor y = inner_->Output(mixed, options);
+    const at::Tensor gain = WithGradientFault(gain_, fault.parameter_gradient);
+    y = (y * gain * (1 + fault.output)).to(y.scalar_type());
+    if (fault.reads_fresh_memory) y = y + 0 * at::empty_like(y);
+    if (fault.counts_calls) y = y + 1e-3 * num_calls_++;
+    return y;
+  }
+
+  models::State InitialState(std::int64_t batch_size) const override {
+    return inner_->InitialState(batch_size);
+  }
+
+ private:
+  Fault FaultOf(const models::MixerOptions& options) const {
+    return options.path == models::ExecutionPath::kFast ? fault_ : Fault{};
+  }
+
+  static models::MixerContext WithMixers(models::MixerContext context) {
+    context.registry = &Mixers();
+    return context;
+  }
+
+  Fault fault_;
+  at::Tensor gain_;
+  std::unique_ptr<models::Mixer> inner_;
+  mutable int num_calls_ = 0;
+};
+
+// One case, with an initial state, of a registry that holds the faulty mixer alone.
+std::vector<Accuracy> MeasureFault(const Fault& fault) {
+  models::MixerRegistry registry("mixer");
+  models::MixerEntry entry;
+  entry.create = [&](const Value&, const std::string&, const models::MixerContext& context,
+                     const models::ParameterScope& scope) {
+    return std::make_unique<FaultyMixer>(fault, context, scope);
+  };
+  registry.Add("faulty", std::move(entry));
+  Sizes one = kSmall;
+  one.d_model = {32};
+  one.seq_len = {20};
+  one.num_rivals = {0};
+  for (const Case& c : MixerCases(registry, one, at::kCPU)) {
+    if (c.factors.at("initial_state") == Value(true) &&
+        c.factors.at("wanted") == Value("outputs, state")) {
+      return Measure(*c.make(), kPrecisions);
+    }
+  }
+  FAIL("no case with states");
+  return {};
+}
+
+const Comparison& Find(const Accuracy& accuracy, const std::string& name) {
+  for (const Comparison& comparison : accuracy.comparisons) {
+    if (comparison.name == name) return comparison;
+  }
+  FAIL("nothing compares " << name);
+  return accuracy.comparisons.front();
+}
+
+TEST_CASE("accuracy: an error of three times the tolerance is found, wherever it is") {
+  const auto honest = MeasureFault({});
+  for (std::size_t i = 0; i < honest.size(); ++i) {
+    const auto check = [&](double Fault::*place, const std::string& name) {
+      CAPTURE(NameOf(honest[i].precision), name);
+      const Comparison& before = Find(honest[i], name);
+      CHECK(Ratio(before) <= 1);
+      Fault fault;
+      fault.*place = 3 * Tolerance(before) / before.norm;
+      const double ratio = Ratio(Find(MeasureFault(fault)[i], name));
+      CHECK(ratio > 2);
+      CHECK(ratio < 4);
+    };
+    CHECK(honest[i].failure.empty());
+    check(&Fault::input_gradient, "d x");
+    check(&Fault::output, "y");
+    check(&Fault::state, "final state");
+    check(&Fault::state_gradient, "d initial state");
+    check(&Fault::parameter_gradient, "d gain");
+  }
+}
+
+TEST_CASE("accuracy: what depends on fresh memory or on earlier calls is found") {
+  for (const Fault& fault : {Fault{.reads_fresh_memory = true}, Fault{.counts_calls = true}}) {
+    for (const Accuracy& accuracy : MeasureFault(fault)) {
+      CHECK_THAT(accuracy.failure,
+                 Catch::Contains("differs when run again") && Catch::Contains("y"));
+    }
+  }
+}
+
+}  // namespace
+}  // namespace mixerbench::accuracy

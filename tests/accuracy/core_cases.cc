@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <utility>
+
+#include "base/check.h"
+#include "kernels/core_testing.h"
+#include "tests/accuracy/cases.h"
+#include "tests/accuracy/covering.h"
+
+namespace mixerbench::accuracy {
+namespace {
+
+using kernels::CoreEntry;
+using kernels::InputKind;
+using testing::CoreCase;
+
+constexpr std::int64_t kNumHeads = 2;
+
+// Decays of a whole case: those of trained models, some that forget all, none at all.
+struct Decays {
+  const char* name;
+  bool with_optional;
+  std::vector<double> log_decays;
+};
+
+const std::vector<Decays>& AllDecays() {
+  static const std::vector<Decays> decays = {{"mixed", true, {0, -0.01, -1, -20}},
+                                             {"weak", true, {-0.01}},
+                                             {"moderate", true, {-3.7}},
+                                             {"strong", true, {-20}},
+                                             {"none", false, {0}}};
+  return decays;
+}
+
+class CoreSubject final : public Subject {
+ public:
+  CoreSubject(const CoreEntry& core, const CoreCase& sizes, bool initial_state)
+      : core_(core), sizes_(sizes) {
+    // Values that bf16 represents serve every precision.
+    sizes_.dtype = at::kBFloat16;
+    CoreCase with_states = sizes_;
+    with_states.with_optional = true;
+    const NamedTensors all = testing::DrawInputs(core, with_states, /*seed=*/7);
+    for (const auto& spec : core.inputs) {
+      const bool is_state = spec.kind == InputKind::kState;
+      if (is_state ? !initial_state : !(spec.required || sizes_.with_optional)) continue;
+      inputs_[spec.name] = all.at(spec.name).to(at::kBFloat16).to(at::kDouble);
+    }
+  }
+
+  const NamedTensors& inputs() const override { return inputs_; }
+
+  at::ScalarType InputType(const std::string& name, at::ScalarType dtype) const override {
+    const auto spec = std::find_if(core_.inputs.begin(), core_.inputs.end(),
+                                   [&](const auto& input) { return input.name == name; });
+    switch (spec->kind) {
+      case InputKind::kDense:
+      case InputKind::kUnitNorm:
+        return dtype;
+      case InputKind::kLogDecay:
+      case InputKind::kUnit:
+        return dtype == at::kDouble ? at::kDouble : at::kFloat;
+      case InputKind::kState:
+        return StateType(name, dtype);
+    }
+    Require(false, "unknown kind of input");
+    return dtype;
+  }
+
+  std::vector<std::pair<std::string, at::Tensor>> Parameters(at::ScalarType) const override {
+    return {};
+  }
+
+  NamedTensors Run(const NamedTensors& inputs, std::int64_t, ExecutionPath path,
+                   at::ScalarType) const override {
+    return core_.run(inputs, {.path = path});
+  }
+
+ private:
+  // That of the final state which a call leaves.
+  at::ScalarType StateType(const std::string& name, at::ScalarType dtype) const {
+    CoreCase small = sizes_;
+    small.dtype = dtype;
+    small.with_optional = true;
+    small.batch_size = small.seq_len = 1;
+    return testing::DrawInputs(core_, small, /*seed=*/7).at(name).scalar_type();
+  }
+
+  const CoreEntry& core_;
+  CoreCase sizes_;
+  NamedTensors inputs_;
+};
+
+enum Factor { kKeyDim, kValueDim, kRivals, kSeqLen, kDecays, kInitialState, kNumFactors };
+
+// Of one row of levels.
+struct CorePoint {
+  CoreCase sizes;
+  std::string decays;
+  bool initial_state = false;
+};
+
+template <typename T>
+const T& At(const std::vector<T>& values, int index) {
+  return values[static_cast<std::size_t>(index)];
+}
+
+CorePoint PointOf(const Levels& levels, const Sizes& sizes, at::Device device) {
+  const Decays& decays = At(AllDecays(), levels[kDecays]);
+  return {.sizes = {.batch_size = BatchSize(At(sizes.num_rivals, levels[kRivals]), kNumHeads),
+                    .seq_len = At(sizes.seq_len, levels[kSeqLen]),
+                    .num_heads = kNumHeads,
+                    .head_k_dim = At(sizes.head_k_dim, levels[kKeyDim]),
+                    .head_v_dim = At(sizes.head_v_dim, levels[kValueDim]),
+                    .with_optional = decays.with_optional,
+                    .log_decays = decays.log_decays,
+                    .device = device},
+          .decays = decays.name,
+          .initial_state = levels[kInitialState] == 1};
+}
+
+std::int64_t NumElements(const CoreCase& c) {
+  return c.batch_size * c.seq_len * c.num_heads * std::max(c.head_k_dim, c.head_v_dim);
+}
+
+std::vector<Levels> CoverCores(const Sizes& sizes, at::Device device) {
+  const auto count = [](const auto& levels) { return static_cast<int>(levels.size()); };
+  CoveringProblem problem;
+  problem.num_levels = {count(sizes.head_k_dim), count(sizes.head_v_dim), count(sizes.num_rivals),
+                        count(sizes.seq_len),    count(AllDecays()),      2};
+  problem.interactions = AllPairs(kNumFactors);
+  problem.interactions.push_back({kKeyDim, kValueDim, kRivals});
+  problem.allowed = [&](const Levels& levels) {
+    return NumElements(PointOf(levels, sizes, device).sizes) <= sizes.max_elements;
+  };
+  problem.cost = [&](const Levels& levels) {
+    return static_cast<double>(NumElements(PointOf(levels, sizes, device).sizes));
+  };
+  return Cover(problem);
+}
+
+}  // namespace
+
+std::vector<Case> CoreCases(const kernels::CoreRegistry& cores, const Sizes& sizes,
+                            at::Device device) {
+  const std::vector<Levels> rows = CoverCores(sizes, device);
+  std::vector<Case> cases;
+  for (const auto& [name, core] : cores.entries()) {
+    for (const Levels& levels : rows) {
+      const CorePoint point = PointOf(levels, sizes, device);
+      const CoreCase& c = point.sizes;
+      cases.push_back({.unit = "core " + name,
+                       .factors = {{"batch_size", c.batch_size},
+                                   {"seq_len", c.seq_len},
+                                   {"num_heads", c.num_heads},
+                                   {"head_k_dim", c.head_k_dim},
+                                   {"head_v_dim", c.head_v_dim},
+                                   {"decays", point.decays},
+                                   {"initial_state", point.initial_state}},
+                       .make = [&entry = core, point]() -> std::unique_ptr<Subject> {
+                         return std::make_unique<CoreSubject>(entry, point.sizes,
+                                                              point.initial_state);
+                       }});
+    }
+  }
+  return cases;
+}
+
+}  // namespace mixerbench::accuracy

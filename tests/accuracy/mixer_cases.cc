@@ -1,0 +1,358 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <array>
+#include <map>
+#include <optional>
+#include <tuple>
+#include <utility>
+
+#include <ATen/TensorOperators.h>
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/tensor.h>
+#include <ATen/ops/zeros.h>
+
+#include "base/check.h"
+#include "base/error.h"
+#include "tests/accuracy/cases.h"
+#include "tests/accuracy/covering.h"
+#include "tests/support/tensors.h"
+
+namespace mixerbench::accuracy {
+namespace {
+
+using kernels::fused::RowSelection;
+using models::MixerEntry;
+using models::MixerRegistry;
+
+constexpr std::uint64_t kParameterSeed = 7;
+constexpr std::uint64_t kInputSeed = 11;
+constexpr std::uint64_t kPrefixSeed = 13;
+constexpr std::int64_t kPrefixTokens = 5;  // that leave the initial state
+
+// What is asked for. Scored positions come with lists that are sorted, one stretch a sequence, or
+// in no order.
+enum class Wanted { kOutputsAndState, kOutputs, kScored, kScoredUnordered };
+constexpr std::array kWanted = {
+    std::pair{Wanted::kOutputsAndState, "outputs, state"}, std::pair{Wanted::kOutputs, "outputs"},
+    std::pair{Wanted::kScored, "scored"}, std::pair{Wanted::kScoredUnordered, "scored, no order"}};
+
+struct MixerPoint {
+  Value config;  // options without "name"
+  std::int64_t d_model = 0;
+  std::int64_t batch_size = 0;
+  std::int64_t seq_len = 0;
+  Wanted wanted = Wanted::kOutputs;
+  bool initial_state = false;
+};
+
+// Positions b, t of a row selection and where it is real.
+struct Scored {
+  RowSelection selection;
+  at::Tensor real;  // entries that are positions, not surplus
+  at::Tensor mask;  // [B,T,1], 1 where scored
+};
+
+// Some positions of every sequence; of every third one less, so that an entry is surplus.
+Scored ChooseScored(std::int64_t batch_size, std::int64_t seq_len, bool ordered,
+                    at::Device device) {
+  constexpr std::int64_t kMostScored = 64;
+  const std::int64_t count = std::clamp<std::int64_t>(seq_len / 5, 1, kMostScored);
+  const std::int64_t stride = seq_len / count;
+  const auto num_rows = static_cast<std::size_t>(batch_size * count);
+  const auto num_tokens = static_cast<std::size_t>(batch_size * seq_len);
+  std::vector<std::int64_t> rows(num_rows, 0);
+  std::vector<std::int64_t> entries(num_tokens, static_cast<std::int64_t>(num_rows));
+  std::vector<std::int64_t> real;
+  for (std::int64_t i = 0; i < batch_size * count; ++i) {
+    const std::int64_t b = i / count;
+    const std::int64_t j = i % count;
+    if (b % 3 == 2 && j + 1 == count && count > 1) continue;
+    const std::int64_t token = b * seq_len + j * stride + (31 * b + 17 * j) % stride;
+    const std::int64_t entry = ordered ? i : batch_size * count - 1 - i;
+    rows[static_cast<std::size_t>(entry)] = token;
+    entries[static_cast<std::size_t>(token)] = entry;
+    real.push_back(entry);
+  }
+  Scored scored;
+  scored.selection = {.rows = at::tensor(rows, at::kLong).to(device),
+                      .entries = at::tensor(entries, at::kLong).to(device),
+                      .rows_per_sequence = ordered ? count : 0};
+  scored.real = at::tensor(real, at::kLong).to(device);
+  scored.mask = (scored.selection.entries < static_cast<std::int64_t>(num_rows))
+                    .view({batch_size, seq_len, 1});
+  return scored;
+}
+
+// A mixer with the weights of one draw.
+class Model {
+ public:
+  Model(const MixerRegistry& mixers, const MixerEntry& entry, const MixerPoint& point,
+        at::Device device, at::ScalarType dtype)
+      : parameters_(kParameterSeed, models::InitPolicy::kDefault, /*num_layers=*/2, device, dtype),
+        mixer_(entry.create(point.config, "",
+                            {.d_model = point.d_model,
+                             .layer_index = 0,
+                             .num_layers = 2,
+                             .max_seq_len = kPrefixTokens + point.seq_len,
+                             .registry = &mixers,
+                             .offered = {"embeddings", "previous_output"}},
+                            models::ParameterScope(parameters_))) {}
+
+  const models::Mixer& mixer() const { return *mixer_; }
+  const std::vector<models::Parameter>& parameters() const { return parameters_.parameters(); }
+
+ private:
+  models::ParameterSet parameters_;
+  std::unique_ptr<models::Mixer> mixer_;
+};
+
+class MixerSubject final : public Subject {
+ public:
+  MixerSubject(const MixerRegistry& mixers, const MixerEntry& entry, const MixerPoint& point,
+               at::Device device)
+      : point_(point),
+        rounded_(mixers, entry, point, device, at::kFloat),
+        exact_(mixers, entry, point, device, at::kDouble) {
+    const at::NoGradGuard no_grad;
+    for (std::size_t i = 0; i < exact_.parameters().size(); ++i) {
+      exact_.parameters()[i].tensor.copy_(rounded_.parameters()[i].tensor);
+    }
+    if (point.wanted == Wanted::kScored || point.wanted == Wanted::kScoredUnordered) {
+      scored_ =
+          ChooseScored(point.batch_size, point.seq_len, point.wanted == Wanted::kScored, device);
+    }
+    const at::Tensor prefix =
+        Draw({point.batch_size, kPrefixTokens, point.d_model}, kPrefixSeed, device);
+    inputs_["x"] = Draw({point.batch_size, point.seq_len, point.d_model}, kInputSeed, device);
+    for (const std::string& name : exact_.mixer().traits().reads) {
+      inputs_[name] = inputs_.at("x").flip(1);
+    }
+    if (!point.initial_state) return;
+    state_ = StateAfter(prefix);
+    models::ForEach(std::as_const(*state_), [&](const auto& name, const auto& tensor) {
+      if (!tensor.value.is_floating_point()) return;
+      inputs_[StateName(name)] = tensor.value.to(at::kBFloat16).to(at::kDouble);
+    });
+    for (const at::ScalarType dtype : {at::kFloat, at::kBFloat16}) {
+      const models::State state = StateAfter(prefix.narrow(0, 0, 1).to(dtype));
+      models::ForEach(state, [&](const auto& name, const auto& tensor) {
+        state_types_[dtype][StateName(name)] = tensor.value.scalar_type();
+      });
+    }
+  }
+
+  const NamedTensors& inputs() const override { return inputs_; }
+
+  at::ScalarType InputType(const std::string& name, at::ScalarType dtype) const override {
+    return dtype == at::kDouble || !name.starts_with(StateName(""))
+               ? dtype
+               : state_types_.at(dtype).at(name);
+  }
+
+  std::vector<std::pair<std::string, at::Tensor>> Parameters(at::ScalarType dtype) const override {
+    std::vector<std::pair<std::string, at::Tensor>> named;
+    for (const auto& parameter : ModelFor(dtype).parameters()) {
+      named.emplace_back(parameter.name, parameter.tensor);
+    }
+    return named;
+  }
+
+  NamedTensors Run(const NamedTensors& inputs, std::int64_t first_sequence, ExecutionPath path,
+                   at::ScalarType dtype) const override {
+    models::MixerInputs mixer_inputs{.x = inputs.at("x")};
+    for (const std::string& name : exact_.mixer().traits().reads) {
+      mixer_inputs.values[name] = inputs.at(name);
+    }
+    models::State state = state_.value_or(models::State{});
+    models::ForEach(state, [&](const std::string& name, models::StateTensor& tensor) {
+      const auto leaf = inputs.find(StateName(name));
+      if (leaf != inputs.end()) tensor.value = leaf->second;
+    });
+    models::MixerOptions options;
+    options.path = path;
+    options.want_final_state = point_.wanted == Wanted::kOutputsAndState;
+    if (state_) options.initial_state = &state;
+    if (scored_ && path == ExecutionPath::kFast) options.rows = &scored_->selection;
+    const auto result = models::Forward(ModelFor(dtype).mixer(), mixer_inputs, options);
+
+    NamedTensors outputs;
+    outputs["y"] = AtScored(result.y, mixer_inputs.x.size(0), first_sequence);
+    models::ForEach(result.final_state, [&](const auto& name, const auto& tensor) {
+      if (tensor.value.is_floating_point()) outputs["final " + name] = tensor.value;
+    });
+    return outputs;
+  }
+
+ private:
+  static std::string StateName(const std::string& name) { return "initial " + name; }
+
+  static at::Tensor Draw(at::IntArrayRef sizes, std::uint64_t seed, at::Device device) {
+    return testing::RandomNormal(sizes, seed, at::kBFloat16, device).to(at::kDouble);
+  }
+
+  const Model& ModelFor(at::ScalarType dtype) const {
+    return dtype == at::kDouble ? exact_ : rounded_;
+  }
+
+  models::State StateAfter(const at::Tensor& x) const {
+    const auto dtype = x.scalar_type();
+    models::MixerInputs inputs{.x = x};
+    for (const std::string& name : exact_.mixer().traits().reads) inputs.values[name] = x;
+    models::MixerOptions options;
+    options.path = dtype == at::kDouble ? ExecutionPath::kReference : ExecutionPath::kFast;
+    options.want_final_state = true;
+    return models::Forward(ModelFor(dtype).mixer(), inputs, options).final_state;
+  }
+
+  // y [b,T,D], or [M,D] of the scored positions, as [b,T,D] that is zero elsewhere.
+  at::Tensor AtScored(const at::Tensor& y, std::int64_t num_sequences,
+                      std::int64_t first_sequence) const {
+    if (!scored_) return y;
+    if (y.dim() == 3) return y * scored_->mask.narrow(0, first_sequence, num_sequences);
+    const at::Tensor tokens = scored_->selection.rows.index_select(0, scored_->real);
+    return at::zeros({num_sequences * point_.seq_len, y.size(1)}, y.options())
+        .index_copy(0, tokens, y.index_select(0, scored_->real))
+        .view({num_sequences, point_.seq_len, y.size(1)});
+  }
+
+  MixerPoint point_;
+  Model rounded_;
+  Model exact_;
+  std::optional<Scored> scored_;
+  std::optional<models::State> state_;  // its names, kinds and what has no gradient
+  NamedTensors inputs_;
+  std::map<at::ScalarType, std::map<std::string, at::ScalarType>> state_types_;
+};
+
+enum Factor {
+  kOptions,
+  kHeads,
+  kModelDim,
+  kRivals,
+  kSeqLen,
+  kWantedFactor,
+  kInitialState,
+  kNumFactors
+};
+
+template <typename T>
+const T& At(const std::vector<T>& values, int index) {
+  return values[static_cast<std::size_t>(index)];
+}
+
+// The factors of one mixer.
+class MixerFactors {
+ public:
+  MixerFactors(const MixerRegistry& mixers, const MixerEntry& entry, const Sizes& sizes)
+      : mixers_(mixers), entry_(entry), sizes_(sizes), options_{Object{}} {
+    options_.insert(options_.end(), entry.test_configs.begin(), entry.test_configs.end());
+    has_heads_ = std::any_of(entry.params.begin(), entry.params.end(),
+                             [](const FieldInfo& field) { return field.name == "num_heads"; });
+  }
+
+  std::vector<Levels> Cover() {
+    const auto count = [](const auto& levels) { return static_cast<int>(levels.size()); };
+    CoveringProblem problem;
+    problem.num_levels = {count(options_),
+                          has_heads_ ? count(sizes_.num_heads) : 1,
+                          count(sizes_.d_model),
+                          count(sizes_.num_rivals),
+                          count(sizes_.seq_len),
+                          static_cast<int>(kWanted.size()),
+                          2};
+    problem.interactions = AllPairs(kNumFactors);
+    problem.interactions.push_back({kHeads, kModelDim, kRivals});
+    problem.allowed = [this](const Levels& levels) {
+      return NumElements(levels) <= static_cast<double>(sizes_.max_elements) && IsLegal(levels);
+    };
+    problem.cost = [this](const Levels& levels) { return NumElements(levels); };
+    return accuracy::Cover(problem);
+  }
+
+  MixerPoint PointOf(const Levels& levels) const {
+    return {.config = Config(levels),
+            .d_model = At(sizes_.d_model, levels[kModelDim]),
+            .batch_size = BatchSize(At(sizes_.num_rivals, levels[kRivals]), NumHeads(levels)),
+            .seq_len = At(sizes_.seq_len, levels[kSeqLen]),
+            .wanted = kWanted[static_cast<std::size_t>(levels[kWantedFactor])].first,
+            .initial_state = levels[kInitialState] == 1};
+  }
+
+  Object Describe(const Levels& levels) const {
+    const MixerPoint point = PointOf(levels);
+    return {{"options", point.config},
+            {"d_model", point.d_model},
+            {"batch_size", point.batch_size},
+            {"seq_len", point.seq_len},
+            {"wanted", kWanted[static_cast<std::size_t>(levels[kWantedFactor])].second},
+            {"initial_state", point.initial_state}};
+  }
+
+ private:
+  std::int64_t NumHeads(const Levels& levels) const {
+    return has_heads_ ? At(sizes_.num_heads, levels[kHeads]) : 1;
+  }
+
+  Value Config(const Levels& levels) const {
+    Value config = At(options_, levels[kOptions]);
+    if (has_heads_) config.as_object()["num_heads"] = NumHeads(levels);
+    return config;
+  }
+
+  double NumElements(const Levels& levels) const {
+    const MixerPoint point = PointOf(levels);
+    return static_cast<double>(point.batch_size * point.seq_len * point.d_model);
+  }
+
+  // Whether heads have a size that is tested and the mixer takes its options.
+  bool IsLegal(const Levels& levels) {
+    const std::tuple key(levels[kOptions], levels[kHeads], levels[kModelDim]);
+    if (const auto known = legal_.find(key); known != legal_.end()) return known->second;
+    return legal_[key] = HasTestedHeads(levels) && CanBeMade(levels);
+  }
+
+  bool HasTestedHeads(const Levels& levels) const {
+    if (!has_heads_) return true;
+    const std::int64_t d_model = At(sizes_.d_model, levels[kModelDim]);
+    const std::int64_t head_dim = d_model / NumHeads(levels);
+    return d_model % NumHeads(levels) == 0 && head_dim >= sizes_.min_head_dim &&
+           head_dim <= sizes_.max_head_dim;
+  }
+
+  bool CanBeMade(const Levels& levels) const {
+    try {
+      const Model model(mixers_, entry_, PointOf(levels), at::kCPU, at::kFloat);
+      return true;
+    } catch (const ConfigError&) {
+      return false;
+    }
+  }
+
+  const MixerRegistry& mixers_;
+  const MixerEntry& entry_;
+  const Sizes& sizes_;
+  std::vector<Value> options_;
+  bool has_heads_ = false;
+  std::map<std::tuple<int, int, int>, bool> legal_;
+};
+
+}  // namespace
+
+std::vector<Case> MixerCases(const MixerRegistry& mixers, const Sizes& sizes, at::Device device) {
+  std::vector<Case> cases;
+  for (const auto& [name, entry] : mixers.entries()) {
+    MixerFactors factors(mixers, entry, sizes);
+    for (const Levels& levels : factors.Cover()) {
+      cases.push_back({.unit = "mixer " + name,
+                       .factors = factors.Describe(levels),
+                       .make = [&mixers, &entry = entry, point = factors.PointOf(levels),
+                                device]() -> std::unique_ptr<Subject> {
+                         return std::make_unique<MixerSubject>(mixers, entry, point, device);
+                       }});
+    }
+  }
+  return cases;
+}
+
+}  // namespace mixerbench::accuracy
