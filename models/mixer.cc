@@ -44,7 +44,9 @@ void Mixed::Hold(const std::string& name, Mixed mixed) {
   final_state.inner[name] = std::move(mixed.final_state);
   for (auto& [key, value] : mixed.offers) offers[key] = std::move(value);
   for (const auto& [key, value] : mixed.losses) AddLoss(key, value);
-  inner.push_back({.tokens = std::move(mixed.tokens), .inner = std::move(mixed.inner)});
+  Mixed& held = inner.emplace_back();
+  held.tokens = std::move(mixed.tokens);
+  held.inner = std::move(mixed.inner);
 }
 
 void Mixed::AddLoss(const std::string& name, const at::Tensor& value) {

@@ -329,8 +329,10 @@ struct Walker {
           for (int o = 0; o < 4; ++o) {
             // Scores of invisible pairs are zero; their exponent is cut off at zero.
             const int i = 2 * t + o / 2 * 8 + o % 2;
+            // Not by fminf, which would hide a NaN.
             const float difference = b[half][o / 2][o % 2] - b_j;
-            const float decay = Exp(fminf(p.reverse ? -difference : difference, 0.f));
+            const float exponent = p.reverse ? -difference : difference;
+            const float decay = Exp(exponent > 0 ? 0.f : exponent);
             out[o / 2][2 * half + o % 2] +=
                 Operand::ToFloat(scores[ScoreIndex(i, source, e / 2, e % 2)]) * value * decay;
           }

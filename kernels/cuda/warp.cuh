@@ -35,8 +35,10 @@ inline __device__ void MmaTf32(float (&d)[4], std::uint32_t a0, std::uint32_t a1
 }
 
 inline __device__ std::uint32_t RoundToTf32(float x) {
-  // To nearest, ties away from zero. As integers: the instruction for it is emulated by five.
-  return (__float_as_uint(x) + 0x1000u) & 0xffffe000u;
+  // To nearest, ties away from zero. As integers: the instruction for it is emulated by five. The
+  // sum would turn the NaN that arithmetic makes, 0x7fffffff, into -0.
+  const std::uint32_t rounded = (__float_as_uint(x) + 0x1000u) & 0xffffe000u;
+  return x == x ? rounded : 0x7fffe000u;
 }
 
 // Four 8x8 matrices of 2-byte elements; lane l gives the address of row l % 8 of matrix l / 8.

@@ -49,8 +49,9 @@ __device__ void MultiplyPairs(Accumulators (&c)[1], const typename Operand::Elem
   for (int e = 0; e < 8; ++e) {
     const int i = row_block * 16 + cuda::BlockRow(e % 4);
     const int j = column_block * 16 + cuda::BlockColumn(e / 4, e % 4);
-    // The bound keeps the masked half finite.
-    const float exponent = fminf(cumulative_log_decay[i] - cumulative_log_decay[j], 0);
+    // The bound keeps the masked half finite; not by fminf, which would hide a NaN.
+    const float difference = cumulative_log_decay[i] - cumulative_log_decay[j];
+    const float exponent = difference > 0 ? 0 : difference;
     float& x = c[0][e / 4][e % 4];
     x = j <= i ? x * (cuda::Exp(exponent) * row_factors[e % 4 / 2]) : 0;
   }

@@ -8,7 +8,8 @@
 namespace mixerbench::models {
 
 MixerTraits HoldingMixer::traits() const {
-  MixerTraits joined{.supports_packing = true};
+  MixerTraits joined;
+  joined.supports_packing = true;
   for (const auto& [name, mixer] : held_) {
     MixerTraits traits = mixer->traits();
     joined.reads.merge(traits.reads);

@@ -1,5 +1,7 @@
 // Every mixer: the fast path computes what the reference computes, gradients included.
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+
 #include "kernels/plan.h"
 #include "tests/conformance/mixer_cases.h"
 #include "tests/support/tensors.h"
@@ -46,11 +48,16 @@ TEST_CASE("mixers: the fast path in float32 is near the reference in float64") {
       const Results fast = Differentiate(rounded, x, {seq_len}, ExecutionPath::kFast);
       const Results reference =
           Differentiate(exact, x.to(at::kDouble), {seq_len}, ExecutionPath::kReference);
+      // Sums over tokens may cancel: where the token-by-token recurrence in float32 loses more than
+      // the constant, twice its error is allowed.
+      const Results naive = Differentiate(rounded, x, {seq_len}, ExecutionPath::kReference);
       const Worst output = WorstError(fast, reference, "y");
       const Worst gradient = WorstError(fast, reference, "d");
-      CAPTURE(gradient.name);
+      const double allowed =
+          std::max(kFloatGradientTolerance, 2 * WorstError(naive, reference, "d").error);
+      CAPTURE(gradient.name, allowed);
       CHECK(output.error < kFloatTolerance);
-      CHECK(gradient.error < kFloatGradientTolerance);
+      CHECK(gradient.error < allowed);
       CHECK(fast.at("y").scalar_type() == at::kFloat);
     }
   }

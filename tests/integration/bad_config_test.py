@@ -45,7 +45,7 @@ CASES = {
     "unknown task option": (changed("task/vocab_sise", 32), "did you mean 'vocab_size'"),
     "odd length": (changed("task/train/input_seq_len", [15, 24]), "must be even"),
     "too many pairs": (changed("task/test/num_kv_pairs", [2, 30]), "num_kv_pairs"),
-    "vocabulary too small": (changed("task/vocab_size", 16), "vocab_size must be >"),
+    "vocabulary too small": (changed("task/vocab_size", 4), "num_kv_pairs must be <= vocab_size/2 - 1"),
     "unequal lists": (changed("task/train/num_kv_pairs", [2, 3, 4]), "equal lengths"),
     "empty list": (changed("task/train/num_kv_pairs", []), "empty list"),
     "no train split": (changed("task/train", None), "/task/train: missing"),

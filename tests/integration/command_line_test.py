@@ -6,6 +6,7 @@ SPDX-License-Identifier: Apache-2.0
 import hashlib
 import json
 import os
+import struct
 import unittest
 
 from program import ProgramTest, tiny_suite
@@ -184,7 +185,7 @@ class CommandLineTest(ProgramTest):
     def test_version_and_schema(self):
         self.assertIn("mixerbench", self.expect(0, "version").stdout)
         self.assertEqual(self.expect(0, "version").stdout, self.expect(0, "--version").stdout)
-        self.assertIn("code", json.loads(self.expect(0, "version", "--json").stdout))
+        self.assertIn("git_commit", json.loads(self.expect(0, "version", "--json").stdout))
         self.assertIn("$schema", json.loads(self.expect(0, "schema", "report").stdout))
 
 

@@ -147,7 +147,7 @@ class UnitRunTest(ProgramTest):
         cases = [
             ({**good, "k": numbers([2, 5, 2, 4])}, "T is 6 in 'q'"),
             ({**good, "k": numbers([2, 6, 2, 3])}, "K is 4 in 'q'"),
-            ({**good, "v": numbers([2, 6, 8])}, "expected [B T H V]"),
+            ({**good, "v": numbers([2, 6, 2])}, "expected [B T H V]"),
             ({"q": ([2, 0, 2, 4], []), "k": ([2, 0, 2, 4], []), "v": ([2, 0, 2, 4], [])}, "T is 0"),
             ({**good, "initial_state": numbers([2, 4, 4, 2])}, "'initial_state' [B H K V] has shape"),
             ({**good, "log_decay": numbers([2, 6, 2])}, "not <= 0"),
