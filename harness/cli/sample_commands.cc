@@ -8,12 +8,22 @@
 namespace mixerbench::harness::cli {
 namespace {
 
+// A number of 64 bits, which CLI11 would wrap or cut.
+template <typename Number>
+void AddUnsigned(CLI::App* command, const char* flag, Number& number, const char* help) {
+  command
+      ->add_option_function<std::string>(
+          flag, [flag, &number](const std::string& text) { number = ParseUnsigned(text, flag); },
+          help)
+      ->type_name("NUMBER");
+}
+
 // What `generate` and its relatives write or check.
 void AddSamples(CLI::App* command, DatasetOptions& samples, const char* what) {
   command->add_option("what", samples.what, what)->required();
   command->add_option("--split", samples.split, "train, validation, test or a number >= 16");
-  command->add_option("--seed", samples.seed, "default: the preset's, else 0")->check(AtLeast(0));
-  command->add_option("--start", samples.start, "index of the first sample")->check(AtLeast(0));
+  AddUnsigned(command, "--seed", samples.seed, "default: the preset's, else 0");
+  AddUnsigned(command, "--start", samples.start, "index of the first sample");
   command
       ->add_option("--count", samples.count,
                    "number of samples, default the preset's, 1 for a task")
@@ -43,7 +53,10 @@ void AddGenerate(const Parser& parser) {
   auto* command = parser.app.add_subcommand("generate", "Write samples of a task or preset");
   AddSamples(command, options.samples, "task (mqar) or preset (mqar/fig2-64x4)");
   AddSet(command, values->set, kSetHelp);
-  command->add_option("--labels", options.samples.labels, "which positions carry a label")
+  command
+      ->add_option("--labels", options.samples.labels,
+                   "which positions carry a label; default scored, in the training split of a "
+                   "preset those that it is trained on")
       ->check(CLI::IsMember({"scored", "all_tokens", "target_only"}));
   command
       ->add_option("--format", options.format,
@@ -90,7 +103,9 @@ void AddScore(const Parser& parser) {
       ->add_option("predictions", options->predictions,
                    "JSON lines with index and pred; several files are runs")
       ->required();
-  command->add_option("--references", options->references, "the export, one for all runs or each")
+  command
+      ->add_option("--references", options->references,
+                   "the export or its manifest, one for all runs or each")
       ->required();
   command->add_option("--against", options->against,
                       "predictions of another variant on the same samples");
@@ -113,7 +128,7 @@ void AddVerify(const Parser& parser) {
   command->add_option("what", options.what, "manifest, file beside one, task or preset")
       ->required();
   AddSet(command, values->set, kSetHelp);
-  command->add_option("--seed", options.seed, "default: the preset's, else 0")->check(AtLeast(0));
+  AddUnsigned(command, "--seed", options.seed, "default: the preset's, else 0");
   command
       ->add_option("--count", options.count,
                    "samples of each data set, default at most 10000; not for files")
