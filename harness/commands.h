@@ -31,6 +31,7 @@ ExitCode ListTasks(bool json);
 ExitCode ListPresets(bool json);
 ExitCode ListSuites(bool json);
 ExitCode DescribeTask(const std::string& name, bool json);
+ExitCode DescribePreset(const std::string& name, bool json);
 
 // Writes samples as JSONL, .npy or safetensors, with a manifest beside files.
 ExitCode Generate(const GenerateOptions& options, const tasks::BatchGenerator& generate);

@@ -3,11 +3,14 @@
 
 #include <algorithm>
 #include <array>
+#include <set>
 #include <string_view>
 #include <utility>
 
 #include "base/suggest.h"
 #include "harness/value_path.h"
+#include "reports/json.h"
+#include "tasks/find_preset.h"
 #include "tasks/generate.h"
 
 namespace mixerbench::harness {
@@ -20,11 +23,6 @@ constexpr std::uint64_t kFirstUserSplit = 16;
 
 constexpr std::array<std::pair<Split, std::string_view>, 3> kSplits = {
     {{Split::kTrain, "train"}, {Split::kValidation, "validation"}, {Split::kTest, "test"}}};
-
-constexpr std::array<std::pair<LabelMode, std::string_view>, 3> kLabelModes = {
-    {{LabelMode::kScored, "scored"},
-     {LabelMode::kAllTokens, "all_tokens"},
-     {LabelMode::kTargetOnly, "target_only"}}};
 
 std::uint64_t ParseSplit(const std::string& text) {
   for (const auto& [split, name] : kSplits) {
@@ -40,7 +38,7 @@ std::uint64_t ParseSplit(const std::string& text) {
 
 LabelMode ParseLabels(const std::string& text, const std::string& where) {
   std::vector<std::string> known;
-  for (const auto& [mode, name] : kLabelModes) {
+  for (const auto& [mode, name] : EnumNames<LabelMode>::kNames) {
     if (name == text) return mode;
     known.emplace_back(name);
   }
@@ -55,6 +53,10 @@ struct Selection {
 };
 
 Selection Select(const std::string& what, const tasks::TaskRegistry& registry) {
+  if (what.find('/') != what.npos) {
+    const tasks::FoundPreset found = tasks::FindPreset(registry, what, "");
+    return {found.task, &found.entry, &found.preset};
+  }
   std::vector<std::string> known;
   for (const auto& [name, entry] : registry.entries()) {
     known.push_back(name);
@@ -64,28 +66,45 @@ Selection Select(const std::string& what, const tasks::TaskRegistry& registry) {
     }
     for (const tasks::Preset& preset : entry.presets) {
       if (preset.name == what) return {name, &entry, &preset};
-      if (what.find('/') != what.npos) known.push_back(preset.name);
     }
   }
-  if (what.find('/') == what.npos) throw ConfigError("", UnknownName("task", what, known));
-  const std::string closest = ClosestName(what, known);
-  throw ConfigError("", "unknown preset '" + what + "'" +
-                            (closest.empty() ? "" : " (did you mean '" + closest + "'?)") +
-                            "; `mixerbench list presets` names them all");
+  throw ConfigError("", UnknownName("task", what, known));
 }
 
-// What a preset says of a split: its settings and their sizes (0: none is said).
-std::vector<tasks::Segment> SegmentsOf(const tasks::Preset& preset, std::uint64_t split) {
+// The parts of a mixture by the options that differ; by their numbers where that makes no file
+// names.
+std::vector<std::string> PartNames(const std::vector<Value>& params) {
+  constexpr std::string_view kPlain =
+      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-";
+  constexpr std::size_t kMaxBytes = 80;
+  if (params.size() == 1) return {""};
+  std::vector<std::string> names(params.size());
+  for (const auto& [option, first] : params.front().as_object()) {
+    const bool is_shared = std::all_of(params.begin(), params.end(), [&](const Value& other) {
+      return *other.Find(option) == first;
+    });
+    if (is_shared) continue;
+    for (std::size_t i = 0; i < params.size(); ++i) {
+      const Value& value = *params[i].Find(option);
+      names[i] += (names[i].empty() ? "" : "-") + option + "-" +
+                  (value.is_string() ? value.as_string() : reports::DumpJson(value));
+    }
+  }
+  const bool are_names = std::all_of(names.begin(), names.end(), [&](const std::string& name) {
+    return name.size() <= kMaxBytes && name.find_first_not_of(kPlain) == name.npos;
+  });
+  if (are_names && std::set<std::string>(names.begin(), names.end()).size() == names.size()) {
+    return names;
+  }
+  for (std::size_t i = 0; i < names.size(); ++i) names[i] = std::to_string(i);
+  return names;
+}
+
+// Which positions are labelled when nothing is said.
+LabelMode DefaultLabels(const Selection& selection, std::uint64_t split) {
   const bool is_train = split == static_cast<std::uint64_t>(Split::kTrain);
-  const bool is_test = split == static_cast<std::uint64_t>(Split::kTest);
-  std::vector<tasks::Segment> segments = is_test ? preset.test : preset.train;
-  if (segments.empty()) {
-    segments.push_back({preset.params, is_test ? preset.num_test : preset.num_train});
-  }
-  if (!is_train && !is_test) {
-    for (tasks::Segment& segment : segments) segment.num_samples = 0;
-  }
-  return segments;
+  return selection.preset != nullptr && is_train ? selection.preset->train_labels
+                                                 : LabelMode::kScored;
 }
 
 }  // namespace
@@ -97,28 +116,41 @@ tasks::PhiloxKey Dataset::Key(const DatasetPart& part) const {
 Dataset ResolveDataset(const DatasetOptions& options, const tasks::TaskRegistry& registry) {
   const Selection selection = Select(options.what, registry);
   Dataset dataset{.task_name = selection.task_name,
-                  .split = ParseSplit(options.split),
-                  .labels = ParseLabels(options.labels, "--labels")};
+                  .task_version = selection.entry->version,
+                  .split = ParseSplit(options.split)};
+  dataset.labels = options.labels.empty() ? DefaultLabels(selection, dataset.split)
+                                          : ParseLabels(options.labels, "--labels");
   std::vector<tasks::Segment> segments = {{Object{}, 1}};
   if (selection.preset != nullptr) {
     dataset.preset = selection.preset->name;
     dataset.seed = selection.preset->seed;
-    segments = SegmentsOf(*selection.preset, dataset.split);
+    segments = tasks::SegmentsOf(*selection.preset, static_cast<Split>(dataset.split));
   }
-  if (options.seed >= 0) dataset.seed = static_cast<std::uint64_t>(options.seed);
-  for (std::size_t i = 0; i < segments.size(); ++i) {
-    Object params = segments[i].params.as_object();
+  dataset.seed = options.seed.value_or(dataset.seed);
+  std::vector<Value> all_params;
+  for (const tasks::Segment& segment : segments) {
+    Object params = segment.params.as_object();
     for (const auto& [path, text] : options.set) params[path] = ParseSettingValue(text);
+    all_params.push_back(selection.entry->resolve(params, "--set"));
+  }
+  const std::vector<std::string> names = PartNames(all_params);
+  for (std::size_t i = 0; i < segments.size(); ++i) {
     const std::int64_t count = options.count > 0 ? options.count : segments[i].num_samples;
     if (count == 0) {
       throw ConfigError("--count", "'" + options.what + "' does not say how many samples its " +
                                        options.split + " split has");
     }
-    dataset.parts.push_back({.name = segments.size() > 1 ? std::to_string(i) : "",
-                             .params = selection.entry->resolve(params, "--set"),
-                             .task = selection.entry->create(params, "--set"),
+    if (static_cast<std::uint64_t>(count) - 1 > ~options.start) {
+      throw ConfigError("--start", "samples are numbered up to 2^64-1, and " +
+                                       std::to_string(count) + " from " +
+                                       std::to_string(options.start) + " on are more");
+    }
+    dataset.parts.push_back({.name = names[i],
+                             .params = all_params[i],
+                             .task = selection.entry->create(all_params[i], "--set"),
                              .first = options.start,
-                             .count = count});
+                             .count = count,
+                             .first_index = options.start});
   }
   return dataset;
 }
@@ -128,6 +160,7 @@ Dataset DatasetOf(const reports::DatasetManifest& manifest, const std::string& p
   try {
     const tasks::TaskEntry& entry = registry.Find(manifest.task, "/task");
     Dataset dataset{.task_name = manifest.task,
+                    .task_version = entry.version,
                     .preset = manifest.preset,
                     .seed = manifest.seed,
                     .split = manifest.split,
@@ -140,11 +173,20 @@ Dataset DatasetOf(const reports::DatasetManifest& manifest, const std::string& p
                                .params = part.params,
                                .task = entry.create(part.params, where),
                                .first = part.first,
-                               .count = part.count});
+                               .count = part.count,
+                               .first_index = part.first_index});
     }
     return dataset;
   } catch (const ConfigError& error) {
     throw Error(ExitCode::kBadInput, path + ": " + error.what());
+  }
+}
+
+void NumberLinesThroughout(Dataset& dataset) {
+  std::uint64_t next = dataset.parts.front().first;
+  for (DatasetPart& part : dataset.parts) {
+    part.first_index = next;
+    next += static_cast<std::uint64_t>(part.count);
   }
 }
 
@@ -153,13 +195,6 @@ std::string SplitName(std::uint64_t split) {
     if (static_cast<std::uint64_t>(known) == split) return std::string(name);
   }
   return std::to_string(split);
-}
-
-std::string LabelsName(LabelMode labels) {
-  for (const auto& [mode, name] : kLabelModes) {
-    if (mode == labels) return std::string(name);
-  }
-  return "?";
 }
 
 tasks::TaskRegistry AllTasks() {

@@ -17,16 +17,20 @@ namespace mixerbench::harness {
 
 // Samples of one setting of the task's options.
 struct DatasetPart {
-  std::string name = {};  // "" when there is one part; a mixture's segments are "0", "1", ...
-  Value params = {};      // every option
+  // What tells it from the others, part of its files' names: "input_seq_len-64-num_kv_pairs-4". ""
+  // when there is one part.
+  std::string name = {};
+  Value params = {};  // every option
   std::unique_ptr<tasks::Task> task = nullptr;
   std::uint64_t first = 0;
   std::int64_t count = 0;
+  std::uint64_t first_index = 0;  // which `index` its first line of text has
 };
 
 struct Dataset {
   std::string task_name;
-  std::string preset = {};  // "" when there was none
+  std::int64_t task_version = 1;  // that this program makes
+  std::string preset = {};        // "" when there was none
   std::uint64_t seed = 0;
   std::uint64_t split = 0;
   tasks::LabelMode labels = tasks::LabelMode::kScored;
@@ -35,18 +39,18 @@ struct Dataset {
   tasks::PhiloxKey Key(const DatasetPart& part) const;
 };
 
-// Errors: ConfigError at the flag that is wrong.
+// Errors: ConfigError at the flag that is wrong. Each part counts its lines from `first`.
 Dataset ResolveDataset(const DatasetOptions& options, const tasks::TaskRegistry& registry);
 
 // Errors: Error(kBadInput) at the manifest's place: it asks for what this program cannot make.
 Dataset DatasetOf(const reports::DatasetManifest& manifest, const std::string& path,
                   const tasks::TaskRegistry& registry);
 
+// Counts the lines of all parts together, so that a response to one of them names it by its index.
+void NumberLinesThroughout(Dataset& dataset);
+
 // "train", "validation", "test" or a number.
 std::string SplitName(std::uint64_t split);
-
-// "scored", "all_tokens" or "target_only".
-std::string LabelsName(tasks::LabelMode labels);
 
 // The registry of all tasks.
 tasks::TaskRegistry AllTasks();

@@ -142,11 +142,12 @@ FileMaker TokenFileMaker(const Dataset& dataset, reports::SampleFormat format,
 reports::DatasetManifest ManifestOf(const Dataset& dataset) {
   return {.generator = ToolVersion(),
           .task = dataset.task_name,
+          .task_version = dataset.task_version,
           .task_code = std::string(tasks::TaskCodeHash(dataset.task_name)),
           .preset = dataset.preset,
           .seed = dataset.seed,
           .split = dataset.split,
-          .labels = LabelsName(dataset.labels)};
+          .labels = std::string(NameOf(dataset.labels))};
 }
 
 void WriteDataset(const Dataset& dataset, const std::string& out, std::int64_t num_shards,
@@ -164,8 +165,10 @@ void WriteDataset(const Dataset& dataset, const std::string& out, std::int64_t n
                               .canon = part.task->canon(),
                               .first = part.first,
                               .count = part.count,
+                              .first_index = part.first_index,
                               .seq_len = shape.seq_len,
                               .vocab_size = shape.vocab_size,
+                              .warnings = part.task->warnings(),
                               .files = PlanFiles(part, out, num_shards)});
   }
   for (const auto& part : manifest.parts) {

@@ -176,6 +176,8 @@ ExitCode DescribeTask(const std::string& name, bool json) {
     std::cout << reports::DumpJson(Object{{"name", name},
                                           {"summary", entry.summary},
                                           {"source", entry.source},
+                                          {"version", entry.version},
+                                          {"needs_autoencoder", entry.needs_autoencoder},
                                           {"params", FieldsToValue(entry.params)},
                                           {"baselines", baselines},
                                           {"ceilings", std::move(ceiling_of)},
@@ -190,8 +192,11 @@ ExitCode DescribeTask(const std::string& name, bool json) {
                                    2);
     return ExitCode::kOk;
   }
-  std::cout << name << ": " << entry.summary << "\nsource: " << entry.source << "\nrules: " << page
-            << "\n\nparameters\n"
+  std::cout << name << ": " << entry.summary << "\nsource: " << entry.source
+            << "\nversion: " << entry.version
+            << (entry.needs_autoencoder ? "\nmodels: auto-encoders; a causal model copies its input"
+                                        : "")
+            << "\nrules: " << page << "\n\nparameters\n"
             << FieldsToText(entry.params)
             << fmt::format("\nwith these: {} token ids, {} tokens a sample, at most {} answers",
                            shape.vocab_size, shape.seq_len, shape.max_num_scored);

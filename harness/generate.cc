@@ -27,6 +27,16 @@ SampleFormat FormatOf(const GenerateOptions& options) {
       "--out", "'" + options.out + "' ends in none of .jsonl, .npy, .safetensors; say --format");
 }
 
+// The warnings also stand in the manifest, but there may be none.
+void PrintWarnings(const Dataset& dataset) {
+  for (const DatasetPart& part : dataset.parts) {
+    for (const std::string& warning : part.task->warnings()) {
+      std::cerr << "warning: " << (part.name.empty() ? "" : "part " + part.name + ": ") << warning
+                << "\n";
+    }
+  }
+}
+
 // Writes every part to standard output, one after the other.
 void PrintDataset(const Dataset& dataset, const FileMaker& make) {
   for (const DatasetPart& part : dataset.parts) {
@@ -41,10 +51,10 @@ void PrintDataset(const Dataset& dataset, const FileMaker& make) {
 
 ExitCode Generate(const GenerateOptions& options, const tasks::BatchGenerator& generate) {
   const Dataset dataset = ResolveDataset(options.samples, AllTasks());
+  PrintWarnings(dataset);
   const SampleFormat format = FormatOf(options);
   const ElementType dtype = options.dtype == "int64" ? ElementType::kI64 : ElementType::kI32;
-  const FileMaker make =
-      TokenFileMaker(dataset, format, dtype, generate, NumThreads(options.threads));
+  const FileMaker make = TokenFileMaker(dataset, format, dtype, generate, NumThreads(0));
   if (options.out.empty()) {
     if (format != SampleFormat::kJsonl) {
       throw ConfigError("--format " + options.format, "is binary; name a file with --out");
@@ -61,8 +71,10 @@ ExitCode Generate(const GenerateOptions& options, const tasks::BatchGenerator& g
 }
 
 ExitCode Export(const ExportOptions& options) {
-  const Dataset dataset = ResolveDataset(options.samples, AllTasks());
-  const FileMaker make = TextFileMaker(dataset, NumThreads(options.threads));
+  Dataset dataset = ResolveDataset(options.samples, AllTasks());
+  NumberLinesThroughout(dataset);
+  const FileMaker make = TextFileMaker(dataset, NumThreads(0));
+  PrintWarnings(dataset);
   if (options.out.empty()) {
     PrintDataset(dataset, make);
     return ExitCode::kOk;

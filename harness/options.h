@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -91,10 +92,11 @@ struct DatasetOptions {
   std::string what = {};  // a task or a preset
   Settings set = {};      // options of the task
   std::string split = "train";
-  std::int64_t seed = -1;  // -1: the preset's, else 0
+  std::optional<std::uint64_t> seed = {};  // none: the preset's, else 0
   std::uint64_t start = 0;
-  std::int64_t count = 0;         // 0: the preset's number, 1 for a task
-  std::string labels = "scored";  // loss mode
+  std::int64_t count = 0;   // 0: the preset's number, 1 for a task
+  std::string labels = {};  // which positions; "": of a preset's training split what it is
+                            // trained on, else "scored"
 };
 
 struct GenerateOptions {
@@ -104,20 +106,18 @@ struct GenerateOptions {
   std::string out;  // file; "": stdout (jsonl only)
   std::int64_t shards = 1;
   std::string device = "cpu";
-  std::int64_t threads = 0;  // 0: one per core
 };
 
 struct ExportOptions {
   DatasetOptions samples = {.split = "test"};
   std::string out;  // file; "": stdout
   std::int64_t shards = 1;
-  std::int64_t threads = 0;  // 0: one per core
 };
 
 struct VerifyOptions {
   std::string what;  // a manifest, a file beside one, a task or a preset
   Settings set;      // options of the task
-  std::int64_t seed = -1;
+  std::optional<std::uint64_t> seed = {};
   std::int64_t count = 0;    // samples of each data set; 0: at most 10,000
   std::int64_t threads = 0;  // 0: one per core
   bool json = false;

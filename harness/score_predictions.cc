@@ -55,7 +55,7 @@ std::vector<Run> ReadRuns(const std::vector<std::string>& predictions,
   std::vector<Run> runs;
   for (std::size_t i = 0; i < predictions.size(); ++i) {
     const std::string& references = options.references[options.references.size() == 1 ? 0 : i];
-    runs.push_back(PairUp(ReadReferences(reports::ReadFile(references), references),
+    runs.push_back(PairUp(ReadReferencesOf(references),
                           ReadPredictions(reports::ReadFile(predictions[i]), predictions[i]),
                           options.allow_missing, predictions[i]));
   }

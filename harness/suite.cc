@@ -86,6 +86,38 @@ void CheckModel(const Cell& cell, const Registries& registries) {
   }
 }
 
+// "/train" with what a preset says of it.
+Value TrainOptions(const Object& document, const std::optional<tasks::FoundPreset>& preset) {
+  const auto found = document.find("train");
+  Value train = found == document.end() ? Value(Object{}) : found->second;
+  if (preset && train.is_object()) {
+    train.as_object().try_emplace("loss_mode", std::string(NameOf(preset->preset.train_labels)));
+  }
+  return train;
+}
+
+// A number that says nothing of the mixer is worse than none.
+void CheckTaskSuitsModel(const Cell& cell, const Registries& registries) {
+  const std::string backbone = cell.model.Find("backbone")->as_string();
+  const bool is_autoencoder = registries.backbones.Find(backbone, "/model/backbone").is_autoencoder;
+  if (registries.tasks.Find(cell.task.name, "/task").needs_autoencoder == is_autoencoder) return;
+  if (is_autoencoder) {
+    throw ConfigError("/model/backbone", "'" + backbone +
+                                             "' is an auto-encoder, which only tasks "
+                                             "that reproduce their input ask for; '" +
+                                             cell.task.name + "' needs another backbone");
+  }
+  std::string known;
+  for (const auto& [name, entry] : registries.backbones.entries()) {
+    if (entry.is_autoencoder) known += (known.empty() ? "" : ", ") + name;
+  }
+  throw ConfigError("/model/backbone",
+                    "'" + cell.task.name + "' asks for the tokens at their own positions, which '" +
+                        backbone +
+                        "' reads and copies: it would score 1 with any mixer. It needs " +
+                        "an auto-encoder" + (known.empty() ? "; there is none yet" : ": " + known));
+}
+
 void ApplyLimit(TaskPlan& task, std::int64_t limit) {
   if (limit <= 0) return;
   for (auto* segments : {&task.validation, &task.test}) {
@@ -210,9 +242,10 @@ Suite ParseSuite(std::string_view text, const SuiteOverrides& overrides,
     cell.limited = overrides.limit > 0;
     cell.device_type = overrides.device_type;
     cell.model = ResolveModel(point.document.at("model"), registries);
-    const auto train = point.document.find("train");
-    cell.train =
-        ParseTrainConfig(train == point.document.end() ? Value(Object{}) : train->second, "/train");
+    CheckTaskSuitsModel(cell, registries);
+    cell.train = ParseTrainConfig(
+        TrainOptions(point.document, PresetOf(point.document.at("task"), registries.tasks)),
+        "/train");
     CheckTraining(cell);
     if (cell.train.dtype == Dtype::kTf32 && cell.device_type == "cpu") {
       throw ConfigError("/train/dtype", "tf32 needs --device cuda; use fp32 or bf16 on the CPU");

@@ -376,6 +376,117 @@ TEST_CASE("suite: seeds of one configuration share a group") {
   CHECK_FALSE(*cells[0].data_hash.Find("train") == *cells[1].data_hash.Find("train"));
 }
 
+TEST_CASE("suite: a task that a causal model only copies is refused, and takes an auto-encoder") {
+  const std::string compression = R"({"preset": "mad/c/baseline"})";
+  CHECK_THROWS_WITH(
+      ParseWith("task", compression),
+      "/model/backbone: 'mad_compression' asks for the tokens at their own positions, which "
+      "'zoology' reads and copies: it would score 1 with any mixer. It needs an auto-encoder; "
+      "there is none yet");
+
+  Registries registries;
+  models::BackboneEntry autoencoder = registries.backbones.Find("zoology", "");
+  autoencoder.is_autoencoder = true;
+  registries.backbones.Add("autoencoder", std::move(autoencoder));
+  const auto parse = [&](const std::string& task) {
+    return ParseSuite(R"({"name": "test", "task": )" + task + R"(,
+        "model": {"backbone": "autoencoder", "d_model": 16,
+                  "sequence_mixer": {"name": "attention"}}})",
+                      {}, registries);
+  };
+  CHECK_THROWS_WITH(parse(R"({"preset": "mqar/tiny"})"),
+                    "/model/backbone: 'autoencoder' is an auto-encoder, which only tasks that "
+                    "reproduce their input ask for; 'mqar' needs another backbone");
+}
+
+TEST_CASE("suite: a preset brings its options, sizes, labels and seed") {
+  const Cell memorization = ParseWith("task", R"({"preset": "mad/m/baseline"})").cells.at(0);
+  CHECK(memorization.task.name == "mad_memorization");
+  CHECK(memorization.task.data_seed == 12345);
+  REQUIRE(memorization.task.train.size() == 1);
+  CHECK(memorization.task.train[0].num_examples == 256);
+  CHECK(memorization.task.train[0].params.Find("vocab_size")->as_int() == 256);
+  CHECK(memorization.task.validation[0].num_examples == 1000);
+  CHECK(memorization.task.test[0].num_examples == 1280);
+  CHECK(memorization.name == "mad_memorization/attention");
+
+  const Cell mixture = ParseWith("task", R"({"preset": "mqar/based"})").cells.at(0);
+  REQUIRE(mixture.task.train.size() == 5);
+  CHECK(mixture.task.train[0].num_examples == 100000);
+  CHECK(mixture.task.train[4].params.Find("num_kv_pairs")->as_int() == 64);
+  CHECK(mixture.task.train[4].num_examples == 20000);
+  REQUIRE(mixture.task.test.size() == 7);
+  CHECK(mixture.task.test[6].params.Find("input_seq_len")->as_int() == 1024);
+
+  const Cell fuzzy = ParseWith("task", R"({"preset": "mad/fr/baseline"})").cells.at(0);
+  CHECK(fuzzy.task.train[0].params.Find("key_length")->as_string() == "uniform");
+  CHECK(fuzzy.task.validation[0].params.Find("key_length")->as_string() == "uniform");
+  CHECK(fuzzy.task.test[0].params.Find("key_length")->as_string() == "longest");
+  CHECK(fuzzy.train.loss_mode == LossMode::kAllTokens);
+}
+
+TEST_CASE("suite: what stands beside a preset wins over it") {
+  const Cell cell = ParseWith("task", R"({"preset": "mad/fr/baseline", "vocab_size": 64,
+      "data_seed": 7, "train": {"num_examples": 800}, "validation": {"num_examples": 50},
+      "test": {"input_seq_len": [128, 256]}})")
+                        .cells.at(0);
+  CHECK(cell.task.data_seed == 7);
+  CHECK(cell.task.train[0].num_examples == 800);
+  CHECK(cell.task.train[0].params.Find("vocab_size")->as_int() == 64);
+  CHECK(cell.task.validation[0].num_examples == 50);
+  REQUIRE(cell.task.test.size() == 2);
+  CHECK(cell.task.test[1].params.Find("input_seq_len")->as_int() == 256);
+  CHECK(cell.task.test[1].params.Find("vocab_size")->as_int() == 64);
+  CHECK(cell.task.test[1].params.Find("key_length")->as_string() == "longest");
+  CHECK(cell.task.test[1].num_examples == 1280);
+
+  // A preset knows better than a recipe what its task is trained on, and "train" knows best.
+  const auto loss_mode = [](const std::string& train) {
+    return ParseSuite(R"({"name": "test", "task": {"preset": "mad/m/baseline"}, "model": {
+        "d_model": 16, "sequence_mixer": {"name": "attention"}}, "train": )" +
+                          train + "}",
+                      {}, AllRegistries())
+        .cells.at(0)
+        .train.loss_mode;
+  };
+  CHECK(loss_mode(R"({"recipe": "mad", "dtype": "fp32"})") == LossMode::kScored);
+  CHECK(loss_mode(R"({"recipe": "mad", "loss_mode": "all_tokens"})") == LossMode::kAllTokens);
+}
+
+TEST_CASE("suite: a preset and its options written out are the same cell") {
+  const std::string written = R"({"name": "mad_memorization", "data_seed": 12345,
+      "train": {"num_examples": 256}, "test": {"num_examples": 1280}})";
+  CHECK(ParseWith("task", R"({"preset": "mad/m/baseline"})").cells.at(0).run_id ==
+        ParseWith("task", written).cells.at(0).run_id);
+  SuiteOverrides overrides;
+  overrides.set = {{"task.preset", "mad/m/baseline,mad/m/vocab_size-512"}};
+  const auto swept = ParseWith("task", R"({"preset": "mad/m/baseline"})", overrides).cells;
+  REQUIRE(swept.size() == 2);
+  CHECK(swept[1].task.vocab_size == 512);
+}
+
+TEST_CASE("suite: a preset that does not fit is named") {
+  CHECK_THROWS_WITH(ParseWith("task", R"({"preset": "mad/m/baselin"})"),
+                    Catch::Contains("/task/preset: unknown preset 'mad/m/baselin' (did you mean "
+                                    "'mad/m/baseline'?)"));
+  CHECK_THROWS_WITH(ParseWith("task", R"({"name": "mqar", "preset": "mad/m/baseline"})"),
+                    "/task/preset: 'mad/m/baseline' is a preset of 'mad_memorization', not of "
+                    "'mqar'; leave 'name' out");
+  CHECK_THROWS_WITH(
+      ParseWith("task", R"({"preset": "mqar/based", "test": {"input_seq_len": [64, 128]}})"),
+      Catch::Contains("need equal lengths") &&
+          Catch::Contains("what you leave out is the preset's"));
+}
+
+TEST_CASE("suite: num_examples beside the name holds for every split") {
+  const Cell cell = ParseWith("task", R"({"name": "mqar", "vocab_size": 64, "input_seq_len": 16,
+      "num_kv_pairs": 2, "num_examples": 30, "train": {"num_examples": 64}, "test": {}})")
+                        .cells.at(0);
+  CHECK(cell.task.train[0].num_examples == 64);
+  CHECK(cell.task.validation[0].num_examples == 30);
+  CHECK(cell.task.test[0].num_examples == 30);
+}
+
 TEST_CASE("suite: every built-in suite is valid") {
   SuiteOverrides overrides;
   overrides.device_type = "cuda";  // step-time measures tf32 too

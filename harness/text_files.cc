@@ -2,10 +2,12 @@
 #include "harness/text_files.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <set>
 #include <thread>
 
 #include "base/error.h"
+#include "reports/atomic_file.h"
 #include "reports/json.h"
 
 namespace mixerbench::harness {
@@ -158,8 +160,9 @@ FileMaker TextFileMaker(const Dataset& dataset, int num_threads) {
       std::vector<std::string> lines(static_cast<std::size_t>(num_lines));
       const auto make = [&](std::int64_t thread) {
         for (std::int64_t i = thread; i < num_lines; i += num_threads) {
-          const std::uint64_t index = first + static_cast<std::uint64_t>(done + i);
-          lines[static_cast<std::size_t>(i)] = TextLine(task, index, task.MakePrompt({key, index}));
+          const std::uint64_t sample = first + static_cast<std::uint64_t>(done + i);
+          lines[static_cast<std::size_t>(i)] = TextLine(
+              task, part.first_index + (sample - part.first), task.MakePrompt({key, sample}));
         }
       };
       {
@@ -211,8 +214,35 @@ std::vector<Reference> ReadReferences(std::string_view text, const std::string& 
     if (const Value* meta = row.Find("meta"); meta != nullptr && meta->is_object()) {
       reference.meta = meta->as_object();
     }
+    if (const Value* max_length = row.Find("max_length"))
+      reference.meta["max_length"] = *max_length;
     references.push_back(std::move(reference));
   });
+  return references;
+}
+
+std::vector<Reference> ReadReferencesOf(const std::string& path) {
+  if (!path.ends_with(kManifestSuffix)) return ReadReferences(reports::ReadFile(path), path);
+  const auto manifest = reports::ParseManifest(reports::ReadFile(path), path);
+  if (manifest.format != kTextFormat) {
+    Refuse(path, "is of tokens; responses are scored against what `export` writes");
+  }
+  const std::filesystem::path folder = std::filesystem::path(path).parent_path();
+  std::vector<Reference> references;
+  std::set<std::int64_t> indices;
+  for (const reports::DatasetPart& part : manifest.parts) {
+    for (const reports::DatasetFile& file : part.files) {
+      const std::string name = (folder / file.name).string();
+      for (Reference& reference : ReadReferences(reports::ReadFile(name), name)) {
+        if (!indices.insert(reference.index).second) {
+          Refuse(name, "index " + std::to_string(reference.index) +
+                           " stands in another part too; export the set again");
+        }
+        reference.meta["part"] = part.name;
+        references.push_back(std::move(reference));
+      }
+    }
+  }
   return references;
 }
 

@@ -41,8 +41,12 @@ struct Reference {
 };
 
 // Reads an export, or RULER's own files: what those lack stays empty, and the type of answer is
-// taken from the first reference. Errors: Error(kBadInput) naming the line.
+// taken from the first reference. `max_length` joins the meta. Errors: Error(kBadInput) naming the
+// line.
 std::vector<Reference> ReadReferences(std::string_view text, const std::string& path);
+
+// Reads a file as above, or all files of a manifest, with the name of their part in the meta.
+std::vector<Reference> ReadReferencesOf(const std::string& path);
 
 // A model's response to one sample, as text or as the likelihood of the answer.
 struct Prediction {

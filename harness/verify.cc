@@ -86,6 +86,12 @@ ExitCode VerifyManifest(const std::string& path, const VerifyOptions& options) {
                              record.canon + "'");
     }
     const auto faults = CompareFiles(dataset, part, manifest, record, folder, make, num_threads);
+    if (!faults.empty() && manifest.task_version != dataset.task_version) {
+      check.faults.push_back(
+          fmt::format("holds version {1} of the task, and this program makes version {2} "
+                      "(tasks/{0}/{0}.md says what changed): generate it again",
+                      manifest.task, manifest.task_version, dataset.task_version));
+    }
     check.faults.insert(check.faults.end(), faults.begin(), faults.end());
     if (check.faults.empty()) {  // else the samples are not those that the options stand for
       const bool is_train = dataset.split == static_cast<std::uint64_t>(tasks::Split::kTrain);
@@ -135,7 +141,7 @@ ExitCode VerifyTask(const VerifyOptions& options) {
       registry);
   const tasks::TaskEntry& entry = registry.Find(dataset.task_name, "");
   Findings findings(options.json);
-  if (!options.set.empty() || options.seed >= 0) {  // one setting, every split
+  if (!options.set.empty() || options.seed.has_value()) {  // one setting, every split
     for (const tasks::Split split :
          {tasks::Split::kTrain, tasks::Split::kValidation, tasks::Split::kTest}) {
       for (const DatasetPart& part : dataset.parts) {
@@ -187,7 +193,7 @@ ExitCode Verify(const VerifyOptions& options) {
     if (!LooksLikePath(what)) return VerifyTask(options);
     throw Error(ExitCode::kBadInput, what + ": cannot read: there is no such file");
   }
-  if (!options.set.empty() || options.count > 0 || options.seed >= 0) {
+  if (!options.set.empty() || options.count > 0 || options.seed.has_value()) {
     throw ConfigError("verify", "the manifest says which samples: no --set, --seed or --count");
   }
   return VerifyManifest(FindManifest(what), options);

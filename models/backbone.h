@@ -78,6 +78,9 @@ struct BackboneEntry {
   std::string summary;
   std::string source;
   std::vector<FieldInfo> params;
+  // Answers every position from one vector that it has made of the whole input, which tasks with
+  // needs_autoencoder (tasks/task.h) ask for and all others do not.
+  bool is_autoencoder = false;
   InitPolicy init_policy = InitPolicy::kDefault;
   std::function<std::unique_ptr<Backbone>(const Value& config, const std::string& where,
                                           const BackboneContext& context, ParameterSet& parameters)>

@@ -14,7 +14,7 @@ namespace mixerbench::reports {
 namespace {
 
 constexpr std::string_view kKind = "dataset";
-constexpr std::string_view kSchemaVersion = "1.0.0";
+constexpr std::string_view kSchemaVersion = "1.1.0";
 constexpr std::string_view kHashPrefix = "sha256:";
 constexpr std::size_t kHashDigits = 64;
 
@@ -81,14 +81,17 @@ DatasetFile ReadDatasetFile(const Value& value, const std::string& where) {
 Value Write(const DatasetPart& part) {
   Array files;
   for (const DatasetFile& file : part.files) files.push_back(Write(file));
+  const Array warnings(part.warnings.begin(), part.warnings.end());
   return Object{{"name", part.name},
                 {"params", part.params},
                 {"canon", part.canon},
                 {"first", std::to_string(part.first)},
                 {"count", part.count},
+                {"first_index", std::to_string(part.first_index)},
                 {"seq_len", part.seq_len},
                 {"vocab_size", part.vocab_size},
                 {"sha256", HashText(part.sha256)},
+                {"warnings", warnings},
                 {"files", std::move(files)}};
 }
 
@@ -103,6 +106,14 @@ DatasetPart ReadPart(const Value& value, const std::string& where) {
                    .vocab_size = ReadCount(reader, "vocab_size", 0),
                    .sha256 = ReadHash(reader, "sha256"),
                    .files = reader.List("files", ReadDatasetFile)};
+  // Both since 1.1; before it every part began anew.
+  part.first_index = reader.Has("first_index") ? ReadUnsigned(reader, "first_index") : part.first;
+  if (reader.Has("warnings")) {
+    part.warnings = reader.List("warnings", [](const Value& warning, const std::string& place) {
+      if (!warning.is_string()) Refuse(place, "is no string");
+      return warning.as_string();
+    });
+  }
   if (!part.params.is_object()) Refuse(reader.Pointer("params"), "is no object");
   std::uint64_t next = part.first;
   std::int64_t rest = part.count;
@@ -128,6 +139,9 @@ DatasetManifest Read(const Value& value) {
   }
   DatasetManifest manifest{.generator = reader.Member("generator"),
                            .task = reader.String("task"),
+                           .task_version = reader.Has("task_version")
+                                               ? ReadCount(reader, "task_version", 1)
+                                               : 1,  // as before 1.1
                            .task_code = ReadHash(reader, "task_code"),
                            .preset = reader.StringOrEmpty("preset"),
                            .seed = ReadUnsigned(reader, "seed"),
@@ -156,6 +170,7 @@ std::string DumpManifest(const DatasetManifest& manifest) {
                          {"schema_version", std::string(kSchemaVersion)},
                          {"generator", manifest.generator},
                          {"task", manifest.task},
+                         {"task_version", manifest.task_version},
                          {"task_code", HashText(manifest.task_code)},
                          {"preset", or_null(manifest.preset)},
                          {"seed", std::to_string(manifest.seed)},

@@ -30,12 +30,14 @@ struct DatasetPart {
   std::string canon;
   std::uint64_t first = 0;
   std::int64_t count = 0;
-  std::int64_t seq_len = 0;     // 0 for texts
-  std::int64_t vocab_size = 0;  // 0 for texts
+  std::uint64_t first_index = 0;  // which `index` its first line of text has; else `first`
+  std::int64_t seq_len = 0;       // 0 for texts
+  std::int64_t vocab_size = 0;    // 0 for texts
   // Of the canonical stream: the samples in order, each its inputs and then its labels as
   // little-endian int32; of a text, its line of the export. The same for every format and layout.
   std::string sha256 = {};
-  std::vector<DatasetFile> files = {};  // in order, without gaps
+  std::vector<std::string> warnings = {};  // what a user of the samples should know
+  std::vector<DatasetFile> files = {};     // in order, without gaps
 
   friend bool operator==(const DatasetPart&, const DatasetPart&) = default;
 };
@@ -43,8 +45,9 @@ struct DatasetPart {
 struct DatasetManifest {
   Value generator;  // the program's version
   std::string task;
-  std::string task_code;  // SHA-256 of the task's sources, 64 hex digits
-  std::string preset;     // "" when there was none
+  std::int64_t task_version = 1;  // which samples the task's name stands for
+  std::string task_code = {};     // SHA-256 of the task's sources, 64 hex digits
+  std::string preset;             // "" when there was none
   std::uint64_t seed = 0;
   std::uint64_t split = 0;
   std::string labels = {};  // label mode; "" for texts

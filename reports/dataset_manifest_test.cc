@@ -5,6 +5,7 @@
 #include <string>
 
 #include "base/error.h"
+#include "reports/json.h"
 
 #include "tests/support/catch2.h"
 
@@ -14,6 +15,7 @@ namespace {
 DatasetManifest Example() {
   return {.generator = Object{{"version", "0.1.0"}},
           .task = "mqar",
+          .task_version = 3,
           .task_code = std::string(64, 'a'),
           .preset = "mqar/tiny",
           .seed = std::numeric_limits<std::uint64_t>::max(),
@@ -26,9 +28,11 @@ DatasetManifest Example() {
                      .canon = "mqar;L=16",
                      .first = 5,
                      .count = 30,
+                     .first_index = 1005,
                      .seq_len = 16,
                      .vocab_size = 64,
                      .sha256 = std::string(64, 'b'),
+                     .warnings = {"one", "two"},
                      .files = {{.name = "a-00000-of-00002.npy",
                                 .first = 5,
                                 .count = 10,
@@ -66,11 +70,25 @@ TEST_CASE("manifest: what is written is read") {
   CHECK(ParseManifest(DumpManifest(text), "m") == text);
 }
 
+TEST_CASE("manifest: version 1.0 had no task version, no warnings, and indices of each part") {
+  DatasetManifest expected = Example();
+  expected.task_version = 1;
+  expected.parts[0].warnings.clear();
+  expected.parts[0].first_index = expected.parts[0].first;
+  Value old = ParseJson(DumpManifest(Example()));
+  old.as_object()["schema_version"] = "1.0.0";
+  old.as_object().erase("task_version");
+  for (const char* key : {"warnings", "first_index"}) {
+    old.as_object()["parts"].as_array()[0].as_object().erase(key);
+  }
+  CHECK(ParseManifest(DumpJson(old), "m") == expected);
+}
+
 TEST_CASE("manifest: faults are named with their place") {
   CHECK_THAT(Failure("{"), Catch::StartsWith("m.json: line 1"));
   CHECK_THAT(Failure("[]"), Catch::Contains("expected an object"));
   CHECK_THAT(FailureWith("\"dataset\"", "\"sweep\""), Catch::Contains("/kind"));
-  CHECK_THAT(FailureWith("\"1.0.0\"", "\"2.0.0\""), Catch::Contains("/schema_version"));
+  CHECK_THAT(FailureWith("\"1.1.0\"", "\"2.0.0\""), Catch::Contains("/schema_version"));
   CHECK_THAT(FailureWith("\"seed\"", "\"sead\""), Catch::Contains("/seed: missing"));
   CHECK_THAT(FailureWith("\"18446744073709551615\"", "\"18446744073709551616\""),
              Catch::Contains("/seed: expected a whole number"));

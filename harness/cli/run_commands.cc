@@ -103,8 +103,8 @@ void AddValidate(const Parser& parser) {
     std::vector<std::string> set;
   };
   const auto values = std::make_shared<Values>();
-  auto* command =
-      parser.app.add_subcommand("validate", "Check a suite, a report, a cell's result or a manifest");
+  auto* command = parser.app.add_subcommand(
+      "validate", "Check a suite, a report, a cell's result or a manifest");
   command->add_option("file", values->file, "file, or the name of a built-in suite")->required();
   AddSet(command, values->set, "change a value by its dotted path");
   parser.WhenChosen(command, [values, &engine = parser.engine] {

@@ -8,12 +8,22 @@
 namespace mixerbench::harness::cli {
 namespace {
 
+// A number of 64 bits, which CLI11 would wrap or cut.
+template <typename Number>
+void AddUnsigned(CLI::App* command, const char* flag, Number& number, const char* help) {
+  command
+      ->add_option_function<std::string>(
+          flag, [flag, &number](const std::string& text) { number = ParseUnsigned(text, flag); },
+          help)
+      ->type_name("NUMBER");
+}
+
 // What `generate` and its relatives write or check.
 void AddSamples(CLI::App* command, DatasetOptions& samples, const char* what) {
   command->add_option("what", samples.what, what)->required();
   command->add_option("--split", samples.split, "train, validation, test or a number >= 16");
-  command->add_option("--seed", samples.seed, "default: the preset's, else 0")->check(AtLeast(0));
-  command->add_option("--start", samples.start, "index of the first sample")->check(AtLeast(0));
+  AddUnsigned(command, "--seed", samples.seed, "default: the preset's, else 0");
+  AddUnsigned(command, "--start", samples.start, "index of the first sample");
   command
       ->add_option("--count", samples.count,
                    "number of samples, default the preset's, 1 for a task")
@@ -24,11 +34,6 @@ CLI::Option* AddShards(CLI::App* command, std::int64_t& shards) {
   return command
       ->add_option("--shards", shards, "number of files, OUT-00000-of-0000N; changes no sample")
       ->check(Between(1, 99'999));
-}
-
-void AddThreads(CLI::App* command, std::int64_t& threads) {
-  command->add_option("--threads", threads, "default one per core; changes no byte")
-      ->check(Between(1, 1024));
 }
 
 constexpr char kSetHelp[] = "option of the task, such as input_seq_len=128";
@@ -43,7 +48,10 @@ void AddGenerate(const Parser& parser) {
   auto* command = parser.app.add_subcommand("generate", "Write samples of a task or preset");
   AddSamples(command, options.samples, "task (mqar) or preset (mqar/fig2-64x4)");
   AddSet(command, values->set, kSetHelp);
-  command->add_option("--labels", options.samples.labels, "which positions carry a label")
+  command
+      ->add_option("--labels", options.samples.labels,
+                   "which positions carry a label; default scored, in the training split of a "
+                   "preset those that it is trained on")
       ->check(CLI::IsMember({"scored", "all_tokens", "target_only"}));
   command
       ->add_option("--format", options.format,
@@ -54,12 +62,11 @@ void AddGenerate(const Parser& parser) {
   auto* out = command->add_option("-o,--out", options.out, "file; default stdout (jsonl)");
   AddShards(command, options.shards)->needs(out);
   command->add_option("--device", options.device, "cpu or cuda[:i]");
-  AddThreads(command, options.threads);
   parser.WhenChosen(command, [values, &engine = parser.engine] {
     GenerateOptions& chosen = values->options;
     chosen.samples.set = ParseSettings(values->set);
     if (chosen.device != "cpu") return engine.generate_on_device(chosen);
-    return Generate(chosen, CpuGenerator(NumThreads(chosen.threads)));
+    return Generate(chosen, CpuGenerator(NumThreads(0)));
   });
 }
 
@@ -76,7 +83,6 @@ void AddExport(const Parser& parser) {
   AddSet(command, values->set, kSetHelp);
   auto* out = command->add_option("-o,--out", options.out, "file; default stdout");
   AddShards(command, options.shards)->needs(out);
-  AddThreads(command, options.threads);
   parser.WhenChosen(command, [values] {
     values->options.samples.set = ParseSettings(values->set);
     return Export(values->options);
@@ -90,7 +96,9 @@ void AddScore(const Parser& parser) {
       ->add_option("predictions", options->predictions,
                    "JSON lines with index and pred; several files are runs")
       ->required();
-  command->add_option("--references", options->references, "the export, one for all runs or each")
+  command
+      ->add_option("--references", options->references,
+                   "the export or its manifest, one for all runs or each")
       ->required();
   command->add_option("--against", options->against,
                       "predictions of another variant on the same samples");
@@ -113,12 +121,13 @@ void AddVerify(const Parser& parser) {
   command->add_option("what", options.what, "manifest, file beside one, task or preset")
       ->required();
   AddSet(command, values->set, kSetHelp);
-  command->add_option("--seed", options.seed, "default: the preset's, else 0")->check(AtLeast(0));
+  AddUnsigned(command, "--seed", options.seed, "default: the preset's, else 0");
   command
       ->add_option("--count", options.count,
                    "samples of each data set, default at most 10000; not for files")
       ->check(AtLeast(1));
-  AddThreads(command, options.threads);
+  command->add_option("--threads", options.threads, "default one per core; changes no result")
+      ->check(Between(1, 1024));
   command->add_flag("--json", options.json, "JSON on stdout");
   parser.WhenChosen(command, [values] {
     values->options.set = ParseSettings(values->set);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "harness/cli/values.h"
 
+#include <charconv>
 #include <cstdlib>
 #include <set>
 #include <sstream>
@@ -54,6 +55,18 @@ std::int64_t ParseCount(const std::string& text, const std::string& where) {
     throw ConfigError(where, "expected a whole number, got '" + text.substr(0, 40) + "'");
   }
   return std::stoll(text);
+}
+
+std::uint64_t ParseUnsigned(const std::string& text, const std::string& where) {
+  constexpr std::size_t kMaxShown = 40;
+  std::uint64_t number = 0;
+  const char* const end = text.data() + text.size();
+  const auto [stop, code] = std::from_chars(text.data(), end, number);
+  if (code != std::errc() || stop != end) {
+    throw ConfigError(
+        where, "expected a whole number from 0 to 2^64-1, got '" + text.substr(0, kMaxShown) + "'");
+  }
+  return number;
 }
 
 std::vector<std::uint64_t> ParseSeeds(const std::string& text) {

@@ -16,6 +16,9 @@ Settings ParseSettings(const std::vector<std::string>& texts);
 // Digits alone, up to 18 of them.
 std::int64_t ParseCount(const std::string& text, const std::string& where);
 
+// Digits alone, up to 2^64-1.
+std::uint64_t ParseUnsigned(const std::string& text, const std::string& where);
+
 // "5": seeds 0..4. "1,2,7" or "7,": those. Refuses repetitions, and numbers of seeds that are more
 // likely a seed.
 std::vector<std::uint64_t> ParseSeeds(const std::string& text);

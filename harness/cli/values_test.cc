@@ -28,6 +28,16 @@ TEST_CASE("seeds: too many, none and repeated ones are refused") {
                     "--seeds: expected a whole number, got '" + std::string(40, '9') + "'");
 }
 
+TEST_CASE("64 bits: all of them, and neither signs nor more") {
+  CHECK(ParseUnsigned("0", "--seed") == 0);
+  CHECK(ParseUnsigned("18446744073709551615", "--seed") == ~std::uint64_t{0});
+  for (const char* text : {"18446744073709551616", "-1", "+1", "", "1e3", " 1", "0x10"}) {
+    CHECK_THROWS_WITH(
+        ParseUnsigned(text, "--start"),
+        std::string("--start: expected a whole number from 0 to 2^64-1, got '") + text + "'");
+  }
+}
+
 TEST_CASE("settings: path=value, of which only the first = counts") {
   CHECK(ParseSettings({"a.b=c=d", "e="}) == Settings{{"a.b", "c=d"}, {"e", ""}});
   CHECK_THROWS_AS(ParseSettings({"a.b"}), ConfigError);

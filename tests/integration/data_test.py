@@ -54,6 +54,14 @@ class DataTest(ProgramTest):
         self.assertEqual(len(self.rows("generate", "mqar")), 1)
         self.assertIn("--count", self.expect(2, "generate", "mqar/tiny", "--split", "validation").stderr)
 
+    def test_seeds_and_indices_have_64_bits(self):
+        first = {seed: self.rows("generate", "mqar", "--seed", str(seed))[0]["inputs"]
+                 for seed in (2**63 - 1, 2**63, 2**64 - 1)}
+        self.assertEqual(len(set(map(tuple, first.values()))), 3)
+        for flag, value in (("--seed", 2**64), ("--seed", -1), ("--start", -1)):
+            result = self.expect(2, "generate", "mqar", flag, str(value))
+            self.assertIn(f"{flag}: expected a whole number from 0 to 2^64-1", result.stderr)
+
     def test_neither_libtorch_nor_cuda_is_in_the_process(self):
         for arguments in (["generate", "--help"], TINY, ["verify", "mqar/tiny"], ["describe", "task", "mqar"],
                           ["export", "niah_single_1", "--count", "1"]):
@@ -85,9 +93,9 @@ class DataTest(ProgramTest):
         self.assertEqual(read_npy(self.path("wide.npy")), (inputs, labels))
         self.assertEqual(self.read_json("wide.npy.manifest.json")["parts"][0]["sha256"], hashes.pop())
 
-    def test_shards_and_threads_change_no_byte(self):
-        self.expect(0, *TINY, "-o", "whole.jsonl", "--threads", "1")
-        self.expect(0, *TINY, "-o", "cut.jsonl", "--shards", "3", "--threads", "7")
+    def test_shards_change_no_byte(self):
+        self.expect(0, *TINY, "-o", "whole.jsonl")
+        self.expect(0, *TINY, "-o", "cut.jsonl", "--shards", "3")
         names = sorted(glob.glob(self.path("cut-*.jsonl")))
         self.assertEqual([os.path.basename(n) for n in names], [f"cut-0000{i}-of-00003.jsonl" for i in range(3)])
         self.assertEqual(read(self.path("whole.jsonl")), b"".join(read(name) for name in names))
@@ -97,11 +105,57 @@ class DataTest(ProgramTest):
         self.assertEqual([file["first"] for file in cut["files"]], ["0", "66", "133"])
         self.expect(0, "verify", "cut.jsonl.manifest.json")
 
+    def test_a_preset_is_described_with_its_sizes(self):
+        text = self.expect(0, "describe", "preset", "mad/m/baseline").stdout
+        self.assertIn("train      256 of 32 tokens", text)
+        self.assertIn("test      1280 of 32 tokens", text)
+        preset = json.loads(self.expect(0, "describe", "preset", "mad/fr/baseline", "--json").stdout)
+        self.assertEqual((preset["task"], preset["loss_mode"]), ("mad_fuzzy", "all_tokens"))
+        self.assertEqual(preset["train"][0]["num_examples"], 12800)
+        self.assertEqual(preset["test"][0]["key_length"], "longest")
+        self.assertIn("did you mean 'mad/m/baseline'", self.expect(2, "describe", "preset", "mad/m/baselin").stderr)
+
+    def test_training_labels_of_a_preset_are_those_it_is_trained_on(self):
+        first = {}
+        for name in ("hint/sila-std", "hint/sila-target"):
+            (first[name],) = self.rows("generate", name, "--count", "1")
+        standard, target = first.values()
+        self.assertEqual(standard["inputs"], target["inputs"])
+        self.assertEqual(sum(label != -100 for label in standard["labels"]), 128)
+        self.assertEqual(sum(label != -100 for label in target["labels"]), 1)
+
+    def test_a_haystack_that_cannot_fill_a_context_is_refused_and_a_small_one_warned_about(self):
+        def export(*arguments):
+            return ["export", "niah", "--set", "type_haystack=file", "--set", f"haystack_file={self.path('h.txt')}",
+                    "--set", "input_seq_len=4096", *arguments]
+
+        sentence = "The ravens brought him bread and flesh in the morning, and bread and flesh in the evening."
+        self.write("h.txt", " ".join([sentence] * 700) + "\n")
+        self.assertIn("put one sentence on each line", self.expect(2, *export()).stderr)
+        self.write("h.txt", "a" * 20_000_000)
+        self.assertIn("line 1 has 20000000 bytes", self.expect(3, *export()).stderr)
+
+        self.write("h.txt", f"\ufeff{sentence}\nAnd he drank of the brook.\n")
+        result = self.expect(0, *export("-o", "p.jsonl"))
+        (warning,) = self.read_json("p.jsonl.manifest.json")["parts"][0]["warnings"]
+        self.assertRegex(warning, "the 2 sentences of '.*h.txt' come about 1[0-9][0-9] times in a context of 3")
+        self.assertIn(f"warning: {warning}", result.stderr)
+        marked = read(self.path("p.jsonl"))
+        self.assertNotIn(b"\xef\xbb\xbf", marked)
+        self.assertNotIn(b"ufeff", marked)
+        self.write("h.txt", f"{sentence}\nAnd he drank of the brook.\n")
+        self.assertEqual(self.expect(0, *export()).stdout.encode(), marked)
+
+        self.write("h.txt", "\n".join(f"{sentence[:-1]}, says line {i}." for i in range(400)))
+        result = self.expect(0, *export("-o", "p.jsonl"))
+        self.assertEqual(self.read_json("p.jsonl.manifest.json")["parts"][0]["warnings"], [])
+        self.assertNotIn("warning", result.stderr)
+
     def test_mixtures_have_parts(self):
         self.expect(0, "generate", "mqar/based", "--split", "test", "--count", "3", "-o", "m.npy")
         parts = self.read_json("m.npy.manifest.json")["parts"]
         self.assertEqual([part["seq_len"] for part in parts], [64, 64, 64, 128, 256, 512, 1024])
-        self.assertEqual(parts[6]["files"][0]["name"], "m-6.npy")
+        self.assertEqual(parts[6]["files"][0]["name"], "m-input_seq_len-1024-num_kv_pairs-256.npy")
         self.expect(0, "verify", "m.npy.manifest.json")
 
     def test_verify_accepts_what_was_written_and_says_what_it_holds(self):
@@ -143,6 +197,19 @@ class DataTest(ProgramTest):
             change(changed)
             self.write("d.npy.manifest.json", changed)
             self.assertIn(message, self.expect(1, "verify", "d.npy").stdout)
+
+    def test_verify_says_when_the_task_has_another_version(self):
+        self.expect(0, "generate", "mad_fuzzy", "--count", "2", "-o", "d.npy")
+        manifest = self.read_json("d.npy.manifest.json")
+        self.assertEqual(manifest["task_version"], 2)
+        manifest["task_version"] = 1
+        self.write("d.npy.manifest.json", manifest)
+        self.expect(0, "verify", "d.npy")  # samples that did not change
+        with open(self.path("d.npy"), "r+b") as file:
+            file.seek(-4, os.SEEK_END)
+            file.write(struct.pack("<i", 3))
+        result = self.expect(1, "verify", "d.npy")
+        self.assertIn("holds version 1 of the task, and this program makes version 2", result.stdout)
 
     def test_verify_refuses_what_is_no_manifest(self):
         self.expect(0, *TINY, "-o", "d.npy")
@@ -220,6 +287,28 @@ class DataTest(ProgramTest):
         self.expect(3, "score", "absent.jsonl", "--references", "refs.jsonl")
         self.write("pred.jsonl", '{"index":1,"pred":"1"}\n')
         self.assertIn("index 1 has no reference", self.expect(3, "score", "pred.jsonl", "--references", "refs.jsonl").stderr)
+
+    def test_a_set_of_several_lengths_is_named_by_them_and_scored_as_one(self):
+        self.expect(0, "export", "niah/sila-tab1/niah_single_2", "--count", "3", "-o", "set.jsonl")
+        parts = self.read_json("set.jsonl.manifest.json")["parts"]
+        names = [part["files"][0]["name"] for part in parts]
+        self.assertEqual(names, ["set-input_seq_len-1024.jsonl", "set-input_seq_len-2048.jsonl"])
+        lines = [json.loads(line) for name in names for line in read(self.path(name)).splitlines()]
+        self.assertEqual([line["index"] for line in lines], list(range(6)))
+        self.expect(0, "verify", "set.jsonl")
+        # Right at 1024 tokens alone.
+        self.write("pred.jsonl", "".join(json.dumps({"index": line["index"],
+                                                     "pred": line["answer"] if line["max_length"] == 1024 else "0"}) + "\n"
+                                         for line in lines))
+        def groups(by):
+            result = self.expect(0, "score", "pred.jsonl", "--references", "set.jsonl.manifest.json", "--by", by, "--json")
+            (run,) = json.loads(result.stdout)["runs"]
+            return [(group["value"], group["score"]) for group in run["groups"]]
+        self.assertEqual(groups("max_length"), [("1024", 1.0), ("2048", 0.0)])
+        self.assertEqual(groups("part"), [("input_seq_len-1024", 1.0), ("input_seq_len-2048", 0.0)])
+        self.expect(0, *TINY, "-o", "tokens.npy")
+        result = self.expect(3, "score", "pred.jsonl", "--references", "tokens.npy.manifest.json")
+        self.assertIn("is of tokens", result.stderr)
 
     def test_score_prints_metrics_with_intervals(self):
         numbers = [f"{1000000 + 37 * i}" for i in range(40)]
