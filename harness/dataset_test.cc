@@ -24,9 +24,9 @@ TEST_CASE("dataset: a preset's training split has the labels that it is trained 
     INFO(preset);
     CHECK(LabelsOf({.what = preset}) == LabelMode::kAllTokens);
     CHECK(LabelsOf({.what = preset, .labels = "scored"}) == LabelMode::kScored);
-    CHECK(LabelsOf({.what = preset, .split = "validation"}) == LabelMode::kScored);
+    CHECK(LabelsOf({.what = preset, .split = "validation", .count = 1}) == LabelMode::kScored);
     CHECK(LabelsOf({.what = preset, .split = "test"}) == LabelMode::kScored);
-    CHECK(LabelsOf({.what = preset, .split = "16"}) == LabelMode::kScored);
+    CHECK(LabelsOf({.what = preset, .split = "16", .count = 1}) == LabelMode::kScored);
   }
   CHECK(LabelsOf({.what = "mad/m/baseline"}) == LabelMode::kScored);
   CHECK(LabelsOf({.what = "mqar"}) == LabelMode::kScored);

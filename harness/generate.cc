@@ -54,8 +54,7 @@ ExitCode Generate(const GenerateOptions& options, const tasks::BatchGenerator& g
   PrintWarnings(dataset);
   const SampleFormat format = FormatOf(options);
   const ElementType dtype = options.dtype == "int64" ? ElementType::kI64 : ElementType::kI32;
-  const FileMaker make =
-      TokenFileMaker(dataset, format, dtype, generate, NumThreads(options.threads));
+  const FileMaker make = TokenFileMaker(dataset, format, dtype, generate, NumThreads(0));
   if (options.out.empty()) {
     if (format != SampleFormat::kJsonl) {
       throw ConfigError("--format " + options.format, "is binary; name a file with --out");
@@ -74,7 +73,7 @@ ExitCode Generate(const GenerateOptions& options, const tasks::BatchGenerator& g
 ExitCode Export(const ExportOptions& options) {
   Dataset dataset = ResolveDataset(options.samples, AllTasks());
   NumberLinesThroughout(dataset);
-  const FileMaker make = TextFileMaker(dataset, NumThreads(options.threads));
+  const FileMaker make = TextFileMaker(dataset, NumThreads(0));
   PrintWarnings(dataset);
   if (options.out.empty()) {
     PrintDataset(dataset, make);

@@ -55,13 +55,13 @@ TEST_CASE("memory: every mixer can be counted without memory for it") {
 
 TEST_CASE("memory: a cell that can never fit is refused with figures, and nothing is taken") {
   Cell cell = CellWith({});
-  cell.model.as_object()["d_model"] = std::int64_t{1} << 16;
-  cell.model.as_object()["n_layers"] = 16;
+  cell.model.as_object()["d_model"] = 65536;
+  cell.model.as_object()["n_layers"] = 64;
   const auto result = RunTrainCell(cell, at::kCPU, AllRegistries(), {}, [](const Progress&) {});
   CHECK(result.state == reports::CellState::kOom);
-  // 16 (4 D^2 + biases) + embeddings: 1 TiB, and as much for gradients and two moments each.
-  CHECK_THAT(result.reason, Catch::StartsWith("needs at least 409") &&
-                                Catch::Contains("(parameters 102") &&
+  // 64 layers of 4 D^2 floats are 4096 GiB, and four times that with gradients and moments.
+  CHECK_THAT(result.reason, Catch::StartsWith("needs at least 1638") &&
+                                Catch::Contains("(parameters 409") &&
                                 Catch::Contains("GiB in all"));
 }
 

@@ -106,14 +106,12 @@ struct GenerateOptions {
   std::string out;  // file; "": stdout (jsonl only)
   std::int64_t shards = 1;
   std::string device = "cpu";
-  std::int64_t threads = 0;  // 0: one per core
 };
 
 struct ExportOptions {
   DatasetOptions samples = {.split = "test"};
   std::string out;  // file; "": stdout
   std::int64_t shards = 1;
-  std::int64_t threads = 0;  // 0: one per core
 };
 
 struct VerifyOptions {

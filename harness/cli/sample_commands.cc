@@ -36,11 +36,6 @@ CLI::Option* AddShards(CLI::App* command, std::int64_t& shards) {
       ->check(Between(1, 99'999));
 }
 
-void AddThreads(CLI::App* command, std::int64_t& threads) {
-  command->add_option("--threads", threads, "default one per core; changes no byte")
-      ->check(Between(1, 1024));
-}
-
 constexpr char kSetHelp[] = "option of the task, such as input_seq_len=128";
 
 void AddGenerate(const Parser& parser) {
@@ -67,12 +62,11 @@ void AddGenerate(const Parser& parser) {
   auto* out = command->add_option("-o,--out", options.out, "file; default stdout (jsonl)");
   AddShards(command, options.shards)->needs(out);
   command->add_option("--device", options.device, "cpu or cuda[:i]");
-  AddThreads(command, options.threads);
   parser.WhenChosen(command, [values, &engine = parser.engine] {
     GenerateOptions& chosen = values->options;
     chosen.samples.set = ParseSettings(values->set);
     if (chosen.device != "cpu") return engine.generate_on_device(chosen);
-    return Generate(chosen, CpuGenerator(NumThreads(chosen.threads)));
+    return Generate(chosen, CpuGenerator(NumThreads(0)));
   });
 }
 
@@ -89,7 +83,6 @@ void AddExport(const Parser& parser) {
   AddSet(command, values->set, kSetHelp);
   auto* out = command->add_option("-o,--out", options.out, "file; default stdout");
   AddShards(command, options.shards)->needs(out);
-  AddThreads(command, options.threads);
   parser.WhenChosen(command, [values] {
     values->options.samples.set = ParseSettings(values->set);
     return Export(values->options);
@@ -133,7 +126,8 @@ void AddVerify(const Parser& parser) {
       ->add_option("--count", options.count,
                    "samples of each data set, default at most 10000; not for files")
       ->check(AtLeast(1));
-  AddThreads(command, options.threads);
+  command->add_option("--threads", options.threads, "default one per core; changes no result")
+      ->check(Between(1, 1024));
   command->add_flag("--json", options.json, "JSON on stdout");
   parser.WhenChosen(command, [values] {
     values->options.set = ParseSettings(values->set);

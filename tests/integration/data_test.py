@@ -93,9 +93,9 @@ class DataTest(ProgramTest):
         self.assertEqual(read_npy(self.path("wide.npy")), (inputs, labels))
         self.assertEqual(self.read_json("wide.npy.manifest.json")["parts"][0]["sha256"], hashes.pop())
 
-    def test_shards_and_threads_change_no_byte(self):
-        self.expect(0, *TINY, "-o", "whole.jsonl", "--threads", "1")
-        self.expect(0, *TINY, "-o", "cut.jsonl", "--shards", "3", "--threads", "7")
+    def test_shards_change_no_byte(self):
+        self.expect(0, *TINY, "-o", "whole.jsonl")
+        self.expect(0, *TINY, "-o", "cut.jsonl", "--shards", "3")
         names = sorted(glob.glob(self.path("cut-*.jsonl")))
         self.assertEqual([os.path.basename(n) for n in names], [f"cut-0000{i}-of-00003.jsonl" for i in range(3)])
         self.assertEqual(read(self.path("whole.jsonl")), b"".join(read(name) for name in names))
