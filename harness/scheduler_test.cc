@@ -33,11 +33,14 @@ const Registries& AllRegistries() {
 // A folder of its own, with cells of one suite.
 class Plan {
  public:
-  explicit Plan(int num_cells, const std::string& sections = "")
+  explicit Plan(int num_cells, const std::string& sections = "",
+                const std::string& device_type = "cpu")
       : path_(std::filesystem::path(std::getenv("TEST_TMPDIR")) /
               ("plan" + std::to_string(++count_))),
         log_(path_.string() + ".log"),
         folder_(path_) {
+    SuiteOverrides overrides;
+    overrides.device_type = device_type;
     cells_ = ParseSuite(R"({"name": "plan",
         "task": {"name": "mqar", "vocab_size": 16, "noise": "zero", "input_seq_len": 8,
                  "num_kv_pairs": 1, "train": {"num_examples": 8},
@@ -45,7 +48,7 @@ class Plan {
         "model": {"d_model": 16, "n_layers": 1, "sequence_mixer": {"name": "attention"}},
         "train": {"batch_size": 8, "num_epochs": 1}, "seeds": {"count": )" +
                             std::to_string(num_cells) + "}" + sections + "}",
-                        {}, AllRegistries())
+                        overrides, AllRegistries())
                  .cells;
     for (const Cell& cell : cells_) {
       std::filesystem::create_directories(folder_.CellPath(cell));
@@ -233,7 +236,7 @@ TEST_CASE("scheduler: what measures speed has the worker for itself") {
 }
 
 TEST_CASE("scheduler: cells with and without tf32 share no process at the same time") {
-  Plan plan(1, R"(, "sweep": {"grid": {"train.dtype": ["fp32", "tf32"]}})");
+  Plan plan(1, R"(, "sweep": {"grid": {"train.dtype": ["fp32", "tf32"]}})", "cuda");
   for (const Cell& cell : plan.cells()) plan.Behave(cell, "pause(0.3); complete()");
   CHECK(plan.Run(OneWorker(/*cells_at_once=*/2)));
   const auto log = plan.Log();
