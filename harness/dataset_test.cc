@@ -18,8 +18,8 @@ LabelMode LabelsOf(const DatasetOptions& options) {
 }
 
 TEST_CASE("dataset: a preset's training split has the labels that it is trained on") {
-  CHECK(LabelsOf({.what = "hint/sila-std"}) == LabelMode::kAllTokens);
-  CHECK(LabelsOf({.what = "hint/sila-target"}) == LabelMode::kTargetOnly);
+  CHECK(LabelsOf({.what = "hint/sila-std", .count = 1}) == LabelMode::kAllTokens);
+  CHECK(LabelsOf({.what = "hint/sila-target", .count = 1}) == LabelMode::kTargetOnly);
   for (const char* preset : {"mad/cr/baseline", "mad/nr/frac_noise-0.4", "mad/fr/vocab_size-32"}) {
     INFO(preset);
     CHECK(LabelsOf({.what = preset}) == LabelMode::kAllTokens);

@@ -5,9 +5,7 @@
 #include <cstdlib>
 #include <fstream>
 #include <map>
-#include <sys/wait.h>
 #include <thread>
-#include <unistd.h>
 
 #include "harness/registries.h"
 #include "harness/suite.h"
@@ -257,22 +255,6 @@ TEST_CASE("scheduler: a cell that another process works on is taken from it when
   other.join();
   CHECK(plan.result(0).state == CellState::kDiverged);
   CHECK(plan.Log().empty());
-}
-
-TEST_CASE("scheduler: stopped by a signal, it asks its workers to end and leaves no result") {
-  Plan plan(2);
-  plan.Behave(plan.cells()[0], "stop_scheduler(); pause(100)");
-  const pid_t child = fork();  // the wish to stop lasts as long as the process
-  REQUIRE(child >= 0);
-  if (child == 0) _exit(plan.Run(OneWorker()) ? 0 : 75);
-  int status = 0;
-  const auto start = std::chrono::steady_clock::now();
-  REQUIRE(waitpid(child, &status, 0) == child);
-  CHECK(WEXITSTATUS(status) == 75);
-  CHECK(std::chrono::steady_clock::now() - start < std::chrono::seconds(10));
-  std::string problem;
-  CHECK_FALSE(plan.folder().LoadResult(plan.cells()[0], &problem));
-  CHECK(plan.Workers(plan.cells()[1]).empty());
 }
 
 TEST_CASE("scheduler: which results may stand") {

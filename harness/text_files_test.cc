@@ -48,8 +48,11 @@ class EchoTask final : public tasks::TextTask {
 
 Dataset Echo(std::int64_t count) {
   Dataset dataset{.task_name = "echo"};
-  dataset.parts.push_back(
-      {.params = Object{}, .task = std::make_unique<EchoTask>(), .first = 5, .count = count});
+  dataset.parts.push_back({.params = Object{},
+                           .task = std::make_unique<EchoTask>(),
+                           .first = 5,
+                           .count = count,
+                           .first_index = 5});
   return dataset;
 }
 
@@ -102,7 +105,7 @@ TEST_CASE("text files: references are what was written") {
   CHECK(references[1].distractors == std::vector<std::string>{"77"});
   CHECK(references[1].answer_type == tasks::AnswerType::kNumber);
   CHECK(references[1].metrics == std::vector<std::string>{"int_first", "match_all"});
-  CHECK(references[1].meta == Object{{"depth", 40}});
+  CHECK(references[1].meta == Object{{"depth", 40}, {"max_length", 32}});
 }
 
 TEST_CASE("references of other programs say less") {

@@ -1,7 +1,5 @@
 // Every mixer: the fast path computes what the reference computes, gradients included.
 // SPDX-License-Identifier: Apache-2.0
-#include <algorithm>
-
 #include "kernels/plan.h"
 #include "tests/conformance/mixer_cases.h"
 #include "tests/support/tensors.h"
@@ -17,8 +15,9 @@ using models::ExecutionPath;
 constexpr double kDoubleTolerance = 1e-10;
 // Against the reference in float64: rounding of 2^-24 over a few hundred dependent steps.
 constexpr double kFloatTolerance = 1e-5;
-// Gradients pass the recurrence twice.
-constexpr double kFloatGradientTolerance = 1e-4;
+// Gradients pass the recurrence twice. The largest, 1.3e-4, is that of the decay bias of simple_gla
+// with gates 160 times as strong as its own: its terms, summed over all tokens, nearly cancel.
+constexpr double kFloatGradientTolerance = 2e-4;
 
 constexpr std::int64_t kChunk = 64;  // the cores' default
 constexpr std::int64_t kLengths[] = {1, 2, kChunk - 1, kChunk, kChunk + 1, 97, 2 * kChunk + 3};
@@ -48,16 +47,11 @@ TEST_CASE("mixers: the fast path in float32 is near the reference in float64") {
       const Results fast = Differentiate(rounded, x, {seq_len}, ExecutionPath::kFast);
       const Results reference =
           Differentiate(exact, x.to(at::kDouble), {seq_len}, ExecutionPath::kReference);
-      // Sums over tokens may cancel: where the token-by-token recurrence in float32 loses more than
-      // the constant, twice its error is allowed.
-      const Results naive = Differentiate(rounded, x, {seq_len}, ExecutionPath::kReference);
       const Worst output = WorstError(fast, reference, "y");
       const Worst gradient = WorstError(fast, reference, "d");
-      const double allowed =
-          std::max(kFloatGradientTolerance, 2 * WorstError(naive, reference, "d").error);
-      CAPTURE(gradient.name, allowed);
+      CAPTURE(gradient.name);
       CHECK(output.error < kFloatTolerance);
-      CHECK(gradient.error < allowed);
+      CHECK(gradient.error < kFloatGradientTolerance);
       CHECK(fast.at("y").scalar_type() == at::kFloat);
     }
   }

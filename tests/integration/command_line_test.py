@@ -38,7 +38,7 @@ class CommandLineTest(ProgramTest):
             (["run", "quickstart", "--jobs", "0"], "--jobs: must be a whole number in 1..1024, got '0'"),
             (["run", "quickstart", "--limit", "-1"], "--limit: must be a whole number >= 1, got '-1'"),
             (["run", "quickstart", "--cell-timeout", "nan"], "--cell-timeout: must be seconds above 0, got 'nan'"),
-            (["generate", "mqar", "--start", "-1"], "--start: must be a whole number >= 0, got '-1'"),
+            (["generate", "mqar", "--start", "-1"], "--start: expected a whole number from 0 to 2^64-1, got '-1'"),
             (["generate", "mqar", "--count", "9" * 300], "--count: must be a whole number >= 1, got '" + "9" * 40 + "'"),
             (["run", "quickstart", "--seeds", "777"], "777 is a number of seeds"),
             (["run", "quickstart", "--seeds", "4,4"], "seed 4 stands there twice"),
