@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A worker for scheduler_test: does with each cell what the file `behaviour` in its folder says.
 
-Notes when in $SCHEDULER_TEST_LOG: "start ID PID", "end ID PID".
+Notes when in $SCHEDULER_TEST_LOG: "start ID PID", and "end ID PID" of cells that complete.
 """
 
 import os
@@ -26,6 +26,7 @@ def say(text):
 def work(cell):
     def complete():
         shutil.copy(cell / "prepared.json", cell / "result.json")
+        note("end", cell)  # before the scheduler hears of it and may end this process
         say(f"done {cell.name}")
 
     words = {
@@ -37,7 +38,6 @@ def work(cell):
     }
     note("start", cell)
     exec((cell / "behaviour").read_text(encoding="utf-8"), words)
-    note("end", cell)
 
 
 signal.signal(signal.SIGTERM, lambda *_: os._exit(75))
