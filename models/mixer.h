@@ -66,11 +66,11 @@ struct TokenTensor {
 
 // What Mix leaves.
 struct Mixed {
-  std::vector<TokenTensor> tokens;  // for Output, in an order that only the two know
-  std::vector<Mixed> inner;         // of the mixers that this one holds, without their states
-  State final_state;                // of the names of InitialState; empty unless wanted
-  NamedTensors offers;              // values for later layers, [B,T,...]
-  NamedTensors losses;              // auxiliary losses: fp32 scalars without weights
+  std::vector<TokenTensor> tokens = {};  // for Output, in an order that only the two know
+  std::vector<Mixed> inner = {};         // of the mixers that this one holds, without their states
+  State final_state = {};                // of the names of InitialState; empty unless wanted
+  NamedTensors offers = {};              // values for later layers, [B,T,...]
+  NamedTensors losses = {};              // auxiliary losses: fp32 scalars without weights
 
   // Takes what a mixer held under `name` left: its state goes under that name, its losses are
   // added to those of the same names.
@@ -83,10 +83,10 @@ struct Mixed {
 
 // What a mixer asks of its caller, and what it gives; a wrapper joins those of what it holds.
 struct MixerTraits {
-  std::set<std::string> reads;           // names of MixerInputs::values
-  std::set<std::string> offers;          // names of Mixed::offers
-  std::map<std::string, double> losses;  // names of Mixed::losses with their default weights
-  bool supports_packing = false;         // of MixerInputs::cu_seqlens
+  std::set<std::string> reads = {};           // names of MixerInputs::values
+  std::set<std::string> offers = {};          // names of Mixed::offers
+  std::map<std::string, double> losses = {};  // names of Mixed::losses with their default weights
+  bool supports_packing = false;              // of MixerInputs::cu_seqlens
   std::int64_t max_seq_len = 0;  // of one call (learned positions, implicit filters); 0: any
   std::int64_t output_dim = 0;   // of Output; 0: d_model
 };

@@ -31,8 +31,8 @@ struct StateTensor {
 
 // A value of any dtypes: a call returns a new one and never writes to the one that it was given.
 struct State {
-  std::map<std::string, StateTensor, std::less<>> tensors;
-  std::map<std::string, State, std::less<>> inner;  // of the mixers that this one holds
+  std::map<std::string, StateTensor, std::less<>> tensors = {};
+  std::map<std::string, State, std::less<>> inner = {};  // of the mixers that this one holds
 };
 
 // The tensor `name` of a state that must have it; undefined for nullptr.
