@@ -23,11 +23,9 @@ using kernels::TensorSpec;
 namespace {
 
 std::vector<std::int64_t> Sizes(const TensorSpec& spec, const CoreCase& c) {
-  const std::map<char, std::int64_t> sizes = {{'B', c.batch_size},
-                                              {'T', c.seq_len},
-                                              {'H', c.num_heads},
-                                              {'K', c.head_k_dim},
-                                              {'V', c.head_v_dim}};
+  const std::map<char, std::int64_t> sizes = {{'B', c.batch_size}, {'T', c.seq_len},
+                                              {'H', c.num_heads},  {'K', c.head_k_dim},
+                                              {'V', c.head_v_dim}, {'M', c.num_slots}};
   std::vector<std::int64_t> result;
   for (const char axis : spec.shape) {
     if (axis != ' ') result.push_back(sizes.at(axis));
@@ -37,23 +35,21 @@ std::vector<std::int64_t> Sizes(const TensorSpec& spec, const CoreCase& c) {
 
 at::Tensor Draw(const TensorSpec& spec, const CoreCase& c, std::uint64_t seed) {
   const auto sizes = Sizes(spec, c);
+  const auto dtype = spec.full_precision && c.dtype != at::kDouble ? at::kFloat : c.dtype;
   switch (spec.kind) {
     case InputKind::kDense:
-      return RandomNormal(sizes, seed, c.dtype, c.device);
+      return RandomNormal(sizes, seed, dtype, c.device);
     case InputKind::kUnitNorm: {
       const auto x = RandomNormal(sizes, seed, at::kDouble, c.device);
-      return (x / x.norm(2, -1, /*keepdim=*/true)).to(c.dtype);
+      return (x / x.norm(2, -1, /*keepdim=*/true)).to(dtype);
     }
     case InputKind::kLogDecay: {
       const auto uniform = RandomUniform(sizes, seed, at::kDouble, c.device);
       const auto choice = (uniform * static_cast<double>(c.log_decays.size())).to(at::kLong);
-      return at::tensor(c.log_decays, at::kDouble)
-          .to(c.device)
-          .take(choice)
-          .to(c.dtype == at::kDouble ? at::kDouble : at::kFloat);
+      return at::tensor(c.log_decays, at::kDouble).to(c.device).take(choice).to(dtype);
     }
     case InputKind::kUnit:
-      return RandomUniform(sizes, seed, c.dtype, c.device);
+      return RandomUniform(sizes, seed, dtype, c.device);
     case InputKind::kState:
       break;
   }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <map>
 #include <utility>
+#include <vector>
 
 #include "base/check.h"
 #include "kernels/core_testing.h"
@@ -44,7 +46,15 @@ class CoreSubject final : public Subject {
     for (const auto& spec : core.inputs) {
       const bool is_state = spec.kind == InputKind::kState;
       if (is_state ? !initial_state : !(spec.required || sizes_.with_optional)) continue;
-      inputs_[spec.name] = all.at(spec.name).to(at::kBFloat16).to(at::kDouble);
+      const at::Tensor value = all.at(spec.name).to(at::kBFloat16).to(at::kDouble);
+      if (spec.shape.find('B') != std::string::npos) {
+        inputs_[spec.name] = value;
+        continue;
+      }
+      Require(spec.full_precision, "what sequences share is a parameter, in full precision");
+      for (const auto dtype : {at::kFloat, at::kDouble}) {
+        shared_[dtype].emplace_back(spec.name, value.to(dtype).detach().requires_grad_());
+      }
     }
   }
 
@@ -56,7 +66,7 @@ class CoreSubject final : public Subject {
     switch (spec->kind) {
       case InputKind::kDense:
       case InputKind::kUnitNorm:
-        return dtype;
+        return spec->full_precision && dtype != at::kDouble ? at::kFloat : dtype;
       case InputKind::kLogDecay:
       case InputKind::kUnit:
         return dtype == at::kDouble ? at::kDouble : at::kFloat;
@@ -67,13 +77,17 @@ class CoreSubject final : public Subject {
     return dtype;
   }
 
-  std::vector<std::pair<std::string, at::Tensor>> Parameters(at::ScalarType) const override {
-    return {};
+  std::vector<std::pair<std::string, at::Tensor>> Parameters(at::ScalarType dtype) const override {
+    const auto found = shared_.find(dtype == at::kDouble ? at::kDouble : at::kFloat);
+    return found == shared_.end() ? std::vector<std::pair<std::string, at::Tensor>>()
+                                  : found->second;
   }
 
   NamedTensors Run(const NamedTensors& inputs, std::int64_t, ExecutionPath path,
-                   at::ScalarType) const override {
-    return core_.run(inputs, {.path = path});
+                   at::ScalarType dtype) const override {
+    NamedTensors all = inputs;
+    for (const auto& [name, leaf] : Parameters(dtype)) all[name] = leaf;
+    return core_.run(all, {.path = path});
   }
 
  private:
@@ -89,6 +103,8 @@ class CoreSubject final : public Subject {
   const CoreEntry& core_;
   CoreCase sizes_;
   NamedTensors inputs_;
+  // Of the inputs that all sequences share, by dtype.
+  std::map<at::ScalarType, std::vector<std::pair<std::string, at::Tensor>>> shared_;
 };
 
 enum Factor { kKeyDim, kValueDim, kRivals, kSeqLen, kDecays, kInitialState, kNumFactors };
