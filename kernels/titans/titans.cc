@@ -225,29 +225,6 @@ TitansResult Titans(const TitansArgs& args, ExecutionPath path) {
 }
 
 namespace titans {
-namespace {
-
-TensorSpec State(const char* name, const char* shape, const char* help, bool required) {
-  return {.name = name,
-          .shape = shape,
-          .kind = InputKind::kState,
-          .required = required,
-          .full_precision = true,
-          .help = help};
-}
-
-// By the names "initial_memory", ..., "unfinished_k", ...; and those of what a call leaves.
-TitansState StateOf(const NamedTensors& inputs) {
-  return {.memory = FindTensor(inputs, "initial_memory"),
-          .momentum = FindTensor(inputs, "initial_momentum"),
-          .k = FindTensor(inputs, "unfinished_k"),
-          .v = FindTensor(inputs, "unfinished_v"),
-          .log_decay = FindTensor(inputs, "unfinished_log_decay"),
-          .log_momentum = FindTensor(inputs, "unfinished_log_momentum"),
-          .step = FindTensor(inputs, "unfinished_step")};
-}
-
-}  // namespace
 
 void Register(CoreRegistry& registry) {
   CoreEntry entry;
@@ -270,25 +247,9 @@ void Register(CoreRegistry& registry) {
        .required = false,
        .full_precision = true,
        .help = "logarithm of what the momentum keeps; none: no momentum"},
-      {.name = "step", .shape = "B T H", .kind = InputKind::kUnit, .help = "size of the step"},
-      State("initial_memory", "B H K V", "at the start of the chunk; none: zeros", false),
-      State("initial_momentum", "B H K V", "at the start of the chunk; none: zeros", false),
-      State("unfinished_k", "B U H K", "of its tokens before the first; none: it starts", false),
-      State("unfinished_v", "B U H V", "the same of v", false),
-      State("unfinished_log_decay", "B U H", "the same of log_decay", false),
-      State("unfinished_log_momentum", "B U H", "the same of log_momentum", false),
-      State("unfinished_step", "B U H", "the same of step", false)};
-  entry.outputs = {{.name = "o", .shape = "B T H V", .help = "what each query reads"},
-                   State("final_memory", "B H K V", "at the start of the last chunk", true),
-                   State("final_momentum", "B H K V", "at the start of the last chunk", true),
-                   State("final_k", "B U H K", "of the tokens that it has", true),
-                   State("final_v", "B U H V", "of the tokens that it has", true),
-                   State("final_log_decay", "B U H", "of the tokens that it has", true),
-                   State("final_log_momentum", "B U H", "of the tokens that it has", true),
-                   State("final_step", "B U H", "of the tokens that it has", true)};
-  for (std::size_t i = 1; i < entry.outputs.size(); ++i) {
-    entry.state_pairs.emplace_back(entry.outputs[i].name, entry.inputs[i + 5].name);
-  }
+      {.name = "step", .shape = "B T H", .kind = InputKind::kUnit, .help = "size of the step"}};
+  // Without its state: what of it belongs to an unfinished chunk are inputs, handed on.
+  entry.outputs = {{.name = "o", .shape = "B T H V", .help = "what each query reads"}};
   entry.run = [](const NamedTensors& inputs, const CoreOptions& options) {
     const auto result = Titans({.q = FindTensor(inputs, "q"),
                                 .k = FindTensor(inputs, "k"),
@@ -296,18 +257,9 @@ void Register(CoreRegistry& registry) {
                                 .step = FindTensor(inputs, "step"),
                                 .log_decay = FindTensor(inputs, "log_decay"),
                                 .log_momentum = FindTensor(inputs, "log_momentum"),
-                                .initial_state = StateOf(inputs),
                                 .scale = options.scale},
                                options.path);
-    const auto& state = result.final_state;
-    return NamedTensors{{"o", result.o},
-                        {"final_memory", state.memory},
-                        {"final_momentum", state.momentum},
-                        {"final_k", state.k},
-                        {"final_v", state.v},
-                        {"final_log_decay", state.log_decay},
-                        {"final_log_momentum", state.log_momentum},
-                        {"final_step", state.step}};
+    return NamedTensors{{"o", result.o}};
   };
   registry.Add(std::string(kCore), std::move(entry));
 }
