@@ -16,6 +16,7 @@
 #include "kernels/cuda/host.h"
 #include "kernels/differentiable.h"
 #include "kernels/fused/columns.h"
+#include "kernels/plain_aten.h"
 #include "kernels/selective_scan/selective_scan_kernels.h"
 
 namespace mixerbench::kernels::selective_scan {
@@ -150,6 +151,7 @@ std::string RefusalOf(const SelectiveScanArgs& args, const PreparedScan& sizes) 
 
 DeviceAttempt<SelectiveScanResult> RunOnCuda(const SelectiveScanArgs& args,
                                              const PreparedScan& sizes) {
+  if (PlainAten::IsAsked()) return {{}, std::string(kPlainAtenAsked)};
   if (std::string reason = RefusalOf(args, sizes); !reason.empty()) return {{}, std::move(reason)};
   const std::vector<at::Tensor> inputs = {
       WithDenseRows(args.u),        WithDenseRows(args.delta), DenseFloats(args.A_log),

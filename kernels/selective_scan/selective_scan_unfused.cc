@@ -4,6 +4,7 @@
 #include <ATen/ops/cat.h>
 #include <ATen/ops/exp.h>
 
+#include "kernels/plan.h"
 #include "kernels/selective_scan/prepare.h"
 #include "kernels/selective_scan/selective_scan.h"
 
@@ -29,6 +30,7 @@ at::Tensor AssociativeScan(at::Tensor decay, at::Tensor input) {
 
 SelectiveScanResult UnfusedSelectiveScan(const SelectiveScanArgs& args) {
   const auto sizes = selective_scan::Prepare(args);
+  selective_scan::RecordFallback(args, kAtenPlan, "the unfused form was asked for");
   const auto of_channels = [&](const at::Tensor& x) {  // [B,T,D,N]
     return x.to(sizes.compute_dtype).repeat_interleave(sizes.channels_per_group(), 2);
   };
