@@ -31,7 +31,8 @@ std::vector<std::int64_t> Sizes(const TensorSpec& spec, const CoreCase& c) {
                                               // diagonal states: groups, channels, states
                                               {'G', c.num_heads},
                                               {'D', c.num_heads * c.head_v_dim},
-                                              {'N', c.head_k_dim}};
+                                              {'N', c.head_k_dim},
+                                              {'L', 16}};  // levels, of 2^15 tokens
   std::vector<std::int64_t> result;
   for (const char axis : spec.shape) {
     if (axis != ' ') result.push_back(sizes.at(axis));
