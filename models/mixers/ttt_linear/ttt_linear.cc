@@ -261,7 +261,7 @@ void Register(MixerRegistry& registry) {
   entry.summary = "TTT-linear: a linear layer of each head, trained on the sequence";
   entry.source = "arXiv 2407.04620";
   entry.test_configs = {
-      Object{{"num_heads", 4},
+      Object{{"num_heads", 1},
              {"mini_batch_size", 5},
              {"base_lr", 0.5},
              {"conv_size", 4},
