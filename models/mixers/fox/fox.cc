@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cmath>
 #include <memory>
-#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -17,7 +16,7 @@
 
 #include "kernels/fused/gates.h"
 #include "models/blocks/dtype.h"
-#include "models/blocks/norms.h"
+#include "models/blocks/output_block.h"
 #include "models/mixer_entry.h"
 
 namespace mixerbench::models::fox {
@@ -57,18 +56,15 @@ class Fox final : public Mixer {
  public:
   Fox(const AttentionLayout& layout, const FoxConfig& config, const MixerContext& context,
       const ParameterScope& scope)
-      : config_(config), heads_(layout, context.d_model, scope) {
+      : config_(config),
+        heads_(layout, context.d_model, scope),
+        output_(OutputOf(config), layout.num_heads, layout.head_dim, context, scope) {
     const at::Tensor bias = ForgetBias(config);
     forget_bias_ = config.forget_gate == ForgetGate::kFixed ? bias.to(scope.special_options())
                                                             : scope.AddSpecial("forget_bias", bias);
-    if (config.use_output_norm) {
-      o_norm_.emplace(scope.Child("o_norm"), layout.head_dim, config.norm_eps,
-                      config.use_output_gate ? OutputGate::kSigmoid : OutputGate::kNone);
-    }
-    if (!context.output_projection) return;
-    o_proj_.emplace(scope.Child("o_proj"), layout.query_dim(), context.d_model, /*bias=*/false,
-                    ParameterRole::kResidualOutputWeight);
   }
+
+  MixerTraits traits() const override { return {.output_dim = output_.output_dim()}; }
 
   State InitialState(std::int64_t batch_size) const override {
     const at::Tensor empty = heads_.Empty(batch_size, /*num_tokens=*/0);
@@ -120,18 +116,17 @@ class Fox final : public Mixer {
   }
 
   at::Tensor Output(const Mixed& mixed, const MixerOptions& options) const override {
-    const at::Tensor& o = mixed.tokens[0].value;  // [...,H,D]
     const at::Tensor gate = config_.use_output_gate ? mixed.tokens[1].value : at::Tensor();
-    at::Tensor y;
-    if (o_norm_) {
-      y = (*o_norm_)(o, gate, options.path);
-    } else {
-      y = gate.defined() ? o.flatten(-2) * at::sigmoid(gate) : o.flatten(-2);
-    }
-    return o_proj_ ? (*o_proj_)(y, options.path) : y;
+    return output_(mixed.tokens[0].value, gate, /*added=*/{}, options.path);
   }
 
  private:
+  static OutputLayout OutputOf(const FoxConfig& config) {
+    return {.norm = config.use_output_norm ? OutputNormKind::kPerHead : OutputNormKind::kNone,
+            .gate = config.use_output_gate ? OutputGate::kSigmoid : OutputGate::kNone,
+            .eps = config.norm_eps};
+  }
+
   static State Cache(const at::Tensor& k, const at::Tensor& v, const at::Tensor& log_decay) {
     return {.tensors = {{"k", {k, StateKind::kCache}},
                         {"v", {v, StateKind::kCache}},
@@ -149,8 +144,8 @@ class Fox final : public Mixer {
       const at::Tensor logits = AtLeastFloat(tokens.columns[0]) + forget_bias_;
       return kernels::fused::LogSigmoidDecay(logits, /*temperature=*/1, /*floor=*/0, path);
     }
-    const at::Tensor constant =
-        kernels::fused::LogSigmoidDecay(forget_bias_, /*temperature=*/1, /*floor=*/0, path);
+    const at::Tensor constant = kernels::fused::LogSigmoidDecay(
+        forget_bias_.unsqueeze(0), /*temperature=*/1, /*floor=*/0, path);
     return constant.expand({tokens.k.size(0), tokens.k.size(1), config_.num_heads});
   }
 
@@ -174,9 +169,8 @@ class Fox final : public Mixer {
 
   FoxConfig config_;
   AttentionHeads heads_;  // columns: forget logits [H], shift logits [2 Hk], output gate [H D]
+  OutputBlock output_;
   at::Tensor forget_bias_;
-  std::optional<OutputNorm> o_norm_;
-  std::optional<Linear> o_proj_;
 };
 
 std::unique_ptr<Mixer> Make(const FoxConfig& config, const std::string& where,
