@@ -78,17 +78,18 @@ at::Tensor Gathered(const IntegrateArgs& args, double scale) {
   const std::int64_t num_chunks = kv.size(1) / args.chunk_size;
   const at::Tensor chunks =
       kv.narrow(1, 0, num_chunks * args.chunk_size).reshape({batch_size, num_chunks, -1});
-  const at::Tensor rows =
-      TakeChunks(chunks, args.choice.chunks.flatten(1))
-          .view({batch_size, seq_len, top_k * args.chunk_size, 2, q.size(2), q.size(3)});
   const auto per_token = [&](const at::Tensor& x) {  // [.,T,k] -> [.,T,k U,1]
     return x.repeat_interleave(args.chunk_size, -1).unsqueeze(-1);
   };
   const at::Tensor missing = per_token(args.choice.valid).logical_not();  // [T,k U,1]
   // Of a query without chunks nothing is hidden, so that its softmax is finite.
   const at::Tensor hidden = missing & missing.all(1, /*keepdim=*/true).logical_not();
+  const at::Tensor rows =
+      TakeChunks(chunks, args.choice.chunks.flatten(1))
+          .view({batch_size, seq_len, top_k * args.chunk_size, 2, q.size(2), q.size(3)})
+          .masked_fill(missing.unsqueeze(-1).unsqueeze(-1), 0);
   const at::Tensor k = AtLeastFloat(rows.select(3, 0));  // [B,T,k U,h,D]
-  const at::Tensor v = AtLeastFloat(rows.select(3, 1)).masked_fill(missing.unsqueeze(-1), 0);
+  const at::Tensor v = AtLeastFloat(rows.select(3, 1));
   const at::Tensor scores = (AtLeastFloat(q).unsqueeze(2) * k).sum(-1) * scale;  // [B,T,k U,h]
   at::Tensor weights = at::softmax(scores.masked_fill(hidden, -kInfinity), 2);
   if (args.choice.gate.defined()) weights = weights * per_token(args.choice.gate);
@@ -148,9 +149,9 @@ Choice Search(const SearchArgs& args) {
   choice.chunks = at::stack(chunks, -1);
   if (args.gradient == SearchGradient::kNone) return choice;
 
-  // Of a query without chunks nothing is hidden, so that its softmax is finite.
+  // A query without chunks has equal scores instead of none, so that its softmax is finite.
   const at::Tensor scores =
-      cosines.masked_fill(hidden & eligible.gt(0), -kInfinity) / args.temperature;
+      cosines.masked_fill(hidden, -kInfinity).masked_fill(eligible.eq(0), 0) / args.temperature;
   const at::Tensor p = at::softmax(scores, -1);
   std::vector<at::Tensor> gates;
   for (const at::Tensor& chunk : chunks) {
