@@ -8,7 +8,6 @@
 #include <ATen/Context.h>
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/cat.h>
-#include <ATen/ops/scaled_dot_product_attention.h>
 
 #include "base/check.h"
 #include "kernels/named_tensors.h"
@@ -16,6 +15,7 @@
 #include "kernels/plan.h"
 #include "kernels/shape.h"
 #include "kernels/softmax_attention/aten_attention.h"
+#include "kernels/softmax_attention/deterministic_sdpa.h"
 #include "kernels/softmax_attention/prepare.h"
 #include "kernels/softmax_attention/softmax_attention_cuda.h"
 #include "kernels/softmax_attention/softmax_attention_plan.h"
@@ -44,9 +44,8 @@ at::Tensor Attend(const SoftmaxAttentionArgs& args, const softmax_attention::Pre
   const auto heads = [&](const at::Tensor& x) {
     return softmax_attention::RepeatHeads(x, sizes).transpose(1, 2);
   };
-  return at::scaled_dot_product_attention(args.q.transpose(1, 2), heads(args.k), heads(args.v),
-                                          /*attn_mask=*/{}, /*dropout_p=*/0, /*is_causal=*/true,
-                                          sizes.scale)
+  return softmax_attention::DeterministicSdpa(args.q.transpose(1, 2), heads(args.k), heads(args.v),
+                                              sizes.scale)
       .transpose(1, 2);
 }
 

@@ -141,6 +141,62 @@ TEST_CASE("identity: gated linear attention whose channels share a decay is a si
   }
 }
 
+TEST_CASE("identity: one partition or memory of all tokens is the mixer inside") {
+  const at::NoGradGuard no_grad;
+  const at::Tensor x = RandomNormal({2, kSeqLen, kModelDim}, 1);
+  const auto check = [&](const TestMixer& routed, const TestMixer& plain) {
+    for (const ExecutionPath path : {ExecutionPath::kReference, ExecutionPath::kFast}) {
+      CHECK(RelativeError(routed.Run(x, path), plain.Run(x, path)) < kDoubleTolerance);
+    }
+  };
+  for (const char* form : {"varlen", "masking", "loop"}) {
+    CAPTURE(form);
+    const Object one_partition = {{"num_partitions", 1},
+                                  {"use_shared", false},
+                                  {"implementation", form},
+                                  {"output_gate", "none"}};
+    Object sse_config = one_partition, sse_gdn_config = one_partition;
+    sse_config["name"] = "sse";
+    sse_config["k_activation"] = "silu";
+    sse_gdn_config["name"] = "sse_gdn";
+
+    const TestMixer sse(CaseOf(sse_config), at::kDouble);
+    const TestMixer gla(
+        CaseOf({{"name", "gla"}, {"expand_k", 1}, {"conv_size", 2}, {"output_gate", "none"}}),
+        at::kDouble);
+    for (const models::Parameter& target : gla.parameters()) {
+      if (target.name == "conv.weight") {  // silu alone, as in sse
+        target.tensor.zero_().select(1, 1).fill_(1);
+        continue;
+      }
+      const at::Tensor source = Parameter(sse, target.name);
+      target.tensor.copy_(source.narrow(0, 0, target.tensor.size(0)));
+    }
+    Parameter(sse, "lora_q.weight").zero_();
+    Parameter(sse, "lora_k.weight").zero_();
+    check(sse, gla);
+
+    const TestMixer sse_gdn(CaseOf(sse_gdn_config), at::kDouble);
+    const TestMixer without_conv(
+        CaseOf({{"name", "gated_delta_net"}, {"expand_v", 1}, {"conv_size", 0}}), at::kDouble);
+    Parameter(sse_gdn, "lora_q.weight").zero_();
+    Parameter(sse_gdn, "lora_k.weight").zero_();
+    CopyParameters(sse_gdn, without_conv);
+    check(sse_gdn, without_conv);
+
+    const TestMixer mom(CaseOf({{"name", "mom"},
+                                {"num_memories", 1},
+                                {"top_k", 1},
+                                {"use_shared", false},
+                                {"implementation", form},
+                                {"output_gate", "none"}}),
+                        at::kDouble);
+    const TestMixer gdn(CaseOf({{"name", "gated_delta_net"}, {"expand_v", 1}}), at::kDouble);
+    CopyParameters(mom, gdn);
+    check(mom, gdn);
+  }
+}
+
 TEST_CASE("identity: a mixer that forgets everything answers from the current token alone") {
   const TestMixer gated(CaseOf({{"name", "gla"}, {"gate_logit_normalizer", 1}}), at::kDouble);
   {
