@@ -23,9 +23,17 @@ using kernels::TensorSpec;
 namespace {
 
 std::vector<std::int64_t> Sizes(const TensorSpec& spec, const CoreCase& c) {
-  const std::map<char, std::int64_t> sizes = {{'B', c.batch_size}, {'T', c.seq_len},
-                                              {'H', c.num_heads},  {'K', c.head_k_dim},
-                                              {'V', c.head_v_dim}, {'M', c.num_slots}};
+  const std::map<char, std::int64_t> sizes = {{'B', c.batch_size},
+                                              {'T', c.seq_len},
+                                              {'H', c.num_heads},
+                                              {'K', c.head_k_dim},
+                                              {'V', c.head_v_dim},
+                                              {'M', c.num_slots},
+                                              // diagonal states: groups, channels, states
+                                              {'G', c.num_heads},
+                                              {'D', c.num_heads * c.head_v_dim},
+                                              {'N', c.head_k_dim},
+                                              {'L', 16}};  // levels, of 2^15 tokens
   std::vector<std::int64_t> result;
   for (const char axis : spec.shape) {
     if (axis != ' ') result.push_back(sizes.at(axis));
@@ -46,7 +54,10 @@ at::Tensor Draw(const TensorSpec& spec, const CoreCase& c, std::uint64_t seed) {
     case InputKind::kLogDecay: {
       const auto uniform = RandomUniform(sizes, seed, at::kDouble, c.device);
       const auto choice = (uniform * static_cast<double>(c.log_decays.size())).to(at::kLong);
-      return at::tensor(c.log_decays, at::kDouble).to(c.device).take(choice).to(dtype);
+      return at::tensor(c.log_decays, at::kDouble)
+          .to(c.device)
+          .take(choice)
+          .to(c.dtype == at::kDouble ? at::kDouble : at::kFloat);
     }
     case InputKind::kUnit:
       return RandomUniform(sizes, seed, dtype, c.device);

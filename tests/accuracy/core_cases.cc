@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <map>
 #include <utility>
-#include <vector>
 
 #include "base/check.h"
 #include "kernels/core_testing.h"
@@ -47,13 +46,12 @@ class CoreSubject final : public Subject {
       const bool is_state = spec.kind == InputKind::kState;
       if (is_state ? !initial_state : !(spec.required || sizes_.with_optional)) continue;
       const at::Tensor value = all.at(spec.name).to(at::kBFloat16).to(at::kDouble);
-      if (spec.shape.find('B') != std::string::npos) {
+      if (spec.shape.starts_with("B")) {
         inputs_[spec.name] = value;
-        continue;
-      }
-      Require(spec.full_precision, "what sequences share is a parameter, in full precision");
-      for (const auto dtype : {at::kFloat, at::kDouble}) {
-        shared_[dtype].emplace_back(spec.name, value.to(dtype).detach().requires_grad_());
+      } else {
+        for (const at::ScalarType dtype : {at::kDouble, at::kFloat}) {
+          parameters_[dtype][spec.name] = value.to(dtype).detach().requires_grad_(true);
+        }
       }
     }
   }
@@ -63,10 +61,13 @@ class CoreSubject final : public Subject {
   at::ScalarType InputType(const std::string& name, at::ScalarType dtype) const override {
     const auto spec = std::find_if(core_.inputs.begin(), core_.inputs.end(),
                                    [&](const auto& input) { return input.name == name; });
+    if (spec->full_precision && spec->kind != InputKind::kState) {
+      return dtype == at::kDouble ? at::kDouble : at::kFloat;
+    }
     switch (spec->kind) {
       case InputKind::kDense:
       case InputKind::kUnitNorm:
-        return spec->full_precision && dtype != at::kDouble ? at::kFloat : dtype;
+        return dtype;
       case InputKind::kLogDecay:
       case InputKind::kUnit:
         return dtype == at::kDouble ? at::kDouble : at::kFloat;
@@ -78,19 +79,23 @@ class CoreSubject final : public Subject {
   }
 
   std::vector<std::pair<std::string, at::Tensor>> Parameters(at::ScalarType dtype) const override {
-    const auto found = shared_.find(dtype == at::kDouble ? at::kDouble : at::kFloat);
-    return found == shared_.end() ? std::vector<std::pair<std::string, at::Tensor>>()
-                                  : found->second;
+    const NamedTensors& parameters = ParametersFor(dtype);
+    return {parameters.begin(), parameters.end()};
   }
 
   NamedTensors Run(const NamedTensors& inputs, std::int64_t, ExecutionPath path,
                    at::ScalarType dtype) const override {
     NamedTensors all = inputs;
-    for (const auto& [name, leaf] : Parameters(dtype)) all[name] = leaf;
+    for (const auto& [name, value] : ParametersFor(dtype)) all[name] = value;
     return core_.run(all, {.path = path});
   }
 
  private:
+  // What all sequences share, at least in fp32.
+  const NamedTensors& ParametersFor(at::ScalarType dtype) const {
+    return parameters_.at(dtype == at::kDouble ? at::kDouble : at::kFloat);
+  }
+
   // That of the final state which a call leaves.
   at::ScalarType StateType(const std::string& name, at::ScalarType dtype) const {
     CoreCase small = sizes_;
@@ -103,8 +108,7 @@ class CoreSubject final : public Subject {
   const CoreEntry& core_;
   CoreCase sizes_;
   NamedTensors inputs_;
-  // Of the inputs that all sequences share, by dtype.
-  std::map<at::ScalarType, std::vector<std::pair<std::string, at::Tensor>>> shared_;
+  std::map<at::ScalarType, NamedTensors> parameters_ = {{at::kDouble, {}}, {at::kFloat, {}}};
 };
 
 enum Factor { kKeyDim, kValueDim, kRivals, kSeqLen, kDecays, kInitialState, kNumFactors };
