@@ -28,7 +28,7 @@ at::Tensor RunSlots(kernels::GsaArgs args, const MixerOptions& options, Mixed& m
   args.initial_values = Find(options.initial_state, kValues);
   const kernels::GsaResult result = kernels::Gsa(args, options.path);
   if (options.taps) {
-    options.taps.Record("router", args.slot_writes);
+    options.taps.Record("slot_writes", args.slot_writes);
     options.taps.Record("slot_probs", result.slot_probs);
     TapState(options.taps, at::cat({result.final_keys.mT(), result.final_values}, -1));
   }

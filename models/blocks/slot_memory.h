@@ -27,7 +27,7 @@ struct SlotLayout {
 std::vector<std::pair<std::string, std::vector<std::int64_t>>> SlotStates(const SlotLayout& layout);
 
 // Runs the core from the states of `options` and leaves the final ones in `mixed` if wanted.
-// Records slot_probs [B,T,H,M], router (the slot writes) [B,T,H,M], state [B,H,M,K+V], keys and
+// Records slot_probs and slot_writes [B,T,H,M], state [B,H,M,K+V], keys and
 // values of a slot side by side, and state_norm. -> o [B,T,H,V]
 at::Tensor RunSlots(kernels::GsaArgs args, const MixerOptions& options, Mixed& mixed);
 

@@ -104,8 +104,8 @@ TEST_CASE("abc: without a norm over time nothing decays") {
   TapRecorder recorder;
   Forward(*mixer, {RandomNormal({2, 5, kModelDim}, 1)}, {.taps = TapScope(recorder)});
   CHECK(recorder.records.count("log_decay") == 0);
-  CHECK(RelativeError(recorder.records.at("router").sum(-1), at::full({2, 5, 2}, 1., at::kDouble)) <
-        1e-6);
+  CHECK(RelativeError(recorder.records.at("slot_writes").sum(-1),
+                      at::full({2, 5, 2}, 1., at::kDouble)) < 1e-6);
   CHECK_FALSE(mixer->InitialState(1).tensors.contains("sums"));
 }
 

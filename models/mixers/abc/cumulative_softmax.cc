@@ -4,7 +4,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "models/mixers/abc/cumulative_softmax.h"
 
-#include <cmath>
 #include <vector>
 
 #include <ATen/TensorOperators.h>
@@ -76,10 +75,11 @@ CumulativeSoftmaxResult Scans(const at::Tensor& u, const at::Tensor& initial_sum
     sums = at::cumsum(weights, 1) + start;
     const at::Tensor before = at::cat({start, sums.narrow(1, 0, u.size(1) - 1)}, 1);
     result.writes = weights / sums;
-    // log(1 - s) where little is written, the logarithm of the ratio where much is.
-    result.log_decay = (at::log1p(-result.writes.clamp_max(0.5)) +
-                        at::log((before / sums).clamp_max(0.5)) + std::log(2.0))
-                           .masked_fill_(before == 0, 0);
+    // log(1 - s), bounded by s = 1/2, and log(2 Z_{t-1} / Z_t), bounded by 0: where little is
+    // written the second is exactly 0 and costs the first no digits.
+    result.log_decay =
+        (at::log1p(-result.writes.clamp_max(0.5)) + at::log(2 * (before / sums).clamp_max(0.5)))
+            .masked_fill_(before == 0, 0);
     result.final_sums = sums.select(1, u.size(1) - 1).clone();
   }
   kernels::SetBackward("cumulative_softmax", {u, initial_sums},

@@ -65,7 +65,7 @@ TEST_CASE("gsa: slots are written with what they forget and read by probabilitie
   CHECK(RelativeError(taps.at("write_gate"),
                       at::full({2, 9, 2}, 1 - std::exp(start), at::kDouble)) < 1e-6);
   CHECK(RelativeError(taps.at("slot_probs"), at::full({2, 9, 2, 5}, 0.2, at::kDouble)) < 1e-6);
-  CHECK(taps.at("router").sizes() == at::IntArrayRef({2, 9, 2, 5}));
+  CHECK(taps.at("slot_writes").sizes() == at::IntArrayRef({2, 9, 2, 5}));
   CHECK(taps.at("state").sizes() == at::IntArrayRef({2, 2, 5, 16}));
 }
 
@@ -79,7 +79,7 @@ TEST_CASE("gsa: an override of the write gate changes writes and decays together
   const auto& taps = recorder.records;
   const at::Tensor& gate = taps.at("write_gate");
   CHECK(gate.equal(gate.narrow(1, 0, 1).expand_as(gate)));
-  CHECK(RelativeError(taps.at("router"), 1 - taps.at("log_decay").exp()) < 1e-5);
+  CHECK(RelativeError(taps.at("slot_writes"), 1 - taps.at("log_decay").exp()) < 1e-5);
 }
 
 TEST_CASE("gsa: impossible options are errors that name them") {

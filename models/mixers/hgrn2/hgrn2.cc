@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "models/mixers/hgrn2/hgrn2.h"
 
-#include <cmath>
 #include <memory>
 #include <string>
 #include <vector>
@@ -41,13 +40,13 @@ ForgetGate Unbounded(const at::Tensor& z, ExecutionPath path) {
           at::sigmoid(-z)};
 }
 
-// lb in (0,1) [H,K]. Each half of alpha has the form of its logarithm that keeps its digits; the
-// other is constant there.
+// lb in (0,1) [H,K]. log alpha = log(1 - k) + log(2 alpha), the first bounded by k = 1/2, the
+// second by alpha = 1/2: where little is forgotten the second is exactly 0 and costs the first no
+// digits.
 ForgetGate Bounded(const at::Tensor& z, const at::Tensor& lower_bound) {
   const at::Tensor input_gate = (1 - lower_bound) * at::sigmoid(-z);
   const at::Tensor alpha = lower_bound + (1 - lower_bound) * at::sigmoid(z);
-  return {at::log1p(-input_gate.clamp_max(0.5)) + at::log(alpha.clamp_max(0.5)) + std::log(2.0),
-          input_gate};
+  return {at::log1p(-input_gate.clamp_max(0.5)) + at::log(2 * alpha.clamp_max(0.5)), input_gate};
 }
 
 std::unique_ptr<Mixer> Make(const Hgrn2Config& config, const std::string& where,
