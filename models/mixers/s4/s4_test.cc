@@ -174,7 +174,8 @@ TEST_CASE("s4: inputs longer than the kernel go on from the state") {
 // The zero frequency of the Fourier measure starts at rates of 1e-4, whose Cauchy sums are near
 // their pole: gradients of rates lose half of their digits in the difference of two terms.
 TEST_CASE("s4: with every measure the convolution is the recurrence, gradients included") {
-  constexpr double kNearPole = 1e-7;
+  constexpr double kGradientTolerance = 1e-8;
+  constexpr double kNearPole = 1e-5;
   for (const std::string measure : {"legs", "legt", "fourier", "hippo"}) {
     CAPTURE(measure);
     const Model model({{"d_state", 8}, {"measure", measure}, {"n_ssm", 2}}, 4, 40);
@@ -194,7 +195,10 @@ TEST_CASE("s4: with every measure the convolution is the recurrence, gradients i
     const auto actual = run(ExecutionPath::kFast);
     for (std::size_t i = 0; i < expected.size(); ++i) {
       CAPTURE(i);
-      CHECK(RelativeError(actual[i], expected[i]) < (i < 2 ? 1e-10 : kNearPole));
+      const bool has_pole = measure == "fourier" || measure == "hippo";
+      CHECK(RelativeError(actual[i], expected[i]) < (i < 2      ? 1e-10
+                                                     : has_pole ? kNearPole
+                                                                : kGradientTolerance));
     }
   }
 }
