@@ -12,7 +12,6 @@
 #include "kernels/fused/linear_convolution_device.h"
 #include "kernels/fused/linear_cross_entropy_device.h"
 #include "kernels/fused/linear_forward_device.h"
-#include "kernels/fused/norm_linear_device.h"
 #include "kernels/fused/output_norm_device.h"
 #include "kernels/fused/residual_norm_device.h"
 #include "kernels/fused/rotary_device.h"
@@ -59,8 +58,6 @@ int LaunchLinearCrossEntropyBackward(const LinearCrossEntropyArgs&, CUstream_st*
   return kNoDevice;
 }
 int LaunchLinearForward(const LinearForwardArgs&, CUstream_st*) { return kNoDevice; }
-int LaunchNormLinearForward(const NormLinearForwardArgs&, CUstream_st*) { return kNoDevice; }
-int LaunchNormLinearBackward(const NormLinearBackwardArgs&, CUstream_st*) { return kNoDevice; }
 int OutputNormPartials(const OutputNormSizes&) { return 0; }
 int LaunchOutputNormForward(const OutputNormForward&, CUstream_st*) { return kNoDevice; }
 int LaunchOutputNormBackward(const OutputNormBackward&, CUstream_st*) { return kNoDevice; }

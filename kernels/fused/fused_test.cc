@@ -31,8 +31,6 @@
 #include "kernels/fused/linear_cross_entropy.h"
 #include "kernels/fused/linear_cross_entropy_device.h"
 #include "kernels/fused/linear_forward_device.h"
-#include "kernels/fused/norm_linear.h"
-#include "kernels/fused/norm_linear_device.h"
 #include "kernels/fused/output_norm.h"
 #include "kernels/fused/residual_norm.h"
 #include "kernels/fused/residual_norm_device.h"
@@ -699,36 +697,6 @@ TEST_CASE("output norm: formula and gradients of every gate") {
   CHECK(RelativeError(sigmoid({x, weight, gate})[0], rms * gate.sigmoid()) < kFloat64Tolerance);
   CHECK(GradientCheckError(silu, {x, weight, gate}) < kGradientCheckTolerance);
   CHECK(GradientCheckError(sigmoid, {x, weight, gate}) < kGradientCheckTolerance);
-}
-
-TEST_CASE("norm and linear: formula and gradients") {
-  const std::vector<at::Tensor> inputs = {RandomNormal({2, 3, 2, 5}, 1), RandomNormal({5}, 2),
-                                          RandomNormal({4, 10}, 3)};
-  const auto function = [](const std::vector<at::Tensor>& in) -> std::vector<at::Tensor> {
-    return {NormLinear({.x = in[0], .norm_weight = in[1], .eps = 0.1, .weight = in[2]})};
-  };
-  const at::Tensor normed =
-      inputs[0] / (inputs[0].square().mean(-1, true) + 0.1).sqrt() * inputs[1];
-  CHECK(RelativeError(function(inputs)[0], normed.flatten(2).matmul(inputs[2].t())) <
-        kFloat64Tolerance);
-  CHECK(GradientCheckError(function, inputs) < kGradientCheckTolerance);
-  CHECK_THROWS_WITH(function({inputs[0], inputs[1], RandomNormal({4, 5}, 3)}),
-                    Catch::Contains("the weight [out,H V]"));
-}
-
-TEST_CASE("norm and linear: which sizes have device functions, and how they are cut") {
-  constexpr float kEps = 1e-5F;
-  CHECK(NormLinearTakes({65536, 128, 256, 128, kEps}));
-  CHECK(NormLinearTakes({4096, 64, 128, 64, kEps}));
-  CHECK_FALSE(NormLinearTakes({4095, 128, 256, 128, kEps}));  // few rows
-  CHECK_FALSE(NormLinearTakes({65536, 32, 256, 128, kEps}));  // heads that are not a panel
-  CHECK_FALSE(NormLinearTakes({65536, 64, 192, 128, kEps}));  // a width between
-  CHECK_FALSE(NormLinearTakes({65536, 64, 128, 256, kEps}));  // too large a weight
-  CHECK_FALSE(NormLinearTakes({65536, 64, 128, 128, 0}));     // zeros have no norm
-  CHECK(NormLinearParts({65536, 128, 256, 128, kEps}) == 66);
-  CHECK(NormLinearParts({65536, 64, 128, 128, kEps}) == 132);
-  CHECK(NormLinearParts({4096, 64, 128, 128, kEps}) == 64);
-  CHECK(NormLinearScratch({65536, 128, 256, 128, kEps}) == 66 * 256 * 129);
 }
 
 TEST_CASE("adamw: two steps by the formula, with a decay for each tensor and clipping") {

@@ -37,8 +37,6 @@
 #include "kernels/fused/linear_cross_entropy_device.h"
 #include "kernels/fused/linear_forward_device.h"
 #include "kernels/fused/linear_product.h"
-#include "kernels/fused/norm_linear.h"
-#include "kernels/fused/norm_linear_device.h"
 #include "kernels/fused/output_norm.h"
 #include "kernels/fused/residual_norm.h"
 #include "kernels/fused/rotary.h"
@@ -782,90 +780,6 @@ TEST_CASE("gpu fused: output norm") {
       }
     }
   }
-}
-
-// Tokens of heads of head_dim: the first `in` columns of x.
-at::Tensor HeadsOf(const at::Tensor& x, std::int64_t in, std::int64_t head_dim) {
-  return x.narrow(-1, 0, in).unflatten(-1, {in / head_dim, head_dim});
-}
-
-// Every kernel, and in the last two cases the rings of tiles filled more than once; rows of x and
-// of the gradient that stand apart, a last tile of rows that is not full, rows of zeros, small and
-// large ones.
-TEST_CASE("gpu fused: norm and linear") {
-  constexpr std::int64_t kApart = 8;
-  struct Case {
-    std::int64_t rows;
-    int head_dim, in, out;
-  };
-  for (const auto& [rows, head_dim, in, out] :
-       {Case{4107, 64, 128, 64}, Case{4107, 64, 128, 128}, Case{4107, 64, 256, 64},
-        Case{4107, 64, 256, 128}, Case{4107, 128, 128, 64}, Case{4107, 128, 128, 128},
-        Case{4107, 128, 256, 64}, Case{40007, 128, 256, 128}, Case{70007, 64, 128, 128}}) {
-    CAPTURE(rows, head_dim, in, out);
-    CHECK(NormLinearTakes({rows, head_dim, in, out, 1e-5F}));
-    CHECK(IsHopper(0));
-    const at::Tensor sizes = at::tensor({1.0, 1e12, 0.0, 1.0, 1e-3, 3.0, 1e-12}, at::kDouble);
-    const at::Tensor x = RandomNormal({1, rows, in + kApart}, 1) *
-                         sizes.index_select(0, at::arange(rows).remainder(7)).unsqueeze(-1);
-    CheckParity(
-        [width = in, head_dim = head_dim](const Tensors& inputs, ExecutionPath path) -> Tensors {
-          const at::Tensor y = NormLinear({.x = HeadsOf(inputs[0], width, head_dim),
-                                           .norm_weight = inputs[1],
-                                           .weight = inputs[2]},
-                                          path);
-          return {at::cat({y, inputs[3]}, 2)};
-        },
-        {x, RandomNormal({head_dim}, 2), RandomNormal({out, in}, 3) * 0.1,
-         RandomNormal({1, rows, kApart}, 4)},
-        {at::kBFloat16, at::kFloat, at::kFloat, at::kBFloat16});
-  }
-}
-
-TEST_CASE("gpu fused: norm and linear: what is not finite stays where it belongs") {
-  constexpr std::int64_t kRows = 4100;
-  const auto run = [](float value) {
-    const at::Tensor x = RandomNormal({1, kRows, 256}, 1).to(at::kBFloat16).cuda();
-    x[0][7][200] = value;
-    return Differentiate(
-        [](const Tensors& in) -> Tensors {
-          return {
-              NormLinear({.x = HeadsOf(in[0], 256, 128), .norm_weight = in[1], .weight = in[2]})};
-        },
-        {x, RandomNormal({128}, 2, at::kFloat).cuda(),
-         RandomNormal({128, 256}, 3, at::kFloat).cuda()});
-  };
-  const auto finite = run(1);
-  const auto infinite = run(std::numeric_limits<float>::infinity());
-  const auto row = [](const at::Tensor& x, std::int64_t i) { return x.select(1, i); };
-  CHECK(row(infinite.outputs[0], 7).isnan().all().item<bool>());
-  CHECK(row(infinite.gradients[0], 7).narrow(1, 128, 128).isnan().all().item<bool>());
-  CHECK(row(infinite.gradients[0], 7).narrow(1, 0, 128).isfinite().all().item<bool>());
-  for (const std::int64_t i : {std::int64_t{6}, std::int64_t{8}, kRows - 1}) {
-    CHECK(BitwiseEqual(row(infinite.outputs[0], i), row(finite.outputs[0], i)));
-    CHECK(BitwiseEqual(row(infinite.gradients[0], i), row(finite.gradients[0], i)));
-  }
-}
-
-TEST_CASE("gpu fused: norm and linear from a copy of its weight, with one gradient for all rows") {
-  const at::Tensor x = RandomNormal({2, 2100, 128}, 1).to(at::kBFloat16).cuda();
-  const at::Tensor norm_weight = RandomNormal({64}, 2, at::kFloat).cuda();
-  const at::Tensor weight = RandomNormal({128, 128}, 3, at::kFloat).cuda();
-  const auto run = [&](const NarrowParameters& narrow, bool expanded) {
-    const Tensors inputs = {x.detach().requires_grad_(true),
-                            norm_weight.detach().requires_grad_(true),
-                            weight.detach().requires_grad_(true)};
-    const at::Tensor y = NormLinear(
-        {.x = HeadsOf(inputs[0], 128, 64), .norm_weight = inputs[1], .weight = inputs[2]},
-        ExecutionPath::kFast, narrow);
-    const at::Tensor gradient = at::ones({1, 1, 128}, y.options()).expand(y.sizes());
-    y.backward(expanded ? gradient : gradient.contiguous());
-    return Tensors{y.detach(), inputs[0].grad(), inputs[1].grad(), inputs[2].grad()};
-  };
-  const at::Tensor zeros = at::zeros({kNarrowPadding, 128}, weight.options());
-  const auto own = run({}, false);
-  const auto given = run({.weight = at::cat({weight, zeros}).to(at::kBFloat16)}, true);
-  for (std::size_t i = 0; i < own.size(); ++i) CHECK(BitwiseEqual(own[i], given[i]));
 }
 
 TEST_CASE("gpu fused: gates") {
