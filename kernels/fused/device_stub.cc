@@ -9,7 +9,6 @@
 #include "kernels/fused/hopper_device.h"
 #include "kernels/fused/launch.h"
 #include "kernels/fused/linear_backward_device.h"
-#include "kernels/fused/linear_convolution_device.h"
 #include "kernels/fused/linear_cross_entropy_device.h"
 #include "kernels/fused/linear_forward_device.h"
 #include "kernels/fused/output_norm_device.h"
@@ -50,7 +49,6 @@ int LaunchSwigluForward(const SwigluArgs&, CUstream_st*) { return kNoDevice; }
 int LaunchSwigluBackward(const SwigluArgs&, CUstream_st*) { return kNoDevice; }
 bool IsHopper(int) { return false; }
 int LaunchLinearBackward(const LinearBackwardArgs&, CUstream_st*) { return kNoDevice; }
-int LaunchLinearConvolution(const LinearConvolutionArgs&, CUstream_st*) { return kNoDevice; }
 int LaunchLinearCrossEntropyForward(const LinearCrossEntropyArgs&, CUstream_st*) {
   return kNoDevice;
 }

@@ -31,12 +31,9 @@
 #include "kernels/fused/launch.h"
 #include "kernels/fused/linear.h"
 #include "kernels/fused/linear_backward_device.h"
-#include "kernels/fused/linear_convolution.h"
-#include "kernels/fused/linear_convolution_device.h"
 #include "kernels/fused/linear_cross_entropy.h"
 #include "kernels/fused/linear_cross_entropy_device.h"
 #include "kernels/fused/linear_forward_device.h"
-#include "kernels/fused/linear_product.h"
 #include "kernels/fused/output_norm.h"
 #include "kernels/fused/residual_norm.h"
 #include "kernels/fused/rotary.h"
@@ -656,90 +653,6 @@ TEST_CASE("gpu fused: short convolution") {
           {dtype, at::kFloat, at::kFloat});
     }
   }
-}
-
-// Sequences that tiles and blocks cut and that end within a tile, a tile that begins in one that
-// another block ends, all widths, panels that are not convolved.
-TEST_CASE("gpu fused: linear convolution has the bits of its two functions") {
-  constexpr std::int64_t kGates = 2;
-  struct Case {
-    std::int64_t batch_size, seq_len, in, channels, width, norm_channels, norm_dim;
-    bool has_bias;
-  };
-  for (const Case& c :
-       {Case{65, 256, 128, 512, 4, 256, 64, false}, Case{24, 1008, 128, 384, 3, 128, 32, true},
-        Case{301, 80, 128, 384, 2, 0, 0, false}, Case{1501, 16, 64, 256, 4, 64, 16, false},
-        Case{5, 4000, 128, 512, 4, 512, 8, true}}) {
-    CAPTURE(c.seq_len, c.in, c.channels);
-    const std::int64_t out = c.channels + kGates;
-    const ShortConvolutionArgs convolution = {.x = {},
-                                              .weight = {},
-                                              .bias = {},
-                                              .silu = true,
-                                              .norm_channels = c.norm_channels,
-                                              .norm_dim = c.norm_dim};
-    CHECK(LinearConvolutionTakes(
-        {{c.batch_size * c.seq_len, static_cast<int>(c.in), static_cast<int>(PaddedWidth(out))},
-         {c.batch_size, static_cast<int>(c.seq_len), static_cast<int>(c.channels),
-          static_cast<int>(c.width), true, static_cast<int>(c.norm_channels),
-          static_cast<int>(c.norm_dim), static_cast<float>(convolution.norm_eps)}}));
-    const Function in_one = [&](const Tensors& x, ExecutionPath path) -> Tensors {
-      ShortConvolutionArgs args = convolution;
-      args.weight = x[3];
-      const auto result =
-          LinearConvolution(x[0], x[1], x[2], {c.channels, kGates}, args, nullptr, path);
-      return {result.convolved, result.columns[1]};
-    };
-    const Function in_two = [&](const Tensors& x, ExecutionPath path) -> Tensors {
-      const Tensors columns = LinearColumns(x[0], x[1], x[2], {c.channels, kGates}, nullptr, path);
-      ShortConvolutionArgs args = convolution;
-      args.x = columns[0];
-      args.weight = x[3];
-      return {ShortConvolution(args, path), columns[1]};
-    };
-    const Tensors inputs =
-        Convert({RandomNormal({c.batch_size, c.seq_len, c.in}, 1).to(at::kBFloat16),
-                 RandomNormal({out, c.in}, 2, at::kFloat) * 0.2,
-                 c.has_bias ? RandomNormal({out}, 3, at::kFloat) : at::Tensor(),
-                 RandomNormal({c.channels, c.width}, 4, at::kFloat)},
-                [](const auto& x) { return x.cuda(); });
-    const testing::PoisonUninitializedMemory poison;
-    const auto actual = Run(in_one, inputs, ExecutionPath::kFast);
-    const auto again = Run(in_one, inputs, ExecutionPath::kFast);
-    const auto wanted = Run(in_two, inputs, ExecutionPath::kFast);
-    for (std::size_t i = 0; i < wanted.outputs.size(); ++i) {
-      CHECK(BitwiseEqual(actual.outputs[i], wanted.outputs[i]));
-      CHECK(BitwiseEqual(actual.outputs[i], again.outputs[i]));
-    }
-    for (std::size_t i = 0; i < wanted.gradients.size(); ++i) {
-      if (wanted.gradients[i].defined()) {
-        CHECK(BitwiseEqual(actual.gradients[i], wanted.gradients[i]));
-      }
-    }
-  }
-}
-
-TEST_CASE("gpu fused: linear convolution of few rows, of other sizes, and what is not finite") {
-  CheckParity(
-      [](const Tensors& x, ExecutionPath path) -> Tensors {
-        const auto result = LinearConvolution(
-            x[0], x[1], {}, {24, 3},
-            {.x = {}, .weight = x[2], .silu = true, .norm_channels = 8, .norm_dim = 8}, nullptr,
-            path);
-        return {result.convolved, result.columns[1]};
-      },
-      {RandomNormal({3, 37, 64}, 1), RandomNormal({27, 64}, 2) * 0.2, RandomNormal({24, 4}, 3)},
-      {at::kBFloat16, at::kFloat, at::kFloat});
-
-  constexpr std::int64_t kSequences = 65, kTokens = 256, kBroken = 63;  // the last of a tile
-  const auto gpu = at::TensorOptions(at::kFloat).device(at::kCUDA);
-  const at::Tensor x = at::ones({kSequences, kTokens, 128}, gpu.dtype(at::kBFloat16));
-  x[1][kBroken].fill_(std::numeric_limits<float>::infinity());
-  const auto result = LinearConvolution(x, at::ones({386, 128}, gpu), {}, {384, 2},
-                                        {.x = {}, .weight = at::ones({384, 4}, gpu), .silu = true});
-  const at::Tensor finite = result.convolved.isfinite().all(-1);
-  CHECK_FALSE(finite[1].narrow(0, kBroken, 4).any().item<bool>());
-  CHECK(finite.count_nonzero().item<std::int64_t>() == kSequences * kTokens - 4);
 }
 
 TEST_CASE("gpu fused: rotary, of columns of a projection and at far positions") {
