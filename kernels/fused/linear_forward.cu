@@ -48,9 +48,9 @@ struct RowFragments {
   }
 
   // No use of them moves past this point, which stands after the last product.
-  __device__ void Pin() {
+  __device__ void PinAll() {
 #pragma unroll
-    for (int k = 0; k < kSteps; ++k) fused::Pin(x[k]);
+    for (int k = 0; k < kSteps; ++k) Pin(x[k]);
   }
 };
 
@@ -169,7 +169,7 @@ __device__ void FormTiles(const Memory<kIn>& memory, const LinearForwardCut& cut
                            result + first_row * kTileRowBytes);
       }
     }
-    rows.Pin();
+    rows.PinAll();
     turn.Advance(kGroups, cut.num_stages);
   }
   if (lane == 0) cuda::WaitForWrites<0>();
