@@ -13,10 +13,10 @@ namespace mixerbench::kernels {
 // B batch, T tokens, H heads, M slots, K and V key and value sizes per head. q, k and v share one
 // floating dtype; all tensors share one device. Any strides.
 struct GsaArgs {
-  at::Tensor q;                  // [B,T,H,K]
-  at::Tensor k;                  // [B,T,H,K]
-  at::Tensor v;                  // [B,T,H,V]
-  at::Tensor slot_writes;        // s [B,T,H,M], fp32 or fp64: how much of k and v goes to each slot
+  at::Tensor q = {};             // [B,T,H,K]
+  at::Tensor k = {};             // [B,T,H,K]
+  at::Tensor v = {};             // [B,T,H,V]
+  at::Tensor slot_writes = {};   // s [B,T,H,M], fp32 or fp64: how much of k and v goes to each slot
   at::Tensor log_decay = {};     // [B,T,H,M] <= 0, fp32 or fp64; undefined: no decay
   at::Tensor initial_keys = {};  // [B,H,K,M], fp32 or fp64; undefined: zeros
   at::Tensor initial_values = {};  // [B,H,M,V]
