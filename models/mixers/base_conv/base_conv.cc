@@ -14,7 +14,6 @@
 
 #include "base/check.h"
 #include "base/error.h"
-#include "kernels/non_finite.h"
 #include "models/blocks/config_checks.h"
 #include "models/blocks/dtype.h"
 #include "models/blocks/implicit_convolution.h"
@@ -93,14 +92,8 @@ class Convolution {
                                         " tokens long, the input " + std::to_string(length));
     const at::Tensor wide = AtLeastFloat(u);
     const at::Tensor filter = filter_.narrow(1, 0, length).t().to(wide.scalar_type());
-    // Both forms of the convolution multiply later inputs by zeros or add them up to zero.
-    const kernels::NonFiniteTokens tokens({wide});
-    const at::Tensor finite = tokens.exist() ? tokens.Clear(wide) : wide;
-    const auto last = [&](const at::Tensor& x) {
-      return x.narrow(1, length - num_outputs, num_outputs);
-    };
-    const at::Tensor y = LongConvolution(finite, filter, num_outputs, path) + last(wide);
-    return (tokens.exist() ? y + last(tokens.mark()) : y).to(u.scalar_type());
+    const at::Tensor last = wide.narrow(1, length - num_outputs, num_outputs);
+    return (LongConvolution(wide, filter, num_outputs, path) + last).to(u.scalar_type());
   }
 
   std::int64_t channels_;
