@@ -87,6 +87,9 @@ struct MixerTraits {
   std::set<std::string> offers = {};          // names of Mixed::offers
   std::map<std::string, double> losses = {};  // names of Mixed::losses with their default weights
   bool supports_packing = false;              // of MixerInputs::cu_seqlens
+  // Chooses among alternatives by comparing numbers (top-k): rounding may change a choice, and with
+  // it the output by more than rounding explains.
+  bool discrete = false;
   std::int64_t max_seq_len = 0;  // of one call (learned positions, implicit filters); 0: any
   std::int64_t output_dim = 0;   // of Output; 0: d_model
 };

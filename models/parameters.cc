@@ -129,7 +129,8 @@ at::Tensor ParameterSet::Draw(const std::string& name, const std::vector<std::in
 }
 
 at::Tensor ParameterSet::Add(const std::string& name, const at::Tensor& values,
-                             at::ScalarType dtype, ParameterRole role, bool weight_decay) {
+                             at::ScalarType dtype, ParameterRole role, bool weight_decay,
+                             std::string_view lr_group) {
   for (const Parameter& parameter : parameters_) {
     Require(parameter.name != name, "parameter " + name + " added twice");
   }
@@ -137,7 +138,7 @@ at::Tensor ParameterSet::Add(const std::string& name, const at::Tensor& values,
   at::Tensor tensor = values.detach().to(at::TensorOptions(device_).dtype(dtype),
                                          /*non_blocking=*/false, /*copy=*/true);
   tensor.requires_grad_(true);
-  parameters_.push_back({name, tensor, role, weight_decay});
+  parameters_.push_back({name, tensor, role, weight_decay, std::string(lr_group)});
   return tensor;
 }
 
@@ -171,18 +172,19 @@ at::Tensor ParameterScope::Draw(std::string_view name, std::vector<std::int64_t>
 }
 
 at::Tensor ParameterScope::AddSpecial(std::string_view name, std::vector<std::int64_t> shape,
-                                      Init init) const {
-  return AddSpecial(name, Draw(name, std::move(shape), init));
+                                      Init init, std::string_view lr_group) const {
+  return AddSpecial(name, Draw(name, std::move(shape), init), lr_group);
 }
 
 at::TensorOptions ParameterScope::special_options() const {
   return at::TensorOptions(set_->device_).dtype(c10::promoteTypes(set_->dtype_, at::kFloat));
 }
 
-at::Tensor ParameterScope::AddSpecial(std::string_view name, const at::Tensor& values) const {
+at::Tensor ParameterScope::AddSpecial(std::string_view name, const at::Tensor& values,
+                                      std::string_view lr_group) const {
   return set_->Add(prefix_ + std::string(name), values, special_options().dtype().toScalarType(),
                    ParameterRole::kSpecial,
-                   /*weight_decay=*/false);
+                   /*weight_decay=*/false, lr_group);
 }
 
 }  // namespace mixerbench::models

@@ -53,6 +53,8 @@ struct Parameter {
   at::Tensor tensor;  // a leaf that requires grad
   ParameterRole role;
   bool weight_decay;  // false for gate parameters (A_log, dt_bias, decays, bonus)
+  // Parameters that a recipe may give a learning rate of their own ("ssm"); empty: that of all.
+  std::string lr_group = "";
   // Where layers look for a copy in bf16 (ParameterScope::NarrowCopy); nullptr when none does.
   std::shared_ptr<at::Tensor> narrow = nullptr;
 };
@@ -71,7 +73,7 @@ class ParameterSet {
   at::Tensor Draw(const std::string& name, const std::vector<std::int64_t>& shape,
                   const Init& init) const;
   at::Tensor Add(const std::string& name, const at::Tensor& values, at::ScalarType dtype,
-                 ParameterRole role, bool weight_decay);
+                 ParameterRole role, bool weight_decay, std::string_view lr_group = "");
   Init ApplyPolicy(ParameterRole role, Init init) const;
 
   std::uint64_t seed_;
@@ -100,7 +102,8 @@ class ParameterScope {
   std::shared_ptr<const at::Tensor> NarrowCopy(std::string_view name) const;
 
   // kSpecial: `init` stands, no weight decay, always at least float32.
-  at::Tensor AddSpecial(std::string_view name, std::vector<std::int64_t> shape, Init init) const;
+  at::Tensor AddSpecial(std::string_view name, std::vector<std::int64_t> shape, Init init,
+                        std::string_view lr_group = "") const;
 
   // The values that AddSpecial would draw, in float64 on the CPU: for parameters that store a
   // function of what is drawn.
@@ -110,7 +113,8 @@ class ParameterScope {
   at::TensorOptions special_options() const;
 
   // kSpecial with given values: a CPU tensor of any floating dtype.
-  at::Tensor AddSpecial(std::string_view name, const at::Tensor& values) const;
+  at::Tensor AddSpecial(std::string_view name, const at::Tensor& values,
+                        std::string_view lr_group = "") const;
 
  private:
   ParameterSet* set_;

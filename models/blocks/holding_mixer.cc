@@ -15,6 +15,7 @@ MixerTraits HoldingMixer::traits() const {
     joined.reads.merge(traits.reads);
     joined.offers.merge(traits.offers);
     joined.losses.merge(traits.losses);
+    joined.discrete = joined.discrete || traits.discrete;
     joined.supports_packing = joined.supports_packing && traits.supports_packing;
     if (traits.max_seq_len == 0) continue;
     joined.max_seq_len = joined.max_seq_len == 0 ? traits.max_seq_len

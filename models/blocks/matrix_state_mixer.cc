@@ -9,7 +9,6 @@
 #include "base/check.h"
 #include "kernels/fused/columns.h"
 #include "kernels/fused/rotary.h"
-#include "models/blocks/dtype.h"
 #include "models/blocks/write_strength.h"
 
 namespace mixerbench::models {
@@ -18,11 +17,21 @@ namespace {
 constexpr char kState[] = "state";
 constexpr char kConvolution[] = "conv";
 
-std::int64_t InProjectionRows(const MatrixLayout& layout) {
+std::optional<Linear> InProjection(const MatrixLayout& layout, bool has_own,
+                                   const MixerContext& context, const ParameterScope& scope) {
+  if (has_own) return std::nullopt;
   const std::int64_t gates =
       std::accumulate(layout.gate_columns.begin(), layout.gate_columns.end(), std::int64_t{0});
-  return 2 * layout.key_dim() + layout.value_dim() + gates +
-         (layout.output.gate != OutputGate::kNone ? layout.value_dim() : 0);
+  const std::int64_t rows = 2 * layout.key_dim() + layout.value_dim() + gates +
+                            layout.output.gate_columns(layout.value_dim());
+  return Linear(scope.Child("in_proj"), context.d_model, rows, /*bias=*/false);
+}
+
+std::optional<ShortConvolution> Convolution(const MatrixLayout& layout, bool has_own,
+                                            const ParameterScope& scope) {
+  if (has_own || layout.conv_size == 0) return std::nullopt;
+  return ShortConvolution(scope.Child("conv"), 2 * layout.key_dim() + layout.value_dim(),
+                          layout.conv_size, layout.conv_bias);
 }
 
 // Applies overrides of the write gate and records what the gates are.
@@ -33,6 +42,8 @@ void TapGates(WriteGate write_gate, const TapScope& taps, kernels::RecurrenceArg
       break;
     case WriteGate::kBeta:
       args.beta = taps.WriteGate(args.beta);
+      break;
+    case WriteGate::kOwn:
       break;
   }
   if (args.log_decay.defined()) taps.Record("log_decay", args.log_decay);
@@ -53,42 +64,50 @@ MatrixCore OneState(kernels::RecurrenceFunction core, const MatrixLayout& layout
 }
 
 MatrixStateMixer::MatrixStateMixer(const MatrixLayout& layout, GateFunction gates, MatrixCore core,
-                                   const MixerContext& context, const ParameterScope& scope)
+                                   const MixerContext& context, const ParameterScope& scope,
+                                   MatrixProjection projection)
     : layout_(layout),
+      projection_(std::move(projection)),
       gates_(std::move(gates)),
       core_(std::move(core)),
-      in_proj_(scope.Child("in_proj"), context.d_model, InProjectionRows(layout), /*bias=*/false),
+      traits_(projection_.traits),
+      state_options_(scope.special_options()),
+      in_proj_(InProjection(layout, HasProjection(), context, scope)),
+      conv_(Convolution(layout, HasProjection(), scope)),
       output_(layout.output, layout.num_heads, layout.head_v_dim, context, scope) {
   Require(layout.num_heads % layout.qk_heads == 0, "heads of queries and keys divide the others");
-  if (layout.conv_size > 0) {
-    conv_.emplace(scope.Child("conv"), 2 * layout.key_dim() + layout.value_dim(), layout.conv_size,
-                  /*bias=*/false);
-  }
+  traits_.output_dim = output_.output_dim();
 }
 
-MixerTraits MatrixStateMixer::traits() const { return {.output_dim = output_.output_dim()}; }
+void MatrixStateMixer::SetFilter(CoreFilter filter, const MixerTraits& traits) {
+  Require(!filter_, "a mixer has one filter");
+  filter_ = std::move(filter);
+  traits_.losses.insert(traits.losses.begin(), traits.losses.end());
+  traits_.discrete = traits_.discrete || traits.discrete;
+}
+
+MixerTraits MatrixStateMixer::traits() const { return traits_; }
 
 State MatrixStateMixer::InitialState(std::int64_t batch_size) const {
   State state;
-  const auto floats = AtLeastFloat(in_proj_.weight()).options().requires_grad(false);
   for (const auto& [name, shape] : core_.states) {
     std::vector<std::int64_t> sizes = {batch_size};
     sizes.insert(sizes.end(), shape.begin(), shape.end());
-    state.tensors[name] = {at::zeros(sizes, floats)};
+    state.tensors[name] = {at::zeros(sizes, state_options_)};
   }
   if (conv_) {
     state.tensors[kConvolution] = {conv_->InitialHistory(batch_size), StateKind::kConvolution};
   }
+  if (projection_.add_initial_state) projection_.add_initial_state(batch_size, state);
   return state;
 }
 
-kernels::RecurrenceArgs MatrixStateMixer::SplitHeads(const at::Tensor& qkv,
-                                                     ExecutionPath path) const {
+void MatrixStateMixer::SplitHeads(const at::Tensor& qkv, ExecutionPath path,
+                                  MatrixColumns& columns) const {
   const std::int64_t key_dim = layout_.key_dim();
   const auto of_keys = [&](const at::Tensor& x) {
     return x.unflatten(-1, {layout_.qk_heads, layout_.head_k_dim});
   };
-  kernels::RecurrenceArgs args;
   std::vector<at::Tensor> parts;
   if (layout_.rotary) {  // queries and keys turn alike
     parts = kernels::fused::SplitColumns(qkv, {2 * key_dim, layout_.value_dim()}, path);
@@ -96,31 +115,30 @@ kernels::RecurrenceArgs MatrixStateMixer::SplitHeads(const at::Tensor& qkv,
         kernels::fused::RotateHalf(parts[0].unflatten(-1, {-1, layout_.head_k_dim}),
                                    /*first_position=*/0, layout_.head_k_dim, path);
     const auto both = kernels::fused::SplitColumns(turned.flatten(2), {key_dim, key_dim}, path);
-    args.q = of_keys(both[0]);
-    args.k = of_keys(both[1]);
+    columns.q = of_keys(both[0]);
+    columns.k = of_keys(both[1]);
   } else {
     parts = kernels::fused::SplitColumns(qkv, {key_dim, key_dim, layout_.value_dim()}, path);
-    args.q = of_keys(parts[0]);
-    args.k = of_keys(parts[1]);
+    columns.q = of_keys(parts[0]);
+    columns.k = of_keys(parts[1]);
   }
-  args.v = parts.back().unflatten(-1, {layout_.num_heads, layout_.head_v_dim});
-  return args;
+  columns.v = parts.back().unflatten(-1, {layout_.num_heads, layout_.head_v_dim});
 }
 
-Mixed MatrixStateMixer::Mix(const MixerInputs& inputs, const MixerOptions& options) const {
-  Mixed mixed;
+MatrixColumns MatrixStateMixer::Project(const MixerInputs& inputs, const MixerOptions& options,
+                                        Mixed& mixed) const {
+  MatrixColumns columns;
   std::vector<kernels::fused::ColumnBlock> blocks = {2 * layout_.key_dim() + layout_.value_dim()};
   for (const std::int64_t width : layout_.gate_columns) blocks.emplace_back(width);
-  if (HasGate()) blocks.emplace_back(layout_.value_dim(), /*only_at_rows=*/true);
-  std::vector<at::Tensor> columns = in_proj_.Columns(inputs.x, blocks, options.rows, options.path);
-
-  TokenTensor output_gate;
-  if (HasGate()) {
-    output_gate = {columns.back(), /*selected=*/options.rows != nullptr};
-    columns.pop_back();
+  if (gate_columns() > 0) blocks.emplace_back(gate_columns(), /*only_at_rows=*/true);
+  columns.gates = in_proj_->Columns(inputs.x, blocks, options.rows, options.path);
+  if (gate_columns() > 0) {
+    columns.output_gate = {columns.gates.back(), /*selected=*/options.rows != nullptr};
+    columns.gates.pop_back();
   }
-  at::Tensor qkv = columns.front();
-  columns.erase(columns.begin());
+  at::Tensor qkv = columns.gates.front();
+  columns.gates.erase(columns.gates.begin());
+
   const bool norm_in_convolution = conv_ && layout_.silu && layout_.l2_norm;
   if (conv_) {
     auto convolved = (*conv_)(qkv, Find(options.initial_state, kConvolution), options.path,
@@ -134,24 +152,37 @@ Mixed MatrixStateMixer::Mix(const MixerInputs& inputs, const MixerOptions& optio
   } else if (layout_.silu) {
     qkv = at::silu(qkv);
   }
-
-  kernels::RecurrenceArgs args = SplitHeads(qkv, options.path);
+  SplitHeads(qkv, options.path, columns);
   if (layout_.l2_norm && !norm_in_convolution) {
-    args.q = L2Norm(args.q);
-    args.k = L2Norm(args.k);
+    columns.q = L2Norm(columns.q);
+    columns.k = L2Norm(columns.k);
   }
-  gates_(columns, options, args);
+  return columns;
+}
+
+Mixed MatrixStateMixer::Mix(const MixerInputs& inputs, const MixerOptions& options) const {
+  Mixed mixed;
+  const MatrixColumns columns =
+      HasProjection() ? projection_.run(inputs, options, mixed) : Project(inputs, options, mixed);
+  kernels::RecurrenceArgs args;
+  args.q = columns.q;
+  args.k = columns.k;
+  args.v = columns.v;
+  gates_(columns.gates, options, args);
   if (const std::int64_t times = layout_.num_heads / layout_.qk_heads; times > 1) {
     args.q = args.q.repeat_interleave(times, 2);
     args.k = args.k.repeat_interleave(times, 2);
   }
+  if (filter_) filter_(args, core_.has_slots, options, mixed);
   if (options.taps) TapGates(layout_.write_gate, options.taps, args);
-  mixed.tokens = {{core_.run(std::move(args), options, mixed)}, output_gate};
+  mixed.tokens = {{}, columns.output_gate};
+  mixed.tokens[0] = {core_.run(std::move(args), options, mixed)};
   return mixed;
 }
 
 at::Tensor MatrixStateMixer::Output(const Mixed& mixed, const MixerOptions& options) const {
-  return output_(mixed.tokens[0].value, mixed.tokens[1].value, options.path);
+  const at::Tensor added = mixed.tokens.size() > 2 ? mixed.tokens[2].value : at::Tensor();
+  return output_(mixed.tokens[0].value, mixed.tokens[1].value, added, options.path);
 }
 
 }  // namespace mixerbench::models

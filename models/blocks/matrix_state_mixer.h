@@ -27,6 +27,7 @@ namespace mixerbench::models {
 enum class WriteGate {
   kKeyNorm,  // |k| |v|; k
   kBeta,     // beta
+  kOwn,      // the gate function or the core records it
 };
 
 // Sizes in channels, already checked.
@@ -36,9 +37,10 @@ struct MatrixLayout {
   std::int64_t head_k_dim = 0;
   std::int64_t head_v_dim = 0;
   std::int64_t conv_size = 0;  // of q, k, v; 0: no convolution
-  bool silu = false;           // of q, k, v, after the convolution
-  bool l2_norm = false;        // of q and k after that
-  bool rotary = false;         // q and k are turned by their position in the call
+  bool conv_bias = false;
+  bool silu = false;     // of q, k, v, after the convolution
+  bool l2_norm = false;  // of q and k after that
+  bool rotary = false;   // q and k are turned by their position in the call
   // Widths of what the gate function gets: columns of the one projection, after q, k, v.
   std::vector<std::int64_t> gate_columns = {};
   WriteGate write_gate = WriteGate::kKeyNorm;
@@ -46,6 +48,23 @@ struct MatrixLayout {
 
   std::int64_t key_dim() const { return qk_heads * head_k_dim; }
   std::int64_t value_dim() const { return num_heads * head_v_dim; }
+};
+
+// What is projected from x.
+struct MatrixColumns {
+  at::Tensor q, k;                     // [B,T,qk_heads,K]
+  at::Tensor v;                        // [B,T,H,V]
+  std::vector<at::Tensor> gates = {};  // [B,T,.] each
+  TokenTensor output_gate = {};        // of OutputLayout::gate_columns
+};
+
+// In place of the projection and convolution of MatrixLayout, for mixers with others (token shift,
+// a convolution of x). Leaves its states in `mixed` if they are wanted.
+struct MatrixProjection {
+  std::function<MatrixColumns(const MixerInputs& inputs, const MixerOptions& options, Mixed& mixed)>
+      run;
+  std::function<void(std::int64_t batch_size, State& state)> add_initial_state;
+  MixerTraits traits = {};
 };
 
 // Fills in what the core takes besides args.q, k [B,T,H,K] and v [B,T,H,V], and may replace these.
@@ -60,17 +79,29 @@ struct MatrixCore {
       run;
   // Names and shapes, without the batch, of its states; zeros before the first token.
   std::vector<std::pair<std::string, std::vector<std::int64_t>>> states;
+  // The last axis of args.log_decay are slots of the state, not channels of k; writes to a slot are
+  // 1 - e^log_decay.
+  bool has_slots = false;
 };
+
+// Changes what the core gets (row_sparse).
+using CoreFilter = std::function<void(kernels::RecurrenceArgs& args, bool has_slots,
+                                      const MixerOptions& options, Mixed& mixed)>;
 
 // A core of one state, "state" [H,K,V].
 MatrixCore OneState(kernels::RecurrenceFunction core, const MatrixLayout& layout);
 
 class MatrixStateMixer final : public Mixer {
  public:
-  // Parameters `in_proj` (rows: q, k, v, gate columns, the output gate), `conv`, `o_norm`,
-  // `o_proj`.
+  // Parameters `in_proj` (rows: q, k, v, gate columns, the output gate) and `conv`, unless there is
+  // a `projection`, and those of OutputBlock.
+  // The core may append one entry to mixed.tokens, [B,T,H V]: what is added after the norm.
   MatrixStateMixer(const MatrixLayout& layout, GateFunction gates, MatrixCore core,
-                   const MixerContext& context, const ParameterScope& scope);
+                   const MixerContext& context, const ParameterScope& scope,
+                   MatrixProjection projection = {});
+
+  // `traits`: what the filter adds to those of the mixer.
+  void SetFilter(CoreFilter filter, const MixerTraits& traits);
 
   MixerTraits traits() const override;
   State InitialState(std::int64_t batch_size) const override;
@@ -78,14 +109,20 @@ class MatrixStateMixer final : public Mixer {
   at::Tensor Output(const Mixed& mixed, const MixerOptions& options) const override;
 
  private:
-  // q, k and v [B,T,.,.] of their columns side by side, qk_heads of the first two.
-  kernels::RecurrenceArgs SplitHeads(const at::Tensor& qkv, ExecutionPath path) const;
-  bool HasGate() const { return layout_.output.gate != OutputGate::kNone; }
+  bool HasProjection() const { return static_cast<bool>(projection_.run); }
+  MatrixColumns Project(const MixerInputs& inputs, const MixerOptions& options, Mixed& mixed) const;
+  // Splits q, k and v, which are side by side, into heads; turns q and k by their position.
+  void SplitHeads(const at::Tensor& qkv, ExecutionPath path, MatrixColumns& columns) const;
+  std::int64_t gate_columns() const { return layout_.output.gate_columns(layout_.value_dim()); }
 
   MatrixLayout layout_;
+  MatrixProjection projection_;  // `run` is empty for those of the layout
   GateFunction gates_;
   MatrixCore core_;
-  Linear in_proj_;
+  CoreFilter filter_;  // may be empty
+  MixerTraits traits_;
+  at::TensorOptions state_options_;
+  std::optional<Linear> in_proj_;
   std::optional<ShortConvolution> conv_;
   OutputBlock output_;
 };

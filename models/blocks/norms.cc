@@ -22,8 +22,10 @@ GateActivation ActivationOf(OutputGate gate) {
       return GateActivation::kSilu;
     case OutputGate::kSigmoid:
       return GateActivation::kSigmoid;
+    case OutputGate::kPlain:
+      break;
   }
-  Require(false, "unknown output gate");
+  Require(false, "not a gate of this norm");
   return GateActivation::kNone;
 }
 

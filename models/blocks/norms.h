@@ -41,7 +41,12 @@ class LayerNorm {
   double eps_;
 };
 
-enum class OutputGate { kNone, kSilu, kSigmoid };
+enum class OutputGate {
+  kNone,
+  kSilu,
+  kSigmoid,
+  kPlain,  // the gate itself
+};
 
 // Norm of what each head reads: RmsNorm(x), times act(z) when gated. Norm first, gate after.
 class OutputNorm {

@@ -21,22 +21,26 @@ inline constexpr std::int64_t kMaxSeqLen = 160;
 const models::MixerRegistry& Mixers();
 
 struct MixerCase {
-  std::string label;  // "gla[1]"; [0] are the defaults
-  Value config;       // with "name"
+  std::string label;             // "gla[1]"; [0] are the defaults; "rwkv7[0] in layer 1"
+  Value config;                  // with "name"
+  std::int64_t layer_index = 0;  // of two; layer 0 holds the same mixer
 };
 
+// Those of layer 1 too where the mixer reads there what layer 0 does not read. In development,
+// MIXERBENCH_MIXERS="gla,retnet" in the environment leaves out the cases of all others.
 std::vector<MixerCase> MixerCases();
 
 // The case for a configuration {"name": ..., options}.
 MixerCase CaseOf(Object config);
 
-// A mixer as layer 0 with default initialisation from a fixed seed; every dtype gets the same
-// values, rounded.
+// A mixer with default initialisation from a fixed seed; every dtype gets the same values, rounded.
 class TestMixer {
  public:
   TestMixer(const MixerCase& mixer_case, at::ScalarType dtype);
 
   const models::Mixer& mixer() const { return *mixer_; }
+  // x [B,T,D] with a linear map of each token for every value that the mixer reads.
+  models::MixerInputs InputsOf(const at::Tensor& x) const;
   const std::vector<models::Parameter>& parameters() const { return parameters_->parameters(); }
 
   // y [B,T,D], without gradients, by one call.
@@ -45,6 +49,7 @@ class TestMixer {
  private:
   std::unique_ptr<models::ParameterSet> parameters_;
   std::unique_ptr<models::Mixer> mixer_;
+  std::map<std::string, std::vector<std::int64_t>> value_shapes_;  // without batch and time
 };
 
 // Outputs and gradients by name: "y", "final_state.<name>", "dx", "d<parameter>".

@@ -123,10 +123,10 @@ TEST_CASE("mixers: decoding step by step equals one call") {
     models::State state = model.mixer().InitialState(2);
     std::vector<at::Tensor> steps;
     for (std::int64_t t = 0; t < kSteps; ++t) {
-      steps.push_back(models::Step(model.mixer(), {x.narrow(1, t, 1)}, state));
+      steps.push_back(models::Step(model.mixer(), model.InputsOf(x.narrow(1, t, 1)), state));
     }
     const models::MixerResult whole =
-        models::Forward(model.mixer(), {x}, {.want_final_state = true});
+        models::Forward(model.mixer(), model.InputsOf(x), {.want_final_state = true});
     CHECK(RelativeError(at::stack(steps, 1), whole.y) < kDoubleTolerance);
     std::map<std::string, at::Tensor> stepped;
     models::ForEach(std::as_const(state),

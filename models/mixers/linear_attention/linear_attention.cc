@@ -68,7 +68,7 @@ std::unique_ptr<Mixer> Make(const LinearAttentionConfig& config, const std::stri
   MatrixLayout layout = LayoutOf(config, context.d_model, where);
   layout.head_k_dim = head_k_dim;
   CheckEps(config.normalizer_eps, where, "normalizer_eps");
-  layout.output.norm = config.use_output_norm;
+  layout.output.norm = config.use_output_norm ? OutputNormKind::kPerHead : OutputNormKind::kNone;
   const FeatureMap map_q(config.feature_map, layout.head_k_dim, scope.Child("feature_map_q"));
   const FeatureMap map_k(config.feature_map, layout.head_k_dim, scope.Child("feature_map_k"));
   const auto features = [=](const std::vector<at::Tensor>&, const MixerOptions& options,
