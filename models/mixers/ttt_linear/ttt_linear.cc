@@ -213,10 +213,12 @@ Mixed TttLinear::Mix(const MixerInputs& inputs, const MixerOptions& options) con
                     .norm_bias = norm_bias_,
                     .initial_state = learner,
                     .norm_eps = config_.norm_eps,
+                    .wants_loss = options.taps.Wants("inner_loss"),
                     .scale = 1},
                    options.path);
   if (options.taps) {
     options.taps.Record("surprise", result.surprise);
+    if (result.loss.defined()) options.taps.Record("inner_loss", result.loss);
     TapState(options.taps, result.final_state.weight);
   }
   if (options.want_final_state) {

@@ -67,6 +67,7 @@ TEST_CASE("ttt_linear: rates start at half of what they may be, and are the writ
   CHECK(std::abs(gate.mean().item<double>() - 0.5 * 2 / 8) < 0.01);
   CHECK(recorder.records.at("state").sizes() == at::IntArrayRef({2, 2, 8, 8}));
   CHECK(recorder.records.at("surprise").sizes() == at::IntArrayRef({2, 9, 2}));
+  CHECK(recorder.records.at("inner_loss").min().item<double>() > 0);
 }
 
 // What a place of the mini-batch sees is never negative, whatever was learned.
