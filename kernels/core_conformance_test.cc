@@ -381,7 +381,7 @@ TEST_CASE("cores: a wrong shape or dtype names the tensor") {
   }
 }
 
-TEST_CASE("cores: each tells the plan that ran, and lists what device code takes") {
+TEST_CASE("cores: each tells the plan that ran") {
   for (const auto& [name, core] : Cores().entries()) {
     CAPTURE(name);
     const NamedTensors inputs = DrawInputs(core, CoreCase{}, 1);
@@ -399,7 +399,6 @@ TEST_CASE("cores: each tells the plan that ran, and lists what device code takes
       CHECK(both.forward == forward.forward);
       CHECK(both.backward == forward.forward);
     }
-    CHECK_FALSE(core.device_plans.empty());
   }
 }
 
