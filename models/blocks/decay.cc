@@ -2,6 +2,10 @@
 #include "models/blocks/decay.h"
 
 #include <ATen/TensorOperators.h>
+#include <ATen/ops/exp.h>
+#include <ATen/ops/softplus.h>
+
+#include "models/blocks/dtype.h"
 
 namespace mixerbench::models {
 namespace {
@@ -16,11 +20,18 @@ at::Tensor InverseSoftplus(const at::Tensor& y) { return y + (-(-y).expm1()).log
 
 }  // namespace
 
+at::Tensor AddTimeStepBias(const ParameterScope& scope, std::int64_t channels) {
+  return scope.AddSpecial("dt_bias", InverseSoftplus(scope.Draw("dt_bias", {channels},
+                                                                Init::LogUniform(kMinDt, kMaxDt))));
+}
+
 SoftplusDecay::SoftplusDecay(const ParameterScope& scope, std::int64_t channels)
     : A_log(scope.AddSpecial("A_log",
                              scope.Draw("A_log", {channels}, Init::Uniform(kMinA, kMaxA)).log())),
-      dt_bias(scope.AddSpecial(
-          "dt_bias",
-          InverseSoftplus(scope.Draw("dt_bias", {channels}, Init::LogUniform(kMinDt, kMaxDt))))) {}
+      dt_bias(AddTimeStepBias(scope, channels)) {}
+
+at::Tensor SoftplusDecay::operator()(const at::Tensor& logits) const {
+  return -at::exp(A_log) * at::softplus(AtLeastFloat(logits) + dt_bias);
+}
 
 }  // namespace mixerbench::models

@@ -1,4 +1,4 @@
-// Parameters of decays. What is computed from them is in kernels/fused/gates.h.
+// Parameters of decays, and decays of them; for delta rules kernels/fused/gates.h computes these.
 // Spec: mixers_linear_attention.md section 0.4.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
@@ -11,10 +11,16 @@
 
 namespace mixerbench::models {
 
+// Parameter `dt_bias`: softplus(dt_bias) log-uniform in [1e-3, 0.1].
+at::Tensor AddTimeStepBias(const ParameterScope& scope, std::int64_t channels);
+
 // Of G2: g = -exp(A_log) softplus(logits + dt_bias), one of each per channel of the logits.
 struct SoftplusDecay {
   // A ~ U(1e-4, 16) (0 would give A_log = -inf); softplus(dt_bias) log-uniform in [1e-3, 0.1].
   SoftplusDecay(const ParameterScope& scope, std::int64_t channels);
+
+  // g [...,channels] of logits, float32 at least.
+  at::Tensor operator()(const at::Tensor& logits) const;
 
   at::Tensor A_log;
   at::Tensor dt_bias;
