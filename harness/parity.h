@@ -1,6 +1,7 @@
-// Whether what is timed computes what the reference computes: outputs and gradients of the timed
-// work itself (its shape, dtype, plan and direction), for the first sequences of the batch, against
-// the reference path in float64. docs/NUMERICS.md has the tolerances.
+// Whether what is timed computes what it should: outputs and gradients of the timed work itself
+// (its shape, dtype, plan and direction), for the first sequences of the batch, against float64:
+// the reference path on the CPU; on a GPU plain ATen, which the conformance suite holds against the
+// reference. docs/NUMERICS.md has the tolerances.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -27,14 +28,14 @@ struct ParitySample {
   std::int64_t num_tokens = 0;
 };
 
-// As much of [batch_size, seq_len] as the reference can go through in seconds: it keeps a state of
-// `state_elements` numbers for every token. At least one token.
+// As much of [batch_size, seq_len] as float64 can go through in seconds; the reference keeps a
+// state of `state_elements` numbers for every token. At least one token.
 ParitySample ChooseParitySample(std::int64_t batch_size, std::int64_t seq_len,
                                 std::int64_t state_elements, at::Device device);
 
 // The quantity with the largest error per tolerance. Errors are relative to `exact`; a tolerance is
-// twice the error of `naive`, the reference path in the same dtype, and what rounding the operands
-// of products once more costs. All three hold the same names in the same order.
+// twice the error of `naive`, plain ATen in the same dtype, and what rounding the operands of
+// products once more costs. All three hold the same names in the same order.
 reports::Parity Compare(const Quantities& timed, const Quantities& naive, const Quantities& exact,
                         Dtype dtype);
 

@@ -21,8 +21,8 @@ Quantities Scaled(const Quantities& exact, const std::vector<double>& errors) {
   return quantities;
 }
 
-const Quantities kExact = {{"hidden", at::ones({2, 3}, at::kDouble)},
-                           {"d a", at::ones({4}, at::kDouble)},
+const Quantities kExact = {{"hidden", at::ones({256, 256}, at::kDouble)},
+                           {"d a", at::ones({1 << 20}, at::kDouble)},
                            {"d b", at::full({1}, 3.0, at::kDouble)}};
 
 TEST_CASE("parity: an error within twice the naive one holds, the worst quantity is named") {
@@ -30,10 +30,10 @@ TEST_CASE("parity: an error within twice the naive one holds, the worst quantity
   const auto good = Compare(Scaled(kExact, {0.012, 0.03, 0.01}), naive, kExact, Dtype::kFp32);
   CHECK(good.quantity == "d a");
   CHECK(good.error == Approx(0.03));
-  CHECK(good.tolerance == Approx(0.04 + 2e-5));
+  CHECK(good.tolerance == Approx(0.04 + 2e-5).epsilon(0.01));
   CHECK(Holds(good));
-  const auto bad = Compare(Scaled(kExact, {0.012, 0.03, 0.05}), naive, kExact, Dtype::kFp32);
-  CHECK(bad.quantity == "d b");
+  const auto bad = Compare(Scaled(kExact, {0.012, 0.05, 0.01}), naive, kExact, Dtype::kFp32);
+  CHECK(bad.quantity == "d a");
   CHECK(bad.error == Approx(0.05));
   CHECK_FALSE(Holds(bad));
 }
@@ -41,6 +41,7 @@ TEST_CASE("parity: an error within twice the naive one holds, the worst quantity
 TEST_CASE(
     "parity: the usual naive error is allowed to every quantity, a missing gradient never is") {
   const auto naive = Scaled(kExact, {0.01, 0.01, 0});
+  CHECK(Holds(Compare(Scaled(kExact, {0.01, 0.01, 0.3}), naive, kExact, Dtype::kFp32)));
   CHECK(Holds(Compare(Scaled(kExact, {0.01, 0.01, 0.019}), naive, kExact, Dtype::kFp32)));
   auto missing = Scaled(kExact, {0, 0, 0});
   missing[2].second = at::zeros({1}, at::kDouble);
@@ -52,17 +53,17 @@ TEST_CASE(
 
 TEST_CASE("parity: what is not finite fails") {
   auto broken = Scaled(kExact, {0, 0, 0});
-  broken[1].second = at::full({4}, std::numeric_limits<double>::quiet_NaN(), at::kDouble);
+  broken[1].second = at::full({1 << 20}, std::numeric_limits<double>::quiet_NaN(), at::kDouble);
   CHECK_FALSE(Holds(Compare(broken, kExact, kExact, Dtype::kBf16)));
 }
 
 TEST_CASE("parity: a gradient that is zero but for rounding is held against gradients in general") {
   auto exact = kExact;
-  exact.emplace_back("d zero", at::full({4}, 1e-18, at::kDouble));
+  exact.emplace_back("d zero", at::full({1 << 10}, 1e-18, at::kDouble));
   auto timed = exact;
-  timed.back().second = at::full({4}, 1e-6, at::kDouble);
+  timed.back().second = at::full({1 << 10}, 1e-6, at::kDouble);
   CHECK(Holds(Compare(timed, exact, exact, Dtype::kBf16)));
-  timed.back().second = at::full({4}, 1e-2, at::kDouble);
+  timed.back().second = at::full({1 << 10}, 1e-2, at::kDouble);
   CHECK_FALSE(Holds(Compare(timed, exact, exact, Dtype::kBf16)));
 }
 
@@ -73,8 +74,8 @@ TEST_CASE("parity: a sample is the whole of a small batch and no more than a ref
   const auto more = ChooseParitySample(256, 64, 1000, at::kCPU);
   CHECK(more.num_sequences == 16);
   const auto gpu = ChooseParitySample(32, 65536, 1000, at::Device(at::kCUDA, 0));
-  CHECK(gpu.num_sequences == 2);
-  CHECK(gpu.num_tokens == 4096);
+  CHECK(gpu.num_sequences == 1);
+  CHECK(gpu.num_tokens == 16384);
   const auto wide = ChooseParitySample(32, 65536, std::int64_t{1} << 40, at::kCPU);
   CHECK(wide.num_sequences == 1);
   CHECK(wide.num_tokens == 1);

@@ -2,6 +2,7 @@
 #include "harness/timed_pass.h"
 
 #include <algorithm>
+#include <functional>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -16,6 +17,7 @@
 #include "harness/data.h"
 #include "harness/device.h"
 #include "harness/parity.h"
+#include "harness/plain_products.h"
 #include "harness/trainer.h"
 
 namespace mixerbench::harness {
@@ -76,6 +78,24 @@ void RequireSamePlans(const RepeatedWork& timed, const kernels::PlanRecorder& co
   }
 }
 
+using Evaluation = std::function<Quantities(const Model&, const models::BackboneOptions&)>;
+
+// In the precision of the cell, without device code: what errors are held against.
+Quantities NaiveQuantities(const PassContext& context, const Evaluation& evaluate) {
+  const Dtype dtype = context.cell.train.dtype;
+  const PlainProducts plain(context.graphs.device().type(), /*in_bf16=*/dtype == Dtype::kBf16);
+  return evaluate(context.model, {.compute_dtype = ComputeDtype(dtype)});
+}
+
+// In float64: without device code too or, where there is none, by the reference.
+Quantities ExactQuantities(const PassContext& context, const Evaluation& evaluate) {
+  const at::Device device = context.graphs.device();
+  const PlainProducts plain(device.type(), /*in_bf16=*/false);
+  return evaluate(ExactModel(context),
+                  {.path = device.is_cuda() ? ExecutionPath::kFast : ExecutionPath::kReference,
+                   .compute_dtype = at::kDouble});
+}
+
 class BackbonePass final : public TimedPass {
  public:
   BackbonePass(const PassContext& context, std::int64_t seq_len, bool has_backward)
@@ -106,11 +126,11 @@ class BackbonePass final : public TimedPass {
 
     const at::Tensor tokens = Part(tokens_, sample);
     if (has_backward_) gradient = Part(gradient, sample);
-    models::BackboneOptions reference = Timed();
-    reference.path = ExecutionPath::kReference;
-    const Quantities naive = Evaluate(context_.model, tokens, reference, gradient);
-    reference.compute_dtype = at::kDouble;
-    const Quantities exact = Evaluate(ExactModel(context_), tokens, reference, gradient);
+    const auto evaluate = [&](const Model& model, const models::BackboneOptions& options) {
+      return Evaluate(model, tokens, options, gradient);
+    };
+    const Quantities naive = NaiveQuantities(context_, evaluate);
+    const Quantities exact = ExactQuantities(context_, evaluate);
     return Describe(Compare(timed, naive, exact, context_.cell.train.dtype), sample, has_backward_);
   }
 
@@ -213,9 +233,11 @@ class TrainStep final : public TimedPass {
     const at::Tensor inputs = batch.inputs.narrow(0, 0, sample.num_sequences);
     const ScoredRows few = ListScored(batch.labels.narrow(0, 0, sample.num_sequences).contiguous(),
                                       trainer_.max_scored());
-    const Quantities naive =
-        Reference(context_.model, inputs, few, ComputeDtype(cell_.train.dtype));
-    const Quantities exact = Reference(ExactModel(context_), inputs, few, at::kDouble);
+    const auto evaluate = [&](const Model& model, const models::BackboneOptions& options) {
+      return Evaluate(model, inputs, few, options);
+    };
+    const Quantities naive = NaiveQuantities(context_, evaluate);
+    const Quantities exact = ExactQuantities(context_, evaluate);
     return Describe(Compare(timed, naive, exact, cell_.train.dtype), sample, /*has_backward=*/true);
   }
 
@@ -232,13 +254,11 @@ class TrainStep final : public TimedPass {
             {"loss", step.total.detach()}};
   }
 
-  Quantities Reference(const Model& model, const at::Tensor& inputs, const ScoredRows& scored,
-                       at::ScalarType dtype) const {
+  Quantities Evaluate(const Model& model, const at::Tensor& inputs, const ScoredRows& scored,
+                      models::BackboneOptions options) const {
     DropGradients(model);
-    const StepLoss step = ForwardLoss(*model.backbone, inputs, scored,
-                                      {.path = ExecutionPath::kReference,
-                                       .compute_dtype = dtype,
-                                       .generator = kernels::SeedGenerator(trainer_.mask_seeds())});
+    options.generator = kernels::SeedGenerator(trainer_.mask_seeds());
+    const StepLoss step = ForwardLoss(*model.backbone, inputs, scored, options);
     step.total.backward();
     Quantities quantities = Outputs(step, scored);
     TakeGradients(model, quantities);

@@ -27,7 +27,12 @@ std::vector<std::int64_t> Sizes(const TensorSpec& spec, const CoreCase& c) {
                                               {'T', c.seq_len},
                                               {'H', c.num_heads},
                                               {'K', c.head_k_dim},
-                                              {'V', c.head_v_dim}};
+                                              {'V', c.head_v_dim},
+                                              // diagonal states: groups, channels, states
+                                              {'G', c.num_heads},
+                                              {'D', c.num_heads * c.head_v_dim},
+                                              {'N', c.head_k_dim},
+                                              {'L', 16}};  // levels, of 2^15 tokens
   std::vector<std::int64_t> result;
   for (const char axis : spec.shape) {
     if (axis != ' ') result.push_back(sizes.at(axis));
@@ -39,7 +44,9 @@ at::Tensor Draw(const TensorSpec& spec, const CoreCase& c, std::uint64_t seed) {
   const auto sizes = Sizes(spec, c);
   switch (spec.kind) {
     case InputKind::kDense:
-      return RandomNormal(sizes, seed, c.dtype, c.device);
+      return RandomNormal(sizes, seed,
+                          spec.full_precision && c.dtype != at::kDouble ? at::kFloat : c.dtype,
+                          c.device);
     case InputKind::kUnitNorm: {
       const auto x = RandomNormal(sizes, seed, at::kDouble, c.device);
       return (x / x.norm(2, -1, /*keepdim=*/true)).to(c.dtype);

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <boost/math/distributions/beta.hpp>
+#include <boost/math/distributions/fisher_f.hpp>
 #include <boost/math/distributions/normal.hpp>
 #include <cmath>
 #include <numeric>
@@ -161,6 +162,13 @@ std::optional<Interval> BootstrapBca(std::span<const double> values, double leve
 std::size_t BootstrapIndex(std::uint64_t seed, std::uint64_t draw, std::size_t n) {
   // The high half of a 32 x 32 bit product: its bias is below n / 2^32.
   return static_cast<std::size_t>(((CounterWord(seed, draw) >> 32) * n) >> 32);
+}
+
+double ErrorRatioQuantile(std::int64_t n, double probability) {
+  constexpr std::int64_t kMost = 1'000'000;  // the quantile of more is 1.00
+  const auto degrees = static_cast<double>(std::clamp<std::int64_t>(n, 1, kMost));
+  const boost::math::fisher_f ratio_of_squares(degrees, degrees);
+  return std::sqrt(boost::math::quantile(boost::math::complement(ratio_of_squares, probability)));
 }
 
 double Mean(std::span<const double> values) {

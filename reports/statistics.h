@@ -39,6 +39,11 @@ std::optional<Interval> BootstrapBca(std::span<const double> values, double leve
 // Draw number `draw` of a bootstrap: an index in 0..n-1, from a counter-based generator.
 std::size_t BootstrapIndex(std::uint64_t seed, std::uint64_t draw, std::size_t n);
 
+// By how much the root mean square of n errors may exceed that of n others of the same distribution
+// with this probability: the root of a quantile of the F distribution with n and n degrees of
+// freedom. At 0.001: 32 for 2 errors, 1.5 for 64, 1.05 for 4096.
+double ErrorRatioQuantile(std::int64_t n, double probability);
+
 double Mean(std::span<const double> values);
 // Sample standard deviation (n - 1). 0 for one value.
 double StandardDeviation(std::span<const double> values);

@@ -280,14 +280,12 @@ bool FitsDecayGradient(const RecurrenceArgs& args, const PreparedRecurrence& siz
 }
 
 std::string WalkRefusal(const RecurrenceArgs& args, const PreparedRecurrence& sizes,
-                        const DecayKernels& kernels) {
-  std::string reason = DeviceRefusal(args.q);
-  if (!reason.empty()) return reason;
+                        const DecayKernels& kernels, OperandPrecision precision) {
   if (kernels.read_axis != DecayAxis::kNone && !args.log_decay.defined()) {
     return "no device code without decays";
   }
-  reason = Refusal(DecayWalkPlans(kernels.read_axis), NameOf(*PrecisionFor(args.q.scalar_type())),
-                   sizes.head_k_dim, sizes.head_v_dim);
+  std::string reason = Refusal(DecayWalkPlans(kernels.read_axis), NameOf(precision),
+                               sizes.head_k_dim, sizes.head_v_dim);
   if (reason.empty() && !FitsDecayGradient(args, sizes, kernels)) {
     reason = "too little shared memory for the gradient of the log decays";
   }
@@ -309,8 +307,7 @@ std::string_view WalkName(const PreparedRecurrence& sizes, OperandPrecision prec
 
 // The walks of a pass may differ in their plans: then of dq and dk, and of dv, with "+" between.
 void RecordWalks(const RecurrenceArgs& args, const PreparedRecurrence& sizes,
-                 const DecayKernels& kernels) {
-  const OperandPrecision precision = *PrecisionFor(args.q.scalar_type());
+                 const DecayKernels& kernels, OperandPrecision precision) {
   const DeviceLimits limits = LimitsOf(args.q);
   const auto name = [&](std::int64_t key_dim, std::int64_t value_dim, DecayAxis axis) {
     return WalkName(sizes, precision, key_dim, value_dim, axis, limits);
@@ -328,10 +325,14 @@ void RecordWalks(const RecurrenceArgs& args, const PreparedRecurrence& sizes,
 
 DeviceAttempt<RecurrenceResult> RunDecayWalks(const RecurrenceArgs& args,
                                               const PreparedRecurrence& sizes,
-                                              const DecayKernels& kernels) {
-  std::string refusal = WalkRefusal(args, sizes, kernels);
+                                              const DecayKernels& kernels,
+                                              std::optional<OperandPrecision> products) {
+  std::string refusal = DeviceRefusal(args.q);
   if (!refusal.empty()) return {{}, std::move(refusal)};
-  if (RecordsPlans()) RecordWalks(args, sizes, kernels);
+  const OperandPrecision precision = products.value_or(*PrecisionFor(args.q.scalar_type()));
+  refusal = WalkRefusal(args, sizes, kernels, precision);
+  if (!refusal.empty()) return {{}, std::move(refusal)};
+  if (RecordsPlans()) RecordWalks(args, sizes, kernels, precision);
   std::optional<at::Tensor> log_decay;
   if (args.log_decay.defined()) {
     log_decay = args.log_decay.to(at::kFloat);
@@ -341,9 +342,8 @@ DeviceAttempt<RecurrenceResult> RunDecayWalks(const RecurrenceArgs& args,
   if (args.initial_state.defined()) {
     initial_state = args.initial_state.to(at::kFloat).contiguous();
   }
-  const Operation op = {.kernels = &kernels,
-                        .precision = *PrecisionFor(args.q.scalar_type()),
-                        .scale = static_cast<float>(sizes.scale)};
+  const Operation op = {
+      .kernels = &kernels, .precision = precision, .scale = static_cast<float>(sizes.scale)};
   const auto outputs = DecayFunction::apply(WithAlignedRows(args.q), WithAlignedRows(args.k),
                                             WithAlignedRows(args.v), log_decay, initial_state, op);
   return {RecurrenceResult{.o = outputs[0], .final_state = outputs[1]}, {}};

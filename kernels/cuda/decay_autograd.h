@@ -26,6 +26,7 @@ struct DecayKernels {
 // backward pass throws std::logic_error when it is itself to be differentiated.
 DeviceAttempt<RecurrenceResult> RunDecayWalks(const RecurrenceArgs& args,
                                               const PreparedRecurrence& sizes,
-                                              const DecayKernels& kernels);
+                                              const DecayKernels& kernels,
+                                              std::optional<OperandPrecision> products = {});
 
 }  // namespace mixerbench::kernels::cuda

@@ -11,6 +11,7 @@
 #include <c10/cuda/CUDAStream.h>
 
 #include "kernels/device_plan.h"
+#include "kernels/plain_aten.h"
 #include "kernels/plan.h"
 
 namespace mixerbench::kernels::cuda {
@@ -46,6 +47,11 @@ std::string DeviceRefusal(const at::Tensor& x) {
   if (capability >= kMinComputeCapability) return {};
   return "compute capability " + std::to_string(capability / 10) + "." +
          std::to_string(capability % 10) + " is below 8.0";
+}
+
+std::string_view RecurrenceRefusal(std::int64_t seq_len) {
+  if (PlainAten::IsAsked()) return kPlainAtenAsked;
+  return seq_len == 1 ? "a single token" : "";
 }
 
 at::Tensor WithAlignedRows(const at::Tensor& x) {

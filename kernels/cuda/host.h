@@ -4,6 +4,7 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include <ATen/core/Tensor.h>
 
@@ -18,6 +19,11 @@ std::optional<OperandPrecision> PrecisionFor(at::ScalarType dtype);
 // Why device code takes no tensors like `x`, whatever their sizes: another device, another dtype, a
 // GPU before kMinComputeCapability. Empty when it takes them.
 std::string DeviceRefusal(const at::Tensor& x);
+
+// Why no device code runs a recurrence of `seq_len` tokens here: plain ATen was asked for
+// (kernels/plain_aten.h), or it is one token, which gains nothing and whose products ATen's path
+// does not round. Empty when it may run.
+std::string_view RecurrenceRefusal(std::int64_t seq_len);
 
 // Channels are adjacent, and data and rows start at multiples of 16 bytes: `x` itself when it is
 // so, else a copy. x [B,T,H,D], D elements a multiple of 16 bytes.

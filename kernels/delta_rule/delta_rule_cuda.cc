@@ -16,6 +16,7 @@
 #include "kernels/cuda/host.h"
 #include "kernels/delta_rule/delta_rule_kernels.h"
 #include "kernels/delta_rule/delta_rule_plan.h"
+#include "kernels/differentiable.h"
 #include "kernels/fused/columns.h"
 
 namespace mixerbench::kernels::delta_rule {
@@ -221,10 +222,23 @@ class DeltaRuleFunction : public torch::autograd::Function<DeltaRuleFunction> {
   }
 };
 
+// The gradient of the log decays is a difference of larger terms, which a gate's parameters sum
+// over all tokens: in tf32 such a sum was off by 1 %. Its products are those of fp32 (three of
+// tf32).
+cuda::OperandPrecision PrecisionOf(const RecurrenceArgs& args) {
+  const auto precision = *cuda::PrecisionFor(args.q.scalar_type());
+  return precision == cuda::OperandPrecision::kTf32 && NeedsBackward({args.log_decay})
+             ? cuda::OperandPrecision::kFp32
+             : precision;
+}
+
 // Refused without a plan, or with rows where the plan is not the fused one. With rows o is
 // [1,M,H,V].
 DeviceAttempt<RecurrenceResult> Run(const RecurrenceArgs& args, const PreparedRecurrence& sizes,
                                     const fused::RowSelection* rows) {
+  if (const auto refusal = cuda::RecurrenceRefusal(sizes.seq_len); !refusal.empty()) {
+    return {{}, std::string(refusal)};
+  }
   if (std::string refusal = cuda::DeviceRefusal(args.q); !refusal.empty()) {
     return {{}, std::move(refusal)};
   }
@@ -234,7 +248,7 @@ DeviceAttempt<RecurrenceResult> Run(const RecurrenceArgs& args, const PreparedRe
                                        .head_k_dim = sizes.head_k_dim,
                                        .head_v_dim = sizes.head_v_dim,
                                        .scale = static_cast<float>(sizes.scale),
-                                       .precision = *cuda::PrecisionFor(args.q.scalar_type())};
+                                       .precision = PrecisionOf(args)};
   const cuda::DeviceLimits limits = cuda::LimitsOf(args.q);
   const auto plan = PlanDeltaRule(device_sizes, limits);
   if (!plan) return {{}, PlanRefusal(device_sizes, limits)};

@@ -5,12 +5,14 @@
 
 #include "kernels/differentiable.h"
 #include "kernels/fused/launch.h"
+#include "kernels/plain_aten.h"
 #include "kernels/plan.h"
 
 namespace mixerbench::kernels::fused {
 
 std::string DeviceRefusal(const at::Tensor& x) {
   if (!x.is_cuda()) return std::string(kOnCpu);
+  if (PlainAten::IsAsked()) return std::string(kPlainAtenAsked);
   if (!RunsOnDevice(x)) return std::string("no kernel for ") + c10::toString(x.scalar_type());
   return x.numel() > 0 ? "" : "no elements";
 }

@@ -14,7 +14,6 @@
 #include <ATen/ops/cat.h>
 #include <ATen/ops/matmul.h>
 #include <ATen/ops/ones.h>
-#include <ATen/ops/scaled_dot_product_attention.h>
 #include <ATen/ops/softmax.h>
 
 #include "base/check.h"
@@ -22,6 +21,7 @@
 #include "kernels/non_finite.h"
 #include "kernels/plan.h"
 #include "kernels/shape.h"
+#include "kernels/softmax_attention/deterministic_sdpa.h"
 #include "kernels/softmax_attention/prepare.h"
 #include "kernels/softmax_attention/softmax_attention_cuda.h"
 #include "kernels/softmax_attention/softmax_attention_plan.h"
@@ -91,11 +91,10 @@ at::Tensor Attend(const SoftmaxAttentionArgs& args, const softmax_attention::Pre
   const auto q = args.q.transpose(1, 2);
   const auto k = all_k.transpose(1, 2);
   const auto v = all_v.transpose(1, 2);
-  const auto o = CanUseFusedAttention(args, sizes)
-                     ? at::scaled_dot_product_attention(q, k, v, /*attn_mask=*/{}, /*dropout_p=*/0,
-                                                        /*is_causal=*/true, sizes.scale)
-                     : MaskedAttention(args, sizes, q, k, v);
-  return o.transpose(1, 2);
+  if (!CanUseFusedAttention(args, sizes)) {
+    return MaskedAttention(args, sizes, q, k, v).transpose(1, 2);
+  }
+  return softmax_attention::DeterministicSdpa(q, k, v, sizes.scale).transpose(1, 2);
 }
 
 // `x` [B,T,H,D] after the cached tokens [B,S,H,D], if any.

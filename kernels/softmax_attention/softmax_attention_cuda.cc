@@ -12,6 +12,7 @@
 #include "base/check.h"
 #include "kernels/cuda/host.h"
 #include "kernels/fused/columns.h"
+#include "kernels/plain_aten.h"
 #include "kernels/softmax_attention/attention_problem_cuda.h"
 #include "kernels/softmax_attention/chosen_rows_cuda.h"
 #include "kernels/softmax_attention/softmax_attention_kernels.h"
@@ -89,6 +90,7 @@ std::string AttentionRefusal(const SoftmaxAttentionArgs& args, const Prepared& s
 }  // namespace
 
 DeviceAttempt<at::Tensor> RunOnCuda(const SoftmaxAttentionArgs& args, const Prepared& sizes) {
+  if (PlainAten::IsAsked()) return {{}, std::string(kPlainAtenAsked)};
   if (args.rows != nullptr) return RunChosenRowsOnCuda(args, sizes);
   if (std::string refusal = AttentionRefusal(args, sizes); !refusal.empty()) {
     return {{}, std::move(refusal)};

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/vector_decay/vector_decay_cuda.h"
 
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -117,6 +118,9 @@ std::optional<RecurrenceResult> RunFused(const RecurrenceArgs& args,
 
 DeviceAttempt<RecurrenceResult> RunOnCuda(const RecurrenceArgs& args,
                                           const PreparedRecurrence& sizes) {
+  if (const auto refusal = cuda::RecurrenceRefusal(sizes.seq_len); !refusal.empty()) {
+    return {{}, std::string(refusal)};
+  }
   if (auto result = RunFused(args, sizes)) return {std::move(result), {}};
   static const cuda::DecayKernels kernels = {
       .core = kCore,
@@ -125,7 +129,18 @@ DeviceAttempt<RecurrenceResult> RunOnCuda(const RecurrenceArgs& args,
       .read_walk = {ReadWalkBf16, ReadWalkTf32, ReadWalkFp32},
       .gradient_walk = {GradientWalkBf16, GradientWalkTf32, GradientWalkFp32},
       .decay_gradient = {DecayGradientBf16, DecayGradientFp32, DecayGradientFp32}};
-  return cuda::RunDecayWalks(args, sizes, kernels);
+  if (std::string refusal = cuda::DeviceRefusal(args.q); !refusal.empty()) {
+    return {{}, std::move(refusal)};
+  }
+  if (!NeedsBackward({args.log_decay})) return cuda::RunDecayWalks(args, sizes, kernels);
+  // The gradient of the log decays is a difference of terms that may be far larger than it:
+  // products in fp32 (three of tf32 each), whatever the dtype. vector_decay.md, section
+  // "Precision".
+  RecurrenceArgs wide = args;
+  for (at::Tensor* x : {&wide.q, &wide.k, &wide.v}) *x = x->to(at::kFloat);
+  auto attempt = cuda::RunDecayWalks(wide, sizes, kernels, cuda::OperandPrecision::kFp32);
+  if (attempt.result) attempt.result->o = attempt.result->o.to(args.v.scalar_type());
+  return attempt;
 }
 
 std::optional<at::Tensor> RunRowsOnCuda(const RecurrenceArgs& args,

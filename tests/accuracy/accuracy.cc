@@ -2,6 +2,7 @@
 #include "tests/accuracy/accuracy.h"
 
 #include <algorithm>
+#include <cmath>
 #include <exception>
 #include <functional>
 #include <map>
@@ -9,7 +10,6 @@
 #include <utility>
 
 #include <ATen/TensorOperators.h>
-#include <ATen/autocast_mode.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/zeros_like.h>
 #include <c10/util/Exception.h>
@@ -17,6 +17,7 @@
 
 #include "base/check.h"
 #include "harness/device.h"
+#include "harness/plain_products.h"
 #include "kernels/plan.h"
 #include "tests/support/tensors.h"
 
@@ -34,14 +35,20 @@ struct Execution {
   ExecutionPath path = ExecutionPath::kReference;
   at::ScalarType dtype = at::kDouble;
   bool allow_tf32 = false;
+  bool plain = false;  // without device code
   bool autocast = false;
 };
 
-constexpr Execution kExact = {};
+Execution Exact(at::Device device) {
+  return {.path = device.is_cuda() ? ExecutionPath::kFast : ExecutionPath::kReference,
+          .plain = true};
+}
 
 std::vector<Execution> Naive(Precision precision) {
-  Execution plain = {.dtype = ActivationType(precision),
-                     .allow_tf32 = precision == Precision::kTf32};
+  Execution plain = {.path = ExecutionPath::kFast,
+                     .dtype = ActivationType(precision),
+                     .allow_tf32 = precision == Precision::kTf32,
+                     .plain = true};
   if (precision != Precision::kBf16) return {plain};
   Execution autocast = plain;
   autocast.autocast = true;
@@ -53,24 +60,6 @@ Execution Fast(Precision precision) {
           .dtype = ActivationType(precision),
           .allow_tf32 = precision == Precision::kTf32};
 }
-
-// Matrix products of ATen take their operands in bf16 while it lives.
-class Bf16Products {
- public:
-  explicit Bf16Products(at::DeviceType device) : device_(device) {
-    at::autocast::set_autocast_dtype(device, at::kBFloat16);
-    at::autocast::set_autocast_enabled(device, true);
-  }
-  ~Bf16Products() {
-    at::autocast::set_autocast_enabled(device_, false);
-    at::autocast::clear_cache();
-  }
-  Bf16Products(const Bf16Products&) = delete;
-  Bf16Products& operator=(const Bf16Products&) = delete;
-
- private:
-  at::DeviceType device_;
-};
 
 // FNV-1a: a seed for everything that has a name.
 std::uint64_t Seed(std::string_view name) {
@@ -100,7 +89,7 @@ class Measurement {
       : subject_(subject),
         batch_size_(subject.inputs().begin()->second.size(0)),
         device_(subject.inputs().begin()->second.device()),
-        exact_(RunInPieces(kExact)) {}
+        exact_(RunInPieces(Exact(device_))) {}
 
   Accuracy Of(Precision precision) {
     Accuracy accuracy{.precision = precision};
@@ -121,7 +110,11 @@ class Measurement {
   }
 
  private:
-  using Errors = std::map<std::string, double>;
+  struct NaiveError {
+    double error = 0;
+    double participants = 0;
+  };
+  using Errors = std::map<std::string, NaiveError>;
 
   // The reference; halves the pieces of the batch until they fit in memory.
   Results RunInPieces(const Execution& execution) {
@@ -153,8 +146,8 @@ class Measurement {
   }
 
   Results RunSequences(const Execution& execution, std::int64_t first, std::int64_t count) {
-    std::optional<Bf16Products> bf16_products;
-    if (execution.autocast) bf16_products.emplace(device_.type());
+    std::optional<harness::PlainProducts> plain;
+    if (execution.plain) plain.emplace(device_.type(), execution.autocast);
 
     NamedTensors leaves;
     for (const auto& [name, value] : subject_.inputs()) {
@@ -199,17 +192,21 @@ class Measurement {
     return weight;
   }
 
+  static void KeepLarger(NaiveError& kept, const NaiveError& other) {
+    if (!(other.error <= kept.error)) kept = other;
+  }
+
   const Errors& NaiveErrors(Precision precision) {
     if (const auto known = naive_.find(precision); known != naive_.end()) return known->second;
     Errors errors;
     for (const Execution& execution : Naive(precision)) {
       for (const auto& comparison : Compare(RunInPieces(execution), {})) {
-        errors[comparison.name] = std::max(errors[comparison.name], comparison.error);
+        KeepLarger(errors[comparison.name], {comparison.error, comparison.naive_participants});
       }
     }
     if (precision == Precision::kTf32) {
       for (const auto& [name, error] : NaiveErrors(Precision::kBf16)) {
-        errors[name] = std::max(errors[name], kTf32Share * error);
+        KeepLarger(errors[name], {kTf32Share * error.error, error.participants});
       }
     }
     return naive_.emplace(precision, std::move(errors)).first->second;
@@ -225,7 +222,9 @@ class Measurement {
       for (const auto& [name, exact] : exact_group) {
         group.push_back(CompareOne(name, actual_group.at(name), exact));
         largest = std::max(largest, group.back().norm);
-        if (!naive.empty()) group.back().naive_error = naive.at(name);
+        if (naive.empty()) continue;
+        group.back().naive_error = naive.at(name).error;
+        group.back().naive_participants = naive.at(name).participants;
       }
       for (auto& comparison : group) {
         comparison.largest = largest;
@@ -245,10 +244,14 @@ class Measurement {
   static Comparison CompareOne(const std::string& name, const at::Tensor& actual,
                                const at::Tensor& exact) {
     Require(actual.sizes() == exact.sizes(), name + " has the shape of the reference");
+    const at::Tensor squares = (actual.to(at::kDouble) - exact).square();
+    const double sum = squares.sum().item<double>();
+    const double fourths = squares.square().sum().item<double>();
     return {.name = name,
             .num_elements = exact.numel(),
             .norm = exact.norm().item<double>(),
-            .error = (actual.to(at::kDouble) - exact).norm().item<double>()};
+            .error = std::sqrt(sum),
+            .naive_participants = fourths > 0 ? sum * sum / fourths : 1};
   }
 
   // Names what is not the same in every bit.

@@ -2,11 +2,11 @@
 #include "tests/accuracy/comparison.h"
 
 #include <algorithm>
-#include <boost/math/distributions/fisher_f.hpp>
 #include <cmath>
 #include <limits>
 
 #include "base/check.h"
+#include "reports/statistics.h"
 
 namespace mixerbench::accuracy {
 namespace {
@@ -37,15 +37,11 @@ double RoundingFloor(const Comparison& comparison) {
 }
 
 double ChanceFactor(double num_elements) {
-  constexpr double kLargest = 1e6;  // 1.005: the quantile of more is of no interest
-  const double degrees = std::clamp(num_elements, 1.0, kLargest);
-  const boost::math::fisher_f_distribution<double> ratio_of_squares(degrees, degrees);
-  return std::sqrt(boost::math::quantile(boost::math::complement(ratio_of_squares, kFalseAlarms)));
+  return reports::ErrorRatioQuantile(static_cast<std::int64_t>(num_elements), kFalseAlarms);
 }
 
 double Tolerance(const Comparison& comparison) {
-  return kNaiveFactor * ChanceFactor(static_cast<double>(comparison.num_elements)) *
-             comparison.naive_error +
+  return kNaiveFactor * ChanceFactor(comparison.naive_participants) * comparison.naive_error +
          RoundingFloor(comparison);
 }
 

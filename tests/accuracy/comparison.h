@@ -20,7 +20,10 @@ struct Comparison {
   double norm = 0;         // Frobenius norms: of the exact values,
   double error = 0;        // of what the fast path is off by, not finite when a value is not,
   double naive_error = 0;  // of what the naive run is off by;
-  double largest = 0;      // the largest `norm` of all outputs, or of all gradients
+  // How many numbers make up the naive error: (sum e^2)^2 / sum e^4. A few tokens whose norms are
+  // small may hold nearly all of it.
+  double naive_participants = 1;
+  double largest = 0;  // the largest `norm` of all outputs, or of all gradients
 };
 
 // What the rounding of fp32 may leave besides twice the naive error.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <map>
 #include <utility>
 
 #include "base/check.h"
@@ -44,7 +45,14 @@ class CoreSubject final : public Subject {
     for (const auto& spec : core.inputs) {
       const bool is_state = spec.kind == InputKind::kState;
       if (is_state ? !initial_state : !(spec.required || sizes_.with_optional)) continue;
-      inputs_[spec.name] = all.at(spec.name).to(at::kBFloat16).to(at::kDouble);
+      const at::Tensor value = all.at(spec.name).to(at::kBFloat16).to(at::kDouble);
+      if (spec.shape.starts_with("B")) {
+        inputs_[spec.name] = value;
+      } else {
+        for (const at::ScalarType dtype : {at::kDouble, at::kFloat}) {
+          parameters_[dtype][spec.name] = value.to(dtype).detach().requires_grad_(true);
+        }
+      }
     }
   }
 
@@ -53,6 +61,9 @@ class CoreSubject final : public Subject {
   at::ScalarType InputType(const std::string& name, at::ScalarType dtype) const override {
     const auto spec = std::find_if(core_.inputs.begin(), core_.inputs.end(),
                                    [&](const auto& input) { return input.name == name; });
+    if (spec->full_precision && spec->kind != InputKind::kState) {
+      return dtype == at::kDouble ? at::kDouble : at::kFloat;
+    }
     switch (spec->kind) {
       case InputKind::kDense:
       case InputKind::kUnitNorm:
@@ -67,16 +78,24 @@ class CoreSubject final : public Subject {
     return dtype;
   }
 
-  std::vector<std::pair<std::string, at::Tensor>> Parameters(at::ScalarType) const override {
-    return {};
+  std::vector<std::pair<std::string, at::Tensor>> Parameters(at::ScalarType dtype) const override {
+    const NamedTensors& parameters = ParametersFor(dtype);
+    return {parameters.begin(), parameters.end()};
   }
 
   NamedTensors Run(const NamedTensors& inputs, std::int64_t, ExecutionPath path,
-                   at::ScalarType) const override {
-    return core_.run(inputs, {.path = path});
+                   at::ScalarType dtype) const override {
+    NamedTensors all = inputs;
+    for (const auto& [name, value] : ParametersFor(dtype)) all[name] = value;
+    return core_.run(all, {.path = path});
   }
 
  private:
+  // What all sequences share, at least in fp32.
+  const NamedTensors& ParametersFor(at::ScalarType dtype) const {
+    return parameters_.at(dtype == at::kDouble ? at::kDouble : at::kFloat);
+  }
+
   // That of the final state which a call leaves.
   at::ScalarType StateType(const std::string& name, at::ScalarType dtype) const {
     CoreCase small = sizes_;
@@ -89,6 +108,7 @@ class CoreSubject final : public Subject {
   const CoreEntry& core_;
   CoreCase sizes_;
   NamedTensors inputs_;
+  std::map<at::ScalarType, NamedTensors> parameters_ = {{at::kDouble, {}}, {at::kFloat, {}}};
 };
 
 enum Factor { kKeyDim, kValueDim, kRivals, kSeqLen, kDecays, kInitialState, kNumFactors };

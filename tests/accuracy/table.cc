@@ -79,7 +79,7 @@ void TableBuilder::AddToPools(const std::string& unit, const Accuracy& accuracy)
     sums.error += std::pow(c.error / scale, 2);
     sums.rounding += std::pow(rounding / scale, 2);
     sums.naive_error += naive * naive;
-    sums.naive_per_element += std::pow(naive, 4) / static_cast<double>(c.num_elements);
+    sums.naive_per_element += std::pow(naive, 4) / c.naive_participants;
   }
 }
 

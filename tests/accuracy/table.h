@@ -38,7 +38,7 @@ class TableBuilder {
     double error = 0;
     double naive_error = 0;
     double rounding = 0;
-    double naive_per_element = 0;  // of naive_error squared, over the number of elements
+    double naive_per_element = 0;  // of naive_error squared, over its participants
   };
   using PoolKey = std::tuple<std::string, std::string, std::string>;  // unit, precision, name
 
