@@ -10,12 +10,12 @@
 
 namespace mixerbench::harness {
 
-LossRing::LossRing(at::Device device, std::int64_t interval)
+LossRing::LossRing(at::Device device, std::int64_t interval, std::int64_t num_losses)
     : device_(device),
       interval_(interval),
-      device_slots_(
-          at::zeros({2 * interval}, at::TensorOptions().dtype(at::kFloat).device(device))),
-      host_slots_(at::zeros({2 * interval}, at::TensorOptions().dtype(at::kFloat))) {
+      device_slots_(at::zeros({2 * interval, num_losses},
+                              at::TensorOptions().dtype(at::kFloat).device(device))),
+      host_slots_(at::zeros({2 * interval, num_losses}, at::TensorOptions().dtype(at::kFloat))) {
   if (device.is_cuda()) host_slots_ = host_slots_.pin_memory();
 }
 
@@ -49,7 +49,8 @@ std::optional<LossRing::Losses> LossRing::Take(bool leave_newest) {
   const float* slots = host_slots_.const_data_ptr<float>();
   Losses losses{posted.first, {}};
   for (std::int64_t step = posted.first; step < posted.end; ++step) {
-    losses.values.push_back(slots[SlotOf(step)]);
+    const float* slot = slots + static_cast<std::int64_t>(SlotOf(step)) * num_losses();
+    losses.values.emplace_back(slot, slot + num_losses());
   }
   return losses;
 }

@@ -1,4 +1,5 @@
-// Losses of queued steps, kept on the device and read by the host without waiting for the newest.
+// Losses of queued steps, several a step, kept on the device and read by the host without waiting
+// for the newest.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -16,10 +17,11 @@ namespace mixerbench::harness {
 // ring holds two intervals: one being written, one being read.
 class LossRing {
  public:
-  LossRing(at::Device device, std::int64_t interval);
+  LossRing(at::Device device, std::int64_t interval, std::int64_t num_losses = 1);
 
   std::int64_t interval() const { return interval_; }
-  // Where a step leaves its loss.
+  std::int64_t num_losses() const { return device_slots_.size(1); }
+  // Where a step leaves its losses: `num_losses` floats a slot.
   float* slots() const { return device_slots_.data_ptr<float>(); }
   std::uint64_t SlotOf(std::int64_t step) const {
     return static_cast<std::uint64_t>(step % (2 * interval_));
@@ -33,8 +35,8 @@ class LossRing {
   void Post(std::int64_t end);
 
   struct Losses {
-    std::int64_t first = 0;  // step of values[0]
-    std::vector<float> values;
+    std::int64_t first = 0;                  // step of values[0]
+    std::vector<std::vector<float>> values;  // of each step
   };
   // The oldest posted losses; waits until they are there. Nothing when none are posted, or, for
   // `leave_newest`, when only the last Post is left.
@@ -49,7 +51,7 @@ class LossRing {
 
   at::Device device_;
   std::int64_t interval_;
-  at::Tensor device_slots_;  // [2 * interval] fp32
+  at::Tensor device_slots_;  // [2 * interval, num_losses] fp32
   at::Tensor host_slots_;    // the same, pinned
   std::int64_t next_ = 0;    // first step that is not posted
   std::deque<Posted> posted_;

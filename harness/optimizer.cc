@@ -1,34 +1,70 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "harness/optimizer.h"
 
+#include <algorithm>
 #include <cmath>
 #include <numbers>
+#include <string_view>
 
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/zeros.h>
 #include <ATen/ops/zeros_like.h>
 
+#include "base/check.h"
 #include "kernels/fused/linear.h"
 
 namespace mixerbench::harness {
 
-double LearningRate(const TrainConfig& config, std::int64_t epoch) {
-  if (config.schedule == Schedule::kConstant) return config.lr;
-  const double phase =
-      std::numbers::pi * static_cast<double>(epoch) / static_cast<double>(config.num_epochs);
-  return config.min_lr + 0.5 * (config.lr - config.min_lr) * (1 + std::cos(phase));
+namespace {
+
+// Of parameters whose rate is TrainConfig::ssm_lr.
+constexpr std::string_view kStateSpaceGroup = "ssm";
+
+// The rate after warm-up, `passed` of `whole` into the run.
+double ScheduledRate(const TrainConfig& config, double passed, double whole) {
+  const double range = config.lr - config.min_lr;
+  switch (config.schedule) {
+    case Schedule::kConstant:
+      return config.lr;
+    case Schedule::kCosine:
+    case Schedule::kCosineEpoch:
+      return config.min_lr + 0.5 * range * (1 + std::cos(std::numbers::pi * passed / whole));
+    case Schedule::kLinear:
+    case Schedule::kLinearEpoch:
+      return config.min_lr + range * (1 - passed / whole);
+  }
+  Require(false, "unknown schedule");
+  return 0;
+}
+
+}  // namespace
+
+double LearningRate(const TrainConfig& config, const StepCount& steps, std::int64_t step) {
+  const bool by_epoch =
+      config.schedule == Schedule::kCosineEpoch || config.schedule == Schedule::kLinearEpoch;
+  // Warm-up is no part of what is scheduled from step to step.
+  const std::int64_t passed =
+      by_epoch ? step / steps.per_epoch : std::max<std::int64_t>(step - config.warmup_steps, 0);
+  const std::int64_t whole =
+      by_epoch ? config.num_epochs : std::max<std::int64_t>(steps.total - config.warmup_steps, 1);
+  const double rate =
+      ScheduledRate(config, static_cast<double>(passed), static_cast<double>(whole));
+  if (step >= config.warmup_steps) return rate;
+  return rate * static_cast<double>(step + 1) / static_cast<double>(config.warmup_steps);
 }
 
 AdamW::AdamW(const std::vector<models::Parameter>& parameters, const TrainConfig& config)
     : config_(config) {
   const at::NoGradGuard no_grad;
   for (const auto& parameter : parameters) {
-    const bool decay = config.decay_all_parameters || parameter.weight_decay;
+    const bool has_own_rate = config.ssm_lr > 0 && parameter.lr_group == kStateSpaceGroup;
+    const bool decay = !has_own_rate && (config.decay_all_parameters || parameter.weight_decay);
     names_.push_back(parameter.name);
     tensors_.push_back({.parameter = parameter.tensor,
                         .first_moment = at::zeros_like(parameter.tensor),
                         .second_moment = at::zeros_like(parameter.tensor),
-                        .weight_decay = decay ? config.weight_decay : 0});
+                        .weight_decay = decay ? config.weight_decay : 0,
+                        .rate_scale = has_own_rate ? config.ssm_lr / config.lr : 1});
     if (config.dtype != Dtype::kBf16 || parameter.narrow == nullptr) continue;
     std::vector<std::int64_t> shape = parameter.tensor.sizes().vec();
     shape[0] += kernels::fused::kNarrowPadding;

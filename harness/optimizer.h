@@ -10,14 +10,15 @@
 
 #include <ATen/core/Tensor.h>
 
+#include "harness/step_count.h"
 #include "harness/train_config.h"
 #include "kernels/fused/adamw.h"
 #include "models/parameters.h"
 
 namespace mixerbench::harness {
 
-// Learning rate in one epoch; zoology's schedule is constant inside an epoch.
-double LearningRate(const TrainConfig& config, std::int64_t epoch);
+// Learning rate of a step, counted from 0 over a run of this length.
+double LearningRate(const TrainConfig& config, const StepCount& steps, std::int64_t step);
 
 // Decoupled weight decay (Loshchilov and Hutter, arXiv 1711.05101). Rate and step come from the
 // device, so that a step can be captured in a graph and nothing synchronises.
@@ -26,8 +27,9 @@ class AdamW {
   AdamW(const std::vector<models::Parameter>& parameters, const TrainConfig& config);
 
   // Clips by global norm when the configuration asks for it, then updates every parameter from its
-  // gradient. Parameters without a gradient stay as they are. learning_rate, step: fp32 scalars on
-  // the device of the parameters; `step` counts from 1.
+  // gradient. Parameters of state spaces have a rate of their own when it asks for that. Parameters
+  // without a gradient stay as they are. learning_rate, step: fp32 scalars on the device of the
+  // parameters; `step` counts from 1.
   void Step(const at::Tensor& learning_rate, const at::Tensor& step);
 
   // Leaves every parameter without a gradient, so that the backward pass writes new ones instead of

@@ -16,12 +16,12 @@ constexpr int kLabelsAhead = 8;  // of a lane
 // A thread for each mask. Starts while the kernel before, the optimiser's, still runs: that reads
 // the current record but no seeds, and all that ran before it has ended.
 __global__ void __launch_bounds__(kMaskSeeds)
-    FinishStepKernel(const StepState state, const float* loss) {
+    FinishStepKernel(const StepState state, const float* losses) {
   const std::uint64_t dropout_seed = state.records[*state.next].dropout_seed;
   state.mask_seeds[threadIdx.x] = MaskSeed(dropout_seed, static_cast<int>(threadIdx.x));
   kernels::fused::WaitForPrevious();
   __syncthreads();  // everybody has read which record comes next
-  if (threadIdx.x == 0) MoveOn(state, loss);
+  if (threadIdx.x == 0) MoveOn(state, losses);
 }
 
 // A thread for each position, grid-stride.
@@ -78,8 +78,8 @@ __global__ void ListScoredKernel(const std::int32_t* __restrict__ labels, std::i
 
 }  // namespace
 
-int QueueFinishStep(const StepState& state, const float* loss, CUstream_st* stream) {
-  return kernels::fused::LaunchEarly(FinishStepKernel, 1, kMaskSeeds, stream, state, loss);
+int QueueFinishStep(const StepState& state, const float* losses, CUstream_st* stream) {
+  return kernels::fused::LaunchEarly(FinishStepKernel, 1, kMaskSeeds, stream, state, losses);
 }
 
 int QueueListOrder(const tasks::SampleOrder& order, std::uint64_t* list, CUstream_st* stream) {

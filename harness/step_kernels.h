@@ -14,7 +14,7 @@ namespace mixerbench::harness {
 // What differs between the steps of one shape. The host writes those of a whole epoch at once.
 struct StepRecord {
   tasks::BatchCursor cursor;
-  std::uint64_t loss_slot = 0;     // where the step leaves its loss
+  std::uint64_t loss_slot = 0;     // where the step leaves its losses
   std::uint64_t dropout_seed = 0;  // of the seeds of its masks
   float learning_rate = 0;
   float step = 0;  // counted from 1 over the run, for the bias correction of AdamW
@@ -25,8 +25,9 @@ struct StepState {
   const StepRecord* records = nullptr;  // of the epoch, and one more that no step uses
   StepRecord* current = nullptr;        // of the step that runs
   std::uint64_t* next = nullptr;        // index of the record after `current`
-  float* losses = nullptr;              // slots
+  float* losses = nullptr;              // slots of num_losses each
   std::uint64_t* mask_seeds = nullptr;  // [kMaskSeeds], of the step that runs
+  int num_losses = 1;
 };
 
 // Masks that one step may draw: three a layer of 300 layers. A step that draws more fails.
@@ -44,13 +45,15 @@ inline void FillMaskSeeds(std::uint64_t dropout_seed, std::uint64_t* seeds) {
   for (int mask = 0; mask < kMaskSeeds; ++mask) seeds[mask] = MaskSeed(dropout_seed, mask);
 }
 
-// The last work of a step: its loss goes to its slot, the next record and its seeds become current.
-MB_HOST_DEVICE inline void MoveOn(const StepState& state, const float* loss) {
-  state.losses[state.current->loss_slot] = *loss;
+// The last work of a step: its losses go to its slot, the next record and its seeds become current.
+MB_HOST_DEVICE inline void MoveOn(const StepState& state, const float* losses) {
+  float* slot =
+      state.losses + state.current->loss_slot * static_cast<std::uint64_t>(state.num_losses);
+  for (int i = 0; i < state.num_losses; ++i) slot[i] = losses[i];
   *state.current = state.records[(*state.next)++];
 }
-inline void FinishStep(const StepState& state, const float* loss) {
-  MoveOn(state, loss);
+inline void FinishStep(const StepState& state, const float* losses) {
+  MoveOn(state, losses);
   FillMaskSeeds(state.current->dropout_seed, state.mask_seeds);
 }
 
@@ -74,7 +77,7 @@ bool ListScoredOnCpu(const std::int32_t* labels, std::int64_t num_rows, std::int
 
 // Queue the same work on a CUDA stream; surplus scored positions of a row are left out. Return the
 // CUDA error code, 0 for success.
-int QueueFinishStep(const StepState& state, const float* loss, CUstream_st* stream);
+int QueueFinishStep(const StepState& state, const float* losses, CUstream_st* stream);
 int QueueListScored(const std::int32_t* labels, std::int64_t num_rows, std::int64_t seq_len,
                     std::int64_t max_scored, const ScoredLists& lists, CUstream_st* stream);
 

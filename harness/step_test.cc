@@ -86,7 +86,7 @@ TEST_CASE("loss ring: every loss comes once, in order, an interval late") {
   const auto take = [&](bool leave_newest) {
     while (const auto losses = ring.Take(leave_newest)) {
       CHECK(losses->first == static_cast<std::int64_t>(seen.size()) + 3);
-      seen.insert(seen.end(), losses->values.begin(), losses->values.end());
+      for (const auto& step : losses->values) seen.insert(seen.end(), step.begin(), step.end());
     }
   };
   ring.Restart(3);
@@ -105,6 +105,29 @@ TEST_CASE("loss ring: every loss comes once, in order, an interval late") {
   CHECK(seen == expected);
   ring.slots()[ring.SlotOf(30)] = 1;
   CHECK_THROWS_AS(ring.Post(40), std::logic_error);
+}
+
+TEST_CASE("loss ring: several losses of a step stay together") {
+  LossRing ring(at::kCPU, 2, /*num_losses=*/3);
+  ring.Restart(0);
+  for (std::int64_t step = 0; step < 2; ++step) {
+    StepRecord current;
+    current.loss_slot = ring.SlotOf(step);
+    const StepRecord records[] = {current};
+    std::uint64_t next = 0;
+    const float losses[] = {static_cast<float>(step), 10, 20};
+    MoveOn({.records = records,
+            .current = &current,
+            .next = &next,
+            .losses = ring.slots(),
+            .mask_seeds = nullptr,
+            .num_losses = 3},
+           losses);
+  }
+  ring.Post(2);
+  const auto taken = ring.Take(/*leave_newest=*/false);
+  REQUIRE(taken);
+  CHECK(taken->values == std::vector<std::vector<float>>{{0, 10, 20}, {1, 10, 20}});
 }
 
 TEST_CASE("repeated work: runs at every call where there are no graphs") {

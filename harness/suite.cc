@@ -64,6 +64,18 @@ void ApplyOverrides(Object& document, const SuiteOverrides& overrides) {
   for (const std::string& mixer : overrides.add_mixers) AddMixer(document, mixer);
 }
 
+// A weight of a loss that the model does not have would do nothing.
+void CheckLossNames(const Value& weights, const std::map<std::string, double>& losses) {
+  std::vector<std::string> known;
+  for (const auto& [name, weight] : losses) known.push_back(name);
+  for (const auto& [name, weight] : weights.as_object()) {
+    if (losses.contains(name)) continue;
+    throw ConfigError("/train/auxiliary_losses/" + name,
+                      known.empty() ? "this model has no auxiliary losses"
+                                    : UnknownName("auxiliary loss", name, known));
+  }
+}
+
 // Makes the layers of the model without memory for its weights and without drawing them, so that
 // impossible sizes are found now.
 void CheckModel(const Cell& cell, const Registries& registries) {
@@ -74,11 +86,12 @@ void CheckModel(const Cell& cell, const Registries& registries) {
   models::ParameterSet parameters(0, entry.init_policy, entry.num_layers(config), at::kMeta,
                                   at::kFloat);
   try {
-    entry.create(config, "/model",
-                 {.vocab_size = cell.task.vocab_size,
-                  .max_seq_len = cell.task.max_seq_len,
-                  .mixers = &registries.mixers},
-                 parameters);
+    const auto backbone = entry.create(config, "/model",
+                                       {.vocab_size = cell.task.vocab_size,
+                                        .max_seq_len = cell.task.max_seq_len,
+                                        .mixers = &registries.mixers},
+                                       parameters);
+    CheckLossNames(cell.train.auxiliary_losses, backbone->losses());
   } catch (const c10::Error& error) {
     const std::string reason = error.what_without_backtrace();
     throw ConfigError("/model",

@@ -258,7 +258,8 @@ class TrainStep final : public TimedPass {
                       models::BackboneOptions options) const {
     DropGradients(model);
     options.generator = kernels::SeedGenerator(trainer_.mask_seeds());
-    const StepLoss step = ForwardLoss(*model.backbone, inputs, scored, options);
+    const StepLoss step =
+        ForwardLoss(*model.backbone, inputs, scored, options, trainer_.loss_weights());
     step.total.backward();
     Quantities quantities = Outputs(step, scored);
     TakeGradients(model, quantities);

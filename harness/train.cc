@@ -111,15 +111,26 @@ class TrainRun {
       }
       AddPlans(trainer_.work());
       EnterPhase(&reports::PhaseTimes::validation_s);
-      FinishEpoch(loss_sum_ / static_cast<double>(end_step - first_step));
+      std::vector<double> means = loss_sums_;
+      for (double& mean : means) mean /= static_cast<double>(end_step - first_step);
+      FinishEpoch(means);
     }
   }
 
-  void FinishEpoch(double train_loss) {
+  // losses: means over the epoch, that of the scored positions first.
+  void FinishEpoch(const std::vector<double>& losses) {
     const double accuracy = Validate();
-    result_.learning_curve.push_back({result_.step, train_loss, accuracy, trainer_.learning_rate(),
-                                      result_.wall_s + SecondsSince(start_)});
-    loss_sum_ = 0;
+    result_.learning_curve.push_back({.step = result_.step,
+                                      .train_loss = losses.front(),
+                                      .validation_accuracy = accuracy,
+                                      .lr = trainer_.learning_rate(),
+                                      .elapsed_s = result_.wall_s + SecondsSince(start_),
+                                      .auxiliary_losses = {}});
+    auto loss = losses.begin();
+    for (const auto& [name, weight] : trainer_.loss_weights()) {
+      result_.learning_curve.back().auxiliary_losses[name] = *++loss;
+    }
+    loss_sums_.assign(loss_sums_.size(), 0);
     if (!result_.steps_to_threshold && accuracy >= cell_.train.solved_accuracy) {
       result_.steps_to_threshold = result_.step;
     }
@@ -134,11 +145,14 @@ class TrainRun {
     trainer_.losses().Post(result_.step);
     while (const auto losses = trainer_.losses().Take(leave_newest)) {
       for (std::size_t i = 0; i < losses->values.size(); ++i) {
-        if (!std::isfinite(losses->values[i])) {
-          result_.step = losses->first + static_cast<std::int64_t>(i) + 1;
-          throw Diverged("training loss is not finite at step " + std::to_string(result_.step));
+        for (std::size_t j = 0; j < loss_sums_.size(); ++j) {
+          const float loss = losses->values[i][j];
+          if (!std::isfinite(loss)) {
+            result_.step = losses->first + static_cast<std::int64_t>(i) + 1;
+            throw Diverged("training loss is not finite at step " + std::to_string(result_.step));
+          }
+          loss_sums_[j] += loss;
         }
-        loss_sum_ += losses->values[i];
       }
     }
   }
@@ -230,7 +244,7 @@ class TrainRun {
     reports::CellResult so_far = result_;
     so_far.wall_s += SecondsSince(start_);
     checkpoint.progress = Object{{"result", reports::CellToValue(so_far)},
-                                 {"loss_sum", loss_sum_},
+                                 {"loss_sums", Array(loss_sums_.begin(), loss_sums_.end())},
                                  {"num_tested", static_cast<std::int64_t>(num_tested_)}};
     for (const auto& parameter : model_.parameters->parameters()) {
       checkpoint.tensors["parameter." + parameter.name] = parameter.tensor;
@@ -248,7 +262,8 @@ class TrainRun {
     for (const std::string& problem : problems) std::cerr << "warning: " << problem << std::endl;
     if (!checkpoint) return;
     result_ = reports::CellFromValue(*checkpoint->progress.Find("result"));
-    loss_sum_ = checkpoint->progress.Find("loss_sum")->as_double();
+    const Array& sums = checkpoint->progress.Find("loss_sums")->as_array();
+    for (std::size_t i = 0; i < loss_sums_.size(); ++i) loss_sums_[i] = sums.at(i).as_double();
     num_tested_ = static_cast<std::size_t>(checkpoint->progress.Find("num_tested")->as_int());
     result_.resumed_from_step = checkpoint->step;
     if (!result_.learning_curve.empty()) {
@@ -292,7 +307,9 @@ class TrainRun {
   std::vector<std::unique_ptr<SegmentEvaluator>> validation_;
   std::optional<CheckpointFolder> checkpoints_;
   std::optional<double> validation_accuracy_;
-  double loss_sum_ = 0;         // of the current epoch
+  // Of the current epoch, in the order of StepLoss::components.
+  std::vector<double> loss_sums_ =
+      std::vector<double>(static_cast<std::size_t>(trainer_.losses().num_losses()), 0);
   std::size_t num_tested_ = 0;  // test segments that have their rows
   double captured_s_ = 0;       // of graphs_, up to the last phase
 };

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "harness/train_config.h"
 
+#include <cmath>
+
 namespace mixerbench::harness {
 
 const Fields<TrainConfig>& TrainFields() {
@@ -16,8 +18,16 @@ const Fields<TrainConfig>& TrainFields() {
           .Add("beta2", &C::beta2, "AdamW second moment")
           .Add("eps", &C::eps, "AdamW epsilon")
           .Add("grad_clip", &C::grad_clip, "global gradient norm limit, 0 is off")
-          .Add("schedule", &C::schedule, "learning rate over epochs")
-          .Add("min_lr", &C::min_lr, "end of the cosine")
+          .Add("schedule", &C::schedule,
+               "learning rate over the run; of *_epoch constant inside an epoch")
+          .Add("min_lr", &C::min_lr, "end of the schedule")
+          .Add("warmup_steps", &C::warmup_steps,
+               "steps of a linear rise to the rate of the schedule")
+          .Add(
+              "ssm_lr", &C::ssm_lr,
+              "peak rate of the parameters of state spaces, which then have no weight decay; 0: lr")
+          .Add("auxiliary_losses", &C::auxiliary_losses,
+               "weights of auxiliary losses, {name: weight}; others keep their mixer's")
           .Add("num_epochs", &C::num_epochs, "passes over the training data")
           .Add("steps_per_epoch", &C::steps_per_epoch, "for online data (num_examples 0)")
           .Add("max_steps", &C::max_steps, "stop after this many steps, 0 is no limit")
@@ -68,6 +78,15 @@ void RequireRange(bool ok, const std::string& where, const char* field, const ch
   if (!ok) throw ConfigError(where + "/" + field, rule);
 }
 
+void CheckLossWeights(const Value& weights, const std::string& where) {
+  if (!weights.is_object()) throw ConfigError(where, "expected an object {name: weight}");
+  for (const auto& [name, weight] : weights.as_object()) {
+    if (weight.is_number() && std::isfinite(weight.as_double()) && weight.as_double() >= 0)
+      continue;
+    throw ConfigError(where + "/" + name, "expected a number >= 0");
+  }
+}
+
 }  // namespace
 
 TrainConfig ParseTrainConfig(const Value& value, const std::string& where) {
@@ -84,6 +103,9 @@ TrainConfig ParseTrainConfig(const Value& value, const std::string& where) {
   RequireRange(c.eps > 0, where, "eps", "must be > 0");
   RequireRange(c.grad_clip >= 0, where, "grad_clip", "must be >= 0; 0 turns clipping off");
   RequireRange(c.min_lr >= 0 && c.min_lr <= c.lr, where, "min_lr", "must be in [0, lr]");
+  RequireRange(c.warmup_steps >= 0, where, "warmup_steps", "must be >= 0; 0 is no warm-up");
+  RequireRange(c.ssm_lr >= 0 && c.ssm_lr <= 10, where, "ssm_lr", "must be in [0, 10]; 0 is lr");
+  CheckLossWeights(c.auxiliary_losses, where + "/auxiliary_losses");
   RequireRange(c.num_epochs >= 1, where, "num_epochs", "must be >= 1");
   RequireRange(c.steps_per_epoch >= 0, where, "steps_per_epoch", "must be >= 0");
   RequireRange(c.max_steps >= 0, where, "max_steps", "must be >= 0; 0 is no limit");

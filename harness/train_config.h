@@ -9,12 +9,17 @@
 #include <utility>
 
 #include "base/fields.h"
+#include "base/value.h"
 
 namespace mixerbench::harness {
 
+// Of the rate after warm-up: lr_s = min + (lr - min) d(s), where s goes from 0 to 1 over the run.
 enum class Schedule {
-  kConstant,
-  kCosineEpoch,  // lr_e = min + (lr - min) (1 + cos(pi e / E)) / 2, constant inside epoch e
+  kConstant,     // lr
+  kCosine,       // d = (1 + cos(pi s)) / 2, from step to step
+  kCosineEpoch,  // the same, constant inside an epoch: s = epoch / num_epochs
+  kLinear,       // d = 1 - s, from step to step
+  kLinearEpoch,  // the same, constant inside an epoch
 };
 
 enum class LossMode { kScored, kAllTokens, kTargetOnly };
@@ -39,15 +44,19 @@ struct TrainConfig {
   double grad_clip = 0;  // global norm; 0: off
   Schedule schedule = Schedule::kCosineEpoch;
   double min_lr = 0;
+  std::int64_t warmup_steps = 0;  // of a linear rise to the rate of the schedule
+  double ssm_lr = 0;  // peak rate of the parameters of state spaces, without decay; 0: as all
+  // Weights of auxiliary losses by name; others keep the weight that their mixer gives them.
+  Value auxiliary_losses = Object{};
   std::int64_t num_epochs = 64;
   std::int64_t steps_per_epoch = 0;  // needed for online data, else counted from the data
   std::int64_t max_steps = 0;        // 0: num_epochs decides
   std::int64_t batch_size = 512;
   BatchOrder batch_order = BatchOrder::kShuffleExamples;
   LossMode loss_mode = LossMode::kScored;
-  Dtype dtype = Dtype::kFp32;          // of activations; parameters and states stay fp32
-  double early_stop_accuracy = 0.99;   // on validation, after an epoch; 0: never stop early
-  double solved_accuracy = 0.95;       // validation accuracy that steps_to_threshold waits for
+  Dtype dtype = Dtype::kFp32;              // of activations; parameters and states stay fp32
+  double early_stop_accuracy = 0.99;       // on validation, after an epoch; 0: never stop early
+  double solved_accuracy = 0.95;           // validation accuracy that steps_to_threshold waits for
   std::int64_t eval_batch_tokens = 65536;  // changes speed, not results
   std::int64_t eval_piece_len = 4096;  // longer inputs are evaluated in pieces with carried state
 };
@@ -67,9 +76,12 @@ TrainConfig ParseTrainConfig(const Value& value, const std::string& where);
 namespace mixerbench {
 template <>
 struct EnumNames<harness::Schedule> {
-  static constexpr std::array<std::pair<harness::Schedule, std::string_view>, 2> kNames = {
+  static constexpr std::array<std::pair<harness::Schedule, std::string_view>, 5> kNames = {
       {{harness::Schedule::kConstant, "constant"},
-       {harness::Schedule::kCosineEpoch, "cosine_epoch"}}};
+       {harness::Schedule::kCosine, "cosine"},
+       {harness::Schedule::kCosineEpoch, "cosine_epoch"},
+       {harness::Schedule::kLinear, "linear"},
+       {harness::Schedule::kLinearEpoch, "linear_epoch"}}};
 };
 template <>
 struct EnumNames<harness::LossMode> {

@@ -9,6 +9,7 @@
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/ones.h>
+#include <ATen/ops/stack.h>
 
 #include "base/check.h"
 #include "harness/device.h"
@@ -56,7 +57,8 @@ Trainer::Trainer(const Cell& cell, const Model& model, GraphContext& graphs,
       sources_(MakeSources(cell.task, cell.task.train, cell.seed, tasks::Split::kTrain,
                            graphs.device(), registries)),
       optimizer_(model.parameters->parameters(), cell.train),
-      losses_(graphs.device(), kLossInterval),
+      loss_weights_(LossWeightsOf(*model.backbone, cell.train)),
+      losses_(graphs.device(), kLossInterval, 1 + std::ssize(loss_weights_)),
       window_(graphs.device()),
       steps_(CountSteps(cell.task, cell.train)) {
   const auto words = at::TensorOptions().dtype(at::kLong).device(graphs.device());
@@ -108,7 +110,6 @@ std::vector<tasks::TaskSamples> Trainer::SamplesSeen(std::int64_t num_steps) con
 void Trainer::BeginEpoch(std::int64_t epoch, std::int64_t first_batch) {
   const TrainConfig& config = cell_.train;
   epoch_ = epoch;
-  learning_rate_ = LearningRate(config, epoch);
   next_batch_ = static_cast<std::size_t>(first_batch);
   step_ = epoch * steps_.per_epoch + first_batch;
   if (config.steps_per_epoch > 0) {  // online: fresh samples for every step, segments in turn
@@ -154,7 +155,7 @@ void Trainer::WriteRecords(std::int64_t epoch, std::int64_t first_batch) {
                     .epoch = static_cast<std::uint64_t>(epoch)},
          .loss_slot = losses_.SlotOf(step),
          .dropout_seed = DeriveSeed(cell_.seed, "dropout", static_cast<std::uint64_t>(step)),
-         .learning_rate = static_cast<float>(learning_rate_),
+         .learning_rate = static_cast<float>(LearningRate(cell_.train, steps_, step)),
          .step = static_cast<float>(step + 1)});
   }
   records.emplace_back();  // what the last step moves on to
@@ -215,24 +216,40 @@ void Trainer::Step() {
   shape.work->Run();
   window_.Advance();
   last_batch_tokens_ = slot.count * shape.source->task().shape().seq_len;
+  learning_rate_ = LearningRate(cell_.train, steps_, step_);
   ++next_batch_;
   ++step_;
 }
 
+LossWeights LossWeightsOf(const models::Backbone& backbone, const TrainConfig& config) {
+  LossWeights weights = backbone.losses();
+  for (auto& [name, weight] : weights) {
+    if (const Value* chosen = config.auxiliary_losses.Find(name)) weight = chosen->as_double();
+  }
+  return weights;
+}
+
 StepLoss ForwardLoss(const models::Backbone& backbone, const at::Tensor& inputs,
-                     const ScoredRows& scored, models::BackboneOptions options) {
+                     const ScoredRows& scored, models::BackboneOptions options,
+                     const LossWeights& weights) {
   options.rows = &scored.rows;
   const auto output = InRange("forward", [&] { return backbone.Forward(inputs, options); });
-  StepLoss step{.hidden = output.hidden, .loss = {}, .total = {}};
+  StepLoss step{.hidden = output.hidden, .loss = {}, .total = {}, .components = {}};
   step.loss = InRange("loss", [&] {
     const models::Head& head = output.head;
     return kernels::fused::LinearCrossEntropy(output.hidden, head.weight, head.bias, scored.targets,
                                               options.path, head.narrow);
   });
   step.total = step.loss;
-  for (const auto& [name, value] : output.losses) {
-    step.total = step.total + backbone.losses().at(name) * value;
+  step.components = step.loss.detach().view(1);
+  if (weights.empty()) return step;
+  std::vector<at::Tensor> components = {step.loss.detach().to(at::kFloat)};
+  for (const auto& [name, weight] : weights) {
+    const at::Tensor& value = output.losses.at(name);
+    step.total = step.total + weight * value;
+    components.push_back(value.detach().to(at::kFloat));
   }
+  step.components = at::stack(components);
   return step;
 }
 
@@ -241,7 +258,8 @@ StepLoss Trainer::Differentiate(const at::Tensor& inputs, const ScoredRows& scor
   const AdamW::Loan copies(optimizer_);
   StepLoss step = ForwardLoss(*model_.backbone, inputs, scored,
                               {.compute_dtype = ComputeDtype(cell_.train.dtype),
-                               .generator = kernels::SeedGenerator(mask_seeds_)});
+                               .generator = kernels::SeedGenerator(mask_seeds_)},
+                              loss_weights_);
   InRange("backward", [&] { step.total.backward(loss_gradient_); });
   return step;
 }
@@ -258,17 +276,20 @@ void Trainer::RunStep(const Shape& shape) {
     }
     return ListScored(batch.labels, MaxScored(shape.source->task().shape(), label_mode_));
   });
-  const at::Tensor loss = Differentiate(batch.inputs, scored).loss;
+  const at::Tensor losses = Differentiate(batch.inputs, scored).components;
   InRange("optimizer", [&] { optimizer_.Step(current_lr_, current_step_); });
 
-  const StepState state{static_cast<const StepRecord*>(records_.const_data_ptr()), record,
-                        static_cast<std::uint64_t*>(next_record_.data_ptr()), losses_.slots(),
-                        static_cast<std::uint64_t*>(mask_seeds_.data_ptr())};
-  const float* loss_value = loss.const_data_ptr<float>();
-  if (loss.is_cuda()) {
-    CheckCuda(QueueFinishStep(state, loss_value, CurrentStream(loss.device())), "finishing a step");
+  const StepState state{static_cast<const StepRecord*>(records_.const_data_ptr()),
+                        record,
+                        static_cast<std::uint64_t*>(next_record_.data_ptr()),
+                        losses_.slots(),
+                        static_cast<std::uint64_t*>(mask_seeds_.data_ptr()),
+                        static_cast<int>(losses_.num_losses())};
+  const float* values = losses.const_data_ptr<float>();
+  if (losses.is_cuda()) {
+    CheckCuda(QueueFinishStep(state, values, CurrentStream(losses.device())), "finishing a step");
   } else {
-    FinishStep(state, loss_value);
+    FinishStep(state, values);
   }
 }
 

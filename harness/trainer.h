@@ -23,14 +23,23 @@
 namespace mixerbench::harness {
 
 tasks::LabelMode ToLabelMode(LossMode mode);
-// What a training step minimises: the mean cross-entropy over the scored positions.
+
+// Weights of the auxiliary losses of a backbone: those of the configuration, else those that its
+// mixers give. Names of the configuration that the backbone does not have are not looked at.
+using LossWeights = std::map<std::string, double>;
+LossWeights LossWeightsOf(const models::Backbone& backbone, const TrainConfig& config);
+
+// What a training step minimises.
 struct StepLoss {
-  at::Tensor hidden;  // at the entries of ScoredRows, [N,D]
-  at::Tensor loss;    // fp32 (fp64) scalar
-  at::Tensor total;   // with the auxiliary losses of the mixers
+  at::Tensor hidden;      // at the entries of ScoredRows, [N,D]
+  at::Tensor loss;        // mean cross-entropy over the scored positions: fp32 (fp64) scalar
+  at::Tensor total;       // with the auxiliary losses, each times its weight
+  at::Tensor components;  // fp32 [1 + auxiliary losses], without gradient: loss, then these in the
+                          // order of their names, without weights
 };
 StepLoss ForwardLoss(const models::Backbone& backbone, const at::Tensor& inputs,
-                     const ScoredRows& scored, models::BackboneOptions options);
+                     const ScoredRows& scored, models::BackboneOptions options,
+                     const LossWeights& weights);
 
 class Trainer {
  public:
@@ -47,8 +56,8 @@ class Trainer {
   // `first_batch` of the epoch.
   void BeginEpoch(std::int64_t epoch, std::int64_t first_batch = 0);
 
-  // Queues the next optimiser step of the epoch; waits only for steps long before it. Its loss, the
-  // mean cross-entropy over the scored positions, goes to losses().
+  // Queues the next optimiser step of the epoch; waits only for steps long before it. Its losses
+  // (StepLoss::components) go to losses().
   void Step();
 
   // The batch of the next step, and the forward and backward pass of a step on it, which leaves
@@ -65,7 +74,10 @@ class Trainer {
 
   LossRing& losses() { return losses_; }
   AdamW& optimizer() { return optimizer_; }
+  // Of the last step.
   double learning_rate() const { return learning_rate_; }
+  // Names of the auxiliary losses, with weights.
+  const LossWeights& loss_weights() const { return loss_weights_; }
   // What ran so far, one for each shape of batch.
   std::vector<PhaseWork> work() const;
   // Longest training input.
@@ -97,6 +109,7 @@ class Trainer {
   tasks::LabelMode label_mode_;
   std::vector<SegmentSource> sources_;
   AdamW optimizer_;
+  LossWeights loss_weights_;
   LossRing losses_;
   LaunchWindow window_;
   StepCount steps_;

@@ -57,13 +57,167 @@ TEST_CASE("schedule: zoology's cosine over epochs") {
   TrainConfig config;
   config.lr = 1e-2;
   config.num_epochs = 64;
+  const StepCount steps{.per_epoch = 3, .total = 64 * 3};
+  const auto rate = [&](std::int64_t epoch) { return LearningRate(config, steps, 3 * epoch); };
   // spec/mixers_ssm_and_recipes.md D10.
-  CHECK(LearningRate(config, 0) == Approx(1e-2).epsilon(1e-12));
-  CHECK(LearningRate(config, 1) == Approx(9.993977e-3).epsilon(1e-6));
-  CHECK(LearningRate(config, 32) == Approx(5e-3).epsilon(1e-12));
-  CHECK(LearningRate(config, 63) == Approx(6.0227e-6).epsilon(1e-4));
+  CHECK(rate(0) == Approx(1e-2).epsilon(1e-12));
+  CHECK(rate(1) == Approx(9.993977e-3).epsilon(1e-6));
+  CHECK(rate(32) == Approx(5e-3).epsilon(1e-12));
+  CHECK(rate(63) == Approx(6.0227e-6).epsilon(1e-4));
+  CHECK(LearningRate(config, steps, 3 * 63 + 2) == rate(63));
   config.schedule = Schedule::kConstant;
-  CHECK(LearningRate(config, 63) == 1e-2);
+  CHECK(rate(63) == 1e-2);
+}
+
+TEST_CASE("schedule: a linear fall by epochs ends at an eighth of the peak after eight") {
+  TrainConfig config;
+  config.lr = 8e-3;
+  config.num_epochs = 8;
+  config.schedule = Schedule::kLinearEpoch;
+  const StepCount steps{.per_epoch = 10, .total = 80};
+  CHECK(LearningRate(config, steps, 0) == 8e-3);
+  CHECK(LearningRate(config, steps, 9) == 8e-3);
+  CHECK(LearningRate(config, steps, 10) == Approx(7e-3).epsilon(1e-12));
+  CHECK(LearningRate(config, steps, 79) == Approx(1e-3).epsilon(1e-12));
+}
+
+TEST_CASE("schedule: warm-up rises linearly, falls from step to step begin after it") {
+  TrainConfig config;
+  config.lr = 1;
+  config.min_lr = 0.2;
+  config.warmup_steps = 4;
+  config.schedule = Schedule::kLinear;
+  const StepCount steps{.per_epoch = 6, .total = 12};
+  const auto rate = [&](std::int64_t step) { return LearningRate(config, steps, step); };
+  CHECK(rate(0) == Approx(0.25).epsilon(1e-12));
+  CHECK(rate(3) == Approx(1).epsilon(1e-12));
+  CHECK(rate(4) == Approx(1).epsilon(1e-12));
+  CHECK(rate(8) == Approx(0.6).epsilon(1e-12));
+  CHECK(rate(11) == Approx(0.3).epsilon(1e-12));
+  config.schedule = Schedule::kCosine;
+  CHECK(rate(1) == Approx(0.5).epsilon(1e-12));
+  CHECK(rate(8) == Approx(0.6).epsilon(1e-12));
+  CHECK(rate(6) == Approx(0.2 + 0.4 * (1 + std::sqrt(0.5))).epsilon(1e-12));
+  config.schedule = Schedule::kConstant;
+  CHECK(rate(1) == Approx(0.5).epsilon(1e-12));
+  CHECK(rate(11) == 1);
+  config.schedule = Schedule::kCosineEpoch;  // of two epochs, constant inside
+  config.num_epochs = 2;
+  CHECK(rate(1) == Approx(0.5).epsilon(1e-12));
+  CHECK(rate(5) == Approx(1).epsilon(1e-12));
+  CHECK(rate(6) == Approx(0.6).epsilon(1e-12));
+  config.warmup_steps = 100;  // longer than the run
+  config.schedule = Schedule::kLinear;
+  CHECK(rate(11) == Approx(0.12).epsilon(1e-12));
+}
+
+TEST_CASE("adamw: state spaces have a rate of their own, and then no weight decay") {
+  const double ssm_lr = GENERATE(0.0, 0.01);
+  TrainConfig config;
+  config.lr = 0.1;
+  config.weight_decay = 0.5;
+  config.ssm_lr = ssm_lr;
+  std::vector<models::Parameter> parameters;
+  for (const char* group : {"", "ssm"}) {
+    parameters.push_back({.name = std::string("p") + group,
+                          .tensor = at::ones({3}).requires_grad_(true),
+                          .role = models::ParameterRole::kSpecial,
+                          .weight_decay = true,
+                          .lr_group = group});
+  }
+  AdamW optimizer(parameters, config);
+  for (auto& parameter : parameters) parameter.tensor.mutable_grad() = at::ones({3});
+  optimizer.Step(at::scalar_tensor(0.1), at::scalar_tensor(1));
+  // The first step of AdamW has the size of the rate.
+  const auto value = [&](std::size_t i) {
+    return parameters[i].tensor.detach()[0].template item<double>();
+  };
+  CHECK(value(0) == Approx(1 - 0.1 * 0.5 - 0.1).epsilon(1e-6));
+  CHECK(value(1) == Approx(ssm_lr > 0 ? 1 - 0.01 : value(0)).epsilon(1e-6));
+}
+
+// y = x, and a loss: the mean square of x, as small as it can be where x is zero.
+class Leaky final : public models::Mixer {
+ public:
+  models::MixerTraits traits() const override {
+    models::MixerTraits traits;
+    traits.losses = {{"size", 0.0}};
+    return traits;
+  }
+  models::State InitialState(std::int64_t) const override { return {}; }
+  models::Mixed Mix(const models::MixerInputs& inputs, const models::MixerOptions&) const override {
+    models::Mixed mixed;
+    mixed.tokens = {{inputs.x}};
+    mixed.AddLoss("size", inputs.x.to(at::kFloat).square().mean());
+    return mixed;
+  }
+  at::Tensor Output(const models::Mixed& mixed, const models::MixerOptions&) const override {
+    return mixed.tokens[0].value;
+  }
+};
+
+const Registries& LeakyRegistries() {
+  static const auto registries = [] {
+    auto all = std::make_unique<Registries>();
+    models::MixerEntry entry;
+    entry.create = [](const Value&, const std::string&, const models::MixerContext&,
+                      const models::ParameterScope&) { return std::make_unique<Leaky>(); };
+    entry.resolve = [](const Value&, const std::string&, const models::MixerRegistry&) {
+      return Value(Object{});
+    };
+    all->mixers.Add("leaky", std::move(entry));
+    return all;
+  }();
+  return *registries;
+}
+
+Cell LeakyCell(const std::string& auxiliary_losses) {
+  return ParseSuite(R"({"name": "leaky",
+      "task": {"name": "mqar", "vocab_size": 16, "noise": "zero", "input_seq_len": 8,
+               "num_kv_pairs": 1, "train": {"num_examples": 64},
+               "validation": {"num_examples": 64}, "test": {"num_examples": 64}},
+      "model": {"d_model": 8, "n_layers": 2, "sequence_mixer": {"name": "leaky"}},
+      "train": {"lr": 0.01, "batch_size": 32, "num_epochs": 3, "early_stop_accuracy": 0,
+                "auxiliary_losses": )" +
+                        auxiliary_losses + "}}",
+                    {}, LeakyRegistries())
+      .cells.at(0);
+}
+
+TEST_CASE("auxiliary losses: weights come from the configuration, else from the mixer") {
+  const auto train = [](const std::string& weights) {
+    return RunTrainCell(LeakyCell(weights), at::kCPU, LeakyRegistries(), {},
+                        [](const Progress&) {});
+  };
+  const auto without = train("{}");  // the weight of the mixer is 0
+  const auto with = train(R"({"size": 100})");
+  REQUIRE(without.state == reports::CellState::kCompleted);
+  REQUIRE(with.state == reports::CellState::kCompleted);
+  CHECK(without.learning_curve.size() == 3);
+  for (const auto& result : {without, with}) {
+    for (const auto& point : result.learning_curve) {
+      CHECK(point.auxiliary_losses.size() == 1);
+      CHECK(point.auxiliary_losses.at("size") > 0);
+      CHECK(point.train_loss > 0);
+    }
+  }
+  // Before the first update both are the same model; afterwards the weight tells.
+  CHECK(with.learning_curve.back().auxiliary_losses.at("size") <
+        0.999 * without.learning_curve.back().auxiliary_losses.at("size"));
+  CHECK(Run(TinyCell("gla", {{"train.max_steps", "1"}}))
+            .learning_curve.back()
+            .auxiliary_losses.empty());
+}
+
+TEST_CASE("auxiliary losses: a name that the model does not have is refused when planned") {
+  CHECK_THROWS_WITH(LeakyCell(R"({"sise": 1})"),
+                    Catch::StartsWith("/train/auxiliary_losses/sise: ") &&
+                        Catch::Contains("did you mean 'size'"));
+  CHECK_THROWS_WITH(LeakyCell(R"({"size": -1})"),
+                    "/train/auxiliary_losses/size: expected a number >= 0");
+  CHECK_THROWS_WITH(LeakyCell("[1]"), Catch::StartsWith("/train/auxiliary_losses: "));
+  CHECK_THROWS_WITH(TinyCell("gla", {{"train.auxiliary_losses", R"({"size": 1})"}}),
+                    "/train/auxiliary_losses/size: this model has no auxiliary losses");
 }
 
 TEST_CASE("adamw: follows the published update, with and without clipping and exemption") {
@@ -120,7 +274,7 @@ TEST_CASE("adamw: copies in bf16 follow the parameters, and are lent for a while
   config.dtype = Dtype::kBf16;
   const auto loan = std::make_shared<at::Tensor>();
   const std::vector<models::Parameter> parameters = {
-      {"w", at::ones({3, 4}).requires_grad_(true), models::ParameterRole::kLinearWeight, true,
+      {"w", at::ones({3, 4}).requires_grad_(true), models::ParameterRole::kLinearWeight, true, "",
        loan},
       {"b", at::ones({3}).requires_grad_(true), models::ParameterRole::kLinearBias, true}};
   at::Tensor weight = parameters[0].tensor;

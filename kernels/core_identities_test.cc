@@ -3,11 +3,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/cat.h>
+#include <ATen/ops/exp.h>
 #include <ATen/ops/eye.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/ones.h>
+#include <ATen/ops/zeros_like.h>
 
 #include "kernels/delta_rule/delta_rule.h"
+#include "kernels/dplr/dplr.h"
 #include "kernels/log_linear/log_linear.h"
 #include "kernels/mesa/mesa.h"
 #include "kernels/scalar_decay/scalar_decay.h"
@@ -162,6 +165,49 @@ TEST_CASE("identity: mesa with a ridge without end is a scalar decay with a writ
     RecurrenceArgs written = args;
     written.k = args.k * beta.unsqueeze(-1);
     CheckEqual({mesa.o * kRidge, mesa.final_state}, ScalarDecay(written, path));
+  }
+}
+
+TEST_CASE("identity: diagonal plus low rank without the low rank is a vector decay") {
+  const RecurrenceArgs args{.q = RandomNormal({2, 75, 2, 6}, 1),
+                            .k = RandomNormal({2, 75, 2, 6}, 2),
+                            .v = RandomNormal({2, 75, 2, 5}, 3),
+                            .log_decay = RandomUniform({2, 75, 2, 6}, 4) * -2,
+                            .initial_state = RandomNormal({2, 2, 6, 5}, 5),
+                            .chunk_size = 32};
+  const auto b = RandomNormal({2, 75, 2, 6}, 6);
+  for (const auto path : {ExecutionPath::kReference, ExecutionPath::kFast}) {
+    CheckEqual(Dplr({.recurrence = args, .a = at::zeros_like(b), .b = b}, path),
+               VectorDecay(args, path));
+  }
+}
+
+TEST_CASE("identity: the delta rule is diagonal plus low rank, alone and with equal channels") {
+  const auto k = RandomNormal({2, 75, 2, 6}, 2);
+  RecurrenceArgs args{.q = RandomNormal({2, 75, 2, 6}, 1),
+                      .k = k / k.norm(2, -1, /*keepdim=*/true),
+                      .v = RandomNormal({2, 75, 2, 5}, 3),
+                      .log_decay = RandomUniform({2, 75, 2}, 4) * -2,
+                      .beta = RandomUniform({2, 75, 2}, 5) * 2,
+                      .initial_state = RandomNormal({2, 2, 6, 5}, 6),
+                      .chunk_size = 32};
+  const auto beta = args.beta.unsqueeze(-1);
+  auto corrected = args;
+  corrected.v = beta * args.v;
+  corrected.beta = at::Tensor();
+  const DplrArgs low_rank{.recurrence = corrected,
+                          .a = beta * at::exp(args.log_decay).unsqueeze(-1) * args.k,
+                          .b = args.k};
+  auto wide = args;
+  wide.log_decay = args.log_decay.unsqueeze(-1).expand({-1, -1, -1, 6});
+  for (const auto path : {ExecutionPath::kReference, ExecutionPath::kFast}) {
+    const auto expected = DeltaRule(args, path);
+    CheckEqual(Dplr(low_rank, path), expected);
+    CheckEqual(Dplr(DeltaRuleAsDplr(args), path), expected);
+    CheckEqual(Dplr(DeltaRuleAsDplr(wide), path), expected);
+    auto without = args;
+    without.log_decay = at::Tensor();
+    CheckEqual(Dplr(DeltaRuleAsDplr(without), path), DeltaRule(without, path));
   }
 }
 

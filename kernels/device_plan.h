@@ -28,15 +28,15 @@ std::string Refusal(const SizeRange& range, std::string_view name, std::int64_t 
 
 // One way in which device code runs a core.
 struct DevicePlan {
-  std::string name;                 // as in plan.h
-  std::vector<std::string> dtypes;  // of the operands of products: "bf16", "tf32", "fp32"
-  SizeRange head_k_dim;
-  SizeRange head_v_dim;
+  std::string name = {};                 // as in plan.h
+  std::vector<std::string> dtypes = {};  // of the operands of products: "bf16", "tf32", "fp32"
+  SizeRange head_k_dim = {};
+  SizeRange head_v_dim = {};
   SizeRange seq_len = {.multiple_of = 1};
   bool needs_sm90 = false;  // compute capability 9.0 alone
   // What it depends on besides, in words; empty: nothing. The dispatcher prefers the first plan of
   // a core that takes a problem.
-  std::string when;
+  std::string when = {};
 };
 
 // Why none of the plans with this dtype takes heads of these sizes: the reason of the last one, the

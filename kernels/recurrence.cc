@@ -7,7 +7,6 @@
 
 #include <ATen/TensorOperators.h>
 #include <ATen/core/grad_mode.h>
-#include <ATen/ops/cat.h>
 #include <ATen/ops/zeros.h>
 
 #include "base/check.h"
@@ -46,17 +45,7 @@ PreparedRecurrence Prepare(const RecurrenceArgs& args, DecayShape decay_shape, b
   Require(p.batch_size >= 1 && p.seq_len >= 1 && p.num_heads >= 1 && p.head_k_dim >= 1 &&
               p.head_v_dim >= 1,
           "every axis of q and v needs at least one element");
-  if (args.rows != nullptr) {
-    const std::int64_t num_rows = args.rows->rows_per_sequence;
-    Require(decay_shape == DecayShape::kVector && !has_beta, "this core has no chosen rows");
-    Require(num_rows >= 1, "chosen rows are in no order");
-    RequireShape(args.q, {p.batch_size, num_rows, p.num_heads, p.head_k_dim}, "q of chosen rows");
-    Require(args.rows->rows.numel() == p.batch_size * num_rows &&
-                args.rows->entries.numel() == p.batch_size * p.seq_len,
-            "rows must be [B R] and entries [B T]");
-  } else {
-    RequireShape(args.q, {p.batch_size, p.seq_len, p.num_heads, p.head_k_dim}, "q");
-  }
+  RequireShape(args.q, {p.batch_size, p.seq_len, p.num_heads, p.head_k_dim}, "q");
   RequireShape(args.k, {p.batch_size, p.seq_len, p.num_heads, p.head_k_dim}, "k");
   RequireShape(args.v, {p.batch_size, p.seq_len, p.num_heads, p.head_v_dim}, "v");
   Require(args.q.is_floating_point() && args.k.scalar_type() == args.q.scalar_type() &&
@@ -101,20 +90,6 @@ bool NeedsGradients(const RecurrenceArgs& args) {
 void RecordFallback(std::string_view core, const RecurrenceArgs& args, std::string_view plan,
                     std::string_view reason) {
   RecordPlan(core, plan, NeedsGradients(args) ? plan : std::string_view(), reason);
-}
-
-RecurrenceResult GatherFromAll(const RecurrenceArgs& args, RecurrenceFunction function,
-                               ExecutionPath path) {
-  const at::Tensor q = args.q.flatten(0, 1);
-  const at::Tensor none = at::zeros({1, q.size(1), q.size(2)}, q.options());
-  RecurrenceArgs all = args;
-  all.rows = nullptr;
-  all.q = at::cat({q, none}).index_select(0, args.rows->entries).view(args.k.sizes());
-  const at::Tensor o = function(all, path).o;
-  return {.o = o.flatten(0, 1)
-                   .index_select(0, args.rows->rows)
-                   .view({args.q.size(0), args.q.size(1), o.size(2), o.size(3)}),
-          .final_state = {}};
 }
 
 RecurrenceResult ContainNonFinite(

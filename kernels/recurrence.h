@@ -9,14 +9,13 @@
 #include <ATen/core/Tensor.h>
 
 #include "kernels/core.h"
-#include "kernels/fused/row_selection.h"
 
 namespace mixerbench::kernels {
 
 // B batch, T tokens, H heads, K and V key and value sizes per head. q, k and v share one floating
 // dtype; all tensors share one device. Any strides.
 struct RecurrenceArgs {
-  at::Tensor q;               // [B,T,H,K]; of chosen rows [B,R,H,K]
+  at::Tensor q;               // [B,T,H,K]
   at::Tensor k;               // [B,T,H,K]
   at::Tensor v;               // [B,T,H,V]
   at::Tensor log_decay = {};  // <= 0, fp32 or fp64; undefined: no decay. [B,T,H], and [B,T,H,K] for
@@ -27,19 +26,14 @@ struct RecurrenceArgs {
 
   std::int64_t chunk_size = 64;  // tokens per chunk of the fast path; changes speed, not results
 
-  // Chosen rows (vector_decay): R = rows_per_sequence queries of each sequence,
-  // and only their outputs. Outputs of surplus entries are finite and must get no gradient.
-  // nullptr: all.
-  const fused::RowSelection* rows = nullptr;
-
   // Without it a core may leave the final state out, and with it the time to write it.
   bool wants_final_state = true;
 };
 
 struct RecurrenceResult {
-  at::Tensor o;            // [B,T,H,V], dtype of v; of chosen rows [B,R,H,V]
-  at::Tensor final_state;  // [B,H,K,V], fp32, or fp64 for fp64 inputs; undefined with chosen rows,
-                           // and maybe where it is not wanted
+  at::Tensor o;            // [B,T,H,V], dtype of v
+  at::Tensor final_state;  // [B,H,K,V], fp32, or fp64 for fp64 inputs; maybe undefined where it is
+                           // not wanted
 };
 
 using RecurrenceFunction = RecurrenceResult (*)(const RecurrenceArgs&, ExecutionPath);
@@ -70,11 +64,6 @@ bool NeedsGradients(const RecurrenceArgs& args);
 // Tells (plan.h) that `core` runs by `plan` in both passes, without device code for this `reason`.
 void RecordFallback(std::string_view core, const RecurrenceArgs& args, std::string_view plan,
                     std::string_view reason);
-
-// Chosen rows by way of all: `function` of queries that are zero elsewhere, and some of its
-// outputs. `args.rows` is set.
-RecurrenceResult GatherFromAll(const RecurrenceArgs& args, RecurrenceFunction function,
-                               ExecutionPath path);
 
 // `function`, which has masked products, of args whose first token that is not finite and all later
 // ones of a sequence and head are zeros; their results and the final state are NaN. (Queries are

@@ -85,6 +85,7 @@ struct LearningPoint {
   std::optional<double> validation_accuracy;
   double lr = 0;
   double elapsed_s = 0;
+  std::map<std::string, double> auxiliary_losses = {};  // means since the last point, no weights
 };
 
 // How one function ran: the device code that it chose, or what else and why.
@@ -134,7 +135,7 @@ struct ThroughputRow {
   std::optional<Interval> spread_ms;  // 20th to 80th percentile of the samples
   std::optional<double> tokens_per_second;
   std::optional<std::int64_t> peak_memory_bytes;
-  std::string parity_check;   // "passed", "failed", "not run"
+  std::string parity_check;  // "passed", "failed", "not run"
   std::optional<Parity> parity;
   std::string execution;  // "graph" or "eager"; empty: written by an older version
 };

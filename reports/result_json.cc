@@ -85,20 +85,32 @@ AccuracyRow AccuracyFromValue(const Value& value, const std::string& where) {
 }
 
 Value LearningToValue(const LearningPoint& point) {
-  return Object{{"step", point.step},
-                {"train_loss", NumberOrNull(point.train_loss)},
-                {"validation_accuracy", NumberOrNull(point.validation_accuracy)},
-                {"lr", NumberOrNull(point.lr)},
-                {"elapsed_s", NumberOrNull(point.elapsed_s)}};
+  Object object = {{"step", point.step},
+                   {"train_loss", NumberOrNull(point.train_loss)},
+                   {"validation_accuracy", NumberOrNull(point.validation_accuracy)},
+                   {"lr", NumberOrNull(point.lr)},
+                   {"elapsed_s", NumberOrNull(point.elapsed_s)}};
+  if (!point.auxiliary_losses.empty()) {
+    Object losses;
+    for (const auto& [name, loss] : point.auxiliary_losses) losses[name] = NumberOrNull(loss);
+    object["auxiliary_losses"] = std::move(losses);
+  }
+  return object;
 }
 
 LearningPoint LearningFromValue(const Value& value, const std::string& where) {
   const ObjectReader reader(value, where);
-  return {.step = reader.Int("step"),
-          .train_loss = reader.NumberOrNan("train_loss"),
-          .validation_accuracy = reader.OptionalNumber("validation_accuracy"),
-          .lr = reader.NumberOrNan("lr"),
-          .elapsed_s = reader.NumberOrNan("elapsed_s")};
+  LearningPoint point{.step = reader.Int("step"),
+                      .train_loss = reader.NumberOrNan("train_loss"),
+                      .validation_accuracy = reader.OptionalNumber("validation_accuracy"),
+                      .lr = reader.NumberOrNan("lr"),
+                      .elapsed_s = reader.NumberOrNan("elapsed_s")};
+  if (!reader.Has("auxiliary_losses")) return point;
+  const ObjectReader losses = reader.Nested("auxiliary_losses");
+  for (const auto& [name, loss] : reader.Member("auxiliary_losses").as_object()) {
+    point.auxiliary_losses[name] = losses.NumberOrNan(name);
+  }
+  return point;
 }
 
 Value ThroughputToValue(const ThroughputRow& row) {

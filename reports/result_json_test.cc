@@ -57,6 +57,16 @@ TEST_CASE("cell: a planned cell of which nothing is known has nulls, not zeros")
   CHECK(DumpCell(CellFromValue(document)) == DumpJson(document, 2));
 }
 
+TEST_CASE("cell: auxiliary losses stand by name on the learning curve, where there are any") {
+  CellResult cell = ExampleCell();
+  CHECK(cell.learning_curve.back().auxiliary_losses.empty());
+  CHECK(DumpCell(cell).find("auxiliary_losses") == std::string::npos);
+  cell.learning_curve.back().auxiliary_losses = {{"balance", 1.25}, {"z", std::nan("")}};
+  const CellResult back = ParseCell(DumpCell(cell), "result.json");
+  CHECK(back.learning_curve.back().auxiliary_losses.at("balance") == 1.25);
+  CHECK(std::isnan(back.learning_curve.back().auxiliary_losses.at("z")));
+}
+
 TEST_CASE("cell: numbers that are not finite become null beside a state") {
   CellResult cell = ExampleCell();
   cell.state = CellState::kDiverged;

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "reports/schema.h"
 
+#include <cmath>
 #include <set>
 #include <string>
 #include <vector>
@@ -30,6 +31,16 @@ TEST_CASE("schema: every cell and every report of the examples is valid") {
     CAPTURE(faults);
     CHECK(faults.empty() == example.is_valid);
   }
+}
+
+TEST_CASE("schema: auxiliary losses are numbers, or null where one was not finite") {
+  CellResult cell = ExampleCell();
+  cell.learning_curve.back().auxiliary_losses = {{"balance", 1.25}, {"z", std::nan("")}};
+  Value document = CellToValue(cell);
+  CHECK(ValidateCell(document) == std::vector<std::string>());
+  Value& point = document.as_object()["learning_curve"].as_array().back();
+  point.as_object()["auxiliary_losses"].as_object()["balance"] = "much";
+  CHECK_FALSE(ValidateCell(document).empty());
 }
 
 // Every name under any "properties" of a schema.

@@ -14,7 +14,6 @@
 #include "kernels/chunking.h"
 #include "kernels/delta_rule/delta_rule_cuda.h"
 #include "kernels/delta_rule/delta_rule_plan.h"
-#include "kernels/fused/rows.h"
 #include "kernels/plan.h"
 
 namespace mixerbench::kernels {
@@ -110,18 +109,6 @@ RecurrenceResult DeltaRule(const RecurrenceArgs& args, ExecutionPath path) {
   if (on_device.result) return *std::move(on_device.result);
   RecordFallback(kCore, args, kAtenChunkPlan, on_device.refusal);
   return ChunkDeltaRule(args);
-}
-
-RecurrenceResult DeltaRuleAtRows(const RecurrenceArgs& args, const fused::RowSelection& rows,
-                                 ExecutionPath path) {
-  const auto sizes = Prepare(args, DecayShape::kScalar, /*has_beta=*/true);
-  if (path == ExecutionPath::kFast) {
-    if (auto result = delta_rule::RunRowsOnCuda(args, sizes, rows)) return *std::move(result);
-  }
-  RecurrenceResult result = DeltaRule(args, path);
-  result.o = fused::GatherRows(result.o.flatten(2), rows, path)
-                 .unflatten(-1, {sizes.num_heads, sizes.head_v_dim});
-  return result;
 }
 
 namespace delta_rule {

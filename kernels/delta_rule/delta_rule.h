@@ -3,7 +3,6 @@
 #pragma once
 
 #include "kernels/core.h"
-#include "kernels/fused/row_selection.h"
 #include "kernels/recurrence.h"
 
 namespace mixerbench::kernels {
@@ -25,13 +24,5 @@ RecurrenceResult ChunkDeltaRule(const RecurrenceArgs& args);
 
 // What mixers call.
 RecurrenceResult DeltaRule(const RecurrenceArgs& args, ExecutionPath path);
-
-// The same with the outputs of chosen tokens alone: rows among the B T tokens, o [M,H,V]. Queries
-// are those of all tokens. Outputs of surplus entries are finite and must get no gradient, other
-// rows that no entry has count as zeros in the backward pass.
-// Cost: the fused plan (delta_rule.md) writes M rows of o and reads M of its gradient; elsewhere
-// all outputs are formed and GatherRows takes those rows.
-RecurrenceResult DeltaRuleAtRows(const RecurrenceArgs& args, const fused::RowSelection& rows,
-                                 ExecutionPath path);
 
 }  // namespace mixerbench::kernels

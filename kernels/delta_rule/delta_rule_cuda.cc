@@ -54,34 +54,17 @@ DeltaRuleFactorData FactorData(const at::Tensor& gates, const at::Tensor& x, con
                                bool has_decay) {
   return {.gates = gates.data_ptr<float>(),
           .x = x.data_ptr(),
-          .a = a.defined() ? a.data_ptr() : nullptr,
+          .a = a.data_ptr(),
           .has_decay = has_decay};
-}
-
-// The rows and entries of a selection, on the device; undefined without one.
-ChosenTokens Chosen(const at::Tensor& rows, const at::Tensor& entries) {
-  if (!rows.defined()) return {};
-  return {.rows = rows.const_data_ptr<std::int64_t>(),
-          .entries = entries.const_data_ptr<std::int64_t>(),
-          .count = rows.size(0)};
-}
-
-// The shape of o: that of v, or [1,M,H,V] of chosen tokens.
-std::vector<std::int64_t> OutputShape(const at::Tensor& v, const at::Tensor& rows) {
-  if (!rows.defined()) return v.sizes().vec();
-  return {1, rows.size(0), v.size(2), v.size(3)};
 }
 
 class DeltaRuleFunction : public torch::autograd::Function<DeltaRuleFunction> {
  public:
-  // Tensors as the kernels take them: aligned rows; gates and states fp32 and dense. rows and
-  // entries of a selection only in the fused plan.
+  // Tensors as the kernels take them: aligned rows; gates and states fp32 and dense.
   static variable_list forward(AutogradContext* context, const at::Tensor& q, const at::Tensor& k,
                                const at::Tensor& v, const std::optional<at::Tensor>& log_decay,
                                const at::Tensor& beta,
                                const std::optional<at::Tensor>& initial_state,
-                               const std::optional<at::Tensor>& optional_rows,
-                               const std::optional<at::Tensor>& optional_entries,
                                const Operation& op) {
     const c10::DeviceGuard guard(q.device());
     const DeltaRuleSizes& sizes = op.sizes;
@@ -102,12 +85,10 @@ class DeltaRuleFunction : public torch::autograd::Function<DeltaRuleFunction> {
       gates = Empty({sizes.batch_size, sizes.num_heads, num_chunks, 4, chunk_size}, q, at::kFloat);
       x = Empty({sizes.batch_size, sizes.num_heads, num_chunks, chunk_size, chunk_size}, q,
                 q.scalar_type());
-      if (!is_fused || FusedKeepsA(log_decay.has_value())) a = EmptyDense(x);
+      a = EmptyDense(x);
       factors = FactorData(gates, x, a, log_decay.has_value());
     }
-    const at::Tensor rows = optional_rows.value_or(at::Tensor());
-    const at::Tensor entries = optional_entries.value_or(at::Tensor());
-    const auto o = Empty(OutputShape(v, rows), v, v.scalar_type());
+    const auto o = EmptyDense(v);
     at::Tensor final_state;
     if (op.wants_final_state || !is_fused) {
       final_state = Empty({sizes.batch_size, sizes.num_heads, sizes.head_k_dim, sizes.head_v_dim},
@@ -125,11 +106,10 @@ class DeltaRuleFunction : public torch::autograd::Function<DeltaRuleFunction> {
     const float* const entering = Data(initial_state.value_or(at::Tensor()));
     float* const leaving = final_state.defined() ? final_state.data_ptr<float>() : nullptr;
     if (is_fused) {
-      cuda::CheckLaunch(
-          DeltaRuleFusedForward(sizes, op.plan, AsSequence(q), AsSequence(k), AsSequence(v), decays,
-                                Data(beta), factors, entering, AsSequence(o), Chosen(rows, entries),
-                                leaving, saved, stream),
-          kCore);
+      cuda::CheckLaunch(DeltaRuleFusedForward(sizes, op.plan, AsSequence(q), AsSequence(k),
+                                              AsSequence(v), decays, Data(beta), factors, entering,
+                                              AsSequence(o), leaving, saved, stream),
+                        kCore);
     } else {
       cuda::CheckLaunch(DeltaRuleFactors(sizes, AsSequence(q), AsSequence(k), decays, Data(beta),
                                          factors, stream),
@@ -140,7 +120,7 @@ class DeltaRuleFunction : public torch::autograd::Function<DeltaRuleFunction> {
     }
 
     if (keeps) {
-      context->save_for_backward({q, k, v, gates, x, a, y, states, rows, entries});
+      context->save_for_backward({q, k, v, gates, x, a, y, states});
       context->set_materialize_grads(false);
       auto& data = context->saved_data;
       data["scale"] = static_cast<double>(sizes.scale);
@@ -173,9 +153,8 @@ class DeltaRuleFunction : public torch::autograd::Function<DeltaRuleFunction> {
         FactorData(tensors[3], tensors[4], tensors[5], data["has_log_decay"].toBool());
     const c10::DeviceGuard guard(q.device());
     const auto stream = cuda::CurrentStream(q);
-    const auto& rows = tensors[8];
     const auto d_o = d_outputs[0].defined() ? cuda::WithAlignedRows(d_outputs[0])
-                                            : at::zeros(OutputShape(v, rows), v.options());
+                                            : at::zeros(v.sizes(), v.options());
     const auto d_final_state =
         d_outputs.size() > 1 && d_outputs[1].defined() ? d_outputs[1].contiguous() : at::Tensor();
 
@@ -198,11 +177,10 @@ class DeltaRuleFunction : public torch::autograd::Function<DeltaRuleFunction> {
         .log_decay = d_log_decay.defined() ? d_log_decay.data_ptr<float>() : nullptr};
     const DeltaRuleSaved saved = {.y = tensors[6].data_ptr(), .states = tensors[7].data_ptr()};
     if (plan.fused_multiprocessors > 0) {
-      cuda::CheckLaunch(
-          DeltaRuleFusedBackward(sizes, plan, AsSequence(q), AsSequence(k), AsSequence(v),
-                                 AsSequence(d_o), Chosen(rows, tensors[9]), factors, saved,
-                                 Data(d_final_state), d_entering, gradients, stream),
-          kCore);
+      cuda::CheckLaunch(DeltaRuleFusedBackward(sizes, plan, AsSequence(q), AsSequence(k),
+                                               AsSequence(v), AsSequence(d_o), factors, saved,
+                                               Data(d_final_state), d_entering, gradients, stream),
+                        kCore);
     } else {
       const auto p = EmptyDense(v);
       const auto d_states = EmptyStates(sizes, q);
@@ -216,9 +194,10 @@ class DeltaRuleFunction : public torch::autograd::Function<DeltaRuleFunction> {
                                            d_states.data_ptr(), gradients, stream),
                         kCore);
     }
-    return {std::move(d_qkv[0]),    std::move(d_qkv[1]), std::move(d_qkv[2]),
-            std::move(d_log_decay), std::move(d_beta),   std::move(d_initial_state),
-            at::Tensor(),           at::Tensor(),        at::Tensor()};
+    return {std::move(d_qkv[0]), std::move(d_qkv[1]),
+            std::move(d_qkv[2]), std::move(d_log_decay),
+            std::move(d_beta),   std::move(d_initial_state),
+            at::Tensor()};
   }
 };
 
@@ -232,10 +211,10 @@ cuda::OperandPrecision PrecisionOf(const RecurrenceArgs& args) {
              : precision;
 }
 
-// Refused without a plan, or with rows where the plan is not the fused one. With rows o is
-// [1,M,H,V].
-DeviceAttempt<RecurrenceResult> Run(const RecurrenceArgs& args, const PreparedRecurrence& sizes,
-                                    const fused::RowSelection* rows) {
+}  // namespace
+
+DeviceAttempt<RecurrenceResult> RunOnCuda(const RecurrenceArgs& args,
+                                          const PreparedRecurrence& sizes) {
   if (const auto refusal = cuda::RecurrenceRefusal(sizes.seq_len); !refusal.empty()) {
     return {{}, std::string(refusal)};
   }
@@ -252,48 +231,19 @@ DeviceAttempt<RecurrenceResult> Run(const RecurrenceArgs& args, const PreparedRe
   const cuda::DeviceLimits limits = cuda::LimitsOf(args.q);
   const auto plan = PlanDeltaRule(device_sizes, limits);
   if (!plan) return {{}, PlanRefusal(device_sizes, limits)};
-  if (rows != nullptr && plan->fused_multiprocessors == 0) {
-    return {{}, "scored positions alone are for the fused plan"};
-  }
   RecordPlan(kCore, NameOf(*plan), NeedsGradients(args) ? NameOf(*plan) : std::string_view());
 
   const auto dense = [](const at::Tensor& x) -> std::optional<at::Tensor> {
     if (!x.defined()) return std::nullopt;
     return x.to(at::kFloat).contiguous();
   };
-  std::optional<at::Tensor> chosen, entries;
-  if (rows != nullptr) {
-    chosen = rows->rows;
-    entries = rows->entries;
-  }
   const auto outputs = DeltaRuleFunction::apply(
       cuda::WithAlignedRows(args.q), cuda::WithAlignedRows(args.k), cuda::WithAlignedRows(args.v),
-      dense(args.log_decay), *dense(args.beta), dense(args.initial_state), chosen, entries,
+      dense(args.log_decay), *dense(args.beta), dense(args.initial_state),
       Operation{device_sizes, *plan, args.wants_final_state});
   return {RecurrenceResult{.o = outputs[0],
                            .final_state = outputs.size() > 1 ? outputs[1] : at::Tensor()},
           {}};
-}
-
-}  // namespace
-
-DeviceAttempt<RecurrenceResult> RunOnCuda(const RecurrenceArgs& args,
-                                          const PreparedRecurrence& sizes) {
-  return Run(args, sizes, nullptr);
-}
-
-std::optional<RecurrenceResult> RunRowsOnCuda(const RecurrenceArgs& args,
-                                              const PreparedRecurrence& sizes,
-                                              const fused::RowSelection& rows) {
-  const auto is_list = [](const at::Tensor& x) {
-    return x.scalar_type() == at::kLong && x.is_contiguous();
-  };
-  Require(is_list(rows.rows) && is_list(rows.entries) &&
-              rows.entries.numel() == sizes.batch_size * sizes.seq_len,
-          "rows [M] and entries [B T] are dense int64");
-  auto result = Run(args, sizes, &rows).result;
-  if (result) result->o = result->o.squeeze(0);
-  return result;
 }
 
 }  // namespace mixerbench::kernels::delta_rule

@@ -2,9 +2,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <optional>
-
-#include "kernels/fused/row_selection.h"
 #include "kernels/plan.h"
 #include "kernels/recurrence.h"
 
@@ -15,10 +12,5 @@ namespace mixerbench::kernels::delta_rule {
 // refuses. Records the plan.
 DeviceAttempt<RecurrenceResult> RunOnCuda(const RecurrenceArgs& args,
                                           const PreparedRecurrence& sizes);
-
-// DeltaRuleAtRows by the fused plan; nullopt where that is not the one.
-std::optional<RecurrenceResult> RunRowsOnCuda(const RecurrenceArgs& args,
-                                              const PreparedRecurrence& sizes,
-                                              const fused::RowSelection& rows);
 
 }  // namespace mixerbench::kernels::delta_rule

@@ -38,14 +38,12 @@ __global__ void __launch_bounds__(
 
 int DeltaRuleFusedBackward(const DeltaRuleSizes& sizes, const DeltaRulePlan& plan,
                            const Sequence& q, const Sequence& k, const Sequence& v,
-                           const Sequence& d_o, const ChosenTokens& chosen,
-                           const DeltaRuleFactorData& factors, const DeltaRuleSaved& saved,
-                           const float* d_final_state, float* d_initial_state,
-                           const DeltaRuleGradientData& gradients, CUstream_st* stream) {
+                           const Sequence& d_o, const DeltaRuleFactorData& factors,
+                           const DeltaRuleSaved& saved, const float* d_final_state,
+                           float* d_initial_state, const DeltaRuleGradientData& gradients,
+                           CUstream_st* stream) {
   FusedBackwardArgs args = {.sizes = sizes,
                             .v = v,
-                            .d_o = d_o,
-                            .chosen = chosen,
                             .factors = factors,
                             .d_final_state = d_final_state,
                             .d_initial_state = d_initial_state,
@@ -63,7 +61,7 @@ int DeltaRuleFusedBackward(const DeltaRuleSizes& sizes, const DeltaRulePlan& pla
   };
   map(q, sizes, sizes.head_k_dim, args.q_tiles);
   map(k, sizes, sizes.head_k_dim, args.k_tiles);
-  if (chosen.entries == nullptr) map(d_o, sizes, sizes.head_v_dim, args.d_o_tiles);
+  map(d_o, sizes, sizes.head_v_dim, args.d_o_tiles);
   map(gradients.q, sizes, sizes.head_k_dim, args.dq_tiles);
   map(gradients.k, sizes, sizes.head_k_dim, args.dk_tiles);
   map(saved_y, sizes, sizes.head_v_dim, args.y_tiles);

@@ -2,7 +2,7 @@
 // which they hand on a chunk. Maths: delta_rule.md.
 //
 //   queries  copies the next chunk to shared memory; dA, dq and, from P, dV
-//   walk     P and the gradient G of the state; A without decays
+//   walk     P and the gradient G of the state
 //   keys     dKK, M and dk, from P, G and dA; a chunk later the gradients of the gates
 //
 // Each role goes over all chunks of the block, and they meet at barriers in shared memory alone:
@@ -10,7 +10,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "kernels/delta_rule/delta_rule_chosen.cuh"
 #include "kernels/delta_rule/delta_rule_chunk_sums.cuh"
 #include "kernels/delta_rule/delta_rule_token_copies.cuh"
 #include "kernels/delta_rule/delta_rule_warpgroup_walk.cuh"
@@ -18,12 +17,10 @@
 namespace mixerbench::kernels::delta_rule {
 
 struct FusedBackwardArgs {
-  CUtensorMap q_tiles, k_tiles, y_tiles, dq_tiles, dk_tiles;  // by MapTokens
-  CUtensorMap d_o_tiles;                                      // unless tokens are chosen
-  CUtensorMap state_tiles;                                    // as if [1,B H N V,1,K]
+  CUtensorMap q_tiles, k_tiles, y_tiles, d_o_tiles, dq_tiles, dk_tiles;  // by MapTokens
+  CUtensorMap state_tiles;                                               // as if [1,B H N V,1,K]
   DeltaRuleSizes sizes;
-  Sequence v, d_o;
-  ChosenTokens chosen;
+  Sequence v;
   DeltaRuleFactorData factors;
   const float* d_final_state;
   float* d_initial_state;
@@ -83,7 +80,6 @@ class FusedBackward {
   static constexpr int kC = warpgroup::kC;
   static constexpr int kDk = 64;
   static constexpr int kHeadV = 64 * kValueTiles;
-  static constexpr bool kFormsA = !FusedKeepsA(kHasDecay);
   static constexpr int kThreads = warpgroup::kThreads;
   static constexpr auto kRows = Depth::kAlongRows;
   static constexpr auto kColumns = Depth::kDownColumns;
@@ -221,12 +217,10 @@ class FusedBackward {
 
   __device__ void StorePairs(Accumulators (&pairs)[kBlocks], const Decays& decays,
                              Tile& tile) const;
-  __device__ void FindChosen(const Chunk& chunk, ChosenRows& chosen) const;
-  __device__ void Load(const Chunk& chunk, const ChosenRows& chosen);
+  __device__ void Load(const Chunk& chunk);
   __device__ void FormQueryGradients(const Chunk& chunk, float (&db)[2]);
   __device__ void LoadValues(const Chunk& chunk, ValueRows& values) const;
   __device__ void FormValueGradients(const Chunk& chunk, const ValueRows& values, float (&pv)[kC]);
-  __device__ void FormA(unsigned c);
   __device__ float Product(const Accumulators (&rows)[kBlocks], const Tile& tile) const;
   __device__ void FinishGates(const Chunk& chunk);
   __device__ void FormKeyGradients(const Chunk& chunk);

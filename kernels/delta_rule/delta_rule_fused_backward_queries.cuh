@@ -7,28 +7,19 @@
 namespace mixerbench::kernels::delta_rule {
 
 template <int kValueTiles, bool kHasDecay>
-__device__ void FusedBackward<kValueTiles, kHasDecay>::FindChosen(const Chunk& chunk,
-                                                                  ChosenRows& chosen) const {
-  if (!Exists(chunk)) return;
-  chosen.Find(chunk.batch * seq_len_ + chunk.first_token(), NumValid(chunk));
-}
-
-template <int kValueTiles, bool kHasDecay>
-__device__ void FusedBackward<kValueTiles, kHasDecay>::Load(const Chunk& chunk,
-                                                            const ChosenRows& chosen) {
+__device__ void FusedBackward<kValueTiles, kHasDecay>::Load(const Chunk& chunk) {
   if (!Exists(chunk)) return;
   auto& stage = shared_.stages[chunk.count % kStages];
   auto* const barrier = &shared_.is_loaded[chunk.count % kStages];
   const int index = chunk.row * (last_ + 1) + chunk.n;  // among all chunks
   const int thread = static_cast<int>(threadIdx.x);
-  const bool reads_all = args_.chosen.entries == nullptr;
   if (cuda::LaneId() == 0) {
     // The warps take turns, since a copy takes one thread a hundred cycles to start.
     constexpr int kWarps = kThreads / 32;
-    const int num_copies = 2 + (reads_all ? 3 : 2) * kValueTiles;
+    constexpr int kNumCopies = 2 + 3 * kValueTiles;
     const int warp = cuda::WarpId();
     cuda::ExpectBytes(barrier,
-                      (num_copies - warp + kWarps - 1) / kWarps * static_cast<int>(sizeof(Tile)));
+                      (kNumCopies - warp + kWarps - 1) / kWarps * static_cast<int>(sizeof(Tile)));
     const auto copy = [&](int turn, Tile* tile, const CUtensorMap& map, int column) {
       if (turn % kWarps != warp) return;
       CopyTokens(tile, map, column, chunk.head, chunk.first_token(), chunk.batch, barrier);
@@ -42,17 +33,9 @@ __device__ void FusedBackward<kValueTiles, kHasDecay>::Load(const Chunk& chunk,
         CopyTokens(&stage.state[u], args_.state_tiles, 0, 0, index * kHeadV + 64 * u, 0, barrier);
       }
     }
-    if (reads_all) {
-#pragma unroll
-      for (int u = 0; u < kValueTiles; ++u) {
-        copy(2 + 2 * kValueTiles + u, &stage.d_o[u], args_.d_o_tiles, 64 * u);
-      }
-    }
-  }
-  if (!reads_all) {
 #pragma unroll
     for (int u = 0; u < kValueTiles; ++u) {
-      chosen.CopyAsync(stage.d_o[u], args_.d_o, chunk.head, 64 * u);
+      copy(2 + 2 * kValueTiles + u, &stage.d_o[u], args_.d_o_tiles, 64 * u);
     }
   }
   const auto copy_pairs = [&](Tile* tile, const void* pairs) {
@@ -60,7 +43,7 @@ __device__ void FusedBackward<kValueTiles, kHasDecay>::Load(const Chunk& chunk,
         tile, static_cast<const Element*>(pairs) + static_cast<std::int64_t>(index) * kC * kC, kC,
         kC);
   };
-  if constexpr (!kFormsA) copy_pairs(&stage.a, args_.factors.a);
+  copy_pairs(&stage.a, args_.factors.a);
   copy_pairs(&stage.x, args_.factors.x);
   if (4 * thread < kNumGates * kC) {
     cuda::CopyAsync16(
@@ -194,13 +177,10 @@ __device__ void FusedBackward<kValueTiles, kHasDecay>::FormValueGradients(const 
 template <int kValueTiles, bool kHasDecay>
 __device__ void FusedBackward<kValueTiles, kHasDecay>::Queries() {
   Chunk chunk = First();
-  ChosenRows chosen(args_.chosen);  // of the chunk that is loaded next
-  FindChosen(chunk, chosen);
-  Load(chunk, chosen);
+  Load(chunk);
 #pragma unroll 1
   while (Exists(chunk)) {
     const unsigned c = chunk.count;
-    FindChosen(After(chunk), chosen);
     ValueRows values;  // as early as registers allow
     if constexpr (kValueTiles == 1) LoadValues(chunk, values);
     if (c > 0) {
@@ -208,7 +188,7 @@ __device__ void FusedBackward<kValueTiles, kHasDecay>::Queries() {
       WaitForRows();
       warpgroup::SyncGroup(0);
     }
-    Load(After(chunk), chosen);
+    Load(After(chunk));
     float db[2] = {0, 0};  // <q, dq>
     FormQueryGradients(chunk, db);
     if constexpr (kValueTiles > 1) LoadValues(chunk, values);

@@ -21,22 +21,6 @@ __device__ float FusedBackward<kValueTiles, kHasDecay>::Product(const Accumulato
   return sum;
 }
 
-// A = s (Q K^T) D: without decays, bit for bit what the forward pass had.
-template <int kValueTiles, bool kHasDecay>
-__device__ void FusedBackward<kValueTiles, kHasDecay>::FormA(unsigned c) {
-  auto& stage = shared_.stages[c % kStages];
-  Accumulators qk[kBlocks];
-  warpgroup::Fence();
-  warpgroup::MultiplyTiles<kRows, kRows>(qk, warpgroup::Descriptor(stage.q),
-                                         warpgroup::Descriptor(stage.k), false);
-  warpgroup::Commit();
-  const Decays decays(shared_.gates[c % kGateStages][kCumulativeLogDecay], RowBlock());
-  warpgroup::Wait<0>(qk);
-  StorePairs(qk, decays, stage.a);
-  warpgroup::PublishToProducts();
-  warpgroup::SyncGroup(2);
-}
-
 template <int kValueTiles, bool kHasDecay>
 __device__ void FusedBackward<kValueTiles, kHasDecay>::Walk() {
   const int row_block = RowBlock();               // first of this warp's columns of V, of 64
@@ -56,7 +40,6 @@ __device__ void FusedBackward<kValueTiles, kHasDecay>::Walk() {
       }
     }
     WaitForLoads(c);
-    if constexpr (kFormsA) FormA(c);
     float states_product = 0;  // <S, G>
 #pragma unroll
     for (int u = 0; u < kValueTiles; ++u) {

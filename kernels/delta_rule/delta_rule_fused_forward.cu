@@ -39,13 +39,11 @@ __global__ void __launch_bounds__(fused_forward::kThreads, 1)
 int DeltaRuleFusedForward(const DeltaRuleSizes& sizes, const DeltaRulePlan& plan, const Sequence& q,
                           const Sequence& k, const Sequence& v, const float* log_decay,
                           const float* beta, const DeltaRuleFactorData& factors,
-                          const float* initial_state, const Sequence& o, const ChosenTokens& chosen,
-                          float* final_state, const DeltaRuleSaved& saved, CUstream_st* stream) {
+                          const float* initial_state, const Sequence& o, float* final_state,
+                          const DeltaRuleSaved& saved, CUstream_st* stream) {
   using namespace fused_forward;
   Args args = {.sizes = sizes,
                .maps = {},
-               .o = o,
-               .chosen = chosen,
                .log_decay = log_decay,
                .beta = beta,
                .factors = factors,
@@ -56,9 +54,7 @@ int DeltaRuleFusedForward(const DeltaRuleSizes& sizes, const DeltaRulePlan& plan
   cudaError_t status = MapTokens(q, sizes, sizes.head_k_dim, &maps.q);
   if (status == cudaSuccess) status = MapTokens(k, sizes, sizes.head_k_dim, &maps.k);
   if (status == cudaSuccess) status = MapTokens(v, sizes, sizes.head_v_dim, &maps.v);
-  if (status == cudaSuccess && chosen.entries == nullptr) {
-    status = MapTokens(o, sizes, sizes.head_v_dim, &maps.o);
-  }
+  if (status == cudaSuccess) status = MapTokens(o, sizes, sizes.head_v_dim, &maps.o);
   if (saved.states != nullptr) {
     const Sequence y = Contiguous(saved.y, sizes, sizes.head_v_dim);
     if (status == cudaSuccess) status = MapTokens(y, sizes, sizes.head_v_dim, &maps.y);

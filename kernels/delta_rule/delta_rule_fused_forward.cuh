@@ -3,7 +3,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "kernels/delta_rule/delta_rule_chosen.cuh"
 #include "kernels/delta_rule/delta_rule_fused.cuh"
 #include "kernels/delta_rule/delta_rule_pairs.cuh"
 #include "kernels/delta_rule/delta_rule_token_copies.cuh"
@@ -62,16 +61,13 @@ struct Shared {
 };
 
 struct Maps {
-  CUtensorMap q, k, v;
-  CUtensorMap o;          // unless tokens are chosen
+  CUtensorMap q, k, v, o;
   CUtensorMap y, states;  // of DeltaRuleSaved, if something is kept
 };
 
 struct Args {
   DeltaRuleSizes sizes;
   Maps maps;
-  Sequence o;
-  ChosenTokens chosen;
   const float* log_decay = nullptr;
   const float* beta = nullptr;
   DeltaRuleFactorData factors;
@@ -196,11 +192,8 @@ class Block {
     }
   }
 
-  // Warps `warp`, of kKeepingWarps, write X and perhaps A for the backward pass.
+  // Warps `warp`, of kKeepingWarps, write X and A for the backward pass.
   __device__ void Keep(int warp) const {
-    ClearSurplus(args_.chosen, args_.o, static_cast<int>(args_.sizes.num_heads) * kHeadV,
-                 (static_cast<int>(blockIdx.x) * kKeepingWarps + warp) * 32 + cuda::LaneId(),
-                 static_cast<int>(gridDim.x) * kKeepingWarps * 32);
     if (!keeps_) return;
     Cursor at(args_.sizes, 0);
     SlotTurn slot_turn;
@@ -210,9 +203,7 @@ class Block {
       const std::int64_t first = at.chunk() * kC * kC;
       cuda::WaitForPhase(&shared_.is_ready[slot_turn.place], slot_turn.parity);
       CopyLower(static_cast<Element*>(args_.factors.x) + first, slot.x, warp, kKeepingWarps);
-      if constexpr (FusedKeepsA(kHasDecay)) {
-        CopyLower(static_cast<Element*>(args_.factors.a) + first, slot.a, warp, kKeepingWarps);
-      }
+      CopyLower(static_cast<Element*>(args_.factors.a) + first, slot.a, warp, kKeepingWarps);
       cuda::Arrive(&shared_.is_walked[slot_turn.place]);
       at.NextOfBlock();
       slot_turn = slot_turn.After(1);
@@ -293,13 +284,11 @@ class Block {
       auto& v = slot.v[value_tile];
       const int head = at.head();
       const int batch = at.batch();
-      ChosenRows chosen(args_.chosen);
       warpgroup::WalkForward<kDk, kHasDecay>(
           state, &tokens.q, &tokens.k, v, slot.x, slot.a, shared_.gates[slot_turn.place],
           args_.sizes.scale,
           [&](const warpgroup::Operand::A(&out)[4]) { StoreColumnsOfWarp(leaving.o, out); },
           [&](const warpgroup::Operand::A(&y)[4]) {
-            chosen.Find(at.token(), at.num_valid());
             // Y takes the place of V. After the barrier the other tiles have left too.
             if (keeps_) StoreColumnsOfWarp(v, y);
             if (is_first_thread) cuda::WaitForWrites<0>();
@@ -319,12 +308,8 @@ class Block {
       }
       warpgroup::PublishToProducts();
       warpgroup::SyncGroup(1 + walk_group);
-      const bool writes_all = args_.chosen.entries == nullptr;
-      if (!writes_all) chosen.Write(args_.o, head, 64 * value_tile, leaving.o);
       if (is_first_thread) {
-        if (writes_all) {
-          WriteTokens(args_.maps.o, 64 * value_tile, head, at.first_token(), batch, leaving.o);
-        }
+        WriteTokens(args_.maps.o, 64 * value_tile, head, at.first_token(), batch, leaving.o);
         if (keeps_state) {
           const auto next = static_cast<int>(at.chunk() + 1);
           WriteTokens(args_.maps.states, 0, 0, next * kHeadV + 64 * value_tile, 0, leaving.state);

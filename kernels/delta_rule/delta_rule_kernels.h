@@ -55,13 +55,9 @@ std::optional<DeltaRulePlan> PlanDeltaRule(const DeltaRuleSizes& sizes,
 struct DeltaRuleFactorData {
   float* gates = nullptr;  // [B,H,N,4,C]: b, e^b, w, beta
   void* x = nullptr;       // E [B,H,N,C,C]; 16x16 blocks above the diagonal are not written
-  void* a = nullptr;       // the same; in the fused plan null unless FusedKeepsA
+  void* a = nullptr;       // the same
   bool has_decay = true;   // else b is zero for all tokens, which spares the fused plan work
 };
-
-// Whether the fused forward pass keeps A. Without decays A is a product and no more, which takes
-// less time than to write and read it; with them the chain of chunks would wait for exponentials.
-constexpr bool FusedKeepsA(bool has_decay) { return has_decay; }
 
 // What the forward pass keeps for the backward pass.
 struct DeltaRuleSaved {
@@ -116,30 +112,20 @@ int DeltaRuleGradients(const DeltaRuleSizes& sizes, const DeltaRulePlan& plan,
                        const DeltaRuleSaved& saved, const void* p, const void* d_states,
                        const DeltaRuleGradientData& gradients, CUstream_st* stream);
 
-// The tokens whose outputs are wanted, as in fused::RowSelection.
-struct ChosenTokens {
-  const std::int64_t* rows = nullptr;     // [M] tokens b T + t
-  const std::int64_t* entries = nullptr;  // [B T]: the row that has the token, M: none; null: all
-  std::int64_t count = 0;                 // M
-};
-
-// The fused plan: the first two kernels in one, and the last two. The tensors are theirs, but of
-// chosen tokens o and d_o are [M,H,V], with the stride of rows as that of tokens and without one of
-// batches; surplus rows become zeros in o and are not read in d_o. Null pointers in `factors` and
-// `saved`: nothing is kept. final_state may be null: not wanted.
+// The fused plan: the first two kernels in one, and the last two. Null pointers in `factors`
+// and `saved`: nothing is kept. final_state may be null: not wanted.
 int DeltaRuleFusedForward(const DeltaRuleSizes& sizes, const DeltaRulePlan& plan,
                           const cuda::Sequence& q, const cuda::Sequence& k, const cuda::Sequence& v,
                           const float* log_decay, const float* beta,
                           const DeltaRuleFactorData& factors, const float* initial_state,
-                          const cuda::Sequence& o, const ChosenTokens& chosen, float* final_state,
-                          const DeltaRuleSaved& saved, CUstream_st* stream);
+                          const cuda::Sequence& o, float* final_state, const DeltaRuleSaved& saved,
+                          CUstream_st* stream);
 
 int DeltaRuleFusedBackward(const DeltaRuleSizes& sizes, const DeltaRulePlan& plan,
                            const cuda::Sequence& q, const cuda::Sequence& k,
                            const cuda::Sequence& v, const cuda::Sequence& d_o,
-                           const ChosenTokens& chosen, const DeltaRuleFactorData& factors,
-                           const DeltaRuleSaved& saved, const float* d_final_state,
-                           float* d_initial_state, const DeltaRuleGradientData& gradients,
-                           CUstream_st* stream);
+                           const DeltaRuleFactorData& factors, const DeltaRuleSaved& saved,
+                           const float* d_final_state, float* d_initial_state,
+                           const DeltaRuleGradientData& gradients, CUstream_st* stream);
 
 }  // namespace mixerbench::kernels::delta_rule

@@ -7,9 +7,4 @@ DeviceAttempt<RecurrenceResult> RunOnCuda(const RecurrenceArgs&, const PreparedR
   return {{}, std::string(kOnCpu)};
 }
 
-std::optional<RecurrenceResult> RunRowsOnCuda(const RecurrenceArgs&, const PreparedRecurrence&,
-                                              const fused::RowSelection&) {
-  return std::nullopt;
-}
-
 }  // namespace mixerbench::kernels::delta_rule

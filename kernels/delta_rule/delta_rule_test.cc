@@ -96,44 +96,6 @@ TEST_CASE("delta rule: the write strength is required") {
                     Catch::Contains("beta is missing"));
 }
 
-TEST_CASE("delta rule: chosen rows are those of all outputs, with the same gradients") {
-  // In no order, the third entry surplus.
-  const fused::RowSelection rows{
-      .rows = at::tensor({7, 2, 0, 17, 9}, at::kLong),
-      .entries = at::tensor({5, 5, 1, 5, 5, 5, 5, 0, 5, 4, 5, 5, 5, 5, 5, 5, 5, 3}, at::kLong)};
-  const auto counts = at::tensor({1., 1., 0., 1., 1.}, at::kDouble).view({5, 1, 1});
-  const std::vector<at::Tensor> inputs = {
-      UnitKeys({2, 9, 2, 4}, 1), UnitKeys({2, 9, 2, 4}, 2), RandomNormal({2, 9, 2, 3}, 3),
-      RandomNormal({2, 9, 2}, 4).abs().neg(), RandomUniform({2, 9, 2}, 5)};
-  const auto args = [](const std::vector<at::Tensor>& x) {
-    return RecurrenceArgs{
-        .q = x[0], .k = x[1], .v = x[2], .log_decay = x[3], .beta = x[4], .chunk_size = 4};
-  };
-  const auto expected = testing::Differentiate(
-      [&](const std::vector<at::Tensor>& x) {
-        const auto result = ReferenceDeltaRule(args(x));
-        return std::vector<at::Tensor>{result.o.flatten(0, 1).index_select(0, rows.rows) * counts,
-                                       result.final_state};
-      },
-      inputs);
-  for (const auto path : {ExecutionPath::kReference, ExecutionPath::kFast}) {
-    const auto actual = testing::Differentiate(
-        [&](const std::vector<at::Tensor>& x) {
-          const auto result = DeltaRuleAtRows(args(x), rows, path);
-          return std::vector<at::Tensor>{result.o * counts, result.final_state};
-        },
-        inputs);
-    for (std::size_t i = 0; i < expected.outputs.size(); ++i) {
-      CAPTURE(i);
-      CHECK(RelativeError(actual.outputs[i], expected.outputs[i]) < kFloat64Tolerance);
-    }
-    for (std::size_t i = 0; i < inputs.size(); ++i) {
-      CAPTURE(i);
-      CHECK(RelativeError(actual.gradients[i], expected.gradients[i]) < kFloat64Tolerance);
-    }
-  }
-}
-
 constexpr cuda::DeviceLimits kHopper = {
     .num_multiprocessors = 132, .shared_memory_bytes = 232448, .has_warpgroups = true};
 constexpr cuda::DeviceLimits kAmpere = {.num_multiprocessors = 108, .shared_memory_bytes = 166912};

@@ -45,9 +45,11 @@ void ReferenceAdamWStep(const std::vector<AdamWTensor>& tensors, const at::Tenso
   }
   for (const auto& tensor : tensors) {
     const at::Tensor gradient = scale.defined() ? tensor.gradient * scale : tensor.gradient;
+    const at::Tensor rate =
+        tensor.rate_scale == 1 ? learning_rate : learning_rate * tensor.rate_scale;
     at::_fused_adamw_(tensor.parameter, gradient, tensor.first_moment, tensor.second_moment, {},
-                      step, learning_rate, options.beta1, options.beta2, tensor.weight_decay,
-                      options.eps, /*amsgrad=*/false, /*maximize=*/false);
+                      step, rate, options.beta1, options.beta2, tensor.weight_decay, options.eps,
+                      /*amsgrad=*/false, /*maximize=*/false);
     if (tensor.narrow.defined()) tensor.narrow.copy_(tensor.parameter);
   }
 }
@@ -73,7 +75,8 @@ std::vector<AdamWArgs> Tables(const std::vector<AdamWTensor>& tensors,
         .second_moment = MutableFloatsOf(tensor.second_moment),
         .narrow = tensor.narrow.defined() ? tensor.narrow.mutable_data_ptr() : nullptr,
         .size = tensor.parameter.numel(),
-        .weight_decay = static_cast<float>(tensor.weight_decay)};
+        .weight_decay = static_cast<float>(tensor.weight_decay),
+        .rate_scale = static_cast<float>(tensor.rate_scale)};
   }
   return tables;
 }

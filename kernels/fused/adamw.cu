@@ -100,7 +100,7 @@ __global__ void __launch_bounds__(kThreads)
   const long long at = share.first + static_cast<long long>(threadIdx.x) * kPerThread;
   const bool whole = IsAligned(tensor) && at + kPerThread <= tensor.size;
   const float step = *args.step;
-  const float rate = *args.learning_rate;
+  const float rate = *args.learning_rate * tensor.rate_scale;
   // On their way while two threads form the corrections.
   const Four gradient = LoadFour(tensor.gradient, at, tensor.size, whole);
   const Four parameter = LoadFour(tensor.parameter, at, tensor.size, whole);

@@ -17,6 +17,7 @@ struct AdamWTensor {
   at::Tensor first_moment = {};
   at::Tensor second_moment = {};
   double weight_decay = 0;
+  double rate_scale = 1;   // multiplies the learning rate
   at::Tensor narrow = {};  // set to the new parameter, rounded to bf16; undefined: no such copy
 };
 
@@ -28,7 +29,8 @@ struct AdamWOptions {
 };
 
 // Updates parameters and moments in place (Loshchilov and Hutter, arXiv 1711.05101):
-//   g <- g min(1, grad_clip / (|all g| + 1e-6));  p <- p (1 - lr weight_decay)
+//   g <- g min(1, grad_clip / (|all g| + 1e-6));  p <- p (1 - lr weight_decay), lr that of the
+//   tensor
 //   m <- beta1 m + (1 - beta1) g;  v <- beta2 v + (1 - beta2) g^2
 //   p <- p - lr / (1 - beta1^step) m / ((v / (1 - beta2^step))^1/2 + eps)
 // learning_rate, step: float32 scalars on the tensors' device; step counts from 1. The fast path on

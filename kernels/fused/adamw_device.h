@@ -15,6 +15,7 @@ struct AdamWTensorArgs {
   void* narrow = nullptr;  // bf16 copy of the parameter; nullptr: none
   long long size = 0;
   float weight_decay = 0;
+  float rate_scale = 1;
 };
 
 // The table travels as a kernel argument, so a step needs no copy to the device.

@@ -10,10 +10,8 @@
 #include "kernels/fused/hopper_device.h"
 #include "kernels/fused/launch.h"
 #include "kernels/fused/linear_backward_device.h"
-#include "kernels/fused/linear_convolution_device.h"
 #include "kernels/fused/linear_cross_entropy_device.h"
 #include "kernels/fused/linear_forward_device.h"
-#include "kernels/fused/norm_linear_device.h"
 #include "kernels/fused/output_norm_device.h"
 #include "kernels/fused/residual_norm_device.h"
 #include "kernels/fused/rotary_device.h"
@@ -53,7 +51,6 @@ int LaunchSwigluBackward(const SwigluArgs&, CUstream_st*) { return kNoDevice; }
 int LaunchGumbelNoise(const GumbelNoiseArgs&, CUstream_st*) { return kNoDevice; }
 bool IsHopper(int) { return false; }
 int LaunchLinearBackward(const LinearBackwardArgs&, CUstream_st*) { return kNoDevice; }
-int LaunchLinearConvolution(const LinearConvolutionArgs&, CUstream_st*) { return kNoDevice; }
 int LaunchLinearCrossEntropyForward(const LinearCrossEntropyArgs&, CUstream_st*) {
   return kNoDevice;
 }
@@ -61,8 +58,6 @@ int LaunchLinearCrossEntropyBackward(const LinearCrossEntropyArgs&, CUstream_st*
   return kNoDevice;
 }
 int LaunchLinearForward(const LinearForwardArgs&, CUstream_st*) { return kNoDevice; }
-int LaunchNormLinearForward(const NormLinearForwardArgs&, CUstream_st*) { return kNoDevice; }
-int LaunchNormLinearBackward(const NormLinearBackwardArgs&, CUstream_st*) { return kNoDevice; }
 int OutputNormPartials(const OutputNormSizes&) { return 0; }
 int LaunchOutputNormForward(const OutputNormForward&, CUstream_st*) { return kNoDevice; }
 int LaunchOutputNormBackward(const OutputNormBackward&, CUstream_st*) { return kNoDevice; }

@@ -26,13 +26,9 @@
 #include "kernels/fused/gates.h"
 #include "kernels/fused/linear.h"
 #include "kernels/fused/linear_backward_device.h"
-#include "kernels/fused/linear_convolution.h"
-#include "kernels/fused/linear_convolution_device.h"
 #include "kernels/fused/linear_cross_entropy.h"
 #include "kernels/fused/linear_cross_entropy_device.h"
 #include "kernels/fused/linear_forward_device.h"
-#include "kernels/fused/norm_linear.h"
-#include "kernels/fused/norm_linear_device.h"
 #include "kernels/fused/output_norm.h"
 #include "kernels/fused/residual_norm.h"
 #include "kernels/fused/residual_norm_device.h"
@@ -109,9 +105,6 @@ TEST_CASE("residual norm: the stream, zoology's identity mixer and both norms") 
   const auto both = ResidualNorm({.residual = residual, .added = added, .mid = mid, .norm = norm});
   CHECK(RelativeError(both.residual, u) < kFloat64Tolerance);
   CHECK(RelativeError(both.normalised, layer_norm(norm, u)) < kFloat64Tolerance);
-  const auto biased =
-      ResidualNorm({.residual = residual, .added = added, .added_bias = norm.bias, .norm = norm});
-  CHECK(RelativeError(biased.residual, s + norm.bias) < kFloat64Tolerance);
   const auto rms = ResidualNorm({.added = added, .norm = {.weight = norm.weight, .eps = 1e-3}});
   const at::Tensor root = (added.square().mean(-1, true) + 1e-3).sqrt();
   CHECK(RelativeError(rms.normalised, added / root * norm.weight) < kFloat64Tolerance);
@@ -131,12 +124,10 @@ TEST_CASE("residual norm: a stream in bf16 is added and normalised in fp32") {
 TEST_CASE("residual norm: gradients") {
   const std::vector<at::Tensor> inputs = {RandomNormal({2, 3, 4}, 1), RandomNormal({2, 3, 4}, 2),
                                           RandomNormal({4}, 3),       RandomNormal({4}, 4),
-                                          RandomNormal({4}, 5),       RandomNormal({4}, 6),
-                                          RandomNormal({4}, 7)};
+                                          RandomNormal({4}, 5),       RandomNormal({4}, 6)};
   const auto function = [](const std::vector<at::Tensor>& x) -> std::vector<at::Tensor> {
     const auto result = ResidualNorm({.residual = x[0],
                                       .added = x[1],
-                                      .added_bias = x[6],
                                       .mid = Norm{x[2], x[3], 1e-5},
                                       .norm = {x[4], x[5], 1e-5}});
     return {result.residual, result.normalised};
@@ -572,95 +563,6 @@ TEST_CASE("short convolution: sizes that the device function takes") {
   CHECK_FALSE(ShortConvolutionSupports(192, 4, 96, 48));
 }
 
-TEST_CASE("linear convolution: the columns of the layer, and the convolution of the first") {
-  const std::vector<at::Tensor> inputs = {RandomNormal({2, 5, 3}, 1), RandomNormal({7, 3}, 2),
-                                          RandomNormal({7}, 3), RandomNormal({4, 3}, 4)};
-  const auto function = [](const std::vector<at::Tensor>& in) -> std::vector<at::Tensor> {
-    const auto result = LinearConvolution(
-        in[0], in[1], in[2], {4, 3},
-        {.x = {}, .weight = in[3], .silu = true, .norm_channels = 2, .norm_dim = 2});
-    return {result.convolved, result.columns[0], result.columns[1]};
-  };
-  const auto results = function(inputs);
-  const at::Tensor projected = Linear(inputs[0], inputs[1], inputs[2]);
-  CHECK(BitwiseEqual(results[1], projected.narrow(-1, 0, 4)));
-  CHECK(BitwiseEqual(results[2], projected.narrow(-1, 4, 3)));
-  CHECK(BitwiseEqual(results[0], ShortConvolution({.x = results[1],
-                                                   .weight = inputs[3],
-                                                   .silu = true,
-                                                   .norm_channels = 2,
-                                                   .norm_dim = 2})));
-  CHECK(GradientCheckError(function, inputs) < kGradientCheckTolerance);
-  CHECK_THROWS_WITH(
-      LinearConvolution(inputs[0], inputs[1], {}, {5, 2}, {.x = {}, .weight = inputs[3]}),
-      Catch::Contains("the first block is convolved"));
-  CHECK_THROWS_WITH(
-      LinearConvolution(inputs[0], inputs[1], {}, {{4, true}, 3}, {.x = {}, .weight = inputs[3]}),
-      Catch::Contains("all rows of it"));
-}
-
-TEST_CASE("linear convolution: sizes that one kernel takes, and how it uses shared memory") {
-  constexpr long long kSharedBytes = 227 * 1024;  // of a block
-  const LinearConvolutionSizes wide = {.product = {65536, 128, 528},
-                                       .convolution = {.batch_size = 256,
-                                                       .seq_len = 256,
-                                                       .channels = 512,
-                                                       .width = 4,
-                                                       .silu = true,
-                                                       .norm_channels = 256,
-                                                       .norm_dim = 64}};
-  const auto changed = [&](auto change) {
-    LinearConvolutionSizes sizes = wide;
-    change(sizes.product, sizes.convolution);
-    return sizes;
-  };
-  const auto refuses = [&](auto change) { return !LinearConvolutionTakes(changed(change)); };
-  CHECK(LinearConvolutionTakes(wide));
-  CHECK_FALSE(refuses([](auto& p, auto&) { p.out = 512; }));
-  CHECK(refuses([](auto& p, auto&) { p.in = 96; }));    // as LinearForwardTakes
-  CHECK(refuses([](auto& p, auto&) { p.out = 504; }));  // fewer than are convolved
-  CHECK(refuses([](auto& p, auto&) { p.out = 640; }));  // no room for a tile of x
-  CHECK(refuses([](auto&, auto& c) { c.silu = false; }));
-  CHECK(refuses([](auto&, auto& c) { c.width = 5; }));
-  CHECK(refuses([](auto&, auto& c) { c.channels = 504; }));    // part of a panel
-  CHECK(refuses([](auto&, auto& c) { c.norm_dim = 128; }));    // a head of two panels
-  CHECK(refuses([](auto&, auto& c) { c.batch_size = 128; }));  // other rows than the product's
-  CHECK(refuses([](auto&, auto& c) {
-    c.batch_size = 8192;  // short sequences
-    c.seq_len = 8;
-  }));
-  CHECK(refuses([](auto& p, auto& c) {
-    p = {131072, 64, 576};  // more panels than warps
-    c.batch_size = 512;
-    c.channels = 576;
-  }));
-  CHECK(refuses([](auto& p, auto& c) {
-    p = {131072, 64, 64};  // nothing for the second group
-    c.batch_size = 512;
-    c.channels = 64;
-    c.norm_channels = 64;
-  }));
-  const auto narrow = changed([](auto& p, auto& c) {
-    p = {65536, 128, 400};
-    c.channels = 384;
-  });
-  const auto small = changed([](auto& p, auto& c) {
-    p = {32768, 64, 272};
-    c.batch_size = 128;
-    c.channels = 256;
-  });
-  for (const auto& [sizes, panels, stages, convolved] :
-       {std::tuple{wide, 9, 1, 8}, std::tuple{narrow, 7, 2, 6}, std::tuple{small, 5, 2, 4}}) {
-    CAPTURE(sizes.product.in, sizes.product.out);
-    CHECK(LinearConvolutionTakes(sizes));
-    const LinearConvolutionCut cut = CutLinearConvolution(sizes);
-    CHECK(cut.num_panels == panels);
-    CHECK(cut.num_stages == stages);
-    CHECK(cut.num_convolved == convolved);
-    CHECK(cut.bytes <= kSharedBytes);
-  }
-}
-
 TEST_CASE("rotary: pairs turn by position times frequency, and only differences matter") {
   constexpr double kTolerance = 1e-12;
   const at::Tensor x = at::ones({1, 2, 1, 6}, at::TensorOptions(at::kDouble));
@@ -699,36 +601,6 @@ TEST_CASE("output norm: formula and gradients of every gate") {
   CHECK(RelativeError(sigmoid({x, weight, gate})[0], rms * gate.sigmoid()) < kFloat64Tolerance);
   CHECK(GradientCheckError(silu, {x, weight, gate}) < kGradientCheckTolerance);
   CHECK(GradientCheckError(sigmoid, {x, weight, gate}) < kGradientCheckTolerance);
-}
-
-TEST_CASE("norm and linear: formula and gradients") {
-  const std::vector<at::Tensor> inputs = {RandomNormal({2, 3, 2, 5}, 1), RandomNormal({5}, 2),
-                                          RandomNormal({4, 10}, 3)};
-  const auto function = [](const std::vector<at::Tensor>& in) -> std::vector<at::Tensor> {
-    return {NormLinear({.x = in[0], .norm_weight = in[1], .eps = 0.1, .weight = in[2]})};
-  };
-  const at::Tensor normed =
-      inputs[0] / (inputs[0].square().mean(-1, true) + 0.1).sqrt() * inputs[1];
-  CHECK(RelativeError(function(inputs)[0], normed.flatten(2).matmul(inputs[2].t())) <
-        kFloat64Tolerance);
-  CHECK(GradientCheckError(function, inputs) < kGradientCheckTolerance);
-  CHECK_THROWS_WITH(function({inputs[0], inputs[1], RandomNormal({4, 5}, 3)}),
-                    Catch::Contains("the weight [out,H V]"));
-}
-
-TEST_CASE("norm and linear: which sizes have device functions, and how they are cut") {
-  constexpr float kEps = 1e-5F;
-  CHECK(NormLinearTakes({65536, 128, 256, 128, kEps}));
-  CHECK(NormLinearTakes({4096, 64, 128, 64, kEps}));
-  CHECK_FALSE(NormLinearTakes({4095, 128, 256, 128, kEps}));  // few rows
-  CHECK_FALSE(NormLinearTakes({65536, 32, 256, 128, kEps}));  // heads that are not a panel
-  CHECK_FALSE(NormLinearTakes({65536, 64, 192, 128, kEps}));  // a width between
-  CHECK_FALSE(NormLinearTakes({65536, 64, 128, 256, kEps}));  // too large a weight
-  CHECK_FALSE(NormLinearTakes({65536, 64, 128, 128, 0}));     // zeros have no norm
-  CHECK(NormLinearParts({65536, 128, 256, 128, kEps}) == 66);
-  CHECK(NormLinearParts({65536, 64, 128, 128, kEps}) == 132);
-  CHECK(NormLinearParts({4096, 64, 128, 128, kEps}) == 64);
-  CHECK(NormLinearScratch({65536, 128, 256, 128, kEps}) == 66 * 256 * 129);
 }
 
 TEST_CASE("adamw: two steps by the formula, with a decay for each tensor and clipping") {

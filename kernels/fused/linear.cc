@@ -25,7 +25,6 @@
 #include "kernels/fused/launch.h"
 #include "kernels/fused/linear_backward_device.h"
 #include "kernels/fused/linear_forward_device.h"
-#include "kernels/fused/linear_product.h"
 #include "kernels/plan.h"
 
 namespace mixerbench::kernels::fused {
@@ -42,6 +41,25 @@ std::string Refusal(const at::Tensor& x, const at::Tensor& weight, const at::Ten
     return {};
   }
   return "for bf16 inputs and fp32 weights";
+}
+
+// The weight or bias in bf16, with zeros after its last row up to padded_rows, which `copy` (of
+// NarrowParameters) has unless it is undefined.
+at::Tensor Narrowed(const at::Tensor& parameter, const at::Tensor& copy, std::int64_t padded_rows) {
+  if (copy.defined()) return copy.narrow(0, 0, padded_rows);
+  const std::int64_t rows = parameter.size(0);
+  if (rows == padded_rows) return parameter.to(at::kBFloat16);
+  std::vector<std::int64_t> shape = parameter.sizes().vec();
+  shape[0] = padded_rows;
+  const at::Tensor padded = at::empty(shape, parameter.options().dtype(at::kBFloat16));
+  padded.narrow(0, 0, rows).copy_(parameter);
+  padded.narrow(0, rows, shape[0] - rows).zero_();
+  return padded;
+}
+
+// Whether a kernel can copy tiles of the matrix. Rows of an expanded one are in the same place.
+bool HasTiles(const at::Tensor& matrix) {
+  return HasAlignedRows(matrix) && matrix.stride(0) >= matrix.size(1);
 }
 
 // sum[j] = sum over i of x[i,j], in fp32.
@@ -234,10 +252,9 @@ std::vector<at::Tensor> Backward(const BackwardArgs& args, const Runs& runs, std
 }
 
 // The fast path on x [N,in]: a matrix [N, padded()] for each run, [M, padded()] for those at rows.
-std::vector<at::Tensor> Products(const ProductFunction& first_product, const at::Tensor& x,
-                                 const at::Tensor& weight, const at::Tensor& bias,
-                                 const NarrowParameters& narrow, const Runs& runs,
-                                 const RowSelection* rows) {
+std::vector<at::Tensor> Products(const at::Tensor& x, const at::Tensor& weight,
+                                 const at::Tensor& bias, const NarrowParameters& narrow,
+                                 const Runs& runs, const RowSelection* rows) {
   std::int64_t padded_rows = 0;
   for (const Run& run : runs) padded_rows = std::max(padded_rows, run.first + run.padded());
   const bool has_chosen =
@@ -262,18 +279,14 @@ std::vector<at::Tensor> Products(const ProductFunction& first_product, const at:
       const at::Tensor weight_rows = run.Of(saved[kWeight]);
       at::Tensor bias_rows;
       if (bias.defined()) bias_rows = run.Of(narrow_bias);
-      at::Tensor product;
-      if (first_product && products.empty()) product = first_product(input, weight_rows, bias_rows);
-      const bool is_formed = product.defined() || FormsProduct(input, weight_rows);
-      if (!product.defined()) product = Product(input, weight_rows, bias_rows);
       if (RecordsPlans()) {
         const std::string_view backward =
             FormsGradients(input, weight_rows, run.padded(), bias.defined()) ? kFusedPlan
                                                                              : kCublasPlan;
-        RecordPlan("linear", is_formed ? kFusedPlan : kCublasPlan,
+        RecordPlan("linear", FormsProduct(input, weight_rows) ? kFusedPlan : kCublasPlan,
                    needs_backward ? backward : std::string_view());
       }
-      products.push_back(product);
+      products.push_back(Product(input, weight_rows, bias_rows));
     }
   }
   SetBackward(
@@ -283,14 +296,12 @@ std::vector<at::Tensor> Products(const ProductFunction& first_product, const at:
 }
 
 // LinearColumns on the GPU, with the blocks at rows formed `apart` or for all rows.
-std::vector<at::Tensor> FastColumns(const ProductFunction& first_product, const at::Tensor& x,
-                                    const at::Tensor& weight, const at::Tensor& bias,
-                                    const NarrowParameters& narrow,
+std::vector<at::Tensor> FastColumns(const at::Tensor& x, const at::Tensor& weight,
+                                    const at::Tensor& bias, const NarrowParameters& narrow,
                                     const std::vector<ColumnBlock>& blocks,
                                     const RowSelection* rows, bool apart) {
   const Runs runs = RunsOf(blocks, apart);
-  const auto products =
-      Products(first_product, x.reshape({-1, x.size(-1)}), weight, bias, narrow, runs, rows);
+  const auto products = Products(x.reshape({-1, x.size(-1)}), weight, bias, narrow, runs, rows);
   std::vector<at::Tensor> columns;
   for (std::size_t i = 0; i < runs.size(); ++i) {
     std::vector<std::int64_t> shape = x.sizes().vec();
@@ -311,27 +322,11 @@ bool FormsRowsApart(std::int64_t num_rows, std::int64_t num_chosen, std::int64_t
   return 4 * num_chosen <= num_rows && (num_rows - num_chosen) * columns >= kWorthwhile;
 }
 
-at::Tensor Narrowed(const at::Tensor& parameter, const at::Tensor& copy, std::int64_t padded_rows) {
-  if (copy.defined()) return copy.narrow(0, 0, padded_rows);
-  const std::int64_t rows = parameter.size(0);
-  if (rows == padded_rows) return parameter.to(at::kBFloat16);
-  std::vector<std::int64_t> shape = parameter.sizes().vec();
-  shape[0] = padded_rows;
-  const at::Tensor padded = at::empty(shape, parameter.options().dtype(at::kBFloat16));
-  padded.narrow(0, 0, rows).copy_(parameter);
-  padded.narrow(0, rows, shape[0] - rows).zero_();
-  return padded;
-}
-
-bool HasTiles(const at::Tensor& matrix) {
-  return HasAlignedRows(matrix) && matrix.stride(0) >= matrix.size(1);
-}
-
-std::vector<at::Tensor> LinearColumnsBy(const ProductFunction& first_product, const at::Tensor& x,
-                                        const at::Tensor& weight, const at::Tensor& bias,
-                                        const std::vector<ColumnBlock>& blocks,
-                                        const RowSelection* rows, ExecutionPath path,
-                                        const NarrowParameters& narrow) {
+std::vector<at::Tensor> LinearColumns(const at::Tensor& x, const at::Tensor& weight,
+                                      const at::Tensor& bias,
+                                      const std::vector<ColumnBlock>& blocks,
+                                      const RowSelection* rows, ExecutionPath path,
+                                      const NarrowParameters& narrow) {
   std::vector<std::int64_t> sizes;
   std::int64_t out = 0;
   std::int64_t out_at_rows = 0;
@@ -355,7 +350,7 @@ std::vector<at::Tensor> LinearColumnsBy(const ProductFunction& first_product, co
   } else {
     apart =
         rows != nullptr && FormsRowsApart(x.numel() / x.size(-1), rows->rows.size(0), out_at_rows);
-    columns = FastColumns(first_product, x, weight, bias, narrow, blocks, rows, apart);
+    columns = FastColumns(x, weight, bias, narrow, blocks, rows, apart);
   }
   for (std::size_t i = 0; i < blocks.size(); ++i) {
     if (rows != nullptr && blocks[i].at_rows && !apart) {
@@ -363,14 +358,6 @@ std::vector<at::Tensor> LinearColumnsBy(const ProductFunction& first_product, co
     }
   }
   return columns;
-}
-
-std::vector<at::Tensor> LinearColumns(const at::Tensor& x, const at::Tensor& weight,
-                                      const at::Tensor& bias,
-                                      const std::vector<ColumnBlock>& blocks,
-                                      const RowSelection* rows, ExecutionPath path,
-                                      const NarrowParameters& narrow) {
-  return LinearColumnsBy(/*first_product=*/{}, x, weight, bias, blocks, rows, path, narrow);
 }
 
 at::Tensor Linear(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,

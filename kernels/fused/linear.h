@@ -20,6 +20,12 @@ struct NarrowParameters {
 };
 constexpr std::int64_t kNarrowPadding = 15;
 
+// Columns of the matrix that holds so many: its rows are aligned to 32 bytes.
+constexpr std::int64_t PaddedWidth(std::int64_t columns) {
+  constexpr std::int64_t kUnit = kNarrowPadding + 1;
+  return (columns + kUnit - 1) / kUnit * kUnit;
+}
+
 // x [..., in], weight [out,in], bias [out] or undefined -> x weight^T + bias [..., out], dtype of
 // x. On a GPU with float32 weights and bf16 inputs the gradients of weight and bias leave the
 // matrix product in float32 instead of being rounded to bf16 in between; rows of the result and of

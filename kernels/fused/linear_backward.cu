@@ -37,8 +37,7 @@ __global__ void __launch_bounds__(kLinearThreads, 1)
   const int group = static_cast<int>(threadIdx.x) / kWarpgroup;
   if (threadIdx.x < kUniformElements) memory.ones[threadIdx.x] = __float2bfloat16(1);
   if (threadIdx.x == kLinearProductThreads) {
-    InitBarrier(&memory.has_weight, 1);
-    InitStages(memory);
+    InitBarriers(memory);
   }
   warpgroup::PublishToProducts();
   __syncthreads();
@@ -124,16 +123,15 @@ int LaunchLinearBackward(const LinearBackwardArgs& args, CUstream_st* stream) {
   if (status != cudaSuccess) return status;
   const LinearBackwardSizes& sizes = args.sizes;
   const int parts = LinearBackwardParts(sizes);
-  return LaunchSumLinearParts</*kStrands=*/8>(
-      {.parts = args.scratch,
-       .num_parts = parts,
-       .in = sizes.in,
-       .out = sizes.out,
-       .num_vector_parts = parts * LinearBiasBlocks(sizes.in),
-       .vector_size = sizes.has_bias ? sizes.out : 0,
-       .weight = args.d_weight,
-       .vector = args.d_bias},
-      stream);
+  return LaunchSumLinearParts({.parts = args.scratch,
+                               .num_parts = parts,
+                               .in = sizes.in,
+                               .out = sizes.out,
+                               .num_bias_parts = parts * LinearBiasBlocks(sizes.in),
+                               .has_bias = sizes.has_bias,
+                               .weight = args.d_weight,
+                               .bias = args.d_bias},
+                              stream);
 }
 
 }  // namespace mixerbench::kernels::fused

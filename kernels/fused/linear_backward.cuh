@@ -10,10 +10,10 @@
 
 #include "kernels/fused/hopper.cuh"
 #include "kernels/fused/linear_backward_device.h"
-#include "kernels/fused/linear_stages.cuh"
 
 namespace mixerbench::kernels::fused {
 
+constexpr int kWeightGroups = 2;  // warpgroups that sum the weight's gradient; one more forms d_x
 constexpr int kLinearProductThreads = (kWeightGroups + 1) * kWarpgroup;
 constexpr int kLinearThreads = kLinearProductThreads + kWarpgroup;  // and one copies
 constexpr int kLinearPanelBytes = kLinearTile * kTileRowBytes;
@@ -26,7 +26,7 @@ struct LinearStage {
   static constexpr int kPanelsBytes = kWeightGroups * kPanels * kLinearPanelBytes;
   static constexpr int kTailBytes = kTail ? kLinearTile * kNarrowRowBytes : 0;
 
-  std::uint8_t x[1][kLinearPanelBytes];  // later the gradient of x
+  std::uint8_t x[kLinearPanelBytes];  // later the gradient of x
   std::uint8_t d_y[kPanelsBytes + kTailBytes];
 
   __device__ std::uint8_t* panel(int index) { return d_y + index * kLinearPanelBytes; }
@@ -54,6 +54,19 @@ struct LinearMemory {
   std::uint64_t d_x_formed[kStages];
   std::uint64_t empty[kStages];
 };
+
+// By one thread.
+template <int kPanels, bool kTail>
+__device__ void InitBarriers(LinearMemory<kPanels, kTail>& memory) {
+  InitBarrier(&memory.has_weight, 1);
+  for (int stage = 0; stage < LinearMemory<kPanels, kTail>::kStages; ++stage) {
+    InitBarrier(&memory.full[stage], 1);
+    InitBarrier(&memory.x_read[stage], kWeightGroups * kWarpgroup);
+    InitBarrier(&memory.d_x_formed[stage], kWarpgroup);
+    InitBarrier(&memory.empty[stage], kWeightGroups * kWarpgroup + 1);
+  }
+  cuda::ShowBarriersToCopies();
+}
 
 struct LinearMaps {
   CUtensorMap d_y;
@@ -97,7 +110,7 @@ __device__ void CopyLinearTiles(LinearMemory<kPanels, kTail>& memory, const Line
     std::uint64_t* barrier = &memory.full[s];
     const int row = work.row(i);
     cuda::ArriveAndExpectBytes(barrier, sizeof(stage));
-    CopyPanel(stage.x[0], maps.x, row, work.column, barrier);
+    CopyPanel(stage.x, maps.x, row, work.column, barrier);
     for (int panel = 0; panel < kNumPanels; ++panel) {
       CopyPanel(stage.panel(panel), maps.d_y, row, panel * kPanelWidth, barrier);
     }
@@ -132,7 +145,7 @@ __device__ void SumWeightGradient(LinearMemory<kPanels, kMemoryTail>& memory,
     WaitForPhase(&memory.full[s], i / Memory::kStages & 1);
     std::uint32_t x[kTileSteps][4];
 #pragma unroll
-    for (int k = 0; k < kTileSteps; ++k) LoadTransposed(x[k], stage.x[0], k, thread / 32 * 16);
+    for (int k = 0; k < kTileSteps; ++k) LoadTransposed(x[k], stage.x, k, thread / 32 * 16);
     std::uint64_t d_y[kPanels];
 #pragma unroll
     for (int p = 0; p < kPanels; ++p) {
@@ -222,7 +235,15 @@ __device__ void FormInputGradient(LinearMemory<kPanels, kTail>& memory, const Li
     const int parity = i / Memory::kStages & 1;
     typename Memory::Stage& stage = memory.stages[s];
     WaitForPhase(&memory.full[s], parity);
-    BeginSums<kSteps>(sums, RowOperand(SharedAddress(stage.d_y)), kLinearPanelBytes, weight);
+    const std::uint64_t d_y = RowOperand(SharedAddress(stage.d_y));
+    Pin(sums);
+    warpgroup::Fence();
+    MultiplyTiles<false>(sums, d_y, weight);
+#pragma unroll
+    for (int k = 1; k < kSteps; ++k) {
+      MultiplyTiles<true>(sums, d_y + RowOperandStep(k, kLinearPanelBytes),
+                          weight + ColumnOperandStep(k));
+    }
     if constexpr (kTail) {
       MultiplyTiles<true>(sums, NarrowOperand(SharedAddress(stage.tail())),
                           weight + ColumnOperandStep(kSteps));
@@ -231,9 +252,23 @@ __device__ void FormInputGradient(LinearMemory<kPanels, kTail>& memory, const Li
     warpgroup::Wait<0>();
     Pin(sums);
     WaitForPhase(&memory.x_read[s], parity);
-    StorePanel(stage.x[0], thread / 32 * 16, sums);
+    StorePanel(stage.x, thread / 32 * 16, sums);
     warpgroup::PublishToProducts();
     Arrive(&memory.d_x_formed[s]);
+  }
+}
+
+// The part of the one thread that stores the gradient of x.
+template <int kPanels, bool kTail>
+__device__ void StoreInputGradient(LinearMemory<kPanels, kTail>& memory, const LinearWork& work,
+                                   const CUtensorMap& d_x) {
+  using Memory = LinearMemory<kPanels, kTail>;
+  for (int i = 0; i < work.count(); ++i) {
+    const int s = i % Memory::kStages;
+    WaitForPhase(&memory.d_x_formed[s], i / Memory::kStages & 1);
+    StorePanelToMatrix(d_x, work.row(i), work.column, memory.stages[s].x);
+    cuda::WaitForWrites<0>();
+    Arrive(&memory.empty[s]);
   }
 }
 

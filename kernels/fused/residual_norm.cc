@@ -40,8 +40,7 @@ bool HasFloatWeights(const Norm& norm) {
 std::string Refusal(const ResidualNormArgs& args) {
   std::string reason = DeviceRefusal(args.added);
   if (!reason.empty()) return reason;
-  if (!IsFloatOrAbsent(args.added_bias) || !HasFloatWeights(args.norm) ||
-      (args.mid && !HasFloatWeights(*args.mid))) {
+  if (!HasFloatWeights(args.norm) || (args.mid && !HasFloatWeights(*args.mid))) {
     return "weights are not fp32";
   }
   const std::int64_t width = args.added.size(-1);
@@ -54,16 +53,7 @@ NormWeights WeightsOf(const at::Tensor& weight, const at::Tensor& bias, double e
 }
 
 // Inputs of the function, in this order.
-enum Input {
-  kResidual,
-  kAdded,
-  kNormWeight,
-  kNormBias,
-  kMidWeight,
-  kMidBias,
-  kAddedBias,
-  kNumInputs
-};
+enum Input { kResidual, kAdded, kNormWeight, kNormBias, kMidWeight, kMidBias, kNumInputs };
 static_assert(kNumInputs - kNormWeight == kResidualNormWeights);
 
 // Saved after the inputs: RowSelection::entries, and the rows' means and scales.
@@ -98,7 +88,6 @@ std::vector<at::Tensor> Backward(const BackwardArgs& args, double eps, double mi
          .element = ElementOf(added),
          .residual = RowsOf(inputs[kResidual]),
          .added = RowsOf(added),
-         .added_bias = FloatsOf(inputs[kAddedBias]),
          .mid = WeightsOf(inputs[kMidWeight], inputs[kMidBias], mid_eps),
          .norm = WeightsOf(inputs[kNormWeight], inputs[kNormBias], eps),
          .kept = {.entries = IndicesOf(inputs[kEntries]),
@@ -129,7 +118,6 @@ ResidualNormResult ReferenceResidualNorm(const ResidualNormArgs& args) {
   const at::ScalarType dtype = args.added.scalar_type();
   at::Tensor u = args.added.to(AtLeastFloat(args.added));
   if (args.residual.defined()) u = u + args.residual;
-  if (args.added_bias.defined()) u = u + args.added_bias;
   if (args.mid) u = u + Apply(*args.mid, u);
   return {
       (args.kept == nullptr ? u : GatherRows(u, *args.kept, ExecutionPath::kReference)).to(dtype),
@@ -142,18 +130,17 @@ ResidualNormResult ResidualNorm(const ResidualNormArgs& args, ExecutionPath path
                                             args.residual.dtype() == args.added.dtype())),
           "what is added has the shape and dtype of the residual stream [..., D]");
   const Norm mid = args.mid.value_or(Norm{});
-  if (!RunsByKernels("residual_norm", path, Refusal(args),
-                     {args.residual, args.added, args.norm.weight, args.norm.bias, mid.weight,
-                      mid.bias, args.added_bias})) {
+  if (!RunsByKernels(
+          "residual_norm", path, Refusal(args),
+          {args.residual, args.added, args.norm.weight, args.norm.bias, mid.weight, mid.bias})) {
     return ReferenceResidualNorm(args);
   }
   const at::Tensor residual = AlignedRows(args.residual);
   const at::Tensor added = AlignedRows(args.added);
-  const std::vector<at::Tensor> inputs = {residual,   added,    args.norm.weight, args.norm.bias,
-                                          mid.weight, mid.bias, args.added_bias};
+  const std::vector<at::Tensor> inputs = {residual,       added,      args.norm.weight,
+                                          args.norm.bias, mid.weight, mid.bias};
   // Nothing added to nothing: the stream is the input, no copy is written.
-  const bool unchanged =
-      !residual.defined() && !args.added_bias.defined() && !args.mid && args.kept == nullptr;
+  const bool unchanged = !residual.defined() && !args.mid && args.kept == nullptr;
   const auto options = added.options().requires_grad(false);
   const std::int64_t num_rows = added.numel() / added.size(-1);
   at::Tensor statistics;
@@ -176,7 +163,6 @@ ResidualNormResult ResidualNorm(const ResidualNormArgs& args, ExecutionPath path
          .element = ElementOf(added),
          .residual = RowsOf(residual),
          .added = RowsOf(added),
-         .added_bias = FloatsOf(args.added_bias),
          .mid = WeightsOf(mid.weight, mid.bias, mid.eps),
          .norm = WeightsOf(args.norm.weight, args.norm.bias, args.norm.eps),
          .kept = {.entries = IndicesOf(kept.entries),

@@ -29,7 +29,7 @@ template <int kChunks>
 constexpr int kBackwardBlocks = kChunks == 1 ? 2 : 1;
 
 // Which weights; the backward pass needs no kBias.
-enum Columns { kWeight, kMidWeight, kMidBias, kAddedBias, kBias };
+enum Columns { kWeight, kMidWeight, kMidBias, kBias };
 
 // Where `row` lies among the kept rows of the stream, past their end when nowhere.
 __device__ int KeptRow(const KeptRows& kept, int row, int num_rows) {
@@ -40,7 +40,7 @@ __device__ int KeptRow(const KeptRows& kept, int row, int num_rows) {
 template <typename T, int kChunks, bool kMid, typename Layout>
 __global__ void __launch_bounds__(kThreads, kForwardBlocks<kChunks>)
     ForwardKernel(const ResidualNormForward args) {
-  __shared__ SharedColumns<kChunks, 5> columns;
+  __shared__ SharedColumns<kChunks, 4> columns;
   const Layout layout(args.width);
   RowWalk walk(layout, args.num_rows);
   const RowReader<T, kChunks, Layout> residual_rows(layout, args.residual, walk.num_rows);
@@ -53,8 +53,7 @@ __global__ void __launch_bounds__(kThreads, kForwardBlocks<kChunks>)
     PackedRow<T, kChunks> residual, added;
   };
   Terms next{residual_rows.Load(walk.row), added_rows.Load(walk.row)};
-  columns.Fill(layout,
-               {args.norm.weight, args.mid.weight, args.mid.bias, args.added_bias, args.norm.bias});
+  columns.Fill(layout, {args.norm.weight, args.mid.weight, args.mid.bias, args.norm.bias});
   // The entry of the kept rows that this thread looks after: one that no row fills gets zeros.
   const long long entry = static_cast<long long>(blockIdx.x) * kThreads + threadIdx.x;
   const bool has_entry = args.kept.entries != nullptr && entry < args.kept.num_kept;
@@ -68,8 +67,7 @@ __global__ void __launch_bounds__(kThreads, kForwardBlocks<kChunks>)
 
     asm volatile("" ::: "memory");  // else the columns are loaded once, to registers
     float4 statistics = make_float4(0, 0, 0, 0);
-    RowValues<kChunks> u =
-        Sum(in.residual.Unpack(), Sum(in.added.Unpack(), columns.Load(layout, kAddedBias)));
+    RowValues<kChunks> u = Sum(in.residual.Unpack(), in.added.Unpack());
     if constexpr (kMid) {
       const auto middle = Standardise(layout, u, args.mid.bias != nullptr, args.mid.eps);
       statistics.x = middle.mean;
@@ -104,12 +102,11 @@ template <typename T, int kChunks, bool kMid, typename Layout>
 __global__ void __launch_bounds__(kThreads, kBackwardBlocks<kChunks>)
     BackwardKernel(const ResidualNormBackward args) {
   extern __shared__ __align__(16) float scratch[];  // a row of each thread for each weight
-  __shared__ SharedColumns<kChunks, 4> columns;
+  __shared__ SharedColumns<kChunks, 3> columns;
   const Layout layout(args.width);
   const bool centre = args.norm.bias != nullptr;
   const bool mid_centre = args.mid.bias != nullptr;
   NormGradients<kChunks> d_norm, d_mid;
-  RowValues<kChunks> d_added_bias{};
 
   RowWalk walk(layout, args.num_rows);
   const RowReader<T, kChunks, Layout> residual_rows(layout, args.residual, walk.num_rows);
@@ -128,7 +125,7 @@ __global__ void __launch_bounds__(kThreads, kBackwardBlocks<kChunks>)
   auto next = load(walk.row, KeptRow(args.kept, walk.row, walk.num_rows));
   // A row ahead of the loads that it directs.
   int next_kept = KeptRow(args.kept, walk.row + walk.step, walk.num_rows);
-  columns.Fill(layout, {args.norm.weight, args.mid.weight, args.mid.bias, args.added_bias});
+  columns.Fill(layout, {args.norm.weight, args.mid.weight, args.mid.bias});
   __syncthreads();
   for (; !walk.IsWarpDone(); walk.row += walk.step) {
     const BackwardRow<T, kChunks> in = next;
@@ -136,8 +133,7 @@ __global__ void __launch_bounds__(kThreads, kBackwardBlocks<kChunks>)
     next_kept = KeptRow(args.kept, walk.row + 2 * walk.step, walk.num_rows);
 
     asm volatile("" ::: "memory");  // else the columns are loaded once, to registers
-    RowValues<kChunks> u =
-        Sum(in.residual.Unpack(), Sum(in.added.Unpack(), columns.Load(layout, kAddedBias)));
+    RowValues<kChunks> u = Sum(in.residual.Unpack(), in.added.Unpack());
     RowValues<kChunks> middle;
     if constexpr (kMid) {
       middle = StandardiseBy(u, in.statistics.x, in.statistics.y);
@@ -153,12 +149,11 @@ __global__ void __launch_bounds__(kThreads, kBackwardBlocks<kChunks>)
       AddNormBackward(layout, middle, in.statistics.y, d_middle, columns.Load(layout, kMidWeight),
                       mid_centre, d_mid, ds);
     }
-    d_added_bias = Sum(d_added_bias, ds);  // zeros for a row that does not exist
     d_sum_rows.Store(walk.row, ds);
   }
 
   SumGroupsTogether(
-      layout, {d_norm.weight, d_norm.bias, d_mid.weight, d_mid.bias, d_added_bias}, scratch,
+      layout, {d_norm.weight, d_norm.bias, d_mid.weight, d_mid.bias}, scratch,
       args.partials + static_cast<long long>(blockIdx.x) * kResidualNormWeights * args.width);
 }
 

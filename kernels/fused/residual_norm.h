@@ -21,7 +21,6 @@ struct Norm {
 struct ResidualNormArgs {
   at::Tensor residual = {};                // [..., D], the stream; undefined: zero
   at::Tensor added;                        // [..., D], what joins it, of the same dtype
-  at::Tensor added_bias = {};              // [D], what joins it in every row; undefined: none
   std::optional<Norm> mid = std::nullopt;  // s <- s + mid(s), zoology's identity state mixer
   Norm norm;
   // Only these M of the N rows of the stream are used later; nullptr: all.
@@ -34,7 +33,7 @@ struct ResidualNormResult {
   at::Tensor normalised;  // norm(u)
 };
 
-// s = residual + added + added_bias; u = s + mid(s) (or s); normalised = norm(u); results in the
+// s = residual + added; u = s + mid(s) (or s); normalised = norm(u); results in the
 // dtype of `added`, all arithmetic in float32 at least. The fast path on a GPU takes widths of
 // ResidualNormSupports and float32 weights, and is the reference otherwise; its backward pass
 // recomputes the norms from the inputs and 16 bytes a row. Cost in elements of D columns a row:

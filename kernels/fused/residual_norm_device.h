@@ -18,7 +18,7 @@ struct NormWeights {
   float eps = 0;
 };
 
-constexpr int kResidualNormWeights = 5;
+constexpr int kResidualNormWeights = 4;
 
 // Means and scales of both norms, a row: mid mean, mid scale, mean, scale.
 constexpr int kResidualNormStatistics = 4;
@@ -31,14 +31,13 @@ struct KeptRows {
   long long num_kept = 0;
 };
 
-// s = residual + added + added_bias; u = s + mid(s), or s without `mid`; normalised = norm(u).
+// s = residual + added; u = s + mid(s), or s without `mid`; normalised = norm(u).
 struct ResidualNormForward {
   long long num_rows = 0;
   int width = 0;                      // see ResidualNormSupports
   Element element = Element::kFloat;  // of all rows
   ConstRows residual;                 // may be absent
   ConstRows added;                    // may be absent, not both
-  const float* added_bias = nullptr;  // [width]; nullptr: none
   NormWeights mid;
   NormWeights norm;
   KeptRows kept;
@@ -53,7 +52,6 @@ struct ResidualNormBackward {
   Element element = Element::kFloat;
   ConstRows residual;
   ConstRows added;
-  const float* added_bias = nullptr;
   NormWeights mid;
   NormWeights norm;
   KeptRows kept;
@@ -63,8 +61,8 @@ struct ResidualNormBackward {
   Rows d_sum;                         // the gradient of s; absent: not wanted
   // Scratch of ResidualNormPartials(num_rows, width) * kResidualNormWeights * width floats.
   float* partials = nullptr;
-  // [kResidualNormWeights,width]: gradients of norm.weight, norm.bias, mid.weight, mid.bias and
-  // added_bias; those of absent weights mean nothing.
+  // [kResidualNormWeights,width]: gradients of norm.weight, norm.bias, mid.weight and
+  // mid.bias; those of absent weights mean nothing.
   float* d_weights = nullptr;
 };
 

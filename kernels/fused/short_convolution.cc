@@ -48,6 +48,17 @@ std::string Refusal(const ShortConvolutionArgs& args) {
          " channels";
 }
 
+ShortConvolutionSizes SizesOf(const ShortConvolutionArgs& args) {
+  return {.batch_size = args.x.size(0),
+          .seq_len = static_cast<int>(args.x.size(1)),
+          .channels = static_cast<int>(args.x.size(2)),
+          .width = static_cast<int>(args.weight.size(1)),
+          .silu = args.silu,
+          .norm_channels = static_cast<int>(args.norm_channels),
+          .norm_dim = static_cast<int>(args.norm_dim),
+          .norm_eps = static_cast<float>(args.norm_eps)};
+}
+
 // saved: x, weight, bias.
 std::vector<at::Tensor> Backward(const BackwardArgs& args, const ShortConvolutionSizes& sizes) {
   const at::Tensor& x = args.saved[0];
@@ -105,7 +116,7 @@ at::Tensor ShortConvolution(const ShortConvolutionArgs& args, ExecutionPath path
     return ReferenceShortConvolution(args);
   }
   const at::Tensor x = AlignedRows(args.x);
-  const ShortConvolutionSizes sizes = ShortConvolutionSizesOf(args, x.size(0), x.size(1));
+  const ShortConvolutionSizes sizes = SizesOf(args);
   const at::Tensor y = at::empty(x.sizes(), x.options());
   OnDeviceOf(x, "ShortConvolution", [&](CUstream_st* stream) {
     return LaunchShortConvolutionForward({.sizes = sizes,
@@ -115,29 +126,10 @@ at::Tensor ShortConvolution(const ShortConvolutionArgs& args, ExecutionPath path
                                           .y = MutableRowsOf(y)},
                                          stream);
   });
-  ShortConvolutionArgs aligned = args;
-  aligned.x = x;
-  RecordShortConvolution(aligned, y);
-  return y;
-}
-
-void RecordShortConvolution(const ShortConvolutionArgs& args, const at::Tensor& y) {
-  const ShortConvolutionSizes sizes = ShortConvolutionSizesOf(args, args.x.size(0), args.x.size(1));
-  const std::vector<at::Tensor> inputs = {args.x, args.weight, args.bias};
+  const std::vector<at::Tensor> inputs = {x, args.weight, args.bias};
   SetBackward("ShortConvolution", inputs, {y}, inputs,
               [sizes](const BackwardArgs& backward) { return Backward(backward, sizes); });
-}
-
-ShortConvolutionSizes ShortConvolutionSizesOf(const ShortConvolutionArgs& args,
-                                              std::int64_t batch_size, std::int64_t seq_len) {
-  return {.batch_size = batch_size,
-          .seq_len = static_cast<int>(seq_len),
-          .channels = static_cast<int>(args.weight.size(0)),
-          .width = static_cast<int>(args.weight.size(1)),
-          .silu = args.silu,
-          .norm_channels = static_cast<int>(args.norm_channels),
-          .norm_dim = static_cast<int>(args.norm_dim),
-          .norm_eps = static_cast<float>(args.norm_eps)};
+  return y;
 }
 
 }  // namespace mixerbench::kernels::fused

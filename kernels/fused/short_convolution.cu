@@ -33,7 +33,7 @@ __device__ void Walk(const ShortConvolutionForward& args, const Layout& layout, 
       window.Push(x.Take(slot + j));
       y[j] = window.Convolve(taps);
     }
-    Activate<kSilu, kNorm, kMaxGroup>(y, share.normalised, share.head_lanes, args.sizes.norm_eps);
+    Activate<kSilu, kNorm>(y, share.normalised, share.head_lanes, args.sizes.norm_eps);
 #pragma unroll
     for (int j = 0; j < kTogether; ++j) {
       StoreIf(left > 0, target, y[j]);

@@ -53,20 +53,6 @@ struct Taps {
     for (int m = 0; m < kTaps; ++m) weight[m] = LoadFloat(&shared.rows[m][mine]);
     if (kBias) bias = LoadFloat(&shared.rows[kTaps][mine]);
   }
-
-  // Those of eight channels from `channel` on, which all exist, straight from memory.
-  __device__ Taps(const ShortConvolutionSizes& sizes, int channel, const float* weights,
-                  float factor) requires(!kBias) {
-    const int missing = kTaps - sizes.width;
-#pragma unroll
-    for (int c = 0; c < kVector; ++c) {
-#pragma unroll
-      for (int m = 0; m < kTaps; ++m) {
-        weight[m].x[c] =
-            m >= missing ? weights[(channel + c) * sizes.width + m - missing] * factor : 0;
-      }
-    }
-  }
 };
 
 // The last kTaps values, the newest at the end.
@@ -253,9 +239,9 @@ __device__ inline float Dot(const Vector& a, const Vector& b) {
 }
 
 // From z of some tokens, in the unit, to their outputs: activation and, if kNorm, perhaps the norm
-// of a head of at most kMaxLanes lanes (doubling and halving are exact: that number does not show).
+// of a head.
 // Step by step for all tokens: sums over lanes, which keep their order, are waited for once.
-template <bool kSilu, bool kNorm, int kMaxLanes, int kCount>
+template <bool kSilu, bool kNorm, int kCount>
 __device__ inline void Activate(Vector (&y)[kCount], bool normalised, int head_lanes,
                                 float norm_eps) {
   float scale[kCount];
@@ -272,13 +258,13 @@ __device__ inline void Activate(Vector (&y)[kCount], bool normalised, int head_l
 #pragma unroll
     for (int j = 0; j < kCount; ++j) sum[j] = Dot(y[j], y[j]);
 #pragma unroll
-    for (int offset = 1; offset < kMaxLanes; offset *= 2) {
+    for (int offset = 1; offset < kMaxGroup; offset *= 2) {
 #pragma unroll
       for (float& s : sum) s += __shfl_xor_sync(0xffffffffu, s, offset & (head_lanes - 1));
     }
 #pragma unroll
     for (int j = 0; j < kCount; ++j) {
-      const float square = sum[j] * GroupScale<kMaxLanes>(head_lanes) * (scale[j] * scale[j]);
+      const float square = sum[j] * GroupScale<kMaxGroup>(head_lanes) * (scale[j] * scale[j]);
       if (normalised) scale[j] *= InverseRoot(square + norm_eps);
     }
   }

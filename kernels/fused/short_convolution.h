@@ -8,7 +8,6 @@
 #include <ATen/core/Tensor.h>
 
 #include "kernels/core.h"
-#include "kernels/fused/short_convolution_device.h"
 
 namespace mixerbench::kernels::fused {
 
@@ -34,13 +33,5 @@ at::Tensor ShortConvolution(const ShortConvolutionArgs& args,
 
 // The same by ATen operations.
 at::Tensor ReferenceShortConvolution(const ShortConvolutionArgs& args);
-
-// For who computes it together with x: `y`, fresh and without history, becomes the result of the
-// fast path on a GPU for these arguments, with its backward pass.
-void RecordShortConvolution(const ShortConvolutionArgs& args, const at::Tensor& y);
-
-// Of `args`, whatever its x, for x [B,T,C].
-ShortConvolutionSizes ShortConvolutionSizesOf(const ShortConvolutionArgs& args,
-                                              std::int64_t batch_size, std::int64_t seq_len);
 
 }  // namespace mixerbench::kernels::fused

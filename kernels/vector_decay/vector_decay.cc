@@ -115,14 +115,9 @@ RecurrenceResult ChunkVectorDecay(const RecurrenceArgs& args) {
 RecurrenceResult VectorDecay(const RecurrenceArgs& args, ExecutionPath path) {
   if (path == ExecutionPath::kReference) {
     RecordFallback(kCore, args, kReferencePlan, kReferenceAsked);
-    return args.rows != nullptr ? GatherFromAll(args, VectorDecay, path)
-                                : ReferenceVectorDecay(args);
+    return ReferenceVectorDecay(args);
   }
   const auto sizes = Prepare(args, DecayShape::kVector, /*has_beta=*/false);
-  if (args.rows != nullptr) {
-    if (auto o = vector_decay::RunRowsOnCuda(args, sizes)) return {*std::move(o), {}};
-    return GatherFromAll(args, VectorDecay, path);
-  }
   auto on_device = vector_decay::RunOnCuda(args, sizes);
   if (on_device.result) return *std::move(on_device.result);
   RecordFallback(kCore, args, kAtenChunkPlan, on_device.refusal);
@@ -130,12 +125,6 @@ RecurrenceResult VectorDecay(const RecurrenceArgs& args, ExecutionPath path) {
 }
 
 namespace vector_decay {
-
-bool PrefersRows(const at::Tensor& x, std::int64_t rows_per_sequence, std::int64_t head_k_dim,
-                 std::int64_t head_v_dim) {
-  if (rows_per_sequence == 0) return false;
-  return !x.is_cuda() || PrefersRowsOnCuda(x, rows_per_sequence, head_k_dim, head_v_dim);
-}
 
 void Register(CoreRegistry& registry) {
   auto entry = RecurrenceEntry(VectorDecay, DecayShape::kVector, /*has_beta=*/false);

@@ -22,17 +22,7 @@ RecurrenceResult ReferenceVectorDecay(const RecurrenceArgs& args);
 // Cost: 4 K V + 2 C (K+V) FLOPs per token and head forward, C the chunk length.
 RecurrenceResult ChunkVectorDecay(const RecurrenceArgs& args);
 
-// What mixers call. Takes chosen rows.
+// What mixers call.
 RecurrenceResult VectorDecay(const RecurrenceArgs& args, ExecutionPath path);
-
-namespace vector_decay {
-
-// Whether to ask for R chosen rows of each sequence (0: rows in no order) is better than to gather
-// them from all outputs, for q, k and v of the dtype and device of x [B,T,D]: on a GPU where there
-// is device code for it, and on the CPU.
-bool PrefersRows(const at::Tensor& x, std::int64_t rows_per_sequence, std::int64_t head_k_dim,
-                 std::int64_t head_v_dim);
-
-}  // namespace vector_decay
 
 }  // namespace mixerbench::kernels

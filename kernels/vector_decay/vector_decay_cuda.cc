@@ -11,7 +11,6 @@
 #include <c10/core/DeviceGuard.h>
 
 #include "kernels/cuda/decay_autograd.h"
-#include "kernels/cuda/decay_rows_autograd.h"
 #include "kernels/cuda/host.h"
 #include "kernels/differentiable.h"
 #include "kernels/fused/columns.h"
@@ -141,19 +140,6 @@ DeviceAttempt<RecurrenceResult> RunOnCuda(const RecurrenceArgs& args,
   auto attempt = cuda::RunDecayWalks(wide, sizes, kernels, cuda::OperandPrecision::kFp32);
   if (attempt.result) attempt.result->o = attempt.result->o.to(args.v.scalar_type());
   return attempt;
-}
-
-std::optional<at::Tensor> RunRowsOnCuda(const RecurrenceArgs& args,
-                                        const PreparedRecurrence& sizes) {
-  auto o = cuda::RunDecayRows(
-      args, sizes, {.core = "vector_decay rows", .forward = RowsForward, .backward = RowsBackward});
-  if (o) RecordPlan(kCore, kRowsPlan, NeedsGradients(args) ? kRowsPlan : std::string_view());
-  return o;
-}
-
-bool PrefersRowsOnCuda(const at::Tensor& x, std::int64_t rows_per_sequence, std::int64_t head_k_dim,
-                       std::int64_t head_v_dim) {
-  return cuda::PrefersDecayRows(x, rows_per_sequence, head_k_dim, head_v_dim);
 }
 
 }  // namespace mixerbench::kernels::vector_decay

@@ -158,9 +158,9 @@ __device__ inline bool PrepareBlock(const GateRows<kKeys>& gates, const OperandR
 #pragma unroll
     for (int e = 0; e < 8; ++e) factors[e / 4][e % 4] = sums[e / 4][e % 4];
     QueryFactors(factors, scale);
-    q.Store(row, d, cuda::Scaled(queries, factors));
+    q.Store(row, d, Scaled(queries, factors));
     KeyFactors(sums, gates, row, d, factored);
-    k.Store(row, d, cuda::Scaled(keys, sums));
+    k.Store(row, d, Scaled(keys, sums));
   }
   return factored;
 }

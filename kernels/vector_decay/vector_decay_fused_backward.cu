@@ -172,7 +172,7 @@ struct BackwardWarp {
         MultiplyAdd(d_k[d], rows, states.LoadBTransposed(warp * kValues + 16 * m, 16 * d));
       }
     }
-    const Left d_weights = cuda::TransposedOperand(d_weights_of_queries);  // [key][query]
+    const Left d_weights = TransposedOperand(d_weights_of_queries);  // [key][query]
     Left keys[kKeyTiles];
     Accumulators scores = {};         // [key][query]
     float shared[kKeyTiles][4] = {};  // by keys with what comes after the block
@@ -295,7 +295,7 @@ __global__ void __launch_bounds__(32 * kFusedWarps, kKeys == 64 ? 2 : 4)
 }  // namespace
 
 int FusedBackward(const FusedProblem& p, CUstream_st* stream) {
-  return cuda::ForDecayDims<kMaxFusedValues>(p, [&](auto keys, auto values) -> int {
+  return ForFusedDims(p, [&](auto keys, auto values) -> int {
     constexpr FusedLayout kLayout(keys(), values(), FusedPass::kBackward);
     return cuda::Launch(FusedBackwardKernel<keys(), values()>, p.batch_size * p.num_heads,
                         32 * kFusedWarps, static_cast<std::size_t>(kLayout.bytes), stream, p);

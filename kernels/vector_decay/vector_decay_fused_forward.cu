@@ -123,7 +123,7 @@ __global__ void __launch_bounds__(32 * kFusedWarps, kKeys == 64 ? 3 : 4)
 }  // namespace
 
 int FusedForward(const FusedProblem& p, CUstream_st* stream) {
-  return cuda::ForDecayDims<kMaxFusedValues>(p, [&](auto keys, auto values) -> int {
+  return ForFusedDims(p, [&](auto keys, auto values) -> int {
     constexpr FusedLayout kLayout(keys(), values(), FusedPass::kForward);
     return cuda::Launch(FusedForwardKernel<keys(), values()>, p.batch_size * p.num_heads,
                         32 * kFusedWarps, static_cast<std::size_t>(kLayout.bytes), stream, p);

@@ -4,7 +4,6 @@
 
 #include <cstdint>
 
-#include "kernels/cuda/decay_rows.h"
 #include "kernels/cuda/decay_walk.h"
 
 namespace mixerbench::kernels::vector_decay {
@@ -60,9 +59,5 @@ std::int64_t FusedStateElements(const FusedProblem& sizes);
 // Start a kernel on `stream` of the current device and return the CUDA error code of the launch.
 int FusedForward(const FusedProblem& problem, CUstream_st* stream);
 int FusedBackward(const FusedProblem& problem, CUstream_st* stream);
-
-// Chosen rows: kernels/cuda/decay_rows.h.
-int RowsForward(const cuda::DecayRowsProblem& problem, CUstream_st* stream);
-int RowsBackward(const cuda::DecayRowsProblem& problem, CUstream_st* stream);
 
 }  // namespace mixerbench::kernels::vector_decay

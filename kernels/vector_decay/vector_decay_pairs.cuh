@@ -38,7 +38,7 @@ __device__ inline Left Scaled(const Left& a, float scale) {
   Accumulators factors;
 #pragma unroll
   for (int e = 0; e < 8; ++e) factors[e / 4][e % 4] = scale;
-  return cuda::Scaled(a, factors);
+  return Scaled(a, factors);
 }
 
 // scores [query][key] += queries keysᵀ with the decays of every pair, over 16 channels.
@@ -49,7 +49,7 @@ __device__ inline void AddPairScores(Accumulators& scores, const Left& queries, 
   for (int r = 0; r < kFusedBlock; ++r) {
     Accumulators factors;
     PairFactors(factors, gates, row, column, r);
-    MultiplyAdd(scores, OneRow(queries, r), cuda::RowsAsColumns(cuda::Scaled(keys, factors)));
+    MultiplyAdd(scores, OneRow(queries, r), RowsAsColumns(Scaled(keys, factors)));
   }
 }
 
@@ -65,7 +65,7 @@ __device__ inline void AddPairsToQueries(Accumulators& d_q, Accumulators& terms,
   for (int r = 0; r < kFusedBlock; ++r) {
     Accumulators factors;
     PairFactors(factors, gates, row, column, r);
-    MultiplyAdd(sums, OneRow(d_weights, r), cuda::RowsAsDepth(cuda::Scaled(keys, factors)));
+    MultiplyAdd(sums, OneRow(d_weights, r), RowsAsDepth(Scaled(keys, factors)));
   }
   Accumulators x;
   cuda::FromOperand<cuda::Bf16Operand>(x, queries);
@@ -85,10 +85,10 @@ __device__ inline void AddPairsToKeys(Accumulators& d_k, Accumulators& terms, Ac
     Accumulators factors;
     PairFactors(factors, gates, row, column, r);
     const Left query = OneRow(queries, r);
-    const Left decayed = cuda::Scaled(keys, factors);
-    MultiplyAdd(scores, decayed, cuda::RowsAsColumns(query));
+    const Left decayed = Scaled(keys, factors);
+    MultiplyAdd(scores, decayed, RowsAsColumns(query));
     Accumulators sum = {};
-    MultiplyAdd(sum, d_weights, cuda::RowsAsDepth(query));
+    MultiplyAdd(sum, d_weights, RowsAsDepth(query));
     AddProduct(sums, sum, factors);
     // As the query had the key: what both tokens add to the terms cancels.
     Accumulators x;

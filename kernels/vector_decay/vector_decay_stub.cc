@@ -7,12 +7,4 @@ DeviceAttempt<RecurrenceResult> RunOnCuda(const RecurrenceArgs&, const PreparedR
   return {{}, std::string(kOnCpu)};
 }
 
-std::optional<at::Tensor> RunRowsOnCuda(const RecurrenceArgs&, const PreparedRecurrence&) {
-  return std::nullopt;
-}
-
-bool PrefersRowsOnCuda(const at::Tensor&, std::int64_t, std::int64_t, std::int64_t) {
-  return false;
-}
-
 }  // namespace mixerbench::kernels::vector_decay

@@ -64,53 +64,6 @@ TEST_CASE("vector decay: channels that forget at once leave those that never for
   }
 }
 
-TEST_CASE("vector decay: chosen rows are those of all outputs, with the same gradients") {
-  constexpr std::int64_t kSeqLen = 9;
-  // Two of the first sequence, three of the second; the third entry is surplus.
-  const fused::RowSelection rows{
-      .rows = at::tensor({2, 7, 0, 9, 12, 17}, at::kLong),
-      .entries = at::tensor({6, 6, 0, 6, 6, 6, 6, 1, 6, 3, 6, 6, 4, 6, 6, 6, 6, 5}, at::kLong),
-      .rows_per_sequence = 3};
-  const auto counts = at::tensor({1., 1., 0., 1., 1., 1.}, at::kDouble).view({2, 3, 1, 1});
-  const std::vector<at::Tensor> inputs = {
-      RandomNormal({2, kSeqLen, 2, 4}, 1), RandomNormal({2, kSeqLen, 2, 4}, 2),
-      RandomNormal({2, kSeqLen, 2, 3}, 3), RandomNormal({2, kSeqLen, 2, 4}, 4).abs().neg()};
-  const auto expected = testing::Differentiate(
-      [&](const std::vector<at::Tensor>& x) {
-        const auto o = ReferenceVectorDecay({.q = x[0], .k = x[1], .v = x[2], .log_decay = x[3]}).o;
-        return std::vector<at::Tensor>{
-            o.flatten(0, 1).index_select(0, rows.rows).view({2, 3, 2, 3}) * counts};
-      },
-      inputs);
-  for (const auto path : {ExecutionPath::kReference, ExecutionPath::kFast}) {
-    const auto actual = testing::Differentiate(
-        [&](const std::vector<at::Tensor>& x) {
-          RecurrenceArgs args;
-          args.k = x[1];
-          args.v = x[2];
-          args.log_decay = x[3];
-          args.q = x[0].flatten(0, 1).index_select(0, rows.rows).view({2, 3, 2, 4});
-          args.rows = &rows;
-          return std::vector<at::Tensor>{VectorDecay(args, path).o * counts};
-        },
-        inputs);
-    CHECK(RelativeError(actual.outputs[0], expected.outputs[0]) < kFloat64Tolerance);
-    for (std::size_t i = 0; i < inputs.size(); ++i) {
-      CAPTURE(i);
-      CHECK(RelativeError(actual.gradients[i], expected.gradients[i]) < kFloat64Tolerance);
-    }
-  }
-}
-
-TEST_CASE("vector decay: chosen rows in no order are refused") {
-  const auto x = RandomNormal({1, 2, 1, 3}, 1);
-  const fused::RowSelection rows{.rows = at::tensor({1}, at::kLong),
-                                 .entries = at::tensor({1, 0}, at::kLong)};
-  RecurrenceArgs args{.q = x.narrow(1, 1, 1), .k = x, .v = x};
-  args.rows = &rows;
-  CHECK_THROWS_WITH(VectorDecay(args, ExecutionPath::kFast), Catch::Contains("in no order"));
-}
-
 TEST_CASE("vector decay: the fused plan is for many sequences of heads that it has kernels for") {
   const cuda::DeviceLimits hopper = {.num_multiprocessors = 132, .shared_memory_bytes = 232448};
   const auto prefers = [&](std::int64_t batch_size, std::int64_t key_dim, std::int64_t value_dim) {

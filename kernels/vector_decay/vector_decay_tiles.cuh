@@ -4,10 +4,11 @@
 #pragma once
 
 #include <cstdint>
+#include <type_traits>
 
 #include <cuda_bf16.h>
+#include <cuda_runtime.h>
 
-#include "kernels/cuda/decay_rows.cuh"
 #include "kernels/cuda/tiles.cuh"
 #include "kernels/vector_decay/vector_decay_kernels.h"
 #include "kernels/vector_decay/vector_decay_layout.h"
@@ -15,7 +16,6 @@
 namespace mixerbench::kernels::vector_decay {
 
 using cuda::Accumulators;
-using cuda::AddProduct;
 using cuda::BlockColumn;
 using cuda::BlockRow;
 using cuda::LaneId;
@@ -99,6 +99,13 @@ __device__ inline Left ToOperand(const Accumulators& c) {
   return cuda::ToOperand<cuda::Bf16Operand>(c);
 }
 
+// sum += a ∘ b
+__device__ inline void AddProduct(Accumulators& sum, const Accumulators& a, const Accumulators& b) {
+#pragma unroll
+  for (int e = 0; e < 8; ++e) sum[e / 4][e % 4] += a[e / 4][e % 4] * b[e / 4][e % 4];
+}
+
+// sum -= a ∘ b
 __device__ inline void SubtractProduct(Accumulators& sum, const Accumulators& a,
                                        const Accumulators& b) {
 #pragma unroll
@@ -108,6 +115,37 @@ __device__ inline void SubtractProduct(Accumulators& sum, const Accumulators& a,
 __device__ inline void Multiply(Accumulators& a, const Accumulators& b) {
 #pragma unroll
   for (int e = 0; e < 8; ++e) a[e / 4][e % 4] *= b[e / 4][e % 4];
+}
+
+// a ∘ factors
+__device__ inline Left Scaled(const Left& a, const Accumulators& factors) {
+  Left result;
+#pragma unroll
+  for (int h = 0; h < 2; ++h) {
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+      result.r[i + 2 * h] = cuda::PackBf16(cuda::LowBf16(a.r[i + 2 * h]) * factors[h][2 * i],
+                                           cuda::HighBf16(a.r[i + 2 * h]) * factors[h][2 * i + 1]);
+    }
+  }
+  return result;
+}
+
+// The same elements as the right operand whose columns are the rows of `a`.
+__device__ inline Right RowsAsColumns(const Left& a) {
+  return {{{a.r[0], a.r[2]}, {a.r[1], a.r[3]}}};
+}
+
+__device__ inline std::uint32_t Transposed(std::uint32_t x) {
+  asm("movmatrix.sync.aligned.m8n8.trans.b16 %0, %0;" : "+r"(x));
+  return x;
+}
+// The same elements as the right operand whose depth are the rows of `a`.
+__device__ inline Right RowsAsDepth(const Left& a) {
+  return {{{Transposed(a.r[0]), Transposed(a.r[1])}, {Transposed(a.r[2]), Transposed(a.r[3])}}};
+}
+__device__ inline Left TransposedOperand(const Left& a) {
+  return {{Transposed(a.r[0]), Transposed(a.r[2]), Transposed(a.r[1]), Transposed(a.r[3])}};
 }
 
 // From one lane, so that the compiler knows it to be uniform.
@@ -128,7 +166,7 @@ struct HeadSequence {
   int stride;
 
   __device__ HeadSequence(const cuda::Sequence& s, const Head& at)
-      : data(cuda::HeadRows<Element>(s, at.batch, at.head)),
+      : data(static_cast<Element*>(s.data) + at.batch * s.batch_stride + at.head * s.head_stride),
         stride(static_cast<int>(s.token_stride)) {}
 
   __device__ Element* At(int token) const {
@@ -168,5 +206,22 @@ struct HeadSequence {
     return a;
   }
 };
+
+// Calls start(K, V) with the sizes of `p` as integral constants: K of 16, 32 or 64, V of K or 2 K
+// up to kMaxFusedValues.
+template <typename Start>
+int ForFusedDims(const FusedProblem& p, const Start& start) {
+  const auto with_keys = [&](auto keys) -> int {
+    if (p.value_dim == keys()) return start(keys, keys);
+    if constexpr (2 * keys() <= kMaxFusedValues) {
+      if (p.value_dim == 2 * keys()) return start(keys, std::integral_constant<int, 2 * keys()>());
+    }
+    return cudaErrorInvalidValue;
+  };
+  if (p.key_dim == 16) return with_keys(std::integral_constant<int, 16>());
+  if (p.key_dim == 32) return with_keys(std::integral_constant<int, 32>());
+  if (p.key_dim == 64) return with_keys(std::integral_constant<int, 64>());
+  return cudaErrorInvalidValue;
+}
 
 }  // namespace mixerbench::kernels::vector_decay

@@ -1,4 +1,4 @@
-// Parameters of decays. What is computed from them is in kernels/fused/gates.h.
+// Parameters of decays, and decays of them; for delta rules kernels/fused/gates.h computes these.
 // Spec: mixers_linear_attention.md section 0.4.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
@@ -15,6 +15,9 @@ namespace mixerbench::models {
 struct SoftplusDecay {
   // A ~ U(1e-4, 16) (0 would give A_log = -inf); softplus(dt_bias) log-uniform in [1e-3, 0.1].
   SoftplusDecay(const ParameterScope& scope, std::int64_t channels);
+
+  // g [...,channels] of logits, float32 at least.
+  at::Tensor operator()(const at::Tensor& logits) const;
 
   at::Tensor A_log;
   at::Tensor dt_bias;

@@ -22,16 +22,16 @@ std::optional<Linear> InProjection(const MatrixLayout& layout, bool has_own,
   if (has_own) return std::nullopt;
   const std::int64_t gates =
       std::accumulate(layout.gate_columns.begin(), layout.gate_columns.end(), std::int64_t{0});
-  const std::int64_t rows = 2 * layout.key_dim() + layout.value_dim() + gates +
-                            layout.output.gate_columns(layout.value_dim());
+  const std::int64_t rows =
+      layout.qkv_dim() + gates + layout.output.gate_columns(layout.value_dim());
   return Linear(scope.Child("in_proj"), context.d_model, rows, /*bias=*/false);
 }
 
 std::optional<ShortConvolution> Convolution(const MatrixLayout& layout, bool has_own,
                                             const ParameterScope& scope) {
   if (has_own || layout.conv_size == 0) return std::nullopt;
-  return ShortConvolution(scope.Child("conv"), 2 * layout.key_dim() + layout.value_dim(),
-                          layout.conv_size, layout.conv_bias);
+  return ShortConvolution(scope.Child("conv"), layout.qkv_dim(), layout.conv_size,
+                          layout.conv_bias);
 }
 
 // Applies overrides of the write gate and records what the gates are.
@@ -76,6 +76,7 @@ MatrixStateMixer::MatrixStateMixer(const MatrixLayout& layout, GateFunction gate
       conv_(Convolution(layout, HasProjection(), scope)),
       output_(layout.output, layout.num_heads, layout.head_v_dim, context, scope) {
   Require(layout.num_heads % layout.qk_heads == 0, "heads of queries and keys divide the others");
+  Require(layout.writes_per_token == 1 || !layout.rotary, "queries and keys turn in pairs");
   traits_.output_dim = output_.output_dim();
 }
 
@@ -106,7 +107,7 @@ void MatrixStateMixer::SplitHeads(const at::Tensor& qkv, ExecutionPath path,
                                   MatrixColumns& columns) const {
   const std::int64_t key_dim = layout_.key_dim();
   const auto of_keys = [&](const at::Tensor& x) {
-    return x.unflatten(-1, {layout_.qk_heads, layout_.head_k_dim});
+    return x.unflatten(-1, {-1, layout_.head_k_dim});
   };
   std::vector<at::Tensor> parts;
   if (layout_.rotary) {  // queries and keys turn alike
@@ -118,17 +119,19 @@ void MatrixStateMixer::SplitHeads(const at::Tensor& qkv, ExecutionPath path,
     columns.q = of_keys(both[0]);
     columns.k = of_keys(both[1]);
   } else {
-    parts = kernels::fused::SplitColumns(qkv, {key_dim, key_dim, layout_.value_dim()}, path);
+    const std::int64_t writes = layout_.writes_per_token;
+    parts = kernels::fused::SplitColumns(
+        qkv, {key_dim, writes * key_dim, writes * layout_.value_dim()}, path);
     columns.q = of_keys(parts[0]);
     columns.k = of_keys(parts[1]);
   }
-  columns.v = parts.back().unflatten(-1, {layout_.num_heads, layout_.head_v_dim});
+  columns.v = parts.back().unflatten(-1, {-1, layout_.head_v_dim});
 }
 
 MatrixColumns MatrixStateMixer::Project(const MixerInputs& inputs, const MixerOptions& options,
                                         Mixed& mixed) const {
   MatrixColumns columns;
-  std::vector<kernels::fused::ColumnBlock> blocks = {2 * layout_.key_dim() + layout_.value_dim()};
+  std::vector<kernels::fused::ColumnBlock> blocks = {layout_.qkv_dim()};
   for (const std::int64_t width : layout_.gate_columns) blocks.emplace_back(width);
   if (gate_columns() > 0) blocks.emplace_back(gate_columns(), /*only_at_rows=*/true);
   columns.gates = in_proj_->Columns(inputs.x, blocks, options.rows, options.path);
@@ -139,11 +142,12 @@ MatrixColumns MatrixStateMixer::Project(const MixerInputs& inputs, const MixerOp
   at::Tensor qkv = columns.gates.front();
   columns.gates.erase(columns.gates.begin());
 
+  const std::int64_t norm_channels = (1 + layout_.writes_per_token) * layout_.key_dim();
   const bool norm_in_convolution = conv_ && layout_.silu && layout_.l2_norm;
   if (conv_) {
     auto convolved = (*conv_)(qkv, Find(options.initial_state, kConvolution), options.path,
                               {.silu = layout_.silu,
-                               .norm_channels = norm_in_convolution ? 2 * layout_.key_dim() : 0,
+                               .norm_channels = norm_in_convolution ? norm_channels : 0,
                                .norm_dim = layout_.head_k_dim});
     qkv = convolved.y;
     if (options.want_final_state) {

@@ -36,6 +36,9 @@ struct MatrixLayout {
   std::int64_t qk_heads = 1;   // of queries and keys, which are repeated; divides num_heads
   std::int64_t head_k_dim = 0;
   std::int64_t head_v_dim = 0;
+  // Keys and values of a token, the heads of one write after those of the other: args.k
+  // [B,T,writes qk_heads,K], args.v [B,T,writes H,V].
+  std::int64_t writes_per_token = 1;
   std::int64_t conv_size = 0;  // of q, k, v; 0: no convolution
   bool conv_bias = false;
   bool silu = false;     // of q, k, v, after the convolution
@@ -48,6 +51,9 @@ struct MatrixLayout {
 
   std::int64_t key_dim() const { return qk_heads * head_k_dim; }
   std::int64_t value_dim() const { return num_heads * head_v_dim; }
+  std::int64_t qkv_dim() const {
+    return key_dim() + writes_per_token * (key_dim() + value_dim());
+  }
 };
 
 // What is projected from x.

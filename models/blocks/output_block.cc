@@ -31,8 +31,8 @@ OutputBlock::OutputBlock(const OutputLayout& layout, std::int64_t num_heads,
                       layout.norm == OutputNormKind::kPerHead ? head_v_dim : output_dim_,
                       layout.eps, norm_applies_gate_ ? layout.gate : OutputGate::kNone);
   } else if (layout.norm == OutputNormKind::kGroup || layout.norm == OutputNormKind::kAllHeads) {
-    group_weight_ =
-        norm_scope.Add("weight", {output_dim_}, ParameterRole::kNormWeight, Init::Constant(1));
+    group_weight_ = norm_scope.Add("weight", {output_dim_}, ParameterRole::kNormWeight,
+                                   Init::Constant(layout.norm_weight));
     if (layout.norm == OutputNormKind::kGroup) {
       group_bias_ =
           norm_scope.Add("bias", {output_dim_}, ParameterRole::kNormBias, Init::Constant(0));

@@ -33,6 +33,7 @@ struct OutputLayout {
   std::int64_t gate_rank = 0;    // width between the two projections of the gate; 0: one projection
   bool gate_bias = false;        // of the gate's logits
   double eps = 1e-5;
+  double norm_weight = 1;  // at which the weights of kGroup start
 
   // Columns that the gate takes of the mixer's first projection, for heads of `width` channels
   // together.

@@ -210,6 +210,82 @@ TEST_CASE("identity: a mixer that forgets everything answers from the current to
   CHECK(RelativeError(gated.Run(x, ExecutionPath::kFast), alone) < kDoubleTolerance);
 }
 
+// Options under which the delta rules have the same layout.
+Object DeltaRule(const std::string& name) {
+  Object config = {{"name", name}, {"expand_v", 1}};
+  if (name == "kda" || name == "gated_delta_net_2") config["output_gate"] = "none";
+  if (name == "gated_delta_product") config["use_output_gate"] = false;
+  return config;
+}
+
+TEST_CASE("identity: a kda whose channels share a decay is a gated delta net") {
+  const TestMixer vector(CaseOf(DeltaRule("kda")), at::kDouble);
+  const TestMixer scalar(CaseOf(DeltaRule("gated_delta_net")), at::kDouble);
+  {
+    const at::NoGradGuard no_grad;
+    for (const char* name : {"conv.weight", "o_norm.weight", "o_proj.weight", "A_log"}) {
+      Parameter(scalar, name).copy_(Parameter(vector, name));
+    }
+    // Rows: q, k, v; of one then beta and decay, of the other inner decay logits and beta.
+    const std::int64_t head_dim = kModelDim / 2;
+    const at::Tensor from = Parameter(vector, "in_proj.weight");
+    const at::Tensor to = Parameter(scalar, "in_proj.weight");
+    to.narrow(0, 0, 3 * kModelDim).copy_(from.narrow(0, 0, 3 * kModelDim));
+    to.narrow(0, 3 * kModelDim, 2).copy_(from.narrow(0, 3 * kModelDim + head_dim, 2));
+    to.narrow(0, 3 * kModelDim + 2, 2).copy_(from.narrow(0, 3 * kModelDim, 2));
+    const at::Tensor spread = Parameter(vector, "decay_proj.weight").zero_();
+    const at::Tensor bias = Parameter(vector, "dt_bias");
+    for (std::int64_t head = 0; head < 2; ++head) {
+      spread.narrow(0, head * head_dim, head_dim).select(1, head).fill_(1);
+      bias.narrow(0, head * head_dim, head_dim).fill_(0.3 - static_cast<double>(head));
+      Parameter(scalar, "dt_bias")[head].fill_(0.3 - static_cast<double>(head));
+    }
+  }
+  const at::Tensor x = RandomNormal({2, kSeqLen, kModelDim}, 1);
+  for (const ExecutionPath path : {ExecutionPath::kReference, ExecutionPath::kFast}) {
+    CHECK(RelativeError(vector.Run(x, path), scalar.Run(x, path)) < kDoubleTolerance);
+  }
+}
+
+TEST_CASE("identity: a gated delta net 2 whose gates are equal is a kda") {
+  const TestMixer split(CaseOf(DeltaRule("gated_delta_net_2")), at::kDouble);
+  const TestMixer joined(CaseOf(DeltaRule("kda")), at::kDouble);
+  {
+    const at::NoGradGuard no_grad;
+    for (const char* name : {"conv.weight", "o_norm.weight", "o_proj.weight", "A_log", "dt_bias",
+                             "decay_proj.weight"}) {
+      Parameter(joined, name).copy_(Parameter(split, name));
+    }
+    const std::int64_t head_dim = kModelDim / 2, common = 3 * kModelDim + head_dim;
+    const at::Tensor to = Parameter(joined, "in_proj.weight");
+    const at::Tensor from = Parameter(split, "in_proj.weight");
+    to.narrow(0, 0, common).copy_(from.narrow(0, 0, common));
+    for (std::int64_t head = 0; head < 2; ++head) {
+      for (const std::int64_t first : {common, common + kModelDim}) {  // erase gate, write gate
+        from.narrow(0, first + head * head_dim, head_dim)
+            .copy_(to.narrow(0, common + head, 1).expand({head_dim, -1}));
+      }
+    }
+  }
+  const at::Tensor x = RandomNormal({2, kSeqLen, kModelDim}, 1);
+  for (const ExecutionPath path : {ExecutionPath::kReference, ExecutionPath::kFast}) {
+    CHECK(RelativeError(split.Run(x, path), joined.Run(x, path)) < kDoubleTolerance);
+  }
+}
+
+TEST_CASE("identity: a gated delta product of one step is a gated delta net") {
+  Object config = DeltaRule("gated_delta_product");
+  config["num_householder"] = 1;
+  config["allow_neg_eigval"] = false;
+  const TestMixer product(CaseOf(config), at::kDouble);
+  const TestMixer plain(CaseOf(DeltaRule("gated_delta_net")), at::kDouble);
+  CopyParameters(product, plain);
+  const at::Tensor x = RandomNormal({2, kSeqLen, kModelDim}, 1);
+  for (const ExecutionPath path : {ExecutionPath::kReference, ExecutionPath::kFast}) {
+    CHECK(RelativeError(product.Run(x, path), plain.Run(x, path)) < kDoubleTolerance);
+  }
+}
+
 TEST_CASE("identity: attention with one key head per query head equals the grouped form") {
   const TestMixer grouped(CaseOf({{"name", "attention"}, {"num_kv_heads", 2}}), at::kDouble);
   const TestMixer full(CaseOf({{"name", "attention"}}), at::kDouble);

@@ -29,7 +29,6 @@
 #include "kernels/core.h"
 #include "kernels/core_testing.h"
 #include "kernels/delta_rule/delta_rule.h"
-#include "kernels/fused/rows.h"
 #include "kernels/softmax_attention/softmax_attention.h"
 #include "tests/support/compare.h"
 #include "tests/support/gradient_check.h"
@@ -563,75 +562,6 @@ TEST_CASE("core gpu: the fused plan of the delta rule gives the same bits every 
       for (std::size_t part = 0; part < expected.size(); ++part) {
         CAPTURE(head_v_dim, i, part);
         CHECK(at::equal(actual[part], expected[part]));
-      }
-    }
-  }
-}
-
-// Sequences with no, one and all tokens chosen; every seventh entry is surplus.
-fused::RowSelection ChooseTokens(std::int64_t batch_size, std::int64_t seq_len) {
-  std::vector<std::int64_t> rows;
-  std::vector<std::int64_t> entries(static_cast<std::size_t>(batch_size * seq_len));
-  for (std::int64_t token = batch_size * seq_len - 1; token >= 0; --token) {
-    const std::int64_t b = token / seq_len;
-    const std::int64_t t = token % seq_len;
-    const bool chosen = b % 4 == 1 ? t == seq_len - 1 : b % 4 == 2 || (b % 4 == 3 && t % 11 == 0);
-    entries[static_cast<std::size_t>(token)] =
-        chosen ? static_cast<std::int64_t>(rows.size()) : batch_size * seq_len;
-    if (!chosen) continue;
-    rows.push_back(token);
-    if (rows.size() % 7 == 6) rows.push_back(0);
-  }
-  const auto num_rows = static_cast<std::int64_t>(rows.size());
-  for (auto& entry : entries) entry = std::min(entry, num_rows);
-  return {.rows = at::tensor(rows, at::kLong).to(at::kCUDA),
-          .entries = at::tensor(entries, at::kLong).to(at::kCUDA)};
-}
-
-TEST_CASE("core gpu: chosen rows of the fused delta rule are bit by bit those of all outputs") {
-  const at::Device gpu = Gpu(kPrecisions[0]);
-  for (const std::int64_t head_v_dim : {64, 128}) {
-    for (const std::int64_t seq_len : {1, 70, 193}) {
-      for (const bool has_decay : {true, false}) {
-        const auto inputs = On(gpu, DrawInputs(Core("delta_rule"),
-                                               {.batch_size = 70,
-                                                .seq_len = seq_len,
-                                                .num_heads = 2,
-                                                .head_k_dim = 64,
-                                                .head_v_dim = head_v_dim,
-                                                .dtype = at::kBFloat16},
-                                               /*seed=*/61));
-        const auto rows = ChooseTokens(70, seq_len);
-        const auto is_entry =
-            rows.entries.index_select(0, rows.rows) == at::arange(rows.rows.size(0), gpu);
-        const auto counts = is_entry.view({-1, 1, 1});
-        const auto run = [&](bool at_rows) {
-          return testing::Differentiate(
-              [&](const std::vector<at::Tensor>& x) {
-                RecurrenceArgs args{.q = x[0], .k = x[1], .v = x[2], .beta = x[3]};
-                if (has_decay) args.log_decay = x[4];
-                const auto result = at_rows ? DeltaRuleAtRows(args, rows, ExecutionPath::kFast)
-                                            : DeltaRule(args, ExecutionPath::kFast);
-                const auto o = at_rows ? result.o
-                                       : fused::GatherRows(result.o.flatten(2), rows)
-                                             .unflatten(-1, {2, head_v_dim});
-                // Surplus rows are copies of some row or zeros: none of either sign remain.
-                return std::vector<at::Tensor>{at::where(counts, o, at::zeros_like(o)),
-                                               result.final_state};
-              },
-              {inputs.at("q"), inputs.at("k"), inputs.at("v"), inputs.at("beta"),
-               inputs.at("log_decay")});
-        };
-        const auto expected = run(false);
-        const auto actual = run(true);
-        CAPTURE(head_v_dim, seq_len, has_decay);
-        for (std::size_t i = 0; i < expected.outputs.size(); ++i) {
-          CHECK(BitwiseEqual(actual.outputs[i].cpu(), expected.outputs[i].cpu()));
-        }
-        for (std::size_t i = 0; i < expected.gradients.size(); ++i) {
-          CAPTURE(i);
-          CHECK(BitwiseEqual(actual.gradients[i].cpu(), expected.gradients[i].cpu()));
-        }
       }
     }
   }

@@ -78,7 +78,9 @@ Trained TrainMixture(const Cell& cell, bool use_graphs) {
     for (std::int64_t i = 0; i < trainer.steps_per_epoch(); ++i) trainer.Step();
     trainer.losses().Post(trainer.step());
     const auto losses = trainer.losses().Take(/*leave_newest=*/false);
-    trained.losses.insert(trained.losses.end(), losses->values.begin(), losses->values.end());
+    for (const auto& step : losses->values) {
+      trained.losses.insert(trained.losses.end(), step.begin(), step.end());
+    }
   }
   for (const auto& parameter : model.parameters->parameters()) {
     trained.parameters[parameter.name] = parameter.tensor.detach().cpu();

@@ -25,14 +25,12 @@
 #include "kernels/fused/gates.h"
 #include "kernels/fused/linear.h"
 #include "kernels/fused/linear_cross_entropy.h"
-#include "kernels/fused/norm_linear.h"
 #include "kernels/fused/output_norm.h"
 #include "kernels/fused/residual_norm.h"
 #include "kernels/fused/rotary.h"
 #include "kernels/fused/rows.h"
 #include "kernels/fused/short_convolution.h"
 #include "kernels/softmax_attention/softmax_attention.h"
-#include "kernels/vector_decay/vector_decay.h"
 #include "tests/support/tensors.h"
 
 namespace mixerbench::kernels::fused {
@@ -233,34 +231,6 @@ std::vector<Case> Cases() {
        },
        3 * kHalves,
        5 * kHalves});
-
-  cases.push_back({"norm and linear, 256 to 128",
-                   {Random({kBatch, kSeqLen, 2, 128}, at::kBFloat16, 36),
-                    Random({128}, at::kFloat, 37), Random({128, 256}, at::kFloat, 38)},
-                   [](const Tensors& x) -> Tensors {
-                     return {NormLinear({.x = x[0], .norm_weight = x[1], .weight = x[2]})};
-                   },
-                   3 * kHalves,
-                   5 * kHalves});
-
-  // k, v and decays of all tokens, and so do their gradients; every 16th token is chosen.
-  constexpr double kKeysAndValues = 2.0 * kTokens * 2 * (32 + 64);
-  constexpr double kDecays = 4.0 * kTokens * 2 * 32;
-  const RowSelection sequences{selection.rows, selection.entries, kSeqLen / 16};
-  cases.push_back({"vector decay of scored rows",
-                   {Random({kBatch, kSeqLen / 16, 2, 32}, at::kBFloat16, 25),
-                    Random({kBatch, kSeqLen, 2, 32}, at::kBFloat16, 26),
-                    Random({kBatch, kSeqLen, 2, 64}, at::kBFloat16, 27),
-                    (Random({kBatch, kSeqLen, 2, 32}, at::kFloat, 28).abs() * -0.04)
-                        .detach()
-                        .requires_grad_(true)},
-                   [=](const Tensors& x) -> Tensors {
-                     RecurrenceArgs args{.q = x[0], .k = x[1], .v = x[2], .log_decay = x[3]};
-                     args.rows = &sequences;
-                     return {VectorDecay(args, ExecutionPath::kFast).o};
-                   },
-                   kKeysAndValues + kDecays,
-                   2 * (kKeysAndValues + kDecays)});
 
   cases.push_back({"log sigmoid decay",
                    {Random({kBatch, kSeqLen, 64}, at::kBFloat16, 21)},

@@ -32,14 +32,9 @@
 #include "kernels/fused/launch.h"
 #include "kernels/fused/linear.h"
 #include "kernels/fused/linear_backward_device.h"
-#include "kernels/fused/linear_convolution.h"
-#include "kernels/fused/linear_convolution_device.h"
 #include "kernels/fused/linear_cross_entropy.h"
 #include "kernels/fused/linear_cross_entropy_device.h"
 #include "kernels/fused/linear_forward_device.h"
-#include "kernels/fused/linear_product.h"
-#include "kernels/fused/norm_linear.h"
-#include "kernels/fused/norm_linear_device.h"
 #include "kernels/fused/output_norm.h"
 #include "kernels/fused/residual_norm.h"
 #include "kernels/fused/rotary.h"
@@ -145,20 +140,16 @@ TEST_CASE("gpu fused: residual norm") {
                                       weight(3),
                                       centred ? RandomNormal({width}, 4) : none,
                                       has_mid ? weight(5) : none,
-                                      has_mid && centred ? RandomNormal({width}, 6) : none,
-                                      rows > 1 ? RandomNormal({width}, 7) : none};
+                                      has_mid && centred ? RandomNormal({width}, 6) : none};
               CheckParity(
                   [&](const Tensors& x, ExecutionPath path) -> Tensors {
-                    ResidualNormArgs args{.residual = x[0],
-                                          .added = x[1],
-                                          .added_bias = x[6],
-                                          .norm = {x[2], x[3], 1e-5}};
+                    ResidualNormArgs args{
+                        .residual = x[0], .added = x[1], .norm = {x[2], x[3], 1e-5}};
                     if (has_mid) args.mid = Norm{x[4], x[5], 1e-5};
                     const auto result = ResidualNorm(args, path);
                     return {result.residual, result.normalised};
                   },
-                  inputs,
-                  {dtype, dtype, at::kFloat, at::kFloat, at::kFloat, at::kFloat, at::kFloat});
+                  inputs, {dtype, dtype, at::kFloat, at::kFloat, at::kFloat, at::kFloat});
             }
           }
         }
@@ -667,90 +658,6 @@ TEST_CASE("gpu fused: short convolution") {
   }
 }
 
-// Sequences that tiles and blocks cut and that end within a tile, a tile that begins in one that
-// another block ends, all widths, panels that are not convolved.
-TEST_CASE("gpu fused: linear convolution has the bits of its two functions") {
-  constexpr std::int64_t kGates = 2;
-  struct Case {
-    std::int64_t batch_size, seq_len, in, channels, width, norm_channels, norm_dim;
-    bool has_bias;
-  };
-  for (const Case& c :
-       {Case{65, 256, 128, 512, 4, 256, 64, false}, Case{24, 1008, 128, 384, 3, 128, 32, true},
-        Case{301, 80, 128, 384, 2, 0, 0, false}, Case{1501, 16, 64, 256, 4, 64, 16, false},
-        Case{5, 4000, 128, 512, 4, 512, 8, true}}) {
-    CAPTURE(c.seq_len, c.in, c.channels);
-    const std::int64_t out = c.channels + kGates;
-    const ShortConvolutionArgs convolution = {.x = {},
-                                              .weight = {},
-                                              .bias = {},
-                                              .silu = true,
-                                              .norm_channels = c.norm_channels,
-                                              .norm_dim = c.norm_dim};
-    CHECK(LinearConvolutionTakes(
-        {{c.batch_size * c.seq_len, static_cast<int>(c.in), static_cast<int>(PaddedWidth(out))},
-         {c.batch_size, static_cast<int>(c.seq_len), static_cast<int>(c.channels),
-          static_cast<int>(c.width), true, static_cast<int>(c.norm_channels),
-          static_cast<int>(c.norm_dim), static_cast<float>(convolution.norm_eps)}}));
-    const Function in_one = [&](const Tensors& x, ExecutionPath path) -> Tensors {
-      ShortConvolutionArgs args = convolution;
-      args.weight = x[3];
-      const auto result =
-          LinearConvolution(x[0], x[1], x[2], {c.channels, kGates}, args, nullptr, path);
-      return {result.convolved, result.columns[1]};
-    };
-    const Function in_two = [&](const Tensors& x, ExecutionPath path) -> Tensors {
-      const Tensors columns = LinearColumns(x[0], x[1], x[2], {c.channels, kGates}, nullptr, path);
-      ShortConvolutionArgs args = convolution;
-      args.x = columns[0];
-      args.weight = x[3];
-      return {ShortConvolution(args, path), columns[1]};
-    };
-    const Tensors inputs =
-        Convert({RandomNormal({c.batch_size, c.seq_len, c.in}, 1).to(at::kBFloat16),
-                 RandomNormal({out, c.in}, 2, at::kFloat) * 0.2,
-                 c.has_bias ? RandomNormal({out}, 3, at::kFloat) : at::Tensor(),
-                 RandomNormal({c.channels, c.width}, 4, at::kFloat)},
-                [](const auto& x) { return x.cuda(); });
-    const testing::PoisonUninitializedMemory poison;
-    const auto actual = Run(in_one, inputs, ExecutionPath::kFast);
-    const auto again = Run(in_one, inputs, ExecutionPath::kFast);
-    const auto wanted = Run(in_two, inputs, ExecutionPath::kFast);
-    for (std::size_t i = 0; i < wanted.outputs.size(); ++i) {
-      CHECK(BitwiseEqual(actual.outputs[i], wanted.outputs[i]));
-      CHECK(BitwiseEqual(actual.outputs[i], again.outputs[i]));
-    }
-    for (std::size_t i = 0; i < wanted.gradients.size(); ++i) {
-      if (wanted.gradients[i].defined()) {
-        CHECK(BitwiseEqual(actual.gradients[i], wanted.gradients[i]));
-      }
-    }
-  }
-}
-
-TEST_CASE("gpu fused: linear convolution of few rows, of other sizes, and what is not finite") {
-  CheckParity(
-      [](const Tensors& x, ExecutionPath path) -> Tensors {
-        const auto result = LinearConvolution(
-            x[0], x[1], {}, {24, 3},
-            {.x = {}, .weight = x[2], .silu = true, .norm_channels = 8, .norm_dim = 8}, nullptr,
-            path);
-        return {result.convolved, result.columns[1]};
-      },
-      {RandomNormal({3, 37, 64}, 1), RandomNormal({27, 64}, 2) * 0.2, RandomNormal({24, 4}, 3)},
-      {at::kBFloat16, at::kFloat, at::kFloat});
-
-  constexpr std::int64_t kSequences = 65, kTokens = 256, kBroken = 63;  // the last of a tile
-  const auto gpu = at::TensorOptions(at::kFloat).device(at::kCUDA);
-  const at::Tensor x = at::ones({kSequences, kTokens, 128}, gpu.dtype(at::kBFloat16));
-  x[1][kBroken].fill_(std::numeric_limits<float>::infinity());
-  const auto result = LinearConvolution(x, at::ones({386, 128}, gpu), {}, {384, 2},
-                                        {.x = {}, .weight = at::ones({384, 4}, gpu), .silu = true});
-  const at::Tensor finite = result.convolved.isfinite().all(-1);
-  CHECK_FALSE(finite[1].narrow(0, kBroken, 4).any().item<bool>());
-  CHECK(finite.count_nonzero().item<std::int64_t>() == kSequences * kTokens - 4);
-}
-
 TEST_CASE("gpu fused: rotary, of columns of a projection and at far positions") {
   const auto [rotary_dim, first_position] =
       GENERATE(table<std::int64_t, std::int64_t>({{16, 0}, {8, 1'000'000}, {16, -37}}));
@@ -789,90 +696,6 @@ TEST_CASE("gpu fused: output norm") {
       }
     }
   }
-}
-
-// Tokens of heads of head_dim: the first `in` columns of x.
-at::Tensor HeadsOf(const at::Tensor& x, std::int64_t in, std::int64_t head_dim) {
-  return x.narrow(-1, 0, in).unflatten(-1, {in / head_dim, head_dim});
-}
-
-// Every kernel, and in the last two cases the rings of tiles filled more than once; rows of x and
-// of the gradient that stand apart, a last tile of rows that is not full, rows of zeros, small and
-// large ones.
-TEST_CASE("gpu fused: norm and linear") {
-  constexpr std::int64_t kApart = 8;
-  struct Case {
-    std::int64_t rows;
-    int head_dim, in, out;
-  };
-  for (const auto& [rows, head_dim, in, out] :
-       {Case{4107, 64, 128, 64}, Case{4107, 64, 128, 128}, Case{4107, 64, 256, 64},
-        Case{4107, 64, 256, 128}, Case{4107, 128, 128, 64}, Case{4107, 128, 128, 128},
-        Case{4107, 128, 256, 64}, Case{40007, 128, 256, 128}, Case{70007, 64, 128, 128}}) {
-    CAPTURE(rows, head_dim, in, out);
-    CHECK(NormLinearTakes({rows, head_dim, in, out, 1e-5F}));
-    CHECK(IsHopper(0));
-    const at::Tensor sizes = at::tensor({1.0, 1e12, 0.0, 1.0, 1e-3, 3.0, 1e-12}, at::kDouble);
-    const at::Tensor x = RandomNormal({1, rows, in + kApart}, 1) *
-                         sizes.index_select(0, at::arange(rows).remainder(7)).unsqueeze(-1);
-    CheckParity(
-        [width = in, head_dim = head_dim](const Tensors& inputs, ExecutionPath path) -> Tensors {
-          const at::Tensor y = NormLinear({.x = HeadsOf(inputs[0], width, head_dim),
-                                           .norm_weight = inputs[1],
-                                           .weight = inputs[2]},
-                                          path);
-          return {at::cat({y, inputs[3]}, 2)};
-        },
-        {x, RandomNormal({head_dim}, 2), RandomNormal({out, in}, 3) * 0.1,
-         RandomNormal({1, rows, kApart}, 4)},
-        {at::kBFloat16, at::kFloat, at::kFloat, at::kBFloat16});
-  }
-}
-
-TEST_CASE("gpu fused: norm and linear: what is not finite stays where it belongs") {
-  constexpr std::int64_t kRows = 4100;
-  const auto run = [](float value) {
-    const at::Tensor x = RandomNormal({1, kRows, 256}, 1).to(at::kBFloat16).cuda();
-    x[0][7][200] = value;
-    return Differentiate(
-        [](const Tensors& in) -> Tensors {
-          return {
-              NormLinear({.x = HeadsOf(in[0], 256, 128), .norm_weight = in[1], .weight = in[2]})};
-        },
-        {x, RandomNormal({128}, 2, at::kFloat).cuda(),
-         RandomNormal({128, 256}, 3, at::kFloat).cuda()});
-  };
-  const auto finite = run(1);
-  const auto infinite = run(std::numeric_limits<float>::infinity());
-  const auto row = [](const at::Tensor& x, std::int64_t i) { return x.select(1, i); };
-  CHECK(row(infinite.outputs[0], 7).isnan().all().item<bool>());
-  CHECK(row(infinite.gradients[0], 7).narrow(1, 128, 128).isnan().all().item<bool>());
-  CHECK(row(infinite.gradients[0], 7).narrow(1, 0, 128).isfinite().all().item<bool>());
-  for (const std::int64_t i : {std::int64_t{6}, std::int64_t{8}, kRows - 1}) {
-    CHECK(BitwiseEqual(row(infinite.outputs[0], i), row(finite.outputs[0], i)));
-    CHECK(BitwiseEqual(row(infinite.gradients[0], i), row(finite.gradients[0], i)));
-  }
-}
-
-TEST_CASE("gpu fused: norm and linear from a copy of its weight, with one gradient for all rows") {
-  const at::Tensor x = RandomNormal({2, 2100, 128}, 1).to(at::kBFloat16).cuda();
-  const at::Tensor norm_weight = RandomNormal({64}, 2, at::kFloat).cuda();
-  const at::Tensor weight = RandomNormal({128, 128}, 3, at::kFloat).cuda();
-  const auto run = [&](const NarrowParameters& narrow, bool expanded) {
-    const Tensors inputs = {x.detach().requires_grad_(true),
-                            norm_weight.detach().requires_grad_(true),
-                            weight.detach().requires_grad_(true)};
-    const at::Tensor y = NormLinear(
-        {.x = HeadsOf(inputs[0], 128, 64), .norm_weight = inputs[1], .weight = inputs[2]},
-        ExecutionPath::kFast, narrow);
-    const at::Tensor gradient = at::ones({1, 1, 128}, y.options()).expand(y.sizes());
-    y.backward(expanded ? gradient : gradient.contiguous());
-    return Tensors{y.detach(), inputs[0].grad(), inputs[1].grad(), inputs[2].grad()};
-  };
-  const at::Tensor zeros = at::zeros({kNarrowPadding, 128}, weight.options());
-  const auto own = run({}, false);
-  const auto given = run({.weight = at::cat({weight, zeros}).to(at::kBFloat16)}, true);
-  for (std::size_t i = 0; i < own.size(); ++i) CHECK(BitwiseEqual(own[i], given[i]));
 }
 
 TEST_CASE("gpu fused: gates") {

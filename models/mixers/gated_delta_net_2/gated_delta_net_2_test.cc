@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "models/mixers/gated_delta_net_2/gated_delta_net_2.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include <ATen/TensorOperators.h>
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/arange.h>
+#include <ATen/ops/sin.h>
+#include <ATen/ops/tensor.h>
+#include <ATen/ops/zeros.h>
+
+#include "base/error.h"
+#include "models/mixer.h"
+#include "tests/support/compare.h"
+#include "tests/support/tensors.h"
+
+#include "tests/support/catch2.h"
+
+namespace mixerbench::models::gated_delta_net_2 {
+
+void Register(MixerRegistry& registry);
+
+namespace {
+
+constexpr double kFloat64Tolerance = 1e-12;  // a few roundings at 1e-16
+
+std::unique_ptr<Mixer> Make(Object config, std::int64_t d_model, ParameterSet& parameters) {
+  MixerRegistry registry("mixer");
+  Register(registry);
+  config["name"] = "gated_delta_net_2";
+  return CreateMixer(config, "/mixer", {.d_model = d_model, .registry = &registry},
+                     ParameterScope(parameters));
+}
+
+// What the independent loop fills its tensors with.
+at::Tensor Filled(at::IntArrayRef sizes, std::size_t seed) {
+  const std::int64_t size = c10::multiply_integers(sizes);
+  const at::Tensor phase = at::arange(1, size + 1, at::kDouble) * 0.7;
+  return (at::sin(phase + 1.3 * static_cast<double>(seed)) * 0.5).view(sizes);
+}
+
+void FillParameters(const ParameterSet& parameters, const std::vector<std::string>& names) {
+  const at::NoGradGuard no_grad;
+  REQUIRE(parameters.parameters().size() == names.size());
+  for (const Parameter& parameter : parameters.parameters()) {
+    std::size_t seed = 0;
+    while (names.at(seed) != parameter.name) ++seed;
+    parameter.tensor.copy_(Filled(parameter.tensor.sizes(), seed));
+  }
+}
+
+// Values of a loop over tokens in Python, written from the equations of gated_delta_net_2.md.
+TEST_CASE("gated delta net 2: outputs and state are those of an independent loop") {
+  const at::NoGradGuard no_grad;
+  ParameterSet parameters(1, InitPolicy::kDefault, 1, at::kCPU, at::kDouble);
+  const auto mixer = Make({{"conv_size", 2}}, 4, parameters);
+  FillParameters(parameters,
+                 {"in_proj.weight", "conv.weight", "decay_proj.weight", "A_log", "dt_bias",
+                  "o_norm.weight", "gate_proj.weight", "gate_proj.bias", "o_proj.weight"});
+  const auto y = at::tensor(
+      {-0.026131176168594783, 0.056177146148551495, -0.079731548103752561, 0.094072545610354719,
+       0.19352635486243625, -0.16139637730738782, 0.11061618994158104, -0.047053713497823814,
+       -0.11742118999569709, 0.10135054462958216, -0.073568304782159366, 0.037284856032160391},
+      at::kDouble);
+  const auto state = at::tensor(
+      {-0.0075082486398811155, -0.0091446905736205491, 0.045219395591971953, 0.0079203554012688866,
+       0.0085709945494782148, -0.0017095643042825078, 0.042269731298898015, -0.019314038200163069},
+      at::kDouble);
+  for (const auto path : {ExecutionPath::kReference, ExecutionPath::kFast}) {
+    const MixerResult result =
+        Forward(*mixer, {Filled({1, 3, 4}, 30)}, {.path = path, .want_final_state = true});
+    CHECK(testing::RelativeError(result.y.flatten(), y) < kFloat64Tolerance);
+    CHECK(testing::RelativeError(Find(&result.final_state, "state").flatten(), state) <
+          kFloat64Tolerance);
+  }
+}
+
+TEST_CASE("gated delta net 2: decays are per channel, gates per head, what is erased is tapped") {
+  const at::NoGradGuard no_grad;
+  ParameterSet parameters(1, InitPolicy::kZoology, 2, at::kCPU, at::kFloat);
+  const auto mixer = Make({{"num_v_heads", 4}}, 16, parameters);
+  const at::Tensor x = testing::RandomNormal({2, 9, 16}, 1, at::kFloat);
+  TapRecorder recorder;
+  const MixerResult whole =
+      Forward(*mixer, {x}, {.want_final_state = true, .taps = TapScope(recorder)});
+  const auto& records = recorder.records;
+  CHECK(records.at("log_decay").sizes() == at::IntArrayRef({2, 9, 4, 8}));
+  CHECK(records.at("log_decay").max().item<double>() < 0);
+  CHECK(records.at("log_decay").min().item<double>() > -16 * 0.15);  // A < 16, dt < 0.1
+  CHECK(records.at("write_gate").sizes() == at::IntArrayRef({2, 9, 4}));
+  CHECK(records.at("state").sizes() == at::IntArrayRef({2, 4, 8, 8}));
+  const at::Tensor erase = records.at("erase");
+  CHECK(erase.sizes() == at::IntArrayRef({2, 9, 4}));
+  CHECK(erase.select(1, 0).count_nonzero().item<std::int64_t>() == 0);
+  CHECK(erase.select(1, 1).min().item<double>() > 0);
+
+  // The same from a state that is carried.
+  const MixerResult first = Forward(*mixer, {x.narrow(1, 0, 4)}, {.want_final_state = true});
+  TapRecorder second;
+  Forward(*mixer, {x.narrow(1, 4, 5)},
+          {.initial_state = &first.final_state, .taps = TapScope(second)});
+  CHECK(testing::RelativeError(second.records.at("erase"), erase.narrow(1, 4, 5)) < 1e-5);
+}
+
+TEST_CASE("gated delta net 2: bounded decays stay above their bound") {
+  const at::NoGradGuard no_grad;
+  ParameterSet parameters(1, InitPolicy::kDefault, 1, at::kCPU, at::kDouble);
+  const auto mixer = Make({{"min_log_decay", -5}}, 16, parameters);
+  TapRecorder recorder;
+  Forward(*mixer, {testing::RandomNormal({2, 9, 16}, 1) * 100}, {.taps = TapScope(recorder)});
+  const at::Tensor& log_decay = recorder.records.at("log_decay");
+  CHECK(log_decay.min().item<double>() >= -5);
+  CHECK(log_decay.min().item<double>() < -4);
+}
+
+TEST_CASE("gated delta net 2: impossible sizes are errors that name the option") {
+  ParameterSet parameters(1, InitPolicy::kDefault, 1, at::kCPU, at::kDouble);
+  CHECK_THROWS_WITH(Make({{"num_v_heads", 3}}, 16, parameters),
+                    "/mixer/num_v_heads: 3 is not a multiple of num_heads 2");
+  CHECK_THROWS_WITH(Make({{"min_log_decay", 1}}, 16, parameters),
+                    Catch::Matchers::StartsWith("/mixer/min_log_decay: "));
+  CHECK_THROWS_WITH(Make({{"gate_low_rank_dim", -1}}, 16, parameters),
+                    Catch::Matchers::StartsWith("/mixer/gate_low_rank_dim: "));
+}
+
+TEST_CASE("gated delta net 2: parameters and state are as many as the page says") {
+  ParameterSet parameters(1, InitPolicy::kDefault, 1, at::kCPU, at::kFloat);
+  const auto mixer = Make({}, 128, parameters);
+  const std::int64_t d = 128, heads = 2, v = 64;
+  const std::int64_t small = 3 * 4 * d + heads + d + v + d;  // conv, A_log, dt_bias, norm, bias
+  CHECK(parameters.num_elements() == 6 * d * d + 4 * d * v + small);
+  const StateSize size = SizeOf(mixer->InitialState(1));
+  CHECK(size.recurrent == heads * v * v);
+  CHECK(size.conv == 4 * 3 * d);
+}
+
+TEST_CASE("gated delta net 2: an override of the write gate scales all its channels") {
+  const at::NoGradGuard no_grad;
+  ParameterSet parameters(1, InitPolicy::kDefault, 1, at::kCPU, at::kDouble);
+  const auto mixer = Make({}, 16, parameters);
+  const at::Tensor x = testing::RandomNormal({2, 9, 16}, 1);
+  TapRecorder recorder;
+  const at::Tensor y = Forward(*mixer, {x}, {.taps = TapScope(recorder)}).y;
+  TapRecorder overriding;
+  overriding.override_write_gate = at::zeros({2, 9}, at::kBool);
+  overriding.override_write_gate->select(1, 5).fill_(true);
+  const at::Tensor changed = Forward(*mixer, {x}, {.taps = TapScope(overriding)}).y;
+  const at::Tensor gate = recorder.records.at("write_gate");
+  CHECK(overriding.records.at("write_gate").select(1, 5).allclose(gate.mean(1)));
+  CHECK(testing::RelativeError(changed.narrow(1, 0, 5), y.narrow(1, 0, 5)) < kFloat64Tolerance);
+  CHECK(testing::RelativeError(changed.narrow(1, 5, 4), y.narrow(1, 5, 4)) > 1e-4);
+}
+
+}  // namespace
+}  // namespace mixerbench::models::gated_delta_net_2
