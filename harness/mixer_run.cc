@@ -9,6 +9,8 @@
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/arange.h>
 #include <ATen/ops/full.h>
+#include <ATen/ops/view_as_complex.h>
+#include <ATen/ops/view_as_real.h>
 
 #include "base/check.h"
 #include "harness/tensor_io.h"
@@ -85,8 +87,11 @@ BuiltMixer Build(const UnitRunOptions& options, const MixerSetup& setup,
 }
 
 // Sizes of a given state may differ from those of the initial one in the number of rows of a cache.
+// Complex numbers are pairs of real ones in files.
+at::Tensor InFile(const at::Tensor& x) { return x.is_complex() ? at::view_as_real(x) : x; }
+
 std::string StateShapeText(const models::StateTensor& tensor) {
-  std::string text = ShapeText(tensor.value.sizes());
+  std::string text = ShapeText(InFile(tensor.value).sizes());
   if (tensor.kind != models::StateKind::kCache) return text;
   const std::size_t second = text.find(", 0");
   return text.replace(second + 2, 1, "S");
@@ -152,7 +157,8 @@ std::optional<models::State> TakeState(UnitFile& file, const models::Mixer& mixe
       return;
     }
     any = true;
-    std::vector<std::int64_t> expected = tensor.value.sizes().vec();
+    const at::Tensor stored = InFile(tensor.value);
+    std::vector<std::int64_t> expected = stored.sizes().vec();
     if (tensor.kind == models::StateKind::kCache && given->dim() == tensor.value.dim()) {
       expected[1] = given->size(1);
       const std::int64_t tokens = given->size(1) * tensor.tokens_per_row;
@@ -163,8 +169,10 @@ std::optional<models::State> TakeState(UnitFile& file, const models::Mixer& mixe
       if (tensor.tokens_per_row == 1) cached = tokens;
     }
     file.RequireShape(name, *given, expected);
-    tensor.value = given->to(tensor.value.options());
-    if (gradients && tensor.value.is_floating_point()) tensor.value.requires_grad_(true);
+    const bool is_complex = tensor.value.is_complex();
+    const at::Tensor read = given->to(stored.options());
+    tensor.value = is_complex ? at::view_as_complex(read.contiguous()) : read;
+    if (gradients && stored.is_floating_point()) tensor.value.requires_grad_(true);
   });
   if (!any) return std::nullopt;
   if (!missing.empty()) file.Refuse("a state is given, but '" + missing.front() + "' is missing");
@@ -212,14 +220,15 @@ std::optional<models::RowSelection> TakeRows(UnitFile& file, const at::Tensor& x
 // d/d everything of <y, grad.y> + sum of <final_state, grad.final_state>.
 void Differentiate(UnitFile& file, const models::MixerResult& output, NamedTensors& gradients) {
   at::Tensor objective = (output.y * gradients.at("y").to(output.y.options())).sum();
-  models::ForEach(
-      output.final_state, [&](const std::string& path, const models::StateTensor& tensor) {
-        const auto given = gradients.find("final_state." + path);
-        if (given == gradients.end()) return;
-        file.RequireShape("grad." + given->first, given->second, tensor.value.sizes());
-        const at::Tensor term = (tensor.value * given->second.to(tensor.value.options())).sum();
-        objective = objective.to(term.scalar_type()) + term;
-      });
+  models::ForEach(output.final_state,
+                  [&](const std::string& path, const models::StateTensor& tensor) {
+                    const auto given = gradients.find("final_state." + path);
+                    if (given == gradients.end()) return;
+                    const at::Tensor value = InFile(tensor.value);
+                    file.RequireShape("grad." + given->first, given->second, value.sizes());
+                    const at::Tensor term = (value * given->second.to(value.options())).sum();
+                    objective = objective.to(term.scalar_type()) + term;
+                  });
   objective.backward();
 }
 
@@ -285,7 +294,7 @@ ExitCode MixerRun(const UnitRunOptions& options, const Registries& registries) {
   if (options.final_state) {
     models::ForEach(output.final_state,
                     [&](const std::string& path, const models::StateTensor& tensor) {
-                      results["final_state." + path] = tensor.value;
+                      results["final_state." + path] = InFile(tensor.value);
                     });
   }
   if (options.gradients) {
@@ -298,7 +307,7 @@ ExitCode MixerRun(const UnitRunOptions& options, const Registries& registries) {
     if (state) {
       models::ForEach(*state, [&](const std::string& path, const models::StateTensor& tensor) {
         if (!tensor.value.requires_grad() || !tensor.value.grad().defined()) return;
-        results["grad.state." + path] = tensor.value.grad();
+        results["grad.state." + path] = InFile(tensor.value.grad());
       });
     }
   }

@@ -14,6 +14,8 @@
 namespace mixerbench::models {
 namespace {
 
+constexpr std::string_view kSharedPrefix = "shared.";
+
 // Element i of a parameter is a pure function of (key, i): rows added at the end change no other.
 class ElementStream {
  public:
@@ -146,10 +148,26 @@ ParameterScope ParameterScope::Child(std::string_view name) const {
   return ParameterScope(*set_, prefix_ + std::string(name) + ".");
 }
 
+ParameterScope ParameterScope::Shared() const {
+  return ParameterScope(*set_, std::string(kSharedPrefix));
+}
+
+std::optional<at::Tensor> ParameterScope::FindShared(const std::string& full_name,
+                                                     at::IntArrayRef shape) const {
+  if (!full_name.starts_with(kSharedPrefix)) return std::nullopt;
+  for (const Parameter& parameter : set_->parameters_) {
+    if (parameter.name != full_name) continue;
+    Require(parameter.tensor.sizes() == shape, full_name + " is shared by layers of other sizes");
+    return parameter.tensor;
+  }
+  return std::nullopt;
+}
+
 at::Tensor ParameterScope::Add(std::string_view name, std::vector<std::int64_t> shape,
                                ParameterRole role, Init init) const {
   Require(role != ParameterRole::kSpecial, "use AddSpecial");
   const std::string full_name = prefix_ + std::string(name);
+  if (auto shared = FindShared(full_name, shape)) return *std::move(shared);
   const Init chosen = set_->ApplyPolicy(role, init);
   return set_->Add(full_name, set_->Draw(full_name, shape, chosen), set_->dtype_, role,
                    /*weight_decay=*/true);
@@ -182,7 +200,9 @@ at::TensorOptions ParameterScope::special_options() const {
 
 at::Tensor ParameterScope::AddSpecial(std::string_view name, const at::Tensor& values,
                                       std::string_view lr_group) const {
-  return set_->Add(prefix_ + std::string(name), values, special_options().dtype().toScalarType(),
+  const std::string full_name = prefix_ + std::string(name);
+  if (auto shared = FindShared(full_name, values.sizes())) return *std::move(shared);
+  return set_->Add(full_name, values, special_options().dtype().toScalarType(),
                    ParameterRole::kSpecial,
                    /*weight_decay=*/false, lr_group);
 }

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -92,6 +93,10 @@ class ParameterScope {
 
   ParameterScope Child(std::string_view name) const;
 
+  // The scope "shared." of the whole model: what several layers add there under one name is drawn
+  // once and is one tensor.
+  ParameterScope Shared() const;
+
   // Initialised by the set's policy for the role, which may replace `init`.
   at::Tensor Add(std::string_view name, std::vector<std::int64_t> shape, ParameterRole role,
                  Init init) const;
@@ -117,6 +122,9 @@ class ParameterScope {
                         std::string_view lr_group = "") const;
 
  private:
+  // In the scope of what is shared: the parameter of that name, if a layer before has added it.
+  std::optional<at::Tensor> FindShared(const std::string& full_name, at::IntArrayRef shape) const;
+
   ParameterSet* set_;
   std::string prefix_;
 };

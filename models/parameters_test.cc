@@ -134,5 +134,24 @@ TEST_CASE("parameters: a model that is only planned takes no memory and draws no
   CHECK(drawn.select(0, kHuge - 1).item<double>() >= 2);
 }
 
+TEST_CASE("parameters: what layers share is drawn once and is one tensor") {
+  ParameterSet set(1, InitPolicy::kZoology, 2, at::kCPU, at::kFloat);
+  const ParameterScope first = ParameterScope(set).Child("layers.0");
+  const ParameterScope second = ParameterScope(set).Child("layers.1");
+  const auto bounds = [](const ParameterScope& layer) {
+    return layer.Shared().Child("bounds").AddSpecial("weight", {3}, Init::Normal(1));
+  };
+  const auto table = [](const ParameterScope& layer) {
+    return layer.Shared().Add("table", {4, 2}, ParameterRole::kEmbedding, Init::Normal(1));
+  };
+  CHECK(bounds(first).is_same(bounds(second)));
+  CHECK(table(second).is_same(table(first)));
+  REQUIRE(set.parameters().size() == 2);
+  CHECK(set.parameters()[0].name == "shared.bounds.weight");
+  CHECK(set.parameters()[1].name == "shared.table");
+  CHECK_THROWS_WITH(first.Shared().Add("table", {4, 3}, ParameterRole::kEmbedding, Init::Normal(1)),
+                    Catch::Contains("shared.table is shared by layers of other sizes"));
+}
+
 }  // namespace
 }  // namespace mixerbench::models

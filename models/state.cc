@@ -42,8 +42,8 @@ StateSize SizeOf(const State& state, std::int64_t more_tokens) {
   ForEach(state, [&](const std::string&, const StateTensor& tensor) {
     const at::Tensor& value = tensor.value;
     switch (tensor.kind) {
-      case StateKind::kRecurrent:
-        size.recurrent += value.numel();
+      case StateKind::kRecurrent:  // a complex number is two real ones
+        size.recurrent += value.numel() * (value.is_complex() ? 2 : 1);
         return;
       case StateKind::kConvolution:
         size.conv += (value.size(1) + 1) * value.size(2);

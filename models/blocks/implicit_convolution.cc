@@ -10,7 +10,6 @@
 #include <ATen/ops/stack.h>
 
 #include "base/check.h"
-#include "kernels/non_finite.h"
 #include "models/blocks/dtype.h"
 #include "models/blocks/long_convolution.h"
 
@@ -19,9 +18,16 @@ namespace {
 
 constexpr std::int64_t kFeatures = 3;
 constexpr std::int64_t kHidden = 16;
-constexpr double kFrequency = 1e-4;  // of the only band of Hyena's positional features
+constexpr double kFrequency = 1e-4;  // of the only band
 
 }  // namespace
+
+at::Tensor PositionFeatures(std::int64_t length, std::int64_t period, at::Device device) {
+  const at::Tensor position = at::arange(length, at::TensorOptions(device).dtype(at::kDouble));
+  const auto tokens = static_cast<double>(period);
+  const at::Tensor angle = position * (2 * std::numbers::pi * kFrequency / tokens);
+  return at::stack({position / std::max(1.0, tokens - 1), angle.cos(), -angle.sin()}, -1);
+}
 
 ImplicitConvolution::ImplicitConvolution(const ParameterScope& scope, std::int64_t channels,
                                          std::int64_t max_seq_len)
@@ -30,14 +36,11 @@ ImplicitConvolution::ImplicitConvolution(const ParameterScope& scope, std::int64
       fc2_(scope.Child("output"), kHidden, channels, /*bias=*/true) {}
 
 at::Tensor ImplicitConvolution::Filter(std::int64_t length, kernels::ExecutionPath path) const {
-  const auto options = AtLeastFloat(fc1_.weight()).options().requires_grad(false);
   // Time is measured in units of max_seq_len, so that the filter does not depend on the input.
-  const at::Tensor position = at::arange(length, options.dtype(at::kDouble));
-  const auto period = static_cast<double>(max_seq_len_);
-  const at::Tensor angle = position * (2 * std::numbers::pi * kFrequency / period);
+  const at::Tensor weight = AtLeastFloat(fc1_.weight());
   const at::Tensor features =
-      at::stack({position / std::max(1.0, period - 1), angle.cos(), -angle.sin()}, -1);
-  return fc2_(at::relu(fc1_(features.to(options), path)), path);
+      PositionFeatures(length, max_seq_len_, weight.device()).to(weight.scalar_type());
+  return fc2_(at::relu(fc1_(features, path)), path);
 }
 
 at::Tensor ImplicitConvolution::operator()(const at::Tensor& u, std::int64_t num_outputs,
@@ -48,14 +51,8 @@ at::Tensor ImplicitConvolution::operator()(const at::Tensor& u, std::int64_t num
                                       std::to_string(length));
   const at::Tensor wide = AtLeastFloat(u);
   const at::Tensor filter = Filter(length, path).to(wide.scalar_type());
-  // Both convolutions multiply later inputs by zeros or add them up to zero.
-  const kernels::NonFiniteTokens tokens({wide});
-  const at::Tensor finite = tokens.exist() ? tokens.Clear(wide) : wide;
-  const auto last = [&](const at::Tensor& x) {
-    return x.narrow(1, length - num_outputs, num_outputs);
-  };
-  const at::Tensor y = LongConvolution(finite, filter, num_outputs, path) + last(wide);
-  return (tokens.exist() ? y + last(tokens.mark()) : y).to(u.scalar_type());
+  const at::Tensor last = wide.narrow(1, length - num_outputs, num_outputs);
+  return (LongConvolution(wide, filter, num_outputs, path) + last).to(u.scalar_type());
 }
 
 }  // namespace mixerbench::models

@@ -12,6 +12,10 @@
 
 namespace mixerbench::models {
 
+// Hyena's features of positions 0..length-1 in units of `period` tokens, with one band: [length,3]
+// float64.
+at::Tensor PositionFeatures(std::int64_t length, std::int64_t period, at::Device device);
+
 class ImplicitConvolution {
  public:
   ImplicitConvolution(const ParameterScope& scope, std::int64_t channels, std::int64_t max_seq_len);

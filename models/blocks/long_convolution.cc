@@ -1,11 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "models/blocks/long_convolution.h"
 
+#include <algorithm>
+#include <vector>
+
 #include <ATen/TensorOperators.h>
+#include <ATen/core/grad_mode.h>
 #include <ATen/ops/arange.h>
+#include <ATen/ops/constant_pad_nd.h>
 #include <ATen/ops/einsum.h>
 #include <ATen/ops/fft_irfft.h>
 #include <ATen/ops/fft_rfft.h>
+
+#include "base/check.h"
+#include "kernels/differentiable.h"
+#include "kernels/non_finite.h"
 
 namespace mixerbench::models {
 namespace {
@@ -16,25 +25,77 @@ at::Tensor ByDefinition(const at::Tensor& u, const at::Tensor& filter, std::int6
   const at::Tensor source = at::arange(length, options);  // [S]
   const at::Tensor target = at::arange(length - num_outputs, length, options).unsqueeze(1);
   const at::Tensor lag = target - source;  // [T,S]
-  const at::Tensor toeplitz =
-      filter.index_select(0, lag.clamp_min(0).flatten()).view({num_outputs, length, -1}) *
-      (lag >= 0).unsqueeze(-1);  // [T,S,D]
+  const at::Tensor toeplitz = filter.index_select(0, lag.clamp(0, filter.size(0) - 1).flatten())
+                                  .view({num_outputs, length, -1}) *
+                              ((lag >= 0) & (lag < filter.size(0))).unsqueeze(-1);  // [T,S,D]
   return at::einsum("tsd,bsd->btd", {toeplitz, u});
 }
 
 at::Tensor ByFft(const at::Tensor& u, const at::Tensor& filter, std::int64_t num_outputs) {
   const std::int64_t length = u.size(1);
-  const std::int64_t fft_length = 2 * length;  // no wrap-around
-  const at::Tensor product = at::fft_rfft(u, fft_length, 1) * at::fft_rfft(filter, fft_length, 0);
-  return at::fft_irfft(product, fft_length, 1).narrow(1, length - num_outputs, num_outputs);
+  const std::int64_t fft_length = FftLength(length + filter.size(0) - 1);
+  at::Tensor y;
+  {
+    const at::NoGradGuard no_grad;
+    const at::Tensor product =
+        at::fft_rfft(u, fft_length, 1).mul_(at::fft_rfft(filter, fft_length, 0));
+    y = at::fft_irfft(product, fft_length, 1)
+            .narrow(1, length - num_outputs, num_outputs)
+            .contiguous();
+  }
+  kernels::SetBackward(
+      "long_convolution", {u, filter}, {y}, {u, filter},
+      [=](const kernels::BackwardArgs& args) -> std::vector<at::Tensor> {
+        const at::Tensor &saved_u = args.saved[0], &saved_filter = args.saved[1];
+        // The outputs that nobody asked for have no gradient.
+        const at::Tensor dy = at::constant_pad_nd(args.grads[0], {0, 0, length - num_outputs, 0});
+        const at::Tensor spectrum = at::fft_rfft(dy, fft_length, 1);
+        at::Tensor du;
+        at::Tensor dfilter;
+        if (args.wanted[0]) {
+          const at::Tensor conjugate = at::fft_rfft(saved_filter, fft_length, 0).conj();
+          du = at::fft_irfft(spectrum * conjugate, fft_length, 1).narrow(1, 0, length);
+        }
+        if (args.wanted[1]) {
+          const at::Tensor conjugate = at::fft_rfft(saved_u, fft_length, 1).conj();
+          dfilter = at::fft_irfft((spectrum * conjugate).sum(0), fft_length, 0)
+                        .narrow(0, 0, saved_filter.size(0));
+        }
+        return {du, dfilter};
+      });
+  return y;
 }
 
 }  // namespace
 
+std::int64_t FftLength(std::int64_t length) {
+  for (std::int64_t candidate = std::max<std::int64_t>(2, length + length % 2);; candidate += 2) {
+    std::int64_t rest = candidate;
+    for (const std::int64_t prime : {2, 3, 5}) {
+      while (rest % prime == 0) rest /= prime;
+    }
+    if (rest == 1) return candidate;
+  }
+}
+
 at::Tensor LongConvolution(const at::Tensor& u, const at::Tensor& filter, std::int64_t num_outputs,
                            kernels::ExecutionPath path) {
-  return path == kernels::ExecutionPath::kReference ? ByDefinition(u, filter, num_outputs)
-                                                    : ByFft(u, filter, num_outputs);
+  Require(u.dim() == 3 && filter.dim() == 2 && filter.size(1) == u.size(2),
+          "long convolution: u is [B,S,D], the filter [L,D]");
+  Require(1 <= num_outputs && num_outputs <= u.size(1),
+          "long convolution: some of the tokens are outputs");
+  Require(u.scalar_type() == filter.scalar_type() &&
+              (u.scalar_type() == at::kFloat || u.scalar_type() == at::kDouble),
+          "long convolution: u and the filter are both float32 or both float64");
+  // Both forms multiply later inputs by zeros or add them up to zero.
+  const kernels::NonFiniteTokens tokens({u});
+  const at::Tensor finite = tokens.exist() ? tokens.Clear(u) : u;
+  const at::Tensor used = filter.narrow(0, 0, std::min(filter.size(0), u.size(1)));
+  const at::Tensor y = path == kernels::ExecutionPath::kReference
+                           ? ByDefinition(finite, used, num_outputs)
+                           : ByFft(finite, used, num_outputs);
+  if (!tokens.exist()) return y;
+  return y + tokens.mark().narrow(1, u.size(1) - num_outputs, num_outputs);
 }
 
 }  // namespace mixerbench::models

@@ -11,9 +11,17 @@
 namespace mixerbench::models {
 
 // y_t = sum_{s<=t} filter_{t-s} * u_s for t in S-T..S-1, the last T of S inputs: u [B,S,D], filter
-// [S,D] -> [B,T,D] with T = num_outputs.
-// Cost: by its definition O(B S T D), fast by FFT of length 2 S, O(B D S log S).
+// [L,D] -> [B,T,D] with T = num_outputs. Any L: the filter is zero from L on. Both in float32 or
+// both in float64. An input that is not finite makes the outputs from its token on NaN, in its own
+// channel, and changes no other.
+//
+// Cost: by its definition O(B S T D), fast by FFT, O(B D S log S); the transforms are padded to at
+// least S + L - 1, so that nothing wraps around. Its gradients are correlations by FFT of the same
+// length.
 at::Tensor LongConvolution(const at::Tensor& u, const at::Tensor& filter, std::int64_t num_outputs,
                            kernels::ExecutionPath path);
+
+// The smallest even length of an FFT that is at least `length` and has no prime factor above 5.
+std::int64_t FftLength(std::int64_t length);
 
 }  // namespace mixerbench::models

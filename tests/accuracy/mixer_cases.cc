@@ -10,6 +10,8 @@
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/tensor.h>
+#include <ATen/ops/view_as_complex.h>
+#include <ATen/ops/view_as_real.h>
 #include <ATen/ops/zeros.h>
 
 #include "base/check.h"
@@ -131,13 +133,13 @@ class MixerSubject final : public Subject {
     if (!point.initial_state) return;
     state_ = StateAfter(prefix);
     models::ForEach(std::as_const(*state_), [&](const auto& name, const auto& tensor) {
-      if (!tensor.value.is_floating_point()) return;
-      inputs_[StateName(name)] = tensor.value.to(at::kBFloat16).to(at::kDouble);
+      if (!IsNumber(tensor.value)) return;
+      inputs_[StateName(name)] = Parts(tensor.value).to(at::kBFloat16).to(at::kDouble);
     });
     for (const at::ScalarType dtype : {at::kFloat, at::kBFloat16}) {
       const models::State state = StateAfter(prefix.narrow(0, 0, 1).to(dtype));
       models::ForEach(state, [&](const auto& name, const auto& tensor) {
-        state_types_[dtype][StateName(name)] = tensor.value.scalar_type();
+        state_types_[dtype][StateName(name)] = c10::toRealValueType(tensor.value.scalar_type());
       });
     }
   }
@@ -167,7 +169,9 @@ class MixerSubject final : public Subject {
     models::State state = state_.value_or(models::State{});
     models::ForEach(state, [&](const std::string& name, models::StateTensor& tensor) {
       const auto leaf = inputs.find(StateName(name));
-      if (leaf != inputs.end()) tensor.value = leaf->second;
+      if (leaf == inputs.end()) return;
+      tensor.value =
+          tensor.value.is_complex() ? at::view_as_complex(leaf->second.contiguous()) : leaf->second;
     });
     models::MixerOptions options;
     options.path = path;
@@ -179,12 +183,17 @@ class MixerSubject final : public Subject {
     NamedTensors outputs;
     outputs["y"] = AtScored(result.y, mixer_inputs.x.size(0), first_sequence);
     models::ForEach(result.final_state, [&](const auto& name, const auto& tensor) {
-      if (tensor.value.is_floating_point()) outputs["final " + name] = tensor.value;
+      if (IsNumber(tensor.value)) outputs["final " + name] = Parts(tensor.value);
     });
     return outputs;
   }
 
  private:
+  static bool IsNumber(const at::Tensor& x) { return x.is_floating_point() || x.is_complex(); }
+
+  // Complex numbers as pairs of real ones.
+  static at::Tensor Parts(const at::Tensor& x) { return x.is_complex() ? at::view_as_real(x) : x; }
+
   static std::string StateName(const std::string& name) { return "initial " + name; }
 
   static at::Tensor Draw(at::IntArrayRef sizes, std::uint64_t seed, at::Device device) {

@@ -55,6 +55,42 @@ TEST_CASE("identity: a gated delta net without decay is a delta net") {
   }
 }
 
+TEST_CASE("identity: forgetting attention that never forgets is attention") {
+  const TestMixer fox(CaseOf({{"name", "fox"},
+                              {"forget_gate", "fixed"},
+                              {"min_timescale", 1e18},
+                              {"max_timescale", 1e18}}),
+                      at::kDouble);
+  const TestMixer plain(CaseOf({{"name", "attention"}, {"qkv_bias", false}, {"out_bias", false}}),
+                        at::kDouble);
+  {
+    const at::NoGradGuard no_grad;
+    Parameter(plain, "qkv_proj.weight").copy_(Parameter(fox, "qkv_proj.weight"));
+    Parameter(plain, "out_proj.weight").copy_(Parameter(fox, "o_proj.weight"));
+  }
+  const at::Tensor x = RandomNormal({2, kSeqLen, kModelDim}, 1);
+  for (const ExecutionPath path : {ExecutionPath::kReference, ExecutionPath::kFast}) {
+    CHECK(RelativeError(fox.Run(x, path), plain.Run(x, path)) < kDoubleTolerance);
+  }
+}
+
+TEST_CASE("identity: a window as long as the sequence is attention") {
+  for (const Object& options : {Object{}, Object{{"position", "rope"}, {"qk_norm", true}},
+                                Object{{"position", "alibi"}, {"sinks", true}}}) {
+    Object window_config = options, plain_config = options;
+    window_config["name"] = "sliding_window";
+    window_config["window"] = kSeqLen;
+    plain_config["name"] = "attention";
+    const TestMixer window(CaseOf(window_config), at::kDouble);
+    const TestMixer plain(CaseOf(plain_config), at::kDouble);
+    CopyParameters(window, plain);
+    const at::Tensor x = RandomNormal({2, kSeqLen, kModelDim}, 1);
+    for (const ExecutionPath path : {ExecutionPath::kReference, ExecutionPath::kFast}) {
+      CHECK(RelativeError(window.Run(x, path), plain.Run(x, path)) < kDoubleTolerance);
+    }
+  }
+}
+
 TEST_CASE("identity: gated linear attention without decay is linear attention") {
   const TestMixer gated(CaseOf({{"name", "gla"}, {"expand_k", 1}, {"output_gate", "none"}}),
                         at::kDouble);

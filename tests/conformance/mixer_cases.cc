@@ -13,6 +13,7 @@
 #include <ATen/TensorOperators.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/cat.h>
+#include <ATen/ops/view_as_real.h>
 #include <ATen/ops/zeros_like.h>
 
 #include "base/check.h"
@@ -176,8 +177,10 @@ Results Differentiate(const TestMixer& model, const at::Tensor& x,
   models::ForEach(std::as_const(state),
                   [&](const std::string& path_of_tensor, const models::StateTensor& tensor) {
                     if (tensor.kind == models::StateKind::kPosition) return;
-                    sum = sum + Weighted(tensor.value, ++seed);
-                    results["final_state." + path_of_tensor] = tensor.value.detach();
+                    const at::Tensor value =
+                        tensor.value.is_complex() ? at::view_as_real(tensor.value) : tensor.value;
+                    sum = sum + Weighted(value, ++seed);
+                    results["final_state." + path_of_tensor] = value.detach();
                   });
   sum.backward();
   results["dx"] = leaf.grad();

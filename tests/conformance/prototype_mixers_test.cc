@@ -250,7 +250,7 @@ TEST_CASE("prototypes: states are counted by their kinds and measured in bytes")
   const std::int64_t matrix = models::SizeOf(state).recurrent;
   CHECK(models::SizeOf(state, 7).recurrent == matrix + 7 * kModelDim);
   const Prototype complex("complex_diagonal");
-  CHECK(models::SizeOf(complex.mixer->InitialState(1)).recurrent == kModelDim);
+  CHECK(models::SizeOf(complex.mixer->InitialState(1)).recurrent == 2 * kModelDim);
   CHECK(models::BytesOf(complex.mixer->InitialState(1)) == 16 * kModelDim);
   const Prototype learner("mini_batch_learner");  // what is partial counts in bytes alone
   CHECK(models::SizeOf(learner.mixer->InitialState(1)).recurrent == kModelDim * kModelDim);

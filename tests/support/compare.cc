@@ -6,6 +6,7 @@
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/isfinite.h>
+#include <ATen/ops/view_as_real.h>
 
 namespace mixerbench::testing {
 
@@ -14,8 +15,13 @@ double RelativeError(const at::Tensor& actual, const at::Tensor& expected) {
   if (!actual.defined() || !expected.defined() || actual.sizes() != expected.sizes()) {
     return kInfinity;
   }
-  const auto a = actual.detach().cpu().to(at::kDouble);
-  const auto b = expected.detach().cpu().to(at::kDouble);
+  if (actual.is_complex() != expected.is_complex()) return kInfinity;
+  const auto doubles = [](const at::Tensor& x) {
+    const auto parts = x.is_complex() ? at::view_as_real(x.resolve_conj()) : x;
+    return parts.detach().cpu().to(at::kDouble);
+  };
+  const auto a = doubles(actual);
+  const auto b = doubles(expected);
   if (!at::isfinite(a).all().item<bool>() || !at::isfinite(b).all().item<bool>()) return kInfinity;
   const double reference = b.norm().item<double>();
   const double difference = (a - b).norm().item<double>();

@@ -8,9 +8,9 @@
 
 #include <ATen/ops/empty.h>
 
-#include "kernels/fused/rotary.h"
 #include "kernels/scalar_decay/scalar_decay.h"
 #include "models/blocks/matrix_state_mixer.h"
+#include "models/blocks/rotary_state.h"
 #include "models/mixer_entry.h"
 
 namespace mixerbench::models::retnet {
@@ -41,16 +41,6 @@ at::Tensor LogDecays(const RetNetConfig& config) {
     values[h] = std::log1p(-std::exp2(-(first + step * static_cast<double>(h))));
   }
   return log_decays;
-}
-
-// The state [B,H,K,V] as the next call sees it, whose first token stands at position 0: every key
-// in it turned back by the length of this call. Only distances count, so no position is carried.
-at::Tensor TurnedBack(const at::Tensor& state, std::int64_t seq_len, ExecutionPath path) {
-  const at::Tensor columns = state.transpose(-1, -2);  // [B,H,V,K]
-  const std::int64_t head_k_dim = columns.size(-1);
-  const at::Tensor turned = kernels::fused::RotateHalf(
-      columns.reshape({state.size(0), 1, -1, head_k_dim}), -seq_len, head_k_dim, path);
-  return turned.view(columns.sizes()).transpose(-1, -2).contiguous();
 }
 
 MatrixCore Retention(const MatrixLayout& layout) {

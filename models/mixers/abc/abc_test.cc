@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "models/mixers/abc/abc.h"
+
+#include <cmath>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <ATen/TensorOperators.h>
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/log1p.h>
+#include <ATen/ops/softmax.h>
+#include <ATen/ops/zeros.h>
+
+#include "base/error.h"
+#include "models/mixer.h"
+#include "models/mixers/abc/cumulative_softmax.h"
+#include "tests/support/compare.h"
+#include "tests/support/gradient_check.h"
+#include "tests/support/tensors.h"
+
+#include "tests/support/catch2.h"
+
+namespace mixerbench::models::abc {
+
+void Register(MixerRegistry& registry);
+
+namespace {
+
+using testing::RandomNormal;
+using testing::RelativeError;
+
+constexpr std::int64_t kModelDim = 16;
+constexpr double kTolerance = 1e-12;  // some roundings at 1e-16
+
+std::unique_ptr<Mixer> Make(Object config, ParameterSet& parameters) {
+  MixerRegistry registry("mixer");
+  Register(registry);
+  config["name"] = "abc";
+  return CreateMixer(config, "/mixer", {.d_model = kModelDim, .registry = &registry},
+                     ParameterScope(parameters));
+}
+
+ParameterSet NewParameters(std::int64_t num_layers = 1) {
+  return {1, InitPolicy::kDefault, num_layers, at::kCPU, at::kDouble};
+}
+
+TEST_CASE("abc: parameters and state have the sizes of its page") {
+  ParameterSet parameters = NewParameters();
+  const auto mixer = Make({}, parameters);  // H 2, K = M = 4, V 8
+  CHECK(parameters.num_elements() == 16 * (8 + 8 + 16 + 8 + 16) + 16 * 16 + 8);
+  CHECK(SizeOf(mixer->InitialState(1)).recurrent == 2 * 4 * (4 + 8 + 1));
+}
+
+TEST_CASE("abc: the cumulative softmax weighs all tokens so far as a softmax does") {
+  const at::Tensor u = RandomNormal({2, 7, 2, 3}, 1) * 10;
+  for (const auto path : {ExecutionPath::kReference, ExecutionPath::kFast}) {
+    const auto gates = CumulativeSoftmax(u, {}, path);
+    CHECK(gates.writes.select(1, 0).eq(1).all().item<bool>());
+    CHECK(gates.log_decay.select(1, 0).eq(0).all().item<bool>());
+    // What is left at the end of each token's write.
+    const at::Tensor after = gates.log_decay.flip({1}).cumsum(1).flip({1}) - gates.log_decay;
+    CHECK(RelativeError(gates.writes * after.exp(), at::softmax(u, 1)) < kTolerance);
+    CHECK(RelativeError(gates.final_sums, u.exp().sum(1)) < kTolerance);
+  }
+}
+
+TEST_CASE("abc: the cumulative softmax has the gradients of its reference") {
+  for (const std::int64_t seq_len : {1, 2, 9}) {
+    for (const bool continues : {false, true}) {
+      CAPTURE(seq_len, continues);
+      const auto function = [&](ExecutionPath path) {
+        return [=](const std::vector<at::Tensor>& x) {
+          const auto gates = CumulativeSoftmax(x[0], x.size() > 1 ? x[1] : at::Tensor(), path);
+          return std::vector<at::Tensor>{gates.writes, gates.log_decay, gates.final_sums};
+        };
+      };
+      std::vector<at::Tensor> inputs = {RandomNormal({2, seq_len, 2, 3}, 1) * 3};
+      if (continues) inputs.push_back(RandomNormal({2, 2, 3}, 2).exp());
+      const auto actual = testing::Differentiate(function(ExecutionPath::kFast), inputs);
+      const auto expected = testing::Differentiate(function(ExecutionPath::kReference), inputs);
+      for (std::size_t i = 0; i < expected.outputs.size(); ++i) {
+        CHECK(RelativeError(actual.outputs[i], expected.outputs[i]) < kTolerance);
+      }
+      for (std::size_t i = 0; i < inputs.size(); ++i) {
+        CHECK(RelativeError(actual.gradients[i], expected.gradients[i]) < kTolerance);
+      }
+    }
+  }
+}
+
+TEST_CASE("abc: small writes have all their digits in float32") {
+  const at::Tensor u = at::zeros({1, 4096, 1, 1}, at::kFloat);
+  const auto gates =
+      CumulativeSoftmax(u, at::full({1, 1, 1}, 1e6, at::kFloat), ExecutionPath::kFast);
+  CHECK(RelativeError(gates.log_decay, at::log1p(-gates.writes.to(at::kDouble))) < 1e-6);
+}
+
+TEST_CASE("abc: without a norm over time nothing decays") {
+  const at::NoGradGuard no_grad;
+  ParameterSet parameters = NewParameters();
+  const auto mixer = Make({{"norm", "none"}}, parameters);
+  TapRecorder recorder;
+  Forward(*mixer, {RandomNormal({2, 5, kModelDim}, 1)}, {.taps = TapScope(recorder)});
+  CHECK(recorder.records.count("log_decay") == 0);
+  CHECK(RelativeError(recorder.records.at("slot_writes").sum(-1),
+                      at::full({2, 5, 2}, 1., at::kDouble)) < 1e-6);
+  CHECK_FALSE(mixer->InitialState(1).tensors.contains("sums"));
+}
+
+TEST_CASE("abc: impossible options are errors that name them") {
+  ParameterSet parameters = NewParameters();
+  CHECK_THROWS_WITH(Make({{"norm", "rows"}}, parameters),
+                    Catch::Matchers::StartsWith("/mixer/norm: "));
+  CHECK_THROWS_WITH(Make({{"num_heads", 8}}, parameters),
+                    Catch::Matchers::StartsWith("/mixer/expand_k: "));
+}
+
+}  // namespace
+}  // namespace mixerbench::models::abc

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "models/mixers/gsa/gsa.h"
+
+#include <cmath>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <ATen/TensorOperators.h>
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/ones.h>
+#include <ATen/ops/zeros.h>
+
+#include "base/error.h"
+#include "models/mixer.h"
+#include "tests/support/compare.h"
+#include "tests/support/tensors.h"
+
+#include "tests/support/catch2.h"
+
+namespace mixerbench::models::gsa {
+
+void Register(MixerRegistry& registry);
+
+namespace {
+
+using testing::RandomNormal;
+using testing::RelativeError;
+
+constexpr std::int64_t kModelDim = 16;
+constexpr double kTolerance = 1e-12;  // some roundings at 1e-16
+
+std::unique_ptr<Mixer> Make(Object config, ParameterSet& parameters) {
+  MixerRegistry registry("mixer");
+  Register(registry);
+  config["name"] = "gsa";
+  return CreateMixer(config, "/mixer", {.d_model = kModelDim, .registry = &registry},
+                     ParameterScope(parameters));
+}
+
+ParameterSet NewParameters(std::int64_t num_layers = 1) {
+  return {1, InitPolicy::kDefault, num_layers, at::kCPU, at::kDouble};
+}
+
+TEST_CASE("gsa: parameters and state have the sizes of its page") {
+  ParameterSet parameters = NewParameters();
+  const auto mixer = Make({}, parameters);  // H 2, K = V = M = 8
+  CHECK(parameters.num_elements() == 4 * 16 * 16 + 16 * 2 * 8 + 16);
+  const StateSize size = SizeOf(mixer->InitialState(1));
+  CHECK(size.recurrent == 2 * 8 * (8 + 8));
+  CHECK(size.conv == 0);
+}
+
+TEST_CASE("gsa: slots are written with what they forget and read by probabilities") {
+  const at::NoGradGuard no_grad;
+  ParameterSet parameters = NewParameters();
+  const auto mixer = Make({{"num_slots", 5}}, parameters);
+  TapRecorder recorder;
+  Forward(*mixer, {at::zeros({2, 9, kModelDim}, at::kDouble)}, {.taps = TapScope(recorder)});
+  const double start = std::log(0.5) / 8;  // of a logit of 0
+  const auto& taps = recorder.records;
+  CHECK(taps.at("log_decay").sizes() == at::IntArrayRef({2, 9, 2, 5}));
+  CHECK(RelativeError(taps.at("log_decay"), at::full({2, 9, 2, 5}, start, at::kDouble)) < 1e-6);
+  CHECK(RelativeError(taps.at("write_gate"),
+                      at::full({2, 9, 2}, 1 - std::exp(start), at::kDouble)) < 1e-6);
+  CHECK(RelativeError(taps.at("slot_probs"), at::full({2, 9, 2, 5}, 0.2, at::kDouble)) < 1e-6);
+  CHECK(taps.at("slot_writes").sizes() == at::IntArrayRef({2, 9, 2, 5}));
+  CHECK(taps.at("state").sizes() == at::IntArrayRef({2, 2, 5, 16}));
+}
+
+TEST_CASE("gsa: an override of the write gate changes writes and decays together") {
+  const at::NoGradGuard no_grad;
+  ParameterSet parameters = NewParameters();
+  const auto mixer = Make({}, parameters);
+  TapRecorder recorder;
+  recorder.override_write_gate = at::ones({2, 9}, at::TensorOptions(at::kBool));
+  Forward(*mixer, {RandomNormal({2, 9, kModelDim}, 1) * 20}, {.taps = TapScope(recorder)});
+  const auto& taps = recorder.records;
+  const at::Tensor& gate = taps.at("write_gate");
+  CHECK(gate.equal(gate.narrow(1, 0, 1).expand_as(gate)));
+  CHECK(RelativeError(taps.at("slot_writes"), 1 - taps.at("log_decay").exp()) < 1e-5);
+}
+
+TEST_CASE("gsa: impossible options are errors that name them") {
+  ParameterSet parameters = NewParameters();
+  CHECK_THROWS_WITH(Make({{"num_slots", -1}}, parameters),
+                    Catch::Matchers::StartsWith("/mixer/num_slots: "));
+  CHECK_THROWS_WITH(Make({{"gate_logit_normalizer", 0}}, parameters),
+                    Catch::Matchers::StartsWith("/mixer/gate_logit_normalizer: "));
+}
+
+}  // namespace
+}  // namespace mixerbench::models::gsa

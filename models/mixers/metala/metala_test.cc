@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "models/mixers/metala/metala.h"
+
+#include <cmath>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <ATen/TensorOperators.h>
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/zeros.h>
+
+#include "base/error.h"
+#include "models/mixer.h"
+#include "tests/support/compare.h"
+#include "tests/support/tensors.h"
+
+#include "tests/support/catch2.h"
+
+namespace mixerbench::models::metala {
+
+void Register(MixerRegistry& registry);
+
+namespace {
+
+using testing::RandomNormal;
+using testing::RelativeError;
+
+constexpr std::int64_t kModelDim = 16;
+constexpr double kTolerance = 1e-12;  // some roundings at 1e-16
+
+std::unique_ptr<Mixer> Make(Object config, ParameterSet& parameters) {
+  MixerRegistry registry("mixer");
+  Register(registry);
+  config["name"] = "metala";
+  return CreateMixer(config, "/mixer", {.d_model = kModelDim, .registry = &registry},
+                     ParameterScope(parameters));
+}
+
+ParameterSet NewParameters(std::int64_t num_layers = 1) {
+  return {1, InitPolicy::kDefault, num_layers, at::kCPU, at::kDouble};
+}
+
+TEST_CASE("metala: parameters and state have the sizes of its page") {
+  ParameterSet parameters = NewParameters();
+  const auto mixer = Make({}, parameters);  // H 2, K 4, V 8
+  // conv, gate_bias and the weights of the self-augmentation beside the projections
+  CHECK(parameters.num_elements() == 4 * 16 * 16 + 4 * 16 + 16 + 8);
+  const StateSize size = SizeOf(mixer->InitialState(1));
+  CHECK(size.recurrent == 2 * 4 * 8);
+  CHECK(size.conv == 4 * 16);
+}
+
+TEST_CASE("metala: keys are what decays leave, small at the start") {
+  const at::NoGradGuard no_grad;
+  ParameterSet parameters = NewParameters();
+  const auto mixer = Make({}, parameters);
+  TapRecorder recorder;
+  Forward(*mixer, {at::zeros({1, 3, kModelDim}, at::kDouble)}, {.taps = TapScope(recorder)});
+  CHECK(RelativeError(recorder.records.at("write_gate"),
+                      at::full({1, 3, 2}, 1 - std::pow(0.5, 1. / 16), at::kDouble)) < 1e-6);
+  Forward(*mixer, {RandomNormal({1, 3, kModelDim}, 1) * 30}, {.taps = TapScope(recorder)});
+  CHECK(RelativeError(recorder.records.at("write_gate"),
+                      -recorder.records.at("log_decay").expm1().mean(-1)) < 1e-6);
+}
+
+TEST_CASE("metala: the first token reads its own value beyond what it wrote") {
+  const at::NoGradGuard no_grad;
+  const at::Tensor x = RandomNormal({2, 1, kModelDim}, 1);
+  const auto read = [&](bool self_augmentation) {
+    ParameterSet parameters = NewParameters();
+    const auto mixer = Make({{"self_augmentation", self_augmentation}}, parameters);
+    return mixer->Mix({x}, {}).tokens[0].value;
+  };
+  // sigmoid(0) v, and v itself from the state: o = (K^-1/2 q . k) v.
+  const at::Tensor added = read(true) - read(false);
+  const at::Tensor ratio = read(false) / added;
+  CHECK(RelativeError(ratio, ratio.narrow(-1, 0, 1).expand_as(ratio)) < 1e-9);
+}
+
+TEST_CASE("metala: impossible options are errors that name them") {
+  ParameterSet parameters = NewParameters();
+  CHECK_THROWS_WITH(Make({{"conv_size", 65}}, parameters),
+                    Catch::Matchers::StartsWith("/mixer/conv_size: "));
+  CHECK_THROWS_WITH(Make({{"gate_logit_normalizer", -1}}, parameters),
+                    Catch::Matchers::StartsWith("/mixer/gate_logit_normalizer: "));
+}
+
+}  // namespace
+}  // namespace mixerbench::models::metala

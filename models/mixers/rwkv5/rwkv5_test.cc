@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "models/mixers/rwkv5/rwkv5.h"
+
+#include <cmath>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <ATen/TensorOperators.h>
+#include <ATen/core/grad_mode.h>
+
+#include "base/error.h"
+#include "models/mixer.h"
+#include "tests/support/compare.h"
+#include "tests/support/tensors.h"
+
+#include "tests/support/catch2.h"
+
+namespace mixerbench::models::rwkv5 {
+
+void Register(MixerRegistry& registry);
+
+namespace {
+
+using testing::RandomNormal;
+using testing::RelativeError;
+
+constexpr std::int64_t kModelDim = 16;
+constexpr double kTolerance = 1e-12;  // some roundings at 1e-16
+
+std::unique_ptr<Mixer> Make(Object config, ParameterSet& parameters, std::int64_t layer = 0,
+                            std::int64_t num_layers = 1) {
+  MixerRegistry registry("mixer");
+  Register(registry);
+  config["name"] = "rwkv5";
+  return CreateMixer(
+      config, "/mixer",
+      {.d_model = kModelDim, .layer_index = layer, .num_layers = num_layers, .registry = &registry},
+      ParameterScope(parameters));
+}
+
+ParameterSet NewParameters(std::int64_t num_layers = 1) {
+  return {1, InitPolicy::kDefault, num_layers, at::kCPU, at::kDouble};
+}
+
+at::Tensor Find(const ParameterSet& parameters, const std::string& name) {
+  for (const Parameter& parameter : parameters.parameters()) {
+    if (parameter.name == name) return parameter.tensor;
+  }
+  FAIL("no parameter " + name);
+  return {};
+}
+
+TEST_CASE("rwkv5: parameters and state have the sizes of its page") {
+  ParameterSet parameters = NewParameters();
+  const auto mixer = Make({}, parameters);  // H 4, D 4
+  CHECK(parameters.num_elements() == 5 * 16 * 16 + (4 + 1 + 1 + 2) * 16);
+  const StateSize size = SizeOf(mixer->InitialState(1));
+  CHECK(size.recurrent == 16 * 4);
+  CHECK(size.conv == 16);
+}
+
+TEST_CASE("rwkv5: start values of the first and the last of two layers") {
+  const auto value = [](std::int64_t layer, const char* name, std::int64_t index) {
+    ParameterSet parameters = NewParameters(2);
+    Make({}, parameters, layer, 2);
+    return Find(parameters, name).detach().flatten()[index].item<double>();
+  };
+  // By hand at channel 9 of 16; mu of r, k, v, g.
+  CHECK(value(0, "token_mix", 9) == Approx(0.75));
+  CHECK(value(0, "token_mix", 16 + 9) == Approx(0.5625));
+  CHECK(value(0, "token_mix", 32 + 9) == Approx(0.5625));
+  CHECK(value(1, "token_mix", 9) == Approx(std::pow(0.5625, 0.25)));
+  CHECK(value(1, "token_mix", 16 + 9) == Approx(0.75));
+  CHECK(value(1, "token_mix", 32 + 9) == Approx(1.05));
+  CHECK(value(1, "token_mix", 48 + 9) == Approx(std::pow(0.5625, 0.25)));
+  CHECK(value(0, "decay", 0) == Approx(-6));
+  CHECK(value(0, "decay", 15) == Approx(-1));
+  CHECK(value(0, "decay", 9) == Approx(-6 + 5 * std::pow(0.6, 0.7)));
+  CHECK(value(1, "decay", 9) == Approx(-4.2));
+  CHECK(value(0, "bonus", 9) == Approx(0).margin(1e-12));
+  CHECK(value(0, "bonus", 10) == Approx(0.1));
+  CHECK(value(1, "bonus", 8) == Approx(0.5 - 0.1));
+}
+
+TEST_CASE("rwkv5: without a bonus the first token reads nothing, the second the first") {
+  const at::NoGradGuard no_grad;
+  ParameterSet parameters = NewParameters();
+  const auto mixer = Make({}, parameters);
+  Find(parameters, "bonus").zero_();
+  const at::Tensor o = mixer->Mix({RandomNormal({2, 5, kModelDim}, 1)}, {}).tokens[0].value;
+  CHECK(o.select(1, 0).eq(0).all().item<bool>());
+  CHECK(o.select(1, 1).ne(0).all().item<bool>());
+}
+
+TEST_CASE("rwkv5: decays are constant over time") {
+  const at::NoGradGuard no_grad;
+  ParameterSet parameters = NewParameters();
+  const auto mixer = Make({}, parameters);
+  TapRecorder recorder;
+  Forward(*mixer, {RandomNormal({2, 5, kModelDim}, 1)}, {.taps = TapScope(recorder)});
+  const at::Tensor expected = -Find(parameters, "decay").exp();
+  CHECK(RelativeError(recorder.records.at("log_decay"), expected.expand({2, 5, 4, 4})) < 1e-6);
+  CHECK(recorder.records.at("bonus").sizes() == at::IntArrayRef({4, 4}));
+}
+
+TEST_CASE("rwkv5: heads that do not divide the width are an error that names the option") {
+  ParameterSet parameters = NewParameters();
+  CHECK_THROWS_WITH(Make({{"num_heads", 3}}, parameters),
+                    Catch::Matchers::StartsWith("/mixer/num_heads: "));
+}
+
+}  // namespace
+}  // namespace mixerbench::models::rwkv5

@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "models/mixers/s4d/s4d.h"
+
+#include <cmath>
+#include <map>
+#include <string>
+
+#include <ATen/CPUGeneratorImpl.h>
+#include <ATen/TensorOperators.h>
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/softplus.h>
+
+#include "base/error.h"
+#include "models/mixer.h"
+#include "tests/support/compare.h"
+#include "tests/support/tensors.h"
+
+#include "tests/support/catch2.h"
+
+namespace mixerbench::models::s4d {
+
+void Register(MixerRegistry& registry);
+
+namespace {
+
+using testing::RandomNormal;
+using testing::RelativeError;
+
+struct Model {
+  ParameterSet parameters{1, InitPolicy::kZoology, 2, at::kCPU, at::kDouble};
+  std::unique_ptr<Mixer> mixer;
+
+  Model(Object config, std::int64_t d_model) {
+    MixerRegistry registry("mixer");
+    Register(registry);
+    config["name"] = "s4d";
+    mixer = CreateMixer(config, "/mixer",
+                        {.d_model = d_model, .max_seq_len = 64, .registry = &registry},
+                        ParameterScope(parameters));
+  }
+
+  at::Tensor operator[](const std::string& name) const {
+    for (const Parameter& parameter : parameters.parameters()) {
+      if (parameter.name == name) return parameter.tensor.detach();
+    }
+    FAIL("no parameter " << name);
+    return {};
+  }
+};
+
+TEST_CASE("s4d: parameter counts of SelectLTI's table") {
+  CHECK(Model({{"form", "full"}, {"d_state", 16}, {"n_ssm", 1}}, 64).parameters.num_elements() ==
+        9504);
+  // 2064 + 2 (...) = 21 008 of a model of two layers.
+  CHECK(Model({{"d_state", 8}}, 64).parameters.num_elements() == 9472);
+}
+
+TEST_CASE("s4d: the state has N real numbers a channel") {
+  const Model model({{"d_state", 10}}, 6);
+  const State state = model.mixer->InitialState(1);
+  const at::Tensor x = Find(&state, "state");
+  CHECK(x.is_complex());
+  CHECK(x.numel() == 6 * 5);
+}
+
+TEST_CASE("s4d: whatever the policy, the state starts as S4D asks") {
+  for (const std::string transform : {"exp", "softplus"}) {
+    const Model model({{"dt_transform", transform}, {"dt_min", 0.002}, {"dt_max", 0.05}}, 512);
+    const at::Tensor stored = model["inv_dt"];
+    const at::Tensor step = transform == "exp" ? stored.exp() : at::softplus(stored);
+    CHECK(step.min().item<double>() >= 0.002 * (1 - 1e-12));
+    CHECK(step.max().item<double>() <= 0.05 * (1 + 1e-12));
+    const double middle = step.log().mean().item<double>();
+    CHECK(std::abs(middle - std::log(0.01)) < 0.15);
+    CHECK(std::abs(model["C"].var().item<double>() - 0.5) < 0.02);
+    CHECK(std::abs(model["D"].var().item<double>() - 1) < 0.2);
+    CHECK(RelativeError(model["A_real"].exp(), at::full({512, 32}, 0.5, at::kDouble)) < 1e-12);
+  }
+}
+
+TEST_CASE("s4d: steps are stored as the inverse of what makes them") {
+  for (const auto& [step, stored] : {std::pair(1e-3, -6.9072552373), std::pair(1e-2, -4.6001660193),
+                                     std::pair(1e-1, -2.2521684610)}) {
+    const Model model({{"dt_transform", "softplus"}, {"dt_min", step}, {"dt_max", step}}, 2);
+    CHECK(std::abs(model["inv_dt"][0].item<double>() - stored) < 5e-10);
+  }
+}
+
+TEST_CASE("s4d: parameters of the state have a rate of learning of their own and no decay") {
+  const Model model({{"form", "full"}, {"n_ssm", 2}}, 8);
+  std::map<std::string, bool> decayed;
+  for (const Parameter& parameter : model.parameters.parameters()) {
+    decayed[parameter.name] = parameter.weight_decay;
+    CHECK(parameter.lr_group == (parameter.weight_decay ? "" : "ssm"));
+  }
+  for (const std::string name : {"inv_dt", "A_real", "A_imag", "B"}) CHECK(!decayed.at(name));
+  for (const std::string name : {"C", "D", "output_linear.weight"}) CHECK(decayed.at(name));
+}
+
+TEST_CASE("s4d: in training dropout acts, for all tokens of a sequence at once or not") {
+  const at::NoGradGuard no_grad;
+  const at::Tensor x = RandomNormal({2, 5, 8}, 1);
+  for (const bool tied : {true, false}) {
+    const Model model({{"dropout", 0.5}, {"tie_dropout", tied}}, 8);
+    const auto mixed = model.mixer->Mix({x}, {.generator = at::detail::createCPUGenerator(3)});
+    const at::Tensor kept = mixed.tokens[0].value != 0;
+    CHECK(kept.equal(kept.narrow(1, 0, 1).expand(kept.sizes())) == tied);
+    CHECK(mixed.tokens.size() == 2);
+    CHECK(Forward(*model.mixer, {x}).y.isfinite().all().item<bool>());
+  }
+}
+
+TEST_CASE("s4d: impossible options are named") {
+  const auto message = [](Object config) {
+    return Catch::Matchers::StartsWith("/mixer/" + std::string(config.begin()->first) + ": ");
+  };
+  for (const Object& config :
+       {Object{{"d_state", 7}}, Object{{"init", "inv"}}, Object{{"n_ssm", 2}},
+        Object{{"dt_min", 0}}, Object{{"dt_max", 1e-4}}, Object{{"dropout", 1}}}) {
+    CHECK_THROWS_WITH(Model(config, 8), message(config));
+  }
+  CHECK_THROWS_WITH(Model({{"form", "full"}, {"n_ssm", 3}}, 8),
+                    Catch::Matchers::StartsWith("/mixer/n_ssm: "));
+}
+
+}  // namespace
+}  // namespace mixerbench::models::s4d
