@@ -16,7 +16,7 @@ import sys
 
 ROOT = pathlib.Path(__file__).parent.parent
 PAGE = ROOT / "docs/PERFORMANCE.md"
-RESULTS = ROOT / "reports/results"
+RESULTS = ROOT / "results"
 
 
 def load(path):
@@ -96,7 +96,7 @@ def suites():
         folder = path.parent.relative_to(RESULTS)
         device = report["cells"][0]["environment"].get("gpu") or report["cells"][0]["environment"]["cpu"]
         seconds = (max(ends) - min(begins)).total_seconds()
-        rows.append([f"[{folder}](../reports/results/{folder}/report.md)",
+        rows.append([f"[{folder}](../results/{folder}/report.md)",
                      device.get("name") or device["model"], str(len(report["cells"])), f"{seconds:.0f} s"])
     return markdown(["suite", "device", "cells", "first start to last end"], rows)
 
@@ -111,7 +111,7 @@ def main():
         made = f"{before}{begin}\n{table()}\n{end}{after}"
     if sys.argv[1:] == ["--check"]:
         if made != page:
-            sys.exit(f"{PAGE.name}: its tables are not those of reports/results; run docs/performance_tables.py")
+            sys.exit(f"{PAGE.name}: its tables are not those of results; run docs/performance_tables.py")
     else:
         PAGE.write_text(made)
 

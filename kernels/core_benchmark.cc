@@ -31,7 +31,8 @@ NamedTensors DrawInputs(const CoreEntry& core, const Sizes& sizes) {
                                              {'T', sizes.seq_len},
                                              {'H', sizes.num_heads},
                                              {'K', sizes.head_dim},
-                                             {'V', sizes.head_dim}};
+                                             {'V', sizes.head_dim},
+                                             {'M', sizes.head_dim}};
   NamedTensors inputs;
   std::uint64_t seed = 1;
   for (const auto& spec : core.inputs) {

@@ -2,14 +2,20 @@
 // can find.
 // SPDX-License-Identifier: Apache-2.0
 #include <ATen/TensorOperators.h>
+#include <ATen/ops/cat.h>
 #include <ATen/ops/exp.h>
 #include <ATen/ops/eye.h>
+#include <ATen/ops/full.h>
 #include <ATen/ops/ones.h>
 #include <ATen/ops/zeros_like.h>
 
 #include "kernels/delta_rule/delta_rule.h"
 #include "kernels/dplr/dplr.h"
+#include "kernels/log_linear/log_linear.h"
+#include "kernels/mesa/mesa.h"
 #include "kernels/scalar_decay/scalar_decay.h"
+#include "kernels/sila/sila.h"
+#include "kernels/titans/titans.h"
 #include "kernels/vector_decay/vector_decay.h"
 #include "tests/support/compare.h"
 #include "tests/support/tensors.h"
@@ -61,6 +67,105 @@ TEST_CASE("identity: with orthonormal keys the delta rule has nothing to erase")
   const auto linear = ScalarDecay(args, ExecutionPath::kFast);
   args.beta = at::ones({2, 12, 2}, at::kDouble);
   CheckEqual(DeltaRule(args, ExecutionPath::kFast), linear);
+}
+
+at::Tensor UnitKeys(at::IntArrayRef sizes, std::uint64_t seed) {
+  const auto k = RandomNormal(sizes, seed);
+  return k / k.norm(2, -1, /*keepdim=*/true);
+}
+
+// Gates without memory, in every way that the state can be formed. It is read before a token
+// writes, so the others get the query of the next token.
+SilaArgs SilaWithoutMemory() {
+  return {.q = RandomNormal({2, 75, 2, 6}, 1),
+          .k = UnitKeys({2, 75, 2, 6}, 2),
+          .v = RandomNormal({2, 75, 2, 5}, 3),
+          .write_logit = RandomNormal({2, 75, 2}, 4),
+          .forget_logit = RandomNormal({2, 75, 2}, 5),
+          .initial_state = RandomNormal({2, 2, 6, 5}, 6),
+          .wants_gates = true};
+}
+
+at::Tensor OfNextToken(const at::Tensor& q) {
+  return at::cat({q.slice(1, 1), q.slice(1, 0, 1)}, 1);
+}
+
+void CheckReadsBefore(const SilaResult& sila, const at::Tensor& o, const at::Tensor& final_state) {
+  CHECK(RelativeError(sila.o.slice(1, 1), o.slice(1, 0, 74)) < kFloat64Tolerance);
+  CHECK(RelativeError(sila.final_state, final_state) < kFloat64Tolerance);
+}
+
+TEST_CASE("identity: sila with a decayed erase and gates of the token is a gated delta rule") {
+  SilaArgs args = SilaWithoutMemory();
+  args.decayed_erase = true;
+  for (const auto path : {ExecutionPath::kReference, ExecutionPath::kFast}) {
+    const auto sila = Sila(args, path);
+    const auto delta = DeltaRule({.q = OfNextToken(args.q),
+                                  .k = args.k,
+                                  .v = args.v,
+                                  .log_decay = sila.log_decay,
+                                  .beta = sila.write_gate,
+                                  .initial_state = args.initial_state},
+                                 path);
+    CheckReadsBefore(sila, delta.o, delta.final_state);
+  }
+}
+
+TEST_CASE("identity: titans with chunks of a token and no momentum is sila with such gates") {
+  const SilaArgs args = SilaWithoutMemory();
+  for (const auto path : {ExecutionPath::kReference, ExecutionPath::kFast}) {
+    const auto sila = Sila(args, path);
+    TitansArgs titans{.q = OfNextToken(args.q),
+                      .k = args.k,
+                      .v = args.v,
+                      .step = sila.write_gate / 2,
+                      .log_decay = sila.log_decay,
+                      .mini_batch_size = 1};
+    titans.initial_state.memory = args.initial_state;
+    titans.initial_state.momentum = RandomNormal({2, 2, 6, 5}, 7);  // forgotten at once
+    const auto result = Titans(titans, path);
+    CheckReadsBefore(sila, result.o, result.final_state.memory);
+  }
+}
+
+TEST_CASE("identity: log-linear attention whose levels weigh the same is a scalar decay") {
+  const RecurrenceArgs args{.q = RandomNormal({2, 75, 2, 6}, 1),
+                            .k = RandomNormal({2, 75, 2, 6}, 2),
+                            .v = RandomNormal({2, 75, 2, 5}, 3),
+                            .log_decay = RandomUniform({2, 75, 2}, 4) * -2};
+  for (const auto path : {ExecutionPath::kReference, ExecutionPath::kFast}) {
+    const auto scalar = ScalarDecay(args, path);
+    const auto levels = LogLinear({.q = args.q,
+                                   .k = args.k,
+                                   .v = args.v,
+                                   .level_weight = at::ones({2, 75, 2, 8}, at::kDouble),
+                                   .log_decay = args.log_decay,
+                                   .chunk_size = 16},
+                                  path);
+    // The levels together are the state.
+    CheckEqual({levels.o, levels.final_state.sum(2)}, scalar);
+  }
+}
+
+TEST_CASE("identity: mesa with a ridge without end is a scalar decay with a write strength") {
+  constexpr double kRidge = 1e15;
+  RecurrenceArgs args{.q = RandomNormal({2, 75, 2, 6}, 1),
+                      .k = UnitKeys({2, 75, 2, 6}, 2),
+                      .v = RandomNormal({2, 75, 2, 5}, 3),
+                      .log_decay = RandomUniform({2, 75, 2}, 4) * -2};
+  const auto beta = RandomUniform({2, 75, 2}, 5);
+  for (const auto path : {ExecutionPath::kReference, ExecutionPath::kFast}) {
+    const auto mesa = Mesa({.q = args.q,
+                            .k = args.k,
+                            .v = args.v,
+                            .beta = beta,
+                            .ridge = at::full({2, 6}, kRidge, at::kDouble),
+                            .log_decay = args.log_decay},
+                           path);
+    RecurrenceArgs written = args;
+    written.k = args.k * beta.unsqueeze(-1);
+    CheckEqual({mesa.o * kRidge, mesa.final_state}, ScalarDecay(written, path));
+  }
 }
 
 TEST_CASE("identity: diagonal plus low rank without the low rank is a vector decay") {

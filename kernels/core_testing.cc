@@ -28,6 +28,7 @@ std::vector<std::int64_t> Sizes(const TensorSpec& spec, const CoreCase& c) {
                                               {'H', c.num_heads},
                                               {'K', c.head_k_dim},
                                               {'V', c.head_v_dim},
+                                              {'M', c.num_slots},
                                               // diagonal states: groups, channels, states
                                               {'G', c.num_heads},
                                               {'D', c.num_heads * c.head_v_dim},
@@ -42,14 +43,13 @@ std::vector<std::int64_t> Sizes(const TensorSpec& spec, const CoreCase& c) {
 
 at::Tensor Draw(const TensorSpec& spec, const CoreCase& c, std::uint64_t seed) {
   const auto sizes = Sizes(spec, c);
+  const auto dtype = spec.full_precision && c.dtype != at::kDouble ? at::kFloat : c.dtype;
   switch (spec.kind) {
     case InputKind::kDense:
-      return RandomNormal(sizes, seed,
-                          spec.full_precision && c.dtype != at::kDouble ? at::kFloat : c.dtype,
-                          c.device);
+      return RandomNormal(sizes, seed, dtype, c.device);
     case InputKind::kUnitNorm: {
       const auto x = RandomNormal(sizes, seed, at::kDouble, c.device);
-      return (x / x.norm(2, -1, /*keepdim=*/true)).to(c.dtype);
+      return (x / x.norm(2, -1, /*keepdim=*/true)).to(dtype);
     }
     case InputKind::kLogDecay: {
       const auto uniform = RandomUniform(sizes, seed, at::kDouble, c.device);
@@ -60,7 +60,7 @@ at::Tensor Draw(const TensorSpec& spec, const CoreCase& c, std::uint64_t seed) {
           .to(c.dtype == at::kDouble ? at::kDouble : at::kFloat);
     }
     case InputKind::kUnit:
-      return RandomUniform(sizes, seed, c.dtype, c.device);
+      return RandomUniform(sizes, seed, dtype, c.device);
     case InputKind::kState:
       break;
   }

@@ -15,6 +15,7 @@ struct CoreCase {
   std::int64_t num_heads = 2;
   std::int64_t head_k_dim = 5;
   std::int64_t head_v_dim = 3;
+  std::int64_t num_slots = 4;
   at::ScalarType dtype = at::kDouble;
   bool with_optional = true;                             // optional inputs, states among them
   std::vector<double> log_decays = {0, -0.01, -1, -20};  // each element is one of these

@@ -6,6 +6,7 @@
 #include "kernels/fused/dropout_device.h"
 #include "kernels/fused/embedding_device.h"
 #include "kernels/fused/gates_device.h"
+#include "kernels/fused/gumbel_noise_device.h"
 #include "kernels/fused/hopper_device.h"
 #include "kernels/fused/launch.h"
 #include "kernels/fused/linear_backward_device.h"
@@ -49,6 +50,7 @@ int LaunchDeltaGatesForward(const DeltaGatesDeviceArgs&, CUstream_st*) { return 
 int LaunchDeltaGatesBackward(const DeltaGatesDeviceArgs&, CUstream_st*) { return kNoDevice; }
 int LaunchSwigluForward(const SwigluArgs&, CUstream_st*) { return kNoDevice; }
 int LaunchSwigluBackward(const SwigluArgs&, CUstream_st*) { return kNoDevice; }
+int LaunchGumbelNoise(const GumbelNoiseArgs&, CUstream_st*) { return kNoDevice; }
 bool IsHopper(int) { return false; }
 int LaunchLinearBackward(const LinearBackwardArgs&, CUstream_st*) { return kNoDevice; }
 int LaunchLinearConvolution(const LinearConvolutionArgs&, CUstream_st*) { return kNoDevice; }

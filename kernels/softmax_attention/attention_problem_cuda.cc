@@ -37,6 +37,9 @@ AttentionProblem MakeProblem(const at::Tensor& q, const at::Tensor& k, const at:
 std::string HeadRefusal(const SoftmaxAttentionArgs& args, const Prepared& sizes) {
   std::string reason = cuda::DeviceRefusal(args.q);
   if (!reason.empty()) return reason;
+  if (const std::string term = ExtraTerm(args, sizes); !term.empty()) {
+    return "no device code for attention with " + term;
+  }
   reason = Refusal(DevicePlans(), cuda::NameOf(*cuda::PrecisionFor(args.q.scalar_type())),
                    sizes.head_k_dim, sizes.head_v_dim);
   if (!reason.empty()) return reason;

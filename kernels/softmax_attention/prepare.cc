@@ -2,13 +2,14 @@
 #include "kernels/softmax_attention/prepare.h"
 
 #include <cmath>
+#include <initializer_list>
 
 #include <ATen/TensorOperators.h>
-#include <ATen/core/grad_mode.h>
 #include <ATen/ops/arange.h>
 #include <ATen/ops/empty.h>
 
 #include "base/check.h"
+#include "kernels/differentiable.h"
 #include "kernels/plan.h"
 #include "kernels/shape.h"
 #include "kernels/softmax_attention/attention_dropout.h"
@@ -16,6 +17,15 @@
 
 namespace mixerbench::kernels::softmax_attention {
 namespace {
+
+// One of the tensors that change the weights, which need not be there.
+void RequireTerm(const at::Tensor& term, std::initializer_list<std::int64_t> shape,
+                 const Prepared& sizes, const at::Tensor& q, std::string_view name) {
+  if (!term.defined()) return;
+  RequireShape(term, shape, name);
+  Require(term.scalar_type() == sizes.compute_dtype && term.device() == q.device(),
+          std::string(name) + " is of dtype fp32, fp64 for fp64 inputs, on the device of q");
+}
 
 // The tokens of the chosen queries, [B,R].
 at::Tensor RowPositions(const SoftmaxAttentionArgs& args, const Prepared& sizes) {
@@ -63,15 +73,25 @@ Prepared Prepare(const SoftmaxAttentionArgs& args) {
           "q, k and v must share one device");
   Require(args.dropout_p >= 0 && args.dropout_p < 1, "dropout_p must be in [0,1)");
   Require(args.dropout_p == 0 || args.generator.has_value(), "dropout needs a generator");
+  Require(args.window >= 0, "the window is a number of keys");
+  RequireTerm(args.log_decay, {p.batch_size, p.num_keys, p.num_heads}, p, args.q, "log_decay");
+  RequireTerm(args.slopes, {p.num_heads}, p, args.q, "slopes");
+  RequireTerm(args.sinks, {p.num_heads}, p, args.q, "sinks");
+  Require(!args.log_decay.defined() || !args.sinks.defined(), "scores that decay have no sink");
   return p;
 }
 
 void RecordAttention(const SoftmaxAttentionArgs& args, std::string_view forward,
                      std::string_view backward, std::string_view reason) {
-  const bool needs_backward =
-      at::GradMode::is_enabled() &&
-      (args.q.requires_grad() || args.k.requires_grad() || args.v.requires_grad());
+  const bool needs_backward = NeedsBackward({args.q, args.k, args.v, args.log_decay, args.sinks});
   RecordPlan("softmax_attention", forward, needs_backward ? backward : std::string_view(), reason);
+}
+
+std::string ExtraTerm(const SoftmaxAttentionArgs& args, const Prepared& sizes) {
+  if (args.window > 0 && args.window < sizes.num_keys) return "a window";
+  if (args.log_decay.defined()) return "a log decay";
+  if (args.slopes.defined()) return "slopes";
+  return args.sinks.defined() ? "sinks" : "";
 }
 
 at::Tensor RepeatHeads(const at::Tensor& x, const Prepared& sizes) {
@@ -84,9 +104,15 @@ at::Tensor DrawDropoutSeed(const SoftmaxAttentionArgs& args) {
   return args.generator->Next(args.q.device());
 }
 
-at::Tensor KeysAfterRows(const SoftmaxAttentionArgs& args, const Prepared& sizes) {
-  const at::Tensor position = RowPositions(args, sizes).unsqueeze(-1);
-  return at::arange(sizes.num_keys, position.options()).gt(position).unsqueeze(1);
+at::Tensor QueryPositions(const SoftmaxAttentionArgs& args, const Prepared& sizes) {
+  if (args.rows != nullptr) return RowPositions(args, sizes);
+  return at::arange(sizes.num_keys - sizes.num_queries, sizes.num_keys,
+                    args.q.options().dtype(at::kLong).requires_grad(false));
+}
+
+at::Tensor HiddenKeys(const at::Tensor& positions, const at::Tensor& keys, std::int64_t window) {
+  const at::Tensor later = keys.gt(positions);
+  return window > 0 ? later.logical_or_(keys.le(positions - window)) : later;
 }
 
 at::Tensor AtQueries(const at::Tensor& x, const SoftmaxAttentionArgs& args, const Prepared& sizes) {

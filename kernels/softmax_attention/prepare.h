@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <string_view>
 
 #include <ATen/core/Tensor.h>
@@ -30,11 +31,18 @@ Prepared Prepare(const SoftmaxAttentionArgs& args);
 void RecordAttention(const SoftmaxAttentionArgs& args, std::string_view forward,
                      std::string_view backward, std::string_view reason = {});
 
+// What `args` have beyond causal attention ("a window"), which only matrix products around a
+// softmax take; empty: nothing.
+std::string ExtraTerm(const SoftmaxAttentionArgs& args, const Prepared& sizes);
+
 // Keys or values [B,S,Hk,D] for every query head: [B,S,H,D].
 at::Tensor RepeatHeads(const at::Tensor& x, const Prepared& sizes);
 
-// Where a key comes after a chosen query: [B,1,R,S] bool. Needs args.rows.
-at::Tensor KeysAfterRows(const SoftmaxAttentionArgs& args, const Prepared& sizes);
+// Where the queries stand, int64: [T], of chosen ones [B,R].
+at::Tensor QueryPositions(const SoftmaxAttentionArgs& args, const Prepared& sizes);
+
+// Which keys queries at `positions` [...,T,1] do not see, those at `keys` [N]: [...,T,N] bool.
+at::Tensor HiddenKeys(const at::Tensor& positions, const at::Tensor& keys, std::int64_t window);
 
 // Of x [B,S,H], a number for each key, those at the tokens of the queries: [B,T,H].
 at::Tensor AtQueries(const at::Tensor& x, const SoftmaxAttentionArgs& args, const Prepared& sizes);

@@ -25,16 +25,23 @@ struct SoftmaxAttentionArgs {
   // sequence b is token rows[b R + r] - b S, which sees the keys up to it. Where that is none of
   // the sequence's tokens (surplus entries), it stands at token 0. nullptr: T queries, as above.
   const fused::RowSelection* rows = nullptr;
+
+  // Query i sees the last `window` keys, its own among them; 0: all before it.
+  std::int64_t window = 0;
+  // What changes the weights beside q.k; undefined: nothing. Of dtype fp32, fp64 for fp64 inputs.
+  at::Tensor log_decay = {};  // [B,S,H] <= 0: the score of (i,j) gets its sum over j+1..i
+  at::Tensor slopes = {};     // [H], constants: the score of (i,j) loses slope (i - j) (ALiBi)
+  at::Tensor sinks = {};      // [H]: one more score of every query, without value; not beside decay
 };
 
-// One query at a time, the definition: o_i = sum_j softmax_j(scale q_i.k_j) v_j -> [B,T,H,V], of
-// chosen queries [B,R,H,V].
+// One query at a time, the definition: o_i = sum_j softmax_j(score_ij) v_j over the keys that it
+// sees, score_ij = scale q_i.k_j and what `args` adds -> [B,T,H,V], of chosen queries [B,R,H,V].
 // Cost:   O(B T S H (K+V)) time, O(B S H) memory beyond the output without gradients.
 // Errors: std::logic_error when shapes, dtypes or devices disagree.
 // Source: arXiv 1706.03762; grouped heads 2305.13245.
 at::Tensor ReferenceSoftmaxAttention(const SoftmaxAttentionArgs& args);
 
-// The same with all queries at once: ATen's fused attention where it is deterministic and covers
+// The same with many queries at once: ATen's fused attention where it is deterministic and covers
 // the case, else matrix products around a masked softmax in fp32 (fp64). softmax_attention.md says
 // when.
 at::Tensor ParallelSoftmaxAttention(const SoftmaxAttentionArgs& args);

@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include <ATen/TensorOperators.h>
+#include <ATen/core/grad_mode.h>
 #include <ATen/ops/arange.h>
 #include <ATen/ops/baddbmm.h>
 #include <ATen/ops/bmm.h>
@@ -85,10 +86,18 @@ TttResult InMiniBatches(const TttArgs& args, const ttt::TttTokens& tokens,
     return MergeChunks(x, chunking, sizes.num_heads).narrow(1, tokens.num_before, sizes.seq_len);
   };
   const auto surprise = at::linalg_vector_norm(learned.steps.detach(), 2, {-1}, /*keepdim=*/true);
-  return {.o = of_call(o).to(args.v.scalar_type()),
-          .final_state = ttt::StateAfter(tokens, after.narrow(2, 0, sizes.head_k_dim),
-                                         after.select(2, sizes.head_k_dim), mini_batch),
-          .surprise = of_call(surprise).squeeze(-1)};
+  TttResult result{.o = of_call(o).to(args.v.scalar_type()),
+                   .final_state = ttt::StateAfter(tokens, after.narrow(2, 0, sizes.head_k_dim),
+                                                  after.select(2, sizes.head_k_dim), mini_batch),
+                   .surprise = of_call(surprise).squeeze(-1)};
+  if (args.wants_loss) {
+    const at::NoGradGuard no_grad;
+    const auto u = ttt::GradientOfLoss(at::bmm(k, entering), target, learner.norm_weight,
+                                       learner.norm_bias, args.norm_eps);
+    const auto loss = ttt::Loss(u, target, learner.norm_weight, learner.norm_bias);
+    result.loss = of_call(loss.unsqueeze(-1)).squeeze(-1);
+  }
+  return result;
 }
 
 }  // namespace
@@ -162,6 +171,7 @@ TttResult MiniBatchTtt(const TttArgs& args) {
   };
   add(result.o, mark.unsqueeze(-1));
   add(result.surprise, mark);
+  if (args.wants_loss) add(result.loss, mark);
   auto& state = result.final_state;
   state = ttt::StateAfter(tokens, state.weight, state.bias, args.token_scale.size(0));
   add(state.weight, at_end.unsqueeze(-1));

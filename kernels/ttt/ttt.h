@@ -33,6 +33,7 @@ struct TttArgs {
   // The weight and bias are required; k, v, learning_rate may be undefined: a mini-batch starts.
   TttState initial_state = {};
   double norm_eps = 1e-6;
+  bool wants_loss = false;
   double scale = 0;  // multiplies q; 0 means K^-0.5
 };
 
@@ -42,6 +43,8 @@ struct TttResult {
   // Without gradients: the norm of the gradient that the token contributes, [B,T,H], in the dtype
   // of the state.
   at::Tensor surprise;
+  // The same of wants_loss: |norm(z) - (v - k)|^2 / 2 of the token before its mini-batch steps.
+  at::Tensor loss = {};
 };
 
 // With W_0, b_0 at the start of the mini-batch, and j before i in it or i itself:

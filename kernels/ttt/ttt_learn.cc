@@ -96,6 +96,12 @@ LossGradient GradientOfLoss(const at::Tensor& z, const at::Tensor& target, const
   return u;
 }
 
+at::Tensor Loss(const LossGradient& gradient, const at::Tensor& target, const at::Tensor& weight,
+                const at::Tensor& bias) {
+  const auto difference = weight * gradient.normed + bias - target;
+  return (difference * difference).sum(-1) / 2;
+}
+
 TttLearned Learn(const TttLearner& x, double eps) {
   const std::int64_t num_sequences = x.weights.size(0);
   const std::int64_t num_batches = x.k.size(0) / num_sequences;

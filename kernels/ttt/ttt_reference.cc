@@ -29,7 +29,7 @@ TttResult ReferenceTtt(const TttArgs& args) {
   auto weight = args.initial_state.weight.to(dtype);  // [B,H,K,K]
   auto bias = args.initial_state.bias.to(dtype);      // [B,H,K]
   at::Tensor weight_sum, bias_sum;                    // of steps in this mini-batch
-  std::vector<at::Tensor> o, surprise;
+  std::vector<at::Tensor> o, surprise, loss;
   for (std::size_t t = 0; t < k.size(); ++t) {
     const std::size_t place = t % token_scale.size();
     const auto u = ttt::GradientOfLoss(forward(k[t], weight, bias), v[t] - k[t], norm_weight,
@@ -44,14 +44,19 @@ TttResult ReferenceTtt(const TttArgs& args) {
       o.push_back(forward(q[t - num_before], seen_weight, seen_bias));
       surprise.push_back(at::linalg_vector_norm(step.detach(), 2, {-1}));
     }
+    if (t >= num_before && args.wants_loss) {
+      loss.push_back(ttt::Loss(u, v[t] - k[t], norm_weight, norm_bias).detach());
+    }
     if (place + 1 == token_scale.size()) {
       weight = seen_weight;
       bias = seen_bias;
     }
   }
-  return {.o = at::stack(o, 1).to(args.v.scalar_type()),
-          .final_state = ttt::StateAfter(tokens, weight, bias, args.token_scale.size(0)),
-          .surprise = at::stack(surprise, 1)};
+  TttResult result{.o = at::stack(o, 1).to(args.v.scalar_type()),
+                   .final_state = ttt::StateAfter(tokens, weight, bias, args.token_scale.size(0)),
+                   .surprise = at::stack(surprise, 1)};
+  if (args.wants_loss) result.loss = at::stack(loss, 1);
+  return result;
 }
 
 }  // namespace mixerbench::kernels

@@ -57,4 +57,8 @@ struct LossGradient {
 LossGradient GradientOfLoss(const at::Tensor& z, const at::Tensor& target, const at::Tensor& weight,
                             const at::Tensor& bias, double eps);
 
+// |weight x + bias - target|^2 / 2, without the last axis.
+at::Tensor Loss(const LossGradient& gradient, const at::Tensor& target, const at::Tensor& weight,
+                const at::Tensor& bias);
+
 }  // namespace mixerbench::kernels::ttt

@@ -122,9 +122,12 @@ TEST_CASE("ttt: the token of ttt.md") {
   // -2/3, 1/3) / sqrt 6. The bias adds as much again to what q_0 = 1 sees.
   const double u = 1 / (3 * std::sqrt(6.));
   const auto expected = at::tensor({3 - 2 * u, 2 + 4 * u, -3 - 2 * u}, at::kDouble);
+  args.wants_loss = true;
   for (const auto path : kPaths) {
     const auto result = Ttt(args, path);
     CHECK(RelativeError(result.o.flatten(), expected) < kFloat64Tolerance);
+    // (r, -1, -r)
+    CHECK(RelativeError(result.loss.flatten(), at::tensor({2.}, at::kDouble)) < kFloat64Tolerance);
     CHECK(RelativeError(result.surprise.flatten(), at::tensor({u * std::sqrt(6.)}, at::kDouble)) <
           kFloat64Tolerance);
     CHECK(RelativeError(result.final_state.weight, args.initial_state.weight) == 0);

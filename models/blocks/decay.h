@@ -11,9 +11,6 @@
 
 namespace mixerbench::models {
 
-// Parameter `dt_bias`: softplus(dt_bias) log-uniform in [1e-3, 0.1].
-at::Tensor AddTimeStepBias(const ParameterScope& scope, std::int64_t channels);
-
 // Of G2: g = -exp(A_log) softplus(logits + dt_bias), one of each per channel of the logits.
 struct SoftplusDecay {
   // A ~ U(1e-4, 16) (0 would give A_log = -inf); softplus(dt_bias) log-uniform in [1e-3, 0.1].

@@ -7,8 +7,8 @@
 #include <ATen/ops/softplus.h>
 
 #include "base/error.h"
-#include "models/blocks/decay.h"
 #include "models/blocks/dtype.h"
+#include "models/blocks/time_step.h"
 
 namespace mixerbench::models {
 namespace {
@@ -33,7 +33,7 @@ LowRankDecay::LowRankDecay(const ParameterScope& scope, std::int64_t rank, std::
                            std::int64_t head_k_dim, double min_log_decay)
     : decay_proj_(scope.Child("decay_proj"), rank, num_heads * head_k_dim, /*bias=*/false),
       A_log_(AddRates(scope, num_heads, min_log_decay < 0)),
-      dt_bias_(AddTimeStepBias(scope, num_heads * head_k_dim)),
+      dt_bias_(AddStepBias(scope, "dt_bias", num_heads * head_k_dim, TimeStepRange{})),
       min_log_decay_(min_log_decay) {}
 
 at::Tensor LowRankDecay::operator()(const at::Tensor& low_rank, kernels::ExecutionPath path) const {

@@ -3,14 +3,17 @@
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/layer_norm.h>
+#include <ATen/ops/rms_norm.h>
 #include <ATen/ops/sigmoid.h>
 #include <ATen/ops/silu.h>
 
 namespace mixerbench::models {
 namespace {
 
-bool IsRms(OutputNormKind norm) {
-  return norm == OutputNormKind::kPerHead || norm == OutputNormKind::kAllHeads;
+// Whether the norm is one RMSNorm with a weight for each of its channels.
+bool IsPlainRms(const OutputLayout& layout) {
+  return layout.norm == OutputNormKind::kPerHead ||
+         (layout.norm == OutputNormKind::kAllHeads && layout.norm_groups == 1);
 }
 
 }  // namespace
@@ -19,19 +22,21 @@ OutputBlock::OutputBlock(const OutputLayout& layout, std::int64_t num_heads,
                          std::int64_t head_v_dim, const MixerContext& context,
                          const ParameterScope& scope)
     : layout_(layout),
-      norm_applies_gate_(IsRms(layout.norm) && !layout.gate_before_norm &&
+      norm_applies_gate_(IsPlainRms(layout) && !layout.gate_before_norm &&
                          layout.gate != OutputGate::kPlain),
       output_dim_(num_heads * head_v_dim) {
   const ParameterScope norm_scope = scope.Child("o_norm");
-  if (IsRms(layout.norm)) {
+  if (IsPlainRms(layout)) {
     rms_norm_.emplace(norm_scope,
                       layout.norm == OutputNormKind::kPerHead ? head_v_dim : output_dim_,
                       layout.eps, norm_applies_gate_ ? layout.gate : OutputGate::kNone);
-  } else if (layout.norm == OutputNormKind::kGroup) {
+  } else if (layout.norm == OutputNormKind::kGroup || layout.norm == OutputNormKind::kAllHeads) {
     group_weight_ = norm_scope.Add("weight", {output_dim_}, ParameterRole::kNormWeight,
                                    Init::Constant(layout.norm_weight));
-    group_bias_ =
-        norm_scope.Add("bias", {output_dim_}, ParameterRole::kNormBias, Init::Constant(0));
+    if (layout.norm == OutputNormKind::kGroup) {
+      group_bias_ =
+          norm_scope.Add("bias", {output_dim_}, ParameterRole::kNormBias, Init::Constant(0));
+    }
   }
   if (layout.gate != OutputGate::kNone) {
     if (layout.gate_rank > 0) {
@@ -71,8 +76,12 @@ at::Tensor OutputBlock::Normed(const at::Tensor& o, const at::Tensor& logits,
       break;
     case OutputNormKind::kPerHead:
       return (*rms_norm_)(o, logits, path);
-    case OutputNormKind::kAllHeads:
-      return (*rms_norm_)(o.flatten(-2).unsqueeze(-2), logits, path);
+    case OutputNormKind::kAllHeads: {
+      if (rms_norm_) return (*rms_norm_)(o.flatten(-2).unsqueeze(-2), logits, path);
+      const at::Tensor groups = o.flatten(-2).unflatten(-1, {layout_.norm_groups, -1});
+      return at::rms_norm(groups, {groups.size(-1)}, {}, layout_.eps).flatten(-2) *
+             group_weight_.to(o.scalar_type());
+    }
     case OutputNormKind::kGroup:
       return at::layer_norm(o, {o.size(-1)}, {}, {}, layout_.eps).flatten(-2) *
                  group_weight_.to(o.scalar_type()) +

@@ -18,7 +18,7 @@ namespace mixerbench::models {
 enum class OutputNormKind {
   kNone,
   kPerHead,       // RMSNorm of each head, one weight [V] for all
-  kAllHeads,      // RMSNorm over all heads together, weight [H V]
+  kAllHeads,      // RMSNorm over all heads together, or over norm_groups parts, weight [H V]
   kGroup,         // mean and variance of each head, weight and bias [H V] (a group norm)
   kLayerPerHead,  // mean and variance of each head, no parameters
 };
@@ -29,8 +29,9 @@ struct OutputLayout {
   OutputNormKind norm = OutputNormKind::kPerHead;
   OutputGate gate = OutputGate::kNone;
   bool gate_before_norm = false;
-  std::int64_t gate_rank = 0;  // width between the two projections of the gate; 0: one projection
-  bool gate_bias = false;      // of the gate's logits
+  std::int64_t norm_groups = 1;  // of kAllHeads
+  std::int64_t gate_rank = 0;    // width between the two projections of the gate; 0: one projection
+  bool gate_bias = false;        // of the gate's logits
   double eps = 1e-5;
   double norm_weight = 1;  // at which the weights of kGroup start
 
@@ -66,8 +67,8 @@ class OutputBlock {
   OutputLayout layout_;
   bool norm_applies_gate_;
   std::optional<OutputNorm> rms_norm_;
-  at::Tensor group_weight_;  // defined for kGroup, as is
-  at::Tensor group_bias_;
+  at::Tensor group_weight_;  // defined for kGroup and for kAllHeads in several groups
+  at::Tensor group_bias_;    // defined for kGroup
   std::optional<Linear> gate_proj_;
   at::Tensor gate_bias_;  // undefined without
   std::optional<Linear> o_proj_;

@@ -8,6 +8,7 @@
 #include "tasks/presets.h"
 #include "tasks/rules.h"
 #include "tasks/slices.h"
+#include "tasks/task_entry.h"
 
 namespace mixerbench::tasks::circuits {
 namespace {
@@ -127,12 +128,6 @@ std::vector<Preset> Presets() {
   return presets;
 }
 
-CircuitsParams Parse(const Value& value, const std::string& where) {
-  const CircuitsParams params = CircuitsFields().Parse(value, where);
-  Validate(params, where);
-  return params;
-}
-
 }  // namespace
 
 const Fields<CircuitsParams>& CircuitsFields() {
@@ -154,23 +149,18 @@ std::unique_ptr<Task> MakeCircuits(const CircuitsParams& params) {
 }
 
 void Register(TaskRegistry& registry) {
-  registry.Add(
-      "circuits",
-      {.summary = "parity or majority of random bits, at the end or after every bit",
-       .source = "circuits of Zoology; Arora et al., Based (arXiv 2402.18668)",
-       .aliases = {"parity", "cum_parity", "cumulative_parity", "majority", "cum_majority",
-                   "cumulative_majority"},
-       .params = CircuitsFields().Describe(),
-       .presentation_params = {},
-       .presets = Presets(),
-       .deviations = {"tie rules are kept as they are: a tie counts as 0 for majority, as 1 for "
-                      "cum_majority"},
-       .create = [](const Value& value,
-                    const std::string& where) { return MakeCircuits(Parse(value, where)); },
-       .resolve =
-           [](const Value& value, const std::string& where) {
-             return CircuitsFields().Write(Parse(value, where));
-           }});
+  registry.Add("circuits",
+               WithOptions<CircuitsParams>(
+                   {.summary = "parity or majority of random bits, at the end or after every bit",
+                    .source = "circuits of Zoology; Arora et al., Based (arXiv 2402.18668)",
+                    .aliases = {"parity", "cum_parity", "cumulative_parity", "majority",
+                                "cum_majority", "cumulative_majority"},
+                    .presentation_params = {},
+                    .presets = Presets(),
+                    .deviations =
+                        {"tie rules are kept as they are: a tie counts as 0 for majority, as 1 for "
+                         "cum_majority"}},
+                   CircuitsFields(), Validate, MakeCircuits));
 }
 
 }  // namespace mixerbench::tasks::circuits

@@ -12,6 +12,7 @@
 #include "tasks/presets.h"
 #include "tasks/rules.h"
 #include "tasks/slices.h"
+#include "tasks/task_entry.h"
 
 namespace mixerbench::tasks::compositional_mqar {
 namespace {
@@ -106,12 +107,6 @@ std::vector<Preset> Presets() {
   return {ZoologyMixture("cmqar/zoo", "Zoology 2026, compositional MQAR", PointSegment)};
 }
 
-CompositionalMqarParams Parse(const Value& value, const std::string& where) {
-  const CompositionalMqarParams params = CompositionalMqarFields().Parse(value, where);
-  Validate(params, where);
-  return params;
-}
-
 }  // namespace
 
 const Fields<CompositionalMqarParams>& CompositionalMqarFields() {
@@ -166,24 +161,19 @@ std::unique_ptr<Task> MakeCompositionalMqar(const CompositionalMqarParams& param
 void Register(TaskRegistry& registry) {
   registry.Add(
       "compositional_mqar",
-      {.summary = "multi-query recall by compound keys: neither part alone determines the value",
-       .source = "Zoology repository, 2026 variants (Arora et al., arXiv 2312.04927)",
-       .aliases = {"compositional-mqar"},
-       .params = CompositionalMqarFields().Describe(),
-       .presentation_params = {"noise"},
-       .presets = Presets(),
-       .deviations = {"Q02: filler comes from its own stream, not from a global generator",
-                      "Q03: unknown options are rejected, not ignored",
-                      "Q04: noise=random_safe keeps both parts of stored keys out of the filler",
-                      "Q06: samples are drawn directly, without vocabulary-sized tables"},
-       .create =
-           [](const Value& value, const std::string& where) {
-             return MakeCompositionalMqar(Parse(value, where));
-           },
-       .resolve =
-           [](const Value& value, const std::string& where) {
-             return CompositionalMqarFields().Write(Parse(value, where));
-           }});
+      WithOptions<CompositionalMqarParams>(
+          {.summary =
+               "multi-query recall by compound keys: neither part alone determines the value",
+           .source = "Zoology repository, 2026 variants (Arora et al., arXiv 2312.04927)",
+           .aliases = {"compositional-mqar"},
+           .presentation_params = {"noise"},
+           .presets = Presets(),
+           .deviations =
+               {"Q02: filler comes from its own stream, not from a global generator",
+                "Q03: unknown options are rejected, not ignored",
+                "Q04: noise=random_safe keeps both parts of stored keys out of the filler",
+                "Q06: samples are drawn directly, without vocabulary-sized tables"}},
+          CompositionalMqarFields(), Validate, MakeCompositionalMqar));
 }
 
 }  // namespace mixerbench::tasks::compositional_mqar

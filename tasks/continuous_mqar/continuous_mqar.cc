@@ -9,6 +9,7 @@
 #include "tasks/presets.h"
 #include "tasks/rules.h"
 #include "tasks/slices.h"
+#include "tasks/task_entry.h"
 
 namespace mixerbench::tasks::continuous_mqar {
 namespace {
@@ -129,12 +130,6 @@ std::vector<Preset> Presets() {
                         "Zoology 2026, continuous MQAR", kZoologySeed)};
 }
 
-ContinuousMqarParams Parse(const Value& value, const std::string& where) {
-  const ContinuousMqarParams params = ContinuousMqarFields().Parse(value, where);
-  Validate(params, where);
-  return params;
-}
-
 }  // namespace
 
 const Fields<ContinuousMqarParams>& ContinuousMqarFields() {
@@ -178,21 +173,16 @@ std::unique_ptr<Task> MakeContinuousMqar(const ContinuousMqarParams& params) {
 void Register(TaskRegistry& registry) {
   registry.Add(
       "continuous_mqar",
-      {.summary = "multi-query recall in which key and value share one input vector",
-       .source = "Zoology repository, 2026 variants (Arora et al., arXiv 2312.04927)",
-       .aliases = {"stacked_mqar"},
-       .params = ContinuousMqarFields().Describe(),
-       .presentation_params = {"map_seed"},
-       .presets = Presets(),
-       .deviations = {"Q03: unknown options are rejected, not ignored",
-                      "Q08: without per_sequence_mapping the pairs persist over all samples",
-                      "inputs are rows of an embedding table, two for each vector"},
-       .create = [](const Value& value,
-                    const std::string& where) { return MakeContinuousMqar(Parse(value, where)); },
-       .resolve =
-           [](const Value& value, const std::string& where) {
-             return ContinuousMqarFields().Write(Parse(value, where));
-           }});
+      WithOptions<ContinuousMqarParams>(
+          {.summary = "multi-query recall in which key and value share one input vector",
+           .source = "Zoology repository, 2026 variants (Arora et al., arXiv 2312.04927)",
+           .aliases = {"stacked_mqar"},
+           .presentation_params = {"map_seed"},
+           .presets = Presets(),
+           .deviations = {"Q03: unknown options are rejected, not ignored",
+                          "Q08: without per_sequence_mapping the pairs persist over all samples",
+                          "inputs are rows of an embedding table, two for each vector"}},
+          ContinuousMqarFields(), Validate, MakeContinuousMqar));
 }
 
 }  // namespace mixerbench::tasks::continuous_mqar

@@ -5,6 +5,7 @@
 
 #include "tasks/canon.h"
 #include "tasks/rules.h"
+#include "tasks/task_entry.h"
 
 namespace mixerbench::tasks::copying_lag {
 namespace {
@@ -63,12 +64,6 @@ class CopyingLagTask final : public SampledTask<CopyingLagSampler> {
   CopyingLagParams params_;
 };
 
-CopyingLagParams Parse(const Value& value, const std::string& where) {
-  const CopyingLagParams params = CopyingLagFields().Parse(value, where);
-  Validate(params, where);
-  return params;
-}
-
 }  // namespace
 
 const Fields<CopyingLagParams>& CopyingLagFields() {
@@ -102,24 +97,20 @@ std::unique_ptr<Task> MakeCopyingLag(const CopyingLagParams& params) {
 void Register(TaskRegistry& registry) {
   registry.Add(
       "copying_lag",
-      {.summary = "at every token, the one that came a fixed number of tokens before",
-       .source = "S4 copying data, lag variant (state-spaces/s4)",
-       .aliases = {"s4_copying_lag"},
-       .params = CopyingLagFields().Describe(),
-       .presentation_params = {},
-       .presets = {{.name = "copy/s4-lag",
-                    .params = CopyingLagFields().Write({}),
-                    .num_train = 10000,
-                    .num_test = 1000,
-                    .reproduces = "S4 copying with a lag, sizes of its default"}},
-       .deviations = {"the zeros before the first data token are scored, as in S4; a slice keeps "
-                      "them apart"},
-       .create = [](const Value& value,
-                    const std::string& where) { return MakeCopyingLag(Parse(value, where)); },
-       .resolve =
-           [](const Value& value, const std::string& where) {
-             return CopyingLagFields().Write(Parse(value, where));
-           }});
+      WithOptions<CopyingLagParams>(
+          {.summary = "at every token, the one that came a fixed number of tokens before",
+           .source = "S4 copying data, lag variant (state-spaces/s4)",
+           .aliases = {"s4_copying_lag"},
+           .presentation_params = {},
+           .presets = {{.name = "copy/s4-lag",
+                        .params = CopyingLagFields().Write({}),
+                        .num_train = 10000,
+                        .num_test = 1000,
+                        .reproduces = "S4 copying with a lag, sizes of its default"}},
+           .deviations =
+               {"the zeros before the first data token are scored, as in S4; a slice keeps "
+                "them apart"}},
+          CopyingLagFields(), Validate, MakeCopyingLag));
 }
 
 }  // namespace mixerbench::tasks::copying_lag

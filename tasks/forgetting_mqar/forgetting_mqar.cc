@@ -10,6 +10,7 @@
 #include "tasks/presets.h"
 #include "tasks/rules.h"
 #include "tasks/slices.h"
+#include "tasks/task_entry.h"
 
 namespace mixerbench::tasks::forgetting_mqar {
 namespace {
@@ -116,12 +117,6 @@ std::vector<Preset> Presets() {
   return {ZoologyMixture("fmqar/zoo", "Zoology 2026, forgetting MQAR", PointSegment)};
 }
 
-ForgettingMqarParams Parse(const Value& value, const std::string& where) {
-  const ForgettingMqarParams params = ForgettingMqarFields().Parse(value, where);
-  Validate(params, where);
-  return params;
-}
-
 }  // namespace
 
 const Fields<ForgettingMqarParams>& ForgettingMqarFields() {
@@ -172,23 +167,19 @@ std::unique_ptr<Task> MakeForgettingMqar(const ForgettingMqarParams& params) {
 void Register(TaskRegistry& registry) {
   registry.Add(
       "forgetting_mqar",
-      {.summary = "multi-query recall in which some keys get a new value: the latest one counts",
-       .source = "Zoology repository, 2026 variants (Arora et al., arXiv 2312.04927)",
-       .aliases = {"forgetting-mqar"},
-       .params = ForgettingMqarFields().Describe(),
-       .presentation_params = {"noise"},
-       .presets = Presets(),
-       .deviations = {"Q02: filler comes from its own stream, not from a global generator",
-                      "Q03: unknown options are rejected, not ignored",
-                      "Q04: noise=random_safe keeps stored keys out of the filler",
-                      "Q06: samples are drawn directly, without vocabulary-sized tables",
-                      "Q07: an update never restores the value that the key had"},
-       .create = [](const Value& value,
-                    const std::string& where) { return MakeForgettingMqar(Parse(value, where)); },
-       .resolve =
-           [](const Value& value, const std::string& where) {
-             return ForgettingMqarFields().Write(Parse(value, where));
-           }});
+      WithOptions<ForgettingMqarParams>(
+          {.summary =
+               "multi-query recall in which some keys get a new value: the latest one counts",
+           .source = "Zoology repository, 2026 variants (Arora et al., arXiv 2312.04927)",
+           .aliases = {"forgetting-mqar"},
+           .presentation_params = {"noise"},
+           .presets = Presets(),
+           .deviations = {"Q02: filler comes from its own stream, not from a global generator",
+                          "Q03: unknown options are rejected, not ignored",
+                          "Q04: noise=random_safe keeps stored keys out of the filler",
+                          "Q06: samples are drawn directly, without vocabulary-sized tables",
+                          "Q07: an update never restores the value that the key had"}},
+          ForgettingMqarFields(), Validate, MakeForgettingMqar));
 }
 
 }  // namespace mixerbench::tasks::forgetting_mqar

@@ -9,6 +9,7 @@
 #include "tasks/presets.h"
 #include "tasks/rules.h"
 #include "tasks/slices.h"
+#include "tasks/task_entry.h"
 
 namespace mixerbench::tasks::group_swap {
 namespace {
@@ -89,12 +90,6 @@ std::vector<Preset> Presets() {
                         "Merrill et al. 2024, swaps alone; longer inputs than trained on")};
 }
 
-GroupSwapParams Parse(const Value& value, const std::string& where) {
-  const GroupSwapParams params = GroupSwapFields().Parse(value, where);
-  Validate(params, where);
-  return params;
-}
-
 }  // namespace
 
 const Fields<GroupSwapParams>& GroupSwapFields() {
@@ -120,20 +115,15 @@ std::unique_ptr<Task> MakeGroupSwap(const GroupSwapParams& params) {
 void Register(TaskRegistry& registry) {
   registry.Add(
       "group_swap",
-      {.summary = "where one of several places has gone after every swap of two of them",
-       .source =
-           "Merrill, Petty and Sabharwal, The Illusion of State, ICML 2024 (arXiv 2404.08819)",
-       .aliases = {"swap_tracking"},
-       .params = GroupSwapFields().Describe(),
-       .presentation_params = {},
-       .presets = Presets(),
-       .deviations = {"Q24: seeds are fixed and samples are not deduplicated"},
-       .create = [](const Value& value,
-                    const std::string& where) { return MakeGroupSwap(Parse(value, where)); },
-       .resolve =
-           [](const Value& value, const std::string& where) {
-             return GroupSwapFields().Write(Parse(value, where));
-           }});
+      WithOptions<GroupSwapParams>(
+          {.summary = "where one of several places has gone after every swap of two of them",
+           .source =
+               "Merrill, Petty and Sabharwal, The Illusion of State, ICML 2024 (arXiv 2404.08819)",
+           .aliases = {"swap_tracking"},
+           .presentation_params = {},
+           .presets = Presets(),
+           .deviations = {"Q24: seeds are fixed and samples are not deduplicated"}},
+          GroupSwapFields(), Validate, MakeGroupSwap));
 }
 
 }  // namespace mixerbench::tasks::group_swap

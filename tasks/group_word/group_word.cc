@@ -7,6 +7,7 @@
 #include "tasks/presets.h"
 #include "tasks/rules.h"
 #include "tasks/slices.h"
+#include "tasks/task_entry.h"
 
 namespace mixerbench::tasks::group_word {
 namespace {
@@ -87,12 +88,6 @@ std::vector<Preset> Presets() {
   return presets;
 }
 
-GroupWordParams Parse(const Value& value, const std::string& where) {
-  const GroupWordParams params = GroupWordFields().Parse(value, where);
-  Validate(params, where);
-  return params;
-}
-
 }  // namespace
 
 const Fields<GroupWordParams>& GroupWordFields() {
@@ -116,20 +111,15 @@ std::unique_ptr<Task> MakeGroupWord(const GroupWordParams& params) {
 void Register(TaskRegistry& registry) {
   registry.Add(
       "group_word",
-      {.summary = "the product of all group elements so far, at every element",
-       .source =
-           "Merrill, Petty and Sabharwal, The Illusion of State, ICML 2024 (arXiv 2404.08819)",
-       .aliases = {"word_problem", "state_tracking"},
-       .params = GroupWordFields().Describe(),
-       .presentation_params = {},
-       .presets = Presets(),
-       .deviations = {"Q24: seeds are fixed and samples are not deduplicated"},
-       .create = [](const Value& value,
-                    const std::string& where) { return MakeGroupWord(Parse(value, where)); },
-       .resolve =
-           [](const Value& value, const std::string& where) {
-             return GroupWordFields().Write(Parse(value, where));
-           }});
+      WithOptions<GroupWordParams>(
+          {.summary = "the product of all group elements so far, at every element",
+           .source =
+               "Merrill, Petty and Sabharwal, The Illusion of State, ICML 2024 (arXiv 2404.08819)",
+           .aliases = {"word_problem", "state_tracking"},
+           .presentation_params = {},
+           .presets = Presets(),
+           .deviations = {"Q24: seeds are fixed and samples are not deduplicated"}},
+          GroupWordFields(), Validate, MakeGroupWord));
 }
 
 }  // namespace mixerbench::tasks::group_word

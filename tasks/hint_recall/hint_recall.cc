@@ -8,6 +8,7 @@
 #include "tasks/presets.h"
 #include "tasks/rules.h"
 #include "tasks/slices.h"
+#include "tasks/task_entry.h"
 
 namespace mixerbench::tasks::hint_recall {
 namespace {
@@ -106,12 +107,6 @@ std::vector<Preset> Presets() {
           depth};
 }
 
-HintRecallParams Parse(const Value& value, const std::string& where) {
-  const HintRecallParams params = HintRecallFields().Parse(value, where);
-  Validate(params, where);
-  return params;
-}
-
 }  // namespace
 
 const Fields<HintRecallParams>& HintRecallFields() {
@@ -168,22 +163,17 @@ std::unique_ptr<Task> MakeHintRecall(const HintRecallParams& params) {
 void Register(TaskRegistry& registry) {
   registry.Add(
       "hint_recall",
-      {.summary = "recall one of many pairs, whose key is shown before them",
-       .source = "SILA, section 5.1",
-       .aliases = {"sila_retrieval"},
-       .params = HintRecallFields().Describe(),
-       .presentation_params = {"hint", "hint_prefix", "target_dup", "depth_percent",
-                               "noise_vocab_size", "frac_noise"},
-       .presets = Presets(),
-       .deviations =
-           {"vocabulary, a single occurrence of the target and online data are not stated "
-            "by SILA and assumed"},
-       .create = [](const Value& value,
-                    const std::string& where) { return MakeHintRecall(Parse(value, where)); },
-       .resolve =
-           [](const Value& value, const std::string& where) {
-             return HintRecallFields().Write(Parse(value, where));
-           }});
+      WithOptions<HintRecallParams>(
+          {.summary = "recall one of many pairs, whose key is shown before them",
+           .source = "SILA, section 5.1",
+           .aliases = {"sila_retrieval"},
+           .presentation_params = {"hint", "hint_prefix", "target_dup", "depth_percent",
+                                   "noise_vocab_size", "frac_noise"},
+           .presets = Presets(),
+           .deviations =
+               {"vocabulary, a single occurrence of the target and online data are not stated "
+                "by SILA and assumed"}},
+          HintRecallFields(), Validate, MakeHintRecall));
 }
 
 }  // namespace mixerbench::tasks::hint_recall

@@ -9,6 +9,7 @@
 #include "tasks/presets.h"
 #include "tasks/rules.h"
 #include "tasks/slices.h"
+#include "tasks/task_entry.h"
 
 namespace mixerbench::tasks::induction_heads {
 namespace {
@@ -81,12 +82,6 @@ std::vector<Preset> Presets() {
                         EachSegment(lengths, kNumTest, params), "Mamba Tab 2")};
 }
 
-InductionHeadsParams Parse(const Value& value, const std::string& where) {
-  const InductionHeadsParams params = WithDefaults(InductionHeadsFields().Parse(value, where));
-  Validate(params, where);
-  return params;
-}
-
 }  // namespace
 
 const Fields<InductionHeadsParams>& InductionHeadsFields() {
@@ -119,21 +114,18 @@ std::unique_ptr<Task> MakeInductionHeads(const InductionHeadsParams& params) {
 void Register(TaskRegistry& registry) {
   registry.Add(
       "induction_heads",
-      {.summary = "name the token that followed the special token when it was shown before",
-       .source = "Gu and Dao, Mamba (arXiv 2312.00752) 4.1.2; Olsson et al. 2022; Fu et al., H3",
-       .aliases = {"induction", "mamba_induction_heads"},
-       .params = InductionHeadsFields().Describe(),
-       .presentation_params = {},
-       .presets = Presets(),
-       .deviations = {"whether Mamba's 16 tokens count the special one is not stated: here they do "
-                      "not",
-                      "Q42: learning it depends on the loss mode; reports state it"},
-       .create = [](const Value& value,
-                    const std::string& where) { return MakeInductionHeads(Parse(value, where)); },
-       .resolve =
-           [](const Value& value, const std::string& where) {
-             return InductionHeadsFields().Write(Parse(value, where));
-           }});
+      WithOptions<InductionHeadsParams>(
+          {.summary = "name the token that followed the special token when it was shown before",
+           .source =
+               "Gu and Dao, Mamba (arXiv 2312.00752) 4.1.2; Olsson et al. 2022; Fu et al., H3",
+           .aliases = {"induction", "mamba_induction_heads"},
+           .presentation_params = {},
+           .presets = Presets(),
+           .deviations =
+               {"whether Mamba's 16 tokens count the special one is not stated: here they do "
+                "not",
+                "Q42: learning it depends on the loss mode; reports state it"}},
+          InductionHeadsFields(), Validate, MakeInductionHeads));
 }
 
 }  // namespace mixerbench::tasks::induction_heads

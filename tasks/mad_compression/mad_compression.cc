@@ -7,6 +7,7 @@
 #include "tasks/presets.h"
 #include "tasks/rules.h"
 #include "tasks/slices.h"
+#include "tasks/task_entry.h"
 
 namespace mixerbench::tasks::mad_compression {
 namespace {
@@ -84,12 +85,6 @@ std::vector<Preset> Presets() {
       .presets();
 }
 
-MadCompressionParams Parse(const Value& value, const std::string& where) {
-  const MadCompressionParams params = MadCompressionFields().Parse(value, where);
-  Validate(params, where);
-  return params;
-}
-
 }  // namespace
 
 const Fields<MadCompressionParams>& MadCompressionFields() {
@@ -126,22 +121,17 @@ std::unique_ptr<Task> MakeMadCompression(const MadCompressionParams& params) {
 void Register(TaskRegistry& registry) {
   registry.Add(
       "mad_compression",
-      {.summary = "reproduce a whole sequence from the hidden state at its last position",
-       .source = "Poli et al., MAD, ICML 2024 (arXiv 2403.17844)",
-       .needs_autoencoder = true,
-       .aliases = {"compression"},
-       .params = MadCompressionFields().Describe(),
-       .presentation_params = {},
-       .presets = Presets(),
-       .deviations = {"Q20: noise tokens are not labels",
-                      "Q25, Q26: samples and splits never repeat one another's streams",
-                      "Q29: accuracy over the split and over batches are both reported"},
-       .create = [](const Value& value,
-                    const std::string& where) { return MakeMadCompression(Parse(value, where)); },
-       .resolve =
-           [](const Value& value, const std::string& where) {
-             return MadCompressionFields().Write(Parse(value, where));
-           }});
+      WithOptions<MadCompressionParams>(
+          {.summary = "reproduce a whole sequence from the hidden state at its last position",
+           .source = "Poli et al., MAD, ICML 2024 (arXiv 2403.17844)",
+           .needs_autoencoder = true,
+           .aliases = {"compression"},
+           .presentation_params = {},
+           .presets = Presets(),
+           .deviations = {"Q20: noise tokens are not labels",
+                          "Q25, Q26: samples and splits never repeat one another's streams",
+                          "Q29: accuracy over the split and over batches are both reported"}},
+          MadCompressionFields(), Validate, MakeMadCompression));
 }
 
 }  // namespace mixerbench::tasks::mad_compression

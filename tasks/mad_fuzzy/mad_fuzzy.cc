@@ -9,6 +9,7 @@
 #include "tasks/presets.h"
 #include "tasks/rules.h"
 #include "tasks/slices.h"
+#include "tasks/task_entry.h"
 
 namespace mixerbench::tasks::mad_fuzzy {
 namespace {
@@ -166,12 +167,6 @@ std::vector<Preset> Presets() {
   return presets;
 }
 
-MadFuzzyParams Parse(const Value& value, const std::string& where) {
-  const MadFuzzyParams params = MadFuzzyFields().Parse(value, where);
-  Validate(params, where);
-  return params;
-}
-
 }  // namespace
 
 const Fields<MadFuzzyParams>& MadFuzzyFields() {
@@ -234,23 +229,18 @@ std::unique_ptr<Task> MakeMadFuzzy(const MadFuzzyParams& params) {
 void Register(TaskRegistry& registry) {
   registry.Add(
       "mad_fuzzy",
-      {.summary = "in-context recall in which keys and values are tuples of adjacent tokens",
-       .source = "Poli et al., MAD, ICML 2024 (arXiv 2403.17844)",
-       .version = 2,
-       .aliases = {"fuzzy-in-context-recall"},
-       .params = MadFuzzyFields().Describe(),
-       .presentation_params = {"key_length"},
-       .presets = Presets(),
-       .deviations = {"Q13: the probe's pair is always shown, so the last query has an answer",
-                      "Q14: tuples are drawn directly, without lists of all of them",
-                      "Q25, Q26: samples and splits never repeat one another's streams",
-                      "Q29: accuracy over the split and over batches are both reported"},
-       .create = [](const Value& value,
-                    const std::string& where) { return MakeMadFuzzy(Parse(value, where)); },
-       .resolve =
-           [](const Value& value, const std::string& where) {
-             return MadFuzzyFields().Write(Parse(value, where));
-           }});
+      WithOptions<MadFuzzyParams>(
+          {.summary = "in-context recall in which keys and values are tuples of adjacent tokens",
+           .source = "Poli et al., MAD, ICML 2024 (arXiv 2403.17844)",
+           .version = 2,
+           .aliases = {"fuzzy-in-context-recall"},
+           .presentation_params = {"key_length"},
+           .presets = Presets(),
+           .deviations = {"Q13: the probe's pair is always shown, so the last query has an answer",
+                          "Q14: tuples are drawn directly, without lists of all of them",
+                          "Q25, Q26: samples and splits never repeat one another's streams",
+                          "Q29: accuracy over the split and over batches are both reported"}},
+          MadFuzzyFields(), Validate, MakeMadFuzzy));
 }
 
 }  // namespace mixerbench::tasks::mad_fuzzy

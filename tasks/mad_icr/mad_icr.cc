@@ -8,6 +8,7 @@
 #include "tasks/presets.h"
 #include "tasks/rules.h"
 #include "tasks/slices.h"
+#include "tasks/task_entry.h"
 
 namespace mixerbench::tasks::mad_icr {
 namespace {
@@ -126,12 +127,6 @@ std::vector<Preset> Presets() {
   return presets;
 }
 
-MadIcrParams Parse(const Value& value, const std::string& where) {
-  const MadIcrParams params = MadIcrFields().Parse(value, where);
-  Validate(params, where);
-  return params;
-}
-
 }  // namespace
 
 const Fields<MadIcrParams>& MadIcrFields() {
@@ -174,23 +169,19 @@ std::unique_ptr<Task> MakeMadIcr(const MadIcrParams& params) {
 void Register(TaskRegistry& registry) {
   registry.Add(
       "mad_icr",
-      {.summary = "in-context recall over repeated key-value pairs, with or without noise slots",
-       .source = "Poli et al., MAD, ICML 2024 (arXiv 2403.17844)",
-       .aliases = {"in-context-recall", "noisy-in-context-recall", "associative_recall"},
-       .params = MadIcrFields().Describe(),
-       .presentation_params = {},
-       .presets = Presets(),
-       .deviations = {"Q10: one slot is always a pair, so that a key exists",
-                      "Q11: options without keys are rejected",
-                      "Q12: multi-query inputs have input_seq_len - 1 tokens, as in MAD",
-                      "Q25, Q26: samples and splits never repeat one another's streams",
-                      "Q29: accuracy over the split and over batches are both reported"},
-       .create = [](const Value& value,
-                    const std::string& where) { return MakeMadIcr(Parse(value, where)); },
-       .resolve =
-           [](const Value& value, const std::string& where) {
-             return MadIcrFields().Write(Parse(value, where));
-           }});
+      WithOptions<MadIcrParams>(
+          {.summary =
+               "in-context recall over repeated key-value pairs, with or without noise slots",
+           .source = "Poli et al., MAD, ICML 2024 (arXiv 2403.17844)",
+           .aliases = {"in-context-recall", "noisy-in-context-recall", "associative_recall"},
+           .presentation_params = {},
+           .presets = Presets(),
+           .deviations = {"Q10: one slot is always a pair, so that a key exists",
+                          "Q11: options without keys are rejected",
+                          "Q12: multi-query inputs have input_seq_len - 1 tokens, as in MAD",
+                          "Q25, Q26: samples and splits never repeat one another's streams",
+                          "Q29: accuracy over the split and over batches are both reported"}},
+          MadIcrFields(), Validate, MakeMadIcr));
 }
 
 }  // namespace mixerbench::tasks::mad_icr

@@ -9,6 +9,7 @@
 #include "tasks/canon.h"
 #include "tasks/presets.h"
 #include "tasks/rules.h"
+#include "tasks/task_entry.h"
 
 namespace mixerbench::tasks::mad_memorization {
 namespace {
@@ -122,12 +123,6 @@ std::vector<Preset> Presets() {
       .presets();
 }
 
-MadMemorizationParams Parse(const Value& value, const std::string& where) {
-  const MadMemorizationParams params = MadMemorizationFields().Parse(value, where);
-  Validate(params, where);
-  return params;
-}
-
 }  // namespace
 
 const Fields<MadMemorizationParams>& MadMemorizationFields() {
@@ -168,22 +163,17 @@ std::unique_ptr<Task> MakeMadMemorization(const MadMemorizationParams& params) {
 void Register(TaskRegistry& registry) {
   registry.Add(
       "mad_memorization",
-      {.summary = "a fixed map from keys to values, learned from training data alone",
-       .source = "Poli et al., MAD, ICML 2024 (arXiv 2403.17844)",
-       .aliases = {"memorization"},
-       .params = MadMemorizationFields().Describe(),
-       .presentation_params = {"map_seed"},
-       .presets = Presets(),
-       .deviations = {"Q15: keys and values leave out the noise tokens",
-                      "Q16: an odd length loses its last token, as in MAD",
-                      "Q25, Q26: samples and splits never repeat one another's streams",
-                      "Q29: accuracy over the split and over batches are both reported"},
-       .create = [](const Value& value,
-                    const std::string& where) { return MakeMadMemorization(Parse(value, where)); },
-       .resolve =
-           [](const Value& value, const std::string& where) {
-             return MadMemorizationFields().Write(Parse(value, where));
-           }});
+      WithOptions<MadMemorizationParams>(
+          {.summary = "a fixed map from keys to values, learned from training data alone",
+           .source = "Poli et al., MAD, ICML 2024 (arXiv 2403.17844)",
+           .aliases = {"memorization"},
+           .presentation_params = {"map_seed"},
+           .presets = Presets(),
+           .deviations = {"Q15: keys and values leave out the noise tokens",
+                          "Q16: an odd length loses its last token, as in MAD",
+                          "Q25, Q26: samples and splits never repeat one another's streams",
+                          "Q29: accuracy over the split and over batches are both reported"}},
+          MadMemorizationFields(), Validate, MakeMadMemorization));
 }
 
 }  // namespace mixerbench::tasks::mad_memorization

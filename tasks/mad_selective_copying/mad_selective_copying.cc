@@ -7,6 +7,7 @@
 #include "tasks/presets.h"
 #include "tasks/rules.h"
 #include "tasks/slices.h"
+#include "tasks/task_entry.h"
 
 namespace mixerbench::tasks::mad_selective_copying {
 namespace {
@@ -97,12 +98,6 @@ std::vector<Preset> Presets() {
   return presets;
 }
 
-MadSelectiveCopyingParams Parse(const Value& value, const std::string& where) {
-  const MadSelectiveCopyingParams params = MadSelectiveCopyingFields().Parse(value, where);
-  Validate(params, where);
-  return params;
-}
-
 }  // namespace
 
 const Fields<MadSelectiveCopyingParams>& MadSelectiveCopyingFields() {
@@ -139,25 +134,20 @@ std::unique_ptr<Task> MakeMadSelectiveCopying(const MadSelectiveCopyingParams& p
 void Register(TaskRegistry& registry) {
   registry.Add(
       "mad_selective_copying",
-      {.summary = "repeat data tokens in order, between blanks (selective) or not (plain copying)",
-       .source = "Poli et al., MAD, ICML 2024 (arXiv 2403.17844)",
-       .aliases = {"selective-copying"},
-       .params = MadSelectiveCopyingFields().Describe(),
-       .presentation_params = {},
-       .presets = Presets(),
-       .deviations = {"Q17: the last data token stands right before the copy token, as in MAD",
-                      "Q18: blanks come from a stream of the sample, not from a global generator",
-                      "Q19: num_tokens_to_copy takes effect; MAD before December 2024 used 16",
-                      "Q25, Q26: samples and splits never repeat one another's streams",
-                      "Q29: accuracy over the split and over batches are both reported"},
-       .create =
-           [](const Value& value, const std::string& where) {
-             return MakeMadSelectiveCopying(Parse(value, where));
-           },
-       .resolve =
-           [](const Value& value, const std::string& where) {
-             return MadSelectiveCopyingFields().Write(Parse(value, where));
-           }});
+      WithOptions<MadSelectiveCopyingParams>(
+          {.summary =
+               "repeat data tokens in order, between blanks (selective) or not (plain copying)",
+           .source = "Poli et al., MAD, ICML 2024 (arXiv 2403.17844)",
+           .aliases = {"selective-copying"},
+           .presentation_params = {},
+           .presets = Presets(),
+           .deviations =
+               {"Q17: the last data token stands right before the copy token, as in MAD",
+                "Q18: blanks come from a stream of the sample, not from a global generator",
+                "Q19: num_tokens_to_copy takes effect; MAD before December 2024 used 16",
+                "Q25, Q26: samples and splits never repeat one another's streams",
+                "Q29: accuracy over the split and over batches are both reported"}},
+          MadSelectiveCopyingFields(), Validate, MakeMadSelectiveCopying));
 }
 
 }  // namespace mixerbench::tasks::mad_selective_copying

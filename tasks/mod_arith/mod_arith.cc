@@ -8,6 +8,7 @@
 #include "tasks/presets.h"
 #include "tasks/rules.h"
 #include "tasks/slices.h"
+#include "tasks/task_entry.h"
 
 namespace mixerbench::tasks::mod_arith {
 namespace {
@@ -148,12 +149,6 @@ std::vector<Preset> Presets() {
                         "state tracking; lengths of Deletang et al. 2022")};
 }
 
-ModArithParams Parse(const Value& value, const std::string& where) {
-  const ModArithParams params = ModArithFields().Parse(value, where);
-  Validate(params, where);
-  return params;
-}
-
 }  // namespace
 
 const Fields<ModArithParams>& ModArithFields() {
@@ -185,21 +180,16 @@ std::unique_ptr<Task> MakeModArith(const ModArithParams& params) {
 void Register(TaskRegistry& registry) {
   registry.Add(
       "mod_arith",
-      {.summary = "the value of a long expression of digits, + - and *, modulo a small number",
-       .source = "own definition after Deletang et al. 2022 (arXiv 2207.02098)",
-       .aliases = {"modular_arithmetic"},
-       .params = ModArithFields().Describe(),
-       .presentation_params = {},
-       .presets = Presets(),
-       .deviations = {"not the samples of Deletang et al.: own definition",
-                      "one length per setting; a mixture takes its lengths in turn instead of "
-                      "drawing one for every batch"},
-       .create = [](const Value& value,
-                    const std::string& where) { return MakeModArith(Parse(value, where)); },
-       .resolve =
-           [](const Value& value, const std::string& where) {
-             return ModArithFields().Write(Parse(value, where));
-           }});
+      WithOptions<ModArithParams>(
+          {.summary = "the value of a long expression of digits, + - and *, modulo a small number",
+           .source = "own definition after Deletang et al. 2022 (arXiv 2207.02098)",
+           .aliases = {"modular_arithmetic"},
+           .presentation_params = {},
+           .presets = Presets(),
+           .deviations = {"not the samples of Deletang et al.: own definition",
+                          "one length per setting; a mixture takes its lengths in turn instead of "
+                          "drawing one for every batch"}},
+          ModArithFields(), Validate, MakeModArith));
 }
 
 }  // namespace mixerbench::tasks::mod_arith

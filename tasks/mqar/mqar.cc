@@ -10,6 +10,7 @@
 #include "tasks/presets.h"
 #include "tasks/rules.h"
 #include "tasks/slices.h"
+#include "tasks/task_entry.h"
 
 namespace mixerbench::tasks::mqar {
 namespace {
@@ -175,12 +176,6 @@ std::vector<Preset> Presets() {
   return presets;
 }
 
-MqarParams Parse(const Value& value, const std::string& where) {
-  const MqarParams params = MqarFields().Parse(value, where);
-  Validate(params, where);
-  return params;
-}
-
 }  // namespace
 
 const Fields<MqarParams>& MqarFields() {
@@ -229,23 +224,18 @@ std::unique_ptr<Task> MakeMqar(const MqarParams& params) {
 void Register(TaskRegistry& registry) {
   registry.Add(
       "mqar",
-      {.summary = "multi-query associative recall: key-value pairs, then queries of every key",
-       .source = "Arora et al., Zoology, ICLR 2024 (arXiv 2312.04927)",
-       .aliases = {"multiquery_ar", "multi-query AR"},
-       .params = MqarFields().Describe(),
-       .presentation_params = {"noise"},
-       .presets = Presets(),
-       .deviations = {"Q01: num_passes > 1 works",
-                      "Q02: filler comes from its own stream, not from a global generator",
-                      "Q03: unknown options are rejected, not ignored",
-                      "Q04: noise=random_safe keeps stored keys out of the filler",
-                      "Q06: samples are drawn directly, without vocabulary-sized tables"},
-       .create = [](const Value& value,
-                    const std::string& where) { return MakeMqar(Parse(value, where)); },
-       .resolve =
-           [](const Value& value, const std::string& where) {
-             return MqarFields().Write(Parse(value, where));
-           }});
+      WithOptions<MqarParams>(
+          {.summary = "multi-query associative recall: key-value pairs, then queries of every key",
+           .source = "Arora et al., Zoology, ICLR 2024 (arXiv 2312.04927)",
+           .aliases = {"multiquery_ar", "multi-query AR"},
+           .presentation_params = {"noise"},
+           .presets = Presets(),
+           .deviations = {"Q01: num_passes > 1 works",
+                          "Q02: filler comes from its own stream, not from a global generator",
+                          "Q03: unknown options are rejected, not ignored",
+                          "Q04: noise=random_safe keeps stored keys out of the filler",
+                          "Q06: samples are drawn directly, without vocabulary-sized tables"}},
+          MqarFields(), Validate, MakeMqar));
 }
 
 }  // namespace mixerbench::tasks::mqar

@@ -6,6 +6,7 @@
 #include "tasks/canon.h"
 #include "tasks/rules.h"
 #include "tasks/slices.h"
+#include "tasks/task_entry.h"
 
 namespace mixerbench::tasks::phonebook_tok {
 namespace {
@@ -86,12 +87,6 @@ std::vector<Preset> Presets() {
   return presets;
 }
 
-PhonebookTokParams Parse(const Value& value, const std::string& where) {
-  const PhonebookTokParams params = PhonebookTokFields().Parse(value, where);
-  Validate(params, where);
-  return params;
-}
-
 }  // namespace
 
 const Fields<PhonebookTokParams>& PhonebookTokFields() {
@@ -114,20 +109,15 @@ std::unique_ptr<Task> MakePhonebookTok(const PhonebookTokParams& params) {
 void Register(TaskRegistry& registry) {
   registry.Add(
       "phonebook_tok",
-      {.summary = "a list of names with numbers of ten digits, then one name: say its number",
-       .source = "Jelassi et al., Repeat After Me (arXiv 2402.01032)",
-       .aliases = {},
-       .params = PhonebookTokFields().Describe(),
-       .presentation_params = {},
-       .presets = Presets(),
-       .deviations = {"Q37: names are distinct",
-                      "names are two tokens, not text; no examples before the question"},
-       .create = [](const Value& value,
-                    const std::string& where) { return MakePhonebookTok(Parse(value, where)); },
-       .resolve =
-           [](const Value& value, const std::string& where) {
-             return PhonebookTokFields().Write(Parse(value, where));
-           }});
+      WithOptions<PhonebookTokParams>(
+          {.summary = "a list of names with numbers of ten digits, then one name: say its number",
+           .source = "Jelassi et al., Repeat After Me (arXiv 2402.01032)",
+           .aliases = {},
+           .presentation_params = {},
+           .presets = Presets(),
+           .deviations = {"Q37: names are distinct",
+                          "names are two tokens, not text; no examples before the question"}},
+          PhonebookTokFields(), Validate, MakePhonebookTok));
 }
 
 }  // namespace mixerbench::tasks::phonebook_tok

@@ -8,6 +8,7 @@
 #include "tasks/canon.h"
 #include "tasks/rules.h"
 #include "tasks/slices.h"
+#include "tasks/task_entry.h"
 
 namespace mixerbench::tasks::selective_copying {
 namespace {
@@ -134,12 +135,6 @@ std::vector<Preset> Presets() {
   };
 }
 
-SelectiveCopyingParams Parse(const Value& value, const std::string& where) {
-  const SelectiveCopyingParams params = SelectiveCopyingFields().Parse(value, where);
-  Validate(params, where);
-  return params;
-}
-
 }  // namespace
 
 const Fields<SelectiveCopyingParams>& SelectiveCopyingFields() {
@@ -176,21 +171,17 @@ std::unique_ptr<Task> MakeSelectiveCopying(const SelectiveCopyingParams& params)
 void Register(TaskRegistry& registry) {
   registry.Add(
       "selective_copying",
-      {.summary = "remember data tokens spread over noise, repeat them in order at the end",
-       .source = "Gu and Dao, Mamba (arXiv 2312.00752) 4.1.1; Jing et al. 2019; S4 copying data",
-       .aliases = {"s4_copying", "mamba_selective_copying"},
-       .params = SelectiveCopyingFields().Describe(),
-       .presentation_params = {},
-       .presets = Presets(),
-       .deviations = {"Q21: variable positions reach the data set",
-                      "Q42: the Mamba task code is unreleased; this is the S4 generator with "
-                      "variable positions"},
-       .create = [](const Value& value,
-                    const std::string& where) { return MakeSelectiveCopying(Parse(value, where)); },
-       .resolve =
-           [](const Value& value, const std::string& where) {
-             return SelectiveCopyingFields().Write(Parse(value, where));
-           }});
+      WithOptions<SelectiveCopyingParams>(
+          {.summary = "remember data tokens spread over noise, repeat them in order at the end",
+           .source =
+               "Gu and Dao, Mamba (arXiv 2312.00752) 4.1.1; Jing et al. 2019; S4 copying data",
+           .aliases = {"s4_copying", "mamba_selective_copying"},
+           .presentation_params = {},
+           .presets = Presets(),
+           .deviations = {"Q21: variable positions reach the data set",
+                          "Q42: the Mamba task code is unreleased; this is the S4 generator with "
+                          "variable positions"}},
+          SelectiveCopyingFields(), Validate, MakeSelectiveCopying));
 }
 
 }  // namespace mixerbench::tasks::selective_copying

@@ -9,6 +9,7 @@
 #include "tasks/presets.h"
 #include "tasks/rules.h"
 #include "tasks/slices.h"
+#include "tasks/task_entry.h"
 
 namespace mixerbench::tasks::str_copy {
 namespace {
@@ -186,12 +187,6 @@ std::int64_t NumNgrams(const StrCopyParams& params, std::int64_t limit) {
   return std::min(count, limit);
 }
 
-StrCopyParams Parse(const Value& value, const std::string& where) {
-  const StrCopyParams params = StrCopyFields().Parse(value, where);
-  Validate(params, where);
-  return params;
-}
-
 }  // namespace
 
 const Fields<StrCopyParams>& StrCopyFields() {
@@ -266,20 +261,16 @@ std::unique_ptr<Task> MakeStrCopy(const StrCopyParams& params) {
 void Register(TaskRegistry& registry) {
   registry.Add(
       "str_copy",
-      {.summary = "copy a string of letters, or continue it after an n-gram",
-       .source = "Jelassi et al., Repeat After Me, ICML 2024 (arXiv 2402.01032)",
-       .aliases = {"string_copying", "ngram_lookup"},
-       .params = StrCopyFields().Describe(),
-       .presentation_params = {},
-       .presets = Presets(),
-       .deviations = {"Q22: the n-gram that is looked up occurs once, and every one of them can be "
-                      "asked for"},
-       .create = [](const Value& value,
-                    const std::string& where) { return MakeStrCopy(Parse(value, where)); },
-       .resolve =
-           [](const Value& value, const std::string& where) {
-             return StrCopyFields().Write(Parse(value, where));
-           }});
+      WithOptions<StrCopyParams>(
+          {.summary = "copy a string of letters, or continue it after an n-gram",
+           .source = "Jelassi et al., Repeat After Me, ICML 2024 (arXiv 2402.01032)",
+           .aliases = {"string_copying", "ngram_lookup"},
+           .presentation_params = {},
+           .presets = Presets(),
+           .deviations =
+               {"Q22: the n-gram that is looked up occurs once, and every one of them can be "
+                "asked for"}},
+          StrCopyFields(), Validate, MakeStrCopy));
 }
 
 }  // namespace mixerbench::tasks::str_copy

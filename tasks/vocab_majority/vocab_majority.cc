@@ -10,6 +10,7 @@
 #include "tasks/canon.h"
 #include "tasks/presets.h"
 #include "tasks/rules.h"
+#include "tasks/task_entry.h"
 
 namespace mixerbench::tasks::vocab_majority {
 namespace {
@@ -107,12 +108,6 @@ std::vector<Preset> Presets() {
   return presets;
 }
 
-VocabMajorityParams Parse(const Value& value, const std::string& where) {
-  const VocabMajorityParams params = VocabMajorityFields().Parse(value, where);
-  Validate(params, where);
-  return params;
-}
-
 }  // namespace
 
 const Fields<VocabMajorityParams>& VocabMajorityFields() {
@@ -137,19 +132,14 @@ std::unique_ptr<Task> MakeVocabMajority(const VocabMajorityParams& params) {
 void Register(TaskRegistry& registry) {
   registry.Add(
       "vocab_majority",
-      {.summary = "name the most frequent token of a random sequence",
-       .source = "circuits of Zoology; Arora et al., Based (arXiv 2402.18668)",
-       .aliases = {},
-       .params = VocabMajorityFields().Describe(),
-       .presentation_params = {},
-       .presets = Presets(),
-       .deviations = {"Q23: a tie is repaired at a token that is one of the tied ones"},
-       .create = [](const Value& value,
-                    const std::string& where) { return MakeVocabMajority(Parse(value, where)); },
-       .resolve =
-           [](const Value& value, const std::string& where) {
-             return VocabMajorityFields().Write(Parse(value, where));
-           }});
+      WithOptions<VocabMajorityParams>(
+          {.summary = "name the most frequent token of a random sequence",
+           .source = "circuits of Zoology; Arora et al., Based (arXiv 2402.18668)",
+           .aliases = {},
+           .presentation_params = {},
+           .presets = Presets(),
+           .deviations = {"Q23: a tie is repaired at a token that is one of the tied ones"}},
+          VocabMajorityFields(), Validate, MakeVocabMajority));
 }
 
 }  // namespace mixerbench::tasks::vocab_majority

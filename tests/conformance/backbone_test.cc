@@ -258,6 +258,19 @@ TEST_CASE("backbones: parameter counts are the published ones") {
   CHECK(count("zoology", Object{{"d_model", 128}, {"positions", "learned"}}, 8192) == 1190144);
   CHECK(count("zoology", Object{{"d_model", 64}, {"sequence_mixer", hybrid}}, 8192) == 545984);
   CHECK(count("zoology", Object{{"d_model", 128}, {"sequence_mixer", hybrid}}, 8192) == 1132928);
+  const Value based = Object{
+      {"name", "hybrid"},
+      {"pattern", Array{Object{{"name", "base_conv"}, {"kernel_sizes", Array{3}}},
+                        Object{{"name", "linear_attention"},
+                               {"num_heads", 1},
+                               {"head_k_dim", 16},
+                               {"feature_map", "taylor"},
+                               {"scale", 1},
+                               {"use_normalizer", true},
+                               {"normalizer_eps", 1e-12},
+                               {"use_output_norm", false}}}}};
+  CHECK(count("zoology", Object{{"d_model", 64}, {"sequence_mixer", based}}, 8192) == 539584);
+  CHECK(count("zoology", Object{{"d_model", 128}, {"sequence_mixer", based}}, 8192) == 1103744);
   CHECK(count("mad", Object{}, 16) == 407184);
 }
 

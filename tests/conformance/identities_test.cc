@@ -55,6 +55,42 @@ TEST_CASE("identity: a gated delta net without decay is a delta net") {
   }
 }
 
+TEST_CASE("identity: forgetting attention that never forgets is attention") {
+  const TestMixer fox(CaseOf({{"name", "fox"},
+                              {"forget_gate", "fixed"},
+                              {"min_timescale", 1e18},
+                              {"max_timescale", 1e18}}),
+                      at::kDouble);
+  const TestMixer plain(CaseOf({{"name", "attention"}, {"qkv_bias", false}, {"out_bias", false}}),
+                        at::kDouble);
+  {
+    const at::NoGradGuard no_grad;
+    Parameter(plain, "qkv_proj.weight").copy_(Parameter(fox, "qkv_proj.weight"));
+    Parameter(plain, "out_proj.weight").copy_(Parameter(fox, "o_proj.weight"));
+  }
+  const at::Tensor x = RandomNormal({2, kSeqLen, kModelDim}, 1);
+  for (const ExecutionPath path : {ExecutionPath::kReference, ExecutionPath::kFast}) {
+    CHECK(RelativeError(fox.Run(x, path), plain.Run(x, path)) < kDoubleTolerance);
+  }
+}
+
+TEST_CASE("identity: a window as long as the sequence is attention") {
+  for (const Object& options : {Object{}, Object{{"position", "rope"}, {"qk_norm", true}},
+                                Object{{"position", "alibi"}, {"sinks", true}}}) {
+    Object window_config = options, plain_config = options;
+    window_config["name"] = "sliding_window";
+    window_config["window"] = kSeqLen;
+    plain_config["name"] = "attention";
+    const TestMixer window(CaseOf(window_config), at::kDouble);
+    const TestMixer plain(CaseOf(plain_config), at::kDouble);
+    CopyParameters(window, plain);
+    const at::Tensor x = RandomNormal({2, kSeqLen, kModelDim}, 1);
+    for (const ExecutionPath path : {ExecutionPath::kReference, ExecutionPath::kFast}) {
+      CHECK(RelativeError(window.Run(x, path), plain.Run(x, path)) < kDoubleTolerance);
+    }
+  }
+}
+
 TEST_CASE("identity: gated linear attention without decay is linear attention") {
   const TestMixer gated(CaseOf({{"name", "gla"}, {"expand_k", 1}, {"output_gate", "none"}}),
                         at::kDouble);
@@ -102,6 +138,62 @@ TEST_CASE("identity: gated linear attention whose channels share a decay is a si
   const at::Tensor x = RandomNormal({2, kSeqLen, kModelDim}, 1);
   for (const ExecutionPath path : {ExecutionPath::kReference, ExecutionPath::kFast}) {
     CHECK(RelativeError(vector.Run(x, path), scalar.Run(x, path)) < kDoubleTolerance);
+  }
+}
+
+TEST_CASE("identity: one partition or memory of all tokens is the mixer inside") {
+  const at::NoGradGuard no_grad;
+  const at::Tensor x = RandomNormal({2, kSeqLen, kModelDim}, 1);
+  const auto check = [&](const TestMixer& routed, const TestMixer& plain) {
+    for (const ExecutionPath path : {ExecutionPath::kReference, ExecutionPath::kFast}) {
+      CHECK(RelativeError(routed.Run(x, path), plain.Run(x, path)) < kDoubleTolerance);
+    }
+  };
+  for (const char* form : {"varlen", "masking", "loop"}) {
+    CAPTURE(form);
+    const Object one_partition = {{"num_partitions", 1},
+                                  {"use_shared", false},
+                                  {"implementation", form},
+                                  {"output_gate", "none"}};
+    Object sse_config = one_partition, sse_gdn_config = one_partition;
+    sse_config["name"] = "sse";
+    sse_config["k_activation"] = "silu";
+    sse_gdn_config["name"] = "sse_gdn";
+
+    const TestMixer sse(CaseOf(sse_config), at::kDouble);
+    const TestMixer gla(
+        CaseOf({{"name", "gla"}, {"expand_k", 1}, {"conv_size", 2}, {"output_gate", "none"}}),
+        at::kDouble);
+    for (const models::Parameter& target : gla.parameters()) {
+      if (target.name == "conv.weight") {  // silu alone, as in sse
+        target.tensor.zero_().select(1, 1).fill_(1);
+        continue;
+      }
+      const at::Tensor source = Parameter(sse, target.name);
+      target.tensor.copy_(source.narrow(0, 0, target.tensor.size(0)));
+    }
+    Parameter(sse, "lora_q.weight").zero_();
+    Parameter(sse, "lora_k.weight").zero_();
+    check(sse, gla);
+
+    const TestMixer sse_gdn(CaseOf(sse_gdn_config), at::kDouble);
+    const TestMixer without_conv(
+        CaseOf({{"name", "gated_delta_net"}, {"expand_v", 1}, {"conv_size", 0}}), at::kDouble);
+    Parameter(sse_gdn, "lora_q.weight").zero_();
+    Parameter(sse_gdn, "lora_k.weight").zero_();
+    CopyParameters(sse_gdn, without_conv);
+    check(sse_gdn, without_conv);
+
+    const TestMixer mom(CaseOf({{"name", "mom"},
+                                {"num_memories", 1},
+                                {"top_k", 1},
+                                {"use_shared", false},
+                                {"implementation", form},
+                                {"output_gate", "none"}}),
+                        at::kDouble);
+    const TestMixer gdn(CaseOf({{"name", "gated_delta_net"}, {"expand_v", 1}}), at::kDouble);
+    CopyParameters(mom, gdn);
+    check(mom, gdn);
   }
 }
 

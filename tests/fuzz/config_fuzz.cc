@@ -46,6 +46,6 @@ void Configure(std::string_view text) {
 
 int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace mixerbench;  // NOLINT(google-build-using-namespace)
-  fuzz::Accepts([&] { Configure(fuzz::Bytes(data, size)); });
+  fuzz::Try([&] { Configure(fuzz::Bytes(data, size)); });
   return 0;
 }

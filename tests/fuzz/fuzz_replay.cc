@@ -1,4 +1,5 @@
-// Runs a fuzz target once on every file below the given folders: the corpus as an ordinary test.
+// fuzz_replay FOLDER: the corpus as an ordinary test. Runs a fuzz target once on every file of
+// FOLDER/accepted, all of which it must accept, and of FOLDER/refused, all of which it must refuse.
 // SPDX-License-Identifier: Apache-2.0
 #include <cstdio>
 #include <filesystem>
@@ -8,18 +9,34 @@
 
 #include "tests/fuzz/fuzz_target.h"
 
+namespace {
+
+// Whether the target accepts the file.
+bool Replay(const std::filesystem::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  const std::vector<char> bytes((std::istreambuf_iterator<char>(file)),
+                                std::istreambuf_iterator<char>());
+  mixerbench::fuzz::has_accepted = false;
+  LLVMFuzzerTestOneInput(reinterpret_cast<const std::uint8_t*>(bytes.data()), bytes.size());
+  return mixerbench::fuzz::has_accepted;
+}
+
+}  // namespace
+
 int main(int argc, char** argv) {
-  int num_inputs = 0;
-  for (int i = 1; i < argc; ++i) {
-    for (const auto& entry : std::filesystem::recursive_directory_iterator(argv[i])) {
-      if (!entry.is_regular_file()) continue;
-      std::ifstream file(entry.path(), std::ios::binary);
-      const std::vector<char> bytes((std::istreambuf_iterator<char>(file)),
-                                    std::istreambuf_iterator<char>());
-      LLVMFuzzerTestOneInput(reinterpret_cast<const std::uint8_t*>(bytes.data()), bytes.size());
+  if (argc != 2) return 2;
+  bool passed = true;
+  for (const bool accepted : {true, false}) {
+    const auto folder = std::filesystem::path(argv[1]) / (accepted ? "accepted" : "refused");
+    int num_inputs = 0;
+    for (const auto& entry : std::filesystem::directory_iterator(folder)) {
       ++num_inputs;
+      if (Replay(entry.path()) == accepted) continue;
+      std::printf("%s: %s\n", entry.path().c_str(), accepted ? "was refused" : "was accepted");
+      passed = false;
     }
+    std::printf("%d inputs %s\n", num_inputs, folder.c_str());
+    passed = passed && num_inputs > 0;
   }
-  std::printf("%d inputs\n", num_inputs);
-  return num_inputs > 0 ? 0 : 1;
+  return passed ? 0 : 1;
 }

@@ -24,15 +24,17 @@ inline void Demand(bool property) {
   if (!property) std::abort();
 }
 
-// Whether `read` accepts its input.
+// Whether something has accepted the input: the corpus is kept by what it should be.
+inline bool has_accepted = false;
+
+// `read` may refuse its input.
 template <typename Read>
-bool Accepts(const Read& read) {
+void Try(const Read& read) {
   try {
     read();
+    has_accepted = true;
   } catch (const Error&) {
-    return false;
   }
-  return true;
 }
 
 }  // namespace mixerbench::fuzz

@@ -7,13 +7,13 @@
 int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace mixerbench;  // NOLINT(google-build-using-namespace)
   const std::string_view text = fuzz::Bytes(data, size);
-  fuzz::Accepts([&] {
+  fuzz::Try([&] {
     const auto table = reports::ReadSamples(text, reports::SampleFormat::kJsonl, "f");
     fuzz::Demand(std::ssize(table.inputs) == table.num_samples * table.seq_len);
     fuzz::Demand(table.labels.size() == table.inputs.size());
   });
   // The same lines as references and as predictions, so that every line has both.
-  fuzz::Accepts([&] {
+  fuzz::Try([&] {
     const auto rows = harness::ScoreRun(harness::PairUp(
         harness::ReadReferences(text, "f"), harness::ReadPredictions(text, "f"), false, "f"));
     fuzz::Demand(!rows.empty());

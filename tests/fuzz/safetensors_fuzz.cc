@@ -7,11 +7,11 @@
 int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace mixerbench;  // NOLINT(google-build-using-namespace)
   const std::string_view bytes = fuzz::Bytes(data, size);
-  fuzz::Accepts([&] {
+  fuzz::Try([&] {
     const reports::TensorFile file = reports::ReadSafetensors(bytes, "f");
     fuzz::Demand(reports::ReadSafetensors(reports::WriteSafetensors(file), "f") == file);
   });
-  fuzz::Accepts([&] {
+  fuzz::Try([&] {
     const auto table = reports::ReadSamples(bytes, reports::SampleFormat::kSafetensors, "f");
     fuzz::Demand(std::ssize(table.inputs) == table.num_samples * table.seq_len);
     fuzz::Demand(table.labels.size() == table.inputs.size());

@@ -6,7 +6,7 @@
 
 int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace mixerbench;  // NOLINT(google-build-using-namespace)
-  fuzz::Accepts([&] {
+  fuzz::Try([&] {
     const auto model = tasks::ReadSentencePieceModel(fuzz::Bytes(data, size), "f");
     const auto num_pieces = static_cast<std::int64_t>(model.pieces.size());
     for (const std::int64_t id : {model.bos_id, model.eos_id, model.pad_id}) {

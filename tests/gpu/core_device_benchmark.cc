@@ -84,7 +84,8 @@ NamedTensors DrawInputs(const CoreEntry& core, const Shape& shape, at::Device de
                                              {'T', shape.seq_len},
                                              {'H', shape.num_heads},
                                              {'K', shape.head_dim},
-                                             {'V', shape.head_dim}};
+                                             {'V', shape.head_dim},
+                                             {'M', shape.head_dim}};
   NamedTensors inputs;
   for (const auto& spec : core.inputs) {
     if (spec.kind == InputKind::kState) continue;

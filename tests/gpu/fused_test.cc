@@ -27,6 +27,7 @@
 #include "kernels/fused/dropout.h"
 #include "kernels/fused/embedding.h"
 #include "kernels/fused/gates.h"
+#include "kernels/fused/gumbel_noise.h"
 #include "kernels/fused/hopper_device.h"
 #include "kernels/fused/launch.h"
 #include "kernels/fused/linear.h"
@@ -277,6 +278,12 @@ TEST_CASE("gpu fused: embedding whose table a head and others use") {
         {RandomNormal({600, 64}, 3), RandomNormal({64}, 5), RandomNormal({64}, 6)},
         std::vector<at::ScalarType>(3, at::kFloat));
   }
+}
+
+TEST_CASE("gpu fused: Gumbel noise is that of the CPU") {
+  const at::Tensor seed = at::full({1}, 11, at::kLong);
+  CHECK(RelativeError(GumbelNoise({333, 7}, seed.cuda()).cpu(), GumbelNoise({333, 7}, seed)) <
+        1e-6);
 }
 
 TEST_CASE("gpu fused: dropout masks are those of the CPU") {

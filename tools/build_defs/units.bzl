@@ -34,6 +34,24 @@ def _registration(name, namespace, header, registry, function, per_unit, units):
         cmd = "cat > $@ <<'END'\n%s\nEND\n" % "\n".join(lines),
     )
 
+def _device_generator(unit, namespace, header, registry):
+    """Makes the `<unit>.cu` that registers `<Unit>Sampler` of `<unit>_sampler.h`: the same for all."""
+    sampler = "".join([part.capitalize() for part in unit.split("_")]) + "Sampler"
+    lines = [
+        "#include \"%s\"" % header,
+        "#include \"%s/%s/%s_sampler.h\"" % (native.package_name(), unit, unit),
+        "namespace %s::%s {" % (namespace, unit),
+        "void RegisterDevice(%s& registry) {" % registry,
+        "  registry.Add(\"%s\", MakeDeviceGenerator<%s>());" % (unit, sampler),
+        "}",
+        "}  // namespace %s::%s" % (namespace, unit),
+    ]
+    native.genrule(
+        name = unit + "_cu",
+        outs = ["%s/%s.cu" % (unit, unit)],
+        cmd = "cat > $@ <<'END'\n%s\nEND\n" % "\n".join(lines),
+    )
+
 def _linked_device_code(unit, hdrs, deps, device_deps, device_host_deps):
     """What `unit` links beside its own sources: its device code or the stub for it, if it has one."""
     stub = native.glob([unit + "/*_stub.cc"], allow_empty = True)
@@ -62,7 +80,7 @@ def _linked_device_code(unit, hdrs, deps, device_deps, device_host_deps):
         "//conditions:default": [":%s_stub" % unit],
     })
 
-def units(namespace, header, registry, function, deps, test_deps = [], test_size = "small", code_hash_function = None, device_header = None, device_registry = None, device_function = None, device_deps = [], device_host_deps = []):
+def units(namespace, header, registry, function, deps, test_deps = [], test_size = "small", code_hash_function = None, device_header = None, device_registry = None, device_function = None, device_generator_header = None, device_deps = [], device_host_deps = []):
     """Makes `:<unit>`, `:<unit>_test`, `:<unit>_benchmark` and `:registered`.
 
     Args:
@@ -76,8 +94,9 @@ def units(namespace, header, registry, function, deps, test_deps = [], test_size
       code_hash_function: generated function from a unit's name to the hash of the code that it uses
         (code_hash.bzl), its device code included.
       device_header, device_registry, device_function: the same for the units that have a
-        `<unit>.cu`, which defines `<unit>::RegisterDevice`. Without CUDA the generated function
-        registers nothing.
+        `<unit>_sampler.h`, for which a generated `<unit>.cu` defines `<unit>::RegisterDevice`.
+        Without CUDA the generated function registers nothing.
+      device_generator_header: defines MakeDeviceGenerator.
       device_deps: added for the .cu files.
       device_host_deps: added for the *_cuda.cc files.
 
@@ -101,7 +120,7 @@ def units(namespace, header, registry, function, deps, test_deps = [], test_size
         if benchmarks:
             mb_benchmark(name = unit + "_benchmark", srcs = benchmarks, deps = [":" + unit] + deps + test_deps, tags = ["manual"], testonly = True)
 
-    device_units = [n for n in names if device_function and native.glob([n + "/%s.cu" % n], allow_empty = True)]
+    device_units = [n for n in names if device_function and native.glob([n + "/%s_sampler.h" % n], allow_empty = True)]
     _registration("registered", namespace, header, registry, function, "Register", names)
     srcs = [":registered_cc"]
     if code_hash_function:
@@ -121,7 +140,8 @@ def units(namespace, header, registry, function, deps, test_deps = [], test_size
 
     if device_function:
         for unit in device_units:
-            cuda_library(name = unit + "_cuda", srcs = native.glob([unit + "/*.cu"]), deps = [":" + unit] + deps + device_deps)
+            _device_generator(unit, namespace, device_generator_header, device_registry)
+            cuda_library(name = unit + "_cuda", srcs = ["%s/%s.cu" % (unit, unit)], deps = [":" + unit] + deps + device_deps)
         _registration("registered_device_cuda", namespace, device_header, device_registry, device_function, "RegisterDevice", device_units)
         _registration("registered_device_stub", namespace, device_header, device_registry, device_function, "RegisterDevice", [])
         mb_library(

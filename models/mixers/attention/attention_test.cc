@@ -1,8 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "models/mixers/attention/attention.h"
 
+#include <cmath>
+#include <map>
+#include <string>
+#include <vector>
+
 #include <ATen/CPUGeneratorImpl.h>
+#include <ATen/TensorOperators.h>
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/tensor.h>
+#include <ATen/ops/zeros.h>
 
 #include "base/error.h"
 #include "models/mixer.h"
@@ -41,6 +49,80 @@ TEST_CASE(
   };
   CHECK(testing::RelativeError(last("none", swapped), last("none", x)) < kSameMaths);
   CHECK(testing::RelativeError(last("rope", swapped), last("rope", x)) > 1e-3);
+}
+
+TEST_CASE("attention: the slopes of ALiBi, of powers of two and of others") {
+  const auto equal = [](std::int64_t num_heads, const std::vector<double>& slopes) {
+    return AlibiSlopes(num_heads).equal(at::tensor(slopes, at::kDouble));
+  };
+  CHECK(equal(1, {std::exp2(-8)}));
+  CHECK(equal(4, {0.25, 0.0625, std::exp2(-6), std::exp2(-8)}));
+  CHECK(equal(3, {0.0625, std::exp2(-8), 0.25}));  // those of 2 heads, then the first of 4
+  CHECK(equal(6, {0.25, 0.0625, std::exp2(-6), std::exp2(-8), 0.5, 0.125}));
+}
+
+// The maths of attention.md written out, with every option.
+TEST_CASE("attention: norm, slopes and sink are where the page has them") {
+  const at::NoGradGuard no_grad;
+  constexpr std::int64_t kHeads = 4;
+  constexpr std::int64_t kHeadDim = kModelDim / kHeads;
+  const at::Tensor x = testing::RandomNormal({1, 5, kModelDim}, 1);
+  ParameterSet parameters(1, InitPolicy::kDefault, 1, at::kCPU, at::kDouble);
+  const auto mixer = Make({{"num_heads", kHeads},
+                           {"num_kv_heads", 2},
+                           {"position", "alibi"},
+                           {"qk_norm", true},
+                           {"sinks", true}},
+                          parameters);
+  std::map<std::string, at::Tensor> p;
+  for (const Parameter& parameter : parameters.parameters()) {
+    p[parameter.name] = parameter.tensor;
+    if (parameter.role == ParameterRole::kNormWeight || parameter.name == "sinks") {
+      at::Tensor tensor = parameter.tensor;
+      tensor.copy_(testing::RandomUniform(tensor.sizes(), 9) + 0.5);
+    }
+  }
+  CHECK(p.at("q_norm.weight").sizes() == at::IntArrayRef({kHeadDim}));
+  const auto norm = [&](const at::Tensor& head, const char* name) {
+    return head / (head.square().mean(-1, true) + 1e-5).sqrt() * p.at(name);
+  };
+  const at::Tensor qkv = x[0].matmul(p.at("qkv_proj.weight").t()) + p.at("qkv_proj.bias");
+  const at::Tensor slopes = AlibiSlopes(kHeads);
+  at::Tensor expected = at::zeros({5, kModelDim}, at::kDouble);
+  for (std::int64_t h = 0; h < kHeads; ++h) {
+    const std::int64_t group = h / 2;
+    const auto q = norm(qkv.narrow(1, h * kHeadDim, kHeadDim), "q_norm.weight");
+    const auto k = norm(qkv.narrow(1, kModelDim + group * kHeadDim, kHeadDim), "k_norm.weight");
+    const auto v = qkv.narrow(1, kModelDim + (2 + group) * kHeadDim, kHeadDim);
+    for (std::int64_t i = 0; i < 5; ++i) {
+      at::Tensor sum = at::zeros({kHeadDim}, at::kDouble);
+      at::Tensor denominator = p.at("sinks")[h].exp();
+      for (std::int64_t j = 0; j <= i; ++j) {
+        const auto weight = (q[i].dot(k[j]) / 2 - slopes[h] * static_cast<double>(i - j)).exp();
+        sum = sum + weight * v[j];
+        denominator = denominator + weight;
+      }
+      expected[i].narrow(0, h * kHeadDim, kHeadDim).copy_(sum / denominator);
+    }
+  }
+  expected = expected.matmul(p.at("out_proj.weight").t()) + p.at("out_proj.bias");
+  for (const auto path : {ExecutionPath::kReference, ExecutionPath::kFast}) {
+    CHECK(testing::RelativeError(Forward(*mixer, {x}, {.path = path}).y[0], expected) < 1e-12);
+  }
+}
+
+TEST_CASE("attention: the parameters of grouped heads, with everything") {
+  const auto count = [](Object config) {
+    ParameterSet parameters(1, InitPolicy::kDefault, 1, at::kCPU, at::kFloat);
+    config["qkv_bias"] = false;
+    config["out_bias"] = false;
+    Make(std::move(config), parameters);
+    return parameters.num_elements();
+  };
+  constexpr std::int64_t kSquare = kModelDim * kModelDim;
+  CHECK(count({}) == 4 * kSquare);
+  CHECK(count({{"num_heads", 4}, {"num_kv_heads", 1}}) == 2 * kSquare + 2 * kSquare / 4);
+  CHECK(count({{"num_heads", 4}, {"qk_norm", true}, {"sinks", true}}) == 4 * kSquare + 2 * 4 + 4);
 }
 
 TEST_CASE("attention: dropout needs a generator and follows its seed") {

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "models/mixers/base_conv/base_conv.h"
 
+#include <map>
 #include <stdexcept>
+#include <string>
+#include <utility>
 
 #include <ATen/TensorOperators.h>
 #include <ATen/core/grad_mode.h>
@@ -68,10 +71,46 @@ TEST_CASE("base conv: without its filter the layer is a gate and a residual") {
 
 TEST_CASE("base conv: an input longer than the filter is refused") {
   const at::NoGradGuard no_grad;
+  for (const char* filter : {"implicit", "explicit"}) {
+    ParameterSet parameters(1, InitPolicy::kDefault, 1, at::kCPU, at::kDouble);
+    const auto mixer = Make({{"kernel_sizes", Array{-1}}, {"long_filter", filter}}, 0, parameters);
+    CHECK_NOTHROW(Forward(*mixer, {RandomNormal({1, 32, kModelDim}, 1)}));
+    CHECK_THROWS_AS(Forward(*mixer, {RandomNormal({1, 33, kModelDim}, 1)}), std::logic_error);
+  }
+}
+
+TEST_CASE("base conv: the expanded layer with an explicit filter, as its page has it") {
+  const at::NoGradGuard no_grad;
   ParameterSet parameters(1, InitPolicy::kDefault, 1, at::kCPU, at::kDouble);
-  const auto mixer = Make({{"kernel_sizes", Array{-1}}}, 0, parameters);
-  CHECK_NOTHROW(Forward(*mixer, {RandomNormal({1, 32, kModelDim}, 1)}));
-  CHECK_THROWS_AS(Forward(*mixer, {RandomNormal({1, 33, kModelDim}, 1)}), std::logic_error);
+  const auto mixer = Make({{"kernel_sizes", Array{-1}}, {"long_filter", "explicit"}, {"expand", 4}},
+                          0, parameters);
+  std::map<std::string, at::Tensor> p;
+  for (const Parameter& parameter : parameters.parameters()) p[parameter.name] = parameter.tensor;
+  const at::Tensor x = RandomNormal({1, 7, kModelDim}, 1);
+  const auto halves = (x[0].matmul(p.at("in_proj.weight").t()) + p.at("in_proj.bias")).chunk(2, -1);
+  at::Tensor y = halves[0].clone();
+  for (std::int64_t t = 0; t < 7; ++t) {
+    for (std::int64_t s = 0; s <= t; ++s)
+      y[t].add_(p.at("conv.filter").select(1, t - s) * halves[0][s]);
+  }
+  y = (y * y.sigmoid() * halves[1]).matmul(p.at("out_proj.weight").t()) + p.at("out_proj.bias");
+  for (const auto path : {ExecutionPath::kReference, ExecutionPath::kFast}) {
+    CHECK(RelativeError(Forward(*mixer, {x}, {.path = path}).y[0], y) < kFftTolerance);
+  }
+}
+
+TEST_CASE("base conv: the parameters of each form") {
+  const auto count = [](Object config) {
+    ParameterSet parameters(1, InitPolicy::kDefault, 1, at::kCPU, at::kFloat);
+    Make(std::move(config), 0, parameters);
+    return parameters.num_elements();
+  };
+  constexpr std::int64_t d = kModelDim, kSquare = d * d;
+  CHECK(count({{"kernel_sizes", Array{3}}}) == kSquare + 5 * d);
+  CHECK(count({{"kernel_sizes", Array{-1}}}) == kSquare + 18 * d + 64);
+  CHECK(count({{"kernel_sizes", Array{-1}}, {"long_filter", "explicit"}}) == kSquare + d + 32 * d);
+  CHECK(count({{"kernel_sizes", Array{3}}, {"expand", 4}}) ==
+        6 * kSquare + 4 * d + d + (3 + 1) * 2 * d);
 }
 
 TEST_CASE("base conv: impossible kernels are errors that name the option") {

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "models/mixers/log_linear/log_linear.h"
+
+#include <memory>
+#include <string>
+
+#include <ATen/TensorOperators.h>
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/tensor.h>
+
+#include "base/check.h"
+#include "base/error.h"
+#include "models/mixer.h"
+#include "tests/support/compare.h"
+#include "tests/support/tensors.h"
+
+#include "tests/support/catch2.h"
+
+namespace mixerbench::models::log_linear {
+
+void Register(MixerRegistry& registry);
+
+namespace {
+
+using testing::RandomNormal;
+using testing::RelativeError;
+
+struct Model {
+  ParameterSet parameters;
+  MixerRegistry registry{"mixer"};
+  std::unique_ptr<Mixer> mixer;
+
+  explicit Model(Object config, std::int64_t d_model = 16)
+      : parameters(1, InitPolicy::kZoology, 2, at::kCPU, at::kDouble) {
+    Register(registry);
+    config["name"] = "log_linear";
+    mixer = CreateMixer(config, "/mixer",
+                        {.d_model = d_model, .max_seq_len = 100, .registry = &registry},
+                        ParameterScope(parameters));
+  }
+
+  at::Tensor Parameter(const std::string& name) const {
+    for (const auto& parameter : parameters.parameters()) {
+      if (parameter.name == name) return parameter.tensor;
+    }
+    Require(false, "no parameter " + name);
+    return {};
+  }
+};
+
+TEST_CASE("log_linear: parameters and state have the sizes of the page") {
+  const Model model({{"expand_v", 2}, {"bias", false}}, 64);
+  // 6 d^2 + 2 d G K + d H (L + 1); A_log, dt_bias, D, level_scale; convolution with bias; norm.
+  const std::int64_t levels = 8;  // of 100 tokens
+  const std::int64_t channels = 2 * 64 + 2 * 64;
+  CHECK(model.parameters.num_elements() ==
+        6 * 64 * 64 + 2 * 64 * 64 + 64 * 2 * (levels + 1) + 2 * (3 + levels) + channels * 5 + 128);
+  const StateSize size = SizeOf(model.mixer->InitialState(1));
+  CHECK(size.recurrent == levels * 2 * 64 * 64);
+  CHECK(size.conv == 4 * channels);
+}
+
+TEST_CASE("log_linear: decays and skips start as in Mamba-2, every level with one weight") {
+  const Model model({{"num_heads", 4}});
+  CHECK(RelativeError(model.Parameter("A_log").detach().exp(),
+                      at::tensor({1., 2., 3., 4.}, at::kDouble)) < 1e-12);
+  CHECK(RelativeError(model.Parameter("D").detach(), at::tensor({1., 1., 1., 1.}, at::kDouble)) ==
+        0);
+  const at::Tensor dt = (model.Parameter("dt_bias").detach().exp() + 1).log();
+  CHECK(dt.min().item<double>() >= 1e-3 * (1 - 1e-9));
+  CHECK(dt.max().item<double>() <= 0.1 * (1 + 1e-9));
+  CHECK(model.Parameter("level_scale").detach().eq(1).all().item<bool>());
+}
+
+// The step multiplies the value and the decay; an override changes the first alone.
+TEST_CASE("log_linear: an overridden step leaves the decay alone") {
+  const at::NoGradGuard no_grad;
+  const Model model({});
+  const at::Tensor x = RandomNormal({2, 9, 16}, 1);
+  TapRecorder plain, overridden;
+  overridden.override_write_gate = RandomNormal({2, 9}, 2) > 0;
+  const at::Tensor before = Forward(*model.mixer, {x}, {.taps = TapScope(plain)}).y;
+  const at::Tensor after = Forward(*model.mixer, {x}, {.taps = TapScope(overridden)}).y;
+  CHECK(RelativeError(overridden.records.at("log_decay"), plain.records.at("log_decay")) == 0);
+  CHECK(RelativeError(overridden.records.at("write_gate"), plain.records.at("write_gate")) > 1e-3);
+  CHECK(RelativeError(after, before) > 1e-9);
+  CHECK(plain.records.at("level_weight").sizes() == at::IntArrayRef({2, 9, 2, 8}));
+}
+
+TEST_CASE("log_linear: the state knows its position") {
+  const at::NoGradGuard no_grad;
+  const Model model({});
+  State state = model.mixer->InitialState(1);
+  for (std::int64_t t = 0; t < 3; ++t) {
+    Step(*model.mixer, {RandomNormal({1, 1, 16}, 1)}, state);
+    CHECK(Find(&state, "position").item<std::int64_t>() == t + 1);
+  }
+}
+
+TEST_CASE("log_linear: too few levels and groups that do not divide are errors") {
+  CHECK_THROWS_WITH(Model({{"num_levels", 7}}),
+                    "/mixer/num_levels: 7 levels hold 64 tokens; inputs have up to 100");
+  CHECK_THROWS_WITH(Model({{"num_heads", 4}, {"num_groups", 3}}),
+                    "/mixer/num_groups: 3 does not divide num_heads 4");
+}
+
+}  // namespace
+}  // namespace mixerbench::models::log_linear

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "models/mixers/mamba3/trapezoid.h"
+
+#include <numbers>
+
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/cos.h>
+#include <ATen/ops/exp.h>
+#include <ATen/ops/sin.h>
+#include <ATen/ops/stack.h>
+#include <ATen/ops/zeros.h>
+#include <ATen/ops/zeros_like.h>
+
+#include "kernels/scalar_decay/scalar_decay.h"
+
+namespace mixerbench::models::mamba3 {
+namespace {
+
+// x [B,T,H,D] one token later; `first` [B,H,D], undefined: zeros.
+at::Tensor Delayed(const at::Tensor& x, const at::Tensor& first) {
+  const at::Tensor start = first.defined()
+                               ? first.to(x.scalar_type()).unsqueeze(1)
+                               : at::zeros({x.size(0), 1, x.size(2), x.size(3)}, x.options());
+  return at::cat({start, x.narrow(1, 0, x.size(1) - 1)}, 1);
+}
+
+at::Tensor Last(const at::Tensor& x) { return x.select(1, x.size(1) - 1); }
+
+}  // namespace
+
+TrapezoidResult Trapezoid(const TrapezoidArgs& args, ExecutionPath path) {
+  const auto weighted = [](const at::Tensor& v, const at::Tensor& weight) {
+    return (v * weight.unsqueeze(-1)).to(v.scalar_type());
+  };
+  const at::Tensor log_decay = args.A * args.step;
+  const at::Tensor old_weight = (1 - args.mix) * args.written_step * at::exp(log_decay);
+  const at::Tensor new_weight = args.mix * args.written_step;
+  const std::int64_t num_heads = args.v.size(2);
+
+  kernels::RecurrenceArgs heads;
+  heads.q = at::cat({args.q, args.q}, 2);
+  heads.k = at::cat({Delayed(args.k, args.initial.k), args.k}, 2);
+  heads.v = at::cat(
+      {weighted(Delayed(args.v, args.initial.v), old_weight), weighted(args.v, new_weight)}, 2);
+  heads.log_decay = at::cat({log_decay, log_decay}, 2);
+  heads.scale = 1;
+  if (args.initial.state.defined()) {
+    heads.initial_state = at::cat({args.initial.state, at::zeros_like(args.initial.state)}, 1);
+  }
+  const kernels::RecurrenceResult both = kernels::ScalarDecay(heads, path);
+  const auto sum = [&](const at::Tensor& x, std::int64_t axis) {
+    return x.narrow(axis, 0, num_heads) + x.narrow(axis, num_heads, num_heads);
+  };
+  return {.o = sum(both.o, 2),
+          .final = {.state = sum(both.final_state, 1), .k = Last(args.k), .v = Last(args.v)}};
+}
+
+at::Tensor Angles(const at::Tensor& increments, const at::Tensor& start) {
+  at::Tensor angles = increments.cumsum(1);
+  if (start.defined()) angles = angles + start.unsqueeze(1);
+  return angles.remainder(2 * std::numbers::pi);
+}
+
+at::Tensor TurnPairs(const at::Tensor& x, const at::Tensor& angles) {
+  const std::int64_t num_turned = 2 * angles.size(-1);
+  const at::Tensor pairs = x.narrow(-1, 0, num_turned).unflatten(-1, {-1, 2});
+  const at::Tensor first = pairs.select(-1, 0);
+  const at::Tensor second = pairs.select(-1, 1);
+  const at::Tensor cosine = at::cos(angles);
+  const at::Tensor sine = at::sin(angles);
+  const at::Tensor turned =
+      at::stack({first * cosine - second * sine, first * sine + second * cosine}, -1).flatten(-2);
+  if (num_turned == x.size(-1)) return turned;
+  return at::cat({turned, x.narrow(-1, num_turned, x.size(-1) - num_turned)}, -1);
+}
+
+}  // namespace mixerbench::models::mamba3

@@ -1,0 +1,18 @@
+// S6. Maths and sources: s6.md.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+
+namespace mixerbench::models {
+
+struct S6Config {
+  std::int64_t d_state = 16;  // states of a channel
+  std::int64_t dt_rank = 0;   // 0: d_model / 16, rounded up
+  double dt_min = 1e-3;       // steps at the start
+  double dt_max = 0.1;
+  double dt_init_floor = 1e-4;
+  bool fused = true;  // false: the scan by standard operations
+};
+
+}  // namespace mixerbench::models

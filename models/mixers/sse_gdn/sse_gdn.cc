@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "models/mixers/sse_gdn/sse_gdn.h"
+
+#include <memory>
+#include <string>
+
+#include <ATen/ops/silu.h>
+
+#include "base/error.h"
+#include "kernels/delta_rule/delta_rule.h"
+#include "kernels/fused/gates.h"
+#include "models/blocks/decay.h"
+#include "models/mixer_entry.h"
+
+namespace mixerbench::models::sse_gdn {
+namespace {
+
+const Fields<SseGdnConfig>& ConfigFields() {
+  using Config = SseGdnConfig;
+  static const auto fields =
+      StateExpansionFields<Config>()
+          .Add("num_v_heads", &Config::num_v_heads,
+               "heads of values, states and gates, a multiple of num_heads; 0: num_heads")
+          .Add("expand_v", &Config::expand_v, "value channels of a head per key channel")
+          .Add("allow_neg_eigval", &Config::allow_neg_eigval,
+               "write strength in (0,2) instead of (0,1)");
+  return fields;
+}
+
+BranchFunction MakeBranch(const SseGdnConfig& config, std::int64_t num_heads,
+                          const ParameterScope& scope) {
+  const SoftplusDecay decay(scope, num_heads);
+  return
+      [=](const at::Tensor& columns, const MixerOptions& options, kernels::RecurrenceArgs& args) {
+        args.q = L2Norm(at::silu(args.q));
+        args.k = L2Norm(at::silu(args.k));
+        const auto gates =
+            kernels::fused::ComputeDeltaGates({.z = columns,
+                                               .beta_scale = config.allow_neg_eigval ? 2.0 : 1.0,
+                                               .A_log = decay.A_log,
+                                               .dt_bias = decay.dt_bias},
+                                              options.path);
+        args.beta = gates.beta;
+        args.log_decay = gates.log_decay;
+      };
+}
+
+std::unique_ptr<Mixer> Make(const SseGdnConfig& config, const std::string& where,
+                            const MixerContext& context, const ParameterScope& scope) {
+  CheckRange(config.num_heads, 1, context.d_model, where, "num_heads");
+  const std::int64_t head_k_dim =
+      ExpandedHeadDim(config.expand_k, context.d_model, config.num_heads, where, "expand_k");
+  StateExpansionLayout layout = StateExpansionLayoutOf(
+      config, context.d_model, ExpandedHeadDim(config.expand_v, head_k_dim, 1, where, "expand_v"),
+      where);
+  if (config.num_v_heads != 0) layout.num_heads = config.num_v_heads;
+  if (layout.num_heads < 1 || layout.num_heads % layout.qk_heads != 0) {
+    throw ConfigError(where + "/num_v_heads", std::to_string(config.num_v_heads) +
+                                                  " is not a multiple of num_heads " +
+                                                  std::to_string(config.num_heads));
+  }
+  layout.gate_columns = 2 * layout.num_heads;
+  const BranchFunction partitions = MakeBranch(config, layout.num_heads, scope);
+  BranchFunction shared;
+  if (config.use_shared) shared = MakeBranch(config, layout.num_heads, scope.Child("shared"));
+  return std::make_unique<StateExpansion>(layout, partitions, shared, kernels::DeltaRule, context,
+                                          scope);
+}
+
+}  // namespace
+
+void Register(MixerRegistry& registry) {
+  MixerEntry entry = MakeMixerEntry(ConfigFields(), Make);
+  entry.summary = "sparse state expansion: Gated DeltaNet in routed partitions of the state";
+  entry.source = "arXiv 2507.16577";
+  entry.test_configs = {
+      Object{{"num_heads", 1},
+             {"num_v_heads", 2},
+             {"expand_k", 0.5},
+             {"expand_v", 2},
+             {"num_partitions", 5},
+             {"top_k", 2},
+             {"lora_rank", 3},
+             {"conv_size", 4},
+             {"allow_neg_eigval", true},
+             {"write_gate", "beta"},
+             {"implementation", "masking"},
+             {"norm_eps", 1e-6}},
+      Object{{"use_shared", false}, {"top_k", 2}, {"write_gate", "beta"}, {"output_gate", "none"}},
+      Object{{"implementation", "loop"}, {"output_gate", "sigmoid"}, {"write_gate", "none"}},
+  };
+  registry.Add("sse_gdn", std::move(entry));
+}
+
+}  // namespace mixerbench::models::sse_gdn
