@@ -51,9 +51,7 @@ struct MatrixLayout {
 
   std::int64_t key_dim() const { return qk_heads * head_k_dim; }
   std::int64_t value_dim() const { return num_heads * head_v_dim; }
-  std::int64_t qkv_dim() const {
-    return key_dim() + writes_per_token * (key_dim() + value_dim());
-  }
+  std::int64_t qkv_dim() const { return key_dim() + writes_per_token * (key_dim() + value_dim()); }
 };
 
 // What is projected from x.
