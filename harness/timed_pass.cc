@@ -12,6 +12,7 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/zeros.h>
 #include <ATen/ops/zeros_like.h>
+#include <c10/util/Exception.h>
 
 #include "base/check.h"
 #include "harness/data.h"
@@ -83,8 +84,18 @@ using Evaluation = std::function<Quantities(const Model&, const models::Backbone
 // In the precision of the cell, without device code: what errors are held against.
 Quantities NaiveQuantities(const PassContext& context, const Evaluation& evaluate) {
   const Dtype dtype = context.cell.train.dtype;
-  const PlainProducts plain(context.graphs.device().type(), /*in_bf16=*/dtype == Dtype::kBf16);
-  return evaluate(context.model, {.compute_dtype = ComputeDtype(dtype)});
+  const auto run = [&](bool in_bf16) {
+    const PlainProducts plain(context.graphs.device().type(), in_bf16);
+    return evaluate(context.model, {.compute_dtype = ComputeDtype(dtype)});
+  };
+  if (dtype != Dtype::kBf16) return run(false);
+  try {
+    return run(true);
+  } catch (const c10::OutOfMemoryError&) {
+    throw;
+  } catch (const c10::Error&) {  // code that mixes dtypes by hand is not for autocast
+    return run(false);
+  }
 }
 
 // In float64: without device code too or, where there is none, by the reference.

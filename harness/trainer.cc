@@ -216,9 +216,12 @@ void Trainer::Step() {
   shape.work->Run();
   window_.Advance();
   last_batch_tokens_ = slot.count * shape.source->task().shape().seq_len;
-  learning_rate_ = LearningRate(cell_.train, steps_, step_);
   ++next_batch_;
   ++step_;
+}
+
+double Trainer::learning_rate() const {
+  return LearningRate(cell_.train, steps_, std::max<std::int64_t>(step_ - 1, 0));
 }
 
 LossWeights LossWeightsOf(const models::Backbone& backbone, const TrainConfig& config) {

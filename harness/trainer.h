@@ -75,7 +75,7 @@ class Trainer {
   LossRing& losses() { return losses_; }
   AdamW& optimizer() { return optimizer_; }
   // Of the last step.
-  double learning_rate() const { return learning_rate_; }
+  double learning_rate() const;
   // Names of the auxiliary losses, with weights.
   const LossWeights& loss_weights() const { return loss_weights_; }
   // What ran so far, one for each shape of batch.
@@ -117,7 +117,6 @@ class Trainer {
   std::int64_t epoch_ = 0;
   std::size_t next_batch_ = 0;
   std::int64_t last_batch_tokens_ = 0;
-  double learning_rate_ = 0;
   std::vector<BatchSlot> batches_;
   std::vector<at::Tensor> orders_;  // int64 [size] of each segment, on the device; or undefined
   at::Tensor records_;              // StepRecord [steps_.per_epoch + 1], on the device

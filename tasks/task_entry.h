@@ -11,13 +11,15 @@
 namespace mixerbench::tasks {
 
 // `entry` with what its options decide. `validate` throws ConfigError at `where` for the first rule
-// that is broken.
+// that is broken; `complete` fills in what depends on other options, before that.
 template <typename Params>
 TaskEntry WithOptions(TaskEntry entry, const Fields<Params>& fields,
                       void (*validate)(const Params&, const std::string& where),
-                      std::unique_ptr<Task> (*make)(const Params&)) {
-  const auto parse = [&fields, validate](const Value& value, const std::string& where) {
-    const Params params = fields.Parse(value, where);
+                      std::unique_ptr<Task> (*make)(const Params&),
+                      Params (*complete)(Params) = nullptr) {
+  const auto parse = [&fields, validate, complete](const Value& value, const std::string& where) {
+    Params params = fields.Parse(value, where);
+    if (complete != nullptr) params = complete(params);
     validate(params, where);
     return params;
   };

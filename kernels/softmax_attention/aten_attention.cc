@@ -212,15 +212,18 @@ void AddTile(const Problem& p, const Tile& tile, const at::Tensor& d_o, Gradient
   const auto dropout = DropoutOf(p, tile);
   const auto kept = dropout.defined() ? weights.of_keys * dropout : weights.of_keys;
   const auto d_o_tile = QueriesOf(d_o, tile);
-  KeysOf(sums.v, tile).baddbmm_(Flat(kept, p).mT(), d_o_tile);
+  // Not by baddbmm_: under autocast products come in another dtype than what they are added to.
+  KeysOf(sums.v, tile).add_(at::bmm(Flat(kept, p).mT(), d_o_tile));
 
-  auto d_weights = at::bmm(d_o_tile, KeysOf(p.v, tile).mT()).view(weights.of_keys.sizes());
+  auto d_weights = at::bmm(d_o_tile, KeysOf(p.v, tile).mT())
+                       .to(weights.of_keys.scalar_type())
+                       .view(weights.of_keys.sizes());
   if (dropout.defined()) d_weights.mul_(dropout);
   const auto d_scores =
       at::_softmax_backward_data(d_weights, weights.of_keys, -1, weights.of_keys.scalar_type());
   const auto flat = Flat(d_scores, p);
   SetQueries(sums.q, tile, at::bmm(flat, KeysOf(p.k, tile)).mul_(p.sizes.scale));
-  KeysOf(sums.k, tile).baddbmm_(flat.mT(), QueriesOf(p.q, tile));
+  KeysOf(sums.k, tile).add_(at::bmm(flat.mT(), QueriesOf(p.q, tile)));
   // The scores of a query together have no gradient, so that of the sums at queries is zero.
   if (sums.decay.defined()) {
     sums.decay.narrow(2, tile.first_key, tile.num_keys).sub_(d_scores.sum(2));

@@ -125,7 +125,7 @@ void Register(TaskRegistry& registry) {
                {"whether Mamba's 16 tokens count the special one is not stated: here they do "
                 "not",
                 "Q42: learning it depends on the loss mode; reports state it"}},
-          InductionHeadsFields(), Validate, MakeInductionHeads));
+          InductionHeadsFields(), Validate, MakeInductionHeads, WithDefaults));
 }
 
 }  // namespace mixerbench::tasks::induction_heads

@@ -94,6 +94,7 @@ at::Tensor AddProjection(const ParameterScope& scope, std::string_view name, std
   }
   at::Tensor weight =
       scope.Add(name, {width, width}, ParameterRole::kLinearWeight, Init::Constant(0));
+  if (weight.is_meta()) return weight;  // of a model that is only planned
   const at::NoGradGuard no_grad;
   // A policy with a start of its own for linear layers has replaced the zeros.
   if (!weight.any().item<bool>()) weight.copy_(DrawOrthogonal(scope, name, width, width, gain));
