@@ -206,7 +206,7 @@ class Measurement {
         }
       } catch (const c10::OutOfMemoryError&) {
         throw;
-      } catch (const c10::Error&) {
+      } catch (const std::exception&) {
         // Code that mixes dtypes by hand is not for autocast: one measure less, no tolerance more.
         if (!execution.autocast) throw;
       }
