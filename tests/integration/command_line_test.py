@@ -64,12 +64,18 @@ class CommandLineTest(ProgramTest):
         self.assertEqual([line.split()[:2] for line in lines], [[p["name"], p["task"]] for p in presets])
 
     def test_cores_list_what_device_code_takes(self):
-        for core in json.loads(self.expect(0, "list", "cores", "--json").stdout):
-            self.assertTrue(core["device_plans"], core["name"])
-            for plan in core["device_plans"]:
+        plans = {
+            core["name"]: core["device_plans"]
+            for core in json.loads(self.expect(0, "list", "cores", "--json").stdout)
+        }
+        for core in ("softmax_attention", "scalar_decay", "vector_decay", "delta_rule"):
+            self.assertTrue(plans[core], core)
+            for plan in plans[core]:
                 self.assertTrue(plan["dtypes"] and plan["compute_capability"])
                 for axis in ("head_k_dim", "head_v_dim"):
                     self.assertTrue(plan[axis]["values"] or plan[axis]["multiple_of"])
+        self.assertTrue(plans["selective_scan"])
+        self.assertFalse(plans["dplr"])  # chunks by ATen's products alone
         self.assertIn("device code", self.expect(0, "describe", "core", "delta_rule").stdout)
 
     def test_describe(self):
