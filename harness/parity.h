@@ -35,9 +35,10 @@ ParitySample ChooseParitySample(std::int64_t batch_size, std::int64_t seq_len,
 
 // The quantity with the largest error per tolerance. Errors are relative to `exact`; a tolerance is
 // twice the error of `naive`, plain ATen in the same dtype, and what rounding the operands of
-// products once more costs. All three hold the same names in the same order.
-reports::Parity Compare(const Quantities& timed, const Quantities& naive, const Quantities& exact,
-                        Dtype dtype);
+// products once more costs. Of several naive runs the
+// larger error of each quantity counts. All hold the same names in the same order.
+reports::Parity Compare(const Quantities& timed, const std::vector<Quantities>& naive,
+                        const Quantities& exact, Dtype dtype);
 
 // Not so for errors that are not finite.
 bool Holds(const reports::Parity& parity);

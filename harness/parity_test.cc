@@ -27,12 +27,12 @@ const Quantities kExact = {{"hidden", at::ones({256, 256}, at::kDouble)},
 
 TEST_CASE("parity: an error within twice the naive one holds, the worst quantity is named") {
   const auto naive = Scaled(kExact, {0.01, 0.02, 0.01});
-  const auto good = Compare(Scaled(kExact, {0.012, 0.03, 0.01}), naive, kExact, Dtype::kFp32);
+  const auto good = Compare(Scaled(kExact, {0.012, 0.03, 0.01}), {naive}, kExact, Dtype::kFp32);
   CHECK(good.quantity == "d a");
   CHECK(good.error == Approx(0.03));
   CHECK(good.tolerance == Approx(0.04 + 2e-5).epsilon(0.01));
   CHECK(Holds(good));
-  const auto bad = Compare(Scaled(kExact, {0.012, 0.05, 0.01}), naive, kExact, Dtype::kFp32);
+  const auto bad = Compare(Scaled(kExact, {0.012, 0.05, 0.01}), {naive}, kExact, Dtype::kFp32);
   CHECK(bad.quantity == "d a");
   CHECK(bad.error == Approx(0.05));
   CHECK_FALSE(Holds(bad));
@@ -41,11 +41,11 @@ TEST_CASE("parity: an error within twice the naive one holds, the worst quantity
 TEST_CASE(
     "parity: the usual naive error is allowed to every quantity, a missing gradient never is") {
   const auto naive = Scaled(kExact, {0.01, 0.01, 0});
-  CHECK(Holds(Compare(Scaled(kExact, {0.01, 0.01, 0.3}), naive, kExact, Dtype::kFp32)));
-  CHECK(Holds(Compare(Scaled(kExact, {0.01, 0.01, 0.019}), naive, kExact, Dtype::kFp32)));
+  CHECK(Holds(Compare(Scaled(kExact, {0.01, 0.01, 0.3}), {naive}, kExact, Dtype::kFp32)));
+  CHECK(Holds(Compare(Scaled(kExact, {0.01, 0.01, 0.019}), {naive}, kExact, Dtype::kFp32)));
   auto missing = Scaled(kExact, {0, 0, 0});
   missing[2].second = at::zeros({1}, at::kDouble);
-  const auto parity = Compare(missing, naive, kExact, Dtype::kBf16);
+  const auto parity = Compare(missing, {naive}, kExact, Dtype::kBf16);
   CHECK(parity.quantity == "d b");
   CHECK(parity.error == Approx(1));
   CHECK_FALSE(Holds(parity));
@@ -54,7 +54,7 @@ TEST_CASE(
 TEST_CASE("parity: what is not finite fails") {
   auto broken = Scaled(kExact, {0, 0, 0});
   broken[1].second = at::full({1 << 20}, std::numeric_limits<double>::quiet_NaN(), at::kDouble);
-  CHECK_FALSE(Holds(Compare(broken, kExact, kExact, Dtype::kBf16)));
+  CHECK_FALSE(Holds(Compare(broken, {kExact}, kExact, Dtype::kBf16)));
 }
 
 TEST_CASE("parity: a gradient that is zero but for rounding is held against gradients in general") {
@@ -62,9 +62,9 @@ TEST_CASE("parity: a gradient that is zero but for rounding is held against grad
   exact.emplace_back("d zero", at::full({1 << 10}, 1e-18, at::kDouble));
   auto timed = exact;
   timed.back().second = at::full({1 << 10}, 1e-6, at::kDouble);
-  CHECK(Holds(Compare(timed, exact, exact, Dtype::kBf16)));
+  CHECK(Holds(Compare(timed, {exact}, exact, Dtype::kBf16)));
   timed.back().second = at::full({1 << 10}, 1e-2, at::kDouble);
-  CHECK_FALSE(Holds(Compare(timed, exact, exact, Dtype::kBf16)));
+  CHECK_FALSE(Holds(Compare(timed, {exact}, exact, Dtype::kBf16)));
 }
 
 TEST_CASE("parity: a sample is the whole of a small batch and no more than a reference can do") {

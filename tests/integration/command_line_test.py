@@ -65,7 +65,7 @@ class CommandLineTest(ProgramTest):
 
     def test_cores_list_what_device_code_takes(self):
         plans = {
-            core["name"]: core["device_plans"]
+            core["name"]: core.get("device_plans", [])
             for core in json.loads(self.expect(0, "list", "cores", "--json").stdout)
         }
         for core in ("softmax_attention", "scalar_decay", "vector_decay", "delta_rule"):
