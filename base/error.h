@@ -16,6 +16,7 @@ enum class ExitCode : int {
   kUsage = 2,          // usage or config error; nothing was started
   kBadInput = 3,       // input file unreadable, corrupt or of the wrong schema
   kCellsFailed = 4,    // finished, but some cells did not complete
+  kInconclusive = 5,   // too little data to say yes or no
   kMissing = 6,        // rows that were asked for are missing
   kEnvironment = 7,    // no GPU, built without CUDA, ...
   kOutput = 8,         // disk full, no permission, folder locked

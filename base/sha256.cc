@@ -2,7 +2,6 @@
 #include "base/sha256.h"
 
 #include <array>
-
 #include <openssl/evp.h>
 
 #include "base/check.h"

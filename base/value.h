@@ -1,5 +1,5 @@
 // A configuration value: the JSON data model without JSON, so that tasks and models can be
-// configured without knowing a file format. Reading and writing text is in reports/json.h.
+// configured without knowing a file format. Reading and writing text is in io/json.h.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

@@ -6,17 +6,19 @@
 #include <memory>
 #include <span>
 
-#include "harness/batch.h"
 #include "harness/cli/command_line.h"
-#include "harness/commands.h"
-#include "harness/describe_fields.h"
-#include "harness/device.h"
-#include "harness/device_plans.h"
-#include "harness/registries.h"
-#include "harness/run.h"
-#include "harness/suite.h"
-#include "harness/unit_run.h"
-#include "reports/json.h"
+#include "harness/cli/commands.h"
+#include "harness/cli/describe_fields.h"
+#include "harness/device/device.h"
+#include "harness/device/device_plans.h"
+#include "harness/interop/mixer_facts.h"
+#include "harness/interop/unit_run.h"
+#include "harness/run/run.h"
+#include "harness/run/run_collection.h"
+#include "harness/suite/registries.h"
+#include "harness/suite/suite.h"
+#include "harness/training/batch.h"
+#include "io/json.h"
 
 namespace mixerbench::harness {
 namespace {
@@ -52,12 +54,17 @@ ExitCode List(const std::string& kind, bool json, const Registries& registries) 
       if (!entry.device_plans.empty()) {
         object["device_plans"] = DevicePlansToValue(entry.device_plans);
       }
+      if (kind == "mixers") {
+        object["source"] = entry.source;
+        object["params"] = FieldsToValue(entry.params);
+        object.merge(FactsToValue(MeasureMixer(name, registries), registries));
+      }
       array.emplace_back(std::move(object));
     } else {
       std::cout << NameAndText(name, entry.summary);
     }
   }
-  if (json) std::cout << reports::DumpJson(array, 2);
+  if (json) std::cout << io::DumpJson(array, 2);
   return ExitCode::kOk;
 }
 
@@ -79,10 +86,12 @@ ExitCode Describe(const std::string& kind, const std::string& name, bool json,
     if (!entry.device_plans.empty()) {
       object["device_plans"] = DevicePlansToValue(entry.device_plans);
     }
-    std::cout << reports::DumpJson(std::move(object), 2);
+    if (kind == "mixer") object.merge(FactsToValue(MeasureMixer(name, registries), registries));
+    std::cout << io::DumpJson(std::move(object), 2);
   } else {
     std::cout << name << ": " << entry.summary << "\nsource: " << entry.source << "\n";
     if (!entry.params.empty()) std::cout << "\nparameters\n" << FieldsToText(entry.params);
+    if (kind == "mixer") std::cout << "\n" << FactsToText(MeasureMixer(name, registries));
     if (!entry.device_plans.empty()) {
       std::cout << "\ndevice code\n" << DevicePlansToText(entry.device_plans);
     }
@@ -123,7 +132,11 @@ int main(int argc, char** argv) {
   setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8", 0);
   const Registries registries;
   const EngineCommands engine = {
-      .run = [&](const auto& options) { return Run(options, registries); },
+      .run =
+          [&](const auto& options) {
+            return options.is_collection ? RunCollection(options, registries)
+                                         : Run(options, registries);
+          },
       .validate_suite = [&](const auto& file,
                             const auto& o) { return Validate(file, o, registries); },
       .list = [&](const auto& kind, bool json) { return List(kind, json, registries); },

@@ -16,14 +16,10 @@
 #include <ATen/core/Tensor.h>
 
 #include "base/registry.h"
-#include "kernels/device_plan.h"
+#include "kernels/runtime/device_plan.h"
+#include "kernels/runtime/execution_path.h"
 
 namespace mixerbench::kernels {
-
-enum class ExecutionPath {
-  kReference,  // token by token, reads like the maths, any floating dtype
-  kFast,       // chunked or parallel; what training uses
-};
 
 using NamedTensors = std::map<std::string, at::Tensor>;
 

@@ -2,8 +2,8 @@
 //
 //   bazel run //kernels:core_benchmark -- --benchmark_repetitions=5
 // SPDX-License-Identifier: Apache-2.0
+#include <array>
 #include <cstdint>
-#include <map>
 #include <string>
 #include <vector>
 
@@ -16,31 +16,21 @@
 
 #include "base/check.h"
 #include "kernels/core.h"
+#include "kernels/core_testing.h"
 #include "tests/support/tensors.h"
 
 namespace mixerbench::kernels {
 namespace {
 
-struct Sizes {
-  std::int64_t batch_size, seq_len, num_heads, head_dim;
-};
+using testing::CoreCase;
 
 // Required inputs and gates; no initial state, as in training.
-NamedTensors DrawInputs(const CoreEntry& core, const Sizes& sizes) {
-  const std::map<char, std::int64_t> axes = {{'B', sizes.batch_size},
-                                             {'T', sizes.seq_len},
-                                             {'H', sizes.num_heads},
-                                             {'K', sizes.head_dim},
-                                             {'V', sizes.head_dim},
-                                             {'M', sizes.head_dim}};
+NamedTensors DrawInputs(const CoreEntry& core, const CoreCase& sizes) {
   NamedTensors inputs;
   std::uint64_t seed = 1;
   for (const auto& spec : core.inputs) {
     if (spec.kind == InputKind::kState) continue;
-    std::vector<std::int64_t> shape;
-    for (const char axis : spec.shape) {
-      if (axis != ' ') shape.push_back(axes.at(axis));
-    }
+    const auto shape = testing::ShapeOf(spec, sizes);
     auto x = testing::RandomNormal(shape, seed++, at::kFloat);
     switch (spec.kind) {
       case InputKind::kUnitNorm:
@@ -61,12 +51,13 @@ NamedTensors DrawInputs(const CoreEntry& core, const Sizes& sizes) {
   return inputs;
 }
 
-void Measure(benchmark::State& state, const CoreEntry& core, const Sizes& sizes,
+void Measure(benchmark::State& state, const CoreEntry& core, const CoreCase& sizes,
              const CoreOptions& options, bool with_backward) {
   at::set_num_threads(1);
   auto inputs = DrawInputs(core, sizes);
   for (auto& [name, value] : inputs) value.requires_grad_(with_backward);
-  const auto weight = testing::RandomNormal(inputs.at("v").sizes(), 99, at::kFloat);
+  const auto weight =
+      testing::RandomNormal(core.run(inputs, options).at("o").sizes(), 99, at::kFloat);
   for (auto _ : state) {
     const auto o = core.run(inputs, options).at("o");
     if (with_backward) {
@@ -92,13 +83,19 @@ const CoreRegistry& Cores() {
 
 [[maybe_unused]] const bool kRegistered = [] {
   for (const auto& [name, core] : Cores().entries()) {
-    for (const auto& sizes : {Sizes{64, 64, 2, 32}, Sizes{8, 512, 2, 64}}) {
+    for (const auto& [batch_size, seq_len, head_dim] :
+         {std::array<std::int64_t, 3>{64, 64, 32}, std::array<std::int64_t, 3>{8, 512, 64}}) {
+      const CoreCase sizes{.batch_size = batch_size,
+                           .seq_len = seq_len,
+                           .head_k_dim = head_dim,
+                           .head_v_dim = head_dim,
+                           .num_slots = head_dim};
       for (const std::int64_t chunk_size : {16, 32, 64}) {
         for (const bool with_backward : {false, true}) {
           const std::string label =
               name + (with_backward ? "/forward_backward" : "/forward") + "/B" +
               std::to_string(sizes.batch_size) + "_T" + std::to_string(sizes.seq_len) + "_H" +
-              std::to_string(sizes.num_heads) + "_D" + std::to_string(sizes.head_dim) + "/chunk" +
+              std::to_string(sizes.num_heads) + "_D" + std::to_string(head_dim) + "/chunk" +
               std::to_string(chunk_size);
           const CoreEntry* entry = &core;
           benchmark::RegisterBenchmark(label.c_str(), [=](benchmark::State& state) {

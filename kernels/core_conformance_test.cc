@@ -17,7 +17,7 @@
 #include "kernels/core.h"
 #include "kernels/core_testing.h"
 #include "kernels/named_tensors.h"
-#include "kernels/plan.h"
+#include "kernels/runtime/plan.h"
 #include "tests/support/compare.h"
 #include "tests/support/gradient_check.h"
 #include "tests/support/tensors.h"

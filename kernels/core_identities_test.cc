@@ -9,14 +9,14 @@
 #include <ATen/ops/ones.h>
 #include <ATen/ops/zeros_like.h>
 
-#include "kernels/delta_rule/delta_rule.h"
-#include "kernels/dplr/dplr.h"
-#include "kernels/log_linear/log_linear.h"
-#include "kernels/mesa/mesa.h"
-#include "kernels/scalar_decay/scalar_decay.h"
-#include "kernels/sila/sila.h"
-#include "kernels/titans/titans.h"
-#include "kernels/vector_decay/vector_decay.h"
+#include "kernels/linear_attention/delta_rule/delta_rule.h"
+#include "kernels/linear_attention/dplr/dplr.h"
+#include "kernels/linear_attention/gla/gla.h"
+#include "kernels/linear_attention/log_linear/log_linear.h"
+#include "kernels/linear_attention/mesa/mesa.h"
+#include "kernels/linear_attention/sila/sila.h"
+#include "kernels/linear_attention/simple_gla/simple_gla.h"
+#include "kernels/linear_attention/titans/titans.h"
 #include "tests/support/compare.h"
 #include "tests/support/tensors.h"
 
@@ -44,10 +44,10 @@ TEST_CASE("identity: a vector decay that is equal in all channels is a scalar de
                       .initial_state = RandomNormal({2, 2, 6, 5}, 5),
                       .chunk_size = 32};
   for (const auto path : {ExecutionPath::kReference, ExecutionPath::kFast}) {
-    const auto scalar = ScalarDecay(args, path);
+    const auto scalar = SimpleGla(args, path);
     auto wide = args;
     wide.log_decay = args.log_decay.unsqueeze(-1).expand({-1, -1, -1, 6});
-    CheckEqual(VectorDecay(wide, path), scalar);
+    CheckEqual(Gla(wide, path), scalar);
   }
 }
 
@@ -55,7 +55,7 @@ TEST_CASE("identity: without decay, vector and scalar decay are the same linear 
   const RecurrenceArgs args{.q = RandomNormal({2, 75, 2, 6}, 1),
                             .k = RandomNormal({2, 75, 2, 6}, 2),
                             .v = RandomNormal({2, 75, 2, 5}, 3)};
-  CheckEqual(VectorDecay(args, ExecutionPath::kFast), ScalarDecay(args, ExecutionPath::kFast));
+  CheckEqual(Gla(args, ExecutionPath::kFast), SimpleGla(args, ExecutionPath::kFast));
 }
 
 TEST_CASE("identity: with orthonormal keys the delta rule has nothing to erase") {
@@ -64,7 +64,7 @@ TEST_CASE("identity: with orthonormal keys the delta rule has nothing to erase")
                       .v = RandomNormal({2, 12, 2, 5}, 3),
                       .log_decay = RandomUniform({2, 12, 2}, 4) * -2,
                       .chunk_size = 5};
-  const auto linear = ScalarDecay(args, ExecutionPath::kFast);
+  const auto linear = SimpleGla(args, ExecutionPath::kFast);
   args.beta = at::ones({2, 12, 2}, at::kDouble);
   CheckEqual(DeltaRule(args, ExecutionPath::kFast), linear);
 }
@@ -134,7 +134,7 @@ TEST_CASE("identity: log-linear attention whose levels weigh the same is a scala
                             .v = RandomNormal({2, 75, 2, 5}, 3),
                             .log_decay = RandomUniform({2, 75, 2}, 4) * -2};
   for (const auto path : {ExecutionPath::kReference, ExecutionPath::kFast}) {
-    const auto scalar = ScalarDecay(args, path);
+    const auto scalar = SimpleGla(args, path);
     const auto levels = LogLinear({.q = args.q,
                                    .k = args.k,
                                    .v = args.v,
@@ -144,6 +144,25 @@ TEST_CASE("identity: log-linear attention whose levels weigh the same is a scala
                                   path);
     // The levels together are the state.
     CheckEqual({levels.o, levels.final_state.sum(2)}, scalar);
+  }
+}
+
+TEST_CASE("identity: a log-linear delta rule whose levels weigh the same is a delta rule") {
+  const RecurrenceArgs args{.q = RandomNormal({2, 75, 2, 6}, 1),
+                            .k = UnitKeys({2, 75, 2, 6}, 2),
+                            .v = RandomNormal({2, 75, 2, 5}, 3),
+                            .log_decay = RandomUniform({2, 75, 2}, 4) * -2,
+                            .beta = RandomUniform({2, 75, 2}, 5)};
+  for (const auto path : {ExecutionPath::kReference, ExecutionPath::kFast}) {
+    const auto levels = LogLinear({.q = args.q,
+                                   .k = args.k,
+                                   .v = args.v,
+                                   .level_weight = at::ones({2, 75, 2, 8}, at::kDouble),
+                                   .log_decay = args.log_decay,
+                                   .beta = args.beta,
+                                   .chunk_size = 16},
+                                  path);
+    CheckEqual({levels.o, levels.final_state.sum(2)}, DeltaRule(args, path));
   }
 }
 
@@ -164,7 +183,7 @@ TEST_CASE("identity: mesa with a ridge without end is a scalar decay with a writ
                            path);
     RecurrenceArgs written = args;
     written.k = args.k * beta.unsqueeze(-1);
-    CheckEqual({mesa.o * kRidge, mesa.final_state}, ScalarDecay(written, path));
+    CheckEqual({mesa.o * kRidge, mesa.final_state}, SimpleGla(written, path));
   }
 }
 
@@ -177,8 +196,7 @@ TEST_CASE("identity: diagonal plus low rank without the low rank is a vector dec
                             .chunk_size = 32};
   const auto b = RandomNormal({2, 75, 2, 6}, 6);
   for (const auto path : {ExecutionPath::kReference, ExecutionPath::kFast}) {
-    CheckEqual(Dplr({.recurrence = args, .a = at::zeros_like(b), .b = b}, path),
-               VectorDecay(args, path));
+    CheckEqual(Dplr({.recurrence = args, .a = at::zeros_like(b), .b = b}, path), Gla(args, path));
   }
 }
 

@@ -20,9 +20,7 @@ using kernels::InputKind;
 using kernels::NamedTensors;
 using kernels::TensorSpec;
 
-namespace {
-
-std::vector<std::int64_t> Sizes(const TensorSpec& spec, const CoreCase& c) {
+std::vector<std::int64_t> ShapeOf(const TensorSpec& spec, const CoreCase& c) {
   const std::map<char, std::int64_t> sizes = {{'B', c.batch_size},
                                               {'T', c.seq_len},
                                               {'H', c.num_heads},
@@ -41,8 +39,10 @@ std::vector<std::int64_t> Sizes(const TensorSpec& spec, const CoreCase& c) {
   return result;
 }
 
+namespace {
+
 at::Tensor Draw(const TensorSpec& spec, const CoreCase& c, std::uint64_t seed) {
-  const auto sizes = Sizes(spec, c);
+  const auto sizes = ShapeOf(spec, c);
   const auto dtype = spec.full_precision && c.dtype != at::kDouble ? at::kFloat : c.dtype;
   switch (spec.kind) {
     case InputKind::kDense:

@@ -22,6 +22,9 @@ struct CoreCase {
   at::Device device = at::kCPU;
 };
 
+// The letters of a shape ("B T H K") as the sizes of a case.
+std::vector<std::int64_t> ShapeOf(const kernels::TensorSpec& spec, const CoreCase& c);
+
 // A random state has the shape and dtype of the one that a short run leaves behind.
 kernels::NamedTensors DrawInputs(const kernels::CoreEntry& core, const CoreCase& c,
                                  std::uint64_t seed);

@@ -5,8 +5,7 @@ namespace mixerbench::models {
 
 at::Tensor Backbone::Logits(const at::Tensor& hidden, ExecutionPath path) const {
   const Head parameters = head();
-  return kernels::fused::Linear(hidden, parameters.weight, parameters.bias, path,
-                                parameters.narrow);
+  return kernels::Linear(hidden, parameters.weight, parameters.bias, path, parameters.narrow);
 }
 
 }  // namespace mixerbench::models

@@ -14,17 +14,17 @@
 
 #include <ATen/core/Tensor.h>
 
-#include "kernels/fused/linear.h"
-#include "kernels/fused/rows.h"
+#include "kernels/layout/rows.h"
+#include "kernels/linear/linear.h"
 #include "models/mixer.h"
 
 namespace mixerbench::models {
 
 // What turns hidden states into logits: hidden weight^T + bias.
 struct Head {
-  at::Tensor weight;                             // [vocab_size, D]
-  at::Tensor bias;                               // [vocab_size]; undefined without
-  kernels::fused::NarrowParameters narrow = {};  // their copies in bf16, where there are any
+  at::Tensor weight;                   // [vocab_size, D]
+  at::Tensor bias;                     // [vocab_size]; undefined without
+  kernels::ShadowWeights narrow = {};  // their copies in bf16, where there are any
 };
 
 struct BackboneOutput {
@@ -45,7 +45,7 @@ struct BackboneOptions {
   TapScope taps = {};  // paths start with the layer: "layers.0.write_gate"
   std::optional<kernels::SeedGenerator> generator = std::nullopt;  // set in training
   // Only the hidden states of these M of the B*T tokens are wanted; nullptr: all.
-  const kernels::fused::RowSelection* rows = nullptr;
+  const kernels::ScoredPositions* scored = nullptr;
 };
 
 class Backbone {
@@ -81,13 +81,13 @@ struct BackboneEntry {
   // Answers every position from one vector that it has made of the whole input, which tasks with
   // needs_autoencoder (tasks/task.h) ask for and all others do not.
   bool is_autoencoder = false;
-  InitPolicy init_policy = InitPolicy::kDefault;
+  std::function<InitPolicy(const Value& config)> init_policy;
   std::function<std::unique_ptr<Backbone>(const Value& config, const std::string& where,
                                           const BackboneContext& context, ParameterSet& parameters)>
       create;
   std::function<Value(const Value& config, const std::string& where, const MixerRegistry& mixers)>
       resolve;
-  // Number of layers, needed by the initialisation before the backbone exists.
+  // Number of layers as its InitPolicy counts them, needed before the backbone exists.
   std::function<std::int64_t(const Value& config)> num_layers;
   // Configurations that together set every option to something other than its default.
   std::vector<Value> test_configs;

@@ -8,6 +8,7 @@
 
 #include "base/check.h"
 #include "base/error.h"
+#include "models/packing.h"
 
 namespace mixerbench::models {
 namespace {
@@ -54,25 +55,25 @@ void Mixed::AddLoss(const std::string& name, const at::Tensor& value) {
   sum = sum.defined() ? sum + value : value;
 }
 
-void Mixed::SelectRows(const RowSelection& rows, ExecutionPath path) {
+void Mixed::SelectScored(const ScoredPositions& rows, ExecutionPath path) {
   for (TokenTensor& token : tokens) {
     if (token.selected || !token.value.defined()) continue;
     const at::Tensor& all = token.value;
     const at::Tensor flat = all.dim() == 2 ? all.unsqueeze(2) : all.flatten(2);
     std::vector<std::int64_t> shape = all.sizes().slice(1).vec();
-    shape[0] = rows.rows.size(0);
-    token = {kernels::fused::GatherRows(flat, rows, path).view(shape), true};
+    shape[0] = rows.positions.size(0);
+    token = {kernels::GatherRows(flat, rows, path).view(shape), true};
   }
-  for (Mixed& held : inner) held.SelectRows(rows, path);
+  for (Mixed& held : inner) held.SelectScored(rows, path);
 }
 
 MixerResult Forward(const Mixer& mixer, const MixerInputs& inputs, const MixerOptions& options) {
-  if (inputs.cu_seqlens.defined()) {
-    Require(mixer.traits().supports_packing, "the mixer takes no packed sequences");
-  }
-  Mixed mixed = mixer.Mix(inputs, options);
-  if (options.rows != nullptr) mixed.SelectRows(*options.rows, options.path);
-  return {.y = mixer.Output(mixed, options),
+  const bool is_packed = inputs.cu_seqlens.defined() && !mixer.traits().supports_packing;
+  Mixed mixed = is_packed ? MixPacked(mixer, inputs, options) : mixer.Mix(inputs, options);
+  if (options.scored != nullptr) mixed.SelectScored(*options.scored, options.path);
+  MixerOptions of_output = options;
+  if (is_packed) of_output.initial_state = nullptr;  // one a sequence: not of the mixer's own form
+  return {.y = mixer.Output(mixed, of_output),
           .final_state = options.want_final_state ? std::move(mixed.final_state) : State{},
           .offers = std::move(mixed.offers),
           .losses = std::move(mixed.losses)};

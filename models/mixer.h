@@ -22,8 +22,8 @@
 #include "base/registry.h"
 #include "base/value.h"
 #include "kernels/core.h"
-#include "kernels/fused/rows.h"
-#include "kernels/seed_generator.h"
+#include "kernels/layout/rows.h"
+#include "kernels/runtime/seed_generator.h"
 #include "models/parameters.h"
 #include "models/state.h"
 #include "models/taps.h"
@@ -32,7 +32,7 @@ namespace mixerbench::models {
 
 using kernels::ExecutionPath;
 using kernels::NamedTensors;
-using kernels::fused::RowSelection;
+using kernels::ScoredPositions;
 
 struct MixerInputs {
   at::Tensor x;  // [B,T,D] in the compute dtype
@@ -49,7 +49,7 @@ struct MixerOptions {
   bool want_final_state = false;
   // Output will read these M of the B*T tokens alone; nullptr: all. Mix may leave out what only the
   // others need. Surplus entries of the selection may then be anything finite.
-  const RowSelection* rows = nullptr;
+  const ScoredPositions* scored = nullptr;
   TapScope taps = {};
   // Set in training: dropout and router noise draw their seeds from it.
   std::optional<kernels::SeedGenerator> generator = std::nullopt;
@@ -78,7 +78,7 @@ struct Mixed {
   void AddLoss(const std::string& name, const at::Tensor& value);
 
   // Selects what is not selected yet, of the mixers held too.
-  void SelectRows(const RowSelection& rows, ExecutionPath path);
+  void SelectScored(const ScoredPositions& rows, ExecutionPath path);
 };
 
 // What a mixer asks of its caller, and what it gives; a wrapper joins those of what it holds.

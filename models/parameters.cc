@@ -3,9 +3,11 @@
 
 #include <cmath>
 #include <numbers>
+#include <ranges>
 #include <utility>
 
 #include <ATen/ops/empty.h>
+#include <ATen/ops/zeros_like.h>
 
 #include "base/check.h"
 #include "base/philox.h"
@@ -64,12 +66,16 @@ std::int64_t ParameterSet::num_elements() const {
 Init ParameterSet::ApplyPolicy(ParameterRole role, Init init) const {
   constexpr double kStddev = 0.02;
   if (policy_ == InitPolicy::kDefault) return init;
+  const bool is_normal = policy_ == InitPolicy::kZoology || policy_ == InitPolicy::kMadReset;
+  const auto layers = static_cast<double>(num_layers_);
   switch (role) {
     case ParameterRole::kLinearWeight:
-      return policy_ == InitPolicy::kMad ? init : Init::Normal(kStddev);
+      return is_normal ? Init::Normal(kStddev) : init;
     case ParameterRole::kResidualOutputWeight:
-      if (policy_ == InitPolicy::kMad) return init;
-      return Init::Normal(kStddev / std::sqrt(2.0 * static_cast<double>(num_layers_)));
+      if (policy_ == InitPolicy::kZoology) return Init::Normal(kStddev / std::sqrt(2 * layers));
+      if (policy_ == InitPolicy::kMamba)
+        return {init.kind, init.a / std::sqrt(layers), init.b / std::sqrt(layers)};
+      return is_normal ? Init::Normal(kStddev) : init;
     case ParameterRole::kLinearBias:
       return Init::Constant(0);
     case ParameterRole::kEmbedding:
@@ -134,7 +140,7 @@ at::Tensor ParameterSet::Add(const std::string& name, const at::Tensor& values,
                              at::ScalarType dtype, ParameterRole role, bool weight_decay,
                              std::string_view lr_group) {
   for (const Parameter& parameter : parameters_) {
-    Require(parameter.name != name, "parameter " + name + " added twice");
+    if (parameter.name == name) Require(false, "parameter " + name + " added twice");
   }
   // A copy even when nothing changes: the caller keeps `values`.
   at::Tensor tensor = values.detach().to(at::TensorOptions(device_).dtype(dtype),
@@ -173,9 +179,9 @@ at::Tensor ParameterScope::Add(std::string_view name, std::vector<std::int64_t> 
                    /*weight_decay=*/true);
 }
 
-std::shared_ptr<const at::Tensor> ParameterScope::NarrowCopy(std::string_view name) const {
+std::shared_ptr<const at::Tensor> ParameterScope::Shadow(std::string_view name) const {
   const std::string full_name = prefix_ + std::string(name);
-  for (Parameter& parameter : set_->parameters_) {
+  for (Parameter& parameter : std::views::reverse(set_->parameters_)) {  // one of the last
     if (parameter.name != full_name) continue;
     if (parameter.narrow == nullptr) parameter.narrow = std::make_shared<at::Tensor>();
     return parameter.narrow;
@@ -192,6 +198,11 @@ at::Tensor ParameterScope::Draw(std::string_view name, std::vector<std::int64_t>
 at::Tensor ParameterScope::AddSpecial(std::string_view name, std::vector<std::int64_t> shape,
                                       Init init, std::string_view lr_group) const {
   return AddSpecial(name, Draw(name, std::move(shape), init), lr_group);
+}
+
+at::Tensor ParameterScope::AddFlaggedBias(std::string_view name, const at::Tensor& values) const {
+  const bool is_reset = set_->policy_ == InitPolicy::kMadReset;
+  return AddSpecial(name, is_reset ? at::zeros_like(values) : values);
 }
 
 at::TensorOptions ParameterScope::special_options() const {

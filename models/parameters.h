@@ -8,9 +8,12 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include <ATen/core/Tensor.h>
+
+#include "base/fields.h"
 
 namespace mixerbench::models {
 
@@ -34,6 +37,10 @@ enum class InitPolicy {
   kZoology,  // linear N(0, 0.02^2), biases 0; kResidualOutputWeight divided by sqrt(2 num_layers);
              // embeddings N(0, 0.02^2); convolutions keep the default
   kMad,      // linear weights keep the default, linear biases 0; embeddings N(0, 0.02^2)
+  kMadReset,  // linear N(0, 0.02^2), biases 0, also those that AddFlaggedBias protects from all
+              // other policies; embeddings N(0, 0.02^2)
+  kMamba,  // as kMad; kResidualOutputWeight divided by sqrt(num_layers), where a layer counts once
+           // for each branch that joins the residual stream
 };
 
 // How to draw a value.
@@ -56,7 +63,7 @@ struct Parameter {
   bool weight_decay;  // false for gate parameters (A_log, dt_bias, decays, bonus)
   // Parameters that a recipe may give a learning rate of their own ("ssm"); empty: that of all.
   std::string lr_group = "";
-  // Where layers look for a copy in bf16 (ParameterScope::NarrowCopy); nullptr when none does.
+  // Where layers look for a copy in bf16 (ParameterScope::Shadow); nullptr when none does.
   std::shared_ptr<at::Tensor> narrow = nullptr;
 };
 
@@ -103,12 +110,16 @@ class ParameterScope {
 
   // Where a layer finds a copy in bf16 of the parameter that Add made, so that it need not form
   // one: undefined unless somebody keeps one equal to the parameter and lends it for the moment.
-  // Ends in kernels::fused::kNarrowPadding rows of zeros.
-  std::shared_ptr<const at::Tensor> NarrowCopy(std::string_view name) const;
+  // Ends in kernels::kShadowPadding rows of zeros.
+  std::shared_ptr<const at::Tensor> Shadow(std::string_view name) const;
 
   // kSpecial: `init` stands, no weight decay, always at least float32.
   at::Tensor AddSpecial(std::string_view name, std::vector<std::int64_t> shape, Init init,
                         std::string_view lr_group = "") const;
+
+  // AddSpecial for the bias of a linear layer that sources flag to be left alone when they
+  // initialise a model anew; MAD's auto-encoder ignores the flag (InitPolicy::kMadReset).
+  at::Tensor AddFlaggedBias(std::string_view name, const at::Tensor& values) const;
 
   // The values that AddSpecial would draw, in float64 on the CPU: for parameters that store a
   // function of what is drawn.
@@ -130,3 +141,13 @@ class ParameterScope {
 };
 
 }  // namespace mixerbench::models
+
+template <>
+struct mixerbench::EnumNames<mixerbench::models::InitPolicy> {
+  using E = mixerbench::models::InitPolicy;
+  static constexpr std::pair<E, std::string_view> kNames[] = {{E::kDefault, "default"},
+                                                              {E::kZoology, "zoology"},
+                                                              {E::kMad, "mad"},
+                                                              {E::kMadReset, "mad_reset"},
+                                                              {E::kMamba, "mamba"}};
+};

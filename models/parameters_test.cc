@@ -4,6 +4,8 @@
 #include <cmath>
 #include <stdexcept>
 
+#include <ATen/ops/full.h>
+
 #include "base/philox.h"
 
 #include "tests/support/catch2.h"
@@ -75,6 +77,31 @@ TEST_CASE("parameters: the zoology policy replaces linear and embedding initiali
   CHECK(stddev(scope.AddSpecial("s", shape, init)) > 1);
 }
 
+TEST_CASE("parameters: mad_reset sets flagged biases to 0 and other special parameters stay") {
+  const at::Tensor values = at::full({5}, 3, at::kDouble);
+  for (const InitPolicy policy : {InitPolicy::kDefault, InitPolicy::kZoology, InitPolicy::kMad,
+                                  InitPolicy::kMadReset, InitPolicy::kMamba}) {
+    ParameterSet set = Set(policy);
+    const ParameterScope scope(set);
+    const bool is_reset = policy == InitPolicy::kMadReset;
+    CHECK(scope.AddFlaggedBias("dt", values).sum().item<double>() == (is_reset ? 0 : 15));
+    CHECK(scope.AddSpecial("A", values).sum().item<double>() == 15);
+    CHECK_FALSE(set.parameters()[0].weight_decay);
+  }
+}
+
+TEST_CASE("parameters: the mamba policy divides the outputs of branches by sqrt(layers)") {
+  ParameterSet plain_set = Set();
+  ParameterSet set = Set(InitPolicy::kMamba);
+  const Init init = Init::Uniform(-1, 1);
+  const auto add = [&](ParameterSet& to, ParameterRole role) {
+    return ParameterScope(to).Add(role == kWeight ? "w" : "o", {8, 8}, role, init).detach();
+  };
+  constexpr auto kOutput = ParameterRole::kResidualOutputWeight;
+  CHECK(add(set, kWeight).equal(add(plain_set, kWeight)));
+  CHECK(add(set, kOutput).mul(std::sqrt(2.0)).allclose(add(plain_set, kOutput)));
+}
+
 TEST_CASE("parameters: the mad policy keeps linear weights and clears their biases") {
   ParameterSet set = Set(InitPolicy::kMad);
   const ParameterScope scope(set);
@@ -104,11 +131,11 @@ TEST_CASE("parameters: a narrow copy is where whoever keeps one and every layer 
   const ParameterScope scope(set, "layers.0.");
   scope.Add("w", {2}, kWeight, Init::Normal(1));
   CHECK(set.parameters()[0].narrow == nullptr);
-  const auto narrow = scope.NarrowCopy("w");
+  const auto narrow = scope.Shadow("w");
   CHECK_FALSE(narrow->defined());
-  CHECK(narrow == scope.NarrowCopy("w"));
+  CHECK(narrow == scope.Shadow("w"));
   CHECK(narrow == set.parameters()[0].narrow);
-  CHECK_THROWS_AS(scope.NarrowCopy("v"), std::logic_error);
+  CHECK_THROWS_AS(scope.Shadow("v"), std::logic_error);
 }
 
 TEST_CASE("parameters: one name belongs to one parameter") {

@@ -49,7 +49,8 @@ void ForEach(const State& state,
 
 // Elements carried between decode steps for one sequence, by the convention of the published
 // tables: `conv` counts W entries per channel of a convolution of width W and one per channel of a
-// token shift; caches are `recurrent`; what is partial or a position is not counted.
+// token shift; caches are `recurrent`; a complex number counts as two reals; what is partial or a
+// position is not counted.
 struct StateSize {
   std::int64_t recurrent = 0;
   std::int64_t conv = 0;

@@ -3,17 +3,16 @@
 // With [THREADS [SHARDS]] the samples are made by so many threads, and in so many pieces, the last
 // one first: neither may change a line (tools/hash_matrix.sh).
 // SPDX-License-Identifier: Apache-2.0
-#include <algorithm>
+#include <cstdint>
 #include <cstdio>
-#include <cstdlib>
 #include <string>
 
 #include "tasks/golden.h"
 
-int main(int argc, char** argv) {
-  using namespace mixerbench::tasks;
-  const int num_threads = argc > 1 ? std::max(1, std::atoi(argv[1])) : 1;
-  const std::int64_t num_shards = argc > 2 ? std::max(1, std::atoi(argv[2])) : 1;
+namespace mixerbench::tasks {
+namespace {
+
+int PrintHashes(int num_threads, std::int64_t num_shards) {
   TaskRegistry registry("task");
   RegisterTasks(registry);
   const std::string lines =
@@ -32,4 +31,12 @@ int main(int argc, char** argv) {
         }
       });
   return std::fputs(lines.c_str(), stdout) < 0 ? 1 : 0;
+}
+
+}  // namespace
+}  // namespace mixerbench::tasks
+
+int main(int argc, char** argv) {
+  return mixerbench::tasks::PrintHashes(argc > 1 ? std::stoi(argv[1]) : 1,
+                                        argc > 2 ? std::stol(argv[2]) : 1);
 }

@@ -132,7 +132,7 @@ MB_HOST_DEVICE void WeightedPick(const Team& team, const SampleStream& sample, s
     const std::uint32_t block =
         team.Count(num_blocks, [&](std::uint32_t b) { return before_block[b] <= drawn; }) - 1;
     const std::uint32_t rest = drawn - before_block[block];
-    std::uint32_t* const sums = in_block + block * kSlotsPerBlock;
+    std::uint32_t* const sums = in_block + std::size_t{block} * kSlotsPerBlock;
     const std::uint32_t place =
         team.Count(kSlotsPerBlock, [&](std::uint32_t i) { return sums[i] <= rest; });
     const std::uint32_t weight = sums[place] - (place == 0 ? 0 : sums[place - 1]);

@@ -153,6 +153,8 @@ class SampledTask : public Task {
                 "samplers are copied to the device as bytes");
 
  public:
+  ~SampledTask() override = default;
+
   void Generate(const SampleStream& stream, LabelMode mode, std::span<std::int32_t> inputs,
                 std::span<std::int32_t> labels, std::span<std::uint32_t> scratch) const final {
     const TaskShape sizes = shape();

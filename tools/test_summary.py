@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""Counts the test targets of one `bazel test` from its build events: "N passed, N failed".
+"""Counts the test targets of one `bazel test` from its build events, and clang-tidy, if it ran, as one
+more: "N passed, N failed".
 
-Usage: test_summary.py EVENTS_FILE BAZEL_EXIT_STATUS
+Usage: test_summary.py EVENTS_FILE BAZEL_EXIT_STATUS [CLANG_TIDY_EXIT_STATUS]
 
 A test that could not be built or was never started has failed. When Bazel failed and no test did
 (a broken library, a BUILD file that cannot be read), that is one failure too.
@@ -31,6 +32,11 @@ def summarize(lines, bazel_status):
 def main():
     with open(sys.argv[1], encoding="utf-8") as events:
         num_passed, failed = summarize(events, int(sys.argv[2]))
+    for tidy_status in sys.argv[3:]:
+        if int(tidy_status) == 0:
+            num_passed += 1
+        else:
+            failed.append("clang-tidy")
     for label in failed:
         print("failed: " + label)
     print("%d passed, %d failed" % (num_passed, len(failed)))

@@ -10,7 +10,7 @@
 
 #include <CLI/CLI.hpp>
 
-#include "harness/commands.h"
+#include "harness/cli/commands.h"
 
 namespace mixerbench::harness::cli {
 
@@ -21,7 +21,7 @@ struct Parser {
 
   // `run` is called after parsing; it holds the values that the options of `command` are bound to.
   template <typename Run>
-  void WhenChosen(CLI::App* command, Run run) const {
+  void WhenChosen(CLI::App* command, const Run& run) const {
     command->callback(
         [&chosen = action, run] { chosen = [run] { return static_cast<int>(run()); }; });
   }
@@ -30,6 +30,7 @@ struct Parser {
 // Each adds one command or several of a kind.
 void AddSampleCommands(const Parser& parser);  // generate, export, score, verify
 void AddRunCommands(const Parser& parser);     // run, bench, slurm, report, validate, worker
+void AddCompareCommand(const Parser& parser);  // compare
 void AddUnitCommands(const Parser& parser);    // list, describe, mixer, core, schema, version
 
 // -s, --set KEY=VALUE, any number of times.

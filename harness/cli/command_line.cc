@@ -10,9 +10,9 @@
 #include <limits>
 
 #include "base/suggest.h"
+#include "base/version.h"
 #include "harness/cli/command.h"
 #include "harness/cli/standard_output.h"
-#include "harness/version.h"
 
 namespace mixerbench::harness {
 namespace cli {
@@ -113,6 +113,7 @@ int ParseAndRun(int argc, char** argv, const EngineCommands& engine) {
   app.fallthrough(false);
   app.set_version_flag("--version", std::string("mixerbench ") + kVersion);
   AddRunCommands(parser);
+  AddCompareCommand(parser);
   AddSampleCommands(parser);
   AddUnitCommands(parser);
   CheckCommandNames(app, argc, argv);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "harness/commands.h"
+#include "harness/cli/commands.h"
 
 namespace mixerbench::harness {
 

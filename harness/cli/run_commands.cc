@@ -10,13 +10,20 @@ namespace {
 // Options of `run` whose text is not yet a value.
 struct RunValues {
   RunOptions options;
+  std::vector<std::string> what;  // a suite, or "collection" and a collection
   std::vector<std::string> set;
   std::string seeds, shard, retry, plan;
+  std::string keep_weights = "final";
   bool fresh = false;
 };
 
+void AddSmoke(CLI::App* command, bool& smoke) {
+  command->add_flag("--smoke", smoke, "the reduced form that the suite has: does everything run?");
+}
+
 // What a suite is changed by before its cells are planned.
 void AddOverrides(CLI::App* command, RunValues& values) {
+  AddSmoke(command, values.options.overrides.smoke);
   AddSet(command, values.set, "change a value by its dotted path; commas make a sweep");
   command
       ->add_option("--add-mixer", values.options.overrides.add_mixers,
@@ -45,13 +52,24 @@ void AddPlaces(CLI::App* command, RunValues& values) {
                       "I/N: part I (from 0) of N of the cells; slurm: by the array task");
 }
 
-void AddLimitsOfCells(CLI::App* command, RunOptions& options) {
+void AddLimitsOfCells(CLI::App* command, RunValues& values) {
+  RunOptions& options = values.options;
   command->add_option("--cell-timeout", options.cell.timeout_s, "seconds for one cell")
       ->check(AtLeastSeconds(1e-9));
   command
       ->add_option("--checkpoint-interval", options.cell.checkpoint_interval_s,
                    "seconds between checkpoints inside a cell; 0: none")
       ->check(AtLeastSeconds(0))
+      ->capture_default_str();
+  command
+      ->add_option("--keep-weights", values.keep_weights,
+                   "final: other test segments of a training that is done need no training; none")
+      ->check(CLI::IsMember({"none", "final"}))
+      ->capture_default_str();
+  command
+      ->add_option("--weights-limit", options.cell.weights_limit_mib,
+                   "MiB; larger final weights are not kept")
+      ->check(Between(1, std::int64_t{1} << 14))
       ->capture_default_str();
   command->add_flag("!--no-graph", options.cell.use_graphs,
                     "operation by operation on a GPU, without CUDA graphs: the same bits");
@@ -69,10 +87,15 @@ void AddRun(const Parser& parser, const char* name, const char* help, bool throu
   RunOptions& options = values->options;
   options.throughput_only = throughput_only;
   auto* command = parser.app.add_subcommand(name, help);
-  command->add_option("suite", options.suite, "built-in suite or suite file")->required();
+  command
+      ->add_option("suite", values->what,
+                   "built-in suite or suite file; or `collection` and a collection or its file")
+      ->required()
+      ->expected(1, 2)
+      ->type_name("SUITE");
   AddPlaces(command, *values);
   AddOverrides(command, *values);
-  AddLimitsOfCells(command, options);
+  AddLimitsOfCells(command, *values);
   auto* fresh = command->add_flag("--fresh", values->fresh, "run finished cells again");
   command->add_option("--retry", values->retry, "which finished cells run again: failed")
       ->check(CLI::IsMember({"failed"}))
@@ -85,9 +108,16 @@ void AddRun(const Parser& parser, const char* name, const char* help, bool throu
   command->add_flag("-q,--quiet", options.quiet, "no progress");
   parser.WhenChosen(command, [values, &engine = parser.engine] {
     RunOptions& chosen = values->options;
+    chosen.suite = values->what.back();
+    chosen.is_collection = values->what.size() == 2;
+    if (chosen.is_collection && values->what.front() != "collection") {
+      throw ConfigError("", "one suite at a time, not '" + values->what.front() + "' and '" +
+                                chosen.suite + "'; several in one file are a collection");
+    }
     chosen.overrides.set = ParseSettings(values->set);
     chosen.overrides.seeds = ParseSeeds(values->seeds);
     chosen.shard = ParseShard(values->shard);
+    if (values->keep_weights == "none") chosen.cell.weights_limit_mib = 0;
     if (values->fresh) chosen.retry = RetryPolicy::kAll;
     if (!values->retry.empty()) chosen.retry = RetryPolicy::kFailed;
     if (!values->plan.empty()) {
@@ -101,14 +131,21 @@ void AddValidate(const Parser& parser) {
   struct Values {
     std::string file;
     std::vector<std::string> set;
+    bool is_deep = false;
+    bool smoke = false;
   };
   const auto values = std::make_shared<Values>();
   auto* command = parser.app.add_subcommand(
       "validate", "Check a suite, a report, a cell's result or a manifest");
   command->add_option("file", values->file, "file, or the name of a built-in suite")->required();
   AddSet(command, values->set, "change a value by its dotted path");
+  command->add_flag("--deep", values->is_deep,
+                    "of a run folder or report.json: recompute every aggregate");
+  AddSmoke(command, values->smoke);
   parser.WhenChosen(command, [values, &engine = parser.engine] {
+    if (values->is_deep) return ValidateDeep(values->file);
     SuiteOverrides overrides;
+    overrides.smoke = values->smoke;
     overrides.set = ParseSettings(values->set);
     if (ValidateResultFile(values->file)) return ExitCode::kOk;
     return engine.validate_suite(values->file, overrides);
@@ -151,9 +188,25 @@ void AddReport(const Parser& parser) {
   const auto values = std::make_shared<Values>();
   auto* command = parser.app.add_subcommand("report", "Print the report of a run folder");
   command->add_option("out", values->out, "output folder of a run")->required();
-  command->add_option("--format", values->format, "json, md, html or csv")
-      ->check(CLI::IsMember({"json", "md", "html", "csv"}));
+  command
+      ->add_option("--format", values->format,
+                   "json, md, html, csv, csv-curves, csv-timings, gbench or mllog")
+      ->check(CLI::IsMember(
+          {"json", "md", "html", "csv", "csv-curves", "csv-timings", "gbench", "mllog"}));
   parser.WhenChosen(command, [values] { return Report(values->out, values->format); });
+}
+
+void AddLeaderboard(const Parser& parser) {
+  const auto options = std::make_shared<LeaderboardOptions>();
+  auto* command = parser.app.add_subcommand("leaderboard", "Rank the mixers of several runs");
+  command->add_option("out", options->outs, "run folders, reports, or folders of several")
+      ->required();
+  command->add_option("--format", options->format, "md, html or json")
+      ->check(CLI::IsMember({"md", "html", "json"}));
+  command->add_option("--min-seeds", options->min_seeds, "fewer are listed, not ranked")
+      ->check(Between(2, 10'000))
+      ->capture_default_str();
+  parser.WhenChosen(command, [options] { return Leaderboard(*options); });
 }
 
 // Started by `run`, shown to nobody.
@@ -164,6 +217,7 @@ void AddWorker(const Parser& parser) {
   command->add_option("--cells", options->cells)->required();
   command->add_option("--cell-timeout", options->cell.timeout_s);
   command->add_option("--checkpoint-interval", options->cell.checkpoint_interval_s);
+  command->add_option("--weights-limit", options->cell.weights_limit_mib);
   command->add_flag("!--no-graph", options->cell.use_graphs);
   command->add_flag("--require-device-cores", options->cell.require_device_cores);
   parser.WhenChosen(command,
@@ -176,6 +230,7 @@ void AddRunCommands(const Parser& parser) {
   AddRun(parser, "run", "Train and score every cell of a suite; resumes by default", false);
   AddRun(parser, "bench", "Measure the speed curves of a suite's throughput section", true);
   AddReport(parser);
+  AddLeaderboard(parser);
   AddValidate(parser);
   AddSlurm(parser);
   AddWorker(parser);

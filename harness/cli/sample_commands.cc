@@ -3,7 +3,7 @@
 
 #include "harness/cli/command.h"
 #include "harness/cli/values.h"
-#include "harness/dataset_files.h"
+#include "harness/dataset/dataset_files.h"
 
 namespace mixerbench::harness::cli {
 namespace {

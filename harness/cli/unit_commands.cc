@@ -16,12 +16,14 @@ void AddList(const Parser& parser) {
   auto* command = parser.app.add_subcommand("list", "Names of tasks, presets, suites, mixers, ...");
   command->add_option("kind", values->kind, "what to list")
       ->required()
-      ->check(CLI::IsMember({"tasks", "presets", "suites", "mixers", "cores", "backbones"}));
+      ->check(CLI::IsMember(
+          {"tasks", "presets", "suites", "collections", "mixers", "cores", "backbones"}));
   command->add_flag("--json", values->json, "JSON on stdout");
   parser.WhenChosen(command, [values, &engine = parser.engine] {
     if (values->kind == "tasks") return ListTasks(values->json);
     if (values->kind == "presets") return ListPresets(values->json);
     if (values->kind == "suites") return ListSuites(values->json);
+    if (values->kind == "collections") return ListCollections(values->json);
     return engine.list(values->kind, values->json);
   });
 }
@@ -88,9 +90,9 @@ void AddUnit(const Parser& parser, const char* kind, const char* help,
 void AddSchema(const Parser& parser) {
   const auto name = std::make_shared<std::string>();
   auto* command = parser.app.add_subcommand("schema", "Print a JSON Schema");
-  command->add_option("name", *name, "report or cell")
+  command->add_option("name", *name, "report, cell or leaderboard")
       ->required()
-      ->check(CLI::IsMember({"report", "cell"}));
+      ->check(CLI::IsMember({"report", "cell", "leaderboard"}));
   parser.WhenChosen(command, [name] { return PrintSchema(*name); });
 }
 

@@ -38,8 +38,8 @@ std::vector<std::uint64_t> CountSeeds(const std::string& text) {
 
 }  // namespace
 
-Settings ParseSettings(const std::vector<std::string>& texts) {
-  Settings settings;
+io::Settings ParseSettings(const std::vector<std::string>& texts) {
+  io::Settings settings;
   for (const std::string& text : texts) {
     const std::size_t equals = text.find('=');
     if (equals == std::string::npos || equals == 0) {
@@ -84,6 +84,15 @@ std::vector<std::uint64_t> ParseSeeds(const std::string& text) {
   }
   if (seeds.empty()) throw ConfigError("--seeds", "'" + text + "' names no seed");
   return seeds;
+}
+
+std::vector<std::string> ParseNames(const std::string& text) {
+  std::vector<std::string> names;
+  std::istringstream stream(text);
+  for (std::string name; std::getline(stream, name, ',');) {
+    if (!name.empty()) names.push_back(name);
+  }
+  return names;
 }
 
 Shard ParseShard(const std::string& text) {

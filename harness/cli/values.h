@@ -6,12 +6,13 @@
 #include <string>
 #include <vector>
 
-#include "harness/options.h"
+#include "harness/run/options.h"
+#include "io/value_path.h"
 
 namespace mixerbench::harness::cli {
 
 // "a.b=1" pairs as the user gave them.
-Settings ParseSettings(const std::vector<std::string>& texts);
+io::Settings ParseSettings(const std::vector<std::string>& texts);
 
 // Digits alone, up to 18 of them.
 std::int64_t ParseCount(const std::string& text, const std::string& where);
@@ -22,6 +23,9 @@ std::uint64_t ParseUnsigned(const std::string& text, const std::string& where);
 // "5": seeds 0..4. "1,2,7" or "7,": those. Refuses repetitions, and numbers of seeds that are more
 // likely a seed.
 std::vector<std::uint64_t> ParseSeeds(const std::string& text);
+
+// "a,b": its names; none for "".
+std::vector<std::string> ParseNames(const std::string& text);
 
 // "2/8", or "slurm" for the place of this task in its job array.
 Shard ParseShard(const std::string& text);

@@ -39,7 +39,7 @@ TEST_CASE("64 bits: all of them, and neither signs nor more") {
 }
 
 TEST_CASE("settings: path=value, of which only the first = counts") {
-  CHECK(ParseSettings({"a.b=c=d", "e="}) == Settings{{"a.b", "c=d"}, {"e", ""}});
+  CHECK(ParseSettings({"a.b=c=d", "e="}) == io::Settings{{"a.b", "c=d"}, {"e", ""}});
   CHECK_THROWS_AS(ParseSettings({"a.b"}), ConfigError);
   CHECK_THROWS_AS(ParseSettings({"=1"}), ConfigError);
 }

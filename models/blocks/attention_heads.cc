@@ -10,9 +10,9 @@
 #include <ATen/ops/rms_norm.h>
 #include <ATen/ops/zeros.h>
 
-#include "kernels/fused/rotary.h"
-#include "kernels/fused/rows.h"
-#include "kernels/softmax_attention/softmax_attention_plan.h"
+#include "kernels/attention/softmax_attention/softmax_attention_plan.h"
+#include "kernels/layout/rows.h"
+#include "kernels/rope/rotary.h"
 #include "models/blocks/dtype.h"
 
 namespace mixerbench::models {
@@ -66,26 +66,26 @@ AttentionHeads::AttentionHeads(const AttentionLayout& layout, std::int64_t d_mod
 
 bool AttentionHeads::FewQueries(const MixerOptions& options, std::int64_t seq_len,
                                 std::int64_t num_before) const {
-  return options.rows != nullptr && num_before == 0 &&
-         kernels::softmax_attention::PrefersChosenRows(options.rows->rows_per_sequence, seq_len,
-                                                       layout_.head_dim);
+  return options.scored != nullptr && num_before == 0 &&
+         kernels::softmax_attention::SupportsScoredPositions(options.scored->per_sequence, seq_len,
+                                                             layout_.head_dim);
 }
 
 AttentionTokens AttentionHeads::Project(const at::Tensor& x, const MixerOptions& options,
-                                        bool few_queries) const {
+                                        bool scored_queries) const {
   const bool turns = layout_.position == PositionEncoding::kRope;
-  std::vector<kernels::fused::ColumnBlock> blocks = {
-      {layout_.query_dim(), /*only_at_rows=*/few_queries && !turns},
+  std::vector<kernels::ColumnBlock> blocks = {
+      {layout_.query_dim(), /*only_scored=*/scored_queries && !turns},
       layout_.key_dim(),
       layout_.key_dim()};
   blocks.insert(blocks.end(), layout_.columns.begin(), layout_.columns.end());
-  auto columns = qkv_proj_.Columns(x, blocks, options.rows, options.path);
+  auto columns = qkv_proj_.Columns(x, blocks, options.scored, options.path);
   AttentionTokens tokens{.q = columns[0].unflatten(-1, {layout_.num_heads, layout_.head_dim}),
                          .k = columns[1].unflatten(-1, {layout_.num_kv_heads, layout_.head_dim}),
                          .v = columns[2].unflatten(-1, {layout_.num_kv_heads, layout_.head_dim}),
                          .columns = {columns.begin() + 3, columns.end()}};
-  if (few_queries && !turns) {
-    tokens.q = tokens.q.unflatten(0, {x.size(0), options.rows->rows_per_sequence});
+  if (scored_queries && !turns) {
+    tokens.q = tokens.q.unflatten(0, {x.size(0), options.scored->per_sequence});
   }
   return tokens;
 }
@@ -98,27 +98,26 @@ at::Tensor AttentionHeads::Normed(const at::Tensor& x, const at::Tensor& weight)
 }
 
 void AttentionHeads::Place(AttentionTokens& tokens, std::int64_t first_position,
-                           const MixerOptions& options, bool few_queries) const {
+                           const MixerOptions& options, bool scored_queries) const {
   tokens.q = Normed(tokens.q, q_norm_);
   tokens.k = Normed(tokens.k, k_norm_);
   if (layout_.position != PositionEncoding::kRope) return;
   const auto turn = [&](const at::Tensor& x) {
-    return kernels::fused::RotateHalf(x, first_position, layout_.rotary_dim, options.path);
+    return kernels::RotateHalf(x, first_position, layout_.rotary_dim, options.path);
   };
   tokens.k = turn(tokens.k);
   tokens.q = turn(tokens.q);
-  if (!few_queries) return;
-  const at::Tensor chosen =
-      kernels::fused::GatherRows(tokens.q.flatten(2), *options.rows, options.path);
+  if (!scored_queries) return;
+  const at::Tensor chosen = kernels::GatherRows(tokens.q.flatten(2), *options.scored, options.path);
   tokens.q = chosen.view(
-      {tokens.k.size(0), options.rows->rows_per_sequence, layout_.num_heads, layout_.head_dim});
+      {tokens.k.size(0), options.scored->per_sequence, layout_.num_heads, layout_.head_dim});
 }
 
 void AttentionHeads::SetScores(kernels::SoftmaxAttentionArgs& args, const MixerOptions& options,
-                               bool few_queries) const {
+                               bool scored_queries) const {
   args.slopes = slopes_;
   args.sinks = sinks_;
-  if (few_queries) args.rows = options.rows;
+  if (scored_queries) args.scored = options.scored;
 }
 
 at::Tensor AttentionHeads::Empty(std::int64_t batch_size, std::int64_t num_tokens) const {

@@ -11,7 +11,7 @@
 #include <ATen/core/Tensor.h>
 
 #include "base/fields.h"
-#include "kernels/softmax_attention/softmax_attention.h"
+#include "kernels/attention/softmax_attention/softmax_attention.h"
 #include "models/blocks/config_checks.h"
 #include "models/blocks/linear.h"
 #include "models/mixer.h"
@@ -43,7 +43,7 @@ struct AttentionLayout {
   bool qkv_bias = false;
   bool sinks = false;
   // Further columns of the projection, after q, k, v.
-  std::vector<kernels::fused::ColumnBlock> columns = {};
+  std::vector<kernels::ColumnBlock> columns = {};
 
   std::int64_t query_dim() const { return num_heads * head_dim; }
   std::int64_t key_dim() const { return num_kv_heads * head_dim; }
@@ -62,17 +62,18 @@ class AttentionHeads {
   AttentionHeads(const AttentionLayout& layout, std::int64_t d_model, const ParameterScope& scope);
 
   // Whether so few outputs of each sequence are wanted, and no tokens come before these, that the
-  // queries of options.rows alone enter the core.
+  // queries of options.scored alone enter the core.
   bool FewQueries(const MixerOptions& options, std::int64_t seq_len, std::int64_t num_before) const;
 
   // Without norm and rotation; x [B,T,D].
-  AttentionTokens Project(const at::Tensor& x, const MixerOptions& options, bool few_queries) const;
+  AttentionTokens Project(const at::Tensor& x, const MixerOptions& options,
+                          bool scored_queries) const;
   // Norm and rotation of queries and keys, the first of which stands at `first_position`.
   void Place(AttentionTokens& tokens, std::int64_t first_position, const MixerOptions& options,
-             bool few_queries) const;
-  // The rest of the arguments that this block decides: slopes, sinks, chosen queries.
+             bool scored_queries) const;
+  // The rest of the arguments that this block decides: slopes, sinks, scored queries.
   void SetScores(kernels::SoftmaxAttentionArgs& args, const MixerOptions& options,
-                 bool few_queries) const;
+                 bool scored_queries) const;
 
   // Keys or values [batch,num_tokens,Hk,D] of zeros.
   at::Tensor Empty(std::int64_t batch_size, std::int64_t num_tokens) const;

@@ -2,10 +2,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <cmath>
 #include <numbers>
+#include <utility>
+#include <vector>
 
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/TensorOperators.h>
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/arange.h>
+#include <ATen/ops/cat.h>
 #include <ATen/ops/gelu.h>
 #include <ATen/ops/ones.h>
 #include <ATen/ops/sigmoid.h>
@@ -179,26 +183,67 @@ TEST_CASE("decays: the range they start in") {
   CHECK(dt.max().item<double>() <= 0.1001);
 }
 
-TEST_CASE("channel mixers: formulas") {
+const MixerContext kWidthFour{.d_model = 4, .layer_index = 1, .num_layers = 2};
+
+at::Tensor OutputOf(const Mixer& mixer, const at::Tensor& x) { return Forward(mixer, {x}).y; }
+
+TEST_CASE("channel mixers: formulas of those that see one token") {
   const at::NoGradGuard no_grad;
-  const at::Tensor x = RandomNormal({3, 4}, 1);
+  const at::Tensor x = RandomNormal({3, 2, 4}, 1);
   Scope none;
-  CHECK(ChannelMixer({.kind = ChannelMixerKind::kIdentity}, 4, none.root)(x, kFast).is_same(x));
+  CHECK(MakeChannelMixer({.kind = ChannelMixerKind::kIdentity}, kWidthFour, none.root) == nullptr);
   CHECK(none.set.num_elements() == 0);
   for (const bool tanh_gelu : {false, true}) {
     Scope mlp;
-    const ChannelMixer mixer(
-        {.kind = ChannelMixerKind::kMlp, .inner_dim = 6, .bias = true, .tanh_gelu = tanh_gelu}, 4,
-        mlp.root);
+    const auto mixer = MakeChannelMixer(
+        {.kind = ChannelMixerKind::kMlp, .inner_dim = 6, .bias = true, .tanh_gelu = tanh_gelu},
+        kWidthFour, mlp.root);
+    CHECK(mixer->InitialState(2).tensors.empty());
     const at::Tensor inner = at::gelu(x.matmul(mlp[0].t()) + mlp[1], tanh_gelu ? "tanh" : "none");
-    CHECK(RelativeError(mixer(x, kFast), inner.matmul(mlp[2].t()) + mlp[3]) < kDoubleTolerance);
+    CHECK(RelativeError(OutputOf(*mixer, x), inner.matmul(mlp[2].t()) + mlp[3]) < kDoubleTolerance);
   }
   Scope gated;
-  const ChannelMixer swiglu({.kind = ChannelMixerKind::kSwiglu, .inner_dim = 6}, 4, gated.root);
+  const auto swiglu =
+      MakeChannelMixer({.kind = ChannelMixerKind::kSwiglu, .inner_dim = 6}, kWidthFour, gated.root);
   const at::Tensor a = x.matmul(gated[0].narrow(0, 0, 6).t());
   const at::Tensor b = x.matmul(gated[0].narrow(0, 6, 6).t());
-  CHECK(RelativeError(swiglu(x, kFast), (a * at::sigmoid(a) * b).matmul(gated[1].t())) <
+  CHECK(RelativeError(OutputOf(*swiglu, x), (a * at::sigmoid(a) * b).matmul(gated[1].t())) <
         kDoubleTolerance);
+}
+
+TEST_CASE("channel mixers: RWKV's mix each token with the one before") {
+  const at::NoGradGuard no_grad;
+  const at::Tensor x = RandomNormal({2, 5, 4}, 1);
+  const at::Tensor before = at::cat({at::zeros({2, 1, 4}, x.options()), x.narrow(1, 0, 4)}, 1);
+  // Layer 1 of 2: r1 = 1/2, so channel i starts with (i/4)^(1/2) of the token itself, in RWKV-7
+  // with (i/4)^(1/16).
+  const at::Tensor channel = at::arange(4, x.options()) / 4;
+  for (const bool is_seven : {false, true}) {
+    CAPTURE(is_seven);
+    Scope scope;
+    const auto mixer = MakeChannelMixer(
+        {.kind = is_seven ? ChannelMixerKind::kRwkv7 : ChannelMixerKind::kRwkv, .inner_dim = 6},
+        kWidthFour, scope.root);
+    const at::Tensor of_token = channel.pow(is_seven ? 1.0 / 16 : 0.5);
+    CHECK(RelativeError(scope[0][0], 1 - of_token) < kDoubleTolerance);
+    const at::Tensor mixed = of_token * x + (1 - of_token) * before;
+    at::Tensor y = mixed.matmul(scope[1].t()).clamp_min(0).square().matmul(scope[2].t());
+    if (!is_seven) y = at::sigmoid(mixed.matmul(scope[3].t())) * y;
+    CHECK(RelativeError(OutputOf(*mixer, x), y) < kDoubleTolerance);
+
+    // In pieces, the last token is carried.
+    State state = mixer->InitialState(2);
+    CHECK(SizeOf(mixer->InitialState(1)).conv == 4);
+    std::vector<at::Tensor> pieces;
+    for (const auto& [start, length] : {std::pair{0, 1}, {1, 3}, {4, 1}}) {
+      MixerResult result = Forward(*mixer, {x.narrow(1, start, length)},
+                                   {.initial_state = &state, .want_final_state = true});
+      pieces.push_back(result.y);
+      state = std::move(result.final_state);
+    }
+    CHECK(RelativeError(at::cat(pieces, 1), y) < kDoubleTolerance);
+    CHECK(Find(&state, "shift").equal(x.select(1, 4)));
+  }
 }
 
 TEST_CASE("dropout: keeps the expected value, and does nothing without a generator") {

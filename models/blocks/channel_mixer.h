@@ -1,14 +1,13 @@
-// Maps over channels that stand after a sequence mixer: none, MLP, or gated linear unit.
+// What stands after a sequence mixer and maps over channels: nothing, an MLP, a gated linear unit,
+// or one of RWKV's, which see the token before as well. Each is a Mixer like those over time.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cstdint>
-#include <optional>
-
-#include <ATen/core/Tensor.h>
+#include <memory>
 
 #include "base/fields.h"
-#include "models/blocks/linear.h"
+#include "models/mixer.h"
 #include "models/parameters.h"
 
 namespace mixerbench::models {
@@ -17,34 +16,37 @@ enum class ChannelMixerKind {
   kIdentity,
   kMlp,     // fc2(gelu(fc1 x))
   kSwiglu,  // fc2(silu(a) * b), [a, b] = fc1 x
+  // sigmoid(receptance x_r) * value(relu(key x_k)^2) of RWKV-5 and RWKV-6, with the token shift
+  // x_c = x + (x_before - x) * m_c.
+  kRwkv,
+  kRwkv7,  // value(relu(key x_k)^2)
 };
 
 struct ChannelMixerConfig {
   ChannelMixerKind kind = ChannelMixerKind::kIdentity;
   std::int64_t inner_dim = 0;
-  bool bias = false;
+  bool bias = false;       // of fc1 and fc2; RWKV's have none
   bool tanh_gelu = false;  // the MLP's GELU by its tanh approximation
 };
 
-class ChannelMixer {
- public:
-  ChannelMixer(const ChannelMixerConfig& config, std::int64_t d_model, const ParameterScope& scope);
+// As MAD and RWKV size them, without biases, tanh GELU; inner_dim 0: 4 d_model for mlp and rwkv7,
+// 8/3 d_model in steps of 16 upwards for swiglu, 7/2 d_model in steps of 32 downwards for rwkv.
+ChannelMixerConfig MadChannelMixer(ChannelMixerKind kind, std::int64_t inner_dim,
+                                   std::int64_t d_model);
 
-  // x [...,D] -> [...,D].
-  at::Tensor operator()(const at::Tensor& x, kernels::ExecutionPath path) const;
-
- private:
-  ChannelMixerKind kind_;
-  bool tanh_gelu_;
-  std::optional<Linear> fc1_;
-  std::optional<Linear> fc2_;
-};
+// nullptr for kIdentity. RWKV's have one state, "shift"; the others have none and take x of any
+// leading sizes.
+std::unique_ptr<Mixer> MakeChannelMixer(const ChannelMixerConfig& config,
+                                        const MixerContext& context, const ParameterScope& scope);
 
 }  // namespace mixerbench::models
 
 template <>
 struct mixerbench::EnumNames<mixerbench::models::ChannelMixerKind> {
   using E = mixerbench::models::ChannelMixerKind;
-  static constexpr std::pair<E, std::string_view> kNames[] = {
-      {E::kIdentity, "identity"}, {E::kMlp, "mlp"}, {E::kSwiglu, "swiglu"}};
+  static constexpr std::pair<E, std::string_view> kNames[] = {{E::kIdentity, "identity"},
+                                                              {E::kMlp, "mlp"},
+                                                              {E::kSwiglu, "swiglu"},
+                                                              {E::kRwkv, "rwkv"},
+                                                              {E::kRwkv7, "rwkv7"}};
 };

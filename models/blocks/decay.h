@@ -1,4 +1,4 @@
-// Parameters of decays, and decays of them; for delta rules kernels/fused/gates.h computes these.
+// Parameters of decays, and decays of them; for delta rules kernels/gates/gates.h computes these.
 // Spec: mixers_linear_attention.md section 0.4.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once

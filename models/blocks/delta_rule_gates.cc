@@ -3,7 +3,7 @@
 
 #include <optional>
 
-#include "kernels/fused/gates.h"
+#include "kernels/gates/gates.h"
 #include "models/blocks/decay.h"
 
 namespace mixerbench::models {
@@ -16,13 +16,12 @@ GateFunction MakeDeltaRuleGates(MatrixLayout& layout, bool has_decay, bool allow
   if (has_decay) decay.emplace(scope, layout.num_heads);
   return [decay, allow_neg_eigval](const std::vector<at::Tensor>& columns,
                                    const MixerOptions& options, kernels::RecurrenceArgs& args) {
-    kernels::fused::DeltaGatesArgs gate_args{.z = columns[0],
-                                             .beta_scale = allow_neg_eigval ? 2.0 : 1.0};
+    kernels::DeltaGatesArgs gate_args{.z = columns[0], .beta_scale = allow_neg_eigval ? 2.0 : 1.0};
     if (decay) {
       gate_args.A_log = decay->A_log;
       gate_args.dt_bias = decay->dt_bias;
     }
-    const auto gates = kernels::fused::ComputeDeltaGates(gate_args, options.path);
+    const auto gates = kernels::ComputeDeltaGates(gate_args, options.path);
     args.beta = gates.beta;
     args.log_decay = gates.log_decay;
   };

@@ -6,7 +6,7 @@
 
 #include <ATen/core/Tensor.h>
 
-#include "kernels/seed_generator.h"
+#include "kernels/runtime/seed_generator.h"
 
 namespace mixerbench::models {
 

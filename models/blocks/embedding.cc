@@ -3,20 +3,19 @@
 
 namespace mixerbench::models {
 
-kernels::fused::EmbeddingResult Embed(const at::Tensor& table, const at::Tensor& tokens,
-                                      const at::Tensor& positions, double dropout,
-                                      const kernels::fused::Norm& norm,
-                                      const BackboneOptions& options) {
-  kernels::fused::EmbeddingArgs args{.tokens = tokens,
-                                     .table = table,
-                                     .positions = positions,
-                                     .dtype = options.compute_dtype,
-                                     .norm = norm};
+kernels::EmbeddingResult Embed(const at::Tensor& table, const at::Tensor& tokens,
+                               const at::Tensor& positions, double dropout,
+                               const kernels::Norm& norm, const BackboneOptions& options) {
+  kernels::EmbeddingArgs args{.tokens = tokens,
+                              .table = table,
+                              .positions = positions,
+                              .dtype = options.compute_dtype,
+                              .norm = norm};
   if (options.generator && dropout > 0) {
     args.dropout_p = dropout;
     args.seed = options.generator->Next(table.device());
   }
-  return kernels::fused::Embedding(args, options.path);
+  return kernels::Embedding(args, options.path);
 }
 
 }  // namespace mixerbench::models

@@ -3,20 +3,18 @@
 
 #include <algorithm>
 
-#include "kernels/plan.h"
+#include "kernels/runtime/plan.h"
 
 namespace mixerbench::models {
 
 MixerTraits HoldingMixer::traits() const {
   MixerTraits joined;
-  joined.supports_packing = true;
   for (const auto& [name, mixer] : held_) {
     MixerTraits traits = mixer->traits();
     joined.reads.merge(traits.reads);
     joined.offers.merge(traits.offers);
     joined.losses.merge(traits.losses);
     joined.discrete = joined.discrete || traits.discrete;
-    joined.supports_packing = joined.supports_packing && traits.supports_packing;
     if (traits.max_seq_len == 0) continue;
     joined.max_seq_len = joined.max_seq_len == 0 ? traits.max_seq_len
                                                  : std::min(joined.max_seq_len, traits.max_seq_len);

@@ -13,25 +13,25 @@ Init FanInUniform(std::int64_t fan_in) {
 Linear::Linear(const ParameterScope& scope, std::int64_t in, std::int64_t out, bool bias,
                ParameterRole role)
     : weight_(scope.Add("weight", {out, in}, role, FanInUniform(in))),
-      narrow_weight_(scope.NarrowCopy("weight")) {
+      shadow_weight_(scope.Shadow("weight")) {
   if (!bias) return;
   bias_ = scope.Add("bias", {out}, ParameterRole::kLinearBias, FanInUniform(in));
-  narrow_bias_ = scope.NarrowCopy("bias");
+  shadow_bias_ = scope.Shadow("bias");
 }
 
-kernels::fused::NarrowParameters Linear::Narrow() const {
-  return {*narrow_weight_, narrow_bias_ != nullptr ? *narrow_bias_ : at::Tensor()};
+kernels::ShadowWeights Linear::Narrow() const {
+  return {*shadow_weight_, shadow_bias_ != nullptr ? *shadow_bias_ : at::Tensor()};
 }
 
 at::Tensor Linear::operator()(const at::Tensor& x, kernels::ExecutionPath path) const {
-  return kernels::fused::Linear(x, weight_, bias_, path, Narrow());
+  return kernels::Linear(x, weight_, bias_, path, Narrow());
 }
 
 std::vector<at::Tensor> Linear::Columns(const at::Tensor& x,
-                                        const std::vector<kernels::fused::ColumnBlock>& blocks,
-                                        const kernels::fused::RowSelection* rows,
+                                        const std::vector<kernels::ColumnBlock>& blocks,
+                                        const kernels::ScoredPositions* scored,
                                         kernels::ExecutionPath path) const {
-  return kernels::fused::LinearColumns(x, weight_, bias_, blocks, rows, path, Narrow());
+  return kernels::LinearColumns(x, weight_, bias_, blocks, scored, path, Narrow());
 }
 
 }  // namespace mixerbench::models

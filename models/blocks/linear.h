@@ -8,8 +8,8 @@
 
 #include <ATen/core/Tensor.h>
 
-#include "kernels/fused/linear.h"
-#include "kernels/fused/rows.h"
+#include "kernels/layout/rows.h"
+#include "kernels/linear/linear.h"
 #include "models/parameters.h"
 
 namespace mixerbench::models {
@@ -26,22 +26,23 @@ class Linear {
   // x [...,in] -> [...,out].
   at::Tensor operator()(const at::Tensor& x, kernels::ExecutionPath path) const;
   // The result in blocks of neighbouring columns, without copies either way: [..., size], and
-  // [M, size] for those that are wanted at the M tokens of `rows` alone (kernels/fused/linear.h).
+  // [M, size] for those that are wanted at the M tokens of `scored` alone
+  // (kernels/linear/linear.h).
   std::vector<at::Tensor> Columns(const at::Tensor& x,
-                                  const std::vector<kernels::fused::ColumnBlock>& blocks,
-                                  const kernels::fused::RowSelection* rows,
+                                  const std::vector<kernels::ColumnBlock>& blocks,
+                                  const kernels::ScoredPositions* scored,
                                   kernels::ExecutionPath path) const;
 
   const at::Tensor& weight() const { return weight_; }
   const at::Tensor& bias() const { return bias_; }
-  // Copies of both in bf16, as far as they are lent at the moment (ParameterScope::NarrowCopy).
-  kernels::fused::NarrowParameters Narrow() const;
+  // Copies of both in bf16, as far as they are lent at the moment (ParameterScope::Shadow).
+  kernels::ShadowWeights Narrow() const;
 
  private:
   at::Tensor weight_;
   at::Tensor bias_;  // undefined without bias
-  std::shared_ptr<const at::Tensor> narrow_weight_;
-  std::shared_ptr<const at::Tensor> narrow_bias_;  // nullptr without bias
+  std::shared_ptr<const at::Tensor> shadow_weight_;
+  std::shared_ptr<const at::Tensor> shadow_bias_;  // nullptr without bias
 };
 
 }  // namespace mixerbench::models

@@ -13,8 +13,8 @@
 #include <ATen/ops/fft_rfft.h>
 
 #include "base/check.h"
-#include "kernels/differentiable.h"
-#include "kernels/non_finite.h"
+#include "kernels/linear_attention/non_finite.h"
+#include "kernels/runtime/differentiable.h"
 
 namespace mixerbench::models {
 namespace {

@@ -4,7 +4,7 @@
 
 #include <functional>
 
-#include "kernels/dplr/dplr.h"
+#include "kernels/linear_attention/dplr/dplr.h"
 #include "models/blocks/matrix_state_mixer.h"
 #include "models/mixer.h"
 

@@ -7,8 +7,8 @@
 #include <ATen/ops/zeros.h>
 
 #include "base/check.h"
-#include "kernels/fused/columns.h"
-#include "kernels/fused/rotary.h"
+#include "kernels/layout/columns.h"
+#include "kernels/rope/rotary.h"
 #include "models/blocks/write_strength.h"
 
 namespace mixerbench::models {
@@ -111,17 +111,16 @@ void MatrixStateMixer::SplitHeads(const at::Tensor& qkv, ExecutionPath path,
   };
   std::vector<at::Tensor> parts;
   if (layout_.rotary) {  // queries and keys turn alike
-    parts = kernels::fused::SplitColumns(qkv, {2 * key_dim, layout_.value_dim()}, path);
-    const at::Tensor turned =
-        kernels::fused::RotateHalf(parts[0].unflatten(-1, {-1, layout_.head_k_dim}),
-                                   /*first_position=*/0, layout_.head_k_dim, path);
-    const auto both = kernels::fused::SplitColumns(turned.flatten(2), {key_dim, key_dim}, path);
+    parts = kernels::SplitColumns(qkv, {2 * key_dim, layout_.value_dim()}, path);
+    const at::Tensor turned = kernels::RotateHalf(parts[0].unflatten(-1, {-1, layout_.head_k_dim}),
+                                                  /*first_position=*/0, layout_.head_k_dim, path);
+    const auto both = kernels::SplitColumns(turned.flatten(2), {key_dim, key_dim}, path);
     columns.q = of_keys(both[0]);
     columns.k = of_keys(both[1]);
   } else {
     const std::int64_t writes = layout_.writes_per_token;
-    parts = kernels::fused::SplitColumns(
-        qkv, {key_dim, writes * key_dim, writes * layout_.value_dim()}, path);
+    parts =
+        kernels::SplitColumns(qkv, {key_dim, writes * key_dim, writes * layout_.value_dim()}, path);
     columns.q = of_keys(parts[0]);
     columns.k = of_keys(parts[1]);
   }
@@ -131,12 +130,12 @@ void MatrixStateMixer::SplitHeads(const at::Tensor& qkv, ExecutionPath path,
 MatrixColumns MatrixStateMixer::Project(const MixerInputs& inputs, const MixerOptions& options,
                                         Mixed& mixed) const {
   MatrixColumns columns;
-  std::vector<kernels::fused::ColumnBlock> blocks = {layout_.qkv_dim()};
+  std::vector<kernels::ColumnBlock> blocks = {layout_.qkv_dim()};
   for (const std::int64_t width : layout_.gate_columns) blocks.emplace_back(width);
-  if (gate_columns() > 0) blocks.emplace_back(gate_columns(), /*only_at_rows=*/true);
-  columns.gates = in_proj_->Columns(inputs.x, blocks, options.rows, options.path);
+  if (gate_columns() > 0) blocks.emplace_back(gate_columns(), /*only_scored=*/true);
+  columns.gates = in_proj_->Columns(inputs.x, blocks, options.scored, options.path);
   if (gate_columns() > 0) {
-    columns.output_gate = {columns.gates.back(), /*selected=*/options.rows != nullptr};
+    columns.output_gate = {columns.gates.back(), /*selected=*/options.scored != nullptr};
     columns.gates.pop_back();
   }
   at::Tensor qkv = columns.gates.front();

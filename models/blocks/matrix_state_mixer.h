@@ -14,7 +14,7 @@
 #include <ATen/core/Tensor.h>
 
 #include "base/fields.h"
-#include "kernels/recurrence.h"
+#include "kernels/linear_attention/recurrence.h"
 #include "models/blocks/config_checks.h"
 #include "models/blocks/linear.h"
 #include "models/blocks/output_block.h"

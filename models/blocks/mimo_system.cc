@@ -9,7 +9,7 @@
 #include <ATen/ops/view_as_complex.h>
 #include <ATen/ops/view_as_real.h>
 
-#include "kernels/linear_recurrence/linear_recurrence.h"
+#include "kernels/linear_attention/linear_recurrence/linear_recurrence.h"
 
 namespace mixerbench::models {
 

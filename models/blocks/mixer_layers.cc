@@ -6,7 +6,7 @@
 #include <ATen/TensorOperators.h>
 
 #include "base/check.h"
-#include "kernels/plan.h"
+#include "kernels/runtime/plan.h"
 
 namespace mixerbench::models {
 namespace {
@@ -24,7 +24,9 @@ ParameterScope LayerScope(ParameterSet& parameters, std::int64_t layer) {
 
 MixerLayers::MixerLayers(const Value& config, const std::string& where,
                          const BackboneContext& context, std::int64_t d_model,
-                         std::int64_t num_layers, ParameterSet& parameters) {
+                         std::int64_t num_layers, ParameterSet& parameters,
+                         const ChannelMixers& channel_mixers)
+    : channels_name_(channel_mixers.name) {
   MixerContext mixer_context{.d_model = d_model,
                              .num_layers = num_layers,
                              .max_seq_len = context.max_seq_len,
@@ -32,13 +34,18 @@ MixerLayers::MixerLayers(const Value& config, const std::string& where,
                              .offered = {kEmbeddings}};
   for (std::int64_t layer = 0; layer < num_layers; ++layer) {
     mixer_context.layer_index = layer;
-    mixers_.push_back(
-        CreateMixer(config, where, mixer_context, LayerScope(parameters, layer).Child("mixer")));
-    const MixerTraits traits = mixers_.back()->traits();
+    const ParameterScope scope = LayerScope(parameters, layer);
+    Layer& made = layers_.emplace_back();
+    made.mixer = CreateMixer(config, where, mixer_context, scope.Child("mixer"));
+    made.channels =
+        MakeChannelMixer(channel_mixers.config, mixer_context, scope.Child(channels_name_));
+    const MixerTraits traits = made.mixer->traits();
     read_.insert(traits.reads.begin(), traits.reads.end());
     mixer_context.offered.insert(kPreviousOutput);
     mixer_context.offered.insert(traits.offers.begin(), traits.offers.end());
   }
+  const Mixer* channels = layers_.back().channels.get();
+  channels_have_state_ = channels != nullptr && !channels->InitialState(1).tensors.empty();
 }
 
 MixerLayers::Pass::Pass(const MixerLayers& layers, const BackboneOptions& options,
@@ -49,43 +56,73 @@ MixerLayers::Pass::Pass(const MixerLayers& layers, const BackboneOptions& option
   }
 }
 
-at::Tensor MixerLayers::Pass::Next(const at::Tensor& x) {
-  const std::string name = LayerName(layer_);
-  const bool is_last = layer_ + 1 == layers_.size();
-  const MixerOptions options{.path = options_.path,
-                             .initial_state = Inner(options_.initial_state, name),
-                             .want_final_state = options_.want_final_state,
-                             .rows = is_last ? options_.rows : nullptr,
-                             .taps = options_.taps.Child(name),
-                             .generator = options_.generator};
+MixerResult MixerLayers::Pass::Run(const Mixer& mixer, const std::string& name, bool has_state,
+                                   const MixerInputs& inputs, const ScoredPositions* scored) {
+  const MixerOptions options{
+      .path = options_.path,
+      .initial_state = has_state ? Inner(options_.initial_state, name) : nullptr,
+      .want_final_state = has_state && options_.want_final_state,
+      .scored = scored,
+      .taps = options_.taps.Child(name),
+      .generator = options_.generator};
   const kernels::PlanScope scope(name);
-  const Mixer& mixer = *layers_.mixers_[static_cast<std::size_t>(layer_)];
-  MixerResult result =
-      Forward(mixer, {.x = x.to(options_.compute_dtype), .values = values_}, options);
-  if (options_.want_final_state) output_.final_state.inner[name] = std::move(result.final_state);
-  for (auto& [key, value] : result.offers) values_[key] = std::move(value);
+  MixerResult result = Forward(mixer, inputs, options);
+  if (options.want_final_state) output_.final_state.inner[name] = std::move(result.final_state);
   for (const auto& [key, value] : result.losses) {
     at::Tensor& sum = output_.losses[key];
     sum = sum.defined() ? sum + value : value;
   }
+  return result;
+}
+
+const ScoredPositions* MixerLayers::Pass::ScoredOfNext() const {
+  const bool is_last = layer_ + 1 == layers_.size() && !layers_.channels_have_state_;
+  return is_last ? options_.scored : nullptr;
+}
+
+const ScoredPositions* MixerLayers::Pass::ScoredOfNextChannels() const {
+  const bool is_last = layer_ == layers_.size() && layers_.channels_have_state_;
+  return is_last ? options_.scored : nullptr;
+}
+
+at::Tensor MixerLayers::Pass::Next(const at::Tensor& x) {
+  const Layer& layer = layers_.layers_[static_cast<std::size_t>(layer_)];
+  MixerResult result = Run(*layer.mixer, LayerName(layer_), /*has_state=*/true,
+                           {.x = x.to(options_.compute_dtype), .values = values_}, ScoredOfNext());
+  for (auto& [key, value] : result.offers) values_[key] = std::move(value);
   if (layers_.read_.contains(kPreviousOutput)) values_[kPreviousOutput] = result.y;
   ++layer_;
   return result.y;
 }
 
+at::Tensor MixerLayers::Pass::NextChannels(const at::Tensor& x) {
+  const std::int64_t index = layer_ - 1;
+  const Layer& layer = layers_.layers_[static_cast<std::size_t>(index)];
+  if (layer.channels == nullptr) return x;
+  return Run(*layer.channels, layers_.ChannelsName(index), layers_.channels_have_state_, {.x = x},
+             ScoredOfNextChannels())
+      .y;
+}
+
 State MixerLayers::InitialState(std::int64_t batch_size) const {
   State state;
-  for (std::int64_t layer = 0; layer < size(); ++layer) {
-    state.inner[LayerName(layer)] =
-        mixers_[static_cast<std::size_t>(layer)]->InitialState(batch_size);
+  for (std::int64_t index = 0; index < size(); ++index) {
+    const Layer& layer = layers_[static_cast<std::size_t>(index)];
+    state.inner[LayerName(index)] = layer.mixer->InitialState(batch_size);
+    if (!channels_have_state_) continue;
+    state.inner[ChannelsName(index)] = layer.channels->InitialState(batch_size);
   }
   return state;
 }
 
 std::map<std::string, double> MixerLayers::losses() const {
   std::map<std::string, double> losses;
-  for (const auto& mixer : mixers_) losses.merge(mixer->traits().losses);
+  for (const Layer& layer : layers_) losses.merge(layer.mixer->traits().losses);
   return losses;
+}
+
+std::string MixerLayers::ChannelsName(std::int64_t layer) const {
+  return LayerName(layer) + "." + channels_name_;
 }
 
 }  // namespace mixerbench::models

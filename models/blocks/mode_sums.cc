@@ -14,7 +14,7 @@
 #include <ATen/ops/real.h>
 
 #include "base/check.h"
-#include "kernels/differentiable.h"
+#include "kernels/runtime/differentiable.h"
 
 namespace mixerbench::models {
 namespace {

@@ -6,13 +6,13 @@
 #include <ATen/ops/rms_norm.h>
 
 #include "base/check.h"
-#include "kernels/fused/output_norm.h"
+#include "kernels/norm/output_norm.h"
 #include "models/blocks/dtype.h"
 
 namespace mixerbench::models {
 namespace {
 
-using kernels::fused::GateActivation;
+using kernels::GateActivation;
 
 GateActivation ActivationOf(OutputGate gate) {
   switch (gate) {
@@ -62,12 +62,12 @@ at::Tensor OutputNorm::operator()(const at::Tensor& x, const at::Tensor& z,
     return (*this)(x.unsqueeze(0), z.defined() ? z.unsqueeze(0) : z, path).squeeze(0);
   }
   const at::Tensor y =
-      kernels::fused::OutputNorm({.x = x,
-                                  .gate = z.defined() ? z.unflatten(-1, {x.size(2), x.size(3)}) : z,
-                                  .weight = norm_.weight(),
-                                  .eps = eps_,
-                                  .activation = ActivationOf(gate_)},
-                                 path);
+      kernels::OutputNorm({.x = x,
+                           .gate = z.defined() ? z.unflatten(-1, {x.size(2), x.size(3)}) : z,
+                           .weight = norm_.weight(),
+                           .eps = eps_,
+                           .activation = ActivationOf(gate_)},
+                          path);
   return y.flatten(2);
 }
 

@@ -8,7 +8,7 @@
 
 #include "base/fields.h"
 #include "kernels/core.h"
-#include "kernels/fused/residual_norm.h"
+#include "kernels/norm/residual_norm.h"
 #include "models/parameters.h"
 
 namespace mixerbench::models {
@@ -33,7 +33,7 @@ class LayerNorm {
   at::Tensor operator()(const at::Tensor& x) const;
 
   // For functions that add and normalise in one pass.
-  kernels::fused::Norm parameters() const { return {weight_, bias_, eps_}; }
+  kernels::Norm parameters() const { return {weight_, bias_, eps_}; }
 
  private:
   at::Tensor weight_;

@@ -8,7 +8,7 @@
 
 #include <ATen/core/Tensor.h>
 
-#include "kernels/recurrence.h"
+#include "kernels/linear_attention/recurrence.h"
 #include "models/blocks/routed_states.h"
 #include "models/mixer.h"
 #include "models/parameters.h"

@@ -13,10 +13,10 @@
 #include <ATen/ops/full.h>
 #include <ATen/ops/zeros.h>
 
-#include "kernels/differentiable.h"
-#include "kernels/fused/rows.h"
-#include "kernels/non_finite.h"
-#include "kernels/plan.h"
+#include "kernels/layout/rows.h"
+#include "kernels/linear_attention/non_finite.h"
+#include "kernels/runtime/differentiable.h"
+#include "kernels/runtime/plan.h"
 
 namespace mixerbench::models {
 namespace {
@@ -103,14 +103,15 @@ class Packing {
         1);
 
     const at::Tensor sequence = count(batch_size_).unsqueeze(1);
-    pairs_.rows = (order + sequence * num_pairs_).flatten();
-    pairs_.entries = at::empty_like(pairs_.rows).scatter_(0, pairs_.rows, count(num_rows()));
-    unpacked_ = {.rows = pairs_.entries, .entries = pairs_.rows};
+    pairs_.positions = (order + sequence * num_pairs_).flatten();
+    pairs_.inverse =
+        at::empty_like(pairs_.positions).scatter_(0, pairs_.positions, count(num_rows()));
+    unpacked_ = {.positions = pairs_.inverse, .inverse = pairs_.positions};
     const at::Tensor tokens =
         order.div(num_choices_, /*rounding_mode=*/"floor") + sequence * num_tokens;
-    states_.rows = (tokens * num_states + packed_states).flatten();
-    states_.entries = at::full({batch_size_ * num_tokens * num_states}, num_rows(), order.options())
-                          .scatter_(0, states_.rows, count(num_rows()));
+    states_.positions = (tokens * num_states + packed_states).flatten();
+    states_.inverse = at::full({batch_size_ * num_tokens * num_states}, num_rows(), order.options())
+                          .scatter_(0, states_.positions, count(num_rows()));
   }
 
   // [B,N]: whether a state's first token is here, and another's stood before it.
@@ -131,21 +132,21 @@ class Packing {
   std::int64_t num_rows() const { return batch_size_ * num_pairs_; }
 
   // Rows of x [B,.,.,...], which has that many of them.
-  at::Tensor Gather(const at::Tensor& x, const kernels::fused::RowSelection& selection) const {
+  at::Tensor Gather(const at::Tensor& x, const kernels::ScoredPositions& selection) const {
     std::vector<std::int64_t> sizes = {batch_size_, num_pairs_};
     const auto width = x.sizes().slice(3);
     sizes.insert(sizes.end(), width.begin(), width.end());
     const at::Tensor rows = width.empty() ? x.unsqueeze(3) : x.flatten(3);
-    return kernels::fused::GatherRows(rows, selection, ExecutionPath::kFast).view(sizes);
+    return kernels::GatherRows(rows, selection, ExecutionPath::kFast).view(sizes);
   }
 
   std::int64_t batch_size_;
   std::int64_t num_choices_;
   std::int64_t num_pairs_;  // of a sequence
   at::Tensor starts_;
-  kernels::fused::RowSelection pairs_;     // packed from [B,T,K]
-  kernels::fused::RowSelection states_;    // packed from [B,T,P]
-  kernels::fused::RowSelection unpacked_;  // [B,T,K] from packed
+  kernels::ScoredPositions pairs_;     // packed from [B,T,K]
+  kernels::ScoredPositions states_;    // packed from [B,T,P]
+  kernels::ScoredPositions unpacked_;  // [B,T,K] from packed
 };
 
 // Without states.

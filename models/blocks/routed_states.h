@@ -8,7 +8,7 @@
 #include <ATen/core/Tensor.h>
 
 #include "base/fields.h"
-#include "kernels/recurrence.h"
+#include "kernels/linear_attention/recurrence.h"
 #include "models/blocks/routing.h"
 
 namespace mixerbench::models {

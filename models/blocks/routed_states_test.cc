@@ -14,9 +14,9 @@
 #include <ATen/ops/tensor.h>
 #include <ATen/ops/zeros.h>
 
-#include "kernels/delta_rule/delta_rule.h"
-#include "kernels/plan.h"
-#include "kernels/vector_decay/vector_decay.h"
+#include "kernels/linear_attention/delta_rule/delta_rule.h"
+#include "kernels/linear_attention/gla/gla.h"
+#include "kernels/runtime/plan.h"
 #include "models/blocks/norms.h"
 #include "tests/support/compare.h"
 #include "tests/support/gradient_check.h"
@@ -83,7 +83,7 @@ RoutedArgs ArgsOf(const Problem& p, const std::vector<at::Tensor>& inputs) {
 }
 
 kernels::RecurrenceFunction CoreOf(const Problem& p) {
-  return p.has_beta ? kernels::DeltaRule : kernels::VectorDecay;
+  return p.has_beta ? kernels::DeltaRule : kernels::Gla;
 }
 
 std::vector<at::Tensor> Outputs(const RoutedResult& result) {
@@ -209,15 +209,15 @@ TEST_CASE("routed states: one state with weights of one is the core itself") {
   const Problem p{.num_states = 1, .has_weights = false};
   std::vector<at::Tensor> inputs = Draw(p);
   inputs[kRead].fill_(1);
-  const at::Tensor expected = kernels::VectorDecay({.q = inputs[kQ].squeeze(2),
-                                                    .k = inputs[kK].squeeze(2),
-                                                    .v = inputs[kV].squeeze(2),
-                                                    .log_decay = inputs[kG].squeeze(2)},
-                                                   ExecutionPath::kFast)
+  const at::Tensor expected = kernels::Gla({.q = inputs[kQ].squeeze(2),
+                                            .k = inputs[kK].squeeze(2),
+                                            .v = inputs[kV].squeeze(2),
+                                            .log_decay = inputs[kG].squeeze(2)},
+                                           ExecutionPath::kFast)
                                   .o;
   for (const RoutedForm form : kForms) {
     const auto result = RunRouted(ArgsOf(p, inputs), RouteBySoftmax(inputs[kLogits], 1),
-                                  kernels::VectorDecay, form, ExecutionPath::kFast);
+                                  kernels::Gla, form, ExecutionPath::kFast);
     CHECK(RelativeError(result.o, expected) < kTolerance);
   }
 }
@@ -227,8 +227,8 @@ TEST_CASE("routed states: what is not finite reaches no earlier token, whatever 
   const Problem p{.num_states = 2};
   std::vector<at::Tensor> inputs = Draw(p);
   const auto run = [&](RoutedForm form) {
-    return RunRouted(ArgsOf(p, inputs), RouteBySoftmax(inputs[kLogits], 1), kernels::VectorDecay,
-                     form, ExecutionPath::kFast)
+    return RunRouted(ArgsOf(p, inputs), RouteBySoftmax(inputs[kLogits], 1), kernels::Gla, form,
+                     ExecutionPath::kFast)
         .o;
   };
   for (const RoutedForm form : kForms) {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "models/blocks/routing.h"
 
+#include <limits>
+
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/arange.h>
 #include <ATen/ops/softmax.h>
@@ -30,6 +32,13 @@ Routing RouteBySoftmax(const at::Tensor& logits, std::int64_t k) {
   routing.choices = routing.indices.unsqueeze(-1).eq(states).to(routing.scores.scalar_type());
   routing.selected = routing.choices.sum(-2);
   return routing;
+}
+
+at::Tensor ExpertWeights(const at::Tensor& logits, std::int64_t k, bool leaves_out) {
+  const at::Tensor scores = AtLeastFloat(logits);
+  const at::Tensor others = MaskOf(TopK(scores, k), scores.size(-1)).logical_not();
+  const double replacement = leaves_out ? -std::numeric_limits<double>::infinity() : 0.0;
+  return at::softmax(scores.masked_fill(others, replacement), -1);
 }
 
 at::Tensor OfChoices(const Routing& routing, const at::Tensor& values) {

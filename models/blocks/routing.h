@@ -28,6 +28,10 @@ struct Routing {
 // Softmax over logits [B,T,P], in float32 at least, and its k largest.
 Routing RouteBySoftmax(const at::Tensor& logits, std::int64_t k);
 
+// The weights [...,P] of P experts, float32 at least: softmax over the logits, those of all but the
+// k largest replaced by 0 (as MAD has it: what is not chosen still weighs e^0) or left out.
+at::Tensor ExpertWeights(const at::Tensor& logits, std::int64_t k, bool leaves_out);
+
 // values [B,T,P] of the chosen states, [B,T,K].
 at::Tensor OfChoices(const Routing& routing, const at::Tensor& values);
 

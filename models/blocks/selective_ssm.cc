@@ -33,7 +33,8 @@ SelectiveSsm::SelectiveSsm(const SelectiveSsmLayout& layout, const ParameterScop
       x_proj_(scope.Child("x_proj"), layout.num_channels, layout.dt_rank + 2 * layout.d_state,
               /*bias=*/false),
       dt_proj_(scope.Child("dt_proj"), layout.dt_rank, layout.num_channels, /*bias=*/false),
-      dt_bias_(AddStepBias(scope.Child("dt_proj"), "bias", layout.num_channels, layout.steps)),
+      dt_bias_(scope.Child("dt_proj").AddFlaggedBias(
+          "bias", DrawStepBias(scope.Child("dt_proj"), "bias", layout.num_channels, layout.steps))),
       A_log_(scope.AddSpecial("A_log", InitialALog(layout))),
       D_(scope.AddSpecial("D", {layout.num_channels}, Init::Constant(1))) {}
 

@@ -10,7 +10,7 @@
 #include <ATen/core/Tensor.h>
 
 #include "base/fields.h"
-#include "kernels/selective_scan/selective_scan.h"
+#include "kernels/linear_attention/selective_scan/selective_scan.h"
 #include "models/blocks/config_checks.h"
 #include "models/blocks/linear.h"
 #include "models/blocks/time_step.h"

@@ -6,7 +6,7 @@
 #include <ATen/ops/zeros.h>
 
 #include "base/check.h"
-#include "kernels/fused/short_convolution.h"
+#include "kernels/convolution/short_convolution.h"
 #include "models/blocks/linear.h"
 
 namespace mixerbench::models {
@@ -24,13 +24,13 @@ ShortConvolution::Output ShortConvolution::operator()(const at::Tensor& x,
                                                       const ConvolutionOptions& options) const {
   Require(x.dim() == 3 && x.size(2) == channels(), "short convolution: x is [B,T,channels]");
   const at::Tensor inputs = history.defined() ? at::cat({history.to(x.scalar_type()), x}, 1) : x;
-  at::Tensor y = kernels::fused::ShortConvolution({.x = inputs,
-                                                   .weight = weight_,
-                                                   .bias = bias_,
-                                                   .silu = options.silu,
-                                                   .norm_channels = options.norm_channels,
-                                                   .norm_dim = options.norm_dim},
-                                                  path);
+  at::Tensor y = kernels::ShortConvolution({.x = inputs,
+                                            .weight = weight_,
+                                            .bias = bias_,
+                                            .silu = options.silu,
+                                            .norm_channels = options.norm_channels,
+                                            .norm_dim = options.norm_dim},
+                                           path);
   if (history.defined()) y = y.narrow(1, width() - 1, x.size(1));
   return {y, LastInputs(inputs)};
 }

@@ -10,7 +10,7 @@
 
 #include <ATen/core/Tensor.h>
 
-#include "kernels/gsa/gsa.h"
+#include "kernels/linear_attention/gsa/gsa.h"
 #include "models/blocks/matrix_state_mixer.h"
 
 namespace mixerbench::models {

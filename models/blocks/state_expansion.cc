@@ -6,7 +6,7 @@
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/silu.h>
 
-#include "kernels/fused/columns.h"
+#include "kernels/layout/columns.h"
 #include "models/blocks/write_strength.h"
 
 namespace mixerbench::models {
@@ -81,17 +81,17 @@ StateExpansion::Columns StateExpansion::Project(const MixerInputs& inputs,
                                                 const MixerOptions& options, Mixed& mixed) const {
   const std::int64_t key_dim = layout_.key_dim();
   const std::int64_t gate_width = layout_.output.gate_columns(layout_.value_dim());
-  std::vector<kernels::fused::ColumnBlock> blocks = {2 * key_dim,          layout_.value_dim(),
-                                                     layout_.gate_columns, layout_.num_partitions,
-                                                     layout_.lora_rank,    layout_.lora_rank};
+  std::vector<kernels::ColumnBlock> blocks = {2 * key_dim,          layout_.value_dim(),
+                                              layout_.gate_columns, layout_.num_partitions,
+                                              layout_.lora_rank,    layout_.lora_rank};
   if (layout_.has_shared) blocks.emplace_back(layout_.gate_columns);
-  if (gate_width > 0) blocks.emplace_back(gate_width, /*only_at_rows=*/true);
+  if (gate_width > 0) blocks.emplace_back(gate_width, /*only_scored=*/true);
   const std::vector<at::Tensor> projected =
-      in_proj_.Columns(inputs.x, blocks, options.rows, options.path);
+      in_proj_.Columns(inputs.x, blocks, options.scored, options.path);
 
   Columns columns;
   const auto halves = [&](const at::Tensor& qk) {
-    return kernels::fused::SplitColumns(qk, {key_dim, key_dim}, options.path);
+    return kernels::SplitColumns(qk, {key_dim, key_dim}, options.path);
   };
   const std::vector<at::Tensor> qk = halves(projected[0]);
   columns.q = Heads(qk[0] + lora_q_(projected[4], options.path));
@@ -100,7 +100,7 @@ StateExpansion::Columns StateExpansion::Project(const MixerInputs& inputs,
   columns.gates = projected[2];
   columns.router = projected[3];
   if (gate_width > 0) {
-    columns.output_gate = {projected.back(), /*selected=*/options.rows != nullptr};
+    columns.output_gate = {projected.back(), /*selected=*/options.scored != nullptr};
   }
   if (!layout_.has_shared) return columns;
 

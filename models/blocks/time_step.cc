@@ -7,10 +7,15 @@ namespace mixerbench::models {
 
 at::Tensor InverseSoftplus(const at::Tensor& y) { return y + (-(-y).expm1()).log(); }
 
+at::Tensor DrawStepBias(const ParameterScope& scope, std::string_view name, std::int64_t channels,
+                        const TimeStepRange& range) {
+  const at::Tensor steps = scope.Draw(name, {channels}, Init::LogUniform(range.min, range.max));
+  return InverseSoftplus(steps.clamp_min(range.floor));
+}
+
 at::Tensor AddStepBias(const ParameterScope& scope, std::string_view name, std::int64_t channels,
                        const TimeStepRange& range) {
-  const at::Tensor steps = scope.Draw(name, {channels}, Init::LogUniform(range.min, range.max));
-  return scope.AddSpecial(name, InverseSoftplus(steps.clamp_min(range.floor)));
+  return scope.AddSpecial(name, DrawStepBias(scope, name, channels, range));
 }
 
 }  // namespace mixerbench::models

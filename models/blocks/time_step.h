@@ -23,8 +23,13 @@ struct TimeStepRange {
 // ln(e^y - 1) without cancellation.
 at::Tensor InverseSoftplus(const at::Tensor& y);
 
-// Adds the parameter `name` [channels] with softplus(value) as described: its own initialisation
-// stands whatever the policy, and it gets no weight decay.
+// The values that a parameter `name` [channels] of `scope` starts with: softplus(value) as
+// described.
+at::Tensor DrawStepBias(const ParameterScope& scope, std::string_view name, std::int64_t channels,
+                        const TimeStepRange& range);
+
+// Adds that parameter: its own initialisation stands whatever the policy, and it gets no weight
+// decay.
 at::Tensor AddStepBias(const ParameterScope& scope, std::string_view name, std::int64_t channels,
                        const TimeStepRange& range);
 

@@ -38,9 +38,10 @@ struct CompositionalMqarSampler {
     std::uint32_t* const first_keys = scratch;                   // [grid_size], less 1
     std::uint32_t* const second_keys = first_keys + grid_size;   // [grid_size], less third
     std::uint32_t* const sorted_keys = second_keys + grid_size;  // [2 * grid_size], tokens
-    std::uint32_t* const values = sorted_keys + 2 * grid_size;   // by place, less 2 * third
-    std::uint32_t* const cells = values + num_kv_pairs();        // of the grid, by place
-    std::uint32_t* const gaps = cells + num_kv_pairs();          // by place
+    std::uint32_t* const values =
+        sorted_keys + 2 * std::size_t{grid_size};          // by place, less 2 * third
+    std::uint32_t* const cells = values + num_kv_pairs();  // of the grid, by place
+    std::uint32_t* const gaps = cells + num_kv_pairs();    // by place
     std::uint32_t* const last_gap = gaps + num_kv_pairs();
     std::uint32_t* const gap_memory = last_gap + 1;
     std::uint32_t* const order_memory = gap_memory + WeightSumsWords(num_slots());

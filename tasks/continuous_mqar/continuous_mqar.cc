@@ -69,7 +69,7 @@ class ContinuousMqarTask final : public SampledTask<ContinuousMqarSampler> {
     std::unordered_map<std::int32_t, std::int32_t> value_of;
     for (std::size_t t = 0; t < ContextLen(); t += 2) value_of[inputs[t]] = inputs[t + 1];
     for (std::size_t i = 0; i < positions.size(); ++i) {
-      const auto key = inputs[static_cast<std::size_t>(positions[i] / 2 * 2)];
+      const auto key = inputs[static_cast<std::size_t>(positions[i]) / 2 * 2];
       const auto found = value_of.find(key);
       answers[i] = found == value_of.end() ? kIgnore : found->second;
     }

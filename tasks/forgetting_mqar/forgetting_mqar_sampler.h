@@ -26,8 +26,8 @@ struct ForgettingMqarSampler {
   MB_HOST_DEVICE std::uint32_t num_slots() const { return (seq_len - context_len()) / 2; }
 
   MB_HOST_DEVICE std::int64_t scratch_words() const {
-    return 5 * std::int64_t{num_kv_pairs} + 2 * num_updates + 1 + WeightSumsWords(num_slots()) +
-           pick_words();
+    return 5 * std::int64_t{num_kv_pairs} + 2 * std::int64_t{num_updates} + 1 +
+           WeightSumsWords(num_slots()) + pick_words();
   }
 
   template <typename Lanes>

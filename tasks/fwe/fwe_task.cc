@@ -22,7 +22,7 @@ constexpr std::int64_t kReferenceGenTokens = 50;
 constexpr std::int64_t kLetters = 6;
 // The vocabulary has one word for so many tokens of prompt.
 constexpr std::int64_t kTokensPerWord = 50;
-constexpr std::string_view kNoise = "...";   // in place of the most frequent word
+constexpr std::string_view kNoise = "...";               // in place of the most frequent word
 constexpr std::int64_t kFirstAsked = 2, kLastAsked = 4;  // ranks
 
 constexpr std::string_view kHead =

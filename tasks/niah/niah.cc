@@ -116,11 +116,12 @@ void Register(TaskRegistry& registry) {
   entry.presets = Presets();
   entry.deviations = {
       "Q30: the order of needles is drawn for each sample (reference: one fixed shuffle)",
-      "Q31: sentences of a shipped text, by default in a new order for each sample (reference: the "
-      "beginning of essays downloaded at run time)",
+      ("Q31: sentences of a shipped text, by default in a new order for each sample (reference: "
+       "the "
+       "beginning of essays downloaded at run time)"),
       "Q32: a haystack that is too short repeats (one reference leaves the context short)",
-      "Q33: the longest context that fits, to the unit; what cannot fit is rejected (references: "
-      "steps of 500 words, endless retries)",
+      ("Q33: the longest context that fits, to the unit; what cannot fit is rejected (references: "
+       "steps of 500 words, endless retries)"),
       "Q38: a needle's position has its own field; distractors never have a needle's key"};
   auto library = std::make_shared<TextLibrary>();
   entry.create = [library](const Value& value, const std::string& where) {

@@ -96,7 +96,7 @@ const Fields<PhonebookTokParams>& PhonebookTokFields() {
 }
 
 void Validate(const PhonebookTokParams& params, const std::string& where) {
-  constexpr std::int64_t kMaxNumEntries = kNumNames * kNumNames;
+  constexpr std::int64_t kMaxNumEntries = std::int64_t{kNumNames} * kNumNames;
   Rules("phonebook_tok", where)
       .Must(params.num_entries >= 1 && params.num_entries <= kMaxNumEntries,
             "num_entries must be in [1, 1000000]", {{"num_entries", params.num_entries}});

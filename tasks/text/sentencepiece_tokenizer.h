@@ -31,6 +31,8 @@ class SentencePieceTokenizer final : public Tokenizer {
   // `bytes`: a model that ReadSentencePieceModel accepts.
   SentencePieceTokenizer(std::string name, std::string_view bytes, const std::string& where);
   ~SentencePieceTokenizer() override;
+  SentencePieceTokenizer(const SentencePieceTokenizer&) = delete;
+  SentencePieceTokenizer& operator=(const SentencePieceTokenizer&) = delete;
 
   std::string_view name() const override { return name_; }
   std::int64_t vocab_size() const override { return static_cast<std::int64_t>(pieces_.size()); }

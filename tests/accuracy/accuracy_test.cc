@@ -3,17 +3,19 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/accuracy/accuracy.h"
 
-#include <map>
+#include <chrono>
 #include <optional>
 #include <set>
+#include <thread>
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/empty_like.h>
 
-#include "kernels/plain_aten.h"
-#include "reports/json.h"
+#include "io/json.h"
+#include "kernels/runtime/plain_aten.h"
 #include "tests/accuracy/cases.h"
 #include "tests/accuracy/table.h"
+#include "tests/support/tensors.h"
 
 #include "tests/support/catch2.h"
 
@@ -53,35 +55,37 @@ void CheckAll(const std::vector<Case>& cases) {
   TableBuilder table;
   for (const Case& c : cases) {
     const Value& row = table.Add(c.unit, c.factors, Measure(*c.make(), kPrecisions));
-    INFO(reports::DumpJson(row));
+    INFO(io::DumpJson(row));
     for (const auto& [precision, result] : row.Find("results")->as_object()) {
       CHECK(result.Find("outcome")->as_string() == "passed");
     }
   }
   const Value built = table.Build();
   for (const Value& pool : built.Find("pools")->as_array()) {
-    INFO(reports::DumpJson(pool));
+    INFO(io::DumpJson(pool));
     CHECK(pool.Find("ratio")->as_double() <= 1);
   }
 }
 
 TEST_CASE("accuracy: every mixer in every configuration is as near to fp64 as plain ATen") {
-  const auto cases = MixerCases(Mixers(), kSmall, at::kCPU);
-  std::map<std::string, std::set<std::string>> configurations;
-  for (const Case& c : cases) {
-    Value options = c.factors.at("options");
-    options.as_object().erase("num_heads");
-    configurations[c.unit].insert(reports::DumpJson(options));
-  }
   for (const auto& [name, entry] : Mixers().entries()) {
+    const auto cases = MixerCases(Mixers(), name, kSmall, at::kCPU);
+    std::set<std::string> configurations;
+    for (const Case& c : cases) {
+      Value options = c.factors.at("options");
+      options.as_object().erase("num_heads");
+      configurations.insert(io::DumpJson(options));
+    }
     CAPTURE(name);
-    CHECK(configurations["mixer " + name].size() == 1 + entry.test_configs.size());
+    CHECK(configurations.size() == 1 + entry.test_configs.size());
+    CheckAll(cases);
   }
-  CheckAll(cases);
 }
 
 TEST_CASE("accuracy: every core is as near to fp64 as plain ATen") {
-  CheckAll(CoreCases(Cores(), kSmall, at::kCPU));
+  for (const auto& [name, core] : Cores().entries()) {
+    CheckAll(CoreCases(Cores(), name, kSmall, at::kCPU));
+  }
 }
 
 // Where the device code of a mixer may be wrong, by how much.
@@ -181,7 +185,7 @@ std::vector<Accuracy> MeasureFault(const Fault& fault) {
   one.d_model = {32};
   one.seq_len = {20};
   one.num_rivals = {0};
-  for (const Case& c : MixerCases(registry, one, at::kCPU)) {
+  for (const Case& c : MixerCases(registry, "faulty", one, at::kCPU)) {
     if (c.factors.at("initial_state") == Value(true) &&
         c.factors.at("wanted") == Value("outputs, state")) {
       return Measure(*c.make(), kPrecisions);
@@ -228,6 +232,86 @@ TEST_CASE("accuracy: what depends on fresh memory or on earlier calls is found")
                  Catch::Contains("differs when run again") && Catch::Contains("y"));
     }
   }
+}
+
+Sizes Bounded(std::int64_t max_operations) {
+  Sizes sizes = kSmall;
+  sizes.seq_len = {17, 4096};
+  sizes.max_operations = max_operations;
+  return sizes;
+}
+
+TEST_CASE("accuracy: lengths at which a recurrence takes too many steps are listed as left out") {
+  constexpr std::int64_t kMaxOperations = 2000;
+  const auto lengths = [&](const std::string& core, bool left_out) {
+    std::set<std::int64_t> all;
+    for (const Case& c : CoreCases(Cores(), core, Bounded(kMaxOperations), at::kCPU)) {
+      CHECK((c.make == nullptr) == !c.left_out.empty());
+      CHECK(c.operations <= kMaxOperations);
+      if (c.left_out.empty() != left_out) all.insert(c.factors.at("seq_len").as_int());
+    }
+    return all;
+  };
+  // One goes token by token, the other chunk by chunk.
+  CHECK(lengths("sila", /*left_out=*/false) == std::set<std::int64_t>{17});
+  CHECK(lengths("sila", /*left_out=*/true) == std::set<std::int64_t>{4096});
+  CHECK(lengths("simple_gla", /*left_out=*/false) == std::set<std::int64_t>{17, 4096});
+  CHECK(lengths("simple_gla", /*left_out=*/true).empty());
+
+  // Of mixers for every set of options; every case has the same columns.
+  std::size_t num_left_out = 0;
+  const auto cases = MixerCases(Mixers(), "sila", Bounded(kMaxOperations), at::kCPU);
+  for (const Case& c : cases) {
+    CHECK(c.factors.size() == cases.front().factors.size());
+    if (c.left_out.empty()) continue;
+    ++num_left_out;
+    CHECK(c.factors.at("seq_len") == Value(4096));
+    CHECK_THAT(c.left_out, Catch::Contains("of at most 2000") && Catch::Contains("a token"));
+  }
+  CHECK(num_left_out == 1 + Mixers().Find("sila", "").test_configs.size());
+}
+
+// y = x, after a while.
+class SlowSubject final : public Subject {
+ public:
+  explicit SlowSubject(std::chrono::milliseconds delay) : delay_(delay) {
+    inputs_["x"] = testing::RandomNormal({2, 3}, /*seed=*/3);
+  }
+  const NamedTensors& inputs() const override { return inputs_; }
+  at::ScalarType InputType(const std::string&, at::ScalarType dtype) const override {
+    return dtype;
+  }
+  std::vector<std::pair<std::string, at::Tensor>> Parameters(at::ScalarType) const override {
+    return {};
+  }
+  NamedTensors Run(const NamedTensors& inputs, std::int64_t, ExecutionPath,
+                   at::ScalarType) const override {
+    ++num_runs;
+    std::this_thread::sleep_for(delay_);
+    return {{"y", inputs.at("x").clone()}};
+  }
+
+  mutable int num_runs = 0;
+
+ private:
+  std::chrono::milliseconds delay_;
+  NamedTensors inputs_;
+};
+
+TEST_CASE("accuracy: a deadline ends a case between two of its passes") {
+  using std::chrono::milliseconds;
+  const SlowSubject slow(milliseconds(200));
+  const auto deadline = std::chrono::steady_clock::now() + milliseconds(100);
+  const auto accuracies = Measure(slow, kPrecisions, deadline);
+  CHECK(slow.num_runs == 1);
+  REQUIRE(accuracies.size() == kPrecisions.size());
+  for (const Accuracy& accuracy : accuracies) {
+    CHECK(accuracy.failure == kTimeLimitReached);
+    CHECK(!accuracy.skipped);
+  }
+
+  const SlowSubject quick(milliseconds(0));
+  for (const Accuracy& accuracy : Measure(quick, kPrecisions)) CHECK(accuracy.failure.empty());
 }
 
 }  // namespace

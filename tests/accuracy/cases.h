@@ -29,6 +29,8 @@ struct Sizes {
   std::int64_t min_head_dim = 16;
   std::int64_t max_head_dim = 256;
   std::int64_t max_elements = 0;
+  // Not tested, but listed: calls whose plain pass takes more operations (passes.h); 0: any.
+  std::int64_t max_operations = 0;
 };
 
 // 3, or the fewest sequences of `num_heads` heads that are more than `num_rivals` heads.
@@ -39,16 +41,19 @@ constexpr std::int64_t BatchSize(std::int64_t num_rivals, std::int64_t num_heads
 struct Case {
   std::string unit;  // "mixer gla"
   Object factors;    // what the table shows of it
-  std::function<std::unique_ptr<Subject>()> make;
+  std::function<std::unique_ptr<Subject>()> make = nullptr;
+  // Why Sizes::max_operations leaves this length out, whatever the other factors; nothing to make.
+  std::string left_out = {};
+  double operations = 0;  // of a plain pass, by extrapolation; 0 without a bound
 };
 
-// Defaults and every one of MixerEntry::test_configs, with every number of heads that they allow.
-// Pairs of all factors; triples of num_heads, d_model and number of sequences.
-std::vector<Case> MixerCases(const models::MixerRegistry& mixers, const Sizes& sizes,
-                             at::Device device);
+// Of one mixer. Defaults and every one of MixerEntry::test_configs, with every number of heads that
+// they allow. Pairs of all factors; triples of num_heads, d_model and number of sequences.
+std::vector<Case> MixerCases(const models::MixerRegistry& mixers, const std::string& name,
+                             const Sizes& sizes, at::Device device);
 
-// Pairs of all factors; triples of the sizes of heads and the number of sequences.
-std::vector<Case> CoreCases(const kernels::CoreRegistry& cores, const Sizes& sizes,
-                            at::Device device);
+// Of one core. Pairs of all factors; triples of the sizes of heads and the number of sequences.
+std::vector<Case> CoreCases(const kernels::CoreRegistry& cores, const std::string& name,
+                            const Sizes& sizes, at::Device device);
 
 }  // namespace mixerbench::accuracy

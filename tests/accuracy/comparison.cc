@@ -6,7 +6,7 @@
 #include <limits>
 
 #include "base/check.h"
-#include "reports/statistics.h"
+#include "reports/statistics/statistics.h"
 
 namespace mixerbench::accuracy {
 namespace {

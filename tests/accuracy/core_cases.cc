@@ -7,6 +7,7 @@
 #include "kernels/core_testing.h"
 #include "tests/accuracy/cases.h"
 #include "tests/accuracy/covering.h"
+#include "tests/accuracy/growth.h"
 
 namespace mixerbench::accuracy {
 namespace {
@@ -143,45 +144,92 @@ std::int64_t NumElements(const CoreCase& c) {
   return c.batch_size * c.seq_len * c.num_heads * std::max(c.head_k_dim, c.head_v_dim);
 }
 
-std::vector<Levels> CoverCores(const Sizes& sizes, at::Device device) {
-  const auto count = [](const auto& levels) { return static_cast<int>(levels.size()); };
-  CoveringProblem problem;
-  problem.num_levels = {count(sizes.head_k_dim), count(sizes.head_v_dim), count(sizes.num_rivals),
-                        count(sizes.seq_len),    count(AllDecays()),      2};
-  problem.interactions = AllPairs(kNumFactors);
-  problem.interactions.push_back({kKeyDim, kValueDim, kRivals});
-  problem.allowed = [&](const Levels& levels) {
-    return NumElements(PointOf(levels, sizes, device).sizes) <= sizes.max_elements;
-  };
-  problem.cost = [&](const Levels& levels) {
-    return static_cast<double>(NumElements(PointOf(levels, sizes, device).sizes));
-  };
-  return Cover(problem);
-}
+class CoreFactors {
+ public:
+  CoreFactors(const CoreEntry& core, const Sizes& sizes, at::Device device)
+      : sizes_(sizes), device_(device) {
+    if (sizes.max_operations == 0) return;
+    Levels smallest(kNumFactors, 0);
+    growth_ = Growth([&](std::int64_t seq_len) {
+      CoreCase c = PointOf(smallest, sizes, at::kCPU).sizes;
+      c.batch_size = 1;
+      c.seq_len = seq_len;
+      return std::make_unique<CoreSubject>(core, c, /*initial_state=*/false);
+    });
+  }
+
+  std::vector<Levels> Cover() const {
+    const auto count = [](const auto& levels) { return static_cast<int>(levels.size()); };
+    CoveringProblem problem;
+    problem.num_levels = {count(sizes_.head_k_dim), count(sizes_.head_v_dim),
+                          count(sizes_.num_rivals), count(sizes_.seq_len),
+                          count(AllDecays()),       2};
+    problem.interactions = AllPairs(kNumFactors);
+    problem.interactions.push_back({kKeyDim, kValueDim, kRivals});
+    problem.allowed = [this](const Levels& levels) {
+      return NumElements(levels) <= sizes_.max_elements &&
+             Refusal(At(sizes_.seq_len, levels[kSeqLen])).empty();
+    };
+    problem.cost = [this](const Levels& levels) {
+      return Cost(Operations(levels), static_cast<double>(NumElements(levels)));
+    };
+    return accuracy::Cover(problem);
+  }
+
+  double Operations(const Levels& levels) const {
+    return growth_.Operations(At(sizes_.seq_len, levels[kSeqLen]));
+  }
+
+  std::string Refusal(std::int64_t seq_len) const {
+    return growth_.Refusal(seq_len, sizes_.max_operations);
+  }
+
+ private:
+  std::int64_t NumElements(const Levels& levels) const {
+    const CoreCase c = PointOf(levels, sizes_, device_).sizes;
+    return c.batch_size * c.seq_len * c.num_heads * std::max(c.head_k_dim, c.head_v_dim);
+  }
+
+  const Sizes& sizes_;
+  at::Device device_;
+  Growth growth_;
+};
 
 }  // namespace
 
-std::vector<Case> CoreCases(const kernels::CoreRegistry& cores, const Sizes& sizes,
-                            at::Device device) {
-  const std::vector<Levels> rows = CoverCores(sizes, device);
+std::vector<Case> CoreCases(const kernels::CoreRegistry& cores, const std::string& name,
+                            const Sizes& sizes, at::Device device) {
+  const CoreEntry& core = cores.Find(name, "");
+  const CoreFactors factors(core, sizes, device);
   std::vector<Case> cases;
-  for (const auto& [name, core] : cores.entries()) {
-    for (const Levels& levels : rows) {
-      const CorePoint point = PointOf(levels, sizes, device);
-      const CoreCase& c = point.sizes;
-      cases.push_back({.unit = "core " + name,
-                       .factors = {{"batch_size", c.batch_size},
-                                   {"seq_len", c.seq_len},
-                                   {"num_heads", c.num_heads},
-                                   {"head_k_dim", c.head_k_dim},
-                                   {"head_v_dim", c.head_v_dim},
-                                   {"decays", point.decays},
-                                   {"initial_state", point.initial_state}},
-                       .make = [&entry = core, point]() -> std::unique_ptr<Subject> {
-                         return std::make_unique<CoreSubject>(entry, point.sizes,
-                                                              point.initial_state);
-                       }});
-    }
+  for (const Levels& levels : factors.Cover()) {
+    const CorePoint point = PointOf(levels, sizes, device);
+    const CoreCase& c = point.sizes;
+    cases.push_back({.unit = "core " + name,
+                     .factors = {{"batch_size", c.batch_size},
+                                 {"seq_len", c.seq_len},
+                                 {"num_heads", c.num_heads},
+                                 {"head_k_dim", c.head_k_dim},
+                                 {"head_v_dim", c.head_v_dim},
+                                 {"decays", point.decays},
+                                 {"initial_state", point.initial_state}},
+                     .make = [&core, point]() -> std::unique_ptr<Subject> {
+                       return std::make_unique<CoreSubject>(core, point.sizes, point.initial_state);
+                     },
+                     .operations = factors.Operations(levels)});
+  }
+  for (const std::int64_t seq_len : sizes.seq_len) {
+    const std::string refusal = factors.Refusal(seq_len);
+    if (refusal.empty()) continue;
+    cases.push_back({.unit = "core " + name,
+                     .factors = {{"batch_size", "any"},
+                                 {"seq_len", seq_len},
+                                 {"num_heads", "any"},
+                                 {"head_k_dim", "any"},
+                                 {"head_v_dim", "any"},
+                                 {"decays", "any"},
+                                 {"initial_state", "any"}},
+                     .left_out = refusal});
   }
   return cases;
 }

@@ -5,14 +5,14 @@
 #include <set>
 #include <utility>
 
-#include "reports/json.h"
-#include "reports/text.h"
+#include "io/json.h"
+#include "io/text.h"
 #include "tests/accuracy/table.h"
 
 namespace mixerbench::accuracy {
 namespace {
 
-using reports::EscapeMarkdown;
+using io::EscapeMarkdown;
 
 const std::string& Text(const Value& object, std::string_view key) {
   return object.Find(key)->as_string();
@@ -115,7 +115,7 @@ std::string PlanTable(const Value& plans) {
 }
 
 std::string FactorText(const Value& factor) {
-  return EscapeMarkdown(factor.is_string() ? factor.as_string() : reports::DumpJson(factor));
+  return EscapeMarkdown(factor.is_string() ? factor.as_string() : io::DumpJson(factor));
 }
 
 std::string UnitTable(const std::string& unit, const std::vector<const Value*>& rows,

@@ -18,12 +18,13 @@
 #include "base/error.h"
 #include "tests/accuracy/cases.h"
 #include "tests/accuracy/covering.h"
+#include "tests/accuracy/growth.h"
 #include "tests/support/tensors.h"
 
 namespace mixerbench::accuracy {
 namespace {
 
-using kernels::fused::RowSelection;
+using kernels::ScoredPositions;
 using models::MixerEntry;
 using models::MixerRegistry;
 
@@ -50,7 +51,7 @@ struct MixerPoint {
 
 // Positions b, t of a row selection and where it is real.
 struct Scored {
-  RowSelection selection;
+  ScoredPositions selection;
   at::Tensor real;  // entries that are positions, not surplus
   at::Tensor mask;  // [B,T,1], 1 where scored
 };
@@ -77,11 +78,11 @@ Scored ChooseScored(std::int64_t batch_size, std::int64_t seq_len, bool ordered,
     real.push_back(entry);
   }
   Scored scored;
-  scored.selection = {.rows = at::tensor(rows, at::kLong).to(device),
-                      .entries = at::tensor(entries, at::kLong).to(device),
-                      .rows_per_sequence = ordered ? count : 0};
+  scored.selection = {.positions = at::tensor(rows, at::kLong).to(device),
+                      .inverse = at::tensor(entries, at::kLong).to(device),
+                      .per_sequence = ordered ? count : 0};
   scored.real = at::tensor(real, at::kLong).to(device);
-  scored.mask = (scored.selection.entries < static_cast<std::int64_t>(num_rows))
+  scored.mask = (scored.selection.inverse < static_cast<std::int64_t>(num_rows))
                     .view({batch_size, seq_len, 1});
   return scored;
 }
@@ -177,7 +178,7 @@ class MixerSubject final : public Subject {
     options.path = path;
     options.want_final_state = point_.wanted == Wanted::kOutputsAndState;
     if (state_) options.initial_state = &state;
-    if (scored_ && path == ExecutionPath::kFast) options.rows = &scored_->selection;
+    if (scored_ && path == ExecutionPath::kFast) options.scored = &scored_->selection;
     const auto result = models::Forward(ModelFor(dtype).mixer(), mixer_inputs, options);
 
     NamedTensors outputs;
@@ -219,7 +220,7 @@ class MixerSubject final : public Subject {
                       std::int64_t first_sequence) const {
     if (!scored_) return y;
     if (y.dim() == 3) return y * scored_->mask.narrow(0, first_sequence, num_sequences);
-    const at::Tensor tokens = scored_->selection.rows.index_select(0, scored_->real);
+    const at::Tensor tokens = scored_->selection.positions.index_select(0, scored_->real);
     return at::zeros({num_sequences * point_.seq_len, y.size(1)}, y.options())
         .index_copy(0, tokens, y.index_select(0, scored_->real))
         .view({num_sequences, point_.seq_len, y.size(1)});
@@ -273,10 +274,35 @@ class MixerFactors {
     problem.interactions = AllPairs(kNumFactors);
     problem.interactions.push_back({kHeads, kModelDim, kRivals});
     problem.allowed = [this](const Levels& levels) {
-      return NumElements(levels) <= static_cast<double>(sizes_.max_elements) && IsLegal(levels);
+      return NumElements(levels) <= static_cast<double>(sizes_.max_elements) && IsLegal(levels) &&
+             Refusal(levels).empty();
     };
-    problem.cost = [this](const Levels& levels) { return NumElements(levels); };
+    problem.cost = [this](const Levels& levels) {
+      return Cost(Operations(levels), NumElements(levels));
+    };
     return accuracy::Cover(problem);
+  }
+
+  // One row for each length that the options refuse.
+  std::vector<Levels> LeftOut() {
+    std::vector<Levels> left_out;
+    for (int options = 0; options < static_cast<int>(options_.size()); ++options) {
+      for (int seq_len = 0; seq_len < static_cast<int>(sizes_.seq_len.size()); ++seq_len) {
+        Levels levels(kNumFactors, 0);
+        levels[kOptions] = options;
+        levels[kSeqLen] = seq_len;
+        if (!Refusal(levels).empty()) left_out.push_back(levels);
+      }
+    }
+    return left_out;
+  }
+
+  std::string Refusal(const Levels& levels) {
+    return GrowthOf(levels).Refusal(At(sizes_.seq_len, levels[kSeqLen]), sizes_.max_operations);
+  }
+
+  double Operations(const Levels& levels) {
+    return GrowthOf(levels).Operations(At(sizes_.seq_len, levels[kSeqLen]));
   }
 
   MixerPoint PointOf(const Levels& levels) const {
@@ -298,7 +324,43 @@ class MixerFactors {
             {"initial_state", point.initial_state}};
   }
 
+  // What is refused, whatever the factors besides.
+  Object DescribeLeftOut(const Levels& levels) const {
+    return {{"options", At(options_, levels[kOptions])},
+            {"d_model", "any"},
+            {"batch_size", "any"},
+            {"seq_len", At(sizes_.seq_len, levels[kSeqLen])},
+            {"wanted", "any"},
+            {"initial_state", "any"}};
+  }
+
  private:
+  // That of the options, at the smallest sizes that they take.
+  const Growth& GrowthOf(const Levels& levels) {
+    const int options = levels[kOptions];
+    if (const auto known = growths_.find(options); known != growths_.end()) return known->second;
+    Growth& growth = growths_[options];
+    if (sizes_.max_operations == 0) return growth;
+    Levels smallest(kNumFactors, 0);
+    smallest[kOptions] = options;
+    const int num_heads = has_heads_ ? static_cast<int>(sizes_.num_heads.size()) : 1;
+    for (int d_model = 0; d_model < static_cast<int>(sizes_.d_model.size()); ++d_model) {
+      for (int heads = 0; heads < num_heads; ++heads) {
+        smallest[kModelDim] = d_model;
+        smallest[kHeads] = heads;
+        if (!IsLegal(smallest)) continue;
+        MixerPoint point = PointOf(smallest);
+        point.batch_size = 1;
+        growth = Growth([&](std::int64_t seq_len) {
+          point.seq_len = seq_len;
+          return std::make_unique<MixerSubject>(mixers_, entry_, point, at::kCPU);
+        });
+        return growth;
+      }
+    }
+    return growth;
+  }
+
   std::int64_t NumHeads(const Levels& levels) const {
     return has_heads_ ? At(sizes_.num_heads, levels[kHeads]) : 1;
   }
@@ -331,7 +393,7 @@ class MixerFactors {
 
   bool CanBeMade(const Levels& levels) const {
     try {
-      const Model model(mixers_, entry_, PointOf(levels), at::kCPU, at::kFloat);
+      const Model model(mixers_, entry_, PointOf(levels), at::kMeta, at::kFloat);
       return true;
     } catch (const ConfigError&) {
       return false;
@@ -344,22 +406,29 @@ class MixerFactors {
   std::vector<Value> options_;
   bool has_heads_ = false;
   std::map<std::tuple<int, int, int>, bool> legal_;
+  std::map<int, Growth> growths_;
 };
 
 }  // namespace
 
-std::vector<Case> MixerCases(const MixerRegistry& mixers, const Sizes& sizes, at::Device device) {
+std::vector<Case> MixerCases(const MixerRegistry& mixers, const std::string& name,
+                             const Sizes& sizes, at::Device device) {
+  const MixerEntry& entry = mixers.Find(name, "");
+  MixerFactors factors(mixers, entry, sizes);
   std::vector<Case> cases;
-  for (const auto& [name, entry] : mixers.entries()) {
-    MixerFactors factors(mixers, entry, sizes);
-    for (const Levels& levels : factors.Cover()) {
-      cases.push_back({.unit = "mixer " + name,
-                       .factors = factors.Describe(levels),
-                       .make = [&mixers, &entry = entry, point = factors.PointOf(levels),
-                                device]() -> std::unique_ptr<Subject> {
-                         return std::make_unique<MixerSubject>(mixers, entry, point, device);
-                       }});
-    }
+  for (const Levels& levels : factors.Cover()) {
+    cases.push_back({.unit = "mixer " + name,
+                     .factors = factors.Describe(levels),
+                     .make = [&mixers, &entry, point = factors.PointOf(levels),
+                              device]() -> std::unique_ptr<Subject> {
+                       return std::make_unique<MixerSubject>(mixers, entry, point, device);
+                     },
+                     .operations = factors.Operations(levels)});
+  }
+  for (const Levels& levels : factors.LeftOut()) {
+    cases.push_back({.unit = "mixer " + name,
+                     .factors = factors.DescribeLeftOut(levels),
+                     .left_out = factors.Refusal(levels)});
   }
   return cases;
 }

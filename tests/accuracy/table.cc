@@ -7,7 +7,7 @@
 #include <fmt/format.h>
 #include <utility>
 
-#include "reports/json.h"
+#include "io/json.h"
 
 namespace mixerbench::accuracy {
 namespace {
@@ -164,13 +164,13 @@ Value CountPlans(const Value& table, const std::vector<DeclaredPlan>& declared) 
 std::string DumpTable(const Value& table, const Object& facts) {
   std::string text = "{\n";
   for (const auto& [key, fact] : facts) {
-    text += reports::DumpJson(key) + ": " + reports::DumpJson(fact) + ",\n";
+    text += io::DumpJson(key) + ": " + io::DumpJson(fact) + ",\n";
   }
   for (const char* list : {"pools", "rows"}) {
     text += fmt::format("\"{}\": [", list);
     const char* separator = "\n";
     for (const Value& item : table.Find(list)->as_array()) {
-      text += separator + reports::DumpJson(item);
+      text += separator + io::DumpJson(item);
       separator = ",\n";
     }
     text += list == std::string_view("rows") ? "\n]\n" : "\n],\n";

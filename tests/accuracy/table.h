@@ -17,7 +17,7 @@ namespace mixerbench::accuracy {
 //
 //   {"rows":  [{"unit": "mixer gla", "factors": {...},
 //               "results": {"bf16": {"outcome": "passed" | "failed" | "skipped", "reason": ...,
-//                                    "plans": ["vector_decay fused/fused", ...],
+//                                    "plans": ["gla fused/fused", ...],
 //                                    "worst": {"of": "d x", "ratio": ...} | null}, ...}}, ...],
 //    "pools": [{"unit", "precision", "of", "ratio", "num_elements"}, ...]}
 //

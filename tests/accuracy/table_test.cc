@@ -3,7 +3,7 @@
 
 #include <cmath>
 
-#include "reports/json.h"
+#include "io/json.h"
 
 #include "tests/support/catch2.h"
 
@@ -81,7 +81,7 @@ TEST_CASE("table: the table says what failed, what was skipped and what was wors
   CHECK_FALSE(Passed(table));
 
   const Object facts{{"device", "none"}};
-  const Value read = reports::ParseJson(DumpTable(table, facts));
+  const Value read = io::ParseJson(DumpTable(table, facts));
   CHECK(*read.Find("rows") == *table.Find("rows"));
   CHECK(*read.Find("pools") == *table.Find("pools"));
   CHECK(*read.Find("device") == Value("none"));

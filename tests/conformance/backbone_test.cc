@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <memory>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -63,7 +64,7 @@ TestModel Make(const std::string& name, const Value& config, std::int64_t vocab_
   const models::BackboneEntry& entry = Backbones().Find(name, "/backbone");
   TestModel model;
   model.parameters = std::make_unique<models::ParameterSet>(
-      7, entry.init_policy, entry.num_layers(config), at::kCPU, dtype);
+      7, entry.init_policy(config), entry.num_layers(config), at::kCPU, dtype);
   model.backbone =
       entry.create(config, "/backbone",
                    {.vocab_size = vocab_size, .max_seq_len = max_seq_len, .mixers = &Mixers()},
@@ -98,18 +99,17 @@ std::vector<BackboneCase> BackboneCases() {
 
 // A choice of tokens, and which of its entries count: surplus ones get no gradient.
 struct Choice {
-  kernels::fused::RowSelection rows;
+  kernels::ScoredPositions rows;
   at::Tensor counts;  // [M] 0 or 1
 };
 
 Choice Choose(const std::vector<std::int64_t>& chosen, const std::vector<double>& counts,
-              std::int64_t num_tokens, std::int64_t rows_per_sequence) {
+              std::int64_t num_tokens, std::int64_t per_sequence) {
   at::Tensor entries = at::full({num_tokens}, static_cast<std::int64_t>(chosen.size()), at::kLong);
   for (std::size_t i = 0; i < chosen.size(); ++i) {
     if (counts[i] > 0) entries[chosen[i]] = static_cast<std::int64_t>(i);
   }
-  return {{at::tensor(chosen, at::kLong), entries, rows_per_sequence},
-          at::tensor(counts, at::kDouble)};
+  return {{at::tensor(chosen, at::kLong), entries, per_sequence}, at::tensor(counts, at::kDouble)};
 }
 
 // Hidden states of some tokens, and the gradients of a random weighting of them, with and without
@@ -123,8 +123,8 @@ TEST_CASE("backbones: the hidden states of chosen tokens do not depend on leavin
                      Object{{"d_model", 16}, {"sequence_mixer", Object{{"name", mixer}}}}});
   }
   const std::vector<Choice> choices = {
-      Choose({5, 0, 23, 11}, {1, 1, 1, 1}, 2 * kSeqLen, /*rows_per_sequence=*/0),
-      Choose({2, 5, 11, 15, 23, 0}, {1, 1, 1, 1, 1, 0}, 2 * kSeqLen, /*rows_per_sequence=*/3),
+      Choose({5, 0, 23, 11}, {1, 1, 1, 1}, 2 * kSeqLen, /*per_sequence=*/0),
+      Choose({2, 5, 11, 15, 23, 0}, {1, 1, 1, 1, 1, 0}, 2 * kSeqLen, /*per_sequence=*/3),
   };
   const at::Tensor tokens = Tokens(2, kSeqLen, kVocabSize);
   for (const BackboneCase& test_case : cases) {
@@ -132,13 +132,13 @@ TEST_CASE("backbones: the hidden states of chosen tokens do not depend on leavin
     const TestModel model =
         Make(test_case.name, test_case.config, kVocabSize, kSeqLen, at::kDouble);
     for (const auto& [rows, counts] : choices) {
-      CAPTURE(rows.rows_per_sequence);
-      const auto run = [&](const kernels::fused::RowSelection* selection) {
+      CAPTURE(rows.per_sequence);
+      const auto run = [&](const kernels::ScoredPositions* selection) {
         const at::Tensor hidden =
-            model.backbone->Forward(tokens, {.compute_dtype = at::kDouble, .rows = selection})
+            model.backbone->Forward(tokens, {.compute_dtype = at::kDouble, .scored = selection})
                 .hidden;
         const at::Tensor some =
-            (selection != nullptr ? hidden : hidden.flatten(0, 1).index_select(0, rows.rows)) *
+            (selection != nullptr ? hidden : hidden.flatten(0, 1).index_select(0, rows.positions)) *
             counts.unsqueeze(1);
         (some * testing::RandomNormal(some.sizes(), 3)).sum().backward();
         std::vector<at::Tensor> results = {some.detach()};
@@ -165,6 +165,7 @@ TEST_CASE("backbones: prefill in pieces equals one call") {
   constexpr std::int64_t kSeqLen = 70;
   for (const BackboneCase& test_case : BackboneCases()) {
     CAPTURE(test_case.label);
+    if (Backbones().Find(test_case.name, "").is_autoencoder) continue;
     const TestModel model =
         Make(test_case.name, test_case.config, kVocabSize, kSeqLen, at::kDouble);
     const at::Tensor tokens = Tokens(2, kSeqLen, kVocabSize);
@@ -258,20 +259,119 @@ TEST_CASE("backbones: parameter counts are the published ones") {
   CHECK(count("zoology", Object{{"d_model", 128}, {"positions", "learned"}}, 8192) == 1190144);
   CHECK(count("zoology", Object{{"d_model", 64}, {"sequence_mixer", hybrid}}, 8192) == 545984);
   CHECK(count("zoology", Object{{"d_model", 128}, {"sequence_mixer", hybrid}}, 8192) == 1132928);
-  const Value based = Object{
-      {"name", "hybrid"},
-      {"pattern", Array{Object{{"name", "base_conv"}, {"kernel_sizes", Array{3}}},
-                        Object{{"name", "linear_attention"},
-                               {"num_heads", 1},
-                               {"head_k_dim", 16},
-                               {"feature_map", "taylor"},
-                               {"scale", 1},
-                               {"use_normalizer", true},
-                               {"normalizer_eps", 1e-12},
-                               {"use_output_norm", false}}}}};
+  const Value based =
+      Object{{"name", "hybrid"},
+             {"pattern", Array{Object{{"name", "base_conv"}, {"kernel_sizes", Array{3}}},
+                               Object{{"name", "linear_attention"},
+                                      {"num_heads", 1},
+                                      {"head_k_dim", 16},
+                                      {"feature_map", "taylor"},
+                                      {"scale", 1},
+                                      {"use_normalizer", true},
+                                      {"normalizer_eps", 1e-12},
+                                      {"use_output_norm", false}}}}};
   CHECK(count("zoology", Object{{"d_model", 64}, {"sequence_mixer", based}}, 8192) == 539584);
   CHECK(count("zoology", Object{{"d_model", 128}, {"sequence_mixer", based}}, 8192) == 1103744);
   CHECK(count("mad", Object{}, 16) == 407184);
+  const Value mamba = Object{{"name", "mamba"}, {"d_state", 4}};
+  CHECK(count("mad", Object{{"sequence_mixer", mamba}}, 16) == 489616);
+  CHECK(count("mad_autoencoder", Object{}, 16) == 440464);
+
+  const auto zoology_mamba = [&](std::int64_t d_model, const Value& mixer) {
+    return count("mamba_lm",
+                 Object{{"d_model", d_model},
+                        {"final_norm", "layer"},
+                        {"vocab_multiple", 1},
+                        {"sequence_mixer", mixer}},
+                 8192);
+  };
+  CHECK(zoology_mamba(64, Object{{"name", "mamba"}}) == 589824);
+  CHECK(zoology_mamba(128, Object{{"name", "mamba"}}) == 1282048);
+  const Value mamba2 = Object{{"name", "mamba2"}, {"d_state", 16}};
+  CHECK(zoology_mamba(64, mamba2) == 579916);
+  CHECK(zoology_mamba(128, mamba2) == 1258328);
+  CHECK(count("mamba_lm", Object{}, 16) == 66496);
+  CHECK(count("mamba_lm", Object{}, 10) == 66496);  // filled up to 16
+  CHECK(count("mamba_lm", Object{{"tied_head", false}}, 16) == 67520);
+}
+
+TEST_CASE("backbones: SelectLTI's models have the published numbers of parameters") {
+  const auto count = [](const Value& mixer) {
+    return Make("s4_sequence",
+                Object{
+                    {"d_model", 64}, {"n_layers", 2}, {"norm", "none"}, {"sequence_mixer", mixer}},
+                16, 64)
+        .parameters->num_elements();
+  };
+  const Object s4 = {{"name", "s4"}, {"d_state", 16}, {"n_ssm", 1}};
+  const Object s4d = {{"name", "s4d"}, {"form", "full"}, {"d_state", 16}, {"n_ssm", 1}};
+  const Object s5 = {{"name", "s5"}, {"d_state", 32}, {"blocks", 1}, {"activation", "silu"}};
+  const auto with_input_gains = [](const Object& core) {
+    return Object{{"name", "selectlti"}, {"core", core}, {"out", false}, {"activation", "none"}};
+  };
+  CHECK(count(Object{{"name", "s6"}}) == 9488);
+  CHECK(count(s5) == 10480);
+  CHECK(count(s4) == 21104);
+  CHECK(count(s4d) == 21072);
+  CHECK(count(Object{{"name", "selectlti"}}) == 14864);
+  CHECK(count(with_input_gains(s4)) == 23296);
+  CHECK(count(with_input_gains(s4d)) == 23264);
+}
+
+// What an auto-encoder is for: nothing of a token but what the code holds reaches its own logits.
+TEST_CASE("backbones: an auto-encoder reads every token off one vector") {
+  const at::NoGradGuard no_grad;
+  constexpr std::int64_t kVocabSize = 31;
+  constexpr std::int64_t kSeqLen = 12;
+  const Value windowed = Object{{"name", "sliding_window"}, {"window", 2}};
+  const TestModel model = Make(
+      "mad_autoencoder", Object{{"d_model", 16}, {"n_layers", 1}, {"sequence_mixer", windowed}},
+      kVocabSize, kSeqLen, at::kDouble);
+  const models::BackboneOptions options{.compute_dtype = at::kDouble};
+  const at::Tensor tokens = Tokens(1, kSeqLen, kVocabSize);
+  const at::Tensor hidden = model.backbone->Forward(tokens, options).hidden;
+  const auto change_at = [&](std::int64_t position) {
+    at::Tensor changed = tokens.clone();
+    changed[0][position] = (tokens[0][position] + 1).remainder(kVocabSize);
+    return model.backbone->Forward(changed, options).hidden;
+  };
+  // Beyond the window of the last token nothing is seen, not even by the token's own position.
+  CHECK(BitwiseEqual(change_at(4), hidden));
+  const at::Tensor difference = (change_at(kSeqLen - 1) - hidden).abs().amax(-1);
+  CHECK(difference.min().item<double>() > 0);  // the last token changes every position
+  const models::State state = model.backbone->InitialState(1);
+  models::BackboneOptions from_state = options;
+  from_state.initial_state = &state;
+  CHECK_THROWS_AS(model.backbone->Forward(tokens, from_state), std::logic_error);
+}
+
+TEST_CASE("backbones: MAD's auto-encoder sets the bias of time steps to 0, its model does not") {
+  const Value mamba = Object{{"name", "mamba"}};
+  const auto largest_bias = [&](const std::string& name, const std::string& policy) {
+    const TestModel model = Make(
+        name, Object{{"d_model", 16}, {"init_policy", policy}, {"sequence_mixer", mamba}}, 31, 64);
+    return model.Parameter("layers.0.mixer.dt_proj.bias").abs().max().item<double>();
+  };
+  for (const std::string name : {"mad", "mad_autoencoder"}) {
+    CHECK(largest_bias(name, "mad") > 2);  // softplus of it is below 0.1
+    CHECK(largest_bias(name, "mad_reset") == 0);
+  }
+}
+
+TEST_CASE("backbones: the stream of mamba_lm stays in fp32 where it is asked to") {
+  const at::NoGradGuard no_grad;
+  const auto error = [](bool residual_in_fp32) {
+    const TestModel model = Make("mamba_lm",
+                                 Object{{"d_model", 16},
+                                        {"n_layers", 24},
+                                        {"residual_in_fp32", residual_in_fp32},
+                                        {"sequence_mixer", Object{{"name", "gla"}}}},
+                                 31, 64);
+    const at::Tensor tokens = Tokens(2, 17, 31);
+    const at::Tensor low = model.backbone->Forward(tokens, {.compute_dtype = at::kBFloat16}).hidden;
+    return RelativeError(low, model.backbone->Forward(tokens, {}).hidden);
+  };
+  CHECK(error(true) < error(false));
 }
 
 TEST_CASE("backbones: mixers have the published numbers of parameters and states") {
@@ -312,6 +412,37 @@ TEST_CASE("backbones: mixers have the published numbers of parameters and states
     CHECK(size.recurrent == e.recurrent);
     CHECK(size.conv == e.conv);
   }
+}
+
+// v_first and its gradient cross channel mixers with a state of their own: a chain of pieces and
+// scored positions (above) of three layers of RWKV-7 rest on this.
+TEST_CASE("backbones: values of RWKV-7's first layer reach every later one") {
+  const TestModel model = Make("zoology",
+                               Object{{"d_model", 16},
+                                      {"n_layers", 3},
+                                      {"state_mixer", "rwkv7"},
+                                      {"embed_dropout", 0},
+                                      {"sequence_mixer", Object{{"name", "rwkv7"}}}},
+                               31, 64, at::kDouble);
+  const at::Tensor tokens = Tokens(2, 7, 31);
+  const auto hidden = [&] {
+    return model.backbone->Forward(tokens, {.compute_dtype = at::kDouble}).hidden;
+  };
+  const at::Tensor before = hidden();
+  const at::NoGradGuard no_grad;
+  // With shares of 1 (a large bias of their logits), values of later layers are v_first alone, and
+  // their own projections are without effect.
+  for (const std::string layer : {"layers.1", "layers.2"}) {
+    model.Parameter(layer + ".mixer.v_bias").fill_(50);
+  }
+  const at::Tensor shared = hidden();
+  CHECK(RelativeError(shared, before.detach()) > 1e-3);
+  for (const std::string layer : {"layers.1", "layers.2"}) {
+    model.Parameter(layer + ".mixer.v_proj.weight").mul_(-3);
+  }
+  CHECK(RelativeError(hidden(), shared) < kDoubleTolerance);
+  model.Parameter("layers.0.mixer.v_proj.weight").mul_(-3);
+  CHECK(RelativeError(hidden(), shared) > 1e-3);
 }
 
 TEST_CASE("backbones: zoology ties its head to the embedding, mad does not") {
@@ -366,7 +497,7 @@ TEST_CASE("backbones: options are complete, strict, and each is tested away from
     }
     const Value resolved = entry.resolve(Object{}, "/backbone", Mixers());
     CHECK(entry.resolve(resolved, "/backbone", Mixers()) == resolved);
-    CHECK(resolved.Find("sequence_mixer")->Find("num_heads") != nullptr);
+    CHECK(resolved.Find("sequence_mixer")->as_object().size() > 1);
     CHECK_THROWS_WITH(
         entry.resolve(Object{{"sequence_mixer", Object{{"name", "gla"}, {"num_head", 2}}}},
                       "/backbone", Mixers()),

@@ -5,6 +5,7 @@
 #include <string>
 
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/tensor.h>
 
 #include "base/check.h"
 #include "tests/conformance/mixer_cases.h"
@@ -216,6 +217,43 @@ Object DeltaRule(const std::string& name) {
   if (name == "kda" || name == "gated_delta_net_2") config["output_gate"] = "none";
   if (name == "gated_delta_product") config["use_output_gate"] = false;
   return config;
+}
+
+TEST_CASE("identity: a simple_gla whose gates are constant is lightning attention") {
+  const TestMixer gated(CaseOf({{"name", "simple_gla"}, {"conv_size", 0}, {"output_gate", "none"}}),
+                        at::kDouble);
+  const TestMixer constant(CaseOf({{"name", "lightning"}, {"output_gate", "none"}}), at::kDouble);
+  {
+    const at::NoGradGuard no_grad;
+    // The first of two layers: head 0 never decays, head 1 by -8/2 a token; z/16 for small z.
+    Parameter(gated, "in_proj.weight").narrow(0, 3 * kModelDim, 2).zero_();
+    Parameter(gated, "decay_bias").copy_(at::tensor({1e4, -64.0}, at::kDouble));
+  }
+  CopyParameters(gated, constant);
+  const at::Tensor x = RandomNormal({2, kSeqLen, kModelDim}, 1);
+  for (const ExecutionPath path : {ExecutionPath::kReference, ExecutionPath::kFast}) {
+    CHECK(RelativeError(gated.Run(x, path), constant.Run(x, path)) < kDoubleTolerance);
+  }
+}
+
+TEST_CASE("identity: a log_linear_gdn whose levels weigh the same is a gated delta net") {
+  const Object tiny_eps = {{"norm_eps", 1e-30}};  // the norm takes out the weight, softplus(0)
+  Object levels_config = tiny_eps, plain_config = tiny_eps;
+  levels_config["name"] = "log_linear_gdn";
+  levels_config["use_output_gate"] = false;
+  plain_config["name"] = "gated_delta_net";
+  plain_config["expand_v"] = 1;
+  const TestMixer levels(CaseOf(levels_config), at::kDouble);
+  const TestMixer plain(CaseOf(plain_config), at::kDouble);
+  {
+    const at::NoGradGuard no_grad;
+    Parameter(levels, "level_scale").zero_();
+  }
+  CopyParameters(levels, plain);
+  const at::Tensor x = RandomNormal({2, kSeqLen, kModelDim}, 1);
+  for (const ExecutionPath path : {ExecutionPath::kReference, ExecutionPath::kFast}) {
+    CHECK(RelativeError(levels.Run(x, path), plain.Run(x, path)) < kDoubleTolerance);
+  }
 }
 
 TEST_CASE("identity: a kda whose channels share a decay is a gated delta net") {

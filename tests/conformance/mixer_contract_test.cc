@@ -139,14 +139,14 @@ TEST_CASE("mixers: the outputs of selected tokens are those of all, gathered") {
   const at::Tensor rows = at::tensor({1, 5, 8, 9, 12, 17}, at::kLong);
   at::Tensor entries = at::full({2 * kSeqLen}, rows.size(0), at::kLong);
   for (std::int64_t i = 0; i < rows.size(0); ++i) entries[rows[i]] = i;
-  for (const std::int64_t rows_per_sequence : {0, 3}) {
-    const models::RowSelection selection{rows, entries, rows_per_sequence};
+  for (const std::int64_t per_sequence : {0, 3}) {
+    const models::ScoredPositions selection{rows, entries, per_sequence};
     for (const MixerCase& mixer_case : MixerCases()) {
-      CAPTURE(mixer_case.label, rows_per_sequence);
+      CAPTURE(mixer_case.label, per_sequence);
       const TestMixer model(mixer_case, at::kDouble);
-      const auto run = [&](const models::RowSelection* selected) {
+      const auto run = [&](const models::ScoredPositions* selected) {
         const at::Tensor x = RandomNormal({2, kSeqLen, kModelDim}, 1).requires_grad_(true);
-        at::Tensor y = models::Forward(model.mixer(), model.InputsOf(x), {.rows = selected}).y;
+        at::Tensor y = models::Forward(model.mixer(), model.InputsOf(x), {.scored = selected}).y;
         if (selected == nullptr) y = y.flatten(0, 1).index_select(0, rows);
         (y * RandomNormal(y.sizes(), 2)).sum().backward();
         return std::pair(y.detach(), x.grad());

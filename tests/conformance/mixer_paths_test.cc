@@ -1,6 +1,6 @@
 // Every mixer: the fast path computes what the reference computes, gradients included.
 // SPDX-License-Identifier: Apache-2.0
-#include "kernels/plan.h"
+#include "kernels/runtime/plan.h"
 #include "tests/conformance/mixer_cases.h"
 #include "tests/support/tensors.h"
 

@@ -34,7 +34,8 @@ TEST_CASE("counts: SelectLTI's table") {
                                                     {s5, 10480},
                                                     {with_input_gains(s4), 23296},
                                                     {with_input_gains(s4d), 23264},
-                                                    {Object{{"name", "selectlti"}}, 14864}}) {
+                                                    {Object{{"name", "selectlti"}}, 14864},
+                                                    {Object{{"name", "s6"}}, 9488}}) {
     CAPTURE(config.at("name").as_string(), count);
     CHECK(kOutside + 2 * CountOf(config, 64) == count);
   }

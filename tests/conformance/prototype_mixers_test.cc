@@ -233,14 +233,14 @@ TEST_CASE("prototypes: the outputs of selected tokens are those of all, gathered
   const at::Tensor rows = at::tensor({1, 4, 13, 21}, at::kLong);
   at::Tensor entries = at::full({2 * kSeqLen}, 4, at::kLong);
   for (std::int64_t i = 0; i < 4; ++i) entries[rows[i]] = i;
-  const models::RowSelection selection{rows, entries, 2};
+  const models::ScoredPositions selection{rows, entries, 2};
   for (const std::string& name : kPrototypes) {
     CAPTURE(name);
     const Prototype prototype(name);
     const at::Tensor all = models::Forward(*prototype.mixer, Piece(0, kSeqLen)).y;
-    CHECK(
-        RelativeError(models::Forward(*prototype.mixer, Piece(0, kSeqLen), {.rows = &selection}).y,
-                      all.flatten(0, 1).index_select(0, rows)) < kDoubleTolerance);
+    CHECK(RelativeError(
+              models::Forward(*prototype.mixer, Piece(0, kSeqLen), {.scored = &selection}).y,
+              all.flatten(0, 1).index_select(0, rows)) < kDoubleTolerance);
   }
 }
 

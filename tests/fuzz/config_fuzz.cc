@@ -3,8 +3,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <string>
 
-#include "harness/value_path.h"
-#include "reports/json.h"
+#include "io/json.h"
+#include "io/value_path.h"
 #include "tasks/task.h"
 #include "tests/fuzz/fuzz_target.h"
 
@@ -30,14 +30,14 @@ const tasks::TaskRegistry& AllTasks() {
 void Configure(std::string_view text) {
   const std::string_view task = TakeLine(text);
   const std::string_view setting = TakeLine(text);
-  const Value options = reports::ParseJson(text);
+  const Value options = io::ParseJson(text);
   const tasks::TaskEntry& entry = AllTasks().Find(task, "/task");
   const Value resolved = entry.resolve(options, "/task");
   fuzz::Demand(entry.resolve(resolved, "/task") == resolved);
   Object document = resolved.as_object();
   const std::size_t equals = std::min(setting.find('='), setting.size());
-  harness::ApplySetting(document, std::string(setting.substr(0, equals)),
-                        std::string(setting.substr(std::min(equals + 1, setting.size()))));
+  io::ApplySetting(document, std::string(setting.substr(0, equals)),
+                   std::string(setting.substr(std::min(equals + 1, setting.size()))));
   entry.resolve(document, "/task");
 }
 

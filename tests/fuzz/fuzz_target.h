@@ -1,5 +1,5 @@
-// What fuzz targets share. A target takes any bytes: it may refuse them with a mixerbench::Error and
-// nothing else. Everything that escapes, aborts or trips a sanitizer is a bug.
+// What fuzz targets share. A target takes any bytes: it may refuse them with a mixerbench::Error
+// and nothing else. Everything that escapes, aborts or trips a sanitizer is a bug.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

@@ -2,8 +2,10 @@
 // every device plan, in fp32, tf32 and bf16. Writes a table as JSON and for people (docs/GPU.md).
 // SPDX-License-Identifier: Apache-2.0
 #include <chrono>
+#include <cmath>
 #include <cstdio>
 #include <filesystem>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -12,11 +14,11 @@
 #include <CLI/CLI.hpp>
 
 #include "base/error.h"
-#include "harness/device.h"
+#include "harness/device/device.h"
+#include "io/atomic_file.h"
+#include "io/json.h"
 #include "kernels/core.h"
 #include "models/mixer.h"
-#include "reports/atomic_file.h"
-#include "reports/json.h"
 #include "tests/accuracy/accuracy.h"
 #include "tests/accuracy/cases.h"
 #include "tests/accuracy/table.h"
@@ -31,6 +33,7 @@ struct Options {
   std::string filter;  // part of the name of a unit
   std::size_t shard = 0, num_shards = 1;
   double time_limit_s = 0;  // 0: none
+  bool list = false;
   std::string out = ".";
   std::vector<std::string> merge;
 };
@@ -44,7 +47,8 @@ Sizes SizesFor(std::int64_t num_multiprocessors) {
           .head_v_dim = {16, 32, 64, 96, 128, 256},
           .seq_len = {1, 17, 64, 65, 193, 256, 1000, 4096},
           .num_rivals = {0, num_multiprocessors, 2 * num_multiprocessors},
-          .max_elements = std::int64_t{1} << 24};
+          .max_elements = std::int64_t{1} << 24,
+          .max_operations = 40'000};
 }
 
 double SecondsSince(std::chrono::steady_clock::time_point start) {
@@ -62,45 +66,86 @@ struct Registered {
 };
 
 // Units are dealt out in turn: all cases of one are in one shard.
+class Dealer {
+ public:
+  explicit Dealer(const Options& options) : options_(options) {}
+
+  bool Takes(const std::string& unit) {
+    const bool in_shard = num_units_++ % options_.num_shards == options_.shard;
+    return in_shard && unit.find(options_.filter) != std::string::npos;
+  }
+
+ private:
+  const Options& options_;
+  std::size_t num_units_ = 0;
+};
+
 std::vector<Case> ChooseCases(const Options& options, const Registered& registered,
                               at::Device device, const Sizes& sizes) {
-  std::vector<Case> all = CoreCases(registered.cores, sizes, device);
-  for (auto& c : MixerCases(registered.mixers, sizes, device)) all.push_back(std::move(c));
   std::vector<Case> chosen;
-  std::vector<std::string> units;
-  for (auto& c : all) {
-    if (units.empty() || units.back() != c.unit) units.push_back(c.unit);
-    const bool in_shard = (units.size() - 1) % options.num_shards == options.shard;
-    if (in_shard && c.unit.find(options.filter) != std::string::npos) chosen.push_back(c);
+  Dealer dealer(options);
+  const auto append = [&](std::vector<Case> cases) {
+    for (auto& c : cases) chosen.push_back(std::move(c));
+  };
+  for (const std::string& name : registered.cores.Names()) {
+    if (dealer.Takes("core " + name)) append(CoreCases(registered.cores, name, sizes, device));
+  }
+  for (const std::string& name : registered.mixers.Names()) {
+    if (dealer.Takes("mixer " + name)) append(MixerCases(registered.mixers, name, sizes, device));
   }
   if (chosen.empty()) throw ConfigError("--filter " + options.filter, "no such unit in this shard");
   return chosen;
+}
+
+// A line for each unit, and their sum.
+void PrintCosts(const std::vector<Case>& cases) {
+  struct Cost {
+    int num_cases = 0, num_left_out = 0;
+    double operations = 0;
+  };
+  std::map<std::string, Cost> costs;
+  for (const Case& c : cases) {
+    for (Cost* cost : {&costs[c.unit], &costs["all"]}) {
+      ++(c.left_out.empty() ? cost->num_cases : cost->num_left_out);
+      cost->operations += c.operations;
+    }
+  }
+  for (const auto& [unit, cost] : costs) {
+    std::printf("%-28s %4d cases, %8.0f operations in a pass of each, %2d lengths left out\n",
+                unit.c_str(), cost.num_cases, cost.operations, cost.num_left_out);
+  }
 }
 
 void PrintProblems(const Value& row) {
   for (const auto& [precision, result] : row.Find("results")->as_object()) {
     if (result.Find("outcome")->as_string() == "passed") continue;
     std::printf("%s %s %s: %s\n", row.Find("unit")->as_string().c_str(), precision.c_str(),
-                reports::DumpJson(*row.Find("factors")).c_str(), reports::DumpJson(result).c_str());
+                io::DumpJson(*row.Find("factors")).c_str(), io::DumpJson(result).c_str());
   }
+}
+
+std::vector<Accuracy> MeasureCase(const Case& c, Deadline deadline) {
+  const bool is_late = std::chrono::steady_clock::now() > deadline;
+  if (c.left_out.empty() && !is_late) return Measure(*c.make(), kPrecisions, deadline);
+  std::vector<Accuracy> failures;
+  for (const Precision precision : kPrecisions) {
+    failures.push_back(c.left_out.empty() ? Failure(precision, std::string(kTimeLimitReached))
+                                          : Failure(precision, c.left_out, /*skipped=*/true));
+  }
+  return failures;
 }
 
 Value MeasureAll(const std::vector<Case>& cases, double time_limit_s) {
   const auto start = std::chrono::steady_clock::now();
+  const Deadline deadline =
+      time_limit_s > 0 ? start + std::chrono::milliseconds(std::llround(1e3 * time_limit_s))
+                       : kNoDeadline;
   TableBuilder builder;
   std::string unit;
   for (const Case& c : cases) {
     if (c.unit != unit) std::printf("%6.1f s  %s\n", SecondsSince(start), c.unit.c_str());
     unit = c.unit;
-    std::vector<Accuracy> accuracies;
-    if (time_limit_s > 0 && SecondsSince(start) > time_limit_s) {
-      for (const Precision precision : kPrecisions) {
-        accuracies.push_back(Failure(precision, "not run: the time limit was reached"));
-      }
-    } else {
-      accuracies = Measure(*c.make(), kPrecisions);
-    }
-    PrintProblems(builder.Add(c.unit, c.factors, accuracies));
+    PrintProblems(builder.Add(c.unit, c.factors, MeasureCase(c, deadline)));
     std::fflush(stdout);
   }
   std::printf("%6.1f s  %zu cases\n", SecondsSince(start), cases.size());
@@ -128,7 +173,7 @@ bool CountAllPlans(const Value& table, Object& facts) {
   for (const Value& count : facts.at("plans").as_array()) {
     if (count.Find("num_cases")->as_int() > 0) continue;
     all = false;
-    std::printf("never ran: %s\n", reports::DumpJson(count).c_str());
+    std::printf("never ran: %s\n", io::DumpJson(count).c_str());
   }
   return all;
 }
@@ -136,16 +181,16 @@ bool CountAllPlans(const Value& table, Object& facts) {
 // Of all cases: every plan must be among them, and a page for people is written too.
 bool ReportWhole(const Value& table, Object facts, const std::filesystem::path& path) {
   const bool all_plans = CountAllPlans(table, facts);
-  reports::WriteFileAtomically(path, DumpTable(table, facts));
+  io::WriteFileAtomically(path, DumpTable(table, facts));
   auto page = path;
-  reports::WriteFileAtomically(page.replace_extension(".md"), RenderMarkdown(table, facts));
+  io::WriteFileAtomically(page.replace_extension(".md"), RenderMarkdown(table, facts));
   return all_plans;
 }
 
 int Conclude(const Value& table, bool all_plans, const std::filesystem::path& path) {
   for (const Value& pool : table.Find("pools")->as_array()) {
     if (pool.Find("ratio")->as_double() > 1) {
-      std::printf("all cases together: %s\n", reports::DumpJson(pool).c_str());
+      std::printf("all cases together: %s\n", io::DumpJson(pool).c_str());
     }
   }
   const bool passed = Passed(table) && all_plans;
@@ -161,6 +206,10 @@ int RunHere(const Options& options) {
   const Registered registered;
   const auto cases = ChooseCases(options, registered, device,
                                  SizesFor(multiprocessors ? multiprocessors->as_int() : 1));
+  if (options.list) {
+    PrintCosts(cases);
+    return static_cast<int>(ExitCode::kOk);
+  }
   const Object facts{{"gpu", gpu}, {"cuda", harness::CudaVersions()}, {"libtorch", TORCH_VERSION}};
   const Value table = MeasureAll(cases, options.time_limit_s);
   const std::filesystem::path out = options.out;
@@ -170,7 +219,7 @@ int RunHere(const Options& options) {
   }
   const auto path = out / ("conformance-" + std::to_string(options.shard) + "-of-" +
                            std::to_string(options.num_shards) + ".json");
-  reports::WriteFileAtomically(path, DumpTable(table, facts));
+  io::WriteFileAtomically(path, DumpTable(table, facts));
   return Conclude(table, /*all_plans=*/true, path);
 }
 
@@ -178,7 +227,7 @@ int Merge(const Options& options) {
   std::vector<Value> tables;
   Object facts;
   for (const std::string& path : options.merge) {
-    Value table = reports::ParseJson(reports::ReadFile(path), reports::kReportLimits);
+    Value table = io::ParseJson(io::ReadFile(path), io::kReportLimits);
     Object own_facts = table.as_object();
     own_facts.erase("rows");
     own_facts.erase("pools");
@@ -203,7 +252,8 @@ int Main(int argc, char** argv) {
   app.add_option("--device", options.device, "cuda, cuda:<0-9> or cpu");
   app.add_option("--filter", options.filter, "only units with this in their name (mixer gla)");
   app.add_option("--shard", shard, "I/N: every N-th unit; leaves conformance-I-of-N.json");
-  app.add_option("--time-limit", options.time_limit_s, "seconds; cases after it fail");
+  app.add_option("--time-limit", options.time_limit_s, "seconds; what it does not reach fails");
+  app.add_flag("--list", options.list, "how many cases there are, and what they cost; none is run");
   app.add_option("--merge", options.merge, "tables of shards to be joined; nothing is run")
       ->check(CLI::ExistingFile);
   try {

@@ -22,7 +22,7 @@
 #include <c10/cuda/CUDAStream.h>
 #include <torch/csrc/autograd/autograd.h>
 
-#include "harness/device.h"
+#include "harness/device/device.h"
 #include "kernels/core.h"
 #include "tests/support/compare.h"
 
@@ -46,14 +46,14 @@ struct Cost {
   double forward_flops, backward_flops, forward_bytes, backward_bytes;
 };
 const std::map<std::string, Cost (*)(double d)> kCosts = {
-    {"scalar_decay",
+    {"simple_gla",
      [](double d) -> Cost {
        return {.forward_flops = 4 * d * d + 256 * d,
                .backward_flops = 10 * d * d + 640 * d,
                .forward_bytes = 2 * 4 * d + 4,
                .backward_bytes = 2 * 7 * d + 8};
      }},
-    {"vector_decay",
+    {"gla",
      [](double d) -> Cost {
        return {.forward_flops = 4 * d * d + 256 * d,
                .backward_flops = 10 * d * d + 640 * d,
@@ -80,12 +80,9 @@ const std::map<std::string, Cost (*)(double d)> kCosts = {
 std::string CoreName(const std::string& name) { return name.substr(0, name.find('/')); }
 
 NamedTensors DrawInputs(const CoreEntry& core, const Shape& shape, at::Device device) {
-  const std::map<char, std::int64_t> axes = {{'B', shape.batch_size},
-                                             {'T', shape.seq_len},
-                                             {'H', shape.num_heads},
-                                             {'K', shape.head_dim},
-                                             {'V', shape.head_dim},
-                                             {'M', shape.head_dim}};
+  const std::map<char, std::int64_t> axes = {{'B', shape.batch_size}, {'T', shape.seq_len},
+                                             {'H', shape.num_heads},  {'K', shape.head_dim},
+                                             {'V', shape.head_dim},   {'M', shape.head_dim}};
   NamedTensors inputs;
   for (const auto& spec : core.inputs) {
     if (spec.kind == InputKind::kState) continue;

@@ -1,6 +1,7 @@
-// Cores with device code against the reference recurrence in fp64, outputs and every gradient.
-// Without a GPU every case fails. Prints the errors of each case, and what they may be: the parity
-// table of a release.
+// What the conformance table (tests/gpu/conformance.cc) does not try of cores with device code:
+// every kernel on short sequences for compute-sanitizer, decays that reset, errors that add up in a
+// bias, NaN, hard cases of the inverse, dropout, scored positions, layouts, refusals. Without a GPU
+// every case fails. Prints the errors of each case, and what they may be.
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <cmath>
@@ -25,11 +26,11 @@
 #include <ATen/ops/zeros_like.h>
 #include <torch/csrc/autograd/function.h>
 
-#include "harness/device.h"
+#include "harness/device/device.h"
+#include "kernels/attention/softmax_attention/softmax_attention.h"
 #include "kernels/core.h"
 #include "kernels/core_testing.h"
-#include "kernels/delta_rule/delta_rule.h"
-#include "kernels/softmax_attention/softmax_attention.h"
+#include "kernels/linear_attention/delta_rule/delta_rule.h"
 #include "tests/support/compare.h"
 #include "tests/support/gradient_check.h"
 #include "tests/support/tensors.h"
@@ -49,7 +50,7 @@ using testing::RelativeError;
 using testing::RunWithGradients;
 
 // The cores of this test: those with a matrix state.
-constexpr const char* kCores[] = {"scalar_decay", "vector_decay", "delta_rule"};
+constexpr const char* kCores[] = {"simple_gla", "gla", "delta_rule"};
 
 struct Precision {
   const char* name;
@@ -71,9 +72,10 @@ constexpr double kResetRounding = 1e-5;
 constexpr double kBf16Operand = 1.0 / 256;
 // Operands of tf32 have three digits more than those of bf16.
 constexpr double kTf32Share = 1.0 / 8;
-// In the walks of vector decay the gradient of log decays is a difference of q dq and k dk with dq
-// and dk as they are returned (kernels/cuda/decay_walk.md): where the two cancel, their rounding is
-// left. Seen in bf16: 4e-2. Everywhere else it has only terms that depend on the decay.
+// In the scans of GLA the gradient of log decays is a difference of q dq and k dk with dq
+// and dk as they are returned (kernels/linear_attention/scan/decay_scan.md): where the two cancel,
+// their rounding is left. Seen in bf16: 4e-2. Everywhere else it has only terms that depend on the
+// decay.
 constexpr double kRoundedDifference = 6e-2;
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
@@ -155,7 +157,7 @@ struct NaiveErrors {
 };
 
 // What the device code of a precision may be off by, in the order of the errors.
-// `rounded_difference`: in bf16, of the gradient of log decays, where walks form it from others.
+// `rounded_difference`: in bf16, of the gradient of log decays, where scans form it from others.
 // `extra`: of every error.
 std::vector<double> Tolerances(const NaiveErrors& naive, const Precision& precision,
                                double rounded_difference, double extra) {
@@ -175,7 +177,7 @@ bool HasResets(const CoreCase& c) {
                      [](double log_decay) { return log_decay < -1e3; });
 }
 
-// Whether the fused plan of vector decay is to take bf16 tensors.
+// Whether the fused plan of GLA is to take bf16 tensors.
 enum class Plan { kAny, kFused };
 
 void CheckCase(const std::string& core_name, const CoreCase& c, Plan plan = Plan::kAny) {
@@ -189,7 +191,7 @@ void CheckCase(const std::string& core_name, const CoreCase& c, Plan plan = Plan
   const NaiveErrors naive(core, inputs, expected);
   for (const auto& precision : kPrecisions) {
     const bool is_bf16 = precision.dtype == at::kBFloat16;
-    const bool is_rounded = core_name == "vector_decay" && !(is_bf16 && plan == Plan::kFused);
+    const bool is_rounded = core_name == "gla" && !(is_bf16 && plan == Plan::kFused);
     double difference = 0;
     if (is_rounded) difference = is_bf16 ? kRoundedDifference : kTf32Share * kRoundedDifference;
     if (is_bf16 && c.seq_len == 1) difference = std::max(difference, kBf16Operand);
@@ -211,35 +213,8 @@ void CheckCase(const std::string& core_name, const CoreCase& c, Plan plan = Plan
   }
 }
 
-TEST_CASE("core gpu: every length and decay, with states, against the reference in fp64") {
-  for (const char* core : kCores) {
-    for (const std::int64_t seq_len : {1, 17, 64, 65, 1000, 4096}) {
-      for (const std::vector<double>& log_decays :
-           {std::vector<double>{0}, {-0.01}, {-1}, {-20}, {0, -0.01, -1, -20}}) {
-        // Of few tokens many sequences, so that an error is no luck of a few numbers.
-        CheckCase(core, {.batch_size = seq_len < 64 ? 32 : 1,
-                         .seq_len = seq_len,
-                         .head_k_dim = 64,
-                         .head_v_dim = 64,
-                         .log_decays = log_decays});
-      }
-    }
-  }
-}
-
-TEST_CASE("core gpu: every head size, keys and values of different size") {
-  for (const char* core : kCores) {
-    for (const std::int64_t head_k_dim : {16, 32, 64, 128}) {
-      for (const std::int64_t head_v_dim : {16, 32, 64, 128}) {
-        CheckCase(core, {.seq_len = 81, .head_k_dim = head_k_dim, .head_v_dim = head_v_dim});
-      }
-    }
-    CheckCase(core, {.seq_len = 70, .head_k_dim = 24, .head_v_dim = 104});
-  }
-}
-
 // For compute-sanitizer (docs/GPU.md), under which it takes seconds: every kernel of every core in
-// every precision, walks with finishers and without, sequences walked whole and in segments, weak
+// every precision, scans with finishers and without, sequences scanned whole and in segments, weak
 // decays and such as are taken pair by pair.
 TEST_CASE("core gpu: short sequences in every plan", "[sanitizer]") {
   for (const char* core : kCores) {
@@ -257,65 +232,14 @@ TEST_CASE("core gpu: short sequences in every plan", "[sanitizer]") {
     CheckCase("delta_rule",
               {.batch_size = 70, .seq_len = 70, .head_k_dim = 64, .head_v_dim = head_v_dim});
   }
-  // That of vector decay, with weak and strong decays in one block.
+  // That of GLA, with weak and strong decays in one block.
   for (const std::int64_t head_k_dim : {32, 64}) {
-    CheckCase("vector_decay", {.batch_size = 35,
-                               .seq_len = 70,
-                               .num_heads = 2,
-                               .head_k_dim = head_k_dim,
-                               .head_v_dim = 64,
-                               .log_decays = {-0.01, -20}});
-  }
-}
-
-TEST_CASE("core gpu: many sequences, walked whole, without optional inputs") {
-  for (const char* core : kCores) {
-    CheckCase(
-        core,
-        {.batch_size = 40, .seq_len = 333, .num_heads = 4, .head_k_dim = 32, .head_v_dim = 64});
-  }
-  CheckCase("scalar_decay", {.batch_size = 3,
-                             .seq_len = 130,
-                             .head_k_dim = 64,
-                             .head_v_dim = 32,
-                             .with_optional = false});
-}
-
-// On an H200 two or three sequences for a multiprocessor where V is 64, of which it walks two at
-// once, else one or two.
-TEST_CASE("core gpu: the fused plan of the delta rule, lengths of one chunk and of several") {
-  for (const std::int64_t head_v_dim : {64, 128}) {
-    for (const std::int64_t seq_len : {1, 64, 130}) {
-      for (const bool with_optional : {true, false}) {
-        CheckCase("delta_rule", {.batch_size = head_v_dim == 64 ? 140 : 70,
-                                 .seq_len = seq_len,
-                                 .head_k_dim = 64,
-                                 .head_v_dim = head_v_dim,
-                                 .with_optional = with_optional});
-      }
-    }
-  }
-}
-
-// More heads than half of an H200's multiprocessors. Decays whose sums over 16 tokens are at the
-// border of those taken by their inverses, and far beyond it.
-TEST_CASE("core gpu: the fused plan of vector decay, every head size, length and decay") {
-  for (const auto& [head_k_dim, head_v_dim] : std::vector<std::pair<std::int64_t, std::int64_t>>{
-           {16, 16}, {16, 32}, {32, 32}, {32, 64}, {64, 64}}) {
-    for (const std::int64_t seq_len : {1, 17, 64, 140}) {
-      for (const std::vector<double>& log_decays :
-           {std::vector<double>{-0.01}, {-3.7}, {0, -0.01, -1, -20}}) {
-        CheckCase("vector_decay",
-                  {.batch_size = 35,
-                   .seq_len = seq_len,
-                   .num_heads = 2,
-                   .head_k_dim = head_k_dim,
-                   .head_v_dim = head_v_dim,
-                   .with_optional = seq_len != 140,
-                   .log_decays = log_decays},
-                  Plan::kFused);
-      }
-    }
+    CheckCase("gla", {.batch_size = 35,
+                      .seq_len = 70,
+                      .num_heads = 2,
+                      .head_k_dim = head_k_dim,
+                      .head_v_dim = 64,
+                      .log_decays = {-0.01, -20}});
   }
 }
 
@@ -338,7 +262,7 @@ std::vector<PlanSizes> EveryPlan(std::int64_t seq_len) {
                           .num_heads = 4,
                           .head_k_dim = head_dim,
                           .head_v_dim = head_dim}});
-        if (core == std::string("vector_decay") && batch_size == 40) {
+        if (core == std::string("gla") && batch_size == 40) {
           plans.back().plan = Plan::kFused;
         }
       }
@@ -366,21 +290,21 @@ TEST_CASE("core gpu: resets, log decays of -infinity or nearly, in every plan") 
 
 // What a bias of the gates gets: errors that are the same in many tokens add up. Of enough heads
 // that the two errors are no luck of a few numbers. Gates as GLA's and as Gated DeltaNet's begin,
-// and where every plan but the walks of vector decay keeps the promise, 16 times as strong.
+// and where every plan but the scans of GLA keeps the promise, 16 times as strong.
 TEST_CASE("core gpu: the gradient of log decays, summed over tokens and sequences, in bf16") {
   const Precision& bf16 = kPrecisions[2];
   for (const std::int64_t seq_len : {17, 193}) {
     for (auto& [core_name, c, plan] : EveryPlan(seq_len)) {
       for (const double strength : {0.05, 0.8}) {
-        const bool is_walk = core_name == std::string("vector_decay") && plan == Plan::kAny;
-        if (is_walk && strength > 0.1) continue;
+        const bool is_scan = core_name == std::string("gla") && plan == Plan::kAny;
+        if (is_scan && strength > 0.1) continue;
         const CoreEntry& core = Core(core_name);
         c.dtype = at::kBFloat16;
         c.with_optional = false;
         if (c.batch_size < 8) c.num_heads = 16;
         auto inputs = DrawInputs(core, c, /*seed=*/15);
         std::vector<std::int64_t> gate_shape = {c.batch_size, seq_len, c.num_heads};
-        if (core_name == std::string("vector_decay")) gate_shape.push_back(c.head_k_dim);
+        if (core_name == std::string("gla")) gate_shape.push_back(c.head_k_dim);
         inputs["log_decay"] = RandomUniform(gate_shape, 16, at::kFloat) * (-2 * strength);
         const auto summed = [&](const NamedTensors& x) {
           const auto gradient = RunWithGradients(core, x, {}).at("d log_decay");
@@ -529,8 +453,8 @@ TEST_CASE("core gpu: the fused plan of the delta rule gives the same without its
   }
 }
 
-// Two walks of a block pass over each other's chunks. What one of them reads too early shows in one
-// run of six, and only where a multiprocessor has several sequences for each walk.
+// Two scans of a block pass over each other's chunks. What one of them reads too early shows in one
+// run of six, and only where a multiprocessor has several sequences for each scan.
 TEST_CASE("core gpu: the fused plan of the delta rule gives the same bits every time") {
   constexpr int kNumRuns = 60;
   const at::Device gpu = Gpu(kPrecisions[0]);
@@ -597,13 +521,6 @@ void CheckAttention(std::int64_t head_dim, std::int64_t seq_len) {
   }
 }
 
-TEST_CASE("core gpu: softmax attention in bf16 against the reference in fp64, and bit by bit") {
-  Gpu(kPrecisions[0]);
-  for (const std::int64_t head_dim : {16, 32, 64, 128}) {
-    for (const std::int64_t seq_len : {1, 17, 64, 65, 200, 512}) CheckAttention(head_dim, seq_len);
-  }
-}
-
 // q, k and v [2,T,3,D] on the GPU; the seed of the dropout depends on the path in no way.
 testing::Derivative DropoutAttention(const std::vector<at::Tensor>& inputs, double p,
                                      ExecutionPath path) {
@@ -658,7 +575,7 @@ TEST_CASE("core gpu: every path of softmax attention drops the same weights") {
 // `num_queries` tokens of every sequence in order; of odd sequences half as many, and none of the
 // last tokens.
 struct ChosenTokens {
-  fused::RowSelection rows;
+  ScoredPositions rows;
   at::Tensor entries;  // of rows, those that are no surplus
 };
 
@@ -679,7 +596,7 @@ ChosenTokens ChooseTokens(std::int64_t batch_size, std::int64_t seq_len, std::in
           at::tensor(entries, at::kLong).cuda()};
 }
 
-void CheckChosenQueries(std::int64_t head_dim, std::int64_t seq_len, std::int64_t num_queries,
+void CheckScoredQueries(std::int64_t head_dim, std::int64_t seq_len, std::int64_t num_queries,
                         double dropout_p) {
   constexpr std::int64_t kBatch = 3;
   constexpr std::int64_t kHeads = 3;
@@ -701,16 +618,16 @@ void CheckChosenQueries(std::int64_t head_dim, std::int64_t seq_len, std::int64_
   const auto expected = testing::Differentiate(
       [&](const std::vector<at::Tensor>& x) {
         const auto o = ReferenceSoftmaxAttention(args(x[0], x[1], x[2]));
-        const auto tokens = chosen.rows.rows.index_select(0, chosen.entries);
+        const auto tokens = chosen.rows.positions.index_select(0, chosen.entries);
         return std::vector<at::Tensor>{o.flatten(0, 1).index_select(0, tokens)};
       },
       exact);
   const auto run = [&](const std::vector<at::Tensor>& x) {
-    const auto q = x[0].flatten(0, 1).index_select(0, chosen.rows.rows);
+    const auto q = x[0].flatten(0, 1).index_select(0, chosen.rows.positions);
     auto few = args(q.view({kBatch, num_queries, kHeads, head_dim}), x[1], x[2]);
-    few.rows = &chosen.rows;
+    few.scored = &chosen.rows;
     const auto o = ParallelSoftmaxAttention(few);
-    CHECK_THAT(o.grad_fn()->name(), Catch::Contains("ChosenRows"));
+    CHECK_THAT(o.grad_fn()->name(), Catch::Contains("ScoredPositions"));
     return std::vector<at::Tensor>{o.flatten(0, 1).index_select(0, chosen.entries)};
   };
   const auto actual = testing::Differentiate(run, inputs);
@@ -726,14 +643,14 @@ void CheckChosenQueries(std::int64_t head_dim, std::int64_t seq_len, std::int64_
   }
 }
 
-TEST_CASE("core gpu: softmax attention of chosen queries in bf16 is that of all queries in fp64") {
+TEST_CASE("core gpu: softmax attention of scored queries in bf16 is that of all queries in fp64") {
   Gpu(kPrecisions[0]);
   for (const std::int64_t head_dim : {16, 32, 64, 128}) {
     for (const auto& [seq_len, num_queries] : std::vector<std::pair<std::int64_t, std::int64_t>>{
              {17, 3}, {64, 4}, {65, 16}, {130, 17}, {200, 33}, {64, 64}, {1000, 49}, {300, 128}}) {
       if (head_dim == 128 && num_queries > 64) continue;  // no device code
       for (const double dropout_p : {0.0, 0.1}) {
-        CheckChosenQueries(head_dim, seq_len, num_queries, dropout_p);
+        CheckScoredQueries(head_dim, seq_len, num_queries, dropout_p);
       }
     }
   }
@@ -744,31 +661,7 @@ TEST_CASE("core gpu: softmax attention in every plan, of few tokens", "[sanitize
   for (const std::int64_t seq_len : {17, 65, 130, 260}) CheckAttention(64, seq_len);
   CheckAttention(32, 65);
   CheckAttention(128, 65);
-  for (const double dropout_p : {0.0, 0.1}) CheckChosenQueries(64, 70, 17, dropout_p);
-}
-
-TEST_CASE("core gpu: two runs are bitwise equal, and garbage in fresh memory does not leak") {
-  for (const char* core_name : kCores) {
-    for (const auto& precision : kPrecisions) {
-      const at::Device gpu = Gpu(precision);
-      const CoreEntry& core = Core(core_name);
-      // Value sizes: one that device code of this core has.
-      const std::int64_t head_v_dim = core_name == std::string("delta_rule") ? 128 : 80;
-      const auto inputs = InPrecision(
-          On(gpu,
-             DrawInputs(
-                 core,
-                 {.seq_len = 1100, .head_k_dim = 64, .head_v_dim = head_v_dim, .dtype = at::kFloat},
-                 /*seed=*/13)),
-          precision);
-      const auto first = RunWithGradients(core, inputs, {});
-      const testing::PoisonUninitializedMemory poison;
-      for (const auto& [name, value] : RunWithGradients(core, inputs, {})) {
-        CAPTURE(core_name, precision.name, name);
-        CHECK(BitwiseEqual(value.cpu(), first.at(name).cpu()));
-      }
-    }
-  }
+  for (const double dropout_p : {0.0, 0.1}) CheckScoredQueries(64, 70, 17, dropout_p);
 }
 
 TEST_CASE("core gpu: slices of one projection are read in place, other layouts are copied") {

@@ -14,17 +14,17 @@
 #include <c10/core/Event.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 
-#include "harness/batch.h"
-#include "harness/device.h"
-#include "harness/graph.h"
-#include "harness/graph_nodes.h"
-#include "harness/model.h"
-#include "harness/registries.h"
-#include "harness/suite.h"
-#include "harness/train.h"
-#include "harness/trainer.h"
-#include "reports/json.h"
-#include "reports/result_json.h"
+#include "harness/cells/train.h"
+#include "harness/device/device.h"
+#include "harness/device/graph.h"
+#include "harness/device/graph_nodes.h"
+#include "harness/suite/registries.h"
+#include "harness/suite/suite.h"
+#include "harness/training/batch.h"
+#include "harness/training/model.h"
+#include "harness/training/trainer.h"
+#include "io/json.h"
+#include "reports/result/result_json.h"
 #include "tests/support/compare.h"
 
 #include "tests/support/catch2.h"
@@ -52,7 +52,7 @@ constexpr const char* kMixture = R"({"name": "mixture",
     "train": {"lr": 0.005, "batch_size": 24, "eval_batch_tokens": 768, "num_epochs": 4,
               "grad_clip": 1.0, "early_stop_accuracy": 0}})";
 
-Cell MakeCell(const char* suite, Settings set) {
+Cell MakeCell(const char* suite, io::Settings set) {
   SuiteOverrides overrides;
   overrides.device_type = "cuda";
   overrides.set = std::move(set);
@@ -97,11 +97,11 @@ TEST_CASE("engine: graph and eager steps give the same bits, for every mixer") {
       config.as_object()["name"] = name;
       for (const char* dtype : {"fp32", "bf16"}) {
         for (const char* dropout : {"0", "0.2"}) {
-          const Cell cell = MakeCell(kMixture, {{"model.sequence_mixer", reports::DumpJson(config)},
+          const Cell cell = MakeCell(kMixture, {{"model.sequence_mixer", io::DumpJson(config)},
                                                 {"model.embed_dropout", dropout},
                                                 {"model.resid_dropout", dropout},
                                                 {"train.dtype", dtype}});
-          INFO(reports::DumpJson(config) << " " << dtype << " dropout " << dropout);
+          INFO(io::DumpJson(config) << " " << dtype << " dropout " << dropout);
           const Trained graph = TrainMixture(cell, true);
           const Trained eager = TrainMixture(cell, false);
           CHECK(graph.failure.empty());
@@ -122,7 +122,7 @@ TEST_CASE("engine: graph and eager steps give the same bits, for every mixer") {
 std::string Checksum(const reports::CellResult& result) {
   INFO(result.reason);
   CHECK(result.state == reports::CellState::kCompleted);
-  return reports::DumpJson(*reports::CellToValue(result).Find("integrity"));
+  return io::DumpJson(*reports::CellToValue(result).Find("integrity"));
 }
 
 reports::CellResult Run(const Cell& cell, const RunControl& control,
@@ -311,9 +311,9 @@ TEST_CASE("engine: lists of scored positions are those of the CPU") {
     labels.narrow(1, 0, seq_len / 2).fill_(tasks::kIgnore);
     const ScoredRows cpu = ListScored(labels, max_scored);
     const ScoredRows cuda = ListScored(labels.to(gpu), max_scored);
-    CHECK(cuda.rows.rows.cpu().equal(cpu.rows.rows));
+    CHECK(cuda.rows.positions.cpu().equal(cpu.rows.positions));
     CHECK(cuda.targets.cpu().equal(cpu.targets));
-    CHECK(cuda.rows.entries.cpu().equal(cpu.rows.entries));
+    CHECK(cuda.rows.inverse.cpu().equal(cpu.rows.inverse));
   }
 }
 

@@ -4,13 +4,13 @@
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/arange.h>
 
-#include "kernels/fused/linear_cross_entropy.h"
+#include "kernels/loss/linear_cross_entropy.h"
 #include "tests/support/compare.h"
 #include "tests/support/tensors.h"
 
 #include "tests/support/catch2.h"
 
-namespace mixerbench::kernels::fused {
+namespace mixerbench::kernels {
 namespace {
 
 // Operands of products in bf16.
@@ -30,4 +30,4 @@ TEST_CASE("gpu: the head's backward pass may be the first of a process") {
 }
 
 }  // namespace
-}  // namespace mixerbench::kernels::fused
+}  // namespace mixerbench::kernels

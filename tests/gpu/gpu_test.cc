@@ -3,13 +3,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <string>
 
-#include "harness/device.h"
-#include "harness/registries.h"
-#include "harness/suite.h"
-#include "harness/throughput.h"
-#include "harness/train.h"
-#include "reports/json.h"
-#include "reports/result_json.h"
+#include "harness/cells/throughput.h"
+#include "harness/cells/train.h"
+#include "harness/device/device.h"
+#include "harness/suite/registries.h"
+#include "harness/suite/suite.h"
+#include "io/json.h"
+#include "reports/result/result_json.h"
 
 #include "tests/support/catch2.h"
 
@@ -50,8 +50,7 @@ TEST_CASE("gpu: training twice gives the same bits and learns") {
     INFO(dtype << " " << first.reason);
     REQUIRE(first.state == reports::CellState::kCompleted);
     CHECK(*first.accuracy.front().accuracy > 0.9);
-    CHECK(reports::DumpJson(reports::CellToValue(first)) ==
-          reports::DumpJson(reports::CellToValue(run())));
+    CHECK(io::DumpJson(reports::CellToValue(first)) == io::DumpJson(reports::CellToValue(run())));
   }
 }
 
@@ -117,8 +116,10 @@ TEST_CASE("gpu: what is timed is compared, its plans and its memory are told") {
                                            << row.parity->tolerance);
         CHECK(row.parity_check == "passed");
         CHECK(row.execution == "graph");
-        // Less than the buffer that flushes the cache, for the small ones.
-        if (row.seq_len == 64) CHECK(row.peak_memory_bytes.value_or(-1) < std::int64_t{128} << 20);
+        // Not with the buffer of 128 MiB that flushes the cache: this one needs less by far.
+        if (row.seq_len == 64 && mixer == "linear_attention") {
+          CHECK(row.peak_memory_bytes.value_or(-1) < std::int64_t{128} << 20);
+        }
       }
       CHECK(result.plans.size() == 5);
       for (const auto& plan : result.plans) CHECK(plan.eager_reason.empty());

@@ -63,12 +63,30 @@ class CommandLineTest(ProgramTest):
         lines = self.expect(0, "list", "presets").stdout.splitlines()
         self.assertEqual([line.split()[:2] for line in lines], [[p["name"], p["task"]] for p in presets])
 
+    def test_mixers_list_their_sizes_and_cores(self):
+        mixers = {m["name"]: m for m in json.loads(self.expect(0, "list", "mixers", "--json").stdout)}
+        for name, mixer in mixers.items():
+            self.assertTrue(mixer["source"] and mixer["params"], name)
+            self.assertGreater(mixer["num_parameters"], 0, name)
+            self.assertIn(mixer["form"], ("recurrent", "cache", "none"), name)
+        d = 128
+        delta_net = mixers["delta_net"]
+        self.assertEqual(delta_net["num_parameters"], 4 * d * d + 2 * d + 12 * d + d // 2)
+        self.assertEqual(delta_net["state"], {"recurrent": d * d // 2, "conv": 12 * d, "recurrent_per_token": 0})
+        self.assertEqual([core["name"] for core in delta_net["cores"]], ["delta_rule"])
+        self.assertTrue(delta_net["cores"][0]["device_plans"])
+        attention = mixers["attention"]
+        self.assertEqual((attention["form"], attention["state"]["recurrent_per_token"]), ("cache", 2 * d))
+        self.assertEqual(mixers["rwkv7"]["offers"], ["v_first"])
+        self.assertEqual(mixers["sse"]["losses"], {"balance": 0.01})
+        self.assertIn("cores: delta_rule", self.expect(0, "describe", "mixer", "delta_net").stdout)
+
     def test_cores_list_what_device_code_takes(self):
         plans = {
             core["name"]: core.get("device_plans", [])
             for core in json.loads(self.expect(0, "list", "cores", "--json").stdout)
         }
-        for core in ("softmax_attention", "scalar_decay", "vector_decay", "delta_rule"):
+        for core in ("softmax_attention", "simple_gla", "gla", "delta_rule"):
             self.assertTrue(plans[core], core)
             for plan in plans[core]:
                 self.assertTrue(plan["dtypes"] and plan["compute_capability"])
@@ -159,8 +177,20 @@ class CommandLineTest(ProgramTest):
         self.write("forged.json", forged)
         self.assertIn("violation", self.expect(3, "validate", "forged.json").stderr)
         text = self.expect(0, "report", "out", "--format", "md").stdout
-        self.assertIn("attention (limited)", text)
+        self.assertIn("| Attention |", text)
         self.assertIn("cells ran with a limit", text)
+        self.assertIn("every aggregate agrees", self.expect(0, "validate", "--deep", "out").stdout)
+        refused = self.expect(9, "leaderboard", "out")
+        self.assertIn("partial: it ran with a limit", refused.stdout)
+        self.assertIn("not ranked: out: ", refused.stderr)
+        board = self.expect(9, "leaderboard", "out/report.json", "--format", "json").stdout
+        self.write("board.json", json.loads(board))
+        self.assertIn("valid", self.expect(0, "validate", "board.json").stdout)
+        benchmarks = json.loads(self.expect(0, "report", "out", "--format", "gbench").stdout)["benchmarks"]
+        self.assertGreaterEqual(len(benchmarks), len(report["cells"]))
+        self.assertIn(":::MLLOG", self.expect(0, "report", "out", "--format", "mllog").stdout)
+        for table in ("csv-curves", "csv-timings"):
+            self.assertIn("task,mixer,", self.expect(0, "report", "out", "--format", table).stdout)
         self.assertIn("<svg", self.expect(0, "report", "out", "--format", "html").stdout)
         self.assertIn("delta_net", self.expect(0, "report", "out", "--format", "csv").stdout)
         self.expect(0, "bench", "suite.json", "--device", "cpu", "-o", "speed")

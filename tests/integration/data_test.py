@@ -13,7 +13,7 @@ import subprocess
 import time
 import unittest
 
-from program import PROGRAM, ProgramTest
+from program import PROGRAM, ProgramTest, tiny_suite
 
 TINY = ["generate", "mqar/tiny", "--split", "test"]
 
@@ -364,6 +364,20 @@ class MissingFilesTest(ProgramTest):
             result = self.expect(3, *arguments)
             self.assertRegex(result.stderr, r"^error: (\./)?no.*: .*[Nn]o such file", arguments)
             self.assertEqual(result.stderr.count("\n"), 1)
+
+    def test_a_missing_haystack_is_unreadable_input_by_its_option(self):
+        options = {"type_haystack": "file", "haystack_file": "no.txt"}
+        settings = [word for key, value in options.items() for word in ("--set", f"{key}={value}")]
+        result = self.expect(3, "generate", "niah", *settings)
+        self.assertEqual(result.stderr, "error: --set/haystack_file: cannot read 'no.txt'\n")
+        suite = tiny_suite()
+        suite["task"] = {"name": "niah", **options, "train": {"num_examples": 8},
+                         "validation": {"num_examples": 8}, "test": {"num_examples": 8}}
+        del suite["throughput"]
+        self.write("suite.json", suite)
+        for command in (["validate", "suite.json"], ["run", "suite.json", "--device", "cpu"]):
+            result = self.expect(3, *command)
+            self.assertRegex(result.stderr, "^error: /task/haystack_file: cannot read 'no.txt'\\n$")
 
     def test_missing_manifest_is_named(self):
         self.expect(0, "generate", "mqar/tiny", "--count", "2", "-o", "data.jsonl")

@@ -113,7 +113,7 @@ class PlanTest(RunFolderTest):
         self.report(4, "out")
 
     def test_a_folder_of_an_earlier_version_is_read_and_continued(self):
-        shutil.copytree("reports/testdata/schema-1.2", self.path("old"))
+        shutil.copytree("reports/testing/testdata/schema-1.2", self.path("old"))
         self.assertEqual(len(self.report(4, "old")["cells"]), 3)
         suite = self.read_json("old/sweep.json")
         self.write("suite.json", suite)

@@ -155,10 +155,58 @@ class ResumeTest(ProgramTest):
         self.assertIn("runs again", result.stderr)
         self.assertEqual(untimed(whole), untimed(self.read_json("out/report.json")))
 
+    def trained(self, out):
+        """{seed and mixer: (weights, seconds of training)} of a folder's training cells."""
+        cells = [c for c in self.read_json(out + "/report.json")["cells"] if c["identity"]["kind"] == "train"]
+        return {
+            (c["identity"]["cell"], str(c["identity"]["seed"])): (
+                c["time"]["weights"],
+                c["time"]["phases"]["train_s"],
+            )
+            for c in cells
+        }
+
+    def test_one_more_test_length_trains_nothing(self):
+        suite = tiny_suite()
+        self.run_suite("out")
+        before = self.trained("out")
+        suite["task"]["test"].update({"input_seq_len": [16, 32, 48], "num_kv_pairs": [2, 3, 3]})
+        self.write("suite.json", suite)
+        self.run_suite("out", "--plan", "replace")
+        after = self.trained("out")
+        self.assertEqual(before.keys(), after.keys())
+        for cell, (weights, train_s) in after.items():
+            self.assertFalse(before[cell][0]["reused"])
+            self.assertTrue(weights["reused"])
+            self.assertEqual(weights["sha256"], before[cell][0]["sha256"])
+            self.assertEqual(train_s, before[cell][1])
+        self.run_suite("whole", "--keep-weights", "none")
+        self.assertFalse(os.path.exists(self.path("whole/weights")))
+        self.assertEqual(
+            [untimed(c) for c in self.read_json("whole/report.json")["cells"]],
+            [untimed(c) for c in self.read_json("out/report.json")["cells"]],
+        )
+
+    def test_damaged_weights_are_trained_again_and_the_run_says_so(self):
+        self.run_suite("out")
+        whole = self.read_json("out/report.json")
+        damaged = sorted(glob.glob(self.path("out/weights/*")))[0]
+        with open(damaged, "r+b") as file:
+            file.truncate(os.path.getsize(damaged) // 2)
+        for result in glob.glob(self.path("out/cells/*/result.json")):
+            os.remove(result)
+        result = self.run_suite("out")
+        self.assertIn("trains again", result.stderr)
+        self.assertEqual(untimed(whole), untimed(self.read_json("out/report.json")))
+        reused = [weights["reused"] for weights, _ in self.trained("out").values()]
+        self.assertEqual(sorted(reused), [False, True, True, True])
+
     def test_fresh_runs_everything_again(self):
         self.run_suite("out")
         result = self.run_suite("out", "--fresh")
         self.assertNotIn("nothing to do", result.stderr)
+        for weights, _ in self.trained("out").values():
+            self.assertFalse(weights["reused"])
 
     def test_foreign_folder_is_refused(self):
         os.makedirs(self.path("mine"))

@@ -156,16 +156,16 @@ class UnitRunTest(ProgramTest):
         ]
         for tensors, message in cases:
             with self.subTest(message=message):
-                self.refused("core", "scalar_decay", tensors, message)
-        self.refused("core", "scalar_decay", good, "--gradients needs grad.o", "--gradients")
-        self.refused("core", "scalar_decay", {**good, "grad.o": numbers([2, 6, 2, 3])}, "'grad.o' has shape", "--gradients")
+                self.refused("core", "simple_gla", tensors, message)
+        self.refused("core", "simple_gla", good, "--gradients needs grad.o", "--gradients")
+        self.refused("core", "simple_gla", {**good, "grad.o": numbers([2, 6, 2, 3])}, "'grad.o' has shape", "--gradients")
         self.refused("core", "softmax_attention", {**good, "initial_k": numbers([2, 3, 2, 4])}, "belong together")
-        self.assertIn("o", self.unit("core", "scalar_decay", {**good, "initial_state": state}))
+        self.assertIn("o", self.unit("core", "simple_gla", {**good, "initial_state": state}))
 
     def test_core_run(self):
         q = ([1, 3, 1, 2], [1.0, 0.0, 0.0, 1.0, 1.0, 0.0])
         v = ([1, 3, 1, 2], [1.0, 2.0, 3.0, 4.0, 5.0, 6.0])
-        out = self.unit("core", "scalar_decay", {"q": q, "k": q, "v": v}, "--set", "scale=1")
+        out = self.unit("core", "simple_gla", {"q": q, "k": q, "v": v}, "--set", "scale=1")
         # S_1 = k_0 v_0, S_2 = S_1 + k_1 v_1, S_3 = S_2 + k_2 v_2; o_t = q_t S_t.
         self.assertEqual(out["o"][1], [1.0, 2.0, 3.0, 4.0, 6.0, 8.0])
 
@@ -175,7 +175,7 @@ class UnitRunTest(ProgramTest):
         matrix = ([1, 1, 2, 2], [1.0, 2.0, 3.0, 4.0])
         states = {
             "softmax_attention": {"initial_k": cache, "initial_v": cache},
-            "scalar_decay": {"initial_state": matrix, "log_decay": ([1, 2, 1], [-1.0, -0.5])},
+            "simple_gla": {"initial_state": matrix, "log_decay": ([1, 2, 1], [-1.0, -0.5])},
         }
         for core, state in states.items():
             given = {"q": tokens, "k": tokens, "v": tokens, **state}

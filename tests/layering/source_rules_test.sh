@@ -41,8 +41,8 @@ breaks tasks/mqar/mqar.cc "$spdx" "no mqar.md"
 breaks models/mixers/gla/readme.md "" "no gla.md"
 
 with_build=$(mktemp -d)
-mkdir -p -- "$with_build/kernels/gla"
-touch -- "$with_build/kernels/gla/gla.md" "$with_build/kernels/gla/BUILD"
+mkdir -p -- "$with_build/kernels/linear_attention/gla"
+touch -- "$with_build/kernels/linear_attention/gla/gla.md" "$with_build/kernels/linear_attention/gla/BUILD"
 if "$checker" "$with_build" >/dev/null; then
   echo "FAILED: a unit with a BUILD file must be refused"
   failures=1

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# build_info.sh STATUS_FILE: the source of harness/build_info.h for what workspace_status.sh said. No
+# build_info.sh STATUS_FILE: the source of base/build_info.h for what workspace_status.sh said. No
 # file, or one without a commit: nothing is known.
 # SPDX-License-Identifier: Apache-2.0
 set -euo pipefail
@@ -11,10 +11,10 @@ commit=$(value_of COMMIT)
 dirty=$(value_of DIRTY)
 [[ -n $commit ]] || dirty=
 cat <<END
-#include "harness/build_info.h"
+#include "base/build_info.h"
 
-namespace mixerbench::harness {
+namespace mixerbench {
 std::string_view GitCommit() { return "$commit"; }
 std::optional<bool> GitDirty() { return ${dirty:-std::nullopt}; }
-}  // namespace mixerbench::harness
+}  // namespace mixerbench
 END

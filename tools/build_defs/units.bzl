@@ -1,21 +1,27 @@
 # SPDX-License-Identifier: Apache-2.0
 """Units found by folder: one library, one test and one registration call for each.
 
-A unit `x` is a folder with `x/x.md`; it has no BUILD file (a glob stops at package borders). Adding
-a unit is adding a folder: nothing here or elsewhere names it.
+A unit `x` is a folder with `x/x.md`, at any of the places that the caller lists; it has no BUILD file
+(a glob stops at package borders). Adding a unit is adding a folder: nothing here or elsewhere names it.
 """
 
 load("//tools/build_defs:cc.bzl", "mb_benchmark", "mb_library", "mb_test")
 load("//tools/build_defs:code_hash.bzl", "ALL_UNITS", "code_hashes")
 load("//tools/build_defs:cuda.bzl", "cuda_library")
+load("//tools/build_defs:operation.bzl", "device_stubs")
 
-def unit_names():
-    found = native.glob(["*/*.md"], allow_empty = True)
-    return sorted([
-        f.split("/")[0]
-        for f in found
-        if f == "{0}/{0}.md".format(f.split("/")[0])
-    ])
+def unit_folders(places):
+    """{unit: folder}, for folders that match one of `places`."""
+    folders = {}
+    for page in native.glob([place + "/*.md" for place in places], allow_empty = True):
+        folder, name = page.rsplit("/", 1)
+        if folder.split("/")[-1] + ".md" != name:
+            continue
+        unit = name[:-len(".md")]
+        if unit in folders:
+            fail("two units are called %s: %s and %s" % (unit, folders[unit], folder))
+        folders[unit] = folder
+    return folders
 
 def _registration(name, namespace, header, registry, function, per_unit, units):
     """A .cc file that calls `<unit>::<per_unit>(registry)` for every unit, in sorted order."""
@@ -34,12 +40,12 @@ def _registration(name, namespace, header, registry, function, per_unit, units):
         cmd = "cat > $@ <<'END'\n%s\nEND\n" % "\n".join(lines),
     )
 
-def _device_generator(unit, namespace, header, registry):
+def _device_generator(unit, folder, namespace, header, registry):
     """Makes the `<unit>.cu` that registers `<Unit>Sampler` of `<unit>_sampler.h`: the same for all."""
     sampler = "".join([part.capitalize() for part in unit.split("_")]) + "Sampler"
     lines = [
         "#include \"%s\"" % header,
-        "#include \"%s/%s/%s_sampler.h\"" % (native.package_name(), unit, unit),
+        "#include \"%s/%s/%s_sampler.h\"" % (native.package_name(), folder, unit),
         "namespace %s::%s {" % (namespace, unit),
         "void RegisterDevice(%s& registry) {" % registry,
         "  registry.Add(\"%s\", MakeDeviceGenerator<%s>());" % (unit, sampler),
@@ -48,30 +54,30 @@ def _device_generator(unit, namespace, header, registry):
     ]
     native.genrule(
         name = unit + "_cu",
-        outs = ["%s/%s.cu" % (unit, unit)],
+        outs = ["%s/%s.cu" % (folder, unit)],
         cmd = "cat > $@ <<'END'\n%s\nEND\n" % "\n".join(lines),
     )
 
-def _linked_device_code(unit, hdrs, deps, device_deps, device_host_deps):
-    """What `unit` links beside its own sources: its device code or the stub for it, if it has one."""
-    stub = native.glob([unit + "/*_stub.cc"], allow_empty = True)
-    if not stub:
+def _linked_device_code(unit, folder, hdrs, deps, device_deps, device_host_deps):
+    """What `unit` links beside its own sources: its device code or the stubs for it, if it has some."""
+    cuda_sources = native.glob([folder + "/*_cuda.cc"], allow_empty = True)
+    if not cuda_sources:
         return []
     mb_library(
         name = unit + "_interface",
-        srcs = native.glob([unit + "/*_plan.cc"], allow_empty = True),
+        srcs = native.glob([folder + "/*_plan.cc"], allow_empty = True),
         hdrs = hdrs,
         deps = deps,
     )
-    mb_library(name = unit + "_stub", srcs = stub, deps = [":%s_interface" % unit])
+    device_stubs(name = unit + "_stub", headers = ["%s/%s_cuda.h" % (folder, unit)], deps = [":%s_interface" % unit])
     cuda_library(
         name = unit + "_kernels",
-        srcs = native.glob([unit + "/*.cu"]),
+        srcs = native.glob([folder + "/*.cu"]),
         deps = [":%s_interface" % unit] + device_deps,
     )
     mb_library(
         name = unit + "_cuda",
-        srcs = native.glob([unit + "/*_cuda.cc"]),
+        srcs = cuda_sources,
         tags = ["manual"],
         deps = [":%s_interface" % unit, ":%s_kernels" % unit] + deps + device_host_deps,
     )
@@ -80,7 +86,7 @@ def _linked_device_code(unit, hdrs, deps, device_deps, device_host_deps):
         "//conditions:default": [":%s_stub" % unit],
     })
 
-def units(namespace, header, registry, function, deps, test_deps = [], test_size = "small", code_hash_function = None, device_header = None, device_registry = None, device_function = None, device_generator_header = None, device_deps = [], device_host_deps = []):
+def units(namespace, header, registry, function, deps, test_deps = [], test_size = "small", code_hash_function = None, device_header = None, device_registry = None, device_function = None, device_generator_header = None, device_deps = [], device_host_deps = [], places = ["*"]):
     """Makes `:<unit>`, `:<unit>_test`, `:<unit>_benchmark` and `:registered`.
 
     Args:
@@ -99,28 +105,33 @@ def units(namespace, header, registry, function, deps, test_deps = [], test_size
       device_generator_header: defines MakeDeviceGenerator.
       device_deps: added for the .cu files.
       device_host_deps: added for the *_cuda.cc files.
+      places: patterns of the folders that may be units.
 
-    A unit with a `*_stub.cc` chooses device code by linking: with --config=cuda it gets its
-    `*_cuda.cc` (host code that calls its .cu files), else the stub, which defines the same
-    functions. `*_plan.cc` is what both need: host functions that choose how device code runs.
+    A unit `x` with `x_cuda.cc` chooses device code by linking: with --config=cuda it gets its
+    `*_cuda.cc` (host code that calls its .cu files), else generated stubs for what `x_cuda.h`
+    declares. `*_plan.cc` is what both need: host functions that choose how device code runs.
     """
-    names = unit_names()
+    folders = unit_folders(places)
+    names = sorted(folders)
     for unit in names:
-        hdrs = native.glob([unit + "/*.h", unit + "/*.cuh"], allow_empty = True)
+        folder = folders[unit]
+        hdrs = native.glob([folder + "/*.h", folder + "/*.cuh"], allow_empty = True)
+        linked = _linked_device_code(unit, folder, hdrs, deps, device_deps, device_host_deps)
+        plan = ["_plan.cc"] if linked else []  # in the interface then
         mb_library(
             name = unit,
-            srcs = native.glob([unit + "/*.cc"], exclude = [unit + "/*" + end for end in ["_test.cc", "_benchmark.cc", "_cuda.cc", "_stub.cc", "_plan.cc"]]),
+            srcs = native.glob([folder + "/*.cc"], exclude = [folder + "/*" + end for end in ["_test.cc", "_benchmark.cc", "_cuda.cc"] + plan]),
             hdrs = hdrs,
-            deps = deps + _linked_device_code(unit, hdrs, deps, device_deps, device_host_deps),
+            deps = deps + linked,
         )
-        tests = native.glob([unit + "/*_test.cc"], allow_empty = True)
+        tests = native.glob([folder + "/*_test.cc"], allow_empty = True)
         if tests:
             mb_test(name = unit + "_test", srcs = tests, size = test_size, deps = [":" + unit] + deps + test_deps)
-        benchmarks = native.glob([unit + "/*_benchmark.cc"], allow_empty = True)
+        benchmarks = native.glob([folder + "/*_benchmark.cc"], allow_empty = True)
         if benchmarks:
             mb_benchmark(name = unit + "_benchmark", srcs = benchmarks, deps = [":" + unit] + deps + test_deps, tags = ["manual"], testonly = True)
 
-    device_units = [n for n in names if device_function and native.glob([n + "/%s_sampler.h" % n], allow_empty = True)]
+    device_units = [n for n in names if device_function and native.glob([folders[n] + "/%s_sampler.h" % n], allow_empty = True)]
     _registration("registered", namespace, header, registry, function, "Register", names)
     srcs = [":registered_cc"]
     if code_hash_function:
@@ -140,8 +151,8 @@ def units(namespace, header, registry, function, deps, test_deps = [], test_size
 
     if device_function:
         for unit in device_units:
-            _device_generator(unit, namespace, device_generator_header, device_registry)
-            cuda_library(name = unit + "_cuda", srcs = ["%s/%s.cu" % (unit, unit)], deps = [":" + unit] + deps + device_deps)
+            _device_generator(unit, folders[unit], namespace, device_generator_header, device_registry)
+            cuda_library(name = unit + "_cuda", srcs = ["%s/%s.cu" % (folders[unit], unit)], deps = [":" + unit] + deps + device_deps)
         _registration("registered_device_cuda", namespace, device_header, device_registry, device_function, "RegisterDevice", device_units)
         _registration("registered_device_stub", namespace, device_header, device_registry, device_function, "RegisterDevice", [])
         mb_library(

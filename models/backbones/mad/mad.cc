@@ -5,21 +5,14 @@
 #include <memory>
 #include <string>
 #include <utility>
-#include <vector>
 
 #include "base/fields.h"
-#include "kernels/fused/residual_norm.h"
 #include "models/backbone.h"
 #include "models/blocks/config_checks.h"
-#include "models/blocks/embedding.h"
 #include "models/blocks/linear.h"
-#include "models/blocks/mixer_layers.h"
-#include "models/blocks/norms.h"
 
 namespace mixerbench::models::mad {
 namespace {
-
-constexpr double kNormEps = 1e-5;
 
 const Fields<MadConfig>& ConfigFields() {
   static const auto fields =
@@ -30,75 +23,32 @@ const Fields<MadConfig>& ConfigFields() {
           .Add("sequence_mixer", &MadConfig::sequence_mixer, "mixer over time")
           .Add("channel_mixer", &MadConfig::channel_mixer, "mixer over channels")
           .Add("channel_mixer_dim", &MadConfig::channel_mixer_dim,
-               "its inner width; 0: 4 d_model for mlp, 8/3 d_model in steps of 16 for swiglu");
+               "its inner width; 0: 4 d_model for mlp and rwkv7, 8/3 d_model in steps of 16 for "
+               "swiglu, 7/2 d_model in steps of 32 for rwkv")
+          .Add("norm", &MadConfig::norm, "before every mixer and the head")
+          .Add("init_policy", &MadConfig::init_policy, "how weights start");
   return fields;
-}
-
-// 16 ceil(int(8/3 d_model) / 16) for swiglu.
-std::int64_t InnerDim(const MadConfig& config) {
-  if (config.channel_mixer_dim > 0) return config.channel_mixer_dim;
-  if (config.channel_mixer == ChannelMixerKind::kMlp) return 4 * config.d_model;
-  constexpr std::int64_t kStep = 16;
-  return (config.d_model * 8 / 3 + kStep - 1) / kStep * kStep;
 }
 
 class Mad final : public Backbone {
  public:
   Mad(const MadConfig& config, const std::string& where, const BackboneContext& context,
       ParameterSet& parameters)
-      : embedding_(ParameterScope(parameters, "embedding.")
-                       .Add("weight", {context.vocab_size, config.d_model},
-                            ParameterRole::kEmbedding, Init::Normal(1))),
-        mixers_(config.sequence_mixer, where + "/sequence_mixer", context, config.d_model,
-                config.n_layers, parameters),
-        has_channel_mixer_(config.channel_mixer != ChannelMixerKind::kIdentity),
-        final_norm_(ParameterScope(parameters, "final_norm."), config.d_model, kNormEps),
+      : layers_({.vocab_size = context.vocab_size,
+                 .d_model = config.d_model,
+                 .n_layers = config.n_layers,
+                 .sequence_mixer = config.sequence_mixer,
+                 .channel_mixer = MadChannelMixer(config.channel_mixer, config.channel_mixer_dim,
+                                                  config.d_model),
+                 .norm = config.norm,
+                 .final_norm = config.norm},
+                where, context, parameters),
         head_(ParameterScope(parameters, "head."), config.d_model, context.vocab_size,
-              /*bias=*/true) {
-    const ChannelMixerConfig channel_mixer{.kind = config.channel_mixer,
-                                           .inner_dim = InnerDim(config),
-                                           .bias = false,
-                                           .tanh_gelu = true};
-    for (std::int64_t layer = 0; layer < config.n_layers; ++layer) {
-      const ParameterScope scope = LayerScope(parameters, layer);
-      norms_.emplace_back(scope.Child("norm"), config.d_model, kNormEps);
-      if (!has_channel_mixer_) continue;
-      channel_norms_.emplace_back(scope.Child("channel_norm"), config.d_model, kNormEps);
-      channel_mixers_.emplace_back(channel_mixer, config.d_model, scope.Child("channel_mixer"));
-    }
-  }
+              /*bias=*/true) {}
 
   BackboneOutput Forward(const at::Tensor& tokens, const BackboneOptions& options) const override {
     BackboneOutput output;
-    const auto norm_of = [](const RmsNorm& norm) -> kernels::fused::Norm {
-      return {.weight = norm.weight(), .eps = kNormEps};
-    };
-    const auto embedded = Embed(embedding_, tokens, /*positions=*/{}, /*dropout=*/0,
-                                norm_of(norms_.front()), options);
-    MixerLayers::Pass mixers(mixers_, options, embedded.stream, output);
-    at::Tensor residual = embedded.stream;
-    at::Tensor added;
-    const auto join = [&](const RmsNorm& norm, const kernels::fused::RowSelection* kept = nullptr) {
-      const auto joined = kernels::fused::ResidualNorm(
-          {.residual = residual, .added = added, .norm = norm_of(norm), .kept = kept},
-          options.path);
-      residual = joined.residual;
-      return joined.normalised;
-    };
-    for (std::int64_t layer = 0; layer < mixers_.size(); ++layer) {
-      const auto index = static_cast<std::size_t>(layer);
-      // The last mixer returns the chosen tokens alone: of the stream it needs no others either.
-      const auto* kept = layer + 1 == mixers_.size() ? options.rows : nullptr;
-      const at::Tensor x = layer == 0 ? embedded.normalised : join(norms_[index], kept);
-      if (layer == 0 && kept != nullptr) {
-        residual = kernels::fused::GatherRows(residual, *kept, options.path);
-      }
-      added = mixers.Next(x);
-      if (has_channel_mixer_) {
-        added = channel_mixers_[index](join(channel_norms_[index]), options.path);
-      }
-    }
-    output.hidden = join(final_norm_);
+    output.hidden = layers_(tokens, options, output).hidden;
     output.head = head();
     return output;
   }
@@ -108,19 +58,13 @@ class Mad final : public Backbone {
   }
 
   State InitialState(std::int64_t batch_size) const override {
-    return mixers_.InitialState(batch_size);
+    return layers_.InitialState(batch_size);
   }
 
-  std::map<std::string, double> losses() const override { return mixers_.losses(); }
+  std::map<std::string, double> losses() const override { return layers_.losses(); }
 
  private:
-  at::Tensor embedding_;  // [vocab_size, D]
-  MixerLayers mixers_;
-  std::vector<RmsNorm> norms_;
-  bool has_channel_mixer_;
-  std::vector<RmsNorm> channel_norms_;
-  std::vector<ChannelMixer> channel_mixers_;
-  RmsNorm final_norm_;
+  ResidualLayers layers_;
   Linear head_;
 };
 
@@ -139,7 +83,7 @@ void Register(BackboneRegistry& registry) {
   entry.summary = "MAD's language model: pre-norm residual layers, untied head";
   entry.source = "arXiv 2403.17844; athms/mad-lab 0f49a45";
   entry.params = ConfigFields().Describe();
-  entry.init_policy = InitPolicy::kMad;
+  entry.init_policy = [](const Value& config) { return Parse(config, "").init_policy; };
   entry.create = [](const Value& config, const std::string& where, const BackboneContext& context,
                     ParameterSet& parameters) -> std::unique_ptr<Backbone> {
     return std::make_unique<Mad>(Parse(config, where), where, context, parameters);
@@ -155,10 +99,16 @@ void Register(BackboneRegistry& registry) {
              {"n_layers", 1},
              {"channel_mixer", "mlp"},
              {"channel_mixer_dim", 24},
+             {"norm", "layer"},
              {"sequence_mixer", Object{{"name", "delta_net"}}}},
       Object{{"d_model", 16},
              {"channel_mixer", "identity"},
+             {"norm", "none"},
+             {"init_policy", "mad_reset"},
              {"sequence_mixer", Object{{"name", "hybrid"}}}},
+      Object{{"d_model", 16},
+             {"channel_mixer", "rwkv"},
+             {"sequence_mixer", Object{{"name", "rwkv5"}}}},
   };
   registry.Add("mad", std::move(entry));
 }

@@ -6,6 +6,8 @@
 
 #include "base/value.h"
 #include "models/blocks/channel_mixer.h"
+#include "models/blocks/residual_layers.h"
+#include "models/parameters.h"
 
 namespace mixerbench::models {
 
@@ -14,7 +16,9 @@ struct MadConfig {
   std::int64_t n_layers = 2;  // pairs of a mixer over time and one over channels
   Value sequence_mixer = Object{{"name", "attention"}, {"num_heads", 16}, {"position", "rope"}};
   ChannelMixerKind channel_mixer = ChannelMixerKind::kSwiglu;
-  std::int64_t channel_mixer_dim = 0;  // inner width; 0: 4 d_model, for swiglu 8/3 d_model
+  std::int64_t channel_mixer_dim = 0;  // inner width; 0: by the kind
+  StreamNorm norm = StreamNorm::kRms;
+  InitPolicy init_policy = InitPolicy::kMad;
 };
 
 }  // namespace mixerbench::models

@@ -12,7 +12,7 @@
 
 #include "base/check.h"
 #include "base/fields.h"
-#include "kernels/fused/residual_norm.h"
+#include "kernels/norm/residual_norm.h"
 #include "models/backbone.h"
 #include "models/blocks/config_checks.h"
 #include "models/blocks/dropout.h"
@@ -50,23 +50,19 @@ class Zoology final : public Backbone {
         embedding_(ParameterScope(parameters, "embedding.")
                        .Add("weight", {context.vocab_size, config.d_model},
                             ParameterRole::kEmbedding, Init::Normal(1))),
-        narrow_embedding_(ParameterScope(parameters, "embedding.").NarrowCopy("weight")),
+        shadow_embedding_(ParameterScope(parameters, "embedding.").Shadow("weight")),
         mixers_(config.sequence_mixer, where + "/sequence_mixer", context, config.d_model,
-                config.n_layers, parameters),
+                config.n_layers, parameters, ChannelMixersOf(config)),
         final_norm_(ParameterScope(parameters, "final_norm."), config.d_model, kNormEps) {
     if (config.positions == Positions::kLearned) {
       positions_ = ParameterScope(parameters, "positions.")
                        .Add("weight", {context.max_seq_len, config.d_model},
                             ParameterRole::kEmbedding, Init::Normal(1));
     }
-    const ChannelMixerConfig state_mixer{.kind = config.state_mixer,
-                                         .inner_dim = config.state_mixer_expand * config.d_model,
-                                         .bias = true};
     for (std::int64_t layer = 0; layer < config.n_layers; ++layer) {
       const ParameterScope scope = LayerScope(parameters, layer);
       blocks_.push_back({LayerNorm(scope.Child("norm1"), config.d_model, kNormEps),
-                         LayerNorm(scope.Child("norm2"), config.d_model, kNormEps),
-                         ChannelMixer(state_mixer, config.d_model, scope.Child("state_mixer"))});
+                         LayerNorm(scope.Child("norm2"), config.d_model, kNormEps)});
     }
   }
 
@@ -86,32 +82,31 @@ class Zoology final : public Backbone {
     MixerLayers::Pass mixers(mixers_, options, embedded.stream, output);
     at::Tensor residual = embedded.stream;
     at::Tensor added;
-    std::optional<kernels::fused::Norm> mid;
-    const auto join = [&](const LayerNorm& norm,
-                          const kernels::fused::RowSelection* kept = nullptr) {
-      const auto joined = kernels::fused::ResidualNorm({.residual = residual,
-                                                        .added = added,
-                                                        .mid = mid,
-                                                        .norm = norm.parameters(),
-                                                        .kept = kept},
-                                                       options.path);
+    std::optional<kernels::Norm> mid;
+    const auto join = [&](const LayerNorm& norm, const kernels::ScoredPositions* scored = nullptr) {
+      const auto joined = kernels::ResidualNorm({.residual = residual,
+                                                 .added = added,
+                                                 .mid = mid,
+                                                 .norm = norm.parameters(),
+                                                 .scored = scored},
+                                                options.path);
       residual = joined.residual;
       mid.reset();
       return joined.normalised;
     };
     for (std::int64_t layer = 0; layer < mixers_.size(); ++layer) {
       const Block& block = blocks_[static_cast<std::size_t>(layer)];
-      // The last mixer returns the chosen tokens alone: of the stream it needs no others either.
-      const auto* kept = layer + 1 == mixers_.size() ? options.rows : nullptr;
-      const at::Tensor x = layer == 0 ? embedded.normalised : join(block.norm1, kept);
-      if (layer == 0 && kept != nullptr) {
-        residual = kernels::fused::GatherRows(residual, *kept, options.path);
+      // Where a mixer answers for the scored positions alone, the stream needs no others either.
+      const auto* scored = mixers.ScoredOfNext();
+      const at::Tensor x = layer == 0 ? embedded.normalised : join(block.norm1, scored);
+      if (layer == 0 && scored != nullptr) {
+        residual = kernels::GatherRows(residual, *scored, options.path);
       }
       added = dropout(mixers.Next(x));
       if (fuse_identity) {
         mid = block.norm2.parameters();
       } else {
-        added = dropout(block.state_mixer(join(block.norm2), options.path));
+        added = dropout(mixers.NextChannels(join(block.norm2, mixers.ScoredOfNextChannels())));
       }
     }
     output.hidden = join(final_norm_);
@@ -124,7 +119,7 @@ class Zoology final : public Backbone {
   }
 
   Head head() const override {
-    return {.weight = embedding_, .bias = {}, .narrow = {.weight = *narrow_embedding_}};
+    return {.weight = embedding_, .bias = {}, .narrow = {.weight = *shadow_embedding_}};
   }
 
   State InitialState(std::int64_t batch_size) const override {
@@ -139,8 +134,14 @@ class Zoology final : public Backbone {
   struct Block {
     LayerNorm norm1;
     LayerNorm norm2;
-    ChannelMixer state_mixer;
   };
+
+  static ChannelMixers ChannelMixersOf(const ZoologyConfig& config) {
+    return {.name = "state_mixer",
+            .config = {.kind = config.state_mixer,
+                       .inner_dim = config.state_mixer_expand * config.d_model,
+                       .bias = true}};
+  }
 
   static StateTensor Position(std::int64_t position) {
     return {at::full({}, position, at::TensorOptions(at::kLong)), StateKind::kPosition};
@@ -163,7 +164,7 @@ class Zoology final : public Backbone {
 
   ZoologyConfig config_;
   at::Tensor embedding_;  // [vocab_size, D], also the head
-  std::shared_ptr<const at::Tensor> narrow_embedding_;
+  std::shared_ptr<const at::Tensor> shadow_embedding_;
   at::Tensor positions_;  // [max_seq_len, D]; undefined without
   MixerLayers mixers_;
   std::vector<Block> blocks_;
@@ -187,7 +188,7 @@ void Register(BackboneRegistry& registry) {
   entry.summary = "zoology's language model: pre-norm blocks, tied head";
   entry.source = "arXiv 2312.04927; HazyResearch/zoology d88d6f5";
   entry.params = ConfigFields().Describe();
-  entry.init_policy = InitPolicy::kZoology;
+  entry.init_policy = [](const Value&) { return InitPolicy::kZoology; };
   entry.create = [](const Value& config, const std::string& where, const BackboneContext& context,
                     ParameterSet& parameters) -> std::unique_ptr<Backbone> {
     return std::make_unique<Zoology>(Parse(config, where), where, context, parameters);
@@ -211,6 +212,10 @@ void Register(BackboneRegistry& registry) {
              {"n_layers", 1},
              {"state_mixer", "swiglu"},
              {"sequence_mixer", Object{{"name", "gated_delta_net"}}}},
+      Object{{"d_model", 16},
+             {"n_layers", 3},
+             {"state_mixer", "rwkv7"},
+             {"sequence_mixer", Object{{"name", "rwkv7"}}}},
   };
   registry.Add("zoology", std::move(entry));
 }

@@ -20,7 +20,7 @@
 #include <ATen/ops/zeros.h>
 #include <ATen/ops/zeros_like.h>
 
-#include "kernels/differentiable.h"
+#include "kernels/runtime/differentiable.h"
 
 namespace mixerbench::models::abc {
 namespace {

@@ -36,9 +36,9 @@ class Attention final : public Mixer {
   Mixed Mix(const MixerInputs& inputs, const MixerOptions& options) const override {
     const at::Tensor old_k = Find(options.initial_state, "k");
     const std::int64_t num_before = old_k.defined() ? old_k.size(1) : 0;
-    const bool few_queries = heads_.FewQueries(options, inputs.x.size(1), num_before);
-    AttentionTokens tokens = heads_.Project(inputs.x, options, few_queries);
-    heads_.Place(tokens, num_before, options, few_queries);
+    const bool scored_queries = heads_.FewQueries(options, inputs.x.size(1), num_before);
+    AttentionTokens tokens = heads_.Project(inputs.x, options, scored_queries);
+    heads_.Place(tokens, num_before, options, scored_queries);
     if (num_before > 0) {
       tokens.k = at::cat({old_k.to(tokens.k.scalar_type()), tokens.k}, 1);
       tokens.v =
@@ -53,11 +53,11 @@ class Attention final : public Mixer {
       args.dropout_p = dropout_;
       args.generator = options.generator;
     }
-    heads_.SetScores(args, options, few_queries);
+    heads_.SetScores(args, options, scored_queries);
     at::Tensor o = kernels::SoftmaxAttention(args, options.path).flatten(2);
-    if (few_queries) o = o.flatten(0, 1);
+    if (scored_queries) o = o.flatten(0, 1);
 
-    Mixed mixed{.tokens = {{o, /*selected=*/few_queries}}};
+    Mixed mixed{.tokens = {{o, /*selected=*/scored_queries}}};
     if (options.want_final_state) mixed.final_state = Cache(tokens.k, tokens.v);
     return mixed;
   }

@@ -165,10 +165,10 @@ class ExpandedBaseConv final : public Mixer {
 
   Mixed Mix(const MixerInputs& inputs, const MixerOptions& options) const override {
     Mixed mixed;
-    const auto halves = in_proj_.Columns(inputs.x, {channels_, {channels_, /*only_at_rows=*/true}},
-                                         options.rows, options.path);
+    const auto halves = in_proj_.Columns(inputs.x, {channels_, {channels_, /*only_scored=*/true}},
+                                         options.scored, options.path);
     mixed.tokens = {{at::silu(conv_(halves[0], options, mixed))},
-                    {halves[1], /*selected=*/options.rows != nullptr}};
+                    {halves[1], /*selected=*/options.scored != nullptr}};
     return mixed;
   }
 

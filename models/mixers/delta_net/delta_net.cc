@@ -11,7 +11,7 @@
 #include <ATen/ops/silu.h>
 
 #include "base/check.h"
-#include "kernels/delta_rule/delta_rule.h"
+#include "kernels/linear_attention/delta_rule/delta_rule.h"
 #include "models/blocks/delta_rule_gates.h"
 #include "models/blocks/dtype.h"
 #include "models/blocks/matrix_state_mixer.h"

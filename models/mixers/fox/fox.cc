@@ -14,7 +14,7 @@
 #include <ATen/ops/zeros.h>
 #include <ATen/ops/zeros_like.h>
 
-#include "kernels/fused/gates.h"
+#include "kernels/gates/gates.h"
 #include "models/blocks/dtype.h"
 #include "models/blocks/output_block.h"
 #include "models/mixer_entry.h"
@@ -78,14 +78,14 @@ class Fox final : public Mixer {
     const State* const before = options.initial_state;
     const at::Tensor old_k = Find(before, "k");
     const std::int64_t num_before = old_k.defined() ? old_k.size(1) : 0;
-    const bool few_queries = heads_.FewQueries(options, inputs.x.size(1), num_before);
+    const bool scored_queries = heads_.FewQueries(options, inputs.x.size(1), num_before);
     Mixed mixed;
-    AttentionTokens tokens = heads_.Project(inputs.x, options, few_queries);
+    AttentionTokens tokens = heads_.Project(inputs.x, options, scored_queries);
     at::Tensor log_decay = LogDecay(tokens, options.path);
     options.taps.Record("log_decay", log_decay);
     at::Tensor last;
     if (config_.kv_shift) last = Shift(tokens, Find(before, "last"));
-    heads_.Place(tokens, num_before, options, few_queries);
+    heads_.Place(tokens, num_before, options, scored_queries);
     if (num_before > 0) {
       tokens.k = at::cat({old_k.to(tokens.k.scalar_type()), tokens.k}, 1);
       tokens.v = at::cat({Find(before, "v").to(tokens.v.scalar_type()), tokens.v}, 1);
@@ -105,12 +105,12 @@ class Fox final : public Mixer {
       args.dropout_p = config_.dropout;
       args.generator = options.generator;
     }
-    heads_.SetScores(args, options, few_queries);
+    heads_.SetScores(args, options, scored_queries);
     at::Tensor o = kernels::SoftmaxAttention(args, options.path);
-    if (few_queries) o = o.flatten(0, 1);
-    mixed.tokens = {{o, /*selected=*/few_queries}};
+    if (scored_queries) o = o.flatten(0, 1);
+    mixed.tokens = {{o, /*selected=*/scored_queries}};
     if (config_.use_output_gate) {
-      mixed.tokens.push_back({tokens.columns.back(), /*selected=*/options.rows != nullptr});
+      mixed.tokens.push_back({tokens.columns.back(), /*selected=*/options.scored != nullptr});
     }
     return mixed;
   }
@@ -142,10 +142,10 @@ class Fox final : public Mixer {
   at::Tensor LogDecay(const AttentionTokens& tokens, ExecutionPath path) const {
     if (config_.forget_gate == ForgetGate::kFull) {
       const at::Tensor logits = AtLeastFloat(tokens.columns[0]) + forget_bias_;
-      return kernels::fused::LogSigmoidDecay(logits, /*temperature=*/1, /*floor=*/0, path);
+      return kernels::LogSigmoidDecay(logits, /*temperature=*/1, /*floor=*/0, path);
     }
-    const at::Tensor constant = kernels::fused::LogSigmoidDecay(
-        forget_bias_.unsqueeze(0), /*temperature=*/1, /*floor=*/0, path);
+    const at::Tensor constant =
+        kernels::LogSigmoidDecay(forget_bias_.unsqueeze(0), /*temperature=*/1, /*floor=*/0, path);
     return constant.expand({tokens.k.size(0), tokens.k.size(1), config_.num_heads});
   }
 
@@ -187,7 +187,7 @@ std::unique_ptr<Mixer> Make(const FoxConfig& config, const std::string& where,
   if (config.forget_gate == ForgetGate::kFull) layout.columns.emplace_back(layout.num_heads);
   if (config.kv_shift) layout.columns.emplace_back(2 * layout.num_kv_heads);
   if (config.use_output_gate) {
-    layout.columns.emplace_back(layout.query_dim(), /*only_at_rows=*/true);
+    layout.columns.emplace_back(layout.query_dim(), /*only_scored=*/true);
   }
   return std::make_unique<Fox>(layout, config, context, scope);
 }

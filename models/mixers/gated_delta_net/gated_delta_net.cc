@@ -4,7 +4,7 @@
 #include <memory>
 #include <string>
 
-#include "kernels/delta_rule/delta_rule.h"
+#include "kernels/linear_attention/delta_rule/delta_rule.h"
 #include "models/blocks/delta_rule_gates.h"
 #include "models/blocks/matrix_state_mixer.h"
 #include "models/mixer_entry.h"

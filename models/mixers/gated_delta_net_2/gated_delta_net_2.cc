@@ -9,7 +9,7 @@
 #include <ATen/ops/exp.h>
 #include <ATen/ops/sigmoid.h>
 
-#include "kernels/dplr/dplr.h"
+#include "kernels/linear_attention/dplr/dplr.h"
 #include "models/blocks/dtype.h"
 #include "models/blocks/low_rank_core.h"
 #include "models/blocks/low_rank_decay.h"

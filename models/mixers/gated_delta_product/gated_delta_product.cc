@@ -10,8 +10,8 @@
 #include <ATen/ops/cat.h>
 #include <ATen/ops/zeros.h>
 
-#include "kernels/delta_rule/delta_rule.h"
-#include "kernels/fused/gates.h"
+#include "kernels/gates/gates.h"
+#include "kernels/linear_attention/delta_rule/delta_rule.h"
 #include "models/blocks/decay.h"
 #include "models/blocks/matrix_state_mixer.h"
 #include "models/blocks/write_strength.h"
@@ -97,8 +97,7 @@ std::unique_ptr<Mixer> Make(const GatedDeltaProductConfig& config, const std::st
   const auto gates = [=](const std::vector<at::Tensor>& columns, const MixerOptions& options,
                          kernels::RecurrenceArgs& args) {
     const at::Tensor beta =
-        kernels::fused::ComputeDeltaGates({.z = columns[0], .beta_scale = max_beta}, options.path)
-            .beta;
+        kernels::ComputeDeltaGates({.z = columns[0], .beta_scale = max_beta}, options.path).beta;
     const at::Tensor by_head = beta.unflatten(-1, {steps, -1}).transpose(-1, -2);  // [B,T,H,steps]
     args.beta = TapMeanWriteGate(options.taps, by_head).transpose(-1, -2).flatten(-2);
     if (decay) args.log_decay = (*decay)(columns[1]);

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "kernels/fused/gates.h"
-#include "kernels/vector_decay/vector_decay.h"
+#include "kernels/gates/gates.h"
+#include "kernels/linear_attention/gla/gla.h"
 #include "models/blocks/matrix_state_mixer.h"
 #include "models/mixer_entry.h"
 
@@ -39,13 +39,13 @@ std::unique_ptr<Mixer> Make(const GlaConfig& config, const std::string& where,
                           /*bias=*/true);
   const auto gates = [=](const std::vector<at::Tensor>& columns, const MixerOptions& options,
                          kernels::RecurrenceArgs& args) {
-    args.log_decay = kernels::fused::LogSigmoidDecay(decay_proj(columns[0], options.path),
-                                                     config.gate_logit_normalizer,
-                                                     config.min_log_decay, options.path)
-                         .view(args.k.sizes());
+    args.log_decay =
+        kernels::LogSigmoidDecay(decay_proj(columns[0], options.path), config.gate_logit_normalizer,
+                                 config.min_log_decay, options.path)
+            .view(args.k.sizes());
   };
-  return std::make_unique<MatrixStateMixer>(layout, gates, OneState(kernels::VectorDecay, layout),
-                                            context, scope);
+  return std::make_unique<MatrixStateMixer>(layout, gates, OneState(kernels::Gla, layout), context,
+                                            scope);
 }
 
 }  // namespace

@@ -7,7 +7,7 @@
 
 #include <ATen/ops/silu.h>
 
-#include "kernels/fused/gates.h"
+#include "kernels/gates/gates.h"
 #include "models/blocks/matrix_state_mixer.h"
 #include "models/blocks/slot_memory.h"
 #include "models/mixer_entry.h"
@@ -46,8 +46,8 @@ std::unique_ptr<Mixer> Make(const GsaConfig& config, const std::string& where,
     args.k = map(args.k, options.path);
     args.v = at::silu(args.v);
     args.log_decay = TapSlotWrites(
-        options.taps, kernels::fused::LogSigmoidDecay(columns[0], config.gate_logit_normalizer,
-                                                      /*floor=*/0, options.path)
+        options.taps, kernels::LogSigmoidDecay(columns[0], config.gate_logit_normalizer,
+                                               /*floor=*/0, options.path)
                           .unflatten(-1, {heads, slots}));
   };
   const SlotLayout memory{.num_heads = layout.num_heads,

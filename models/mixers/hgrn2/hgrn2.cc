@@ -12,8 +12,8 @@
 #include <ATen/ops/silu.h>
 #include <ATen/ops/softmax.h>
 
-#include "kernels/fused/gates.h"
-#include "kernels/vector_decay/vector_decay.h"
+#include "kernels/gates/gates.h"
+#include "kernels/linear_attention/gla/gla.h"
 #include "models/blocks/dtype.h"
 #include "models/blocks/matrix_state_mixer.h"
 #include "models/blocks/write_strength.h"
@@ -36,8 +36,7 @@ struct ForgetGate {
 };
 
 ForgetGate Unbounded(const at::Tensor& z, ExecutionPath path) {
-  return {kernels::fused::LogSigmoidDecay(z, /*temperature=*/1, /*floor=*/0, path),
-          at::sigmoid(-z)};
+  return {kernels::LogSigmoidDecay(z, /*temperature=*/1, /*floor=*/0, path), at::sigmoid(-z)};
 }
 
 // lb in (0,1) [H,K]. log alpha = log(1 - k) + log(2 alpha), the first bounded by k = 1/2, the
@@ -77,8 +76,8 @@ std::unique_ptr<Mixer> Make(const Hgrn2Config& config, const std::string& where,
     args.k = TapMeanWriteGate(options.taps, gate.input_gate).to(args.k.scalar_type());
     args.log_decay = gate.log_decay;
   };
-  return std::make_unique<MatrixStateMixer>(layout, gates, OneState(kernels::VectorDecay, layout),
-                                            context, scope);
+  return std::make_unique<MatrixStateMixer>(layout, gates, OneState(kernels::Gla, layout), context,
+                                            scope);
 }
 
 }  // namespace

@@ -20,6 +20,7 @@
 #include "models/blocks/implicit_convolution.h"
 #include "models/blocks/linear.h"
 #include "models/blocks/long_convolution.h"
+#include "models/blocks/routing.h"
 #include "models/blocks/short_convolution.h"
 #include "models/mixer_entry.h"
 
@@ -43,7 +44,12 @@ const Fields<HyenaConfig>& ConfigFields() {
           .Add("filter_width", &HyenaConfig::filter_width,
                "width of the network that makes the filters")
           .Add("filter_frequency", &HyenaConfig::filter_frequency,
-               "frequency of its sines at the start");
+               "frequency of its sines at the start")
+          .Add("num_experts", &HyenaConfig::num_experts,
+               "groups of channels that a router weighs, 0 is none")
+          .Add("expert_dim", &HyenaConfig::expert_dim,
+               "channels of each; inner_factor then has no meaning")
+          .Add("active_experts", &HyenaConfig::active_experts, "groups that a token chooses");
   return fields;
 }
 
@@ -87,10 +93,17 @@ class HyenaFilter {
   Linear output_;
 };
 
+std::int64_t InnerWidth(const HyenaConfig& config, std::int64_t d_model) {
+  if (config.num_experts > 0) return config.num_experts * config.expert_dim;
+  return config.inner_factor * d_model;
+}
+
 class Hyena final : public Mixer {
  public:
   Hyena(const HyenaConfig& config, const MixerContext& context, const ParameterScope& scope)
-      : inner_(config.inner_factor * context.d_model),
+      : inner_(InnerWidth(config, context.d_model)),
+        read_(config.num_experts > 0 ? config.expert_dim : inner_),
+        active_experts_(config.active_experts),
         head_dim_(config.head_dim),
         groups_(config.proj_groups),
         max_seq_len_(std::max<std::int64_t>(1, context.max_seq_len)),
@@ -99,14 +112,18 @@ class Hyena final : public Mixer {
         filter_(scope.Child("filter"), config, inner_ / head_dim_, max_seq_len_),
         skip_(scope.Add("filter.bias", {inner_ / head_dim_}, ParameterRole::kConvWeight,
                         Init::Normal(1))) {
+    if (config.num_experts > 0) {
+      router_.emplace(scope.Child("router"), context.d_model, config.num_experts, /*bias=*/true);
+    }
     if (!context.output_projection) return;
-    out_proj_.emplace(scope.Child("out_proj"), inner_, context.d_model, /*bias=*/true,
+    out_proj_.emplace(scope.Child("out_proj"), read_, context.d_model, /*bias=*/true,
                       ParameterRole::kResidualOutputWeight);
   }
 
   MixerTraits traits() const override {
-    return {.max_seq_len = max_seq_len_,
-            .output_dim = out_proj_ ? out_proj_->weight().size(0) : inner_};
+    return {.discrete = router_.has_value(),
+            .max_seq_len = max_seq_len_,
+            .output_dim = out_proj_ ? out_proj_->weight().size(0) : read_};
   }
 
   State InitialState(std::int64_t batch_size) const override {
@@ -139,12 +156,21 @@ class Hyena final : public Mixer {
             .view_as(heads[0].unsqueeze(-1).expand({-1, -1, -1, -1, head_dim_}));
     Mixed mixed;
     mixed.tokens = {{(by_heads * heads[1].unsqueeze(-1)).sum(-2).flatten(2)}};
+    if (router_) {
+      mixed.tokens.push_back({(*router_)(inputs.x, options.path)});
+      options.taps.Record("router", WeightsOf(mixed.tokens[1].value));
+    }
     if (options.want_final_state) mixed.final_state = StateOf(convolved.history, all);
     return mixed;
   }
 
   at::Tensor Output(const Mixed& mixed, const MixerOptions& options) const override {
-    const at::Tensor& y = mixed.tokens[0].value;
+    at::Tensor y = mixed.tokens[0].value;
+    if (router_) {
+      // Channel i of expert e is column i E + e.
+      const at::Tensor weights = WeightsOf(mixed.tokens[1].value).to(y.scalar_type());
+      y = (y.unflatten(-1, {read_, -1}) * weights.unsqueeze(-2)).sum(-1);
+    }
     return out_proj_ ? (*out_proj_)(y, options.path) : y;
   }
 
@@ -160,7 +186,14 @@ class Hyena final : public Mixer {
     return x.unsqueeze(-1).expand({-1, -1, head_dim_ * head_dim_}).flatten(1);
   }
 
+  // Router logits [...,E] -> weights of the experts.
+  at::Tensor WeightsOf(const at::Tensor& logits) const {
+    return ExpertWeights(logits, active_experts_, /*leaves_out=*/false);
+  }
+
   std::int64_t inner_;
+  std::int64_t read_;  // channels that leave the experts; without these inner_
+  std::int64_t active_experts_;
   std::int64_t head_dim_;
   std::int64_t groups_;
   std::int64_t max_seq_len_;
@@ -168,13 +201,22 @@ class Hyena final : public Mixer {
   ShortConvolution conv_;
   HyenaFilter filter_;
   at::Tensor skip_;  // [inner / head_dim]
+  std::optional<Linear> router_;
   std::optional<Linear> out_proj_;
 };
 
 std::unique_ptr<Mixer> Make(const HyenaConfig& config, const std::string& where,
                             const MixerContext& context, const ParameterScope& scope) {
   CheckRange(config.inner_factor, 1, 64, where, "inner_factor");
-  const std::int64_t inner = config.inner_factor * context.d_model;
+  CheckRange(config.num_experts, 0, 1024, where, "num_experts");
+  if (config.num_experts > 0) {
+    CheckRange(config.expert_dim, 1, 1 << 16, where, "expert_dim");
+    CheckRange(config.active_experts, 1, config.num_experts, where, "active_experts");
+    if (config.inner_factor != 1) {
+      throw ConfigError(where + "/inner_factor", "has no meaning with experts: see expert_dim");
+    }
+  }
+  const std::int64_t inner = InnerWidth(config, context.d_model);
   DivideExactly(3 * inner, config.proj_groups, where, "proj_groups",
                 "three times the inner width,");
   DivideExactly(inner, config.head_dim, where, "head_dim", "the inner width");
@@ -192,6 +234,7 @@ void Register(MixerRegistry& registry) {
   entry.test_configs = {
       Object{{"inner_factor", 4}, {"proj_groups", 4}, {"filter_width", 4}},
       Object{{"proj_groups", 2}, {"head_dim", 4}, {"filter_width", 2}, {"filter_frequency", 3}},
+      Object{{"num_experts", 4}, {"expert_dim", 3}, {"active_experts", 1}, {"filter_width", 8}},
   };
   registry.Add("hyena", std::move(entry));
 }

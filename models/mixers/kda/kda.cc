@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "kernels/dplr/dplr.h"
-#include "kernels/fused/gates.h"
+#include "kernels/gates/gates.h"
+#include "kernels/linear_attention/dplr/dplr.h"
 #include "models/blocks/low_rank_core.h"
 #include "models/blocks/low_rank_decay.h"
 #include "models/blocks/matrix_state_mixer.h"
@@ -34,7 +34,7 @@ std::unique_ptr<Mixer> Make(const KdaConfig& config, const std::string& where,
                          kernels::RecurrenceArgs& args) {
     args.log_decay = decay(columns[0], options.path);
     args.beta =
-        kernels::fused::ComputeDeltaGates(
+        kernels::ComputeDeltaGates(
             {.z = columns[1], .beta_scale = config.allow_neg_eigval ? 2.0 : 1.0}, options.path)
             .beta;
   };

@@ -9,7 +9,7 @@
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/arange.h>
 
-#include "kernels/scalar_decay/scalar_decay.h"
+#include "kernels/linear_attention/simple_gla/simple_gla.h"
 #include "models/blocks/matrix_state_mixer.h"
 #include "models/mixer_entry.h"
 
@@ -42,7 +42,7 @@ std::unique_ptr<Mixer> Make(const LightningConfig& config, const std::string& wh
                          kernels::RecurrenceArgs& args) {
     args.log_decay = log_decays.expand(args.k.sizes().slice(0, 3));
   };
-  return std::make_unique<MatrixStateMixer>(layout, gates, OneState(kernels::ScalarDecay, layout),
+  return std::make_unique<MatrixStateMixer>(layout, gates, OneState(kernels::SimpleGla, layout),
                                             context, scope);
 }
 

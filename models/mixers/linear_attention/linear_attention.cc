@@ -9,7 +9,7 @@
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/constant_pad_nd.h>
 
-#include "kernels/scalar_decay/scalar_decay.h"
+#include "kernels/linear_attention/simple_gla/simple_gla.h"
 #include "models/blocks/dtype.h"
 #include "models/blocks/matrix_state_mixer.h"
 #include "models/mixer_entry.h"
@@ -81,7 +81,7 @@ std::unique_ptr<Mixer> Make(const LinearAttentionConfig& config, const std::stri
   };
   MatrixLayout of_features = layout;
   of_features.head_k_dim = map_k.output_dim();
-  MatrixCore core = OneState(kernels::ScalarDecay, of_features);
+  MatrixCore core = OneState(kernels::SimpleGla, of_features);
   if (config.use_normalizer) core = Normalised(std::move(core), config.normalizer_eps);
   return std::make_unique<MatrixStateMixer>(layout, features, std::move(core), context, scope);
 }

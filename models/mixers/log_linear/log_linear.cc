@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "models/mixers/log_linear/log_linear.h"
 
-#include <algorithm>
-#include <bit>
 #include <memory>
 #include <optional>
 #include <string>
@@ -13,24 +11,19 @@
 #include <ATen/ops/arange.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/exp.h>
-#include <ATen/ops/full.h>
 #include <ATen/ops/silu.h>
 #include <ATen/ops/softplus.h>
 
-#include "kernels/fused/columns.h"
-#include "kernels/log_linear/log_linear.h"
+#include "kernels/layout/columns.h"
 #include "models/blocks/dtype.h"
+#include "models/blocks/level_states.h"
 #include "models/blocks/matrix_state_mixer.h"
-#include "models/blocks/write_strength.h"
 #include "models/mixer_entry.h"
 
 namespace mixerbench::models::log_linear {
 namespace {
 
-constexpr char kLevels[] = "levels";
-constexpr char kPosition[] = "position";
 constexpr char kConvolution[] = "conv";
-constexpr std::int64_t kMaxLevels = 40;
 
 const Fields<LogLinearConfig>& ConfigFields() {
   using Config = LogLinearConfig;
@@ -66,9 +59,8 @@ class Projection {
   MatrixColumns operator()(const MixerInputs& inputs, const MixerOptions& options,
                            Mixed& mixed) const {
     const auto parts = in_proj_.Columns(
-        inputs.x,
-        {qkv_dim(), layout_.gate_columns[0], {layout_.value_dim(), /*only_at_rows=*/true}},
-        options.rows, options.path);
+        inputs.x, {qkv_dim(), layout_.gate_columns[0], {layout_.value_dim(), /*only_scored=*/true}},
+        options.scored, options.path);
     at::Tensor qkv = parts[0];
     if (conv_) {
       auto convolved =
@@ -80,13 +72,13 @@ class Projection {
     } else {
       qkv = at::silu(qkv);
     }
-    const auto split = kernels::fused::SplitColumns(
+    const auto split = kernels::SplitColumns(
         qkv, {layout_.key_dim(), layout_.key_dim(), layout_.value_dim()}, options.path);
     return {.q = split[0].unflatten(-1, {layout_.qk_heads, layout_.head_k_dim}),
             .k = split[1].unflatten(-1, {layout_.qk_heads, layout_.head_k_dim}),
             .v = split[2].unflatten(-1, {layout_.num_heads, layout_.head_v_dim}),
             .gates = {parts[1]},
-            .output_gate = {parts[2], /*selected=*/options.rows != nullptr}};
+            .output_gate = {parts[2], /*selected=*/options.scored != nullptr}};
   }
 
   void AddInitialState(std::int64_t batch_size, State& state) const {
@@ -102,84 +94,18 @@ class Projection {
   std::optional<ShortConvolution> conv_;
 };
 
-// Of the recurrence; A_log, dt_bias and the skip have one number a head.
+// One number a head.
 struct Parameters {
   at::Tensor A_log, dt_bias, skip;
-  at::Tensor level_scale;  // [H,L]
 };
 
-Parameters MakeParameters(std::int64_t num_heads, std::int64_t num_levels,
-                          const ParameterScope& scope) {
+Parameters MakeParameters(std::int64_t num_heads, const ParameterScope& scope) {
   const at::Tensor dt = scope.Draw("dt_bias", {num_heads}, Init::LogUniform(1e-3, 0.1));
-  return {
-      .A_log = scope.AddSpecial("A_log",
-                                at::arange(1, num_heads + 1, at::TensorOptions(at::kDouble)).log()),
-      // Its softplus is dt.
-      .dt_bias = scope.AddSpecial("dt_bias", dt + (-(-dt).expm1()).log()),
-      .skip = scope.AddSpecial("D", {num_heads}, Init::Constant(1)),
-      .level_scale = scope.AddSpecial("level_scale", {num_heads, num_levels}, Init::Constant(1))};
-}
-
-StateTensor Position(std::int64_t position) {
-  return {at::full({}, position, at::TensorOptions(at::kLong)), StateKind::kPosition};
-}
-
-// The gate function leaves Delta and the logits of level weights, [B,T,H (1 + L)], in args.beta.
-at::Tensor Run(const Parameters& parameters, const kernels::RecurrenceArgs& args,
-               const MixerOptions& options, Mixed& mixed) {
-  const std::int64_t num_heads = args.v.size(2), num_levels = parameters.level_scale.size(1);
-  at::Tensor delta = args.beta.narrow(-1, 0, num_heads);
-  if (options.taps) delta = options.taps.WriteGate(delta);
-  const at::Tensor level_weight =
-      at::softplus(args.beta.narrow(-1, num_heads, num_heads * num_levels)
-                       .unflatten(-1, {num_heads, num_levels}) *
-                   parameters.level_scale);
-  std::int64_t position = 0;
-  if (options.initial_state != nullptr) {
-    position = Find(options.initial_state, kPosition).item<std::int64_t>();
-  }
-  const auto dtype = args.v.scalar_type();
-  const kernels::LogLinearResult result =
-      kernels::LogLinear({.q = args.q,
-                          .k = args.k,
-                          .v = args.v * delta.unsqueeze(-1).to(dtype),
-                          .level_weight = level_weight,
-                          .log_decay = args.log_decay,
-                          .initial_state = Find(options.initial_state, kLevels),
-                          .position = position,
-                          .scale = 1,
-                          .wants_final_state = options.want_final_state || options.taps},
-                         options.path);
-  if (options.taps) {
-    options.taps.Record("level_weight", level_weight);
-    // Levels side by side along K.
-    TapState(options.taps, result.final_state.flatten(2, 3));
-  }
-  if (options.want_final_state) {
-    mixed.final_state.tensors[kLevels] = {result.final_state};
-    mixed.final_state.tensors[kPosition] = Position(position + args.v.size(1));
-  }
-  return result.o + parameters.skip.unsqueeze(-1).to(dtype) * args.v;
-}
-
-// Levels for so many tokens.
-std::int64_t LevelsFor(std::int64_t num_tokens) {
-  const auto last = static_cast<std::uint64_t>(std::max<std::int64_t>(num_tokens, 1) - 1);
-  return static_cast<std::int64_t>(std::bit_width(last)) + 1;
-}
-
-std::int64_t NumLevels(const LogLinearConfig& config, const std::string& where,
-                       const MixerContext& context) {
-  const std::int64_t needed = LevelsFor(context.max_seq_len);
-  if (config.num_levels == 0) return needed;
-  CheckRange(config.num_levels, 1, kMaxLevels, where, "num_levels");
-  if (config.num_levels < needed) {
-    throw ConfigError(where + "/num_levels",
-                      std::to_string(config.num_levels) + " levels hold " +
-                          std::to_string(std::int64_t{1} << (config.num_levels - 1)) +
-                          " tokens; inputs have up to " + std::to_string(context.max_seq_len));
-  }
-  return config.num_levels;
+  return {.A_log = scope.AddSpecial(
+              "A_log", at::arange(1, num_heads + 1, at::TensorOptions(at::kDouble)).log()),
+          // Its softplus is dt.
+          .dt_bias = scope.AddSpecial("dt_bias", dt + (-(-dt).expm1()).log()),
+          .skip = scope.AddSpecial("D", {num_heads}, Init::Constant(1))};
 }
 
 MatrixLayout LayoutOfLevels(const LogLinearConfig& config, const std::string& where,
@@ -204,10 +130,10 @@ MatrixLayout LayoutOfLevels(const LogLinearConfig& config, const std::string& wh
 
 std::unique_ptr<Mixer> Make(const LogLinearConfig& config, const std::string& where,
                             const MixerContext& context, const ParameterScope& scope) {
-  const std::int64_t num_levels = NumLevels(config, where, context);
+  const std::int64_t num_levels = NumLevels(config.num_levels, where, context);
   const MatrixLayout layout = LayoutOfLevels(config, where, context, num_levels);
   const auto projection = std::make_shared<const Projection>(layout, config.bias, context, scope);
-  const Parameters parameters = MakeParameters(layout.num_heads, num_levels, scope);
+  const Parameters parameters = MakeParameters(layout.num_heads, scope);
   const auto gates = [parameters, heads = layout.num_heads](const std::vector<at::Tensor>& columns,
                                                             const MixerOptions&,
                                                             kernels::RecurrenceArgs& args) {
@@ -217,11 +143,11 @@ std::unique_ptr<Mixer> Make(const LogLinearConfig& config, const std::string& wh
     args.log_decay = delta * -at::exp(parameters.A_log);
     args.beta = at::cat({delta, parts[1]}, -1);
   };
-  const MatrixCore core = {
-      [parameters](const kernels::RecurrenceArgs& args, const MixerOptions& options, Mixed& mixed) {
-        return Run(parameters, args, options, mixed);
-      },
-      {{kLevels, {layout.num_heads, num_levels, layout.head_k_dim, layout.head_v_dim}}}};
+  MatrixCore core = LevelStates(LevelRule::kDecay, num_levels, layout, scope);
+  core.run = [run = core.run, skip = parameters.skip](const kernels::RecurrenceArgs& args,
+                                                      const MixerOptions& options, Mixed& mixed) {
+    return run(args, options, mixed) + skip.unsqueeze(-1).to(args.v.scalar_type()) * args.v;
+  };
   return std::make_unique<MatrixStateMixer>(
       layout, gates, core, context, scope,
       MatrixProjection{
@@ -230,7 +156,7 @@ std::unique_ptr<Mixer> Make(const LogLinearConfig& config, const std::string& wh
           .add_initial_state =
               [projection](std::int64_t batch_size, State& state) {
                 projection->AddInitialState(batch_size, state);
-                state.tensors[kPosition] = Position(0);
+                AddLevelPosition(state);
               }});
 }
 

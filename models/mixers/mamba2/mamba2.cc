@@ -12,7 +12,7 @@
 #include <ATen/ops/exp.h>
 #include <ATen/ops/log_sigmoid.h>
 
-#include "kernels/scalar_decay/scalar_decay.h"
+#include "kernels/linear_attention/simple_gla/simple_gla.h"
 #include "models/blocks/dtype.h"
 #include "models/blocks/matrix_state_mixer.h"
 #include "models/blocks/time_step.h"
@@ -81,7 +81,7 @@ GateFunction MakeGates(const Rates& rates, const Mamba2Config& config) {
 
 // Scalar decay of what is written, step v, and the skip D v.
 MatrixCore MakeCore(const Rates& rates, const MatrixLayout& layout, const at::Tensor& start) {
-  MatrixCore core = OneState(kernels::ScalarDecay, layout);
+  MatrixCore core = OneState(kernels::SimpleGla, layout);
   core.run = [scan = core.run, D = rates.D, start](kernels::RecurrenceArgs args,
                                                    const MixerOptions& options, Mixed& mixed) {
     const at::Tensor v = args.v;

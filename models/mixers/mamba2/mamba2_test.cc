@@ -16,7 +16,7 @@
 #include <ATen/ops/tensor.h>
 
 #include "base/error.h"
-#include "kernels/scalar_decay/scalar_decay.h"
+#include "kernels/linear_attention/simple_gla/simple_gla.h"
 #include "models/mixer.h"
 #include "tests/support/compare.h"
 #include "tests/support/tensors.h"
@@ -95,7 +95,7 @@ TEST_CASE("mamba2: four tokens of the recurrence, in chunks of any size") {
   for (const std::int64_t chunk_size : {1, 2, 3, 4, 16}) {
     args.chunk_size = chunk_size;
     for (const auto path : {ExecutionPath::kReference, ExecutionPath::kFast}) {
-      const auto result = kernels::ScalarDecay(args, path);
+      const auto result = kernels::SimpleGla(args, path);
       CHECK(RelativeError(result.o.view({4, 2}),
                           at::tensor({0.9238033288, 0.0, 0.7049342126, 0.6385366420, 0.0251511497,
                                       -0.8174603803, -1.1190158301, -0.3479191945},

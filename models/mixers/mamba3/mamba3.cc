@@ -114,8 +114,8 @@ class Mamba3 final : public Mixer {
                           H,
                           H,
                           sizes_.num_angles,
-                          {sizes_.num_channels(), /*only_at_rows=*/true}},
-                         options.rows, options.path);
+                          {sizes_.num_channels(), /*only_scored=*/true}},
+                         options.scored, options.path);
     const at::Tensor step = -at::log_sigmoid(-(AtLeastFloat(columns[3]) + dt_bias_));  // softplus
     const at::Tensor turns = at::tanh(AtLeastFloat(columns[6])) * std::numbers::pi;    // [B,T,R]
     const at::Tensor angles =
@@ -136,7 +136,7 @@ class Mamba3 final : public Mixer {
 
     Mixed mixed;
     mixed.tokens = {{result.o + (D_.unsqueeze(-1) * args.v).to(result.o.scalar_type())},
-                    {columns[7], /*selected=*/options.rows != nullptr}};
+                    {columns[7], /*selected=*/options.scored != nullptr}};
     if (options.want_final_state) {
       mixed.final_state.tensors[kState] = {result.final.state};
       mixed.final_state.tensors[kKey] = {StateLike(result.final.k.flatten(1)),

@@ -12,7 +12,7 @@
 #include <ATen/ops/zeros.h>
 #include <ATen/ops/zeros_like.h>
 
-#include "kernels/scalar_decay/scalar_decay.h"
+#include "kernels/linear_attention/simple_gla/simple_gla.h"
 
 namespace mixerbench::models::mamba3 {
 namespace {
@@ -48,7 +48,7 @@ TrapezoidResult Trapezoid(const TrapezoidArgs& args, ExecutionPath path) {
   if (args.initial.state.defined()) {
     heads.initial_state = at::cat({args.initial.state, at::zeros_like(args.initial.state)}, 1);
   }
-  const kernels::RecurrenceResult both = kernels::ScalarDecay(heads, path);
+  const kernels::RecurrenceResult both = kernels::SimpleGla(heads, path);
   const auto sum = [&](const at::Tensor& x, std::int64_t axis) {
     return x.narrow(axis, 0, num_heads) + x.narrow(axis, num_heads, num_heads);
   };

@@ -12,9 +12,9 @@
 #include <ATen/ops/sigmoid.h>
 #include <ATen/ops/softplus.h>
 
-#include "kernels/fused/columns.h"
-#include "kernels/fused/gates.h"
-#include "kernels/mesa/mesa.h"
+#include "kernels/gates/gates.h"
+#include "kernels/layout/columns.h"
+#include "kernels/linear_attention/mesa/mesa.h"
 #include "models/blocks/dtype.h"
 #include "models/blocks/matrix_state_mixer.h"
 #include "models/blocks/write_strength.h"
@@ -54,10 +54,10 @@ class Projection {
   MatrixColumns operator()(const MixerInputs& inputs, const MixerOptions& options,
                            Mixed& mixed) const {
     const std::int64_t gate_columns = layout_.output.gate_columns(layout_.value_dim());
-    std::vector<kernels::fused::ColumnBlock> blocks = {2 * layout_.key_dim(), layout_.value_dim(),
-                                                       2 * layout_.num_heads};
-    if (gate_columns > 0) blocks.emplace_back(gate_columns, /*only_at_rows=*/true);
-    const auto parts = in_proj_.Columns(inputs.x, blocks, options.rows, options.path);
+    std::vector<kernels::ColumnBlock> blocks = {2 * layout_.key_dim(), layout_.value_dim(),
+                                                2 * layout_.num_heads};
+    if (gate_columns > 0) blocks.emplace_back(gate_columns, /*only_scored=*/true);
+    const auto parts = in_proj_.Columns(inputs.x, blocks, options.scored, options.path);
     at::Tensor qk = parts[0];
     if (conv_) {
       auto convolved = (*conv_)(
@@ -69,7 +69,7 @@ class Projection {
       }
     }
     const auto both =
-        kernels::fused::SplitColumns(qk, {layout_.key_dim(), layout_.key_dim()}, options.path);
+        kernels::SplitColumns(qk, {layout_.key_dim(), layout_.key_dim()}, options.path);
     const auto heads = [&](const at::Tensor& x, std::int64_t head_dim) {
       return x.unflatten(-1, {layout_.num_heads, head_dim});
     };
@@ -81,7 +81,7 @@ class Projection {
       columns.q = L2Norm(columns.q);
       columns.k = L2Norm(columns.k);
     }
-    if (gate_columns > 0) columns.output_gate = {parts[3], /*selected=*/options.rows != nullptr};
+    if (gate_columns > 0) columns.output_gate = {parts[3], /*selected=*/options.scored != nullptr};
     return columns;
   }
 
@@ -119,7 +119,7 @@ std::unique_ptr<Mixer> Make(const MesaNetConfig& config, const std::string& wher
     const auto logits = (AtLeastFloat(columns[0]) + gate_bias).chunk(2, -1);
     args.beta = at::sigmoid(logits[0]);
     args.log_decay =
-        kernels::fused::LogSigmoidDecay(logits[1], /*temperature=*/1, /*floor=*/0, options.path);
+        kernels::LogSigmoidDecay(logits[1], /*temperature=*/1, /*floor=*/0, options.path);
   };
   const at::Tensor ridge = MakeRidge(layout, config.min_ridge, scope);
   const auto run = [config, ridge](const kernels::RecurrenceArgs& args, const MixerOptions& options,

@@ -10,8 +10,8 @@
 #include <ATen/ops/expm1.h>
 #include <ATen/ops/sigmoid.h>
 
-#include "kernels/fused/gates.h"
-#include "kernels/vector_decay/vector_decay.h"
+#include "kernels/gates/gates.h"
+#include "kernels/linear_attention/gla/gla.h"
 #include "models/blocks/dtype.h"
 #include "models/blocks/matrix_state_mixer.h"
 #include "models/blocks/short_convolution.h"
@@ -70,15 +70,15 @@ class Projection {
         mixed.final_state.tensors[kConvolution] = {convolved.history, StateKind::kConvolution};
       }
     }
-    std::vector<kernels::fused::ColumnBlock> blocks = {layout_.key_dim(), layout_.key_dim(),
-                                                       layout_.value_dim()};
-    if (GateColumns() > 0) blocks.emplace_back(GateColumns(), /*only_at_rows=*/true);
-    const auto parts = in_proj_.Columns(x, blocks, options.rows, options.path);
+    std::vector<kernels::ColumnBlock> blocks = {layout_.key_dim(), layout_.key_dim(),
+                                                layout_.value_dim()};
+    if (GateColumns() > 0) blocks.emplace_back(GateColumns(), /*only_scored=*/true);
+    const auto parts = in_proj_.Columns(x, blocks, options.scored, options.path);
     const auto heads = [&](const at::Tensor& y) {
       return y.unflatten(-1, {layout_.num_heads, -1});
     };
     MatrixColumns columns{.q = heads(parts[0]), .k = heads(parts[1]), .v = heads(parts[2])};
-    if (GateColumns() > 0) columns.output_gate = {parts[3], options.rows != nullptr};
+    if (GateColumns() > 0) columns.output_gate = {parts[3], options.scored != nullptr};
     return columns;
   }
 
@@ -114,11 +114,11 @@ std::unique_ptr<Mixer> Make(const MetaLaConfig& config, const std::string& where
       std::make_shared<const Projection>(layout, config.conv_size, context, scope);
   const auto gates = [=](const std::vector<at::Tensor>&, const MixerOptions& options,
                          kernels::RecurrenceArgs& args) {
-    args.log_decay = kernels::fused::LogSigmoidDecay(args.k, config.gate_logit_normalizer,
-                                                     /*floor=*/0, options.path);
+    args.log_decay = kernels::LogSigmoidDecay(args.k, config.gate_logit_normalizer,
+                                              /*floor=*/0, options.path);
     args.k = TapMeanWriteGate(options.taps, -at::expm1(args.log_decay)).to(args.k.scalar_type());
   };
-  MatrixCore core = OneState(kernels::VectorDecay, layout);
+  MatrixCore core = OneState(kernels::Gla, layout);
   if (config.self_augmentation) {
     core = WithSelfAugmentation(
         std::move(core),

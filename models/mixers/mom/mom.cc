@@ -11,9 +11,9 @@
 #include <ATen/ops/cat.h>
 #include <ATen/ops/silu.h>
 
-#include "kernels/delta_rule/delta_rule.h"
-#include "kernels/fused/columns.h"
-#include "kernels/fused/gates.h"
+#include "kernels/gates/gates.h"
+#include "kernels/layout/columns.h"
+#include "kernels/linear_attention/delta_rule/delta_rule.h"
 #include "models/blocks/config_checks.h"
 #include "models/blocks/decay.h"
 #include "models/blocks/linear.h"
@@ -120,11 +120,11 @@ class Mom final : public Mixer {
 
   Mixed Mix(const MixerInputs& inputs, const MixerOptions& options) const override {
     Mixed mixed;
-    std::vector<kernels::fused::ColumnBlock> blocks = {qkv_dim(), 2 * sizes_.num_heads * all_sets_,
-                                                       config_.num_memories};
-    if (gate_width_ > 0) blocks.emplace_back(gate_width_, /*only_at_rows=*/true);
+    std::vector<kernels::ColumnBlock> blocks = {qkv_dim(), 2 * sizes_.num_heads * all_sets_,
+                                                config_.num_memories};
+    if (gate_width_ > 0) blocks.emplace_back(gate_width_, /*only_scored=*/true);
     const std::vector<at::Tensor> columns =
-        in_proj_.Columns(inputs.x, blocks, options.rows, options.path);
+        in_proj_.Columns(inputs.x, blocks, options.scored, options.path);
     const Routing routing = RouteBySoftmax(columns[2], config_.top_k);
     AddBalanceLoss(routing, inputs, mixed);
 
@@ -140,7 +140,7 @@ class Mom final : public Mixer {
     }
     mixed.tokens = {{}, {}};
     if (gate_width_ > 0) {
-      mixed.tokens[1] = {columns[3], /*selected=*/options.rows != nullptr};
+      mixed.tokens[1] = {columns[3], /*selected=*/options.scored != nullptr};
     }
     mixed.tokens[0] = {routed_.Run(args.memories, routing, args.shared, options, mixed)};
     return mixed;
@@ -192,7 +192,7 @@ class Mom final : public Mixer {
   Args Split(const at::Tensor& qkv, const at::Tensor& gate_columns,
              const MixerOptions& options) const {
     const std::int64_t num_heads = sizes_.num_heads;
-    const std::vector<at::Tensor> parts = kernels::fused::SplitColumns(
+    const std::vector<at::Tensor> parts = kernels::SplitColumns(
         qkv, {sizes_.key_dim(), sizes_.key_dim() * all_sets_, sizes_.value_dim() * all_sets_},
         options.path);
     const auto keys = [&](const at::Tensor& x) {
@@ -200,11 +200,11 @@ class Mom final : public Mixer {
       return conv_ ? heads : L2Norm(heads);  // which the convolution has done
     };
     const auto gates =
-        kernels::fused::ComputeDeltaGates({.z = gate_columns,
-                                           .beta_scale = config_.allow_neg_eigval ? 2.0 : 1.0,
-                                           .A_log = decay_.A_log.repeat({all_sets_}),
-                                           .dt_bias = decay_.dt_bias.repeat({all_sets_})},
-                                          options.path);
+        kernels::ComputeDeltaGates({.z = gate_columns,
+                                    .beta_scale = config_.allow_neg_eigval ? 2.0 : 1.0,
+                                    .A_log = decay_.A_log.repeat({all_sets_}),
+                                    .dt_bias = decay_.dt_bias.repeat({all_sets_})},
+                                   options.path);
     const at::Tensor q = keys(parts[0]);
     const at::Tensor k = keys(parts[1]);
     const at::Tensor v = parts[2].unflatten(-1, {all_sets_, num_heads, sizes_.head_v_dim});

@@ -14,8 +14,8 @@
 #include <ATen/ops/softplus.h>
 #include <ATen/ops/sort.h>
 
-#include "kernels/fused/gumbel_noise.h"
-#include "kernels/gsa/gsa.h"
+#include "kernels/linear_attention/gsa/gsa.h"
+#include "kernels/noise/gumbel_noise.h"
 #include "models/blocks/decay.h"
 #include "models/blocks/dtype.h"
 #include "models/blocks/matrix_state_mixer.h"
@@ -133,8 +133,8 @@ std::unique_ptr<Mixer> Make(const RavenConfig& config, const std::string& where,
     at::Tensor logits =
         AtLeastFloat(head(columns[0], options.path)).unflatten(-1, {num_heads, num_slots});
     if (config.gumbel_noise && options.generator) {
-      logits = logits + kernels::fused::GumbelNoise(logits.sizes(),
-                                                    options.generator->Next(logits.device()));
+      logits =
+          logits + kernels::GumbelNoise(logits.sizes(), options.generator->Next(logits.device()));
     }
     at::Tensor strength =
         decay.A_log.exp() * at::softplus(AtLeastFloat(columns[1]) + decay.dt_bias);

@@ -8,7 +8,7 @@
 #include <ATen/ops/sigmoid.h>
 #include <ATen/ops/softmax.h>
 
-#include "kernels/differentiable.h"
+#include "kernels/runtime/differentiable.h"
 #include "models/blocks/routing.h"
 
 namespace mixerbench::models::raven {

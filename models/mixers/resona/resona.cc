@@ -94,7 +94,6 @@ class Resona final : public HoldingMixer {
 
   MixerTraits traits() const override {
     MixerTraits traits = HoldingMixer::traits();
-    traits.supports_packing = false;
     traits.discrete = true;
     traits.output_dim = output_dim_;
     if (reads_previous_) traits.reads.insert(kPreviousOutput);
@@ -116,7 +115,7 @@ class Resona final : public HoldingMixer {
   Mixed Mix(const MixerInputs& inputs, const MixerOptions& options) const override {
     const bool reads_this = config_.query_source == QuerySource::kThisOutput;
     MixerOptions inner_options = options;
-    if (reads_this) inner_options.rows = nullptr;  // a query for every token
+    if (reads_this) inner_options.scored = nullptr;  // a query for every token
     Mixed mixed = HoldingMixer::Mix(inputs, inner_options);
     at::Tensor y;
     if (reads_this) {

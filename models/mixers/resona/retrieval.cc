@@ -15,9 +15,9 @@
 #include <ATen/ops/softmax.h>
 #include <ATen/ops/stack.h>
 
-#include "kernels/differentiable.h"
-#include "kernels/non_finite.h"
-#include "kernels/plan.h"
+#include "kernels/linear_attention/non_finite.h"
+#include "kernels/runtime/differentiable.h"
+#include "kernels/runtime/plan.h"
 #include "models/blocks/dtype.h"
 
 namespace mixerbench::models::resona {

@@ -8,7 +8,7 @@
 
 #include <ATen/ops/empty.h>
 
-#include "kernels/scalar_decay/scalar_decay.h"
+#include "kernels/linear_attention/simple_gla/simple_gla.h"
 #include "models/blocks/matrix_state_mixer.h"
 #include "models/blocks/rotary_state.h"
 #include "models/mixer_entry.h"
@@ -44,7 +44,7 @@ at::Tensor LogDecays(const RetNetConfig& config) {
 }
 
 MatrixCore Retention(const MatrixLayout& layout) {
-  MatrixCore core = OneState(kernels::ScalarDecay, layout);
+  MatrixCore core = OneState(kernels::SimpleGla, layout);
   core.run = [run = core.run](kernels::RecurrenceArgs args, const MixerOptions& options,
                               Mixed& mixed) {
     const std::int64_t seq_len = args.k.size(1);

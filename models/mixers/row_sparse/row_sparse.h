@@ -13,7 +13,7 @@ namespace mixerbench::models {
 enum class RowWrites {
   kAuto,     // softmax for gla, whose keys are logits; as they are for the others
   kAsIs,     // the keys
-  kSoftmax,  // the softmax of the keys over the chosen rows
+  kSoftmax,  // the softmax of the keys over the scored positions
 };
 
 struct RowSparseConfig {

@@ -12,7 +12,7 @@
 #include <ATen/ops/zeros.h>
 
 #include "base/error.h"
-#include "kernels/vector_decay/vector_decay.h"
+#include "kernels/linear_attention/gla/gla.h"
 #include "models/blocks/matrix_state_mixer.h"
 #include "models/blocks/slot_memory.h"
 #include "models/mixer.h"
@@ -45,8 +45,8 @@ MixerEntry InnerEntry(bool has_slots) {
                           kernels::RecurrenceArgs& args) {
       args.log_decay = at::log_sigmoid(columns[0]).unflatten(-1, {kHeads, kRows});
     };
-    MatrixCore core = has_slots ? SlotMemory({kHeads, kRows, kRows, kRows, 1})
-                                : OneState(kernels::VectorDecay, layout);
+    MatrixCore core =
+        has_slots ? SlotMemory({kHeads, kRows, kRows, kRows, 1}) : OneState(kernels::Gla, layout);
     return std::make_unique<MatrixStateMixer>(layout, gates, std::move(core), context, scope);
   };
   entry.resolve = [](const Value& config, const std::string&, const MixerRegistry&) {

@@ -12,6 +12,7 @@
 
 #include "models/blocks/bonus_state.h"
 #include "models/blocks/matrix_state_mixer.h"
+#include "models/blocks/rwkv_start.h"
 #include "models/blocks/token_shift.h"
 #include "models/mixer_entry.h"
 
@@ -56,12 +57,12 @@ class Projection {
     const at::Tensor of_previous = 1 - token_mix_.unsqueeze(1).unsqueeze(1);  // [4,1,1,D]
     const auto mixes = (x + shifted.delta * of_previous).to(x.scalar_type()).unbind(0);
     const auto heads = [&](const at::Tensor& y) { return y.unflatten(-1, {num_heads_, -1}); };
-    const auto gate = g_proj_.Columns(mixes[3], {{x.size(-1), /*only_at_rows=*/true}}, options.rows,
-                                      options.path);
+    const auto gate = g_proj_.Columns(mixes[3], {{x.size(-1), /*only_scored=*/true}},
+                                      options.scored, options.path);
     return {.q = heads(r_proj_(mixes[0], options.path)),
             .k = heads(k_proj_(mixes[1], options.path)),
             .v = heads(v_proj_(mixes[2], options.path)),
-            .output_gate = {gate[0], options.rows != nullptr}};
+            .output_gate = {gate[0], options.scored != nullptr}};
   }
 
  private:

@@ -80,7 +80,7 @@ TEST_CASE("rwkv5: start values of the first and the last of two layers") {
   CHECK(value(1, "decay", 9) == Approx(-4.2));
   CHECK(value(0, "bonus", 9) == Approx(0).margin(1e-12));
   CHECK(value(0, "bonus", 10) == Approx(0.1));
-  CHECK(value(1, "bonus", 8) == Approx(0.5 - 0.1));
+  CHECK(value(1, "bonus", 8) == Approx(7.0 / 15 - 0.1));
 }
 
 TEST_CASE("rwkv5: without a bonus the first token reads nothing, the second the first") {

@@ -12,10 +12,11 @@
 #include <ATen/ops/tanh.h>
 #include <ATen/ops/zeros.h>
 
-#include "kernels/fused/linear.h"
+#include "kernels/linear/linear.h"
 #include "models/blocks/bonus_state.h"
 #include "models/blocks/dtype.h"
 #include "models/blocks/matrix_state_mixer.h"
+#include "models/blocks/rwkv_start.h"
 #include "models/blocks/token_shift.h"
 #include "models/mixer_entry.h"
 
@@ -74,17 +75,17 @@ class Projection {
     const auto mixes = Mixes(x, shifted.delta, options.path);
     const auto heads = [&](const at::Tensor& y) { return y.unflatten(-1, {num_heads_, -1}); };
     const auto low_rank = [&](const at::Tensor& y, const at::Tensor& weight) {
-      return kernels::fused::Linear(y, weight, /*bias=*/{}, options.path);
+      return kernels::Linear(y, weight, /*bias=*/{}, options.path);
     };
     const at::Tensor decay =
         AtLeastFloat(low_rank(at::tanh(low_rank(mixes[0], decay_down_)), decay_up_)) + decay_bias_;
-    const auto gate = g_proj_.Columns(mixes[4], {{x.size(-1), /*only_at_rows=*/true}}, options.rows,
-                                      options.path);
+    const auto gate = g_proj_.Columns(mixes[4], {{x.size(-1), /*only_scored=*/true}},
+                                      options.scored, options.path);
     return {.q = heads(r_proj_(mixes[3], options.path)),
             .k = heads(k_proj_(mixes[1], options.path)),
             .v = heads(v_proj_(mixes[2], options.path)),
             .gates = {decay},
-            .output_gate = {gate[0], options.rows != nullptr}};
+            .output_gate = {gate[0], options.scored != nullptr}};
   }
 
  private:
@@ -104,7 +105,7 @@ class Projection {
                                 ExecutionPath path) const {
     const at::Tensor first = (x + delta * base_mix_).to(x.scalar_type());
     const at::Tensor inner =
-        at::tanh(kernels::fused::Linear(first, mix_down_, /*bias=*/{}, path));  // [B,T,5 R]
+        at::tanh(kernels::Linear(first, mix_down_, /*bias=*/{}, path));  // [B,T,5 R]
     const at::Tensor maps =
         at::bmm(inner.flatten(0, 1).unflatten(-1, {kNumMixes, -1}).transpose(0, 1),
                 mix_up_.to(inner.scalar_type()));  // [5,B T,D]

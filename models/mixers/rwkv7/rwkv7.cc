@@ -12,7 +12,7 @@
 #include <ATen/ops/sigmoid.h>
 #include <ATen/ops/zeros.h>
 
-#include "kernels/fused/linear.h"
+#include "kernels/linear/linear.h"
 #include "models/blocks/config_checks.h"
 #include "models/blocks/dtype.h"
 #include "models/blocks/low_rank_core.h"
@@ -89,7 +89,7 @@ class Projection {
     const at::Tensor weights = token_mix_.unsqueeze(1).unsqueeze(1);  // [6,1,1,D]
     const auto mixes = (x + shifted.delta * weights).to(x.scalar_type()).unbind(0);
     const auto project = [&](const at::Tensor& mix, const at::Tensor& weight) {
-      return kernels::fused::Linear(mix, weight, /*bias=*/{}, options.path);
+      return kernels::Linear(mix, weight, /*bias=*/{}, options.path);
     };
     const auto heads = [&](const at::Tensor& y) { return y.unflatten(-1, {num_heads_, -1}); };
     at::Tensor v = project(mixes[3], v_proj_);

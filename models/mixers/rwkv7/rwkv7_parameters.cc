@@ -16,7 +16,7 @@
 #include <ATen/ops/tanh.h>
 #include <ATen/ops/zeros_like.h>
 
-#include "kernels/fused/linear.h"
+#include "kernels/linear/linear.h"
 #include "models/blocks/dtype.h"
 #include "models/blocks/linear.h"
 
@@ -120,7 +120,7 @@ LowRankMap::LowRankMap(const ParameterScope& scope, std::string_view name, std::
 }
 
 at::Tensor LowRankMap::operator()(const at::Tensor& x, kernels::ExecutionPath path) const {
-  at::Tensor inner = kernels::fused::Linear(x, down_, /*bias=*/{}, path);
+  at::Tensor inner = kernels::Linear(x, down_, /*bias=*/{}, path);
   switch (inner_) {
     case Inner::kIdentity:
       break;
@@ -131,7 +131,7 @@ at::Tensor LowRankMap::operator()(const at::Tensor& x, kernels::ExecutionPath pa
       inner = at::sigmoid(inner);
       break;
   }
-  const at::Tensor y = kernels::fused::Linear(inner, up_, /*bias=*/{}, path);
+  const at::Tensor y = kernels::Linear(inner, up_, /*bias=*/{}, path);
   return bias_.defined() ? AtLeastFloat(y) + bias_ : y;
 }
 

@@ -14,7 +14,7 @@
 #include <ATen/ops/zeros_like.h>
 
 #include "base/check.h"
-#include "kernels/differentiable.h"
+#include "kernels/runtime/differentiable.h"
 #include "models/mixers/s4/dplr_system.h"
 
 namespace mixerbench::models::s4 {

@@ -13,7 +13,7 @@
 #include <ATen/ops/sigmoid.h>
 #include <ATen/ops/where.h>
 
-#include "kernels/sila/sila.h"
+#include "kernels/linear_attention/sila/sila.h"
 #include "models/blocks/dtype.h"
 #include "models/blocks/matrix_state_mixer.h"
 #include "models/blocks/write_strength.h"

@@ -7,8 +7,8 @@
 
 #include <ATen/TensorOperators.h>
 
-#include "kernels/fused/gates.h"
-#include "kernels/scalar_decay/scalar_decay.h"
+#include "kernels/gates/gates.h"
+#include "kernels/linear_attention/simple_gla/simple_gla.h"
 #include "models/blocks/dtype.h"
 #include "models/blocks/matrix_state_mixer.h"
 #include "models/mixer_entry.h"
@@ -35,10 +35,10 @@ std::unique_ptr<Mixer> Make(const SimpleGlaConfig& config, const std::string& wh
       scope.Add("decay_bias", {config.num_heads}, ParameterRole::kLinearBias, Init::Constant(0));
   const auto gates = [=](const std::vector<at::Tensor>& columns, const MixerOptions& options,
                          kernels::RecurrenceArgs& args) {
-    args.log_decay = kernels::fused::LogSigmoidDecay(AtLeastFloat(columns[0]) + decay_bias,
-                                                     config.gate_logit_normalizer, 0, options.path);
+    args.log_decay = kernels::LogSigmoidDecay(AtLeastFloat(columns[0]) + decay_bias,
+                                              config.gate_logit_normalizer, 0, options.path);
   };
-  return std::make_unique<MatrixStateMixer>(layout, gates, OneState(kernels::ScalarDecay, layout),
+  return std::make_unique<MatrixStateMixer>(layout, gates, OneState(kernels::SimpleGla, layout),
                                             context, scope);
 }
 

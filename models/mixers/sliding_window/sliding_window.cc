@@ -40,9 +40,9 @@ class SlidingWindow final : public Mixer {
   Mixed Mix(const MixerInputs& inputs, const MixerOptions& options) const override {
     const at::Tensor old_position = Find(options.initial_state, "position");
     const std::int64_t position = old_position.defined() ? old_position.item<std::int64_t>() : 0;
-    const bool few_queries = heads_.FewQueries(options, inputs.x.size(1), position);
-    AttentionTokens tokens = heads_.Project(inputs.x, options, few_queries);
-    heads_.Place(tokens, position, options, few_queries);
+    const bool scored_queries = heads_.FewQueries(options, inputs.x.size(1), position);
+    AttentionTokens tokens = heads_.Project(inputs.x, options, scored_queries);
+    heads_.Place(tokens, position, options, scored_queries);
     // The first query sees all of the buffer but its oldest row, as far as it is filled.
     const std::int64_t num_before = std::min(position, window_ - 1);
     const auto seen = [&](const char* name, const at::Tensor& x) {
@@ -61,11 +61,11 @@ class SlidingWindow final : public Mixer {
       args.dropout_p = dropout_;
       args.generator = options.generator;
     }
-    heads_.SetScores(args, options, few_queries);
+    heads_.SetScores(args, options, scored_queries);
     at::Tensor o = kernels::SoftmaxAttention(args, options.path).flatten(2);
-    if (few_queries) o = o.flatten(0, 1);
+    if (scored_queries) o = o.flatten(0, 1);
 
-    Mixed mixed{.tokens = {{o, /*selected=*/few_queries}}};
+    Mixed mixed{.tokens = {{o, /*selected=*/scored_queries}}};
     if (options.want_final_state) {
       mixed.final_state = Buffer(LastRows(args.k), LastRows(args.v), position + inputs.x.size(1));
     }

@@ -9,8 +9,8 @@
 #include <ATen/ops/softmax.h>
 
 #include "base/error.h"
-#include "kernels/fused/gates.h"
-#include "kernels/vector_decay/vector_decay.h"
+#include "kernels/gates/gates.h"
+#include "kernels/linear_attention/gla/gla.h"
 #include "models/blocks/dtype.h"
 #include "models/mixer_entry.h"
 
@@ -44,8 +44,8 @@ BranchFunction MakeBranch(const SseConfig& config, std::int64_t key_dim,
         args.q = Activate(args.q, config.q_activation);
         args.k = Activate(args.k, config.k_activation);
         args.log_decay =
-            kernels::fused::LogSigmoidDecay(decay_proj(columns, options.path),
-                                            config.gate_logit_normalizer, /*floor=*/0, options.path)
+            kernels::LogSigmoidDecay(decay_proj(columns, options.path),
+                                     config.gate_logit_normalizer, /*floor=*/0, options.path)
                 .view(args.k.sizes());
       };
 }
@@ -65,8 +65,7 @@ std::unique_ptr<Mixer> Make(const SseConfig& config, const std::string& where,
   const BranchFunction partitions = MakeBranch(config, layout.key_dim(), scope);
   BranchFunction shared;
   if (config.use_shared) shared = MakeBranch(config, layout.key_dim(), scope.Child("shared"));
-  return std::make_unique<StateExpansion>(layout, partitions, shared, kernels::VectorDecay, context,
-                                          scope);
+  return std::make_unique<StateExpansion>(layout, partitions, shared, kernels::Gla, context, scope);
 }
 
 }  // namespace

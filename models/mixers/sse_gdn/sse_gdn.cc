@@ -7,8 +7,8 @@
 #include <ATen/ops/silu.h>
 
 #include "base/error.h"
-#include "kernels/delta_rule/delta_rule.h"
-#include "kernels/fused/gates.h"
+#include "kernels/gates/gates.h"
+#include "kernels/linear_attention/delta_rule/delta_rule.h"
 #include "models/blocks/decay.h"
 #include "models/mixer_entry.h"
 
@@ -35,11 +35,11 @@ BranchFunction MakeBranch(const SseGdnConfig& config, std::int64_t num_heads,
         args.q = L2Norm(at::silu(args.q));
         args.k = L2Norm(at::silu(args.k));
         const auto gates =
-            kernels::fused::ComputeDeltaGates({.z = columns,
-                                               .beta_scale = config.allow_neg_eigval ? 2.0 : 1.0,
-                                               .A_log = decay.A_log,
-                                               .dt_bias = decay.dt_bias},
-                                              options.path);
+            kernels::ComputeDeltaGates({.z = columns,
+                                        .beta_scale = config.allow_neg_eigval ? 2.0 : 1.0,
+                                        .A_log = decay.A_log,
+                                        .dt_bias = decay.dt_bias},
+                                       options.path);
         args.beta = gates.beta;
         args.log_decay = gates.log_decay;
       };

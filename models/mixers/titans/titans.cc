@@ -13,7 +13,7 @@
 #include <ATen/ops/zeros.h>
 #include <ATen/ops/zeros_like.h>
 
-#include "kernels/titans/titans.h"
+#include "kernels/linear_attention/titans/titans.h"
 #include "models/blocks/dtype.h"
 #include "models/blocks/matrix_state_mixer.h"
 #include "models/blocks/write_strength.h"

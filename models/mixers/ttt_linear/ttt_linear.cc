@@ -16,7 +16,7 @@
 #include <ATen/ops/stack.h>
 #include <ATen/ops/zeros.h>
 
-#include "kernels/ttt/ttt.h"
+#include "kernels/linear_attention/ttt/ttt.h"
 #include "models/blocks/config_checks.h"
 #include "models/blocks/dtype.h"
 #include "models/blocks/linear.h"
@@ -167,13 +167,13 @@ at::Tensor TttLinear::LearningRate(const at::Tensor& x) const {
 Mixed TttLinear::Mix(const MixerInputs& inputs, const MixerOptions& options) const {
   Mixed mixed;
   const std::int64_t width = config_.num_heads * head_dim_;
-  std::vector<kernels::fused::ColumnBlock> blocks = {width, width};
+  std::vector<kernels::ColumnBlock> blocks = {width, width};
   if (!conv_q_) blocks.emplace_back(width);
-  if (config_.use_output_gate) blocks.emplace_back(width, /*only_at_rows=*/true);
-  auto columns = in_proj_.Columns(inputs.x, blocks, options.rows, options.path);
+  if (config_.use_output_gate) blocks.emplace_back(width, /*only_scored=*/true);
+  auto columns = in_proj_.Columns(inputs.x, blocks, options.scored, options.path);
   TokenTensor gate;
   if (config_.use_output_gate) {
-    gate = {columns.back(), /*selected=*/options.rows != nullptr};
+    gate = {columns.back(), /*selected=*/options.scored != nullptr};
     columns.pop_back();
   }
   const at::Tensor v = columns.back();

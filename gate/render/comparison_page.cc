@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "gate/render/comparison_page.h"
+
+#include <fmt/format.h>
+#include <utility>
+
+#include "gate/render/comparison_tables.h"
+#include "gate/render/row_text.h"
+#include "reports/render/html_page.h"
+
+namespace mixerbench::gate {
+namespace {
+
+using reports::Block;
+using reports::Fact;
+using reports::Page;
+using reports::Section;
+using reports::Sentence;
+using reports::Sentences;
+
+Fact SideFact(const char* term, const SideFacts& side) {
+  std::string sub = side.code.empty() ? "code unknown" : "code " + side.code;
+  if (!side.commit.empty()) sub += ", commit " + side.commit;
+  return {term, side.name, sub};
+}
+
+std::string SeedsText(const Comparison& comparison) {
+  std::size_t most = 0;
+  for (const Row& row : comparison.rows) {
+    if (row.gate == Gate::kLearning) most = std::max(most, row.seeds.size());
+  }
+  return most == 0 ? kNoText : fmt::format("{} paired", most);
+}
+
+std::string LooksText(const GateSettings& settings) {
+  std::string text;
+  for (const std::int64_t look : settings.looks) {
+    text += (text.empty() ? "looks at " : ", ") + std::to_string(look);
+  }
+  return text;
+}
+
+std::vector<Fact> PageFacts(const Comparison& comparison) {
+  const bool same_device = comparison.base.device == comparison.candidate.device;
+  return {
+      SideFact("Base", comparison.base),
+      SideFact("New", comparison.candidate),
+      {"Device", comparison.candidate.device.empty() ? kNoText : comparison.candidate.device,
+       same_device ? "same on both sides" : "base: " + comparison.base.device},
+      {"Data",
+       fmt::format("{} of {} hashes equal", comparison.hashes_equal, comparison.hashes_compared),
+       ""},
+      {"Seeds", SeedsText(comparison), LooksText(comparison.settings)},
+      {"Level", fmt::format("{:.3g}, one-sided", comparison.settings.alpha),
+       fmt::format("Holm over {} headlines", comparison.num_headlines)}};
+}
+
+Sentences Method(const Comparison& comparison) {
+  const GateSettings& settings = comparison.settings;
+  return {
+      "",
+      {{"Three outcomes.",
+        "Pass means: a loss as large as the margin would have shown. Inconclusive means: it "
+        "could have hidden. Neither word stands for the other."},
+       {"Top-up.",
+        fmt::format("{} seeds, each at 1/{} of the level; a row stops at its first verdict. "
+                    "Looks are stored in the JSON, so a repetition cannot fish.",
+                    LooksText(settings), settings.looks.size())},
+       {"Few tests.",
+        "A mixer and task has one headline for solving and one for speed of learning, or one "
+        "for accuracy. Rows by segment only locate a failure."},
+       {"Failed cells.",
+        "Diverged, oom, timeout and error count as unsolved and as chance, on either side."},
+       {"Would have seen.", "The loss that 8 in 10 comparisons like this one would have called."},
+       {"Exit code.",
+        "0 pass, 1 regression, 5 inconclusive, 6 missing or not comparable. Of several the "
+        "first of 6, 1, 5 wins."}}};
+}
+
+// A section of the tables that have rows; nothing when none has.
+void AddSection(std::vector<Section>& sections, Section section,
+                std::vector<reports::Table> tables) {
+  for (reports::Table& table : tables) {
+    if (!table.rows.empty()) section.blocks.emplace_back(std::move(table));
+  }
+  if (!section.blocks.empty()) sections.push_back(std::move(section));
+}
+
+}  // namespace
+
+Page ComparisonPage(const Comparison& comparison, ExitCode code) {
+  Page page;
+  page.eyebrow = "mixerbench compare";
+  page.title = "Regression gate, preset " + comparison.settings.preset;
+  page.lead = "Does the new build lose anything that the base had?";
+  page.outcome = {.look = code == ExitCode::kOk             ? "pass"
+                          : code == ExitCode::kNo           ? "regression"
+                          : code == ExitCode::kInconclusive ? "inconclusive"
+                                                            : "missing",
+                  .word = std::string(WordOf(code)),
+                  .text = fmt::format("{} Exit code {}.", OutcomeText(comparison, code),
+                                      static_cast<int>(code)),
+                  .counts = {}};
+  page.outcome->word.front() = static_cast<char>(std::toupper(page.outcome->word.front()));
+  for (const auto& [verdict, count] : CountVerdicts(comparison)) {
+    page.outcome->counts.emplace_back(std::string(NameOf(verdict)), count);
+  }
+  page.facts = PageFacts(comparison);
+  for (const std::string& note : comparison.notes) page.care.push_back({"", note});
+  AddSection(
+      page.sections,
+      {"decides", "What decides", "What decides", "Read this table; the rest is evidence.", {}},
+      {DecidingTable(comparison)});
+  AddSection(page.sections, {"learning", "Learning", "Learning", "", {}},
+             {StepsTable(comparison), SolveRateTable(comparison), AccuracyTable(comparison)});
+  AddSection(page.sections, {"speed", "Speed", "Speed", "", {}},
+             {TimeTable(comparison), ResourceTable(comparison)});
+  AddSection(page.sections, {"exact", "Exact gates", "Exact", "", {}}, {ExactTable(comparison)});
+  AddSection(page.sections,
+             {"segments", "By segment", "Segments", "Where a loss lies; never judged.", {}},
+             {SegmentTable(comparison)});
+  page.sections.push_back({"method", "How it was decided", "Method", "", {Method(comparison)}});
+  page.footer =
+      fmt::format("Schema {} of the comparison. Built from the two reports alone.", "1.0");
+  return page;
+}
+
+std::string RenderPage(const Comparison& comparison, ExitCode code) {
+  return reports::RenderHtmlPage(ComparisonPage(comparison, code));
+}
+
+}  // namespace mixerbench::gate

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+
+#include "gate/render/comparison_json.h"
+#include "gate/render/row_text.h"
+#include "gate/render/text_renderers.h"
+#include "gate/testing/example_comparison.h"
+
+#include "tests/support/catch2.h"
+
+namespace mixerbench::gate {
+namespace {
+
+bool Contains(const std::string& text, std::string_view part) {
+  return text.find(part) != std::string::npos;
+}
+
+TEST_CASE("row text: effects, margins and p values") {
+  Row row;
+  row.effect = {EffectKind::kRatio, 1.416, 1.2951, 1.55, 0.95};
+  row.margin = 1.25;
+  CHECK(EffectText(row) == "×1.42 (1.30–1.55)");
+  CHECK(MarginText(row) == "×1.25");
+  row.effect = {EffectKind::kPoints, -0.0126, -0.021, 0.0003, 0.95};
+  row.margin = 0.02;
+  CHECK(EffectText(row) == "−1.3 points (−2.1 to 0.0)");
+  CHECK(MarginText(row) == "2 points");
+  row.effect = {EffectKind::kChange, 0.052, {}, {}, 0.98};
+  row.margin = 0.03;
+  CHECK(EffectText(row) == "+5.2 %");
+  CHECK(MarginText(row) == "3 %");
+  CHECK(EffectText(Row{}) == kNoText);
+  CHECK(PText({}) == kNoText);
+  CHECK(PText(0.0004) == "<0.001");
+  CHECK(PText(0.0431) == "0.043");
+  CHECK(PText(0.5) == "0.50");
+}
+
+TEST_CASE("terminal: what decides, then how much more there is") {
+  const Comparison comparison = ExampleComparison(false);
+  const ExitCode code = CodeOf(comparison, {});
+  CHECK(code == ExitCode::kMissing);  // hgrn2 is only in base
+  const std::string text = RenderTerminal(comparison, code, false);
+  CHECK(Contains(text, "REGRESSION (margin ×1.25)"));
+  CHECK(Contains(text, "mqar/hgrn2"));
+  CHECK(Contains(text, "more rows pass or are only shown"));
+  CHECK(Contains(text, "(exit code 6)\n"));
+  CHECK_FALSE(Contains(text, "mqar/attention"));
+  CHECK(Contains(RenderTerminal(comparison, code, true), "mqar/attention"));
+}
+
+TEST_CASE("example: has a row of every verdict") {
+  const auto counts = CountVerdicts(ExampleComparison(false));
+  for (const Verdict verdict : {Verdict::kRegression, Verdict::kMissing, Verdict::kSuspicious,
+                                Verdict::kInconclusive, Verdict::kPass, Verdict::kNotGated}) {
+    CAPTURE(NameOf(verdict));
+    CHECK(counts.contains(verdict));
+  }
+}
+
+TEST_CASE("markdown: a summary never exceeds its limit and says what it left out") {
+  const Comparison comparison = ExampleComparison(true);
+  const std::string whole = RenderMarkdown(comparison, ExitCode::kNo);
+  const std::string cut = RenderMarkdown(comparison, ExitCode::kNo, 6000);
+  CHECK(cut.size() <= 6000);
+  CHECK(whole.size() > 6000);
+  CHECK(Contains(cut, "more rows are in the JSON"));
+  CHECK_FALSE(Contains(whole, "<script>"));
+}
+
+TEST_CASE("annotations: at most ten, one line each, nothing of a name acts") {
+  Comparison comparison = ExampleComparison(true);
+  const auto rows = comparison.rows;
+  comparison.rows.insert(comparison.rows.begin(), rows.begin(), rows.end());
+  const std::string text = RenderAnnotations(comparison);
+  CHECK(std::count(text.begin(), text.end(), '\n') == 10);
+  std::size_t lines = 0;
+  for (std::size_t at = 0; at < text.size(); at = text.find('\n', at) + 1, ++lines) {
+    const std::string line = text.substr(at, text.find('\n', at) - at);
+    CHECK((line.starts_with("::error title=") || line.starts_with("::warning title=")));
+    CHECK_FALSE(Contains(line, "%0A"));
+  }
+  CHECK(lines == 10);
+}
+
+TEST_CASE("xml: nothing that XML 1.0 cannot hold") {
+  CHECK(EscapeXml("a<b>&\"c\n\x01") == "a&lt;b&gt;&amp;&quot;c&#10;\xEF\xBF\xBD");
+  CHECK(EscapeXml("\xEF\xBF\xBF") == "\xEF\xBF\xBD");
+  CHECK(EscapeXml("é→") == "é→");
+}
+
+TEST_CASE("json: the same comparison gives the same bytes") {
+  CHECK(RenderJson(ExampleComparison(true), ExitCode::kNo) ==
+        RenderJson(ExampleComparison(true), ExitCode::kNo));
+}
+
+}  // namespace
+}  // namespace mixerbench::gate

@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "gate/verdict/compare.h"
+
+#include <algorithm>
+#include <fmt/format.h>
+#include <iterator>
+#include <tuple>
+#include <utility>
+
+#include "gate/verdict/exact_gates.h"
+#include "gate/verdict/headline.h"
+#include "gate/verdict/speed_gate.h"
+#include "gate/verdict/training_scores.h"
+
+namespace mixerbench::gate {
+namespace {
+
+void Append(std::vector<Row> rows, std::vector<Row>& all) {
+  std::move(rows.begin(), rows.end(), std::back_inserter(all));
+}
+
+// Learning of all experiments: the headlines judged, the rest shown.
+std::vector<Row> LearningRows(const std::vector<Experiment>& experiments,
+                              const CompareInputs& inputs, const GateSettings& settings,
+                              Comparison& comparison) {
+  static const AccuracyNoise kUnknown;
+  const AccuracyNoise& noise = inputs.calibration ? inputs.calibration->accuracy_sd : kUnknown;
+  Headlines headlines;
+  std::vector<Row> rows;
+  for (const Experiment& experiment : experiments) {
+    if (experiment.kind == "train") AddHeadlines(experiment, settings, noise, headlines, rows);
+  }
+  JudgeHeadlines(settings, headlines);
+  comparison.num_headlines = static_cast<std::int64_t>(headlines.size());
+  for (auto& headline : headlines) rows.push_back(std::move(headline->row));
+  return rows;
+}
+
+void Acknowledge(const GateSettings& settings, std::vector<Row>& rows) {
+  for (Row& row : rows) {
+    if (row.verdict != Verdict::kSuspicious || !IsAcknowledged(row, settings)) continue;
+    row.verdict = Verdict::kImproved;
+    row.say += " Acknowledged.";
+  }
+}
+
+std::optional<std::int64_t> SeedsWanted(const std::vector<Row>& rows,
+                                        const GateSettings& settings) {
+  std::optional<std::int64_t> wanted;
+  for (const Row& row : rows) {
+    if (row.gate != Gate::kLearning || row.verdict != Verdict::kInconclusive) continue;
+    for (const std::int64_t look : settings.looks) {
+      if (!row.looks.empty() && look <= row.looks.back().seeds) continue;
+      wanted = std::min(wanted.value_or(look), look);
+      break;
+    }
+  }
+  return wanted;
+}
+
+void NoteWeakBases(const GateSettings& settings, Comparison& comparison) {
+  for (const Row& row : comparison.rows) {
+    if (row.metric == "solve_rate" && row.base_value &&
+        *row.base_value < settings.base_solve_rate) {
+      comparison.notes.push_back(
+          fmt::format("{}: base solves {}, below {:.0f} %: an easier setting would show more",
+                      row.cell, row.base, 100 * settings.base_solve_rate));
+    }
+  }
+}
+
+void NoteUnusedSeeds(const std::vector<Experiment>& experiments, const GateSettings& settings,
+                     Comparison& comparison) {
+  std::size_t most = 0;
+  for (const Experiment& experiment : experiments) {
+    most = std::max(most, experiment.pairs.size());
+  }
+  const auto cap = static_cast<std::size_t>(settings.looks.back());
+  if (settings.judge_learning && most > cap) {
+    comparison.notes.push_back(fmt::format(
+        "{} paired seeds; preset {} looks at the first {} of them", most, settings.preset, cap));
+  }
+}
+
+void SortRows(std::vector<Row>& rows) {
+  std::stable_sort(rows.begin(), rows.end(), [](const Row& a, const Row& b) {
+    return std::tie(a.verdict, a.gate, a.cell, a.metric, a.where) <
+           std::tie(b.verdict, b.gate, b.cell, b.metric, b.where);
+  });
+}
+
+}  // namespace
+
+Comparison CompareReports(const CompareInputs& inputs, const GateSettings& settings) {
+  static const Timings kNone;
+  const Timings& timings = inputs.timings ? *inputs.timings : kNone;
+  Comparison comparison;
+  comparison.settings = settings;
+  comparison.base = FactsOf(inputs.base);
+  comparison.candidate = FactsOf(inputs.candidate);
+  Pairing pairing = PairCells(inputs.base, inputs.candidate);
+  comparison.notes = std::move(pairing.notes);
+  for (const auto& cell : inputs.candidate.cells) {
+    comparison.num_failed += reports::IsFailure(cell.state);
+  }
+  comparison.hashes_equal = pairing.hashes_equal;
+  comparison.hashes_compared = pairing.hashes_compared;
+
+  std::vector<Row> learning = LearningRows(pairing.experiments, inputs, settings, comparison);
+  std::vector<ReplayRow> replays = ReplayRows(pairing.experiments, settings);
+  SettleReplays(settings, replays, learning);
+  comparison.seeds_wanted = SeedsWanted(learning, settings);
+
+  Append(DataRows(pairing), comparison.rows);
+  Append(NumericsRows(pairing.experiments), comparison.rows);
+  for (ReplayRow& replay : replays) comparison.rows.push_back(std::move(replay.row));
+  Append(std::move(learning), comparison.rows);
+  Append(TimeRows(pairing.experiments, timings, inputs.calibration, settings), comparison.rows);
+  Append(ResourceRows(pairing.experiments, settings), comparison.rows);
+  Append(std::move(pairing.rows), comparison.rows);
+  Acknowledge(settings, comparison.rows);
+  NoteWeakBases(settings, comparison);
+  NoteUnusedSeeds(pairing.experiments, settings, comparison);
+  SortRows(comparison.rows);
+  for (const Experiment& experiment : pairing.experiments) {
+    std::vector<Detail> details = DetailsOf(experiment);
+    std::move(details.begin(), details.end(), std::back_inserter(comparison.details));
+  }
+  return comparison;
+}
+
+bool WantsSecondStage(const Timings& timings, const GateSettings& settings) {
+  for (const auto& [key, series] : SeriesOf(timings.first)) {
+    if (FailsRuleR(series.log_ratios, settings)) return true;
+  }
+  return false;
+}
+
+}  // namespace mixerbench::gate

@@ -1,0 +1,319 @@
+// Each rule of the gate on results made for it.
+// SPDX-License-Identifier: Apache-2.0
+#include "gate/verdict/compare.h"
+
+#include <algorithm>
+
+#include "gate/testing/made_results.h"
+
+#include "tests/support/catch2.h"
+
+namespace mixerbench::gate {
+namespace {
+
+using reports::CellResult;
+using reports::CellState;
+using Cells = std::vector<CellResult>;
+
+struct Made {
+  Cells base, candidate;
+  Timings timings = {};
+  std::optional<Calibration> calibration = {};
+};
+
+Comparison Compare(const Made& made, const GateSettings& settings = {}) {
+  return CompareReports({.base = {"base", made.base},
+                         .candidate = {"new", made.candidate},
+                         .timings = &made.timings,
+                         .calibration = made.calibration ? &*made.calibration : nullptr},
+                        settings);
+}
+
+const Row& Find(const Comparison& comparison, const std::string& metric) {
+  const auto found = std::find_if(comparison.rows.begin(), comparison.rows.end(),
+                                  [&](const Row& row) { return row.metric == metric; });
+  REQUIRE(found != comparison.rows.end());
+  return *found;
+}
+
+// Two sides of other code, each drawn alone.
+Made Drawn(const Setting& base, const Setting& candidate, std::uint64_t seeds,
+           std::uint64_t stream = 1) {
+  std::mt19937_64 random(stream);
+  Made made;
+  made.base = MadeCells({base}, seeds, "1", random);
+  made.candidate = MadeCells({candidate}, seeds, "2", random);
+  return made;
+}
+
+TEST_CASE("compare: the same bits pass, however few the seeds") {
+  for (const std::uint64_t seeds : {1u, 3u, 10u}) {
+    std::mt19937_64 random(1);
+    Made made;
+    made.base = MadeCells({{}}, seeds, "1", random);
+    made.candidate = made.base;
+    for (CellResult& cell : made.candidate) cell.code_id = "code 2";
+    const Comparison comparison = Compare(made);
+    CAPTURE(seeds);
+    CHECK(Find(comparison, "replay").verdict == Verdict::kPass);
+    CHECK(Find(comparison, "solve_rate").verdict == Verdict::kPass);
+    CHECK(Find(comparison, "steps_to_threshold").verdict == Verdict::kPass);
+    CHECK(CodeOf(comparison, {}) == ExitCode::kOk);
+  }
+}
+
+TEST_CASE("compare: other bits from the same code are suspicious") {
+  Made made = Drawn({}, {}, 5);
+  for (CellResult& cell : made.candidate) cell.code_id = "code 1";
+  CHECK(Find(Compare(made), "replay").verdict == Verdict::kSuspicious);
+  for (CellResult& cell : made.candidate) cell.environment = Object{{"device", "cuda"}};
+  CHECK(Find(Compare(made), "replay").verdict == Verdict::kPass);  // seeds decided
+}
+
+TEST_CASE("compare: a loss that is off in the first steps is a regression") {
+  Made made = Drawn({}, {}, 10);
+  made.candidate[3].learning_curve[0].train_loss *= 1.002;
+  CHECK(Find(Compare(made), "replay").verdict == Verdict::kRegression);
+  CHECK(CodeOf(Compare(made), {}) == ExitCode::kNo);
+  GateSettings settings;
+  settings.acknowledged = {made.base[0].name};
+  CHECK(Find(Compare(made, settings), "replay").verdict == Verdict::kPass);
+}
+
+TEST_CASE("compare: fewer than five seeds of other bits judge nothing") {
+  const Comparison comparison = Compare(Drawn({}, {}, 3));
+  CHECK(Find(comparison, "steps_to_threshold").verdict == Verdict::kNotGated);
+  CHECK(Find(comparison, "replay").verdict == Verdict::kInconclusive);
+  CHECK(CodeOf(comparison, {}) == ExitCode::kInconclusive);
+  CHECK(CodeOf(comparison, {.inconclusive = true}) == ExitCode::kOk);
+  const GateSettings smoke = PresetSettings("smoke", "");
+  CHECK(CodeOf(Compare(Drawn({}, {}, 3), smoke), {}) == ExitCode::kOk);
+}
+
+TEST_CASE("compare: more steps are a regression, fewer an improvement or suspicious") {
+  const auto verdict = [](double factor) {
+    const Comparison comparison =
+        Compare(Drawn({.steps_sd = 0.05}, {.steps = 800 * factor, .steps_sd = 0.05}, 10));
+    return Find(comparison, "steps_to_threshold").verdict;
+  };
+  CHECK(verdict(1.0) == Verdict::kPass);
+  CHECK(verdict(1.1) == Verdict::kPass);
+  CHECK(verdict(1.6) == Verdict::kRegression);
+  CHECK(verdict(0.7) == Verdict::kImproved);
+  CHECK(verdict(0.4) == Verdict::kSuspicious);
+}
+
+TEST_CASE("compare: a mixer that no longer learns is a regression with five seeds") {
+  const Comparison comparison = Compare(Drawn({.steps = 400}, {.solve_probability = 0}, 5));
+  CHECK(Find(comparison, "solve_rate").verdict == Verdict::kRegression);
+  const Row& steps = Find(comparison, "steps_to_threshold");
+  CHECK(steps.verdict == Verdict::kRegression);
+  CHECK(steps.candidate_value == static_cast<double>(kBudget));
+  CHECK(CodeOf(comparison, {}) == ExitCode::kNo);
+}
+
+TEST_CASE("compare: a failed seed counts as unsolved") {
+  Made made = Drawn({.steps = 400}, {.steps = 400}, 10);
+  for (std::size_t i = 0; i < 10; ++i) {
+    made.candidate[i].state = CellState::kDiverged;
+    made.candidate[i].accuracy.clear();
+  }
+  const Comparison comparison = Compare(made);
+  CHECK(Find(comparison, "solve_rate").candidate == "0/5");
+  CHECK(Find(comparison, "solve_rate").verdict == Verdict::kRegression);
+}
+
+TEST_CASE("compare: an open question asks for the next look") {
+  // One in ten is lost: five seeds cannot tell, nor ten.
+  Made made = Drawn({.steps_sd = 0.05}, {.steps = 950, .steps_sd = 0.35}, 5, 3);
+  const Comparison first = Compare(made);
+  CHECK(Find(first, "steps_to_threshold").verdict == Verdict::kInconclusive);
+  CHECK(first.seeds_wanted == 10);
+  CHECK(CodeOf(first, {}) == ExitCode::kInconclusive);
+  made = Drawn({.steps_sd = 0.05}, {.steps = 950, .steps_sd = 0.35}, 10, 3);
+  const Comparison again = Compare(made);
+  const Row& second = Find(again, "steps_to_threshold");
+  CHECK(second.looks.size() == 2);
+  CHECK(second.looks[0].level == 0.025);
+}
+
+TEST_CASE("compare: accuracy decides where no seed solves the task") {
+  const Setting base{.solve_probability = 1, .steps = 1e9, .accuracy = 0.6, .accuracy_sd = 0.005};
+  Setting candidate = base;
+  const auto verdict = [&](double accuracy, std::uint64_t seeds) {
+    candidate.accuracy = accuracy;
+    return Find(Compare(Drawn(base, candidate, seeds)), "accuracy").verdict;
+  };
+  CHECK(verdict(0.6, 5) == Verdict::kPass);
+  CHECK(verdict(0.5, 5) == Verdict::kRegression);
+  CHECK(verdict(0.7, 5) == Verdict::kImproved);
+  CHECK(verdict(0.5, 4) == Verdict::kNotGated);
+  Setting guessing = base;
+  guessing.accuracy = kChance;
+  CHECK(Find(Compare(Drawn(guessing, guessing, 5)), "accuracy").verdict == Verdict::kNotGated);
+}
+
+TEST_CASE("compare: known noise widens the margin of accuracy") {
+  const Setting base{.steps = 1e9, .accuracy = 0.6, .accuracy_sd = 0.002};
+  Setting candidate = base;
+  candidate.accuracy = 0.57;
+  Made made = Drawn(base, candidate, 5);
+  CHECK(Find(Compare(made), "accuracy").verdict == Verdict::kRegression);
+  made.calibration = Calibration{.accuracy_sd = {{"mqar", 0.03}}};
+  CHECK(Find(Compare(made), "accuracy").verdict == Verdict::kPass);
+  CHECK(*Find(Compare(made), "accuracy").margin == 0.06);
+}
+
+TEST_CASE("compare: what one side lacks is named") {
+  Made made = Drawn({}, {}, 6);
+  made.candidate.pop_back();
+  Comparison comparison = Compare(made);
+  CHECK(Find(comparison, "all metrics").verdict == Verdict::kMissing);
+  CHECK(Find(comparison, "all metrics").say == "seed 5: only in base");
+  CHECK(CodeOf(comparison, {}) == ExitCode::kMissing);
+  CHECK(CodeOf(comparison, {.missing = true}) != ExitCode::kMissing);
+
+  std::swap(made.base, made.candidate);
+  comparison = Compare(made);
+  CHECK(Find(comparison, "all metrics").verdict == Verdict::kNotGated);
+
+  made = Drawn({}, {}, 5);
+  for (CellResult& cell : made.candidate) {
+    cell.state = CellState::kUnsupported;
+    cell.reason = "no device code";
+  }
+  CHECK(Find(Compare(made), "all metrics").say ==
+        "only in base; in new unsupported: no device code");
+
+  CHECK(CodeOf(Compare({}), {}) == ExitCode::kNothingSelected);
+}
+
+TEST_CASE("compare: other data, old schemas and doubles cannot be compared") {
+  Made made = Drawn({}, {}, 5);
+  made.candidate[2].data_id = "others";
+  made.candidate[2].data_hash = Object{{"train", "sha256:0"}, {"test", "sha256:test"}};
+  Comparison comparison = Compare(made);
+  CHECK(Find(comparison, "all metrics").verdict == Verdict::kNotComparable);
+  CHECK(Find(comparison, "all metrics").say.find("train data differ") != std::string::npos);
+  CHECK(Find(comparison, "data").verdict == Verdict::kNotComparable);
+  CHECK(CodeOf(comparison, {.missing = true}) == ExitCode::kMissing);
+
+  made = Drawn({}, {}, 5);
+  for (CellResult& cell : made.base) cell.experiment_id.clear();
+  CHECK(Compare(made).rows.front().verdict == Verdict::kNotComparable);
+
+  made = Drawn({}, {}, 5);
+  made.candidate.push_back(made.candidate.back());
+  CHECK(Find(Compare(made), "all metrics").verdict == Verdict::kNotComparable);
+}
+
+TEST_CASE("compare: parts of the data are named") {
+  Made made = Drawn({}, {}, 5);
+  for (CellResult& cell : made.candidate) cell.partial = true;
+  REQUIRE(Compare(made).notes.size() == 1);
+  CHECK(Compare(made).notes.front().find("partial in new") != std::string::npos);
+}
+
+// --- speed
+// ----------------------------------------------------------------------------------------
+
+Made Timed(double growth, double noise, std::optional<double> again = {}) {
+  std::mt19937_64 random(7);
+  Made made;
+  made.base = {MadeTimes("gla", 1, "1")};
+  made.candidate = {MadeTimes("gla", 1 + growth, "2")};
+  made.timings.first = MadePairs(10, growth, noise, random);
+  if (again) made.timings.second = MadePairs(10, *again, noise, random);
+  return made;
+}
+
+TEST_CASE("speed: a slower build must be slower twice") {
+  CHECK(Find(Compare(Timed(0, 0.005)), "time").verdict == Verdict::kPass);
+  CHECK(Find(Compare(Timed(0.05, 0.005)), "time").verdict == Verdict::kInconclusive);
+  CHECK(WantsSecondStage(Timed(0.05, 0.005).timings, {}));
+  CHECK(Find(Compare(Timed(0.05, 0.005, 0.05)), "time").verdict == Verdict::kRegression);
+  CHECK(Find(Compare(Timed(0.05, 0.005, 0.0)), "time").verdict == Verdict::kInconclusive);
+  CHECK(Find(Compare(Timed(-0.05, 0.005)), "time").verdict == Verdict::kImproved);
+  CHECK(Find(Compare(Timed(0, 0.1)), "time").verdict == Verdict::kInconclusive);
+  CHECK_FALSE(WantsSecondStage(Timed(0, 0.005).timings, {}));
+}
+
+TEST_CASE("speed: growth below the runner's own noise is no regression") {
+  Made made = Timed(0.05, 0.005, 0.05);
+  made.calibration = Calibration{.time_p99 = 0.02};
+  CHECK(Find(Compare(made), "time").verdict == Verdict::kInconclusive);
+  made.calibration->time_p99 = 0.01;
+  CHECK(Find(Compare(made), "time").verdict == Verdict::kRegression);
+}
+
+TEST_CASE("speed: single processes and other devices judge nothing") {
+  Made made = Timed(0.5, 0.005);
+  made.timings = {};
+  CHECK(Find(Compare(made), "time").verdict == Verdict::kNotGated);
+  made.candidate[0].environment = Object{{"gpu", Object{{"name", "Another GPU"}}}};
+  CHECK(Find(Compare(made), "time").verdict == Verdict::kNotComparable);
+  CHECK(CodeOf(Compare(made), {}) == ExitCode::kMissing);
+}
+
+TEST_CASE("speed: memory, state, parity and shapes that fail") {
+  const Made fine = Timed(0, 0.005);
+  CHECK(Find(Compare(fine), "peak_memory_bytes").verdict == Verdict::kPass);
+  CHECK(Find(Compare(fine), "state_bytes").verdict == Verdict::kPass);
+  CHECK(Find(Compare(fine), "parity").verdict == Verdict::kPass);
+
+  Made made = fine;
+  made.candidate[0].throughput[1].peak_memory_bytes = (std::int64_t{1} << 20) * 103 / 100;
+  CHECK(Find(Compare(made), "peak_memory_bytes").verdict == Verdict::kRegression);
+
+  made = fine;
+  made.candidate[0].model.state_bytes_measured = 8192;
+  CHECK(Find(Compare(made), "state_bytes").verdict == Verdict::kRegression);
+
+  made = fine;
+  made.candidate[0].throughput[0].parity_check = "failed";
+  CHECK(Find(Compare(made), "parity").verdict == Verdict::kRegression);
+  made.base[0].throughput[0].parity_check = "failed";
+  CHECK(Find(Compare(made), "parity").verdict == Verdict::kNotGated);
+
+  made = fine;
+  made.candidate[0].throughput[1].state = CellState::kOom;
+  made.candidate[0].throughput[1].reason = "requested 34 GiB";
+  CHECK(Compare(made).rows.front().verdict == Verdict::kRegression);
+  made.candidate[0].throughput.pop_back();
+  CHECK(Compare(made).rows.front().verdict == Verdict::kMissing);
+}
+
+TEST_CASE("calibration: is of one build, and comes back from its file") {
+  std::mt19937_64 random(5);
+  Made made = Drawn({}, {}, 5);
+  CHECK_THROWS_AS(Calibrate({"a", made.base}, {"b", made.candidate}, {}, "now"), Error);
+  for (CellResult& cell : made.candidate) cell.code_id = "code 1";
+  const Timings timings{MadePairs(10, 0, 0.01, random), {}};
+  const Calibration calibration =
+      Calibrate({"a", made.base}, {"b", made.candidate}, timings, "now");
+  CHECK(calibration.runner == "Example CPU");
+  CHECK(calibration.num_times == 2);
+  CHECK(calibration.time_p99 > 0);
+  CHECK(calibration.time_p99 < 0.02);
+  CHECK(calibration.accuracy_sd.at("mqar") > 0);
+  const Calibration back = CalibrationFromValue(CalibrationToValue(calibration));
+  CHECK(back.time_p99 == calibration.time_p99);
+  CHECK(back.accuracy_sd == calibration.accuracy_sd);
+  CHECK_THROWS_AS(CalibrationFromValue(Object{{"kind", "sweep"}, {"schema_version", "1.0.0"}}),
+                  Error);
+}
+
+TEST_CASE("settings: presets, and what a file changes of one") {
+  CHECK(ParseSettings(Object{}, "").looks == std::vector<std::int64_t>{5, 10});
+  CHECK(ParseSettings(Object{{"preset", "release"}}, "").alpha == 0.01);
+  CHECK(ParseSettings(Object{{"preset", "release"}, {"alpha", 0.05}}, "").alpha == 0.05);
+  for (const Object& bad :
+       {Object{{"preset", "nightli"}}, Object{{"looks", Array{3}}}, Object{{"looks", Array{}}},
+        Object{{"looks", Array{10, 5}}}, Object{{"alpha", 0}}, Object{{"steps_margin", 1}},
+        Object{{"margin", 1}}, Object{{"pairs", 2}}, Object{{"preset", 5}}}) {
+    CHECK_THROWS_AS(ParseSettings(bad, "/gate"), ConfigError);
+  }
+}
+
+}  // namespace
+}  // namespace mixerbench::gate

@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <fmt/format.h>
+
+#include "gate/verdict/speed_gate.h"
+#include "io/text.h"
+#include "reports/statistics/statistics.h"
+
+namespace mixerbench::gate {
+namespace {
+
+using reports::CellResult;
+using reports::CellState;
+using reports::ThroughputRow;
+
+std::string ShapeOf(const ThroughputRow& row) {
+  return fmt::format("{}, {} x {}, {}", row.phase, row.batch_size, row.seq_len, row.dtype);
+}
+
+const ThroughputRow* FindShape(const CellResult& cell, const ThroughputRow& like) {
+  for (const ThroughputRow& row : cell.throughput) {
+    if (ShapeOf(row) == ShapeOf(like)) return &row;
+  }
+  return nullptr;
+}
+
+// Bytes of the two sides: growth beyond the margin is a regression, by one run.
+Row BytesRow(const Experiment& experiment, const char* metric, std::int64_t base,
+             std::int64_t candidate, double margin) {
+  Row row = RowOf(experiment, Gate::kSpeed, metric);
+  row.base_value = static_cast<double>(base);
+  row.candidate_value = static_cast<double>(candidate);
+  row.base = io::FormatBytes(base);
+  row.candidate = io::FormatBytes(candidate);
+  row.test = "exact";
+  row.margin = margin;
+  const double change = base == 0 ? (candidate == 0 ? 0.0 : 1.0)
+                                  : static_cast<double>(candidate) / static_cast<double>(base) - 1;
+  row.effect = {EffectKind::kChange, change, {}, {}, 1};
+  row.verdict = change > margin    ? Verdict::kRegression
+                : change < -margin ? Verdict::kImproved
+                                   : Verdict::kPass;
+  row.say = change == 0 ? "The same." : fmt::format("{:+.1f} %.", 100 * change);
+  return row;
+}
+
+// The shape of a speed curve whose peak grew most; device memory only, the host's is not exact.
+std::optional<Row> MemoryRow(const Experiment& experiment, const GateSettings& settings) {
+  std::optional<Row> worst;
+  for (const CellPair& pair : experiment.pairs) {
+    for (const ThroughputRow& base : pair.base->throughput) {
+      const ThroughputRow* candidate = FindShape(*pair.candidate, base);
+      if (base.clock != "cuda_event" || candidate == nullptr || !base.peak_memory_bytes ||
+          !candidate->peak_memory_bytes) {
+        continue;
+      }
+      Row row = BytesRow(experiment, "peak_memory_bytes", *base.peak_memory_bytes,
+                         *candidate->peak_memory_bytes, settings.memory_margin);
+      row.where = ShapeOf(base);
+      if (!worst || row.effect.value > worst->effect.value) worst = std::move(row);
+    }
+  }
+  return worst;
+}
+
+std::optional<Row> StateRow(const Experiment& experiment, const GateSettings& settings) {
+  const auto& base = experiment.pairs.front().base->model;
+  const auto& candidate = experiment.pairs.front().candidate->model;
+  if (base.state_bytes_measured == 0 && candidate.state_bytes_measured == 0) return std::nullopt;
+  return BytesRow(experiment, "state_bytes", base.state_bytes_measured,
+                  candidate.state_bytes_measured, settings.memory_margin);
+}
+
+// Median over seeds of the seconds that graphs took to be captured.
+std::optional<Row> CaptureRow(const Experiment& experiment, const GateSettings& settings) {
+  std::vector<double> base, candidate;
+  for (const CellPair& pair : experiment.pairs) {
+    if (pair.base->phases) base.push_back(pair.base->phases->capture_s);
+    if (pair.candidate->phases) candidate.push_back(pair.candidate->phases->capture_s);
+  }
+  if (base.empty() || candidate.empty()) return std::nullopt;
+  const double before = reports::Median(base), after = reports::Median(candidate);
+  if (before == 0 && after == 0) return std::nullopt;
+  Row row = RowOf(experiment, Gate::kSpeed, "capture_seconds");
+  row.base_value = before;
+  row.candidate_value = after;
+  row.base = fmt::format("{:.2f} s", before);
+  row.candidate = fmt::format("{:.2f} s", after);
+  row.test = "exact";
+  row.margin = settings.compile_margin;
+  row.effect = {EffectKind::kChange, before == 0 ? 0 : after / before - 1, {}, {}, 1};
+  const bool is_longer =
+      after > before * (1 + settings.compile_margin) && after - before > settings.compile_seconds;
+  row.verdict = is_longer ? Verdict::kRegression : Verdict::kPass;
+  row.say = fmt::format("Judged from {:.0f} % and {:.0f} s more on.", 100 * settings.compile_margin,
+                        settings.compile_seconds);
+  return row;
+}
+
+// Shapes that completed in base and do not now.
+void AddFailedShapes(const Experiment& experiment, std::vector<Row>& rows) {
+  for (const CellPair& pair : experiment.pairs) {
+    for (const ThroughputRow& base : pair.base->throughput) {
+      if (base.state != CellState::kCompleted) continue;
+      const ThroughputRow* candidate = FindShape(*pair.candidate, base);
+      if (candidate && candidate->state == CellState::kCompleted) continue;
+      Row row = RowOf(experiment, Gate::kSpeed, "time");
+      row.where = ShapeOf(base);
+      row.base = "completed";
+      const bool failed = candidate && reports::IsFailure(candidate->state);
+      row.verdict = failed ? Verdict::kRegression : Verdict::kMissing;
+      row.candidate = candidate ? std::string(NameOf(candidate->state)) : "";
+      row.say = candidate ? "Did complete in base: " + candidate->reason + "."
+                          : "Measured in base alone.";
+      rows.push_back(std::move(row));
+    }
+  }
+}
+
+}  // namespace
+
+std::vector<Row> ResourceRows(const std::vector<Experiment>& experiments,
+                              const GateSettings& settings) {
+  std::vector<Row> rows;
+  for (const Experiment& experiment : experiments) {
+    for (auto& row : {MemoryRow(experiment, settings), StateRow(experiment, settings),
+                      CaptureRow(experiment, settings)}) {
+      if (row) rows.push_back(*row);
+    }
+    AddFailedShapes(experiment, rows);
+  }
+  return rows;
+}
+
+}  // namespace mixerbench::gate

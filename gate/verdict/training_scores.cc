@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "gate/verdict/training_scores.h"
+
+#include <algorithm>
+#include <fmt/format.h>
+
+#include "gate/statistics/paired_mean.h"
+#include "io/json.h"
+#include "reports/result/result_json.h"
+
+namespace mixerbench::gate {
+namespace {
+
+using reports::AccuracyRow;
+using reports::CellResult;
+using reports::CellState;
+
+// Steps that every seed of the experiment had: the most that any of them did, or the limit of its
+// config where that is known. A seed that stopped early did fewer.
+double BudgetOf(const Experiment& experiment) {
+  std::int64_t budget = 1;
+  for (const CellPair& pair : experiment.pairs) {
+    for (const CellResult* cell : {pair.base, pair.candidate}) {
+      budget = std::max(budget, cell->step);
+      const Value* train = cell->config.Find("train");
+      const Value* limit = train ? train->Find("max_steps") : nullptr;
+      if (limit && limit->is_int()) budget = std::max(budget, limit->as_int());
+    }
+  }
+  return static_cast<double>(budget);
+}
+
+bool IsWhole(const AccuracyRow& row) { return row.slice.empty(); }
+
+// What a row counts as: a failure is guessing.
+double AccuracyOf(const AccuracyRow& row) {
+  return row.state == CellState::kCompleted ? row.accuracy.value_or(row.chance) : row.chance;
+}
+
+// Mean of value(row) over the segments that count.
+template <typename Value>
+std::optional<double> MeanOverSegments(const CellResult& cell, Value value) {
+  for (const bool with_extrapolated : {false, true}) {
+    double sum = 0;
+    std::int64_t count = 0;
+    for (const AccuracyRow& row : cell.accuracy) {
+      if (!IsWhole(row) || (row.extrapolated && !with_extrapolated)) continue;
+      sum += value(row);
+      ++count;
+    }
+    if (count > 0) return sum / static_cast<double>(count);
+  }
+  return std::nullopt;
+}
+
+double Chance(const AccuracyRow& row) { return row.chance; }
+
+SideScore ScoreOf(const CellResult& cell, const CellResult& other, double budget) {
+  SideScore score;
+  score.budget = budget;
+  if (cell.state == CellState::kCompleted) {
+    if (cell.steps_to_threshold) {
+      score.steps = std::max<std::int64_t>(1, *cell.steps_to_threshold);
+    }
+    score.accuracy = MeanOverSegments(cell, AccuracyOf).value_or(0);
+  } else {
+    const auto own = MeanOverSegments(cell, Chance);
+    score.accuracy = own ? *own : MeanOverSegments(other, Chance).value_or(0);
+  }
+  return score;
+}
+
+std::string AxesText(const AccuracyRow& row) {
+  std::string text;
+  for (const auto& [axis, value] : row.axes) {
+    text += (text.empty() ? "" : " ") + axis + "=" +
+            (value.is_string() ? value.as_string() : io::DumpJson(value));
+  }
+  return text.empty() ? "test" : text;
+}
+
+const AccuracyRow* FindSegment(const CellResult& cell, const Object& axes) {
+  for (const AccuracyRow& row : cell.accuracy) {
+    if (IsWhole(row) && row.axes == axes) return &row;
+  }
+  return nullptr;
+}
+
+std::optional<double> SegmentAccuracy(const CellResult& cell, const AccuracyRow& segment) {
+  if (cell.state != CellState::kCompleted) return segment.chance;
+  const AccuracyRow* row = FindSegment(cell, segment.axes);
+  if (row == nullptr) return std::nullopt;
+  return AccuracyOf(*row);
+}
+
+Detail DetailOf(const Experiment& experiment, const AccuracyRow& segment) {
+  Detail detail{experiment.cell, AxesText(segment), {}, {}, {}, {}, {}};
+  std::vector<double> differences;
+  for (const CellPair& pair : experiment.pairs) {
+    detail.base.push_back(SegmentAccuracy(*pair.base, segment));
+    detail.candidate.push_back(SegmentAccuracy(*pair.candidate, segment));
+    if (detail.base.back() && detail.candidate.back()) {
+      differences.push_back(*detail.candidate.back() - *detail.base.back());
+    }
+  }
+  if (differences.size() < 2) return detail;
+  const PairedMean mean(differences);
+  detail.difference = mean.mean();
+  if (mean.size() >= kFewestSeeds) {
+    detail.low = mean.Interval().low;
+    detail.high = mean.Interval().high;
+  }
+  return detail;
+}
+
+}  // namespace
+
+std::vector<TrainingScore> ScoresOf(const Experiment& experiment) {
+  const double budget = BudgetOf(experiment);
+  std::vector<TrainingScore> scores;
+  for (const CellPair& pair : experiment.pairs) {
+    scores.push_back({ScoreOf(*pair.base, *pair.candidate, budget),
+                      ScoreOf(*pair.candidate, *pair.base, budget)});
+  }
+  return scores;
+}
+
+double MeanBaseAccuracy(const std::vector<TrainingScore>& scores) {
+  double sum = 0;
+  for (const TrainingScore& score : scores) sum += score.base.accuracy;
+  return scores.empty() ? 0 : sum / static_cast<double>(scores.size());
+}
+
+double GuessingAccuracy(const Experiment& experiment) {
+  double guessing = 0;
+  for (const CellPair& pair : experiment.pairs) {
+    const auto best = MeanOverSegments(*pair.base, [](const AccuracyRow& row) {
+      double accuracy = row.chance;
+      for (const reports::Guess& guess : row.guesses) accuracy = std::max(accuracy, guess.accuracy);
+      return accuracy;
+    });
+    guessing = std::max(guessing, best.value_or(0));
+  }
+  return guessing;
+}
+
+std::vector<Detail> DetailsOf(const Experiment& experiment) {
+  std::vector<Detail> details;
+  const CellResult* complete = nullptr;
+  for (const CellPair& pair : experiment.pairs) {
+    if (pair.base->accuracy.size() > (complete ? complete->accuracy.size() : 0)) {
+      complete = pair.base;
+    }
+  }
+  if (complete == nullptr) return details;
+  for (const AccuracyRow& row : complete->accuracy) {
+    if (IsWhole(row)) details.push_back(DetailOf(experiment, row));
+  }
+  return details;
+}
+
+}  // namespace mixerbench::gate

@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "harness/cells/throughput.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <stdexcept>
+#include <utility>
+
+#include "harness/cells/parity.h"
+#include "harness/cells/timed_pass.h"
+#include "harness/device/device.h"
+#include "harness/device/graph.h"
+#include "harness/device/memory_meter.h"
+#include "harness/device/plans.h"
+#include "harness/training/cell_guard.h"
+#include "harness/training/memory_need.h"
+#include "harness/training/model.h"
+#include "reports/statistics/statistics.h"
+
+namespace mixerbench::harness {
+namespace {
+
+constexpr std::int64_t kWarmupIterations = 5;
+constexpr std::int64_t kStateTokens = 160;  // after which a state is measured
+
+std::string Text(double number) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.2g", number);
+  return text;
+}
+
+class ThroughputRun {
+ public:
+  ThroughputRun(const Cell& cell, at::Device device, const Registries& registries,
+                const RunControl& control, const ProgressCallback& progress,
+                reports::CellResult& result)
+      : cell_(cell),
+        device_(device),
+        registries_(registries),
+        control_(control),
+        progress_(progress),
+        result_(result),
+        graphs_(device, control.use_graphs) {
+    if (control.require_device_cores) {
+      graphs_.CheckPlans([this](const auto& plans) { RefuseFallbacks(plans, registries_.cores); });
+    }
+  }
+
+  void Run() {
+    const auto task = registries_.tasks.Find(cell_.task.name, "/task/name")
+                          .create(cell_.task.train.front().params, "/task");
+    const std::int64_t train_len = task->shape().seq_len;
+    const std::int64_t longest = std::max(
+        *std::max_element(cell_.throughput.seq_len.begin(), cell_.throughput.seq_len.end()),
+        train_len);
+    const Model model = BuildModel(cell_, device_, registries_, longest);
+    result_.model = MeasureModel(model, std::min(longest, kStateTokens), device_);
+    const PassContext context{cell_, model, graphs_, registries_, longest};
+    for (const std::string& phase : cell_.throughput.phases) {
+      if (phase == "train_step") {
+        AddRow(phase, cell_.train.batch_size, train_len, [&] { return MakeTrainStep(context); });
+        continue;
+      }
+      for (const std::int64_t seq_len : cell_.throughput.seq_len) {
+        AddRow(phase, cell_.throughput.batch_size, seq_len, [&] {
+          return MakeBackbonePass(context, seq_len, /*has_backward=*/phase == "fwd_bwd");
+        });
+      }
+    }
+  }
+
+ private:
+  void AddRow(const std::string& phase, std::int64_t batch_size, std::int64_t seq_len,
+              const std::function<std::unique_ptr<TimedPass>()>& make) {
+    reports::ThroughputRow row;
+    row.phase = phase;
+    row.batch_size = batch_size;
+    row.seq_len = seq_len;
+    row.dtype = std::string(NameOf(cell_.train.dtype));
+    row.clock = std::string(ClockName(device_));
+    row.parity_check = "not run";
+    const Outcome outcome = Guard([&] {
+      const auto pass = make();
+      CheckParity(*pass, row);
+      Measure(*pass, row);
+    });
+    row.state = outcome.state;
+    row.reason = outcome.reason;
+    const reports::CellState state = row.state;
+    const std::string reason = row.reason;
+    result_.throughput.push_back(std::move(row));
+    ++result_.step;
+    progress_({result_.step, num_rows(), std::nullopt});
+    if (state == reports::CellState::kTimeout) throw TimedOut(reason);
+    if (state == reports::CellState::kInterrupted) throw Interrupted(reason);
+  }
+
+  std::int64_t num_rows() const {
+    std::int64_t rows = 0;
+    for (const std::string& phase : cell_.throughput.phases) {
+      rows +=
+          phase == "train_step" ? 1 : static_cast<std::int64_t>(cell_.throughput.seq_len.size());
+    }
+    return rows;
+  }
+
+  void CheckParity(TimedPass& pass, reports::ThroughputRow& row) {
+    pass.Run();  // the first time: decides by which plans the work runs
+    AddPlan({row.phase, row.batch_size, row.seq_len, &pass.work()}, registries_.cores,
+            result_.plans);
+    CheckLimits();
+    row.parity = pass.CompareWithReference();
+    CheckLimits();
+    row.parity_check = Holds(*row.parity) ? "passed" : "failed";
+    if (Holds(*row.parity)) return;
+    throw std::runtime_error(
+        "the timed work disagrees with the reference, so its speed means "
+        "nothing: error of " +
+        row.parity->quantity + " " + Text(row.parity->error) + ", tolerance " +
+        Text(row.parity->tolerance));
+  }
+
+  void Measure(TimedPass& pass, reports::ThroughputRow& row) {
+    row.warmup_iterations = kWarmupIterations;
+    memory_.ResetPeak();
+    for (std::int64_t i = 0; i < kWarmupIterations; ++i) {
+      pass.Run();
+      CheckLimits();
+    }
+    Synchronize(device_);
+    // Before the samples, whose cache flushes hold memory of their own.
+    row.peak_memory_bytes = memory_.PeakBytes();
+    for (std::int64_t i = 0; i < cell_.throughput.num_samples; ++i) {
+      FlushCache(device_);
+      row.samples_ms.push_back(TimeMilliseconds(device_, [&] { pass.Run(); }));
+      CheckLimits();
+    }
+    AddPlan({row.phase, row.batch_size, row.seq_len, &pass.work()}, registries_.cores,
+            result_.plans);  // again: now it is a graph, or not
+    row.execution = pass.work().is_graph() ? "graph" : "eager";
+    row.median_ms = reports::Median(row.samples_ms);
+    row.spread_ms = reports::Interval{.method = "percentile",
+                                      .level = 0.6,
+                                      .low = reports::Percentile(row.samples_ms, 0.2),
+                                      .high = reports::Percentile(row.samples_ms, 0.8)};
+    row.tokens_per_second =
+        static_cast<double>(row.batch_size * row.seq_len) / (*row.median_ms / 1e3);
+  }
+
+  void CheckLimits() const {
+    if (control_.stop_requested && control_.stop_requested()) throw Interrupted("stopped");
+    if (control_.deadline && std::chrono::steady_clock::now() > *control_.deadline) {
+      throw TimedOut("time limit of the cell reached");
+    }
+  }
+
+  const Cell& cell_;
+  at::Device device_;
+  const Registries& registries_;
+  const RunControl& control_;
+  const ProgressCallback& progress_;
+  reports::CellResult& result_;
+  MemoryMeter memory_{device_};  // before everything that it shall count
+  StreamScope stream_{device_};
+  GraphContext graphs_;
+};
+
+}  // namespace
+
+reports::CellResult RunThroughputCell(const Cell& cell, at::Device device,
+                                      const Registries& registries, const RunControl& control,
+                                      const ProgressCallback& progress) {
+  reports::CellResult result = ResultOf(cell);
+  const Outcome outcome = Guard([&] {
+    RequireMemory(cell, device, registries);
+    ThroughputRun(cell, device, registries, control, progress, result).Run();
+  });
+  result.state = outcome.state;
+  result.reason = outcome.reason;
+  result.model.path = PathOf(result.plans);
+  if (result.state == reports::CellState::kCompleted) {
+    for (const auto& row : result.throughput) {
+      if (row.state == reports::CellState::kError ||
+          row.state == reports::CellState::kUnsupported) {
+        result.state = row.state;
+        result.reason = row.phase + " at " + std::to_string(row.seq_len) + ": " + row.reason;
+      }
+    }
+  }
+  return result;
+}
+
+}  // namespace mixerbench::harness

@@ -1,0 +1,23 @@
+// Speed and memory of a model over lengths: medians with their samples, behind a parity check.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "harness/cells/train.h"
+#include "harness/suite/cell.h"
+#include "harness/suite/registries.h"
+#include "reports/result/result.h"
+
+namespace mixerbench::harness {
+
+// A throughput cell. Phases:
+//   fwd         backbone without head, no gradients, random tokens [batch_size, seq_len]
+//   fwd_bwd     the same with gradients of all parameters from a fixed gradient of the output
+//   train_step  the whole training step of the cell's own task: sampling, loss, update; full
+//               batches of its first training segment
+// Before a row is timed its own work is compared with the reference (parity.h); one that disagrees
+// gets no time.
+reports::CellResult RunThroughputCell(const Cell& cell, at::Device device,
+                                      const Registries& registries, const RunControl& control,
+                                      const ProgressCallback& progress);
+
+}  // namespace mixerbench::harness

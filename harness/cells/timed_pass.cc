@@ -1,0 +1,300 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "harness/cells/timed_pass.h"
+
+#include <algorithm>
+#include <exception>
+#include <functional>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include <ATen/TensorOperators.h>
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/zeros.h>
+#include <ATen/ops/zeros_like.h>
+#include <c10/util/Exception.h>
+
+#include "base/check.h"
+#include "harness/cells/parity.h"
+#include "harness/device/device.h"
+#include "harness/device/plain_products.h"
+#include "harness/suite/data.h"
+#include "harness/training/trainer.h"
+
+namespace mixerbench::harness {
+namespace {
+
+using kernels::ExecutionPath;
+
+void DropGradients(const Model& model) {
+  for (const auto& parameter : model.parameters->parameters()) {
+    parameter.tensor.mutable_grad().reset();
+  }
+}
+
+// Takes the gradients away from the parameters.
+void TakeGradients(const Model& model, Quantities& quantities) {
+  for (const auto& parameter : model.parameters->parameters()) {
+    const at::Tensor& gradient = parameter.tensor.grad();
+    quantities.emplace_back("d " + parameter.name, gradient.defined()
+                                                       ? gradient
+                                                       : at::zeros_like(parameter.tensor.detach()));
+  }
+  DropGradients(model);
+}
+
+// The model of the cell with the same weights in float64.
+Model ExactModel(const PassContext& context) {
+  Model exact = BuildModel(context.cell, context.graphs.device(), context.registries,
+                           context.max_seq_len, at::kDouble);
+  const at::NoGradGuard no_grad;
+  const auto& parameters = context.model.parameters->parameters();
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    exact.parameters->parameters()[i].tensor.copy_(parameters[i].tensor);
+  }
+  return exact;
+}
+
+ParitySample SampleOf(const PassContext& context, std::int64_t batch_size, std::int64_t seq_len) {
+  // Caches grow with the tokens; the reference does not keep one for each.
+  const std::int64_t state =
+      models::SizeOf(context.model.backbone->InitialState(1), /*more_tokens=*/1).recurrent;
+  return ChooseParitySample(batch_size, seq_len, state, context.graphs.device());
+}
+
+reports::Parity Describe(reports::Parity parity, const ParitySample& sample, bool has_backward) {
+  parity.passes = has_backward ? "forward, backward" : "forward";
+  parity.num_sequences = sample.num_sequences;
+  parity.num_tokens = sample.num_tokens;
+  return parity;
+}
+
+// What is compared must be what is timed. A step updates parameters too, a comparison does not.
+void RequireSamePlans(const RepeatedWork& timed, const kernels::PlanRecorder& compared) {
+  for (const kernels::PlanRecord& plan : timed.plans()) {
+    if (plan.function == "adamw") continue;
+    const auto& found = compared.records();
+    Require(std::find(found.begin(), found.end(), plan) != found.end(),
+            plan.function + " was compared by another plan than the one that is timed");
+  }
+}
+
+using Evaluation = std::function<Quantities(const Model&, const models::BackboneOptions&)>;
+
+// In the precision of the cell, without device code: what errors are held against. In bf16 with and
+// without autocast, which rounds the operands of every product.
+std::vector<Quantities> NaiveQuantities(const PassContext& context, const Evaluation& evaluate) {
+  const Dtype dtype = context.cell.train.dtype;
+  const auto run = [&](bool in_bf16) {
+    const PlainProducts plain(context.graphs.device().type(), in_bf16);
+    return evaluate(context.model, {.compute_dtype = ComputeDtype(dtype)});
+  };
+  std::vector<Quantities> runs = {run(false)};
+  if (dtype != Dtype::kBf16) return runs;
+  try {
+    runs.push_back(run(true));
+  } catch (const c10::OutOfMemoryError&) {
+    throw;
+  } catch (const std::exception&) {
+    // Code that mixes dtypes by hand is not for autocast: one measure less, no tolerance more.
+  }
+  return runs;
+}
+
+// In float64: without device code too or, where there is none, by the reference.
+Quantities ExactQuantities(const PassContext& context, const Evaluation& evaluate) {
+  const at::Device device = context.graphs.device();
+  const PlainProducts plain(device.type(), /*in_bf16=*/false);
+  return evaluate(ExactModel(context),
+                  {.path = device.is_cuda() ? ExecutionPath::kFast : ExecutionPath::kReference,
+                   .compute_dtype = at::kDouble});
+}
+
+class BackbonePass final : public TimedPass {
+ public:
+  BackbonePass(const PassContext& context, std::int64_t seq_len, bool has_backward)
+      : context_(context),
+        has_backward_(has_backward),
+        tokens_(RandomTokens(seq_len)),
+        work_(context.graphs, [this] { Forward(context_.model, tokens_, Timed(), gradient_); }) {
+    if (has_backward) gradient_ = RandomGradient();
+  }
+  ~BackbonePass() override { DropGradients(context_.model); }
+  BackbonePass(const BackbonePass&) = delete;
+  BackbonePass& operator=(const BackbonePass&) = delete;
+
+  void Run() override { work_.Run(); }
+  const RepeatedWork& work() const override { return work_; }
+
+  reports::Parity CompareWithReference() override {
+    const ParitySample sample = SampleOf(context_, tokens_.size(0), tokens_.size(1));
+    at::Tensor gradient;  // of the sample alone
+    if (has_backward_) {
+      gradient = at::zeros_like(gradient_);
+      Part(gradient, sample).copy_(Part(gradient_, sample));
+    }
+    const kernels::PlanRecorder recorder;
+    Quantities timed = Evaluate(context_.model, tokens_, Timed(), gradient);
+    RequireSamePlans(work_, recorder);
+    timed.front().second = Part(timed.front().second, sample);
+
+    const at::Tensor tokens = Part(tokens_, sample);
+    if (has_backward_) gradient = Part(gradient, sample);
+    const auto evaluate = [&](const Model& model, const models::BackboneOptions& options) {
+      return Evaluate(model, tokens, options, gradient);
+    };
+    const std::vector<Quantities> naive = NaiveQuantities(context_, evaluate);
+    const Quantities exact = ExactQuantities(context_, evaluate);
+    return Describe(Compare(timed, naive, exact, context_.cell.train.dtype), sample, has_backward_);
+  }
+
+ private:
+  // x [B,T,...] -> its part in the sample.
+  static at::Tensor Part(const at::Tensor& x, const ParitySample& sample) {
+    return x.narrow(0, 0, sample.num_sequences).narrow(1, 0, sample.num_tokens);
+  }
+
+  // The hidden states. `gradient` of them, undefined: forward pass alone.
+  static at::Tensor Forward(const Model& model, const at::Tensor& tokens,
+                            const models::BackboneOptions& options, const at::Tensor& gradient) {
+    const at::AutoGradMode mode(gradient.defined());
+    DropGradients(model);
+    const at::Tensor hidden = model.backbone->Forward(tokens, options).hidden;
+    if (gradient.defined()) hidden.backward(gradient.to(hidden.scalar_type()));
+    return hidden.detach();
+  }
+
+  static Quantities Evaluate(const Model& model, const at::Tensor& tokens,
+                             const models::BackboneOptions& options, const at::Tensor& gradient) {
+    Quantities quantities = {{"hidden", Forward(model, tokens, options, gradient)}};
+    if (gradient.defined()) TakeGradients(model, quantities);
+    return quantities;
+  }
+
+  models::BackboneOptions Timed() const {
+    return {.compute_dtype = ComputeDtype(context_.cell.train.dtype)};
+  }
+
+  at::Tensor RandomTokens(std::int64_t seq_len) const {
+    at::Generator generator = MakeGenerator(at::kCPU, DeriveSeed(context_.cell.seed, "throughput"));
+    return at::empty({context_.cell.throughput.batch_size, seq_len}, at::kInt)
+        .random_(0, context_.cell.task.vocab_size, generator)
+        .to(context_.graphs.device());
+  }
+
+  // Of the hidden states, in their dtype: the timed backward pass converts nothing.
+  at::Tensor RandomGradient() const {
+    const at::NoGradGuard no_grad;
+    const at::Tensor hidden = context_.model.backbone->Forward(tokens_, Timed()).hidden;
+    at::Generator generator =
+        MakeGenerator(hidden.device(), DeriveSeed(context_.cell.seed, "throughput gradient"));
+    return at::empty_like(hidden).normal_(0, 1, generator);
+  }
+
+  const PassContext& context_;
+  bool has_backward_;
+  at::Tensor tokens_;    // [B,T]
+  at::Tensor gradient_;  // [B,T,D]; undefined without backward pass
+  RepeatedWork work_;
+};
+
+// A step is always of one shape here: one segment, no short batch at the end of an epoch.
+Cell OfFullBatches(Cell cell) {
+  cell.task.train.resize(1);
+  Segment& segment = cell.task.train.front();
+  const std::int64_t batch_size = cell.train.batch_size;
+  if (cell.train.steps_per_epoch == 0) {
+    segment.num_examples =
+        std::max<std::int64_t>(segment.num_examples / batch_size, 1) * batch_size;
+  }
+  return cell;
+}
+
+class TrainStep final : public TimedPass {
+ public:
+  explicit TrainStep(const PassContext& context)
+      : context_(context),
+        cell_(OfFullBatches(context.cell)),
+        trainer_(cell_, context.model, context.graphs, context.registries) {}
+  ~TrainStep() override { DropGradients(context_.model); }
+  TrainStep(const TrainStep&) = delete;
+  TrainStep& operator=(const TrainStep&) = delete;
+
+  void Run() override {
+    BeginEpochIfDue();
+    trainer_.Step();
+  }
+
+  const RepeatedWork& work() const override { return *trainer_.work().front().work; }
+
+  // The labels of all other sequences are ignored, which changes no shape. Sequences are the first
+  // ones, so that they drop out what they drop out in the whole batch, and have all their tokens:
+  // answers may come late.
+  reports::Parity CompareWithReference() override {
+    BeginEpochIfDue();
+    const Batch batch = trainer_.NextBatch();
+    ParitySample sample = SampleOf(context_, batch.inputs.size(0), batch.inputs.size(1));
+    sample.num_tokens = batch.inputs.size(1);
+    const std::int64_t num_others = batch.inputs.size(0) - sample.num_sequences;
+    batch.labels.narrow(0, sample.num_sequences, num_others).fill_(tasks::kIgnore);
+
+    const ScoredRows scored = ListScored(batch.labels, trainer_.max_scored());
+    const kernels::PlanRecorder recorder;
+    Quantities timed = Outputs(trainer_.Differentiate(batch.inputs, scored), scored);
+    RequireSamePlans(work(), recorder);
+    TakeGradients(context_.model, timed);
+
+    const at::Tensor inputs = batch.inputs.narrow(0, 0, sample.num_sequences);
+    const ScoredRows few = ListScored(batch.labels.narrow(0, 0, sample.num_sequences).contiguous(),
+                                      trainer_.max_scored());
+    const auto evaluate = [&](const Model& model, const models::BackboneOptions& options) {
+      return Evaluate(model, inputs, few, options);
+    };
+    const std::vector<Quantities> naive = NaiveQuantities(context_, evaluate);
+    const Quantities exact = ExactQuantities(context_, evaluate);
+    return Describe(Compare(timed, naive, exact, cell_.train.dtype), sample, /*has_backward=*/true);
+  }
+
+ private:
+  void BeginEpochIfDue() {
+    const std::int64_t step = trainer_.step();
+    if (step % trainer_.steps_per_epoch() == 0)
+      trainer_.BeginEpoch(step / trainer_.steps_per_epoch());
+  }
+
+  static Quantities Outputs(const StepLoss& step, const ScoredRows& scored) {
+    const at::Tensor entries = scored.targets.ne(tasks::kIgnore).nonzero().squeeze(1);
+    return {{"hidden", step.hidden.detach().index_select(0, entries)},
+            {"loss", step.total.detach()}};
+  }
+
+  Quantities Evaluate(const Model& model, const at::Tensor& inputs, const ScoredRows& scored,
+                      models::BackboneOptions options) const {
+    DropGradients(model);
+    options.generator = kernels::SeedGenerator(trainer_.mask_seeds());
+    const StepLoss step =
+        ForwardLoss(*model.backbone, inputs, scored, options, trainer_.loss_weights());
+    step.total.backward();
+    Quantities quantities = Outputs(step, scored);
+    TakeGradients(model, quantities);
+    return quantities;
+  }
+
+  const PassContext& context_;
+  const Cell cell_;
+  Trainer trainer_;
+};
+
+}  // namespace
+
+std::unique_ptr<TimedPass> MakeBackbonePass(const PassContext& context, std::int64_t seq_len,
+                                            bool has_backward) {
+  return std::make_unique<BackbonePass>(context, seq_len, has_backward);
+}
+
+std::unique_ptr<TimedPass> MakeTrainStep(const PassContext& context) {
+  return std::make_unique<TrainStep>(context);
+}
+
+}  // namespace mixerbench::harness

@@ -1,0 +1,49 @@
+// What a phase of a throughput cell times, and the same computed by the reference.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "harness/device/graph.h"
+#include "harness/suite/cell.h"
+#include "harness/suite/registries.h"
+#include "harness/training/model.h"
+#include "reports/result/result.h"
+
+namespace mixerbench::harness {
+
+// What all passes of a cell share; must outlive them.
+struct PassContext {
+  const Cell& cell;
+  const Model& model;
+  GraphContext& graphs;
+  const Registries& registries;
+  std::int64_t max_seq_len = 0;  // the model was built for
+};
+
+class TimedPass {
+ public:
+  virtual ~TimedPass() = default;
+
+  // Queues the work that is timed.
+  virtual void Run() = 0;
+
+  // That work. Which plans it runs by is known after the first Run.
+  virtual const RepeatedWork& work() const = 0;
+
+  // Runs the pass once more, by the same functions with the same shapes, and holds its outputs and
+  // gradients against the reference. Throws std::logic_error when that ran by other plans than
+  // work(), so call it after the first Run.
+  virtual reports::Parity CompareWithReference() = 0;
+};
+
+// The backbone without head on random tokens [cell.throughput.batch_size, seq_len]; `has_backward`:
+// with gradients of all parameters from a fixed gradient of the output.
+std::unique_ptr<TimedPass> MakeBackbonePass(const PassContext& context, std::int64_t seq_len,
+                                            bool has_backward);
+
+// The training step of the cell on full batches of its first training segment.
+std::unique_ptr<TimedPass> MakeTrainStep(const PassContext& context);
+
+}  // namespace mixerbench::harness

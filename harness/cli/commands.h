@@ -1,0 +1,91 @@
+// The commands behind the command line. Those that need no torch are functions here; the engine's
+// are handed in, so that the front program can start another process for them.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "harness/cli/compare_options.h"
+#include "harness/cli/slurm_options.h"
+#include "harness/dataset/options.h"
+#include "harness/interop/options.h"
+#include "harness/run/options.h"
+#include "harness/suite/overrides.h"
+#include "tasks/generate.h"
+
+namespace mixerbench::harness {
+
+// What needs libtorch.
+struct EngineCommands {
+  std::function<ExitCode(const RunOptions&)> run;
+  std::function<ExitCode(const std::string& file, const SuiteOverrides&)> validate_suite;
+  std::function<ExitCode(const std::string& kind, bool json)> list;  // mixers, cores, backbones
+  std::function<ExitCode(const std::string& kind, const std::string& name, bool json)> describe;
+  std::function<ExitCode(const GenerateOptions&)> generate_on_device;
+  std::function<ExitCode(const UnitRunOptions&)> mixer_run;
+  std::function<ExitCode(const UnitRunOptions&)> core_run;
+  std::function<int(const WorkerOptions&)> worker;
+};
+
+// --- commands without torch --------------------------------------------------------------------
+
+ExitCode ListTasks(bool json);
+ExitCode ListPresets(bool json);
+ExitCode ListSuites(bool json);
+ExitCode ListCollections(bool json);
+ExitCode DescribeTask(const std::string& name, bool json);
+ExitCode DescribePreset(const std::string& name, bool json);
+
+// Writes samples as JSONL, .npy or safetensors, with a manifest beside files.
+ExitCode Generate(const GenerateOptions& options, const tasks::BatchGenerator& generate);
+
+// Writes the prompts of a text task as JSON lines, with a manifest beside files.
+ExitCode Export(const ExportOptions& options);
+
+// Prints what responses to an export score, with intervals.
+ExitCode ScorePredictions(const ScoreOptions& options);
+
+// Makes what a manifest lists again, or what a task's presets stand for twice over, and compares;
+// counts repeated samples and those shared between splits; holds labels against the oracle and
+// guessing against the declared chance. kNo when anything differs.
+ExitCode Verify(const VerifyOptions& options);
+
+// Report of finished cells below `out` in one format on stdout: json, md, html, csv, csv-curves,
+// csv-timings, gbench, mllog.
+ExitCode Report(const std::string& out, const std::string& format);
+
+struct LeaderboardOptions {
+  std::vector<std::string> outs;  // run folders, report.json files, folders of several
+  std::string format = "md";      // md, html, json
+  int min_seeds = 5;
+};
+
+// Ranks the mixers of several runs on stdout; what is refused, with the reason, on stderr too.
+ExitCode Leaderboard(const LeaderboardOptions& options);
+
+// Recomputes every aggregate of a run folder or report.json from what it is made of, and compares
+// the folder's report.json byte by byte. kNo when anything differs.
+ExitCode ValidateDeep(const std::string& path);
+
+// Regression gate: what NEW lost of BASE, as a table and in whatever forms were asked for. kNo,
+// kInconclusive or kMissing as docs/GATE.md says.
+ExitCode Compare(const CompareOptions& options);
+
+// Checks a report or a cell's result against its schema and its checksums, or the form of a data
+// set's manifest. False when the file says of no kind what it is, so it may be a suite. Throws
+// Error(kBadInput) with the first violations.
+bool ValidateResultFile(const std::string& file);
+
+// "report", "cell" or "leaderboard": the JSON Schema on stdout.
+ExitCode PrintSchema(const std::string& name);
+
+// A Slurm job-array script on stdout that runs the suite in shards, saves before the time limit and
+// puts itself back in the queue.
+ExitCode PrintSlurmScript(const SlurmOptions& options);
+
+ExitCode PrintVersion(bool json);
+
+}  // namespace mixerbench::harness

@@ -1,0 +1,237 @@
+// `list`, `describe` and `version` for what needs no torch.
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <fmt/format.h>
+#include <iostream>
+#include <memory>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "base/version.h"
+#include "harness/cli/commands.h"
+#include "harness/cli/describe_fields.h"
+#include "harness/dataset/dataset.h"
+#include "harness/suite/embedded.h"
+#include "io/json.h"
+#include "tasks/golden.h"
+#include "tasks/task.h"
+#include "tasks/text/text_task.h"
+
+namespace mixerbench::harness {
+namespace {
+
+constexpr std::int64_t kNumSeen = 1000;
+
+// One sample of tokens, with the labels by position.
+std::string DrawTokens(const tasks::Task& task) {
+  constexpr std::size_t kMaxDrawn = 64;
+  const auto length = static_cast<std::size_t>(task.shape().seq_len);
+  std::vector<std::int32_t> inputs(length), labels(length);
+  tasks::GenerateOnCpu(task, {.key = tasks::DeriveKey(task.canon(), 0, 0), .count = 1}, inputs,
+                       labels);
+  std::string text = "inputs";
+  for (std::size_t t = 0; t < std::min(length, kMaxDrawn); ++t)
+    text += fmt::format(" {}", inputs[t]);
+  if (length > kMaxDrawn) text += fmt::format(" ... ({} tokens)", length);
+  text += "\nlabels";
+  for (std::size_t t = 0; t < length; ++t) {
+    if (labels[t] != tasks::kIgnore) text += fmt::format(" {}:{}", t, labels[t]);
+  }
+  return text;
+}
+
+// One sample of text, its middle left out.
+std::string DrawText(const tasks::TextTask& task) {
+  constexpr std::size_t kShown = 300;
+  const auto record = task.MakePrompt({tasks::DeriveKey(task.canon(), 0, 0), 0});
+  std::string prompt = record.prompt;
+  if (prompt.size() > 2 * kShown) {
+    prompt = prompt.substr(0, kShown) + "\n  ...\n" + prompt.substr(prompt.size() - kShown);
+  }
+  return io::ValidUtf8(prompt) + record.answer_prefix + " |" + record.answer;
+}
+
+// Token ids that occur as answers of the first samples.
+struct AnswerIds {
+  std::int32_t lowest = 0;
+  std::int32_t highest = 0;
+};
+
+AnswerIds SeenAnswers(const tasks::Task& task, std::int64_t num_samples) {
+  const tasks::TaskShape shape = task.shape();
+  std::vector<std::int32_t> inputs(static_cast<std::size_t>(num_samples * shape.seq_len));
+  std::vector<std::int32_t> labels(inputs.size());
+  tasks::GenerateOnCpu(task, {.key = tasks::DeriveKey(task.canon(), 0, 0), .count = num_samples},
+                       inputs, labels);
+  AnswerIds ids{static_cast<std::int32_t>(shape.vocab_size), -1};
+  for (const std::int32_t label : labels) {
+    if (label == tasks::kIgnore) continue;
+    ids = {std::min(ids.lowest, label), std::max(ids.highest, label)};
+  }
+  return ids;
+}
+
+// By preset, which share of the test answers its training data tell; only those below 1.
+std::vector<std::pair<std::string, double>> Ceilings(const tasks::TaskEntry& entry) {
+  std::vector<std::pair<std::string, double>> ceilings;
+  for (const tasks::Preset& preset : entry.presets) {
+    std::vector<std::unique_ptr<tasks::Task>> created;
+    std::vector<tasks::TaskSamples> train, test;
+    for (const tasks::DataSet& set : tasks::DataSetsOf(preset)) {
+      const tasks::Task& task = *created.emplace_back(entry.create(set.params, ""));
+      const auto key =
+          tasks::DeriveKey(task.canon(), set.seed, static_cast<std::uint64_t>(set.split));
+      (set.split == tasks::Split::kTrain ? train : test).push_back({task, key, 0, set.num_samples});
+    }
+    double lowest = 1;
+    for (const tasks::TaskSamples& samples : test) {
+      lowest = std::min(lowest, samples.task.Ceiling(train, samples));
+    }
+    if (lowest < 1) ceilings.emplace_back(preset.name, lowest);
+  }
+  return ceilings;
+}
+
+// Names and descriptions of files that are compiled in.
+ExitCode ListEmbedded(const std::vector<std::pair<std::string_view, std::string_view>>& files,
+                      bool json) {
+  Array array;
+  for (const auto& [name, text] : files) {
+    const Value document = io::ParseJson(text);
+    const Value* description = document.Find("description");
+    const std::string line = description ? description->as_string() : "";
+    if (json) {
+      array.emplace_back(Object{{"name", std::string(name)}, {"description", line}});
+    } else {
+      std::cout << NameAndText(std::string(name), line);
+    }
+  }
+  if (json) std::cout << io::DumpJson(array, 2);
+  return ExitCode::kOk;
+}
+
+}  // namespace
+
+ExitCode ListTasks(bool json) {
+  Array array;
+  const auto registry = AllTasks();
+  for (const auto& [name, entry] : registry.entries()) {
+    if (json) {
+      array.emplace_back(Object{{"name", name}, {"summary", entry.summary}});
+    } else {
+      std::cout << NameAndText(name, entry.summary);
+    }
+  }
+  if (json) std::cout << io::DumpJson(array, 2);
+  return ExitCode::kOk;
+}
+
+ExitCode ListPresets(bool json) {
+  Array array;
+  const auto registry = AllTasks();
+  for (const auto& [name, entry] : registry.entries()) {
+    for (const auto& preset : entry.presets) {
+      if (json) {
+        array.emplace_back(Object{{"name", preset.name},
+                                  {"task", name},
+                                  {"params", preset.params},
+                                  {"num_train", preset.num_train},
+                                  {"num_test", preset.num_test},
+                                  {"reproduces", preset.reproduces}});
+      } else {
+        std::cout << fmt::format("{:<37} {:<22} {}\n", preset.name, name, preset.reproduces);
+      }
+    }
+  }
+  if (json) std::cout << io::DumpJson(array, 2);
+  return ExitCode::kOk;
+}
+
+ExitCode ListSuites(bool json) { return ListEmbedded(EmbeddedSuites(), json); }
+
+ExitCode ListCollections(bool json) { return ListEmbedded(EmbeddedCollections(), json); }
+
+ExitCode DescribeTask(const std::string& name, bool json) {
+  const auto registry = AllTasks();
+  const auto& entry = registry.Find(name, "describe task");
+  const auto task = entry.create(Object{}, "");
+  const tasks::TaskShape shape = task->shape();
+  const std::string page = fmt::format("tasks/{0}/{0}.md", name);
+  const AnswerIds answers = task->text() ? AnswerIds{} : SeenAnswers(*task, kNumSeen);
+  Array baselines;
+  std::string chance;
+  for (const auto& baseline : task->baselines()) {
+    baselines.emplace_back(Object{{"name", baseline.name}, {"accuracy", baseline.accuracy}});
+    chance += fmt::format("  {:<44}{:.6g}\n", baseline.name, baseline.accuracy);
+  }
+  // No text hides its answer.
+  const auto ceilings =
+      task->text() ? std::vector<std::pair<std::string, double>>{} : Ceilings(entry);
+  if (json) {
+    Array presets, slices, deviations;
+    Object ceiling_of;
+    for (const auto& [preset, ceiling] : ceilings) ceiling_of[preset] = ceiling;
+    for (const auto& preset : entry.presets) presets.emplace_back(preset.name);
+    for (const auto& key : task->slice_keys()) slices.emplace_back(key.name);
+    for (const auto& deviation : entry.deviations) deviations.emplace_back(deviation);
+    Object vocabulary{{"size", shape.vocab_size}};
+    if (task->text() == nullptr) {
+      vocabulary["answers_seen"] = Array{answers.lowest, answers.highest};
+    }
+    std::cout << io::DumpJson(Object{{"name", name},
+                                     {"summary", entry.summary},
+                                     {"source", entry.source},
+                                     {"version", entry.version},
+                                     {"needs_autoencoder", entry.needs_autoencoder},
+                                     {"params", FieldsToValue(entry.params)},
+                                     {"baselines", baselines},
+                                     {"ceilings", std::move(ceiling_of)},
+                                     {"presets", presets},
+                                     {"slices", slices},
+                                     {"canon", task->canon()},
+                                     {"page", page},
+                                     {"vocabulary", std::move(vocabulary)},
+                                     {"seq_len", shape.seq_len},
+                                     {"max_num_scored", shape.max_num_scored},
+                                     {"deviations", deviations}},
+                              2);
+    return ExitCode::kOk;
+  }
+  std::cout << name << ": " << entry.summary << "\nsource: " << entry.source
+            << "\nversion: " << entry.version
+            << (entry.needs_autoencoder ? "\nmodels: auto-encoders; a causal model copies its input"
+                                        : "")
+            << "\nrules: " << page << "\n\nparameters\n"
+            << FieldsToText(entry.params)
+            << fmt::format("\nwith these: {} token ids, {} tokens a sample, at most {} answers",
+                           shape.vocab_size, shape.seq_len, shape.max_num_scored);
+  if (task->text() == nullptr) {
+    std::cout << fmt::format(", which are ids {}..{} in the first {} samples", answers.lowest,
+                             answers.highest, kNumSeen);
+  }
+  std::cout << "\n\nwithout reading the order of the tokens\n" << chance;
+  if (!ceilings.empty()) std::cout << "\nat best, from the training data of the preset\n";
+  for (const auto& [preset, ceiling] : ceilings) {
+    std::cout << fmt::format("  {:<44}{:.6g}\n", preset, ceiling);
+  }
+  std::cout << "\nslices:";
+  for (const auto& key : task->slice_keys()) std::cout << " " << key.name;
+  std::cout << "\n\nsample 0 of the training split, seed 0, default parameters\n"
+            << (task->text() ? DrawText(*task->text()) : DrawTokens(*task)) << "\n\npresets:";
+  for (const auto& preset : entry.presets) std::cout << " " << preset.name;
+  std::cout << "\n\ndeviations from the reference generators\n";
+  for (const auto& deviation : entry.deviations) std::cout << "  " << deviation << "\n";
+  return ExitCode::kOk;
+}
+
+ExitCode PrintVersion(bool json) {
+  if (json) {
+    std::cout << io::DumpJson(ToolVersion(), 2);
+  } else {
+    std::cout << "mixerbench " << kVersion << "\n";
+  }
+  return ExitCode::kOk;
+}
+
+}  // namespace mixerbench::harness

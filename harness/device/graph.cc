@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "harness/device/graph.h"
+
+#include <chrono>
+#include <utility>
+
+#include <c10/util/Exception.h>
+
+#include "harness/device/device.h"
+
+namespace mixerbench::harness {
+
+GraphContext::GraphContext(at::Device device, bool use_graphs, std::string reason)
+    : device_(device), use_graphs_(use_graphs && device.is_cuda()) {
+  if (!use_graphs && device.is_cuda()) eager_reason_ = std::move(reason);
+}
+
+GraphContext GraphContext::WithoutGraphs(std::string reason) const {
+  GraphContext context(device_, /*use_graphs=*/false, std::move(reason));
+  context.check_plans_ = check_plans_;
+  return context;
+}
+
+std::unique_ptr<CapturedGraph> GraphContext::Capture(const std::function<void()>& work) {
+  const ProfileRange range("capture");
+  const auto start = std::chrono::steady_clock::now();
+  std::unique_ptr<CapturedGraph> graph;
+  try {
+    if (!memory_) memory_ = internal::MakeGraphMemory(device_);
+    try {
+      graph = internal::CaptureGraph(memory_, work);
+    } catch (const c10::OutOfMemoryError&) {
+      internal::ReleaseCachedMemory();
+      graph = internal::CaptureGraph(memory_, work);
+    }
+  } catch (const c10::OutOfMemoryError&) {
+    throw;
+  } catch (const std::exception& error) {
+    use_graphs_ = false;
+    eager_reason_ = error.what();
+    eager_reason_ = eager_reason_.substr(0, eager_reason_.find('\n'));
+  }
+  const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
+  capture_s_ += elapsed.count();
+  return graph;
+}
+
+void RepeatedWork::RunFirst() {
+  const kernels::PlanRecorder recorder;
+  work_();
+  plans_ = recorder.records();
+  has_run_ = true;
+  if (context_->check_plans_) context_->check_plans_(plans_);
+}
+
+std::string RepeatedWork::eager_reason() const {
+  if (graph_ || !context_->device().is_cuda()) return {};
+  return context_->use_graphs() ? "ran once" : context_->eager_reason();
+}
+
+void RepeatedWork::Run() {
+  if (!has_run_) {
+    RunFirst();
+    return;
+  }
+  if (!graph_ && context_->use_graphs()) graph_ = context_->Capture(work_);
+  if (graph_) {
+    graph_->Replay();
+  } else {
+    work_();
+  }
+}
+
+}  // namespace mixerbench::harness

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <mutex>
+#include <utility>
+
+#include <cuda_runtime_api.h>
+
+#include <ATen/cuda/CUDAGraph.h>
+#include <c10/cuda/CUDACachingAllocator.h>
+#include <c10/cuda/CUDAFunctions.h>
+#include <c10/cuda/CUDAGuard.h>
+
+#include "harness/device/device.h"
+#include "harness/device/graph.h"
+#include "harness/device/graph_nodes.h"
+
+namespace mixerbench::harness::internal {
+namespace {
+
+// Cells are threads of one process. While one of them captures, no other may capture or ask the
+// allocator to give memory back.
+std::mutex& CaptureMutex() {
+  static std::mutex mutex;
+  return mutex;
+}
+
+// A pool lives as long as a graph that was captured into it, and its handle means nothing after
+// that: graphs which come when all others are gone need a new one.
+class CudaGraphMemory final : public GraphMemory {
+ public:
+  // While this lives, later graphs share the pool.
+  class Use {
+   public:
+    explicit Use(CudaGraphMemory& memory) : memory_(memory) {
+      if (memory_.num_uses_++ == 0) memory_.pool_ = at::cuda::graph_pool_handle();
+    }
+    ~Use() { --memory_.num_uses_; }
+    Use(const Use&) = delete;
+    Use& operator=(const Use&) = delete;
+
+    const at::cuda::MempoolId_t& pool() const { return memory_.pool_; }
+
+   private:
+    CudaGraphMemory& memory_;
+  };
+
+ private:
+  at::cuda::MempoolId_t pool_ = {0, 0};
+  int num_uses_ = 0;
+};
+
+class CudaGraph final : public CapturedGraph {
+ public:
+  CudaGraph(std::shared_ptr<GraphMemory> memory, const std::function<void()>& work)
+      : memory_(std::move(memory)), use_(static_cast<CudaGraphMemory&>(*memory_)) {
+    const std::lock_guard lock(CaptureMutex());
+    const auto pool = use_.pool();
+    const auto device = c10::cuda::current_device();
+    // What other threads do meanwhile is no part of the capture and not forbidden by it.
+    graph_.capture_begin(pool, cudaStreamCaptureModeThreadLocal);
+    try {
+      work();
+    } catch (...) {
+      Abandon(device, pool);
+      throw;
+    }
+    try {
+      graph_.capture_end();
+    } catch (...) {
+      StopAllocatingFrom(device, pool);
+      throw;
+    }
+    int num_replaced = 0;
+    CheckCuda(ReplaceSmallMemsets(graph_.raw_cuda_graph(), num_replaced), "editing a graph");
+    graph_.instantiate();
+  }
+
+  void Replay() override { graph_.replay(); }
+
+ private:
+  void Abandon(c10::DeviceIndex device, const at::cuda::MempoolId_t& pool) {
+    try {
+      graph_.capture_end();
+    } catch (const std::exception&) {
+      StopAllocatingFrom(device, pool);  // the end of a broken capture fails before it does this
+    }
+  }
+
+  static void StopAllocatingFrom(c10::DeviceIndex device, const at::cuda::MempoolId_t& pool) {
+    c10::cuda::CUDACachingAllocator::endAllocateToPool(device, pool);
+    cudaGetLastError();  // the failed capture was reported; the next call starts clean
+  }
+
+  // Both outlive the graph.
+  std::shared_ptr<GraphMemory> memory_;
+  CudaGraphMemory::Use use_;
+  at::cuda::CUDAGraph graph_{/*keep_graph=*/true};  // so that it can be edited
+};
+
+}  // namespace
+
+std::shared_ptr<GraphMemory> MakeGraphMemory(at::Device device) {
+  const c10::cuda::CUDAGuard guard(device);
+  return std::make_shared<CudaGraphMemory>();
+}
+
+void ReleaseCachedMemory() {
+  const std::lock_guard lock(CaptureMutex());
+  c10::cuda::CUDACachingAllocator::emptyCache();
+}
+
+std::unique_ptr<CapturedGraph> CaptureGraph(const std::shared_ptr<GraphMemory>& memory,
+                                            const std::function<void()>& work) {
+  return std::make_unique<CudaGraph>(memory, work);
+}
+
+}  // namespace mixerbench::harness::internal

@@ -1,0 +1,33 @@
+// Accuracy rows of evaluation segments before anything is scored: what they are called, and what a
+// segment shows that was never scored.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/value.h"
+#include "harness/suite/cell.h"
+#include "harness/suite/task_plan.h"
+#include "reports/result/result.h"
+#include "tasks/task.h"
+
+namespace mixerbench::harness {
+
+// The options that differ between the segments of a task, numbers and strings, plus
+// "input_seq_len" when the task has it.
+std::vector<Object> SegmentAxes(const std::vector<Segment>& segments);
+
+// What guessing scores on samples of `task`, chance first.
+std::vector<reports::Guess> GuessesOf(const tasks::Task& task);
+
+// The row of a whole segment without scores: chance, guesses, state and reason.
+reports::AccuracyRow UnscoredRow(const tasks::Task& task, const Object& axes,
+                                 reports::CellState state, const std::string& reason);
+
+// Gives a training cell that failed a row for every test segment that it has none of, so that
+// reports show what was asked for, whatever happened to it.
+void AddMissingRows(const Cell& cell, const tasks::TaskRegistry& registry,
+                    reports::CellResult& result);
+
+}  // namespace mixerbench::harness

@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "harness/run/folder_report.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/error.h"
+#include "harness/run/plan.h"
+#include "io/atomic_file.h"
+#include "io/json.h"
+#include "reports/render/html_page.h"
+#include "reports/render/markdown_page.h"
+#include "reports/result/result_json.h"
+#include "reports/view/report_page.h"
+
+namespace mixerbench::harness {
+namespace {
+
+namespace fs = std::filesystem;
+using reports::CellResult;
+using reports::CellState;
+
+CellResult ReadResult(const fs::path& path) {
+  return reports::ParseCell(io::ReadFile(path, kMaxResultBytes), path.string());
+}
+
+// The folders of cells that hold a result, sorted by name.
+std::vector<fs::path> FoldersWithResult(const fs::path& out) {
+  const fs::path cells = out / "cells";
+  if (!fs::is_directory(cells)) {
+    throw Error(ExitCode::kBadInput,
+                out.string() + ": no cells folder; give the output folder of a run");
+  }
+  std::vector<fs::path> folders;
+  for (const auto& entry : fs::directory_iterator(cells)) {
+    if (fs::exists(entry.path() / "result.json")) folders.push_back(entry.path());
+  }
+  std::sort(folders.begin(), folders.end());
+  return folders;
+}
+
+// The result of a planned cell, or a row that says why there is none.
+CellResult FindResult(const fs::path& out, const CellResult& planned) {
+  const fs::path folder = CellFolder(out, planned.run_id);
+  CellResult row = planned;
+  if (fs::exists(folder / "events.jsonl")) {
+    row.state = CellState::kInterrupted;
+    row.reason = "no result: stopped, killed or still running; the same run continues it";
+  }
+  if (!fs::exists(folder / "result.json")) return row;
+  try {
+    CellResult result = ReadResult(folder / "result.json");
+    if (result.run_id != planned.run_id) return row;
+    result.name = planned.name;  // by what this plan sweeps
+    return result;
+  } catch (const Error&) {
+    row.state = CellState::kInterrupted;
+    row.reason = "its result.json is damaged; the same run makes it again";
+    return row;
+  }
+}
+
+// Why a result stands beside the plan.
+std::string ReasonToLeaveOut(const CellResult& result, const std::set<std::string>& asked) {
+  if (result.experiment_id.empty()) return "of an earlier version";
+  return asked.contains(result.experiment_id + std::to_string(result.seed)) ? "of other code"
+                                                                            : "of another plan";
+}
+
+std::vector<reports::LeftOut> FindLeftOut(const fs::path& out, const Plan& plan) {
+  std::set<std::string> asked;
+  std::set<fs::path> planned;
+  for (const CellResult& cell : plan.cells) {
+    asked.insert(cell.experiment_id + std::to_string(cell.seed));
+    planned.insert(CellFolder(out, cell.run_id));
+  }
+  std::vector<reports::LeftOut> left_out;
+  for (const fs::path& folder : FoldersWithResult(out)) {
+    if (planned.contains(folder)) continue;
+    try {
+      const CellResult result = ReadResult(folder / "result.json");
+      left_out.push_back(
+          {result.run_id, result.name, result.seed, ReasonToLeaveOut(result, asked)});
+    } catch (const Error&) {
+      left_out.push_back({"", "cells/" + folder.filename().string(), 0, "unreadable"});
+    }
+  }
+  return left_out;
+}
+
+// Of a folder without plan: what finished, under the name of the suite.
+reports::SweepReport ReportOfFinished(const fs::path& out) {
+  const fs::path path = out / "sweep.json";
+  const Value suite = io::ParseJson(io::ReadFile(path, io::JsonLimits{}.max_bytes));
+  const Value* name = suite.Find("name");
+  if (!name || !name->is_string()) {
+    throw Error(ExitCode::kBadInput, path.string() + ": has no name");
+  }
+  std::vector<CellResult> cells;
+  for (const fs::path& folder : FoldersWithResult(out)) {
+    cells.push_back(ReadResult(folder / "result.json"));
+  }
+  return reports::MakeSweepReport(name->as_string(), suite, std::move(cells));
+}
+
+}  // namespace
+
+reports::SweepReport ReportOf(const fs::path& out) {
+  const std::optional<Plan> plan = ReadPlan(out);
+  if (!plan) return ReportOfFinished(out);
+  std::vector<CellResult> cells;
+  for (const CellResult& planned : plan->cells) cells.push_back(FindResult(out, planned));
+  reports::SweepReport report =
+      reports::MakeSweepReport(plan->name, plan->config, std::move(cells));
+  report.left_out = FindLeftOut(out, *plan);
+  return report;
+}
+
+std::vector<std::string> ReportsBelow(const fs::path& path) {
+  if (fs::is_regular_file(path) || fs::is_directory(path / "cells")) return {path.string()};
+  if (!fs::is_directory(path)) {
+    throw Error(ExitCode::kBadInput, path.string() + ": no run folder and no report.json");
+  }
+  if (fs::exists(path / "report.json")) return {(path / "report.json").string()};
+  std::vector<std::string> found;
+  for (const auto& entry : fs::directory_iterator(path)) {
+    const fs::path& folder = entry.path();
+    if (fs::is_directory(folder / "cells")) {
+      found.push_back(folder.string());
+    } else if (fs::exists(folder / "report.json")) {
+      found.push_back((folder / "report.json").string());
+    }
+  }
+  std::sort(found.begin(), found.end());
+  if (found.empty()) {
+    throw Error(ExitCode::kBadInput, path.string() + ": no run folders and no reports in it");
+  }
+  return found;
+}
+
+reports::SweepReport ReadReport(const fs::path& path) {
+  if (fs::is_directory(path)) return ReportOf(path);
+  return reports::ParseSweep(io::ReadFile(path, io::kReportLimits.max_bytes), path.string());
+}
+
+void WriteReports(const fs::path& out) {
+  const FolderLock lock(out);
+  const reports::SweepReport report = ReportOf(out);
+  io::WriteFileAtomically(out / "report.json", reports::DumpSweep(report));
+  const reports::Page page = reports::MakeReportPage(report);
+  io::WriteFileAtomically(out / "report.md", reports::RenderMarkdownPage(page));
+  io::WriteFileAtomically(out / "report.html", reports::RenderHtmlPage(page));
+}
+
+}  // namespace mixerbench::harness

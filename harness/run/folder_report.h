@@ -1,0 +1,34 @@
+// The report of a run folder: one row for every cell of its plan.
+//
+// A cell without result is a row; a result that is no part of the plan, such as one of older code,
+// is named and left out. A folder without plan, of an earlier version, has a row for every finished
+// cell.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "reports/summary/sweep_report.h"
+
+namespace mixerbench::harness {
+
+inline constexpr std::size_t kMaxResultBytes = std::size_t{64} << 20;
+
+// Throws Error(kBadInput) for a folder that is none of ours. A damaged result is none.
+reports::SweepReport ReportOf(const std::filesystem::path& out);
+
+// A run folder, a report.json, or those of both kinds that lie directly in a folder of several, as
+// a collection leaves behind; sorted. Throws Error(kBadInput) when there is none.
+std::vector<std::string> ReportsBelow(const std::filesystem::path& path);
+
+// The report of a run folder, or of a report.json.
+reports::SweepReport ReadReport(const std::filesystem::path& path);
+
+// Writes report.json, report.md and report.html of what lies in the folder now. Of several
+// processes that do so at once, the last has seen every finished cell.
+void WriteReports(const std::filesystem::path& out);
+
+}  // namespace mixerbench::harness

@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "harness/run/merge_plan.h"
+
+#include <algorithm>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/error.h"
+#include "harness/suite/identity.h"
+
+namespace mixerbench::harness {
+namespace {
+
+using reports::CellResult;
+
+std::string KeyOf(const CellResult& cell) {
+  return cell.experiment_id + " " + std::to_string(cell.seed);
+}
+
+std::string LabelOf(const CellResult& cell) {
+  return cell.name + (cell.kind == NameOf(CellKind::kTrain) ? " seed " + std::to_string(cell.seed)
+                                                            : " " + cell.kind);
+}
+
+std::vector<CellResult> PlannedCells(const Suite& suite) {
+  std::vector<CellResult> cells;
+  for (const Cell& cell : suite.cells) cells.push_back(ResultOf(cell));
+  return cells;
+}
+
+// A cell of an old plan as this program plans it: options that came since have their defaults.
+Cell PlanAgain(const CellResult& planned, const Registries& registries) {
+  Value asked = planned.config;
+  asked.as_object()["name"] = planned.name;
+  asked.as_object()["seed"] = std::to_string(planned.seed);
+  Cell cell = CellFromValue(asked, registries.tasks);
+  const tasks::TaskEntry& task = registries.tasks.Find(cell.task.name, "/task/name");
+  for (auto* segments : {&cell.task.train, &cell.task.validation, &cell.task.test}) {
+    for (Segment& segment : *segments) segment.params = task.resolve(segment.params, "/task");
+  }
+  cell.model = ResolveModel(cell.model, registries);
+  return cell;
+}
+
+// `cells` with the ids that this program gives them.
+std::vector<CellResult> IdentifyAgain(const std::vector<CellResult>& cells,
+                                      const std::vector<CellResult>& requested,
+                                      const Registries& registries,
+                                      const std::filesystem::path& out) {
+  std::set<std::string> known;
+  for (const CellResult& cell : requested) known.insert(cell.run_id);
+  CellIdentifier identifier(registries);
+  std::vector<CellResult> identified;
+  for (const CellResult& planned : cells) {
+    if (known.contains(planned.run_id)) {
+      identified.push_back(planned);
+      continue;
+    }
+    try {
+      Cell cell = PlanAgain(planned, registries);
+      identifier.Identify(cell);
+      identified.push_back(ResultOf(cell));
+    } catch (const std::exception& error) {
+      throw Error(ExitCode::kOutput, out.string() + ": its plan holds '" + LabelOf(planned) +
+                                         "', which this program cannot plan (" + error.what() +
+                                         "); choose another folder with --out, or drop the old "
+                                         "plan with --plan replace");
+    }
+  }
+  return identified;
+}
+
+// The cells of `cells` that `others` has not.
+std::vector<CellResult> Without(const std::vector<CellResult>& cells,
+                                const std::vector<CellResult>& others) {
+  std::set<std::string> keys;
+  for (const CellResult& other : others) keys.insert(KeyOf(other));
+  std::vector<CellResult> rest;
+  std::copy_if(cells.begin(), cells.end(), std::back_inserter(rest),
+               [&](const CellResult& cell) { return !keys.contains(KeyOf(cell)); });
+  return rest;
+}
+
+// The suites of a plan: one, or those that were merged.
+Array SuitesOf(const Value& config) {
+  const Value* merged = config.Find("merged");
+  return merged ? merged->as_array() : Array{config};
+}
+
+void AddSuite(Plan& plan, const Suite& suite) {
+  Array suites = SuitesOf(plan.config);
+  if (std::find(suites.begin(), suites.end(), suite.config) != suites.end()) return;
+  suites.push_back(suite.config);
+  plan.config = Object{{"merged", std::move(suites)}};
+  const std::string name = " + " + suite.name;
+  if (!(" + " + plan.name).ends_with(name)) plan.name += name;
+}
+
+}  // namespace
+
+Plan MergePlan(const std::optional<Plan>& old, const Suite& suite, PlanPolicy policy,
+               const Registries& registries, const std::filesystem::path& out) {
+  Plan requested{suite.name, suite.config, PlannedCells(suite)};
+  if (!old || policy == PlanPolicy::kReplace) return requested;
+  Plan merged{old->name, old->config, IdentifyAgain(old->cells, requested.cells, registries, out)};
+  const std::vector<CellResult> only_old = Without(merged.cells, requested.cells);
+  if (only_old.empty()) return requested;
+  std::vector<CellResult> added = Without(requested.cells, merged.cells);
+  if (added.empty()) return merged;
+  if (policy == PlanPolicy::kRefuse) {
+    throw Error(ExitCode::kOutput,
+                out.string() + ": holds the plan of '" + old->name + "', " +
+                    std::to_string(only_old.size()) +
+                    " cells of which this command does not ask for, such as '" +
+                    LabelOf(only_old.front()) +
+                    "'; choose another folder with --out, keep both with --plan merge, or drop "
+                    "the old plan with --plan replace");
+  }
+  AddSuite(merged, suite);
+  std::move(added.begin(), added.end(), std::back_inserter(merged.cells));
+  return merged;
+}
+
+}  // namespace mixerbench::harness

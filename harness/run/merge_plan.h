@@ -1,0 +1,26 @@
+// The plan of a run folder, when a command asks for cells in it.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <filesystem>
+#include <optional>
+
+#include "harness/run/options.h"
+#include "harness/run/plan.h"
+#include "harness/suite/registries.h"
+#include "harness/suite/suite.h"
+
+namespace mixerbench::harness {
+
+// `suite` holds the cells that are asked for now, `old` what the folder was for so far. A plan may
+// grow, and a command may ask for a part of it: the plan is then the larger of the two. Where each
+// has cells that the other has not, `policy` decides; the default refuses with Error(kOutput), and
+// `out` says where.
+//
+// Cells are the same when they ask the same with the same seed. Those of the old plan are
+// identified anew by this program, so a plan is of one code: its cells of older code are to be run
+// again.
+Plan MergePlan(const std::optional<Plan>& old, const Suite& suite, PlanPolicy policy,
+               const Registries& registries, const std::filesystem::path& out);
+
+}  // namespace mixerbench::harness

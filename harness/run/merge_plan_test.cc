@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "harness/run/merge_plan.h"
+
+#include <string>
+
+#include "base/error.h"
+#include "base/sha256.h"
+#include "io/json.h"
+#include "io/value_path.h"
+
+#include "tests/support/catch2.h"
+
+namespace mixerbench::harness {
+namespace {
+
+const Registries& AllRegistries() {
+  static const Registries registries;  // const: read-only for every test
+  return registries;
+}
+
+Suite Parse(const std::vector<std::string>& lrs, std::vector<std::uint64_t> seeds,
+            const std::string& name = "s") {
+  std::string axis;
+  for (const std::string& lr : lrs) axis += (axis.empty() ? "" : ", ") + lr;
+  return ParseSuite(R"({"name": ")" + name + R"(", "task": {"name": "mqar", "vocab_size": 128,
+      "train": {"input_seq_len": 16, "num_kv_pairs": 2, "num_examples": 64}, "test": {}},
+      "model": {"d_model": 16, "sequence_mixer": {"name": "attention"}},
+      "sweep": {"grid": {"train.lr": [)" +
+                        axis + R"(]}}, "throughput": {"seq_len": [16]}})",
+                    {.seeds = std::move(seeds)}, AllRegistries());
+}
+
+Plan Merge(const std::optional<Plan>& old, const Suite& suite,
+           PlanPolicy policy = PlanPolicy::kRefuse) {
+  return MergePlan(old, suite, policy, AllRegistries(), "out");
+}
+
+TEST_CASE("plan: a new folder is for what is asked") {
+  const Plan plan = Merge(std::nullopt, Parse({"0.1"}, {0, 1}));
+  CHECK(plan.name == "s");
+  REQUIRE(plan.cells.size() == 3);
+  CHECK(plan.cells[0].run_id.starts_with("sha256:"));
+}
+
+TEST_CASE("plan: it grows with what is asked and does not shrink") {
+  const Plan small = Merge(std::nullopt, Parse({"0.1"}, {0, 1}));
+  const Plan large = Merge(small, Parse({"0.1", "0.2"}, {0, 1, 2}));
+  CHECK(large.cells.size() == 7);
+  CHECK(Merge(large, Parse({"0.1"}, {1})).cells.size() == 7);
+  // Speed alone, as `bench` asks for.
+  Suite bench = Parse({"0.1"}, {0});
+  std::erase_if(bench.cells, [](const Cell& cell) { return cell.kind == CellKind::kTrain; });
+  CHECK(Merge(small, bench).cells.size() == 3);
+}
+
+TEST_CASE("plan: two plans of which neither holds the other are refused, merged or replaced") {
+  const Plan old = Merge(std::nullopt, Parse({"0.1"}, {0, 1}));
+  const Suite other = Parse({"0.2"}, {0}, "t");
+  CHECK_THROWS_WITH(Merge(old, other),
+                    Catch::StartsWith("out: holds the plan of 's', 3 cells of which") &&
+                        Catch::Contains("'mqar/attention/lr=0.1 seed 0'") &&
+                        Catch::Contains("--plan merge"));
+  const Plan merged = Merge(old, other, PlanPolicy::kMerge);
+  CHECK(merged.name == "s + t");
+  CHECK(merged.cells.size() == 5);
+  CHECK(merged.config.Find("merged")->as_array().size() == 2);
+  const Plan again = Merge(merged, other, PlanPolicy::kMerge);
+  CHECK(again.name == "s + t");
+  CHECK(again.cells.size() == 5);
+  const Plan replaced = Merge(old, other, PlanPolicy::kReplace);
+  CHECK(replaced.name == "t");
+  CHECK(replaced.cells.size() == 2);
+  // More seeds of one suite need no second name.
+  const Plan seeds = Merge(old, Parse({"0.1"}, {2}), PlanPolicy::kMerge);
+  CHECK(seeds.name == "s");
+  CHECK(seeds.config == old.config);
+  CHECK(seeds.cells.size() == 4);
+}
+
+TEST_CASE("plan: cells of older code are planned again by this one") {
+  Plan old = Merge(std::nullopt, Parse({"0.1"}, {0, 1, 2}));
+  const Plan now = old;
+  for (auto& cell : old.cells) {
+    cell.code_id = "sha256:" + Sha256Hex("older");
+    cell.run_id = "sha256:" + Sha256Hex(cell.run_id);
+  }
+  // Two cells are asked for, the others come along.
+  const Plan merged = Merge(old, Parse({"0.1"}, {1}));
+  REQUIRE(merged.cells.size() == now.cells.size());
+  for (std::size_t i = 0; i < now.cells.size(); ++i) {
+    CHECK(merged.cells[i].run_id == now.cells[i].run_id);
+    CHECK(merged.cells[i].code_id == now.cells[i].code_id);
+    CHECK(merged.cells[i].name == now.cells[i].name);
+  }
+}
+
+TEST_CASE("plan: a cell that this program does not know is refused, or dropped with its plan") {
+  Plan old = Merge(std::nullopt, Parse({"0.1"}, {0}));
+  for (auto& cell : old.cells) {
+    io::SetPath(cell.config.as_object(), "model.sequence_mixer", Object{{"name", "gone"}}, "");
+    cell.run_id = "sha256:" + Sha256Hex(cell.run_id);
+  }
+  CHECK_THROWS_WITH(Merge(old, Parse({"0.2"}, {0})), Catch::Contains("cannot plan") &&
+                                                         Catch::Contains("unknown mixer 'gone'") &&
+                                                         Catch::Contains("--plan replace"));
+  CHECK(Merge(old, Parse({"0.2"}, {0}), PlanPolicy::kReplace).cells.size() == 2);
+}
+
+}  // namespace
+}  // namespace mixerbench::harness

@@ -1,0 +1,70 @@
+// What `run` and its workers are asked for. No torch here: the front program parses, the engine
+// runs.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "harness/suite/overrides.h"
+
+namespace mixerbench::harness {
+
+enum class RetryPolicy {
+  kNone,    // a finished cell stays as it is, whatever its state
+  kFailed,  // every cell that did not complete runs again
+  kAll,     // --fresh
+};
+
+// What to do when a run folder has a plan with cells that this command does not ask for, and lacks
+// some that it does.
+enum class PlanPolicy {
+  kRefuse,
+  kMerge,    // the plan has the cells of both
+  kReplace,  // the cells of the old plan leave it; their results stay in the folder
+};
+
+// One of `count` equal parts of a suite's cells.
+struct Shard {
+  std::uint64_t index = 0;
+  std::uint64_t count = 1;
+};
+
+// How a worker runs each cell. Changes no result, but require_device_cores refuses some.
+struct CellOptions {
+  double timeout_s = 0;               // 0: none
+  double checkpoint_interval_s = 60;  // 0: no checkpoints inside a cell
+  // Final weights up to this size are kept for other test segments of the same training; 0: none
+  // are kept and none are used.
+  std::int64_t weights_limit_mib = 256;
+  bool use_graphs = true;             // CUDA graphs, on a GPU
+  bool require_device_cores = false;  // a cell with a core without device code is unsupported
+};
+
+// A worker process, which works on one device.
+struct WorkerOptions {
+  std::string device;
+  std::string cells;  // the folder of the cells' folders
+  CellOptions cell;
+};
+
+struct RunOptions {
+  std::string suite;           // a built-in name or a file
+  bool is_collection = false;  // `suite` is a collection of suites
+  std::string out;             // "": out/<name of the suite or collection>
+  std::string device = "auto";
+  std::string gpus;       // "": `device`; "all" or "0,2": a worker process on each of these
+  std::int64_t jobs = 0;  // cells at once, on each GPU; 0: one per core on the CPU, four on a GPU
+  Shard shard;
+  SuiteOverrides overrides;
+  RetryPolicy retry = RetryPolicy::kNone;
+  PlanPolicy plan = PlanPolicy::kRefuse;
+  CellOptions cell;
+  double stall_timeout_s = 3600;  // without a sign of life from a cell; 0: none
+  bool dry_run = false;
+  bool throughput_only = false;  // `bench`
+  bool quiet = false;
+  std::string worker_program = "/proc/self/exe";  // that serves the cells: this program again
+};
+
+}  // namespace mixerbench::harness

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "harness/run/plan.h"
+
+#include <cerrno>
+#include <cstring>
+#include <fcntl.h>
+#include <string_view>
+#include <sys/file.h>
+
+#include "base/error.h"
+#include "io/json.h"
+#include "io/object_reader.h"
+#include "reports/result/result_json.h"
+
+namespace mixerbench::harness {
+namespace {
+
+constexpr std::string_view kKind = "plan";
+constexpr std::size_t kIdDigits = 16;  // of the run id, in folder names
+
+std::filesystem::path PlanPath(const std::filesystem::path& out) { return out / "sweep.json"; }
+
+int OpenLock(const std::filesystem::path& out) {
+  const std::string path = (out / "LOCK").string();
+  const int file = open(path.c_str(), O_CREAT | O_RDWR | O_CLOEXEC | O_NOFOLLOW, 0644);
+  if (file < 0) throw Error(ExitCode::kOutput, path + ": " + std::strerror(errno));
+  return file;
+}
+
+}  // namespace
+
+std::optional<Plan> ReadPlan(const std::filesystem::path& out) {
+  const std::filesystem::path path = PlanPath(out);
+  if (!std::filesystem::exists(path)) return std::nullopt;
+  try {
+    const Value document = io::ParseJson(io::ReadFile(path), io::kReportLimits);
+    if (document.Find("kind") == nullptr) return std::nullopt;
+    reports::CheckDocument(document, kKind, "");
+    const io::ObjectReader reader(document, "");
+    return Plan{reader.String("name"), reader.Member("config"),
+                reader.List("cells", reports::CellFromValue)};
+  } catch (const Error& error) {
+    throw Error(ExitCode::kBadInput,
+                path.string() + ": " + error.what() +
+                    "; remove the file and run the suite again (finished cells stay)");
+  }
+}
+
+void WritePlan(const std::filesystem::path& out, const Plan& plan) {
+  Array cells;
+  for (const reports::CellResult& cell : plan.cells) cells.push_back(reports::CellToValue(cell));
+  const Value document = Object{{"schema_version", reports::kSchemaVersion},
+                                {"kind", kKind},
+                                {"name", plan.name},
+                                {"config", plan.config},
+                                {"cells", std::move(cells)}};
+  io::WriteFileAtomically(PlanPath(out), io::DumpJson(document, 1));
+}
+
+std::filesystem::path WeightsPath(const std::filesystem::path& out) { return out / "weights"; }
+
+std::filesystem::path CellFolder(const std::filesystem::path& out, const std::string& run_id) {
+  const std::size_t colon = run_id.find(':');
+  const std::size_t first = colon == run_id.npos ? 0 : colon + 1;
+  return out / "cells" / run_id.substr(first, kIdDigits);
+}
+
+FolderLock::FolderLock(const std::filesystem::path& out) : file_(OpenLock(out)) {
+  // A file system without locks only loses the protection against other processes.
+  while (flock(file_.get(), LOCK_EX) != 0 && errno == EINTR) {
+  }
+}
+
+}  // namespace mixerbench::harness

@@ -1,0 +1,44 @@
+// What a run folder is for: every cell that was asked for, finished or not (OUT/sweep.json).
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/value.h"
+#include "io/atomic_file.h"
+#include "reports/result/result.h"
+
+namespace mixerbench::harness {
+
+struct Plan {
+  std::string name;
+  Value config;                            // of the suite
+  std::vector<reports::CellResult> cells;  // kPlanned: identity and config alone
+};
+
+// Nothing when the folder has no plan: it is new, or was written by a version before 1.3 of the
+// schema, whose sweep.json is the suite. Throws Error(kBadInput) for a damaged one.
+std::optional<Plan> ReadPlan(const std::filesystem::path& out);
+
+void WritePlan(const std::filesystem::path& out, const Plan& plan);
+
+// "OUT/cells/<first digits of the run id>"; `run_id` with or without "sha256:".
+std::filesystem::path CellFolder(const std::filesystem::path& out, const std::string& run_id);
+
+// "OUT/weights", where final weights lie (training/weights.h).
+std::filesystem::path WeightsPath(const std::filesystem::path& out);
+
+// The right to change the plan or the reports of a folder, given back at the end of the object or
+// of the process. Waits for whoever has it.
+class FolderLock {
+ public:
+  explicit FolderLock(const std::filesystem::path& out);
+
+ private:
+  io::Descriptor file_;
+};
+
+}  // namespace mixerbench::harness

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "harness/run/run_collection.h"
+
+#include <filesystem>
+#include <iostream>
+#include <vector>
+
+#include "harness/run/run.h"
+#include "harness/suite/collection.h"
+#include "harness/suite/suite.h"
+#include "io/atomic_file.h"
+#include "io/json.h"
+
+namespace mixerbench::harness {
+namespace {
+
+constexpr char kFile[] = "collection.json";
+
+RunOptions OptionsOf(const CollectionItem& item, const RunOptions& options,
+                     const std::filesystem::path& out) {
+  RunOptions of_item = options;
+  of_item.suite = item.suite;
+  of_item.out = (out / item.name).string();
+  of_item.overrides = OverridesOf(item, options.overrides);
+  return of_item;
+}
+
+// Everything that is wrong with a suite is found before another one has trained for hours.
+void CheckSuites(const Collection& collection, const RunOptions& options,
+                 const Registries& registries) {
+  for (const CollectionItem& item : collection.items) {
+    try {
+      ParseSuite(ReadSuiteText(item.suite), OverridesOf(item, options.overrides), registries);
+    } catch (const ConfigError& error) {
+      throw ConfigError(collection.name + ", suite '" + item.name + "'", error.what());
+    }
+  }
+}
+
+// A folder is for one collection: ranks of two would be mixed.
+void CheckFolder(const std::filesystem::path& out, const Collection& collection) {
+  if (!std::filesystem::exists(out / kFile)) return;
+  const Value held =
+      io::ParseJson(io::ReadFile((out / kFile).string(), io::JsonLimits{}.max_bytes));
+  const Value* name = held.Find("name");
+  if (name != nullptr && *name == Value(collection.name)) return;
+  throw Error(ExitCode::kBadInput, out.string() + ": is for another collection; choose another -o");
+}
+
+}  // namespace
+
+ExitCode RunCollection(const RunOptions& options, const Registries& registries) {
+  const Collection collection = ReadCollection(options.suite);
+  const std::filesystem::path out = options.out.empty() ? "out/" + collection.name : options.out;
+  CheckFolder(out, collection);
+  CheckSuites(collection, options, registries);
+  if (!options.dry_run) {
+    std::filesystem::create_directories(out);
+    io::WriteFileAtomically((out / kFile).string(), io::DumpJson(collection.config, 2));
+  }
+  ExitCode worst = ExitCode::kOk;
+  for (const CollectionItem& item : collection.items) {
+    if (options.dry_run) std::cout << item.name << "\n";
+    const ExitCode code = Run(OptionsOf(item, options, out), registries);
+    if (code == ExitCode::kStoppedEarly) return code;
+    if (code != ExitCode::kOk) worst = code;
+  }
+  return worst;
+}
+
+}  // namespace mixerbench::harness

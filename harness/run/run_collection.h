@@ -1,0 +1,17 @@
+// Runs the suites of a collection, one after the other.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "base/error.h"
+#include "harness/run/options.h"
+#include "harness/suite/registries.h"
+
+namespace mixerbench::harness {
+
+// options.suite is a collection. Its suites are read and planned before the first of them starts;
+// each runs as `Run` does, into a folder of its own beside OUT/collection.json. Returns 0,
+// kCellsFailed when a cell of any did not complete, or kStoppedEarly as soon as one was stopped.
+// Throws what Run throws, and Error(kBadInput) when OUT is for another collection.
+ExitCode RunCollection(const RunOptions& options, const Registries& registries);
+
+}  // namespace mixerbench::harness

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "harness/run/run_folder.h"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+#include <utility>
+#include <vector>
+
+#include "base/error.h"
+#include "harness/run/folder_report.h"
+#include "harness/run/plan.h"
+#include "io/atomic_file.h"
+#include "io/json.h"
+#include "reports/result/result_json.h"
+
+namespace mixerbench::harness {
+namespace {
+
+bool IsOurs(const std::filesystem::path& path) {
+  static constexpr std::array<std::string_view, 8> kNames = {
+      "sweep.json", "cells",       "weights",    "report.json",
+      "report.md",  "report.html", "report.csv", "LOCK"};
+  const std::string name = path.filename().string();
+  return std::find(kNames.begin(), kNames.end(), name) != kNames.end() ||
+         name.find(".tmp") != std::string::npos;
+}
+
+}  // namespace
+
+RunFolder::RunFolder(const std::filesystem::path& path) : path_(path) {
+  std::error_code error;
+  if (std::filesystem::is_directory(path_, error)) {
+    for (const auto& entry : std::filesystem::directory_iterator(path_)) {
+      if (IsOurs(entry.path())) continue;
+      throw Error(ExitCode::kOutput, path_.string() + ": holds '" +
+                                         entry.path().filename().string() +
+                                         "', which is not ours; choose an empty folder with --out");
+    }
+  }
+  std::filesystem::create_directories(path_ / "cells", error);
+  if (error) {
+    throw Error(ExitCode::kOutput, path_.string() + ": cannot create the output folder: " +
+                                       error.message() + "; choose another with --out");
+  }
+}
+
+std::filesystem::path RunFolder::CellPath(const Cell& cell) const {
+  return CellFolder(path_, cell.run_id);
+}
+
+void RunFolder::MakeCellFolder(const Cell& cell) const {
+  const auto folder = CellPath(cell);
+  std::error_code error;
+  std::filesystem::create_directories(folder, error);
+  if (error) throw Error(ExitCode::kOutput, folder.string() + ": " + error.message());
+}
+
+bool RunFolder::WriteConfig(const Cell& cell) const {
+  const auto path = CellPath(cell) / "config.json";
+  const std::string text = io::DumpJson(CellToValue(cell), 2);
+  const bool is_new = !std::filesystem::exists(path);
+  if (!is_new && std::filesystem::file_size(path) == text.size() &&
+      io::ReadFile(path.string(), text.size()) == text) {
+    return true;
+  }
+  io::WriteFileAtomically(path.string(), text);
+  return is_new;
+}
+
+std::optional<reports::CellResult> RunFolder::LoadResult(const Cell& cell,
+                                                         std::string* problem) const {
+  const auto path = CellPath(cell) / "result.json";
+  if (!std::filesystem::exists(path)) return std::nullopt;
+  try {
+    auto result = reports::ParseCell(io::ReadFile(path.string(), kMaxResultBytes), path.string());
+    if (result.run_id == "sha256:" + cell.run_id) return result;
+    *problem = path.string() + ": belongs to another run; the cell runs again";
+  } catch (const Error& error) {
+    *problem = std::string(error.what()) + "; the cell runs again";
+  }
+  return std::nullopt;
+}
+
+std::optional<CellLock> CellLock::TryAcquire(const std::filesystem::path& cell_path) {
+  const std::string path = (cell_path / "LOCK").string();
+  const int descriptor = open(path.c_str(), O_CREAT | O_RDWR | O_CLOEXEC | O_NOFOLLOW, 0644);
+  if (descriptor < 0) throw Error(ExitCode::kOutput, path + ": " + std::strerror(errno));
+  if (flock(descriptor, LOCK_EX | LOCK_NB) != 0) {
+    close(descriptor);
+    return std::nullopt;
+  }
+  return CellLock(descriptor);
+}
+
+CellLock::CellLock(CellLock&& other) noexcept : descriptor_(std::exchange(other.descriptor_, -1)) {}
+
+CellLock& CellLock::operator=(CellLock&& other) noexcept {
+  std::swap(descriptor_, other.descriptor_);
+  return *this;
+}
+
+CellLock::~CellLock() {
+  if (descriptor_ >= 0) close(descriptor_);
+}
+
+}  // namespace mixerbench::harness

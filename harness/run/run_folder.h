@@ -1,0 +1,62 @@
+// The folder of one run on disk.
+//
+//   OUT/sweep.json                   the plan: what the folder is for (plan.h)
+//   OUT/LOCK                         flock while the plan or the reports change
+//   OUT/cells/<id>/config.json       one resolved cell, what a worker reads
+//   OUT/cells/<id>/events.jsonl      append-only; a torn last line is harmless
+//   OUT/cells/<id>/result.json       written atomically; its presence means "finished"
+//   OUT/cells/<id>/checkpoint-*      state of an unfinished cell (checkpoint.h)
+//   OUT/weights/*                    final weights, by training (training/weights.h)
+//   OUT/cells/<id>/LOCK              flock while a process works on the cell
+//   OUT/report.{json,md,html}        made from the cells at any time
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+
+#include "harness/suite/cell.h"
+#include "reports/result/result.h"
+
+namespace mixerbench::harness {
+
+class RunFolder {
+ public:
+  // Creates the folder; refuses one that holds files which are not ours. Throws Error(kOutput).
+  explicit RunFolder(const std::filesystem::path& path);
+
+  const std::filesystem::path& path() const { return path_; }
+  std::filesystem::path CellPath(const Cell& cell) const;
+
+  void MakeCellFolder(const Cell& cell) const;
+
+  // Writes config.json of the cell unless it stands there. False when there was another one:
+  // edited, damaged, or of another name.
+  bool WriteConfig(const Cell& cell) const;
+
+  // The finished result, or nothing. A file that is damaged or belongs to another run id counts as
+  // nothing, with a note in `problem`.
+  std::optional<reports::CellResult> LoadResult(const Cell& cell, std::string* problem) const;
+
+ private:
+  std::filesystem::path path_;
+};
+
+// Exclusive right to work on a cell, given back when the process ends in whatever way.
+class CellLock {
+ public:
+  // nullopt when another process holds it.
+  static std::optional<CellLock> TryAcquire(const std::filesystem::path& cell_path);
+  CellLock(CellLock&& other) noexcept;
+  CellLock& operator=(CellLock&& other) noexcept;
+  CellLock(const CellLock&) = delete;
+  CellLock& operator=(const CellLock&) = delete;
+  ~CellLock();
+
+ private:
+  explicit CellLock(int descriptor) : descriptor_(descriptor) {}
+  int descriptor_ = -1;
+};
+
+}  // namespace mixerbench::harness

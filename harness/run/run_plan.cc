@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "harness/run/run_plan.h"
+
+#include <algorithm>
+#include <set>
+
+namespace mixerbench::harness {
+namespace {
+
+// "(0, 1, 2)", "(1000..1099)", "(1, 7, 3, 9, ...)".
+std::string SeedsText(const std::vector<Cell>& cells) {
+  constexpr std::size_t kMaxListed = 4;
+  std::set<std::uint64_t> seeds;
+  for (const Cell& cell : cells) {
+    if (cell.kind == CellKind::kTrain) seeds.insert(cell.seed);
+  }
+  std::string text = std::to_string(seeds.size()) + (seeds.size() == 1 ? " seed (" : " seeds (");
+  if (seeds.size() > 2 && *seeds.rbegin() - *seeds.begin() == seeds.size() - 1) {
+    return text + std::to_string(*seeds.begin()) + ".." + std::to_string(*seeds.rbegin()) + ")";
+  }
+  std::size_t num_listed = 0;
+  for (const std::uint64_t seed : seeds) {
+    if (num_listed++ == kMaxListed) return text + ", ...)";
+    text += (num_listed > 1 ? ", " : "") + std::to_string(seed);
+  }
+  return text + ")";
+}
+
+std::string Counted(std::size_t count, const std::string& noun) {
+  return std::to_string(count) + " " + noun + (count == 1 ? "" : "s");
+}
+
+// The cells of one shard. The id decides, so that every shard finds the same split by itself.
+bool InShard(const Cell& cell, const Shard& shard) {
+  return std::stoull(cell.run_id.substr(0, 15), nullptr, 16) % shard.count == shard.index;
+}
+
+}  // namespace
+
+std::string Label(const Cell& cell) {
+  return cell.name + (cell.kind == CellKind::kTrain ? " seed " + std::to_string(cell.seed)
+                                                    : " " + std::string(NameOf(cell.kind)));
+}
+
+std::vector<std::size_t> FindPending(const std::vector<Cell>& cells, const Shard& shard,
+                                     const CellResults& done) {
+  std::vector<std::size_t> pending;
+  for (std::size_t i = 0; i < cells.size(); ++i) {
+    if (!done[i] && InShard(cells[i], shard)) pending.push_back(i);
+  }
+  return pending;
+}
+
+Eta::CellType TypeOf(const Cell& cell) { return {std::string(NameOf(cell.kind)), cell.group_id}; }
+
+Eta EtaFrom(const std::vector<Cell>& cells, const CellResults& done, std::size_t num_workers,
+            std::int64_t cells_per_worker) {
+  Eta eta(num_workers, cells_per_worker);
+  for (std::size_t i = 0; i < cells.size(); ++i) {
+    if (!done[i] || done[i]->state != reports::CellState::kCompleted) continue;
+    eta.Add(TypeOf(cells[i]), done[i]->wall_s);
+  }
+  return eta;
+}
+
+std::string Summarize(const std::vector<Cell>& cells, const std::vector<std::size_t>& pending,
+                      const CellResults& done, std::size_t num_workers,
+                      std::int64_t cells_per_worker) {
+  std::set<std::string> settings;
+  std::size_t num_speed = 0;
+  for (const Cell& cell : cells) {
+    if (cell.kind == CellKind::kTrain) {
+      settings.insert(cell.group_id);
+    } else {
+      ++num_speed;
+    }
+  }
+  std::string text = Counted(cells.size(), "cell") + ":";
+  if (!settings.empty()) {
+    text += " " + Counted(settings.size(), "setting") + " x " + SeedsText(cells);
+  }
+  if (num_speed > 0) text += (settings.empty() ? " " : ", ") + Counted(num_speed, "speed curve");
+  const auto num_left = std::count(done.begin(), done.end(), std::nullopt);
+  text += "; " + std::to_string(done.size() - static_cast<std::size_t>(num_left)) + " done, " +
+          std::to_string(pending.size()) + " to run";
+  if (pending.empty()) return text;
+  const std::size_t slots = num_workers * static_cast<std::size_t>(cells_per_worker);
+  text += ", " + std::to_string(std::min(slots, pending.size())) + " at once";
+  std::vector<Eta::Waiting> waiting;
+  for (const std::size_t i : pending) {
+    waiting.push_back({TypeOf(cells[i]), cells[i].kind == CellKind::kThroughput});
+  }
+  const auto left = EtaFrom(cells, done, num_workers, cells_per_worker).Estimate({}, waiting);
+  return left.seconds > 0 ? text + ", about " + FormatLeft(left) : text;
+}
+
+}  // namespace mixerbench::harness

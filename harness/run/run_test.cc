@@ -1,0 +1,256 @@
+// A whole run in this process, with a worker whose cells behave as told (scheduler_test_worker.py):
+// what is planned, started, left alone, tried again, and how it ends.
+// SPDX-License-Identifier: Apache-2.0
+#include "harness/run/run.h"
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iostream>
+#include <map>
+#include <sstream>
+
+#include "harness/run/run_folder.h"
+#include "harness/suite/registries.h"
+#include "harness/suite/suite.h"
+#include "io/atomic_file.h"
+#include "reports/result/result_json.h"
+
+#include "tests/support/catch2.h"
+
+namespace mixerbench::harness {
+namespace {
+
+using reports::CellState;
+
+const Registries& AllRegistries() {
+  static const Registries registries;
+  return registries;
+}
+
+// What a stream gets while it lives.
+class Captured {
+ public:
+  explicit Captured(std::ostream& stream) : stream_(stream), outer_(stream.rdbuf(text_.rdbuf())) {}
+  ~Captured() { stream_.rdbuf(outer_); }
+  Captured(const Captured&) = delete;
+  Captured& operator=(const Captured&) = delete;
+  std::string text() const { return text_.str(); }
+
+ private:
+  std::ostringstream text_;
+  std::ostream& stream_;
+  std::streambuf* outer_;
+};
+
+struct Outcome {
+  ExitCode code = ExitCode::kOk;
+  std::string out, err;
+  std::map<std::string, int> starts;  // of cells, by their folders
+};
+
+int CountStarts(const Outcome& outcome) {
+  int count = 0;
+  for (const auto& [cell, starts] : outcome.starts) count += starts;
+  return count;
+}
+
+// A suite of four cells, two rates and two seeds, and the folder that it runs in.
+class TestRun {
+ public:
+  explicit TestRun(const std::string& sections = "") {
+    static int count = 0;
+    base_ = std::filesystem::path(std::getenv("TEST_TMPDIR")) / ("run" + std::to_string(++count));
+    std::filesystem::create_directories(base_);
+    options.suite = (base_ / "suite.json").string();
+    options.out = (base_ / "out").string();
+    options.device = "cpu";
+    options.jobs = 2;
+    options.worker_program = "harness/run/scheduler_test_worker.py";
+    std::ofstream(options.suite) << R"({"name": "tiny",
+        "task": {"name": "mqar", "vocab_size": 16, "noise": "zero", "input_seq_len": 8,
+                 "num_kv_pairs": 1, "train": {"num_examples": 8},
+                 "validation": {"num_examples": 8}, "test": {"num_examples": 8}},
+        "model": {"d_model": 16, "n_layers": 1, "sequence_mixer": {"name": "attention"}},
+        "train": {"batch_size": 8, "num_epochs": 1},
+        "sweep": {"grid": {"train.lr": [0.01, 0.001]}}, "seeds": {"count": 2})"
+                                 << sections << "}";
+  }
+
+  // The cells of the suite as the options ask for them.
+  std::vector<Cell> Cells() const {
+    return ParseSuite(ReadSuiteText(options.suite), options.overrides, AllRegistries()).cells;
+  }
+
+  // What the worker does with a cell, and the result that `complete` leaves.
+  void Behave(const Cell& cell, const std::string& script, CellState state) const {
+    const RunFolder folder(options.out);
+    const auto path = folder.CellPath(cell);
+    std::filesystem::create_directories(path);
+    std::ofstream(path / "behaviour") << script << "\n";
+    auto result = ResultOf(cell);
+    result.state = state;
+    if (state != CellState::kCompleted) result.reason = "as told";
+    result.wall_s = 0.5;
+    io::WriteFileAtomically(path / "prepared.json", reports::DumpCell(result));
+  }
+  void AllComplete() const {
+    for (const Cell& cell : Cells()) Behave(cell, "complete()", CellState::kCompleted);
+  }
+  std::filesystem::path CellPath(const Cell& cell) const {
+    return RunFolder(options.out).CellPath(cell);
+  }
+
+  Outcome Run() const {
+    const std::string log = (base_ / "log").string();
+    std::filesystem::remove(log);
+    setenv("SCHEDULER_TEST_LOG", log.c_str(), 1);
+    Outcome outcome;
+    {
+      const Captured out(std::cout), err(std::cerr);
+      outcome.code = harness::Run(options, AllRegistries());
+      outcome.out = out.text();
+      outcome.err = err.text();
+    }
+    std::ifstream file(log);
+    for (std::string word, cell, pid; file >> word >> cell >> pid;) {
+      if (word == "start") ++outcome.starts[cell];
+    }
+    return outcome;
+  }
+
+  RunOptions options;
+
+ private:
+  std::filesystem::path base_;
+};
+
+TEST_CASE("run: a dry run prints the plan and writes nothing") {
+  TestRun run;
+  run.options.dry_run = true;
+  const auto planned = run.Run();
+  CHECK(planned.code == ExitCode::kOk);
+  CHECK(CountStarts(planned) == 0);
+  for (const Cell& cell : run.Cells()) {
+    CHECK_THAT(planned.out, Catch::Contains(cell.run_id.substr(0, 16) + "  to run"));
+  }
+  CHECK_THAT(planned.out,
+             Catch::Contains("4 cells: 2 settings x 2 seeds (0, 1); 0 done, 4 to run"));
+  CHECK(!std::filesystem::exists(run.options.out));
+}
+
+TEST_CASE("run: every cell runs once, and a second call finds nothing to do") {
+  const TestRun run;
+  run.AllComplete();
+  const auto first = run.Run();
+  CHECK(first.code == ExitCode::kOk);
+  CHECK(first.starts.size() == 4);
+  CHECK(CountStarts(first) == 4);
+  CHECK_THAT(first.err, Catch::Contains("0 done, 4 to run, 2 at once") &&
+                            Catch::Contains("done: 4 completed, 0 not"));
+  for (const char* file : {"sweep.json", "report.json", "report.md", "report.html"}) {
+    CHECK(std::filesystem::exists(std::filesystem::path(run.options.out) / file));
+  }
+  const auto second = run.Run();
+  CHECK(second.code == ExitCode::kOk);
+  CHECK(CountStarts(second) == 0);
+  CHECK_THAT(second.err, Catch::Contains("nothing to do: all 4 cells of 'tiny' are finished"));
+}
+
+TEST_CASE("run: a failed cell stays, is tried again when asked, and decides the exit code") {
+  TestRun run;
+  run.AllComplete();
+  const Cell failing = run.Cells()[2];
+  run.Behave(failing, "complete()", CellState::kDiverged);
+  CHECK(run.Run().code == ExitCode::kCellsFailed);
+
+  const auto again = run.Run();
+  CHECK(again.code == ExitCode::kCellsFailed);
+  CHECK(CountStarts(again) == 0);
+  CHECK_THAT(again.err, Catch::Contains("done: 3 completed, 1 not"));
+
+  run.Behave(failing, "complete()", CellState::kCompleted);
+  run.options.retry = RetryPolicy::kFailed;
+  const auto retried = run.Run();
+  CHECK(retried.code == ExitCode::kOk);
+  CHECK(retried.starts ==
+        std::map<std::string, int>{{run.CellPath(failing).filename().string(), 1}});
+
+  run.options.retry = RetryPolicy::kAll;
+  const auto fresh = run.Run();
+  CHECK(fresh.code == ExitCode::kOk);
+  CHECK(fresh.starts.size() == 4);
+}
+
+TEST_CASE("run: a damaged result is named and made again") {
+  const TestRun run;
+  run.AllComplete();
+  run.Run();
+  const Cell damaged = run.Cells()[1];
+  std::ofstream(run.CellPath(damaged) / "result.json") << "{";
+  const auto again = run.Run();
+  CHECK(again.code == ExitCode::kOk);
+  CHECK_THAT(again.err, Catch::Contains("warning: ") && Catch::Contains("result.json"));
+  CHECK(again.starts == std::map<std::string, int>{{run.CellPath(damaged).filename().string(), 1}});
+}
+
+TEST_CASE("run: a limit makes other cells, which are no stand-ins for the whole ones") {
+  TestRun run;
+  run.AllComplete();
+  run.Run();
+  run.options.overrides.limit = 4;
+  run.options.plan = PlanPolicy::kMerge;
+  run.AllComplete();
+  const auto limited = run.Run();
+  CHECK(limited.code == ExitCode::kOk);
+  CHECK(limited.starts.size() == 4);
+  run.options.overrides.limit = 0;
+  CHECK(CountStarts(run.Run()) == 0);
+}
+
+TEST_CASE("run: shards share the cells, and none takes another's") {
+  TestRun run;
+  run.AllComplete();
+  std::map<std::string, int> starts;
+  for (const std::uint64_t index : {0, 1, 2}) {
+    run.options.shard = {index, 3};
+    const auto shard = run.Run();
+    CHECK(shard.code == ExitCode::kOk);
+    for (const auto& [cell, count] : shard.starts) starts[cell] += count;
+    if (index < 2 && starts.size() < 4) CHECK_THAT(shard.err, Catch::Contains("left to others"));
+  }
+  CHECK(starts.size() == 4);
+  for (const auto& [cell, count] : starts) CHECK(count == 1);
+}
+
+TEST_CASE("run: what cannot run is refused before anything is written") {
+  const auto refused = [](TestRun& run, const std::string& message) {
+    CHECK_THROWS_WITH(run.Run(), Catch::Contains(message));
+    CHECK(!std::filesystem::exists(run.options.out));
+  };
+  TestRun speed;
+  speed.options.throughput_only = true;
+  refused(speed, "/throughput: the suite measures no speed");
+  TestRun cores;
+  cores.options.cell.require_device_cores = true;
+  refused(cores, "--require-device-cores");
+}
+
+// The last one: that a stop was asked for is never forgotten.
+TEST_CASE("run: a signal ends it early, and what is finished is kept") {
+  TestRun run;
+  run.options.jobs = 1;
+  run.AllComplete();
+  const auto cells = run.Cells();
+  run.Behave(cells[1], "import os, signal; os.kill(os.getppid(), signal.SIGTERM); pause(60)",
+             CellState::kCompleted);
+  const auto stopped = run.Run();
+  CHECK(stopped.code == ExitCode::kStoppedEarly);
+  CHECK_THAT(stopped.err, Catch::Contains("the same command continues"));
+  CHECK(std::filesystem::exists(run.CellPath(cells[0]) / "result.json"));
+  CHECK(!std::filesystem::exists(run.CellPath(cells[2]) / "result.json"));
+  CHECK(std::filesystem::exists(std::filesystem::path(run.options.out) / "report.json"));
+}
+
+}  // namespace
+}  // namespace mixerbench::harness

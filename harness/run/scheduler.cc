@@ -1,0 +1,383 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "harness/run/scheduler.h"
+
+#include <algorithm>
+#include <csignal>
+#include <cstdio>
+#include <filesystem>
+#include <poll.h>
+#include <unistd.h>
+#include <utility>
+
+#include "harness/device/plans.h"
+#include "harness/evaluation/segment_rows.h"
+#include "harness/run/plan.h"
+#include "harness/run/run_plan.h"
+#include "harness/run/stop_signals.h"
+#include "harness/training/cell_guard.h"
+#include "harness/training/checkpoint.h"
+#include "harness/training/weights.h"
+#include "io/atomic_file.h"
+#include "io/json.h"
+#include "reports/result/result_json.h"
+
+namespace mixerbench::harness {
+namespace {
+
+// A worker that is this late past a cell's time limit hangs: it is killed.
+constexpr double kHangGrace_s = 10;
+// For saving when the run is stopped; batch systems kill not long after they ask.
+constexpr auto kStopGrace = std::chrono::seconds(30);
+constexpr int kPollInterval_ms = 200;
+
+double Seconds(std::chrono::steady_clock::duration duration) {
+  return std::chrono::duration<double>(duration).count();
+}
+
+// "word rest of the line" -> {word, rest}.
+std::pair<std::string, std::string> FirstWord(const std::string& line) {
+  const std::size_t space = line.find(' ');
+  if (space == std::string::npos) return {line, ""};
+  return {line.substr(0, space), line.substr(space + 1)};
+}
+
+std::string Number(const char* format, double value) {
+  char text[32];
+  std::snprintf(text, sizeof text, format, value);
+  return text;
+}
+
+}  // namespace
+
+bool Reusable(const reports::CellResult& result, RetryPolicy retry, const CellOptions& options) {
+  if (result.state == reports::CellState::kInterrupted) return false;
+  if (IsRefusedFallback(result) && !options.require_device_cores) return false;
+  return retry == RetryPolicy::kNone ||
+         (retry == RetryPolicy::kFailed && result.state == reports::CellState::kCompleted);
+}
+
+Scheduler::Scheduler(SchedulerOptions options, const tasks::TaskRegistry& tasks,
+                     const RunFolder& folder, const std::vector<Cell>& cells,
+                     const std::vector<std::size_t>& pending,
+                     std::vector<std::optional<reports::CellResult>>& results)
+    : options_(std::move(options)),
+      tasks_(tasks),
+      folder_(folder),
+      cells_(cells),
+      pending_(pending.begin(), pending.end()),
+      results_(results),
+      line_(options_.quiet),
+      num_pending_(pending.size()),
+      eta_(EtaFrom(cells, results, options_.devices.size(), options_.cells_per_worker)) {
+  for (const std::string& device : options_.devices) workers_.push_back({device, nullptr, {}});
+  for (const std::size_t cell : pending) {
+    if (cells_[cell].kind == CellKind::kThroughput) alone_.insert(cell);  // neighbours slow it down
+  }
+}
+
+bool Scheduler::Run() {
+  std::signal(SIGPIPE, SIG_IGN);
+  while (!StopRequested()) {
+    for (Worker& worker : workers_) Assign(worker);
+    if (Done()) return true;
+    Wait();
+    if (line_.IsDue()) line_.Update(Status());
+  }
+  StopWorkers();
+  return false;
+}
+
+bool Scheduler::Done() const {
+  return pending_.empty() && std::all_of(workers_.begin(), workers_.end(),
+                                         [](const Worker& w) { return w.running.empty(); });
+}
+
+std::size_t Scheduler::CountRunning() const {
+  std::size_t count = 0;
+  for (const Worker& worker : workers_) count += worker.running.size();
+  return count;
+}
+
+bool Scheduler::Fits(const Worker& worker, std::size_t cell) const {
+  if (solitary_.contains(cell) && CountRunning() > 0) return false;
+  for (const Worker& other : workers_) {
+    if (!other.running.empty() && solitary_.contains(other.running.front().cell)) return false;
+  }
+  if (worker.running.empty()) return true;
+  if (static_cast<std::int64_t>(worker.running.size()) >= options_.cells_per_worker) return false;
+  const std::size_t neighbour = worker.running.front().cell;
+  // Whether matrix products may use tf32 is a setting of the whole process.
+  return !alone_.contains(cell) && !alone_.contains(neighbour) &&
+         (cells_[cell].train.dtype == Dtype::kTf32) ==
+             (cells_[neighbour].train.dtype == Dtype::kTf32);
+}
+
+// Fills the worker with cells that no other process works on.
+void Scheduler::Assign(Worker& worker) {
+  for (std::size_t tries = pending_.size(); tries > 0; --tries) {
+    const std::size_t index = pending_.front();
+    pending_.pop_front();
+    const Cell& cell = cells_[index];
+    if (!Fits(worker, index)) {
+      pending_.push_back(index);
+      continue;
+    }
+    folder_.MakeCellFolder(cell);
+    auto lock = CellLock::TryAcquire(folder_.CellPath(cell));
+    if (!lock) {
+      pending_.push_back(index);  // another process has it; look again later
+      continue;
+    }
+    // Another process may have finished it since this one looked.
+    std::string problem;
+    if (auto result = folder_.LoadResult(cell, &problem);
+        result && Reusable(*result, options_.retry, options_.cell)) {
+      Finish(index, std::move(*result));
+      continue;
+    }
+    Start(worker, index, std::move(*lock));
+  }
+}
+
+void Scheduler::Start(Worker& worker, std::size_t cell, CellLock lock) {
+  const std::string path = std::filesystem::absolute(folder_.CellPath(cells_[cell])).string();
+  if (!folder_.WriteConfig(cells_[cell])) {
+    line_.Print("warning: " + path + "/config.json was not that of the cell; written anew");
+  }
+  std::error_code ignored;  // a stale result of a retried cell may or may not be there
+  std::filesystem::remove(path + "/result.json", ignored);
+  if (options_.retry == RetryPolicy::kAll) {
+    CheckpointFolder::RemoveAll(path);
+    if (!cells_[cell].training_id.empty()) {
+      WeightsFolder(WeightsPath(folder_.path()), cells_[cell].training_id).RemoveAll();
+    }
+  }
+  const std::string id = folder_.CellPath(cells_[cell]).filename().string();
+  if (!worker.process || !worker.process->Send(id)) {
+    worker.process =
+        std::make_unique<WorkerProcess>(options_.worker_program, WorkerArguments(worker.device));
+    worker.process->Send(id);
+  }
+  const auto now = Clock::now();
+  worker.running.push_back(
+      {.cell = cell, .lock = std::move(lock), .started = now, .last_message = now});
+  if (worker.running.size() > 1) {
+    for (Running& running : worker.running) running.shared = true;
+  }
+  if (worker.device != "cpu" || CountRunning() < 2) return;
+  for (Worker& busy : workers_) {
+    for (Running& running : busy.running) running.crowded = true;
+  }
+}
+
+std::vector<std::string> Scheduler::WorkerArguments(const std::string& device) const {
+  const CellOptions& cell = options_.cell;
+  std::vector<std::string> arguments = {
+      "worker",
+      "--device",
+      device,
+      "--cells",
+      std::filesystem::absolute(folder_.path() / "cells").string(),
+      "--cell-timeout",
+      std::to_string(cell.timeout_s),
+      "--checkpoint-interval",
+      std::to_string(cell.checkpoint_interval_s),
+      "--weights-limit",
+      std::to_string(cell.weights_limit_mib)};
+  if (!cell.use_graphs) arguments.emplace_back("--no-graph");
+  if (cell.require_device_cores) arguments.emplace_back("--require-device-cores");
+  return arguments;
+}
+
+void Scheduler::Wait() {
+  std::vector<pollfd> descriptors;
+  std::vector<Worker*> busy;
+  for (Worker& worker : workers_) {
+    if (worker.running.empty()) continue;
+    busy.push_back(&worker);
+    descriptors.push_back({worker.process->read_descriptor(), POLLIN, 0});
+  }
+  poll(descriptors.data(), descriptors.size(), kPollInterval_ms);
+  for (std::size_t i = 0; i < busy.size(); ++i) {
+    if (descriptors[i].revents != 0) ReadMessages(*busy[i]);
+    CheckTimes(*busy[i]);
+  }
+}
+
+void Scheduler::ReadMessages(Worker& worker) {
+  const auto lines = worker.process->ReadLines();
+  if (!lines) return HandleExit(worker);
+  for (const std::string& line : *lines) HandleMessage(worker, line);
+}
+
+// "progress ID {...}", "done ID", "interrupted ID" or "failed ID reason", where ID names the cell's
+// folder.
+void Scheduler::HandleMessage(Worker& worker, const std::string& line) {
+  const auto [word, rest] = FirstWord(line);
+  const auto [id, text] = FirstWord(rest);
+  const auto found =
+      std::find_if(worker.running.begin(), worker.running.end(), [&](const Running& running) {
+        return folder_.CellPath(cells_[running.cell]).filename() == id;
+      });
+  if (found == worker.running.end()) return;  // a cell that was given up meanwhile
+  found->last_message = Clock::now();
+  if (word == "progress") TakeProgress(*found, text);
+  if (word != "done" && word != "interrupted" && word != "failed") return;
+  Running running = std::move(*found);
+  worker.running.erase(found);
+  if (word == "failed") {
+    Collect(std::move(running), reports::CellState::kError, text);
+  } else if (word == "done") {
+    Collect(std::move(running), reports::CellState::kError, "the worker wrote no result");
+  } else {
+    Collect(std::move(running), reports::CellState::kInterrupted,
+            "its worker was asked to stop; run again to continue");
+  }
+}
+
+void Scheduler::TakeProgress(Running& running, const std::string& text) {
+  const Value progress = io::ParseJson(text);
+  const std::int64_t step = progress.Find("step")->as_int();
+  const std::int64_t num_steps = progress.Find("num_steps")->as_int();
+  running.share_done = static_cast<double>(step) / static_cast<double>(num_steps);
+  if (!running.first_progress) running.first_progress = {Clock::now(), running.share_done};
+  running.progress = "step " + std::to_string(step) + "/" + std::to_string(num_steps);
+  if (const Value* accuracy = progress.Find("validation_accuracy")) {
+    running.progress += Number(" val %.2f", accuracy->as_double());
+  }
+}
+
+void Scheduler::CheckTimes(Worker& worker) {
+  const auto now = Clock::now();
+  const auto late = [&](const Running& running) {
+    return options_.cell.timeout_s > 0 &&
+           Seconds(now - running.started) > options_.cell.timeout_s + kHangGrace_s;
+  };
+  const auto hangs = [&](const Running& running) {
+    return late(running) || (options_.stall_timeout_s > 0 &&
+                             Seconds(now - running.last_message) > options_.stall_timeout_s);
+  };
+  const auto found = std::find_if(worker.running.begin(), worker.running.end(), hangs);
+  if (found == worker.running.end()) return;
+  const std::string reason =
+      late(*found) ? "the worker did not answer within its time limit"
+                   : "no sign of life for " + FormatDuration(options_.stall_timeout_s);
+  Running hung = std::move(*found);
+  worker.running.erase(found);
+  worker.process.reset();  // there is no other way to end a thread that hangs
+  for (Running& neighbour : TakeAll(worker)) Requeue(std::move(neighbour));
+  Collect(std::move(hung), reports::CellState::kTimeout, reason);
+}
+
+void Scheduler::HandleExit(Worker& worker) {
+  const WorkerProcess::End end = worker.process->Wait();
+  const auto state = end.out_of_memory ? reports::CellState::kOom : reports::CellState::kError;
+  const std::string reason = "the worker process " + end.text;
+  worker.process.reset();
+  for (Running& running : TakeAll(worker)) {
+    std::string problem;
+    if (running.shared && !folder_.LoadResult(cells_[running.cell], &problem)) {
+      alone_.insert(running.cell);
+      Requeue(std::move(running));
+    } else {
+      Collect(std::move(running), state, reason);
+    }
+  }
+}
+
+std::vector<Scheduler::Running> Scheduler::TakeAll(Worker& worker) {
+  return std::exchange(worker.running, {});
+}
+
+void Scheduler::Requeue(Running running) {
+  std::error_code ignored;  // there may be none
+  std::filesystem::remove(folder_.CellPath(cells_[running.cell]) / "result.json", ignored);
+  pending_.push_back(running.cell);
+}
+
+bool Scheduler::TryAlone(Running& running) {
+  if (!running.shared && !running.crowded) return false;
+  line_.Print(Label(cells_[running.cell]) +
+              ": out of memory beside other cells, to be tried alone");
+  (running.shared ? alone_ : solitary_).insert(running.cell);
+  Requeue(std::move(running));
+  return true;
+}
+
+void Scheduler::Collect(Running running, reports::CellState state, const std::string& reason) {
+  const Cell& cell = cells_[running.cell];
+  std::string problem;
+  auto result = folder_.LoadResult(cell, &problem);
+  const auto ended = result ? result->state : state;
+  if (ended == reports::CellState::kOom && TryAlone(running)) return;
+  if (!result) {
+    result = ResultOf(cell);
+    result->state = state;
+    result->reason = problem.empty() ? reason : reason + "; " + problem;
+    result->wall_s = Seconds(Clock::now() - running.started);
+    Guard([&] { AddMissingRows(cell, tasks_, *result); });  // it has failed already
+    io::WriteFileAtomically(folder_.CellPath(cell) / "result.json", reports::DumpCell(*result));
+  }
+  if (result->state == reports::CellState::kCompleted) eta_.Add(TypeOf(cell), result->wall_s);
+  Finish(running.cell, std::move(*result));
+}
+
+void Scheduler::Finish(std::size_t cell, reports::CellResult result) {
+  ++num_finished_;
+  std::string text = "[" + std::to_string(num_finished_) + "/" + std::to_string(num_pending_) +
+                     "] " + Label(cells_[cell]) + ": " + std::string(NameOf(result.state));
+  if (!result.reason.empty()) text += " (" + result.reason + ")";
+  for (const auto& row : result.accuracy) {
+    if (row.slice.empty() && row.accuracy) text += Number(" %.3f", *row.accuracy);
+  }
+  line_.Print(text + ", " + std::to_string(result.step) + " steps, " +
+              FormatDuration(result.wall_s));
+  results_[cell] = std::move(result);
+}
+
+void Scheduler::StopWorkers() {
+  for (Worker& worker : workers_) {
+    if (worker.process) worker.process->Terminate();
+  }
+  const auto deadline = Clock::now() + kStopGrace;
+  const auto alive = [](Worker& worker) { return worker.process && !worker.process->HasEnded(); };
+  while (Clock::now() < deadline && std::any_of(workers_.begin(), workers_.end(), alive)) {
+    usleep(kPollInterval_ms * 100);
+  }
+  workers_.clear();  // kills what is left
+}
+
+std::string Scheduler::Status() const {
+  std::string text = "[" + std::to_string(num_finished_) + "/" + std::to_string(num_pending_) +
+                     "] eta " + FormatLeft(TimeLeft());
+  for (const Worker& worker : workers_) {
+    for (const Running& running : worker.running) {
+      text += "; " + Label(cells_[running.cell]);
+      if (!running.progress.empty()) text += " " + running.progress;
+    }
+  }
+  return text;
+}
+
+Eta::Left Scheduler::TimeLeft() const {
+  std::vector<Eta::Running> running;
+  for (std::size_t i = 0; i < workers_.size(); ++i) {
+    for (const Running& cell : workers_[i].running) {
+      const auto now = Clock::now();
+      const auto [since, share] = cell.first_progress.value_or(std::pair(now, cell.share_done));
+      running.push_back({.type = TypeOf(cells_[cell.cell]),
+                         .elapsed_s = Seconds(now - cell.started),
+                         .share_done = cell.share_done,
+                         .share_seen = cell.share_done - share,
+                         .seen_s = Seconds(now - since),
+                         .worker = i});
+    }
+  }
+  std::vector<Eta::Waiting> waiting;
+  for (const std::size_t cell : pending_) {
+    waiting.push_back({TypeOf(cells_[cell]), alone_.contains(cell)});
+  }
+  return eta_.Estimate(running, waiting);
+}
+
+}  // namespace mixerbench::harness

@@ -1,0 +1,117 @@
+// Hands cells to worker processes and takes back their results.
+//
+// One worker process serves one device and works on several cells at once, each in a thread of its
+// own. A worker that dies or hangs is replaced. The cell that a lone worker died of gets the blame;
+// when several shared it, nobody knows, so each is tried again alone. So is a cell that ran out of
+// memory beside others: on the CPU, beside those of other workers too.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "harness/run/eta.h"
+#include "harness/run/options.h"
+#include "harness/run/progress_line.h"
+#include "harness/run/run_folder.h"
+#include "harness/run/worker_process.h"
+#include "harness/suite/cell.h"
+#include "reports/result/result.h"
+#include "tasks/task.h"
+
+namespace mixerbench::harness {
+
+struct SchedulerOptions {
+  std::vector<std::string> devices;   // a worker process for each: {"cpu", "cpu"}, {"cuda:0"}
+  std::int64_t cells_per_worker = 1;  // at once
+  CellOptions cell;
+  double stall_timeout_s = 0;  // without a sign of life from a cell; 0: none
+  RetryPolicy retry = RetryPolicy::kNone;
+  bool quiet = false;
+  std::string worker_program = "/proc/self/exe";
+};
+
+// May a finished result stand under this policy? One that --require-device-cores refused stands
+// while that is asked for.
+bool Reusable(const reports::CellResult& result, RetryPolicy retry, const CellOptions& options);
+
+class Scheduler {
+ public:
+  // Works on `pending`, indices of `cells`, and fills `results` in.
+  Scheduler(SchedulerOptions options, const tasks::TaskRegistry& tasks, const RunFolder& folder,
+            const std::vector<Cell>& cells, const std::vector<std::size_t>& pending,
+            std::vector<std::optional<reports::CellResult>>& results);
+
+  // False when SIGINT, SIGTERM, SIGUSR1 or SIGHUP ended it early. Workers are then asked to save
+  // what they have and have some seconds to do so; the second SIGINT ends the process at once.
+  bool Run();
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  // A cell that a worker works on.
+  struct Running {
+    std::size_t cell = 0;
+    CellLock lock;
+    Clock::time_point started, last_message;
+    bool shared = false;   // another cell was in the same process meanwhile
+    bool crowded = false;  // another process of ours used the machine's memory meanwhile
+    std::string progress = "";
+    double share_done = 0;  // of its steps
+    // When its first message came, and its share then.
+    std::optional<std::pair<Clock::time_point, double>> first_progress = std::nullopt;
+  };
+
+  struct Worker {
+    std::string device;
+    std::unique_ptr<WorkerProcess> process;  // started with the first cell
+    std::vector<Running> running;
+  };
+
+  bool Done() const;
+  void Assign(Worker& worker);
+  bool Fits(const Worker& worker, std::size_t cell) const;
+  std::size_t CountRunning() const;
+  void Start(Worker& worker, std::size_t cell, CellLock lock);
+  std::vector<std::string> WorkerArguments(const std::string& device) const;
+  void Wait();
+  void ReadMessages(Worker& worker);
+  void HandleMessage(Worker& worker, const std::string& line);
+  static void TakeProgress(Running& running, const std::string& text);
+  void CheckTimes(Worker& worker);
+  // After the end of its process: cells that shared it go back to the queue, a lone one failed.
+  void HandleExit(Worker& worker);
+  static std::vector<Running> TakeAll(Worker& worker);
+  // Takes the result that the worker left, or makes one that says why there is none.
+  void Collect(Running running, reports::CellState state, const std::string& reason);
+  void Requeue(Running running);
+  // True when the cell ran out of memory beside others: it is in the queue again.
+  bool TryAlone(Running& running);
+  void Finish(std::size_t cell, reports::CellResult result);
+  void StopWorkers();
+  std::string Status() const;
+  Eta::Left TimeLeft() const;
+
+  SchedulerOptions options_;
+  const tasks::TaskRegistry& tasks_;
+  const RunFolder& folder_;
+  const std::vector<Cell>& cells_;
+  std::deque<std::size_t> pending_;
+  std::set<std::size_t> alone_;     // cells that share a process with no other
+  std::set<std::size_t> solitary_;  // cells beside which no other runs in any process
+  std::vector<std::optional<reports::CellResult>>& results_;
+  ProgressLine line_;
+  std::vector<Worker> workers_;
+  std::size_t num_pending_ = 0;
+  std::size_t num_finished_ = 0;
+  Eta eta_;
+};
+
+}  // namespace mixerbench::harness

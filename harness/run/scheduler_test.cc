@@ -1,0 +1,274 @@
+// The scheduler with a worker whose cells behave as told (scheduler_test_worker.py).
+// SPDX-License-Identifier: Apache-2.0
+#include "harness/run/scheduler.h"
+
+#include <cstdlib>
+#include <fstream>
+#include <map>
+#include <thread>
+
+#include "harness/suite/registries.h"
+#include "harness/suite/suite.h"
+#include "io/atomic_file.h"
+#include "io/json.h"
+#include "reports/result/result_json.h"
+
+#include "tests/support/catch2.h"
+
+namespace mixerbench::harness {
+namespace {
+
+using reports::CellState;
+
+// What cells do unless told otherwise: they leave the result that is prepared.
+constexpr const char* kCompletes = "complete()";
+
+const Registries& AllRegistries() {
+  static const Registries registries;
+  return registries;
+}
+
+// A folder of its own, with cells of one suite.
+class Plan {
+ public:
+  explicit Plan(int num_cells, const std::string& sections = "",
+                const std::string& device_type = "cpu")
+      : path_(std::filesystem::path(std::getenv("TEST_TMPDIR")) /
+              ("plan" + std::to_string(++count_))),
+        log_(path_.string() + ".log"),
+        folder_(path_) {
+    SuiteOverrides overrides;
+    overrides.device_type = device_type;
+    cells_ = ParseSuite(R"({"name": "plan",
+        "task": {"name": "mqar", "vocab_size": 16, "noise": "zero", "input_seq_len": 8,
+                 "num_kv_pairs": 1, "train": {"num_examples": 8},
+                 "validation": {"num_examples": 8}, "test": {"num_examples": 8}},
+        "model": {"d_model": 16, "n_layers": 1, "sequence_mixer": {"name": "attention"}},
+        "train": {"batch_size": 8, "num_epochs": 1}, "seeds": {"count": )" +
+                            std::to_string(num_cells) + "}" + sections + "}",
+                        overrides, AllRegistries())
+                 .cells;
+    for (const Cell& cell : cells_) {
+      std::filesystem::create_directories(folder_.CellPath(cell));
+      Prepare(cell, CellState::kCompleted);
+      Behave(cell, kCompletes);
+    }
+  }
+
+  const std::vector<Cell>& cells() const { return cells_; }
+  const RunFolder& folder() const { return folder_; }
+
+  // What the worker does with a cell.
+  void Behave(const Cell& cell, const std::string& script) const {
+    std::ofstream(folder_.CellPath(cell) / "behaviour") << script << "\n";
+  }
+
+  // The result that `complete` leaves.
+  void Prepare(const Cell& cell, CellState state) const {
+    WriteResult(cell, state, "prepared.json");
+  }
+  void WriteResult(const Cell& cell, CellState state, const char* name = "result.json") const {
+    auto result = ResultOf(cell);
+    result.state = state;
+    if (state != CellState::kCompleted) result.reason = "as told";
+    result.wall_s = 0.5;
+    io::WriteFileAtomically(folder_.CellPath(cell) / name, reports::DumpCell(result));
+  }
+
+  // Runs all cells; false when it was stopped.
+  bool Run(SchedulerOptions options) {
+    setenv("SCHEDULER_TEST_LOG", log_.c_str(), 1);
+    options.worker_program = "harness/run/scheduler_test_worker.py";
+    options.quiet = true;
+    std::vector<std::size_t> pending;
+    for (std::size_t i = 0; i < cells_.size(); ++i) pending.push_back(i);
+    results_.assign(cells_.size(), std::nullopt);
+    return Scheduler(options, AllRegistries().tasks, folder_, cells_, pending, results_).Run();
+  }
+
+  const reports::CellResult& result(std::size_t cell) const { return results_.at(cell).value(); }
+
+  struct Event {
+    std::string word, id, pid;
+  };
+  std::vector<Event> Log() const {
+    std::vector<Event> events;
+    std::ifstream file(log_);
+    for (Event event; file >> event.word >> event.id >> event.pid;) events.push_back(event);
+    return events;
+  }
+  // Processes that began with a cell, in order.
+  std::vector<std::string> Workers(const Cell& cell) const {
+    std::vector<std::string> pids;
+    for (const Event& event : Log()) {
+      if (event.word == "start" && event.id == folder_.CellPath(cell).filename()) {
+        pids.push_back(event.pid);
+      }
+    }
+    return pids;
+  }
+
+ private:
+  static inline int count_ = 0;
+  std::filesystem::path path_;
+  std::string log_;
+  RunFolder folder_;
+  std::vector<Cell> cells_;
+  std::vector<std::optional<reports::CellResult>> results_;
+};
+
+SchedulerOptions OneWorker(std::int64_t cells_at_once = 1) {
+  SchedulerOptions options;
+  options.devices = {"cpu"};
+  options.cells_per_worker = cells_at_once;
+  return options;
+}
+
+TEST_CASE("scheduler: one worker process serves all cells, one after the other") {
+  Plan plan(3);
+  CHECK(plan.Run(OneWorker()));
+  const auto log = plan.Log();
+  REQUIRE(log.size() == 6);
+  for (std::size_t i = 0; i < 6; ++i) {
+    CHECK(log[i].word == (i % 2 == 0 ? "start" : "end"));
+    CHECK(log[i].id == log[i / 2 * 2].id);
+    CHECK(log[i].pid == log[0].pid);
+  }
+  for (std::size_t i = 0; i < 3; ++i) {
+    CHECK(plan.result(i).state == CellState::kCompleted);
+    CHECK(plan.result(i).seed == plan.cells()[i].seed);
+  }
+}
+
+TEST_CASE("scheduler: a lone cell that its worker dies of gets the blame, the next a new worker") {
+  Plan plan(2);
+  plan.Behave(plan.cells()[0], "die()");
+  CHECK(plan.Run(OneWorker()));
+  CHECK(plan.result(0).state == CellState::kError);
+  CHECK_THAT(plan.result(0).reason, Catch::Contains("was killed by signal 9"));
+  CHECK(plan.result(1).state == CellState::kCompleted);
+  CHECK(plan.Workers(plan.cells()[0]) != plan.Workers(plan.cells()[1]));
+  // The verdict is on disk, for whoever continues.
+  std::string problem;
+  CHECK(plan.folder().LoadResult(plan.cells()[0], &problem)->state == CellState::kError);
+}
+
+TEST_CASE("scheduler: cells that shared a dying worker are tried again, each alone") {
+  Plan plan(2);
+  plan.Behave(plan.cells()[0], "pause(0.3); die()");
+  plan.Behave(plan.cells()[1], "pause(1); complete()");
+  CHECK(plan.Run(OneWorker(/*cells_at_once=*/2)));
+  CHECK(plan.result(0).state == CellState::kError);
+  CHECK(plan.result(1).state == CellState::kCompleted);
+  const auto first = plan.Workers(plan.cells()[0]);
+  const auto second = plan.Workers(plan.cells()[1]);
+  REQUIRE(first.size() == 2);
+  REQUIRE(second.size() == 2);
+  CHECK(first[0] == second[0]);
+  CHECK(first[1] != second[1]);
+}
+
+TEST_CASE("scheduler: a cell that lacked memory beside another is tried again, alone it is final") {
+  Plan plan(2);
+  plan.Prepare(plan.cells()[0], CellState::kOom);
+  plan.Behave(plan.cells()[1], "pause(0.5); complete()");
+  CHECK(plan.Run(OneWorker(/*cells_at_once=*/2)));
+  CHECK(plan.result(0).state == CellState::kOom);
+  CHECK(plan.Workers(plan.cells()[0]).size() == 2);
+  CHECK(plan.result(1).state == CellState::kCompleted);
+  CHECK(plan.Workers(plan.cells()[1]).size() == 1);
+}
+
+TEST_CASE("scheduler: a cell without a sign of life is a timeout, its neighbour runs again") {
+  Plan plan(2);
+  plan.Behave(plan.cells()[0], "pause(100)");
+  plan.Behave(plan.cells()[1], R"(
+for i in range(6):
+  say(f'progress {cell.name} {{"step": {i}, "num_steps": 6}}')
+  pause(0.3)
+complete())");
+  SchedulerOptions options = OneWorker(/*cells_at_once=*/2);
+  options.stall_timeout_s = 1;
+  CHECK(plan.Run(options));
+  CHECK(plan.result(0).state == CellState::kTimeout);
+  CHECK_THAT(plan.result(0).reason, Catch::Contains("no sign of life for 1s"));
+  CHECK(plan.result(1).state == CellState::kCompleted);
+  CHECK(plan.Workers(plan.cells()[1]).size() == 2);
+}
+
+TEST_CASE("scheduler: a worker that says what is not so is not believed") {
+  Plan plan(3);
+  plan.Behave(plan.cells()[0], "say(f'done {cell.name}')");
+  plan.Behave(plan.cells()[1], "(cell / 'result.json').write_text('{'); say(f'done {cell.name}')");
+  plan.Behave(plan.cells()[2], "say('done another'); say(f'interrupted {cell.name}')");
+  CHECK(plan.Run(OneWorker()));
+  CHECK(plan.result(0).state == CellState::kError);
+  CHECK_THAT(plan.result(0).reason, Catch::Contains("the worker wrote no result"));
+  CHECK(plan.result(1).state == CellState::kError);
+  CHECK_THAT(plan.result(1).reason, Catch::Contains("result.json"));
+  CHECK(plan.result(2).state == CellState::kInterrupted);
+}
+
+TEST_CASE("scheduler: what measures speed has the worker for itself") {
+  Plan plan(2, R"(, "throughput": {"seq_len": [8], "batch_size": 1})");
+  const auto is_measured = [](const Cell& cell) { return cell.kind == CellKind::kThroughput; };
+  std::map<std::string, bool> measured;
+  for (const Cell& cell : plan.cells()) {
+    plan.Behave(cell, "pause(0.3); complete()");
+    measured[plan.folder().CellPath(cell).filename()] = is_measured(cell);
+  }
+  REQUIRE(std::any_of(plan.cells().begin(), plan.cells().end(), is_measured));
+  CHECK(plan.Run(OneWorker(/*cells_at_once=*/4)));
+  std::set<std::string> running;
+  bool any_shared = false;
+  for (const auto& event : plan.Log()) {
+    if (event.word == "end") {
+      running.erase(event.id);
+      continue;
+    }
+    running.insert(event.id);
+    any_shared = any_shared || running.size() > 1;
+    for (const std::string& id : running) CHECK((running.size() == 1 || !measured.at(id)));
+  }
+  CHECK(any_shared);
+}
+
+TEST_CASE("scheduler: cells with and without tf32 share no process at the same time") {
+  Plan plan(1, R"(, "sweep": {"grid": {"train.dtype": ["fp32", "tf32"]}})", "cuda");
+  for (const Cell& cell : plan.cells()) plan.Behave(cell, "pause(0.3); complete()");
+  CHECK(plan.Run(OneWorker(/*cells_at_once=*/2)));
+  const auto log = plan.Log();
+  REQUIRE(log.size() == 4);
+  CHECK(log[1].word == "end");
+}
+
+TEST_CASE("scheduler: a cell that another process works on is taken from it when it is done") {
+  Plan plan(1);
+  auto lock = CellLock::TryAcquire(plan.folder().CellPath(plan.cells()[0]));
+  REQUIRE(lock);
+  std::thread other([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(300));
+    plan.WriteResult(plan.cells()[0], CellState::kDiverged);
+    lock.reset();
+  });
+  CHECK(plan.Run(OneWorker()));
+  other.join();
+  CHECK(plan.result(0).state == CellState::kDiverged);
+  CHECK(plan.Log().empty());
+}
+
+TEST_CASE("scheduler: which results may stand") {
+  reports::CellResult result;
+  const auto reusable = [&](CellState state, RetryPolicy retry) {
+    result.state = state;
+    return Reusable(result, retry, {});
+  };
+  for (const auto retry : {RetryPolicy::kNone, RetryPolicy::kFailed, RetryPolicy::kAll}) {
+    CHECK_FALSE(reusable(CellState::kInterrupted, retry));
+    CHECK(reusable(CellState::kCompleted, retry) == (retry != RetryPolicy::kAll));
+    CHECK(reusable(CellState::kOom, retry) == (retry == RetryPolicy::kNone));
+  }
+}
+
+}  // namespace
+}  // namespace mixerbench::harness

@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iostream>
+#include <mutex>
+#include <poll.h>
+#include <string>
+#include <sys/prctl.h>
+#include <thread>
+#include <unistd.h>
+#include <vector>
+
+#include "base/error.h"
+#include "harness/cells/throughput.h"
+#include "harness/cells/train.h"
+#include "harness/device/device.h"
+#include "harness/run/environment.h"
+#include "harness/run/plan.h"
+#include "harness/run/run.h"
+#include "harness/run/stop_signals.h"
+#include "harness/suite/identity.h"
+#include "harness/training/checkpoint.h"
+#include "io/atomic_file.h"
+#include "io/json.h"
+#include "reports/result/result_json.h"
+
+namespace mixerbench::harness {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr int kUnusable = 3;  // exit status of a worker whose device no longer works
+constexpr int kPollInterval_ms = 100;
+// When memory lacks, the kernel shall kill a worker and not who speaks of it (-1000 to 1000).
+constexpr int kFirstToGo = 500;
+
+std::string UtcNow() {
+  const std::time_t now = std::time(nullptr);
+  std::tm utc{};
+  gmtime_r(&now, &utc);
+  char text[32];
+  std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &utc);
+  return text;
+}
+
+Value ProgressToValue(const Progress& progress) {
+  Object object = {{"step", progress.step}, {"num_steps", progress.num_steps}};
+  if (progress.validation_accuracy) object["validation_accuracy"] = *progress.validation_accuracy;
+  return object;
+}
+
+class Worker {
+ public:
+  Worker(const WorkerOptions& options, const Registries& registries)
+      : device_(ParseDevice(options.device)),
+        cells_(options.cells),
+        options_(options.cell),
+        registries_(registries),
+        identifier_(registries) {
+    WarmUp(device_);
+  }
+
+  // Works on cells, each in a thread of its own, until the input ends or a stop is requested.
+  // Returns when the last cell has ended.
+  void Serve(int input) {
+    std::vector<std::jthread> threads;
+    std::string text;
+    while (!StopRequested()) {
+      pollfd descriptor{input, POLLIN, 0};  // a signal may have come to another thread
+      if (poll(&descriptor, 1, kPollInterval_ms) <= 0) continue;
+      std::array<char, 4096> buffer{};
+      const ssize_t count = read(input, buffer.data(), buffer.size());
+      if (count < 0 && errno == EINTR) continue;
+      if (count <= 0) break;
+      text.append(buffer.data(), static_cast<std::size_t>(count));
+      for (std::size_t end = text.find('\n'); end != std::string::npos; end = text.find('\n')) {
+        threads.emplace_back([this, folder = cells_ / text.substr(0, end)] { Work(folder); });
+        text.erase(0, end + 1);
+      }
+    }
+  }
+
+ private:
+  void Work(const std::filesystem::path& folder) {
+    const std::string id = folder.filename().string();
+    try {
+      const reports::CellState state = RunCell(folder);
+      // After a failed kernel every call fails: let the parent start a fresh process.
+      if (state == reports::CellState::kError && !DeviceWorks(device_)) std::_Exit(kUnusable);
+      const bool interrupted = state == reports::CellState::kInterrupted;
+      Say((interrupted ? "interrupted " : "done ") + id);
+    } catch (const std::exception& error) {
+      const std::string reason = error.what();
+      Say("failed " + id + " " + reason.substr(0, reason.find('\n')));
+    }
+  }
+
+  // The cell described in `folder`, whose name its identity must give again: a file that was edited
+  // describes another cell, and so does this program if it is not the one that planned it.
+  Cell ReadCell(const std::filesystem::path& folder) {
+    const std::filesystem::path path = folder / "config.json";
+    Cell cell = CellFromValue(io::ParseJson(io::ReadFile(path, io::JsonLimits{}.max_bytes)),
+                              registries_.tasks);
+    const std::lock_guard lock(identifier_mutex_);
+    identifier_.Identify(cell);
+    if (cell.run_id.starts_with(folder.filename().string())) return cell;
+    throw Error(ExitCode::kBadInput,
+                path.string() + ": describes another cell than the folder's; run again");
+  }
+
+  // Runs the cell described in `folder` and writes its result there, unless it was interrupted.
+  reports::CellState RunCell(const std::filesystem::path& folder) {
+    const Cell cell = ReadCell(folder);
+    const std::string started = UtcNow();
+    const auto start = Clock::now();
+    RunControl control;
+    control.stop_requested = StopRequested;
+    control.use_graphs = options_.use_graphs;
+    control.require_device_cores = options_.require_device_cores;
+    if (options_.timeout_s > 0) {
+      control.deadline = start + std::chrono::duration_cast<Clock::duration>(
+                                     std::chrono::duration<double>(options_.timeout_s));
+    }
+    if (options_.checkpoint_interval_s > 0) {
+      control.checkpoint_folder = folder;
+      control.checkpoint_interval_s = options_.checkpoint_interval_s;
+    }
+    if (options_.weights_limit_mib > 0) {
+      control.weights_folder = WeightsPath(cells_.parent_path());
+      control.max_weight_bytes = options_.weights_limit_mib << 20;
+    }
+    std::ofstream events(folder / "events.jsonl", std::ios::app);
+    const auto emit = [&](Object event) {
+      event["elapsed_s"] = std::chrono::duration<double>(Clock::now() - start).count();
+      events << io::DumpJson(event) << std::endl;
+    };
+    emit({{"event", "start"}, {"started", started}});
+    auto last_shown = start - std::chrono::hours(1);
+    const ProgressCallback progress = [&](const Progress& p) {
+      constexpr auto kInterval = std::chrono::milliseconds(250);
+      if (Clock::now() - last_shown < kInterval) return;
+      last_shown = Clock::now();
+      const Value value = ProgressToValue(p);
+      Say("progress " + folder.filename().string() + " " + io::DumpJson(value));
+      emit(value.as_object());
+    };
+    SetNumerics(cell.train.dtype == Dtype::kTf32);
+    const auto run = cell.kind == CellKind::kTrain ? RunTrainCell : RunThroughputCell;
+    reports::CellResult result = run(cell, device_, registries_, control, progress);
+    emit({{"event", "end"}, {"state", std::string(NameOf(result.state))}});
+    if (result.state == reports::CellState::kInterrupted) return result.state;
+    result.environment = DescribeEnvironment(device_, cell.train.dtype);
+    result.started = started;
+    result.wall_s += std::chrono::duration<double>(Clock::now() - start).count();
+    io::WriteFileAtomically(folder / "result.json", reports::DumpCell(result));
+    if (result.state == reports::CellState::kCompleted) CheckpointFolder::RemoveAll(folder);
+    return result.state;
+  }
+
+  void Say(const std::string& line) {
+    const std::lock_guard lock(mutex_);
+    std::cout << line << std::endl;
+  }
+
+  at::Device device_;
+  std::filesystem::path cells_;
+  CellOptions options_;
+  const Registries& registries_;
+  CellIdentifier identifier_;
+  std::mutex identifier_mutex_;
+  std::mutex mutex_;  // of stdout
+};
+
+}  // namespace
+
+int WorkerMain(const WorkerOptions& options, const Registries& registries) {
+  CatchStopSignals(OnInterrupt::kIgnore);  // the parent decides what an interrupt means
+  prctl(PR_SET_PDEATHSIG, SIGKILL);        // and its worker never outlives it
+  std::ofstream("/proc/self/oom_score_adj") << kFirstToGo;
+  Worker(options, registries).Serve(STDIN_FILENO);
+  return StopRequested() ? static_cast<int>(ExitCode::kStoppedEarly) : 0;
+}
+
+}  // namespace mixerbench::harness

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "harness/suite/add_mixer.h"
+
+#include <algorithm>
+#include <optional>
+#include <vector>
+
+#include "base/error.h"
+#include "io/json.h"
+#include "io/value_path.h"
+
+namespace mixerbench::harness {
+namespace {
+
+constexpr char kFlag[] = "--add-mixer";
+constexpr char kPath[] = "model.sequence_mixer";
+
+Value ParseMixer(const std::string& text) {
+  if (!text.starts_with('{')) return Object{{"name", text}};
+  try {
+    Value mixer = io::ParseJson(text);
+    const Value* name = mixer.Find("name");
+    if (name != nullptr && name->is_string()) return mixer;
+  } catch (const ConfigError& error) {
+    throw ConfigError(kFlag, error.what());
+  }
+  throw ConfigError(kFlag,
+                    R"(expected a name or an object such as {"name": "gla", "num_heads": 2})");
+}
+
+const Array* PatternOf(const Value& mixer) {
+  const Value* pattern = mixer.Find("pattern");
+  return pattern != nullptr && pattern->is_array() ? &pattern->as_array() : nullptr;
+}
+
+// The mixer but for the given layer of its pattern.
+Value WithoutLayer(Value mixer, std::size_t layer) {
+  mixer.as_object()["pattern"].as_array()[layer] = Value();
+  return mixer;
+}
+
+// The one layer in which hybrids differ.
+std::optional<std::size_t> DifferingLayer(const Array& hybrids) {
+  const std::size_t size = PatternOf(hybrids.front())->size();
+  for (const Value& hybrid : hybrids) {
+    if (PatternOf(hybrid)->size() != size) return std::nullopt;
+  }
+  for (std::size_t layer = 0; layer < size && hybrids.size() > 1; ++layer) {
+    const Value shared = WithoutLayer(hybrids.front(), layer);
+    const bool is_shared = std::all_of(hybrids.begin(), hybrids.end(), [&](const Value& hybrid) {
+      return WithoutLayer(hybrid, layer) == shared;
+    });
+    if (is_shared) return layer;
+  }
+  return std::nullopt;
+}
+
+// `mixer` as its neighbours stand in the suite.
+Value UnderTheirConditions(const Value& mixer, const Array& neighbours) {
+  const bool all_hybrids = std::all_of(neighbours.begin(), neighbours.end(),
+                                       [](const Value& v) { return PatternOf(v); });
+  if (!all_hybrids || PatternOf(mixer) != nullptr) return mixer;
+  const auto layer = DifferingLayer(neighbours);
+  if (!layer) {
+    throw ConfigError(
+        kFlag,
+        "the mixers of this suite are hybrids that do not differ in exactly one layer; "
+        R"(give the whole one: {"name": "hybrid", "pattern": [...]})");
+  }
+  Value hybrid = neighbours.front();
+  hybrid.as_object()["pattern"].as_array()[*layer] = mixer;
+  return hybrid;
+}
+
+Value MostFrequent(const Array& values) {
+  const auto count = [&](const Value& v) { return std::count(values.begin(), values.end(), v); };
+  // The last of equals.
+  return *std::max_element(values.rbegin(), values.rend(),
+                           [&](const Value& a, const Value& b) { return count(a) < count(b); });
+}
+
+// Lengthens the axis of mixers in `axes`, "grid" or one object of "zip"; false without one.
+bool Extend(Value& axes, const Value& mixer) {
+  if (!axes.is_object()) return false;
+  const auto axis = axes.as_object().find(kPath);
+  if (axis == axes.as_object().end() || !axis->second.is_array() ||
+      axis->second.as_array().empty()) {
+    return false;
+  }
+  Array& mixers = axis->second.as_array();
+  mixers.push_back(UnderTheirConditions(mixer, mixers));
+  return true;
+}
+
+bool ExtendZip(Value& axes, const Value& mixer) {
+  if (!Extend(axes, mixer)) return false;
+  for (auto& [path, values] : axes.as_object()) {
+    if (path == kPath || !values.is_array() || values.as_array().empty()) continue;
+    values.as_array().push_back(MostFrequent(values.as_array()));
+  }
+  return true;
+}
+
+}  // namespace
+
+void AddMixer(Object& document, const std::string& text) {
+  const Value mixer = ParseMixer(text);
+  Value& sweep = document.try_emplace("sweep", Object{}).first->second;
+  if (!sweep.is_object()) return;  // an error of the suite, which is told where it is read
+  Object& kinds = sweep.as_object();
+  if (const auto grid = kinds.find("grid"); grid != kinds.end() && Extend(grid->second, mixer)) {
+    return;
+  }
+  if (const auto zip = kinds.find("zip"); zip != kinds.end()) {
+    if (ExtendZip(zip->second, mixer)) return;
+    if (zip->second.is_array()) {
+      for (Value& axes : zip->second.as_array()) {
+        if (ExtendZip(axes, mixer)) return;
+      }
+    }
+  }
+  const Value* own = io::FindPath(document, kPath);
+  if (own == nullptr) throw ConfigError("/model/sequence_mixer", "missing; the suite has no mixer");
+  Value& grid = kinds.try_emplace("grid", Object{}).first->second;
+  if (!grid.is_object()) return;
+  grid.as_object()[kPath] = Array{*own, UnderTheirConditions(mixer, {*own})};
+}
+
+}  // namespace mixerbench::harness

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "harness/suite/all_mixers.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+
+namespace mixerbench::harness {
+namespace {
+
+// A mixer's options hold another mixer.
+bool HoldsMixers(const Value& options) {
+  const auto is_mixer = [](const Value& value) { return value.Find("name") != nullptr; };
+  return std::any_of(
+      options.as_object().begin(), options.as_object().end(), [&](const auto& option) {
+        const Value& value = option.second;
+        return is_mixer(value) ||
+               (value.is_array() &&
+                std::any_of(value.as_array().begin(), value.as_array().end(), is_mixer));
+      });
+}
+
+bool StandsAlone(const models::MixerEntry& mixer, const models::MixerRegistry& mixers) {
+  try {
+    return !HoldsMixers(mixer.resolve(Object{}, "", mixers));
+  } catch (const ConfigError&) {
+    return false;
+  }
+}
+
+// The member of an object, nullptr when there is none.
+Value* Member(Value* object, std::string_view key) {
+  if (object == nullptr || !object->is_object()) return nullptr;
+  const auto found = object->as_object().find(key);
+  return found == object->as_object().end() ? nullptr : &found->second;
+}
+
+}  // namespace
+
+void ListAllMixers(Object& document, const models::MixerRegistry& mixers) {
+  const auto sweep = document.find("sweep");
+  if (sweep == document.end()) return;
+  Value* axis = Member(Member(&sweep->second, "grid"), "model.sequence_mixer");
+  if (axis == nullptr || *axis != Value("all")) return;
+  Array all;
+  for (const auto& [name, mixer] : mixers.entries()) {
+    if (StandsAlone(mixer, mixers)) all.emplace_back(Object{{"name", name}});
+  }
+  *axis = all;
+}
+
+}  // namespace mixerbench::harness

@@ -1,0 +1,58 @@
+// One unit of work: a point of a suite's sweep with one seed, all defaults spelt out.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "base/fields.h"
+#include "base/value.h"
+#include "harness/suite/task_plan.h"
+#include "harness/suite/throughput_plan.h"
+#include "harness/suite/train_config.h"
+#include "reports/result/result.h"
+
+namespace mixerbench::harness {
+
+enum class CellKind { kTrain, kThroughput };
+
+// A value: workers get it as JSON and need nothing else.
+struct Cell {
+  CellKind kind = CellKind::kTrain;
+  std::string name;  // "mqar/gla/d_model=64,lr=0.003"
+  std::uint64_t seed = 0;
+  TaskPlan task;
+  Value model;  // {"backbone": ..., its options}, resolved
+  TrainConfig train;
+  ThroughputPlan throughput;  // kThroughput only
+  std::string device_type;    // "cpu" or "cuda"
+  bool limited = false;       // evaluation segments were cut by --limit
+  // Follow from the rest (identity.h). 64 hex digits each.
+  std::string experiment_id;  // what was asked, but for the seed
+  std::string code_id;        // the code that answers
+  std::string data_id;        // the samples
+  std::string training_id;    // what weights come of: run_id without the test segments; of kTrain
+  std::string run_id;         // all of these and the seed: everything that can change the result
+  std::string group_id;       // the same without the seed and the training samples that it draws
+  Value code;                 // of each part: {"task": {"mqar": SHA-256}, ...}
+  Value data_hash;            // of each split
+};
+
+// What was asked, and back; CellIdentifier gives the ids.
+Value CellToValue(const Cell& cell);
+Cell CellFromValue(const Value& value, const tasks::TaskRegistry& registry);
+
+// A result that says which cell it is of and nothing else yet.
+reports::CellResult ResultOf(const Cell& cell);
+
+}  // namespace mixerbench::harness
+
+template <>
+struct mixerbench::EnumNames<mixerbench::harness::CellKind> {
+  using E = mixerbench::harness::CellKind;
+  static constexpr std::array<std::pair<E, std::string_view>, 2> kNames = {
+      {{E::kTrain, "train"}, {E::kThroughput, "throughput"}}};
+};

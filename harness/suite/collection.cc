@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "harness/suite/collection.h"
+
+#include <filesystem>
+#include <set>
+
+#include "base/error.h"
+#include "base/suggest.h"
+#include "harness/suite/embedded.h"
+#include "io/atomic_file.h"
+#include "io/dataset_manifest.h"
+#include "io/json.h"
+#include "io/read_value.h"
+
+namespace mixerbench::harness {
+namespace {
+
+std::string ReadFolderName(const Value& value, const std::string& where) {
+  const std::string name = io::ReadName(value, where);
+  if (io::IsSafeFileName(name)) return name;
+  throw ConfigError(where, "'" + name.substr(0, 40) + "' names no folder everywhere");
+}
+
+bool IsBuiltInSuite(const std::string& name) {
+  for (const auto& [suite, text] : EmbeddedSuites()) {
+    if (suite == name) return true;
+  }
+  return false;
+}
+
+// A built-in suite by its name, a file from the folder of the collection's own.
+std::string FindSuite(const std::string& suite, const std::filesystem::path& folder,
+                      const std::string& where) {
+  if (IsBuiltInSuite(suite)) return suite;
+  const std::string file = (folder / suite).string();
+  if (!folder.empty() && std::filesystem::exists(file)) return file;
+  std::vector<std::string> known;
+  for (const auto& [name, text] : EmbeddedSuites()) known.emplace_back(name);
+  throw ConfigError(where, UnknownName("suite", suite, known) +
+                               (folder.empty() ? "" : ", nor is it a file beside the collection"));
+}
+
+CollectionItem ReadItem(const Value& value, const std::filesystem::path& folder,
+                        const std::string& where) {
+  io::RequireObject(value, where);
+  io::RequireKnownKeys(value, where, {"name", "set", "suite"});
+  CollectionItem item;
+  const std::string suite =
+      io::ReadName(io::RequireMember(value, where, "suite"), where + "/suite");
+  item.suite = FindSuite(suite, folder, where + "/suite");
+  const Value* name = value.Find("name");
+  item.name = ReadFolderName(name ? *name : Value(std::filesystem::path(suite).stem().string()),
+                             where + "/name");
+  item.set = {{"name", io::DumpJson(Value(item.name))}};
+  if (const Value* set = value.Find("set")) {
+    io::RequireObject(*set, where + "/set");
+    for (const auto& [path, setting] : set->as_object()) {
+      if (path == "name") throw ConfigError(where + "/set/name", "is the item's own 'name'");
+      item.set.emplace_back(path, io::DumpJson(setting));
+    }
+  }
+  return item;
+}
+
+// The file's text and its folder, "" for a built-in one.
+std::pair<std::string, std::filesystem::path> ReadText(const std::string& name_or_path) {
+  for (const auto& [name, text] : EmbeddedCollections()) {
+    if (name == name_or_path) return {std::string(text), {}};
+  }
+  const std::filesystem::path path = name_or_path;
+  if (!std::filesystem::exists(path)) {
+    throw ConfigError("", UnknownName("collection", name_or_path, BuiltInCollectionNames()) +
+                              "; or give the path of a collection's file");
+  }
+  const auto folder = path.parent_path();
+  return {io::ReadFile(name_or_path, io::JsonLimits{}.max_bytes), folder.empty() ? "." : folder};
+}
+
+}  // namespace
+
+std::vector<std::string> BuiltInCollectionNames() {
+  std::vector<std::string> names;
+  for (const auto& [name, text] : EmbeddedCollections()) names.emplace_back(name);
+  return names;
+}
+
+Collection ReadCollection(const std::string& name_or_path) {
+  const auto [text, folder] = ReadText(name_or_path);
+  Collection collection{.config = io::ParseJson(text)};
+  const Value& parsed = collection.config;
+  io::RequireObject(parsed, "");
+  io::RequireKnownKeys(parsed, "", {"$schema", "description", "name", "schema_version", "suites"});
+  if (const Value* version = parsed.Find("schema_version")) {
+    const std::string v = io::ReadName(*version, "/schema_version");
+    if (v.substr(0, v.find('.')) != "1") {
+      throw ConfigError("/schema_version", "this program reads version 1.x, not '" + v + "'");
+    }
+  }
+  collection.name = ReadFolderName(io::RequireMember(parsed, "", "name"), "/name");
+  if (const Value* description = parsed.Find("description")) {
+    collection.description = io::ReadName(*description, "/description");
+  }
+  const Value& suites = io::RequireMember(parsed, "", "suites");
+  if (!suites.is_array() || suites.as_array().empty()) {
+    throw ConfigError("/suites", "expected a list of objects with at least one entry");
+  }
+  std::set<std::string> names;
+  for (std::size_t i = 0; i < suites.as_array().size(); ++i) {
+    const std::string where = "/suites/" + std::to_string(i);
+    collection.items.push_back(ReadItem(suites.as_array()[i], folder, where));
+    const std::string& name = collection.items.back().name;
+    if (!names.insert(name).second) {
+      throw ConfigError(where, "two suites are called '" + name + "'; give one another 'name'");
+    }
+  }
+  return collection;
+}
+
+SuiteOverrides OverridesOf(const CollectionItem& item, const SuiteOverrides& of_command) {
+  SuiteOverrides overrides = of_command;
+  overrides.set.insert(overrides.set.begin(), item.set.begin(), item.set.end());
+  return overrides;
+}
+
+}  // namespace mixerbench::harness

@@ -1,0 +1,362 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "harness/suite/suite.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <set>
+
+#include <c10/util/Exception.h>
+
+#include "base/error.h"
+#include "base/suggest.h"
+#include "harness/suite/add_mixer.h"
+#include "harness/suite/all_mixers.h"
+#include "harness/suite/embedded.h"
+#include "harness/suite/identity.h"
+#include "harness/suite/step_count.h"
+#include "harness/suite/sweep.h"
+#include "io/atomic_file.h"
+#include "io/dataset_manifest.h"
+#include "io/json.h"
+#include "io/read_value.h"
+#include "io/value_path.h"
+
+namespace mixerbench::harness {
+namespace {
+
+constexpr std::int64_t kMaxSeeds = 10'000;
+
+std::vector<std::uint64_t> ParseSeeds(const Value* value) {
+  std::int64_t count = 1;
+  std::int64_t base = 0;
+  if (value) {
+    io::RequireKnownKeys(*value, "/seeds", {"base", "count"});
+    if (const Value* v = value->Find("count")) count = io::ReadInt(*v, "/seeds/count", 1);
+    if (const Value* v = value->Find("base")) base = io::ReadInt(*v, "/seeds/base", 0);
+  }
+  std::vector<std::uint64_t> seeds;
+  if (count > kMaxSeeds) {
+    throw ConfigError("/seeds/count", "must be in 1.." + std::to_string(kMaxSeeds));
+  }
+  if (base > INT64_MAX - count) throw ConfigError("/seeds/base", "the last seed needs 64 bits");
+  for (std::int64_t i = 0; i < count; ++i) seeds.push_back(static_cast<std::uint64_t>(base + i));
+  return seeds;
+}
+
+// It becomes the name of a folder.
+std::string ParseSuiteName(const Value& value) {
+  const std::string name = io::ReadName(value, "/name");
+  if (io::IsSafeFileName(name)) return name;
+  throw ConfigError("/name", "'" + name.substr(0, 40) +
+                                 "' names no folder everywhere: letters, digits, '.', '_' and '-', "
+                                 "at most 128, no dot in front");
+}
+
+// Takes "/smoke" out of a suite: values by their dotted paths. When it is asked for, they replace
+// those of the suite, which then has a name of its own.
+void TakeSmoke(Object& document, bool is_asked) {
+  const auto found = document.find("smoke");
+  if (found == document.end()) {
+    if (is_asked) throw ConfigError("/smoke", "missing: this suite has no reduced form");
+    return;
+  }
+  const Value smoke = found->second;
+  document.erase(found);
+  io::RequireObject(smoke, "/smoke");
+  if (!is_asked) return;
+  for (const auto& [path, value] : smoke.as_object()) {
+    io::SetPath(document, path, value, "/smoke");
+  }
+  if (const auto name = document.find("name"); name != document.end() && name->second.is_string()) {
+    name->second = name->second.as_string() + "-smoke";
+  }
+}
+
+// What the command line sets in a suite.
+void ApplyOverrides(Object& document, const SuiteOverrides& overrides) {
+  TakeSmoke(document, overrides.smoke);
+  const bool sets_sweep =
+      std::any_of(overrides.set.begin(), overrides.set.end(),
+                  [](const auto& setting) { return setting.first.starts_with("sweep"); });
+  if (!sets_sweep) CheckExclude(document);
+  for (const auto& [path, value] : overrides.set) io::ApplySetting(document, path, value);
+  if (sets_sweep) CheckExclude(document);
+}
+
+// A weight of a loss that the model does not have would do nothing.
+void CheckLossNames(const Value& weights, const std::map<std::string, double>& losses) {
+  std::vector<std::string> known;
+  for (const auto& [name, weight] : losses) known.push_back(name);
+  for (const auto& [name, weight] : weights.as_object()) {
+    if (losses.contains(name)) continue;
+    throw ConfigError("/train/auxiliary_losses/" + name,
+                      known.empty() ? "this model has no auxiliary losses"
+                                    : UnknownName("auxiliary loss", name, known));
+  }
+}
+
+// Makes the layers of the model without memory for its weights and without drawing them, so that
+// impossible sizes are found now.
+void CheckModel(const Cell& cell, const Registries& registries) {
+  const std::string name = cell.model.Find("backbone")->as_string();
+  const auto& entry = registries.backbones.Find(name, "/model/backbone");
+  Value config = cell.model;
+  config.as_object().erase("backbone");
+  models::ParameterSet parameters(0, entry.init_policy(config), entry.num_layers(config), at::kMeta,
+                                  at::kFloat);
+  try {
+    const auto backbone = entry.create(config, "/model",
+                                       {.vocab_size = cell.task.vocab_size,
+                                        .max_seq_len = cell.task.max_seq_len,
+                                        .mixers = &registries.mixers},
+                                       parameters);
+    CheckLossNames(cell.train.auxiliary_losses, backbone->losses());
+  } catch (const c10::Error& error) {
+    const std::string reason = error.what_without_backtrace();
+    throw ConfigError("/model",
+                      "no tensors of these sizes: " + reason.substr(0, reason.find('\n')));
+  }
+}
+
+// "/train" with what a preset says of it.
+Value TrainOptions(const Object& document, const std::optional<tasks::FoundPreset>& preset) {
+  const auto found = document.find("train");
+  Value train = found == document.end() ? Value(Object{}) : found->second;
+  if (preset && train.is_object()) {
+    train.as_object().try_emplace("loss_mode", std::string(NameOf(preset->preset.train_labels)));
+  }
+  return train;
+}
+
+// A number that says nothing of the mixer is worse than none.
+void CheckTaskSuitsModel(const Cell& cell, const Registries& registries) {
+  const std::string backbone = cell.model.Find("backbone")->as_string();
+  const bool is_autoencoder = registries.backbones.Find(backbone, "/model/backbone").is_autoencoder;
+  if (registries.tasks.Find(cell.task.name, "/task").needs_autoencoder == is_autoencoder) return;
+  if (is_autoencoder) {
+    throw ConfigError("/model/backbone", "'" + backbone +
+                                             "' is an auto-encoder, which only tasks "
+                                             "that reproduce their input ask for; '" +
+                                             cell.task.name + "' needs another backbone");
+  }
+  std::string known;
+  for (const auto& [name, entry] : registries.backbones.entries()) {
+    if (entry.is_autoencoder) known += (known.empty() ? "" : ", ") + name;
+  }
+  throw ConfigError("/model/backbone",
+                    "'" + cell.task.name + "' asks for the tokens at their own positions, which '" +
+                        backbone +
+                        "' reads and copies: it would score 1 with any mixer. It needs " +
+                        "an auto-encoder: " + known);
+}
+
+// An auto-encoder cannot go on from a state: what it would decode belongs to the last piece.
+void CheckPieces(const Cell& cell, const Registries& registries) {
+  const std::string backbone = cell.model.Find("backbone")->as_string();
+  if (!registries.backbones.Find(backbone, "/model/backbone").is_autoencoder) return;
+  if (cell.task.max_seq_len <= cell.train.eval_piece_len) return;
+  throw ConfigError("/train/eval_piece_len",
+                    "'" + backbone + "' reads an input in one call: at least " +
+                        std::to_string(cell.task.max_seq_len) + ", the longest input");
+}
+
+void ApplyLimit(TaskPlan& task, std::int64_t limit) {
+  if (limit <= 0) return;
+  for (auto* segments : {&task.validation, &task.test}) {
+    for (Segment& segment : *segments) segment.num_examples = std::min(segment.num_examples, limit);
+  }
+}
+
+void CheckTraining(const Cell& cell) {
+  const auto num_online =
+      std::count_if(cell.task.train.begin(), cell.task.train.end(),
+                    [](const Segment& segment) { return segment.num_examples == 0; });
+  const bool online = num_online > 0;
+  if (online && cell.train.steps_per_epoch == 0) {
+    throw ConfigError("/train/steps_per_epoch",
+                      "online data (num_examples 0) have no end; say how many steps make an epoch");
+  }
+  if (online && num_online != static_cast<std::ptrdiff_t>(cell.task.train.size())) {
+    throw ConfigError("/task/train/num_examples",
+                      "0 (online) is for all segments or for none; give every segment a size");
+  }
+  if (!online && cell.train.steps_per_epoch != 0) {
+    throw ConfigError("/train/steps_per_epoch",
+                      "is counted from num_examples and batch_size for finite data; leave it out");
+  }
+  CheckDataSizes(cell.task);
+  CountSteps(cell.task, cell.train);
+}
+
+// The short name that a suite gives its mixer for reports, taken out of the model: it is no option,
+// and changes no result. Empty when there is none.
+std::string TakeLabel(Value& model) {
+  const Value* mixer = model.Find("sequence_mixer");
+  const Value* given = mixer ? mixer->Find("label") : nullptr;
+  if (!given) return "";
+  const std::string where = "/model/sequence_mixer/label";
+  constexpr std::size_t kMaxLabel = 40;
+  std::string label = io::ReadName(*given, where);
+  const bool is_plain = std::none_of(label.begin(), label.end(), [](char c) {
+    return c == '/' || c == ',' || static_cast<unsigned char>(c) < 0x20 || c == 0x7F;
+  });
+  if (label.empty() || label.size() > kMaxLabel || !is_plain) {
+    throw ConfigError(where, "expected 1 to " + std::to_string(kMaxLabel) +
+                                 " characters without '/', ',' and controls");
+  }
+  model.as_object().at("sequence_mixer").as_object().erase("label");
+  return label;
+}
+
+// "mqar/gla/d_model=64,lr=0.003": the form that reports split into task, mixer and variant.
+std::string CellNameOf(const SweepPoint& point, const Cell& cell, const std::string& label) {
+  std::string mixer = cell.model.Find("sequence_mixer")->Find("name")->as_string();
+  std::string variant;
+  for (const auto& [path, text] : point.axes) {
+    if (path == "model.sequence_mixer") {
+      mixer = text;
+    } else {
+      variant += (variant.empty() ? "" : ",") + path.substr(path.rfind('.') + 1) + "=" + text;
+    }
+  }
+  if (!label.empty()) mixer = label;
+  return cell.task.name + "/" + mixer + (variant.empty() ? "" : "/" + variant);
+}
+
+}  // namespace
+
+Value ResolveModel(const Value& model, const Registries& registries) {
+  const std::string where = "/model";
+  io::RequireObject(model, where);
+  Object config = model.as_object();
+  std::string backbone = "zoology";
+  if (const auto found = config.find("backbone"); found != config.end()) {
+    backbone = io::ReadName(found->second, where + "/backbone");
+    config.erase(found);
+  }
+  const auto& entry = registries.backbones.Find(backbone, where + "/backbone");
+  Value resolved = entry.resolve(config, where, registries.mixers);
+  resolved.as_object()["backbone"] = backbone;
+  return resolved;
+}
+
+std::vector<std::string> BuiltInSuiteNames() {
+  std::vector<std::string> names;
+  for (const auto& [name, text] : EmbeddedSuites()) names.emplace_back(name);
+  return names;
+}
+
+std::string ReadSuiteText(const std::string& name_or_path) {
+  for (const auto& [name, text] : EmbeddedSuites()) {
+    if (name == name_or_path) return std::string(text);
+  }
+  const bool looks_like_name =
+      name_or_path.find('/') == std::string::npos && name_or_path.find('.') == std::string::npos;
+  if (looks_like_name && !std::filesystem::exists(name_or_path)) {
+    throw ConfigError("", UnknownName("suite", name_or_path, BuiltInSuiteNames()) +
+                              "; or give the path of a suite file");
+  }
+  return io::ReadFile(name_or_path, io::JsonLimits{}.max_bytes);
+}
+
+Suite ParseSuite(std::string_view text, const SuiteOverrides& overrides,
+                 const Registries& registries) {
+  Value parsed = io::ParseJson(text);
+  if (!parsed.is_object()) {
+    throw ConfigError("", "a suite is a JSON object; see docs/CONFIG.md");
+  }
+  Object& document = parsed.as_object();
+  ApplyOverrides(document, overrides);
+  ListAllMixers(document, registries.mixers);
+  for (const std::string& mixer : overrides.add_mixers) AddMixer(document, mixer);
+  io::RequireKnownKeys(document, "",
+                       {"$schema", "description", "model", "name", "schema_version", "seeds",
+                        "sweep", "task", "throughput", "train"});
+  if (const Value* version = parsed.Find("schema_version")) {
+    const std::string v = io::ReadName(*version, "/schema_version");
+    if (v.substr(0, v.find('.')) != "1") {
+      throw ConfigError("/schema_version", "this program reads version 1.x, not '" + v + "'");
+    }
+  }
+  Suite suite;
+  suite.name = ParseSuiteName(io::RequireMember(parsed, "", "name"));
+  if (const Value* d = parsed.Find("description"))
+    suite.description = io::ReadName(*d, "/description");
+  io::RequireMember(parsed, "", "task");
+  io::RequireMember(parsed, "", "model");
+  suite.config = parsed;
+
+  std::vector<std::uint64_t> seeds = ParseSeeds(parsed.Find("seeds"));
+  if (!overrides.seeds.empty()) seeds = overrides.seeds;
+  const Value* throughput = parsed.Find("throughput");
+  const ThroughputPlan throughput_plan =
+      throughput ? ParseThroughputPlan(*throughput) : ThroughputPlan{};
+
+  CellIdentifier identifier(registries);
+  std::set<std::string> checked_models, timed_models;
+  std::map<std::string, std::string> names;  // of the cells by their ids
+  std::set<std::string> labelled;            // names of cells whose mixer has a label
+  const std::vector<SweepPoint> points = ExpandSweep(document);
+  if (!points.empty() && seeds.size() > kMaxCells / points.size()) {
+    throw ConfigError("/seeds", std::to_string(points.size()) + " points of the sweep with " +
+                                    std::to_string(seeds.size()) + " seeds are more than " +
+                                    std::to_string(kMaxCells) + " cells; split the suite");
+  }
+  for (const SweepPoint& point : points) {
+    Cell cell;
+    cell.task = ParseTaskPlan(point.document.at("task"), registries.tasks);
+    ApplyLimit(cell.task, overrides.limit);
+    cell.limited = overrides.limit > 0;
+    cell.device_type = overrides.device_type;
+    Value model = point.document.at("model");
+    const std::string label = TakeLabel(model);
+    cell.model = ResolveModel(model, registries);
+    CheckTaskSuitsModel(cell, registries);
+    cell.train = ParseTrainConfig(
+        TrainOptions(point.document, PresetOf(point.document.at("task"), registries.tasks)),
+        "/train");
+    CheckTraining(cell);
+    CheckPieces(cell, registries);
+    if (cell.train.dtype == Dtype::kTf32 && cell.device_type == "cpu") {
+      throw ConfigError("/train/dtype", "tf32 needs --device cuda; use fp32 or bf16 on the CPU");
+    }
+    const std::string model_key = io::DumpJson(cell.model);
+    if (checked_models.insert(model_key + std::to_string(cell.task.max_seq_len)).second) {
+      CheckModel(cell, registries);
+    }
+    cell.name = CellNameOf(point, cell, label);
+    if (!label.empty() && !labelled.insert(cell.name).second) {
+      throw ConfigError("/model/sequence_mixer/label",
+                        "'" + label + "' names two mixers of one setting");
+    }
+    for (const std::uint64_t seed : seeds) {
+      Cell seeded = cell;
+      seeded.seed = seed;
+      identifier.Identify(seeded);
+      const auto [known, is_new] = names.try_emplace(seeded.run_id, seeded.name);
+      if (!is_new) {
+        throw ConfigError("/sweep", "'" + known->second + "' and '" + seeded.name +
+                                        "' are one cell; leave one of them out");
+      }
+      suite.cells.push_back(std::move(seeded));
+    }
+    // Speed depends on no rate and no seed; the task and the batch matter to a whole step alone.
+    std::string timed_key = model_key + std::string(NameOf(cell.train.dtype));
+    const auto& phases = throughput_plan.phases;
+    if (std::find(phases.begin(), phases.end(), "train_step") != phases.end()) {
+      timed_key += io::DumpJson(TaskPlanToValue(cell.task)) + std::to_string(cell.train.batch_size);
+    }
+    if (throughput && timed_models.insert(timed_key).second) {
+      Cell timed = cell;
+      timed.kind = CellKind::kThroughput;
+      timed.throughput = throughput_plan;
+      identifier.Identify(timed);
+      suite.cells.push_back(std::move(timed));
+    }
+  }
+  return suite;
+}
+
+}  // namespace mixerbench::harness

@@ -1,0 +1,39 @@
+// From a suite file to cells.
+//
+// A suite names one task with its train, validation and test segments, one model, one way of
+// training, and what is swept. Every cell is one point of the sweep with one seed, resolved: all
+// defaults spelt out, all names checked, before anything runs.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/value.h"
+#include "harness/suite/cell.h"
+#include "harness/suite/overrides.h"
+#include "harness/suite/registries.h"
+
+namespace mixerbench::harness {
+
+struct Suite {
+  std::string name;
+  std::string description;
+  Value config;  // as given, after --set
+  std::vector<Cell> cells;
+};
+
+// Reads "NAME" of a built-in suite or a path. Throws Error(kBadInput) or ConfigError.
+std::string ReadSuiteText(const std::string& name_or_path);
+
+std::vector<std::string> BuiltInSuiteNames();
+
+// A suite's "/model" with every default spelt out. Throws ConfigError.
+Value ResolveModel(const Value& model, const Registries& registries);
+
+// Throws ConfigError with a JSON pointer for anything wrong, before any work.
+Suite ParseSuite(std::string_view text, const SuiteOverrides& overrides,
+                 const Registries& registries);
+
+}  // namespace mixerbench::harness

@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "harness/suite/sweep.h"
+
+#include <algorithm>
+#include <set>
+
+#include "base/error.h"
+#include "base/suggest.h"
+#include "io/json.h"
+#include "io/read_value.h"
+#include "io/value_path.h"
+
+namespace mixerbench::harness {
+namespace {
+
+// Short text of a swept value: a mixer's name and options, the items of a list joined by "+", a
+// number, else canonical JSON.
+std::string AxisText(const Value& value) {
+  if (value.is_string()) return value.as_string();
+  if (value.is_array()) {
+    std::string text;
+    for (const Value& item : value.as_array()) text += (text.empty() ? "" : "+") + AxisText(item);
+    return text;
+  }
+  if (const Value* pattern = value.Find("pattern")) return AxisText(*pattern);  // names its layers
+  if (const Value* name = value.Find("name"); name && name->is_string()) {
+    std::string text = name->as_string();
+    for (const auto& [key, item] : value.as_object()) {
+      if (key != "name") text += "," + key + "=" + AxisText(item);
+    }
+    return text;
+  }
+  return io::DumpJson(value);
+}
+
+void RequireSweepable(const std::string& path, const std::string& where) {
+  static const std::vector<std::string> kRoots = {"model", "task", "train"};
+  const std::string root = path.substr(0, path.find('.'));
+  if (root == path || std::find(kRoots.begin(), kRoots.end(), root) == kRoots.end()) {
+    throw ConfigError(where,
+                      "only model.*, task.* and train.* can be swept; write the full "
+                      "dotted path, such as train.lr");
+  }
+}
+
+const Array& RequireAxis(const Value& values, const std::string& where) {
+  if (!values.is_array() || values.as_array().empty()) {
+    throw ConfigError(where, "expected a list of values with at least one entry");
+  }
+  return values.as_array();
+}
+
+// Paths with as many values each, which move together.
+using Axes = std::vector<std::pair<std::string, const Array*>>;
+
+Axes ReadAxes(const Value& object, const std::string& where) {
+  if (!object.is_object() || object.as_object().empty()) {
+    throw ConfigError(where, "expected an object of path: values");
+  }
+  Axes axes;
+  for (const auto& [path, values] : object.as_object()) {
+    const std::string place = where + "/" + path;
+    RequireSweepable(path, place);
+    axes.emplace_back(path, &RequireAxis(values, place));
+  }
+  return axes;
+}
+
+// A value that stands there twice would be run once and counted as two.
+void RequireDistinct(const Axes& axes, const std::string& where) {
+  std::set<std::string> known;
+  for (std::size_t i = 0; i < axes.front().second->size(); ++i) {
+    std::string key;
+    for (const auto& [path, values] : axes) key += io::DumpJson((*values)[i]) + "\n";
+    if (known.insert(key).second) continue;
+    throw ConfigError(where + "/" + std::to_string(i),
+                      AxisText((*axes.front().second)[i]) + " stands there already");
+  }
+}
+
+// The factors of the sweep: each axis of the grid, then each zip.
+std::vector<Axes> ReadFactors(const Value& sweep) {
+  std::vector<Axes> factors;
+  if (const Value* grid = sweep.Find("grid"); grid && !(*grid == Value(Object{}))) {
+    for (const auto& axis : ReadAxes(*grid, "/sweep/grid")) {
+      factors.push_back({axis});
+      RequireDistinct(factors.back(), "/sweep/grid/" + axis.first);
+    }
+  }
+  const auto read_zip = [&](const Value& zip, const std::string& where) {
+    const Axes axes = ReadAxes(zip, where);
+    for (const auto& [path, values] : axes) {
+      if (values->size() == axes.front().second->size()) continue;
+      throw ConfigError(where + "/" + path, "zipped lists need equal lengths");
+    }
+    RequireDistinct(axes, where + "/" + axes.front().first);
+    factors.push_back(axes);
+  };
+  if (const Value* zip = sweep.Find("zip"); zip && zip->is_array()) {
+    for (std::size_t i = 0; i < zip->as_array().size(); ++i) {
+      read_zip(zip->as_array()[i], "/sweep/zip/" + std::to_string(i));
+    }
+  } else if (zip) {
+    read_zip(*zip, "/sweep/zip");
+  }
+  std::set<std::string> paths;
+  for (const Axes& factor : factors) {
+    for (const auto& [path, values] : factor) {
+      if (!paths.insert(path).second) throw ConfigError("/sweep", "'" + path + "' is swept twice");
+    }
+  }
+  return factors;
+}
+
+// Paths of /sweep/grid over which reports choose the best setting.
+void CheckSelect(const Value& select, const Value& sweep) {
+  const std::string where = "/sweep/select";
+  io::RequireKnownKeys(select, where, {"by", "over"});
+  const Value& by = io::RequireMember(select, where, "by");
+  if (io::ReadName(by, where + "/by") != "validation.accuracy") {
+    throw ConfigError(where + "/by", "only validation.accuracy may decide; test results never do");
+  }
+  const Array& over = RequireAxis(io::RequireMember(select, where, "over"), where + "/over");
+  const Value* grid = sweep.Find("grid");
+  for (std::size_t i = 0; i < over.size(); ++i) {
+    const std::string place = where + "/over/" + std::to_string(i);
+    const std::string path = io::ReadName(over[i], place);
+    if (!grid || !grid->Find(path)) {
+      throw ConfigError(place, "'" + path + "' is no axis of sweep.grid");
+    }
+  }
+}
+
+// Objects with at least one condition each.
+const Array& ReadExclude(const Value& rules) {
+  if (!rules.is_array()) throw ConfigError("/sweep/exclude", "expected a list of objects");
+  for (std::size_t i = 0; i < rules.as_array().size(); ++i) {
+    const Value& rule = rules.as_array()[i];
+    if (!rule.is_object() || rule.as_object().empty()) {
+      throw ConfigError("/sweep/exclude/" + std::to_string(i),
+                        "expected an object such as {\"train.lr\": 0.01}");
+    }
+  }
+  return rules.as_array();
+}
+
+// A condition on `path` must name an axis, or an option inside one, and one of its values.
+void CheckCondition(const std::string& path, const Value& wanted, const std::vector<Axes>& factors,
+                    const std::string& where) {
+  std::vector<std::string> known;
+  std::string texts;
+  for (const Axes& factor : factors) {
+    for (const auto& [axis, values] : factor) {
+      known.push_back(axis);
+      if (path != axis && !path.starts_with(axis + ".")) continue;
+      for (const Value& value : *values) {
+        const Object holder = {{"value", value}};
+        const Value* found = io::FindPath(holder, "value" + path.substr(axis.size()));
+        if (found == nullptr) continue;
+        if (*found == wanted) return;
+        texts += (texts.empty() ? "" : ", ") + AxisText(*found);
+      }
+    }
+  }
+  if (texts.empty()) throw ConfigError(where, UnknownName("axis", path, known));
+  throw ConfigError(where, "excludes nothing: " + AxisText(wanted) + " is none of " + texts);
+}
+
+bool Excluded(const SweepPoint& point, const Value& rules) {
+  for (const Value& rule : rules.as_array()) {
+    const bool all_match =
+        std::all_of(rule.as_object().begin(), rule.as_object().end(), [&](const auto& condition) {
+          const Value* found = io::FindPath(point.document, condition.first);
+          return found && *found == condition.second;
+        });
+    if (all_match) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+void CheckExclude(const Object& document) {
+  const auto sweep = document.find("sweep");
+  const Value* rules = sweep == document.end() ? nullptr : sweep->second.Find("exclude");
+  if (rules == nullptr) return;
+  const std::vector<Axes> factors = ReadFactors(sweep->second);
+  const Array& list = ReadExclude(*rules);
+  for (std::size_t i = 0; i < list.size(); ++i) {
+    for (const auto& [path, value] : list[i].as_object()) {
+      CheckCondition(path, value, factors, "/sweep/exclude/" + std::to_string(i) + "/" + path);
+    }
+  }
+}
+
+std::vector<SweepPoint> ExpandSweep(const Object& document) {
+  std::vector<SweepPoint> points = {{document, {}}};
+  const auto found = document.find("sweep");
+  if (found == document.end()) return points;
+  const Value& sweep = found->second;
+  io::RequireKnownKeys(sweep, "/sweep", {"exclude", "grid", "select", "zip"});
+  if (const Value* select = sweep.Find("select")) CheckSelect(*select, sweep);
+  const std::vector<Axes> factors = ReadFactors(sweep);
+  std::size_t num_points = 1;
+  for (const Axes& factor : factors) {
+    num_points *= factor.front().second->size();  // no overflow: files are limited
+    if (num_points <= kMaxCells) continue;
+    throw ConfigError("/sweep",
+                      "more than " + std::to_string(kMaxCells) + " cells; split the suite");
+  }
+  for (const Axes& factor : factors) {
+    std::vector<SweepPoint> next;
+    for (const SweepPoint& point : points) {
+      for (std::size_t i = 0; i < factor.front().second->size(); ++i) {
+        SweepPoint grown = point;
+        for (const auto& [path, values] : factor) {
+          io::SetPath(grown.document, path, (*values)[i], "/sweep");
+          grown.axes.emplace_back(path, AxisText((*values)[i]));
+        }
+        next.push_back(std::move(grown));
+      }
+    }
+    points = std::move(next);
+  }
+  if (const Value* rules = sweep.Find("exclude")) {
+    ReadExclude(*rules);
+    std::erase_if(points, [&](const SweepPoint& point) { return Excluded(point, *rules); });
+  }
+  return points;
+}
+
+}  // namespace mixerbench::harness

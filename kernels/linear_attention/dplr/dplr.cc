@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/linear_attention/dplr/dplr.h"
+
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/exp.h>
+
+#include "base/check.h"
+#include "kernels/linear_attention/dplr/dplr_chunks.h"
+#include "kernels/linear_attention/non_finite.h"
+#include "kernels/named_tensors.h"
+#include "kernels/runtime/plan.h"
+#include "kernels/runtime/shape.h"
+
+namespace mixerbench::kernels {
+namespace {
+
+constexpr std::string_view kCore = "dplr";
+constexpr std::string_view kNoDeviceCode = "this core has no device code";
+
+}  // namespace
+
+namespace dplr {
+
+PreparedRecurrence Prepare(const DplrArgs& args) {
+  const auto& inputs = args.recurrence;
+  const bool is_scalar = inputs.log_decay.defined() && inputs.log_decay.dim() == 3;
+  const auto sizes = kernels::Prepare(inputs, is_scalar ? DecayShape::kScalar : DecayShape::kVector,
+                                      /*has_beta=*/false);
+  for (const auto& [x, name] : {std::pair(&args.a, "a"), {&args.b, "b"}}) {
+    RequireShape(*x, {sizes.batch_size, sizes.seq_len, sizes.num_heads, sizes.head_k_dim}, name);
+    Require(x->is_floating_point(), std::string(name) + " must have a floating dtype");
+    Require(x->device() == inputs.q.device(), std::string(name) + " and q share a device");
+  }
+  return sizes;
+}
+
+}  // namespace dplr
+
+RecurrenceResult ChunkDplr(const DplrArgs& args) {
+  const auto sizes = dplr::Prepare(args);
+  const auto& inputs = args.recurrence;
+  const NonFiniteTokens tokens({inputs.k, inputs.v, args.a, args.b}, inputs.log_decay);
+  if (!tokens.exist()) return dplr::RunInChunks(args, sizes);
+  DplrArgs cleared = args;
+  for (at::Tensor* x : {&cleared.recurrence.k, &cleared.recurrence.v, &cleared.a, &cleared.b,
+                        &cleared.recurrence.log_decay}) {
+    *x = tokens.Clear(*x);
+  }
+  RecurrenceResult result = dplr::RunInChunks(cleared, sizes);
+  const at::Tensor at_end = tokens.mark().select(1, sizes.seq_len - 1);
+  result.o = result.o + tokens.mark().unsqueeze(-1).to(result.o.scalar_type());
+  result.final_state =
+      result.final_state + at_end.unsqueeze(-1).unsqueeze(-1).to(result.final_state.scalar_type());
+  return result;
+}
+
+RecurrenceResult Dplr(const DplrArgs& args, ExecutionPath path) {
+  if (path == ExecutionPath::kReference) {
+    RecordFallback(kCore, args.recurrence, kReferencePlan, kReferenceAsked);
+    return ReferenceDplr(args);
+  }
+  RecordFallback(kCore, args.recurrence, kAtenChunkPlan,
+                 args.recurrence.q.is_cpu() ? kOnCpu : kNoDeviceCode);
+  return ChunkDplr(args);
+}
+
+DplrArgs DeltaRuleAsDplr(const RecurrenceArgs& args) {
+  RequireShape(args.beta, {args.k.size(0), args.k.size(1), args.k.size(2)}, "beta");
+  const auto beta = args.beta.unsqueeze(-1);
+  DplrArgs dplr{.recurrence = args, .a = beta * args.k, .b = args.k};
+  dplr.recurrence.beta = at::Tensor();
+  dplr.recurrence.v = (beta * args.v).to(args.v.scalar_type());
+  if (args.log_decay.defined()) {
+    const auto decay = at::exp(args.log_decay);
+    dplr.b = args.k * (decay.dim() == 3 ? decay.unsqueeze(-1) : decay);
+  }
+  return dplr;
+}
+
+namespace dplr {
+
+void Register(CoreRegistry& registry) {
+  CoreEntry entry;
+  entry.summary = "a state whose transition is diagonal plus low rank: delta rules and RWKV-7";
+  entry.source = "arXiv 2503.14456, 2510.26692";
+  entry.inputs = {
+      {.name = "q", .shape = "B T H K", .help = "queries"},
+      {.name = "k", .shape = "B T H K", .help = "keys"},
+      {.name = "v", .shape = "B T H V", .help = "values"},
+      {.name = "a",
+       .shape = "B T H K",
+       .kind = InputKind::kUnitNorm,
+       .help = "along what is erased; |a| |b| at most 2"},
+      {.name = "b",
+       .shape = "B T H K",
+       .kind = InputKind::kUnitNorm,
+       .help = "what is recalled, from the state before its decay"},
+      {.name = "log_decay",
+       .shape = "B T H K",
+       .kind = InputKind::kLogDecay,
+       .required = false,
+       .full_precision = true,
+       .help = "logarithm of the decay of the state; none: no decay"},
+      {.name = "initial_state",
+       .shape = "B H K V",
+       .kind = InputKind::kState,
+       .required = false,
+       .full_precision = true,
+       .help = "state before the first token; none: zeros"},
+  };
+  entry.outputs = {
+      {.name = "o", .shape = "B T H V", .help = "what each query reads"},
+      {.name = "final_state",
+       .shape = "B H K V",
+       .kind = InputKind::kState,
+       .full_precision = true,
+       .help = "state after the last token"},
+  };
+  entry.state_pairs = {{"final_state", "initial_state"}};
+  entry.run = [](const NamedTensors& inputs, const CoreOptions& options) {
+    const auto result = Dplr({.recurrence = {.q = FindTensor(inputs, "q"),
+                                             .k = FindTensor(inputs, "k"),
+                                             .v = FindTensor(inputs, "v"),
+                                             .log_decay = FindTensor(inputs, "log_decay"),
+                                             .initial_state = FindTensor(inputs, "initial_state"),
+                                             .scale = options.scale,
+                                             .chunk_size = options.chunk_size},
+                              .a = FindTensor(inputs, "a"),
+                              .b = FindTensor(inputs, "b")},
+                             options.path);
+    return NamedTensors{{"o", result.o}, {"final_state", result.final_state}};
+  };
+  registry.Add(std::string(kCore), std::move(entry));
+}
+
+}  // namespace dplr
+}  // namespace mixerbench::kernels

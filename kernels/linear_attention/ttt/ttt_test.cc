@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/linear_attention/ttt/ttt.h"
+
+#include <cmath>
+#include <vector>
+
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/layer_norm.h>
+#include <ATen/ops/ones.h>
+#include <ATen/ops/tensor.h>
+#include <ATen/ops/zeros.h>
+
+#include "kernels/linear_attention/ttt/ttt_steps.h"
+#include "tests/support/compare.h"
+#include "tests/support/gradient_check.h"
+#include "tests/support/tensors.h"
+
+#include "tests/support/catch2.h"
+
+namespace mixerbench::kernels {
+namespace {
+
+using testing::RandomNormal;
+using testing::RandomUniform;
+using testing::RelativeError;
+
+constexpr double kFloat64Tolerance = 1e-10;
+constexpr ExecutionPath kPaths[] = {ExecutionPath::kReference, ExecutionPath::kFast};
+
+std::vector<at::Tensor> Draw(std::int64_t seq_len) {
+  return {RandomNormal({2, seq_len, 2, 5}, 1),
+          RandomNormal({2, seq_len, 2, 5}, 2),
+          RandomNormal({2, seq_len, 2, 5}, 3),
+          RandomUniform({2, seq_len, 2}, 4) * 0.2,
+          RandomUniform({4}, 5),
+          RandomNormal({2, 5}, 6),
+          RandomNormal({2, 5}, 7),
+          RandomNormal({2, 2, 5, 5}, 8),
+          RandomNormal({2, 2, 5}, 9)};
+}
+
+TttArgs ArgsOf(const std::vector<at::Tensor>& x, std::int64_t begin, std::int64_t end) {
+  return {.q = x[0].slice(1, begin, end),
+          .k = x[1].slice(1, begin, end),
+          .v = x[2].slice(1, begin, end),
+          .learning_rate = x[3].slice(1, begin, end),
+          .token_scale = x[4],
+          .norm_weight = x[5],
+          .norm_bias = x[6],
+          .initial_state = {.weight = x[7], .bias = x[8]}};
+}
+
+TEST_CASE("ttt: the gradient is that of the loss with its norm") {
+  const auto z = RandomNormal({3, 6}, 1), target = RandomNormal({3, 6}, 2);
+  const auto weight = RandomNormal({6}, 3), bias = RandomNormal({6}, 4);
+  const auto leaf = z.clone().requires_grad_(true);
+  const auto error = at::layer_norm(leaf, {6}, weight, bias, 1e-6) - target;
+  (error * error / 2).sum().backward();
+  const auto u = ttt::GradientOfLoss(z, target, weight, bias, 1e-6);
+  CHECK(RelativeError(u.value, leaf.grad()) < kFloat64Tolerance);
+}
+
+// Against a state by hand: pieces of any length, the last of which leaves a mini-batch unfinished.
+TEST_CASE("ttt: pieces equal one call, with the gradient of every argument") {
+  const std::int64_t seq_len = 23;  // mini-batches of 4
+  const auto inputs = Draw(seq_len);
+  const auto run = [&](const std::vector<std::int64_t>& cuts, ExecutionPath path) {
+    return testing::Differentiate(
+        [&](const std::vector<at::Tensor>& x) {
+          std::vector<at::Tensor> o;
+          TttState state;
+          for (std::size_t i = 0; i + 1 < cuts.size(); ++i) {
+            TttArgs args = ArgsOf(x, cuts[i], cuts[i + 1]);
+            if (i > 0) args.initial_state = state;
+            const auto result = Ttt(args, path);
+            o.push_back(result.o);
+            state = result.final_state;
+          }
+          return std::vector<at::Tensor>{at::cat(o, 1), state.weight, state.bias,
+                                         state.k,       state.v,      state.learning_rate};
+        },
+        inputs);
+  };
+  const auto expected = run({0, seq_len}, ExecutionPath::kReference);
+  CHECK(expected.outputs[3].size(1) == 3);
+  const std::vector<std::vector<std::int64_t>> all_cuts = {
+      {0, seq_len}, {0, 1, 2, 3, seq_len}, {0, 4, 13, seq_len}, {0, 20, 21, seq_len}};
+  for (const auto& cuts : all_cuts) {
+    for (const auto path : kPaths) {
+      CAPTURE(cuts, path == ExecutionPath::kFast);
+      const auto actual = run(cuts, path);
+      for (std::size_t i = 0; i < expected.outputs.size(); ++i) {
+        CAPTURE(i);
+        CHECK(RelativeError(actual.outputs[i], expected.outputs[i]) < kFloat64Tolerance);
+      }
+      for (std::size_t i = 0; i < inputs.size(); ++i) {
+        CAPTURE(i);
+        CHECK(RelativeError(actual.gradients[i], expected.gradients[i]) < kFloat64Tolerance);
+      }
+    }
+  }
+}
+
+// Worked out in the page.
+TEST_CASE("ttt: the token of ttt.md") {
+  TttArgs args{
+      .q = at::tensor({1., 2., 0.}, at::kDouble).view({1, 1, 1, 3}),
+      .k = at::tensor({1., 0., 0.}, at::kDouble).view({1, 1, 1, 3}),
+      .v = at::tensor({1., 1., 0.}, at::kDouble).view({1, 1, 1, 3}),
+      .learning_rate = at::ones({1, 1, 1}, at::kDouble),
+      .token_scale = at::ones({4}, at::kDouble),
+      .norm_weight = at::ones({1, 3}, at::kDouble),
+      .norm_bias = at::zeros({1, 3}, at::kDouble),
+      .initial_state = {.weight = at::tensor({3., 0., -3., 0., 1., 0., 0., 0., 1.}, at::kDouble)
+                                      .view({1, 1, 3, 3}),
+                        .bias = at::zeros({1, 1, 3}, at::kDouble)},
+      .norm_eps = 1e-12,
+      .scale = 1};
+  // z = (3, 0, -3), sigma = sqrt 6, normed (r, 0, -r) with r = sqrt 1.5, target (0, 1, 0); the
+  // error (r, -1, -r) loses its mean -1/3 and its part along normed, all of (r, 0, -r): U = (1/3,
+  // -2/3, 1/3) / sqrt 6. The bias adds as much again to what q_0 = 1 sees.
+  const double u = 1 / (3 * std::sqrt(6.));
+  const auto expected = at::tensor({3 - 2 * u, 2 + 4 * u, -3 - 2 * u}, at::kDouble);
+  args.wants_loss = true;
+  for (const auto path : kPaths) {
+    const auto result = Ttt(args, path);
+    CHECK(RelativeError(result.o.flatten(), expected) < kFloat64Tolerance);
+    // (r, -1, -r)
+    CHECK(RelativeError(result.loss.flatten(), at::tensor({2.}, at::kDouble)) < kFloat64Tolerance);
+    CHECK(RelativeError(result.surprise.flatten(), at::tensor({u * std::sqrt(6.)}, at::kDouble)) <
+          kFloat64Tolerance);
+    CHECK(RelativeError(result.final_state.weight, args.initial_state.weight) == 0);
+  }
+}
+
+TEST_CASE("ttt: arguments that do not fit are refused by name") {
+  TttArgs args = ArgsOf(Draw(3), 0, 3);
+  args.initial_state.k = args.initial_state.v = RandomNormal({2, 4, 2, 5}, 1);
+  args.initial_state.learning_rate = RandomNormal({2, 4, 2}, 1);
+  CHECK_THROWS_WITH(Ttt(args, ExecutionPath::kFast),
+                    Catch::Contains("fewer tokens than a mini-batch"));
+  args = ArgsOf(Draw(3), 0, 3);
+  args.v = RandomNormal({2, 3, 2, 4}, 1);
+  CHECK_THROWS_WITH(Ttt(args, ExecutionPath::kReference),
+                    Catch::Contains("v must have shape [2, 3, 2, 5]"));
+}
+
+}  // namespace
+}  // namespace mixerbench::kernels

@@ -1,8 +1,0 @@
-// SPDX-License-Identifier: Apache-2.0
-#include "kernels/plain_aten.h"
-
-namespace mixerbench::kernels {
-
-thread_local bool PlainAten::asked_ = false;
-
-}  // namespace mixerbench::kernels

@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "models/backbones/mamba_lm/mamba_lm.h"
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "base/fields.h"
+#include "models/backbone.h"
+#include "models/blocks/config_checks.h"
+#include "models/blocks/linear.h"
+
+namespace mixerbench::models::mamba_lm {
+namespace {
+
+const Fields<MambaLmConfig>& ConfigFields() {
+  using Config = MambaLmConfig;
+  static const auto fields =
+      Fields<Config>()
+          .Add("d_model", &Config::d_model, "width of the residual stream")
+          .Add("n_layers", &Config::n_layers, "blocks")
+          .Add("sequence_mixer", &Config::sequence_mixer, "mixer over time")
+          .Add("channel_mixer", &Config::channel_mixer, "mixer over channels of every block")
+          .Add("channel_mixer_dim", &Config::channel_mixer_dim,
+               "its inner width; 0: 4 d_model for mlp and rwkv7, 8/3 d_model in steps of 16 for "
+               "swiglu, 7/2 d_model in steps of 32 for rwkv")
+          .Add("final_norm", &Config::final_norm, "before the head; zoology has LayerNorm there")
+          .Add("residual_in_fp32", &Config::residual_in_fp32,
+               "the residual stream in fp32, whatever the layers compute in")
+          .Add("tied_head", &Config::tied_head, "the embedding is the head's weight too")
+          .Add("vocab_multiple", &Config::vocab_multiple,
+               "the vocabulary is filled up to a multiple of this");
+  return fields;
+}
+
+class MambaLm final : public Backbone {
+ public:
+  MambaLm(const MambaLmConfig& config, const std::string& where, const BackboneContext& context,
+          ParameterSet& parameters)
+      : MambaLm(config,
+                (context.vocab_size + config.vocab_multiple - 1) / config.vocab_multiple *
+                    config.vocab_multiple,
+                where, context, parameters) {}
+
+  BackboneOutput Forward(const at::Tensor& tokens, const BackboneOptions& options) const override {
+    BackboneOutput output;
+    const ResidualLayers::Result result = layers_(tokens, options, output);
+    output.hidden = result.hidden;
+    output.head = head();
+    if (!untied_head_) output.head.weight = result.table;
+    return output;
+  }
+
+  Head head() const override {
+    if (untied_head_) {
+      return {.weight = untied_head_->weight(), .bias = {}, .narrow = untied_head_->Narrow()};
+    }
+    return {.weight = layers_.table(), .bias = {}, .narrow = {.weight = layers_.shadow_table()}};
+  }
+
+  State InitialState(std::int64_t batch_size) const override {
+    return layers_.InitialState(batch_size);
+  }
+
+  std::map<std::string, double> losses() const override { return layers_.losses(); }
+
+ private:
+  MambaLm(const MambaLmConfig& config, std::int64_t vocab_size, const std::string& where,
+          const BackboneContext& context, ParameterSet& parameters)
+      : layers_({.vocab_size = vocab_size,
+                 .d_model = config.d_model,
+                 .n_layers = config.n_layers,
+                 .sequence_mixer = config.sequence_mixer,
+                 .channel_mixer = MadChannelMixer(config.channel_mixer, config.channel_mixer_dim,
+                                                  config.d_model),
+                 .final_norm = config.final_norm,
+                 .fp32_stream = config.residual_in_fp32},
+                where, context, parameters) {
+    if (config.tied_head) return;
+    untied_head_.emplace(ParameterScope(parameters, "head."), config.d_model, vocab_size,
+                         /*bias=*/false);
+  }
+
+  ResidualLayers layers_;
+  std::optional<Linear> untied_head_;
+};
+
+MambaLmConfig Parse(const Value& config, const std::string& where) {
+  const MambaLmConfig parsed = ConfigFields().Parse(config, where);
+  CheckRange(parsed.d_model, 1, 1 << 16, where, "d_model");
+  CheckRange(parsed.n_layers, 1, 1024, where, "n_layers");
+  CheckRange(parsed.channel_mixer_dim, 0, 1 << 20, where, "channel_mixer_dim");
+  CheckRange(parsed.vocab_multiple, 1, 1 << 16, where, "vocab_multiple");
+  return parsed;
+}
+
+}  // namespace
+
+void Register(BackboneRegistry& registry) {
+  BackboneEntry entry;
+  entry.summary = "Mamba's language model: RMSNorm and mixer in every block, tied head";
+  entry.source = "arXiv 2312.00752; state-spaces/mamba; HazyResearch/zoology d88d6f5";
+  entry.params = ConfigFields().Describe();
+  entry.init_policy = [](const Value&) { return InitPolicy::kMamba; };
+  entry.create = [](const Value& config, const std::string& where, const BackboneContext& context,
+                    ParameterSet& parameters) -> std::unique_ptr<Backbone> {
+    return std::make_unique<MambaLm>(Parse(config, where), where, context, parameters);
+  };
+  entry.resolve = [](const Value& config, const std::string& where, const MixerRegistry& mixers) {
+    MambaLmConfig parsed = Parse(config, where);
+    parsed.sequence_mixer = ResolveMixer(parsed.sequence_mixer, where + "/sequence_mixer", mixers);
+    return ConfigFields().Write(parsed);
+  };
+  // Branches that join the stream.
+  entry.num_layers = [](const Value& config) {
+    const MambaLmConfig parsed = Parse(config, "");
+    return parsed.n_layers * (parsed.channel_mixer == ChannelMixerKind::kIdentity ? 1 : 2);
+  };
+  entry.test_configs = {
+      Object{{"d_model", 16},
+             {"n_layers", 1},
+             {"channel_mixer", "swiglu"},
+             {"channel_mixer_dim", 24},
+             {"final_norm", "layer"},
+             {"residual_in_fp32", false},
+             {"tied_head", false},
+             {"vocab_multiple", 1},
+             {"sequence_mixer", Object{{"name", "mamba2"}}}},
+  };
+  registry.Add("mamba_lm", std::move(entry));
+}
+
+}  // namespace mixerbench::models::mamba_lm

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <cmath>
+#include <optional>
+
+#include "io/json.h"
+#include "io/text.h"
+#include "reports/export/export.h"
+
+namespace mixerbench::reports {
+namespace {
+
+std::string Number(std::optional<double> value) {
+  return value && std::isfinite(*value) ? io::DumpJson(*value) : "";
+}
+
+std::string About(const CellResult& cell) {
+  const CellName name = SplitCellName(cell.name);
+  return io::CsvField(name.task) + "," + io::CsvField(name.mixer) + "," +
+         io::CsvField(name.variant) + "," + std::to_string(cell.seed) + "," +
+         io::CsvField(cell.run_id) + ",";
+}
+
+}  // namespace
+
+std::string RenderCurvesCsv(const SweepReport& report) {
+  std::string out =
+      "task,mixer,variant,seed,run_id,step,train_loss,validation_accuracy,lr,elapsed_s\n";
+  for (const CellResult& cell : report.cells) {
+    const std::string about = About(cell);
+    for (const LearningPoint& point : cell.learning_curve) {
+      out += about + std::to_string(point.step) + "," + Number(point.train_loss) + "," +
+             Number(point.validation_accuracy) + "," + Number(point.lr) + "," +
+             Number(point.elapsed_s) + "\n";
+    }
+  }
+  return out;
+}
+
+std::string RenderTimingsCsv(const SweepReport& report) {
+  std::string out =
+      "task,mixer,variant,seed,run_id,phase,batch_size,seq_len,dtype,clock,state,reason,execution,"
+      "parity,sample,sample_ms,median_ms,p20_ms,p80_ms,tokens_per_second,peak_memory_bytes\n";
+  for (const CellResult& cell : report.cells) {
+    const std::string about = About(cell);
+    for (const ThroughputRow& row : cell.throughput) {
+      const std::string head = about + io::CsvField(row.phase) + "," +
+                               std::to_string(row.batch_size) + "," + std::to_string(row.seq_len) +
+                               "," + io::CsvField(row.dtype) + "," + io::CsvField(row.clock) + "," +
+                               std::string(NameOf(row.state)) + "," + io::CsvField(row.reason) +
+                               "," + io::CsvField(row.execution) + "," +
+                               io::CsvField(row.parity_check) + ",";
+      const std::string tail =
+          "," + Number(row.median_ms) + "," +
+          (row.spread_ms ? Number(row.spread_ms->low) + "," + Number(row.spread_ms->high) : ",") +
+          "," + Number(row.tokens_per_second) + "," +
+          (row.peak_memory_bytes ? std::to_string(*row.peak_memory_bytes) : "") + "\n";
+      if (row.samples_ms.empty()) out += head + "," + tail;
+      for (std::size_t i = 0; i < row.samples_ms.size(); ++i) {
+        out += head + std::to_string(i) + "," + Number(row.samples_ms[i]) + tail;
+      }
+    }
+  }
+  return out;
+}
+
+}  // namespace mixerbench::reports

@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "reports/export/export.h"
+
+#include <algorithm>
+#include <set>
+#include <sstream>
+#include <string>
+
+#include "io/json.h"
+#include "reports/export/accuracy_csv.h"
+#include "reports/testing/test_cells.h"
+
+#include "tests/support/catch2.h"
+
+namespace mixerbench::reports {
+namespace {
+
+// RFC 4180, as a reader would.
+std::vector<std::vector<std::string>> ReadCsv(const std::string& text) {
+  std::vector<std::vector<std::string>> rows(1, std::vector<std::string>(1));
+  bool is_quoted = false;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    if (is_quoted && c == '"' && i + 1 < text.size() && text[i + 1] == '"') {
+      rows.back().back() += c;
+      ++i;
+    } else if (c == '"') {
+      is_quoted = !is_quoted;
+    } else if (!is_quoted && c == ',') {
+      rows.back().emplace_back();
+    } else if (!is_quoted && c == '\n') {
+      rows.emplace_back(1);
+    } else {
+      rows.back().back() += c;
+    }
+  }
+  rows.pop_back();  // after the last line end
+  return rows;
+}
+
+SweepReport Hostile() {
+  const std::string hostile = "=cmd|'/c'!A1 <script>alert(1)</script>\"'&\n| `c`\x1b[2J\xff";
+  std::vector<CellResult> cells = ExampleSweep(1);
+  cells.back().name = "mqar/" + hostile;
+  cells.back().reason = hostile;
+  cells[0].accuracy[0].axes[hostile] = 5;
+  cells[0].accuracy[1].bucket = hostile;
+  return MakeSweepReport(hostile, {}, std::move(cells));
+}
+
+SweepReport Example() { return MakeSweepReport("example", {}, ExampleSweep(2)); }
+
+std::ptrdiff_t CountLines(const std::string& text) {
+  return std::count(text.begin(), text.end(), '\n');
+}
+
+}  // namespace
+
+TEST_CASE("CSV has every point of a curve and every sample of a timing", "[reports][export]") {
+  const SweepReport report = Example();
+  std::ptrdiff_t points = 0;
+  std::ptrdiff_t samples = 0;
+  for (const CellResult& cell : report.cells) {
+    points += static_cast<std::ptrdiff_t>(cell.learning_curve.size());
+    for (const ThroughputRow& row : cell.throughput) {
+      samples += std::max<std::ptrdiff_t>(1, static_cast<std::ptrdiff_t>(row.samples_ms.size()));
+    }
+  }
+  CHECK(CountLines(RenderCurvesCsv(report)) == points + 1);
+  const std::string timings = RenderTimingsCsv(report);
+  CHECK(CountLines(timings) == samples + 1);
+  std::istringstream lines(timings);
+  std::string line;
+  std::getline(lines, line);
+  const auto num_fields = std::count(line.begin(), line.end(), ',');
+  while (std::getline(lines, line)) {
+    if (line.find('"') != std::string::npos) continue;  // a quoted field may hold commas
+    CHECK(std::count(line.begin(), line.end(), ',') == num_fields);
+  }
+}
+
+TEST_CASE("Google Benchmark's form: rows with names, times and units; failures as errors",
+          "[reports][export]") {
+  std::vector<CellResult> cells = ExampleSweep(2);
+  cells.back().state = CellState::kError;
+  cells.back().reason = "<b>\"broken\"</b>";
+  const Value document =
+      io::ParseJson(RenderGoogleBenchmark(MakeSweepReport("e", {}, cells)), io::kReportLimits);
+  CHECK(document.Find("context")->Find("json_schema_version")->as_int() == 1);
+  const Array& rows = document.Find("benchmarks")->as_array();
+  REQUIRE_FALSE(rows.empty());
+  std::set<std::string> medians;
+  for (const Value& row : rows) {
+    CHECK(row.Find("name")->is_string());
+    CHECK(row.Find("run_name")->is_string());
+    CHECK(row.Find("real_time")->is_number());
+    CHECK(row.Find("time_unit")->as_string() == "us");
+    if (row.Find("run_type")->as_string() == "aggregate") {
+      CHECK(medians.insert(row.Find("name")->as_string()).second);
+    }
+    if (row.Find("error_occurred")) CHECK_FALSE(row.Find("error_message")->as_string().empty());
+  }
+  CHECK_FALSE(medians.empty());
+}
+
+TEST_CASE("The log has one start and one stop a run, in MLPerf's form", "[reports][export]") {
+  const SweepReport report = Example();
+  std::istringstream lines(RenderMlLog(report));
+  int starts = 0;
+  int stops = 0;
+  for (std::string line; std::getline(lines, line);) {
+    REQUIRE(line.starts_with(":::MLLOG "));
+    const Value event = io::ParseJson(line.substr(9));
+    for (const char* key : {"namespace", "time_ms", "event_type", "key", "value", "metadata"}) {
+      CHECK(event.Find(key));
+    }
+    starts += event.Find("key")->as_string() == "run_start" ? 1 : 0;
+    stops += event.Find("key")->as_string() == "run_stop" ? 1 : 0;
+    // 2026-11-21T08:00:00Z
+    CHECK(event.Find("time_ms")->as_int() >= 1'795'248'000'000);
+  }
+  const auto trained = std::count_if(
+      report.cells.begin(), report.cells.end(),
+      [](const CellResult& cell) { return cell.kind == "train" && !cell.started.empty(); });
+  CHECK(starts == trained);
+  CHECK(stops == trained);
+}
+
+TEST_CASE("csv: one row for each cell and segment, read back field by field") {
+  const SweepReport report = MakeSweepReport("s", {}, ExampleSweep());
+  const auto rows = ReadCsv(RenderAccuracyCsv(report));
+  std::size_t expected = 1;
+  for (const CellResult& cell : report.cells) {
+    expected += std::max<std::size_t>(1, cell.accuracy.size());
+  }
+  CHECK(rows.size() == expected);
+  for (const auto& row : rows) REQUIRE(row.size() == rows[0].size());
+  const auto column = [&](const std::string& name) {
+    return static_cast<std::size_t>(std::find(rows[0].begin(), rows[0].end(), name) -
+                                    rows[0].begin());
+  };
+  const AccuracyRow& first = report.cells[0].accuracy[0];
+  CHECK(std::stod(rows[1][column("accuracy")]) == *first.accuracy);
+  CHECK(rows[1][column("input_seq_len")] == "64");
+  CHECK(rows[1][column("mixer")] == "attention");
+}
+
+TEST_CASE("csv: hostile names survive as fields") {
+  const auto rows = ReadCsv(RenderAccuracyCsv(Hostile()));
+  for (const auto& row : rows) {
+    REQUIRE(row.size() == rows[0].size());
+    for (const std::string& field : row) CHECK(field.find_first_of("=+@") != 0);
+  }
+}
+
+}  // namespace mixerbench::reports

@@ -1,0 +1,383 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "reports/leaderboard/leaderboard.h"
+
+#include <algorithm>
+#include <cmath>
+#include <fmt/format.h>
+#include <limits>
+#include <set>
+#include <tuple>
+
+#include "base/sha256.h"
+#include "io/json.h"
+#include "reports/result/result_json.h"
+#include "reports/statistics/statistics.h"
+#include "reports/summary/select.h"
+#include "reports/view/numbers.h"
+#include "reports/view/study.h"
+
+namespace mixerbench::reports {
+namespace {
+
+constexpr const char* kUncommitted = "tool.git_dirty";
+
+// Why the whole report cannot be ranked; nothing when it can.
+std::optional<Refusal> RefusalOf(const LeaderboardInput& input, std::size_t min_seeds) {
+  const SweepReport& report = input.report;
+  const auto refuse = [&](const std::string& why, const std::string& remedy) {
+    return Refusal{input.source, why, remedy};
+  };
+  const auto any = [&](auto holds) {
+    return std::any_of(report.cells.begin(), report.cells.end(), holds);
+  };
+  if (report.cells.empty()) return refuse("no cells", "a finished run");
+  if (any([](const CellResult& cell) { return cell.partial; })) {
+    return refuse("partial: it ran with a limit", "the same run without --limit");
+  }
+  if (const std::int64_t missing = CountMissing(report); missing > 0) {
+    return refuse(fmt::format("{} of {} cells have no result", missing, report.cells.size()),
+                  "the same run, to its end");
+  }
+  if (any([](const CellResult& cell) {
+        return ConfigText(cell.environment, kUncommitted) == "true";
+      })) {
+    return refuse("the code had uncommitted changes", "a run of committed code");
+  }
+  if (any([](const CellResult& cell) {
+        return std::any_of(cell.throughput.begin(), cell.throughput.end(),
+                           [](const ThroughputRow& row) { return row.parity_check == "failed"; });
+      })) {
+    return refuse("parity with the reference failed", "kernels that agree with the reference");
+  }
+  // A report of timings alone has no seeds to lack: it gives tokens per second.
+  for (const GroupSummary& group : report.groups) {
+    if (group.kind == "throughput") continue;
+    if (group.selection && !group.selection->undecided.empty()) {
+      return refuse("nothing is chosen: " + group.selection->undecided,
+                    "all seeds of all settings");
+    }
+    const bool is_shown = !group.selection || group.selection->selected;
+    if (is_shown && !group.seeds.empty() && group.seeds.size() < min_seeds) {
+      return refuse(Plural(static_cast<std::int64_t>(group.seeds.size()), "seed"),
+                    "at least " + Plural(static_cast<std::int64_t>(min_seeds), "seed"));
+    }
+  }
+  return std::nullopt;
+}
+
+void Erase(Value& value, const std::string& path) {
+  if (!value.is_object()) return;
+  const std::size_t dot = path.find('.');
+  auto& object = value.as_object();
+  const auto found = object.find(path.substr(0, dot));
+  if (found == object.end()) return;
+  if (dot == path.npos) {
+    object.erase(found);
+  } else {
+    Erase(found->second, path.substr(dot + 1));
+  }
+}
+
+// What is asked of every mixer alike.
+std::string SettingKey(const SweepReport& report, const Value& config) {
+  Value rest = config;
+  for (const std::string& path : SelectedOver(report.config)) Erase(rest, path);
+  // Positions go with the mixer: attention learns them where recurrences need none.
+  for (const char* path : {"model.sequence_mixer", "model.positions"}) Erase(rest, path);
+  return io::DumpJson(rest);
+}
+
+// Sizes first, then what else the suite varied: not what it chose, nor what goes with a size.
+std::string SettingLabel(const SweepReport& report, const GroupSummary& group) {
+  const Value& config = report.cells[group.first_cell].config;
+  const std::vector<std::pair<std::string, std::string>> sizes = {
+      {"input_seq_len", "task.test.input_seq_len"},
+      {"num_kv_pairs", "task.test.num_kv_pairs"},
+      {"d_model", "model.d_model"}};
+  std::set<std::string> others = VaryingKeys(report);
+  for (const std::string& path : SelectedOver(report.config)) {
+    others.erase(path.substr(path.rfind('.') + 1));
+  }
+  for (const char* with_size : {"batch_size", "positions"}) others.erase(with_size);
+  std::string text;
+  for (const auto& [key, path] : sizes) {
+    others.erase(key);
+    const std::string value = ConfigText(config, path);
+    if (!value.empty()) text += (text.empty() ? "" : ", ") + PartText(key, value);
+  }
+  const std::string rest = PartsText(group, others);
+  return text + (text.empty() || rest.empty() ? "" : ", ") + rest;
+}
+
+SettingResult ResultOf(const SweepReport& report, const GroupSummary& group) {
+  SettingResult result;
+  for (const CellResult& cell : CellsOf(report, group)) {
+    if (cell.state != CellState::kCompleted && result.state == CellState::kCompleted) {
+      result.state = cell.state;
+    }
+    if (cell.model.state_at_num_tokens > 0) {
+      result.state_bytes = static_cast<double>(cell.model.state_bytes_measured);
+    }
+    const bool ran = cell.state == CellState::kCompleted || IsFailure(cell.state);
+    if (!ran) continue;
+    result.solved.push_back(Solved(cell).value_or(false));
+    result.num_solved += result.solved.back() ? 1 : 0;
+  }
+  result.is_unsupported = result.solved.empty();
+  for (const AccuracyOverSeeds& row : group.accuracy) {
+    if (!row.slice.empty() || !row.mean) continue;
+    result.accuracy = row.mean;  // the last, the longest
+    result.low = row.ci_seeds ? std::optional(row.ci_seeds->low) : std::nullopt;
+    result.high = row.ci_seeds ? std::optional(row.ci_seeds->high) : std::nullopt;
+  }
+  if (group.steps_to_threshold) result.steps = group.steps_to_threshold->median;
+  if (group.effective_length && group.effective_length->median) {
+    result.length = static_cast<double>(*group.effective_length->median);
+  }
+  return result;
+}
+
+using Settings = std::map<std::string, RankedSetting>;  // by key
+
+void Collect(const LeaderboardInput& input, const MixerList& list, Settings& settings,
+             std::vector<Refusal>& refused) {
+  const SweepReport& report = input.report;
+  for (const GroupSummary& group : report.groups) {
+    if (group.kind == "throughput") continue;
+    if (group.selection && !group.selection->selected) continue;
+    const CellName name = SplitCellName(group.name);
+    const Value& config = report.cells[group.first_cell].config;
+    if (!group.seeds.empty() && !group.solve_rate) continue;  // nothing was to be solved
+    RankedSetting& setting = settings[name.task + "\n" + SettingKey(report, config)];
+    setting.task = name.task;
+    setting.family = FamilyOf(name.task);
+    setting.text = SettingLabel(report, group);
+    if (const std::string d = ConfigText(config, "model.d_model"); !d.empty()) {
+      setting.d_model = std::stoll(d);
+    }
+    const int mixer = list.IndexOf(name.mixer.empty() ? group.name : name.mixer);
+    const auto [known, is_new] = setting.results.try_emplace(mixer, ResultOf(report, group));
+    if (!is_new) {
+      refused.push_back({input.source + ": " + group.name,
+                         "another report has this setting already", "one report for each setting"});
+    }
+  }
+}
+
+// Mean over families of the share of solved runs; `solved_of` gives the solved runs of a setting.
+template <typename SolvedOf>
+double Score(const Leaderboard& board, int mixer, SolvedOf solved_of) {
+  std::map<std::string, std::pair<double, double>> families;
+  for (std::size_t s = 0; s < board.settings.size(); ++s) {
+    const SettingResult& result = board.settings[s].results.at(mixer);
+    if (result.is_unsupported) continue;
+    auto& [solved, runs] = families[board.settings[s].family];
+    // Settings weigh the same within a family, whatever their number of seeds.
+    solved += solved_of(s, result) / static_cast<double>(result.solved.size());
+    runs += 1;
+  }
+  double sum = 0;
+  for (const auto& [family, share] : families) sum += share.first / share.second;
+  return families.empty() ? 0 : sum / static_cast<double>(families.size());
+}
+
+// From the run ids alone: the same cells give the same bands.
+std::uint64_t SeedOf(const std::vector<LeaderboardInput>& inputs) {
+  std::string ids;
+  for (const LeaderboardInput& input : inputs) {
+    for (const CellResult& cell : input.report.cells) ids += cell.run_id + "\n";
+  }
+  return std::stoull(Sha256Hex(ids).substr(0, 15), nullptr, 16);
+}
+
+// Ranks in resampled worlds: the seeds of every mixer and setting drawn again with replacement.
+void FindBands(Leaderboard& board, std::uint64_t seed) {
+  const std::size_t num_mixers = board.ranking.size();
+  std::vector<std::vector<double>> ranks(num_mixers);
+  std::uint64_t draw = 0;
+  for (int resample = 0; resample < kRankResamples; ++resample) {
+    std::vector<double> scores;
+    for (const RankedMixer& ranked : board.ranking) {
+      scores.push_back(Score(board, ranked.mixer, [&](std::size_t, const SettingResult& result) {
+        double solved = 0;
+        for (std::size_t i = 0; i < result.solved.size(); ++i) {
+          solved += result.solved[BootstrapIndex(seed, draw++, result.solved.size())] ? 1 : 0;
+        }
+        return solved;
+      }));
+    }
+    for (std::size_t m = 0; m < num_mixers; ++m) {
+      double above = 0;
+      double equal = 0;
+      for (const double score : scores) {
+        above += score > scores[m] + 1e-12 ? 1 : 0;
+        equal += std::abs(score - scores[m]) <= 1e-12 ? 1 : 0;
+      }
+      ranks[m].push_back(1 + above + (equal - 1) / 2);  // ties share the middle
+    }
+  }
+  for (std::size_t m = 0; m < num_mixers; ++m) {
+    RankBand& rank = board.ranking[m].rank;
+    rank.low = std::floor(Percentile(ranks[m], (1 - kRankLevel) / 2));
+    rank.high = std::ceil(Percentile(ranks[m], (1 + kRankLevel) / 2));
+    rank.of = static_cast<int>(num_mixers);
+  }
+}
+
+struct Shape {
+  std::string phase;
+  std::string dtype;
+  std::int64_t seq_len = 0;
+  std::int64_t batch_size = 0;
+  std::int64_t d_model = 0;
+  auto operator<=>(const Shape&) const = default;
+};
+
+// The shape that most ranked mixers were timed at; of equals a training step, the longest.
+void FindSpeed(const std::vector<const LeaderboardInput*>& inputs, const MixerList& list,
+               Leaderboard& board) {
+  std::map<Shape, std::map<int, double>> rates;
+  for (const LeaderboardInput* input : inputs) {
+    for (const GroupSummary& group : input->report.groups) {
+      const CellName name = SplitCellName(group.name);
+      const int mixer = list.IndexOf(name.mixer.empty() ? group.name : name.mixer);
+      for (const CellResult& cell : CellsOf(input->report, group)) {
+        const std::string d = ConfigText(cell.config, "model.d_model");
+        for (const ThroughputRow& row : cell.throughput) {
+          if (!row.tokens_per_second) continue;
+          const Shape shape{row.phase, row.dtype, row.seq_len, row.batch_size,
+                            d.empty() ? 0 : std::stoll(d)};
+          rates[shape].try_emplace(mixer, *row.tokens_per_second);
+        }
+      }
+    }
+  }
+  const Shape* best = nullptr;
+  std::tuple<std::size_t, bool, std::int64_t, std::int64_t> best_key;
+  for (const auto& [shape, by_mixer] : rates) {
+    std::size_t num = 0;
+    for (const RankedMixer& ranked : board.ranking) num += by_mixer.contains(ranked.mixer) ? 1 : 0;
+    const std::tuple key(num, shape.phase == "train_step", shape.seq_len, shape.d_model);
+    if (num == 0 || (best && key <= best_key)) continue;
+    best = &shape;
+    best_key = key;
+  }
+  if (!best) return;
+  board.shape = fmt::format("{}, {} tokens, batch {}, {}, d {}", best->phase,
+                            Count(static_cast<double>(best->seq_len)), best->batch_size,
+                            best->dtype, best->d_model);
+  for (RankedMixer& ranked : board.ranking) {
+    const auto found = rates[*best].find(ranked.mixer);
+    if (found != rates[*best].end()) ranked.tokens_per_second = found->second;
+  }
+}
+
+void Summarise(Leaderboard& board, RankedMixer& ranked) {
+  std::vector<double> lengths;
+  std::vector<double> steps;
+  for (const RankedSetting& setting : board.settings) {
+    const SettingResult& result = setting.results.at(ranked.mixer);
+    if (result.is_unsupported) continue;
+    auto& [solved, runs] = ranked.families[setting.family];
+    solved += result.num_solved;
+    runs += static_cast<std::int64_t>(result.solved.size());
+    lengths.push_back(result.length.value_or(0));
+    steps.push_back(result.steps.value_or(std::numeric_limits<double>::infinity()));
+    if (result.state_bytes) {
+      ranked.state_bytes = std::max(ranked.state_bytes.value_or(0), *result.state_bytes);
+    }
+  }
+  if (!lengths.empty()) ranked.length = Median(lengths);
+  if (!steps.empty()) {
+    const double median = Median(steps);
+    if (std::isfinite(median)) ranked.steps = median;
+  }
+  ranked.score = Score(board, ranked.mixer, [](std::size_t, const SettingResult& result) {
+    return static_cast<double>(result.num_solved);
+  });
+}
+
+}  // namespace
+
+std::string FamilyOf(const std::string& task) {
+  static const std::vector<std::pair<std::string, std::vector<std::string>>> kFamilies = {
+      {"MQAR", {"mqar", "compositional_mqar", "continuous_mqar", "forgetting_mqar", "hint_recall"}},
+      {"Copying", {"selective_copying", "copying_lag", "str_copy", "induction_heads"}},
+      {"Long text", {"niah", "passkey", "vt", "cwe", "fwe"}},
+      {"Phone book", {"phonebook", "phonebook_tok"}},
+      {"State tracking", {"group_word", "group_swap", "mod_arith", "circuits", "vocab_majority"}}};
+  if (task.starts_with("mad_")) return "MAD";
+  for (const auto& [family, tasks] : kFamilies) {
+    if (std::find(tasks.begin(), tasks.end(), task) != tasks.end()) return family;
+  }
+  return task;
+}
+
+Leaderboard MakeLeaderboard(const std::vector<LeaderboardInput>& inputs, std::size_t min_seeds) {
+  Leaderboard board;
+  board.min_seeds = min_seeds;
+  std::vector<const LeaderboardInput*> taken;
+  std::vector<const SweepReport*> reports;
+  for (const LeaderboardInput& input : inputs) {
+    if (auto refusal = RefusalOf(input, min_seeds)) {
+      board.refused.push_back(std::move(*refusal));
+      continue;
+    }
+    taken.push_back(&input);
+    reports.push_back(&input.report);
+    const Value document = SweepToValue(input.report);
+    board.sources.emplace_back(input.source, ConfigText(document, "integrity.content_sha256"));
+  }
+  const MixerList list(reports);
+  board.mixers = list.styles();
+  Settings settings;
+  for (const LeaderboardInput* input : taken) Collect(*input, list, settings, board.refused);
+  for (auto& [key, setting] : settings) board.settings.push_back(std::move(setting));
+  std::stable_sort(board.settings.begin(), board.settings.end(),
+                   [](const RankedSetting& a, const RankedSetting& b) {
+                     return std::tuple(a.family, a.task, a.d_model) <
+                            std::tuple(b.family, b.task, b.d_model);
+                   });
+  for (std::size_t m = 0; m < board.mixers.size(); ++m) {
+    const int mixer = static_cast<int>(m);
+    const auto lacks = std::count_if(
+        board.settings.begin(), board.settings.end(),
+        [&](const RankedSetting& setting) { return !setting.results.contains(mixer); });
+    if (board.settings.empty() || lacks == static_cast<std::ptrdiff_t>(board.settings.size()))
+      continue;
+    if (lacks > 0) {
+      board.refused.push_back({board.mixers[m].label,
+                               fmt::format("lacks {} of {} settings", lacks, board.settings.size()),
+                               "the settings that the others ran"});
+      continue;
+    }
+    board.ranking.push_back({.mixer = mixer});
+    Summarise(board, board.ranking.back());
+  }
+  std::set<int> ranked;
+  for (const RankedMixer& entry : board.ranking) ranked.insert(entry.mixer);
+  for (RankedSetting& setting : board.settings) {
+    std::erase_if(setting.results, [&](const auto& item) { return !ranked.contains(item.first); });
+    ++board.families[setting.family];
+    for (const auto& [mixer, result] : setting.results) {
+      board.num_cells += static_cast<std::int64_t>(result.solved.size());
+    }
+  }
+  FindSpeed(taken, list, board);
+  std::stable_sort(
+      board.ranking.begin(), board.ranking.end(), [&](const RankedMixer& a, const RankedMixer& b) {
+        const auto key = [&](const RankedMixer& entry) {
+          return std::tuple(-entry.score, -entry.length.value_or(0), entry.steps.value_or(1e300),
+                            -entry.tokens_per_second.value_or(0),
+                            board.mixers[static_cast<std::size_t>(entry.mixer)].label);
+        };
+        return key(a) < key(b);
+      });
+  for (std::size_t i = 0; i < board.ranking.size(); ++i) {
+    board.ranking[i].rank.place = static_cast<double>(i + 1);
+  }
+  FindBands(board, SeedOf(inputs));
+  return board;
+}
+
+}  // namespace mixerbench::reports

@@ -1,0 +1,93 @@
+// Ranks of mixers over many reports: by task family and overall, with bands from the bootstrap.
+//
+// A setting is a task, a model without its mixer, and a way of training without what was chosen;
+// every ranked mixer ran the same settings. docs/STATISTICS.md has the formula.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "reports/summary/sweep_report.h"
+#include "reports/view/page.h"
+
+namespace mixerbench::reports {
+
+inline constexpr int kRankResamples = 1000;
+inline constexpr double kRankLevel = 0.9;
+
+// A report with where it was read from.
+struct LeaderboardInput {
+  std::string source;
+  SweepReport report;
+};
+
+// Why a report, or a mixer, is listed and not ranked, and what would rank it.
+struct Refusal {
+  std::string what;
+  std::string why;
+  std::string remedy;
+};
+
+// What one mixer did at one setting.
+struct SettingResult {
+  std::int64_t num_solved = 0;
+  std::vector<bool> solved;         // by seed
+  std::optional<double> accuracy;   // mean over seeds on the last, longest segment
+  std::optional<double> low, high;  // its interval over seeds
+  std::optional<double> steps;      // median; absent: not reached
+  std::optional<double> length;     // effective
+  std::optional<double> state_bytes;
+  CellState state = CellState::kCompleted;  // the first seed's that is not completed
+  bool is_unsupported = false;              // by every seed: does not count
+};
+
+struct RankedSetting {
+  std::string family;
+  std::string task;
+  std::string text;  // "64 tokens, 4 pairs, d 64"
+  std::int64_t d_model = 0;
+  std::map<int, SettingResult> results;  // by mixer
+};
+
+struct RankedMixer {
+  int mixer = kNoMixer;  // of Leaderboard::mixers
+  double score = 0;      // mean over families of the share of (setting, seed) solved
+  RankBand rank = {};
+  std::map<std::string, std::pair<std::int64_t, std::int64_t>> families = {};  // solved, runs
+  std::optional<double> length = {};
+  std::optional<double> steps = {};
+  std::optional<double> state_bytes = {};        // at the largest setting
+  std::optional<double> tokens_per_second = {};  // at Leaderboard::shape
+};
+
+struct Leaderboard {
+  std::vector<MixerStyle> mixers;
+  std::vector<RankedSetting> settings;  // of ranked mixers, by family, task and size
+  std::vector<RankedMixer> ranking;     // best first
+  std::map<std::string, int> families;  // settings of each
+  std::vector<Refusal> refused;
+  std::vector<std::pair<std::string, std::string>> sources;  // with the checksum of each report
+  std::string
+      shape;  // at which tokens per second were taken: "train_step, 256 tokens, batch 64, bf16"
+  std::int64_t num_cells = 0;  // behind the ranks
+  std::size_t min_seeds = kSeedsForInterval;
+};
+
+// The family of a task: "MQAR", "MAD", "State tracking", ...
+std::string FamilyOf(const std::string& task);
+
+// Ranks what can be ranked. A report with a limit, with missing cells, of uncommitted code, without
+// enough seeds or with an undecided choice is refused whole; a mixer that lacks a setting is
+// refused alone.
+Leaderboard MakeLeaderboard(const std::vector<LeaderboardInput>& inputs, std::size_t min_seeds);
+
+// kind "leaderboard", schema reports/schema/leaderboard-1.schema.json.
+Value LeaderboardToValue(const Leaderboard& board);
+
+Page MakeLeaderboardPage(const Leaderboard& board);
+
+}  // namespace mixerbench::reports

@@ -1,0 +1,386 @@
+// The leaderboard as JSON and as a page.
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <fmt/format.h>
+#include <set>
+
+#include "reports/leaderboard/leaderboard.h"
+#include "reports/result/result_json.h"
+#include "reports/view/figure_parts.h"
+#include "reports/view/figures.h"
+#include "reports/view/numbers.h"
+
+namespace mixerbench::reports {
+namespace {
+
+std::vector<Sentence> Formula(const Leaderboard& board) {
+  std::string behind;
+  for (const auto& [family, num] : board.families) {
+    std::int64_t runs = 0;
+    for (const RankedSetting& setting : board.settings) {
+      if (setting.family != family) continue;
+      for (const auto& [mixer, result] : setting.results) {
+        runs += static_cast<std::int64_t>(result.solved.size());
+      }
+    }
+    behind += fmt::format("{}{} runs for {} ({})", behind.empty() ? "" : ", ",
+                          Count(static_cast<double>(runs)), family, Plural(num, "setting"));
+  }
+  return {
+      {"Score",
+       "= mean over the families of the share of (setting, seed) pairs that are solved, "
+       "times 100. A setting is solved when validation accuracy reaches its threshold "
+       "within its budget."},
+      {"Families weigh the same,",
+       "whatever their number of settings; settings weigh the same "
+       "within a family."},
+      {"Rank band:",
+       fmt::format("the seeds of every mixer and setting are drawn again with replacement {} "
+                   "times; the band holds the central {:.0f} % of its ranks. Mixers whose bands "
+                   "overlap are not told apart by these data.",
+                   Count(kRankResamples), 100 * kRankLevel)},
+      {"Ties", "are broken by effective length, then by median steps, then by tokens per second."},
+      {"Failed runs",
+       "are unsolved. Unsupported settings do not count for the mixer that lacks "
+       "them."},
+      {"Behind each figure:",
+       behind + fmt::format("; {} in all.", Plural(board.num_cells, "run"))}};
+}
+
+Datum Number(std::optional<double> value, std::string text) {
+  Datum datum;
+  datum.value = value;
+  if (value) datum.text = std::move(text);
+  return datum;
+}
+
+std::string BandText(const RankBand& rank) {
+  return rank.low == rank.high ? Count(rank.low) : Count(rank.low) + "–" + Count(rank.high);
+}
+
+Table RankTable(const Leaderboard& board) {
+  Table table{.key = "ranks",
+              .title = "Table 1. Leaderboard.",
+              .note =
+                  "Mixers whose bands overlap are not told apart by these data. Sorted by "
+                  "score; every column sorts."};
+  table.columns = {{.label = "Mixer", .kind = Column::Kind::kText},
+                   {.label = "Rank band"},
+                   {.label = fmt::format("{:.0f} % of resampled ranks", 100 * kRankLevel),
+                    .kind = Column::Kind::kPlot},
+                   {.label = "Score", .is_down_first = true}};
+  for (const auto& [family, num] : board.families) {
+    table.columns.push_back({.label = family,
+                             .group = "Settings solved, %",
+                             .unit = Plural(num, "setting"),
+                             .is_down_first = true});
+  }
+  table.columns.push_back({.label = "State", .group = "Measured", .unit = "largest setting"});
+  table.columns.push_back({.label = "Tokens/s",
+                           .group = "Measured",
+                           .unit = board.shape.empty() ? "not timed" : board.shape,
+                           .is_down_first = true});
+  for (const RankedMixer& ranked : board.ranking) {
+    Row row{.mixer = ranked.mixer, .cells = {}};
+    Datum name;
+    name.text = board.mixers[static_cast<std::size_t>(ranked.mixer)].label;
+    Datum plot;
+    plot.text = BandText(ranked.rank);
+    plot.rank = ranked.rank;
+    row.cells = {name, Number(ranked.rank.low + ranked.rank.high / 1000, BandText(ranked.rank)),
+                 plot, Number(ranked.score, fmt::format("{:.1f}", 100 * ranked.score))};
+    for (const auto& [family, num] : board.families) {
+      const auto found = ranked.families.find(family);
+      Datum datum;
+      if (found != ranked.families.end()) {
+        const auto [solved, runs] = found->second;
+        datum.value = static_cast<double>(solved) / static_cast<double>(runs);
+        datum.text = fmt::format("{:.0f}", 100 * *datum.value);
+        if (solved < runs && datum.text == "100") datum.text = ">99";
+        datum.share = datum.value;
+        datum.note = fmt::format("{} of {} runs solved", solved, runs);
+      } else {
+        datum.state = CellState::kUnsupported;
+        datum.text = "unsupported";
+      }
+      row.cells.push_back(std::move(datum));
+    }
+    row.cells.push_back(Number(ranked.state_bytes, Bytes(ranked.state_bytes)));
+    row.cells.push_back(Number(ranked.tokens_per_second, Si(ranked.tokens_per_second)));
+    table.rows.push_back(std::move(row));
+  }
+  return table;
+}
+
+std::string NameOf(const Leaderboard& board, int mixer) {
+  return board.mixers[static_cast<std::size_t>(mixer)].label;
+}
+
+// Accuracy over measured bytes: a panel for each family, at the task size that most mixers find
+// hardest, joined over widths.
+Figure StateFigure(const Leaderboard& board) {
+  Figure figure{
+      .title = "Figure 1. Accuracy at matched state",
+      .caption = {"What one sequence carries from token to token, measured. Left and up is "
+                  "better; compare mixers at equal state. Marks joined: other widths.",
+                  "One panel per family, at the setting with the lowest mean accuracy."},
+      .panels = {}};
+  for (const auto& [family, num] : board.families) {
+    const RankedSetting* hardest = nullptr;
+    double lowest = 2;
+    for (const RankedSetting& setting : board.settings) {
+      if (setting.family != family || setting.results.empty()) continue;
+      double sum = 0;
+      for (const auto& [mixer, result] : setting.results) sum += result.accuracy.value_or(0);
+      sum /= static_cast<double>(setting.results.size());
+      if (sum < lowest) lowest = sum, hardest = &setting;
+    }
+    if (!hardest) continue;
+    const auto size = [](const RankedSetting& setting) {  // without the model's width
+      const std::string width = ", d " + std::to_string(setting.d_model);
+      std::string text = setting.text;
+      const std::size_t at = text.find(width);
+      return at == text.npos ? text : text.erase(at, width.size());
+    };
+    std::map<int, Series> by_mixer;
+    double low = 1e300;
+    double high = 0;
+    for (const RankedSetting& setting : board.settings) {
+      if (setting.task != hardest->task || size(setting) != size(*hardest)) continue;
+      for (const auto& [mixer, result] : setting.results) {
+        if (!result.accuracy || result.state_bytes.value_or(0) <= 0) continue;
+        low = std::min(low, *result.state_bytes);
+        high = std::max(high, *result.state_bytes);
+        Series& series =
+            by_mixer
+                .try_emplace(mixer,
+                             Series{.mixer = mixer, .form = Series::Form::kThin, .has_name = true})
+                .first->second;
+        series.marks.push_back(
+            {.x = *result.state_bytes,
+             .y = *result.accuracy,
+             .low = result.low,
+             .high = result.high,
+             .note = fmt::format("{}, {}\n{}: {} %", NameOf(board, mixer), setting.text,
+                                 Bytes(result.state_bytes), Percent(result.accuracy))});
+      }
+    }
+    if (high <= 0) continue;
+    Panel panel{.title = hardest->task + ", " + size(*hardest),
+                .describe = "Accuracy over measured bytes of state, " + hardest->task,
+                .x = {.label = "state per sequence",
+                      .scale = Axis::Scale::kLog,
+                      .low = low / 1.5,
+                      .high = high * 1.5},
+                .y = AccuracyAxis(false, 0)};
+    panel.x.ticks = ByteTicks(panel.x.low, panel.x.high);
+    for (auto& [mixer, series] : by_mixer) {
+      std::sort(series.marks.begin(), series.marks.end(),
+                [](const Mark& a, const Mark& b) { return a.x < b.x; });
+      panel.series.push_back(std::move(series));
+    }
+    panel.names =
+        panel.series.size() <= kMaxInOneChart ? Panel::Names::kNear : Panel::Names::kHidden;
+    panel.height = 285;
+    figure.panels.push_back(std::move(panel));
+  }
+  if (board.ranking.size() > kMaxInOneChart) {
+    for (const RankedMixer& ranked : board.ranking) figure.legend.push_back(ranked.mixer);
+  }
+  return figure;
+}
+
+HeatFigure TaskFigure(const Leaderboard& board) {
+  HeatFigure figure{.title = "Figure 2. By setting",
+                    .caption = {"Mean accuracy on the longest test segment; the chosen rate."},
+                    .heats = {}};
+  constexpr std::size_t kMaxHeatColumns = 10;
+  for (const auto& [family, num] : board.families) {
+    std::vector<const RankedSetting*> members;
+    for (const RankedSetting& setting : board.settings) {
+      if (setting.family == family) members.push_back(&setting);
+    }
+    for (std::size_t first = 0; first < members.size(); first += kMaxHeatColumns) {
+      const std::size_t last = std::min(first + kMaxHeatColumns, members.size());
+      Heat heat{.title = family, .corner = "Mixer", .columns = {}, .rows = {}};
+      for (std::size_t i = first; i < last; ++i) {
+        heat.columns.push_back(members[i]->task + " " + members[i]->text);
+      }
+      for (const RankedMixer& ranked : board.ranking) {
+        std::vector<Datum> data;
+        for (std::size_t i = first; i < last; ++i) {
+          const SettingResult& result = members[i]->results.at(ranked.mixer);
+          Datum datum;
+          datum.value = result.accuracy;
+          datum.state = result.is_unsupported ? CellState::kUnsupported : result.state;
+          datum.text = result.accuracy         ? Percent(result.accuracy, 1)
+                       : result.is_unsupported ? std::string(kNone)
+                                               : std::string(mixerbench::NameOf(result.state));
+          datum.note = fmt::format("{}, {} {}\n{} of {} seeds solved", NameOf(board, ranked.mixer),
+                                   members[i]->task, members[i]->text, result.num_solved,
+                                   result.solved.size());
+          data.push_back(std::move(datum));
+        }
+        heat.rows.emplace_back(NameOf(board, ranked.mixer), std::move(data));
+      }
+      figure.heats.push_back(std::move(heat));
+    }
+  }
+  return figure;
+}
+
+Table RefusedTable(const Leaderboard& board) {
+  Table table{.key = "refused",
+              .title = "Table 2. Listed, not ranked.",
+              .note =
+                  "Runs with a limit, unfinished runs, uncommitted code, failed parity, too few "
+                  "seeds; and mixers that lack a setting."};
+  table.columns = {{.label = "Report or mixer", .kind = Column::Kind::kText},
+                   {.label = "Why", .kind = Column::Kind::kText, .wraps = true},
+                   {.label = "What would rank it", .kind = Column::Kind::kText, .wraps = true}};
+  for (const Refusal& refusal : board.refused) {
+    Row row;
+    for (const std::string* text : {&refusal.what, &refusal.why, &refusal.remedy}) {
+      Datum datum;
+      datum.text = *text;
+      row.cells.push_back(std::move(datum));
+    }
+    table.rows.push_back(std::move(row));
+  }
+  return table;
+}
+
+Value Optional(const std::optional<double>& value) { return NumberOrNull(value); }
+
+}  // namespace
+
+Value LeaderboardToValue(const Leaderboard& board) {
+  Array ranking;
+  for (const RankedMixer& ranked : board.ranking) {
+    Object families;
+    for (const auto& [family, counts] : ranked.families) {
+      families[family] = Object{{"solved", counts.first}, {"runs", counts.second}};
+    }
+    const MixerStyle& style = board.mixers[static_cast<std::size_t>(ranked.mixer)];
+    ranking.push_back(
+        Object{{"mixer", style.key},
+               {"label", style.label},
+               {"place", static_cast<std::int64_t>(ranked.rank.place)},
+               {"rank_band", Object{{"low", static_cast<std::int64_t>(ranked.rank.low)},
+                                    {"high", static_cast<std::int64_t>(ranked.rank.high)},
+                                    {"level", kRankLevel},
+                                    {"method", "bootstrap over seeds"}}},
+               {"score", ranked.score},
+               {"families", std::move(families)},
+               {"effective_length", Optional(ranked.length)},
+               {"steps_to_threshold", Optional(ranked.steps)},
+               {"state_bytes", Optional(ranked.state_bytes)},
+               {"tokens_per_second", Optional(ranked.tokens_per_second)}});
+  }
+  Array settings;
+  for (const RankedSetting& setting : board.settings) {
+    Array results;
+    for (const auto& [mixer, result] : setting.results) {
+      results.push_back(Object{{"mixer", board.mixers[static_cast<std::size_t>(mixer)].key},
+                               {"solved", result.num_solved},
+                               {"seeds", static_cast<std::int64_t>(result.solved.size())},
+                               {"accuracy", Optional(result.accuracy)},
+                               {"state_bytes", Optional(result.state_bytes)},
+                               {"unsupported", result.is_unsupported}});
+    }
+    settings.push_back(Object{{"family", setting.family},
+                              {"task", setting.task},
+                              {"setting", setting.text},
+                              {"results", std::move(results)}});
+  }
+  Array refused;
+  for (const Refusal& refusal : board.refused) {
+    refused.push_back(Object{
+        {"what", refusal.what}, {"why", refusal.why}, {"what_would_rank_it", refusal.remedy}});
+  }
+  Array sources;
+  for (const auto& [source, checksum] : board.sources) {
+    sources.push_back(Object{{"source", source}, {"content_sha256", TextOrNull(checksum)}});
+  }
+  std::string formula;
+  for (const Sentence& sentence : Formula(board)) {
+    formula += (formula.empty() ? "" : " ") + sentence.lead + " " + sentence.text;
+  }
+  return Object{{"schema_version", "1.0.0"},
+                {"kind", "leaderboard"},
+                {"formula", formula},
+                {"min_seeds", static_cast<std::int64_t>(board.min_seeds)},
+                {"num_resamples", kRankResamples},
+                {"num_runs", board.num_cells},
+                {"throughput_shape", TextOrNull(board.shape)},
+                {"ranking", std::move(ranking)},
+                {"settings", std::move(settings)},
+                {"refused", std::move(refused)},
+                {"sources", std::move(sources)}};
+}
+
+Page MakeLeaderboardPage(const Leaderboard& board) {
+  Page page;
+  page.eyebrow = "mixerbench leaderboard";
+  page.title = "Sequence mixers, ranked";
+  std::string first;
+  for (const RankedMixer& ranked : board.ranking) {
+    if (ranked.rank.low <= 1) first += (first.empty() ? "" : ", ") + NameOf(board, ranked.mixer);
+  }
+  page.lead =
+      fmt::format("{}, {}, {}.", Plural(static_cast<std::int64_t>(board.ranking.size()), "mixer"),
+                  Plural(static_cast<std::int64_t>(board.families.size()), "task family"),
+                  Plural(static_cast<std::int64_t>(board.settings.size()), "setting"));
+  if (board.families.size() != 1) {
+    const std::size_t at = page.lead.find("task familys");
+    if (at != page.lead.npos) page.lead.replace(at, 12, "task families");
+  }
+  if (!first.empty()) page.lead += " A band that reaches the first rank: " + first + ".";
+  if (board.ranking.empty()) {
+    page.banner.push_back({"Nothing is ranked:", "every report was refused; the table says why."});
+  }
+  page.facts = {{"Reports", Count(static_cast<double>(board.sources.size())),
+                 Plural(static_cast<std::int64_t>(board.refused.size()), "refusal")},
+                {"Runs", Count(static_cast<double>(board.num_cells)), "behind the ranks"},
+                {"Seeds", "at least " + std::to_string(board.min_seeds), "of every setting"},
+                {"Speed", board.shape.empty() ? "not timed" : board.shape, ""}};
+  page.mixers = board.mixers;
+  if (!board.ranking.empty()) {
+    page.sections.push_back({.id = "ranks",
+                             .title = "Ranks",
+                             .short_title = "Ranks",
+                             .question = "",
+                             .blocks = {RankTable(board)}});
+    Figure state = StateFigure(board);
+    if (!state.panels.empty()) {
+      page.sections.push_back({.id = "cost",
+                               .title = "What accuracy costs",
+                               .short_title = "Cost",
+                               .question = "How much state does it take?",
+                               .blocks = {std::move(state)}});
+    }
+    page.sections.push_back({.id = "tasks",
+                             .title = "By setting",
+                             .short_title = "By setting",
+                             .question = "",
+                             .blocks = {TaskFigure(board)}});
+  }
+  Section method{.id = "method",
+                 .title = "Score, and what is not ranked",
+                 .short_title = "Score",
+                 .question = "",
+                 .blocks = {Sentences{"How the score is made", Formula(board)}}};
+  if (!board.refused.empty()) method.blocks.emplace_back(RefusedTable(board));
+  Sentences sources{"Sources", {}};
+  for (const auto& [source, checksum] : board.sources) {
+    sources.list.push_back({source, checksum});
+  }
+  if (!sources.list.empty()) method.blocks.emplace_back(std::move(sources));
+  page.sections.push_back(std::move(method));
+  page.footer =
+      "The same reports give the same bytes. Self-contained: no network, no fonts or "
+      "scripts from elsewhere.";
+  return page;
+}
+
+}  // namespace mixerbench::reports

@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "reports/leaderboard/leaderboard.h"
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "io/json.h"
+#include "reports/render/html_page.h"
+#include "reports/render/markdown_page.h"
+#include "reports/result/schema.h"
+
+#include "tests/support/catch2.h"
+
+namespace mixerbench::reports {
+namespace {
+
+// `solved` of `num_seeds` seeds of a mixer at a length.
+void Add(const std::string& task, const std::string& mixer, int length, int solved, int num_seeds,
+         std::vector<CellResult>& cells) {
+  for (int seed = 0; seed < num_seeds; ++seed) {
+    CellResult cell;
+    cell.name = task + "/" + mixer + "/input_seq_len=" + std::to_string(length);
+    cell.kind = "train";
+    cell.group_id = cell.name;
+    cell.run_id = cell.name + std::to_string(seed);
+    cell.seed = static_cast<std::uint64_t>(seed);
+    cell.state = CellState::kCompleted;
+    cell.config =
+        Object{{"task", Object{{"name", task}, {"test", Array{Object{{"input_seq_len", length}}}}}},
+               {"model", Object{{"d_model", 64}, {"sequence_mixer", Object{{"name", mixer}}}}}};
+    cell.threshold = 0.95;
+    if (seed < solved) cell.steps_to_threshold = 100 + seed;
+    AccuracyRow row;
+    row.axes = {{"input_seq_len", length}};
+    row.num_sequences = row.num_scored = 1000;
+    row.num_correct = seed < solved ? 990 : 100;
+    row.accuracy = static_cast<double>(row.num_correct) / 1000;
+    row.ci_items = Interval{"beta", 0.95, *row.accuracy - 0.01, *row.accuracy + 0.005};
+    cell.accuracy.push_back(row);
+    cell.model = {.num_parameters = 1000,
+                  .state_bytes_measured = 4096,
+                  .state_bytes_declared = 4096,
+                  .state_at_num_tokens = length,
+                  .path = "fast"};
+    cells.push_back(std::move(cell));
+  }
+}
+
+LeaderboardInput Input(const std::string& source, std::vector<CellResult> cells) {
+  return {source, MakeSweepReport(source, {}, std::move(cells))};
+}
+
+std::vector<LeaderboardInput> ThreeMixers() {
+  std::vector<CellResult> cells;
+  for (const int length : {64, 256}) {
+    Add("mqar", "gla", length, length == 64 ? 5 : 1, 5, cells);
+    Add("mqar", "delta_net", length, 5, 5, cells);
+    Add("mqar", "base_conv", length, 0, 5, cells);
+  }
+  return {Input("recall", std::move(cells))};
+}
+
+}  // namespace
+
+TEST_CASE("Mixers are ranked by the share of settings solved", "[reports][leaderboard]") {
+  const Leaderboard board = MakeLeaderboard(ThreeMixers(), 5);
+  REQUIRE(board.ranking.size() == 3);
+  const auto key = [&](std::size_t i) {
+    return board.mixers[static_cast<std::size_t>(board.ranking[i].mixer)].key;
+  };
+  CHECK(key(0) == "delta_net");
+  CHECK(key(1) == "gla");
+  CHECK(key(2) == "base_conv");
+  CHECK(board.ranking[0].score == 1);
+  CHECK(board.ranking[1].score == Approx(0.6));
+  CHECK(board.ranking[2].score == 0);
+  CHECK(board.ranking[0].rank.low == 1);
+  CHECK(board.ranking[0].rank.high == 1);
+  CHECK(board.ranking[2].rank.low == 3);
+  CHECK(board.num_cells == 30);
+  CHECK(board.families.at("MQAR") == 2);
+}
+
+TEST_CASE("Mixers that the seeds do not tell apart share a band", "[reports][leaderboard]") {
+  std::vector<CellResult> cells;
+  Add("mqar", "gla", 64, 3, 5, cells);
+  Add("mqar", "retnet", 64, 2, 5, cells);
+  const Leaderboard board = MakeLeaderboard({Input("close", std::move(cells))}, 5);
+  REQUIRE(board.ranking.size() == 2);
+  for (const RankedMixer& ranked : board.ranking) {
+    CHECK(ranked.rank.low == 1);
+    CHECK(ranked.rank.high == 2);
+  }
+}
+
+TEST_CASE("What cannot be ranked is refused with the reason", "[reports][leaderboard]") {
+  std::vector<LeaderboardInput> inputs = ThreeMixers();
+  std::vector<CellResult> partial;
+  Add("mqar", "gla", 512, 5, 5, partial);
+  for (CellResult& cell : partial) cell.partial = true;
+  inputs.push_back(Input("limited", std::move(partial)));
+  std::vector<CellResult> single;
+  Add("mqar", "gla", 1024, 1, 1, single);
+  inputs.push_back(Input("single", std::move(single)));
+  std::vector<CellResult> unfinished;
+  Add("mqar", "gla", 2048, 5, 5, unfinished);
+  unfinished.back().state = CellState::kPlanned;
+  inputs.push_back(Input("unfinished", std::move(unfinished)));
+  std::vector<CellResult> dirty;
+  Add("mqar", "gla", 4096, 5, 5, dirty);
+  for (CellResult& cell : dirty) {
+    cell.environment = Object{{"tool", Object{{"git_dirty", true}}}};
+  }
+  inputs.push_back(Input("dirty", std::move(dirty)));
+  std::vector<CellResult> lone;
+  Add("mqar", "hyena", 64, 5, 5, lone);  // the other length is missing
+  inputs.push_back(Input("lone", std::move(lone)));
+
+  const Leaderboard board = MakeLeaderboard(inputs, 5);
+  CHECK(board.ranking.size() == 3);
+  const auto why = [&](const std::string& what) -> std::string {
+    for (const Refusal& refusal : board.refused) {
+      if (refusal.what == what) return refusal.why;
+    }
+    return "";
+  };
+  CHECK(why("limited") == "partial: it ran with a limit");
+  CHECK(why("single") == "1 seed");
+  CHECK(why("unfinished") == "1 of 5 cells have no result");
+  CHECK(why("dirty") == "the code had uncommitted changes");
+  CHECK(why("Hyena") == "lacks 1 of 2 settings");
+}
+
+TEST_CASE("A failed run is unsolved, an unsupported setting does not count",
+          "[reports][leaderboard]") {
+  std::vector<CellResult> cells;
+  for (const int length : {64, 256}) {
+    Add("mqar", "gla", length, 5, 5, cells);
+    Add("mqar", "retnet", length, 5, 5, cells);
+  }
+  for (CellResult& cell : cells) {
+    if (cell.name == "mqar/retnet/input_seq_len=256") cell.state = CellState::kUnsupported;
+    if (cell.name == "mqar/gla/input_seq_len=256") cell.state = CellState::kOom;
+  }
+  const Leaderboard board = MakeLeaderboard({Input("states", std::move(cells))}, 5);
+  REQUIRE(board.ranking.size() == 2);
+  CHECK(board.ranking[0].score == 1);
+  CHECK(board.mixers[static_cast<std::size_t>(board.ranking[0].mixer)].key == "retnet");
+  CHECK(board.ranking[1].score == Approx(0.5));
+}
+
+TEST_CASE("The leaderboard is valid JSON of its schema, and the same every time",
+          "[reports][leaderboard]") {
+  const Value document = LeaderboardToValue(MakeLeaderboard(ThreeMixers(), 5));
+  CHECK(ValidateLeaderboard(document).empty());
+  CHECK(io::DumpJson(document) ==
+        io::DumpJson(LeaderboardToValue(MakeLeaderboard(ThreeMixers(), 5))));
+  CHECK(ValidateLeaderboard(LeaderboardToValue(MakeLeaderboard({}, 5))).empty());
+  const Page page = MakeLeaderboardPage(MakeLeaderboard(ThreeMixers(), 5));
+  CHECK(RenderHtmlPage(page).find("Gated") == std::string::npos);
+  CHECK(RenderMarkdownPage(page).find("DeltaNet") != std::string::npos);
+}
+
+}  // namespace mixerbench::reports

@@ -1,0 +1,261 @@
+// The page: well-formed by a strict reader, self-contained, harmless, the same bytes every time,
+// and quick for 10,000 cells.
+// SPDX-License-Identifier: Apache-2.0
+#include "reports/render/html_page.h"
+
+#include <algorithm>
+#include <cctype>
+#include <ctime>
+#include <map>
+#include <set>
+#include <string>
+#include <sys/resource.h>
+#include <vector>
+
+#include "base/sha256.h"
+#include "reports/render/markdown_page.h"
+#include "reports/render/panel_svg.h"
+#include "reports/summary/sweep_report.h"
+#include "reports/testing/test_cells.h"
+#include "reports/view/report_page.h"
+
+#include "tests/support/catch2.h"
+
+namespace mixerbench::reports {
+namespace {
+
+// What a hostile config or error text may hold: markup, formulas, terminal escapes, broken UTF-8,
+// text that runs backwards, line ends.
+const std::string kHostile =
+    "=cmd|'/c'!A1 <script>alert(1)</script></style>\"'&\n| **x** [a](javascript:b) `c`\x1b[2J\xff"
+    "\xe2\x80\xae";
+
+SweepReport Hostile() {
+  std::vector<CellResult> cells = ExampleSweep(2);
+  for (CellResult& cell : cells) cell.environment = Object{{"gpu", Object{{"name", kHostile}}}};
+  cells.back().name = "mqar/" + kHostile;
+  cells.back().reason = kHostile;
+  cells.back().state = CellState::kError;
+  cells[0].accuracy[0].axes[kHostile] = 5;
+  cells[0].accuracy[1].bucket = kHostile;
+  cells[1].throughput.push_back({.phase = kHostile,
+                                 .dtype = kHostile,
+                                 .clock = "",
+                                 .state = CellState::kOom,
+                                 .reason = kHostile,
+                                 .parity_check = ""});
+  return MakeSweepReport(kHostile, Object{{"description", kHostile}}, std::move(cells));
+}
+
+// Reads elements, attributes and character data as strictly as XML does, but for the void elements
+// of HTML and the raw text of style and script. Fails on what a browser would repair in silence.
+class StrictReader {
+ public:
+  explicit StrictReader(const std::string& html) : text_(html) {}
+
+  std::string Check() {
+    if (!text_.starts_with("<!DOCTYPE html>")) return "no doctype";
+    at_ = 15;
+    while (at_ < text_.size() && fault_.empty()) {
+      if (text_[at_] == '<') {
+        Tag();
+      } else if (text_[at_] == '&') {
+        Entity();
+      } else {
+        if (text_[at_] == '>') Fault("a bare >");
+        ++at_;
+      }
+    }
+    if (fault_.empty() && !open_.empty()) Fault("<" + open_.back() + "> is not closed");
+    return fault_;
+  }
+
+  const std::map<std::string, int>& elements() const { return count_; }
+  const std::set<std::string>& ids() const { return ids_; }
+
+ private:
+  void Fault(const std::string& what) {
+    if (fault_.empty()) fault_ = what + " at " + text_.substr(at_ > 40 ? at_ - 40 : 0, 120);
+  }
+
+  void Entity() {
+    static const std::set<std::string> kKnown = {"amp", "lt", "gt", "quot", "#39", "#10"};
+    const std::size_t end = text_.find(';', at_);
+    if (end == text_.npos || !kKnown.contains(text_.substr(at_ + 1, end - at_ - 1))) {
+      Fault("an unknown entity");
+    }
+    at_ = end + 1;
+  }
+
+  void Tag() {
+    static const std::set<std::string> kVoid = {"meta", "input", "br"};
+    static const std::set<std::string> kKnown = {
+        "html",  "head",       "body",    "title", "style",   "script",  "header",
+        "main",  "footer",     "section", "nav",   "div",     "p",       "ul",
+        "ol",    "li",         "h1",      "h2",    "h3",      "b",       "small",
+        "span",  "a",          "dl",      "dt",    "dd",      "table",   "caption",
+        "thead", "tbody",      "tfoot",   "tr",    "th",      "td",      "button",
+        "label", "output",     "code",    "pre",   "details", "summary", "figure",
+        "svg",   "figcaption", "g",       "path",  "rect",    "circle",  "text"};
+    const bool closes = text_[at_ + 1] == '/';
+    std::size_t i = at_ + (closes ? 2 : 1);
+    std::string name;
+    while (i < text_.size() && (std::isalnum(static_cast<unsigned char>(text_[i])) != 0)) {
+      name += text_[i++];
+    }
+    if (!kKnown.contains(name) && !kVoid.contains(name)) return Fault("an unknown <" + name + ">");
+    if (closes) {
+      if (open_.empty() || open_.back() != name) return Fault("</" + name + "> closes another");
+      open_.pop_back();
+      if (text_[i] != '>') return Fault("text in a closing tag");
+      at_ = i + 1;
+      return;
+    }
+    ++count_[name];
+    std::set<std::string> attributes;
+    while (text_[i] == ' ' || text_[i] == '\n') {
+      while (text_[i] == ' ' || text_[i] == '\n') ++i;
+      std::string key;
+      while (std::isalnum(static_cast<unsigned char>(text_[i])) != 0 || text_[i] == '-' ||
+             text_[i] == ':') {
+        key += text_[i++];
+      }
+      if (key.empty()) break;
+      if (!attributes.insert(key).second) return Fault("attribute " + key + " twice");
+      if (key.starts_with("on") || key == "style") return Fault("attribute " + key);
+      if (text_[i] != '=') continue;  // without a value
+      if (text_[i + 1] != '"') return Fault("an attribute without quotes");
+      const std::size_t end = text_.find('"', i + 2);
+      const std::string value = text_.substr(i + 2, end - i - 2);
+      if (value.find('<') != value.npos) return Fault("< in an attribute");
+      if (key == "id" && !ids_.insert(value).second) return Fault("id " + value + " twice");
+      if ((key == "href" || key == "src") && !value.starts_with('#')) return Fault("a link out");
+      i = end + 1;
+    }
+    const bool is_empty = text_[i] == '/';
+    if (is_empty) ++i;
+    if (text_[i] != '>') return Fault("a tag without end");
+    at_ = i + 1;
+    if (name == "style" || name == "script") {
+      const std::size_t end = text_.find("</" + name + ">", at_);
+      at_ = end + name.size() + 3;
+    } else if (!is_empty && !kVoid.contains(name)) {
+      open_.push_back(name);
+    }
+  }
+
+  const std::string& text_;
+  std::size_t at_ = 0;
+  std::vector<std::string> open_;
+  std::map<std::string, int> count_;
+  std::set<std::string> ids_;
+  std::string fault_;
+};
+
+}  // namespace
+
+TEST_CASE("A page is well-formed and links to its own sections", "[reports][html]") {
+  const SweepReport report = MakeSweepReport("example", {}, ExampleSweep(3));
+  const std::string html = RenderHtmlPage(MakeReportPage(report));
+  StrictReader reader(html);
+  CHECK(reader.Check().empty());
+  CHECK(reader.elements().at("h1") == 1);
+  CHECK(reader.elements().at("script") == 1);
+  CHECK(reader.elements().at("style") == 1);
+  CHECK(reader.elements().at("svg") > 10);
+  for (std::size_t at = 0; (at = html.find("href=\"#", at)) != html.npos; ++at) {
+    const std::string id = html.substr(at + 7, html.find('"', at + 7) - at - 7);
+    CHECK(reader.ids().contains(id));
+  }
+}
+
+TEST_CASE("Nothing of a hostile name acts", "[reports][html]") {
+  const Page page = MakeReportPage(Hostile());
+  const std::string html = RenderHtmlPage(page);
+  CHECK(StrictReader(html).Check().empty());
+  CHECK(html.find("<script>alert") == html.npos);
+  CHECK(html.find('\x1b') == html.npos);
+  CHECK(html.find('\xff') == html.npos);
+  CHECK(html.find("\xe2\x80\xae") == html.npos);
+  const std::string markdown = RenderMarkdownPage(page);
+  CHECK(markdown.find("<script") == markdown.npos);
+  const std::size_t link = markdown.find("](javascript");
+  CHECK((link == markdown.npos || markdown[link - 1] == '\\'));  // an escaped bracket links nothing
+  CHECK(markdown.find('\x1b') == markdown.npos);
+}
+
+TEST_CASE("A page reaches for nothing outside and allows its own style and script by hash",
+          "[reports][html]") {
+  const std::string html =
+      RenderHtmlPage(MakeReportPage(MakeSweepReport("example", {}, ExampleSweep(1))));
+  for (const char* outside : {"http:", "https:", "url(", "@import", "src="}) {
+    CHECK(html.find(outside) == html.npos);
+  }
+  CHECK(html.find("default-src 'none'") != html.npos);
+  CHECK(html.find("unsafe-inline") == html.npos);
+}
+
+TEST_CASE("The same cells in another order give the same bytes", "[reports][html]") {
+  std::vector<CellResult> cells = ExampleSweep(3);
+  const std::string first = RenderHtmlPage(MakeReportPage(MakeSweepReport("e", {}, cells)));
+  std::reverse(cells.begin(), cells.end());
+  CHECK(RenderHtmlPage(MakeReportPage(MakeSweepReport("e", {}, cells))) == first);
+}
+
+TEST_CASE("A report without cells, and one of planned cells alone, are pages", "[reports][html]") {
+  for (const bool is_planned : {false, true}) {
+    std::vector<CellResult> cells;
+    if (is_planned) {
+      cells = ExampleSweep(1);
+      for (CellResult& cell : cells) {
+        cell.state = CellState::kPlanned;
+        cell.accuracy.clear();
+        cell.learning_curve.clear();
+        cell.throughput.clear();
+      }
+    }
+    const std::string html = RenderHtmlPage(MakeReportPage(MakeSweepReport("e", {}, cells)));
+    CHECK(StrictReader(html).Check().empty());
+  }
+}
+
+TEST_CASE("10,000 cells in 5 seconds of one core and 1 GiB", "[reports][html]") {
+  std::vector<CellResult> cells;
+  for (int variant = 0; cells.size() < 10'000; ++variant) {
+    for (CellResult cell : ExampleSweep(10)) {
+      const std::string lr = ",lr=0.00" + std::to_string(variant);
+      cell.name += lr;
+      cell.group_id += lr;
+      cell.run_id = "sha256:" + Sha256Hex(cell.run_id + lr);
+      cells.push_back(std::move(cell));
+    }
+  }
+  const SweepReport report = MakeSweepReport("many", {}, std::move(cells));
+  const std::clock_t start = std::clock();
+  const std::string html = RenderHtmlPage(MakeReportPage(report));
+  const double seconds = static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC;
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  CAPTURE(seconds, usage.ru_maxrss, html.size());
+  CHECK(StrictReader(html).Check().empty());
+#ifdef __OPTIMIZE__
+  CHECK(seconds < 5);
+#endif
+  CHECK(usage.ru_maxrss < 1024 * 1024);  // KiB
+  CHECK(html.size() < 32U << 20);
+}
+
+TEST_CASE("Names at line ends keep their order and their distance", "[reports][svg]") {
+  const std::vector<double> places = SpreadApart({50, 10, 11, 12}, 13.5, 0, 100);
+  CHECK(places[1] < places[2]);
+  CHECK(places[2] < places[3]);
+  CHECK(places[3] < places[0]);
+  CHECK(places[2] - places[1] >= 13.5 - 1e-9);
+  CHECK(places[3] - places[2] >= 13.5 - 1e-9);
+  // More names than there is room for stay inside.
+  const std::vector<double> full = SpreadApart(std::vector<double>(50, 20.0), 13.5, 0, 100);
+  CHECK(*std::max_element(full.begin(), full.end()) <= 100 + 1e-9);
+  CHECK(*std::min_element(full.begin(), full.end()) >= 0);
+}
+
+}  // namespace mixerbench::reports

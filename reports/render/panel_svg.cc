@@ -1,0 +1,543 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "reports/render/panel_svg.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <fmt/format.h>
+#include <numeric>
+#include <string_view>
+
+#include "io/text.h"
+
+namespace mixerbench::reports {
+namespace {
+
+constexpr double kWidth = 372;
+constexpr double kSmallWidth = 184;
+constexpr double kLineGap = 13.5;  // between names
+constexpr double kNameSize = 11.5;
+
+// One decimal, no "-0", no ".0".
+std::string N(double x) {
+  std::string text = fmt::format("{:.1f}", x);
+  if (text.ends_with(".0")) text.resize(text.size() - 2);
+  return text == "-0" ? "0" : text;
+}
+
+// Advance widths of Helvetica in 1/1000 em, enough to place names.
+double WidthOf(std::string_view text, double size) {
+  double width = 0;
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    if ((byte & 0xC0) == 0x80) continue;  // inside a character
+    if (std::string_view("ijl'|").find(c) != std::string_view::npos) {
+      width += 222;
+    } else if (std::string_view("ft .,:;/!I[]()-r").find(c) != std::string_view::npos) {
+      width += 300;
+    } else if (std::string_view("csvxyzkJ").find(c) != std::string_view::npos) {
+      width += 500;
+    } else if ((c >= 'a' && c <= 'z' && c != 'm' && c != 'w') || (c >= '0' && c <= '9')) {
+      width += 556;
+    } else if (c == 'm' || c == 'M' || c == 'W' || c == '%') {
+      width += 870;
+    } else {
+      width += 700;
+    }
+  }
+  return width * size / 1000 * 1.04;
+}
+
+// Cut to the room there is.
+std::string Fitted(const std::string& text, double room, double size) {
+  if (WidthOf(text, size) <= room) return text;
+  std::string cut = text;
+  while (!cut.empty() && WidthOf(cut + "…", size) > room) {
+    do {
+      cut.pop_back();
+    } while (!cut.empty() && (static_cast<unsigned char>(cut.back()) & 0xC0) == 0x80);
+    if (!cut.empty() && static_cast<unsigned char>(cut.back()) >= 0xC0) cut.pop_back();
+  }
+  return cut + "…";
+}
+
+// log10 of the odds; 1 has a place of its own above 99.99 %.
+double Odds(double share) {
+  constexpr double kTop = 4.95;
+  if (share >= 1) return kTop;
+  return std::min(kTop - 0.25, std::log10(std::max(share, 1e-6) / std::max(1 - share, 1e-9)));
+}
+
+double Transformed(const Axis& axis, double value) {
+  switch (axis.scale) {
+    case Axis::Scale::kLog:
+      return std::log(std::max(value, 1e-300));
+    case Axis::Scale::kOdds:
+      return Odds(value);
+    case Axis::Scale::kLinear:
+      break;
+  }
+  return value;
+}
+
+std::string Marker(std::string_view shape, double x, double y, double r) {
+  if (shape == "circle") {
+    return fmt::format(R"(<circle cx="{}" cy="{}" r="{}"/>)", N(x), N(y), N(r));
+  }
+  using Points = std::vector<std::pair<double, double>>;
+  static const std::vector<std::pair<std::string_view, Points>> kShapes = {
+      {"square", {{-.9, -.9}, {.9, -.9}, {.9, .9}, {-.9, .9}}},
+      {"diamond", {{0, -1.25}, {1.25, 0}, {0, 1.25}, {-1.25, 0}}},
+      {"up", {{0, -1.2}, {1.15, .85}, {-1.15, .85}}},
+      {"down", {{0, 1.2}, {1.15, -.85}, {-1.15, -.85}}},
+      {"pentagon", {{0, -1.2}, {1.15, -.35}, {.7, 1}, {-.7, 1}, {-1.15, -.35}}},
+      {"bar", {{-1.2, -.55}, {1.2, -.55}, {1.2, .55}, {-1.2, .55}}},
+      {"plus",
+       {{-.4, -1.2},
+        {.4, -1.2},
+        {.4, -.4},
+        {1.2, -.4},
+        {1.2, .4},
+        {.4, .4},
+        {.4, 1.2},
+        {-.4, 1.2},
+        {-.4, .4},
+        {-1.2, .4},
+        {-1.2, -.4},
+        {-.4, -.4}}}};
+  std::string path;
+  for (const auto& [name, points] : kShapes) {
+    if (name != shape) continue;
+    for (const auto& [a, b] : points) {
+      path += fmt::format("{}{} {}", path.empty() ? "M" : "L", N(x + a * r), N(y + b * r));
+    }
+  }
+  return fmt::format(R"(<path d="{}Z"/>)", path);
+}
+
+std::string Cross(double x, double y, double r = 4) {
+  return fmt::format(R"(<path class="fail" d="M{0} {1}L{2} {3}M{0} {3}L{2} {1}"/>)", N(x - r),
+                     N(y - r), N(x + r), N(y + r));
+}
+
+using Pixels = std::vector<std::pair<double, double>>;
+
+// A path without the points that lie on the line between their neighbours.
+std::string Path(const Pixels& points) {
+  constexpr double kTolerance = 0.35;
+  std::string path;
+  std::pair<double, double> last;
+  for (std::size_t i = 0; i < points.size(); ++i) {
+    if (i > 0 && i + 1 < points.size()) {
+      const auto [x0, y0] = last;
+      const auto [x1, y1] = points[i];
+      const auto [x2, y2] = points[i + 1];
+      const double length = std::max(1e-9, std::hypot(x2 - x0, y2 - y0));
+      const double off = std::abs((x2 - x0) * (y0 - y1) - (x0 - x1) * (y2 - y0)) / length;
+      if (off <= kTolerance) continue;
+    }
+    last = points[i];
+    path += fmt::format("{}{} {}", path.empty() ? "M" : "L", N(last.first), N(last.second));
+  }
+  return path;
+}
+
+std::string Title(const std::string& note) {
+  if (note.empty()) return "";
+  // Lines of a note are separated by line feeds; each is made harmless by itself.
+  std::string text;
+  for (std::size_t start = 0; start <= note.size();) {
+    const std::size_t end = std::min(note.find('\n', start), note.size());
+    text += (start == 0 ? "" : "\n") + io::EscapeHtml(note.substr(start, end - start));
+    start = end + 1;
+  }
+  return "<title>" + text + "</title>";
+}
+
+struct Box {
+  double x0, y0, x1, y1;
+};
+
+double Overlap(const Box& a, const Box& b) {
+  return std::max(0.0, std::min(a.x1, b.x1) - std::max(a.x0, b.x0)) *
+         std::max(0.0, std::min(a.y1, b.y1) - std::max(a.y0, b.y0));
+}
+
+std::size_t NumLines(const std::string& text) {
+  return static_cast<std::size_t>(std::count(text.begin(), text.end(), '\n')) + 1;
+}
+
+class Drawing {
+ public:
+  Drawing(const Panel& panel, const std::vector<MixerStyle>& mixers)
+      : panel_(panel), mixers_(mixers) {
+    width_ = panel.is_small ? kSmallWidth : kWidth;
+    std::size_t lines = 1;
+    double widest = 0;
+    for (const Tick& tick : panel.x.ticks) lines = std::max(lines, NumLines(tick.text));
+    for (const Tick& tick : panel.y.ticks) widest = std::max(widest, WidthOf(tick.text, 11.5));
+    lines_ = Crowded() ? 1 : lines;
+    double right = panel.is_small ? 8 : 14;
+    if (panel.names == Panel::Names::kEnds) {
+      double name = 0;
+      for (const Series& series : panel.series) {
+        if (series.has_name) name = std::max(name, WidthOf(StyleOf(series).label, kNameSize));
+      }
+      right = std::clamp(name + 22, 40.0, 150.0);
+    }
+    if (panel.has_never) right = 72;
+    const double left =
+        panel.has_rows ? std::clamp(widest + 14, 60.0, 150.0) : std::clamp(widest + 10, 34.0, 74.0);
+    const bool has_unit = !panel.y.label.empty() && !panel.is_small;
+    top_ = has_unit && !panel.title.empty() ? 40 : panel.has_never ? 34 : 24;
+    const double bottom =
+        7 + 13 * static_cast<double>(lines_) + (panel.x.label.empty() || panel.is_small ? 0 : 15);
+    height_ = panel.height > 0 ? panel.height : panel.is_small ? 150 : 252;
+    left_ = left;
+    right_ = width_ - right;
+    bottom_ = height_ - bottom;
+  }
+
+  std::string Render() {
+    Frame();
+    for (const Shade& shade : panel_.shades) Draw(shade);
+    for (const auto& marks : panel_.context) {
+      front_ += fmt::format(R"(<path class="context" d="{}"/>)", Path(PixelsOf(marks)));
+    }
+    for (const Reference& reference : panel_.references) Draw(reference);
+    for (const Series& series : panel_.series) Draw(series);
+    if (panel_.names == Panel::Names::kEnds) NameEnds();
+    if (panel_.names == Panel::Names::kNear) NameNear();
+    return fmt::format(R"(<svg class="panel" viewBox="0 0 {} {}" role="img" aria-label="{}">)",
+                       N(width_), N(height_),
+                       io::EscapeHtml(panel_.describe.empty() ? panel_.title : panel_.describe)) +
+           shades_ + back_ + front_ + notes_ + "</svg>\n";
+  }
+
+ private:
+  const MixerStyle& StyleOf(const Series& series) const {
+    return mixers_[static_cast<std::size_t>(series.mixer)];
+  }
+
+  double X(double value) const {
+    const double low = Transformed(panel_.x, panel_.x.low);
+    const double high = Transformed(panel_.x, panel_.x.high);
+    const double share = high > low ? (Transformed(panel_.x, value) - low) / (high - low) : 0.5;
+    return left_ + std::clamp(share, 0.0, 1.0) * (right_ - left_);
+  }
+
+  double Y(double value) const {
+    const double low = Transformed(panel_.y, panel_.y.low);
+    const double high = Transformed(panel_.y, panel_.y.high);
+    const double share = high > low ? (Transformed(panel_.y, value) - low) / (high - low) : 0.5;
+    return bottom_ - std::clamp(share, 0.0, 1.0) * (bottom_ - top_);
+  }
+
+  // Labels of the x axis that would touch: one line each, and only every second or third.
+  bool Crowded() const { return panel_.x.ticks.size() > (panel_.is_small ? 3U : 5U); }
+
+  void Frame() {
+    for (const Tick& tick : panel_.y.ticks) {
+      const double y = Y(tick.at);
+      const double to = panel_.has_never ? width_ : right_;
+      back_ += fmt::format(R"(<path class="grid" d="M{} {}H{}"/>)", N(left_), N(y), N(to));
+      if (panel_.has_rows) {
+        back_ += fmt::format(R"(<text class="row" x="0" y="{}">{}</text>)", N(y + 4),
+                             io::EscapeHtml(Fitted(tick.text, left_ - 8, 12)));
+      } else {
+        back_ += fmt::format(R"(<text class="tick" x="{}" y="{}" text-anchor="end">{}</text>)",
+                             N(left_ - 6), N(y + 3.8), io::EscapeHtml(tick.text));
+      }
+    }
+    const bool is_crowded = Crowded();
+    double free_from = -1e9;
+    for (const Tick& tick : panel_.x.ticks) {
+      const double x = X(tick.at);
+      if (panel_.has_rows || panel_.x.scale == Axis::Scale::kLog) {
+        back_ += fmt::format(R"(<path class="grid" d="M{} {}V{}"/>)", N(x), N(top_), N(bottom_));
+      }
+      std::string text = tick.text;
+      if (is_crowded) text = text.substr(0, text.find_first_of('\n'));
+      if (is_crowded && text.ends_with(" tokens")) text.resize(text.size() - 7);
+      double wide = 0;
+      std::size_t line = 0;
+      for (std::size_t start = 0; start <= text.size(); ++line) {
+        const std::size_t end = std::min(text.find('\n', start), text.size());
+        wide = std::max(wide, WidthOf(text.substr(start, end - start), 11.5));
+        start = end + 1;
+      }
+      if (x - wide / 2 < free_from) continue;
+      free_from = x + wide / 2 + 4;
+      line = 0;
+      for (std::size_t start = 0; start <= text.size(); ++line) {
+        const std::size_t end = std::min(text.find('\n', start), text.size());
+        back_ += fmt::format(R"(<text class="tick" x="{}" y="{}" text-anchor="middle">{}</text>)",
+                             N(std::min(x, width_ - wide / 2)),
+                             N(bottom_ + 15 + 13 * static_cast<double>(line)),
+                             io::EscapeHtml(text.substr(start, end - start)));
+        start = end + 1;
+      }
+    }
+    back_ += fmt::format(R"(<path class="axis" d="M{} {}H{}"/>)", N(left_), N(bottom_), N(right_));
+    if (!panel_.title.empty()) {
+      back_ +=
+          fmt::format(R"(<text class="title" x="0" y="12">{}</text>)",
+                      io::EscapeHtml(Fitted(panel_.title, width_, panel_.is_small ? 12.6 : 13.6)));
+    }
+    if (panel_.is_small) return;
+    if (!panel_.y.label.empty() && !panel_.has_rows) {
+      back_ +=
+          fmt::format(R"(<text class="unit" x="0" y="{}">{}</text>)",
+                      N(panel_.title.empty() ? 10 : top_ - 10), io::EscapeHtml(panel_.y.label));
+    }
+    if (!panel_.x.label.empty()) {
+      back_ += fmt::format(R"(<text class="unit" x="{}" y="{}" text-anchor="end">{}</text>)",
+                           N(right_), N(height_ - 3), io::EscapeHtml(panel_.x.label));
+    }
+    if (panel_.has_never) {
+      const double from = right_ + 10;
+      shades_ += fmt::format(R"(<rect class="shade" x="{}" y="{}" width="{}" height="{}"/>)",
+                             N(from), N(top_), N(width_ - from), N(bottom_ - top_));
+      notes_ += fmt::format(R"(<text class="note" x="{}" y="{}" text-anchor="middle">never</text>)",
+                            N((from + width_) / 2), N(top_ - 5));
+    }
+  }
+
+  void Draw(const Shade& shade) {
+    const double x0 = shade.x0 ? X(*shade.x0) : left_;
+    const double y1 = shade.y0 ? Y(*shade.y0) : bottom_;
+    shades_ += fmt::format(R"(<rect class="shade" x="{}" y="{}" width="{}" height="{}"/>)", N(x0),
+                           N(top_), N(right_ - x0), N(y1 - top_));
+    if (!shade.label.empty()) {
+      notes_ += fmt::format(R"(<text class="note" x="{}" y="{}" text-anchor="end">{}</text>)",
+                            N(right_ - 4), N(bottom_ - 6), io::EscapeHtml(shade.label));
+    }
+  }
+
+  void Draw(const Reference& reference) {
+    const double x0 = reference.x0 ? X(*reference.x0) : left_;
+    const double x1 = reference.x1 ? X(*reference.x1) : right_;
+    const double y = Y(reference.y);
+    back_ += fmt::format(R"(<path class="reference" d="M{} {}H{}"/>)", N(x0), N(y), N(x1));
+    if (reference.label.empty() || panel_.is_small) return;
+    const bool is_high = y < (top_ + bottom_) / 2;
+    notes_ += fmt::format(R"(<text class="note" x="{}" y="{}">{}</text>)", N(x0 + 2),
+                          N(is_high ? y + 12 : y - 4), io::EscapeHtml(reference.label));
+  }
+
+  Pixels PixelsOf(const std::vector<Mark>& marks) const {
+    Pixels pixels;
+    for (const Mark& mark : marks) {
+      if (mark.failed.empty()) pixels.emplace_back(X(mark.x), Y(mark.y));
+    }
+    return pixels;
+  }
+
+  void DrawBand(const Series& series) {
+    Pixels low;
+    std::string path;
+    for (const Mark& mark : series.marks) {
+      if (!mark.low || !mark.failed.empty()) continue;
+      path += fmt::format("{}{} {}", path.empty() ? "M" : "L", N(X(mark.x)), N(Y(*mark.high)));
+      low.emplace_back(X(mark.x), Y(*mark.low));
+    }
+    if (low.size() < 2) return;
+    for (auto point = low.rbegin(); point != low.rend(); ++point) {
+      path += fmt::format("L{} {}", N(point->first), N(point->second));
+    }
+    front_ += fmt::format(R"(<path class="band" d="{}Z"/>)", path);
+  }
+
+  void Draw(const Series& series) {
+    const MixerStyle& style = StyleOf(series);
+    front_ += fmt::format(R"(<g class="c-{}{}" data-m="m{}">)", style.colour,
+                          style.is_hybrid ? " hybrid" : "", series.mixer);
+    const Pixels pixels = PixelsOf(series.marks);
+    if (series.has_band) DrawBand(series);
+    if (pixels.size() > 1 && series.form != Series::Form::kMarks) {
+      const char* look = series.form == Series::Form::kThin ? "thin"
+                         : series.is_dotted                 ? "line second"
+                                                            : "line";
+      front_ += fmt::format(R"(<path class="{}" d="{}"/>)", look, Path(pixels));
+    }
+    std::vector<Box> stacked;  // marks of a row that meet are stacked
+    int num_never = 0;
+    for (const Mark& mark : series.marks) {
+      double x = mark.is_never ? right_ + 22 + 14 * (num_never++ % 3) : X(mark.x);
+      double y = Y(mark.y);
+      if (mark.is_never) y += 9.0 * ((num_never - 1) / 3 % 2);
+      if (panel_.has_rows && !mark.is_never) {
+        const auto near = std::count_if(stacked.begin(), stacked.end(),
+                                        [&](const Box& box) { return std::abs(box.x0 - x) < 9; });
+        constexpr std::array<double, 5> kOffsets = {0, -8, 8, -4, 4};
+        stacked.push_back({x, y, x, y});
+        y += kOffsets[static_cast<std::size_t>(near) % kOffsets.size()];
+      }
+      if (mark.failed.empty() && mark.low && !series.has_band && series.has_marks) {
+        front_ += fmt::format(R"(<path class="whisker" d="M{} {}V{}"/>)", N(x), N(Y(*mark.low)),
+                              N(Y(*mark.high)));
+      }
+      if (!mark.failed.empty()) {
+        front_ += fmt::format(R"(<g class="pt">{}{}</g>)", Title(mark.note),
+                              Cross(x, y, panel_.has_rows ? 3.4 : 4));
+        if (!panel_.has_rows && !panel_.is_small && mark.failed != last_word_) {
+          notes_ +=
+              fmt::format(R"(<text class="note bad" x="{}" y="{}" text-anchor="middle">{}</text>)",
+                          N(x), N(y - 8), io::EscapeHtml(mark.failed));
+          last_word_ = mark.failed;
+        }
+        continue;
+      }
+      if (!series.has_marks) continue;
+      const double r = panel_.is_small ? 2.8 : mark.is_ringed ? 4.2 : 3.4;
+      front_ +=
+          fmt::format(R"(<g class="pt">{}{}</g>)", Title(mark.note), Marker(style.marker, x, y, r));
+      if (mark.is_ringed) {
+        front_ += fmt::format(R"(<circle class="ring" cx="{}" cy="{}" r="7.2"/>)", N(x), N(y));
+      }
+      taken_.push_back({x - 5, y - 5, x + 5, y + 5});
+    }
+    front_ += "</g>";
+    if (series.has_name && !pixels.empty()) {
+      ends_.push_back({series.mixer, pixels.back().first, pixels.back().second});
+    }
+  }
+
+  struct End {
+    int mixer;
+    double x, y;
+  };
+
+  void Name(int mixer, double x, double y, const std::string& text) {
+    const MixerStyle& style = mixers_[static_cast<std::size_t>(mixer)];
+    notes_ += fmt::format(R"(<text class="name c-{}" data-m="m{}" x="{}" y="{}">{}</text>)",
+                          style.colour, mixer, N(x), N(y), io::EscapeHtml(text));
+  }
+
+  // Names right of the plot, in the order of the lines, with leader lines where they moved.
+  void NameEnds() {
+    std::vector<double> targets;
+    for (const End& end : ends_) targets.push_back(end.y);
+    const std::vector<double> places = SpreadApart(targets, kLineGap, top_ + 4, bottom_ - 2);
+    for (std::size_t i = 0; i < ends_.size(); ++i) {
+      const End& end = ends_[i];
+      const double x = right_ + 16;
+      if (std::abs(places[i] - end.y) > 2 || end.x < right_ - 1) {
+        back_ += fmt::format(R"(<path class="leader" d="M{} {}L{} {}H{}"/>)", N(end.x + 6),
+                             N(end.y), N(x - 9), N(places[i]), N(x - 3));
+      }
+      const std::string& label = mixers_[static_cast<std::size_t>(end.mixer)].label;
+      Name(end.mixer, x, places[i] + 4, Fitted(label, width_ - x, kNameSize));
+    }
+  }
+
+  // Names beside their points, at the first of twelve places that is free.
+  void NameNear() {
+    std::stable_sort(ends_.begin(), ends_.end(),
+                     [](const End& a, const End& b) { return a.y < b.y; });
+    for (const End& end : ends_) {
+      const std::string& label = mixers_[static_cast<std::size_t>(end.mixer)].label;
+      const double w = WidthOf(label, kNameSize);
+      const std::array<std::pair<double, double>, 12> offsets = {{{8, 4},
+                                                                  {-8 - w, 4},
+                                                                  {-w / 2, -9},
+                                                                  {-w / 2, 17},
+                                                                  {7, -7},
+                                                                  {7, 15},
+                                                                  {-7 - w, -7},
+                                                                  {-7 - w, 15},
+                                                                  {8, 27},
+                                                                  {-8 - w, 27},
+                                                                  {8, -18},
+                                                                  {-8 - w, -18}}};
+      double best_cost = 1e300;
+      Box best{};
+      double best_y = 0;
+      for (const auto& [dx, dy] : offsets) {
+        const Box box{end.x + dx, end.y + dy - 9, end.x + dx + w, end.y + dy + 2};
+        double cost = box.x0 >= left_ && box.x1 <= width_ && box.y0 >= top_ - 8 && box.y1 <= bottom_
+                          ? 0
+                          : 1e4;
+        for (const Box& taken : taken_) cost += Overlap(box, taken);
+        if (cost >= best_cost - 1e-9) continue;
+        best_cost = cost;
+        best = box;
+        best_y = end.y + dy;
+      }
+      taken_.push_back(best);
+      Name(end.mixer, best.x0, best_y, label);
+    }
+  }
+
+  const Panel& panel_;
+  const std::vector<MixerStyle>& mixers_;
+  double width_ = 0, height_ = 0, left_ = 0, right_ = 0, top_ = 0, bottom_ = 0;
+  std::size_t lines_ = 1;
+  std::string shades_, back_, front_, notes_;
+  std::string last_word_;
+  std::vector<End> ends_;
+  std::vector<Box> taken_;
+};
+
+}  // namespace
+
+std::vector<double> SpreadApart(const std::vector<double>& targets, double gap, double low,
+                                double high) {
+  std::vector<std::size_t> order(targets.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::stable_sort(order.begin(), order.end(),
+                   [&](std::size_t a, std::size_t b) { return targets[a] < targets[b]; });
+  if (order.size() > 1) gap = std::min(gap, (high - low) / static_cast<double>(order.size() - 1));
+  struct Pool {
+    double mean;
+    double count;
+  };
+  std::vector<Pool> blocks;
+  for (std::size_t rank = 0; rank < order.size(); ++rank) {
+    blocks.push_back({targets[order[rank]] - gap * static_cast<double>(rank), 1});
+    while (blocks.size() > 1 && blocks[blocks.size() - 2].mean > blocks.back().mean) {
+      const Pool last = blocks.back();
+      blocks.pop_back();
+      Pool& merged = blocks.back();
+      merged.mean =
+          (merged.mean * merged.count + last.mean * last.count) / (merged.count + last.count);
+      merged.count += last.count;
+    }
+  }
+  std::vector<double> places(targets.size());
+  const double top = high - gap * static_cast<double>(std::max<std::size_t>(order.size(), 1) - 1);
+  std::size_t rank = 0;
+  for (const Pool& block : blocks) {
+    for (double i = 0; i < block.count; ++i, ++rank) {
+      places[order[rank]] =
+          std::max(low, std::min(block.mean, top)) + gap * static_cast<double>(rank);
+    }
+  }
+  return places;
+}
+
+std::string RenderPanel(const Panel& panel, const std::vector<MixerStyle>& mixers) {
+  return Drawing(panel, mixers).Render();
+}
+
+std::string RenderSwatch(const MixerStyle& style) {
+  return fmt::format(
+      R"(<svg class="swatch c-{}{}" viewBox="0 0 26 12" aria-hidden="true"><path class="line" d="M0 6H26"/><g class="pt">{}</g></svg>)",
+      style.colour, style.is_hybrid ? " hybrid" : "", Marker(style.marker, 13, 6, 3.8));
+}
+
+std::string RenderRank(const RankBand& rank) {
+  constexpr double kRankWidth = 120;
+  const auto at = [&](double place) {
+    return 8 + (place - 1) * (kRankWidth - 16) / std::max(1, rank.of - 1);
+  };
+  std::string dots;
+  for (int i = 1; i <= rank.of; ++i) {
+    dots += fmt::format(R"(<circle class="slot" cx="{}" cy="10" r="1.6"/>)", N(at(i)));
+  }
+  return fmt::format(
+      R"(<svg class="rank" viewBox="0 0 120 20" aria-hidden="true">{}<rect class="band" x="{}" y="5" width="{}" height="10" rx="5"/><circle class="value" cx="{}" cy="10" r="4"/></svg>)",
+      dots, N(at(rank.low) - 6), N(at(rank.high) - at(rank.low) + 12), N(at(rank.place)));
+}
+
+}  // namespace mixerbench::reports

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "reports/result/schema.h"
+
+#include <memory>
+#include <stdexcept>
+#include <valijson/adapters/nlohmann_json_adapter.hpp>
+#include <valijson/schema.hpp>
+#include <valijson/schema_parser.hpp>
+#include <valijson/validation_results.hpp>
+#include <valijson/validator.hpp>
+
+#include "io/json.h"
+#include "reports/result/schema_text.h"
+
+// valijson works on a document of a JSON library; only here, and only for a text that DumpJson
+// made.
+namespace mixerbench::reports {
+namespace {
+
+using Json = nlohmann::json;
+using Adapter = valijson::adapters::NlohmannJsonAdapter;
+
+constexpr std::string_view kCellSchemaFile = "cell-1.schema.json";
+
+const Json* FetchSchema(const std::string& uri) {
+  if (uri != kCellSchemaFile) throw std::logic_error("a schema refers to an unknown " + uri);
+  return std::make_unique<Json>(Json::parse(CellSchema())).release();
+}
+
+void FreeSchema(const Json* document) { std::unique_ptr<const Json>{document}; }
+
+// "<root>[groups][0]" in valijson's words is "/groups/0" in ours.
+std::string Pointer(const std::vector<std::string>& context) {
+  std::string pointer;
+  for (const std::string& step : context) {
+    if (step.size() < 2 || step.front() != '[') continue;
+    pointer += "/" + io::PointerToken(std::string_view(step).substr(1, step.size() - 2));
+  }
+  return pointer;
+}
+
+std::vector<std::string> Validate(const Value& document, std::string_view schema_text) {
+  const Json schema_json = Json::parse(schema_text);
+  valijson::Schema schema;
+  valijson::SchemaParser().populateSchema(Adapter(schema_json), schema, FetchSchema, FreeSchema);
+  const Json target = Json::parse(io::DumpJson(document));
+  valijson::ValidationResults results;
+  valijson::Validator validator(valijson::Validator::kStrongTypes);
+  if (validator.validate(schema, Adapter(target), &results)) return {};
+  std::vector<std::string> faults;
+  valijson::ValidationResults::Error error;
+  while (results.popError(error)) {
+    faults.push_back(Pointer(error.context) + ": " + error.description);
+  }
+  return faults;
+}
+
+}  // namespace
+
+std::string_view CellSchema() { return kCellSchemaText; }
+std::string_view ReportSchema() { return kReportSchemaText; }
+std::string_view LeaderboardSchema() { return kLeaderboardSchemaText; }
+
+std::vector<std::string> ValidateCell(const Value& document) {
+  return Validate(document, CellSchema());
+}
+
+std::vector<std::string> ValidateReport(const Value& document) {
+  return Validate(document, ReportSchema());
+}
+
+std::vector<std::string> ValidateLeaderboard(const Value& document) {
+  return Validate(document, LeaderboardSchema());
+}
+
+}  // namespace mixerbench::reports

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "reports/summary/deep_check.h"
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+
+#include "io/json.h"
+#include "reports/statistics/statistics.h"
+
+namespace mixerbench::reports {
+namespace {
+
+// Another compiler or mathematics library may differ in the last digits.
+bool Equal(double a, double b) {
+  return std::abs(a - b) <= 1e-9 * std::max({1.0, std::abs(a), std::abs(b)});
+}
+
+class Checker {
+ public:
+  explicit Checker(const CellResult& cell) : cell_(cell) {}
+
+  std::vector<std::string> Check() {
+    for (const AccuracyRow& row : cell_.accuracy) CheckRow(row);
+    for (const ThroughputRow& row : cell_.throughput) CheckRow(row);
+    CheckSteps();
+    return std::move(faults_);
+  }
+
+ private:
+  void Fault(const std::string& where, const std::string& what) {
+    faults_.push_back(cell_.name + ", seed " + std::to_string(cell_.seed) + ", " + where + ": " +
+                      what);
+  }
+
+  void CheckRow(const AccuracyRow& row) {
+    const std::string where = "accuracy at " + io::DumpJson(Value(row.axes)) +
+                              (row.slice.empty() ? "" : ", " + row.slice + " " + row.bucket);
+    if (row.state != CellState::kCompleted) {
+      if (row.accuracy) Fault(where, "a value beside the state " + std::string(NameOf(row.state)));
+      return;
+    }
+    if (row.num_correct > row.num_scored) Fault(where, "more right than scored");
+    if (row.accuracy && row.num_scored > 0 &&
+        !Equal(*row.accuracy,
+               static_cast<double>(row.num_correct) / static_cast<double>(row.num_scored))) {
+      Fault(where, "accuracy is not num_correct / num_scored");
+    }
+    for (const auto* interval : {&row.ci_items, &row.ci_sequences}) {
+      const auto& value = interval == &row.ci_items ? row.accuracy : row.sequence_accuracy;
+      if (!*interval || !value) continue;
+      if ((*interval)->low > *value + 1e-12 || (*interval)->high < *value - 1e-12) {
+        Fault(where, "an interval that does not hold its value");
+      }
+      if ((*interval)->method != "wilson" || row.num_sequences == 0) continue;
+      // Of sequences: all or nothing each.
+      const double right = *value * static_cast<double>(row.num_sequences);
+      const Interval again = Wilson(std::llround(right), row.num_sequences, (*interval)->level);
+      if (!Equal(again.low, (*interval)->low) || !Equal(again.high, (*interval)->high)) {
+        Fault(where, "Wilson's interval is another");
+      }
+    }
+  }
+
+  void CheckRow(const ThroughputRow& row) {
+    const std::string where = row.phase + " at " + std::to_string(row.seq_len) + " tokens";
+    if (row.state != CellState::kCompleted) {
+      if (row.median_ms) Fault(where, "a time beside the state " + std::string(NameOf(row.state)));
+      return;
+    }
+    if (row.samples_ms.empty() || !row.median_ms) return Fault(where, "no samples");
+    if (!Equal(Median(row.samples_ms), *row.median_ms)) Fault(where, "not the samples' median");
+    if (row.spread_ms && (!Equal(Percentile(row.samples_ms, 0.2), row.spread_ms->low) ||
+                          !Equal(Percentile(row.samples_ms, 0.8), row.spread_ms->high))) {
+      Fault(where, "not the samples' 20th and 80th percentile");
+    }
+    if (row.tokens_per_second) {
+      const double tokens = static_cast<double>(row.batch_size * row.seq_len);
+      if (!Equal(1e3 * tokens / *row.median_ms, *row.tokens_per_second)) {
+        Fault(where, "tokens_per_second is not batch_size * seq_len / median");
+      }
+    }
+  }
+
+  // The first evaluation at or above the threshold.
+  void CheckSteps() {
+    if (cell_.threshold <= 0 || cell_.learning_curve.empty()) return;
+    std::optional<std::int64_t> first;
+    for (const LearningPoint& point : cell_.learning_curve) {
+      if (!first && point.validation_accuracy && *point.validation_accuracy >= cell_.threshold) {
+        first = point.step;
+      }
+    }
+    if (first != cell_.steps_to_threshold) {
+      Fault("steps_to_threshold", "not the first point of the curve at the threshold");
+    }
+  }
+
+  const CellResult& cell_;
+  std::vector<std::string> faults_;
+};
+
+}  // namespace
+
+std::vector<std::string> DeepFaults(const SweepReport& report) {
+  std::vector<std::string> faults;
+  for (const CellResult& cell : report.cells) {
+    const auto found = Checker(cell).Check();
+    faults.insert(faults.end(), found.begin(), found.end());
+  }
+  return faults;
+}
+
+}  // namespace mixerbench::reports

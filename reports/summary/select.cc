@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "reports/summary/select.h"
+
+#include <algorithm>
+#include <map>
+#include <string>
+
+#include "base/error.h"
+#include "io/json.h"
+#include "io/object_reader.h"
+
+namespace mixerbench::reports {
+namespace {
+
+// Removes the member at a dotted path, if it is there.
+void ErasePath(Value& value, const std::string& path) {
+  if (!value.is_object()) return;
+  const std::size_t dot = path.find('.');
+  Object& object = value.as_object();
+  const auto found = object.find(path.substr(0, dot));
+  if (found == object.end()) return;
+  if (dot == std::string::npos) {
+    object.erase(found);
+  } else {
+    ErasePath(found->second, path.substr(dot + 1));
+  }
+}
+
+double LastValidationAccuracy(const CellResult& cell) {
+  if (cell.state != CellState::kCompleted) return 0;
+  for (auto point = cell.learning_curve.rbegin(); point != cell.learning_curve.rend(); ++point) {
+    if (point->validation_accuracy) return *point->validation_accuracy;
+  }
+  return 0;
+}
+
+// Why the scores of these groups cannot be compared; empty when they can.
+std::string WhyUndecided(const SweepReport& report, const std::vector<GroupSummary*>& groups) {
+  for (const GroupSummary* group : groups) {
+    const auto cells = CellsOf(report, *group);
+    const auto num_missing = std::count_if(cells.begin(), cells.end(), IsMissing);
+    if (num_missing > 0) {
+      return group->name + " lacks " + std::to_string(num_missing) + " of " +
+             std::to_string(cells.size()) + " seeds";
+    }
+    if (group->seeds != groups.front()->seeds) {
+      return group->name + " and " + groups.front()->name + " have different seeds";
+    }
+  }
+  return "";
+}
+
+void Decide(const SweepReport& report, const std::vector<GroupSummary*>& groups) {
+  const std::string undecided = WhyUndecided(report, groups);
+  for (GroupSummary* group : groups) group->selection->undecided = undecided;
+  if (!undecided.empty()) return;
+  const auto best = std::max_element(
+      groups.begin(), groups.end(),
+      [](const auto* a, const auto* b) { return a->selection->score < b->selection->score; });
+  (*best)->selection->selected = true;
+}
+
+}  // namespace
+
+std::vector<std::string> SelectedOver(const Value& suite) {
+  const Value* sweep = suite.Find("sweep");
+  const Value* select = sweep ? sweep->Find("select") : nullptr;
+  if (!select) return {};
+  return io::ObjectReader(*select, "/sweep/select")
+      .List("over", [](const Value& path, const std::string& where) {
+        if (path.is_string()) return path.as_string();
+        throw Error(ExitCode::kBadInput, where + ": expected a string");
+      });
+}
+
+void SelectGroups(SweepReport& report) {
+  const std::vector<std::string> over = SelectedOver(report.config);
+  if (over.empty()) return;
+  std::map<std::string, std::vector<GroupSummary*>> competitions;
+  for (GroupSummary& group : report.groups) {
+    const auto cells = CellsOf(report, group);
+    const bool can_run = !group.seeds.empty() || std::any_of(cells.begin(), cells.end(), IsMissing);
+    if (group.kind != "train" || !can_run) continue;
+    double sum = 0;
+    for (const CellResult& cell : cells) sum += LastValidationAccuracy(cell);
+    group.selection = {.score = sum / static_cast<double>(cells.size())};
+    Value rest = cells.front().config;
+    for (const std::string& path : over) ErasePath(rest, path);
+    competitions[io::DumpJson(rest)].push_back(&group);
+  }
+  for (const auto& [rest, groups] : competitions) Decide(report, groups);
+}
+
+}  // namespace mixerbench::reports

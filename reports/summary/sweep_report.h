@@ -1,0 +1,137 @@
+// A sweep: its cells and what they say together, over seeds (`report.json`).
+//
+// A report is a function of its cells: built again from the same cells it has the same bytes.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/value.h"
+#include "reports/result/result.h"
+
+namespace mixerbench::reports {
+
+// Fewer seeds than this give no interval of a mean: it would say next to nothing
+// (docs/STATISTICS.md).
+inline constexpr std::size_t kSeedsForInterval = 5;
+
+// "mqar/gla/d_model=64,lr=0.003" in its parts; missing parts are empty.
+struct CellName {
+  std::string task;
+  std::string mixer;
+  std::string variant;
+};
+CellName SplitCellName(const std::string& name);
+
+// One evaluation segment, or one bucket of it, over the seeds of a group.
+struct AccuracyOverSeeds {
+  Object axes;
+  std::string slice;
+  std::string bucket;
+  double chance = 0;
+  std::vector<Guess> guesses;     // as in a cell
+  std::optional<double> ceiling;  // the highest of the seeds'
+  bool extrapolated = false;
+  // Aligned with GroupSummary::seeds. A seed that failed counts as chance and is flagged; a value
+  // is absent when the segment was not run for that seed.
+  std::vector<std::optional<double>> per_seed;
+  std::vector<bool> imputed;
+  std::optional<double> mean;
+  std::optional<double> median;
+  std::optional<double> min;
+  std::optional<double> max;
+  std::optional<double> std;                // n - 1
+  std::optional<Interval> ci_seeds;         // of the mean; from kSeedsForInterval values on
+  std::optional<Interval> ci_items;         // of the only seed, when there is one
+  CellState state = CellState::kCompleted;  // the first seed's that is not completed
+  std::string reason;                       // and why
+};
+
+// Steps to the threshold; a seed that never reached it is censored and ranks last.
+struct StepsOverSeeds {
+  std::vector<std::optional<std::int64_t>> per_seed;
+  std::optional<double> median;  // absent when half of the seeds or more are censored
+  std::int64_t num_censored = 0;
+};
+
+struct SolveRate {
+  std::int64_t num_solved = 0;
+  std::int64_t num_seeds = 0;
+  Interval ci;  // Wilson
+};
+
+// The longest input at which, and at every shorter tested one, the lower bound of a seed's
+// accuracy, its interval over items, is at least kBound.
+struct EffectiveLength {
+  static constexpr double kBound = 0.9;
+  std::vector<std::optional<std::int64_t>> per_seed;  // absent: not even at the shortest
+  std::optional<std::int64_t> median;                 // the lower of two; absent values rank lowest
+  std::string reason;                                 // why there is no median
+};
+
+// How a configuration fared against those it competes with (`sweep.select` of the suite).
+struct Selection {
+  double score = 0;  // mean over seeds of the last validation accuracy
+  bool selected = false;
+  std::string undecided = {};  // why nobody in this competition is selected; empty when somebody is
+};
+
+// All seeds of one configuration.
+struct GroupSummary {
+  std::string group_id;
+  std::string name;
+  std::string kind;
+  std::vector<std::uint64_t> seeds;  // those that ran: completed, diverged, oom, timeout, error
+  std::map<std::string, std::int64_t> states;  // of all cells, by name
+  bool partial = false;                        // --limit was used
+  std::optional<SolveRate> solve_rate;
+  std::vector<AccuracyOverSeeds> accuracy;
+  std::optional<StepsOverSeeds> steps_to_threshold;
+  std::optional<EffectiveLength> effective_length;
+  std::size_t first_cell = 0, num_cells = 0;  // in SweepReport::cells
+  std::optional<Selection> selection;         // absent when the suite selects nothing
+};
+
+// A result that lies beside the cells of a report without being one of them.
+struct LeftOut {
+  std::string run_id;  // empty when the file is damaged
+  std::string name;
+  std::uint64_t seed = 0;
+  std::string reason;  // "of other code", "of another plan", "of an earlier version", "unreadable"
+};
+
+struct SweepReport {
+  std::string name;
+  Value config;  // of the suite, resolved
+  std::vector<CellResult> cells;
+  std::vector<GroupSummary> groups;
+  std::vector<LeftOut> left_out = {};
+};
+
+// Sorts the cells by (name, kind, seed, run id) and summarises every group.
+SweepReport MakeSweepReport(std::string name, Value config, std::vector<CellResult> cells);
+
+// The cells of a group, in order of seed.
+std::span<const CellResult> CellsOf(const SweepReport& report, const GroupSummary& group);
+
+Value SweepToValue(const SweepReport& report);
+std::string DumpSweep(const SweepReport& report);
+
+// Reads the cells and summarises them again. Errors: Error(kBadInput), as CellFromValue, and when
+// the summaries of the file are not those of its cells. `path` is used in messages only.
+SweepReport ParseSweep(std::string_view text, const std::string& path);
+
+// True for a planned cell without a result: not started, or not finished.
+bool IsMissing(const CellResult& cell);
+std::int64_t CountMissing(const SweepReport& report);
+
+// True when a failed seed counts as chance in this row.
+bool AnyImputed(const AccuracyOverSeeds& row);
+
+}  // namespace mixerbench::reports

@@ -1,0 +1,41 @@
+// Writes the examples of schema_examples.h for schema_crosscheck.sh, and the page and the tables of
+// a made-up sweep, to be looked at after a change of style: write_examples FOLDER.
+// SPDX-License-Identifier: Apache-2.0
+#include <cstdio>
+#include <exception>
+#include <filesystem>
+
+#include "io/atomic_file.h"
+#include "io/json.h"
+#include "reports/export/accuracy_csv.h"
+#include "reports/render/html_page.h"
+#include "reports/render/markdown_page.h"
+#include "reports/testing/schema_examples.h"
+#include "reports/testing/test_cells.h"
+#include "reports/view/report_page.h"
+
+int main(int argc, char** argv) {
+  namespace io = mixerbench::io;
+  namespace reports = mixerbench::reports;
+  if (argc != 2) {
+    std::fputs("usage: write_examples FOLDER\n", stderr);
+    return 2;
+  }
+  try {
+    for (const auto& example : reports::SchemaExamples()) {
+      const auto folder = std::filesystem::path(argv[1]) / (example.is_report ? "report" : "cell") /
+                          (example.is_valid ? "valid" : "invalid");
+      std::filesystem::create_directories(folder);
+      io::WriteFileAtomically(folder / (example.name + ".json"), io::DumpJson(example.document, 2));
+    }
+    const std::filesystem::path folder(argv[1]);
+    const auto sweep = reports::MakeSweepReport("mqar-length", {}, reports::ExampleSweep());
+    const reports::Page page = reports::MakeReportPage(sweep);
+    io::WriteFileAtomically(folder / "page.html", reports::RenderHtmlPage(page));
+    io::WriteFileAtomically(folder / "page.md", reports::RenderMarkdownPage(page));
+    io::WriteFileAtomically(folder / "accuracy.csv", reports::RenderAccuracyCsv(sweep));
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "error: %s\n", error.what());
+    return 1;
+  }
+}

@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "reports/view/beside.h"
+
+#include <algorithm>
+#include <charconv>
+#include <fmt/format.h>
+#include <map>
+#include <set>
+
+#include "io/json.h"
+#include "reports/view/numbers.h"
+#include "reports/view/tables.h"
+
+namespace mixerbench::reports {
+namespace {
+
+// A parameter of papers, as a path of our configs.
+struct Param {
+  const char* path;
+  bool names_setting = false;  // without it equal, results are of different settings
+};
+
+const std::map<std::string, Param>& Params() {
+  static const std::map<std::string, Param> kParams = {
+      {"seq_len", {"task.test.input_seq_len", true}},
+      {"context", {"task.test.input_seq_len", true}},
+      {"test_length", {"task.test.input_seq_len", true}},
+      {"length", {"task.test.input_seq_len"}},
+      {"train_length", {"task.train.input_seq_len"}},
+      {"kv_pairs", {"task.test.num_kv_pairs", true}},
+      {"vocab", {"task.test.vocab_size"}},
+      {"tokens_to_copy", {"task.test.num_tokens_to_copy"}},
+      {"d_model", {"model.d_model", true}},
+      {"dim", {"model.d_model"}},
+      {"layers", {"model.n_layers"}},
+      {"batch", {"train.batch_size"}},
+      {"steps", {"train.max_steps"}},
+      {"lr", {"train.lr"}}};
+  return kParams;
+}
+
+// "8k" and "8K" are 8192; numbers are numbers.
+std::optional<double> NumberOf(const std::string& text) {
+  double value = 0;
+  const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (code != std::errc()) return std::nullopt;
+  const std::string_view rest(end, static_cast<std::size_t>(text.data() + text.size() - end));
+  if (rest == "k" || rest == "K") return value * 1024;
+  return rest.empty() ? std::optional(value) : std::nullopt;
+}
+
+std::string TextOf(const Value& value) {
+  return value.is_string() ? value.as_string() : io::DumpJson(value);
+}
+
+// Our value at the path of a parameter: the segment's own before the config's first segment.
+std::string Ours(const Param& param, const Value& config, const Object& axes) {
+  const std::string path = param.path;
+  if (path.starts_with("task.test.")) {
+    const auto found = axes.find(path.substr(path.rfind('.') + 1));
+    if (found != axes.end()) return TextOf(found->second);
+  }
+  return ConfigText(config, path);
+}
+
+bool Equal(const std::string& ours, const std::string& theirs) {
+  const auto a = NumberOf(ours);
+  const auto b = NumberOf(theirs);
+  return a && b ? *a == *b : ours == theirs;
+}
+
+// Which needle task of a paper: haystack and needle types of ours.
+bool SameNeedleTask(const PublishedResult& result, const Value& config) {
+  const std::string haystack = ConfigText(config, "task.test.type_haystack");
+  const std::string value = ConfigText(config, "task.test.type_needle_v");
+  if (result.task == "NIAH-1") return haystack == "noise" || haystack == "repeat";
+  if (result.task == "NIAH-2") return haystack == "essay" && value == "numbers";
+  if (result.task == "NIAH-3") return haystack == "essay" && value == "uuids";
+  if (result.task == "NIAH-Word") return value == "words";
+  return true;
+}
+
+// MAD's noisy recall is its recall with noise.
+bool SameNoise(const PublishedResult& result, const Value& config) {
+  const std::string noise = ConfigText(config, "task.test.frac_noise");
+  const bool is_noisy = NumberOf(noise).value_or(0) > 0;
+  return is_noisy == (result.task.find("noisy") != std::string::npos);
+}
+
+std::string SettingText(const PublishedResult& result) {
+  std::string text;
+  for (const auto& [key, value] : result.params) {
+    const auto known = Params().find(key);
+    if (known == Params().end() || !known->second.names_setting) continue;
+    text += (text.empty() ? "" : ", ") + key + " " + TextOf(value);
+  }
+  return result.task + (text.empty() ? "" : ", " + text);
+}
+
+}  // namespace
+
+bool Corresponds(const PublishedResult& result, const Value& config, const Object& axes) {
+  const std::string task = ConfigText(config, "task.name");
+  if (task.empty() || OurTaskName(result.task) != task) return false;
+  if (task == "mad_icr" && !SameNoise(result, config)) return false;
+  if (task == "niah" && !SameNeedleTask(result, config)) return false;
+  const std::string mixer = ConfigText(config, "model.sequence_mixer.name");
+  if (mixer.empty() || OurMixerName(result.mixer) != mixer) return false;
+  return std::all_of(result.params.begin(), result.params.end(), [&](const auto& item) {
+    const auto known = Params().find(item.first);
+    return known == Params().end() || !known->second.names_setting ||
+           Equal(Ours(known->second, config, axes), TextOf(item.second));
+  });
+}
+
+std::string Differences(const PublishedResult& result, const Value& config, const Object& axes) {
+  std::string text;
+  const auto add = [&](const std::string& part) { text += (text.empty() ? "" : "; ") + part; };
+  for (const auto& [key, value] : result.params) {
+    const auto known = Params().find(key);
+    if (known == Params().end()) {
+      add(key + ": theirs " + TextOf(value));
+      continue;
+    }
+    const std::string ours = Ours(known->second, config, axes);
+    if (Equal(ours, TextOf(value))) continue;
+    const std::string path = known->second.path;
+    add(path.substr(path.rfind('.') + 1) + " " + (ours.empty() ? "not set" : ours) + ", theirs " +
+        TextOf(value));
+  }
+  if (result.task.starts_with("MAD")) add("theirs: mean over the settings of the benchmark");
+  return text;
+}
+
+std::optional<Table> PublishedTable(const Study& study, const MixerList& mixers) {
+  Table table{.key = "",
+              .title = "Beside published numbers.",
+              .note =
+                  "Published values are quoted, never mixed into ours. A difference is judged "
+                  "only where no stated setting differs; what a paper does not state may "
+                  "differ all the same."};
+  table.columns = {{.label = "Mixer", .kind = Column::Kind::kText},
+                   {.label = "Setting", .kind = Column::Kind::kText},
+                   {.label = "Ours, %", .is_down_first = true},
+                   {.label = "Published, %", .is_down_first = true},
+                   {.label = "Difference, points", .is_down_first = true},
+                   {.label = "Settings that differ", .kind = Column::Kind::kText, .wraps = true},
+                   {.label = "Source", .kind = Column::Kind::kText, .wraps = true}};
+  const auto text_datum = [](std::string text, std::string note = "") {
+    Datum datum;
+    datum.text = text.empty() ? "none" : std::move(text);
+    datum.note = std::move(note);
+    return datum;
+  };
+  for (const int mixer : study.mixers) {
+    for (std::size_t s = 0; s < study.settings.size(); ++s) {
+      const GroupSummary* group = study.Shown(mixer, s);
+      if (!group) continue;
+      const Value& config = study.report->cells[group->first_cell].config;
+      for (std::size_t g = 0; g < study.segments.size(); ++g) {
+        const AccuracyOverSeeds* row = RowAt(study, *group, g);
+        if (!row || !row->mean) continue;
+        for (const PublishedResult& result : PublishedResults()) {
+          const bool is_accuracy = result.metric.find("accuracy") != std::string::npos;
+          if (!is_accuracy || !Corresponds(result, config, row->axes)) continue;
+          if (table.rows.size() >= 400) break;
+          const Datum ours = AccuracyDatum(study, group, g);
+          const std::string differences = Differences(result, config, row->axes);
+          const auto share = PublishedShare(result);
+          Datum theirs;
+          theirs.value = share;
+          theirs.text = share ? Percent(share, 1) : "not given";
+          Datum gap;
+          if (share) {
+            gap.value = *row->mean - *share;
+            gap.text = SignedPercent(*gap.value);
+            const bool is_inside = ours.low && *ours.low <= *share && *share <= *ours.high;
+            gap.sub = !differences.empty() ? "not judged"
+                      : !ours.low          ? "no interval"
+                      : is_inside          ? "inside our interval"
+                                           : "outside our interval";
+          }
+          Row line{.mixer = mixer, .cells = {}};
+          Datum name;
+          name.text = mixers.styles()[static_cast<std::size_t>(mixer)].label;
+          name.sub = result.mixer;
+          line.cells = {name,
+                        text_datum(SettingText(result)),
+                        ours,
+                        theirs,
+                        gap,
+                        text_datum(differences),
+                        text_datum(result.source + ", " + result.table, result.note)};
+          table.rows.push_back(std::move(line));
+        }
+      }
+    }
+  }
+  if (table.rows.empty()) return std::nullopt;
+  if (table.rows.size() > 30) {
+    table.is_long = true;
+    table.summary = fmt::format("{} published numbers beside ours", table.rows.size());
+  }
+  return table;
+}
+
+}  // namespace mixerbench::reports

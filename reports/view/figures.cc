@@ -1,0 +1,486 @@
+// Accuracy over size, rates, depth and state. Speed of learning and of kernels: other files.
+// SPDX-License-Identifier: Apache-2.0
+#include "reports/view/figures.h"
+
+#include <algorithm>
+#include <cmath>
+#include <fmt/format.h>
+#include <functional>
+#include <map>
+#include <set>
+
+#include "io/json.h"
+#include "reports/view/figure_parts.h"
+#include "reports/view/numbers.h"
+#include "reports/view/tables.h"
+
+namespace mixerbench::reports {
+namespace {
+
+// One place on the x axis of an accuracy chart.
+struct Place {
+  std::size_t setting = 0;
+  std::size_t segment = 0;
+  std::string label;
+};
+
+struct PlaceList {
+  std::string title;
+  std::vector<Place> places;
+};
+
+// What is compared along x, and the panels: segments, else the size of the task, else any axis.
+std::vector<PlaceList> PlacesOf(const Study& study) {
+  std::vector<PlaceList> panels;
+  if (study.segments.size() > 1) {
+    for (std::size_t s = 0; s < study.settings.size(); ++s) {
+      PlaceList list{.title = study.settings[s].text, .places = {}};
+      for (std::size_t g = 0; g < study.segments.size(); ++g) {
+        list.places.push_back({s, g, SegmentText(study.segments[g], "\n")});
+      }
+      panels.push_back(std::move(list));
+    }
+    return panels;
+  }
+  if (study.axes.empty()) return {};
+  std::map<std::vector<int>, PlaceList> by_rest;
+  for (std::size_t s = 0; s < study.settings.size(); ++s) {
+    std::vector<int> rest(study.settings[s].at.begin() + 1, study.settings[s].at.end());
+    PlaceList& list = by_rest[rest];
+    list.title.clear();
+    for (std::size_t i = 1; i < study.axes.size(); ++i) {
+      list.title += (list.title.empty() ? "" : ", ") +
+                    AxisText(study.axes[i], static_cast<std::size_t>(study.settings[s].at[i]));
+    }
+    list.places.push_back(
+        {s, 0, AxisText(study.axes[0], static_cast<std::size_t>(study.settings[s].at[0]), "\n")});
+  }
+  for (auto& [rest, list] : by_rest) panels.push_back(std::move(list));
+  return panels;
+}
+
+bool IsExtrapolated(const Study& study, const Place& place) {
+  for (const int mixer : study.mixers) {
+    const GroupSummary* group = study.Shown(mixer, place.setting);
+    const auto* row = group ? RowAt(study, *group, place.segment) : nullptr;
+    if (row) return row->extrapolated;
+  }
+  return false;
+}
+
+// Lines through the means; marks with intervals, or one for each of a few seeds.
+Series AccuracySeries(const Study& study, const MixerList& mixers, int mixer,
+                      const PlaceList& list) {
+  Series series{.mixer = mixer, .has_name = true};
+  for (std::size_t i = 0; i < list.places.size(); ++i) {
+    const GroupSummary* group = study.Shown(mixer, list.places[i].setting);
+    if (!group) continue;
+    const Datum datum = AccuracyDatum(study, group, list.places[i].segment);
+    const auto* row = RowAt(study, *group, list.places[i].segment);
+    Mark mark{.x = static_cast<double>(i)};
+    mark.note =
+        LabelOf(mixers, mixer) + ": " + datum.text + (datum.value ? " %" : "") + "\n" + datum.note;
+    if (!datum.value) {
+      if (!IsFailure(datum.state)) continue;
+      mark.failed = std::string(NameOf(datum.state));
+      mark.y = row ? row->chance : 0;
+      series.marks.push_back(std::move(mark));
+      continue;
+    }
+    mark.y = *datum.value;
+    mark.low = datum.low;
+    mark.high = datum.high;
+    if (row && AnyImputed(*row)) {
+      mark.failed = std::string(NameOf(row->state));
+    }
+    if (row && row->ci_seeds) series.has_band = true;
+    series.marks.push_back(std::move(mark));
+  }
+  return series;
+}
+
+// The single seeds where there are too few for an interval.
+Series SeedMarks(const Study& study, int mixer, const PlaceList& list) {
+  Series series{.mixer = mixer, .form = Series::Form::kMarks};
+  for (std::size_t i = 0; i < list.places.size(); ++i) {
+    const GroupSummary* group = study.Shown(mixer, list.places[i].setting);
+    const auto* row = group ? RowAt(study, *group, list.places[i].segment) : nullptr;
+    if (!row || row->per_seed.size() < 2 || row->ci_seeds) continue;
+    for (std::size_t s = 0; s < row->per_seed.size(); ++s) {
+      if (!row->per_seed[s] || row->imputed[s]) continue;
+      series.marks.push_back(
+          {.x = static_cast<double>(i),
+           .y = *row->per_seed[s],
+           .note = fmt::format("seed {}: {} %", group->seeds[s], Percent(row->per_seed[s]))});
+    }
+  }
+  return series;
+}
+
+void AddGuessLines(const Study& study, const PlaceList& list, Panel& panel) {
+  bool is_named = false;
+  for (std::size_t i = 0; i < list.places.size(); ++i) {
+    for (const int mixer : study.mixers) {
+      const GroupSummary* group = study.Shown(mixer, list.places[i].setting);
+      const auto* row = group ? RowAt(study, *group, list.places[i].segment) : nullptr;
+      if (!row) continue;
+      double best = row->chance;
+      std::string name = "chance";
+      for (const Guess& guess : row->guesses) {
+        if (guess.accuracy <= best) continue;
+        best = guess.accuracy;
+        name = guess.name;
+      }
+      const double x = static_cast<double>(i);
+      panel.references.push_back(
+          {.y = best, .label = is_named ? "" : name, .x0 = x - 0.3, .x1 = x + 0.3});
+      is_named = true;
+      break;
+    }
+  }
+}
+
+Panel AccuracyPanel(const Study& study, const MixerList& mixers, const PlaceList& list,
+                    const Axis& y) {
+  std::vector<std::string> names;
+  for (const Place& place : list.places) names.push_back(place.label);
+  Panel panel{.title = list.title,
+              .describe = "Accuracy of " + Plural(static_cast<int>(study.mixers.size()), "mixer") +
+                          (list.title.empty() ? "" : " at " + list.title) +
+                          "; the numbers are in the table",
+              .x = NameAxis(names, ""),
+              .y = y};
+  for (std::size_t i = 1; i < list.places.size(); ++i) {
+    if (!IsExtrapolated(study, list.places[i]) || IsExtrapolated(study, list.places[i - 1])) {
+      continue;
+    }
+    panel.shades.push_back({.x0 = static_cast<double>(i) - 0.5, .label = "longer than trained"});
+  }
+  if (const double stop = EarlyStop(study); stop > 0 && y.scale == Axis::Scale::kOdds) {
+    panel.shades.push_back({.y0 = stop});
+  }
+  AddGuessLines(study, list, panel);
+  for (const int mixer : study.mixers) {
+    Series series = AccuracySeries(study, mixers, mixer, list);
+    Series seeds = SeedMarks(study, mixer, list);
+    if (!seeds.marks.empty()) series.has_marks = false;
+    if (!series.marks.empty()) panel.series.push_back(std::move(series));
+    if (!seeds.marks.empty()) panel.series.push_back(std::move(seeds));
+  }
+  panel.names = Panel::Names::kEnds;
+  panel.height = 285;
+  return panel;
+}
+
+std::optional<Figure> OverSize(const Study& study, const MixerList& mixers) {
+  std::vector<PlaceList> lists = PlacesOf(study);
+  std::erase_if(lists, [](const PlaceList& list) { return list.places.size() < 2; });
+  if (lists.empty()) return std::nullopt;
+  const Axis y = AxisFor(study);
+  Figure figure{
+      .title = "Accuracy over " + std::string(study.segments.size() > 1 ? "length" : "size"),
+      .caption = {},
+      .panels = {}};
+  if (study.segments.size() == 1 && !study.axes.empty() && !study.axes[0].is_task) {
+    figure.title = "Accuracy over " + study.axes[0].keys.front();
+  }
+  figure.caption.push_back(
+      std::string(study.chosen_keys.empty() ? "" : "The chosen setting of each mixer. ") +
+      "Bars and bands: 95 % interval; over seeds from five on, else over items, or single seeds as "
+      "marks.");
+  if (y.scale == Axis::Scale::kOdds) {
+    figure.caption.push_back(
+        "The axis is stretched near 100 %, where mixers differ. Shaded: past the early stop, or "
+        "longer than trained; heights there are no limits of a mixer.");
+  }
+  figure.caption.push_back(
+      "Dotted: the strongest guesser. A red cross: a failed cell counts as "
+      "chance.");
+  std::vector<Panel> panels;
+  for (const PlaceList& list : lists) panels.push_back(AccuracyPanel(study, mixers, list, y));
+  figure.panels = OneEach(panels, mixers);
+  return figure;
+}
+
+Datum HeatDatum(const Study& study, const GroupSummary* group, std::size_t segment) {
+  Datum datum = AccuracyDatum(study, group, segment);
+  if (datum.value) datum.text = Percent(datum.value, 1);
+  datum.sub.clear();
+  return datum;
+}
+
+// All rates of a choice, or all values of an axis beside the task's.
+std::optional<HeatFigure> OverRates(const Study& study, const MixerList& mixers) {
+  if (study.chosen_keys.size() != 1) return std::nullopt;
+  const std::string& key = study.chosen_keys.front();
+  HeatFigure figure{
+      .title = "Accuracy at every " + key,
+      .caption = {"All cells. Outlined: the one with the highest validation accuracy, "
+                  "which the other figures show."},
+      .heats = {}};
+  for (std::size_t s = 0; s < study.settings.size() && figure.heats.size() < kMaxPanels; ++s) {
+    std::set<double> rates;
+    for (const int mixer : study.mixers) {
+      const StudyCell* cell = study.At(mixer, s);
+      if (!cell) continue;
+      for (const GroupSummary* group : cell->all) {
+        if (const auto rate = RateOf(*group, key)) rates.insert(*rate);
+      }
+    }
+    if (rates.size() < 2) continue;
+    Heat heat{.title = study.settings[s].text, .corner = key, .columns = {}, .rows = {}};
+    for (const double rate : rates) heat.columns.push_back(RateText(rate));
+    for (const int mixer : study.mixers) {
+      const StudyCell* cell = study.At(mixer, s);
+      if (!cell) continue;
+      std::vector<Datum> row;
+      for (const double rate : rates) {
+        Datum datum;
+        datum.state = CellState::kPlanned;
+        for (const GroupSummary* group : cell->all) {
+          if (RateOf(*group, key) != rate) continue;
+          datum = HeatDatum(study, group, study.segments.size() - 1);
+          datum.is_chosen = group->selection && group->selection->selected;
+        }
+        row.push_back(std::move(datum));
+      }
+      heat.rows.emplace_back(LabelOf(mixers, mixer), std::move(row));
+    }
+    figure.heats.push_back(std::move(heat));
+  }
+  if (figure.heats.empty()) return std::nullopt;
+  if (study.segments.size() > 1) {
+    figure.caption.push_back("At " + SegmentText(study.segments.back()) + ".");
+  }
+  return figure;
+}
+
+std::optional<double> NumberAt(const Object& axes, const std::string& key) {
+  const auto found = axes.find(key);
+  if (found == axes.end() || !found->second.is_number()) return std::nullopt;
+  return found->second.as_double();
+}
+
+// Depth x length, where a task slices by depth; one table for each mixer.
+std::optional<HeatFigure> OverDepth(const Study& study, const MixerList& mixers) {
+  HeatFigure figure{
+      .title = "Accuracy over depth and length",
+      .caption = {"Depth: where in the text the answer stands, 0 % is its beginning."},
+      .heats = {}};
+  for (const int mixer : study.mixers) {
+    for (std::size_t s = 0; s < study.settings.size() && figure.heats.size() < kMaxPanels; ++s) {
+      const GroupSummary* group = study.Shown(mixer, s);
+      if (!group) continue;
+      std::vector<std::string> buckets;
+      std::map<double, std::map<std::string, const AccuracyOverSeeds*>> by_length;
+      for (const AccuracyOverSeeds& row : group->accuracy) {
+        const auto length = NumberAt(row.axes, "input_seq_len");
+        if (row.slice != "depth" || !length) continue;
+        by_length[*length].try_emplace(row.bucket, &row);
+        if (std::find(buckets.begin(), buckets.end(), row.bucket) == buckets.end()) {
+          buckets.push_back(row.bucket);
+        }
+      }
+      if (buckets.size() < 2 || by_length.empty()) continue;
+      Heat heat{.title = LabelOf(mixers, mixer), .corner = "depth", .columns = {}, .rows = {}};
+      if (study.settings.size() > 1) heat.title += ", " + study.settings[s].text;
+      for (const auto& [length, rows] : by_length) heat.columns.push_back(Count(length));
+      for (const std::string& bucket : buckets) {
+        std::vector<Datum> data;
+        for (const auto& [length, rows] : by_length) {
+          Datum datum;
+          datum.state = CellState::kPlanned;
+          if (const auto found = rows.find(bucket); found != rows.end()) {
+            datum = SliceDatum(*found->second);
+          }
+          data.push_back(std::move(datum));
+        }
+        heat.rows.emplace_back(bucket, std::move(data));
+      }
+      figure.heats.push_back(std::move(heat));
+    }
+  }
+  if (figure.heats.empty()) return std::nullopt;
+  return figure;
+}
+
+// A grid of two sizes, such as length and pairs, that vary apart from each other.
+std::optional<HeatFigure> OverGrid(const Study& study, const MixerList& mixers) {
+  std::map<std::string, std::set<double>> values;
+  for (const Object& axes : study.segments) {
+    for (const auto& [key, value] : axes) {
+      if (value.is_number()) values[key].insert(value.as_double());
+    }
+  }
+  std::erase_if(values, [](const auto& item) { return item.second.size() < 2; });
+  if (values.size() != 2) return std::nullopt;
+  const auto& [across, columns] = *values.begin();
+  const auto& [down, rows] = *values.rbegin();
+  if (study.segments.size() <= std::max(columns.size(), rows.size())) return std::nullopt;
+  HeatFigure figure{
+      .title = "Accuracy over " + across + " and " + down, .caption = {}, .heats = {}};
+  for (const int mixer : study.mixers) {
+    const GroupSummary* group = study.Shown(mixer, 0);
+    if (!group || figure.heats.size() >= kMaxPanels) continue;
+    Heat heat{.title = LabelOf(mixers, mixer), .corner = down, .columns = {}, .rows = {}};
+    for (const double column : columns)
+      heat.columns.push_back(PartText(across, io::DumpJson(column)));
+    for (const double row : rows) {
+      std::vector<Datum> data;
+      for (const double column : columns) {
+        Datum datum;
+        datum.state = CellState::kPlanned;
+        for (std::size_t g = 0; g < study.segments.size(); ++g) {
+          if (NumberAt(study.segments[g], across) == column &&
+              NumberAt(study.segments[g], down) == row) {
+            datum = HeatDatum(study, group, g);
+          }
+        }
+        data.push_back(std::move(datum));
+      }
+      heat.rows.emplace_back(Significant(row), std::move(data));
+    }
+    figure.heats.push_back(std::move(heat));
+  }
+  return figure;
+}
+
+// Accuracy on the longest segment over the bytes of state; one panel for each size of the task.
+std::optional<Figure> OverState(const Study& study, const MixerList& mixers) {
+  std::map<int, std::map<int, Series>> by_task;  // by the task's axis, then mixer
+  std::set<double> sizes;
+  const bool has_task_axis = !study.axes.empty() && study.axes[0].is_task;
+  for (std::size_t s = 0; s < study.settings.size(); ++s) {
+    for (const int mixer : study.mixers) {
+      const GroupSummary* group = study.Shown(mixer, s);
+      if (!group) continue;
+      const auto* row = RowAt(study, *group, study.segments.size() - 1);
+      if (!row || !row->mean) continue;
+      for (const CellResult& cell : CellsOf(*study.report, *group)) {
+        const double bytes = static_cast<double>(cell.model.state_bytes_measured);
+        if (cell.model.state_at_num_tokens == 0 || bytes <= 0) continue;
+        sizes.insert(bytes);
+        Series& series =
+            by_task[has_task_axis ? study.settings[s].at[0] : 0]
+                .try_emplace(mixer,
+                             Series{.mixer = mixer, .form = Series::Form::kThin, .has_name = true})
+                .first->second;
+        series.marks.push_back(
+            {.x = bytes,
+             .y = *row->mean,
+             .note = fmt::format("{}, {}\n{}: {} %", LabelOf(mixers, mixer), study.settings[s].text,
+                                 Bytes(bytes), Percent(row->mean))});
+        break;
+      }
+    }
+  }
+  if (sizes.size() < 2) return std::nullopt;
+  Figure figure{
+      .title = "Accuracy at matched state",
+      .caption = {"What one sequence carries from token to token, measured. Left and up is "
+                  "better; compare mixers at equal state."},
+      .panels = {}};
+  if (study.segments.size() > 1) {
+    figure.caption.push_back("At " + SegmentText(study.segments.back()) + ".");
+  }
+  for (auto& [task, by_mixer] : by_task) {
+    Panel panel{
+        .title = has_task_axis ? AxisText(study.axes[0], static_cast<std::size_t>(task)) : "",
+        .describe = "Accuracy over measured bytes of state",
+        .x = {.label = "state per sequence",
+              .scale = Axis::Scale::kLog,
+              .low = *sizes.begin() / 1.5,
+              .high = *sizes.rbegin() * 1.5},
+        .y = AxisFor(study)};
+    panel.x.ticks = ByteTicks(panel.x.low, panel.x.high);
+    for (auto& [mixer, series] : by_mixer) {
+      std::sort(series.marks.begin(), series.marks.end(),
+                [](const Mark& a, const Mark& b) { return a.x < b.x; });
+      panel.series.push_back(std::move(series));
+    }
+    if (const double stop = EarlyStop(study); stop > 0 && panel.y.scale == Axis::Scale::kOdds) {
+      panel.shades.push_back({.y0 = stop});
+    }
+    panel.names =
+        panel.series.size() <= kMaxInOneChart ? Panel::Names::kNear : Panel::Names::kHidden;
+    panel.height = 270;
+    figure.panels.push_back(std::move(panel));
+    if (figure.panels.size() >= kMaxPanels) break;
+  }
+  if (study.mixers.size() > kMaxInOneChart) figure.legend = study.mixers;
+  return figure;
+}
+
+// Slices of the segments in which some mixer falls below 99 %.
+std::optional<Figure> OverSlices(const Study& study, const MixerList& mixers) {
+  constexpr double kAllRight = 0.99;
+  Figure figure{
+      .title = "Where accuracy is lost",
+      .caption = {"Marks: means over seeds, in parts of a segment. Only segments in which "
+                  "some mixer falls below 99 % are drawn."},
+      .panels = {}};
+  std::vector<Panel> panels;
+  for (std::size_t s = 0; s < study.settings.size(); ++s) {
+    std::map<std::pair<std::string, std::string>, Panel> by_slice;  // by segment and slice
+    std::map<std::pair<std::string, std::string>, std::vector<std::string>> buckets;
+    std::set<std::string> poor;
+    for (const int mixer : study.mixers) {
+      const GroupSummary* group = study.Shown(mixer, s);
+      if (!group) continue;
+      for (const AccuracyOverSeeds& row : group->accuracy) {
+        const std::string segment = SegmentText(row.axes);
+        if (row.slice.empty() && row.mean && *row.mean < kAllRight) poor.insert(segment);
+        if (row.slice.empty() || row.slice == "depth") continue;
+        const auto key = std::pair(segment, row.slice);
+        auto& names = buckets[key];
+        auto found = std::find(names.begin(), names.end(), row.bucket);
+        if (found == names.end()) found = names.insert(names.end(), row.bucket);
+        Panel& panel = by_slice[key];
+        if (panel.series.empty() || panel.series.back().mixer != mixer) {
+          panel.series.push_back({.mixer = mixer, .has_name = true});
+        }
+        if (!row.mean) continue;
+        panel.series.back().marks.push_back(
+            {.x = static_cast<double>(found - names.begin()),
+             .y = *row.mean,
+             .note = fmt::format("{}, {} {}: {} %", LabelOf(mixers, mixer), row.slice, row.bucket,
+                                 Percent(row.mean))});
+      }
+    }
+    for (auto& [key, panel] : by_slice) {
+      const auto& [segment, slice] = key;
+      if (!poor.contains(segment) || buckets[key].size() < 2) continue;
+      const std::string& setting = study.settings[s].text;
+      panel.title = "by " + slice + ": " + (study.segments.size() > 1 ? segment : setting);
+      if (study.segments.size() > 1 && !setting.empty()) panel.title += ", " + setting;
+      panel.describe = "Accuracy " + panel.title;
+      panel.x = NameAxis(buckets[key], "");
+      panel.y = AxisFor(study);
+      panel.names = Panel::Names::kEnds;
+      panels.push_back(std::move(panel));
+    }
+  }
+  if (panels.empty()) return std::nullopt;
+  figure.panels = OneEach(panels, mixers);
+  return figure;
+}
+
+}  // namespace
+
+std::vector<Block> TrainingFigures(const Study& study, const MixerList& mixers) {
+  std::vector<Block> blocks;
+  const auto add = [&](auto figure) {
+    if (figure) blocks.emplace_back(std::move(*figure));
+  };
+  add(OverSize(study, mixers));
+  add(OverGrid(study, mixers));
+  add(OverDepth(study, mixers));
+  add(OverRates(study, mixers));
+  add(StepsFigure(study, mixers));
+  add(CurvesFigure(study, mixers));
+  add(OverState(study, mixers));
+  add(OverSlices(study, mixers));
+  return blocks;
+}
+
+}  // namespace mixerbench::reports

@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "reports/view/report_page.h"
+
+#include <algorithm>
+#include <fmt/format.h>
+#include <map>
+
+#include "io/json.h"
+#include "reports/view/beside.h"
+#include "reports/view/figures.h"
+#include "reports/view/numbers.h"
+#include "reports/view/sentences.h"
+#include "reports/view/study.h"
+#include "reports/view/tables.h"
+
+namespace mixerbench::reports {
+namespace {
+
+std::string Joined(const std::vector<std::string>& parts) {
+  std::string text;
+  for (const std::string& part : parts) text += (text.empty() ? "" : ", ") + part;
+  return text;
+}
+
+std::vector<Fact> Masthead(const SweepReport& report) {
+  std::map<CellState, int> states;
+  std::string first;
+  std::string last;
+  double seconds = 0;
+  for (const CellResult& cell : report.cells) {
+    ++states[cell.state];
+    seconds += cell.wall_s;
+    if (cell.started.empty()) continue;
+    first = first.empty() ? cell.started : std::min(first, cell.started);
+    last = std::max(last, cell.started);
+  }
+  std::string counts;
+  int num_failed = 0;
+  for (const auto& [state, count] : states) {
+    counts += fmt::format("{}{} {}", counts.empty() ? "" : " · ", Count(count), NameOf(state));
+    if (IsFailure(state)) num_failed += count;
+  }
+  const std::vector<std::string> gpus = Distinct(report, "gpu.name");
+  std::vector<Fact> facts;
+  const auto add = [&](const std::string& term, const std::string& text, const std::string& sub) {
+    if (!text.empty()) facts.push_back({term, text, sub});
+  };
+  add("Device", Joined(gpus.empty() ? Distinct(report, "cpu.model") : gpus), "");
+  const std::string torch = Joined(Distinct(report, "libtorch"));
+  const std::string cuda = Joined(Distinct(report, "cuda.runtime"));
+  add("Software", "mixerbench " + Joined(Distinct(report, "tool.version")),
+      (torch.empty() ? "" : "libtorch " + torch) + (cuda.empty() ? "" : ", CUDA " + cuda));
+  add("Started", TimeText(first), last == first ? "" : "last cell " + TimeText(last));
+  add("Cells", counts, fmt::format("{} failed", num_failed));
+  add("Computing time",
+      seconds < 120 ? fmt::format("{:.1f} s", seconds) : fmt::format("{:.1f} min", seconds / 60),
+      "summed over cells");
+  return facts;
+}
+
+std::string IdOf(const std::string& text) {
+  std::string id;
+  for (const char c : text) {
+    const bool is_plain = (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9');
+    id += is_plain ? c : '-';
+  }
+  return id;
+}
+
+Section TrainingSection(const Study& study, const MixerList& mixers, std::size_t index) {
+  Section section{.id = fmt::format("task-{}-{}", index, IdOf(study.task)),
+                  .title = study.task,
+                  .short_title = study.task,
+                  .question = "Which mixers learn the task, how fast, and where do they stop?",
+                  .blocks = {}};
+  section.blocks.emplace_back(Facts{SetupOf(study)});
+  for (Table& table : AccuracyTables(study, mixers)) section.blocks.emplace_back(std::move(table));
+  for (Block& block : TrainingFigures(study, mixers)) section.blocks.push_back(std::move(block));
+  if (auto table = ModelTable(study, mixers)) section.blocks.emplace_back(std::move(*table));
+  if (auto table = PublishedTable(study, mixers)) section.blocks.emplace_back(std::move(*table));
+  return section;
+}
+
+std::optional<Section> SpeedSection(const SweepReport& report, const MixerList& mixers) {
+  Section section{.id = "speed",
+                  .title = "Speed and memory",
+                  .short_title = "Speed",
+                  .question = "What does it cost, and how does the cost grow with length?",
+                  .blocks = {}};
+  for (Table& table : SpeedTables(report, mixers)) section.blocks.emplace_back(std::move(table));
+  for (Block& block : SpeedFigures(report, mixers)) section.blocks.push_back(std::move(block));
+  if (section.blocks.empty()) return std::nullopt;
+  return section;
+}
+
+Section Appendix(const SweepReport& report, const MixerList& mixers) {
+  Section section{.id = "setup",
+                  .title = "Cells, time and setup",
+                  .short_title = "Cells, setup",
+                  .question = "",
+                  .blocks = {}};
+  const auto add = [&](auto block) {
+    if (block) section.blocks.emplace_back(std::move(*block));
+  };
+  add(TimeTable(report, mixers));
+  add(PlanTable(report));
+  section.blocks.emplace_back(CellTable(report, mixers));
+  add(TimingTable(report, mixers));
+  section.blocks.emplace_back(Code{
+      .title = "Suite " + report.name,
+      .note = "The exact configuration. Save it as suite.json, then: mixerbench run suite.json",
+      .text = io::DumpJson(report.config, 1)});
+  section.blocks.emplace_back(Sentences{"Environment", {}});
+  section.blocks.emplace_back(Facts{EnvironmentOf(report)});
+  section.blocks.emplace_back(Sentences{"Terms", TermsOf(report)});
+  return section;
+}
+
+// Tables and figures are numbered over the page.
+void Number(Page& page) {
+  int num_tables = 0;
+  int num_figures = 0;
+  for (Section& section : page.sections) {
+    for (Block& block : section.blocks) {
+      if (Table* table = std::get_if<Table>(&block)) {
+        if (table->title.empty()) continue;
+        table->title = fmt::format("Table {}. {}", ++num_tables, table->title);
+        if (table->key.empty()) table->key = fmt::format("t{}", num_tables);
+      } else if (Figure* figure = std::get_if<Figure>(&block)) {
+        figure->title = fmt::format("Figure {}. {}", ++num_figures, figure->title);
+      } else if (HeatFigure* heats = std::get_if<HeatFigure>(&block)) {
+        heats->title = fmt::format("Figure {}. {}", ++num_figures, heats->title);
+      }
+    }
+  }
+}
+
+}  // namespace
+
+Page MakeReportPage(const SweepReport& report) {
+  const MixerList mixers({&report});
+  const std::vector<Study> studies = StudiesOf(report, mixers);
+  Page page;
+  page.eyebrow = "mixerbench report";
+  page.title = report.name;
+  if (const Value* description = report.config.Find("description");
+      description && description->is_string()) {
+    page.lead = description->as_string();
+  }
+  page.banner = BannerOf(report);
+  page.facts = Masthead(report);
+  page.glance = GlanceOf(report, studies, mixers);
+  page.care = CareOf(report, studies);
+  page.mixers = mixers.styles();
+  if (auto failures = FailureTable(report, mixers)) {
+    page.sections.push_back({.id = "failures",
+                             .title = "What did not complete",
+                             .short_title = "Failures",
+                             .question = "",
+                             .blocks = {std::move(*failures)}});
+  }
+  for (const Study& study : studies) {
+    page.sections.push_back(TrainingSection(study, mixers, page.sections.size()));
+  }
+  if (auto speed = SpeedSection(report, mixers)) page.sections.push_back(std::move(*speed));
+  page.sections.push_back(Appendix(report, mixers));
+  page.footer =
+      "Built from the cells of this report: the same cells give the same bytes. "
+      "Self-contained: no network, no fonts or scripts from elsewhere.";
+  Number(page);
+  return page;
+}
+
+}  // namespace mixerbench::reports

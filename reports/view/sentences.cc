@@ -1,0 +1,385 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "reports/view/sentences.h"
+
+#include <algorithm>
+#include <fmt/format.h>
+#include <map>
+#include <set>
+
+#include "reports/view/figure_parts.h"
+#include "reports/view/numbers.h"
+#include "reports/view/tables.h"
+
+namespace mixerbench::reports {
+namespace {
+
+constexpr std::size_t kMaxNamed = 4;
+
+std::string Joined(const std::vector<std::string>& parts, const std::string& between,
+                   std::size_t most = kMaxNamed) {
+  std::string text;
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    if (i == most) return text + fmt::format(" and {} more", parts.size() - most);
+    text += (i == 0 ? "" : between) + parts[i];
+  }
+  return text;
+}
+
+std::string Where(const Study& study, std::size_t setting) {
+  const std::string& text = study.settings[setting].text;
+  return text.empty() ? "" : " at " + text;
+}
+
+std::set<std::uint64_t> SeedsOf(const Study& study) {
+  std::set<std::uint64_t> seeds;
+  for (const auto& [place, cell] : study.cells) {
+    for (const GroupSummary* group : cell.all)
+      seeds.insert(group->seeds.begin(), group->seeds.end());
+  }
+  return seeds;
+}
+
+void SaySolved(const Study& study, const MixerList& mixers, std::vector<Sentence>& out) {
+  int solved = 0;
+  int total = 0;
+  std::vector<std::string> unsolved;
+  std::vector<std::string> partly;
+  for (const int mixer : study.mixers) {
+    for (std::size_t s = 0; s < study.settings.size(); ++s) {
+      const GroupSummary* group = study.Shown(mixer, s);
+      if (!group || !group->solve_rate) continue;
+      ++total;
+      const SolveRate& rate = *group->solve_rate;
+      if (rate.num_solved == rate.num_seeds) {
+        ++solved;
+        continue;
+      }
+      const std::string name = LabelOf(mixers, mixer) + Where(study, s);
+      if (rate.num_solved > 0) {
+        partly.push_back(fmt::format("{} ({} of {} seeds)", name, rate.num_solved, rate.num_seeds));
+      } else {
+        const auto* row = RowAt(study, *group, 0);
+        unsolved.push_back(name + (row && row->mean ? " (" + Percent(row->mean, 1) + " %)" : ""));
+      }
+    }
+  }
+  if (total == 0) return;
+  Sentence say{.lead = study.task + ":",
+               .text = fmt::format("{} of {} solved{}.", solved,
+                                   Plural(total, study.settings.size() > 1 ? "setting" : "mixer"),
+                                   SeedsOf(study).size() > 1 ? " by every seed" : "")};
+  if (partly.empty() && unsolved.empty())
+    say.text = fmt::format("all {} solved.", Plural(total, "setting"));
+  if (!partly.empty()) say.text += " By some: " + Joined(partly, "; ") + ".";
+  if (!unsolved.empty()) say.text += " Not solved: " + Joined(unsolved, "; ") + ".";
+  out.push_back(std::move(say));
+}
+
+void SaySteps(const Study& study, const MixerList& mixers, std::vector<Sentence>& out) {
+  struct Total {
+    double steps = 0;
+    bool reached_all = true;
+  };
+  std::map<int, Total> totals;
+  for (const int mixer : study.mixers) {
+    for (std::size_t s = 0; s < study.settings.size(); ++s) {
+      const GroupSummary* group = study.Shown(mixer, s);
+      const bool reached = group && group->steps_to_threshold && group->steps_to_threshold->median;
+      if (reached) totals[mixer].steps += *group->steps_to_threshold->median;
+      totals[mixer].reached_all = totals[mixer].reached_all && reached;
+    }
+  }
+  int best = kNoMixer;
+  for (const auto& [mixer, total] : totals) {
+    if (!total.reached_all) continue;
+    if (best == kNoMixer || total.steps < totals[best].steps) best = mixer;
+  }
+  if (best == kNoMixer || totals.size() < 2) return;
+  std::vector<double> steps;
+  for (std::size_t s = 0; s < study.settings.size(); ++s) {
+    steps.push_back(*study.Shown(best, s)->steps_to_threshold->median);
+  }
+  const auto [low, high] = std::minmax_element(steps.begin(), steps.end());
+  std::string text = LabelOf(mixers, best) + ", " + Count(*low);
+  if (*low != *high) text += " to " + Count(*high);
+  if (steps.size() > 1) text += " over " + Plural(static_cast<int>(steps.size()), "setting");
+  out.push_back({"Fewest steps to the threshold:", text + "."});
+}
+
+void SayBeyond(const Study& study, const MixerList& mixers, std::vector<Sentence>& out) {
+  if (study.segments.size() < 2 || study.mixers.size() < 2) return;
+  const std::size_t last = study.segments.size() - 1;
+  std::vector<std::pair<double, int>> means;
+  for (const int mixer : study.mixers) {
+    const GroupSummary* group = study.Shown(mixer, 0);
+    const auto* row = group ? RowAt(study, *group, last) : nullptr;
+    if (row && row->mean && row->extrapolated) means.emplace_back(*row->mean, mixer);
+  }
+  if (means.size() < 2) return;
+  std::sort(means.begin(), means.end());
+  out.push_back(
+      {"Longer than trained, " + SegmentText(study.segments[last]) + ":",
+       fmt::format("highest {} with {} %, lowest {} with {} %.",
+                   LabelOf(mixers, means.back().second), Percent(means.back().first, 1),
+                   LabelOf(mixers, means.front().second), Percent(means.front().first, 1))});
+}
+
+void SaySpeed(const SweepReport& report, const MixerList& mixers, std::vector<Sentence>& out) {
+  const std::vector<Table> tables = SpeedTables(report, mixers);
+  if (tables.empty()) return;
+  const Table& table = tables.front();
+  const std::size_t last = table.columns.size() - 1;
+  const Datum* fast = nullptr;
+  const Datum* slow = nullptr;
+  std::string fast_name;
+  std::string slow_name;
+  for (const Row& row : table.rows) {
+    const Datum& datum = row.cells[last];
+    if (!datum.value) continue;
+    if (!fast || *datum.value < *fast->value) fast = &datum, fast_name = row.cells[0].text;
+    if (!slow || *datum.value > *slow->value) slow = &datum, slow_name = row.cells[0].text;
+  }
+  if (!fast || fast == slow) return;
+  const Column& column = table.columns[last];
+  std::string title = table.title;
+  title.pop_back();
+  out.push_back(
+      {title + fmt::format(" ({}, {}):", column.label, column.unit),
+       fmt::format("{} ms for {} to {} ms for {}.", fast->text, fast_name, slow->text, slow_name)});
+}
+
+// The distinct texts at a path of the configs of a study, as `write` puts them.
+std::vector<std::string> Values(const Study& study, const std::string& path) {
+  std::set<std::string> texts;
+  for (const auto& [place, cell] : study.cells) {
+    for (const GroupSummary* group : cell.all) {
+      const std::string text = ConfigText(study.report->cells[group->first_cell].config, path);
+      if (!text.empty() && text != "0") texts.insert(text);
+    }
+  }
+  std::vector<std::string> sorted(texts.begin(), texts.end());
+  std::sort(sorted.begin(), sorted.end(), ValueLess);
+  return sorted;
+}
+
+std::string Or(const std::vector<std::string>& values) { return Joined(values, " or ", 6); }
+
+void AddFact(const std::string& term, const std::string& text, std::vector<Fact>& out) {
+  if (!text.empty()) out.push_back({term, text});
+}
+
+std::string WithUnit(const std::string& value, const std::string& unit) {
+  return value.empty() ? "" : value + unit;
+}
+
+}  // namespace
+
+std::vector<std::string> Distinct(const SweepReport& report, const std::string& path) {
+  std::set<std::string> found;
+  for (const CellResult& cell : report.cells) {
+    if (const std::string text = ConfigText(cell.environment, path); !text.empty()) {
+      found.insert(text);
+    }
+  }
+  return {found.begin(), found.end()};
+}
+
+std::vector<Sentence> GlanceOf(const SweepReport& report, const std::vector<Study>& studies,
+                               const MixerList& mixers) {
+  std::vector<Sentence> out;
+  for (const Study& study : studies) {
+    SaySolved(study, mixers, out);
+    SaySteps(study, mixers, out);
+    SayBeyond(study, mixers, out);
+    if (out.size() >= 12) break;
+  }
+  SaySpeed(report, mixers, out);
+  return out;
+}
+
+std::vector<Sentence> CareOf(const SweepReport& report, const std::vector<Study>& studies) {
+  std::vector<Sentence> out;
+  std::size_t fewest = kSeedsForInterval;
+  bool has_choice = false;
+  double stop = 0;
+  for (const Study& study : studies) {
+    fewest = std::min(fewest, SeedsOf(study).size());
+    has_choice = has_choice || !study.chosen_keys.empty();
+    stop = std::max(stop, EarlyStop(study));
+    if (!study.undecided.empty()) {
+      out.push_back({"Nothing is chosen yet:", study.undecided + "."});
+    }
+  }
+  if (!studies.empty() && fewest == 1) {
+    out.push_back({"One seed:", "intervals cover test items, not training runs."});
+  } else if (!studies.empty() && fewest < kSeedsForInterval) {
+    out.push_back({"Fewer than five seeds:", "single seeds are shown, no intervals over seeds."});
+  }
+  if (has_choice) {
+    out.push_back({"Chosen and reported on the same seeds:",
+                   "the choice is by validation accuracy, and its luck is in the result."});
+  }
+  if (stop > 0) {
+    out.push_back({"Training stops early at " + GuessPercent(stop) + " %:",
+                   "accuracies above it do not rank mixers."});
+  }
+  if (const auto codes = Distinct(report, "tool.code"); codes.size() > 1) {
+    out.push_back({"Cells of " + Plural(static_cast<std::int64_t>(codes.size()), "build") + ":",
+                   "differences between them may be the code's."});
+  }
+  if (Distinct(report, "tool.git_commit").empty()) {
+    out.push_back({"No commit", "is recorded; the hash of the code is."});
+  }
+  for (const std::string& dirty : Distinct(report, "tool.git_dirty")) {
+    if (dirty == "true") out.push_back({"Uncommitted changes", "were in the code that ran."});
+  }
+  std::set<std::string> fallbacks;
+  std::size_t num_failed = 0;
+  for (const CellResult& cell : report.cells) {
+    if (IsFailure(cell.state)) ++num_failed;
+    for (const PhasePlan& phase : cell.plans) {
+      for (const FunctionPlan& plan : phase.functions) {
+        if (plan.is_core && !plan.reason.empty()) fallbacks.insert(plan.function);
+      }
+    }
+  }
+  if (!fallbacks.empty()) {
+    out.push_back({"Not the device code meant for a GPU:",
+                   "ran for " + Joined({fallbacks.begin(), fallbacks.end()}, ", ") +
+                       "; “What ran” says why."});
+  }
+  if (num_failed > 0) {
+    out.push_back({Plural(static_cast<std::int64_t>(num_failed), "failed cell") + ":",
+                   "their accuracy counts as chance and they are unsolved."});
+  }
+  return out;
+}
+
+std::vector<Fact> SetupOf(const Study& study) {
+  std::vector<Fact> facts;
+  std::string task = Or(Values(study, "task.name"));
+  if (const std::string vocab = Or(Values(study, "task.test.vocab_size")); !vocab.empty()) {
+    task += ", vocabulary " + vocab;
+  }
+  if (const std::string noise = Or(Values(study, "task.test.noise")); !noise.empty()) {
+    task += ", filler " + noise;
+  }
+  AddFact("Task", task, facts);
+  AddFact("Training data", WithUnit(Or(Values(study, "task.train.num_examples")), " sequences"),
+          facts);
+  AddFact("Test", WithUnit(Or(Values(study, "task.test.num_examples")), " sequences a segment"),
+          facts);
+  std::string model = WithUnit(Or(Values(study, "model.n_layers")), " layers");
+  if (const std::string d = Or(Values(study, "model.d_model")); !d.empty()) model += ", d " + d;
+  if (const std::string b = Or(Values(study, "model.backbone")); !b.empty()) model += ", " + b;
+  AddFact("Model", model, facts);
+  AddFact("Channel mixer", Or(Values(study, "model.state_mixer")), facts);
+  std::string recipe = Or(Values(study, "train.recipe"));
+  if (const std::string t = Or(Values(study, "train.dtype")); !t.empty()) recipe += ", " + t;
+  if (const std::string b = Or(Values(study, "train.batch_size")); !b.empty()) {
+    recipe += ", batch " + b;
+  }
+  AddFact("Recipe", recipe, facts);
+  const std::string epochs = Or(Values(study, "train.num_epochs"));
+  const std::string steps = Or(Values(study, "train.max_steps"));
+  AddFact("Budget", steps.empty() ? WithUnit(epochs, " epochs") : WithUnit(steps, " steps"), facts);
+  std::vector<std::string> rates;
+  for (const std::string& rate : Values(study, "train.lr")) {
+    rates.push_back(RateText(std::stod(rate)));
+  }
+  const bool is_chosen = std::find(study.chosen_keys.begin(), study.chosen_keys.end(), "lr") !=
+                         study.chosen_keys.end();
+  AddFact("Learning rate",
+          (is_chosen ? "best of " : "") + Joined(rates, ", ", 8) +
+              (is_chosen ? " by validation accuracy" : ""),
+          facts);
+  if (const double stop = EarlyStop(study); stop > 0) {
+    AddFact("Stops early at", GuessPercent(stop) + " % validation accuracy", facts);
+  }
+  std::vector<std::string> seeds;
+  for (const std::uint64_t seed : SeedsOf(study)) seeds.push_back(std::to_string(seed));
+  AddFact("Seeds", fmt::format("{} ({})", seeds.size(), Joined(seeds, ", ", 10)), facts);
+  return facts;
+}
+
+std::vector<Fact> EnvironmentOf(const SweepReport& report) {
+  std::vector<Fact> facts;
+  static const std::vector<std::pair<const char*, const char*>> kPaths = {
+      {"GPU", "gpu.name"},
+      {"GPU memory, bytes", "gpu.memory_bytes"},
+      {"Compute capability", "gpu.compute_capability"},
+      {"CPU", "cpu.model"},
+      {"CPU threads", "cpu.threads"},
+      {"libtorch", "libtorch"},
+      {"CUDA runtime", "cuda.runtime"},
+      {"CUDA driver", "cuda.driver"},
+      {"mixerbench", "tool.version"},
+      {"Code", "tool.code"},
+      {"Commit", "tool.git_commit"},
+      {"Uncommitted changes", "tool.git_dirty"},
+      {"Compiler", "tool.compiler"},
+      {"Build", "tool.build"},
+      {"Deterministic algorithms", "determinism.deterministic_algorithms"},
+      {"TF32", "determinism.tf32"},
+      {"cuDNN benchmark", "determinism.cudnn_benchmark"}};
+  for (const auto& [term, path] : kPaths) {
+    std::vector<std::string> values = Distinct(report, path);
+    for (std::string& value : values) {
+      if (value.size() == 64) value = value.substr(0, 12);  // a hash
+    }
+    AddFact(term, Joined(values, ", ", 6), facts);
+  }
+  return facts;
+}
+
+std::vector<Sentence> TermsOf(const SweepReport&) {
+  return {
+      {"Accuracy:",
+       "share of scored positions answered right, on test samples that no choice was "
+       "made on. 100 means no error at all: it is never rounded to."},
+      {"Guessers:",
+       "what answering with any value of the vocabulary scores, and with some value "
+       "of the context. A mixer at the second knows which words are values, not which "
+       "one belongs to the key."},
+      {"Interval over items:",
+       "sampling of the test set, by sequence. Interval over seeds: "
+       "training runs, from five seeds on. They are never mixed."},
+      {"Failed seed:", "counts as chance accuracy and as unsolved."},
+      {"Solved:",
+       "validation accuracy reached the threshold within the budget. Its rate has "
+       "Wilson's interval."},
+      {"Steps to the threshold:", "median over seeds; a seed that never reached it ranks last."},
+      {"Effective length:",
+       "the longest tested length up to which the lower bound of accuracy "
+       "stays at 90 % or above; median over seeds."},
+      {"State:", "bytes of the tensors that a decode step carries for one sequence, measured."},
+      {"Run:",
+       "SHA-256 of everything that can change a result: what was asked, code, data and "
+       "seed. The same id gives the same numbers in strict mode."}};
+}
+
+std::vector<Sentence> BannerOf(const SweepReport& report) {
+  std::vector<Sentence> out;
+  if (const std::int64_t missing = CountMissing(report); missing > 0) {
+    out.push_back({"Not finished:", fmt::format("{} of {} planned cells have no result yet.",
+                                                missing, report.cells.size())});
+  }
+  const auto num_limited = std::count_if(report.cells.begin(), report.cells.end(),
+                                         [](const CellResult& cell) { return cell.partial; });
+  if (num_limited > 0) {
+    out.push_back({"Partial:", fmt::format("{} of {} cells ran with a limit: they compare with "
+                                           "nothing, and no leaderboard takes them.",
+                                           num_limited, report.cells.size())});
+  }
+  std::map<std::string, std::vector<std::string>> names;  // by reason
+  for (const LeftOut& result : report.left_out) {
+    names[result.reason].push_back(result.name + " seed " + std::to_string(result.seed));
+  }
+  for (const auto& [reason, results] : names) {
+    out.push_back({"Left out:", Plural(static_cast<std::int64_t>(results.size()), "result") + " " +
+                                    reason + ": " + Joined(results, ", ", 3) + "."});
+  }
+  return out;
+}
+
+}  // namespace mixerbench::reports

@@ -1,0 +1,432 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "reports/view/study.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <limits>
+#include <optional>
+#include <set>
+#include <sstream>
+
+#include "io/json.h"
+#include "reports/summary/select.h"
+#include "reports/view/mixer_style.h"
+#include "reports/view/numbers.h"
+
+namespace mixerbench::reports {
+namespace {
+
+std::optional<double> NumberOf(const std::string& text) {
+  double value = 0;
+  const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (code != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return value;
+}
+
+bool ValuesLess(const std::vector<std::string>& a, const std::vector<std::string>& b) {
+  for (std::size_t i = 0; i < std::min(a.size(), b.size()); ++i) {
+    if (a[i] != b[i]) return ValueLess(a[i], b[i]);
+  }
+  return a.size() < b.size();
+}
+
+std::string MixerKey(const std::string& cell_name) {
+  const CellName name = SplitCellName(cell_name);
+  return name.mixer.empty() ? cell_name : name.mixer;
+}
+
+const Value& ConfigOf(const SweepReport& report, const GroupSummary& group) {
+  return report.cells[group.first_cell].config;
+}
+
+// The options of "attention,dropout=0.1,num_heads=1".
+std::set<std::string> OptionsOf(const std::string& key) {
+  std::set<std::string> options;
+  std::istringstream text(key);
+  for (std::string part; std::getline(text, part, ',');) options.insert(part);
+  return options;
+}
+
+// Appends to each of these labels, which are equal, what its mixer has and another lacks.
+void TellApart(const std::vector<MixerStyle*>& alike) {
+  std::map<std::string, std::size_t> count;
+  for (const MixerStyle* style : alike) {
+    for (const std::string& option : OptionsOf(style->key)) ++count[option];
+  }
+  for (MixerStyle* style : alike) {
+    std::string own;
+    for (const std::string& option : OptionsOf(style->key)) {
+      if (count[option] < alike.size()) own += (own.empty() ? "" : ", ") + option;
+    }
+    if (!own.empty()) style->label += " (" + own + ")";
+  }
+}
+
+bool IsShown(const GroupSummary& group) { return group.selection && group.selection->selected; }
+
+// Whether each value of one key always meets the same value of the other, both ways.
+bool MoveTogether(const std::vector<Setting>& settings, const std::string& a,
+                  const std::string& b) {
+  std::map<std::string, std::string> to;
+  std::map<std::string, std::string> from;
+  for (const Setting& setting : settings) {
+    const std::string& x = setting.parts.at(a);
+    const std::string& y = setting.parts.at(b);
+    if (to.try_emplace(x, y).first->second != y) return false;
+    if (from.try_emplace(y, x).first->second != x) return false;
+  }
+  return true;
+}
+
+// Sizes of the task come first in the head of a table.
+int Weight(const std::string& key) {
+  static const std::vector<std::string> kFirst = {"input_seq_len", "num_kv_pairs", "vocab_size",
+                                                  "d_model",       "n_layers",     "lr"};
+  const auto found = std::find(kFirst.begin(), kFirst.end(), key);
+  return static_cast<int>(found - kFirst.begin());
+}
+
+bool IsTaskKey(const SweepReport& report, const Study& study, const std::string& key) {
+  const GroupSummary* group = study.cells.begin()->second.all.front();
+  const Value* task = ConfigOf(report, *group).Find("task");
+  const Value* test = task ? task->Find("test") : nullptr;
+  const bool in_segment = test && test->is_array() && !test->as_array().empty() &&
+                          test->as_array().front().Find(key) != nullptr;
+  return in_segment || (task && task->Find(key));
+}
+
+void FindAxes(Study& study, const std::set<std::string>& varying) {
+  std::vector<std::string> keys(varying.begin(), varying.end());
+  std::sort(keys.begin(), keys.end(), [](const std::string& a, const std::string& b) {
+    return std::pair(Weight(a), a) < std::pair(Weight(b), b);
+  });
+  std::vector<std::vector<std::string>> classes;
+  for (const std::string& key : keys) {
+    auto found = std::find_if(classes.begin(), classes.end(), [&](const auto& members) {
+      return MoveTogether(study.settings, members.front(), key);
+    });
+    if (found == classes.end()) found = classes.emplace(classes.end());
+    found->push_back(key);
+  }
+  for (const auto& members : classes) {
+    SettingAxis axis;
+    for (const std::string& key : members) {
+      if (IsTaskKey(*study.report, study, key)) axis.keys.push_back(key);
+    }
+    axis.is_task = !axis.keys.empty();
+    if (!axis.is_task) axis.keys = members;
+    for (const Setting& setting : study.settings) {
+      std::vector<std::string> value;
+      for (const std::string& key : axis.keys) value.push_back(setting.parts.at(key));
+      if (std::find(axis.values.begin(), axis.values.end(), value) == axis.values.end()) {
+        axis.values.push_back(std::move(value));
+      }
+    }
+    std::sort(axis.values.begin(), axis.values.end(), ValuesLess);
+    study.axes.push_back(std::move(axis));
+  }
+  std::stable_partition(study.axes.begin(), study.axes.end(),
+                        [](const SettingAxis& axis) { return axis.is_task; });
+}
+
+void PlaceSettings(Study& study) {
+  for (Setting& setting : study.settings) {
+    for (const SettingAxis& axis : study.axes) {
+      std::vector<std::string> value;
+      for (const std::string& key : axis.keys) value.push_back(setting.parts.at(key));
+      const auto found = std::find(axis.values.begin(), axis.values.end(), value);
+      const auto index = static_cast<std::size_t>(found - axis.values.begin());
+      setting.at.push_back(static_cast<int>(index));
+      setting.text += (setting.text.empty() ? "" : ", ") + AxisText(axis, index);
+    }
+  }
+}
+
+// Segments that some group has beside others; where each has one, they are told by the settings.
+void FindSegments(Study& study) {
+  std::vector<Object> found;
+  bool has_several = false;
+  for (const auto& [place, cell] : study.cells) {
+    for (const GroupSummary* group : cell.all) {
+      int count = 0;
+      for (const AccuracyOverSeeds& row : group->accuracy) {
+        if (!row.slice.empty()) continue;
+        ++count;
+        if (std::find(found.begin(), found.end(), row.axes) == found.end()) {
+          found.push_back(row.axes);
+        }
+      }
+      has_several = has_several || count > 1;
+    }
+  }
+  const auto key = [](const Object& axes) {
+    std::vector<std::string> values;
+    for (const auto& [name, value] : axes) values.push_back(io::DumpJson(value));
+    return values;
+  };
+  std::sort(found.begin(), found.end(),
+            [&](const Object& a, const Object& b) { return ValuesLess(key(a), key(b)); });
+  study.segments = has_several ? std::move(found) : std::vector<Object>{{}};
+}
+
+// Settings solved, then steps, then accuracy, then the label.
+void SortMixers(Study& study, const MixerList& list) {
+  struct Rank {
+    double unsolved = 0;
+    double steps = 0;
+    double wrong = 0;
+    std::string label;
+    auto operator<=>(const Rank&) const = default;
+  };
+  std::map<int, Rank> ranks;
+  for (const auto& [place, cell] : study.cells) {
+    Rank& rank = ranks[place.first];
+    rank.label = list.styles()[static_cast<std::size_t>(place.first)].label;
+    const GroupSummary* group = cell.shown ? cell.shown : cell.all.front();
+    if (const auto& rate = group->solve_rate) {
+      rank.unsolved -= static_cast<double>(rate->num_solved) /
+                       static_cast<double>(std::max<std::int64_t>(rate->num_seeds, 1));
+    }
+    const auto& steps = group->steps_to_threshold;
+    rank.steps += steps && steps->median ? *steps->median : 1e12;
+    for (const AccuracyOverSeeds& row : group->accuracy) {
+      if (row.slice.empty()) rank.wrong += 1 - row.mean.value_or(0);
+    }
+  }
+  for (const auto& [mixer, rank] : ranks) study.mixers.push_back(mixer);
+  std::sort(study.mixers.begin(), study.mixers.end(),
+            [&](int a, int b) { return ranks[a] < ranks[b]; });
+}
+
+Study MakeStudy(const SweepReport& report, const std::string& task,
+                const std::vector<const GroupSummary*>& groups, const MixerList& list) {
+  Study study;
+  study.report = &report;
+  study.task = task;
+  std::set<std::string> over;
+  for (const std::string& path : SelectedOver(report.config)) {
+    over.insert(path.substr(path.rfind('.') + 1));
+  }
+  for (const GroupSummary* group : groups) {
+    if (group->selection && !group->selection->undecided.empty()) {
+      study.undecided = group->selection->undecided;
+    }
+  }
+  if (study.undecided.empty()) study.chosen_keys.assign(over.begin(), over.end());
+
+  std::map<std::pair<std::string, std::string>, std::string> value_of;  // by mixer and key
+  std::set<std::string> varying;
+  for (const GroupSummary* group : groups) {
+    for (const auto& [key, value] : PartsOf(*group)) {
+      if (study.undecided.empty() && over.contains(key)) continue;
+      const auto [known, is_new] = value_of.try_emplace({MixerKey(group->name), key}, value);
+      if (!is_new && known->second != value) varying.insert(key);
+    }
+  }
+  std::map<std::map<std::string, std::string>, std::vector<const GroupSummary*>> by_setting;
+  for (const GroupSummary* group : groups) {
+    const auto parts = PartsOf(*group);
+    std::map<std::string, std::string> own;
+    for (const std::string& key : varying) {
+      const auto found = parts.find(key);
+      own[key] = found == parts.end() ? "" : found->second;
+    }
+    by_setting[own].push_back(group);
+  }
+  std::vector<std::pair<Setting, std::vector<const GroupSummary*>>> order;
+  for (auto& [parts, members] : by_setting) order.push_back({{parts, {}, ""}, members});
+  std::sort(order.begin(), order.end(), [](const auto& a, const auto& b) {
+    std::vector<std::string> x;
+    std::vector<std::string> y;
+    std::vector<std::string> keys;
+    for (const auto& [key, value] : a.first.parts) keys.push_back(key);
+    std::sort(keys.begin(), keys.end(), [](const std::string& p, const std::string& q) {
+      return std::pair(Weight(p), p) < std::pair(Weight(q), q);
+    });
+    for (const std::string& key : keys) {
+      x.push_back(a.first.parts.at(key));
+      y.push_back(b.first.parts.at(key));
+    }
+    return ValuesLess(x, y);
+  });
+  for (std::size_t i = 0; i < order.size(); ++i) {
+    study.settings.push_back(order[i].first);
+    for (const GroupSummary* group : order[i].second) {
+      StudyCell& cell = study.cells[{list.IndexOf(MixerKey(group->name)), i}];
+      cell.all.push_back(group);
+      const bool is_shown = !group->selection || study.chosen_keys.empty() || IsShown(*group);
+      if (is_shown && (cell.shown == nullptr || IsShown(*group))) cell.shown = group;
+    }
+  }
+  FindAxes(study, varying);
+  PlaceSettings(study);
+  FindSegments(study);
+  SortMixers(study, list);
+  return study;
+}
+
+}  // namespace
+
+bool ValueLess(const std::string& a, const std::string& b) {
+  const auto x = NumberOf(a);
+  const auto y = NumberOf(b);
+  if (x && y && *x != *y) return *x < *y;
+  if (x.has_value() != y.has_value()) return x.has_value();
+  return a < b;
+}
+
+MixerList::MixerList(const std::vector<const SweepReport*>& reports) {
+  static const Value kNoModel;
+  for (const SweepReport* report : reports) {
+    for (const CellResult& cell : report->cells) {
+      const std::string key = MixerKey(cell.name);
+      if (index_.contains(key)) continue;
+      const Value* model = cell.config.Find("model");
+      index_[key] = static_cast<int>(styles_.size());
+      styles_.push_back(StyleOf(key, model ? *model : kNoModel));
+    }
+  }
+  std::map<std::string, std::vector<MixerStyle*>> by_label;
+  for (MixerStyle& style : styles_) by_label[style.label].push_back(&style);
+  for (const auto& [label, alike] : by_label) {
+    if (alike.size() > 1) TellApart(alike);
+  }
+}
+
+const StudyCell* Study::At(int mixer, std::size_t setting) const {
+  const auto found = cells.find({mixer, setting});
+  return found == cells.end() ? nullptr : &found->second;
+}
+
+const GroupSummary* Study::Shown(int mixer, std::size_t setting) const {
+  const StudyCell* cell = At(mixer, setting);
+  return cell ? cell->shown : nullptr;
+}
+
+std::vector<Study> StudiesOf(const SweepReport& report, const MixerList& mixers) {
+  std::map<std::string, std::vector<const GroupSummary*>> by_task;
+  for (const GroupSummary& group : report.groups) {
+    if (group.kind != "throughput") by_task[SplitCellName(group.name).task].push_back(&group);
+  }
+  std::vector<Study> studies;
+  for (const auto& [task, groups] : by_task) {
+    studies.push_back(MakeStudy(report, task, groups, mixers));
+  }
+  return studies;
+}
+
+const AccuracyOverSeeds* RowAt(const Study& study, const GroupSummary& group, std::size_t segment) {
+  const bool any = study.segments.size() == 1 && study.segments.front().empty();
+  for (const AccuracyOverSeeds& row : group.accuracy) {
+    if (row.slice.empty() && (any || row.axes == study.segments[segment])) return &row;
+  }
+  return nullptr;
+}
+
+std::string PartText(const std::string& key, const std::string& value) {
+  static const std::map<std::string, std::string> kUnits = {{"input_seq_len", " tokens"},
+                                                            {"num_kv_pairs", " pairs"},
+                                                            {"n_layers", " layers"},
+                                                            {"gap", " apart"},
+                                                            {"num_needle_k", " needles"}};
+  const auto number = NumberOf(value);
+  if (const auto unit = kUnits.find(key); unit != kUnits.end() && number) {
+    return Count(*number) + unit->second;
+  }
+  if (key == "d_model") return "d " + value;
+  if (key == "lr" && number && *number > 0) return "lr " + RateText(*number);
+  if (key == "dtype") return value;
+  if (key == "batch_size") return "batch " + value;
+  return value.empty() ? key : key + " " + value;
+}
+
+std::map<std::string, std::string> PartsOf(const GroupSummary& group) {
+  std::map<std::string, std::string> parts;
+  std::istringstream variant(SplitCellName(group.name).variant);
+  for (std::string part; std::getline(variant, part, ',');) {
+    const std::size_t equals = part.find('=');
+    parts[part.substr(0, equals)] = equals == part.npos ? "" : part.substr(equals + 1);
+  }
+  return parts;
+}
+
+std::set<std::string> VaryingKeys(const SweepReport& report) {
+  std::map<std::pair<std::string, std::string>, std::string> value_of;  // by mixer and key
+  std::set<std::string> varying;
+  for (const GroupSummary& group : report.groups) {
+    for (const auto& [key, value] : PartsOf(group)) {
+      const auto [known, is_new] = value_of.try_emplace({MixerKey(group.name), key}, value);
+      if (!is_new && known->second != value) varying.insert(key);
+    }
+  }
+  return varying;
+}
+
+std::set<std::string> TimingKeys(const SweepReport& report) {
+  std::set<std::string> keys = VaryingKeys(report);
+  for (const char* said : {"dtype", "batch_size", "input_seq_len", "num_kv_pairs"})
+    keys.erase(said);
+  return keys;
+}
+
+std::string PartsText(const GroupSummary& group, const std::set<std::string>& keys) {
+  std::string text;
+  for (const auto& [key, value] : PartsOf(group)) {
+    if (keys.contains(key)) text += (text.empty() ? "" : ", ") + PartText(key, value);
+  }
+  return text;
+}
+
+std::string AxisText(const SettingAxis& axis, std::size_t value, const char* between) {
+  std::string text;
+  for (std::size_t i = 0; i < axis.keys.size(); ++i) {
+    text += (i == 0 ? "" : between) + PartText(axis.keys[i], axis.values[value][i]);
+  }
+  return text;
+}
+
+std::string SegmentText(const Object& axes, const char* between) {
+  std::vector<std::string> keys;
+  for (const auto& [key, value] : axes) keys.push_back(key);
+  std::sort(keys.begin(), keys.end(), [](const std::string& a, const std::string& b) {
+    return std::pair(Weight(a), a) < std::pair(Weight(b), b);
+  });
+  std::string text;
+  for (const std::string& key : keys) {
+    const Value& value = axes.at(key);
+    text += (text.empty() ? "" : between) +
+            PartText(key, value.is_string() ? value.as_string() : io::DumpJson(value));
+  }
+  return text;
+}
+
+std::string ChosenText(const Study& study, const GroupSummary& group) {
+  const auto parts = PartsOf(group);
+  std::string text;
+  for (const std::string& key : study.chosen_keys) {
+    if (const auto found = parts.find(key); found != parts.end()) {
+      text += (text.empty() ? "" : ", ") + PartText(key, found->second);
+    }
+  }
+  return text;
+}
+
+std::string ConfigText(const Value& config, const std::string& path) {
+  const Value* at = &config;
+  for (std::size_t start = 0; start <= path.size() && at != nullptr;) {
+    const std::size_t dot = std::min(path.find('.', start), path.size());
+    const std::string key = path.substr(start, dot - start);
+    if (at->is_array()) {
+      at = at->as_array().empty() ? nullptr : &at->as_array().front();
+      if (at != nullptr) at = at->Find(key);
+    } else {
+      at = at->Find(key);
+    }
+    start = dot + 1;
+  }
+  if (at == nullptr || at->is_null()) return "";
+  return at->is_string() ? at->as_string() : io::DumpJson(*at);
+}
+
+}  // namespace mixerbench::reports

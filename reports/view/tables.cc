@@ -1,0 +1,517 @@
+// Accuracy and models; what stands at the end of a report is in appendix.cc.
+// SPDX-License-Identifier: Apache-2.0
+#include "reports/view/tables.h"
+
+#include <algorithm>
+#include <fmt/format.h>
+#include <functional>
+#include <map>
+
+#include "reports/view/numbers.h"
+
+namespace mixerbench::reports {
+namespace {
+
+constexpr std::int64_t kItemsForTwoDecimals = 1000;
+
+const AccuracyRow* ItemRow(const Study& study, const GroupSummary& group,
+                           const AccuracyOverSeeds& row) {
+  for (const CellResult& cell : CellsOf(*study.report, group)) {
+    for (const AccuracyRow& item : cell.accuracy) {
+      if (item.slice.empty() && item.axes == row.axes && item.num_scored > 0) return &item;
+    }
+  }
+  return nullptr;
+}
+
+std::string SeedList(const std::vector<std::optional<double>>& seeds, int decimals) {
+  std::string text;
+  for (const auto& seed : seeds) text += (text.empty() ? "" : " · ") + Percent(seed, decimals);
+  return text;
+}
+
+std::string IntervalText(const Interval& interval, double value, int decimals) {
+  if (value >= 1) return "≥ " + Percent(interval.low, decimals);
+  return PercentRange(interval.low, interval.high, decimals);
+}
+
+std::string FirstFailure(const Study& study, const GroupSummary& group) {
+  for (const CellResult& cell : CellsOf(*study.report, group)) {
+    if (cell.state != CellState::kCompleted) {
+      return std::string(NameOf(cell.state)) + (cell.reason.empty() ? "" : ": " + cell.reason);
+    }
+  }
+  return "";
+}
+
+Datum StateDatum(CellState state, std::string note) {
+  Datum datum;
+  datum.state = state;
+  datum.text = state == CellState::kCompleted ? kNone : std::string(NameOf(state));
+  datum.note = std::move(note);
+  return datum;
+}
+
+CellState FirstState(const Study& study, const GroupSummary& group) {
+  for (const CellResult& cell : CellsOf(*study.report, group)) {
+    if (cell.state != CellState::kCompleted) return cell.state;
+  }
+  return CellState::kCompleted;
+}
+
+struct AccuracyColumn {
+  std::size_t setting = 0;
+  std::size_t segment = 0;
+  Column column;
+};
+
+// "64 tokens" with "4 pairs" small under it.
+void SplitLabel(const std::string& text, Column& column) {
+  const std::size_t comma = text.find(", ");
+  column.label = text.substr(0, comma);
+  if (comma != text.npos) column.unit = text.substr(comma + 2);
+}
+
+bool IsExtrapolated(const Study& study, std::size_t setting, std::size_t segment) {
+  for (const int mixer : study.mixers) {
+    const GroupSummary* group = study.Shown(mixer, setting);
+    const AccuracyOverSeeds* row = group ? RowAt(study, *group, segment) : nullptr;
+    if (row) return row->extrapolated;
+  }
+  return false;
+}
+
+bool HasRow(const Study& study, std::size_t setting, std::size_t segment) {
+  return std::any_of(study.mixers.begin(), study.mixers.end(), [&](int mixer) {
+    const GroupSummary* group = study.Shown(mixer, setting);
+    return group && RowAt(study, *group, segment);
+  });
+}
+
+std::string Rest(const Study& study, const Setting& setting, std::size_t first_axis) {
+  std::string text;
+  for (std::size_t i = first_axis; i < study.axes.size(); ++i) {
+    text += (text.empty() ? "" : ", ") +
+            AxisText(study.axes[i], static_cast<std::size_t>(setting.at[i]));
+  }
+  return text;
+}
+
+// The head of a column about one setting: the first axis groups columns when there are others.
+Column SettingColumn(const Study& study, std::size_t index, const std::string& quantity) {
+  const Setting& setting = study.settings[index];
+  Column column{.label = "", .kind = Column::Kind::kNumber, .group = quantity};
+  if (study.axes.empty()) {
+    column.label = quantity;
+    column.group.clear();
+  } else if (study.axes.size() == 1) {
+    SplitLabel(setting.text, column);
+  } else {
+    column.group =
+        quantity + ": " + AxisText(study.axes[0], static_cast<std::size_t>(setting.at[0]));
+    column.label = Rest(study, setting, 1);
+  }
+  return column;
+}
+
+std::vector<AccuracyColumn> ColumnsOf(const Study& study,
+                                      const std::vector<std::size_t>& settings) {
+  std::vector<AccuracyColumn> columns;
+  const bool has_segments = study.segments.size() > 1;
+  for (const std::size_t setting : settings) {
+    for (std::size_t segment = 0; segment < study.segments.size(); ++segment) {
+      if (has_segments && !HasRow(study, setting, segment)) continue;
+      AccuracyColumn item{setting, segment, SettingColumn(study, setting, "Accuracy, %")};
+      if (has_segments) {
+        SplitLabel(SegmentText(study.segments[segment]), item.column);
+        const bool is_beyond = IsExtrapolated(study, setting, segment);
+        const std::string quantity = is_beyond ? "Longer than trained, %" : "Accuracy, %";
+        const std::string& text = study.settings[setting].text;
+        item.column.group = quantity + (text.empty() || settings.size() == 1 ? "" : ": " + text);
+      }
+      item.column.is_down_first = true;
+      columns.push_back(std::move(item));
+    }
+  }
+  return columns;
+}
+
+std::string ThresholdText(const Study& study) {
+  for (const CellResult& cell : study.report->cells) {
+    if (cell.threshold > 0) return GuessPercent(cell.threshold) + " %";
+  }
+  return "the threshold";
+}
+
+std::int64_t MaxSeeds(const Study& study) {
+  std::size_t most = 0;
+  for (const auto& [place, cell] : study.cells) {
+    if (cell.shown) most = std::max(most, cell.shown->seeds.size());
+  }
+  return static_cast<std::int64_t>(most);
+}
+
+Datum SolvedDatum(const GroupSummary* group) {
+  Datum datum;
+  if (!group || !group->solve_rate) return datum;
+  const SolveRate& rate = *group->solve_rate;
+  datum.value = static_cast<double>(rate.num_solved) / static_cast<double>(rate.num_seeds);
+  datum.text = fmt::format("{} of {}", rate.num_solved, rate.num_seeds);
+  datum.low = rate.ci.low;
+  datum.high = rate.ci.high;
+  datum.sub = PercentRange(rate.ci.low, rate.ci.high, 0) + " %";
+  datum.note = "95 % interval of the solve rate (Wilson)";
+  return datum;
+}
+
+const ModelFacts* FactsOf(const Study& study, const GroupSummary* group) {
+  if (!group) return nullptr;
+  for (const CellResult& cell : CellsOf(*study.report, *group)) {
+    if (cell.model.num_parameters > 0) return &cell.model;
+  }
+  return nullptr;
+}
+
+Datum ParamsDatum(const Study& study, const GroupSummary* group) {
+  Datum datum;
+  if (const ModelFacts* facts = FactsOf(study, group)) {
+    datum.value = static_cast<double>(facts->num_parameters);
+    datum.text = Si(datum.value);
+    datum.note = Count(*datum.value) + " parameters";
+  }
+  return datum;
+}
+
+Datum StateSizeDatum(const Study& study, const GroupSummary* group) {
+  Datum datum;
+  const ModelFacts* facts = FactsOf(study, group);
+  if (facts && facts->state_at_num_tokens > 0) {
+    datum.value = static_cast<double>(facts->state_bytes_measured);
+    datum.text = Bytes(datum.value);
+    datum.note = fmt::format("{} bytes of one sequence after {} tokens, measured",
+                             Count(*datum.value), facts->state_at_num_tokens);
+  }
+  return datum;
+}
+
+Datum LengthDatum(const GroupSummary* group) {
+  Datum datum;
+  if (!group || !group->effective_length) return datum;
+  const EffectiveLength& length = *group->effective_length;
+  if (length.median) {
+    datum.value = static_cast<double>(*length.median);
+    datum.text = Count(*datum.value);
+  } else {
+    datum.note = length.reason;
+  }
+  return datum;
+}
+
+std::string MixerName(const MixerList& mixers, int mixer) {
+  return mixers.styles()[static_cast<std::size_t>(mixer)].label;
+}
+
+// Names of guesses in order, with what each scores by column.
+void AddGuesses(const Study& study, const std::vector<AccuracyColumn>& columns, Table& table) {
+  std::vector<std::string> names;
+  std::map<std::string, std::map<std::size_t, double>> shares;
+  std::map<std::size_t, double> ceilings;
+  const auto add = [&](const std::string& name, std::size_t at, double share) {
+    if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
+    shares[name][at] = share;
+  };
+  for (std::size_t i = 0; i < columns.size(); ++i) {
+    for (const int mixer : study.mixers) {
+      const GroupSummary* group = study.Shown(mixer, columns[i].setting);
+      const auto* row = group ? RowAt(study, *group, columns[i].segment) : nullptr;
+      if (!row) continue;
+      if (row->guesses.empty()) add("chance", i, row->chance);
+      for (const Guess& guess : row->guesses) add("guess: " + guess.name, i, guess.accuracy);
+      if (row->ceiling) ceilings[i] = std::max(ceilings[i], *row->ceiling);
+    }
+  }
+  const auto add_row = [&](const std::string& name, const std::map<std::size_t, double>& values) {
+    Row foot{.mixer = kNoMixer, .cells = std::vector<Datum>(table.columns.size())};
+    for (Datum& datum : foot.cells) datum.text.clear();
+    foot.cells[0].text = name;
+    for (const auto& [at, share] : values) {
+      foot.cells[at + 1].text = GuessPercent(share);
+      foot.cells[at + 1].value = share;
+    }
+    table.foot.push_back(std::move(foot));
+  };
+  std::reverse(names.begin(), names.end());  // the strongest beside the results
+  for (const std::string& name : names) add_row(name, shares[name]);
+  const bool has_ceiling = std::any_of(ceilings.begin(), ceilings.end(),
+                                       [](const auto& ceiling) { return ceiling.second < 1; });
+  if (has_ceiling) add_row("ceiling: what the training data tell", ceilings);
+}
+
+std::string AccuracyNote(const Study& study) {
+  const std::int64_t seeds = MaxSeeds(study);
+  std::string note =
+      seeds >= static_cast<std::int64_t>(kSeedsForInterval)
+          ? "Mean over seeds. Small: its 95 % interval over seeds"
+          : (seeds > 1
+                 ? "Mean over seeds. Small: the single seeds; fewer than five give no interval"
+                 : "Small: 95 % interval over test items");
+  if (!study.chosen_keys.empty()) note += "; the chosen setting";
+  note += ". Bold: best, or not distinguishable from it";
+  if (const double stop = EarlyStop(study); stop > 0) {
+    note += fmt::format("; {} % and more count as equal, because training stops there",
+                        GuessPercent(stop));
+  }
+  note += ". Last rows: what a guesser reaches.";
+  for (const auto& [place, cell] : study.cells) {
+    if (!cell.shown) continue;
+    for (const AccuracyOverSeeds& row : cell.shown->accuracy) {
+      if (AnyImputed(row)) return note + " † A failed seed counts as chance.";
+    }
+  }
+  return note;
+}
+
+Row NameRow(const MixerList& mixers, int mixer, const std::string& text) {
+  Row row{.mixer = mixer, .cells = {}};
+  Datum name;
+  name.text = text.empty() ? MixerName(mixers, mixer) : text;
+  row.cells.push_back(std::move(name));
+  return row;
+}
+
+bool HasSteps(const Study& study) {
+  return std::any_of(study.cells.begin(), study.cells.end(), [](const auto& item) {
+    return item.second.shown && item.second.shown->steps_to_threshold;
+  });
+}
+
+// A column added to all rows at once.
+void AddColumn(Table& table, Column column, const std::function<Datum(std::size_t)>& datum_of) {
+  table.columns.push_back(std::move(column));
+  for (std::size_t i = 0; i < table.rows.size(); ++i) table.rows[i].cells.push_back(datum_of(i));
+}
+
+// The table of some settings. With `settings_in_rows` each row is a setting of the only mixer.
+Table AccuracyTable(const Study& study, const MixerList& mixers,
+                    const std::vector<std::size_t>& settings, bool settings_in_rows) {
+  Table table{.key = "", .title = "Accuracy and speed of learning.", .note = AccuracyNote(study)};
+  table.columns.push_back({.label = "Mixer", .kind = Column::Kind::kText});
+  std::vector<std::pair<int, std::size_t>> rows;
+  if (settings_in_rows) {
+    table.columns[0].label = MixerName(mixers, study.mixers[0]);
+    for (const std::size_t setting : settings) rows.emplace_back(study.mixers[0], setting);
+  } else {
+    for (const int mixer : study.mixers) rows.emplace_back(mixer, 0);
+  }
+  for (const auto& [mixer, setting] : rows) {
+    table.rows.push_back(
+        NameRow(mixers, mixer, settings_in_rows ? study.settings[setting].text : ""));
+  }
+  const auto shown = [&](std::size_t row, std::size_t setting) {
+    return study.Shown(rows[row].first, settings_in_rows ? rows[row].second : setting);
+  };
+  const std::vector<std::size_t> head =
+      settings_in_rows ? std::vector<std::size_t>{settings.front()} : settings;
+  auto columns = ColumnsOf(study, head);
+  if (settings_in_rows && study.segments.size() <= 1) {
+    columns.front().column = {.label = "Accuracy, %", .is_down_first = true};
+  }
+  for (const AccuracyColumn& item : columns) {
+    AddColumn(table, item.column, [&](std::size_t row) {
+      return AccuracyDatum(study, shown(row, item.setting), item.segment);
+    });
+    const double stop = EarlyStop(study);
+    MarkBest(table, table.columns.size() - 1, true, stop > 0 ? stop : 2);
+  }
+  const auto add_each = [&](const std::string& quantity, bool is_down,
+                            const std::function<Datum(const GroupSummary*)>& datum_of) {
+    for (const std::size_t setting : head) {
+      Column column =
+          settings_in_rows ? Column{.label = quantity} : SettingColumn(study, setting, quantity);
+      column.is_down_first = is_down;
+      AddColumn(table, column, [&](std::size_t row) { return datum_of(shown(row, setting)); });
+    }
+  };
+  if (HasSteps(study)) {
+    const std::string solved_at = ThresholdText(study);
+    if (MaxSeeds(study) > 1) add_each("Solved seeds", true, SolvedDatum);
+    const std::size_t first = table.columns.size();
+    add_each("Steps to " + solved_at, false,
+             [&](const GroupSummary* group) { return StepsDatum(study, group); });
+    for (std::size_t i = first; i < table.columns.size(); ++i) MarkBest(table, i, false);
+  }
+  if (head.size() == 1) {
+    const std::size_t at = head.front();
+    if (study.segments.size() > 1) {
+      AddColumn(table, {.label = "Effective length", .unit = "tokens", .is_down_first = true},
+                [&](std::size_t row) { return LengthDatum(shown(row, at)); });
+    }
+    AddColumn(table, {.label = "Parameters"},
+              [&](std::size_t row) { return ParamsDatum(study, shown(row, at)); });
+    AddColumn(table, {.label = "State", .unit = "per sequence"},
+              [&](std::size_t row) { return StateSizeDatum(study, shown(row, at)); });
+  }
+  if (!settings_in_rows || study.segments.size() > 1) AddGuesses(study, columns, table);
+  return table;
+}
+
+}  // namespace
+
+double EarlyStop(const Study& study) {
+  double highest = 0;
+  for (const auto& [place, cell] : study.cells) {
+    for (const GroupSummary* group : cell.all) {
+      const Value& config = study.report->cells[group->first_cell].config;
+      const Value* train = config.Find("train");
+      const Value* stop = train ? train->Find("early_stop_accuracy") : nullptr;
+      if (stop && stop->is_number()) highest = std::max(highest, stop->as_double());
+    }
+  }
+  return highest;
+}
+
+Datum AccuracyDatum(const Study& study, const GroupSummary* group, std::size_t segment) {
+  if (!group) return {};
+  const AccuracyOverSeeds* row = RowAt(study, *group, segment);
+  if (!row) {
+    const std::string why = FirstFailure(study, *group);
+    return StateDatum(FirstState(study, *group), why);
+  }
+  if (!row->mean) return StateDatum(row->state, row->reason);
+  const AccuracyRow* item = ItemRow(study, *group, *row);
+  const int decimals = item && item->num_scored < kItemsForTwoDecimals ? 1 : 2;
+  Datum datum;
+  datum.value = row->mean;
+  datum.text = Percent(row->mean, decimals) + (AnyImputed(*row) ? " †" : "");
+  std::string what;
+  if (const auto& ci = row->ci_seeds ? row->ci_seeds : row->ci_items) {
+    datum.low = ci->low;
+    datum.high = ci->high;
+    datum.sub = IntervalText(*ci, *row->mean, decimals);
+    what = row->ci_seeds ? "95 % interval over seeds " : "95 % interval over items ";
+  }
+  if (row->per_seed.size() > 1 && !row->ci_seeds) datum.sub = SeedList(row->per_seed, decimals);
+  datum.note = SegmentText(row->axes);
+  if (item && row->per_seed.size() == 1) {
+    datum.note +=
+        fmt::format("\n{} of {} positions right", Count(static_cast<double>(item->num_correct)),
+                    Count(static_cast<double>(item->num_scored)));
+  } else if (row->per_seed.size() > 1) {
+    datum.note += "\nseeds: " + SeedList(row->per_seed, decimals);
+  }
+  if (!what.empty())
+    datum.note +=
+        "\n" + what + IntervalText({"", .95, *datum.low, *datum.high}, *row->mean, decimals);
+  if (const std::string chosen = ChosenText(study, *group); !chosen.empty()) {
+    datum.note += "\nchosen: " + chosen;
+  }
+  if (row->state != CellState::kCompleted) {
+    datum.note +=
+        "\n" + std::string(NameOf(row->state)) + (row->reason.empty() ? "" : ": " + row->reason);
+  }
+  return datum;
+}
+
+Datum StepsDatum(const Study& study, const GroupSummary* group) {
+  Datum datum;
+  if (!group || !group->steps_to_threshold) return datum;
+  const StepsOverSeeds& steps = *group->steps_to_threshold;
+  datum.value = steps.median;
+  datum.text = steps.median ? Count(*steps.median) : "not reached";
+  if (steps.per_seed.size() > 1) {
+    for (const auto& seed : steps.per_seed) {
+      datum.note += (datum.note.empty() ? "seeds: " : ", ") +
+                    (seed ? Count(static_cast<double>(*seed)) : std::string("never"));
+    }
+    if (steps.num_censored > 0) datum.sub = fmt::format("{} never", steps.num_censored);
+  }
+  if (const std::string chosen = ChosenText(study, *group); !chosen.empty()) {
+    datum.sub += (datum.sub.empty() ? "" : "; ") + chosen;
+  }
+  return datum;
+}
+
+void MarkBest(Table& table, std::size_t column, bool is_high_best, double tied) {
+  const Datum* best = nullptr;
+  std::size_t num_values = 0;
+  for (const Row& row : table.rows) {
+    const Datum& datum = row.cells[column];
+    if (!datum.value) continue;
+    ++num_values;
+    if (!best || (is_high_best ? *datum.value > *best->value : *datum.value < *best->value)) {
+      best = &datum;
+    }
+  }
+  if (num_values < 2) return;
+  const Datum top = *best;
+  for (Row& row : table.rows) {
+    Datum& datum = row.cells[column];
+    if (!datum.value) continue;
+    const bool overlaps =
+        datum.low && top.low && !(*datum.high < *top.low || *datum.low > *top.high);
+    datum.is_best = *datum.value == *top.value || overlaps || *datum.value >= tied;
+  }
+}
+
+std::vector<Table> AccuracyTables(const Study& study, const MixerList& mixers) {
+  std::vector<std::size_t> all;
+  for (std::size_t i = 0; i < study.settings.size(); ++i) all.push_back(i);
+  const std::size_t num_segments = study.segments.size();
+  if (study.mixers.size() == 1 && all.size() > 1 && all.size() * num_segments > 4) {
+    return {AccuracyTable(study, mixers, all, true)};
+  }
+  if (all.size() * num_segments <= kMaxColumns) return {AccuracyTable(study, mixers, all, false)};
+  // One table for each value of the first axis, or for each setting where that is still too wide.
+  std::map<int, std::vector<std::size_t>> by_first;
+  for (const std::size_t i : all) by_first[study.settings[i].at.front()].push_back(i);
+  std::vector<Table> tables;
+  for (const auto& [value, settings] : by_first) {
+    if (settings.size() * num_segments <= kMaxColumns) {
+      tables.push_back(AccuracyTable(study, mixers, settings, false));
+      tables.back().title = "Accuracy and speed of learning: " +
+                            AxisText(study.axes[0], static_cast<std::size_t>(value)) + ".";
+      continue;
+    }
+    for (const std::size_t setting : settings) {
+      tables.push_back(AccuracyTable(study, mixers, {setting}, false));
+      tables.back().title = "Accuracy and speed of learning: " + study.settings[setting].text + ".";
+    }
+  }
+  return tables;
+}
+
+std::optional<Table> ModelTable(const Study& study, const MixerList& mixers) {
+  if (study.settings.size() < 2 || study.settings.size() > kMaxColumns) return std::nullopt;
+  if (study.mixers.size() == 1) return std::nullopt;
+  Table table{.key = "",
+              .title = "Models.",
+              .note =
+                  "State: bytes of what one sequence carries "
+                  "from token to token, measured."};
+  table.columns.push_back({.label = "Mixer", .kind = Column::Kind::kText});
+  for (const int mixer : study.mixers) table.rows.push_back(NameRow(mixers, mixer, ""));
+  const auto add = [&](const std::string& quantity,
+                       Datum (*datum_of)(const Study&, const GroupSummary*)) {
+    std::vector<std::vector<std::string>> known;  // columns that say the same are said once
+    for (std::size_t i = 0; i < study.settings.size(); ++i) {
+      std::vector<Datum> data;
+      std::vector<std::string> texts;
+      for (const int mixer : study.mixers) {
+        data.push_back(datum_of(study, study.Shown(mixer, i)));
+        texts.push_back(data.back().text);
+      }
+      const bool says_nothing =
+          std::all_of(texts.begin(), texts.end(), [](const std::string& t) { return t == kNone; });
+      if (says_nothing || std::find(known.begin(), known.end(), texts) != known.end()) continue;
+      known.push_back(texts);
+      AddColumn(table, SettingColumn(study, i, quantity),
+                [&](std::size_t row) { return data[row]; });
+    }
+  };
+  add("Parameters", ParamsDatum);
+  add("State", StateSizeDatum);
+  if (table.columns.size() == 1) return std::nullopt;
+  return table;
+}
+
+}  // namespace mixerbench::reports

@@ -1,0 +1,52 @@
+// The tables of a report.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "reports/summary/sweep_report.h"
+#include "reports/view/page.h"
+#include "reports/view/study.h"
+
+namespace mixerbench::reports {
+
+// A table has at most so many columns of one quantity; more settings make more tables.
+inline constexpr std::size_t kMaxColumns = 14;
+// Rows of a long table; the rest is in CSV.
+inline constexpr std::size_t kMaxRows = 10'000;
+
+// One accuracy over the seeds of a group, with its interval, counts and chosen rate.
+Datum AccuracyDatum(const Study& study, const GroupSummary* group, std::size_t segment);
+
+// Median steps to the threshold; "not reached" where half of the seeds or more never did.
+Datum StepsDatum(const Study& study, const GroupSummary* group);
+
+// The highest accuracy at which training stops early in the cells of a study; 0 for none.
+double EarlyStop(const Study& study);
+
+// Accuracy, solved seeds, speed of learning and facts; mixers in rows.
+std::vector<Table> AccuracyTables(const Study& study, const MixerList& mixers);
+
+// Parameters and state where they differ between settings; nothing when the main table has them.
+std::optional<Table> ModelTable(const Study& study, const MixerList& mixers);
+
+// The time of the step, or of every phase where no step was timed.
+std::vector<Table> SpeedTables(const SweepReport& report, const MixerList& mixers);
+
+std::optional<Table> FailureTable(const SweepReport& report, const MixerList& mixers);
+Table CellTable(const SweepReport& report, const MixerList& mixers);
+std::optional<Table> TimingTable(const SweepReport& report, const MixerList& mixers);
+std::optional<Table> PlanTable(const SweepReport& report);
+std::optional<Table> TimeTable(const SweepReport& report, const MixerList& mixers);
+
+// The name of a cell without what is the same in all of its report: "GLA, 64 tokens, lr 1e-3".
+std::string ShortName(const SweepReport& report, const MixerList& mixers, const CellResult& cell);
+
+// Marks the best of a column and all that its interval does not exclude; values of `tied` and more
+// count as equal.
+void MarkBest(Table& table, std::size_t column, bool is_high_best, double tied = 2);
+
+}  // namespace mixerbench::reports

@@ -1,0 +1,113 @@
+// Where the time went, and what ran.
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "reports/summary/sweep_report.h"
+#include "reports/testing/test_cells.h"
+#include "reports/view/plan_table.h"
+#include "reports/view/tables.h"
+#include "reports/view/time_table.h"
+
+#include "tests/support/catch2.h"
+
+namespace mixerbench::reports {
+
+TEST_CASE("time: sums over the cells of a mixer, and the time of a step") {
+  std::vector<CellResult> cells;
+  for (const auto& [name, step] : {std::pair{"mqar/gla/lr=0.1", 100},
+                                   {"mqar/gla/lr=0.2", 300},
+                                   {"mqar/attention/lr=0.1", 0},
+                                   {"mqar/attention/lr=0.2", 7}}) {
+    CellResult cell;
+    cell.name = name;
+    cell.kind = "train";
+    cell.step = step;
+    cell.phases = PhaseTimes{.setup_s = 0.25,
+                             .capture_s = 0.5,
+                             .train_s = 1,
+                             .validation_s = 2,
+                             .test_s = 3,
+                             .checkpoint_s = 4};
+    cells.push_back(cell);
+  }
+  cells.back().phases.reset();  // as in a result of an older version
+  const SweepReport report = MakeSweepReport("s", {}, cells);
+  const auto rows = TimesByMixer(report);
+  REQUIRE(rows.size() == 2);
+  const auto table = TimeTable(report, MixerList({&report}));
+  REQUIRE(table);
+  const auto texts = [&](std::size_t row) {
+    std::vector<std::string> found;
+    for (const Datum& datum : table->rows[row].cells) found.push_back(datum.text);
+    return found;
+  };
+  // Train, validation, test, set-up, capture, checkpoint, milliseconds a step.
+  CHECK(texts(0) == std::vector<std::string>{"Attention", "mqar", "1", "0", "1.0", "2.0", "3.0",
+                                             "0.2", "0.5", "4.0", "–"});
+  CHECK(texts(1) == std::vector<std::string>{"GLA", "mqar", "2", "400", "2.0", "4.0", "6.0", "0.5",
+                                             "1.0", "8.0", "5.00"});
+}
+
+TEST_CASE("what ran: a row for each mixer, plan and reason, with the lengths") {
+  const SweepReport report = MakeSweepReport("s", {}, ExampleSweep());
+  const auto rows = PlansByMixer(report);
+  const auto fields_of = [&](const std::string& mixer) {
+    std::vector<std::vector<std::string>> found;
+    for (const auto& row : rows) {
+      if (row.mixer == mixer) found.push_back(PlanFields(row));
+    }
+    return found;
+  };
+  CHECK(fields_of("gla") ==
+        std::vector<std::vector<std::string>>{
+            {"throughput", "gla", "scalar_decay", "chunk_scan", "–", "fwd 512–32768", "graph", "–"},
+            {"throughput", "gla", "scalar_decay", "chunk_scan", "chunk_scan", "fwd_bwd 512–32768",
+             "graph", "–"}});
+  const auto fallback = fields_of("mamba2");
+  REQUIRE(fallback.size() == 2);
+  CHECK(fallback[0].back() == "head_k_dim 24 is no multiple of 16");
+  CHECK(PlanColumns().size() == fallback[0].size());
+}
+
+TEST_CASE("what ran: a row says why a GPU replays no graph, and what was compared") {
+  CellResult cell = ExampleCell();
+  cell.plans = {{.phase = "test",
+                 .batch_size = 2,
+                 .seq_len = 64,
+                 .execution = "eager",
+                 .eager_reason = "inputs run in pieces",
+                 .functions = {{.function = "gsa",
+                                .is_core = true,
+                                .scopes = {"layers.0"},
+                                .forward = "fused",
+                                .backward = {},
+                                .reason = {}},
+                               {.function = "linear",
+                                .is_core = false,
+                                .scopes = {""},
+                                .forward = "aten",
+                                .backward = {},
+                                .reason = "for bf16"}}}};
+  const auto rows = PlansByMixer(MakeSweepReport("s", {}, {cell}));
+  REQUIRE(rows.size() == 1);
+  CHECK(rows[0].execution == "eager: inputs run in pieces");
+  CHECK(rows[0].runs == "test 64");
+  ThroughputRow row;
+  row.parity_check = "passed";
+  CHECK(ParityText(row) == "passed");
+  row.parity = Parity{.passes = "forward",
+                      .num_sequences = 1,
+                      .num_tokens = 1,
+                      .quantity = "hidden",
+                      .error = 0.0041,
+                      .tolerance = 0.0097};
+  CHECK(ParityText(row) == "passed, 0.0041 of 0.0097");
+  row.state = CellState::kError;
+  row.reason = "it disagrees";
+  CHECK(ParityText(row) == "it disagrees");
+}
+
+}  // namespace mixerbench::reports

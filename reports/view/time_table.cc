@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "reports/view/time_table.h"
+
+#include <map>
+#include <utility>
+
+namespace mixerbench::reports {
+
+std::vector<TimeRow> TimesByMixer(const SweepReport& report) {
+  std::map<std::pair<std::string, std::string>, TimeRow> rows;
+  for (const CellResult& cell : report.cells) {
+    if (!cell.phases) continue;
+    const CellName name = SplitCellName(cell.name);
+    TimeRow& row = rows[{name.task, name.mixer}];
+    row.task = name.task;
+    row.mixer = name.mixer;
+    ++row.num_cells;
+    row.num_steps += cell.step;
+    for (const auto phase :
+         {&PhaseTimes::setup_s, &PhaseTimes::capture_s, &PhaseTimes::train_s,
+          &PhaseTimes::validation_s, &PhaseTimes::test_s, &PhaseTimes::checkpoint_s}) {
+      row.phases.*phase += (*cell.phases).*phase;
+    }
+  }
+  std::vector<TimeRow> sorted;
+  for (auto& [key, row] : rows) sorted.push_back(std::move(row));
+  return sorted;
+}
+
+}  // namespace mixerbench::reports

@@ -1,0 +1,30 @@
+// Where the time of training cells went, by mixer.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "reports/summary/sweep_report.h"
+
+namespace mixerbench::reports {
+
+// Sums over the cells of one task and mixer that say where their time went.
+struct TimeRow {
+  std::string task;
+  std::string mixer;
+  std::int64_t num_cells = 0;
+  std::int64_t num_steps = 0;
+  PhaseTimes phases;
+};
+
+// In order of task and mixer; all cells, also those that `sweep.select` hides elsewhere.
+std::vector<TimeRow> TimesByMixer(const SweepReport& report);
+
+inline constexpr const char* kTimeCaption =
+    "Seconds, summed over cells; cells that run at the same time each count theirs. Capture: "
+    "making "
+    "CUDA graphs.";
+
+}  // namespace mixerbench::reports

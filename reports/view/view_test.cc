@@ -1,0 +1,190 @@
+// The view model: what varies becomes columns, what is the same is said once, labels are short.
+// SPDX-License-Identifier: Apache-2.0
+#include <string>
+#include <vector>
+
+#include "reports/summary/sweep_report.h"
+#include "reports/testing/test_cells.h"
+#include "reports/view/mixer_style.h"
+#include "reports/view/numbers.h"
+#include "reports/view/report_page.h"
+#include "reports/view/study.h"
+#include "reports/view/tables.h"
+
+#include "tests/support/catch2.h"
+
+namespace mixerbench::reports {
+namespace {
+
+// A trained cell with one segment, as suites that sweep the task's size make them.
+CellResult Cell(const std::string& mixer, int length, int pairs, double lr, double accuracy,
+                double validation, std::uint64_t seed = 0) {
+  CellResult cell;
+  const std::string length_text = std::to_string(length);
+  cell.name = "mqar/" + mixer + "/lr=" + std::to_string(lr) + ",input_seq_len=" + length_text +
+              ",num_kv_pairs=" + std::to_string(pairs) +
+              ",batch_size=" + std::to_string(1 << 14 >> (length / 64));
+  cell.kind = "train";
+  cell.seed = seed;
+  cell.group_id = cell.name;
+  cell.run_id = cell.name + std::to_string(seed);
+  cell.state = CellState::kCompleted;
+  cell.config = Object{
+      {"task", Object{{"name", "mqar"},
+                      {"test", Array{Object{{"input_seq_len", length}, {"num_kv_pairs", pairs}}}}}},
+      {"model", Object{{"d_model", 64},
+                       {"sequence_mixer", Object{{"name", mixer.substr(0, mixer.find(','))}}}}},
+      {"train", Object{{"lr", lr}, {"early_stop_accuracy", 0.99}}}};
+  AccuracyRow row;
+  row.axes = {{"input_seq_len", length}};
+  row.num_sequences = 3000;
+  row.num_scored = 12000;
+  row.num_correct = static_cast<std::int64_t>(accuracy * 12000);
+  row.accuracy = accuracy;
+  row.ci_items = Interval{"beta", 0.95, accuracy - 0.01, std::min(1.0, accuracy + 0.01)};
+  row.chance = 1.0 / 8192;
+  row.guesses = {{"uniform over values", row.chance}, {"some value of the context", 1.0 / pairs}};
+  cell.accuracy.push_back(row);
+  cell.threshold = 0.95;
+  if (validation >= 0.95) cell.steps_to_threshold = 100;
+  cell.step = 1000;
+  cell.learning_curve.push_back(
+      {.step = 100, .train_loss = 1, .validation_accuracy = validation, .lr = lr, .elapsed_s = 1});
+  return cell;
+}
+
+SweepReport TwoSizes() {
+  std::vector<CellResult> cells;
+  for (const char* mixer : {"attention,num_heads=1", "gla"}) {
+    for (const auto& [length, pairs] : {std::pair{64, 4}, {256, 16}}) {
+      for (const double lr : {0.001, 0.01}) {
+        const bool is_good = lr < 0.005;
+        cells.push_back(Cell(mixer, length, pairs, lr, is_good ? 0.97 : 0.3, is_good ? 0.97 : 0.3));
+      }
+    }
+  }
+  const Value config = Object{{"sweep", Object{{"select", Object{{"over", Array{"train.lr"}},
+                                                                 {"by", "validation.accuracy"}}}}}};
+  return MakeSweepReport("sizes", config, std::move(cells));
+}
+
+}  // namespace
+
+TEST_CASE("Settings come from what varies; values that move together are one axis",
+          "[reports][view]") {
+  const SweepReport report = TwoSizes();
+  const MixerList mixers({&report});
+  const std::vector<Study> studies = StudiesOf(report, mixers);
+  REQUIRE(studies.size() == 1);
+  const Study& study = studies.front();
+  CHECK(study.mixers.size() == 2);
+  REQUIRE(study.settings.size() == 2);
+  CHECK(study.settings[0].text == "64 tokens, 4 pairs");
+  CHECK(study.settings[1].text == "256 tokens, 16 pairs");
+  CHECK(study.chosen_keys == std::vector<std::string>{"lr"});
+  for (const int mixer : study.mixers) {
+    for (std::size_t s = 0; s < 2; ++s) {
+      REQUIRE(study.Shown(mixer, s));
+      CHECK(ChosenText(study, *study.Shown(mixer, s)) == "lr 1e-3");
+      CHECK(study.At(mixer, s)->all.size() == 2);
+    }
+  }
+}
+
+TEST_CASE("A table has mixers in rows, sizes in columns, the chosen rate small",
+          "[reports][view]") {
+  const SweepReport report = TwoSizes();
+  const MixerList mixers({&report});
+  const Study study = StudiesOf(report, mixers).front();
+  const std::vector<Table> tables = AccuracyTables(study, mixers);
+  REQUIRE(tables.size() == 1);
+  const Table& table = tables.front();
+  REQUIRE(table.rows.size() == 2);
+  CHECK(table.rows[0].cells[0].text == "Attention");
+  CHECK(table.rows[1].cells[0].text == "GLA");
+  CHECK(table.columns[1].label == "64 tokens");
+  CHECK(table.columns[1].unit == "4 pairs");
+  CHECK(table.rows[0].cells[1].text == "97.00");
+  CHECK(table.rows[0].cells[1].sub == "96.00–98.00");
+  CHECK(table.rows[0].cells[3].sub == "lr 1e-3");
+  REQUIRE(table.foot.size() == 2);  // the stronger guesser beside the results
+  CHECK(table.foot[0].cells[0].text == "guess: some value of the context");
+  CHECK(table.foot[0].cells[1].text == "25");
+  CHECK(table.foot[0].cells[2].text == "6.25");
+}
+
+TEST_CASE("Failed seeds are words or daggers, never gaps", "[reports][view]") {
+  std::vector<CellResult> cells;
+  for (std::uint64_t seed = 0; seed < 3; ++seed) {
+    cells.push_back(Cell("gla", 64, 4, 0.001, 0.9, 0.9, seed));
+    cells.push_back(Cell("retnet", 64, 4, 0.001, 0.9, 0.9, seed));
+    CellResult& failed = cells.back();
+    if (seed < 1) continue;
+    failed.state = CellState::kDiverged;
+    failed.reason = "loss is not finite";
+    failed.accuracy.clear();
+  }
+  const SweepReport report = MakeSweepReport("failed", {}, std::move(cells));
+  const MixerList mixers({&report});
+  const Study study = StudiesOf(report, mixers).front();
+  const Table table = AccuracyTables(study, mixers).front();
+  const Row& retnet = table.rows[1];
+  CHECK(retnet.cells[0].text == "RetNet");
+  CHECK(retnet.cells[1].text.find("†") != std::string::npos);
+  const auto failures = FailureTable(report, mixers);
+  REQUIRE(failures);
+  CHECK(failures->rows.size() == 2);
+  CHECK(failures->rows[0].cells[4].text == "loss is not finite");
+}
+
+TEST_CASE("Labels: known names, hybrids, a suite's own, and options where names are alike",
+          "[reports][view]") {
+  const auto model = [](Value mixer) {
+    return Value(Object{{"sequence_mixer", std::move(mixer)}});
+  };
+  CHECK(StyleOf("gated_delta_net", model(Object{{"name", "gated_delta_net"}})).label ==
+        "Gated DeltaNet");
+  const MixerStyle hybrid = StyleOf(
+      "base_conv,kernel_sizes=3+attention",
+      model(Object{
+          {"name", "hybrid"},
+          {"pattern", Array{Object{{"name", "base_conv"}}, Object{{"name", "attention"}}}}}));
+  CHECK(hybrid.label == "Conv + Attention");
+  CHECK(hybrid.is_hybrid);
+  CHECK(hybrid.colour == "attention");
+  CHECK(StyleOf("my short name", model(Object{{"name", "gla"}})).label == "my short name");
+  CHECK(StyleOf("my short name", model(Object{{"name", "gla"}})).colour == "gla");
+  CHECK(StyleOf("mine", model(Object{{"name", "mine"}})).label == "mine");
+
+  const SweepReport report =
+      MakeSweepReport("alike", {},
+                      {Cell("attention,num_heads=1", 64, 4, 0.001, 0.9, 0.9),
+                       Cell("attention,num_heads=2", 64, 4, 0.001, 0.9, 0.9)});
+  const MixerList mixers({&report});
+  CHECK(mixers.styles()[0].label == "Attention (num_heads=1)");
+  CHECK(mixers.styles()[1].label == "Attention (num_heads=2)");
+}
+
+TEST_CASE("Numbers as people read them", "[reports][view]") {
+  CHECK(Percent(1.0) == "100.00");
+  CHECK(Percent(0.0) == "0.00");
+  CHECK(Percent(0.999999) == ">99.99");
+  CHECK(Percent(0.89181) == "89.18");
+  CHECK(Percent(0.00002) == "0.002");
+  CHECK(Percent(std::nullopt) == "–");
+  CHECK(PercentRange(0.88868, 0.89494) == "88.86–89.50");
+  CHECK(GuessPercent(0.0625) == "6.25");
+  CHECK(Count(48000) == "48,000");
+  CHECK(Count(123) == "123");
+  CHECK(Significant(0.4684) == "0.468");
+  CHECK(Significant(2156.3) == "2,156");
+  CHECK(Si(7.27e7) == "72.7 M");
+  CHECK(Bytes(20992) == "20.5 KiB");
+  CHECK(Bytes(65536) == "64 KiB");
+  CHECK(RateText(0.000464) == "4.64e-4");
+  CHECK(SignedPercent(0.0123) == "+1.2");
+  CHECK(SignedPercent(-0.003) == "−0.3");
+  CHECK(SignedPercent(0.0) == "0.0");
+}
+
+}  // namespace mixerbench::reports

@@ -1,0 +1,66 @@
+// One pass of a subject, forward and backward, in the ways that are compared.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+
+#include <c10/core/Device.h>
+#include <c10/core/ScalarType.h>
+
+#include "tests/accuracy/subject.h"
+
+namespace mixerbench::accuracy {
+
+// Thrown by a pass that would begin after the deadline. Nothing that catches what went wrong with a
+// pass catches this.
+struct DeadlineReached {};
+
+using Deadline = std::chrono::steady_clock::time_point;
+inline constexpr Deadline kNoDeadline = Deadline::max();
+
+struct Execution {
+  ExecutionPath path = ExecutionPath::kReference;
+  at::ScalarType dtype = at::kDouble;
+  bool allow_tf32 = false;
+  bool plain = false;  // without device code
+  bool autocast = false;
+};
+
+struct Results {
+  NamedTensors outputs;              // [B,...]
+  NamedTensors input_gradients;      // [B,...]
+  NamedTensors parameter_gradients;  // summed over sequences
+};
+
+class Passes {
+ public:
+  Passes(const Subject& subject, Deadline deadline);
+
+  std::int64_t batch_size() const { return batch_size_; }
+  at::Device device() const { return device_; }
+
+  // By the process's settings (harness::SetNumerics), which say whether fresh memory is poisoned.
+  Results Run(const Execution& execution) { return RunSequences(execution, 0, batch_size_); }
+
+  // Sets the numerics, and halves the pieces of the batch until they fit in memory.
+  Results RunInPieces(const Execution& execution);
+
+ private:
+  Results RunSequences(const Execution& execution, std::int64_t first, std::int64_t count);
+  const at::Tensor& Weight(const std::string& name, const at::Tensor& output);
+
+  const Subject& subject_;
+  Deadline deadline_;
+  std::int64_t batch_size_;
+  at::Device device_;
+  NamedTensors weights_;
+};
+
+// ATen's operations in one pass of the fast path without device code. On a GPU each is a launch or
+// about as much, and they take their time one after the other: what a recurrence costs that goes
+// token by token.
+std::int64_t CountOperations(const Subject& subject);
+
+}  // namespace mixerbench::accuracy
