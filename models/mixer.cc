@@ -68,7 +68,7 @@ void Mixed::SelectScored(const ScoredPositions& rows, ExecutionPath path) {
 }
 
 MixerResult Forward(const Mixer& mixer, const MixerInputs& inputs, const MixerOptions& options) {
-  const bool is_packed = inputs.cu_seqlens.defined() && !mixer.traits().supports_packing;
+  const bool is_packed = inputs.cu_seqlens.defined();
   Mixed mixed = is_packed ? MixPacked(mixer, inputs, options) : mixer.Mix(inputs, options);
   if (options.scored != nullptr) mixed.SelectScored(*options.scored, options.path);
   MixerOptions of_output = options;

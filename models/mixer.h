@@ -39,7 +39,10 @@ struct MixerInputs {
   // [B,T,...], by the names of MixerTraits::reads: what the backbone ("embeddings", the start of
   // the residual stream; "previous_output", of the mixer before) and earlier layers offer.
   NamedTensors values = {};
-  // [S+1] int32: S sequences one after the other, B = 1, states of S; undefined: none.
+  // [S+1] int32 or int64 on the CPU: where each of S sequences that stand one after the other in x
+  // (B = 1) begins, and T; undefined: a sequence an entry of the batch. Forward alone reads it and
+  // mixes every sequence by itself (models/packing.h, states too): no Mix knows of it, and packing
+  // works for every mixer.
   at::Tensor cu_seqlens = {};
 };
 
@@ -58,7 +61,7 @@ struct MixerOptions {
   MixerOptions Inner(std::string_view name) const;
 };
 
-// One entry per token: [B,T,...], or [M,...] where Mix has selected MixerOptions::rows itself.
+// One entry per token: [B,T,...], or [M,...] where Mix has selected MixerOptions::scored itself.
 struct TokenTensor {
   at::Tensor value;
   bool selected = false;
@@ -86,7 +89,6 @@ struct MixerTraits {
   std::set<std::string> reads = {};           // names of MixerInputs::values
   std::set<std::string> offers = {};          // names of Mixed::offers
   std::map<std::string, double> losses = {};  // names of Mixed::losses with their default weights
-  bool supports_packing = false;              // of MixerInputs::cu_seqlens
   // Chooses among alternatives by comparing numbers (top-k): rounding may change a choice, and with
   // it the output by more than rounding explains.
   bool discrete = false;
@@ -113,14 +115,14 @@ class Mixer {
 };
 
 struct MixerResult {
-  at::Tensor y;       // [B,T,D], dtype of x; [M,D] of MixerOptions::rows
+  at::Tensor y;       // [B,T,D], dtype of x; [M,D] of MixerOptions::scored
   State final_state;  // empty unless wanted
   NamedTensors offers;
   NamedTensors losses;
 };
 
-// Mix, then Output: the one place where rows are selected. Throws std::logic_error when the mixer
-// cannot do what `inputs` ask for.
+// Mix, then Output: the one place where rows are selected. Throws std::logic_error for cu_seqlens
+// that are none (models/packing.h).
 MixerResult Forward(const Mixer& mixer, const MixerInputs& inputs,
                     const MixerOptions& options = {});
 

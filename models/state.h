@@ -24,7 +24,7 @@ enum class StateKind {
 };
 
 struct StateTensor {
-  at::Tensor value;
+  at::Tensor value;  // may be complex; in files then pairs of reals, [...,2]
   StateKind kind = StateKind::kRecurrent;
   std::int64_t tokens_per_row = 1;  // of a cache: it has one row for that many tokens
 };
