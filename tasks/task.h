@@ -157,16 +157,16 @@ struct TaskEntry {
   // that answers every position from one vector (models/backbone.h, is_autoencoder) is tested.
   bool needs_autoencoder = false;
   std::vector<std::string> aliases;  // other tools' names
-  std::vector<FieldInfo> params;
+  std::vector<FieldInfo> params{};
   // Those of `params` that do not enter canon(): samples that differ in nothing else are pairs.
   std::vector<std::string> presentation_params;
   std::vector<Preset> presets;
   std::vector<std::string> deviations;  // from the reference generators, with their Q-numbers
   // Parses and validates. `where` is the JSON pointer of `params`, used in messages.
   // Throws ConfigError with the message of the specification.
-  std::function<std::unique_ptr<Task>(const Value& params, const std::string& where)> create;
+  std::function<std::unique_ptr<Task>(const Value& params, const std::string& where)> create{};
   // Every parameter with its default filled in, after validation.
-  std::function<Value(const Value& params, const std::string& where)> resolve;
+  std::function<Value(const Value& params, const std::string& where)> resolve{};
 };
 
 using TaskRegistry = Registry<TaskEntry>;

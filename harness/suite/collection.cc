@@ -86,7 +86,8 @@ std::vector<std::string> BuiltInCollectionNames() {
 
 Collection ReadCollection(const std::string& name_or_path) {
   const auto [text, folder] = ReadText(name_or_path);
-  Collection collection{.config = io::ParseJson(text)};
+  Collection collection;
+  collection.config = io::ParseJson(text);
   const Value& parsed = collection.config;
   io::RequireObject(parsed, "");
   io::RequireKnownKeys(parsed, "", {"$schema", "description", "name", "schema_version", "suites"});

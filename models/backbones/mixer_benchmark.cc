@@ -11,6 +11,7 @@
 
 #include <benchmark/benchmark.h>
 
+#include "base/error.h"
 #include "models/backbone.h"
 #include "tests/support/tensors.h"
 
@@ -30,7 +31,8 @@ void ForwardBackward(benchmark::State& state, const std::string& mixer) {
   RegisterBackbones(backbones);
   const BackboneEntry& entry = backbones.Find("zoology", "");
   const Value config = Object{{"d_model", kModelDim}, {"sequence_mixer", Object{{"name", mixer}}}};
-  ParameterSet parameters(1, entry.init_policy, entry.num_layers(config), at::kCPU, at::kFloat);
+  ParameterSet parameters(1, entry.init_policy(config), entry.num_layers(config), at::kCPU,
+                          at::kFloat);
   const std::unique_ptr<Backbone> backbone = entry.create(
       config, "", {.vocab_size = kVocabSize, .max_seq_len = kSeqLen, .mixers = &mixers},
       parameters);
@@ -50,10 +52,21 @@ void ForwardBackward(benchmark::State& state, const std::string& mixer) {
       static_cast<double>(state.iterations() * kBatchSize * kSeqLen), benchmark::Counter::kIsRate);
 }
 
+// A mixer that needs an option has no default to time.
+bool HasDefaults(const MixerEntry& mixer, const MixerRegistry& mixers) {
+  try {
+    mixer.resolve(Object{}, "", mixers);
+    return true;
+  } catch (const ConfigError&) {
+    return false;
+  }
+}
+
 const bool kRegistered = [] {
   MixerRegistry mixers("mixer");
   RegisterMixers(mixers);
-  for (const std::string& mixer : mixers.Names()) {
+  for (const auto& [mixer, entry] : mixers.entries()) {
+    if (!HasDefaults(entry, mixers)) continue;
     benchmark::RegisterBenchmark(mixer.c_str(), ForwardBackward, mixer)
         ->Unit(benchmark::kMillisecond);
   }

@@ -140,10 +140,6 @@ CorePoint PointOf(const Levels& levels, const Sizes& sizes, at::Device device) {
           .initial_state = levels[kInitialState] == 1};
 }
 
-std::int64_t NumElements(const CoreCase& c) {
-  return c.batch_size * c.seq_len * c.num_heads * std::max(c.head_k_dim, c.head_v_dim);
-}
-
 class CoreFactors {
  public:
   CoreFactors(const CoreEntry& core, const Sizes& sizes, at::Device device)
