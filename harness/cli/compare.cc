@@ -27,12 +27,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// A run folder, a report file, or a file with the result of one cell.
-reports::SweepReport ReadSide(const std::string& path) {
-  if (fs::is_directory(path)) return ReportOf(path);
-  return reports::ParseSweep(io::ReadFile(path), path);
-}
-
 gate::GateSettings ReadSettings(const CompareOptions& options) {
   Object settings = {{"preset", options.gate}};
   const auto presets = gate::PresetNames();
@@ -202,7 +196,7 @@ ExitCode Compare(const CompareOptions& options) {
   if (!options.measure.empty()) {
     MeasurePairs(BuildsOf(options), options.measure, options.device, options.pairs, settings);
   }
-  Loaded loaded{ReadSide(options.base), ReadSide(options.candidate), {}};
+  Loaded loaded{ReadReport(options.base), ReadReport(options.candidate), {}};
   if (!options.pairs.empty()) loaded.timings = ReadPairs(options.pairs);
   gate::Comparison comparison = CompareOnce(options, settings, loaded);
   // Each round reaches the next look of the settings, so there are no more rounds than looks.
@@ -211,8 +205,8 @@ ExitCode Compare(const CompareOptions& options) {
     std::cerr << fmt::format("inconclusive: {} seeds for both sides\n", *comparison.seeds_wanted);
     AddSeeds(BuildsOf(options), options.base, options.candidate, *comparison.seeds_wanted,
              options.device);
-    loaded.base = ReadSide(options.base);
-    loaded.candidate = ReadSide(options.candidate);
+    loaded.base = ReadReport(options.base);
+    loaded.candidate = ReadReport(options.candidate);
     comparison = CompareOnce(options, settings, loaded);
   }
   const ExitCode code = gate::CodeOf(comparison, tolerance);

@@ -48,7 +48,7 @@ std::string SourceName(const std::filesystem::path& path) {
 }  // namespace
 
 ExitCode Report(const std::string& out, const std::string& format) {
-  const reports::SweepReport report = ReportOf(out);
+  const reports::SweepReport report = ReadReport(out);
   if (report.cells.empty()) {
     throw Error(ExitCode::kNothingSelected, out + ": no finished cells yet");
   }

@@ -187,7 +187,7 @@ void AddReport(const Parser& parser) {
   };
   const auto values = std::make_shared<Values>();
   auto* command = parser.app.add_subcommand("report", "Print the report of a run folder");
-  command->add_option("out", values->out, "output folder of a run")->required();
+  command->add_option("out", values->out, "output folder of a run, or a report.json")->required();
   command
       ->add_option("--format", values->format,
                    "json, md, html, csv, csv-curves, csv-timings, gbench or mllog")

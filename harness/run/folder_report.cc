@@ -143,8 +143,12 @@ std::vector<std::string> ReportsBelow(const fs::path& path) {
 }
 
 reports::SweepReport ReadReport(const fs::path& path) {
-  if (fs::is_directory(path)) return ReportOf(path);
-  return reports::ParseSweep(io::ReadFile(path, io::kReportLimits.max_bytes), path.string());
+  const bool is_folder = fs::is_directory(path);
+  if (is_folder && (fs::exists(path / "sweep.json") || !fs::exists(path / "report.json"))) {
+    return ReportOf(path);
+  }
+  const fs::path file = is_folder ? path / "report.json" : path;
+  return reports::ParseSweep(io::ReadFile(file, io::kReportLimits.max_bytes), file.string());
 }
 
 void WriteReports(const fs::path& out) {

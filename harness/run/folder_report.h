@@ -24,7 +24,8 @@ reports::SweepReport ReportOf(const std::filesystem::path& out);
 // a collection leaves behind; sorted. Throws Error(kBadInput) when there is none.
 std::vector<std::string> ReportsBelow(const std::filesystem::path& path);
 
-// The report of a run folder, or of a report.json.
+// The report of a run folder, of a report.json, or of a folder that holds one without its cells, as
+// reports are published.
 reports::SweepReport ReadReport(const std::filesystem::path& path);
 
 // Writes report.json, report.md and report.html of what lies in the folder now. Of several

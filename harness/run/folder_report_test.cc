@@ -126,6 +126,20 @@ TEST_CASE("folder report: results beside the plan are named and left out") {
   CHECK(again.left_out.size() == 4);
 }
 
+TEST_CASE("folder report: a published report is read without its cells") {
+  const fs::path out = NewFolder("published");
+  WritePlan(out, {"s", Object{{"name", "s"}}, {Planned("0.1", 0)}});
+  Finish(out, Planned("0.1", 0));
+  WriteReports(out);
+  const fs::path published = NewFolder("published-alone");
+  fs::copy_file(out / "report.json", published / "report.json");
+
+  const std::string whole = reports::DumpSweep(ReadReport(out));
+  CHECK(reports::DumpSweep(ReadReport(published / "report.json")) == whole);
+  CHECK(reports::DumpSweep(ReadReport(published)) == whole);
+  CHECK_THROWS_AS(ReadReport(NewFolder("published-not")), Error);
+}
+
 TEST_CASE("folder report: a folder of an earlier version shows what finished") {
   const fs::path out = "reports/testing/testdata/schema-1.2";
   const reports::SweepReport report = ReportOf(out);

@@ -368,13 +368,11 @@ TEST_CASE("sweep: a completed cell that lacks a test segment says so") {
   cell.state = CellState::kCompleted;
   cell.config = Object{{"task", Object{{"test", Array{Object{{"input_seq_len", 64}},
                                                       Object{{"input_seq_len", 128}}}}}}};
-  cell.accuracy.push_back(
-      {.axes = {{"input_seq_len", 64}}, .slice = "", .bucket = "", .reason = ""});
+  cell.accuracy.emplace_back().axes = {{"input_seq_len", 64}};
   const SweepReport report = MakeSweepReport("s", Value(), {cell});
   CHECK(report.cells[0].state == CellState::kError);
   CHECK(report.cells[0].reason == "its result has 1 of 2 test segments");
-  cell.accuracy.push_back(
-      {.axes = {{"input_seq_len", 128}}, .slice = "", .bucket = "", .reason = ""});
+  cell.accuracy.emplace_back().axes = {{"input_seq_len", 128}};
   CHECK(MakeSweepReport("s", Value(), {cell}).cells[0].state == CellState::kCompleted);
 }
 
