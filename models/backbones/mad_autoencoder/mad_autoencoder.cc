@@ -16,7 +16,7 @@
 
 #include "base/check.h"
 #include "kernels/layout/rows.h"
-#include "models/backbone.h"
+#include "models/backbone_entry.h"
 #include "models/blocks/config_checks.h"
 #include "models/blocks/linear.h"
 #include "models/blocks/norms.h"
@@ -157,22 +157,11 @@ MadAutoencoderConfig Parse(const Value& config, const std::string& where) {
 }  // namespace
 
 void Register(BackboneRegistry& registry) {
-  BackboneEntry entry;
+  BackboneEntry entry = MakeBackboneEntry(ConfigFields(), Parse, kMakeBackbone<MadAutoencoder>);
   entry.summary = "MAD's auto-encoder: every token is read off one vector";
   entry.source = "arXiv 2403.17844; athms/mad-lab 0f49a45";
-  entry.params = ConfigFields().Describe();
   entry.is_autoencoder = true;
   entry.init_policy = [](const Value& config) { return Parse(config, "").init_policy; };
-  entry.create = [](const Value& config, const std::string& where, const BackboneContext& context,
-                    ParameterSet& parameters) -> std::unique_ptr<Backbone> {
-    return std::make_unique<MadAutoencoder>(Parse(config, where), where, context, parameters);
-  };
-  entry.resolve = [](const Value& config, const std::string& where, const MixerRegistry& mixers) {
-    MadAutoencoderConfig parsed = Parse(config, where);
-    parsed.sequence_mixer = ResolveMixer(parsed.sequence_mixer, where + "/sequence_mixer", mixers);
-    return ConfigFields().Write(parsed);
-  };
-  entry.num_layers = [](const Value& config) { return Parse(config, "").n_layers; };
   entry.test_configs = {
       Object{{"d_model", 16},
              {"n_layers", 1},

@@ -1,16 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "models/backbones/mamba_lm/mamba_lm.h"
 
-#include <map>
+#include <cstdint>
 #include <memory>
-#include <optional>
 #include <string>
 #include <utility>
 
 #include "base/fields.h"
-#include "models/backbone.h"
+#include "models/backbone_entry.h"
 #include "models/blocks/config_checks.h"
-#include "models/blocks/linear.h"
+#include "models/blocks/residual_model.h"
 
 namespace mixerbench::models::mamba_lm {
 namespace {
@@ -35,57 +34,21 @@ const Fields<MambaLmConfig>& ConfigFields() {
   return fields;
 }
 
-class MambaLm final : public Backbone {
- public:
-  MambaLm(const MambaLmConfig& config, const std::string& where, const BackboneContext& context,
-          ParameterSet& parameters)
-      : MambaLm(config,
-                (context.vocab_size + config.vocab_multiple - 1) / config.vocab_multiple *
-                    config.vocab_multiple,
-                where, context, parameters) {}
-
-  BackboneOutput Forward(const at::Tensor& tokens, const BackboneOptions& options) const override {
-    BackboneOutput output;
-    const ResidualLayers::Result result = layers_(tokens, options, output);
-    output.hidden = result.hidden;
-    output.head = head();
-    if (!untied_head_) output.head.weight = result.table;
-    return output;
-  }
-
-  Head head() const override {
-    if (untied_head_) {
-      return {.weight = untied_head_->weight(), .bias = {}, .narrow = untied_head_->Narrow()};
-    }
-    return {.weight = layers_.table(), .bias = {}, .narrow = {.weight = layers_.shadow_table()}};
-  }
-
-  State InitialState(std::int64_t batch_size) const override {
-    return layers_.InitialState(batch_size);
-  }
-
-  std::map<std::string, double> losses() const override { return layers_.losses(); }
-
- private:
-  MambaLm(const MambaLmConfig& config, std::int64_t vocab_size, const std::string& where,
-          const BackboneContext& context, ParameterSet& parameters)
-      : layers_({.vocab_size = vocab_size,
-                 .d_model = config.d_model,
-                 .n_layers = config.n_layers,
-                 .sequence_mixer = config.sequence_mixer,
-                 .channel_mixer = MadChannelMixer(config.channel_mixer, config.channel_mixer_dim,
-                                                  config.d_model),
-                 .final_norm = config.final_norm,
-                 .fp32_stream = config.residual_in_fp32},
-                where, context, parameters) {
-    if (config.tied_head) return;
-    untied_head_.emplace(ParameterScope(parameters, "head."), config.d_model, vocab_size,
-                         /*bias=*/false);
-  }
-
-  ResidualLayers layers_;
-  std::optional<Linear> untied_head_;
-};
+std::unique_ptr<Backbone> Make(const MambaLmConfig& config, const std::string& where,
+                               const BackboneContext& context, ParameterSet& parameters) {
+  const std::int64_t multiple = config.vocab_multiple;
+  const ResidualLayersConfig layers = {
+      .vocab_size = (context.vocab_size + multiple - 1) / multiple * multiple,
+      .d_model = config.d_model,
+      .n_layers = config.n_layers,
+      .sequence_mixer = config.sequence_mixer,
+      .channel_mixer =
+          MadChannelMixer(config.channel_mixer, config.channel_mixer_dim, config.d_model),
+      .final_norm = config.final_norm,
+      .fp32_stream = config.residual_in_fp32};
+  return std::make_unique<ResidualModel>(
+      layers, config.tied_head ? HeadKind::kTied : HeadKind::kUntied, where, context, parameters);
+}
 
 MambaLmConfig Parse(const Value& config, const std::string& where) {
   const MambaLmConfig parsed = ConfigFields().Parse(config, where);
@@ -99,20 +62,10 @@ MambaLmConfig Parse(const Value& config, const std::string& where) {
 }  // namespace
 
 void Register(BackboneRegistry& registry) {
-  BackboneEntry entry;
+  BackboneEntry entry = MakeBackboneEntry(ConfigFields(), Parse, Make);
   entry.summary = "Mamba's language model: RMSNorm and mixer in every block, tied head";
   entry.source = "arXiv 2312.00752; state-spaces/mamba; HazyResearch/zoology d88d6f5";
-  entry.params = ConfigFields().Describe();
   entry.init_policy = [](const Value&) { return InitPolicy::kMamba; };
-  entry.create = [](const Value& config, const std::string& where, const BackboneContext& context,
-                    ParameterSet& parameters) -> std::unique_ptr<Backbone> {
-    return std::make_unique<MambaLm>(Parse(config, where), where, context, parameters);
-  };
-  entry.resolve = [](const Value& config, const std::string& where, const MixerRegistry& mixers) {
-    MambaLmConfig parsed = Parse(config, where);
-    parsed.sequence_mixer = ResolveMixer(parsed.sequence_mixer, where + "/sequence_mixer", mixers);
-    return ConfigFields().Write(parsed);
-  };
   // Branches that join the stream.
   entry.num_layers = [](const Value& config) {
     const MambaLmConfig parsed = Parse(config, "");

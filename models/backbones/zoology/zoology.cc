@@ -13,7 +13,7 @@
 #include "base/check.h"
 #include "base/fields.h"
 #include "kernels/norm/residual_norm.h"
-#include "models/backbone.h"
+#include "models/backbone_entry.h"
 #include "models/blocks/config_checks.h"
 #include "models/blocks/dropout.h"
 #include "models/blocks/embedding.h"
@@ -184,21 +184,10 @@ ZoologyConfig Parse(const Value& config, const std::string& where) {
 }  // namespace
 
 void Register(BackboneRegistry& registry) {
-  BackboneEntry entry;
+  BackboneEntry entry = MakeBackboneEntry(ConfigFields(), Parse, kMakeBackbone<Zoology>);
   entry.summary = "zoology's language model: pre-norm blocks, tied head";
   entry.source = "arXiv 2312.04927; HazyResearch/zoology d88d6f5";
-  entry.params = ConfigFields().Describe();
   entry.init_policy = [](const Value&) { return InitPolicy::kZoology; };
-  entry.create = [](const Value& config, const std::string& where, const BackboneContext& context,
-                    ParameterSet& parameters) -> std::unique_ptr<Backbone> {
-    return std::make_unique<Zoology>(Parse(config, where), where, context, parameters);
-  };
-  entry.resolve = [](const Value& config, const std::string& where, const MixerRegistry& mixers) {
-    ZoologyConfig parsed = Parse(config, where);
-    parsed.sequence_mixer = ResolveMixer(parsed.sequence_mixer, where + "/sequence_mixer", mixers);
-    return ConfigFields().Write(parsed);
-  };
-  entry.num_layers = [](const Value& config) { return Parse(config, "").n_layers; };
   entry.test_configs = {
       Object{{"d_model", 16},
              {"n_layers", 3},
