@@ -1,42 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "harness/suite/collection.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <set>
 
 #include "base/error.h"
 #include "base/suggest.h"
 #include "harness/suite/embedded.h"
+#include "harness/suite/suite.h"
 #include "io/atomic_file.h"
-#include "io/dataset_manifest.h"
 #include "io/json.h"
 #include "io/read_value.h"
 
 namespace mixerbench::harness {
 namespace {
 
-std::string ReadFolderName(const Value& value, const std::string& where) {
-  const std::string name = io::ReadName(value, where);
-  if (io::IsSafeFileName(name)) return name;
-  throw ConfigError(where, "'" + name.substr(0, 40) + "' names no folder everywhere");
-}
-
-bool IsBuiltInSuite(const std::string& name) {
-  for (const auto& [suite, text] : EmbeddedSuites()) {
-    if (suite == name) return true;
-  }
-  return false;
-}
-
 // A built-in suite by its name, a file from the folder of the collection's own.
 std::string FindSuite(const std::string& suite, const std::filesystem::path& folder,
                       const std::string& where) {
-  if (IsBuiltInSuite(suite)) return suite;
+  const std::vector<std::string> built_in = BuiltInSuiteNames();
+  if (std::find(built_in.begin(), built_in.end(), suite) != built_in.end()) return suite;
   const std::string file = (folder / suite).string();
   if (!folder.empty() && std::filesystem::exists(file)) return file;
-  std::vector<std::string> known;
-  for (const auto& [name, text] : EmbeddedSuites()) known.emplace_back(name);
-  throw ConfigError(where, UnknownName("suite", suite, known) +
+  throw ConfigError(where, UnknownName("suite", suite, built_in) +
                                (folder.empty() ? "" : ", nor is it a file beside the collection"));
 }
 
@@ -91,12 +78,7 @@ Collection ReadCollection(const std::string& name_or_path) {
   const Value& parsed = collection.config;
   io::RequireObject(parsed, "");
   io::RequireKnownKeys(parsed, "", {"$schema", "description", "name", "schema_version", "suites"});
-  if (const Value* version = parsed.Find("schema_version")) {
-    const std::string v = io::ReadName(*version, "/schema_version");
-    if (v.substr(0, v.find('.')) != "1") {
-      throw ConfigError("/schema_version", "this program reads version 1.x, not '" + v + "'");
-    }
-  }
+  RequireSchemaVersion(parsed);
   collection.name = ReadFolderName(io::RequireMember(parsed, "", "name"), "/name");
   if (const Value* description = parsed.Find("description")) {
     collection.description = io::ReadName(*description, "/description");

@@ -45,15 +45,6 @@ std::vector<std::uint64_t> ParseSeeds(const Value* value) {
   return seeds;
 }
 
-// It becomes the name of a folder.
-std::string ParseSuiteName(const Value& value) {
-  const std::string name = io::ReadName(value, "/name");
-  if (io::IsSafeFileName(name)) return name;
-  throw ConfigError("/name", "'" + name.substr(0, 40) +
-                                 "' names no folder everywhere: letters, digits, '.', '_' and '-', "
-                                 "at most 128, no dot in front");
-}
-
 // Takes "/smoke" out of a suite: values by their dotted paths. When it is asked for, they replace
 // those of the suite, which then has a name of its own.
 void TakeSmoke(Object& document, bool is_asked) {
@@ -248,6 +239,22 @@ std::vector<std::string> BuiltInSuiteNames() {
   return names;
 }
 
+void RequireSchemaVersion(const Value& document) {
+  const Value* version = document.Find("schema_version");
+  if (version == nullptr) return;
+  const std::string text = io::ReadName(*version, "/schema_version");
+  if (text.substr(0, text.find('.')) == "1") return;
+  throw ConfigError("/schema_version", "this program reads version 1.x, not '" + text + "'");
+}
+
+std::string ReadFolderName(const Value& value, const std::string& where) {
+  const std::string name = io::ReadName(value, where);
+  if (io::IsSafeFileName(name)) return name;
+  throw ConfigError(where, "'" + name.substr(0, 40) +
+                               "' names no folder everywhere: letters, digits, '.', '_' and '-', "
+                               "at most 128, no dot in front");
+}
+
 std::string ReadSuiteText(const std::string& name_or_path) {
   for (const auto& [name, text] : EmbeddedSuites()) {
     if (name == name_or_path) return std::string(text);
@@ -274,14 +281,9 @@ Suite ParseSuite(std::string_view text, const SuiteOverrides& overrides,
   io::RequireKnownKeys(document, "",
                        {"$schema", "description", "model", "name", "schema_version", "seeds",
                         "sweep", "task", "throughput", "train"});
-  if (const Value* version = parsed.Find("schema_version")) {
-    const std::string v = io::ReadName(*version, "/schema_version");
-    if (v.substr(0, v.find('.')) != "1") {
-      throw ConfigError("/schema_version", "this program reads version 1.x, not '" + v + "'");
-    }
-  }
+  RequireSchemaVersion(parsed);
   Suite suite;
-  suite.name = ParseSuiteName(io::RequireMember(parsed, "", "name"));
+  suite.name = ReadFolderName(io::RequireMember(parsed, "", "name"), "/name");
   if (const Value* d = parsed.Find("description"))
     suite.description = io::ReadName(*d, "/description");
   io::RequireMember(parsed, "", "task");

@@ -29,6 +29,11 @@ std::string ReadSuiteText(const std::string& name_or_path);
 
 std::vector<std::string> BuiltInSuiteNames();
 
+// Of suites and collections alike, both throw ConfigError: "/schema_version", if there is one, is
+// 1.x; `value` is a name that may become a folder's.
+void RequireSchemaVersion(const Value& document);
+std::string ReadFolderName(const Value& value, const std::string& where);
+
 // A suite's "/model" with every default spelt out. Throws ConfigError.
 Value ResolveModel(const Value& model, const Registries& registries);
 
