@@ -16,7 +16,8 @@ namespace {
 constexpr double kWidth = 372;
 constexpr double kSmallWidth = 184;
 constexpr double kLineGap = 13.5;  // between names
-constexpr double kNameSize = 11.5;
+// Names are 11.5 px and bold: as wide as plain text of this size.
+constexpr double kNameSize = 13;
 
 // One decimal, no "-0", no ".0".
 std::string N(double x) {
@@ -408,10 +409,13 @@ class Drawing {
     double x, y;
   };
 
-  void Name(int mixer, double x, double y, const std::string& text) {
+  // `anchor` is SVG's text-anchor: which part of the text stands at x.
+  void Name(int mixer, double x, double y, const std::string& text,
+            std::string_view anchor = "start") {
     const MixerStyle& style = mixers_[static_cast<std::size_t>(mixer)];
-    notes_ += fmt::format(R"(<text class="name c-{}" data-m="m{}" x="{}" y="{}">{}</text>)",
-                          style.colour, mixer, N(x), N(y), io::EscapeHtml(text));
+    notes_ += fmt::format(
+        R"(<text class="name c-{}" data-m="m{}" text-anchor="{}" x="{}" y="{}">{}</text>)",
+        style.colour, mixer, anchor, N(x), N(y), io::EscapeHtml(text));
   }
 
   // Names right of the plot, in the order of the lines, with leader lines where they moved.
@@ -431,41 +435,48 @@ class Drawing {
     }
   }
 
-  // Names beside their points, at the first of twelve places that is free.
+  // Names beside their points, at the first of twelve places that is free. Widths of text are
+  // guesses, so a name left of its point ends there whatever the reader's font.
   void NameNear() {
+    struct Place {
+      double dx, dy;
+      std::string_view anchor;
+    };
+    constexpr std::array<Place, 12> kPlaces = {{{8, 4, "start"},
+                                                {-8, 4, "end"},
+                                                {0, -9, "middle"},
+                                                {0, 17, "middle"},
+                                                {7, -7, "start"},
+                                                {7, 15, "start"},
+                                                {-7, -7, "end"},
+                                                {-7, 15, "end"},
+                                                {8, 27, "start"},
+                                                {-8, 27, "end"},
+                                                {8, -18, "start"},
+                                                {-8, -18, "end"}}};
     std::stable_sort(ends_.begin(), ends_.end(),
                      [](const End& a, const End& b) { return a.y < b.y; });
     for (const End& end : ends_) {
       const std::string& label = mixers_[static_cast<std::size_t>(end.mixer)].label;
       const double w = WidthOf(label, kNameSize);
-      const std::array<std::pair<double, double>, 12> offsets = {{{8, 4},
-                                                                  {-8 - w, 4},
-                                                                  {-w / 2, -9},
-                                                                  {-w / 2, 17},
-                                                                  {7, -7},
-                                                                  {7, 15},
-                                                                  {-7 - w, -7},
-                                                                  {-7 - w, 15},
-                                                                  {8, 27},
-                                                                  {-8 - w, 27},
-                                                                  {8, -18},
-                                                                  {-8 - w, -18}}};
       double best_cost = 1e300;
-      Box best{};
-      double best_y = 0;
-      for (const auto& [dx, dy] : offsets) {
-        const Box box{end.x + dx, end.y + dy - 9, end.x + dx + w, end.y + dy + 2};
+      Box best_box{};
+      Place best = kPlaces[0];
+      for (const Place& place : kPlaces) {
+        const double share = place.anchor == "end" ? 1 : place.anchor == "middle" ? 0.5 : 0;
+        const double x0 = end.x + place.dx - share * w;
+        const Box box{x0, end.y + place.dy - 9, x0 + w, end.y + place.dy + 2};
         double cost = box.x0 >= left_ && box.x1 <= width_ && box.y0 >= top_ - 8 && box.y1 <= bottom_
                           ? 0
                           : 1e4;
         for (const Box& taken : taken_) cost += Overlap(box, taken);
         if (cost >= best_cost - 1e-9) continue;
         best_cost = cost;
-        best = box;
-        best_y = end.y + dy;
+        best_box = box;
+        best = place;
       }
-      taken_.push_back(best);
-      Name(end.mixer, best.x0, best_y, label);
+      taken_.push_back(best_box);
+      Name(end.mixer, end.x + best.dx, end.y + best.dy, label, best.anchor);
     }
   }
 
