@@ -53,8 +53,8 @@ ExitCode ScorePredictions(const ScoreOptions& options);
 // guessing against the declared chance. kNo when anything differs.
 ExitCode Verify(const VerifyOptions& options);
 
-// Report of finished cells below `out` in one format on stdout: json, md, html, csv, csv-curves,
-// csv-timings, gbench, mllog.
+// Report of finished cells below `out`, or the score of a collection's folder (json, md, html), in
+// one format on stdout: json, md, html, csv, csv-curves, csv-timings, gbench, mllog.
 ExitCode Report(const std::string& out, const std::string& format);
 
 struct LeaderboardOptions {
@@ -67,7 +67,8 @@ struct LeaderboardOptions {
 ExitCode Leaderboard(const LeaderboardOptions& options);
 
 // Recomputes every aggregate of a run folder or report.json from what it is made of, and compares
-// the folder's report.json byte by byte. kNo when anything differs.
+// the folder's report.json, or that of a collection its score.json, byte by byte. kNo when anything
+// differs.
 ExitCode ValidateDeep(const std::string& path);
 
 // Regression gate: what NEW lost of BASE, as a table and in whatever forms were asked for. kNo,
@@ -79,7 +80,7 @@ ExitCode Compare(const CompareOptions& options);
 // Error(kBadInput) with the first violations.
 bool ValidateResultFile(const std::string& file);
 
-// "report", "cell" or "leaderboard": the JSON Schema on stdout.
+// "report", "cell", "leaderboard" or "score": the JSON Schema on stdout.
 ExitCode PrintSchema(const std::string& name);
 
 // A Slurm job-array script on stdout that runs the suite in shards, saves before the time limit and

@@ -6,6 +6,7 @@
 #include <iostream>
 
 #include "harness/cli/commands.h"
+#include "harness/run/collection_report.h"
 #include "harness/run/folder_report.h"
 #include "io/atomic_file.h"
 #include "io/dataset_manifest.h"
@@ -17,6 +18,7 @@
 #include "reports/render/markdown_page.h"
 #include "reports/result/result_json.h"
 #include "reports/result/schema.h"
+#include "reports/score/score.h"
 #include "reports/summary/deep_check.h"
 #include "reports/summary/sweep_report.h"
 #include "reports/view/report_page.h"
@@ -45,9 +47,57 @@ std::string SourceName(const std::filesystem::path& path) {
   return (whole.filename() == "report.json" ? whole.parent_path() : whole).filename().string();
 }
 
+bool IsCollection(const std::filesystem::path& out) {
+  return std::filesystem::exists(out / kCollectionFile);
+}
+
+// What a score lacks, a line for each mixer and suite.
+ExitCode StateOf(const reports::ScoreReport& score) {
+  bool is_whole = !score.scores.empty();
+  for (const reports::MixerScore& mixer : score.scores) {
+    is_whole = is_whole && mixer.is_complete();
+    for (std::size_t i = 0; i < mixer.parts.size(); ++i) {
+      if (mixer.parts[i].missing.empty()) continue;
+      std::cerr << "incomplete: " << score.mixers[static_cast<std::size_t>(mixer.mixer)].label
+                << ", " << score.rule.parts[i].suite << ": " << mixer.parts[i].missing.front()
+                << (mixer.parts[i].missing.size() > 1 ? ", and more" : "") << "\n";
+    }
+  }
+  return is_whole ? ExitCode::kOk : ExitCode::kMissing;
+}
+
+ExitCode ReportScore(const std::string& out, const std::string& format) {
+  const auto score = ScoreOf(out);
+  if (!score) {
+    throw Error(ExitCode::kNothingSelected,
+                out + ": a collection without a score; report one of its folders");
+  }
+  if (format == "json") {
+    std::cout << io::DumpJson(reports::ScoreToValue(*score), 2);
+  } else if (format == "html") {
+    std::cout << reports::RenderHtmlPage(reports::MakeScorePage(*score));
+  } else if (format == "md") {
+    std::cout << reports::RenderMarkdownPage(reports::MakeScorePage(*score));
+  } else {
+    throw ConfigError("--format", "a score is json, md or html; '" + format +
+                                      "' is for the folders of its suites");
+  }
+  return StateOf(*score);
+}
+
+// What a folder's files should say, and the first that says something else.
+std::vector<std::string> ScoreFaults(const std::filesystem::path& out) {
+  const auto score = ScoreOf(out);
+  const std::filesystem::path file = out / "score.json";
+  if (!score || !std::filesystem::exists(file)) return {};
+  if (io::ReadFile(file) == io::DumpJson(reports::ScoreToValue(*score), 2)) return {};
+  return {"score.json is not what its reports give; `report` shows what they give"};
+}
+
 }  // namespace
 
 ExitCode Report(const std::string& out, const std::string& format) {
+  if (IsCollection(out)) return ReportScore(out, format);
   const reports::SweepReport report = ReadReport(out);
   if (report.cells.empty()) {
     throw Error(ExitCode::kNothingSelected, out + ": no finished cells yet");
@@ -96,7 +146,9 @@ ExitCode Leaderboard(const LeaderboardOptions& options) {
 
 ExitCode ValidateDeep(const std::string& path) {
   std::vector<std::string> faults;
-  if (std::filesystem::is_directory(path)) {
+  if (IsCollection(path)) {
+    faults = ScoreFaults(path);
+  } else if (std::filesystem::is_directory(path)) {
     const reports::SweepReport report = ReportOf(path);
     faults = reports::DeepFaults(report);
     const std::filesystem::path file = std::filesystem::path(path) / "report.json";
@@ -123,8 +175,9 @@ bool ValidateResultFile(const std::string& file) {
     std::cout << file << ": valid; `verify` compares the samples\n";
     return true;
   }
-  if (kind->as_string() == "leaderboard") {
-    const auto violations = reports::ValidateLeaderboard(document);
+  if (kind->as_string() == "leaderboard" || kind->as_string() == "score") {
+    const auto violations = kind->as_string() == "score" ? reports::ValidateScore(document)
+                                                         : reports::ValidateLeaderboard(document);
     if (!violations.empty()) throw Error(ExitCode::kBadInput, file + ": " + violations.front());
     std::cout << file << ": valid\n";
     return true;
@@ -132,7 +185,7 @@ bool ValidateResultFile(const std::string& file) {
   const bool is_report = kind->as_string() == "sweep";
   if (!is_report && kind->as_string() != "run") {
     throw Error(ExitCode::kBadInput, file + ": kind '" + kind->as_string().substr(0, 40) +
-                                         "' is none of run, sweep, leaderboard and dataset");
+                                         "' is none of run, sweep, leaderboard, score and dataset");
   }
   const auto violations =
       is_report ? reports::ValidateReport(document) : reports::ValidateCell(document);

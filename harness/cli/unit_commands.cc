@@ -90,9 +90,9 @@ void AddUnit(const Parser& parser, const char* kind, const char* help,
 void AddSchema(const Parser& parser) {
   const auto name = std::make_shared<std::string>();
   auto* command = parser.app.add_subcommand("schema", "Print a JSON Schema");
-  command->add_option("name", *name, "report, cell or leaderboard")
+  command->add_option("name", *name, "report, cell, leaderboard or score")
       ->required()
-      ->check(CLI::IsMember({"report", "cell", "leaderboard"}));
+      ->check(CLI::IsMember({"report", "cell", "leaderboard", "score"}));
   parser.WhenChosen(command, [name] { return PrintSchema(*name); });
 }
 

@@ -5,6 +5,7 @@
 #include <iostream>
 #include <vector>
 
+#include "harness/run/collection_report.h"
 #include "harness/run/run.h"
 #include "harness/suite/collection.h"
 #include "harness/suite/suite.h"
@@ -13,8 +14,6 @@
 
 namespace mixerbench::harness {
 namespace {
-
-constexpr char kFile[] = "collection.json";
 
 RunOptions OptionsOf(const CollectionItem& item, const RunOptions& options,
                      const std::filesystem::path& out) {
@@ -37,11 +36,18 @@ void CheckSuites(const Collection& collection, const RunOptions& options,
   }
 }
 
+void CheckScore(const Collection& collection) {
+  const auto rule = reports::ReadScoreRule(collection.config);
+  std::vector<std::string> names;
+  for (const CollectionItem& item : collection.items) names.push_back(item.name);
+  if (rule) reports::RequireSuites(*rule, names);
+}
+
 // A folder is for one collection: ranks of two would be mixed.
 void CheckFolder(const std::filesystem::path& out, const Collection& collection) {
-  if (!std::filesystem::exists(out / kFile)) return;
+  if (!std::filesystem::exists(out / kCollectionFile)) return;
   const Value held =
-      io::ParseJson(io::ReadFile((out / kFile).string(), io::JsonLimits{}.max_bytes));
+      io::ParseJson(io::ReadFile((out / kCollectionFile).string(), io::JsonLimits{}.max_bytes));
   const Value* name = held.Find("name");
   if (name != nullptr && *name == Value(collection.name)) return;
   throw Error(ExitCode::kBadInput, out.string() + ": is for another collection; choose another -o");
@@ -53,15 +59,17 @@ ExitCode RunCollection(const RunOptions& options, const Registries& registries) 
   const Collection collection = ReadCollection(options.suite);
   const std::filesystem::path out = options.out.empty() ? "out/" + collection.name : options.out;
   CheckFolder(out, collection);
+  CheckScore(collection);
   CheckSuites(collection, options, registries);
   if (!options.dry_run) {
     std::filesystem::create_directories(out);
-    io::WriteFileAtomically((out / kFile).string(), io::DumpJson(collection.config, 2));
+    io::WriteFileAtomically((out / kCollectionFile).string(), io::DumpJson(collection.config, 2));
   }
   ExitCode worst = ExitCode::kOk;
   for (const CollectionItem& item : collection.items) {
     if (options.dry_run) std::cout << item.name << "\n";
     const ExitCode code = Run(OptionsOf(item, options, out), registries);
+    if (!options.dry_run) WriteScore(out);
     if (code == ExitCode::kStoppedEarly) return code;
     if (code != ExitCode::kOk) worst = code;
   }

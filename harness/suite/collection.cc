@@ -77,7 +77,8 @@ Collection ReadCollection(const std::string& name_or_path) {
   collection.config = io::ParseJson(text);
   const Value& parsed = collection.config;
   io::RequireObject(parsed, "");
-  io::RequireKnownKeys(parsed, "", {"$schema", "description", "name", "schema_version", "suites"});
+  io::RequireKnownKeys(parsed, "",
+                       {"$schema", "description", "name", "schema_version", "score", "suites"});
   RequireSchemaVersion(parsed);
   collection.name = ReadFolderName(io::RequireMember(parsed, "", "name"), "/name");
   if (const Value* description = parsed.Find("description")) {

@@ -9,7 +9,6 @@
 #include <tuple>
 
 #include "base/sha256.h"
-#include "io/json.h"
 #include "reports/result/result_json.h"
 #include "reports/statistics/statistics.h"
 #include "reports/summary/select.h"
@@ -63,28 +62,6 @@ std::optional<Refusal> RefusalOf(const LeaderboardInput& input, std::size_t min_
     }
   }
   return std::nullopt;
-}
-
-void Erase(Value& value, const std::string& path) {
-  if (!value.is_object()) return;
-  const std::size_t dot = path.find('.');
-  auto& object = value.as_object();
-  const auto found = object.find(path.substr(0, dot));
-  if (found == object.end()) return;
-  if (dot == path.npos) {
-    object.erase(found);
-  } else {
-    Erase(found->second, path.substr(dot + 1));
-  }
-}
-
-// What is asked of every mixer alike.
-std::string SettingKey(const SweepReport& report, const Value& config) {
-  Value rest = config;
-  for (const std::string& path : SelectedOver(report.config)) Erase(rest, path);
-  // Positions go with the mixer: attention learns them where recurrences need none.
-  for (const char* path : {"model.sequence_mixer", "model.positions"}) Erase(rest, path);
-  return io::DumpJson(rest);
 }
 
 // Sizes first, then what else the suite varied: not what it chose, nor what goes with a size.
@@ -148,14 +125,14 @@ void Collect(const LeaderboardInput& input, const MixerList& list, Settings& set
     const CellName name = SplitCellName(group.name);
     const Value& config = report.cells[group.first_cell].config;
     if (!group.seeds.empty() && !group.solve_rate) continue;  // nothing was to be solved
-    RankedSetting& setting = settings[name.task + "\n" + SettingKey(report, config)];
+    RankedSetting& setting = settings[name.task + "\n" + SettingKey(report, group)];
     setting.task = name.task;
     setting.family = FamilyOf(name.task);
     setting.text = SettingLabel(report, group);
     if (const std::string d = ConfigText(config, "model.d_model"); !d.empty()) {
       setting.d_model = std::stoll(d);
     }
-    const int mixer = list.IndexOf(name.mixer.empty() ? group.name : name.mixer);
+    const int mixer = list.IndexOf(MixerKey(group.name));
     const auto [known, is_new] = setting.results.try_emplace(mixer, ResultOf(report, group));
     if (!is_new) {
       refused.push_back({input.source + ": " + group.name,
@@ -239,8 +216,7 @@ void FindSpeed(const std::vector<const LeaderboardInput*>& inputs, const MixerLi
   std::map<Shape, std::map<int, double>> rates;
   for (const LeaderboardInput* input : inputs) {
     for (const GroupSummary& group : input->report.groups) {
-      const CellName name = SplitCellName(group.name);
-      const int mixer = list.IndexOf(name.mixer.empty() ? group.name : name.mixer);
+      const int mixer = list.IndexOf(MixerKey(group.name));
       for (const CellResult& cell : CellsOf(input->report, group)) {
         const std::string d = ConfigText(cell.config, "model.d_model");
         for (const ThroughputRow& row : cell.throughput) {

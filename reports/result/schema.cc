@@ -60,6 +60,7 @@ std::vector<std::string> Validate(const Value& document, std::string_view schema
 std::string_view CellSchema() { return kCellSchemaText; }
 std::string_view ReportSchema() { return kReportSchemaText; }
 std::string_view LeaderboardSchema() { return kLeaderboardSchemaText; }
+std::string_view ScoreSchema() { return kScoreSchemaText; }
 
 std::vector<std::string> ValidateCell(const Value& document) {
   return Validate(document, CellSchema());
@@ -71,6 +72,10 @@ std::vector<std::string> ValidateReport(const Value& document) {
 
 std::vector<std::string> ValidateLeaderboard(const Value& document) {
   return Validate(document, LeaderboardSchema());
+}
+
+std::vector<std::string> ValidateScore(const Value& document) {
+  return Validate(document, ScoreSchema());
 }
 
 }  // namespace mixerbench::reports

@@ -73,6 +73,11 @@ std::vector<std::string> SelectedOver(const Value& suite) {
       });
 }
 
+Value Without(Value config, const std::vector<std::string>& paths) {
+  for (const std::string& path : paths) ErasePath(config, path);
+  return config;
+}
+
 void SelectGroups(SweepReport& report) {
   const std::vector<std::string> over = SelectedOver(report.config);
   if (over.empty()) return;
@@ -84,9 +89,7 @@ void SelectGroups(SweepReport& report) {
     double sum = 0;
     for (const CellResult& cell : cells) sum += LastValidationAccuracy(cell);
     group.selection = {.score = sum / static_cast<double>(cells.size())};
-    Value rest = cells.front().config;
-    for (const std::string& path : over) ErasePath(rest, path);
-    competitions[io::DumpJson(rest)].push_back(&group);
+    competitions[io::DumpJson(Without(cells.front().config, over))].push_back(&group);
   }
   for (const auto& [rest, groups] : competitions) Decide(report, groups);
 }

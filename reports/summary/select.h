@@ -21,4 +21,7 @@ void SelectGroups(SweepReport& report);
 // The paths of `over`; empty when the suite selects nothing.
 std::vector<std::string> SelectedOver(const Value& suite);
 
+// A config without the members at these dotted paths; those that it lacks are no error.
+Value Without(Value config, const std::vector<std::string>& paths);
+
 }  // namespace mixerbench::reports

@@ -77,13 +77,6 @@ const AccuracyRow* FindRow(const CellResult& cell, const Segment& segment) {
   return nullptr;
 }
 
-std::optional<Interval> SeedInterval(const std::vector<double>& values) {
-  if (values.size() < kSeedsForInterval) return std::nullopt;
-  std::vector<Score> seeds;
-  for (const double value : values) seeds.push_back({value});
-  return ShareInterval(seeds);
-}
-
 AccuracyOverSeeds Summarise(const Segment& segment, const Cells& cells) {
   AccuracyOverSeeds summary;
   summary.axes = segment.example->axes;
@@ -362,6 +355,13 @@ bool AlmostEqual(const Value& a, const Value& b) {
 
 bool AnyImputed(const AccuracyOverSeeds& row) {
   return std::find(row.imputed.begin(), row.imputed.end(), true) != row.imputed.end();
+}
+
+std::optional<Interval> SeedInterval(std::span<const double> values) {
+  if (values.size() < kSeedsForInterval) return std::nullopt;
+  std::vector<Score> seeds;
+  for (const double value : values) seeds.push_back({value});
+  return ShareInterval(seeds);
 }
 
 CellName SplitCellName(const std::string& name) {

@@ -114,6 +114,9 @@ struct SweepReport {
   std::vector<LeftOut> left_out = {};
 };
 
+// Of a mean over seeds; nothing for fewer than kSeedsForInterval.
+std::optional<Interval> SeedInterval(std::span<const double> values);
+
 // Sorts the cells by (name, kind, seed, run id) and summarises every group.
 SweepReport MakeSweepReport(std::string name, Value config, std::vector<CellResult> cells);
 

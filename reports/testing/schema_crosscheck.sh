@@ -2,11 +2,11 @@
 # SPDX-License-Identifier: Apache-2.0
 # Judges the examples of write_examples with Python's jsonschema, a second implementation.
 # Needs Debian's python3-jsonschema; fails without it.
-# Arguments: the program, the schema of a cell and of a report.
+# Arguments: the program, the schemas of a cell, a report, a leaderboard and a score.
 set -euo pipefail
 examples="${TEST_TMPDIR:?}/examples"
 "$1" "${examples}"
-exec /usr/bin/python3 - "${examples}" "$2" "$3" <<'PYTHON'
+exec /usr/bin/python3 - "${examples}" "${@:2}" <<'PYTHON'
 import json
 import pathlib
 import sys
@@ -16,14 +16,16 @@ try:
 except ImportError:
     sys.exit("python3-jsonschema is not installed: apt-get install python3-jsonschema")
 
-folder, cell_file, report_file = map(pathlib.Path, sys.argv[1:])
-cell, report = (json.loads(file.read_text()) for file in (cell_file, report_file))
-for schema in (cell, report):
+folder, *files = map(pathlib.Path, sys.argv[1:])
+cell, report, leaderboard, score = (json.loads(file.read_text()) for file in files)
+for schema in (cell, report, leaderboard, score):
     jsonschema.Draft7Validator.check_schema(schema)
 resolver = jsonschema.RefResolver("", report, store={"cell-1.schema.json": cell})
 validators = {
     "cell": jsonschema.Draft7Validator(cell),
     "report": jsonschema.Draft7Validator(report, resolver=resolver),
+    "leaderboard": jsonschema.Draft7Validator(leaderboard),
+    "score": jsonschema.Draft7Validator(score),
 }
 wrong = 0
 judged = {"valid": 0, "invalid": 0}
@@ -35,6 +37,6 @@ for file in sorted(folder.glob("*/*/*.json")):
         wrong += 1
         print(f"{file.name}: expected {expected}, found {found}")
 print(judged)
-if wrong or judged["valid"] < 4 or judged["invalid"] < 20:
+if wrong or judged["valid"] < 8 or judged["invalid"] < 35:
     sys.exit(1)
 PYTHON

@@ -4,7 +4,9 @@
 #include <functional>
 #include <utility>
 
+#include "reports/leaderboard/leaderboard.h"
 #include "reports/result/result_json.h"
+#include "reports/score/score.h"
 #include "reports/summary/sweep_report.h"
 #include "reports/testing/test_cells.h"
 
@@ -75,28 +77,82 @@ std::vector<Fault> ReportFaults() {
   };
 }
 
-void AddAll(std::vector<SchemaExample>& examples, const std::string& prefix, bool is_report,
-            const Value& good, const std::vector<Fault>& faults) {
-  examples.push_back({prefix + "_good", is_report, true, good});
+std::vector<Fault> LeaderboardFaults() {
+  const auto first = [](Value& v) -> Value& { return Member(v, "ranking").as_array()[0]; };
+  return {
+      {"missing_ranking", [](Value& v) { v.as_object().erase("ranking"); }},
+      {"score_above_one", [=](Value& v) { Member(first(v), "score") = 1.5; }},
+      {"band_without_method",
+       [=](Value& v) { Member(first(v), "rank_band").as_object().erase("method"); }},
+      {"rank_zero", [=](Value& v) { Member(Member(first(v), "rank_band"), "low") = 0; }},
+      {"family_of_no_runs",
+       [=](Value& v) {
+         Member(Member(first(v), "families").as_object().begin()->second, "runs") = 0;
+       }},
+      {"setting_without_results",
+       [](Value& v) { Member(v, "settings").as_array()[0].as_object().erase("results"); }},
+      {"source_without_checksum",
+       [](Value& v) { Member(v, "sources").as_array()[0].as_object().erase("content_sha256"); }},
+      {"refusal_without_reason",
+       [](Value& v) {
+         Member(v, "refused").as_array().push_back(Object{{"what", "x"}});
+       }},
+  };
+}
+
+std::vector<Fault> ScoreFaults() {
+  const auto first = [](Value& v) -> Value& { return Member(v, "scores").as_array()[0]; };
+  return {
+      {"unknown_metric", [](Value& v) { Member(v, "metric") = "nll"; }},
+      {"weight_zero", [](Value& v) { Member(Member(v, "parts").as_array()[0], "weight") = 0; }},
+      {"value_above_one",
+       [=](Value& v) { Member(Member(first(v), "by_validation"), "value") = 1.5; }},
+      {"complete_without_value", [=](Value& v) { Member(first(v), "by_test") = Value(); }},
+      {"incomplete_with_value", [=](Value& v) { Member(first(v), "state") = "incomplete"; }},
+      {"complete_with_missing",
+       [=](Value& v) {
+         Member(Member(first(v), "parts").as_array()[0], "missing") = Array{"a setting"};
+       }},
+      {"no_reason_for_no_interval",
+       [=](Value& v) { Member(first(v), "by_test").as_object().erase("why_no_interval"); }},
+  };
+}
+
+// Examples of every later minor version have keys that this one does not know.
+void AddAll(std::vector<SchemaExample>& examples, const std::string& kind, const Value& good,
+            const std::vector<Fault>& faults) {
+  examples.push_back({kind + "_good", kind, true, good});
   Value later = good;
   later.as_object()["schema_version"] = "1.9.0";
   later.as_object()["new_group"] = Object{{"x", 1}};
-  examples.push_back({prefix + "_of_later_minor", is_report, true, std::move(later)});
+  examples.push_back({kind + "_of_later_minor", kind, true, std::move(later)});
   for (const Fault& fault : faults) {
     Value bad = good;
     fault.make(bad);
-    examples.push_back({prefix + "_" + fault.name, is_report, false, std::move(bad)});
+    examples.push_back({kind + "_" + fault.name, kind, false, std::move(bad)});
   }
+}
+
+// The lengths of the example are its settings.
+Value ExampleScore(const SweepReport& report) {
+  const Object part = {{"suite", "recall"}, {"num_settings", 1}};
+  const Value collection =
+      Object{{"name", "example"},
+             {"score", Object{{"name", "Recall"}, {"metric", "accuracy"}, {"parts", Array{part}}}}};
+  const auto rule = ReadScoreRule(collection);
+  return ScoreToValue(MakeScoreReport(collection, *rule, {{"recall", report}}));
 }
 
 }  // namespace
 
 std::vector<SchemaExample> SchemaExamples() {
+  const SweepReport report = MakeSweepReport("mqar-length", Object{{"seeds", 5}}, ExampleSweep(5));
   std::vector<SchemaExample> examples;
-  AddAll(examples, "cell", false, CellToValue(ExampleCell()), CellFaults());
-  AddAll(examples, "report", true,
-         SweepToValue(MakeSweepReport("mqar-length", Object{{"seeds", 5}}, ExampleSweep(5))),
-         ReportFaults());
+  AddAll(examples, "cell", CellToValue(ExampleCell()), CellFaults());
+  AddAll(examples, "report", SweepToValue(report), ReportFaults());
+  AddAll(examples, "leaderboard", LeaderboardToValue(MakeLeaderboard({{"recall", report}}, 5)),
+         LeaderboardFaults());
+  AddAll(examples, "score", ExampleScore(report), ScoreFaults());
   return examples;
 }
 

@@ -11,7 +11,7 @@ namespace mixerbench::reports {
 
 struct SchemaExample {
   std::string name;  // of a file, without ".json"
-  bool is_report = false;
+  std::string kind;  // "cell", "report", "leaderboard" or "score"
   bool is_valid = false;
   Value document;
 };

@@ -18,6 +18,13 @@
 namespace mixerbench::reports {
 namespace {
 
+std::vector<std::string> FaultsOf(const SchemaExample& example) {
+  if (example.kind == "cell") return ValidateCell(example.document);
+  if (example.kind == "report") return ValidateReport(example.document);
+  if (example.kind == "leaderboard") return ValidateLeaderboard(example.document);
+  return ValidateScore(example.document);
+}
+
 TEST_CASE("schema: every cell and every report of the examples is valid") {
   CHECK(ValidateCell(CellToValue(ExampleCell())) == std::vector<std::string>());
   for (const CellResult& cell : ExampleSweep()) {
@@ -26,8 +33,7 @@ TEST_CASE("schema: every cell and every report of the examples is valid") {
   }
   for (const SchemaExample& example : SchemaExamples()) {
     CAPTURE(example.name);
-    const auto faults =
-        example.is_report ? ValidateReport(example.document) : ValidateCell(example.document);
+    const auto faults = FaultsOf(example);
     CAPTURE(faults);
     CHECK(faults.empty() == example.is_valid);
   }
@@ -60,9 +66,10 @@ void CollectKeys(const Value& schema, std::set<std::string>& keys) {
 TEST_CASE("schema: docs/REPORT_SCHEMA.md describes every key") {
   const std::string page = io::ReadFile("docs/REPORT_SCHEMA.md");
   std::set<std::string> keys;
-  CollectKeys(io::ParseJson(CellSchema()), keys);
-  CollectKeys(io::ParseJson(ReportSchema()), keys);
-  CHECK(keys.size() > 60);
+  for (const auto schema : {CellSchema(), ReportSchema(), LeaderboardSchema(), ScoreSchema()}) {
+    CollectKeys(io::ParseJson(schema), keys);
+  }
+  CHECK(keys.size() > 90);
   for (const std::string& key : keys) {
     CAPTURE(key);
     // A name stands in code, as a step of a path or in quotes.

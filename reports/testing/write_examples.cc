@@ -23,8 +23,8 @@ int main(int argc, char** argv) {
   }
   try {
     for (const auto& example : reports::SchemaExamples()) {
-      const auto folder = std::filesystem::path(argv[1]) / (example.is_report ? "report" : "cell") /
-                          (example.is_valid ? "valid" : "invalid");
+      const auto folder =
+          std::filesystem::path(argv[1]) / example.kind / (example.is_valid ? "valid" : "invalid");
       std::filesystem::create_directories(folder);
       io::WriteFileAtomically(folder / (example.name + ".json"), io::DumpJson(example.document, 2));
     }

@@ -31,11 +31,6 @@ bool ValuesLess(const std::vector<std::string>& a, const std::vector<std::string
   return a.size() < b.size();
 }
 
-std::string MixerKey(const std::string& cell_name) {
-  const CellName name = SplitCellName(cell_name);
-  return name.mixer.empty() ? cell_name : name.mixer;
-}
-
 const Value& ConfigOf(const SweepReport& report, const GroupSummary& group) {
   return report.cells[group.first_cell].config;
 }
@@ -268,6 +263,11 @@ Study MakeStudy(const SweepReport& report, const std::string& task,
 
 }  // namespace
 
+std::string MixerKey(const std::string& cell_name) {
+  const CellName name = SplitCellName(cell_name);
+  return name.mixer.empty() ? cell_name : name.mixer;
+}
+
 bool ValueLess(const std::string& a, const std::string& b) {
   const auto x = NumberOf(a);
   const auto y = NumberOf(b);
@@ -399,6 +399,12 @@ std::string SegmentText(const Object& axes, const char* between) {
             PartText(key, value.is_string() ? value.as_string() : io::DumpJson(value));
   }
   return text;
+}
+
+std::string SettingKey(const SweepReport& report, const GroupSummary& group) {
+  std::vector<std::string> free = SelectedOver(report.config);
+  free.insert(free.end(), {"model.sequence_mixer", "model.positions"});
+  return io::DumpJson(Without(ConfigOf(report, group), free));
 }
 
 std::string ChosenText(const Study& study, const GroupSummary& group) {

@@ -14,6 +14,9 @@
 
 namespace mixerbench::reports {
 
+// The mixer of a cell's name, as MixerStyle::key.
+std::string MixerKey(const std::string& cell_name);
+
 // The mixers of a page, each once. Two that would have the same label get their options in it.
 class MixerList {
  public:
@@ -92,6 +95,11 @@ std::string SegmentText(const Object& axes, const char* between = ", ");
 
 // The value of a chosen key, "lr 1e-2", joined; empty when nothing was chosen.
 std::string ChosenText(const Study& study, const GroupSummary& group);
+
+// What a group's setting is, whatever its mixer: equal for groups that differ in nothing but the
+// mixer, its positions (attention learns them where recurrences need none) and what
+// `sweep.select` chooses among.
+std::string SettingKey(const SweepReport& report, const GroupSummary& group);
 
 // Numbers as numbers, before texts.
 bool ValueLess(const std::string& a, const std::string& b);
