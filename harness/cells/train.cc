@@ -10,6 +10,7 @@
 #include "harness/device/device.h"
 #include "harness/device/plans.h"
 #include "harness/evaluation/evaluate.h"
+#include "harness/evaluation/item_file.h"
 #include "harness/evaluation/segment_rows.h"
 #include "harness/training/cell_guard.h"
 #include "harness/training/checkpoint.h"
@@ -186,10 +187,13 @@ class TrainRun {
     for (; num_tested_ < sources.size(); ++num_tested_) {
       const SegmentSource& source = sources[num_tested_];
       std::vector<reports::AccuracyRow> rows;
+      const auto items = ItemFileOf(source);
       const Outcome outcome = Guard([&] {
         SegmentEvaluator evaluator(*model_.backbone, source, cell_.train, graphs_);
-        auto score = evaluator.Score(axes[num_tested_], [this] { CheckLimits(); });
+        auto score = evaluator.Score(
+            axes[num_tested_], [this] { CheckLimits(); }, items.get());
         rows = std::move(score.rows);
+        if (items) KeepItems(*items);
         result_.eval_batch_sizes.push_back(score.batch_size);
         AddPlans(evaluator.work("test"));
       });
@@ -203,6 +207,23 @@ class TrainRun {
         result_.accuracy.push_back(std::move(row));
       }
       if (outcome.state == reports::CellState::kTimeout) throw TimedOut(outcome.reason);
+    }
+  }
+
+  // Nothing when nobody asked for items.
+  std::unique_ptr<ItemFile> ItemFileOf(const SegmentSource& source) const {
+    if (control_.item_suffix.empty()) return nullptr;
+    const std::string name = "items-" + std::to_string(num_tested_) + control_.item_suffix;
+    return std::make_unique<ItemFile>(control_.item_folder / name, source.task(), cell_.task.name,
+                                      static_cast<std::int64_t>(num_tested_));
+  }
+
+  void KeepItems(ItemFile& file) {
+    std::string problem;
+    if (const auto kept = file.Finish(&problem)) {
+      result_.items.push_back(*kept);
+    } else {
+      std::cerr << "warning: items are not kept: " << problem << std::endl;
     }
   }
 
@@ -296,6 +317,14 @@ class TrainRun {
       at::Tensor(tensor).copy_(weights->parameters.at(name));
   }
 
+  // Segments that were scored before somebody asked for their items.
+  void TestAgain() {
+    num_tested_ = 0;
+    result_.accuracy.clear();
+    result_.eval_batch_sizes.clear();
+    result_.items.clear();
+  }
+
   // False when there was none.
   bool ResumeFromCheckpoint() {
     if (!checkpoints_) return false;
@@ -307,6 +336,7 @@ class TrainRun {
     const Array& sums = checkpoint->progress.Find("loss_sums")->as_array();
     for (std::size_t i = 0; i < loss_sums_.size(); ++i) loss_sums_[i] = sums.at(i).as_double();
     num_tested_ = static_cast<std::size_t>(checkpoint->progress.Find("num_tested")->as_int());
+    if (!control_.item_suffix.empty() && result_.items.size() < num_tested_) TestAgain();
     result_.resumed_from_step = checkpoint->step;
     if (!result_.learning_curve.empty()) {
       validation_accuracy_ = result_.learning_curve.back().validation_accuracy;

@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <functional>
 #include <optional>
+#include <string>
 
 #include "harness/suite/cell.h"
 #include "harness/suite/registries.h"
@@ -32,6 +33,10 @@ struct RunControl {
   // this are not kept.
   std::filesystem::path weights_folder = {};
   std::int64_t max_weight_bytes = 0;
+  // Every scored position of test segment K is written to "items-K" and this in item_folder:
+  // ".jsonl" or ".jsonl.zst". Empty: none are written.
+  std::string item_suffix = {};
+  std::filesystem::path item_folder = {};
   bool use_graphs = true;             // on a GPU
   bool require_device_cores = false;  // a core without device code makes the cell unsupported
 };

@@ -76,8 +76,8 @@ ExitCode ValidateDeep(const std::string& path);
 ExitCode Compare(const CompareOptions& options);
 
 // Checks a report or a cell's result against its schema and its checksums, or the form of a data
-// set's manifest. False when the file says of no kind what it is, so it may be a suite. Throws
-// Error(kBadInput) with the first violations.
+// set's manifest or of a file of items. False when the file says of no kind what it is, so it may
+// be a suite. Throws Error(kBadInput) with the first violations.
 bool ValidateResultFile(const std::string& file);
 
 // "report", "cell", "leaderboard" or "score": the JSON Schema on stdout.

@@ -8,11 +8,13 @@
 #include "harness/cli/commands.h"
 #include "harness/run/collection_report.h"
 #include "harness/run/folder_report.h"
+#include "harness/run/plan.h"
 #include "io/atomic_file.h"
 #include "io/dataset_manifest.h"
 #include "io/json.h"
 #include "reports/export/accuracy_csv.h"
 #include "reports/export/export.h"
+#include "reports/items/items.h"
 #include "reports/leaderboard/leaderboard.h"
 #include "reports/render/html_page.h"
 #include "reports/render/markdown_page.h"
@@ -151,6 +153,12 @@ ExitCode ValidateDeep(const std::string& path) {
   } else if (std::filesystem::is_directory(path)) {
     const reports::SweepReport report = ReportOf(path);
     faults = reports::DeepFaults(report);
+    for (const reports::CellResult& cell : report.cells) {
+      for (const reports::KeptItems& items : cell.items) {
+        const auto found = reports::ItemFaults(CellFolder(path, cell.run_id), cell, items);
+        faults.insert(faults.end(), found.begin(), found.end());
+      }
+    }
     const std::filesystem::path file = std::filesystem::path(path) / "report.json";
     if (std::filesystem::exists(file) && io::ReadFile(file) != reports::DumpSweep(report)) {
       faults.push_back("report.json is not what its cells give; `report` shows what they give");
@@ -166,6 +174,12 @@ ExitCode ValidateDeep(const std::string& path) {
 
 bool ValidateResultFile(const std::string& file) {
   if (!std::filesystem::is_regular_file(file)) return false;
+  if (file.ends_with(".jsonl") || file.ends_with(".jsonl.zst")) {
+    const std::string fault = reports::ItemFormFault(file);
+    if (!fault.empty()) throw Error(ExitCode::kBadInput, fault);
+    std::cout << file << ": valid; `validate --deep` of its run counts it again\n";
+    return true;
+  }
   const std::string text = io::ReadFile(file);
   const Value document = io::ParseJson(text, io::kReportLimits);
   const Value* kind = document.Find("kind");

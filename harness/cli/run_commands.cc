@@ -71,6 +71,10 @@ void AddLimitsOfCells(CLI::App* command, RunValues& values) {
                    "MiB; larger final weights are not kept")
       ->check(Between(1, std::int64_t{1} << 14))
       ->capture_default_str();
+  command
+      ->add_option("--log-items", options.cell.log_items,
+                   "jsonl or zstd: every scored position of the test segments, a line each")
+      ->check(CLI::IsMember({"jsonl", "zstd"}));
   command->add_flag("!--no-graph", options.cell.use_graphs,
                     "operation by operation on a GPU, without CUDA graphs: the same bits");
   command->add_flag("--require-device-cores", options.cell.require_device_cores,
@@ -218,6 +222,7 @@ void AddWorker(const Parser& parser) {
   command->add_option("--cell-timeout", options->cell.timeout_s);
   command->add_option("--checkpoint-interval", options->cell.checkpoint_interval_s);
   command->add_option("--weights-limit", options->cell.weights_limit_mib);
+  command->add_option("--log-items", options->cell.log_items);
   command->add_flag("!--no-graph", options->cell.use_graphs);
   command->add_flag("--require-device-cores", options->cell.require_device_cores);
   parser.WhenChosen(command,

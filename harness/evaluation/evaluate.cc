@@ -168,7 +168,8 @@ Tally SegmentEvaluator::RunOnce(const Checkpoint& checkpoint, const Pass& pass) 
 
 Tally SegmentEvaluator::Count(const Checkpoint& checkpoint) { return Run(checkpoint, {}); }
 
-SegmentScore SegmentEvaluator::Score(const Object& axes, const Checkpoint& checkpoint) {
+SegmentScore SegmentEvaluator::Score(const Object& axes, const Checkpoint& checkpoint,
+                                     SampleSink* sink) {
   std::optional<Scorer> scorer;
   const auto seq_len = static_cast<std::size_t>(source_.task().shape().seq_len);
   const auto max_scored = static_cast<std::size_t>(max_scored_);
@@ -184,13 +185,18 @@ SegmentScore SegmentEvaluator::Score(const Object& axes, const Checkpoint& check
       const auto num_scored = static_cast<std::size_t>(
           std::count_if(sample_labels.begin(), sample_labels.end(),
                         [](std::int32_t label) { return label != tasks::kIgnore; }));
-      scorer->Add(sample_inputs, sample_labels,
-                  {predicted.const_data_ptr<std::int64_t>() + i * max_scored, num_scored},
+      const std::span sample_predicted(predicted.const_data_ptr<std::int64_t>() + i * max_scored,
+                                       num_scored);
+      scorer->Add(sample_inputs, sample_labels, sample_predicted,
                   {nll.const_data_ptr<float>() + i * max_scored, num_scored});
+      if (sink) sink->Add(sample_inputs, sample_labels, sample_predicted);
     }
   };
-  score.tally =
-      Run(checkpoint, {.begin = [&] { scorer.emplace(source_.task()); }, .each_batch = add});
+  const auto begin = [&] {
+    scorer.emplace(source_.task());
+    if (sink) sink->Begin();
+  };
+  score.tally = Run(checkpoint, {.begin = begin, .each_batch = add});
   score.rows = scorer->Rows(axes);
   score.batch_size = batch_size_;
   return score;

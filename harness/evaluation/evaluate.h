@@ -5,6 +5,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -40,6 +41,20 @@ struct SegmentScore {
   std::int64_t batch_size = 0;  // of a whole batch, after what lack of memory took
 };
 
+// Sees every sample of a segment as it is scored.
+class SampleSink {
+ public:
+  SampleSink() = default;
+  SampleSink(const SampleSink&) = delete;
+  SampleSink& operator=(const SampleSink&) = delete;
+  virtual ~SampleSink() = default;
+  // The first sample comes next; again when memory lacked.
+  virtual void Begin() = 0;
+  // As Scorer::Add.
+  virtual void Add(std::span<const std::int32_t> inputs, std::span<const std::int32_t> labels,
+                   std::span<const std::int64_t> predictions) = 0;
+};
+
 // Evaluates one segment as often as asked, by one graph for each shape of batch on a GPU; inputs
 // that run in pieces are never captured. A batch has as many sequences as make eval_batch_tokens;
 // when memory lacks, half as many from then on. What is passed by reference must outlive it.
@@ -62,8 +77,9 @@ class SegmentEvaluator {
   // What ran so far, one for each size of batch, as `phase`.
   std::vector<PhaseWork> work(const std::string& phase) const;
 
-  // Everything a report shows, slices included; `axes` name the segment in its rows.
-  SegmentScore Score(const Object& axes, const Checkpoint& checkpoint);
+  // Everything a report shows, slices included; `axes` name the segment in its rows. `sink`, where
+  // there is one, sees what is scored.
+  SegmentScore Score(const Object& axes, const Checkpoint& checkpoint, SampleSink* sink = nullptr);
 
  private:
   // Batches of one size; the tensors are written by `work`.

@@ -37,6 +37,7 @@ struct CellOptions {
   // Final weights up to this size are kept for other test segments of the same training; 0: none
   // are kept and none are used.
   std::int64_t weights_limit_mib = 256;
+  std::string log_items;              // "": none; "jsonl" or "zstd": every scored position
   bool use_graphs = true;             // CUDA graphs, on a GPU
   bool require_device_cores = false;  // a cell with a core without device code is unsupported
 };

@@ -5,6 +5,7 @@
 //   OUT/cells/<id>/config.json       one resolved cell, what a worker reads
 //   OUT/cells/<id>/events.jsonl      append-only; a torn last line is harmless
 //   OUT/cells/<id>/result.json       written atomically; its presence means "finished"
+//   OUT/cells/<id>/items-<k>.jsonl   scored positions of a test segment (reports/items/items.h)
 //   OUT/cells/<id>/checkpoint-*      state of an unfinished cell (checkpoint.h)
 //   OUT/weights/*                    final weights, by training (training/weights.h)
 //   OUT/cells/<id>/LOCK              flock while a process works on the cell

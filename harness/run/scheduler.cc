@@ -52,6 +52,9 @@ std::string Number(const char* format, double value) {
 bool Reusable(const reports::CellResult& result, RetryPolicy retry, const CellOptions& options) {
   if (result.state == reports::CellState::kInterrupted) return false;
   if (IsRefusedFallback(result) && !options.require_device_cores) return false;
+  const bool lacks_items = result.kind == "train" && result.items.empty() &&
+                           result.state == reports::CellState::kCompleted;
+  if (lacks_items && !options.log_items.empty()) return false;
   return retry == RetryPolicy::kNone ||
          (retry == RetryPolicy::kFailed && result.state == reports::CellState::kCompleted);
 }
@@ -184,6 +187,10 @@ std::vector<std::string> Scheduler::WorkerArguments(const std::string& device) c
       std::to_string(cell.checkpoint_interval_s),
       "--weights-limit",
       std::to_string(cell.weights_limit_mib)};
+  if (!cell.log_items.empty()) {
+    arguments.emplace_back("--log-items");
+    arguments.push_back(cell.log_items);
+  }
   if (!cell.use_graphs) arguments.emplace_back("--no-graph");
   if (cell.require_device_cores) arguments.emplace_back("--require-device-cores");
   return arguments;

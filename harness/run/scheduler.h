@@ -39,7 +39,7 @@ struct SchedulerOptions {
 };
 
 // May a finished result stand under this policy? One that --require-device-cores refused stands
-// while that is asked for.
+// while that is asked for, one of a training without items does not when they are.
 bool Reusable(const reports::CellResult& result, RetryPolicy retry, const CellOptions& options);
 
 class Scheduler {

@@ -270,5 +270,18 @@ TEST_CASE("scheduler: which results may stand") {
   }
 }
 
+TEST_CASE("scheduler: a result without items stands unless they are asked for") {
+  reports::CellResult result;
+  result.kind = "train";
+  result.state = CellState::kCompleted;
+  CHECK(Reusable(result, RetryPolicy::kNone, {}));
+  CHECK_FALSE(Reusable(result, RetryPolicy::kNone, {.log_items = "jsonl"}));
+  result.items.push_back({.segment = 0, .file = "items-0.jsonl.zst", .sha256 = {}});
+  CHECK(Reusable(result, RetryPolicy::kNone, {.log_items = "jsonl"}));
+  result.items.clear();
+  result.kind = "throughput";
+  CHECK(Reusable(result, RetryPolicy::kNone, {.log_items = "jsonl"}));
+}
+
 }  // namespace
 }  // namespace mixerbench::harness

@@ -133,6 +133,10 @@ class Worker {
       control.weights_folder = WeightsPath(cells_.parent_path());
       control.max_weight_bytes = options_.weights_limit_mib << 20;
     }
+    if (!options_.log_items.empty()) {
+      control.item_suffix = options_.log_items == "zstd" ? ".jsonl.zst" : ".jsonl";
+      control.item_folder = folder;
+    }
     std::ofstream events(folder / "events.jsonl", std::ios::app);
     const auto emit = [&](Object event) {
       event["elapsed_s"] = std::chrono::duration<double>(Clock::now() - start).count();

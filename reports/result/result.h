@@ -158,6 +158,15 @@ struct KeptWeights {
   bool reused = false;  // another cell has trained them: this one was evaluated only
 };
 
+// A file with every scored position of a test segment (reports/items/items.h).
+struct KeptItems {
+  std::int64_t segment = 0;  // of the test split, from 0
+  std::string file;          // in the cell's folder
+  std::string sha256;        // "sha256:..." of it
+  std::int64_t num_bytes = 0;
+  std::int64_t num_items = 0;
+};
+
 struct ModelFacts {
   std::int64_t num_parameters = 0;
   std::int64_t state_bytes_measured = 0;  // of the tensors a decode step carries, one sequence
@@ -204,6 +213,7 @@ struct CellResult {
   // Sequences of a batch of each test segment that was scored, in order: fewer than asked for where
   // memory lacked.
   std::vector<std::int64_t> eval_batch_sizes;
+  std::vector<KeptItems> items;  // by segment; empty unless they were asked for
 };
 
 }  // namespace mixerbench::reports

@@ -220,6 +220,29 @@ std::optional<KeptWeights> WeightsFrom(const io::ObjectReader& time) {
                      .reused = weights.Bool("reused")};
 }
 
+Array ItemsToValue(const std::vector<KeptItems>& all) {
+  Array files;
+  for (const KeptItems& items : all) {
+    files.push_back(Object{{"segment", items.segment},
+                           {"file", items.file},
+                           {"sha256", items.sha256},
+                           {"num_bytes", items.num_bytes},
+                           {"num_items", items.num_items}});
+  }
+  return files;
+}
+
+KeptItems ItemsFromValue(const Value& value, const std::string& where) {
+  const io::ObjectReader items(value, where);
+  KeptItems kept{.segment = items.Int("segment"),
+                 .file = items.String("file"),
+                 .sha256 = items.String("sha256"),
+                 .num_bytes = items.Int("num_bytes"),
+                 .num_items = items.Int("num_items")};
+  if (kept.file.find('/') == kept.file.npos && !kept.file.starts_with('.')) return kept;
+  throw Error(ExitCode::kBadInput, items.Pointer("file") + ": is no file of the cell's folder");
+}
+
 Value TimeToValue(const CellResult& cell) {
   return Object{
       {"started", TextOrNull(cell.started)},
@@ -228,6 +251,7 @@ Value TimeToValue(const CellResult& cell) {
       {"phases", PhasesToValue(cell.phases)},
       {"resumed_from_step", IntOrNull(cell.resumed_from_step)},
       {"weights", WeightsToValue(cell.weights)},
+      {"items", ItemsToValue(cell.items)},
       {"eval_batch_sizes", Array(cell.eval_batch_sizes.begin(), cell.eval_batch_sizes.end())}};
 }
 
@@ -414,6 +438,7 @@ CellResult CellFromValue(const Value& value, const std::string& where) {
     cell.resumed_from_step = time.OptionalInt("resumed_from_step");
   }
   cell.weights = WeightsFrom(time);
+  if (time.Has("items")) cell.items = time.List("items", ItemsFromValue);
   if (time.Has("eval_batch_sizes")) {
     cell.eval_batch_sizes =
         time.List("eval_batch_sizes", [](const Value& size, const std::string& place) {
