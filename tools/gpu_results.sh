@@ -1,0 +1,93 @@
+#!/usr/bin/env bash
+# gpu_results.sh PROGRAMS OUT PART...: makes the files of results/h200 anew, on a GPU machine.
+#
+# PROGRAMS is a folder of tools/package.sh. A part is `tests`, `conformance`, `cores`, `operations` or
+# the name of a suite; OUT/h200 gets what is committed, OUT/runs and OUT/logs the rest. A part that
+# fails is named at the end, and the others still run. Suites resume: the same command goes on where
+# it was stopped. See docs/GPU.md.
+# SPDX-License-Identifier: Apache-2.0
+set -uo pipefail
+
+if (($# < 3)); then
+  echo "usage: tools/gpu_results.sh PROGRAMS OUT PART..." >&2
+  exit 2
+fi
+programs=$(readlink -f -- "$1")
+mkdir -p -- "$2/h200" "$2/runs" "$2/logs"
+out=$(readlink -f -- "$2")
+shift 2
+readonly programs out
+readonly time_limit_s=${CONFORMANCE_TIME_LIMIT:-190} shards_per_gpu=11
+gpus=$(nvidia-smi --list-gpus 2>/dev/null | wc -l)
+readonly gpus
+
+# share N: threads for each of N processes side by side.
+share() { echo $((($(nproc) + $1 - 1) / $1)); }
+
+run_tests() {
+  local name pids=() status=0
+  for name in core_gpu_test operations_test first_backward_test linear_recurrence_gpu_test engine_test gpu_test; do
+    [[ -x $programs/$name ]] || continue
+    OMP_NUM_THREADS=$(share 6) "$programs/$name" >"$out/logs/$name.txt" 2>&1 &
+    pids+=("$name:$!")
+  done
+  ((${#pids[@]})) || { echo "no test in $programs"; return 1; }
+  for name in "${pids[@]}"; do
+    wait "${name#*:}" || status=1
+    printf '%s: %s\n' "${name%:*}" "$(grep -E 'All tests passed|assertions:' "$out/logs/${name%:*}.txt" | tail -n 1)"
+  done
+  return "$status"
+}
+
+# Each process gets its share of a GPU's memory.
+run_conformance() {
+  local shards=$((gpus * shards_per_gpu)) shard folder=$out/runs/conformance
+  mkdir -p -- "$folder" "$out/h200/conformance"
+  export PYTORCH_CUDA_ALLOC_CONF=per_process_memory_fraction:0.075
+  for ((shard = 0; shard < shards; ++shard)); do
+    OMP_NUM_THREADS=$(share "$shards") CUDA_VISIBLE_DEVICES=$((shard % gpus)) \
+      "$programs/conformance" -o "$folder" --shard "$shard/$shards" \
+      --time-limit "$time_limit_s" >"$out/logs/conformance-$shard.txt" 2>&1 &
+  done
+  wait
+  unset PYTORCH_CUDA_ALLOC_CONF
+  "$programs/conformance" -o "$out/h200/conformance" --merge "$folder"/conformance-*-of-"$shards".json
+}
+
+run_cores() {
+  mkdir -p -- "$out/h200/cores"
+  "$programs/core_device_benchmark" >"$out/h200/cores/core_device_benchmark.txt" 2>&1
+}
+
+run_operations() {
+  mkdir -p -- "$out/h200/fused"
+  "$programs/operations_benchmark" >"$out/h200/fused/fused_benchmark.txt" 2>&1
+}
+
+run_suite() {  # run_suite NAME
+  local command=run jobs=1
+  case $1 in
+    step-time | mixers-step-time) command=bench ;;
+    mqar-48-cells | mqar-iclr24-fig2 | mixers) jobs=4 ;;
+    mqar-iclr24-64x4) jobs=14 ;;
+  esac
+  "$programs/mixerbench" "$command" "$1" -o "$out/runs/$1" --device cuda --jobs "$jobs" \
+    >"$out/logs/$1.txt" 2>&1
+  local status=$?
+  tail -n 1 "$out/logs/$1.txt"
+  mkdir -p -- "$out/h200/$1"
+  cp -- "$out/runs/$1"/report.{json,md} "$out/h200/$1/" || return
+  return "$status"
+}
+
+((gpus)) || { echo "gpu_results.sh: no GPU here" >&2; exit 7; }
+failed=()
+for part in "$@"; do
+  start=$SECONDS
+  case $part in
+    tests | conformance | cores | operations) "run_$part" ;;
+    *) run_suite "$part" ;;
+  esac || failed+=("$part")
+  echo "$part: $((SECONDS - start)) s"
+done
+((${#failed[@]} == 0)) || { echo "failed: ${failed[*]}"; exit 1; }
