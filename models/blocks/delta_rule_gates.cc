@@ -2,11 +2,35 @@
 #include "models/blocks/delta_rule_gates.h"
 
 #include <optional>
+#include <string>
+#include <utility>
+
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/exp.h>
 
 #include "kernels/gates/gates.h"
+#include "kernels/linear_attention/delta_rule/delta_rule.h"
 #include "models/blocks/decay.h"
+#include "models/blocks/erase_tap.h"
 
 namespace mixerbench::models {
+namespace {
+
+// Keys in float32 at least where they decay: as they meet the state before it does.
+void TapDeltaErase(const kernels::RecurrenceArgs& args, const MixerOptions& options) {
+  const at::Tensor keys =
+      args.log_decay.defined() ? args.k * at::exp(args.log_decay).unsqueeze(-1) : args.k;
+  TapErase(options.taps, keys, args.initial_state, [&](const at::Tensor& q) {
+    kernels::RecurrenceArgs other = args;
+    other.q = q;
+    other.k = args.k.to(q.scalar_type());
+    other.v = args.v.to(q.scalar_type());
+    other.scale = 1;
+    return kernels::DeltaRule(other, options.path).o;
+  });
+}
+
+}  // namespace
 
 GateFunction MakeDeltaRuleGates(MatrixLayout& layout, bool has_decay, bool allow_neg_eigval,
                                 const ParameterScope& scope) {
@@ -25,6 +49,20 @@ GateFunction MakeDeltaRuleGates(MatrixLayout& layout, bool has_decay, bool allow
     args.beta = gates.beta;
     args.log_decay = gates.log_decay;
   };
+}
+
+MatrixCore DeltaRuleCore(const MatrixLayout& layout) {
+  MatrixCore core = OneState(kernels::DeltaRule, layout);
+  const std::string state = core.states.front().first;
+  core.run = [state, one_state = core.run](kernels::RecurrenceArgs args,
+                                           const MixerOptions& options, Mixed& mixed) {
+    if (options.taps) {
+      args.initial_state = Find(options.initial_state, state);
+      TapDeltaErase(args, options);
+    }
+    return one_state(std::move(args), options, mixed);
+  };
+  return core;
 }
 
 }  // namespace mixerbench::models

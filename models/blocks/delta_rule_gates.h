@@ -1,4 +1,4 @@
-// Write strength and decay of the delta rules.
+// What mixers with the core kernels/delta_rule share: write strength, decay, taps.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -12,5 +12,9 @@ namespace mixerbench::models {
 // [z_1, z_2], one column a head each, and what is tapped to beta.
 GateFunction MakeDeltaRuleGates(MatrixLayout& layout, bool has_decay, bool allow_neg_eigval,
                                 const ParameterScope& scope);
+
+// The core, with one state, "state" [H,K,V]. Taps: state, state_norm and erase [B,T,H], the norm of
+// what a key recalls of the decayed state: |exp(log decay) S_{t-1}^T k_t|.
+MatrixCore DeltaRuleCore(const MatrixLayout& layout);
 
 }  // namespace mixerbench::models

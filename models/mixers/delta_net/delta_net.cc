@@ -11,7 +11,6 @@
 #include <ATen/ops/silu.h>
 
 #include "base/check.h"
-#include "kernels/linear_attention/delta_rule/delta_rule.h"
 #include "models/blocks/delta_rule_gates.h"
 #include "models/blocks/dtype.h"
 #include "models/blocks/matrix_state_mixer.h"
@@ -75,8 +74,7 @@ std::unique_ptr<Mixer> Make(const DeltaNetConfig& config, const std::string& whe
     }
     delta_gates(columns, options, args);
   };
-  return std::make_unique<MatrixStateMixer>(layout, gates, OneState(kernels::DeltaRule, layout),
-                                            context, scope);
+  return std::make_unique<MatrixStateMixer>(layout, gates, DeltaRuleCore(layout), context, scope);
 }
 
 }  // namespace

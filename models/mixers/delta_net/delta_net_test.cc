@@ -4,6 +4,7 @@
 #include <ATen/TensorOperators.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/ones.h>
+#include <ATen/ops/silu.h>
 #include <ATen/ops/zeros.h>
 
 #include "base/error.h"
@@ -68,6 +69,40 @@ TEST_CASE("delta net: overriding the write gate acts from the masked position on
   Forward(*mixer, {x}, options);
   const at::Tensor& gate = recorder.records.at("write_gate");
   CHECK(gate.equal(gate.narrow(1, 0, 1).expand_as(gate)));
+}
+
+// From the state that a call of the tokens before leaves, and keys by hand.
+TEST_CASE("delta net: what is erased is what a key recalls of the state before its write") {
+  const at::NoGradGuard no_grad;
+  constexpr std::int64_t kHeads = 2, kSeqLen = 7;
+  const at::Tensor x = testing::RandomNormal({2, kSeqLen, kModelDim}, 1);
+  ParameterSet parameters(1, InitPolicy::kDefault, 1, at::kCPU, at::kDouble);
+  const auto mixer = Make({{"conv_size", 0}}, parameters);
+  at::Tensor weight;  // rows q, k, v, beta
+  for (const Parameter& parameter : parameters.parameters()) {
+    if (parameter.name == "in_proj.weight") weight = parameter.tensor;
+  }
+  const at::Tensor z = at::silu(x.matmul(weight.narrow(0, kModelDim, kModelDim).t()))
+                           .unflatten(-1, {kHeads, kModelDim / kHeads});
+  const at::Tensor k = z / (z.square().sum(-1, /*keepdim=*/true) + 1e-6).sqrt();
+  at::Tensor expected = at::zeros({2, kSeqLen, kHeads}, at::kDouble);
+  for (std::int64_t t = 1; t < kSeqLen; ++t) {
+    const State before =
+        Forward(*mixer, {x.narrow(1, 0, t)}, {.want_final_state = true}).final_state;
+    const at::Tensor recalled = k.select(1, t).unsqueeze(-2).matmul(Find(&before, "state"));
+    expected.select(1, t).copy_(recalled.squeeze(-2).norm(2, -1));
+  }
+  for (const ExecutionPath path : {ExecutionPath::kReference, ExecutionPath::kFast}) {
+    TapRecorder whole, rest;
+    Forward(*mixer, {x}, {.path = path, .taps = TapScope(whole)});
+    CHECK(testing::RelativeError(whole.records.at("erase"), expected) < 1e-6);
+    const State begun =
+        Forward(*mixer, {x.narrow(1, 0, 3)}, {.want_final_state = true}).final_state;
+    Forward(*mixer, {x.narrow(1, 3, kSeqLen - 3)},
+            {.path = path, .initial_state = &begun, .taps = TapScope(rest)});
+    CHECK(testing::RelativeError(rest.records.at("erase"), expected.narrow(1, 3, kSeqLen - 3)) <
+          1e-6);
+  }
 }
 
 TEST_CASE("delta net: each option changes the output") {

@@ -4,7 +4,6 @@
 #include <memory>
 #include <string>
 
-#include "kernels/linear_attention/delta_rule/delta_rule.h"
 #include "models/blocks/delta_rule_gates.h"
 #include "models/blocks/matrix_state_mixer.h"
 #include "models/mixer_entry.h"
@@ -38,8 +37,7 @@ std::unique_ptr<Mixer> Make(const GatedDeltaNetConfig& config, const std::string
   layout.l2_norm = true;
   const GateFunction gates =
       MakeDeltaRuleGates(layout, /*has_decay=*/true, config.allow_neg_eigval, scope);
-  return std::make_unique<MatrixStateMixer>(layout, gates, OneState(kernels::DeltaRule, layout),
-                                            context, scope);
+  return std::make_unique<MatrixStateMixer>(layout, gates, DeltaRuleCore(layout), context, scope);
 }
 
 }  // namespace

@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "models/mixers/gated_delta_net/gated_delta_net.h"
 
+#include <ATen/TensorOperators.h>
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/silu.h>
 
 #include "base/error.h"
 #include "models/mixer.h"
+#include "tests/support/compare.h"
 #include "tests/support/tensors.h"
 
 #include "tests/support/catch2.h"
@@ -38,6 +41,39 @@ TEST_CASE("gated delta net: gates are per value head and decays start between -1
   CHECK(recorder.records.at("state").sizes() == at::IntArrayRef({2, 4, 8, 16}));
   CHECK(log_decay.max().item<double>() < 0);
   CHECK(log_decay.min().item<double>() > -16 * 0.15);  // A < 16, dt < 0.1 and logits near 0
+}
+
+// From the state that a call of the tokens before leaves, and keys by hand.
+TEST_CASE("gated delta net: what is erased is what a key recalls of the decayed state") {
+  const at::NoGradGuard no_grad;
+  constexpr std::int64_t kHeads = 2, kSeqLen = 7;
+  const at::Tensor x = testing::RandomNormal({2, kSeqLen, kModelDim}, 1);
+  ParameterSet parameters(1, InitPolicy::kDefault, 1, at::kCPU, at::kDouble);
+  const auto mixer = Make({{"conv_size", 0}, {"num_v_heads", 2 * kHeads}}, parameters);
+  at::Tensor weight;  // rows q, k, v, gates
+  for (const Parameter& parameter : parameters.parameters()) {
+    if (parameter.name == "in_proj.weight") weight = parameter.tensor;
+  }
+  const at::Tensor z = at::silu(x.matmul(weight.narrow(0, kModelDim, kModelDim).t()))
+                           .unflatten(-1, {kHeads, kModelDim / kHeads});
+  const at::Tensor k =
+      (z / (z.square().sum(-1, /*keepdim=*/true) + 1e-6).sqrt()).repeat_interleave(2, /*dim=*/2);
+  for (const ExecutionPath path : {ExecutionPath::kReference, ExecutionPath::kFast}) {
+    TapRecorder recorder;
+    Forward(*mixer, {x}, {.path = path, .taps = TapScope(recorder)});
+    const at::Tensor& erase = recorder.records.at("erase");
+    const at::Tensor& log_decay = recorder.records.at("log_decay");
+    CHECK(erase.select(1, 0).count_nonzero().item<std::int64_t>() == 0);
+    for (std::int64_t t = 1; t < kSeqLen; ++t) {
+      CAPTURE(t, path == ExecutionPath::kFast);
+      const State before =
+          Forward(*mixer, {x.narrow(1, 0, t)}, {.want_final_state = true}).final_state;
+      const at::Tensor recalled =
+          k.select(1, t).unsqueeze(-2).matmul(Find(&before, "state")).squeeze(-2);
+      CHECK(testing::RelativeError(erase.select(1, t),
+                                   recalled.norm(2, -1) * log_decay.select(1, t).exp()) < 1e-6);
+    }
+  }
 }
 
 TEST_CASE("gated delta net: value heads come in multiples of key heads") {
