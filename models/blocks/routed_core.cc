@@ -60,7 +60,8 @@ at::Tensor RoutedCore::Run(RoutedArgs routed, const Routing& routing,
     result.final_state = run().final_state;
   }
   at::Tensor state = result.final_state.transpose(1, 2).flatten(2, 3);
-  at::Tensor log_decay = OfStates(routing, routed.log_decay);
+  at::Tensor log_decay =
+      OfStates(routed.written.defined() ? routed.written : routing.selected, routed.log_decay);
   if (shared) {
     const at::Tensor& g = shared->log_decay;
     state = at::cat({state, of_shared.final_state}, 2);

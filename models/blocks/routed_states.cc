@@ -36,19 +36,23 @@ at::Tensor States(const at::Tensor& x, std::int64_t first, std::int64_t count) {
   return x.expand(sizes);
 }
 
-// Those states as heads of one call, [B,T,count H,.]. For a token that did not choose a state,
-// v = 0 and beta = 0 write nothing and log_decay = 0 forgets nothing.
+// Zeros where `unwritten` [B,T,S], which has two axes or one less than x: v = 0 and beta = 0 write
+// nothing, log_decay = 0 forgets nothing.
+at::Tensor ZerosWhere(const at::Tensor& unwritten, const at::Tensor& x) {
+  at::Tensor mask = unwritten;
+  while (mask.dim() < x.dim()) mask = mask.unsqueeze(-1);
+  return x.masked_fill(mask, 0);
+}
+
+// Those states as heads of one call, [B,T,count H,.].
 RecurrenceArgs MaskedArgs(const RoutedArgs& args, const Routing& routing, std::int64_t first,
                           std::int64_t count) {
-  const at::Tensor selected = routing.selected.narrow(2, first, count);
-  const at::Tensor write_weights = args.write_weights.defined()
-                                       ? args.write_weights.narrow(2, first, count) * selected
-                                       : selected;
+  const at::Tensor& all_written = args.written.defined() ? args.written : routing.selected;
+  const at::Tensor written = all_written.narrow(2, first, count);
+  const at::Tensor write_weights =
+      args.write_weights.defined() ? args.write_weights.narrow(2, first, count) * written : written;
   const auto masked = [&](const at::Tensor& x) {
-    const at::Tensor unselected = selected.eq(0).unsqueeze(-1);
-    return States(x, first, count)
-        .masked_fill(x.dim() == 4 ? unselected : unselected.unsqueeze(-1), 0)
-        .flatten(2, 3);
+    return ZerosWhere(written.eq(0), States(x, first, count)).flatten(2, 3);
   };
   RecurrenceArgs heads;
   heads.q = States(args.q, first, count).flatten(2, 3);
@@ -170,11 +174,18 @@ RoutedResult RunPacked(const RoutedArgs& args, const Routing& routing,
     const at::Tensor weights = packing.PackChoices(OfChoices(routing, finite(args.write_weights)));
     packed.v = (packed.v * Factor(weights)).to(args.v.scalar_type());
   }
-  const at::Tensor log_decay = packing.Pack(finite(args.log_decay));
-  const at::Tensor starts = packing.starts().unsqueeze(-1);
-  packed.log_decay = log_decay.masked_fill(log_decay.dim() == 3 ? starts : starts.unsqueeze(-1),
-                                           -std::numeric_limits<double>::infinity());
+  packed.log_decay = packing.Pack(finite(args.log_decay));
   if (args.beta.defined()) packed.beta = packing.Pack(finite(args.beta));
+  if (args.written.defined()) {
+    const at::Tensor unwritten = packing.PackChoices(OfChoices(routing, args.written)).eq(0);
+    for (at::Tensor* const x : {&packed.v, &packed.log_decay, &packed.beta}) {
+      if (x->defined()) *x = ZerosWhere(unwritten, *x);
+    }
+  }
+  const at::Tensor starts = packing.starts().unsqueeze(-1);
+  packed.log_decay =
+      packed.log_decay.masked_fill(packed.log_decay.dim() == 3 ? starts : starts.unsqueeze(-1),
+                                   -std::numeric_limits<double>::infinity());
 
   const at::Tensor read = packing.Unpack(core(packed, ExecutionPath::kFast).o);
   at::Tensor o = (read * Factor(OfChoices(routing, args.read_weights))).sum(2);

@@ -1,5 +1,5 @@
-// A core with P states of which each token reads and writes K: the others keep what they have, they
-// do not even decay.
+// A core with P states of which each token reads and writes K: what is not written keeps what it
+// has, it does not even decay.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -32,6 +32,9 @@ struct RoutedArgs {
   at::Tensor log_decay;  // [B,T,S,H] or [B,T,S,H,K], float32 at least
   at::Tensor beta = {};  // [B,T,S,H], for cores that have it
 
+  // [B,T,P], 1 where a chosen state is written, 0 where it is read alone: it takes nothing and
+  // forgets nothing. Undefined: chosen states are written.
+  at::Tensor written = {};
   at::Tensor write_weights = {};  // [B,T,P], factors of v; undefined: 1
   at::Tensor read_weights = {};   // [B,T,P], factors of what is read
   at::Tensor initial_state = {};  // [B,P,H,K,V]; undefined: zeros

@@ -39,10 +39,11 @@ struct Problem {
   std::int64_t seq_len = 9;
   std::int64_t num_states = 4;
   std::int64_t top_k = 1;
-  bool has_beta = false;    // the delta rule
-  bool own_inputs = false;  // every state has its own q, k, v and gates
-  bool has_weights = true;  // of writes
-  bool has_states = false;  // initial and final
+  std::int64_t num_writers = 0;  // of them, the first; 0: all, without a mask
+  bool has_beta = false;         // the delta rule
+  bool own_inputs = false;       // every state has its own q, k, v and gates
+  bool has_weights = true;       // of writes
+  bool has_states = false;       // initial and final
 };
 
 enum Input : std::size_t { kQ, kK, kV, kG, kBeta, kLogits, kWrite, kRead, kInitial };
@@ -70,12 +71,19 @@ std::vector<at::Tensor> Draw(const Problem& p) {
   return inputs;
 }
 
+// Undefined where every chosen state is written.
+at::Tensor WrittenOf(const Problem& p, const at::Tensor& logits) {
+  if (p.num_writers == 0) return {};
+  return FirstChoices(RouteBySoftmax(logits, p.top_k), p.num_writers).selected;
+}
+
 RoutedArgs ArgsOf(const Problem& p, const std::vector<at::Tensor>& inputs) {
   return {.q = inputs[kQ],
           .k = inputs[kK],
           .v = inputs[kV],
           .log_decay = inputs[kG],
           .beta = inputs[kBeta],
+          .written = WrittenOf(p, inputs[kLogits]),
           .write_weights = inputs[kWrite],
           .read_weights = inputs[kRead],
           .initial_state = inputs[kInitial],
@@ -96,6 +104,7 @@ std::vector<at::Tensor> Outputs(const RoutedResult& result) {
 // reference by themselves.
 std::vector<at::Tensor> StateByState(const Problem& p, const std::vector<at::Tensor>& inputs) {
   const Routing routing = RouteBySoftmax(inputs[kLogits], p.top_k);
+  const at::Tensor written = WrittenOf(p, inputs[kLogits]);
   at::Tensor o = at::zeros({kBatch, p.seq_len, kHeads, kValues}, inputs[kV].options());
   std::vector<at::Tensor> final_states;
   for (std::int64_t b = 0; b < kBatch; ++b) {
@@ -120,6 +129,12 @@ std::vector<at::Tensor> StateByState(const Problem& p, const std::vector<at::Ten
                                    .initial_state = initial.unsqueeze(0)};
       if (p.has_beta) args.beta = of(inputs[kBeta]);
       if (p.has_weights) args.v = args.v * weight(inputs[kWrite]);
+      if (written.defined()) {  // what reads alone is a token that writes and forgets nothing
+        const at::Tensor writes = weight(written);
+        args.v = args.v * writes;
+        args.log_decay = args.log_decay * (p.has_beta ? writes.squeeze(-1) : writes);
+        if (p.has_beta) args.beta = args.beta * writes.squeeze(-1);
+      }
       const auto result = CoreOf(p)(args, ExecutionPath::kReference);
       const at::Tensor read = (result.o * weight(inputs[kRead])).squeeze(0);
       const at::Tensor places = tokens.add(b * p.seq_len);
@@ -135,7 +150,8 @@ std::vector<at::Tensor> StateByState(const Problem& p, const std::vector<at::Ten
 }
 
 void CheckForms(const Problem& p) {
-  CAPTURE(p.seq_len, p.num_states, p.top_k, p.has_beta, p.own_inputs, p.has_weights, p.has_states);
+  CAPTURE(p.seq_len, p.num_states, p.top_k, p.num_writers, p.has_beta, p.own_inputs, p.has_weights,
+          p.has_states);
   const std::vector<at::Tensor> inputs = Draw(p);
   const auto expected = testing::Differentiate(
       [&](const std::vector<at::Tensor>& x) { return StateByState(p, x); }, inputs);
@@ -179,6 +195,15 @@ TEST_CASE("routing: scores are the softmax in float32 and are not renormalised")
   CHECK(OfChoices(routing, routing.scores).equal(routing.scores.gather(2, routing.indices)));
 }
 
+TEST_CASE("routing: the first choices are those of a routing with fewer") {
+  const at::Tensor logits = RandomNormal({2, 5, 4}, 1);
+  const Routing few = RouteBySoftmax(logits, 2);
+  const Routing first = FirstChoices(RouteBySoftmax(logits, 3), 2);
+  CHECK(first.indices.equal(few.indices));
+  CHECK(first.choices.equal(few.choices));
+  CHECK(first.selected.equal(few.selected));
+}
+
 // With logits z: p = softmax, d loss / d z_i = p_i (c_i - <c, p>) / N, c = (P/K) f.
 TEST_CASE("routing: the balance loss is 1 at balance and its gradient passes the means alone") {
   const at::Tensor balanced = at::tensor({4.0, 0.0, 0.0, 4.0}).view({1, 2, 2});
@@ -202,6 +227,15 @@ TEST_CASE("routed states: every form gives what the states give one by one, grad
     CheckForms({.num_states = 1, .has_beta = has_beta, .own_inputs = true, .has_weights = false});
     CheckForms({.seq_len = 3, .num_states = 7, .has_beta = has_beta, .has_weights = false});
     CheckForms({.top_k = 2, .has_beta = has_beta, .has_states = true});
+    for (const bool has_states : {false, true}) {
+      CheckForms({.seq_len = 13,
+                  .num_states = 5,
+                  .top_k = 3,
+                  .num_writers = 1,
+                  .has_beta = has_beta,
+                  .own_inputs = has_states,
+                  .has_states = has_states});
+    }
   }
 }
 

@@ -34,6 +34,15 @@ Routing RouteBySoftmax(const at::Tensor& logits, std::int64_t k) {
   return routing;
 }
 
+Routing FirstChoices(const Routing& routing, std::int64_t k) {
+  if (k == routing.indices.size(-1)) return routing;
+  Routing first = routing;
+  first.indices = routing.indices.narrow(-1, 0, k);
+  first.choices = routing.choices.narrow(-2, 0, k);
+  first.selected = first.choices.sum(-2);
+  return first;
+}
+
 at::Tensor ExpertWeights(const at::Tensor& logits, std::int64_t k, bool leaves_out) {
   const at::Tensor scores = AtLeastFloat(logits);
   const at::Tensor others = MaskOf(TopK(scores, k), scores.size(-1)).logical_not();
@@ -45,9 +54,9 @@ at::Tensor OfChoices(const Routing& routing, const at::Tensor& values) {
   return (values.unsqueeze(-2) * routing.choices).sum(-1);
 }
 
-at::Tensor OfStates(const Routing& routing, const at::Tensor& log_decay) {
+at::Tensor OfStates(const at::Tensor& written, const at::Tensor& log_decay) {
   const at::Tensor channels = log_decay.dim() == 4 ? log_decay.unsqueeze(-1) : log_decay;
-  const at::Tensor chosen = channels * routing.selected.unsqueeze(-1).unsqueeze(-1);
+  const at::Tensor chosen = channels * written.unsqueeze(-1).unsqueeze(-1);
   return chosen.transpose(2, 3).flatten(3);
 }
 

@@ -28,6 +28,9 @@ struct Routing {
 // Softmax over logits [B,T,P], in float32 at least, and its k largest.
 Routing RouteBySoftmax(const at::Tensor& logits, std::int64_t k);
 
+// The same with the k largest alone, of those that were chosen.
+Routing FirstChoices(const Routing& routing, std::int64_t k);
+
 // The weights [...,P] of P experts, float32 at least: softmax over the logits, those of all but the
 // k largest replaced by 0 (as MAD has it: what is not chosen still weighs e^0) or left out.
 at::Tensor ExpertWeights(const at::Tensor& logits, std::int64_t k, bool leaves_out);
@@ -35,10 +38,10 @@ at::Tensor ExpertWeights(const at::Tensor& logits, std::int64_t k, bool leaves_o
 // values [B,T,P] of the chosen states, [B,T,K].
 at::Tensor OfChoices(const Routing& routing, const at::Tensor& values);
 
-// Log decays as taps show them, 0 where a state is not chosen: log_decay [B,T,S,H] or [B,T,S,H,K]
-// of each state, S = P, or of all alike, S = 1 -> [B,T,H,P] or [B,T,H,P K], the states beside each
-// other.
-at::Tensor OfStates(const Routing& routing, const at::Tensor& log_decay);
+// Log decays as taps show them, 0 where a state is not written (`written` [B,T,P]): log_decay
+// [B,T,S,H] or [B,T,S,H,K] of each state, S = P, or of all alike, S = 1 -> [B,T,H,P] or
+// [B,T,H,P K], the states beside each other.
+at::Tensor OfStates(const at::Tensor& written, const at::Tensor& log_decay);
 
 // Records `router` [B,T,P]: the weights where they are chosen and 0 elsewhere; `router_scores` and
 // `router_indices` [B,T,K].

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "models/blocks/state_expansion.h"
 
+#include <algorithm>
 #include <utility>
 
 #include <ATen/TensorOperators.h>
@@ -18,12 +19,12 @@ constexpr char kConvolution[] = "conv";
 constexpr char kBalance[] = "balance";
 constexpr double kBalanceWeight = 0.01;
 
-// The scores as factors of what is written, where the write gate is what the chosen ones of a token
-// add up to.
-at::Tensor TapScores(const TapScope& taps, const Routing& routing, std::int64_t num_heads) {
-  const at::Tensor gate = (routing.scores * routing.selected).sum(-1, /*keepdim=*/true);
+// The scores as factors of what is written, where the write gate is what those of a token's written
+// partitions add up to.
+at::Tensor TapScores(const TapScope& taps, const Routing& written, std::int64_t num_heads) {
+  const at::Tensor gate = (written.scores * written.selected).sum(-1, /*keepdim=*/true);
   const at::Tensor used = taps.WriteGate(gate.expand({-1, -1, num_heads})).narrow(-1, 0, 1);
-  return taps.Overrides() ? routing.scores * (used / gate) : routing.scores;
+  return taps.Overrides() ? written.scores * (used / gate) : written.scores;
 }
 
 }  // namespace
@@ -134,27 +135,33 @@ RecurrenceArgs StateExpansion::Branch(const BranchFunction& function, const at::
 Mixed StateExpansion::Mix(const MixerInputs& inputs, const MixerOptions& options) const {
   Mixed mixed;
   const Columns columns = Project(inputs, options, mixed);
-  const Routing routing = RouteBySoftmax(columns.router, layout_.top_k);
-  mixed.AddLoss(kBalance, BalanceLoss(routing));
+  const Routing routing =
+      RouteBySoftmax(columns.router, std::max(layout_.num_writers, layout_.num_readers));
+  const Routing written = FirstChoices(routing, layout_.num_writers);
+  const Routing read = FirstChoices(routing, layout_.num_readers);
+  mixed.AddLoss(kBalance, BalanceLoss(written));
 
   RecurrenceArgs args =
       Branch(partitions_, columns.gates, columns.q, columns.k, columns.v, options);
   at::Tensor write = routing.scores;
   if (options.taps) {
-    TapRouting(options.taps, routing, routing.scores);
+    TapRouting(options.taps, written, routing.scores);
+    options.taps.Record("router_reads", read.selected);
     if (args.beta.defined()) {
       args.beta = options.taps.WriteGate(args.beta);
     } else if (layout_.write == RouterWrite::kValue) {
-      write = TapScores(options.taps, routing, layout_.num_heads);
+      write = TapScores(options.taps, written, layout_.num_heads);
     } else {
       args.k = TapWriteStrength(options.taps, args.k, args.v);
     }
   }
-  RoutedArgs routed{.q = args.q.unsqueeze(2),
-                    .k = args.k.unsqueeze(2),
-                    .v = args.v.unsqueeze(2),
-                    .log_decay = args.log_decay.unsqueeze(2),
-                    .read_weights = routing.scores};
+  RoutedArgs routed{
+      .q = args.q.unsqueeze(2),
+      .k = args.k.unsqueeze(2),
+      .v = args.v.unsqueeze(2),
+      .log_decay = args.log_decay.unsqueeze(2),
+      .read_weights = layout_.gates_reads ? routing.scores * read.selected : read.selected};
+  if (layout_.num_writers < layout_.num_readers) routed.written = written.selected;
   if (args.beta.defined()) routed.beta = args.beta.unsqueeze(2);
   if (layout_.write == RouterWrite::kValue) routed.write_weights = write;
   if (layout_.write == RouterWrite::kBeta) routed.beta = routed.beta * write.unsqueeze(-1);

@@ -1,6 +1,6 @@
 // Sparse state expansion around a core with a matrix state: P partitions, of which each token
-// writes and reads K, beside one that all tokens share. What is left to a mixer is the activation
-// and the gates of a branch, and its core.
+// writes some and reads some, beside one that all tokens share. What is left to a mixer is the
+// activation and the gates of a branch, and its core.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -23,12 +23,11 @@
 
 namespace mixerbench::models {
 
-// What the score of a partition multiplies when a token is written to it; it always multiplies what
-// is read.
+// What the score of a partition multiplies when a token is written to it.
 enum class RouterWrite {
   kValue,  // v: how much is written
   kBeta,   // beta: how much is erased and written
-  kNone,   // nothing: only reads are gated
+  kNone,   // nothing
 };
 
 struct StateExpansionLayout {
@@ -38,11 +37,13 @@ struct StateExpansionLayout {
   std::int64_t head_v_dim = 0;
   std::int64_t conv_size = 0;  // of q and k of the shared partition; 0: no convolution
   std::int64_t num_partitions = 1;
-  std::int64_t top_k = 1;
+  std::int64_t num_writers = 1;   // partitions of a token's largest scores, which it writes
+  std::int64_t num_readers = 1;   // those that it reads, by the same scores
   std::int64_t lora_rank = 1;     // of what q and k of the others have beside the shared ones
   std::int64_t gate_columns = 0;  // of the projection, for the gates of one branch
   bool has_shared = true;
   RouterWrite write = RouterWrite::kValue;
+  bool gates_reads = true;  // the score of a partition multiplies what is read of it
   RoutedForm form = RoutedForm::kVarlen;
   OutputLayout output = {};
 
@@ -97,7 +98,8 @@ Fields<Config> StateExpansionFields() {
       .Add("expand_k", &Config::expand_k, "key channels per channel of d_model")
       .Add("num_partitions", &Config::num_partitions,
            "partitions of the state among which the router chooses")
-      .Add("top_k", &Config::top_k, "partitions that a token writes and reads")
+      .Add("top_k", &Config::top_k, "partitions that a token writes")
+      .Add("num_readers", &Config::num_readers, "partitions that a token reads; 0: top_k")
       .Add("use_shared", &Config::use_shared, "one more partition, which all tokens write and read")
       .Add("lora_rank", &Config::lora_rank,
            "rank of what queries and keys of the partitions have beside those of the shared one; "
@@ -106,6 +108,7 @@ Fields<Config> StateExpansionFields() {
            "width of a convolution on queries and keys of the shared partition; 0: none")
       .Add("write_gate", &Config::write_gate,
            "what the router's score multiplies when a token is written")
+      .Add("read_gate", &Config::read_gate, "the router's score multiplies what is read")
       .Add("implementation", &Config::implementation, "how the fast path computes the partitions")
       .Add("output_gate", &Config::output_gate, "after the norm of each head's output, of low rank")
       .Add("norm_eps", &Config::norm_eps, "eps of that norm");
@@ -119,6 +122,7 @@ StateExpansionLayout StateExpansionLayoutOf(const Config& config, std::int64_t d
   CheckRange(config.num_heads, 1, d_model, where, "num_heads");
   CheckRange(config.num_partitions, 1, 1024, where, "num_partitions");
   CheckRange(config.top_k, 1, config.num_partitions, where, "top_k");
+  CheckRange(config.num_readers, 0, config.num_partitions, where, "num_readers");
   CheckRange(config.lora_rank, 0, 4096, where, "lora_rank");
   CheckRange(config.conv_size, 0, config.use_shared ? 64 : 0, where, "conv_size");
   CheckEps(config.norm_eps, where, "norm_eps");
@@ -129,10 +133,12 @@ StateExpansionLayout StateExpansionLayoutOf(const Config& config, std::int64_t d
   layout.head_v_dim = head_v_dim;
   layout.conv_size = config.conv_size;
   layout.num_partitions = config.num_partitions;
-  layout.top_k = config.top_k;
+  layout.num_writers = config.top_k;
+  layout.num_readers = config.num_readers != 0 ? config.num_readers : config.top_k;
   layout.lora_rank = config.lora_rank != 0 ? config.lora_rank : head_v_dim;
   layout.has_shared = config.use_shared;
   layout.write = config.write_gate;
+  layout.gates_reads = config.read_gate;
   layout.form = config.implementation;
   layout.output.gate = config.output_gate;
   layout.output.gate_rank = head_v_dim;

@@ -81,6 +81,7 @@ void Register(MixerRegistry& registry) {
              {"expand_v", 2},
              {"num_partitions", 5},
              {"top_k", 2},
+             {"num_readers", 4},
              {"lora_rank", 3},
              {"gate_low_rank_dim", 4},
              {"gate_logit_normalizer", 1},
@@ -89,11 +90,13 @@ void Register(MixerRegistry& registry) {
              {"norm_eps", 1e-6}},
       Object{{"use_shared", false},
              {"top_k", 3},
+             {"num_readers", 1},
              {"q_activation", "softmax"},
              {"k_activation", "silu"},
              {"write_gate", "none"},
              {"output_gate", "none"}},
       Object{{"implementation", "loop"}, {"output_gate", "sigmoid"}, {"num_partitions", 2}},
+      Object{{"num_readers", 3}, {"read_gate", false}},
   };
   registry.Add("sse", std::move(entry));
 }

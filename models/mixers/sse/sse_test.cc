@@ -120,6 +120,27 @@ TEST_CASE("sse: taps tell the router, frozen partitions do not decay, rows of st
   CHECK(recorder.records.at("state").sizes() == at::IntArrayRef({2, 2, 4 * 8, 8}));
 }
 
+// More readers than writers: what is read alone does not decay; the loss is that of the writers.
+TEST_CASE("sse: readers and writers are the first of one order") {
+  const at::NoGradGuard no_grad;
+  const TestSse sse({{"num_readers", 3}});
+  TapRecorder recorder;
+  const auto result =
+      Forward(*sse.mixer, {RandomNormal({2, 9, 16}, 1)}, {.taps = TapScope(recorder)});
+  const at::Tensor written = recorder.records.at("router").ne(0);
+  const at::Tensor read = recorder.records.at("router_reads");
+  CHECK(written.sum(-1).eq(1).all().item<bool>());
+  CHECK(read.sum(-1).eq(3).all().item<bool>());
+  CHECK(read.masked_select(written).eq(1).all().item<bool>());
+  const at::Tensor log_decay = recorder.records.at("log_decay").view({2, 9, 2, 5, 8});
+  for (std::int64_t i = 0; i < 4; ++i) {
+    CHECK(log_decay.select(3, i).ne(0).flatten(2).all(-1).equal(written.select(2, i)));
+  }
+  const at::Tensor p = recorder.records.at("router_scores").mean(at::IntArrayRef({0, 1}));
+  const at::Tensor f = written.to(at::kFloat).mean(at::IntArrayRef({0, 1}));
+  CHECK(RelativeError(result.losses.at("balance"), (p * f).sum() * 4) < 1e-6);
+}
+
 TEST_CASE("sse: an override acts on the write of the chosen tokens alone") {
   const at::NoGradGuard no_grad;
   const TestSse sse({{"use_shared", false}, {"output_gate", "none"}});
@@ -146,6 +167,7 @@ TEST_CASE("sse: impossible options are errors that name the option") {
     CHECK_THROWS_WITH(Make(std::move(config), 16, parameters), Catch::Matchers::StartsWith(start));
   };
   message({{"top_k", 5}}, "/mixer/top_k: 5 is not in 1..4");
+  message({{"num_readers", 5}}, "/mixer/num_readers: 5 is not in 0..4");
   message({{"write_gate", "beta"}}, "/mixer/write_gate: ");
   message({{"use_shared", false}, {"conv_size", 4}}, "/mixer/conv_size: ");
   message({{"implementation", "fast"}}, "/mixer/implementation: ");

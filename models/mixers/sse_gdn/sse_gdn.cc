@@ -88,6 +88,7 @@ void Register(MixerRegistry& registry) {
              {"norm_eps", 1e-6}},
       Object{{"use_shared", false}, {"top_k", 2}, {"write_gate", "beta"}, {"output_gate", "none"}},
       Object{{"implementation", "loop"}, {"output_gate", "sigmoid"}, {"write_gate", "none"}},
+      Object{{"num_readers", 3}, {"read_gate", false}},
   };
   registry.Add("sse_gdn", std::move(entry));
 }
