@@ -22,8 +22,7 @@ std::optional<Linear> InProjection(const MatrixLayout& layout, bool has_own,
   if (has_own) return std::nullopt;
   const std::int64_t gates =
       std::accumulate(layout.gate_columns.begin(), layout.gate_columns.end(), std::int64_t{0});
-  const std::int64_t rows =
-      layout.qkv_dim() + gates + layout.output.gate_columns(layout.value_dim());
+  const std::int64_t rows = layout.qkv_dim() + gates + OutputGateColumns(layout);
   return Linear(scope.Child("in_proj"), context.d_model, rows, /*bias=*/false);
 }
 
@@ -74,8 +73,10 @@ MatrixStateMixer::MatrixStateMixer(const MatrixLayout& layout, GateFunction gate
       state_options_(scope.special_options()),
       in_proj_(InProjection(layout, HasProjection(), context, scope)),
       conv_(Convolution(layout, HasProjection(), scope)),
-      output_(layout.output, layout.num_heads, layout.head_v_dim, context, scope) {
+      output_(layout.output, layout.output_heads(), layout.head_v_dim, context, scope) {
   Require(layout.num_heads % layout.qk_heads == 0, "heads of queries and keys divide the others");
+  Require(layout.queries_per_key == 1 || layout.qk_heads == layout.num_heads,
+          "either queries are grouped or values");
   Require(layout.writes_per_token == 1 || !layout.rotary, "queries and keys turn in pairs");
   traits_.output_dim = output_.output_dim();
 }
@@ -105,22 +106,22 @@ State MatrixStateMixer::InitialState(std::int64_t batch_size) const {
 
 void MatrixStateMixer::SplitHeads(const at::Tensor& qkv, ExecutionPath path,
                                   MatrixColumns& columns) const {
-  const std::int64_t key_dim = layout_.key_dim();
+  const std::int64_t key_dim = layout_.key_dim(), query_dim = layout_.query_dim();
   const auto of_keys = [&](const at::Tensor& x) {
     return x.unflatten(-1, {-1, layout_.head_k_dim});
   };
   std::vector<at::Tensor> parts;
   if (layout_.rotary) {  // queries and keys turn alike
-    parts = kernels::SplitColumns(qkv, {2 * key_dim, layout_.value_dim()}, path);
+    parts = kernels::SplitColumns(qkv, {query_dim + key_dim, layout_.value_dim()}, path);
     const at::Tensor turned = kernels::RotateHalf(parts[0].unflatten(-1, {-1, layout_.head_k_dim}),
                                                   /*first_position=*/0, layout_.head_k_dim, path);
-    const auto both = kernels::SplitColumns(turned.flatten(2), {key_dim, key_dim}, path);
+    const auto both = kernels::SplitColumns(turned.flatten(2), {query_dim, key_dim}, path);
     columns.q = of_keys(both[0]);
     columns.k = of_keys(both[1]);
   } else {
     const std::int64_t writes = layout_.writes_per_token;
-    parts =
-        kernels::SplitColumns(qkv, {key_dim, writes * key_dim, writes * layout_.value_dim()}, path);
+    parts = kernels::SplitColumns(qkv, {query_dim, writes * key_dim, writes * layout_.value_dim()},
+                                  path);
     columns.q = of_keys(parts[0]);
     columns.k = of_keys(parts[1]);
   }
@@ -141,7 +142,8 @@ MatrixColumns MatrixStateMixer::Project(const MixerInputs& inputs, const MixerOp
   at::Tensor qkv = columns.gates.front();
   columns.gates.erase(columns.gates.begin());
 
-  const std::int64_t norm_channels = (1 + layout_.writes_per_token) * layout_.key_dim();
+  const std::int64_t norm_channels =
+      layout_.query_dim() + layout_.writes_per_token * layout_.key_dim();
   const bool norm_in_convolution = conv_ && layout_.silu && layout_.l2_norm;
   if (conv_) {
     auto convolved = (*conv_)(qkv, Find(options.initial_state, kConvolution), options.path,

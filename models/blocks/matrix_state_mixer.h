@@ -36,6 +36,9 @@ struct MatrixLayout {
   std::int64_t qk_heads = 1;   // of queries and keys, which are repeated; divides num_heads
   std::int64_t head_k_dim = 0;
   std::int64_t head_v_dim = 0;
+  // Heads of queries to one of keys, values, gates and states (grouped queries), for cores that
+  // take args.q [B,T,queries_per_key H,K]; more than one: qk_heads are num_heads.
+  std::int64_t queries_per_key = 1;
   // Keys and values of a token, the heads of one write after those of the other: args.k
   // [B,T,writes qk_heads,K], args.v [B,T,writes H,V].
   std::int64_t writes_per_token = 1;
@@ -51,12 +54,22 @@ struct MatrixLayout {
 
   std::int64_t key_dim() const { return qk_heads * head_k_dim; }
   std::int64_t value_dim() const { return num_heads * head_v_dim; }
-  std::int64_t qkv_dim() const { return key_dim() + writes_per_token * (key_dim() + value_dim()); }
+  std::int64_t query_dim() const { return queries_per_key * key_dim(); }
+  std::int64_t qkv_dim() const {
+    return query_dim() + writes_per_token * (key_dim() + value_dim());
+  }
+  std::int64_t output_heads() const { return queries_per_key * num_heads; }
 };
+
+// Columns of the projection that the output gate takes.
+inline std::int64_t OutputGateColumns(const MatrixLayout& layout) {
+  return layout.output.gate_columns(layout.output_heads() * layout.head_v_dim);
+}
 
 // What is projected from x.
 struct MatrixColumns {
-  at::Tensor q, k;                     // [B,T,qk_heads,K]
+  at::Tensor q;                        // [B,T,queries_per_key qk_heads,K]
+  at::Tensor k;                        // [B,T,qk_heads,K]
   at::Tensor v;                        // [B,T,H,V]
   std::vector<at::Tensor> gates = {};  // [B,T,.] each
   TokenTensor output_gate = {};        // of OutputLayout::gate_columns
@@ -117,7 +130,7 @@ class MatrixStateMixer final : public Mixer {
   MatrixColumns Project(const MixerInputs& inputs, const MixerOptions& options, Mixed& mixed) const;
   // Splits q, k and v, which are side by side, into heads; turns q and k by their position.
   void SplitHeads(const at::Tensor& qkv, ExecutionPath path, MatrixColumns& columns) const;
-  std::int64_t gate_columns() const { return layout_.output.gate_columns(layout_.value_dim()); }
+  std::int64_t gate_columns() const { return OutputGateColumns(layout_); }
 
   MatrixLayout layout_;
   MatrixProjection projection_;  // `run` is empty for those of the layout

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "models/blocks/slot_memory.h"
 
+#include <initializer_list>
+
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/expm1.h>
@@ -15,6 +17,19 @@ namespace {
 constexpr char kKeys[] = "keys";
 constexpr char kValues[] = "values";
 
+// What the heads of a group have in common, for each of them.
+void Repeat(std::int64_t group, std::int64_t dim, std::initializer_list<at::Tensor*> tensors) {
+  if (group == 1) return;
+  for (at::Tensor* const x : tensors) {
+    if (x->defined()) *x = x->repeat_interleave(group, dim);
+  }
+}
+
+// Of states [B,H,.,.] that are the same for all heads of a group.
+at::Tensor FirstOfGroups(const at::Tensor& state, std::int64_t group) {
+  return group == 1 ? state : state.unflatten(1, {-1, group}).select(2, 0).contiguous();
+}
+
 }  // namespace
 
 std::vector<std::pair<std::string, std::vector<std::int64_t>>> SlotStates(
@@ -24,17 +39,22 @@ std::vector<std::pair<std::string, std::vector<std::int64_t>>> SlotStates(
 }
 
 at::Tensor RunSlots(kernels::GsaArgs args, const MixerOptions& options, Mixed& mixed) {
+  if (options.taps) options.taps.Record("slot_writes", args.slot_writes);
   args.initial_keys = Find(options.initial_state, kKeys);
   args.initial_values = Find(options.initial_state, kValues);
+  const std::int64_t group = args.q.size(2) / args.k.size(2);
+  Repeat(group, /*dim=*/2, {&args.k, &args.v, &args.slot_writes, &args.log_decay});
+  Repeat(group, /*dim=*/1, {&args.initial_keys, &args.initial_values});
   const kernels::GsaResult result = kernels::Gsa(args, options.path);
+  const at::Tensor keys = FirstOfGroups(result.final_keys, group);
+  const at::Tensor values = FirstOfGroups(result.final_values, group);
   if (options.taps) {
-    options.taps.Record("slot_writes", args.slot_writes);
     options.taps.Record("slot_probs", result.slot_probs);
-    TapState(options.taps, at::cat({result.final_keys.mT(), result.final_values}, -1));
+    TapState(options.taps, at::cat({keys.mT(), values}, -1));
   }
   if (options.want_final_state) {
-    mixed.final_state.tensors[kKeys] = {result.final_keys};
-    mixed.final_state.tensors[kValues] = {result.final_values};
+    mixed.final_state.tensors[kKeys] = {keys};
+    mixed.final_state.tensors[kValues] = {values};
   }
   return result.o;
 }

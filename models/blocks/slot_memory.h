@@ -16,7 +16,7 @@
 namespace mixerbench::models {
 
 struct SlotLayout {
-  std::int64_t num_heads = 1;
+  std::int64_t num_heads = 1;  // of keys, values and slots
   std::int64_t head_k_dim = 0;
   std::int64_t num_slots = 0;
   std::int64_t head_v_dim = 0;
@@ -26,9 +26,10 @@ struct SlotLayout {
 // The states "keys" [H,K,M] and "values" [H,M,V], without the batch.
 std::vector<std::pair<std::string, std::vector<std::int64_t>>> SlotStates(const SlotLayout& layout);
 
-// Runs the core from the states of `options` and leaves the final ones in `mixed` if wanted.
-// Records slot_probs and slot_writes [B,T,H,M], state [B,H,M,K+V], keys and
-// values of a slot side by side, and state_norm. -> o [B,T,H,V]
+// Runs the core from the states of `options` and leaves the final ones in `mixed` if wanted. args.q
+// may have several heads to one of the others, [B,T,n H,K]: grouped queries. Records slot_writes
+// [B,T,H,M], slot_probs [B,T,n H,M], state [B,H,M,K+V], keys and values of a slot side by side, and
+// state_norm. -> o [B,T,n H,V]
 at::Tensor RunSlots(kernels::GsaArgs args, const MixerOptions& options, Mixed& mixed);
 
 // A core with slots that are written by what they forget: s = 1 - e^log_decay [B,T,H,M].

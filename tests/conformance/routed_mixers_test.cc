@@ -225,5 +225,85 @@ TEST_CASE("routed mixers: sse and sse_gdn with as many readers as writers, and w
   }
 }
 
+struct RavenCase {
+  std::int64_t kv_heads = kHeads;
+  std::string score = "sigmoid";
+  bool renormalise = true, slot_gate = false, output_gate = true, mlp = false;
+};
+
+constexpr std::int64_t kSlots = 5, kSlotsWritten = 2;
+constexpr double kAlpha = 2;
+
+// Of raven.md.
+at::Tensor SlowRaven(const RavenCase& c, const Weights& w, const at::Tensor& x) {
+  const std::int64_t kv = c.kv_heads, group = kHeads / kv, logits = kv * kSlots;
+  const std::vector<at::Tensor> z =
+      Project(x, w.at("in_proj.weight"))
+          .split_with_sizes({kModelDim, kv * kWidth, kv * kWidth, c.mlp ? kModelDim : logits,
+                             c.slot_gate ? logits : kv, c.output_gate ? kModelDim : 0},
+                            -1);
+  const at::Tensor q = RmsNorm(at::silu(Heads(z[0], kHeads)), w.at("q_norm.weight"));
+  const at::Tensor k = RmsNorm(at::silu(Heads(z[1], kv)), w.at("k_norm.weight"));
+  const at::Tensor v = at::silu(Heads(z[2], kv));
+  const at::Tensor routed =
+      c.mlp ? Project(at::gelu(z[3] + w.at("router_bias")), w.at("router_proj.weight")) : z[3];
+  const at::Tensor m =
+      c.score == "sigmoid" ? at::sigmoid(Heads(routed, kv)) : at::softmax(Heads(routed, kv), -1);
+  const at::Tensor g = m * Largest(m, kSlotsWritten);
+  const at::Tensor r =
+      g / (c.renormalise ? (g.sum(-1, /*keepdim=*/true) + 1e-9) * kAlpha : at::full({}, kAlpha));
+  const at::Tensor a =
+      c.slot_gate ? Heads(at::log_sigmoid(z[4]) / 4, kv)
+                  : (-w.at("A_log").exp() * at::softplus(z[4] + w.at("dt_bias"))).unsqueeze(-1);
+  const at::Tensor keep = (a * r).exp();  // [B,T,Hk,M]
+  at::Tensor keys = at::zeros({x.size(0), kv, kSlots, kWidth}, z[0].options().requires_grad(false));
+  at::Tensor values = keys;
+  std::vector<at::Tensor> o;
+  for (std::int64_t t = 0; t < x.size(1); ++t) {
+    const at::Tensor kept = keep.select(1, t).unsqueeze(-1);
+    keys = kept * keys + (1 - kept) * k.select(1, t).unsqueeze(-2);
+    values = kept * values + (1 - kept) * v.select(1, t).unsqueeze(-2);
+    std::vector<at::Tensor> heads;
+    for (std::int64_t h = 0; h < kHeads; ++h) {
+      const at::Tensor query = q.select(1, t).select(1, h).unsqueeze(-1);  // [B,K,1]
+      const at::Tensor p = at::softmax(keys.select(1, h / group).matmul(query).squeeze(-1), -1);
+      heads.push_back(p.unsqueeze(-2).matmul(values.select(1, h / group)).squeeze(-2));
+    }
+    o.push_back(at::stack(heads, 1));
+  }
+  const at::Tensor read = at::silu(at::stack(o, 1));
+  const at::Tensor y =
+      c.output_gate
+          ? (RmsNorm(read, w.at("o_norm.weight")) * at::silu(Heads(z[5], kHeads))).flatten(2)
+          : RmsNorm(read.flatten(2), w.at("o_norm.weight"));
+  return Project(y, w.at("o_proj.weight"));
+}
+
+TEST_CASE("routed mixers: raven with every router, gate and grouping of heads") {
+  const RavenCase cases[] = {
+      {},
+      {.kv_heads = 1},
+      {.kv_heads = 1, .score = "softmax", .output_gate = false},
+      {.score = "softmax", .renormalise = false},
+      {.renormalise = false, .slot_gate = true, .mlp = true},
+      {.kv_heads = 1, .slot_gate = true, .mlp = true},
+  };
+  for (const RavenCase& c : cases) {
+    CAPTURE(c.kv_heads, c.score, c.renormalise, c.slot_gate, c.output_gate, c.mlp);
+    CheckAgainst({{"name", "raven"},
+                  {"num_heads", kHeads},
+                  {"num_kv_heads", c.kv_heads},
+                  {"num_slots", kSlots},
+                  {"top_k", kSlotsWritten},
+                  {"alpha", kAlpha},
+                  {"router_score", c.score},
+                  {"router_mlp", c.mlp},
+                  {"renormalise", c.renormalise},
+                  {"forget_gate", c.slot_gate ? "slot" : "head"},
+                  {"output_gate", c.output_gate ? "silu" : "none"}},
+                 [&](const Weights& w, const at::Tensor& x) { return SlowRaven(c, w, x); });
+  }
+}
+
 }  // namespace
 }  // namespace mixerbench::conformance

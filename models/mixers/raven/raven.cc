@@ -8,31 +8,32 @@
 #include <vector>
 
 #include <ATen/TensorOperators.h>
-#include <ATen/ops/cat.h>
 #include <ATen/ops/expm1.h>
 #include <ATen/ops/gelu.h>
-#include <ATen/ops/softplus.h>
 #include <ATen/ops/sort.h>
 
-#include "kernels/linear_attention/gsa/gsa.h"
+#include "kernels/gates/gates.h"
 #include "kernels/noise/gumbel_noise.h"
 #include "models/blocks/decay.h"
 #include "models/blocks/dtype.h"
 #include "models/blocks/matrix_state_mixer.h"
-#include "models/blocks/routing.h"
+#include "models/blocks/slot_memory.h"
 #include "models/blocks/write_strength.h"
 #include "models/mixer_entry.h"
 
 namespace mixerbench::models::raven {
 namespace {
 
-constexpr char kKeys[] = "keys";
-constexpr char kValues[] = "values";
+constexpr char kLoad[] = "load";
+// AdamW divides by a gradient's size: the weight keeps it small among those that are clipped.
+constexpr double kLoadWeight = 1e-3;
 
 const Fields<RavenConfig>& ConfigFields() {
   using Config = RavenConfig;
   static const auto fields =
       MatrixFields<Config>()
+          .Add("num_kv_heads", &Config::num_kv_heads,
+               "heads of keys, values, slots and their gates; divides num_heads; 0: num_heads")
           .Add("expand_v", &Config::expand_v, "value channels per channel of d_model")
           .Add("num_slots", &Config::num_slots, "slots of a head")
           .Add("top_k", &Config::top_k, "slots of a head that a token writes")
@@ -40,7 +41,13 @@ const Fields<RavenConfig>& ConfigFields() {
           .Add("router_mlp", &Config::router_mlp,
                "two projections with GELU between them instead of one")
           .Add("gumbel_noise", &Config::gumbel_noise, "on the router's logits, in training")
-          .Add("alpha", &Config::alpha, "routing weights add up to 1 / alpha")
+          .Add("selection_bias", &Config::selection_bias,
+               "a learned bias where slots are chosen, led by how often they are")
+          .Add("renormalise", &Config::renormalise, "routing weights add up to 1 / alpha")
+          .Add("alpha", &Config::alpha, "divides the routing weights")
+          .Add("forget_gate", &Config::forget_gate, "one of a head or one of each slot")
+          .Add("gate_logit_normalizer", &Config::gate_logit_normalizer,
+               "of a forget gate of each slot: log sigmoid(logit) / this")
           .Add("use_qk_norm", &Config::use_qk_norm, "RMSNorm of each head's query and key");
   return fields;
 }
@@ -66,45 +73,83 @@ class RouterHead {
   std::optional<Linear> proj_;
 };
 
-void TapRouter(const TapScope& taps, const SlotRouting& routing, std::int64_t top_k) {
+// How strongly a slot that gets the whole weight forgets, -a: [B,T,H,1] or [B,T,H,M].
+class ForgetStrength {
+ public:
+  ForgetStrength(const RavenConfig& config, std::int64_t num_heads, const ParameterScope& scope)
+      : num_heads_(num_heads), normalizer_(config.gate_logit_normalizer) {
+    if (config.forget_gate == ForgetGate::kHead) decay_.emplace(scope, num_heads);
+  }
+
+  // The write gate is -a, its mean over the slots where each has its own.
+  at::Tensor operator()(const at::Tensor& logits, const MixerOptions& options) const {
+    if (decay_) return options.taps.WriteGate(-(*decay_)(logits)).unsqueeze(-1);
+    const at::Tensor strength =
+        -kernels::LogSigmoidDecay(logits, normalizer_, /*floor=*/0, options.path);
+    return TapMeanWriteGate(options.taps, strength.unflatten(-1, {num_heads_, -1}));
+  }
+
+ private:
+  std::int64_t num_heads_;
+  double normalizer_;
+  std::optional<SoftplusDecay> decay_;
+};
+
+void TapRouter(const TapScope& taps, const SlotRouting& routing) {
   taps.Record("router", routing.weights);
   taps.Record("router_scores", routing.scores);
-  taps.Record("router_indices", TopK(routing.scores, top_k));
+  taps.Record("router_indices", routing.indices);
   if (!taps.Wants("effective_length")) return;
   const at::Tensor lengths = routing.weights.ne(0).to(at::kFloat).mean(1);
   taps.Record("effective_length", std::get<0>(at::sort(lengths, /*dim=*/-1, /*descending=*/true)));
 }
 
-// Two states, both decaying by slots: slots of keys are read first.
-MatrixCore SlotCore(const MatrixLayout& layout, std::int64_t num_slots) {
-  MatrixCore core;
-  core.states = {{kKeys, {layout.num_heads, layout.head_k_dim, num_slots}},
-                 {kValues, {layout.num_heads, num_slots, layout.head_v_dim}}};
-  core.has_slots = true;
-  core.run = [](kernels::RecurrenceArgs args, const MixerOptions& options, Mixed& mixed) {
-    const at::Tensor writes = -at::expm1(args.log_decay);
-    const kernels::GsaResult result =
-        kernels::Gsa({.q = args.q,
-                      .k = args.k,
-                      .v = args.v,
-                      .slot_writes = writes,
-                      .log_decay = args.log_decay,
-                      .initial_keys = Find(options.initial_state, kKeys),
-                      .initial_values = Find(options.initial_state, kValues),
-                      .scale = 1},
-                     options.path);
-    if (options.taps) {
-      options.taps.Record("slot_write", writes.sum(-1));
-      options.taps.Record("slot_probs", result.slot_probs);
-      TapState(options.taps, at::cat({result.final_keys.mT(), result.final_values}, -1));
+// Zero, with the gradient of sum_m bias_m (f_m - K/M), f_m the share of tokens that write slot m:
+// descent takes the bias from slots that are written more often than others.
+at::Tensor LoadLoss(const at::Tensor& bias, const at::Tensor& log_decay, std::int64_t top_k) {
+  const at::Tensor load =
+      log_decay.detach().ne(0).to(bias.scalar_type()).mean(at::IntArrayRef({0, 1}));
+  const double share = static_cast<double>(top_k) / static_cast<double>(load.size(-1));
+  const at::Tensor sum = (bias * (load - share)).sum();
+  return (sum - sum.detach()).to(at::kFloat);
+}
+
+// `selection_bias`: undefined without.
+MatrixCore RavenCore(const MatrixLayout& layout, std::int64_t num_slots, std::int64_t top_k,
+                     const at::Tensor& selection_bias) {
+  MatrixCore core = SlotMemory({.num_heads = layout.num_heads,
+                                .head_k_dim = layout.head_k_dim,
+                                .num_slots = num_slots,
+                                .head_v_dim = layout.head_v_dim});
+  core.run = [top_k, selection_bias, slots = core.run](kernels::RecurrenceArgs args,
+                                                       const MixerOptions& options, Mixed& mixed) {
+    if (selection_bias.defined()) {
+      mixed.AddLoss(kLoad, LoadLoss(selection_bias, args.log_decay, top_k));
     }
-    if (options.want_final_state) {
-      mixed.final_state.tensors[kKeys] = {result.final_keys};
-      mixed.final_state.tensors[kValues] = {result.final_values};
+    if (options.taps.Wants("slot_write")) {
+      options.taps.Record("slot_write", -at::expm1(args.log_decay.detach()).sum(-1));
     }
-    return result.o;
+    return slots(std::move(args), options, mixed);
   };
   return core;
+}
+
+MatrixLayout RavenLayout(const RavenConfig& config, std::int64_t d_model,
+                         const std::string& where) {
+  MatrixLayout layout = LayoutOf(config, d_model, where);
+  if (config.num_kv_heads != 0) {
+    layout.queries_per_key =
+        DivideExactly(config.num_heads, config.num_kv_heads, where, "num_kv_heads", "num_heads");
+    layout.num_heads = layout.qk_heads = config.num_kv_heads;
+  }
+  layout.silu = true;
+  layout.write_gate = WriteGate::kOwn;
+  layout.output.silu_before_norm = true;
+  if (config.output_gate == OutputGate::kNone) layout.output.norm = OutputNormKind::kAllHeads;
+  const std::int64_t num_logits = layout.num_heads * config.num_slots;
+  layout.gate_columns = {config.router_mlp ? d_model : num_logits,
+                         config.forget_gate == ForgetGate::kHead ? layout.num_heads : num_logits};
+  return layout;
 }
 
 std::unique_ptr<Mixer> Make(const RavenConfig& config, const std::string& where,
@@ -112,19 +157,23 @@ std::unique_ptr<Mixer> Make(const RavenConfig& config, const std::string& where,
   CheckRange(config.num_slots, 1, 4096, where, "num_slots");
   CheckRange(config.top_k, 1, config.num_slots, where, "top_k");
   CheckPositive(config.alpha, where, "alpha");
-  MatrixLayout layout = LayoutOf(config, context.d_model, where);
-  layout.silu = true;
-  layout.write_gate = WriteGate::kOwn;
-  layout.output.silu_before_norm = true;
-  const std::int64_t num_heads = config.num_heads, num_slots = config.num_slots;
-  layout.gate_columns = {config.router_mlp ? context.d_model : num_heads * num_slots, num_heads};
+  CheckPositive(config.gate_logit_normalizer, where, "gate_logit_normalizer");
+  const MatrixLayout layout = RavenLayout(config, context.d_model, where);
+  const std::int64_t num_heads = layout.num_heads, num_slots = config.num_slots;
 
   const RouterHead head(config.router_mlp, context.d_model, num_heads * num_slots, scope);
-  const SoftplusDecay decay(scope, num_heads);
+  const ForgetStrength forget(config, num_heads, scope);
   std::optional<RmsNorm> q_norm, k_norm;
   if (config.use_qk_norm) {
     q_norm.emplace(scope.Child("q_norm"), layout.head_k_dim, config.norm_eps);
     k_norm.emplace(scope.Child("k_norm"), layout.head_k_dim, config.norm_eps);
+  }
+  MatrixProjection own;
+  own.traits.discrete = true;
+  at::Tensor selection_bias;
+  if (config.selection_bias) {
+    selection_bias = scope.AddSpecial("selection_bias", {num_heads, num_slots}, Init::Constant(0));
+    own.traits.losses = {{kLoad, kLoadWeight}};
   }
   const auto gates = [=](const std::vector<at::Tensor>& columns, const MixerOptions& options,
                          kernels::RecurrenceArgs& args) {
@@ -136,22 +185,20 @@ std::unique_ptr<Mixer> Make(const RavenConfig& config, const std::string& where,
       logits =
           logits + kernels::GumbelNoise(logits.sizes(), options.generator->Next(logits.device()));
     }
-    at::Tensor strength =
-        decay.A_log.exp() * at::softplus(AtLeastFloat(columns[1]) + decay.dt_bias);
-    if (options.taps) strength = options.taps.WriteGate(strength);
     const SlotRouting routing = RouteSlots({.logits = logits,
-                                            .decay = -strength,
+                                            .decay = -forget(columns[1], options),
+                                            .selection_bias = selection_bias,
                                             .top_k = config.top_k,
                                             .alpha = config.alpha,
+                                            .renormalises = config.renormalise,
                                             .score = config.router_score},
                                            options.path);
-    if (options.taps) TapRouter(options.taps, routing, config.top_k);
+    if (options.taps) TapRouter(options.taps, routing);
     args.log_decay = routing.log_decay;
   };
-  MatrixProjection own;
-  own.traits.discrete = true;
-  return std::make_unique<MatrixStateMixer>(layout, gates, SlotCore(layout, num_slots), context,
-                                            scope, own);
+  return std::make_unique<MatrixStateMixer>(
+      layout, gates, RavenCore(layout, num_slots, config.top_k, selection_bias), context, scope,
+      own);
 }
 
 }  // namespace
@@ -168,6 +215,7 @@ void Register(MixerRegistry& registry) {
              {"top_k", 3},
              {"router_score", "softmax"},
              {"router_mlp", true},
+             {"renormalise", false},
              {"alpha", 4},
              {"use_qk_norm", false},
              {"output_gate", "none"},
@@ -177,6 +225,12 @@ void Register(MixerRegistry& registry) {
              {"gumbel_noise", false},
              {"conv_size", 4},
              {"output_gate", "sigmoid"}},
+      Object{{"num_kv_heads", 2},
+             {"num_slots", 6},
+             {"top_k", 2},
+             {"selection_bias", true},
+             {"forget_gate", "slot"},
+             {"gate_logit_normalizer", 1}},
   };
   registry.Add("raven", std::move(entry));
 }

@@ -9,6 +9,7 @@
 #include <ATen/TensorOperators.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/arange.h>
+#include <ATen/ops/cat.h>
 #include <ATen/ops/cos.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/sin.h>
@@ -142,30 +143,146 @@ TEST_CASE("raven: noise is a function of the seed in memory") {
 }
 
 TEST_CASE("raven: the gradients of the router by hand are those of autograd") {
+  struct Case {
+    SlotScore score;
+    std::int64_t top_k, decays;
+    bool renormalises;
+  };
+  std::vector<Case> cases;
   for (const SlotScore score : {SlotScore::kSigmoid, SlotScore::kSoftmax}) {
     for (const std::int64_t top_k : {1, 3, 5}) {
-      CAPTURE(NameOf(score), top_k);
-      std::vector<at::Tensor> gradients[2];
-      for (int i = 0; i < 2; ++i) {
-        const at::Tensor logits = RandomNormal({2, 3, 2, 5}, 1).requires_grad_(true);
-        const at::Tensor decay = (-RandomNormal({2, 3, 2}, 2).abs()).requires_grad_(true);
-        const SlotRouting routing = RouteSlots(
-            {.logits = logits, .decay = decay, .top_k = top_k, .alpha = 4, .score = score},
-            kPaths[i]);
-        (routing.log_decay * RandomNormal({2, 3, 2, 5}, 3)).sum().backward();
-        gradients[i] = {logits.grad(), decay.grad(), routing.log_decay.detach()};
-      }
-      for (std::size_t j = 0; j < 3; ++j) {
-        CHECK((gradients[0][j] - gradients[1][j]).abs().max().item<double>() < 1e-14);
+      for (const bool renormalises : {true, false}) {
+        cases.push_back({score, top_k, /*decays=*/1, renormalises});
+        cases.push_back({score, top_k, /*decays=*/5, renormalises});
       }
     }
   }
+  for (const Case& c : cases) {
+    CAPTURE(NameOf(c.score), c.top_k, c.decays, c.renormalises);
+    std::vector<at::Tensor> gradients[2];
+    for (int i = 0; i < 2; ++i) {
+      const at::Tensor logits = RandomNormal({2, 3, 2, 5}, 1).requires_grad_(true);
+      const at::Tensor decay = (-RandomNormal({2, 3, 2, c.decays}, 2).abs()).requires_grad_(true);
+      const SlotRouting routing = RouteSlots({.logits = logits,
+                                              .decay = decay,
+                                              .top_k = c.top_k,
+                                              .alpha = 4,
+                                              .renormalises = c.renormalises,
+                                              .score = c.score},
+                                             kPaths[i]);
+      (routing.log_decay * RandomNormal({2, 3, 2, 5}, 3)).sum().backward();
+      gradients[i] = {logits.grad(), decay.grad(), routing.log_decay.detach()};
+    }
+    for (std::size_t j = 0; j < 3; ++j) {
+      CHECK((gradients[0][j] - gradients[1][j]).abs().max().item<double>() < 1e-14);
+    }
+  }
+}
+
+TEST_CASE("raven: a selection bias decides which slots are chosen and nothing else") {
+  const at::Tensor logits = RandomNormal({2, 3, 2, 5}, 1);
+  const at::Tensor bias = at::zeros({2, 5}, at::kDouble);
+  bias[1][4] = 2;  // above every difference of two scores
+  const auto route = [&](const at::Tensor& with) {
+    return RouteSlots({.logits = logits,
+                       .decay = at::full({2, 3, 2, 1}, -1, at::kDouble),
+                       .selection_bias = with,
+                       .top_k = 2},
+                      ExecutionPath::kFast);
+  };
+  const SlotRouting plain = route({}), biased = route(bias);
+  CHECK(biased.scores.equal(plain.scores));
+  CHECK(biased.log_decay.select(2, 0).equal(plain.log_decay.select(2, 0)));
+  CHECK(biased.indices.select(2, 1).select(-1, 0).eq(4).all().item<bool>());
+  const at::Tensor chosen = biased.scores.gather(-1, biased.indices);
+  CHECK(RelativeError(biased.weights.gather(-1, biased.indices),
+                      chosen / chosen.sum(-1, /*keepdim=*/true)) < 1e-8);
+}
+
+// Descent takes the bias from slots that are written more often than others.
+TEST_CASE("raven: the load loss is zero, and its gradient how often slots are written") {
+  const TestRaven raven(
+      {{"num_kv_heads", 2}, {"num_slots", 5}, {"top_k", 2}, {"selection_bias", true}});
+  at::Tensor bias;
+  for (const Parameter& p : raven.parameters.parameters()) {
+    if (p.name == "selection_bias") bias = p.tensor;
+  }
+  TapRecorder recorder;
+  const auto result =
+      Forward(*raven.mixer, {RandomNormal({2, 9, 16}, 1)}, {.taps = TapScope(recorder)});
+  CHECK(result.losses.at("load").item<double>() == 0);
+  CHECK(raven.mixer->traits().losses == std::map<std::string, double>{{"load", 1e-3}});
+  result.losses.at("load").backward();
+  const at::Tensor load =
+      recorder.records.at("router").ne(0).to(at::kDouble).mean(at::IntArrayRef({0, 1}));
+  CHECK((bias.grad() - (load - 2.0 / 5)).abs().max().item<double>() < 1e-12);
+}
+
+// Grouped queries are those of a mixer whose key heads are equal in each group.
+TEST_CASE("raven: heads of a group share keys, values, slots and gates") {
+  const at::NoGradGuard no_grad;
+  const Object options = {{"num_slots", 5}, {"top_k", 2}, {"output_gate", "none"}};
+  Object grouped_options = options;
+  grouped_options["num_kv_heads"] = 2;
+  const TestRaven grouped(grouped_options), full(options);
+  const std::int64_t heads = 4, group = 2, width = 4, slots = 5;
+  const auto parameter = [](const TestRaven& raven, const std::string& name) {
+    for (const Parameter& p : raven.parameters.parameters()) {
+      if (p.name == name) return p.tensor;
+    }
+    FAIL("no parameter " << name);
+    return at::Tensor();
+  };
+  for (const char* name : {"A_log", "dt_bias"}) {
+    parameter(full, name).copy_(parameter(grouped, name).repeat_interleave(group, 0));
+  }
+  for (const char* name : {"q_norm.weight", "k_norm.weight", "o_norm.weight", "o_proj.weight"}) {
+    parameter(full, name).copy_(parameter(grouped, name));
+  }
+  const std::vector<at::Tensor> blocks =
+      parameter(grouped, "in_proj.weight")
+          .split_with_sizes({16, 2 * width, 2 * width, 2 * slots, 2});
+  std::vector<at::Tensor> repeated = {blocks[0]};
+  for (std::size_t i = 1; i < blocks.size(); ++i) {
+    const at::Tensor by_head = blocks[i].unflatten(0, {heads / group, -1});
+    repeated.push_back(by_head.repeat_interleave(group, 0).flatten(0, 1));
+  }
+  parameter(full, "in_proj.weight").copy_(at::cat(repeated));
+  const at::Tensor x = RandomNormal({2, 9, 16}, 1);
+  for (const ExecutionPath path : kPaths) {
+    const auto of = [&](const TestRaven& raven) {
+      return Forward(*raven.mixer, {x}, {.path = path, .want_final_state = true});
+    };
+    const MixerResult a = of(grouped), b = of(full);
+    CHECK(RelativeError(a.y, b.y) < 1e-12);
+    for (const char* name : {"keys", "values"}) {
+      CAPTURE(name);
+      const at::Tensor own = Find(&a.final_state, name), repeats = Find(&b.final_state, name);
+      CHECK(RelativeError(own.repeat_interleave(group, 1), repeats) < 1e-12);
+    }
+  }
+  CHECK(SizeOf(grouped.mixer->InitialState(1)).recurrent == (heads / group) * slots * 2 * width);
+}
+
+TEST_CASE("raven: a forget gate of each slot decays slots differently") {
+  const at::NoGradGuard no_grad;
+  const TestRaven raven({{"forget_gate", "slot"}, {"num_slots", 6}, {"top_k", 3}});
+  for (const Parameter& p : raven.parameters.parameters()) {
+    CHECK(p.name != "A_log");
+  }
+  TapRecorder recorder;
+  Forward(*raven.mixer, {RandomNormal({1, 7, 16}, 1)}, {.taps = TapScope(recorder)});
+  CHECK(recorder.records.at("write_gate").sizes() == at::IntArrayRef({1, 7, 4}));
+  const at::Tensor rate = recorder.records.at("log_decay") / recorder.records.at("router");
+  const at::Tensor chosen = rate.gather(-1, recorder.records.at("router_indices").to(at::kLong));
+  CHECK((chosen.select(-1, 0) - chosen.select(-1, 1)).abs().min().item<double>() > 0);
+  CHECK(chosen.le(0).all().item<bool>());
 }
 
 TEST_CASE("raven: weights add up to 1/alpha and are exactly zero elsewhere; ties go to the first") {
   const at::NoGradGuard no_grad;
   const SlotRouting equal = RouteSlots({.logits = at::zeros({1, 1, 1, 64}, at::kDouble),
-                                        .decay = at::full({1, 1, 1}, -1, at::kDouble),
+                                        .decay = at::full({1, 1, 1, 1}, -1, at::kDouble),
                                         .top_k = 32,
                                         .alpha = 2},
                                        ExecutionPath::kFast);
@@ -208,6 +325,8 @@ TEST_CASE("raven: impossible options are errors that name the option") {
   CHECK_THROWS_WITH(Make({{"top_k", 65}}, 16, parameters), "/mixer/top_k: 65 is not in 1..64");
   CHECK_THROWS_WITH(Make({{"alpha", 0}}, 16, parameters),
                     Catch::Matchers::StartsWith("/mixer/alpha: "));
+  CHECK_THROWS_WITH(Make({{"num_kv_heads", 3}}, 16, parameters),
+                    Catch::Matchers::StartsWith("/mixer/num_kv_heads: "));
   CHECK_THROWS_WITH(Make({{"router_score", "relu"}}, 16, parameters),
                     Catch::Matchers::StartsWith("/mixer/router_score: "));
 }

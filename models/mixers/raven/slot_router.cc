@@ -5,6 +5,7 @@
 
 #include <ATen/TensorOperators.h>
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/ones_like.h>
 #include <ATen/ops/sigmoid.h>
 #include <ATen/ops/softmax.h>
 
@@ -18,8 +19,9 @@ constexpr double kTiny = 1e-9;  // beside the sum of scores
 
 struct Steps {
   at::Tensor scores;  // m
-  at::Tensor chosen;  // 1 where a slot is chosen
-  at::Tensor sum;     // alpha Z, [B,T,H,1]
+  at::Tensor indices;
+  at::Tensor chosen;   // 1 where a slot is chosen
+  at::Tensor divisor;  // alpha Z, [B,T,H,1]
   at::Tensor weights;
   at::Tensor log_decay;
 };
@@ -28,31 +30,37 @@ Steps Route(const SlotRouterArgs& args) {
   Steps steps;
   steps.scores =
       args.score == SlotScore::kSigmoid ? at::sigmoid(args.logits) : at::softmax(args.logits, -1);
-  steps.chosen = MaskOf(TopK(steps.scores, args.top_k), steps.scores.size(-1));
+  const at::Tensor ranks =
+      args.selection_bias.defined() ? steps.scores + args.selection_bias : steps.scores;
+  steps.indices = TopK(ranks, args.top_k);
+  steps.chosen = MaskOf(steps.indices, ranks.size(-1));
   const at::Tensor g = steps.scores * steps.chosen;
-  steps.sum = (g.sum(-1, /*keepdim=*/true) + kTiny) * args.alpha;
-  steps.weights = g / steps.sum;
-  steps.log_decay = args.decay.unsqueeze(-1) * steps.weights;
+  const at::Tensor sum = g.sum(-1, /*keepdim=*/true) + kTiny;
+  steps.divisor = (args.renormalises ? sum : at::ones_like(sum)) * args.alpha;
+  steps.weights = g / steps.divisor;
+  steps.log_decay = args.decay * steps.weights;
   return steps;
 }
 
-// From the gradient df of log_decay = a r:  dr = a df,  da = <df, r>,
-//   dg = (dr - alpha <dr, r>) / (alpha Z),  dm = dg where chosen,  dz = m (1 - m) dm for the
-// sigmoid and m (dm - <m, dm>) for the softmax.
-std::vector<at::Tensor> Backward(const kernels::BackwardArgs& args, double alpha, SlotScore score) {
+// From the gradient df of log_decay = a r:  dr = a df,  da = df r, summed where slots share it,
+//   dg = (dr - alpha <dr, r>) / (alpha Z), or dr / alpha where Z = 1,  dm = dg where chosen,
+//   dz = m (1 - m) dm for the sigmoid and m (dm - <m, dm>) for the softmax.
+std::vector<at::Tensor> Backward(const kernels::BackwardArgs& args, double alpha, bool renormalises,
+                                 SlotScore score) {
   const at::Tensor& decay = args.saved[0];
   const at::Tensor& m = args.saved[1];
   const at::Tensor& chosen = args.saved[2];
-  const at::Tensor& sum = args.saved[3];
+  const at::Tensor& divisor = args.saved[3];
   const at::Tensor& r = args.saved[4];
   const at::Tensor& df = args.grads[0];
   const auto over_slots = [](const at::Tensor& x) { return x.sum(-1, /*keepdim=*/true); };
-  const at::Tensor da = over_slots(df * r);
-  const at::Tensor a = decay.unsqueeze(-1);
-  const at::Tensor dm = (df - da * alpha) * a / sum * chosen;
+  const at::Tensor da = df * r;
+  const at::Tensor dr = df * decay;
+  const at::Tensor dg = renormalises ? dr - over_slots(dr * r) * alpha : dr;
+  const at::Tensor dm = dg / divisor * chosen;
   const at::Tensor dz =
       score == SlotScore::kSigmoid ? dm * m * (1 - m) : m * (dm - over_slots(m * dm));
-  return {dz, da.squeeze(-1)};
+  return {dz, decay.size(-1) == 1 ? over_slots(da) : da};
 }
 
 }  // namespace
@@ -62,20 +70,24 @@ SlotRouting RouteSlots(const SlotRouterArgs& args, kernels::ExecutionPath path) 
     const Steps steps = Route(args);
     return {.log_decay = steps.log_decay,
             .scores = steps.scores.detach(),
-            .weights = steps.weights.detach()};
+            .weights = steps.weights.detach(),
+            .indices = steps.indices};
   }
   Steps steps;
   {
     const at::NoGradGuard no_grad;
     steps = Route(args);
   }
-  kernels::SetBackward(
-      "RouteSlots", {args.logits, args.decay}, {steps.log_decay},
-      {args.decay, steps.scores, steps.chosen, steps.sum, steps.weights},
-      [alpha = args.alpha, score = args.score](const kernels::BackwardArgs& backward) {
-        return Backward(backward, alpha, score);
-      });
-  return {.log_decay = steps.log_decay, .scores = steps.scores, .weights = steps.weights};
+  kernels::SetBackward("RouteSlots", {args.logits, args.decay}, {steps.log_decay},
+                       {args.decay, steps.scores, steps.chosen, steps.divisor, steps.weights},
+                       [alpha = args.alpha, renormalises = args.renormalises,
+                        score = args.score](const kernels::BackwardArgs& backward) {
+                         return Backward(backward, alpha, renormalises, score);
+                       });
+  return {.log_decay = steps.log_decay,
+          .scores = steps.scores,
+          .weights = steps.weights,
+          .indices = steps.indices};
 }
 
 }  // namespace mixerbench::models::raven
