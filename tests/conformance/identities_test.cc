@@ -195,6 +195,25 @@ TEST_CASE("identity: one partition or memory of all tokens is the mixer inside")
     const TestMixer gdn(CaseOf({{"name", "gated_delta_net"}, {"expand_v", 1}}), at::kDouble);
     CopyParameters(mom, gdn);
     check(mom, gdn);
+
+    const TestMixer mom_of_gla(CaseOf({{"name", "mom"},
+                                       {"memory", "gla"},
+                                       {"num_memories", 1},
+                                       {"top_k", 1},
+                                       {"use_shared", false},
+                                       {"implementation", form},
+                                       {"output_gate", "none"}}),
+                               at::kDouble);
+    const TestMixer gla_with_conv(
+        CaseOf({{"name", "gla"}, {"expand_k", 1}, {"conv_size", 4}, {"output_gate", "none"}}),
+        at::kDouble);
+    for (const models::Parameter& target : gla_with_conv.parameters()) {
+      const bool is_decay = target.name.starts_with("decay_proj.");
+      const at::Tensor source =
+          Parameter(mom_of_gla, is_decay ? "memories.0." + target.name : target.name);
+      target.tensor.copy_(source.narrow(0, 0, target.tensor.size(0)));
+    }
+    check(mom_of_gla, gla_with_conv);
   }
 }
 

@@ -225,6 +225,100 @@ TEST_CASE("routed mixers: sse and sse_gdn with as many readers as writers, and w
   }
 }
 
+struct MomCase {
+  bool gla = false, shared = true, single = false;
+  std::int64_t conv_size = 4, top_k = 2;
+};
+
+constexpr std::int64_t kMemories = 3;
+
+// Of mom.md.
+at::Tensor SlowMom(const MomCase& c, const Weights& w, const at::Tensor& x) {
+  const std::int64_t own = c.single ? 1 : kMemories, sets = own + (c.shared ? 1 : 0);
+  const std::int64_t gates = c.gla ? kGateRank * sets : 2 * kHeads * sets;
+  const std::int64_t qkv = kModelDim * (1 + 2 * sets);
+  const std::vector<at::Tensor> z =
+      Project(x, w.at("in_proj.weight")).split_with_sizes({qkv, gates, kMemories, kModelDim}, -1);
+  at::Tensor convolved = z[0];
+  if (c.conv_size > 0) convolved = Convolved(z[0], w.at("conv.weight"));
+  if (c.conv_size > 0 || !c.gla) convolved = at::silu(convolved);
+  const std::vector<at::Tensor> parts =
+      convolved.split_with_sizes({kModelDim, kModelDim * sets, kModelDim * sets}, -1);
+  const auto keys = [&](const at::Tensor& flat) {
+    const at::Tensor heads = Heads(flat, kHeads);
+    return c.gla ? heads : Unit(heads);
+  };
+  const at::Tensor p = at::softmax(z[2], -1), chosen = Largest(p, c.top_k);
+  const at::Tensor weights = p * chosen / (p * chosen).sum(-1, /*keepdim=*/true);
+  const at::Tensor everyone = at::ones({x.size(0)}, x.options().requires_grad(false));
+
+  const auto token_of = [&](std::int64_t set, std::int64_t t) {
+    const auto block = [&](const at::Tensor& all, std::int64_t width) {
+      return all.select(1, t).narrow(-1, set * width, width);
+    };
+    Token token{keys(parts[0].select(1, t)),
+                keys(block(parts[1], kModelDim)),
+                Heads(block(parts[2], kModelDim), kHeads),
+                {}};
+    if (c.gla) {
+      const std::string name =
+          c.shared && set + 1 == sets ? "shared" : "memories." + std::to_string(set);
+      const at::Tensor inner = Project(block(z[1], kGateRank), w.at(name + ".decay_proj.weight")) +
+                               w.at(name + ".decay_proj.bias");
+      token.decay = Heads((at::log_sigmoid(inner) / 16).exp(), kHeads);
+    } else {
+      const at::Tensor logits = z[1].select(1, t);
+      token.beta = at::sigmoid(logits.narrow(-1, set * kHeads, kHeads));
+      const at::Tensor a = logits.narrow(-1, (sets + set) * kHeads, kHeads);
+      token.decay = (-w.at("A_log").exp() * at::softplus(a + w.at("dt_bias"))).exp();
+    }
+    return token;
+  };
+  std::vector<at::Tensor> states(
+      kMemories + 1, at::zeros({x.size(0), kHeads, kWidth, kWidth}, everyone.options()));
+  std::vector<at::Tensor> o;
+  for (std::int64_t t = 0; t < x.size(1); ++t) {
+    at::Tensor sum;
+    for (std::int64_t e = 0; e < kMemories; ++e) {
+      const at::Tensor read =
+          Visit(token_of(c.single ? 0 : e, t), chosen.select(1, t).select(-1, e),
+                states[static_cast<std::size_t>(e)]);
+      const at::Tensor weighted = read * weights.select(1, t).select(-1, e).view({-1, 1, 1});
+      sum = sum.defined() ? sum + weighted : weighted;
+    }
+    if (c.shared) sum = sum + Visit(token_of(own, t), everyone, states[kMemories]);
+    o.push_back(sum);
+  }
+  return Project(
+      (RmsNorm(at::stack(o, 1), w.at("o_norm.weight")) * at::silu(Heads(z[3], kHeads))).flatten(2),
+      w.at("o_proj.weight"));
+}
+
+TEST_CASE("routed mixers: mom with memories of Gated DeltaNet and of gated linear attention") {
+  const MomCase cases[] = {
+      {},
+      {.gla = true},
+      {.gla = true, .shared = false, .top_k = 1},
+      {.gla = true, .single = true},
+      {.gla = true, .conv_size = 0, .top_k = 3},
+      {.shared = false, .single = true, .conv_size = 0, .top_k = 1},
+  };
+  for (const MomCase& c : cases) {
+    for (const char* form : {"varlen", "masking", "loop"}) {
+      CAPTURE(c.gla, c.shared, c.single, c.conv_size, c.top_k, form);
+      CheckAgainst({{"name", "mom"},
+                    {"memory", c.gla ? "gla" : "gated_delta_net"},
+                    {"num_memories", kMemories},
+                    {"top_k", c.top_k},
+                    {"use_shared", c.shared},
+                    {"single_kv_proj", c.single},
+                    {"conv_size", c.conv_size},
+                    {"implementation", form}},
+                   [&](const Weights& w, const at::Tensor& x) { return SlowMom(c, w, x); });
+    }
+  }
+}
+
 struct RavenCase {
   std::int64_t kv_heads = kHeads;
   std::string score = "sigmoid";

@@ -11,16 +11,16 @@
 #include <ATen/ops/cat.h>
 #include <ATen/ops/silu.h>
 
-#include "kernels/gates/gates.h"
 #include "kernels/layout/columns.h"
-#include "kernels/linear_attention/delta_rule/delta_rule.h"
 #include "models/blocks/config_checks.h"
-#include "models/blocks/decay.h"
+#include "models/blocks/dtype.h"
 #include "models/blocks/linear.h"
 #include "models/blocks/output_block.h"
 #include "models/blocks/routed_core.h"
 #include "models/blocks/short_convolution.h"
+#include "models/blocks/write_strength.h"
 #include "models/mixer_entry.h"
+#include "models/mixers/mom/memory_gates.h"
 
 namespace mixerbench::models::mom {
 namespace {
@@ -30,11 +30,13 @@ using kernels::RecurrenceArgs;
 constexpr char kConvolution[] = "conv";
 constexpr char kBalance[] = "balance";
 constexpr double kBalanceWeight = 0.01;
+constexpr double kTiny = 1e-12;  // what is zero stays zero
 
 const Fields<MomConfig>& ConfigFields() {
   using Config = MomConfig;
   static const auto fields =
       Fields<Config>()
+          .Add("memory", &Config::memory, "the recurrence of a memory")
           .Add("num_heads", &Config::num_heads, "heads")
           .Add("expand_k", &Config::expand_k, "key channels per channel of d_model")
           .Add("expand_v", &Config::expand_v, "value channels of a head per key channel")
@@ -47,7 +49,11 @@ const Fields<MomConfig>& ConfigFields() {
           .Add("conv_size", &Config::conv_size,
                "width of a convolution with silu on q, k, v; 0: none")
           .Add("allow_neg_eigval", &Config::allow_neg_eigval,
-               "write strength in (0,2) instead of (0,1)")
+               "write strength in (0,2) instead of (0,1), of gated_delta_net")
+          .Add("gate_low_rank_dim", &Config::gate_low_rank_dim,
+               "width between the two projections of the decay logits of gla")
+          .Add("gate_logit_normalizer", &Config::gate_logit_normalizer,
+               "log decay of gla = log sigmoid(logit) / this")
           .Add("implementation", &Config::implementation, "how the fast path computes the memories")
           .Add("output_gate", &Config::output_gate, "after the norm of each head's output")
           .Add("norm_eps", &Config::norm_eps, "eps of that norm");
@@ -81,6 +87,7 @@ class Mom final : public Mixer {
       : config_(config),
         sizes_(sizes),
         all_sets_(sizes.num_sets + (config.use_shared ? 1 : 0)),
+        gates_(MakeMemoryGates(config, all_sets_, sizes.head_k_dim, scope)),
         gate_width_(output.gate_columns(sizes.value_dim())),
         router_sums_("mom_router_" + std::to_string(config.num_memories) + "_" +
                      std::to_string(config.top_k)),
@@ -91,11 +98,10 @@ class Mom final : public Mixer {
                  .head_k_dim = sizes.head_k_dim,
                  .head_v_dim = sizes.head_v_dim,
                  .form = config.implementation},
-                kernels::DeltaRule, scope),
+                gates_.core, scope),
         in_proj_(scope.Child("in_proj"), context.d_model,
-                 qkv_dim() + 2 * sizes.num_heads * all_sets_ + config.num_memories + gate_width_,
+                 qkv_dim() + gates_.num_columns + config.num_memories + gate_width_,
                  /*bias=*/false),
-        decay_(scope, sizes.num_heads),
         output_(output, sizes.num_heads, sizes.head_v_dim, context, scope) {
     if (config.conv_size == 0) return;
     conv_.emplace(scope.Child("conv"), qkv_dim(), config.conv_size, /*bias=*/false);
@@ -120,7 +126,7 @@ class Mom final : public Mixer {
 
   Mixed Mix(const MixerInputs& inputs, const MixerOptions& options) const override {
     Mixed mixed;
-    std::vector<kernels::ColumnBlock> blocks = {qkv_dim(), 2 * sizes_.num_heads * all_sets_,
+    std::vector<kernels::ColumnBlock> blocks = {qkv_dim(), gates_.num_columns,
                                                 config_.num_memories};
     if (gate_width_ > 0) blocks.emplace_back(gate_width_, /*only_scored=*/true);
     const std::vector<at::Tensor> columns =
@@ -133,10 +139,8 @@ class Mom final : public Mixer {
     args.memories.read_weights = routing.scores / chosen.sum(-1, /*keepdim=*/true);
     if (options.taps) {
       TapRouting(options.taps, routing, args.memories.read_weights);
-      args.memories.beta = TapBeta(options.taps, args.memories.beta, routing);
-      if (args.shared) {
-        args.shared->beta = options.taps.Child("shared").WriteGate(args.shared->beta);
-      }
+      TapWrites(options.taps, routing, args.memories);
+      if (args.shared) TapSharedWrites(options.taps.Child("shared"), *args.shared);
     }
     mixed.tokens = {{}, {}};
     if (gate_width_ > 0) {
@@ -178,10 +182,11 @@ class Mom final : public Mixer {
 
   // In the order of the tokens, before they part: no memory sees a neighbour of another.
   at::Tensor Convolve(const at::Tensor& qkv, const MixerOptions& options, Mixed& mixed) const {
-    if (!conv_) return at::silu(qkv);
+    if (!conv_) return gates_.normalises ? at::silu(qkv) : qkv;
+    const std::int64_t key_channels = sizes_.key_dim() * (1 + all_sets_);
     const auto convolved = (*conv_)(qkv, Find(options.initial_state, kConvolution), options.path,
                                     {.silu = true,
-                                     .norm_channels = sizes_.key_dim() * (1 + all_sets_),
+                                     .norm_channels = gates_.normalises ? key_channels : 0,
                                      .norm_dim = sizes_.head_k_dim});
     if (options.want_final_state) {
       mixed.final_state.tensors[kConvolution] = {convolved.history, StateKind::kConvolution};
@@ -197,54 +202,75 @@ class Mom final : public Mixer {
         options.path);
     const auto keys = [&](const at::Tensor& x) {
       const at::Tensor heads = x.unflatten(-1, {-1, num_heads, sizes_.head_k_dim});
-      return conv_ ? heads : L2Norm(heads);  // which the convolution has done
+      const bool has_length_one = conv_ || !gates_.normalises;  // or needs none
+      return has_length_one ? heads : L2Norm(heads);
     };
-    const auto gates =
-        kernels::ComputeDeltaGates({.z = gate_columns,
-                                    .beta_scale = config_.allow_neg_eigval ? 2.0 : 1.0,
-                                    .A_log = decay_.A_log.repeat({all_sets_}),
-                                    .dt_bias = decay_.dt_bias.repeat({all_sets_})},
-                                   options.path);
-    const at::Tensor q = keys(parts[0]);
-    const at::Tensor k = keys(parts[1]);
-    const at::Tensor v = parts[2].unflatten(-1, {all_sets_, num_heads, sizes_.head_v_dim});
-    const at::Tensor beta = gates.beta.unflatten(-1, {all_sets_, num_heads});
-    const at::Tensor log_decay = gates.log_decay.unflatten(-1, {all_sets_, num_heads});
-    const auto memories = [&](const at::Tensor& x) { return x.narrow(2, 0, sizes_.num_sets); };
-    Args args{.memories = {.q = q,
-                           .k = memories(k),
-                           .v = memories(v),
-                           .log_decay = memories(log_decay),
-                           .beta = memories(beta)},
+    RoutedArgs all;
+    all.q = keys(parts[0]);
+    all.k = keys(parts[1]);
+    all.v = parts[2].unflatten(-1, {all_sets_, num_heads, sizes_.head_v_dim});
+    gates_.fill(gate_columns, options.path, all);
+
+    const auto memories = [&](const at::Tensor& x) {
+      return x.defined() ? x.narrow(2, 0, sizes_.num_sets) : x;
+    };
+    Args args{.memories = {.q = all.q,
+                           .k = memories(all.k),
+                           .v = memories(all.v),
+                           .log_decay = memories(all.log_decay),
+                           .beta = memories(all.beta)},
               .shared = std::nullopt};
     if (config_.use_shared) {
-      const auto last = [](const at::Tensor& x) { return x.select(2, x.size(2) - 1); };
-      args.shared = RecurrenceArgs{.q = last(q),
-                                   .k = last(k),
-                                   .v = last(v),
-                                   .log_decay = last(log_decay),
-                                   .beta = last(beta)};
+      const auto last = [](const at::Tensor& x) {
+        return x.defined() ? x.select(2, x.size(2) - 1) : x;
+      };
+      args.shared = RecurrenceArgs{.q = last(all.q),
+                                   .k = last(all.k),
+                                   .v = last(all.v),
+                                   .log_decay = last(all.log_decay),
+                                   .beta = last(all.beta)};
     }
     return args;
   }
 
-  // The write gate is the mean over the chosen memories, whose strengths an override scales alike.
-  at::Tensor TapBeta(const TapScope& taps, const at::Tensor& beta, const Routing& routing) const {
-    const at::Tensor chosen = beta * routing.selected.unsqueeze(-1);
-    const at::Tensor gate = chosen.sum(2) / static_cast<double>(config_.top_k);
-    const at::Tensor used = taps.WriteGate(gate);
-    return taps.Overrides() ? beta * (used / gate).unsqueeze(2) : beta;
+  // The write gate is the mean over the chosen memories, of beta or of |k| |v|; an override scales
+  // beta or k of all of them alike.
+  void TapWrites(const TapScope& taps, const Routing& routing, RoutedArgs& memories) const {
+    const auto mean = [&](const at::Tensor& x) {  // [B,T,S,H] -> [B,T,H]
+      return (x * routing.selected.unsqueeze(-1)).sum(2) / static_cast<double>(config_.top_k);
+    };
+    if (memories.beta.defined()) {
+      const at::Tensor gate = mean(memories.beta);
+      const at::Tensor used = taps.WriteGate(gate);
+      if (taps.Overrides()) memories.beta = memories.beta * (used / gate).unsqueeze(2);
+      return;
+    }
+    const at::Tensor k_norm = AtLeastFloat(memories.k.detach()).norm(2, -1);
+    const at::Tensor v_norm = AtLeastFloat(memories.v.detach()).norm(2, -1);
+    const at::Tensor length = mean(k_norm);
+    const at::Tensor factor = taps.Overridden(length) / length.clamp_min(kTiny);
+    taps.Record("write_gate", mean(k_norm * v_norm) * factor);
+    if (!taps.Overrides()) return;
+    memories.k = memories.k * factor.unsqueeze(2).unsqueeze(-1).to(memories.k.scalar_type());
+  }
+
+  void TapSharedWrites(const TapScope& taps, RecurrenceArgs& shared) const {
+    if (shared.beta.defined()) {
+      shared.beta = taps.WriteGate(shared.beta);
+    } else {
+      shared.k = TapWriteStrength(taps, shared.k, shared.v);
+    }
   }
 
   MomConfig config_;
   Sizes sizes_;
   std::int64_t all_sets_;
+  MemoryGates gates_;
   std::int64_t gate_width_;
   std::string router_sums_;  // what layers of the same sizes offer each other
   bool reads_sums_;
   RoutedCore routed_;
   Linear in_proj_;
-  SoftplusDecay decay_;
   std::optional<ShortConvolution> conv_;
   OutputBlock output_;
 };
@@ -255,7 +281,12 @@ std::unique_ptr<Mixer> Make(const MomConfig& config, const std::string& where,
   CheckRange(config.num_memories, 1, 1024, where, "num_memories");
   CheckRange(config.top_k, 1, config.num_memories, where, "top_k");
   CheckRange(config.conv_size, 0, 64, where, "conv_size");
+  CheckRange(config.gate_low_rank_dim, 1, 4096, where, "gate_low_rank_dim");
+  CheckPositive(config.gate_logit_normalizer, where, "gate_logit_normalizer");
   CheckEps(config.norm_eps, where, "norm_eps");
+  if (config.memory == Memory::kGla && config.allow_neg_eigval) {
+    throw ConfigError(where + "/allow_neg_eigval", "needs the memory 'gated_delta_net'");
+  }
   Sizes sizes{.num_heads = config.num_heads};
   sizes.head_k_dim =
       ExpandedHeadDim(config.expand_k, context.d_model, config.num_heads, where, "expand_k");
@@ -271,8 +302,10 @@ std::unique_ptr<Mixer> Make(const MomConfig& config, const std::string& where,
 
 void Register(MixerRegistry& registry) {
   MixerEntry entry = MakeMixerEntry(ConfigFields(), Make);
-  entry.summary = "mixture of memories: Gated DeltaNet in memories chosen by a router";
-  entry.source = "arXiv 2502.13685";
+  entry.summary =
+      "mixture of memories: Gated DeltaNet or gated linear attention in memories chosen by a "
+      "router";
+  entry.source = "arXiv 2502.13685; memories of gla: 2507.16577";
   entry.test_configs = {
       Object{{"num_heads", 1},
              {"expand_k", 0.5},
@@ -287,6 +320,13 @@ void Register(MixerRegistry& registry) {
              {"norm_eps", 1e-6}},
       Object{{"use_shared", false}, {"top_k", 4}},
       Object{{"implementation", "loop"}, {"output_gate", "sigmoid"}, {"num_memories", 3}},
+      Object{{"memory", "gla"}, {"gate_low_rank_dim", 3}, {"gate_logit_normalizer", 1}},
+      Object{{"memory", "gla"},
+             {"conv_size", 0},
+             {"top_k", 3},
+             {"single_kv_proj", true},
+             {"use_shared", false},
+             {"implementation", "masking"}},
   };
   registry.Add("mom", std::move(entry));
 }

@@ -138,5 +138,43 @@ TEST_CASE("mom: weights of the chosen memories sum to one and the write gate is 
   CHECK(recorder.records.at("state").sizes() == at::IntArrayRef({2, 2, 5 * 8, 8}));
 }
 
+TEST_CASE("mom: memories of gla write |k| |v|, and an override acts on keys from its token on") {
+  const at::NoGradGuard no_grad;
+  ParameterSet parameters(1, InitPolicy::kDefault, 1, at::kCPU, at::kDouble);
+  const auto mixer = Make({{"memory", "gla"}, {"top_k", 1}, {"num_memories", 3}}, 16, parameters);
+  const at::Tensor x = RandomNormal({1, 7, 16}, 1);
+  const auto run = [&](std::int64_t overridden_from, TapRecorder& recorder) {
+    recorder.override_write_gate = at::arange(7).view({1, 7}).ge(overridden_from);
+    return Forward(*mixer, {x}, {.taps = TapScope(recorder)}).y;
+  };
+  TapRecorder plain, changed;
+  const at::Tensor before = run(7, plain), after = run(4, changed);
+  CHECK(RelativeError(after.narrow(1, 0, 4), before.narrow(1, 0, 4)) < 1e-12);
+  CHECK(RelativeError(after.narrow(1, 4, 3), before.narrow(1, 4, 3)) > 1e-4);
+  for (const char* name : {"write_gate", "shared.write_gate"}) {
+    CAPTURE(name);
+    CHECK(plain.records.at(name).sizes() == at::IntArrayRef({1, 7, 2}));
+    CHECK(plain.records.at(name).gt(0).all().item<bool>());
+    CHECK(changed.records.at(name).narrow(1, 0, 4).equal(plain.records.at(name).narrow(1, 0, 4)));
+    CHECK_FALSE(changed.records.at(name).equal(plain.records.at(name)));
+  }
+  const at::Tensor log_decay = plain.records.at("log_decay").view({1, 7, 2, 4, 8});
+  const at::Tensor router = plain.records.at("router");
+  for (std::int64_t e = 0; e < 3; ++e) {
+    CHECK(log_decay.select(3, e).eq(0).flatten(2).all(-1).equal(router.select(2, e).eq(0)));
+  }
+  CHECK(plain.records.at("state").sizes() == at::IntArrayRef({1, 2, 4 * 8, 8}));
+}
+
+TEST_CASE("mom: memories of gla have the parameters of the page and no write strength") {
+  ParameterSet parameters(1, InitPolicy::kDefault, 1, at::kCPU, at::kDouble);
+  Make({{"memory", "gla"}, {"num_memories", 3}, {"gate_low_rank_dim", 5}}, 32, parameters);
+  const std::int64_t d = 32, sets = 4, rank = 5, channels = d + sets * 2 * d;
+  CHECK(parameters.num_elements() == d * d + sets * d * 2 * d + 2 * d * d + d * 3 +
+                                         sets * (d * rank + rank * d + d) + 4 * channels + 16);
+  CHECK_THROWS_WITH(Make({{"memory", "gla"}, {"allow_neg_eigval", true}}, 16, parameters),
+                    "/mixer/allow_neg_eigval: needs the memory 'gated_delta_net'");
+}
+
 }  // namespace
 }  // namespace mixerbench::models::mom
