@@ -288,6 +288,20 @@ TEST_CASE("core gpu: resets, log decays of -infinity or nearly, in every plan") 
   }
 }
 
+// Along y and z a grid has 65,535 blocks (tests/layering/source_rules.sh keeps what grows with the
+// batch from there).
+TEST_CASE("core gpu: more sequences and heads than a grid has blocks along its second axis") {
+  for (const char* core : kCores) {
+    for (const std::int64_t head_dim : {16, 32}) {
+      CheckCase(core, {.batch_size = 16400,
+                       .seq_len = 3,
+                       .num_heads = 4,
+                       .head_k_dim = head_dim,
+                       .head_v_dim = head_dim});
+    }
+  }
+}
+
 // What a bias of the gates gets: errors that are the same in many tokens add up. Of enough heads
 // that the two errors are no luck of a few numbers. Gates as GLA's and as Gated DeltaNet's begin,
 // and where every plan but the scans of GLA keeps the promise, 16 times as strong.

@@ -36,6 +36,12 @@ violation "torch/torch.h is banned: include the narrowest header" \
   < <(sources "${cpp[@]}" | including 'torch/torch\.h')
 violation "no torch in device code: it costs 9 s and more per file through nvcc" \
   < <(sources '*.cu' '*.cuh' | including "$torch")
+# Parts that stride over the batch and blocks of columns are few; what is as many as sequences and
+# heads is along x, where a grid has 2^31 - 1 blocks.
+few_along_y='^kernels/(rope/rotary|linear/column_sum)\.cu$'
+violation "a grid has at most 65,535 blocks along y and z: put sequences and heads along x" \
+  < <(sources '*.cu' '*.cuh' | grep -vE "$few_along_y" |
+    xargs -r -d '\n' grep -HnE '(blockIdx|gridDim)\.[yz]\b' | cut -d: -f1,2 || true)
 violation "no torch in tasks/, reports/, gate/, io/ and base/" \
   < <(sources "${cpp[@]}" | grep -E '^(tasks|reports|gate|io|base)/' | including "$torch")
 violation "the JSON library is used in io/json.cc alone" \

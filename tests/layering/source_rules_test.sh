@@ -30,6 +30,8 @@ spdx='// SPDX-License-Identifier: Apache-2.0\n'
 breaks harness/a.cc "$spdx#include <torch/torch.h>\n" "torch/torch.h is banned"
 breaks kernels/blocks.cu "$spdx#include <ATen/core/Tensor.h>\n" "no torch in device code"
 breaks kernels/a.cuh "$spdx # include \"c10/util/Half.h\"\n" "no torch in device code"
+breaks kernels/a.cu "${spdx}int row = blockIdx.y;\n" "at most 65,535 blocks"
+breaks kernels/a.cuh "${spdx}int step = gridDim.z;\n" "at most 65,535 blocks"
 breaks tasks/a.h "$spdx#include <torch/csrc/x.h>\n" "no torch in tasks/"
 breaks reports/a.cc "$spdx#include <c10/core/Device.h>\n" "no torch in tasks/"
 breaks base/a.h "$spdx#include <ATen/ops/add.h>\n" "no torch in tasks/"
