@@ -36,12 +36,15 @@ void CheckFinite(const Results& results) {
   }
 }
 
+bool IsGradient(const Results::value_type& result) { return result.first.starts_with("d"); }
+
 // Keys of norm 0 have no direction, gates of exactly 0 write nothing: both are legal.
 TEST_CASE("pitfalls: tokens of zeros, at the start and in the middle, leave everything finite") {
   for (const MixerCase& mixer_case : MixerCases()) {
-    // With mini-batches of a token, TTT's inner norm of a constant has a derivative of eps^-0.5 at
-    // every one of them: their product is beyond float32.
-    if (mixer_case.label == "ttt_linear[2]") continue;
+    // With mini-batches of a token, every one of a constant row multiplies what passes back through
+    // the layer that TTT trains by 1 - lr / eps: their product, the derivative itself, is beyond
+    // float32 (ttt_linear.md).
+    const bool has_finite_gradients = mixer_case.label != "ttt_linear[2]";
     const TestMixer model(mixer_case, at::kFloat);
     at::Tensor x = RandomNormal({2, kSeqLen, kModelDim}, 1, at::kFloat);
     x.narrow(1, 0, 3).zero_();
@@ -49,7 +52,9 @@ TEST_CASE("pitfalls: tokens of zeros, at the start and in the middle, leave ever
     x[1].zero_();
     for (const ExecutionPath path : {ExecutionPath::kReference, ExecutionPath::kFast}) {
       CAPTURE(mixer_case.label, path == ExecutionPath::kFast);
-      CheckFinite(Differentiate(model, x, {kSeqLen}, path));
+      Results results = Differentiate(model, x, {kSeqLen}, path);
+      if (!has_finite_gradients) std::erase_if(results, IsGradient);
+      CheckFinite(results);
     }
   }
 }

@@ -5,7 +5,9 @@
 #include <vector>
 
 #include <ATen/TensorOperators.h>
+#include <ATen/ops/arange.h>
 #include <ATen/ops/cat.h>
+#include <ATen/ops/full.h>
 #include <ATen/ops/layer_norm.h>
 #include <ATen/ops/ones.h>
 #include <ATen/ops/tensor.h>
@@ -131,6 +133,40 @@ TEST_CASE("ttt: the token of ttt.md") {
     CHECK(RelativeError(result.surprise.flatten(), at::tensor({u * std::sqrt(6.)}, at::kDouble)) <
           kFloat64Tolerance);
     CHECK(RelativeError(result.final_state.weight, args.initial_state.weight) == 0);
+  }
+}
+
+// A constant row has the norm 1 / sqrt(eps): where nothing was learned yet, a mini-batch of zeros
+// leaves the bias at zero and multiplies what is centred in its gradient by 1 - rate / eps
+// (ttt.md).
+TEST_CASE("ttt: mini-batches of zeros multiply gradients by one minus rate over eps") {
+  constexpr double kRate = 0.1, kEps = 1e-2;  // -9
+  for (const std::int64_t mini_batch : {1, 4}) {
+    const std::int64_t num_batches = 3, channels = 5;
+    const at::Tensor zeros = at::zeros({1, num_batches * mini_batch, 1, channels}, at::kDouble);
+    const at::Tensor bias = at::zeros({1, 1, channels}, at::kDouble);
+    const at::Tensor weight = RandomNormal({1, 1, channels}, 1);
+    const auto mean = weight.mean(-1, /*keepdim=*/true);
+    const double growth = std::pow(1 - kRate / kEps, num_batches);
+    for (const auto path : kPaths) {
+      CAPTURE(mini_batch, path == ExecutionPath::kFast);
+      const at::Tensor leaf = bias.clone().requires_grad_(true);
+      const auto result = Ttt(
+          {.q = zeros,
+           .k = zeros,
+           .v = zeros,
+           .learning_rate = at::full({1, zeros.size(1), 1}, kRate, at::kDouble),
+           .token_scale = at::arange(1, mini_batch + 1, at::kDouble).reciprocal(),
+           .norm_weight = at::ones({1, channels}, at::kDouble),
+           .norm_bias = at::zeros({1, channels}, at::kDouble),
+           .initial_state = {.weight = RandomNormal({1, 1, channels, channels}, 2), .bias = leaf},
+           .norm_eps = kEps,
+           .scale = 1},
+          path);
+      (result.final_state.bias * weight).sum().backward();
+      CHECK(result.final_state.bias.count_nonzero().item<std::int64_t>() == 0);
+      CHECK(RelativeError(leaf.grad(), (weight - mean) * growth + mean) < kFloat64Tolerance);
+    }
   }
 }
 
