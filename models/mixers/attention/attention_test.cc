@@ -4,6 +4,7 @@
 #include <cmath>
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <ATen/CPUGeneratorImpl.h>
@@ -15,6 +16,7 @@
 #include "base/error.h"
 #include "models/mixer.h"
 #include "tests/support/compare.h"
+#include "tests/support/mixer.h"
 #include "tests/support/tensors.h"
 
 #include "tests/support/catch2.h"
@@ -28,11 +30,8 @@ namespace {
 constexpr std::int64_t kModelDim = 16;
 
 std::unique_ptr<Mixer> Make(Object config, ParameterSet& parameters) {
-  MixerRegistry registry("mixer");
-  Register(registry);
-  config["name"] = "attention";
-  return CreateMixer(config, "/mixer", {.d_model = kModelDim, .registry = &registry},
-                     ParameterScope(parameters));
+  return testing::MakeMixer(Register, std::move(config), {.d_model = kModelDim},
+                            ParameterScope(parameters));
 }
 
 TEST_CASE(

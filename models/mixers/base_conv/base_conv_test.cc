@@ -12,6 +12,7 @@
 #include "base/error.h"
 #include "models/mixer.h"
 #include "tests/support/compare.h"
+#include "tests/support/mixer.h"
 #include "tests/support/tensors.h"
 
 #include "tests/support/catch2.h"
@@ -29,16 +30,10 @@ constexpr std::int64_t kModelDim = 16;
 constexpr double kFftTolerance = 1e-12;
 
 std::unique_ptr<Mixer> Make(Object config, std::int64_t layer_index, ParameterSet& parameters) {
-  MixerRegistry registry("mixer");
-  Register(registry);
-  config["name"] = "base_conv";
-  return CreateMixer(config, "/mixer",
-                     {.d_model = kModelDim,
-                      .layer_index = layer_index,
-                      .num_layers = 4,
-                      .max_seq_len = 32,
-                      .registry = &registry},
-                     ParameterScope(parameters));
+  return testing::MakeMixer(
+      Register, std::move(config),
+      {.d_model = kModelDim, .layer_index = layer_index, .num_layers = 4, .max_seq_len = 32},
+      ParameterScope(parameters));
 }
 
 TEST_CASE("base conv: kernel sizes go round by layer") {

@@ -3,8 +3,8 @@
 
 #include <cmath>
 #include <map>
-#include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <ATen/TensorOperators.h>
@@ -18,6 +18,7 @@
 #include "base/error.h"
 #include "models/mixer.h"
 #include "tests/support/compare.h"
+#include "tests/support/mixer.h"
 #include "tests/support/tensors.h"
 
 #include "tests/support/catch2.h"
@@ -34,21 +35,15 @@ using testing::RelativeError;
 constexpr std::int64_t kModelDim = 16;
 constexpr double kSameMaths = 1e-12;
 
-struct Model {
+struct Model : testing::MadeMixer {
   explicit Model(Object config, at::ScalarType dtype = at::kDouble)
-      : parameters(1, InitPolicy::kDefault, 1, at::kCPU, dtype), registry("mixer") {
-    Register(registry);
-    config["name"] = "fox";
-    mixer = CreateMixer(config, "/mixer", {.d_model = kModelDim, .registry = &registry},
-                        ParameterScope(parameters));
+      : MadeMixer(Register, std::move(config), {.d_model = kModelDim}, InitPolicy::kDefault,
+                  dtype) {
     for (const Parameter& parameter : parameters.parameters()) {
       p[parameter.name] = parameter.tensor;
     }
   }
 
-  ParameterSet parameters;
-  MixerRegistry registry;
-  std::unique_ptr<Mixer> mixer;
   std::map<std::string, at::Tensor> p;
 };
 

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include <ATen/TensorOperators.h>
 #include <ATen/core/grad_mode.h>
@@ -16,6 +17,7 @@
 #include "base/error.h"
 #include "models/mixer.h"
 #include "tests/support/compare.h"
+#include "tests/support/mixer.h"
 #include "tests/support/tensors.h"
 
 #include "tests/support/catch2.h"
@@ -29,11 +31,8 @@ namespace {
 constexpr double kFloat64Tolerance = 1e-12;  // a few roundings at 1e-16
 
 std::unique_ptr<Mixer> Make(Object config, std::int64_t d_model, ParameterSet& parameters) {
-  MixerRegistry registry("mixer");
-  Register(registry);
-  config["name"] = "gated_delta_product";
-  return CreateMixer(config, "/mixer", {.d_model = d_model, .registry = &registry},
-                     ParameterScope(parameters));
+  return testing::MakeMixer(Register, std::move(config), {.d_model = d_model},
+                            ParameterScope(parameters));
 }
 
 TEST_CASE("gated delta product: two steps a token are a delta net of twice the tokens") {

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "models/mixers/h3/h3.h"
 
-#include <memory>
-#include <string>
+#include <utility>
 #include <vector>
 
 #include <ATen/TensorOperators.h>
@@ -12,6 +11,7 @@
 #include "base/error.h"
 #include "models/mixer.h"
 #include "tests/support/compare.h"
+#include "tests/support/mixer.h"
 #include "tests/support/tensors.h"
 
 #include "tests/support/catch2.h"
@@ -22,26 +22,10 @@ void Register(MixerRegistry& registry);
 
 namespace {
 
-struct Model {
-  ParameterSet parameters{1, InitPolicy::kDefault, 2, at::kCPU, at::kDouble};
-  std::unique_ptr<Mixer> mixer;
-
-  Model(Object config, std::int64_t d_model) {
-    MixerRegistry registry("mixer");
-    Register(registry);
-    config["name"] = "h3";
-    mixer = CreateMixer(config, "/mixer",
-                        {.d_model = d_model, .max_seq_len = 64, .registry = &registry},
-                        ParameterScope(parameters));
-  }
-
-  at::Tensor operator[](const std::string& name) const {
-    for (const Parameter& parameter : parameters.parameters()) {
-      if (parameter.name == name) return parameter.tensor.detach();
-    }
-    FAIL("no parameter " << name);
-    return {};
-  }
+struct Model : testing::MadeMixer {
+  Model(Object config, std::int64_t d_model)
+      : MadeMixer(Register, std::move(config), {.d_model = d_model, .max_seq_len = 64},
+                  InitPolicy::kDefault) {}
 };
 
 TEST_CASE("h3: counts") {

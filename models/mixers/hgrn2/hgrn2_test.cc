@@ -4,6 +4,7 @@
 #include <cmath>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <ATen/TensorOperators.h>
@@ -15,6 +16,7 @@
 #include "base/error.h"
 #include "models/mixer.h"
 #include "tests/support/compare.h"
+#include "tests/support/mixer.h"
 #include "tests/support/tensors.h"
 
 #include "tests/support/catch2.h"
@@ -25,6 +27,7 @@ void Register(MixerRegistry& registry);
 
 namespace {
 
+using testing::NewParameters;
 using testing::RandomNormal;
 using testing::RelativeError;
 
@@ -33,17 +36,9 @@ constexpr double kTolerance = 1e-12;  // some roundings at 1e-16
 
 std::unique_ptr<Mixer> Make(Object config, ParameterSet& parameters, std::int64_t layer = 0,
                             std::int64_t num_layers = 1) {
-  MixerRegistry registry("mixer");
-  Register(registry);
-  config["name"] = "hgrn2";
-  return CreateMixer(
-      config, "/mixer",
-      {.d_model = kModelDim, .layer_index = layer, .num_layers = num_layers, .registry = &registry},
-      ParameterScope(parameters).Child("layers." + std::to_string(layer)));
-}
-
-ParameterSet NewParameters(std::int64_t num_layers = 1) {
-  return {1, InitPolicy::kDefault, num_layers, at::kCPU, at::kDouble};
+  return testing::MakeMixer(Register, std::move(config),
+                            {.d_model = kModelDim, .layer_index = layer, .num_layers = num_layers},
+                            ParameterScope(parameters).Child("layers." + std::to_string(layer)));
 }
 
 TEST_CASE("hgrn2: parameters and state have the sizes of its page") {

@@ -2,10 +2,10 @@
 #include "models/mixers/hyena/hyena.h"
 
 #include <cmath>
-#include <memory>
 #include <numbers>
 #include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <ATen/TensorOperators.h>
@@ -19,6 +19,7 @@
 #include "base/error.h"
 #include "models/mixer.h"
 #include "tests/support/compare.h"
+#include "tests/support/mixer.h"
 #include "tests/support/tensors.h"
 
 #include "tests/support/catch2.h"
@@ -34,27 +35,10 @@ using testing::RelativeError;
 
 constexpr std::int64_t kMaxSeqLen = 64;
 
-struct Model {
-  ParameterSet parameters;
-  std::unique_ptr<Mixer> mixer;
-
+struct Model : testing::MadeMixer {
   Model(Object config, std::int64_t d_model, InitPolicy policy = InitPolicy::kDefault)
-      : parameters(1, policy, 2, at::kCPU, at::kDouble) {
-    MixerRegistry registry("mixer");
-    Register(registry);
-    config["name"] = "hyena";
-    mixer = CreateMixer(config, "/mixer",
-                        {.d_model = d_model, .max_seq_len = kMaxSeqLen, .registry = &registry},
-                        ParameterScope(parameters));
-  }
-
-  at::Tensor operator[](const std::string& name) const {
-    for (const Parameter& parameter : parameters.parameters()) {
-      if (parameter.name == name) return parameter.tensor.detach();
-    }
-    FAIL("no parameter " << name);
-    return {};
-  }
+      : MadeMixer(Register, std::move(config), {.d_model = d_model, .max_seq_len = kMaxSeqLen},
+                  policy) {}
 
   at::Tensor Linear(const std::string& name, const at::Tensor& x) const {
     return x.matmul((*this)[name + ".weight"].t()) + (*this)[name + ".bias"];

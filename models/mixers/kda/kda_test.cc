@@ -1,20 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "models/mixers/kda/kda.h"
 
-#include <cstddef>
 #include <cstdint>
-#include <string>
-#include <vector>
+#include <utility>
 
 #include <ATen/TensorOperators.h>
 #include <ATen/core/grad_mode.h>
-#include <ATen/ops/arange.h>
-#include <ATen/ops/sin.h>
 #include <ATen/ops/tensor.h>
 
 #include "base/error.h"
 #include "models/mixer.h"
 #include "tests/support/compare.h"
+#include "tests/support/mixer.h"
+#include "tests/support/mixer_checks.h"
 #include "tests/support/tensors.h"
 
 #include "tests/support/catch2.h"
@@ -28,28 +26,8 @@ namespace {
 constexpr double kFloat64Tolerance = 1e-12;  // a few roundings at 1e-16
 
 std::unique_ptr<Mixer> Make(Object config, std::int64_t d_model, ParameterSet& parameters) {
-  MixerRegistry registry("mixer");
-  Register(registry);
-  config["name"] = "kda";
-  return CreateMixer(config, "/mixer", {.d_model = d_model, .registry = &registry},
-                     ParameterScope(parameters));
-}
-
-// What the independent loop fills its tensors with.
-at::Tensor Filled(at::IntArrayRef sizes, std::size_t seed) {
-  const std::int64_t size = c10::multiply_integers(sizes);
-  const at::Tensor phase = at::arange(1, size + 1, at::kDouble) * 0.7;
-  return (at::sin(phase + 1.3 * static_cast<double>(seed)) * 0.5).view(sizes);
-}
-
-void FillParameters(const ParameterSet& parameters, const std::vector<std::string>& names) {
-  const at::NoGradGuard no_grad;
-  REQUIRE(parameters.parameters().size() == names.size());
-  for (const Parameter& parameter : parameters.parameters()) {
-    std::size_t seed = 0;
-    while (names.at(seed) != parameter.name) ++seed;
-    parameter.tensor.copy_(Filled(parameter.tensor.sizes(), seed));
-  }
+  return testing::MakeMixer(Register, std::move(config), {.d_model = d_model},
+                            ParameterScope(parameters));
 }
 
 // Values of a loop over tokens in Python, written from the equations of kda.md.
@@ -57,9 +35,9 @@ TEST_CASE("kda: outputs and state are those of an independent loop") {
   const at::NoGradGuard no_grad;
   ParameterSet parameters(1, InitPolicy::kDefault, 1, at::kCPU, at::kDouble);
   const auto mixer = Make({{"conv_size", 2}}, 4, parameters);
-  FillParameters(parameters,
-                 {"in_proj.weight", "conv.weight", "decay_proj.weight", "A_log", "dt_bias",
-                  "o_norm.weight", "gate_proj.weight", "gate_proj.bias", "o_proj.weight"});
+  testing::FillParameters(parameters,
+                          {"in_proj.weight", "conv.weight", "decay_proj.weight", "A_log", "dt_bias",
+                           "o_norm.weight", "gate_proj.weight", "gate_proj.bias", "o_proj.weight"});
   const auto y = at::tensor(
       {-0.055002444740997955, 0.073458620172945757, -0.083426261342288033, 0.08375355429738543,
        0.18413560507098886, -0.15242055757632322, 0.10309250398018123, -0.041851563234876363,
@@ -71,7 +49,7 @@ TEST_CASE("kda: outputs and state are those of an independent loop") {
       at::kDouble);
   for (const auto path : {ExecutionPath::kReference, ExecutionPath::kFast}) {
     const MixerResult result =
-        Forward(*mixer, {Filled({1, 3, 4}, 30)}, {.path = path, .want_final_state = true});
+        Forward(*mixer, {testing::Sines({1, 3, 4}, 30)}, {.path = path, .want_final_state = true});
     CHECK(testing::RelativeError(result.y.flatten(), y) < kFloat64Tolerance);
     CHECK(testing::RelativeError(Find(&result.final_state, "state").flatten(), state) <
           kFloat64Tolerance);
@@ -79,41 +57,13 @@ TEST_CASE("kda: outputs and state are those of an independent loop") {
 }
 
 TEST_CASE("kda: decays are per channel, gates per head, what is erased is tapped") {
-  const at::NoGradGuard no_grad;
   ParameterSet parameters(1, InitPolicy::kZoology, 2, at::kCPU, at::kFloat);
-  const auto mixer = Make({{"num_v_heads", 4}}, 16, parameters);
-  const at::Tensor x = testing::RandomNormal({2, 9, 16}, 1, at::kFloat);
-  TapRecorder recorder;
-  const MixerResult whole =
-      Forward(*mixer, {x}, {.want_final_state = true, .taps = TapScope(recorder)});
-  const auto& records = recorder.records;
-  CHECK(records.at("log_decay").sizes() == at::IntArrayRef({2, 9, 4, 8}));
-  CHECK(records.at("log_decay").max().item<double>() < 0);
-  CHECK(records.at("log_decay").min().item<double>() > -16 * 0.15);  // A < 16, dt < 0.1
-  CHECK(records.at("write_gate").sizes() == at::IntArrayRef({2, 9, 4}));
-  CHECK(records.at("state").sizes() == at::IntArrayRef({2, 4, 8, 8}));
-  const at::Tensor erase = records.at("erase");
-  CHECK(erase.sizes() == at::IntArrayRef({2, 9, 4}));
-  CHECK(erase.select(1, 0).count_nonzero().item<std::int64_t>() == 0);
-  CHECK(erase.select(1, 1).min().item<double>() > 0);
-
-  // The same from a state that is carried.
-  const MixerResult first = Forward(*mixer, {x.narrow(1, 0, 4)}, {.want_final_state = true});
-  TapRecorder second;
-  Forward(*mixer, {x.narrow(1, 4, 5)},
-          {.initial_state = &first.final_state, .taps = TapScope(second)});
-  CHECK(testing::RelativeError(second.records.at("erase"), erase.narrow(1, 4, 5)) < 1e-5);
+  testing::CheckChannelDeltaTaps(*Make({{"num_v_heads", 4}}, 16, parameters));
 }
 
 TEST_CASE("kda: bounded decays stay above their bound") {
-  const at::NoGradGuard no_grad;
-  ParameterSet parameters(1, InitPolicy::kDefault, 1, at::kCPU, at::kDouble);
-  const auto mixer = Make({{"min_log_decay", -5}}, 16, parameters);
-  TapRecorder recorder;
-  Forward(*mixer, {testing::RandomNormal({2, 9, 16}, 1) * 100}, {.taps = TapScope(recorder)});
-  const at::Tensor& log_decay = recorder.records.at("log_decay");
-  CHECK(log_decay.min().item<double>() >= -5);
-  CHECK(log_decay.min().item<double>() < -4);
+  ParameterSet parameters = testing::NewParameters();
+  testing::CheckBoundedDecays(*Make({{"min_log_decay", -5}}, 16, parameters));
 }
 
 TEST_CASE("kda: impossible sizes are errors that name the option") {

@@ -3,6 +3,7 @@
 
 #include <cmath>
 #include <memory>
+#include <utility>
 
 #include <ATen/TensorOperators.h>
 #include <ATen/core/grad_mode.h>
@@ -12,6 +13,7 @@
 #include "base/error.h"
 #include "models/mixer.h"
 #include "tests/support/compare.h"
+#include "tests/support/mixer.h"
 #include "tests/support/tensors.h"
 
 #include "tests/support/catch2.h"
@@ -25,13 +27,9 @@ namespace {
 constexpr std::int64_t kModelDim = 16;
 
 std::unique_ptr<Mixer> Make(Object config, std::int64_t layer_index, ParameterSet& parameters) {
-  MixerRegistry registry("mixer");
-  Register(registry);
-  config["name"] = "lightning";
-  return CreateMixer(
-      config, "/mixer",
-      {.d_model = kModelDim, .layer_index = layer_index, .num_layers = 4, .registry = &registry},
-      ParameterScope(parameters));
+  return testing::MakeMixer(Register, std::move(config),
+                            {.d_model = kModelDim, .layer_index = layer_index, .num_layers = 4},
+                            ParameterScope(parameters));
 }
 
 TEST_CASE("lightning: decays grow with the head and fall with the layer") {

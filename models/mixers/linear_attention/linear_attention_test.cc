@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <ATen/TensorOperators.h>
@@ -20,6 +21,7 @@
 #include "base/error.h"
 #include "models/mixer.h"
 #include "tests/support/compare.h"
+#include "tests/support/mixer.h"
 #include "tests/support/tensors.h"
 
 #include "tests/support/catch2.h"
@@ -31,11 +33,8 @@ void Register(MixerRegistry& registry);
 namespace {
 
 std::unique_ptr<Mixer> Make(Object config, std::int64_t d_model, ParameterSet& parameters) {
-  MixerRegistry registry("mixer");
-  Register(registry);
-  config["name"] = "linear_attention";
-  return CreateMixer(config, "/mixer", {.d_model = d_model, .registry = &registry},
-                     ParameterScope(parameters));
+  return testing::MakeMixer(Register, std::move(config), {.d_model = d_model},
+                            ParameterScope(parameters));
 }
 
 TEST_CASE("linear attention: Based reproduces the golden vector of Taylor attention") {

@@ -1,17 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "models/mixers/log_linear/log_linear.h"
 
-#include <memory>
-#include <string>
+#include <utility>
 
 #include <ATen/TensorOperators.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/tensor.h>
 
-#include "base/check.h"
 #include "base/error.h"
 #include "models/mixer.h"
 #include "tests/support/compare.h"
+#include "tests/support/mixer.h"
 #include "tests/support/tensors.h"
 
 #include "tests/support/catch2.h"
@@ -25,27 +24,9 @@ namespace {
 using testing::RandomNormal;
 using testing::RelativeError;
 
-struct Model {
-  ParameterSet parameters;
-  MixerRegistry registry{"mixer"};
-  std::unique_ptr<Mixer> mixer;
-
+struct Model : testing::MadeMixer {
   explicit Model(Object config, std::int64_t d_model = 16)
-      : parameters(1, InitPolicy::kZoology, 2, at::kCPU, at::kDouble) {
-    Register(registry);
-    config["name"] = "log_linear";
-    mixer = CreateMixer(config, "/mixer",
-                        {.d_model = d_model, .max_seq_len = 100, .registry = &registry},
-                        ParameterScope(parameters));
-  }
-
-  at::Tensor Parameter(const std::string& name) const {
-    for (const auto& parameter : parameters.parameters()) {
-      if (parameter.name == name) return parameter.tensor;
-    }
-    Require(false, "no parameter " + name);
-    return {};
-  }
+      : MadeMixer(Register, std::move(config), {.d_model = d_model, .max_seq_len = 100}) {}
 };
 
 TEST_CASE("log_linear: parameters and state have the sizes of the page") {
@@ -62,14 +43,12 @@ TEST_CASE("log_linear: parameters and state have the sizes of the page") {
 
 TEST_CASE("log_linear: decays and skips start as in Mamba-2, every level with one weight") {
   const Model model({{"num_heads", 4}});
-  CHECK(RelativeError(model.Parameter("A_log").detach().exp(),
-                      at::tensor({1., 2., 3., 4.}, at::kDouble)) < 1e-12);
-  CHECK(RelativeError(model.Parameter("D").detach(), at::tensor({1., 1., 1., 1.}, at::kDouble)) ==
-        0);
-  const at::Tensor dt = (model.Parameter("dt_bias").detach().exp() + 1).log();
+  CHECK(RelativeError(model["A_log"].exp(), at::tensor({1., 2., 3., 4.}, at::kDouble)) < 1e-12);
+  CHECK(RelativeError(model["D"], at::tensor({1., 1., 1., 1.}, at::kDouble)) == 0);
+  const at::Tensor dt = (model["dt_bias"].exp() + 1).log();
   CHECK(dt.min().item<double>() >= 1e-3 * (1 - 1e-9));
   CHECK(dt.max().item<double>() <= 0.1 * (1 + 1e-9));
-  CHECK(model.Parameter("level_scale").detach().eq(1).all().item<bool>());
+  CHECK(model["level_scale"].eq(1).all().item<bool>());
 }
 
 // The step multiplies the value and the decay; an override changes the first alone.

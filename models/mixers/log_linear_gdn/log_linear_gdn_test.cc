@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "models/mixers/log_linear_gdn/log_linear_gdn.h"
 
-#include <memory>
 #include <string>
+#include <utility>
 
 #include <ATen/TensorOperators.h>
 #include <ATen/core/grad_mode.h>
@@ -12,6 +12,7 @@
 #include "base/error.h"
 #include "models/mixer.h"
 #include "tests/support/compare.h"
+#include "tests/support/mixer.h"
 #include "tests/support/tensors.h"
 
 #include "tests/support/catch2.h"
@@ -25,19 +26,9 @@ namespace {
 using testing::RandomNormal;
 using testing::RelativeError;
 
-struct Model {
-  ParameterSet parameters;
-  MixerRegistry registry{"mixer"};
-  std::unique_ptr<Mixer> mixer;
-
+struct Model : testing::MadeMixer {
   explicit Model(Object config, std::int64_t d_model = 16)
-      : parameters(1, InitPolicy::kZoology, 2, at::kCPU, at::kDouble) {
-    Register(registry);
-    config["name"] = "log_linear_gdn";
-    mixer = CreateMixer(config, "/mixer",
-                        {.d_model = d_model, .max_seq_len = 100, .registry = &registry},
-                        ParameterScope(parameters));
-  }
+      : MadeMixer(Register, std::move(config), {.d_model = d_model, .max_seq_len = 100}) {}
 };
 
 TEST_CASE("log_linear_gdn: parameters and state have the sizes of the page") {

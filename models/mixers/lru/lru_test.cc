@@ -2,7 +2,7 @@
 #include "models/mixers/lru/lru.h"
 
 #include <cmath>
-#include <string>
+#include <utility>
 
 #include <ATen/TensorOperators.h>
 #include <ATen/core/grad_mode.h>
@@ -14,6 +14,7 @@
 #include "base/error.h"
 #include "models/mixer.h"
 #include "tests/support/compare.h"
+#include "tests/support/mixer.h"
 #include "tests/support/tensors.h"
 
 #include "tests/support/catch2.h"
@@ -24,25 +25,9 @@ void Register(MixerRegistry& registry);
 
 namespace {
 
-struct Model {
-  ParameterSet parameters{1, InitPolicy::kZoology, 2, at::kCPU, at::kDouble};
-  std::unique_ptr<Mixer> mixer;
-
-  explicit Model(Object config) {
-    MixerRegistry registry("mixer");
-    Register(registry);
-    config["name"] = "lru";
-    mixer = CreateMixer(config, "/mixer", {.d_model = 8, .max_seq_len = 64, .registry = &registry},
-                        ParameterScope(parameters));
-  }
-
-  at::Tensor operator[](const std::string& name) const {
-    for (const Parameter& parameter : parameters.parameters()) {
-      if (parameter.name == name) return parameter.tensor.detach();
-    }
-    FAIL("no parameter " << name);
-    return {};
-  }
+struct Model : testing::MadeMixer {
+  explicit Model(Object config)
+      : MadeMixer(Register, std::move(config), {.d_model = 8, .max_seq_len = 64}) {}
 };
 
 at::Tensor Complex(const at::Tensor& pairs) {

@@ -2,8 +2,6 @@
 #include "models/mixers/mamba2/mamba2.h"
 
 #include <cmath>
-#include <memory>
-#include <string_view>
 #include <utility>
 
 #include <ATen/TensorOperators.h>
@@ -19,6 +17,7 @@
 #include "kernels/linear_attention/simple_gla/simple_gla.h"
 #include "models/mixer.h"
 #include "tests/support/compare.h"
+#include "tests/support/mixer.h"
 #include "tests/support/tensors.h"
 
 #include "tests/support/catch2.h"
@@ -29,37 +28,19 @@ void Register(MixerRegistry& registry);
 
 namespace {
 
+using testing::MadeMixer;
 using testing::RandomNormal;
 using testing::RelativeError;
 
-struct Model {
-  std::unique_ptr<ParameterSet> parameters;
-  std::unique_ptr<Mixer> mixer;
-
-  at::Tensor Find(std::string_view name) const {
-    for (const Parameter& parameter : parameters->parameters()) {
-      if (parameter.name == name) return parameter.tensor.detach();
-    }
-    FAIL("no parameter " << name);
-    return {};
-  }
-};
-
-Model Make(Object config, std::int64_t d_model, at::ScalarType dtype = at::kFloat) {
-  MixerRegistry registry("mixer");
-  Register(registry);
-  config["name"] = "mamba2";
-  Model model{std::make_unique<ParameterSet>(1, InitPolicy::kZoology, 2, at::kCPU, dtype), nullptr};
-  model.mixer = CreateMixer(config, "/mixer", {.d_model = d_model, .registry = &registry},
-                            ParameterScope(*model.parameters));
-  return model;
+MadeMixer Make(Object config, std::int64_t d_model, at::ScalarType dtype = at::kFloat) {
+  return {Register, std::move(config), {.d_model = d_model}, InitPolicy::kZoology, dtype};
 }
 
 TEST_CASE("mamba2: parameters of the published blocks") {
-  CHECK(Make({}, 64).parameters->num_elements() == 43142);
-  CHECK(Make({}, 128).parameters->num_elements() == 134412);
-  CHECK(Make({{"d_state", 16}}, 64).parameters->num_elements() == 27686);
-  CHECK(Make({{"d_state", 16}}, 128).parameters->num_elements() == 104620);
+  CHECK(Make({}, 64).parameters.num_elements() == 43142);
+  CHECK(Make({}, 128).parameters.num_elements() == 134412);
+  CHECK(Make({{"d_state", 16}}, 64).parameters.num_elements() == 27686);
+  CHECK(Make({{"d_state", 16}}, 128).parameters.num_elements() == 104620);
 }
 
 TEST_CASE("mamba2: the state has D N numbers and K (D + 2 G N) of the convolution") {
@@ -69,16 +50,16 @@ TEST_CASE("mamba2: the state has D N numbers and K (D + 2 G N) of the convolutio
 }
 
 TEST_CASE("mamba2: rates, steps and skip start as published under every policy") {
-  const Model model = Make({{"head_dim", 4}}, 64);
-  const at::Tensor A = model.Find("A_log").exp();
+  const MadeMixer model = Make({{"head_dim", 4}}, 64);
+  const at::Tensor A = model["A_log"].exp();
   CHECK(A.sizes() == at::IntArrayRef({32}));
   CHECK(A.min().item<double>() >= 1);
   CHECK(A.max().item<double>() <= 16.001);
   CHECK(A.mean().item<double>() == Approx(8.5).margin(2.5));
-  const at::Tensor steps = at::softplus(model.Find("dt_bias"));
+  const at::Tensor steps = at::softplus(model["dt_bias"]);
   CHECK(steps.min().item<double>() > 0.99e-3);
   CHECK(steps.max().item<double>() < 0.101);
-  CHECK((model.Find("D") == 1).all().item<bool>());
+  CHECK((model["D"] == 1).all().item<bool>());
 }
 
 // One head of two channels and two states.
@@ -111,8 +92,8 @@ TEST_CASE("mamba2: four tokens of the recurrence, in chunks of any size") {
 }
 
 TEST_CASE("mamba2: learned initial states are where a sequence starts, and get gradients") {
-  const Model model = Make({{"learnable_init_states", true}, {"head_dim", 4}}, 8, at::kDouble);
-  at::Tensor start = model.Find("init_states");
+  const MadeMixer model = Make({{"learnable_init_states", true}, {"head_dim", 4}}, 8, at::kDouble);
+  at::Tensor start = model["init_states"];
   {
     const at::NoGradGuard no_grad;
     start.copy_(RandomNormal(start.sizes(), 4));
@@ -122,7 +103,7 @@ TEST_CASE("mamba2: learned initial states are where a sequence starts, and get g
   const State state = model.mixer->InitialState(2);
   CHECK(RelativeError(Forward(*model.mixer, {x}, {.initial_state = &state}).y, whole) < 1e-14);
   whole.sum().backward();
-  for (const Parameter& parameter : model.parameters->parameters()) {
+  for (const Parameter& parameter : model.parameters.parameters()) {
     if (parameter.name != "init_states") continue;
     CHECK(parameter.tensor.grad().abs().max().item<double>() > 0);
   }
@@ -131,12 +112,13 @@ TEST_CASE("mamba2: learned initial states are where a sequence starts, and get g
 TEST_CASE("mamba2: the norm is over the channels of a group, after the gate") {
   const at::NoGradGuard no_grad;
   // What the heads read is small: eps would show.
-  const Model one = Make({{"head_dim", 4}, {"d_state", 4}, {"norm_eps", 1e-12}}, 8, at::kDouble);
-  const Model two = Make({{"head_dim", 4}, {"d_state", 4}, {"num_groups", 2}, {"norm_eps", 1e-12}},
-                         8, at::kDouble);
+  const MadeMixer one =
+      Make({{"head_dim", 4}, {"d_state", 4}, {"norm_eps", 1e-12}}, 8, at::kDouble);
+  const MadeMixer two = Make(
+      {{"head_dim", 4}, {"d_state", 4}, {"num_groups", 2}, {"norm_eps", 1e-12}}, 8, at::kDouble);
   for (const auto& [model, groups] : {std::pair(&one, 1), {&two, 2}}) {
     // The last projection is the identity on half of the channels.
-    at::Tensor projection = model->Find("o_proj.weight");
+    at::Tensor projection = (*model)["o_proj.weight"];
     projection.zero_();
     for (std::int64_t i = 0; i < 8; ++i) projection[i][i] = 1;
     const at::Tensor y = Forward(*model->mixer, {RandomNormal({1, 3, 8}, 5)}).y;

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "models/mixers/mamba3/mamba3.h"
 
-#include <memory>
 #include <numbers>
-#include <string_view>
+#include <utility>
 #include <vector>
 
 #include <ATen/TensorOperators.h>
@@ -18,6 +17,7 @@
 #include "models/mixer.h"
 #include "models/mixers/mamba3/trapezoid.h"
 #include "tests/support/compare.h"
+#include "tests/support/mixer.h"
 #include "tests/support/tensors.h"
 
 #include "tests/support/catch2.h"
@@ -28,31 +28,13 @@ void Register(MixerRegistry& registry);
 
 namespace {
 
+using testing::MadeMixer;
 using testing::RandomNormal;
 using testing::RandomUniform;
 using testing::RelativeError;
 
-struct Model {
-  std::unique_ptr<ParameterSet> parameters;
-  std::unique_ptr<Mixer> mixer;
-
-  at::Tensor Find(std::string_view name) const {
-    for (const Parameter& parameter : parameters->parameters()) {
-      if (parameter.name == name) return parameter.tensor.detach();
-    }
-    FAIL("no parameter " << name);
-    return {};
-  }
-};
-
-Model Make(Object config, std::int64_t d_model, at::ScalarType dtype = at::kFloat) {
-  MixerRegistry registry("mixer");
-  Register(registry);
-  config["name"] = "mamba3";
-  Model model{std::make_unique<ParameterSet>(1, InitPolicy::kZoology, 2, at::kCPU, dtype), nullptr};
-  model.mixer = CreateMixer(config, "/mixer", {.d_model = d_model, .registry = &registry},
-                            ParameterScope(*model.parameters));
-  return model;
+MadeMixer Make(Object config, std::int64_t d_model, at::ScalarType dtype = at::kFloat) {
+  return {Register, std::move(config), {.d_model = d_model}, InitPolicy::kZoology, dtype};
 }
 
 at::Tensor Values(const std::vector<double>& values, at::IntArrayRef shape) {
@@ -60,8 +42,8 @@ at::Tensor Values(const std::vector<double>& values, at::IntArrayRef shape) {
 }
 
 TEST_CASE("mamba3: parameters of the published block") {
-  CHECK(Make({}, 64).parameters->num_elements() == 44164);
-  CHECK(Make({}, 128).parameters->num_elements() == 137992);
+  CHECK(Make({}, 64).parameters.num_elements() == 44164);
+  CHECK(Make({}, 128).parameters.num_elements() == 137992);
 }
 
 TEST_CASE("mamba3: the state is D N numbers, angles, and the last key and value") {
@@ -71,12 +53,12 @@ TEST_CASE("mamba3: the state is D N numbers, angles, and the last key and value"
 }
 
 TEST_CASE("mamba3: steps, biases and skip start as published under every policy") {
-  const Model model = Make({{"head_dim", 4}}, 64);
-  const at::Tensor steps = at::softplus(model.Find("dt_bias"));
+  const MadeMixer model = Make({{"head_dim", 4}}, 64);
+  const at::Tensor steps = at::softplus(model["dt_bias"]);
   CHECK(steps.min().item<double>() > 0.99e-3);
   CHECK(steps.max().item<double>() < 0.101);
   for (const char* name : {"D", "B_bias", "C_bias"}) {
-    CHECK((model.Find(name) == 1).all().item<bool>());
+    CHECK((model[name] == 1).all().item<bool>());
   }
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "models/mixers/mesa_net/mesa_net.h"
 
-#include <memory>
+#include <utility>
 
 #include <ATen/TensorOperators.h>
 #include <ATen/core/grad_mode.h>
@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "models/mixer.h"
 #include "tests/support/compare.h"
+#include "tests/support/mixer.h"
 #include "tests/support/tensors.h"
 
 #include "tests/support/catch2.h"
@@ -22,18 +23,9 @@ namespace {
 using testing::RandomNormal;
 using testing::RelativeError;
 
-struct Model {
-  ParameterSet parameters;
-  MixerRegistry registry{"mixer"};
-  std::unique_ptr<Mixer> mixer;
-
+struct Model : testing::MadeMixer {
   explicit Model(Object config, std::int64_t d_model = 16)
-      : parameters(1, InitPolicy::kZoology, 2, at::kCPU, at::kDouble) {
-    Register(registry);
-    config["name"] = "mesa_net";
-    mixer = CreateMixer(config, "/mixer", {.d_model = d_model, .registry = &registry},
-                        ParameterScope(parameters));
-  }
+      : MadeMixer(Register, std::move(config), {.d_model = d_model}) {}
 };
 
 TEST_CASE("mesa_net: parameters and states have the sizes of the page") {

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <ATen/TensorOperators.h>
@@ -14,6 +15,7 @@
 #include "base/error.h"
 #include "models/mixer.h"
 #include "tests/support/compare.h"
+#include "tests/support/mixer.h"
 #include "tests/support/tensors.h"
 
 #include "tests/support/catch2.h"
@@ -24,6 +26,7 @@ void Register(MixerRegistry& registry);
 
 namespace {
 
+using testing::NewParameters;
 using testing::RandomNormal;
 using testing::RelativeError;
 
@@ -31,15 +34,8 @@ constexpr std::int64_t kModelDim = 16;
 constexpr double kTolerance = 1e-12;  // some roundings at 1e-16
 
 std::unique_ptr<Mixer> Make(Object config, ParameterSet& parameters) {
-  MixerRegistry registry("mixer");
-  Register(registry);
-  config["name"] = "metala";
-  return CreateMixer(config, "/mixer", {.d_model = kModelDim, .registry = &registry},
-                     ParameterScope(parameters));
-}
-
-ParameterSet NewParameters(std::int64_t num_layers = 1) {
-  return {1, InitPolicy::kDefault, num_layers, at::kCPU, at::kDouble};
+  return testing::MakeMixer(Register, std::move(config), {.d_model = kModelDim},
+                            ParameterScope(parameters));
 }
 
 TEST_CASE("metala: parameters and state have the sizes of its page") {

@@ -2,7 +2,6 @@
 #include "models/mixers/moe/moe.h"
 
 #include <cmath>
-#include <memory>
 
 #include <ATen/TensorOperators.h>
 #include <ATen/core/grad_mode.h>
@@ -12,6 +11,7 @@
 
 #include "models/mixer.h"
 #include "tests/support/compare.h"
+#include "tests/support/mixer.h"
 #include "tests/support/tensors.h"
 
 #include "tests/support/catch2.h"
@@ -25,27 +25,11 @@ namespace {
 constexpr std::int64_t kModelDim = 6;
 constexpr std::int64_t kExperts = 4;
 
-struct Model {
-  ParameterSet parameters{1, InitPolicy::kDefault, 2, at::kCPU, at::kDouble};
-  std::unique_ptr<Mixer> mixer;
-
-  explicit Model(bool drop_unchosen) {
-    MixerRegistry registry("mixer");
-    Register(registry);
-    mixer = CreateMixer(Object{{"name", "moe"},
-                               {"num_experts", kExperts},
-                               {"expert_dim", 3},
-                               {"drop_unchosen", drop_unchosen}},
-                        "/mixer", {.d_model = kModelDim, .registry = &registry},
-                        ParameterScope(parameters));
-  }
-
-  at::Tensor operator[](const std::string& name) const {
-    for (const Parameter& parameter : parameters.parameters()) {
-      if (parameter.name == name) return parameter.tensor.detach();
-    }
-    return {};
-  }
+struct Model : testing::MadeMixer {
+  explicit Model(bool drop_unchosen)
+      : MadeMixer(Register,
+                  {{"num_experts", kExperts}, {"expert_dim", 3}, {"drop_unchosen", drop_unchosen}},
+                  {.d_model = kModelDim}, InitPolicy::kDefault) {}
 };
 
 TEST_CASE("moe: one token by hand, with and without what is not chosen") {
@@ -80,12 +64,8 @@ TEST_CASE("moe: one token by hand, with and without what is not chosen") {
 }
 
 TEST_CASE("moe: MAD's layer has its parameters") {
-  MixerRegistry registry("mixer");
-  Register(registry);
-  ParameterSet parameters(1, InitPolicy::kDefault, 2, at::kCPU, at::kFloat);
-  CreateMixer(Object{{"name", "moe"}}, "/mixer", {.d_model = 128, .registry = &registry},
-              ParameterScope(parameters));
-  CHECK(parameters.num_elements() == 2 * 128 * 128 + 128 * 1024 + 129 * 8);
+  const testing::MadeMixer made(Register, {}, {.d_model = 128});
+  CHECK(made.parameters.num_elements() == 2 * 128 * 128 + 128 * 1024 + 129 * 8);
 }
 
 }  // namespace

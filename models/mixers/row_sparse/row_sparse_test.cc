@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <ATen/TensorOperators.h>
@@ -17,6 +18,7 @@
 #include "models/blocks/slot_memory.h"
 #include "models/mixer.h"
 #include "tests/support/compare.h"
+#include "tests/support/mixer.h"
 #include "tests/support/tensors.h"
 
 #include "tests/support/catch2.h"
@@ -27,6 +29,7 @@ void Register(MixerRegistry& registry);
 
 namespace {
 
+using testing::NewParameters;
 using testing::RandomNormal;
 using testing::RelativeError;
 
@@ -56,16 +59,15 @@ MixerEntry InnerEntry(bool has_slots) {
 }
 
 std::unique_ptr<Mixer> Make(Object config, ParameterSet& parameters) {
-  MixerRegistry registry("mixer");
-  Register(registry);
-  registry.Add("gla", InnerEntry(/*has_slots=*/false));
-  registry.Add("gsa", InnerEntry(/*has_slots=*/true));
-  if (!config.contains("name")) config["name"] = "row_sparse";
-  return CreateMixer(config, "/mixer", {.d_model = kModelDim, .registry = &registry},
-                     ParameterScope(parameters));
+  const auto registration = [](MixerRegistry& registry) {
+    Register(registry);
+    registry.Add("gla", InnerEntry(/*has_slots=*/false));
+    registry.Add("gsa", InnerEntry(/*has_slots=*/true));
+  };
+  config.try_emplace("name", "row_sparse");
+  return testing::MakeMixer(registration, std::move(config), {.d_model = kModelDim},
+                            ParameterScope(parameters));
 }
-
-ParameterSet NewParameters() { return {1, InitPolicy::kDefault, 1, at::kCPU, at::kDouble}; }
 
 TEST_CASE("row sparse: a token changes as many rows as it may, and no other") {
   const at::NoGradGuard no_grad;

@@ -3,7 +3,7 @@
 
 #include <cmath>
 #include <memory>
-#include <string>
+#include <utility>
 #include <vector>
 
 #include <ATen/TensorOperators.h>
@@ -12,6 +12,7 @@
 #include "base/error.h"
 #include "models/mixer.h"
 #include "tests/support/compare.h"
+#include "tests/support/mixer.h"
 #include "tests/support/tensors.h"
 
 #include "tests/support/catch2.h"
@@ -22,6 +23,8 @@ void Register(MixerRegistry& registry);
 
 namespace {
 
+using testing::FindParameter;
+using testing::NewParameters;
 using testing::RandomNormal;
 using testing::RelativeError;
 
@@ -30,25 +33,9 @@ constexpr double kTolerance = 1e-12;  // some roundings at 1e-16
 
 std::unique_ptr<Mixer> Make(Object config, ParameterSet& parameters, std::int64_t layer = 0,
                             std::int64_t num_layers = 1) {
-  MixerRegistry registry("mixer");
-  Register(registry);
-  config["name"] = "rwkv5";
-  return CreateMixer(
-      config, "/mixer",
-      {.d_model = kModelDim, .layer_index = layer, .num_layers = num_layers, .registry = &registry},
-      ParameterScope(parameters));
-}
-
-ParameterSet NewParameters(std::int64_t num_layers = 1) {
-  return {1, InitPolicy::kDefault, num_layers, at::kCPU, at::kDouble};
-}
-
-at::Tensor Find(const ParameterSet& parameters, const std::string& name) {
-  for (const Parameter& parameter : parameters.parameters()) {
-    if (parameter.name == name) return parameter.tensor;
-  }
-  FAIL("no parameter " + name);
-  return {};
+  return testing::MakeMixer(Register, std::move(config),
+                            {.d_model = kModelDim, .layer_index = layer, .num_layers = num_layers},
+                            ParameterScope(parameters));
 }
 
 TEST_CASE("rwkv5: parameters and state have the sizes of its page") {
@@ -64,7 +51,7 @@ TEST_CASE("rwkv5: start values of the first and the last of two layers") {
   const auto value = [](std::int64_t layer, const char* name, std::int64_t index) {
     ParameterSet parameters = NewParameters(2);
     Make({}, parameters, layer, 2);
-    return Find(parameters, name).detach().flatten()[index].item<double>();
+    return FindParameter(parameters, name).detach().flatten()[index].item<double>();
   };
   // By hand at channel 9 of 16; mu of r, k, v, g.
   CHECK(value(0, "token_mix", 9) == Approx(0.75));
@@ -87,7 +74,7 @@ TEST_CASE("rwkv5: without a bonus the first token reads nothing, the second the 
   const at::NoGradGuard no_grad;
   ParameterSet parameters = NewParameters();
   const auto mixer = Make({}, parameters);
-  Find(parameters, "bonus").zero_();
+  FindParameter(parameters, "bonus").zero_();
   const at::Tensor o = mixer->Mix({RandomNormal({2, 5, kModelDim}, 1)}, {}).tokens[0].value;
   CHECK(o.select(1, 0).eq(0).all().item<bool>());
   CHECK(o.select(1, 1).ne(0).all().item<bool>());
@@ -99,7 +86,7 @@ TEST_CASE("rwkv5: decays are constant over time") {
   const auto mixer = Make({}, parameters);
   TapRecorder recorder;
   Forward(*mixer, {RandomNormal({2, 5, kModelDim}, 1)}, {.taps = TapScope(recorder)});
-  const at::Tensor expected = -Find(parameters, "decay").exp();
+  const at::Tensor expected = -FindParameter(parameters, "decay").exp();
   CHECK(RelativeError(recorder.records.at("log_decay"), expected.expand({2, 5, 4, 4})) < 1e-6);
   CHECK(recorder.records.at("bonus").sizes() == at::IntArrayRef({4, 4}));
 }

@@ -3,7 +3,7 @@
 
 #include <cmath>
 #include <memory>
-#include <string>
+#include <utility>
 #include <vector>
 
 #include <ATen/TensorOperators.h>
@@ -13,6 +13,7 @@
 #include "base/error.h"
 #include "models/mixer.h"
 #include "tests/support/compare.h"
+#include "tests/support/mixer.h"
 #include "tests/support/tensors.h"
 
 #include "tests/support/catch2.h"
@@ -23,6 +24,8 @@ void Register(MixerRegistry& registry);
 
 namespace {
 
+using testing::FindParameter;
+using testing::NewParameters;
 using testing::RandomNormal;
 using testing::RelativeError;
 
@@ -31,25 +34,9 @@ constexpr double kTolerance = 1e-12;  // some roundings at 1e-16
 
 std::unique_ptr<Mixer> Make(Object config, ParameterSet& parameters, std::int64_t layer = 0,
                             std::int64_t num_layers = 1) {
-  MixerRegistry registry("mixer");
-  Register(registry);
-  config["name"] = "rwkv6";
-  return CreateMixer(
-      config, "/mixer",
-      {.d_model = kModelDim, .layer_index = layer, .num_layers = num_layers, .registry = &registry},
-      ParameterScope(parameters));
-}
-
-ParameterSet NewParameters(std::int64_t num_layers = 1) {
-  return {1, InitPolicy::kDefault, num_layers, at::kCPU, at::kDouble};
-}
-
-at::Tensor Find(const ParameterSet& parameters, const std::string& name) {
-  for (const Parameter& parameter : parameters.parameters()) {
-    if (parameter.name == name) return parameter.tensor;
-  }
-  FAIL("no parameter " + name);
-  return {};
+  return testing::MakeMixer(Register, std::move(config),
+                            {.d_model = kModelDim, .layer_index = layer, .num_layers = num_layers},
+                            ParameterScope(parameters));
 }
 
 TEST_CASE("rwkv6: parameters and state have the sizes of its page") {
@@ -65,7 +52,7 @@ TEST_CASE("rwkv6: shares of the token before start as one minus those of RWKV-5"
   const auto value = [](std::int64_t layer, const char* name, std::int64_t index) {
     ParameterSet parameters = NewParameters(2);
     Make({}, parameters, layer, 2);
-    return Find(parameters, name).detach().flatten()[index].item<double>();
+    return FindParameter(parameters, name).detach().flatten()[index].item<double>();
   };
   // By hand at channel 9 of 16; mu of w, k, v, r, g.
   CHECK(value(1, "base_mix", 9) == Approx(0.25));
@@ -85,9 +72,9 @@ TEST_CASE("rwkv6: decays start near those of RWKV-5 and depend on the token") {
   TapRecorder recorder;
   const at::Tensor x = RandomNormal({2, 5, kModelDim}, 1);
   Forward(*mixer, {x}, {.taps = TapScope(recorder)});
-  const at::Tensor start = -Find(parameters, "decay_bias").exp().view({4, 4});
+  const at::Tensor start = -FindParameter(parameters, "decay_bias").exp().view({4, 4});
   CHECK(RelativeError(recorder.records.at("log_decay"), start.expand({2, 5, 4, 4})) < 1e-3);
-  Find(parameters, "decay_up").mul_(1e8);
+  FindParameter(parameters, "decay_up").mul_(1e8);
   Forward(*mixer, {x}, {.taps = TapScope(recorder)});
   CHECK(RelativeError(recorder.records.at("log_decay"), start.expand({2, 5, 4, 4})) > 1e-2);
 }
@@ -97,7 +84,7 @@ TEST_CASE("rwkv6: decays of any logit have finite gradients") {
   const auto mixer = Make({}, parameters);
   {
     const at::NoGradGuard no_grad;
-    Find(parameters, "decay_bias").fill_(1000);
+    FindParameter(parameters, "decay_bias").fill_(1000);
   }
   Forward(*mixer, {RandomNormal({2, 5, kModelDim}, 1)}).y.sum().backward();
   for (const Parameter& parameter : parameters.parameters()) {

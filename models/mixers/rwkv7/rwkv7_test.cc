@@ -2,22 +2,20 @@
 #include "models/mixers/rwkv7/rwkv7.h"
 
 #include <cmath>
-#include <cstddef>
 #include <cstdint>
 #include <set>
 #include <string>
-#include <vector>
+#include <utility>
 
 #include <ATen/TensorOperators.h>
 #include <ATen/core/grad_mode.h>
-#include <ATen/ops/arange.h>
 #include <ATen/ops/eye.h>
-#include <ATen/ops/sin.h>
 #include <ATen/ops/tensor.h>
 
 #include "base/error.h"
 #include "models/mixer.h"
 #include "tests/support/compare.h"
+#include "tests/support/mixer.h"
 #include "tests/support/tensors.h"
 
 #include "tests/support/catch2.h"
@@ -33,38 +31,9 @@ constexpr double kFloat64Tolerance = 1e-12;  // a few roundings at 1e-16
 // Layer `layer` of two.
 std::unique_ptr<Mixer> Make(Object config, std::int64_t d_model, std::int64_t layer,
                             ParameterSet& parameters) {
-  MixerRegistry registry("mixer");
-  Register(registry);
-  config["name"] = "rwkv7";
-  MixerContext context{
-      .d_model = d_model, .layer_index = layer, .num_layers = 2, .registry = &registry};
+  MixerContext context{.d_model = d_model, .layer_index = layer, .num_layers = 2};
   if (layer > 0) context.offered.insert("v_first");
-  return CreateMixer(config, "/mixer", context, ParameterScope(parameters));
-}
-
-at::Tensor Tensor(const ParameterSet& parameters, const std::string& name) {
-  for (const Parameter& parameter : parameters.parameters()) {
-    if (parameter.name == name) return parameter.tensor.detach();
-  }
-  FAIL("no parameter " << name);
-  return {};
-}
-
-// What the independent loop fills its tensors with.
-at::Tensor Filled(at::IntArrayRef sizes, std::size_t seed) {
-  const std::int64_t size = c10::multiply_integers(sizes);
-  const at::Tensor phase = at::arange(1, size + 1, at::kDouble) * 0.7;
-  return (at::sin(phase + 1.3 * static_cast<double>(seed)) * 0.5).view(sizes);
-}
-
-void FillParameters(const ParameterSet& parameters, const std::vector<std::string>& names) {
-  const at::NoGradGuard no_grad;
-  REQUIRE(parameters.parameters().size() == names.size());
-  for (const Parameter& parameter : parameters.parameters()) {
-    std::size_t seed = 0;
-    while (names.at(seed) != parameter.name) ++seed;
-    parameter.tensor.copy_(Filled(parameter.tensor.sizes(), seed));
-  }
+  return testing::MakeMixer(Register, std::move(config), context, ParameterScope(parameters));
 }
 
 // Values of a loop over tokens in Python, written from the equations of rwkv7.md.
@@ -76,7 +45,7 @@ TEST_CASE("rwkv7: outputs and state are those of an independent loop") {
                            {"v_low_rank_dim", 2},
                            {"gate_low_rank_dim", 2}},
                           4, /*layer=*/1, parameters);
-  FillParameters(
+  testing::FillParameters(
       parameters,
       {"token_mix",     "r_proj.weight", "k_proj.weight", "v_proj.weight", "decay_down", "decay_up",
        "decay_bias",    "a_down",        "a_up",          "a_bias",        "gate_down",  "gate_up",
@@ -91,8 +60,8 @@ TEST_CASE("rwkv7: outputs and state are those of an independent loop") {
       {0.024748870279244307, -0.022534427912930168, 0.0076184583715090456, 0.017802406060419412,
        -0.14004077281026875, -0.089959423751823683, 0.14602966902173059, 0.06865178542920114},
       at::kDouble);
-  const MixerInputs inputs{.x = Filled({1, 3, 4}, 30),
-                           .values = {{"v_first", Filled({1, 3, 4}, 31)}}};
+  const MixerInputs inputs{.x = testing::Sines({1, 3, 4}, 30),
+                           .values = {{"v_first", testing::Sines({1, 3, 4}, 31)}}};
   for (const auto path : {ExecutionPath::kReference, ExecutionPath::kFast}) {
     const MixerResult result = Forward(*mixer, inputs, {.path = path, .want_final_state = true});
     CHECK(testing::RelativeError(result.y.flatten(), y) < kFloat64Tolerance);
@@ -119,7 +88,7 @@ TEST_CASE("rwkv7: parameters start as those of its authors") {
   ParameterSet parameters(1, InitPolicy::kDefault, 2, at::kCPU, at::kDouble);
   Make({}, 128, /*layer=*/1, parameters);
   const auto at_channel = [&](const std::string& name, std::int64_t i) {
-    return Tensor(parameters, name).flatten()[i].item<double>();
+    return testing::FindParameter(parameters, name).flatten()[i].item<double>();
   };
   const auto close = [](double value) { return Approx(value).epsilon(1e-12); };
   // l = 1 of L = 2: r1 = 1/2, r0 = 1. Channel 100 is number 36 of head 1.
@@ -136,22 +105,24 @@ TEST_CASE("rwkv7: parameters start as those of its authors") {
   CHECK(at_channel("o_norm.weight", 100) == 1);
   CHECK(at_channel("decay_down", 100) == 0);
   // Ranks: 2.5 and 1.7 sqrt(128) are nearest to 32, 5 sqrt(128) = 57 to 64.
-  CHECK(Tensor(parameters, "decay_up").sizes() == at::IntArrayRef({128, 32}));
-  CHECK(Tensor(parameters, "v_up").sizes() == at::IntArrayRef({128, 32}));
-  CHECK(Tensor(parameters, "gate_up").sizes() == at::IntArrayRef({128, 64}));
+  CHECK(testing::FindParameter(parameters, "decay_up").sizes() == at::IntArrayRef({128, 32}));
+  CHECK(testing::FindParameter(parameters, "v_up").sizes() == at::IntArrayRef({128, 32}));
+  CHECK(testing::FindParameter(parameters, "gate_up").sizes() == at::IntArrayRef({128, 64}));
   const auto is_orthogonal = [](const at::Tensor& columns, double gain) {
     const at::Tensor product = columns.t().matmul(columns);
     return testing::RelativeError(product, at::eye(columns.size(1), at::kDouble) * gain * gain) <
            kFloat64Tolerance;
   };
-  CHECK(is_orthogonal(Tensor(parameters, "r_proj.weight"), 1));
-  CHECK(is_orthogonal(Tensor(parameters, "k_proj.weight"), 0.1));
-  CHECK(is_orthogonal(Tensor(parameters, "gate_up"), 0.1));
+  CHECK(is_orthogonal(testing::FindParameter(parameters, "r_proj.weight"), 1));
+  CHECK(is_orthogonal(testing::FindParameter(parameters, "k_proj.weight"), 0.1));
+  CHECK(is_orthogonal(testing::FindParameter(parameters, "gate_up"), 0.1));
 
   ParameterSet zoology(1, InitPolicy::kZoology, 2, at::kCPU, at::kDouble);
   Make({}, 128, /*layer=*/0, zoology);
-  CHECK(Tensor(zoology, "r_proj.weight").std().item<double>() == Approx(0.02).epsilon(0.05));
-  CHECK(Tensor(zoology, "o_norm.weight")[0].item<double>() == close(std::pow(0.5, 0.7)));
+  CHECK(testing::FindParameter(zoology, "r_proj.weight").std().item<double>() ==
+        Approx(0.02).epsilon(0.05));
+  CHECK(testing::FindParameter(zoology, "o_norm.weight")[0].item<double>() ==
+        close(std::pow(0.5, 0.7)));
 }
 
 TEST_CASE("rwkv7: decays stay above exp(-0.61), and the write gate is the learning rate") {

@@ -2,8 +2,8 @@
 #include "models/mixers/s4/s4.h"
 
 #include <cmath>
-#include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <ATen/TensorOperators.h>
@@ -26,6 +26,7 @@
 #include "models/mixers/s4/dplr_system.h"
 #include "tests/support/compare.h"
 #include "tests/support/gradient_check.h"
+#include "tests/support/mixer.h"
 #include "tests/support/tensors.h"
 
 #include "tests/support/catch2.h"
@@ -140,18 +141,9 @@ TEST_CASE("s4: gradients of the kernel agree with central differences") {
   }
 }
 
-struct Model {
-  ParameterSet parameters{1, InitPolicy::kZoology, 2, at::kCPU, at::kDouble};
-  std::unique_ptr<Mixer> mixer;
-
-  Model(Object config, std::int64_t d_model, std::int64_t max_seq_len) {
-    MixerRegistry registry("mixer");
-    Register(registry);
-    config["name"] = "s4";
-    mixer = CreateMixer(config, "/mixer",
-                        {.d_model = d_model, .max_seq_len = max_seq_len, .registry = &registry},
-                        ParameterScope(parameters));
-  }
+struct Model : testing::MadeMixer {
+  Model(Object config, std::int64_t d_model, std::int64_t max_seq_len)
+      : MadeMixer(Register, std::move(config), {.d_model = d_model, .max_seq_len = max_seq_len}) {}
 };
 
 TEST_CASE("s4: counts") {

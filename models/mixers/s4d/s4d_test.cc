@@ -4,6 +4,7 @@
 #include <cmath>
 #include <map>
 #include <string>
+#include <utility>
 
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/TensorOperators.h>
@@ -14,6 +15,7 @@
 #include "base/error.h"
 #include "models/mixer.h"
 #include "tests/support/compare.h"
+#include "tests/support/mixer.h"
 #include "tests/support/tensors.h"
 
 #include "tests/support/catch2.h"
@@ -27,26 +29,9 @@ namespace {
 using testing::RandomNormal;
 using testing::RelativeError;
 
-struct Model {
-  ParameterSet parameters{1, InitPolicy::kZoology, 2, at::kCPU, at::kDouble};
-  std::unique_ptr<Mixer> mixer;
-
-  Model(Object config, std::int64_t d_model) {
-    MixerRegistry registry("mixer");
-    Register(registry);
-    config["name"] = "s4d";
-    mixer = CreateMixer(config, "/mixer",
-                        {.d_model = d_model, .max_seq_len = 64, .registry = &registry},
-                        ParameterScope(parameters));
-  }
-
-  at::Tensor operator[](const std::string& name) const {
-    for (const Parameter& parameter : parameters.parameters()) {
-      if (parameter.name == name) return parameter.tensor.detach();
-    }
-    FAIL("no parameter " << name);
-    return {};
-  }
+struct Model : testing::MadeMixer {
+  Model(Object config, std::int64_t d_model)
+      : MadeMixer(Register, std::move(config), {.d_model = d_model, .max_seq_len = 64}) {}
 };
 
 TEST_CASE("s4d: parameter counts of SelectLTI's table") {

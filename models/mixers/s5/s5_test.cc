@@ -3,6 +3,7 @@
 
 #include <cmath>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <ATen/TensorOperators.h>
@@ -15,6 +16,7 @@
 #include "base/error.h"
 #include "models/mixer.h"
 #include "tests/support/compare.h"
+#include "tests/support/mixer.h"
 #include "tests/support/tensors.h"
 
 #include "tests/support/catch2.h"
@@ -25,26 +27,9 @@ void Register(MixerRegistry& registry);
 
 namespace {
 
-struct Model {
-  ParameterSet parameters{1, InitPolicy::kZoology, 2, at::kCPU, at::kDouble};
-  std::unique_ptr<Mixer> mixer;
-
-  Model(Object config, std::int64_t d_model) {
-    MixerRegistry registry("mixer");
-    Register(registry);
-    config["name"] = "s5";
-    mixer = CreateMixer(config, "/mixer",
-                        {.d_model = d_model, .max_seq_len = 64, .registry = &registry},
-                        ParameterScope(parameters));
-  }
-
-  at::Tensor operator[](const std::string& name) const {
-    for (const Parameter& parameter : parameters.parameters()) {
-      if (parameter.name == name) return parameter.tensor.detach();
-    }
-    FAIL("no parameter " << name);
-    return {};
-  }
+struct Model : testing::MadeMixer {
+  Model(Object config, std::int64_t d_model)
+      : MadeMixer(Register, std::move(config), {.d_model = d_model, .max_seq_len = 64}) {}
 
   void Set(const std::string& name, const std::vector<double>& values) const {
     const at::Tensor parameter = (*this)[name];

@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "models/mixers/s6/s6.h"
 
-#include <cmath>
-#include <memory>
-#include <string_view>
+#include <utility>
 
 #include <ATen/TensorOperators.h>
 #include <ATen/core/grad_mode.h>
@@ -13,6 +11,8 @@
 #include "base/error.h"
 #include "models/mixer.h"
 #include "tests/support/compare.h"
+#include "tests/support/mixer.h"
+#include "tests/support/mixer_checks.h"
 #include "tests/support/tensors.h"
 
 #include "tests/support/catch2.h"
@@ -23,58 +23,27 @@ void Register(MixerRegistry& registry);
 
 namespace {
 
+using testing::MadeMixer;
 using testing::RandomNormal;
 using testing::RelativeError;
 
-struct Model {
-  std::unique_ptr<ParameterSet> parameters;
-  std::unique_ptr<Mixer> mixer;
-
-  at::Tensor Find(std::string_view name) const {
-    for (const Parameter& parameter : parameters->parameters()) {
-      if (parameter.name == name) return parameter.tensor.detach();
-    }
-    FAIL("no parameter " << name);
-    return {};
-  }
-};
-
-Model Make(Object config, std::int64_t d_model, InitPolicy policy = InitPolicy::kDefault,
-           at::ScalarType dtype = at::kFloat) {
-  MixerRegistry registry("mixer");
-  Register(registry);
-  config["name"] = "s6";
-  Model model{std::make_unique<ParameterSet>(1, policy, 2, at::kCPU, dtype), nullptr};
-  model.mixer = CreateMixer(config, "/mixer", {.d_model = d_model, .registry = &registry},
-                            ParameterScope(*model.parameters));
-  return model;
-}
-
-// What its own initialisation gives, whatever the policy.
-void CheckInitialisation(const Model& model) {
-  const at::Tensor steps = at::softplus(model.Find("dt_proj.bias"));
-  CHECK(steps.min().item<double>() > 0.99e-3);
-  CHECK(steps.max().item<double>() < 0.101);
-  CHECK(steps.log().mean().item<double>() == Approx(std::log(1e-2)).margin(0.5));
-  const at::Tensor A = model.Find("A_log").exp();
-  for (std::int64_t n = 0; n < A.size(1); ++n) {
-    CHECK((A.select(1, n) - static_cast<double>(n + 1)).abs().max().item<double>() < 1e-5);
-  }
-  CHECK((model.Find("D") == 1).all().item<bool>());
+MadeMixer Make(Object config, std::int64_t d_model, InitPolicy policy = InitPolicy::kDefault,
+               at::ScalarType dtype = at::kFloat) {
+  return {Register, std::move(config), {.d_model = d_model}, policy, dtype};
 }
 
 TEST_CASE("s6: parameters and state of SelectLTI's baseline") {
-  const Model model = Make({}, 64);
-  CHECK(model.parameters->num_elements() == 3712);
+  const MadeMixer model = Make({}, 64);
+  CHECK(model.parameters.num_elements() == 3712);
   CHECK(SizeOf(model.mixer->InitialState(1)).recurrent == 64 * 16);
   CHECK(SizeOf(model.mixer->InitialState(1)).conv == 0);
 }
 
 TEST_CASE("s6: steps, decays and skip start as published under every policy, without decay") {
   for (const auto policy : {InitPolicy::kDefault, InitPolicy::kZoology, InitPolicy::kMad}) {
-    const Model model = Make({}, 64, policy);
-    CheckInitialisation(model);
-    for (const Parameter& parameter : model.parameters->parameters()) {
+    const MadeMixer model = Make({}, 64, policy);
+    testing::CheckSelectiveStart(model);
+    for (const Parameter& parameter : model.parameters.parameters()) {
       CAPTURE(parameter.name);
       const bool is_matrix = parameter.name.ends_with("weight");
       CHECK(parameter.weight_decay == is_matrix);
@@ -83,23 +52,23 @@ TEST_CASE("s6: steps, decays and skip start as published under every policy, wit
 }
 
 TEST_CASE("s6: steps that are drawn below the floor start there") {
-  const Model model = Make({{"dt_min", 1e-6}, {"dt_max", 2e-6}, {"dt_init_floor", 1e-4}}, 64);
-  const at::Tensor steps = at::softplus(model.Find("dt_proj.bias").to(at::kDouble));
+  const MadeMixer model = Make({{"dt_min", 1e-6}, {"dt_max", 2e-6}, {"dt_init_floor", 1e-4}}, 64);
+  const at::Tensor steps = at::softplus(model["dt_proj.bias"].to(at::kDouble));
   CHECK((steps - 1e-4).abs().max().item<double>() < 1e-9);
 }
 
 TEST_CASE("s6: with and without fusion it is the same") {
   const at::NoGradGuard no_grad;
   const at::Tensor x = RandomNormal({2, 37, 16}, 3);
-  const Model fused = Make({}, 16, InitPolicy::kDefault, at::kDouble);
-  const Model unfused = Make({{"fused", false}}, 16, InitPolicy::kDefault, at::kDouble);
+  const MadeMixer fused = Make({}, 16, InitPolicy::kDefault, at::kDouble);
+  const MadeMixer unfused = Make({{"fused", false}}, 16, InitPolicy::kDefault, at::kDouble);
   CHECK(RelativeError(Forward(*unfused.mixer, {x}).y, Forward(*fused.mixer, {x}).y) < 1e-12);
 }
 
 // The state keeps decaying as it would, and the skip stays: only what is written changes.
 TEST_CASE("s6: an overridden write gate replaces what is written, not the decay") {
   const at::NoGradGuard no_grad;
-  const Model model = Make({{"d_state", 2}}, 4, InitPolicy::kDefault, at::kDouble);
+  const MadeMixer model = Make({{"d_state", 2}}, 4, InitPolicy::kDefault, at::kDouble);
   const at::Tensor x = RandomNormal({1, 6, 4}, 3);
   TapRecorder plain;
   const auto before =

@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <string>
+#include <utility>
 
 #include <ATen/TensorOperators.h>
 #include <ATen/core/grad_mode.h>
@@ -13,6 +14,7 @@
 #include "base/error.h"
 #include "models/mixer.h"
 #include "tests/support/compare.h"
+#include "tests/support/mixer.h"
 #include "tests/support/tensors.h"
 
 #include "tests/support/catch2.h"
@@ -37,30 +39,23 @@ class Doubling final : public Mixer {
   }
 };
 
-struct Model {
-  ParameterSet parameters{1, InitPolicy::kZoology, 2, at::kCPU, at::kDouble};
-  std::unique_ptr<Mixer> mixer;
+void RegisterWithCore(MixerRegistry& registry) {
+  Register(registry);
+  MixerEntry doubling;
+  doubling.create = [](const auto&...) -> std::unique_ptr<Mixer> {
+    return std::make_unique<Doubling>();
+  };
+  registry.Add("doubling", std::move(doubling));
+}
 
-  explicit Model(Object config) {
-    MixerRegistry registry("mixer");
-    Register(registry);
-    MixerEntry doubling;
-    doubling.create = [](const auto&...) -> std::unique_ptr<Mixer> {
-      return std::make_unique<Doubling>();
-    };
-    registry.Add("doubling", std::move(doubling));
+struct Model : testing::MadeMixer {
+  explicit Model(Object config)
+      : MadeMixer(RegisterWithCore, Complete(std::move(config)), {.d_model = kModelDim}) {}
+
+  static Object Complete(Object config) {
     config["name"] = "selectlti";
     config["core"] = Object{{"name", "doubling"}};
-    mixer = CreateMixer(config, "/mixer", {.d_model = kModelDim, .registry = &registry},
-                        ParameterScope(parameters));
-  }
-
-  at::Tensor operator[](const std::string& name) const {
-    for (const Parameter& parameter : parameters.parameters()) {
-      if (parameter.name == name) return parameter.tensor.detach();
-    }
-    FAIL("no parameter " << name);
-    return {};
+    return config;
   }
 
   at::Tensor Modulated(const std::string& where, const at::Tensor& x) const {

@@ -1,17 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "models/mixers/sila/sila.h"
 
-#include <memory>
-#include <string>
+#include <utility>
 
 #include <ATen/TensorOperators.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/zeros.h>
 
-#include "base/check.h"
 #include "base/error.h"
 #include "models/mixer.h"
 #include "tests/support/compare.h"
+#include "tests/support/mixer.h"
 #include "tests/support/tensors.h"
 
 #include "tests/support/catch2.h"
@@ -28,26 +27,9 @@ using testing::RelativeError;
 constexpr std::int64_t kModelDim = 16;
 constexpr double kTolerance = 1e-6;  // taps are float32
 
-struct Model {
-  ParameterSet parameters;
-  MixerRegistry registry{"mixer"};
-  std::unique_ptr<Mixer> mixer;
-
+struct Model : testing::MadeMixer {
   explicit Model(Object config, std::int64_t d_model = kModelDim)
-      : parameters(1, InitPolicy::kZoology, 2, at::kCPU, at::kDouble) {
-    Register(registry);
-    config["name"] = "sila";
-    mixer = CreateMixer(config, "/mixer", {.d_model = d_model, .registry = &registry},
-                        ParameterScope(parameters));
-  }
-
-  at::Tensor Parameter(const std::string& name) const {
-    for (const auto& parameter : parameters.parameters()) {
-      if (parameter.name == name) return parameter.tensor;
-    }
-    Require(false, "no parameter " + name);
-    return {};
-  }
+      : MadeMixer(Register, std::move(config), {.d_model = d_model}) {}
 };
 
 TEST_CASE("sila: parameters and state have the published sizes") {
@@ -64,12 +46,12 @@ TEST_CASE("sila: with weights of zero for the memory the gates are those of the 
   const at::NoGradGuard no_grad;
   const Model with({}), without({{"memory_gates", false}});
   for (const auto& parameter : without.parameters.parameters()) {
-    parameter.tensor.copy_(with.Parameter(parameter.name));
+    parameter.tensor.copy_(with[parameter.name]);
   }
   const at::Tensor x = RandomNormal({2, 19, kModelDim}, 1);
   const at::Tensor expected = Forward(*without.mixer, {x}).y;
   CHECK(RelativeError(Forward(*with.mixer, {x}).y, expected) < 1e-12);
-  with.Parameter("write_memory").add_(1);
+  with["write_memory"].add_(1);
   CHECK(RelativeError(Forward(*with.mixer, {x}).y, expected) > 1e-3);
 }
 
@@ -78,7 +60,7 @@ TEST_CASE("sila: an initial memory that was learned is read by the first token, 
   const Model model({{"learn_initial_memory", true}, {"memory_init_std", 0.5}});
   const at::Tensor x = RandomNormal({2, 3, kModelDim}, 1);
   const at::Tensor before = Forward(*model.mixer, {x}).y;
-  model.Parameter("initial_memory").copy_(RandomNormal({2, 8, 8}, 2));
+  model["initial_memory"].copy_(RandomNormal({2, 8, 8}, 2));
   const at::Tensor after = Forward(*model.mixer, {x}).y;
   CHECK(RelativeError(after.select(1, 0), before.select(1, 0)) > 1e-3);
   State state = model.mixer->InitialState(2);

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "models/mixers/simple_gla/simple_gla.h"
 
+#include <utility>
+
 #include <ATen/TensorOperators.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/log_sigmoid.h>
@@ -8,6 +10,7 @@
 #include "base/error.h"
 #include "models/mixer.h"
 #include "tests/support/compare.h"
+#include "tests/support/mixer.h"
 #include "tests/support/tensors.h"
 
 #include "tests/support/catch2.h"
@@ -22,11 +25,8 @@ constexpr std::int64_t kModelDim = 16;
 constexpr double kTolerance = 1e-6;  // taps are float32
 
 std::unique_ptr<Mixer> Make(Object config, ParameterSet& parameters) {
-  MixerRegistry registry("mixer");
-  Register(registry);
-  config["name"] = "simple_gla";
-  return CreateMixer(config, "/mixer", {.d_model = kModelDim, .registry = &registry},
-                     ParameterScope(parameters));
+  return testing::MakeMixer(Register, std::move(config), {.d_model = kModelDim},
+                            ParameterScope(parameters));
 }
 
 TEST_CASE("simple_gla: the log decay is a scaled log sigmoid of one logit a head") {

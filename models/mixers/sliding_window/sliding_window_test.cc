@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <string>
+#include <utility>
 
 #include <ATen/TensorOperators.h>
 #include <ATen/core/grad_mode.h>
@@ -10,6 +11,7 @@
 #include "base/error.h"
 #include "models/mixer.h"
 #include "tests/support/compare.h"
+#include "tests/support/mixer.h"
 #include "tests/support/tensors.h"
 
 #include "tests/support/catch2.h"
@@ -27,11 +29,8 @@ constexpr std::int64_t kModelDim = 16;
 constexpr double kSameMaths = 1e-12;
 
 std::unique_ptr<Mixer> Make(Object config, ParameterSet& parameters) {
-  MixerRegistry registry("mixer");
-  Register(registry);
-  config["name"] = "sliding_window";
-  return CreateMixer(config, "/mixer", {.d_model = kModelDim, .registry = &registry},
-                     ParameterScope(parameters));
+  return testing::MakeMixer(Register, std::move(config), {.d_model = kModelDim},
+                            ParameterScope(parameters));
 }
 
 TEST_CASE("sliding window: a query sees the last tokens and no others") {

@@ -3,6 +3,7 @@
 
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <ATen/TensorOperators.h>
@@ -15,6 +16,7 @@
 #include "base/error.h"
 #include "models/mixer.h"
 #include "tests/support/compare.h"
+#include "tests/support/mixer.h"
 #include "tests/support/tensors.h"
 
 #include "tests/support/catch2.h"
@@ -28,11 +30,8 @@ namespace {
 using testing::RelativeError;
 
 std::unique_ptr<Mixer> Make(Object config, std::int64_t d_model, ParameterSet& parameters) {
-  MixerRegistry registry("mixer");
-  Register(registry);
-  config["name"] = "sse_gdn";
-  return CreateMixer(config, "/mixer", {.d_model = d_model, .registry = &registry},
-                     ParameterScope(parameters));
+  return testing::MakeMixer(Register, std::move(config), {.d_model = d_model},
+                            ParameterScope(parameters));
 }
 
 // Element i of the j-th parameter by name becomes 0.8 sin(1.3 i + 0.7 j).

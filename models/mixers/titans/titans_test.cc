@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "models/mixers/titans/titans.h"
 
-#include <memory>
+#include <utility>
 
 #include <ATen/TensorOperators.h>
 #include <ATen/core/grad_mode.h>
@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "models/mixer.h"
 #include "tests/support/compare.h"
+#include "tests/support/mixer.h"
 #include "tests/support/tensors.h"
 
 #include "tests/support/catch2.h"
@@ -24,18 +25,9 @@ namespace {
 using testing::RandomNormal;
 using testing::RelativeError;
 
-struct Model {
-  ParameterSet parameters;
-  MixerRegistry registry{"mixer"};
-  std::unique_ptr<Mixer> mixer;
-
+struct Model : testing::MadeMixer {
   explicit Model(Object config, std::int64_t d_model = 16)
-      : parameters(1, InitPolicy::kZoology, 2, at::kCPU, at::kDouble) {
-    Register(registry);
-    config["name"] = "titans";
-    mixer = CreateMixer(config, "/mixer", {.d_model = d_model, .registry = &registry},
-                        ParameterScope(parameters));
-  }
+      : MadeMixer(Register, std::move(config), {.d_model = d_model}) {}
 };
 
 TEST_CASE("titans: parameters and state have the sizes of the page") {
