@@ -27,6 +27,7 @@ namespace {
 
 using testing::RandomNormal;
 using testing::RandomUniform;
+using testing::RandomUnitRows;
 using testing::RelativeError;
 
 constexpr double kFloat64Tolerance = 1e-12;  // a few roundings at 1e-16
@@ -69,16 +70,11 @@ TEST_CASE("identity: with orthonormal keys the delta rule has nothing to erase")
   CheckEqual(DeltaRule(args, ExecutionPath::kFast), linear);
 }
 
-at::Tensor UnitKeys(at::IntArrayRef sizes, std::uint64_t seed) {
-  const auto k = RandomNormal(sizes, seed);
-  return k / k.norm(2, -1, /*keepdim=*/true);
-}
-
 // Gates without memory, in every way that the state can be formed. It is read before a token
 // writes, so the others get the query of the next token.
 SilaArgs SilaWithoutMemory() {
   return {.q = RandomNormal({2, 75, 2, 6}, 1),
-          .k = UnitKeys({2, 75, 2, 6}, 2),
+          .k = RandomUnitRows({2, 75, 2, 6}, 2),
           .v = RandomNormal({2, 75, 2, 5}, 3),
           .write_logit = RandomNormal({2, 75, 2}, 4),
           .forget_logit = RandomNormal({2, 75, 2}, 5),
@@ -149,7 +145,7 @@ TEST_CASE("identity: log-linear attention whose levels weigh the same is a scala
 
 TEST_CASE("identity: a log-linear delta rule whose levels weigh the same is a delta rule") {
   const RecurrenceArgs args{.q = RandomNormal({2, 75, 2, 6}, 1),
-                            .k = UnitKeys({2, 75, 2, 6}, 2),
+                            .k = RandomUnitRows({2, 75, 2, 6}, 2),
                             .v = RandomNormal({2, 75, 2, 5}, 3),
                             .log_decay = RandomUniform({2, 75, 2}, 4) * -2,
                             .beta = RandomUniform({2, 75, 2}, 5)};
@@ -169,7 +165,7 @@ TEST_CASE("identity: a log-linear delta rule whose levels weigh the same is a de
 TEST_CASE("identity: mesa with a ridge without end is a scalar decay with a write strength") {
   constexpr double kRidge = 1e15;
   RecurrenceArgs args{.q = RandomNormal({2, 75, 2, 6}, 1),
-                      .k = UnitKeys({2, 75, 2, 6}, 2),
+                      .k = RandomUnitRows({2, 75, 2, 6}, 2),
                       .v = RandomNormal({2, 75, 2, 5}, 3),
                       .log_decay = RandomUniform({2, 75, 2}, 4) * -2};
   const auto beta = RandomUniform({2, 75, 2}, 5);

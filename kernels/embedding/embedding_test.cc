@@ -7,7 +7,6 @@
 #include <vector>
 
 #include <ATen/TensorOperators.h>
-#include <ATen/ops/full.h>
 #include <ATen/ops/tensor.h>
 
 #include "kernels/embedding/embedding_cuda.h"
@@ -24,13 +23,12 @@ namespace {
 
 using testing::BitwiseEqual;
 using testing::GradientCheckError;
+using testing::Longs;
 using testing::RandomNormal;
 using testing::RelativeError;
 
 constexpr double kFloat64Tolerance = 1e-12;       // a few roundings at 1e-16
 constexpr double kGradientCheckTolerance = 1e-7;  // docs/NUMERICS.md
-
-at::Tensor Seed(std::int64_t value) { return at::full({1}, value, at::kLong); }
 
 TEST_CASE("embedding: rows, positions, the mask and the norm") {
   const at::Tensor tokens = at::tensor({0, 2, 2, 1, 0, 2}, at::kInt).view({2, 3});
@@ -42,12 +40,12 @@ TEST_CASE("embedding: rows, positions, the mask and the norm") {
                       .table = x[0],
                       .positions = x[1],
                       .dropout_p = 0.5,
-                      .seed = Seed(3),
+                      .seed = Longs({3}),
                       .norm = {x[2], x[3], norm.eps}});
   };
   const std::vector<at::Tensor> inputs = {table, positions, norm.weight, norm.bias};
   const auto out = embed(inputs);
-  const at::Tensor mask = DropoutMask({2, 3, 4}, 0.5, Seed(3));
+  const at::Tensor mask = DropoutMask({2, 3, 4}, 0.5, Longs({3}));
   for (std::int64_t b = 0; b < 2; ++b) {
     for (std::int64_t t = 0; t < 3; ++t) {
       const auto token = tokens[b][t].item<std::int64_t>();

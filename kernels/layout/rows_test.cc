@@ -4,10 +4,8 @@
 #include "kernels/layout/rows.h"
 
 #include <cstdint>
-#include <vector>
 
 #include <ATen/TensorOperators.h>
-#include <ATen/ops/tensor.h>
 #include <ATen/ops/zeros.h>
 
 #include "tests/support/compare.h"
@@ -20,9 +18,8 @@ namespace mixerbench::kernels {
 namespace {
 
 using testing::BitwiseEqual;
+using testing::Longs;
 using testing::RandomNormal;
-
-at::Tensor Longs(const std::vector<std::int64_t>& values) { return at::tensor(values, at::kLong); }
 
 TEST_CASE("rows: gathered, and each row of the gradient has one source") {
   const ScoredPositions selection{Longs({4, 1, 0, 0}), Longs({2, 1, 4, 4, 0, 4})};

@@ -8,7 +8,6 @@
 #include <vector>
 
 #include <ATen/TensorOperators.h>
-#include <ATen/ops/tensor.h>
 
 #include "kernels/linear/linear_backward_cuda.h"
 #include "kernels/linear/linear_forward_cuda.h"
@@ -23,13 +22,12 @@ namespace {
 
 using testing::BitwiseEqual;
 using testing::GradientCheckError;
+using testing::Longs;
 using testing::RandomNormal;
 using testing::RelativeError;
 
 constexpr double kFloat64Tolerance = 1e-12;       // a few roundings at 1e-16
 constexpr double kGradientCheckTolerance = 1e-7;  // docs/NUMERICS.md
-
-at::Tensor Longs(const std::vector<std::int64_t>& values) { return at::tensor(values, at::kLong); }
 
 TEST_CASE("linear: formula and gradients") {
   const std::vector<at::Tensor> inputs = {RandomNormal({2, 3, 4}, 1), RandomNormal({5, 4}, 2),

@@ -21,13 +21,12 @@ namespace mixerbench::kernels {
 namespace {
 
 using testing::GradientCheckError;
+using testing::Longs;
 using testing::RandomNormal;
 using testing::RelativeError;
 
 constexpr double kFloat64Tolerance = 1e-12;       // a few roundings at 1e-16
 constexpr double kGradientCheckTolerance = 1e-7;  // docs/NUMERICS.md
-
-at::Tensor Longs(const std::vector<std::int64_t>& values) { return at::tensor(values, at::kLong); }
 
 TEST_CASE("cross-entropy: formula, ignored rows, ties and gradient") {
   const at::Tensor logits =

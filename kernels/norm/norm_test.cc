@@ -5,7 +5,6 @@
 #include <vector>
 
 #include <ATen/TensorOperators.h>
-#include <ATen/ops/tensor.h>
 
 #include "kernels/norm/output_norm.h"
 #include "kernels/norm/residual_norm.h"
@@ -21,13 +20,12 @@ namespace {
 
 using testing::BitwiseEqual;
 using testing::GradientCheckError;
+using testing::Longs;
 using testing::RandomNormal;
 using testing::RelativeError;
 
 constexpr double kFloat64Tolerance = 1e-12;       // a few roundings at 1e-16
 constexpr double kGradientCheckTolerance = 1e-7;  // docs/NUMERICS.md
-
-at::Tensor Longs(const std::vector<std::int64_t>& values) { return at::tensor(values, at::kLong); }
 
 TEST_CASE("residual norm: the stream, zoology's identity mixer and both norms") {
   const at::Tensor residual = RandomNormal({2, 3, 5}, 1);

@@ -2,6 +2,7 @@
 #include "tests/support/gradient_check.h"
 
 #include <algorithm>
+#include <limits>
 
 #include <ATen/TensorOperators.h>
 #include <ATen/core/grad_mode.h>
@@ -27,6 +28,16 @@ at::Tensor WeightedSum(const std::vector<at::Tensor>& outputs) {
   return sum;
 }
 
+double LargestError(const std::vector<at::Tensor>& actual,
+                    const std::vector<at::Tensor>& expected) {
+  if (actual.size() != expected.size()) return std::numeric_limits<double>::infinity();
+  double largest = 0;
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    if (expected[i].defined()) largest = std::max(largest, RelativeError(actual[i], expected[i]));
+  }
+  return largest;
+}
+
 }  // namespace
 
 Derivative Differentiate(const TensorFunction& function, const std::vector<at::Tensor>& inputs) {
@@ -48,6 +59,11 @@ Derivative Differentiate(const TensorFunction& function, const std::vector<at::T
     }
   }
   return result;
+}
+
+double RelativeError(const Derivative& actual, const Derivative& expected) {
+  return std::max(LargestError(actual.outputs, expected.outputs),
+                  LargestError(actual.gradients, expected.gradients));
 }
 
 double GradientCheckError(const TensorFunction& function, const std::vector<at::Tensor>& inputs) {

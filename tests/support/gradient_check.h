@@ -22,6 +22,10 @@ struct Derivative {
 // are an error; undefined inputs are passed through and get undefined gradients.
 Derivative Differentiate(const TensorFunction& function, const std::vector<at::Tensor>& inputs);
 
+// Largest relative error of an output or a gradient (compare.h); infinite when there are not as
+// many of each. Gradients that are undefined in `expected` are passed over.
+double RelativeError(const Derivative& actual, const Derivative& expected);
+
 // Largest relative error, over the inputs, between the gradient by autograd and by central
 // differences with step 1e-6. Cost: two calls for each input element, so keep the sizes tiny.
 // Errors: std::logic_error unless every input is float64.

@@ -2,13 +2,14 @@
 #include "tests/support/tensors.h"
 
 #include <limits>
-#include <vector>
 
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/Context.h>
+#include <ATen/TensorOperators.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/rand.h>
 #include <ATen/ops/randn.h>
+#include <ATen/ops/tensor.h>
 
 namespace mixerbench::testing {
 
@@ -36,6 +37,13 @@ at::Tensor RandomUniform(at::IntArrayRef sizes, std::uint64_t seed, at::ScalarTy
                          at::Device device) {
   return at::rand(sizes, MakeGenerator(device, seed), Float64On(device)).to(dtype);
 }
+
+at::Tensor RandomUnitRows(at::IntArrayRef sizes, std::uint64_t seed) {
+  const at::Tensor x = RandomNormal(sizes, seed);
+  return x / x.norm(2, -1, /*keepdim=*/true);
+}
+
+at::Tensor Longs(const std::vector<std::int64_t>& values) { return at::tensor(values, at::kLong); }
 
 at::Tensor StridedCopy(const at::Tensor& x) {
   std::vector<std::int64_t> sizes = x.sizes().vec();

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include <ATen/core/Tensor.h>
 
@@ -16,6 +17,12 @@ at::Tensor RandomNormal(at::IntArrayRef sizes, std::uint64_t seed,
 // Uniform in [0, 1), under the same rules.
 at::Tensor RandomUniform(at::IntArrayRef sizes, std::uint64_t seed,
                          at::ScalarType dtype = at::kDouble, at::Device device = at::kCPU);
+
+// RandomNormal in float64, L2-normalised over the last axis.
+at::Tensor RandomUnitRows(at::IntArrayRef sizes, std::uint64_t seed);
+
+// [n] int64: token ids, positions, a seed.
+at::Tensor Longs(const std::vector<std::int64_t>& values);
 
 // The same values in memory that is not contiguous, with NaN between them: code that assumes
 // contiguity reads a NaN.

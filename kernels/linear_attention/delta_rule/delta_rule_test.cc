@@ -25,15 +25,11 @@ namespace {
 
 using testing::RandomNormal;
 using testing::RandomUniform;
+using testing::RandomUnitRows;
 using testing::RelativeError;
 
 constexpr double kFloat64Tolerance = 1e-12;  // a few roundings at 1e-16
 constexpr double kFloat32Tolerance = 1e-5;   // some hundred roundings at 6e-8
-
-at::Tensor UnitKeys(at::IntArrayRef sizes, std::uint64_t seed) {
-  const auto k = RandomNormal(sizes, seed);
-  return k / k.norm(2, -1, /*keepdim=*/true);
-}
 
 TEST_CASE("delta rule: the three tokens of delta_rule.md") {
   const RecurrenceArgs args{
@@ -52,7 +48,7 @@ TEST_CASE("delta rule: the three tokens of delta_rule.md") {
 }
 
 TEST_CASE("delta rule: beta zero leaves the state alone") {
-  const auto x = UnitKeys({2, 19, 2, 4}, 1);
+  const auto x = RandomUnitRows({2, 19, 2, 4}, 1);
   const auto state = RandomNormal({2, 2, 4, 4}, 2);
   for (const auto path : {ExecutionPath::kReference, ExecutionPath::kFast}) {
     const auto result = DeltaRule({.q = x,
@@ -67,7 +63,7 @@ TEST_CASE("delta rule: beta zero leaves the state alone") {
 }
 
 TEST_CASE("delta rule: with beta one the last key recalls its value exactly") {
-  const auto k = UnitKeys({2, 70, 2, 8}, 1);
+  const auto k = RandomUnitRows({2, 70, 2, 8}, 1);
   const auto v = RandomNormal({2, 70, 2, 5}, 2);
   const auto state = DeltaRule({.q = k, .k = k, .v = v, .beta = at::ones({2, 70, 2}, at::kDouble)},
                                ExecutionPath::kFast)
@@ -91,7 +87,7 @@ TEST_CASE("delta rule: equal keys are solved accurately in fp32") {
 }
 
 TEST_CASE("delta rule: the write strength is required") {
-  const auto x = UnitKeys({1, 2, 1, 3}, 1);
+  const auto x = RandomUnitRows({1, 2, 1, 3}, 1);
   CHECK_THROWS_WITH(DeltaRule({.q = x, .k = x, .v = x}, ExecutionPath::kFast),
                     Catch::Contains("beta is missing"));
 }
