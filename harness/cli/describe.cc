@@ -4,7 +4,9 @@
 #include <fmt/format.h>
 #include <iostream>
 #include <memory>
+#include <optional>
 #include <span>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -93,6 +95,101 @@ std::vector<std::pair<std::string, double>> Ceilings(const tasks::TaskEntry& ent
   return ceilings;
 }
 
+// What `describe task` says.
+struct TaskFacts {
+  std::string name;
+  const tasks::TaskEntry& entry;
+  std::unique_ptr<tasks::Task> task;  // with default options
+  std::string page;                   // of its rules
+  // Of tasks of tokens: no text hides its answer.
+  std::optional<AnswerIds> answers = std::nullopt;
+  std::vector<std::pair<std::string, double>> ceilings = {};
+};
+
+TaskFacts FactsOf(const std::string& name, const tasks::TaskEntry& entry) {
+  TaskFacts facts{.name = name,
+                  .entry = entry,
+                  .task = entry.create(Object{}, ""),
+                  .page = fmt::format("tasks/{0}/{0}.md", name)};
+  if (facts.task->text() != nullptr) return facts;
+  facts.answers = SeenAnswers(*facts.task, kNumSeen);
+  facts.ceilings = Ceilings(entry);
+  return facts;
+}
+
+Value FactsToValue(const TaskFacts& facts) {
+  const tasks::TaskEntry& entry = facts.entry;
+  const tasks::TaskShape shape = facts.task->shape();
+  Array baselines, presets, slices, deviations;
+  for (const auto& baseline : facts.task->baselines()) {
+    baselines.emplace_back(Object{{"name", baseline.name}, {"accuracy", baseline.accuracy}});
+  }
+  for (const auto& preset : entry.presets) presets.emplace_back(preset.name);
+  for (const auto& key : facts.task->slice_keys()) slices.emplace_back(key.name);
+  for (const auto& deviation : entry.deviations) deviations.emplace_back(deviation);
+  Object ceilings;
+  for (const auto& [preset, ceiling] : facts.ceilings) ceilings[preset] = ceiling;
+  Object vocabulary{{"size", shape.vocab_size}};
+  if (facts.answers) {
+    vocabulary["answers_seen"] = Array{facts.answers->lowest, facts.answers->highest};
+  }
+  return Object{{"name", facts.name},
+                {"summary", entry.summary},
+                {"source", entry.source},
+                {"version", entry.version},
+                {"needs_autoencoder", entry.needs_autoencoder},
+                {"params", FieldsToValue(entry.params)},
+                {"baselines", baselines},
+                {"ceilings", std::move(ceilings)},
+                {"presets", presets},
+                {"slices", slices},
+                {"canon", facts.task->canon()},
+                {"page", facts.page},
+                {"vocabulary", std::move(vocabulary)},
+                {"seq_len", shape.seq_len},
+                {"max_num_scored", shape.max_num_scored},
+                {"deviations", deviations}};
+}
+
+void PrintOptions(const TaskFacts& facts) {
+  const tasks::TaskEntry& entry = facts.entry;
+  const tasks::TaskShape shape = facts.task->shape();
+  std::cout << facts.name << ": " << entry.summary << "\nsource: " << entry.source
+            << "\nversion: " << entry.version
+            << (entry.needs_autoencoder ? "\nmodels: auto-encoders; a causal model copies its input"
+                                        : "")
+            << "\nrules: " << facts.page << "\n\nparameters\n"
+            << FieldsToText(entry.params)
+            << fmt::format("\nwith these: {} token ids, {} tokens a sample, at most {} answers",
+                           shape.vocab_size, shape.seq_len, shape.max_num_scored);
+  if (facts.answers) {
+    std::cout << fmt::format(", which are ids {}..{} in the first {} samples",
+                             facts.answers->lowest, facts.answers->highest, kNumSeen);
+  }
+}
+
+void PrintScores(const TaskFacts& facts) {
+  std::cout << "\n\nwithout reading the order of the tokens\n";
+  for (const auto& baseline : facts.task->baselines()) {
+    std::cout << fmt::format("  {:<44}{:.6g}\n", baseline.name, baseline.accuracy);
+  }
+  if (!facts.ceilings.empty()) std::cout << "\nat best, from the training data of the preset\n";
+  for (const auto& [preset, ceiling] : facts.ceilings) {
+    std::cout << fmt::format("  {:<44}{:.6g}\n", preset, ceiling);
+  }
+  std::cout << "\nslices:";
+  for (const auto& key : facts.task->slice_keys()) std::cout << " " << key.name;
+}
+
+void PrintSample(const TaskFacts& facts) {
+  const tasks::TextTask* const text = facts.task->text();
+  std::cout << "\n\nsample 0 of the training split, seed 0, default parameters\n"
+            << (text != nullptr ? DrawText(*text) : DrawTokens(*facts.task)) << "\n\npresets:";
+  for (const auto& preset : facts.entry.presets) std::cout << " " << preset.name;
+  std::cout << "\n\ndeviations from the reference generators\n";
+  for (const auto& deviation : facts.entry.deviations) std::cout << "  " << deviation << "\n";
+}
+
 // Names and descriptions of files that are compiled in.
 ExitCode ListEmbedded(const std::vector<std::pair<std::string_view, std::string_view>>& files,
                       bool json) {
@@ -154,74 +251,14 @@ ExitCode ListCollections(bool json) { return ListEmbedded(EmbeddedCollections(),
 
 ExitCode DescribeTask(const std::string& name, bool json) {
   const auto registry = AllTasks();
-  const auto& entry = registry.Find(name, "describe task");
-  const auto task = entry.create(Object{}, "");
-  const tasks::TaskShape shape = task->shape();
-  const std::string page = fmt::format("tasks/{0}/{0}.md", name);
-  const AnswerIds answers = task->text() ? AnswerIds{} : SeenAnswers(*task, kNumSeen);
-  Array baselines;
-  std::string chance;
-  for (const auto& baseline : task->baselines()) {
-    baselines.emplace_back(Object{{"name", baseline.name}, {"accuracy", baseline.accuracy}});
-    chance += fmt::format("  {:<44}{:.6g}\n", baseline.name, baseline.accuracy);
-  }
-  // No text hides its answer.
-  const auto ceilings =
-      task->text() ? std::vector<std::pair<std::string, double>>{} : Ceilings(entry);
+  const TaskFacts facts = FactsOf(name, registry.Find(name, "describe task"));
   if (json) {
-    Array presets, slices, deviations;
-    Object ceiling_of;
-    for (const auto& [preset, ceiling] : ceilings) ceiling_of[preset] = ceiling;
-    for (const auto& preset : entry.presets) presets.emplace_back(preset.name);
-    for (const auto& key : task->slice_keys()) slices.emplace_back(key.name);
-    for (const auto& deviation : entry.deviations) deviations.emplace_back(deviation);
-    Object vocabulary{{"size", shape.vocab_size}};
-    if (task->text() == nullptr) {
-      vocabulary["answers_seen"] = Array{answers.lowest, answers.highest};
-    }
-    std::cout << io::DumpJson(Object{{"name", name},
-                                     {"summary", entry.summary},
-                                     {"source", entry.source},
-                                     {"version", entry.version},
-                                     {"needs_autoencoder", entry.needs_autoencoder},
-                                     {"params", FieldsToValue(entry.params)},
-                                     {"baselines", baselines},
-                                     {"ceilings", std::move(ceiling_of)},
-                                     {"presets", presets},
-                                     {"slices", slices},
-                                     {"canon", task->canon()},
-                                     {"page", page},
-                                     {"vocabulary", std::move(vocabulary)},
-                                     {"seq_len", shape.seq_len},
-                                     {"max_num_scored", shape.max_num_scored},
-                                     {"deviations", deviations}},
-                              2);
-    return ExitCode::kOk;
+    std::cout << io::DumpJson(FactsToValue(facts), 2);
+  } else {
+    PrintOptions(facts);
+    PrintScores(facts);
+    PrintSample(facts);
   }
-  std::cout << name << ": " << entry.summary << "\nsource: " << entry.source
-            << "\nversion: " << entry.version
-            << (entry.needs_autoencoder ? "\nmodels: auto-encoders; a causal model copies its input"
-                                        : "")
-            << "\nrules: " << page << "\n\nparameters\n"
-            << FieldsToText(entry.params)
-            << fmt::format("\nwith these: {} token ids, {} tokens a sample, at most {} answers",
-                           shape.vocab_size, shape.seq_len, shape.max_num_scored);
-  if (task->text() == nullptr) {
-    std::cout << fmt::format(", which are ids {}..{} in the first {} samples", answers.lowest,
-                             answers.highest, kNumSeen);
-  }
-  std::cout << "\n\nwithout reading the order of the tokens\n" << chance;
-  if (!ceilings.empty()) std::cout << "\nat best, from the training data of the preset\n";
-  for (const auto& [preset, ceiling] : ceilings) {
-    std::cout << fmt::format("  {:<44}{:.6g}\n", preset, ceiling);
-  }
-  std::cout << "\nslices:";
-  for (const auto& key : task->slice_keys()) std::cout << " " << key.name;
-  std::cout << "\n\nsample 0 of the training split, seed 0, default parameters\n"
-            << (task->text() ? DrawText(*task->text()) : DrawTokens(*task)) << "\n\npresets:";
-  for (const auto& preset : entry.presets) std::cout << " " << preset.name;
-  std::cout << "\n\ndeviations from the reference generators\n";
-  for (const auto& deviation : entry.deviations) std::cout << "  " << deviation << "\n";
   return ExitCode::kOk;
 }
 

@@ -218,8 +218,10 @@ std::optional<models::ScoredPositions> TakeRows(UnitFile& file, const at::Tensor
 }
 
 // d/d everything of <y, grad.y> + sum of <final_state, grad.final_state>.
-void Differentiate(UnitFile& file, const models::MixerResult& output, NamedTensors& gradients) {
-  at::Tensor objective = (output.y * gradients.at("y").to(output.y.options())).sum();
+void Differentiate(const UnitFile& file, const models::MixerResult& output,
+                   const NamedTensors& gradients) {
+  const at::Tensor grad_y = gradients.at("y").reshape(output.y.sizes());
+  at::Tensor objective = (output.y * grad_y.to(output.y.options())).sum();
   models::ForEach(output.final_state,
                   [&](const std::string& path, const models::StateTensor& tensor) {
                     const auto given = gradients.find("final_state." + path);
@@ -232,6 +234,69 @@ void Differentiate(UnitFile& file, const models::MixerResult& output, NamedTenso
   objective.backward();
 }
 
+// x as it is in the file; `setup` gets the sizes that nobody has set.
+const at::Tensor& TakeX(UnitFile& file, MixerSetup& setup) {
+  const at::Tensor& x = file.Require("x");
+  if (x.dim() != 3 || x.numel() == 0) {
+    file.Refuse("'x' must be [B, T, D] without an empty axis, got " + ShapeText(x.sizes()));
+  }
+  if (setup.d_model == 0) setup.d_model = x.size(2);
+  if (setup.d_model != x.size(2)) {
+    file.Refuse("'x' has " + std::to_string(x.size(2)) +
+                " channels, --set d_model=" + std::to_string(setup.d_model));
+  }
+  if (setup.max_seq_len == 0) setup.max_seq_len = x.size(1);
+  return x;
+}
+
+void CheckLength(const UnitFile& file, const models::Mixer& mixer, const at::Tensor& x) {
+  const std::int64_t longest = mixer.traits().max_seq_len;
+  if (longest == 0 || x.size(1) <= longest) return;
+  file.Refuse("'x' has " + std::to_string(x.size(1)) + " tokens, the mixer takes " +
+              std::to_string(longest) + " (--set max_seq_len)");
+}
+
+// Those of the final state that the file has, and "y" of this shape where gradients are wanted.
+NamedTensors TakeGradients(UnitFile& file, const UnitRunOptions& options,
+                           const models::Mixer& mixer, at::IntArrayRef y_shape) {
+  NamedTensors gradients;
+  const models::State initial = mixer.InitialState(1);
+  models::ForEach(initial, [&](const std::string& path, const models::StateTensor&) {
+    const std::string name = "final_state." + path;
+    if (const at::Tensor* const given = file.Find("grad." + name)) gradients[name] = *given;
+  });
+  const at::Tensor* const grad_y = file.Find("grad.y");
+  if (!options.gradients) return gradients;
+  gradients["y"] = grad_y != nullptr ? *grad_y : file.Require("grad.y");
+  file.RequireShape("grad.y", gradients["y"], y_shape);
+  return gradients;
+}
+
+void AddOutputs(const UnitRunOptions& options, const models::MixerResult& output,
+                at::IntArrayRef y_shape, NamedTensors& results) {
+  results["y"] = output.y.view(y_shape);
+  for (const auto& [name, loss] : output.losses) results["loss." + name] = loss;
+  if (!options.final_state) return;
+  models::ForEach(output.final_state,
+                  [&](const std::string& path, const models::StateTensor& tensor) {
+                    results["final_state." + path] = InFile(tensor.value);
+                  });
+}
+
+void AddGradients(const at::Tensor& x, const models::ParameterSet& parameters,
+                  const std::optional<models::State>& state, NamedTensors& results) {
+  results["grad.x"] = x.grad();
+  for (const auto& parameter : parameters.parameters()) {
+    if (!parameter.tensor.grad().defined()) continue;
+    results["grad.param." + parameter.name] = parameter.tensor.grad();
+  }
+  if (!state) return;
+  models::ForEach(*state, [&](const std::string& path, const models::StateTensor& tensor) {
+    if (!tensor.value.requires_grad() || !tensor.value.grad().defined()) return;
+    results["grad.state." + path] = InFile(tensor.value.grad());
+  });
+}
+
 }  // namespace
 
 ExitCode MixerRun(const UnitRunOptions& options, const Registries& registries) {
@@ -241,22 +306,9 @@ ExitCode MixerRun(const UnitRunOptions& options, const Registries& registries) {
 
   RequireOtherOutput(options);
   UnitFile file(options.in);
-  const at::Tensor& raw_x = file.Require("x");
-  if (raw_x.dim() != 3 || raw_x.numel() == 0) {
-    file.Refuse("'x' must be [B, T, D] without an empty axis, got " + ShapeText(raw_x.sizes()));
-  }
-  if (setup.d_model == 0) setup.d_model = raw_x.size(2);
-  if (setup.d_model != raw_x.size(2)) {
-    file.Refuse("'x' has " + std::to_string(raw_x.size(2)) +
-                " channels, --set d_model=" + std::to_string(setup.d_model));
-  }
-  if (setup.max_seq_len == 0) setup.max_seq_len = raw_x.size(1);
+  const at::Tensor& raw_x = TakeX(file, setup);
   const BuiltMixer built = Build(options, setup, numerics, registries);
-  const std::int64_t longest = built.mixer->traits().max_seq_len;
-  if (longest > 0 && raw_x.size(1) > longest) {
-    file.Refuse("'x' has " + std::to_string(raw_x.size(1)) + " tokens, the mixer takes " +
-                std::to_string(longest) + " (--set max_seq_len)");
-  }
+  CheckLength(file, *built.mixer, raw_x);
 
   NamedTensors results;
   TakeParameters(file, options, built, results);
@@ -268,19 +320,7 @@ ExitCode MixerRun(const UnitRunOptions& options, const Registries& registries) {
   const std::optional<models::ScoredPositions> rows = TakeRows(file, x);
   std::vector<std::int64_t> y_shape = x.sizes().vec();
   if (rows) y_shape[1] = rows->per_sequence;
-
-  NamedTensors gradients;
-  const models::State initial = built.mixer->InitialState(1);
-  models::ForEach(initial, [&](const std::string& path, const models::StateTensor&) {
-    const std::string name = "final_state." + path;
-    if (const at::Tensor* const given = file.Find("grad." + name)) gradients[name] = *given;
-  });
-  const at::Tensor* const grad_y = file.Find("grad.y");
-  if (options.gradients) {
-    gradients["y"] = grad_y != nullptr ? *grad_y : file.Require("grad.y");
-    file.RequireShape("grad.y", gradients["y"], y_shape);
-    if (rows) gradients["y"] = gradients["y"].flatten(0, 1);
-  }
+  const NamedTensors gradients = TakeGradients(file, options, *built.mixer, y_shape);
   file.RefuseOthers();
 
   const bool want_state = options.final_state || gradients.size() > 1;
@@ -289,27 +329,10 @@ ExitCode MixerRun(const UnitRunOptions& options, const Registries& registries) {
                                                       .initial_state = state ? &*state : nullptr,
                                                       .want_final_state = want_state,
                                                       .scored = rows ? &*rows : nullptr});
-  results["y"] = output.y.view(y_shape);
-  for (const auto& [name, loss] : output.losses) results["loss." + name] = loss;
-  if (options.final_state) {
-    models::ForEach(output.final_state,
-                    [&](const std::string& path, const models::StateTensor& tensor) {
-                      results["final_state." + path] = InFile(tensor.value);
-                    });
-  }
+  AddOutputs(options, output, y_shape, results);
   if (options.gradients) {
     Differentiate(file, output, gradients);
-    results["grad.x"] = x.grad();
-    for (const auto& parameter : built.parameters->parameters()) {
-      if (!parameter.tensor.grad().defined()) continue;
-      results["grad.param." + parameter.name] = parameter.tensor.grad();
-    }
-    if (state) {
-      models::ForEach(*state, [&](const std::string& path, const models::StateTensor& tensor) {
-        if (!tensor.value.requires_grad() || !tensor.value.grad().defined()) return;
-        results["grad.state." + path] = InFile(tensor.value.grad());
-      });
-    }
+    AddGradients(x, *built.parameters, state, results);
   }
   SaveTensors(options.out, results);
   return ExitCode::kOk;

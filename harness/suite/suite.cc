@@ -5,7 +5,11 @@
 #include <cstdint>
 #include <filesystem>
 #include <map>
+#include <optional>
 #include <set>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include <c10/util/Exception.h>
 
@@ -181,6 +185,11 @@ void CheckTraining(const Cell& cell) {
   CountSteps(cell.task, cell.train);
 }
 
+void CheckDtype(const Cell& cell) {
+  if (cell.train.dtype != Dtype::kTf32 || cell.device_type != "cpu") return;
+  throw ConfigError("/train/dtype", "tf32 needs --device cuda; use fp32 or bf16 on the CPU");
+}
+
 // The short name that a suite gives its mixer for reports, taken out of the model: it is no option,
 // and changes no result. Empty when there is none.
 std::string TakeLabel(Value& model) {
@@ -215,6 +224,126 @@ std::string CellNameOf(const SweepPoint& point, const Cell& cell, const std::str
   if (!label.empty()) mixer = label;
   return cell.task.name + "/" + mixer + (variant.empty() ? "" : "/" + variant);
 }
+
+// The suite after what the command line sets, its keys checked.
+Value ReadDocument(std::string_view text, const SuiteOverrides& overrides,
+                   const Registries& registries) {
+  Value parsed = io::ParseJson(text);
+  if (!parsed.is_object()) {
+    throw ConfigError("", "a suite is a JSON object; see docs/CONFIG.md");
+  }
+  Object& document = parsed.as_object();
+  ApplyOverrides(document, overrides);
+  ListAllMixers(document, registries.mixers);
+  for (const std::string& mixer : overrides.add_mixers) AddMixer(document, mixer);
+  io::RequireKnownKeys(document, "",
+                       {"$schema", "description", "model", "name", "schema_version", "seeds",
+                        "sweep", "task", "throughput", "train"});
+  RequireSchemaVersion(parsed);
+  return parsed;
+}
+
+// The cells of a suite, collected point by point of its sweep: one for each seed, and one that is
+// timed for each model, dtype and whatever else its time depends on.
+class CellCollector {
+ public:
+  // `overrides` and `registries` must outlive it.
+  CellCollector(const Value& document, const SuiteOverrides& overrides,
+                const Registries& registries)
+      : overrides_(overrides),
+        registries_(registries),
+        identifier_(registries),
+        seeds_(ParseSeeds(document.Find("seeds"))) {
+    if (!overrides.seeds.empty()) seeds_ = overrides.seeds;
+    if (const Value* throughput = document.Find("throughput")) {
+      throughput_ = ParseThroughputPlan(*throughput);
+    }
+  }
+
+  void RequireRoomFor(std::size_t num_points) const {
+    if (num_points == 0 || seeds_.size() <= kMaxCells / num_points) return;
+    throw ConfigError("/seeds", std::to_string(num_points) + " points of the sweep with " +
+                                    std::to_string(seeds_.size()) + " seeds are more than " +
+                                    std::to_string(kMaxCells) + " cells; split the suite");
+  }
+
+  void Add(const SweepPoint& point) {
+    const Cell cell = MakeCell(point);
+    AddSeeds(cell);
+    if (throughput_) AddTimed(cell);
+  }
+
+  std::vector<Cell> Take() { return std::move(cells_); }
+
+ private:
+  // Without a seed and without ids.
+  Cell MakeCell(const SweepPoint& point) {
+    Cell cell;
+    const Value& task = point.document.at("task");
+    cell.task = ParseTaskPlan(task, registries_.tasks);
+    ApplyLimit(cell.task, overrides_.limit);
+    cell.limited = overrides_.limit > 0;
+    cell.device_type = overrides_.device_type;
+    Value model = point.document.at("model");
+    const std::string label = TakeLabel(model);
+    cell.model = ResolveModel(model, registries_);
+    CheckTaskSuitsModel(cell, registries_);
+    cell.train =
+        ParseTrainConfig(TrainOptions(point.document, PresetOf(task, registries_.tasks)), "/train");
+    CheckTraining(cell);
+    CheckPieces(cell, registries_);
+    CheckDtype(cell);
+    const std::string model_key = io::DumpJson(cell.model);
+    if (checked_models_.insert(model_key + std::to_string(cell.task.max_seq_len)).second) {
+      CheckModel(cell, registries_);
+    }
+    cell.name = CellNameOf(point, cell, label);
+    if (!label.empty() && !labelled_.insert(cell.name).second) {
+      throw ConfigError("/model/sequence_mixer/label",
+                        "'" + label + "' names two mixers of one setting");
+    }
+    return cell;
+  }
+
+  void AddSeeds(const Cell& cell) {
+    for (const std::uint64_t seed : seeds_) {
+      Cell seeded = cell;
+      seeded.seed = seed;
+      identifier_.Identify(seeded);
+      const auto [known, is_new] = names_.try_emplace(seeded.run_id, seeded.name);
+      if (!is_new) {
+        throw ConfigError("/sweep", "'" + known->second + "' and '" + seeded.name +
+                                        "' are one cell; leave one of them out");
+      }
+      cells_.push_back(std::move(seeded));
+    }
+  }
+
+  // Speed depends on no rate and no seed; the task and the batch matter to a whole step alone.
+  void AddTimed(const Cell& cell) {
+    std::string key = io::DumpJson(cell.model) + std::string(NameOf(cell.train.dtype));
+    const auto& phases = throughput_->phases;
+    if (std::find(phases.begin(), phases.end(), "train_step") != phases.end()) {
+      key += io::DumpJson(TaskPlanToValue(cell.task)) + std::to_string(cell.train.batch_size);
+    }
+    if (!timed_models_.insert(key).second) return;
+    Cell timed = cell;
+    timed.kind = CellKind::kThroughput;
+    timed.throughput = *throughput_;
+    identifier_.Identify(timed);
+    cells_.push_back(std::move(timed));
+  }
+
+  const SuiteOverrides& overrides_;
+  const Registries& registries_;
+  CellIdentifier identifier_;
+  std::vector<std::uint64_t> seeds_;
+  std::optional<ThroughputPlan> throughput_;
+  std::vector<Cell> cells_;
+  std::set<std::string> checked_models_, timed_models_;
+  std::map<std::string, std::string> names_;  // of the cells by their ids
+  std::set<std::string> labelled_;            // names of cells whose mixer has a label
+};
 
 }  // namespace
 
@@ -270,94 +399,21 @@ std::string ReadSuiteText(const std::string& name_or_path) {
 
 Suite ParseSuite(std::string_view text, const SuiteOverrides& overrides,
                  const Registries& registries) {
-  Value parsed = io::ParseJson(text);
-  if (!parsed.is_object()) {
-    throw ConfigError("", "a suite is a JSON object; see docs/CONFIG.md");
-  }
-  Object& document = parsed.as_object();
-  ApplyOverrides(document, overrides);
-  ListAllMixers(document, registries.mixers);
-  for (const std::string& mixer : overrides.add_mixers) AddMixer(document, mixer);
-  io::RequireKnownKeys(document, "",
-                       {"$schema", "description", "model", "name", "schema_version", "seeds",
-                        "sweep", "task", "throughput", "train"});
-  RequireSchemaVersion(parsed);
+  const Value parsed = ReadDocument(text, overrides, registries);
   Suite suite;
   suite.name = ReadFolderName(io::RequireMember(parsed, "", "name"), "/name");
-  if (const Value* d = parsed.Find("description"))
-    suite.description = io::ReadName(*d, "/description");
+  if (const Value* description = parsed.Find("description")) {
+    suite.description = io::ReadName(*description, "/description");
+  }
   io::RequireMember(parsed, "", "task");
   io::RequireMember(parsed, "", "model");
+
+  CellCollector cells(parsed, overrides, registries);
+  const std::vector<SweepPoint> points = ExpandSweep(parsed.as_object());
+  cells.RequireRoomFor(points.size());
+  for (const SweepPoint& point : points) cells.Add(point);
   suite.config = parsed;
-
-  std::vector<std::uint64_t> seeds = ParseSeeds(parsed.Find("seeds"));
-  if (!overrides.seeds.empty()) seeds = overrides.seeds;
-  const Value* throughput = parsed.Find("throughput");
-  const ThroughputPlan throughput_plan =
-      throughput ? ParseThroughputPlan(*throughput) : ThroughputPlan{};
-
-  CellIdentifier identifier(registries);
-  std::set<std::string> checked_models, timed_models;
-  std::map<std::string, std::string> names;  // of the cells by their ids
-  std::set<std::string> labelled;            // names of cells whose mixer has a label
-  const std::vector<SweepPoint> points = ExpandSweep(document);
-  if (!points.empty() && seeds.size() > kMaxCells / points.size()) {
-    throw ConfigError("/seeds", std::to_string(points.size()) + " points of the sweep with " +
-                                    std::to_string(seeds.size()) + " seeds are more than " +
-                                    std::to_string(kMaxCells) + " cells; split the suite");
-  }
-  for (const SweepPoint& point : points) {
-    Cell cell;
-    cell.task = ParseTaskPlan(point.document.at("task"), registries.tasks);
-    ApplyLimit(cell.task, overrides.limit);
-    cell.limited = overrides.limit > 0;
-    cell.device_type = overrides.device_type;
-    Value model = point.document.at("model");
-    const std::string label = TakeLabel(model);
-    cell.model = ResolveModel(model, registries);
-    CheckTaskSuitsModel(cell, registries);
-    cell.train = ParseTrainConfig(
-        TrainOptions(point.document, PresetOf(point.document.at("task"), registries.tasks)),
-        "/train");
-    CheckTraining(cell);
-    CheckPieces(cell, registries);
-    if (cell.train.dtype == Dtype::kTf32 && cell.device_type == "cpu") {
-      throw ConfigError("/train/dtype", "tf32 needs --device cuda; use fp32 or bf16 on the CPU");
-    }
-    const std::string model_key = io::DumpJson(cell.model);
-    if (checked_models.insert(model_key + std::to_string(cell.task.max_seq_len)).second) {
-      CheckModel(cell, registries);
-    }
-    cell.name = CellNameOf(point, cell, label);
-    if (!label.empty() && !labelled.insert(cell.name).second) {
-      throw ConfigError("/model/sequence_mixer/label",
-                        "'" + label + "' names two mixers of one setting");
-    }
-    for (const std::uint64_t seed : seeds) {
-      Cell seeded = cell;
-      seeded.seed = seed;
-      identifier.Identify(seeded);
-      const auto [known, is_new] = names.try_emplace(seeded.run_id, seeded.name);
-      if (!is_new) {
-        throw ConfigError("/sweep", "'" + known->second + "' and '" + seeded.name +
-                                        "' are one cell; leave one of them out");
-      }
-      suite.cells.push_back(std::move(seeded));
-    }
-    // Speed depends on no rate and no seed; the task and the batch matter to a whole step alone.
-    std::string timed_key = model_key + std::string(NameOf(cell.train.dtype));
-    const auto& phases = throughput_plan.phases;
-    if (std::find(phases.begin(), phases.end(), "train_step") != phases.end()) {
-      timed_key += io::DumpJson(TaskPlanToValue(cell.task)) + std::to_string(cell.train.batch_size);
-    }
-    if (throughput && timed_models.insert(timed_key).second) {
-      Cell timed = cell;
-      timed.kind = CellKind::kThroughput;
-      timed.throughput = throughput_plan;
-      identifier.Identify(timed);
-      suite.cells.push_back(std::move(timed));
-    }
-  }
+  suite.cells = cells.Take();
   return suite;
 }
 
