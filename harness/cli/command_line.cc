@@ -113,6 +113,7 @@ int ParseAndRun(int argc, char** argv, const EngineCommands& engine) {
   app.fallthrough(false);
   app.set_version_flag("--version", std::string("mixerbench ") + kVersion);
   AddRunCommands(parser);
+  AddFolderCommands(parser);
   AddCompareCommand(parser);
   AddSampleCommands(parser);
   AddUnitCommands(parser);

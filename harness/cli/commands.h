@@ -57,6 +57,10 @@ ExitCode Verify(const VerifyOptions& options);
 // one format on stdout: json, md, html, csv, csv-curves, csv-timings, gbench, mllog.
 ExitCode Report(const std::string& out, const std::string& format);
 
+// Cells of a run folder, or of each run folder in a folder of several: states, progress, reasons,
+// what the same command would run. Reads alone, so a run may be going on.
+ExitCode Status(const std::string& out, bool json);
+
 struct LeaderboardOptions {
   std::vector<std::string> outs;  // run folders, report.json files, folders of several
   std::string format = "md";      // md, html, json

@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "base/error.h"
-#include "harness/run/plan.h"
 #include "io/atomic_file.h"
 #include "io/json.h"
 #include "reports/render/html_page.h"
@@ -43,8 +42,31 @@ std::vector<fs::path> FoldersWithResult(const fs::path& out) {
   return folders;
 }
 
-// The result of a planned cell, or a row that says why there is none.
-CellResult FindResult(const fs::path& out, const CellResult& planned) {
+// Why a result stands beside the plan.
+std::string ReasonToLeaveOut(const CellResult& result, const std::set<std::string>& asked) {
+  if (result.experiment_id.empty()) return "of an earlier version";
+  return asked.contains(result.experiment_id + std::to_string(result.seed)) ? "of other code"
+                                                                            : "of another plan";
+}
+
+// Of a folder without plan: what finished, under the name of the suite.
+reports::SweepReport ReportOfFinished(const fs::path& out) {
+  const fs::path path = out / "sweep.json";
+  const Value suite = io::ParseJson(io::ReadFile(path, io::JsonLimits{}.max_bytes));
+  const Value* name = suite.Find("name");
+  if (!name || !name->is_string()) {
+    throw Error(ExitCode::kBadInput, path.string() + ": has no name");
+  }
+  std::vector<CellResult> cells;
+  for (const fs::path& folder : FoldersWithResult(out)) {
+    cells.push_back(ReadResult(folder / "result.json"));
+  }
+  return reports::MakeSweepReport(name->as_string(), suite, std::move(cells));
+}
+
+}  // namespace
+
+CellResult RowOf(const fs::path& out, const CellResult& planned) {
   const fs::path folder = CellFolder(out, planned.run_id);
   CellResult row = planned;
   if (fs::exists(folder / "events.jsonl")) {
@@ -62,13 +84,6 @@ CellResult FindResult(const fs::path& out, const CellResult& planned) {
     row.reason = "its result.json is damaged; the same run makes it again";
     return row;
   }
-}
-
-// Why a result stands beside the plan.
-std::string ReasonToLeaveOut(const CellResult& result, const std::set<std::string>& asked) {
-  if (result.experiment_id.empty()) return "of an earlier version";
-  return asked.contains(result.experiment_id + std::to_string(result.seed)) ? "of other code"
-                                                                            : "of another plan";
 }
 
 std::vector<reports::LeftOut> FindLeftOut(const fs::path& out, const Plan& plan) {
@@ -92,28 +107,11 @@ std::vector<reports::LeftOut> FindLeftOut(const fs::path& out, const Plan& plan)
   return left_out;
 }
 
-// Of a folder without plan: what finished, under the name of the suite.
-reports::SweepReport ReportOfFinished(const fs::path& out) {
-  const fs::path path = out / "sweep.json";
-  const Value suite = io::ParseJson(io::ReadFile(path, io::JsonLimits{}.max_bytes));
-  const Value* name = suite.Find("name");
-  if (!name || !name->is_string()) {
-    throw Error(ExitCode::kBadInput, path.string() + ": has no name");
-  }
-  std::vector<CellResult> cells;
-  for (const fs::path& folder : FoldersWithResult(out)) {
-    cells.push_back(ReadResult(folder / "result.json"));
-  }
-  return reports::MakeSweepReport(name->as_string(), suite, std::move(cells));
-}
-
-}  // namespace
-
 reports::SweepReport ReportOf(const fs::path& out) {
   const std::optional<Plan> plan = ReadPlan(out);
   if (!plan) return ReportOfFinished(out);
   std::vector<CellResult> cells;
-  for (const CellResult& planned : plan->cells) cells.push_back(FindResult(out, planned));
+  for (const CellResult& planned : plan->cells) cells.push_back(RowOf(out, planned));
   reports::SweepReport report =
       reports::MakeSweepReport(plan->name, plan->config, std::move(cells));
   report.left_out = FindLeftOut(out, *plan);

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "harness/run/plan.h"
 #include "reports/summary/sweep_report.h"
 
 namespace mixerbench::harness {
@@ -19,6 +20,12 @@ inline constexpr std::size_t kMaxResultBytes = std::size_t{64} << 20;
 
 // Throws Error(kBadInput) for a folder that is none of ours. A damaged result is none.
 reports::SweepReport ReportOf(const std::filesystem::path& out);
+
+// The result of a planned cell, or a row that says why there is none: kPlanned or kInterrupted.
+reports::CellResult RowOf(const std::filesystem::path& out, const reports::CellResult& planned);
+
+// The results that lie in the folder without being those of its plan.
+std::vector<reports::LeftOut> FindLeftOut(const std::filesystem::path& out, const Plan& plan);
 
 // A run folder, a report.json, or those of both kinds that lie directly in a folder of several, as
 // a collection leaves behind; sorted. Throws Error(kBadInput) when there is none.

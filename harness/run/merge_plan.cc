@@ -19,11 +19,6 @@ std::string KeyOf(const CellResult& cell) {
   return cell.experiment_id + " " + std::to_string(cell.seed);
 }
 
-std::string LabelOf(const CellResult& cell) {
-  return cell.name + (cell.kind == NameOf(CellKind::kTrain) ? " seed " + std::to_string(cell.seed)
-                                                            : " " + cell.kind);
-}
-
 std::vector<CellResult> PlannedCells(const Suite& suite) {
   std::vector<CellResult> cells;
   for (const Cell& cell : suite.cells) cells.push_back(ResultOf(cell));

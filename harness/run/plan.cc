@@ -16,6 +16,7 @@ namespace mixerbench::harness {
 namespace {
 
 constexpr std::string_view kKind = "plan";
+constexpr std::string_view kTraining = "train";
 constexpr std::size_t kIdDigits = 16;  // of the run id, in folder names
 
 std::filesystem::path PlanPath(const std::filesystem::path& out) { return out / "sweep.json"; }
@@ -55,6 +56,11 @@ void WritePlan(const std::filesystem::path& out, const Plan& plan) {
                                 {"config", plan.config},
                                 {"cells", std::move(cells)}};
   io::WriteFileAtomically(PlanPath(out), io::DumpJson(document, 1));
+}
+
+std::string LabelOf(const reports::CellResult& cell) {
+  return cell.name +
+         (cell.kind == kTraining ? " seed " + std::to_string(cell.seed) : " " + cell.kind);
 }
 
 std::filesystem::path WeightsPath(const std::filesystem::path& out) { return out / "weights"; }

@@ -25,6 +25,9 @@ std::optional<Plan> ReadPlan(const std::filesystem::path& out);
 
 void WritePlan(const std::filesystem::path& out, const Plan& plan);
 
+// "mqar/gla/lr=0.01 seed 2": a cell for people.
+std::string LabelOf(const reports::CellResult& cell);
+
 // "OUT/cells/<first digits of the run id>"; `run_id` with or without "sha256:".
 std::filesystem::path CellFolder(const std::filesystem::path& out, const std::string& run_id);
 
