@@ -13,6 +13,7 @@
 #include "harness/device/device_plans.h"
 #include "harness/interop/mixer_facts.h"
 #include "harness/interop/unit_run.h"
+#include "harness/run/repro.h"
 #include "harness/run/run.h"
 #include "harness/run/run_collection.h"
 #include "harness/suite/registries.h"
@@ -137,6 +138,7 @@ int main(int argc, char** argv) {
             return options.is_collection ? RunCollection(options, registries)
                                          : Run(options, registries);
           },
+      .repro = [&](const auto& options) { return Repro(options, registries); },
       .validate_suite = [&](const auto& file,
                             const auto& o) { return Validate(file, o, registries); },
       .list = [&](const auto& kind, bool json) { return List(kind, json, registries); },

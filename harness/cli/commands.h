@@ -21,6 +21,7 @@ namespace mixerbench::harness {
 // What needs libtorch.
 struct EngineCommands {
   std::function<ExitCode(const RunOptions&)> run;
+  std::function<ExitCode(const ReproOptions&)> repro;
   std::function<ExitCode(const std::string& file, const SuiteOverrides&)> validate_suite;
   std::function<ExitCode(const std::string& kind, bool json)> list;  // mixers, cores, backbones
   std::function<ExitCode(const std::string& kind, const std::string& name, bool json)> describe;

@@ -19,11 +19,12 @@ EngineCommands ExecEngine(char** argv) {
     throw Error(ExitCode::kEnvironment,
                 engine + ": " + std::strerror(errno) + "; build //harness:mixerbench-engine");
   };
-  const auto run = [exec](const RunOptions&) {
+  const auto exec_run = [exec](const auto&) {
     HoldStopSignals();
     return exec();
   };
-  return {.run = run,
+  return {.run = exec_run,
+          .repro = exec_run,
           .validate_suite = [exec](const auto&, const auto&) { return exec(); },
           .list = [exec](const auto&, bool) { return exec(); },
           .describe = [exec](const auto&, const auto&, bool) { return exec(); },

@@ -19,8 +19,24 @@ void AddStatus(const Parser& parser) {
   parser.WhenChosen(command, [values] { return Status(values->out, values->json); });
 }
 
+void AddRepro(const Parser& parser) {
+  const auto options = std::make_shared<ReproOptions>();
+  auto* command =
+      parser.app.add_subcommand("repro", "Run a finished cell again and compare the bits");
+  command->add_option("out", options->out, "output folder of a run")->required();
+  command->add_option("cell", options->cell, "first digits of its id, or its name, as in `status`")
+      ->required();
+  command->add_option("--device", options->device, "cpu or cuda[:i], of the kind that it ran on");
+  command->add_flag("--json", options->json, "JSON on stdout, with every difference");
+  command->add_flag("-q,--quiet", options->quiet, "no progress");
+  parser.WhenChosen(command, [options, &engine = parser.engine] { return engine.repro(*options); });
+}
+
 }  // namespace
 
-void AddFolderCommands(const Parser& parser) { AddStatus(parser); }
+void AddFolderCommands(const Parser& parser) {
+  AddStatus(parser);
+  AddRepro(parser);
+}
 
 }  // namespace mixerbench::harness::cli

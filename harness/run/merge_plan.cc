@@ -25,20 +25,6 @@ std::vector<CellResult> PlannedCells(const Suite& suite) {
   return cells;
 }
 
-// A cell of an old plan as this program plans it: options that came since have their defaults.
-Cell PlanAgain(const CellResult& planned, const Registries& registries) {
-  Value asked = planned.config;
-  asked.as_object()["name"] = planned.name;
-  asked.as_object()["seed"] = std::to_string(planned.seed);
-  Cell cell = CellFromValue(asked, registries.tasks);
-  const tasks::TaskEntry& task = registries.tasks.Find(cell.task.name, "/task/name");
-  for (auto* segments : {&cell.task.train, &cell.task.validation, &cell.task.test}) {
-    for (Segment& segment : *segments) segment.params = task.resolve(segment.params, "/task");
-  }
-  cell.model = ResolveModel(cell.model, registries);
-  return cell;
-}
-
 // `cells` with the ids that this program gives them.
 std::vector<CellResult> IdentifyAgain(const std::vector<CellResult>& cells,
                                       const std::vector<CellResult>& requested,
@@ -94,6 +80,19 @@ void AddSuite(Plan& plan, const Suite& suite) {
 }
 
 }  // namespace
+
+Cell PlanAgain(const CellResult& planned, const Registries& registries) {
+  Value asked = planned.config;
+  asked.as_object()["name"] = planned.name;
+  asked.as_object()["seed"] = std::to_string(planned.seed);
+  Cell cell = CellFromValue(asked, registries.tasks);
+  const tasks::TaskEntry& task = registries.tasks.Find(cell.task.name, "/task/name");
+  for (auto* segments : {&cell.task.train, &cell.task.validation, &cell.task.test}) {
+    for (Segment& segment : *segments) segment.params = task.resolve(segment.params, "/task");
+  }
+  cell.model = ResolveModel(cell.model, registries);
+  return cell;
+}
 
 Plan MergePlan(const std::optional<Plan>& old, const Suite& suite, PlanPolicy policy,
                const Registries& registries, const std::filesystem::path& out) {

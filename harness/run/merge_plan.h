@@ -12,6 +12,10 @@
 
 namespace mixerbench::harness {
 
+// A cell of a plan or a result as this program plans it: options that came since have their
+// defaults. It has no ids yet. Throws ConfigError for what this program does not know.
+Cell PlanAgain(const reports::CellResult& planned, const Registries& registries);
+
 // `suite` holds the cells that are asked for now, `old` what the folder was for so far. A plan may
 // grow, and a command may ask for a part of it: the plan is then the larger of the two. Where each
 // has cells that the other has not, `policy` decides; the default refuses with Error(kOutput), and

@@ -68,4 +68,13 @@ struct RunOptions {
   std::string worker_program = "/proc/self/exe";  // that serves the cells: this program again
 };
 
+struct ReproOptions {
+  std::string out;     // a run folder
+  std::string cell;    // the first digits of its run id, or its name as `status` shows it
+  std::string device;  // "": of the type that the cell ran on
+  bool json = false;
+  bool quiet = false;
+  std::string worker_program = "/proc/self/exe";
+};
+
 }  // namespace mixerbench::harness

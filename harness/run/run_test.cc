@@ -1,5 +1,5 @@
 // A whole run in this process, with a worker whose cells behave as told (scheduler_test_worker.py):
-// what is planned, started, left alone, tried again, and how it ends.
+// what is planned, started, left alone, tried again, and how it ends. Then cells that run again.
 // SPDX-License-Identifier: Apache-2.0
 #include "harness/run/run.h"
 
@@ -10,10 +10,13 @@
 #include <map>
 #include <sstream>
 
+#include "base/sha256.h"
+#include "harness/run/repro.h"
 #include "harness/run/run_folder.h"
 #include "harness/suite/registries.h"
 #include "harness/suite/suite.h"
 #include "io/atomic_file.h"
+#include "io/tensor_file.h"
 #include "reports/result/result_json.h"
 
 #include "tests/support/catch2.h"
@@ -83,16 +86,18 @@ class TestRun {
   }
 
   // What the worker does with a cell, and the result that `complete` leaves.
-  void Behave(const Cell& cell, const std::string& script, CellState state) const {
-    const RunFolder folder(options.out);
-    const auto path = folder.CellPath(cell);
-    std::filesystem::create_directories(path);
-    std::ofstream(path / "behaviour") << script << "\n";
+  void Behave(const Cell& cell, const std::string& script, CellState state,
+              double wall_s = 0.5) const {
+    std::filesystem::create_directories(CellPath(cell));
+    std::ofstream(CellPath(cell) / "behaviour") << script << "\n";
     auto result = ResultOf(cell);
     result.state = state;
     if (state != CellState::kCompleted) result.reason = "as told";
-    result.wall_s = 0.5;
-    io::WriteFileAtomically(path / "prepared.json", reports::DumpCell(result));
+    result.wall_s = wall_s;
+    Prepare(cell, result);
+  }
+  void Prepare(const Cell& cell, const reports::CellResult& result) const {
+    io::WriteFileAtomically(CellPath(cell) / "prepared.json", reports::DumpCell(result));
   }
   void AllComplete() const {
     for (const Cell& cell : Cells()) Behave(cell, "complete()", CellState::kCompleted);
@@ -234,6 +239,117 @@ TEST_CASE("run: what cannot run is refused before anything is written") {
   TestRun cores;
   cores.options.cell.require_device_cores = true;
   refused(cores, "--require-device-cores");
+}
+
+// What `repro` says of the second cell of a run when it leaves `again` this time.
+template <typename Change>
+Outcome RunAgain(const TestRun& run, const Change& change) {
+  const Cell cell = run.Cells()[1];
+  auto again = ResultOf(cell);
+  again.state = CellState::kCompleted;
+  change(again);
+  run.Prepare(cell, again);
+  setenv("SCHEDULER_TEST_CELLS", run.CellPath(cell).parent_path().c_str(), 1);
+  ReproOptions options;
+  options.out = run.options.out;
+  options.cell = cell.run_id.substr(0, 12);
+  options.worker_program = run.options.worker_program;
+  Outcome outcome;
+  const Captured out(std::cout), err(std::cerr);
+  outcome.code = Repro(options, AllRegistries());
+  outcome.out = out.text();
+  outcome.err = err.text();
+  return outcome;
+}
+
+TEST_CASE("repro: the same bits, other bits, and other bits under other conditions") {
+  const TestRun run;
+  run.AllComplete();
+  run.Run();
+  const auto same = RunAgain(run, [](auto& result) { result.wall_s = 9; });
+  CHECK(same.code == ExitCode::kOk);
+  CHECK_THAT(same.out, Catch::Contains("seed 1: the same to the bit (no weights to compare)"));
+
+  const auto other = RunAgain(run, [](auto& result) { result.step = 3; });
+  CHECK(other.code == ExitCode::kNo);
+  CHECK_THAT(other.out, Catch::Contains("1 values and 0 parameters differ") &&
+                            Catch::Contains("result /state/step: 0 -> 3"));
+
+  const auto elsewhere = RunAgain(run, [](auto& result) {
+    result.step = 3;
+    result.environment = Object{{"cpu", "another"}};
+  });
+  CHECK(elsewhere.code == ExitCode::kMissing);
+  CHECK_THAT(elsewhere.out, Catch::Contains("under other conditions: this says nothing") &&
+                                Catch::Contains("environment : null -> {\"cpu\":\"another\"}"));
+
+  const auto other_code = RunAgain(run, [](auto& result) { result.code = Object{{"task", "x"}}; });
+  CHECK(other_code.code == ExitCode::kOk);
+  CHECK_THAT(other_code.out, Catch::Contains("the same to the bit, under other conditions") &&
+                                 Catch::Contains("code /task"));
+
+  const auto broken = RunAgain(run, [](auto& result) { result.state = CellState::kError; });
+  CHECK(broken.code == ExitCode::kCellsFailed);
+}
+
+// Weights with one parameter in `folder`; returns the hash of their file.
+std::string PutWeights(const std::filesystem::path& folder, char byte) {
+  io::TensorFile file;
+  file.tensors["head.weight"] = {io::ElementType::kU8, {1}, std::string(1, byte)};
+  const std::string bytes = io::WriteSafetensors(file);
+  const std::string hash = Sha256Hex(bytes);
+  std::filesystem::create_directories(folder);
+  io::WriteFileAtomically(folder / ("training-" + hash + ".safetensors"), bytes);
+  return "sha256:" + hash;
+}
+
+TEST_CASE("repro: parameters that differ are named") {
+  const TestRun run;
+  run.AllComplete();
+  const Cell cell = run.Cells()[1];
+  const std::filesystem::path out = run.options.out;
+  const std::filesystem::path again = out.string() + "-again";
+  run.Behave(cell,
+             "shutil.copytree('" + again.string() + "', cell.parent.parent / 'weights'); complete()",
+             CellState::kCompleted);
+  auto stored = ResultOf(cell);
+  stored.state = CellState::kCompleted;
+  stored.weights = {.sha256 = PutWeights(out / "weights", 'a'), .num_bytes = 1};
+  io::WriteFileAtomically(run.CellPath(cell) / "result.json", reports::DumpCell(stored));
+  run.Run();
+  for (const char byte : {'a', 'b'}) {
+    std::filesystem::remove_all(again);
+    const std::string hash = PutWeights(again, byte);
+    const auto outcome = RunAgain(
+        run, [&](auto& result) { result.weights = {.sha256 = hash, .num_bytes = 1}; });
+    CHECK(outcome.code == (byte == 'a' ? ExitCode::kOk : ExitCode::kNo));
+    const std::string named = "0 values and 1 parameters differ under the same conditions\n"
+                              "  weights head.weight";
+    CHECK((outcome.out.find(named) != std::string::npos) == (byte == 'b'));
+  }
+}
+
+TEST_CASE("repro: cells that there are not, or that have nothing to compare with") {
+  const TestRun run;
+  run.AllComplete();
+  const Cell failing = run.Cells()[2];
+  run.Behave(failing, "complete()", CellState::kTimeout);
+  run.Run();
+  const auto refused = [&](const std::string& cell, ExitCode code, const std::string& message) {
+    ReproOptions options;
+    options.out = run.options.out;
+    options.cell = cell;
+    try {
+      Repro(options, AllRegistries());
+      FAIL("nothing was refused");
+    } catch (const Error& error) {
+      CHECK(error.code() == code);
+      CHECK_THAT(error.what(), Catch::Contains(message));
+    }
+  };
+  refused("0", ExitCode::kUsage, "no cell of");
+  refused("mqar/none seed 0", ExitCode::kUsage, "`status` lists them");
+  refused(failing.run_id, ExitCode::kMissing, "is timeout");
 }
 
 // The last one: that a stop was asked for is never forgotten.
