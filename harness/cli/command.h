@@ -40,7 +40,7 @@ void AddSet(CLI::App* command, std::vector<std::string>& texts, const char* help
 // A whole number from `low` to `high`, by a message without the digits of the largest number.
 CLI::Validator Between(std::int64_t low, std::int64_t high);
 CLI::Validator AtLeast(std::int64_t low);
-// Seconds, fractions allowed.
+// Seconds, fractions allowed, or a time such as 1h30m, which `transform` turns into seconds.
 CLI::Validator AtLeastSeconds(double low);
 
 }  // namespace mixerbench::harness::cli

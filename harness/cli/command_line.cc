@@ -3,16 +3,16 @@
 
 #include <algorithm>
 #include <charconv>
-#include <cmath>
-#include <cstdlib>
 #include <exception>
 #include <iostream>
 #include <limits>
+#include <optional>
 
 #include "base/suggest.h"
 #include "base/version.h"
 #include "harness/cli/command.h"
 #include "harness/cli/standard_output.h"
+#include "harness/cli/values.h"
 
 namespace mixerbench::harness {
 namespace cli {
@@ -94,11 +94,15 @@ CLI::Validator AtLeast(std::int64_t low) {
 }
 
 CLI::Validator AtLeastSeconds(double low) {
-  return {[=](const std::string& text) -> std::string {
-            char* end = nullptr;
-            const double value = std::strtod(text.c_str(), &end);
-            const bool ok = !text.empty() && *end == '\0' && std::isfinite(value) && value >= low;
-            return ok ? "" : OutOfRange(low > 0 ? "seconds above 0" : "seconds, at least 0", text);
+  return {[=](std::string& text) -> std::string {
+            const std::optional<double> value = ParseSeconds(text);
+            if (!value || *value < low) {
+              return OutOfRange(low > 0 ? "seconds above 0, or a time such as 1h30m"
+                                        : "seconds, at least 0, or a time such as 1h30m",
+                                text);
+            }
+            if (text.find_first_of("dhms") != text.npos) text = std::to_string(*value);
+            return "";
           },
           ""};
 }

@@ -54,12 +54,17 @@ void AddPlaces(CLI::App* command, RunValues& values) {
 
 void AddLimitsOfCells(CLI::App* command, RunValues& values) {
   RunOptions& options = values.options;
-  command->add_option("--cell-timeout", options.cell.timeout_s, "seconds for one cell")
-      ->check(AtLeastSeconds(1e-9));
+  command->add_option("--time-limit", options.time_limit_s, "for the whole run, such as 3h")
+      ->transform(AtLeastSeconds(1e-9))
+      ->type_name("TIME");
+  command->add_option("--cell-timeout", options.cell.timeout_s, "for one cell, such as 20m")
+      ->transform(AtLeastSeconds(1e-9))
+      ->type_name("TIME");
   command
       ->add_option("--checkpoint-interval", options.cell.checkpoint_interval_s,
                    "seconds between checkpoints inside a cell; 0: none")
-      ->check(AtLeastSeconds(0))
+      ->transform(AtLeastSeconds(0))
+      ->type_name("TIME")
       ->capture_default_str();
   command
       ->add_option("--keep-weights", values.keep_weights,
@@ -82,7 +87,8 @@ void AddLimitsOfCells(CLI::App* command, RunValues& values) {
   command
       ->add_option("--stall-timeout", options.stall_timeout_s,
                    "seconds without a sign of life before a cell is given up; 0: wait for ever")
-      ->check(AtLeastSeconds(0))
+      ->transform(AtLeastSeconds(0))
+      ->type_name("TIME")
       ->capture_default_str();
 }
 
@@ -110,6 +116,8 @@ void AddRun(const Parser& parser, const char* name, const char* help, bool throu
       ->check(CLI::IsMember({"merge", "replace"}));
   command->add_flag("-n,--dry-run", options.dry_run, "print the plan and stop");
   command->add_flag("-q,--quiet", options.quiet, "no progress");
+  command->add_option("--log-file", options.log_file,
+                      "append what is said on stderr, with times, and progress despite -q");
   parser.WhenChosen(command, [values, &engine = parser.engine] {
     RunOptions& chosen = values->options;
     chosen.suite = values->what.back();
@@ -219,6 +227,7 @@ void AddWorker(const Parser& parser) {
   auto* command = parser.app.add_subcommand("worker", "")->group("");
   command->add_option("--device", options->device)->required();
   command->add_option("--cells", options->cells)->required();
+  command->add_option("--log-file", options->log_file);
   command->add_option("--cell-timeout", options->cell.timeout_s);
   command->add_option("--checkpoint-interval", options->cell.checkpoint_interval_s);
   command->add_option("--weights-limit", options->cell.weights_limit_mib);

@@ -2,7 +2,9 @@
 #include "harness/cli/values.h"
 
 #include <charconv>
+#include <cmath>
 #include <cstdlib>
+#include <map>
 #include <set>
 #include <sstream>
 
@@ -93,6 +95,23 @@ std::vector<std::string> ParseNames(const std::string& text) {
     if (!name.empty()) names.push_back(name);
   }
   return names;
+}
+
+std::optional<double> ParseSeconds(const std::string& text) {
+  static const std::map<char, double> kUnits = {{'d', 86400}, {'h', 3600}, {'m', 60}, {'s', 1}};
+  double seconds = 0;
+  const char* next = text.c_str();
+  do {
+    char* end = nullptr;
+    const double number = std::strtod(next, &end);
+    if (end == next || !std::isfinite(number) || number < 0) return std::nullopt;
+    if (*end == '\0' && next == text.c_str()) return number;
+    const auto unit = kUnits.find(*end);
+    if (unit == kUnits.end()) return std::nullopt;
+    seconds += number * unit->second;
+    next = end + 1;
+  } while (*next != '\0');
+  return seconds;
 }
 
 Shard ParseShard(const std::string& text) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -26,6 +27,9 @@ std::vector<std::uint64_t> ParseSeeds(const std::string& text);
 
 // "a,b": its names; none for "".
 std::vector<std::string> ParseNames(const std::string& text);
+
+// "90", "1.5", "20m" or "1h30m" (d, h, m, s): seconds, at least 0. Nothing for any other text.
+std::optional<double> ParseSeconds(const std::string& text);
 
 // "2/8", or "slurm" for the place of this task in its job array.
 Shard ParseShard(const std::string& text);

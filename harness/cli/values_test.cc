@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "harness/cli/values.h"
 
+#include <map>
+#include <string>
+
 #include "base/error.h"
 
 #include "tests/support/catch2.h"
@@ -50,6 +53,20 @@ TEST_CASE("shards: parts count from 0") {
   CHECK(ParseShard("2/8").count == 8);
   for (const char* text : {"8/8", "0/0", "1", "/2", "a/2", "-1/2"}) {
     CHECK_THROWS_AS(ParseShard(text), ConfigError);
+  }
+}
+
+TEST_CASE("times: seconds, or numbers with units") {
+  for (const auto& [text, seconds] : std::map<std::string, double>{{"90", 90},
+                                                                   {"1.5", 1.5},
+                                                                   {"0", 0},
+                                                                   {"20m", 1200},
+                                                                   {"1h30m", 5400},
+                                                                   {"1d2h3m4.5s", 93784.5}}) {
+    CHECK(ParseSeconds(text) == seconds);
+  }
+  for (const char* text : {"", "-1", "nan", "inf", "1h30", "h", "3w", "1h-5m", "1 2"}) {
+    CHECK_FALSE(ParseSeconds(text));
   }
 }
 

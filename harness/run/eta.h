@@ -44,6 +44,10 @@ class Eta {
   // A cell of this type took so long, in whatever company.
   void Add(const CellType& type, double seconds);
 
+  // How long a cell takes, in seconds: by cells of its group, else of its kind; nothing without
+  // any.
+  std::optional<double> Expected(const CellType& type) const;
+
   Left Estimate(const std::vector<Running>& running, const std::vector<Waiting>& waiting) const;
 
  private:
@@ -54,8 +58,6 @@ class Eta {
   };
 
   std::optional<double> ExpectedOfGroup(const CellType& type) const;
-  // From cells of the group, else of the kind; nothing without any.
-  std::optional<double> Expected(const CellType& type) const;
   // Of a running cell; nothing when it should be done, or nothing is known.
   std::optional<double> Rest(const Running& cell) const;
 

@@ -3,7 +3,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <chrono>
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "harness/suite/overrides.h"
@@ -45,7 +47,8 @@ struct CellOptions {
 // A worker process, which works on one device.
 struct WorkerOptions {
   std::string device;
-  std::string cells;  // the folder of the cells' folders
+  std::string cells;     // the folder of the cells' folders
+  std::string log_file;  // "": none
   CellOptions cell;
 };
 
@@ -62,6 +65,10 @@ struct RunOptions {
   PlanPolicy plan = PlanPolicy::kRefuse;
   CellOptions cell;
   double stall_timeout_s = 3600;  // without a sign of life from a cell; 0: none
+  double time_limit_s = 0;        // of the whole command; 0: none
+  // When the command began, if this run is not all of it.
+  std::optional<std::chrono::steady_clock::time_point> started = std::nullopt;
+  std::string log_file;  // "": none
   bool dry_run = false;
   bool throughput_only = false;  // `bench`
   bool quiet = false;

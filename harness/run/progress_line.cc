@@ -12,8 +12,9 @@ constexpr std::size_t kMaxColumns = 119;  // a longer status would wrap and coul
 
 }  // namespace
 
-ProgressLine::ProgressLine(bool quiet)
+ProgressLine::ProgressLine(bool quiet, LogFile* log)
     : quiet_(quiet),
+      log_(log),
       terminal_(isatty(STDERR_FILENO) == 1),
       last_plain_(std::chrono::steady_clock::now()) {}
 
@@ -37,7 +38,10 @@ void ProgressLine::Update(const std::string& text) {
 }
 
 void ProgressLine::Print(const std::string& text) {
-  if (quiet_) return;
+  if (quiet_) {
+    if (log_ != nullptr) log_->Write(text);
+    return;
+  }
   if (shown_) std::cerr << "\r\033[K";
   shown_ = false;
   std::cerr << text << "\n" << std::flush;

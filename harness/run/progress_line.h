@@ -5,12 +5,14 @@
 #include <chrono>
 #include <string>
 
+#include "harness/run/log_file.h"
+
 namespace mixerbench::harness {
 
 class ProgressLine {
  public:
-  // `quiet`: nothing at all.
-  explicit ProgressLine(bool quiet);
+  // `quiet`: nothing on stderr; lines that stay still go to the log, if there is one.
+  ProgressLine(bool quiet, LogFile* log);
   ~ProgressLine();
   ProgressLine(const ProgressLine&) = delete;
   ProgressLine& operator=(const ProgressLine&) = delete;
@@ -24,6 +26,7 @@ class ProgressLine {
 
  private:
   bool quiet_;
+  LogFile* log_;
   bool terminal_;
   bool shown_ = false;
   std::chrono::steady_clock::time_point last_plain_;

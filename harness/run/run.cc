@@ -2,6 +2,8 @@
 #include "harness/run/run.h"
 
 #include <algorithm>
+#include <chrono>
+#include <exception>
 #include <filesystem>
 #include <iostream>
 #include <optional>
@@ -11,6 +13,7 @@
 
 #include "harness/device/device.h"
 #include "harness/run/folder_report.h"
+#include "harness/run/log_file.h"
 #include "harness/run/merge_plan.h"
 #include "harness/run/plan.h"
 #include "harness/run/run_folder.h"
@@ -49,6 +52,7 @@ SchedulerOptions PlanWorkers(const RunOptions& options, at::Device device) {
   SchedulerOptions plan;
   plan.cell = options.cell;
   plan.stall_timeout_s = options.stall_timeout_s;
+  plan.time_limit_s = options.time_limit_s;
   plan.retry = options.retry;
   plan.quiet = options.quiet;
   plan.worker_program = options.worker_program;
@@ -100,14 +104,19 @@ ExitCode CountStates(const std::filesystem::path& out, const CellResults& result
   return failed == 0 ? ExitCode::kOk : ExitCode::kCellsFailed;
 }
 
+void SayAtStart(const std::string& text, bool quiet, LogFile* log) {
+  if (!quiet) std::cerr << text << "\n";
+  if (quiet && log != nullptr) log->Write(text);
+}
+
 ExitCode StoppedEarly() {
   std::cerr << "stopped; finished cells are saved, the same command continues\n";
   return ExitCode::kStoppedEarly;
 }
 
-}  // namespace
-
-ExitCode Run(const RunOptions& options, const Registries& registries) {
+// `log` may be nullptr.
+ExitCode RunSuite(const RunOptions& options, const Registries& registries, LogFile* log) {
+  const auto start = std::chrono::steady_clock::now();
   CatchStopSignals(OnInterrupt::kStop);
   const at::Device device = ParseDevice(options.gpus.empty() ? options.device : "cuda");
   if (options.cell.require_device_cores && device.is_cpu()) {
@@ -126,7 +135,9 @@ ExitCode Run(const RunOptions& options, const Registries& registries) {
   if (suite.cells.empty()) {
     throw Error(ExitCode::kNothingSelected, "the suite has no cells: sweep.exclude leaves none");
   }
-  const SchedulerOptions plan = PlanWorkers(options, device);
+  SchedulerOptions plan = PlanWorkers(options, device);
+  plan.time_limit_start = options.started.value_or(start);
+  plan.log = log;
   const std::filesystem::path out = options.out.empty() ? "out/" + suite.name : options.out;
 
   CellResults results(suite.cells.size());
@@ -149,7 +160,7 @@ ExitCode Run(const RunOptions& options, const Registries& registries) {
   }
   UpdatePlan(out, suite, options.plan, registries);
   LoadResults(folder, suite.cells, options.retry, options.cell, results);
-  if (!options.quiet) std::cerr << suite.name << ": " << summary() << "\n";
+  SayAtStart(suite.name + ": " + summary(), options.quiet, log);
   const auto pending = FindPending(suite.cells, options.shard, results);
   if (pending.empty()) {
     std::cerr << "nothing to do: all "
@@ -173,6 +184,21 @@ ExitCode Run(const RunOptions& options, const Registries& registries) {
               << " cells are left to others\n";
   }
   return CountStates(out, results);
+}
+
+}  // namespace
+
+ExitCode Run(const RunOptions& options, const Registries& registries) {
+  if (options.log_file.empty() || options.dry_run) return RunSuite(options, registries, nullptr);
+  LogFile log(options.log_file);
+  try {
+    const ExitCode code = RunSuite(options, registries, &log);
+    log.Write("exit code " + std::to_string(static_cast<int>(code)));
+    return code;
+  } catch (const std::exception& error) {
+    log.Write(std::string("error: ") + error.what());
+    throw;
+  }
 }
 
 }  // namespace mixerbench::harness

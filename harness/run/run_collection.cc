@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "harness/run/run_collection.h"
 
+#include <chrono>
 #include <filesystem>
 #include <iostream>
 #include <vector>
@@ -16,8 +17,10 @@ namespace mixerbench::harness {
 namespace {
 
 RunOptions OptionsOf(const CollectionItem& item, const RunOptions& options,
-                     const std::filesystem::path& out) {
+                     const std::filesystem::path& out,
+                     std::chrono::steady_clock::time_point start) {
   RunOptions of_item = options;
+  of_item.started = start;
   of_item.suite = item.suite;
   of_item.out = (out / item.name).string();
   of_item.overrides = OverridesOf(item, options.overrides);
@@ -56,6 +59,7 @@ void CheckFolder(const std::filesystem::path& out, const Collection& collection)
 }  // namespace
 
 ExitCode RunCollection(const RunOptions& options, const Registries& registries) {
+  const auto start = std::chrono::steady_clock::now();
   const Collection collection = ReadCollection(options.suite);
   const std::filesystem::path out = options.out.empty() ? "out/" + collection.name : options.out;
   CheckFolder(out, collection);
@@ -68,7 +72,7 @@ ExitCode RunCollection(const RunOptions& options, const Registries& registries) 
   ExitCode worst = ExitCode::kOk;
   for (const CollectionItem& item : collection.items) {
     if (options.dry_run) std::cout << item.name << "\n";
-    const ExitCode code = Run(OptionsOf(item, options, out), registries);
+    const ExitCode code = Run(OptionsOf(item, options, out, start), registries);
     if (!options.dry_run) WriteScore(out);
     if (code == ExitCode::kStoppedEarly) return code;
     if (code != ExitCode::kOk) worst = code;

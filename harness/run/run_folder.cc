@@ -27,7 +27,7 @@ bool IsOurs(const std::filesystem::path& path) {
       "report.md",  "report.html", "report.csv", "LOCK"};
   const std::string name = path.filename().string();
   return std::find(kNames.begin(), kNames.end(), name) != kNames.end() ||
-         name.find(".tmp") != std::string::npos;
+         name.find(".tmp") != std::string::npos || path.extension() == ".log";
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 //   OUT/weights/*                    final weights, by training (training/weights.h)
 //   OUT/cells/<id>/LOCK              flock while a process works on the cell
 //   OUT/report.{json,md,html}        made from the cells at any time
+//   OUT/*.log                        where --log-file may be
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

@@ -3,6 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "harness/run/run.h"
 
+#include <chrono>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -241,6 +242,64 @@ TEST_CASE("run: what cannot run is refused before anything is written") {
   refused(cores, "--require-device-cores");
 }
 
+TEST_CASE("run: under a time limit nothing begins that cannot end, and the rest stays planned") {
+  TestRun run;
+  run.options.jobs = 1;
+  run.options.time_limit_s = 1000;
+  for (const Cell& cell : run.Cells()) {
+    run.Behave(cell, "complete()", CellState::kCompleted, /*wall_s=*/1000);
+  }
+  for (const char* left : {"3 cells are left", "2 cells are left"}) {
+    const auto limited = run.Run();  // begins one, whatever it takes
+    CHECK(limited.code == ExitCode::kStoppedEarly);
+    CHECK(CountStarts(limited) == 1);
+    CHECK_THAT(limited.err, Catch::Contains("time limit of 16m40s: ") && Catch::Contains(left));
+  }
+  run.options.time_limit_s = 999;  // which no cell fits into: they are stopped and go on
+  const auto rest = run.Run();
+  CHECK(rest.code == ExitCode::kOk);
+  CHECK(CountStarts(rest) == 2);
+}
+
+TEST_CASE("run: what runs at the end of the time limit is stopped") {
+  TestRun run;
+  run.AllComplete();
+  const Cell slow = run.Cells()[0];
+  run.Behave(slow, "pause(60)", CellState::kCompleted);
+  run.options.jobs = 1;
+  run.options.time_limit_s = 1;
+  const auto start = std::chrono::steady_clock::now();
+  CHECK(run.Run().code == ExitCode::kStoppedEarly);
+  CHECK(std::chrono::steady_clock::now() - start < std::chrono::seconds(30));
+  CHECK(!std::filesystem::exists(run.CellPath(slow) / "result.json"));
+  run.options.started = start;  // as a suite of a collection whose time is up
+  const auto late = run.Run();
+  CHECK(late.code == ExitCode::kStoppedEarly);
+  CHECK(CountStarts(late) == 0);
+}
+
+TEST_CASE("run: the log has what a quiet run does not say") {
+  TestRun run;
+  run.AllComplete();
+  run.options.log_file = run.options.out + ".log";
+  run.options.dry_run = true;
+  run.Run();
+  CHECK(!std::filesystem::exists(run.options.log_file));
+  run.options.dry_run = false;
+  run.options.quiet = true;
+  const auto quiet = run.Run();
+  CHECK(quiet.err.find("[4/4]") == std::string::npos);
+  CHECK_THAT(quiet.err, Catch::Contains("done: 4 completed"));
+  const std::string log = io::ReadFile(run.options.log_file);
+  for (const char* line : {"0 done, 4 to run", "[4/4]", "done: 4 completed", "exit code 0"}) {
+    CHECK_THAT(log, Catch::Contains(line));
+  }
+  run.options.plan = PlanPolicy::kRefuse;
+  run.options.overrides.set = {{"train.lr", "7"}};
+  CHECK_THROWS_AS(run.Run(), Error);
+  CHECK_THAT(io::ReadFile(run.options.log_file), Catch::Contains("Z error: "));
+}
+
 // What `repro` says of the second cell of a run when it leaves `again` this time.
 template <typename Change>
 Outcome RunAgain(const TestRun& run, const Change& change) {
@@ -309,9 +368,9 @@ TEST_CASE("repro: parameters that differ are named") {
   const Cell cell = run.Cells()[1];
   const std::filesystem::path out = run.options.out;
   const std::filesystem::path again = out.string() + "-again";
-  run.Behave(cell,
-             "shutil.copytree('" + again.string() + "', cell.parent.parent / 'weights'); complete()",
-             CellState::kCompleted);
+  run.Behave(
+      cell, "shutil.copytree('" + again.string() + "', cell.parent.parent / 'weights'); complete()",
+      CellState::kCompleted);
   auto stored = ResultOf(cell);
   stored.state = CellState::kCompleted;
   stored.weights = {.sha256 = PutWeights(out / "weights", 'a'), .num_bytes = 1};
@@ -320,11 +379,12 @@ TEST_CASE("repro: parameters that differ are named") {
   for (const char byte : {'a', 'b'}) {
     std::filesystem::remove_all(again);
     const std::string hash = PutWeights(again, byte);
-    const auto outcome = RunAgain(
-        run, [&](auto& result) { result.weights = {.sha256 = hash, .num_bytes = 1}; });
+    const auto outcome =
+        RunAgain(run, [&](auto& result) { result.weights = {.sha256 = hash, .num_bytes = 1}; });
     CHECK(outcome.code == (byte == 'a' ? ExitCode::kOk : ExitCode::kNo));
-    const std::string named = "0 values and 1 parameters differ under the same conditions\n"
-                              "  weights head.weight";
+    const std::string named =
+        "0 values and 1 parameters differ under the same conditions\n"
+        "  weights head.weight";
     CHECK((outcome.out.find(named) != std::string::npos) == (byte == 'b'));
   }
 }

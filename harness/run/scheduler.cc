@@ -5,6 +5,7 @@
 #include <csignal>
 #include <cstdio>
 #include <filesystem>
+#include <limits>
 #include <poll.h>
 #include <unistd.h>
 #include <utility>
@@ -69,7 +70,7 @@ Scheduler::Scheduler(SchedulerOptions options, const tasks::TaskRegistry& tasks,
       cells_(cells),
       pending_(pending.begin(), pending.end()),
       results_(results),
-      line_(options_.quiet),
+      line_(options_.quiet, options_.log),
       num_pending_(pending.size()),
       eta_(EtaFrom(cells, results, options_.devices.size(), options_.cells_per_worker)) {
   for (const std::string& device : options_.devices) workers_.push_back({device, nullptr, {}});
@@ -80,11 +81,16 @@ Scheduler::Scheduler(SchedulerOptions options, const tasks::TaskRegistry& tasks,
 
 bool Scheduler::Run() {
   std::signal(SIGPIPE, SIG_IGN);
-  while (!StopRequested()) {
+  while (!StopRequested() && TimeToLimit() > 0) {
     for (Worker& worker : workers_) Assign(worker);
     if (Done()) return true;
+    if (OnlyLateCellsAreLeft()) break;
     Wait();
     if (line_.IsDue()) line_.Update(Status());
+  }
+  if (!StopRequested()) {
+    line_.Print("time limit of " + FormatDuration(options_.time_limit_s) + ": " +
+                std::to_string(pending_.size() + CountRunning()) + " cells are left");
   }
   StopWorkers();
   return false;
@@ -93,6 +99,24 @@ bool Scheduler::Run() {
 bool Scheduler::Done() const {
   return pending_.empty() && std::all_of(workers_.begin(), workers_.end(),
                                          [](const Worker& w) { return w.running.empty(); });
+}
+
+double Scheduler::TimeToLimit() const {
+  if (options_.time_limit_s <= 0) return std::numeric_limits<double>::infinity();
+  return options_.time_limit_s - Seconds(Clock::now() - options_.time_limit_start);
+}
+
+// A cell that takes longer than the whole limit needs several runs anyway, and every run starts at
+// least one: else the same command would never finish.
+bool Scheduler::EndsTooLate(std::size_t cell) const {
+  if (options_.time_limit_s <= 0 || !has_started_) return false;
+  const auto expected = eta_.Expected(TypeOf(cells_[cell]));
+  return expected && *expected <= options_.time_limit_s && *expected > TimeToLimit();
+}
+
+bool Scheduler::OnlyLateCellsAreLeft() const {
+  return CountRunning() == 0 && std::all_of(pending_.begin(), pending_.end(),
+                                            [this](std::size_t cell) { return EndsTooLate(cell); });
 }
 
 std::size_t Scheduler::CountRunning() const {
@@ -121,7 +145,7 @@ void Scheduler::Assign(Worker& worker) {
     const std::size_t index = pending_.front();
     pending_.pop_front();
     const Cell& cell = cells_[index];
-    if (!Fits(worker, index)) {
+    if (!Fits(worker, index) || EndsTooLate(index)) {
       pending_.push_back(index);
       continue;
     }
@@ -161,6 +185,7 @@ void Scheduler::Start(Worker& worker, std::size_t cell, CellLock lock) {
         std::make_unique<WorkerProcess>(options_.worker_program, WorkerArguments(worker.device));
     worker.process->Send(id);
   }
+  has_started_ = true;
   const auto now = Clock::now();
   worker.running.push_back(
       {.cell = cell, .lock = std::move(lock), .started = now, .last_message = now});
@@ -190,6 +215,9 @@ std::vector<std::string> Scheduler::WorkerArguments(const std::string& device) c
   if (!cell.log_items.empty()) {
     arguments.emplace_back("--log-items");
     arguments.push_back(cell.log_items);
+  }
+  if (options_.log != nullptr) {
+    arguments.insert(arguments.end(), {"--log-file", options_.log->path().string()});
   }
   if (!cell.use_graphs) arguments.emplace_back("--no-graph");
   if (cell.require_device_cores) arguments.emplace_back("--require-device-cores");

@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "harness/run/eta.h"
+#include "harness/run/log_file.h"
 #include "harness/run/options.h"
 #include "harness/run/progress_line.h"
 #include "harness/run/run_folder.h"
@@ -33,8 +34,12 @@ struct SchedulerOptions {
   std::int64_t cells_per_worker = 1;  // at once
   CellOptions cell;
   double stall_timeout_s = 0;  // without a sign of life from a cell; 0: none
+  // At its end what runs is stopped; 0: there is none.
+  double time_limit_s = 0;
+  std::chrono::steady_clock::time_point time_limit_start = {};
   RetryPolicy retry = RetryPolicy::kNone;
   bool quiet = false;
+  LogFile* log = nullptr;
   std::string worker_program = "/proc/self/exe";
 };
 
@@ -49,8 +54,9 @@ class Scheduler {
             const std::vector<Cell>& cells, const std::vector<std::size_t>& pending,
             std::vector<std::optional<reports::CellResult>>& results);
 
-  // False when SIGINT, SIGTERM, SIGUSR1 or SIGHUP ended it early. Workers are then asked to save
-  // what they have and have some seconds to do so; the second SIGINT ends the process at once.
+  // False when SIGINT, SIGTERM, SIGUSR1, SIGHUP or the time limit ended it early. Workers are then
+  // asked to save what they have and have some seconds to do so; the second SIGINT ends the process
+  // at once. Under a time limit it also ends when no cell that is left can end in time.
   bool Run();
 
  private:
@@ -76,6 +82,10 @@ class Scheduler {
   };
 
   bool Done() const;
+  // Infinite without a limit.
+  double TimeToLimit() const;
+  bool EndsTooLate(std::size_t cell) const;
+  bool OnlyLateCellsAreLeft() const;
   void Assign(Worker& worker);
   bool Fits(const Worker& worker, std::size_t cell) const;
   std::size_t CountRunning() const;
@@ -111,6 +121,7 @@ class Scheduler {
   std::vector<Worker> workers_;
   std::size_t num_pending_ = 0;
   std::size_t num_finished_ = 0;
+  bool has_started_ = false;  // any cell
   Eta eta_;
 };
 

@@ -7,6 +7,7 @@
 #include <fstream>
 #include <iostream>
 #include <mutex>
+#include <optional>
 #include <poll.h>
 #include <string>
 #include <sys/prctl.h>
@@ -19,6 +20,7 @@
 #include "harness/cells/train.h"
 #include "harness/device/device.h"
 #include "harness/run/environment.h"
+#include "harness/run/log_file.h"
 #include "harness/run/plan.h"
 #include "harness/run/run.h"
 #include "harness/run/stop_signals.h"
@@ -37,15 +39,6 @@ constexpr int kUnusable = 3;  // exit status of a worker whose device no longer 
 constexpr int kPollInterval_ms = 100;
 // When memory lacks, the kernel shall kill a worker and not who speaks of it (-1000 to 1000).
 constexpr int kFirstToGo = 500;
-
-std::string UtcNow() {
-  const std::time_t now = std::time(nullptr);
-  std::tm utc{};
-  gmtime_r(&now, &utc);
-  char text[32];
-  std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &utc);
-  return text;
-}
 
 Value ProgressToValue(const Progress& progress) {
   Object object = {{"step", progress.step}, {"num_steps", progress.num_steps}};
@@ -185,6 +178,8 @@ int WorkerMain(const WorkerOptions& options, const Registries& registries) {
   CatchStopSignals(OnInterrupt::kIgnore);  // the parent decides what an interrupt means
   prctl(PR_SET_PDEATHSIG, SIGKILL);        // and its worker never outlives it
   std::ofstream("/proc/self/oom_score_adj") << kFirstToGo;
+  std::optional<LogFile> log;
+  if (!options.log_file.empty()) log.emplace(options.log_file);
   Worker(options, registries).Serve(STDIN_FILENO);
   return StopRequested() ? static_cast<int>(ExitCode::kStoppedEarly) : 0;
 }

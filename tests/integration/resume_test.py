@@ -96,6 +96,22 @@ class ResumeTest(ProgramTest):
         self.assertTrue(any(c["time"]["resumed_from_step"] for c in report["cells"]))
         self.assertEqual(untimed(self.read_json("whole/report.json")), untimed(report))
 
+    def test_time_limit_stops_the_run(self):
+        suite = tiny_suite()
+        del suite["throughput"]
+        suite["train"].update({"num_epochs": 20000, "early_stop_accuracy": 0})
+        self.write("suite.json", suite)
+        limited = ["--time-limit", "0m4s", "--log-file", "out/run.log"]
+        run = ["run", "suite.json", "--device", "cpu", "-o", "out", "--jobs", "1", *limited]
+        self.assertEqual(self.expect(8, *run).stderr.count("\n"), 1)  # there is no such folder yet
+        os.mkdir(self.path("out"))
+        for _ in range(2):
+            self.assertIn("time limit of 4s: 4 cells are left", self.expect(75, *run).stderr)
+        log = read_text(self.path("out/run.log"))
+        self.assertEqual(log.count("time limit of 4s: 4 cells are left"), 2)
+        self.assertEqual(log.count("Z exit code 75\n"), 2)
+        self.assertIn("; 4 to run", self.expect(0, "status", "out").stdout)
+
     def test_signal_while_libtorch_loads_stops_the_run(self):
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, signal.SIGHUP):
             process = subprocess.Popen(
