@@ -32,7 +32,7 @@ void AddSampleCommands(const Parser& parser);  // generate, export, score, verif
 void AddRunCommands(const Parser& parser);     // run, bench, slurm, report, validate, worker
 void AddFolderCommands(const Parser& parser);  // status, repro
 void AddCompareCommand(const Parser& parser);  // compare
-void AddUnitCommands(const Parser& parser);    // list, describe, mixer, core, schema, version
+void AddUnitCommands(const Parser& parser);    // list, describe, mixer, core, schema, version, ...
 
 // -s, --set KEY=VALUE, any number of times.
 void AddSet(CLI::App* command, std::vector<std::string>& texts, const char* help);

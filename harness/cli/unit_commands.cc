@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <iostream>
 #include <memory>
 
 #include "harness/cli/command.h"
+#include "harness/cli/completion.h"
 #include "harness/cli/values.h"
 
 namespace mixerbench::harness::cli {
@@ -103,6 +105,19 @@ void AddVersion(const Parser& parser) {
   parser.WhenChosen(command, [json] { return PrintVersion(*json); });
 }
 
+// The tree is complete when a command runs: the order of commands does not matter.
+void AddCompletion(const Parser& parser) {
+  const auto shell = std::make_shared<std::string>();
+  auto* command = parser.app.add_subcommand("completion", "Print a completion script for a shell");
+  command->add_option("shell", *shell, "bash, zsh or fish")
+      ->required()
+      ->check(CLI::IsMember({"bash", "zsh", "fish"}));
+  parser.WhenChosen(command, [shell, &app = parser.app] {
+    std::cout << CompletionScript(app, *shell);
+    return ExitCode::kOk;
+  });
+}
+
 }  // namespace
 
 void AddUnitCommands(const Parser& parser) {
@@ -112,6 +127,7 @@ void AddUnitCommands(const Parser& parser) {
   AddUnit(parser, "core", "Run one core (recurrence) on given tensors", parser.engine.core_run);
   AddSchema(parser);
   AddVersion(parser);
+  AddCompletion(parser);
 }
 
 }  // namespace mixerbench::harness::cli
