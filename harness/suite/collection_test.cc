@@ -109,6 +109,18 @@ TEST_CASE("collection: every suite of the built-in ones is valid, and they hold 
   CHECK(tasks.size() == registries.tasks.entries().size());  // a new task joins the smoke test
 }
 
+TEST_CASE("collection: MAD's settings stay apart in their reduced form") {
+  const Registries registries;
+  SuiteOverrides of_command;
+  of_command.smoke = true;
+  std::size_t num_cells = 0;
+  for (const CollectionItem& item : ReadCollection("mad").items) {
+    const SuiteOverrides overrides = OverridesOf(item, of_command);
+    num_cells += ParseSuite(ReadSuiteText(item.suite), overrides, registries).cells.size();
+  }
+  CHECK(num_cells == 66);
+}
+
 TEST_CASE("collection: \"all\" is every mixer that stands alone, and neighbours can be added") {
   const Registries registries;
   SuiteOverrides overrides;
