@@ -49,4 +49,21 @@ at::Tensor HoldingMixer::OutputOf(std::size_t i, const Mixed& mixed,
   return mixer->Output(mixed.inner[i], options.Inner(name));
 }
 
+std::string ItemPointer(const std::string& where, std::size_t index) {
+  return where + "/" + std::to_string(index);
+}
+
+Value ResolveHeld(const Value& mixer, const std::string& where, const MixerRegistry& registry) {
+  return ResolveMixer(mixer, where, registry);
+}
+
+std::vector<Value> ResolveHeld(const std::vector<Value>& mixers, const std::string& where,
+                               const MixerRegistry& registry) {
+  std::vector<Value> resolved;
+  for (std::size_t i = 0; i < mixers.size(); ++i) {
+    resolved.push_back(ResolveMixer(mixers[i], ItemPointer(where, i), registry));
+  }
+  return resolved;
+}
+
 }  // namespace mixerbench::models

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/fields.h"
+#include "models/blocks/holding_mixer.h"
 #include "models/mixer.h"
 
 namespace mixerbench::models::hybrid {
@@ -24,35 +25,20 @@ HybridConfig Parse(const Value& config, const std::string& where) {
   return parsed;
 }
 
-std::string ItemPointer(const std::string& where, std::size_t index) {
-  return where + "/pattern/" + std::to_string(index);
-}
-
 // The layer's mixer itself: the pattern costs nothing at run time.
-std::unique_ptr<Mixer> Create(const Value& config, const std::string& where,
-                              const MixerContext& context, const ParameterScope& scope) {
-  const HybridConfig parsed = Parse(config, where);
-  const std::size_t index = static_cast<std::size_t>(context.layer_index) % parsed.pattern.size();
-  return CreateMixer(parsed.pattern[index], ItemPointer(where, index), context, scope);
-}
-
-Value Resolve(const Value& config, const std::string& where, const MixerRegistry& registry) {
-  HybridConfig parsed = Parse(config, where);
-  for (std::size_t i = 0; i < parsed.pattern.size(); ++i) {
-    parsed.pattern[i] = ResolveMixer(parsed.pattern[i], ItemPointer(where, i), registry);
-  }
-  return ConfigFields().Write(parsed);
+std::unique_ptr<Mixer> Make(const HybridConfig& config, const std::string& where,
+                            const MixerContext& context, const ParameterScope& scope) {
+  const std::size_t index = static_cast<std::size_t>(context.layer_index) % config.pattern.size();
+  return CreateMixer(config.pattern[index], ItemPointer(where + "/pattern", index), context, scope);
 }
 
 }  // namespace
 
 void Register(MixerRegistry& registry) {
-  MixerEntry entry;
+  MixerEntry entry =
+      MakeHoldingEntry(ConfigFields(), Parse, "pattern", &HybridConfig::pattern, Make);
   entry.summary = "a different mixer in each layer, by a repeated pattern";
   entry.source = "arXiv 2312.04927 (convolution then mixer), 2402.18668";
-  entry.params = ConfigFields().Describe();
-  entry.create = Create;
-  entry.resolve = Resolve;
   entry.test_configs = {
       Object{{"pattern", Array{Object{{"name", "delta_net"}, {"num_heads", 1}}}}},
   };

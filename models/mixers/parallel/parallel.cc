@@ -35,10 +35,6 @@ ParallelConfig Parse(const Value& config, const std::string& where) {
   return parsed;
 }
 
-std::string ItemPointer(const std::string& where, std::size_t index) {
-  return where + "/branches/" + std::to_string(index);
-}
-
 class Parallel final : public HoldingMixer {
  public:
   Parallel(const ParallelConfig& config, const std::string& where, MixerContext context,
@@ -46,13 +42,13 @@ class Parallel final : public HoldingMixer {
     const bool projects = context.output_projection;
     context.output_projection = false;
     for (std::size_t i = 0; i < config.branches.size(); ++i) {
-      Add("branches." + std::to_string(i), config.branches[i], ItemPointer(where, i), context,
-          scope);
+      Add("branches." + std::to_string(i), config.branches[i], ItemPointer(where + "/branches", i),
+          context, scope);
     }
     width_ = WidthOf(0, context);
     for (std::size_t i = 0; i < num_held(); ++i) {
       if (WidthOf(i, context) != width_) {
-        throw ConfigError(ItemPointer(where, i),
+        throw ConfigError(ItemPointer(where + "/branches", i),
                           "its output has " + std::to_string(WidthOf(i, context)) +
                               " channels, that of the first branch " + std::to_string(width_));
       }
@@ -89,28 +85,18 @@ class Parallel final : public HoldingMixer {
   std::optional<Linear> out_proj_;
 };
 
-std::unique_ptr<Mixer> Create(const Value& config, const std::string& where,
-                              const MixerContext& context, const ParameterScope& scope) {
-  return std::make_unique<Parallel>(Parse(config, where), where, context, scope);
-}
-
-Value Resolve(const Value& config, const std::string& where, const MixerRegistry& registry) {
-  ParallelConfig parsed = Parse(config, where);
-  for (std::size_t i = 0; i < parsed.branches.size(); ++i) {
-    parsed.branches[i] = ResolveMixer(parsed.branches[i], ItemPointer(where, i), registry);
-  }
-  return ConfigFields().Write(parsed);
+std::unique_ptr<Mixer> Make(const ParallelConfig& config, const std::string& where,
+                            const MixerContext& context, const ParameterScope& scope) {
+  return std::make_unique<Parallel>(config, where, context, scope);
 }
 
 }  // namespace
 
 void Register(MixerRegistry& registry) {
-  MixerEntry entry;
+  MixerEntry entry =
+      MakeHoldingEntry(ConfigFields(), Parse, "branches", &ParallelConfig::branches, Make);
   entry.summary = "several mixers side by side in each layer, normalised and averaged";
   entry.source = "Hymba, arXiv 2411.13676";
-  entry.params = ConfigFields().Describe();
-  entry.create = Create;
-  entry.resolve = Resolve;
   entry.test_configs = {
       Object{{"branches", Array{Object{{"name", "base_conv"}, {"kernel_sizes", Array{3}}},
                                 Object{{"name", "delta_net"}}, Object{{"name", "parallel"}}}},

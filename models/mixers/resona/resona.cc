@@ -247,9 +247,12 @@ class Resona final : public HoldingMixer {
   at::Tensor alpha_bias_;    // [1]
 };
 
-std::unique_ptr<Mixer> Create(const Value& value, const std::string& where,
-                              const MixerContext& context, const ParameterScope& scope) {
-  ResonaConfig config = ConfigFields().Parse(value, where);
+ResonaConfig Parse(const Value& config, const std::string& where) {
+  return ConfigFields().Parse(config, where);
+}
+
+std::unique_ptr<Mixer> Make(ResonaConfig config, const std::string& where,
+                            const MixerContext& context, const ParameterScope& scope) {
   CheckRange(config.chunk_size, 1, 1 << 20, where, "chunk_size");
   CheckRange(config.top_k, 1, 64, where, "top_k");
   CheckRange(config.num_heads, 1, 1 << 12, where, "num_heads");
@@ -270,21 +273,12 @@ std::unique_ptr<Mixer> Create(const Value& value, const std::string& where,
   return std::make_unique<Resona>(config, where, context, scope);
 }
 
-Value Resolve(const Value& config, const std::string& where, const MixerRegistry& registry) {
-  ResonaConfig parsed = ConfigFields().Parse(config, where);
-  parsed.inner = ResolveMixer(parsed.inner, where + "/inner", registry);
-  return ConfigFields().Write(parsed);
-}
-
 }  // namespace
 
 void Register(MixerRegistry& registry) {
-  MixerEntry entry;
+  MixerEntry entry = MakeHoldingEntry(ConfigFields(), Parse, "inner", &ResonaConfig::inner, Make);
   entry.summary = "a mixer beside which each token reads earlier chunks that it searches for";
   entry.source = "RESONA, arXiv 2503.22913";
-  entry.params = ConfigFields().Describe();
-  entry.create = Create;
-  entry.resolve = Resolve;
   entry.test_configs = {
       Object{{"inner", Object{{"name", "base_conv"}, {"kernel_sizes", Array{3}}}},
              {"chunk_size", 3},

@@ -16,6 +16,7 @@
 #include "base/error.h"
 #include "models/blocks/config_checks.h"
 #include "models/blocks/dtype.h"
+#include "models/blocks/holding_mixer.h"
 #include "models/blocks/matrix_state_mixer.h"
 #include "models/mixer.h"
 
@@ -87,45 +88,40 @@ std::string NameOfInner(const Value& inner, const std::string& where) {
                     "row_sparse needs a mixer with a decay of each row: gla, gsa, hgrn2 or metala");
 }
 
+RowSparseConfig Parse(const Value& config, const std::string& where) {
+  return ConfigFields().Parse(config, where);
+}
+
 // The inner mixer itself, with a filter before its core: its parameters, states and taps keep their
 // names.
-std::unique_ptr<Mixer> Create(const Value& config, const std::string& where,
-                              const MixerContext& context, const ParameterScope& scope) {
-  const RowSparseConfig parsed = ConfigFields().Parse(config, where);
-  const std::string name = NameOfInner(parsed.inner, where + "/inner");
-  std::unique_ptr<Mixer> inner = CreateMixer(parsed.inner, where + "/inner", context, scope);
+std::unique_ptr<Mixer> Make(const RowSparseConfig& config, const std::string& where,
+                            const MixerContext& context, const ParameterScope& scope) {
+  const std::string name = NameOfInner(config.inner, where + "/inner");
+  std::unique_ptr<Mixer> inner = CreateMixer(config.inner, where + "/inner", context, scope);
   const State state = inner->InitialState(1);
   const bool has_slots = state.tensors.contains("keys");
   const std::int64_t rows = has_slots ? state.tensors.at("keys").value.size(-1)
                                       : state.tensors.at("state").value.size(-2);
-  CheckRange(parsed.num_rows, 0, rows, where, "num_rows");
-  if (has_slots && parsed.writes == RowWrites::kSoftmax) {
+  CheckRange(config.num_rows, 0, rows, where, "num_rows");
+  if (has_slots && config.writes == RowWrites::kSoftmax) {
     throw ConfigError(where + "/writes", "slots are written with what they forget: no softmax");
   }
   const bool softmax =
-      parsed.writes == RowWrites::kSoftmax || (parsed.writes == RowWrites::kAuto && name == "gla");
+      config.writes == RowWrites::kSoftmax || (config.writes == RowWrites::kAuto && name == "gla");
   const std::int64_t chosen =
-      parsed.num_rows > 0 ? parsed.num_rows : std::max<std::int64_t>(rows / 4, 1);
+      config.num_rows > 0 ? config.num_rows : std::max<std::int64_t>(rows / 4, 1);
   dynamic_cast<MatrixStateMixer&>(*inner).SetFilter(
       TopRows{chosen, softmax}, {.losses = {{kLoss, kLossWeight}}, .discrete = true});
   return inner;
 }
 
-Value Resolve(const Value& config, const std::string& where, const MixerRegistry& registry) {
-  RowSparseConfig parsed = ConfigFields().Parse(config, where);
-  parsed.inner = ResolveMixer(parsed.inner, where + "/inner", registry);
-  return ConfigFields().Write(parsed);
-}
-
 }  // namespace
 
 void Register(MixerRegistry& registry) {
-  MixerEntry entry;
+  MixerEntry entry =
+      MakeHoldingEntry(ConfigFields(), Parse, "inner", &RowSparseConfig::inner, Make);
   entry.summary = "a mixer whose tokens change a few rows of the state, those written most";
   entry.source = "arXiv 2507.16577";
-  entry.params = ConfigFields().Describe();
-  entry.create = Create;
-  entry.resolve = Resolve;
   entry.test_configs = {
       Object{{"inner", Object{{"name", "gsa"}, {"num_slots", 8}}}, {"num_rows", 3}},
       Object{{"inner", Object{{"name", "metala"}, {"expand_k", 1}}}},

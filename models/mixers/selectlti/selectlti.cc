@@ -101,26 +101,17 @@ class SelectLti final : public HoldingMixer {
   std::optional<Modulator> out_;
 };
 
-std::unique_ptr<Mixer> Create(const Value& config, const std::string& where,
-                              const MixerContext& context, const ParameterScope& scope) {
-  return std::make_unique<SelectLti>(Parse(config, where), where, context, scope);
-}
-
-Value Resolve(const Value& config, const std::string& where, const MixerRegistry& registry) {
-  SelectLtiConfig parsed = Parse(config, where);
-  parsed.core = ResolveMixer(parsed.core, where + "/core", registry);
-  return ConfigFields().Write(parsed);
+std::unique_ptr<Mixer> Make(const SelectLtiConfig& config, const std::string& where,
+                            const MixerContext& context, const ParameterScope& scope) {
+  return std::make_unique<SelectLti>(config, where, context, scope);
 }
 
 }  // namespace
 
 void Register(MixerRegistry& registry) {
-  MixerEntry entry;
+  MixerEntry entry = MakeHoldingEntry(ConfigFields(), Parse, kCore, &SelectLtiConfig::core, Make);
   entry.summary = "SelectLTI: input-dependent gains before and after a time-invariant mixer";
   entry.source = "SelectLTI: selective time-invariant state spaces";
-  entry.params = ConfigFields().Describe();
-  entry.create = Create;
-  entry.resolve = Resolve;
   entry.test_configs = {
       Object{{"core", Object{{"name", "s4d"}, {"form", "full"}, {"d_state", 8}, {"n_ssm", 1}}},
              {"out", false},
