@@ -12,6 +12,8 @@
 #include <ATen/ops/exp.h>
 #include <ATen/ops/full.h>
 
+#include "kernels/runtime/plan.h"
+
 namespace mixerbench::kernels {
 namespace {
 
@@ -102,6 +104,16 @@ ChunkStates ScanChunks(
     state = step(n, state);
   }
   return {.entering = at::cat(entering), .final_state = state};
+}
+
+void RecordAtenChunks(std::string_view core, ExecutionPath path, const at::Tensor& q,
+                      bool needs_gradients) {
+  const bool is_reference = path == ExecutionPath::kReference;
+  const std::string_view plan = is_reference ? kReferencePlan : kAtenChunkPlan;
+  const std::string_view reason = is_reference ? kReferenceAsked
+                                  : q.is_cpu() ? kOnCpu
+                                               : "has no device code";
+  RecordPlan(core, plan, needs_gradients ? plan : std::string_view(), reason);
 }
 
 }  // namespace mixerbench::kernels

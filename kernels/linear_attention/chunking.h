@@ -8,10 +8,13 @@
 #include <array>
 #include <cstdint>
 #include <functional>
+#include <string_view>
 #include <utility>
 
 #include <ATen/TensorOperators.h>
 #include <ATen/core/Tensor.h>
+
+#include "kernels/runtime/execution_path.h"
 
 namespace mixerbench::kernels {
 
@@ -88,5 +91,10 @@ struct ChunkStates {
 ChunkStates ScanChunks(
     const at::Tensor& initial_state, std::int64_t num_chunks,
     const std::function<at::Tensor(std::int64_t n, const at::Tensor& state)>& step);
+
+// Tells (plan.h) what a core without device code runs on the device of `q`: the reference, or
+// ATen's functions chunk by chunk.
+void RecordAtenChunks(std::string_view core, ExecutionPath path, const at::Tensor& q,
+                      bool needs_gradients);
 
 }  // namespace mixerbench::kernels

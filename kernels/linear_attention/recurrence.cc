@@ -124,12 +124,8 @@ CoreEntry RecurrenceEntry(RecurrenceFunction function, DecayShape decay_shape, b
        .kind = has_beta ? InputKind::kUnitNorm : InputKind::kDense,
        .help = has_beta ? "keys, of norm at most 1" : "keys"},
       {.name = "v", .shape = "B T H V", .help = "values"},
-      {.name = "log_decay",
-       .shape = decay_shape == DecayShape::kScalar ? "B T H" : "B T H K",
-       .kind = InputKind::kLogDecay,
-       .required = false,
-       .full_precision = true,
-       .help = "logarithm of the decay of the state, applied before the write; none: no decay"},
+      LogDecaySpec(decay_shape == DecayShape::kScalar ? "B T H" : "B T H K",
+                   "logarithm of the decay of the state, applied before the write; none: no decay"),
   };
   if (has_beta) {
     entry.inputs.push_back({.name = "beta",
@@ -137,19 +133,10 @@ CoreEntry RecurrenceEntry(RecurrenceFunction function, DecayShape decay_shape, b
                             .kind = InputKind::kUnit,
                             .help = "write strength, up to 2 with normalised keys"});
   }
-  entry.inputs.push_back({.name = "initial_state",
-                          .shape = "B H K V",
-                          .kind = InputKind::kState,
-                          .required = false,
-                          .full_precision = true,
-                          .help = "state before the first token; none: zeros"});
+  entry.inputs.push_back(InitialStateSpec("B H K V"));
   entry.outputs = {
       {.name = "o", .shape = "B T H V", .help = "what each query reads"},
-      {.name = "final_state",
-       .shape = "B H K V",
-       .kind = InputKind::kState,
-       .full_precision = true,
-       .help = "state after the last token"},
+      FinalStateSpec("B H K V"),
   };
   entry.state_pairs = {{"final_state", "initial_state"}};
   entry.run = [function](const NamedTensors& inputs, const CoreOptions& options) {

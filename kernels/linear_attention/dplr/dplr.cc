@@ -99,26 +99,12 @@ void Register(CoreRegistry& registry) {
        .shape = "B T H K",
        .kind = InputKind::kUnitNorm,
        .help = "what is recalled, from the state before its decay"},
-      {.name = "log_decay",
-       .shape = "B T H K",
-       .kind = InputKind::kLogDecay,
-       .required = false,
-       .full_precision = true,
-       .help = "logarithm of the decay of the state; none: no decay"},
-      {.name = "initial_state",
-       .shape = "B H K V",
-       .kind = InputKind::kState,
-       .required = false,
-       .full_precision = true,
-       .help = "state before the first token; none: zeros"},
+      LogDecaySpec("B T H K", "logarithm of the decay of the state; none: no decay"),
+      InitialStateSpec("B H K V"),
   };
   entry.outputs = {
       {.name = "o", .shape = "B T H V", .help = "what each query reads"},
-      {.name = "final_state",
-       .shape = "B H K V",
-       .kind = InputKind::kState,
-       .full_precision = true,
-       .help = "state after the last token"},
+      FinalStateSpec("B H K V"),
   };
   entry.state_pairs = {{"final_state", "initial_state"}};
   entry.run = [](const NamedTensors& inputs, const CoreOptions& options) {

@@ -19,7 +19,6 @@
 #include "kernels/linear_attention/non_finite.h"
 #include "kernels/named_tensors.h"
 #include "kernels/runtime/differentiable.h"
-#include "kernels/runtime/plan.h"
 
 namespace mixerbench::kernels {
 namespace {
@@ -204,10 +203,6 @@ GsaResult GsaInChunks(const GsaArgs& args, const gsa::Prepared& sizes) {
   return result;
 }
 
-void RecordGsa(const GsaArgs& args, std::string_view plan, std::string_view reason) {
-  RecordPlan(kCore, plan, NeedsBackward(Inputs(args)) ? plan : std::string_view(), reason);
-}
-
 }  // namespace
 
 GsaResult ChunkGsa(const GsaArgs& args) {
@@ -229,12 +224,8 @@ GsaResult ChunkGsa(const GsaArgs& args) {
 }
 
 GsaResult Gsa(const GsaArgs& args, ExecutionPath path) {
-  if (path == ExecutionPath::kReference) {
-    RecordGsa(args, kReferencePlan, kReferenceAsked);
-    return ReferenceGsa(args);
-  }
-  RecordGsa(args, kAtenChunkPlan, args.q.is_cpu() ? kOnCpu : "has no device code");
-  return ChunkGsa(args);
+  RecordAtenChunks(kCore, path, args.q, NeedsBackward(Inputs(args)));
+  return path == ExecutionPath::kReference ? ReferenceGsa(args) : ChunkGsa(args);
 }
 
 namespace gsa {
@@ -252,37 +243,17 @@ void Register(CoreRegistry& registry) {
        .kind = InputKind::kUnit,
        .full_precision = true,
        .help = "how much of k and v goes to each slot"},
-      {.name = "log_decay",
-       .shape = "B T H M",
-       .kind = InputKind::kLogDecay,
-       .required = false,
-       .full_precision = true,
-       .help = "logarithm of the decay of each slot, applied before the write; none: no decay"},
-      {.name = "initial_keys",
-       .shape = "B H K M",
-       .kind = InputKind::kState,
-       .required = false,
-       .full_precision = true,
-       .help = "keys of the slots before the first token; none: zeros"},
-      {.name = "initial_values",
-       .shape = "B H M V",
-       .kind = InputKind::kState,
-       .required = false,
-       .full_precision = true,
-       .help = "values of the slots before the first token; none: zeros"},
+      LogDecaySpec("B T H M",
+                   "logarithm of the decay of each slot, applied before the write; none: no decay"),
+      InitialStateSpec("B H K M", "keys of the slots before the first token; none: zeros",
+                       "initial_keys"),
+      InitialStateSpec("B H M V", "values of the slots before the first token; none: zeros",
+                       "initial_values"),
   };
   entry.outputs = {
       {.name = "o", .shape = "B T H V", .help = "what each query reads"},
-      {.name = "final_keys",
-       .shape = "B H K M",
-       .kind = InputKind::kState,
-       .full_precision = true,
-       .help = "keys of the slots after the last token"},
-      {.name = "final_values",
-       .shape = "B H M V",
-       .kind = InputKind::kState,
-       .full_precision = true,
-       .help = "values of the slots after the last token"},
+      FinalStateSpec("B H K M", "keys of the slots after the last token", "final_keys"),
+      FinalStateSpec("B H M V", "values of the slots after the last token", "final_values"),
   };
   entry.state_pairs = {{"final_keys", "initial_keys"}, {"final_values", "initial_values"}};
   entry.run = [](const NamedTensors& inputs, const CoreOptions& options) {

@@ -268,30 +268,16 @@ void Register(CoreRegistry& registry) {
   entry.source = "Blelloch 1990; arXiv 2208.04933 (S5), 2303.06349 (LRU)";
   entry.inputs = {
       {.name = "x", .shape = "B T H K", .help = "what is added to the state"},
-      {.name = "log_decay",
-       .shape = "B T H K",
-       .kind = InputKind::kLogDecay,
-       .required = false,
-       .full_precision = true,
-       .help = "logarithm of the modulus of the factor of the state; none: 1"},
+      LogDecaySpec("B T H K", "logarithm of the modulus of the factor of the state; none: 1"),
       {.name = "angle",
        .shape = "B T H K",
        .help = "argument of that factor: states are complex, real parts of all K, then imaginary "
                "parts"},
-      {.name = "initial_state",
-       .shape = "B H K",
-       .kind = InputKind::kState,
-       .required = false,
-       .full_precision = true,
-       .help = "state before the first token; none: zeros"},
+      InitialStateSpec("B H K"),
   };
   entry.outputs = {
       {.name = "o", .shape = "B T H K", .full_precision = true, .help = "all states"},
-      {.name = "final_state",
-       .shape = "B H K",
-       .kind = InputKind::kState,
-       .full_precision = true,
-       .help = "state after the last token"},
+      FinalStateSpec("B H K"),
   };
   entry.state_pairs = {{"final_state", "initial_state"}};
   entry.device_plans = DevicePlans();

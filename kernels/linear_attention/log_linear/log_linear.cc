@@ -12,25 +12,18 @@
 #include <ATen/ops/zeros.h>
 
 #include "base/check.h"
+#include "kernels/linear_attention/chunking.h"
 #include "kernels/linear_attention/log_linear/levels.h"
 #include "kernels/linear_attention/log_linear/log_linear_chunks.h"
 #include "kernels/linear_attention/non_finite.h"
 #include "kernels/named_tensors.h"
 #include "kernels/runtime/differentiable.h"
-#include "kernels/runtime/plan.h"
 #include "kernels/runtime/shape.h"
 
 namespace mixerbench::kernels {
 namespace {
 
 constexpr std::string_view kCore = "log_linear";
-constexpr std::string_view kNoDeviceCode = "has no device code";
-
-void Tell(const LogLinearArgs& args, std::string_view plan, std::string_view reason) {
-  const bool both = NeedsBackward(
-      {args.q, args.k, args.v, args.level_weight, args.log_decay, args.beta, args.initial_state});
-  RecordPlan(kCore, plan, both ? plan : std::string_view(), reason);
-}
 
 // [B,T,H,...] -> [R,T,...]
 at::Tensor BySequence(const at::Tensor& x, at::ScalarType dtype) {
@@ -171,12 +164,10 @@ LogLinearResult ChunkLogLinear(const LogLinearArgs& args) {
 }
 
 LogLinearResult LogLinear(const LogLinearArgs& args, ExecutionPath path) {
-  if (path == ExecutionPath::kReference) {
-    Tell(args, kReferencePlan, kReferenceAsked);
-    return ReferenceLogLinear(args);
-  }
-  Tell(args, kAtenChunkPlan, args.q.is_cpu() ? kOnCpu : kNoDeviceCode);
-  return ChunkLogLinear(args);
+  RecordAtenChunks(kCore, path, args.q,
+                   NeedsBackward({args.q, args.k, args.v, args.level_weight, args.log_decay,
+                                  args.beta, args.initial_state}));
+  return path == ExecutionPath::kReference ? ReferenceLogLinear(args) : ChunkLogLinear(args);
 }
 
 namespace log_linear {
@@ -190,12 +181,9 @@ void Register(CoreRegistry& registry) {
       {.name = "q", .shape = "B T H K", .help = "queries"},
       {.name = "k", .shape = "B T H K", .kind = InputKind::kUnitNorm, .help = "keys"},
       {.name = "v", .shape = "B T H V", .help = "values"},
-      {.name = "log_decay",
-       .shape = "B T H",
-       .kind = InputKind::kLogDecay,
-       .required = false,
-       .full_precision = true,
-       .help = "logarithm of the decay of all levels, applied before the write; none: no decay"},
+      LogDecaySpec(
+          "B T H",
+          "logarithm of the decay of all levels, applied before the write; none: no decay"),
       {.name = "beta",
        .shape = "B T H",
        .kind = InputKind::kUnit,

@@ -21,20 +21,12 @@
 #include "kernels/linear_attention/non_finite.h"
 #include "kernels/named_tensors.h"
 #include "kernels/runtime/differentiable.h"
-#include "kernels/runtime/plan.h"
 #include "kernels/runtime/shape.h"
 
 namespace mixerbench::kernels {
 namespace {
 
 constexpr std::string_view kCore = "mesa";
-constexpr std::string_view kNoDeviceCode = "has no device code";
-
-void Tell(const MesaArgs& args, std::string_view plan, std::string_view reason) {
-  const bool both = NeedsBackward({args.q, args.k, args.v, args.beta, args.ridge, args.log_decay,
-                                   args.initial_gram, args.initial_state});
-  RecordPlan(kCore, plan, both ? plan : std::string_view(), reason);
-}
 
 // The states before each chunk and the last, [N R,K,F] and [R,K,F]: every state is a product of
 // decays between chunks with what all chunks before it write.
@@ -155,12 +147,10 @@ MesaResult ChunkMesa(const MesaArgs& args) {
 }
 
 MesaResult Mesa(const MesaArgs& args, ExecutionPath path) {
-  if (path == ExecutionPath::kReference) {
-    Tell(args, kReferencePlan, kReferenceAsked);
-    return ReferenceMesa(args);
-  }
-  Tell(args, kAtenChunkPlan, args.q.is_cpu() ? kOnCpu : kNoDeviceCode);
-  return ChunkMesa(args);
+  RecordAtenChunks(kCore, path, args.q,
+                   NeedsBackward({args.q, args.k, args.v, args.beta, args.ridge, args.log_decay,
+                                  args.initial_gram, args.initial_state}));
+  return path == ExecutionPath::kReference ? ReferenceMesa(args) : ChunkMesa(args);
 }
 
 namespace mesa {
@@ -173,25 +163,14 @@ void Register(CoreRegistry& registry) {
       {.name = "q", .shape = "B T H K", .help = "queries"},
       {.name = "k", .shape = "B T H K", .kind = InputKind::kUnitNorm, .help = "keys"},
       {.name = "v", .shape = "B T H V", .help = "values"},
-      {.name = "log_decay",
-       .shape = "B T H",
-       .kind = InputKind::kLogDecay,
-       .required = false,
-       .full_precision = true,
-       .help = "logarithm of the decay of both states, applied before the write; none: no decay"},
+      LogDecaySpec(
+          "B T H",
+          "logarithm of the decay of both states, applied before the write; none: no decay"),
       {.name = "beta", .shape = "B T H", .kind = InputKind::kUnit, .help = "write strength"}};
   // Both states, for which random values would be no legal ones: a gram matrix is positive.
   entry.outputs = {{.name = "o", .shape = "B T H V", .help = "what each query reads"},
-                   {.name = "final_gram",
-                    .shape = "B H K K",
-                    .kind = InputKind::kState,
-                    .full_precision = true,
-                    .help = "sum of k k^T after the last token"},
-                   {.name = "final_state",
-                    .shape = "B H K V",
-                    .kind = InputKind::kState,
-                    .full_precision = true,
-                    .help = "sum of k v^T after the last token"}};
+                   FinalStateSpec("B H K K", "sum of k k^T after the last token", "final_gram"),
+                   FinalStateSpec("B H K V", "sum of k v^T after the last token")};
   entry.run = [](const NamedTensors& inputs, const CoreOptions& options) {
     const at::Tensor q = FindTensor(inputs, "q");
     Require(q.defined() && q.dim() == 4, "q must be [B,T,H,K]");

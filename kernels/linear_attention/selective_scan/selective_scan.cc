@@ -69,20 +69,11 @@ void Register(CoreRegistry& registry) {
        .shape = "B T D",
        .required = false,
        .help = "logits of the gate silu(z); none: no gate"},
-      {.name = "initial_state",
-       .shape = "B D N",
-       .kind = InputKind::kState,
-       .required = false,
-       .full_precision = true,
-       .help = "state before the first token; none: zeros"},
+      InitialStateSpec("B D N"),
   };
   entry.outputs = {
       {.name = "o", .shape = "B T D", .help = "what each token reads, gated"},
-      {.name = "final_state",
-       .shape = "B D N",
-       .kind = InputKind::kState,
-       .full_precision = true,
-       .help = "state after the last token"},
+      FinalStateSpec("B D N"),
   };
   entry.state_pairs = {{"final_state", "initial_state"}};
   entry.device_plans = DevicePlans();

@@ -12,18 +12,17 @@
 #include <ATen/ops/where.h>
 
 #include "base/check.h"
+#include "kernels/linear_attention/chunking.h"
 #include "kernels/linear_attention/non_finite.h"
 #include "kernels/linear_attention/sila/sila_steps.h"
 #include "kernels/named_tensors.h"
 #include "kernels/runtime/differentiable.h"
-#include "kernels/runtime/plan.h"
 #include "kernels/runtime/shape.h"
 
 namespace mixerbench::kernels {
 namespace {
 
 constexpr std::string_view kCore = "sila";
-constexpr std::string_view kNoDeviceCode = "has no device code";
 
 RecurrenceArgs Basics(const SilaArgs& args) {
   return {.q = args.q,
@@ -32,12 +31,6 @@ RecurrenceArgs Basics(const SilaArgs& args) {
           .initial_state = args.initial_state,
           .scale = args.scale,
           .chunk_size = args.chunk_size};
-}
-
-void Tell(const SilaArgs& args, std::string_view plan, std::string_view reason) {
-  const bool both = NeedsBackward({args.q, args.k, args.v, args.write_logit, args.forget_logit,
-                                   args.write_memory, args.forget_memory, args.initial_state});
-  RecordPlan(kCore, plan, both ? plan : std::string_view(), reason);
 }
 
 }  // namespace
@@ -111,12 +104,10 @@ SilaResult ChunkSila(const SilaArgs& args) {
 }
 
 SilaResult Sila(const SilaArgs& args, ExecutionPath path) {
-  if (path == ExecutionPath::kReference) {
-    Tell(args, kReferencePlan, kReferenceAsked);
-    return ReferenceSila(args);
-  }
-  Tell(args, kAtenChunkPlan, args.q.is_cpu() ? kOnCpu : kNoDeviceCode);
-  return ChunkSila(args);
+  RecordAtenChunks(kCore, path, args.q,
+                   NeedsBackward({args.q, args.k, args.v, args.write_logit, args.forget_logit,
+                                  args.write_memory, args.forget_memory, args.initial_state}));
+  return path == ExecutionPath::kReference ? ReferenceSila(args) : ChunkSila(args);
 }
 
 namespace sila {
@@ -142,18 +133,9 @@ void Register(CoreRegistry& registry) {
        .shape = "H V",
        .required = false,
        .help = "weights of the recalled value in the forget gate; none: zeros"},
-      {.name = "initial_state",
-       .shape = "B H K V",
-       .kind = InputKind::kState,
-       .required = false,
-       .full_precision = true,
-       .help = "state before the first token; none: zeros"}};
+      InitialStateSpec("B H K V")};
   entry.outputs = {{.name = "o", .shape = "B T H V", .help = "what each query reads"},
-                   {.name = "final_state",
-                    .shape = "B H K V",
-                    .kind = InputKind::kState,
-                    .full_precision = true,
-                    .help = "state after the last token"}};
+                   FinalStateSpec("B H K V")};
   entry.state_pairs = {{"final_state", "initial_state"}};
   entry.run = [](const NamedTensors& inputs, const CoreOptions& options) {
     const auto result = Sila({.q = FindTensor(inputs, "q"),

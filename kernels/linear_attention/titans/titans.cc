@@ -22,23 +22,13 @@
 #include "kernels/linear_attention/titans/titans_steps.h"
 #include "kernels/named_tensors.h"
 #include "kernels/runtime/differentiable.h"
-#include "kernels/runtime/plan.h"
 #include "kernels/runtime/shape.h"
 
 namespace mixerbench::kernels {
 namespace {
 
 constexpr std::string_view kCore = "titans";
-constexpr std::string_view kNoDeviceCode = "has no device code";
 constexpr double kNoMomentum = -1000;  // its exponential is zero
-
-void Tell(const TitansArgs& args, std::string_view plan, std::string_view reason) {
-  const auto& state = args.initial_state;
-  const bool both = NeedsBackward({args.q, args.k, args.v, args.step, args.log_decay,
-                                   args.log_momentum, state.memory, state.momentum, state.k,
-                                   state.v, state.log_decay, state.log_momentum, state.step});
-  RecordPlan(kCore, plan, both ? plan : std::string_view(), reason);
-}
 
 // What the scalars of a chunk's tokens come to.
 struct ChunkFactors {
@@ -216,12 +206,12 @@ TitansResult ChunkTitans(const TitansArgs& args) {
 }
 
 TitansResult Titans(const TitansArgs& args, ExecutionPath path) {
-  if (path == ExecutionPath::kReference) {
-    Tell(args, kReferencePlan, kReferenceAsked);
-    return ReferenceTitans(args);
-  }
-  Tell(args, kAtenChunkPlan, args.q.is_cpu() ? kOnCpu : kNoDeviceCode);
-  return ChunkTitans(args);
+  const auto& state = args.initial_state;
+  RecordAtenChunks(kCore, path, args.q,
+                   NeedsBackward({args.q, args.k, args.v, args.step, args.log_decay,
+                                  args.log_momentum, state.memory, state.momentum, state.k, state.v,
+                                  state.log_decay, state.log_momentum, state.step}));
+  return path == ExecutionPath::kReference ? ReferenceTitans(args) : ChunkTitans(args);
 }
 
 namespace titans {
@@ -235,18 +225,9 @@ void Register(CoreRegistry& registry) {
       {.name = "q", .shape = "B T H K", .help = "queries"},
       {.name = "k", .shape = "B T H K", .kind = InputKind::kUnitNorm, .help = "keys"},
       {.name = "v", .shape = "B T H V", .help = "values"},
-      {.name = "log_decay",
-       .shape = "B T H",
-       .kind = InputKind::kLogDecay,
-       .required = false,
-       .full_precision = true,
-       .help = "logarithm of what the memory keeps; none: it forgets nothing"},
-      {.name = "log_momentum",
-       .shape = "B T H",
-       .kind = InputKind::kLogDecay,
-       .required = false,
-       .full_precision = true,
-       .help = "logarithm of what the momentum keeps; none: no momentum"},
+      LogDecaySpec("B T H", "logarithm of what the memory keeps; none: it forgets nothing"),
+      LogDecaySpec("B T H", "logarithm of what the momentum keeps; none: no momentum",
+                   "log_momentum"),
       {.name = "step", .shape = "B T H", .kind = InputKind::kUnit, .help = "size of the step"}};
   // Without its state: what of it belongs to an unfinished chunk are inputs, handed on.
   entry.outputs = {{.name = "o", .shape = "B T H V", .help = "what each query reads"}};

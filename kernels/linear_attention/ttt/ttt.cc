@@ -22,23 +22,13 @@
 #include "kernels/linear_attention/ttt/ttt_steps.h"
 #include "kernels/named_tensors.h"
 #include "kernels/runtime/differentiable.h"
-#include "kernels/runtime/plan.h"
 #include "kernels/runtime/shape.h"
 
 namespace mixerbench::kernels {
 namespace {
 
 constexpr std::string_view kCore = "ttt";
-constexpr std::string_view kNoDeviceCode = "has no device code";
 constexpr std::int64_t kRegisteredMiniBatch = 8;
-
-void Tell(const TttArgs& args, std::string_view plan, std::string_view reason) {
-  const auto& state = args.initial_state;
-  const bool both = NeedsBackward({args.q, args.k, args.v, args.learning_rate, args.token_scale,
-                                   args.norm_weight, args.norm_bias, state.weight, state.bias,
-                                   state.k, state.v, state.learning_rate});
-  RecordPlan(kCore, plan, both ? plan : std::string_view(), reason);
-}
 
 // A column, or a row, for the bias.
 at::Tensor WithOne(const at::Tensor& x) { return at::constant_pad_nd(x, {0, 1}, 1); }
@@ -180,12 +170,12 @@ TttResult MiniBatchTtt(const TttArgs& args) {
 }
 
 TttResult Ttt(const TttArgs& args, ExecutionPath path) {
-  if (path == ExecutionPath::kReference) {
-    Tell(args, kReferencePlan, kReferenceAsked);
-    return ReferenceTtt(args);
-  }
-  Tell(args, kAtenChunkPlan, args.q.is_cpu() ? kOnCpu : kNoDeviceCode);
-  return MiniBatchTtt(args);
+  const auto& state = args.initial_state;
+  RecordAtenChunks(kCore, path, args.q,
+                   NeedsBackward({args.q, args.k, args.v, args.learning_rate, args.token_scale,
+                                  args.norm_weight, args.norm_bias, state.weight, state.bias,
+                                  state.k, state.v, state.learning_rate}));
+  return path == ExecutionPath::kReference ? ReferenceTtt(args) : MiniBatchTtt(args);
 }
 
 namespace ttt {
@@ -220,15 +210,6 @@ TttResult RunRegistered(const NamedTensors& inputs, const CoreOptions& options) 
   return Ttt(args, options.path);
 }
 
-TensorSpec State(const char* name, const char* shape, const char* help, bool required) {
-  return {.name = name,
-          .shape = shape,
-          .kind = InputKind::kState,
-          .required = required,
-          .full_precision = true,
-          .help = help};
-}
-
 }  // namespace
 
 void Register(CoreRegistry& registry) {
@@ -254,18 +235,19 @@ void Register(CoreRegistry& registry) {
        .required = false,
        .full_precision = true,
        .help = "of the norm in the loss; none: zeros"},
-      State("initial_weight", "B H K K", "at the start of the mini-batch; none: the identity",
-            false),
-      State("initial_bias", "B H K", "at the start of the mini-batch; none: zeros", false),
-      State("unfinished_k", "B U H K", "of its tokens before the first; none: it starts", false),
-      State("unfinished_v", "B U H K", "the same of v", false),
-      State("unfinished_learning_rate", "B U H", "the same of learning_rate", false)};
+      InitialStateSpec("B H K K", "at the start of the mini-batch; none: the identity",
+                       "initial_weight"),
+      InitialStateSpec("B H K", "at the start of the mini-batch; none: zeros", "initial_bias"),
+      InitialStateSpec("B U H K", "of its tokens before the first; none: it starts",
+                       "unfinished_k"),
+      InitialStateSpec("B U H K", "the same of v", "unfinished_v"),
+      InitialStateSpec("B U H", "the same of learning_rate", "unfinished_learning_rate")};
   entry.outputs = {{.name = "o", .shape = "B T H K", .help = "what the layer makes of each query"},
-                   State("final_weight", "B H K K", "at the start of the last mini-batch", true),
-                   State("final_bias", "B H K", "at the start of the last mini-batch", true),
-                   State("final_k", "B U H K", "of the tokens that it has", true),
-                   State("final_v", "B U H K", "of the tokens that it has", true),
-                   State("final_learning_rate", "B U H", "of the tokens that it has", true)};
+                   FinalStateSpec("B H K K", "at the start of the last mini-batch", "final_weight"),
+                   FinalStateSpec("B H K", "at the start of the last mini-batch", "final_bias"),
+                   FinalStateSpec("B U H K", "of the tokens that it has", "final_k"),
+                   FinalStateSpec("B U H K", "of the tokens that it has", "final_v"),
+                   FinalStateSpec("B U H", "of the tokens that it has", "final_learning_rate")};
   entry.state_pairs = {{"final_weight", "initial_weight"},
                        {"final_bias", "initial_bias"},
                        {"final_k", "unfinished_k"},
