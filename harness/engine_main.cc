@@ -11,6 +11,7 @@
 #include "harness/cli/describe_fields.h"
 #include "harness/device/device.h"
 #include "harness/device/device_plans.h"
+#include "harness/device/engine_check.h"
 #include "harness/interop/mixer_facts.h"
 #include "harness/interop/unit_run.h"
 #include "harness/run/repro.h"
@@ -147,6 +148,7 @@ int main(int argc, char** argv) {
       .generate_on_device = [&](const auto& o) { return GenerateOnDevice(o, registries); },
       .mixer_run = [&](const auto& options) { return MixerRun(options, registries); },
       .core_run = [&](const auto& options) { return CoreRun(options, registries); },
+      .check = CheckEngine,
       .worker = [&](const auto& options) { return WorkerMain(options, registries); }};
   return Main(argc, argv, engine);
 }

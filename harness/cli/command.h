@@ -28,11 +28,12 @@ struct Parser {
 };
 
 // Each adds one command or several of a kind.
-void AddSampleCommands(const Parser& parser);  // generate, export, score, verify
-void AddRunCommands(const Parser& parser);     // run, bench, slurm, report, validate, worker
-void AddFolderCommands(const Parser& parser);  // status, repro
-void AddCompareCommand(const Parser& parser);  // compare
-void AddUnitCommands(const Parser& parser);    // list, describe, mixer, core, schema, version, ...
+void AddSampleCommands(const Parser& parser);   // generate, export, score, verify
+void AddRunCommands(const Parser& parser);      // run, bench, slurm, report, validate, worker
+void AddFolderCommands(const Parser& parser);   // status, repro
+void AddCompareCommand(const Parser& parser);   // compare
+void AddUnitCommands(const Parser& parser);     // list, describe, mixer, core, schema
+void AddProgramCommands(const Parser& parser);  // version, completion, doctor
 
 // -s, --set KEY=VALUE, any number of times.
 void AddSet(CLI::App* command, std::vector<std::string>& texts, const char* help);

@@ -121,6 +121,7 @@ int ParseAndRun(int argc, char** argv, const EngineCommands& engine) {
   AddCompareCommand(parser);
   AddSampleCommands(parser);
   AddUnitCommands(parser);
+  AddProgramCommands(parser);
   CheckCommandNames(app, argc, argv);
   try {
     app.parse(argc, argv);

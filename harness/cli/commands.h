@@ -11,6 +11,7 @@
 #include "harness/cli/compare_options.h"
 #include "harness/cli/slurm_options.h"
 #include "harness/dataset/options.h"
+#include "harness/device/health_check.h"
 #include "harness/interop/options.h"
 #include "harness/run/options.h"
 #include "harness/suite/overrides.h"
@@ -28,6 +29,7 @@ struct EngineCommands {
   std::function<ExitCode(const GenerateOptions&)> generate_on_device;
   std::function<ExitCode(const UnitRunOptions&)> mixer_run;
   std::function<ExitCode(const UnitRunOptions&)> core_run;
+  std::function<std::vector<HealthCheck>(const std::string& device)> check;  // of `doctor`
   std::function<int(const WorkerOptions&)> worker;
 };
 
@@ -93,5 +95,15 @@ ExitCode PrintSchema(const std::string& name);
 ExitCode PrintSlurmScript(const SlurmOptions& options);
 
 ExitCode PrintVersion(bool json);
+
+struct DoctorOptions {
+  std::string out = "out";      // where runs will write
+  std::string device = "auto";  // of runs
+  bool json = false;
+  bool engine_only = false;  // only what the engine looks at, as JSON: the front asks for it
+};
+
+// Whether this machine is fit for runs, a line for everything looked at. kEnvironment when not.
+ExitCode Doctor(const DoctorOptions& options, const EngineCommands& engine);
 
 }  // namespace mixerbench::harness

@@ -15,6 +15,7 @@
 #include "gate/render/comparison_json.h"
 #include "gate/render/comparison_page.h"
 #include "gate/render/text_renderers.h"
+#include "harness/cli/cache_folder.h"
 #include "harness/cli/commands.h"
 #include "harness/cli/paired_builds.h"
 #include "harness/run/folder_report.h"
@@ -74,11 +75,7 @@ gate::Tolerance ToleranceOf(const CompareOptions& options) {
 
 fs::path CalibrationFolder(const CompareOptions& options) {
   if (!options.calibration.empty()) return options.calibration;
-  if (const char* cache = std::getenv("XDG_CACHE_HOME"); cache && *cache != '\0') {
-    return fs::path(cache) / "mixerbench" / "calibration";
-  }
-  const char* home = std::getenv("HOME");
-  return fs::path(home ? home : "/") / ".cache" / "mixerbench" / "calibration";
+  return CacheFolder() / "calibration";
 }
 
 fs::path CalibrationFile(const CompareOptions& options, const std::string& runner) {

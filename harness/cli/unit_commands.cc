@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <iostream>
 #include <memory>
 
 #include "harness/cli/command.h"
-#include "harness/cli/completion.h"
 #include "harness/cli/values.h"
 
 namespace mixerbench::harness::cli {
@@ -98,26 +96,6 @@ void AddSchema(const Parser& parser) {
   parser.WhenChosen(command, [name] { return PrintSchema(*name); });
 }
 
-void AddVersion(const Parser& parser) {
-  const auto json = std::make_shared<bool>(false);
-  auto* command = parser.app.add_subcommand("version", "Versions of this program");
-  command->add_flag("--json", *json, "JSON on stdout");
-  parser.WhenChosen(command, [json] { return PrintVersion(*json); });
-}
-
-// The tree is complete when a command runs: the order of commands does not matter.
-void AddCompletion(const Parser& parser) {
-  const auto shell = std::make_shared<std::string>();
-  auto* command = parser.app.add_subcommand("completion", "Print a completion script for a shell");
-  command->add_option("shell", *shell, "bash, zsh or fish")
-      ->required()
-      ->check(CLI::IsMember({"bash", "zsh", "fish"}));
-  parser.WhenChosen(command, [shell, &app = parser.app] {
-    std::cout << CompletionScript(app, *shell);
-    return ExitCode::kOk;
-  });
-}
-
 }  // namespace
 
 void AddUnitCommands(const Parser& parser) {
@@ -126,8 +104,6 @@ void AddUnitCommands(const Parser& parser) {
   AddUnit(parser, "mixer", "Run one mixer on given weights and inputs", parser.engine.mixer_run);
   AddUnit(parser, "core", "Run one core (recurrence) on given tensors", parser.engine.core_run);
   AddSchema(parser);
-  AddVersion(parser);
-  AddCompletion(parser);
 }
 
 }  // namespace mixerbench::harness::cli

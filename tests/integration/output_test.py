@@ -44,6 +44,10 @@ class StandardOutputTest(ProgramTest):
             ["verify", "mqar/tiny", "--count", "10"],
             ["generate", "mqar/tiny", "--count", "3"],
             ["generate", "mqar/tiny", "--count", "100000"],  # stops at the first failure
+            ["status", "out"],
+            ["doctor", "--device", "cpu", "-o", "out"],
+            ["repro", "out", "mqar/attention seed 0", "-q"],
+            ["completion", "zsh"],
             ["report", "out"],
             ["report", "out", "--format", "html"],
             ["validate", "suite.json"],
