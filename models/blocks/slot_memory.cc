@@ -9,6 +9,7 @@
 #include <ATen/ops/log1p.h>
 #include <ATen/ops/where.h>
 
+#include "models/blocks/config_checks.h"
 #include "models/blocks/write_strength.h"
 
 namespace mixerbench::models {
@@ -31,6 +32,13 @@ at::Tensor FirstOfGroups(const at::Tensor& state, std::int64_t group) {
 }
 
 }  // namespace
+
+void GroupQueries(std::int64_t num_kv_heads, const std::string& where, MatrixLayout& layout) {
+  if (num_kv_heads == 0) return;
+  layout.queries_per_key =
+      DivideExactly(layout.num_heads, num_kv_heads, where, "num_kv_heads", "num_heads");
+  layout.num_heads = layout.qk_heads = num_kv_heads;
+}
 
 std::vector<std::pair<std::string, std::vector<std::int64_t>>> SlotStates(
     const SlotLayout& layout) {

@@ -18,6 +18,8 @@ namespace {
 const Fields<GsaConfig>& ConfigFields() {
   static const auto fields =
       MatrixFields<GsaConfig>()
+          .Add("num_kv_heads", &GsaConfig::num_kv_heads,
+               "heads of keys, values, slots and their gates; divides num_heads; 0: num_heads")
           .Add("expand_v", &GsaConfig::expand_v, "value channels per channel of d_model")
           .Add("num_slots", &GsaConfig::num_slots,
                "slots of a head; 0: as many as it has key channels")
@@ -32,6 +34,7 @@ std::unique_ptr<Mixer> Make(const GsaConfig& config, const std::string& where,
   CheckRange(config.num_slots, 0, 4096, where, "num_slots");
   CheckPositive(config.gate_logit_normalizer, where, "gate_logit_normalizer");
   MatrixLayout layout = LayoutOf(config, context.d_model, where);
+  GroupQueries(config.num_kv_heads, where, layout);
   layout.silu = false;  // the maps follow the convolution
   const std::int64_t slots = config.num_slots > 0 ? config.num_slots : layout.head_k_dim;
   layout.gate_columns = {layout.num_heads * slots};
@@ -73,6 +76,7 @@ void Register(MixerRegistry& registry) {
              {"conv_size", 4},
              {"norm_eps", 1e-6}},
       Object{{"feature_map", "t2r"}, {"gate_logit_normalizer", 0.1}},
+      Object{{"num_kv_heads", 1}},
   };
   registry.Add("gsa", std::move(entry));
 }

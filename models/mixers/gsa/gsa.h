@@ -10,7 +10,8 @@ namespace mixerbench::models {
 
 struct GsaConfig {
   std::int64_t num_heads = 2;
-  double expand_k = 1;  // key channels per channel of d_model
+  std::int64_t num_kv_heads = 0;  // of keys, values and slots; 0: num_heads
+  double expand_k = 1;            // key channels per channel of d_model
   double expand_v = 1;
   std::int64_t num_slots = 0;  // of a head; 0: as many as it has key channels
   FeatureMapKind feature_map = FeatureMapKind::kSilu;  // of q and k

@@ -9,6 +9,7 @@
 
 #include <ATen/TensorOperators.h>
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/cat.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/ones.h>
 #include <ATen/ops/zeros.h>
@@ -46,6 +47,38 @@ TEST_CASE("gsa: parameters and state have the sizes of its page") {
   const StateSize size = SizeOf(mixer->InitialState(1));
   CHECK(size.recurrent == 2 * 8 * (8 + 8));
   CHECK(size.conv == 0);
+}
+
+// Grouped queries are those of a mixer whose key heads are equal in each group.
+TEST_CASE("gsa: heads of a group share keys, values and slots") {
+  const at::NoGradGuard no_grad;
+  ParameterSet shared = NewParameters(), repeated = NewParameters();
+  const auto grouped = Make({{"num_heads", 4}, {"num_kv_heads", 2}}, shared);
+  const auto full = Make({{"num_heads", 4}}, repeated);
+  for (std::size_t i = 0; i < shared.parameters().size(); ++i) {
+    const at::Tensor& from = shared.parameters()[i].tensor;
+    const at::Tensor to = repeated.parameters()[i].tensor;
+    if (from.sizes() == to.sizes()) {
+      to.copy_(from);
+      continue;
+    }
+    const auto blocks = from.split_with_sizes({16, 8, 8, 8});  // q; k, v, f of 2 heads of 4
+    at::Tensor rows = blocks[0];
+    for (std::size_t block = 1; block < blocks.size(); ++block) {
+      const at::Tensor heads = blocks[block].unflatten(0, {2, 4}).repeat_interleave(2, 0);
+      rows = at::cat({rows, heads.flatten(0, 1)});
+    }
+    to.copy_(rows);
+  }
+  const at::Tensor x = RandomNormal({2, 9, kModelDim}, 1);
+  for (const ExecutionPath path : {ExecutionPath::kReference, ExecutionPath::kFast}) {
+    const MixerOptions options{.path = path, .want_final_state = true};
+    const MixerResult a = Forward(*grouped, {x}, options), b = Forward(*full, {x}, options);
+    CHECK(RelativeError(a.y, b.y) < kTolerance);
+    CHECK(RelativeError(Find(&a.final_state, "values").repeat_interleave(2, 1),
+                        Find(&b.final_state, "values")) < kTolerance);
+  }
+  CHECK(SizeOf(grouped->InitialState(1)).recurrent == 2 * 4 * (4 + 4));
 }
 
 TEST_CASE("gsa: slots are written with what they forget and read by probabilities") {

@@ -137,11 +137,7 @@ MatrixCore RavenCore(const MatrixLayout& layout, std::int64_t num_slots, std::in
 MatrixLayout RavenLayout(const RavenConfig& config, std::int64_t d_model,
                          const std::string& where) {
   MatrixLayout layout = LayoutOf(config, d_model, where);
-  if (config.num_kv_heads != 0) {
-    layout.queries_per_key =
-        DivideExactly(config.num_heads, config.num_kv_heads, where, "num_kv_heads", "num_heads");
-    layout.num_heads = layout.qk_heads = config.num_kv_heads;
-  }
+  GroupQueries(config.num_kv_heads, where, layout);
   layout.silu = true;
   layout.write_gate = WriteGate::kOwn;
   layout.output.silu_before_norm = true;
