@@ -6,6 +6,8 @@
 #include <memory>
 #include <span>
 
+#include <c10/util/Logging.h>
+
 #include "harness/cli/command_line.h"
 #include "harness/cli/commands.h"
 #include "harness/cli/describe_fields.h"
@@ -132,6 +134,10 @@ int main(int argc, char** argv) {
   using namespace mixerbench::harness;  // NOLINT(google-build-using-namespace)
   // cuBLAS reads it when the first context is made; without it some products are not repeatable.
   setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8", 0);
+  // libsentencepiece has a larger variable under the name of one of libtorch's: the loader makes
+  // them one, and its constructor overwrites what lies behind it in libtorch. That is this flag, by
+  // which an allocation that fails ends the process instead of throwing.
+  FLAGS_caffe2_use_fatal_for_enforce = false;
   const Registries registries;
   const EngineCommands engine = {
       .run =

@@ -3,13 +3,16 @@
 SPDX-License-Identifier: Apache-2.0
 """
 
+import glob
 import hashlib
 import json
 import os
+import resource
 import struct
+import subprocess
 import unittest
 
-from program import ProgramTest, tiny_suite
+from program import PROGRAM, ProgramTest, tiny_suite
 from safetensors_file import read_safetensors, write_safetensors
 
 
@@ -151,6 +154,22 @@ class CommandLineTest(ProgramTest):
         result = self.expect(0, "run", "quickstart", "--device", "cpu", "-n", "--add-mixer", "retnet")
         for name in ("attention", "gla", "delta_net", "gated_delta_net", "retnet"):
             self.assertIn(f"mqar/base_conv+{name} seed 1", result.stdout)
+
+    def test_an_allocation_that_fails_is_a_row(self):
+        suite = tiny_suite()
+        suite["throughput"] = {"seq_len": [4096], "batch_size": 1_000_000, "num_samples": 3, "phases": ["fwd"]}
+        self.write("suite.json", suite)
+        memory = (8 << 30, 8 << 30)
+        result = subprocess.run(
+            [PROGRAM, "bench", "suite.json", "--device", "cpu", "-o", "out", "-q", "--jobs", "1"],
+            cwd=self.folder.name,
+            capture_output=True,
+            text=True,
+            preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, memory),
+        )
+        self.assertEqual(result.returncode, 0, result.stderr)
+        cells = [self.read_json(path) for path in glob.glob(self.path("out/cells/*/result.json"))]
+        self.assertEqual([[row["state"] for row in cell["throughput"]] for cell in cells], [["oom"], ["oom"]])
 
     def test_run_says_what_it_will_do_before_it_starts(self):
         suite = tiny_suite()
