@@ -7,7 +7,6 @@
 #include <cstdint>
 #include <optional>
 #include <string>
-#include <vector>
 
 #include "harness/suite/overrides.h"
 
@@ -73,8 +72,7 @@ struct RunOptions {
   bool dry_run = false;
   bool throughput_only = false;  // `bench`
   bool quiet = false;
-  // Starts a worker, its arguments coming after it: this program again.
-  std::vector<std::string> worker_command = {"/proc/self/exe"};
+  std::string worker_program = "/proc/self/exe";  // that serves the cells: this program again
 };
 
 struct ReproOptions {
@@ -83,7 +81,7 @@ struct ReproOptions {
   std::string device;  // "": of the type that the cell ran on
   bool json = false;
   bool quiet = false;
-  std::vector<std::string> worker_command = {"/proc/self/exe"};
+  std::string worker_program = "/proc/self/exe";
 };
 
 }  // namespace mixerbench::harness

@@ -125,7 +125,7 @@ std::optional<CellResult> RunAgain(const Cell& cell, at::Device device, const fs
   how.cell.checkpoint_interval_s = 0;
   how.stall_timeout_s = defaults.stall_timeout_s;
   how.quiet = options.quiet;
-  how.worker_command = options.worker_command;
+  how.worker_program = options.worker_program;
   const RunFolder folder(out);
   const std::vector<Cell> cells = {cell};
   std::vector<std::optional<CellResult>> results(1);

@@ -55,7 +55,7 @@ SchedulerOptions PlanWorkers(const RunOptions& options, at::Device device) {
   plan.time_limit_s = options.time_limit_s;
   plan.retry = options.retry;
   plan.quiet = options.quiet;
-  plan.worker_command = options.worker_command;
+  plan.worker_program = options.worker_program;
   if (device.is_cpu()) {
     const std::int64_t cores = std::max<std::int64_t>(1, std::thread::hardware_concurrency());
     plan.devices.assign(static_cast<std::size_t>(options.jobs > 0 ? options.jobs : cores), "cpu");

@@ -40,7 +40,7 @@ struct SchedulerOptions {
   RetryPolicy retry = RetryPolicy::kNone;
   bool quiet = false;
   LogFile* log = nullptr;
-  std::vector<std::string> worker_command = {"/proc/self/exe"};
+  std::string worker_program = "/proc/self/exe";
 };
 
 // May a finished result stand under this policy? One that --require-device-cores refused stands

@@ -12,9 +12,8 @@ namespace mixerbench::harness {
 
 class WorkerProcess {
  public:
-  // Starts `command`, a program and its first arguments, with `arguments`; stderr is inherited.
-  // Throws Error(kInternal).
-  WorkerProcess(const std::vector<std::string>& command, const std::vector<std::string>& arguments);
+  // Starts `program` with `arguments`; stderr is inherited. Throws Error(kInternal).
+  WorkerProcess(const std::string& program, const std::vector<std::string>& arguments);
   WorkerProcess(const WorkerProcess&) = delete;
   WorkerProcess& operator=(const WorkerProcess&) = delete;
   // Kills the process if it still runs.
