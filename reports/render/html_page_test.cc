@@ -38,12 +38,9 @@ SweepReport Hostile() {
   cells.back().state = CellState::kError;
   cells[0].accuracy[0].axes[kHostile] = 5;
   cells[0].accuracy[1].bucket = kHostile;
-  cells[1].throughput.push_back({.phase = kHostile,
-                                 .dtype = kHostile,
-                                 .clock = "",
-                                 .state = CellState::kOom,
-                                 .reason = kHostile,
-                                 .parity_check = ""});
+  ThroughputRow& row = cells[1].throughput.emplace_back();
+  row.phase = row.dtype = row.reason = kHostile;
+  row.state = CellState::kOom;
   return MakeSweepReport(kHostile, Object{{"description", kHostile}}, std::move(cells));
 }
 
