@@ -54,14 +54,9 @@ run_conformance() {
   "$programs/conformance" -o "$out/h200/conformance" --merge "$folder"/conformance-*-of-"$shards".json
 }
 
-run_cores() {
-  mkdir -p -- "$out/h200/cores"
-  "$programs/core_device_benchmark" >"$out/h200/cores/core_device_benchmark.txt" 2>&1
-}
-
-run_operations() {
-  mkdir -p -- "$out/h200/fused"
-  "$programs/operations_benchmark" >"$out/h200/fused/fused_benchmark.txt" 2>&1
+run_benchmark() {  # run_benchmark PROGRAM FILE
+  mkdir -p -- "$(dirname -- "$out/h200/$2")"
+  "$programs/$1" >"$out/h200/$2" 2>&1
 }
 
 run_suite() {  # run_suite NAME
@@ -85,7 +80,9 @@ failed=()
 for part in "$@"; do
   start=$SECONDS
   case $part in
-    tests | conformance | cores | operations) "run_$part" ;;
+    tests | conformance) "run_$part" ;;
+    cores) run_benchmark core_device_benchmark cores/core_device_benchmark.txt ;;
+    operations) run_benchmark operations_benchmark fused/fused_benchmark.txt ;;
     *) run_suite "$part" ;;
   esac || failed+=("$part")
   echo "$part: $((SECONDS - start)) s"

@@ -33,8 +33,7 @@ std::string ProgressText(const AttemptProgress& attempt) {
 std::string CellLine(const CellStatus& status) {
   const reports::CellResult& cell = status.cell;
   std::string line =
-      fmt::format("{:.16}  {:<11}  {}", cell.run_id.substr(cell.run_id.find(':') + 1),
-                  StateName(status), LabelOf(cell));
+      fmt::format("{:.16}  {:<11}  {}", DigitsOf(cell.run_id), StateName(status), LabelOf(cell));
   if (!reports::IsMissing(cell)) line += ": " + FormatDuration(cell.wall_s);
   if (status.attempt) line += ": " + ProgressText(*status.attempt);
   if (!cell.reason.empty()) line += " (" + cell.reason + ")";

@@ -65,10 +65,10 @@ std::string LabelOf(const reports::CellResult& cell) {
 
 std::filesystem::path WeightsPath(const std::filesystem::path& out) { return out / "weights"; }
 
+std::string_view DigitsOf(std::string_view id) { return id.substr(id.find(':') + 1); }
+
 std::filesystem::path CellFolder(const std::filesystem::path& out, const std::string& run_id) {
-  const std::size_t colon = run_id.find(':');
-  const std::size_t first = colon == run_id.npos ? 0 : colon + 1;
-  return out / "cells" / run_id.substr(first, kIdDigits);
+  return out / "cells" / DigitsOf(run_id).substr(0, kIdDigits);
 }
 
 FolderLock::FolderLock(const std::filesystem::path& out) : file_(OpenLock(out)) {

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/value.h"
@@ -27,6 +28,9 @@ void WritePlan(const std::filesystem::path& out, const Plan& plan);
 
 // "mqar/gla/lr=0.01 seed 2": a cell for people.
 std::string LabelOf(const reports::CellResult& cell);
+
+// The hexadecimal digits of "sha256:<digits>", or of what has no prefix; a view of `id`.
+std::string_view DigitsOf(std::string_view id);
 
 // "OUT/cells/<first digits of the run id>"; `run_id` with or without "sha256:".
 std::filesystem::path CellFolder(const std::filesystem::path& out, const std::string& run_id);

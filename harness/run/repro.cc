@@ -22,7 +22,7 @@
 #include "harness/run/scheduler.h"
 #include "harness/run/stop_signals.h"
 #include "harness/suite/identity.h"
-#include "io/atomic_file.h"
+#include "harness/training/weights.h"
 #include "io/json.h"
 #include "io/tensor_file.h"
 #include "reports/result/result_json.h"
@@ -36,7 +36,6 @@ using reports::CellState;
 
 constexpr std::size_t kLeastDigits = 4;  // of a run id, to name a cell by
 constexpr std::size_t kMaxShown = 20;    // differences, in the answer for people
-constexpr std::size_t kMaxWeightsBytes = std::size_t{16} << 30;
 
 class TemporaryFolder {
  public:
@@ -59,12 +58,10 @@ class TemporaryFolder {
   fs::path path_;
 };
 
-std::string HexOf(const std::string& id) { return id.substr(id.find(':') + 1); }
-
 bool IsNamed(const CellResult& cell, const std::string& name) {
-  const std::string digits = HexOf(name);
+  const std::string_view digits = DigitsOf(name);
   return LabelOf(cell) == name ||
-         (digits.size() >= kLeastDigits && HexOf(cell.run_id).starts_with(digits));
+         (digits.size() >= kLeastDigits && DigitsOf(cell.run_id).starts_with(digits));
 }
 
 // The stored result of the cell that the user named.
@@ -136,14 +133,7 @@ std::optional<CellResult> RunAgain(const Cell& cell, at::Device device, const fs
 // The tensors of kept weights, if their file is still there and whole.
 std::optional<io::TensorFile> ReadWeights(const fs::path& out, const CellResult& cell) {
   if (!cell.weights) return std::nullopt;
-  const std::string end = HexOf(cell.weights->sha256) + ".safetensors";
-  std::error_code error;  // of a folder that is not there: no entries
-  for (const auto& entry : fs::directory_iterator(WeightsPath(out), error)) {
-    if (!entry.path().filename().string().ends_with(end)) continue;
-    if (io::HashFile(entry.path()) != HexOf(cell.weights->sha256)) return std::nullopt;
-    return io::ReadSafetensors(io::ReadFile(entry.path(), kMaxWeightsBytes), entry.path().string());
-  }
-  return std::nullopt;
+  return ReadKeptWeights(WeightsPath(out), DigitsOf(cell.weights->sha256));
 }
 
 // What two runs of the cell have to say of each other.

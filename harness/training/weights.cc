@@ -9,7 +9,6 @@
 #include "harness/device/tensor_io.h"
 #include "io/atomic_file.h"
 #include "io/json.h"
-#include "io/tensor_file.h"
 #include "reports/result/result_json.h"
 
 namespace mixerbench::harness {
@@ -94,6 +93,19 @@ std::optional<FinalWeights> WeightsFolder::Load(std::vector<std::string>& proble
 void WeightsFolder::RemoveAll() const {
   std::error_code ignored;  // what cannot be removed is replaced by the next that is saved
   for (const auto& path : List()) std::filesystem::remove(path, ignored);
+}
+
+std::optional<io::TensorFile> ReadKeptWeights(const std::filesystem::path& folder,
+                                              std::string_view sha256) {
+  const std::string end = std::string(sha256) + std::string(kSuffix);
+  std::error_code error;  // of a folder that is not there: no entries
+  for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
+    if (!entry.path().filename().string().ends_with(end)) continue;
+    const std::string bytes = io::ReadFile(entry.path(), kMaxFileBytes);
+    if (Sha256Hex(bytes) != sha256) return std::nullopt;
+    return io::ReadSafetensors(bytes, entry.path().string());
+  }
+  return std::nullopt;
 }
 
 void TakeTraining(const reports::CellResult& training, reports::CellResult& result) {

@@ -12,9 +12,11 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
+#include "io/tensor_file.h"
 #include "kernels/core.h"
 #include "reports/result/result.h"
 
@@ -50,6 +52,11 @@ class WeightsFolder {
   std::filesystem::path folder_;
   std::string training_id_;
 };
+
+// The tensors of the file in `folder` whose content has these 64 digits; nothing when it is gone or
+// damaged.
+std::optional<io::TensorFile> ReadKeptWeights(const std::filesystem::path& folder,
+                                              std::string_view sha256);
 
 // Enters in `result` how the training went that another cell has done.
 void TakeTraining(const reports::CellResult& training, reports::CellResult& result);
