@@ -2,6 +2,7 @@
 #include "reports/published/published.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "io/json.h"
 #include "io/object_reader.h"
@@ -73,7 +74,9 @@ std::optional<double> PublishedShare(const PublishedResult& result) {
   return std::nullopt;
 }
 
-std::string OurMixerName(std::string_view published) {
+namespace {
+
+std::string OurPlainMixerName(std::string_view published) {
   static const std::map<std::string, std::string> kNames = {
       {"attention", "attention"},
       {"attentionabsolutepositions", "attention"},
@@ -107,6 +110,34 @@ std::string OurMixerName(std::string_view published) {
       {"transformerfoxgate", "fox"},
       {"transformerrope", "attention"}};
   return Lookup(kNames, published);
+}
+
+}  // namespace
+
+std::string OurMixerName(std::string_view published) {
+  const std::size_t plus = published.find(" + ");
+  if (plus == std::string_view::npos) return OurPlainMixerName(published);
+  const std::string inner = OurPlainMixerName(published.substr(0, plus));
+  static const std::map<std::string, std::string> kWrappers = {{"resona", "resona"},
+                                                               {"resonalayer0", "resona layer 0"},
+                                                               {"resonalayer2", "resona layer 2"},
+                                                               {"selectlti", "selectlti"}};
+  const std::string wrapper = Lookup(kWrappers, published.substr(plus + 3));
+  return inner.empty() || wrapper.empty() ? "" : inner + " + " + wrapper;
+}
+
+std::string OurMixerName(const PublishedResult& result) {
+  const std::string name = OurMixerName(result.mixer);
+  const auto architecture = result.params.find("architecture");
+  if (architecture == result.params.end() || !architecture->second.is_string()) return name;
+  static const std::map<std::pair<std::string, std::string>, std::string> kBlocks = {
+      {{"no gate", "s4"}, "s4"},
+      {{"no gate", "s6"}, "s6"},
+      {{"H3", "s4"}, "h3"},
+      {{"H3", "hyena"}, "hyena"},
+      {{"Mamba", "s6"}, "mamba"}};
+  const auto found = kBlocks.find({architecture->second.as_string(), name});
+  return found == kBlocks.end() ? "" : found->second;
 }
 
 std::string OurTaskName(std::string_view published) {

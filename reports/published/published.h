@@ -33,9 +33,14 @@ std::vector<PublishedResult> ParsePublished(std::string_view text);
 // A share of 0 to 1 of an accuracy; nothing for other units and absent values.
 std::optional<double> PublishedShare(const PublishedResult& result);
 
-// A mixer's name in papers as ours: "Gated DeltaNet" and "GDN" are "gated_delta_net". Empty for
-// variants that this program does not have under one name.
+// A mixer's name in papers as ours: "Gated DeltaNet" and "GDN" are "gated_delta_net". Wrapped ones
+// are "mamba + resona", "h3 + resona layer 2", "s5 + selectlti". Empty for variants that this
+// program does not have under one name.
 std::string OurMixerName(std::string_view published);
+
+// The same where the paper names the block around the system: S6 in the architecture of Mamba is
+// "mamba", S4 in that of H3 "h3".
+std::string OurMixerName(const PublishedResult& result);
 
 // A task's name in papers as ours; empty when there is none.
 std::string OurTaskName(std::string_view published);

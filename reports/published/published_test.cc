@@ -41,9 +41,20 @@ TEST_CASE("The published results are read whole, and each says its source",
 TEST_CASE("Names of papers are ours only when they mean one mixer", "[reports][published]") {
   CHECK(OurMixerName("Mamba-2") == "mamba2");
   CHECK(OurMixerName("GDN") == "gated_delta_net");
-  CHECK(OurMixerName("Mamba + RESONA").empty());
+  CHECK(OurMixerName("Mamba + RESONA") == "mamba + resona");
+  CHECK(OurMixerName("H3 + RESONA layer 2") == "h3 + resona layer 2");
+  CHECK(OurMixerName("S5 + SelectLTI") == "s5 + selectlti");
+  CHECK(OurMixerName("Mamba-2 + attention").empty());
+  CHECK(OurMixerName("RWKV + RESONA layer 0").empty());
   CHECK(OurMixerName("RWKV").empty());  // of no stated version
   CHECK(PublishedShare(Mqar("GLA", {})) == 0.5);
+}
+
+TEST_CASE("The block around a system decides which mixer of ours it is", "[reports][published]") {
+  CHECK(OurMixerName(Mqar("S6", {{"architecture", "Mamba"}})) == "mamba");
+  CHECK(OurMixerName(Mqar("S4", {{"architecture", "H3"}})) == "h3");
+  CHECK(OurMixerName(Mqar("S6", {{"architecture", "no gate"}})) == "s6");
+  CHECK(OurMixerName(Mqar("Hyena", {{"architecture", "Mamba"}})).empty());
 }
 
 }  // namespace mixerbench::reports

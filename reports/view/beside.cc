@@ -20,21 +20,25 @@ struct Param {
   bool names_setting = false;  // without it equal, results are of different settings
 };
 
+constexpr char kSteps[] = "train.steps";
+constexpr char kLength[] = "task.test.input_seq_len";
+
 const std::map<std::string, Param>& Params() {
   static const std::map<std::string, Param> kParams = {
       {"seq_len", {"task.test.input_seq_len", true}},
       {"context", {"task.test.input_seq_len", true}},
       {"test_length", {"task.test.input_seq_len", true}},
-      {"length", {"task.test.input_seq_len"}},
+      {"length", {kLength}},
       {"train_length", {"task.train.input_seq_len"}},
       {"kv_pairs", {"task.test.num_kv_pairs", true}},
       {"vocab", {"task.test.vocab_size"}},
       {"tokens_to_copy", {"task.test.num_tokens_to_copy"}},
       {"d_model", {"model.d_model", true}},
       {"dim", {"model.d_model"}},
+      {"channels", {"model.d_model"}},
       {"layers", {"model.n_layers"}},
       {"batch", {"train.batch_size"}},
-      {"steps", {"train.max_steps"}},
+      {"steps", {kSteps}},
       {"lr", {"train.lr"}}};
   return kParams;
 }
@@ -53,9 +57,30 @@ std::string TextOf(const Value& value) {
   return value.is_string() ? value.as_string() : io::DumpJson(value);
 }
 
+// All steps of the training; the configured limit alone where the steps of an epoch follow from the
+// data.
+std::string NumSteps(const Value& config) {
+  const double limit = NumberOf(ConfigText(config, "train.max_steps")).value_or(0);
+  const double planned = NumberOf(ConfigText(config, "train.steps_per_epoch")).value_or(0) *
+                         NumberOf(ConfigText(config, "train.num_epochs")).value_or(0);
+  const double steps = limit > 0 && planned > 0 ? std::min(limit, planned) : limit + planned;
+  return steps > 0 ? fmt::format("{:.0f}", steps) : "";
+}
+
+// Tokens of a sample of a task whose options name its parts: noise with data, then a marker each.
+std::string CopyingLength(const Value& config) {
+  const auto prefix = NumberOf(ConfigText(config, "task.test.prefix_len"));
+  const auto copied = NumberOf(ConfigText(config, "task.test.num_tokens_to_copy"));
+  return prefix && copied ? fmt::format("{:.0f}", *prefix + *copied) : "";
+}
+
 // Our value at the path of a parameter: the segment's own before the config's first segment.
 std::string Ours(const Param& param, const Value& config, const Object& axes) {
   const std::string path = param.path;
+  if (path == kSteps) return NumSteps(config);
+  if (path == kLength && ConfigText(config, "task.name") == "selective_copying") {
+    return CopyingLength(config);
+  }
   if (path.starts_with("task.test.")) {
     const auto found = axes.find(path.substr(path.rfind('.') + 1));
     if (found != axes.end()) return TextOf(found->second);
@@ -80,11 +105,63 @@ bool SameNeedleTask(const PublishedResult& result, const Value& config) {
   return true;
 }
 
+std::string NameOf(const Value& mixer) {
+  const Value* name = mixer.Find("name");
+  return name != nullptr && name->is_string() ? name->as_string() : "";
+}
+
+// The names of layers that hold `wrapper` once, over the mixer of all others: with the place of the
+// layer and, as papers often do, without.
+std::vector<std::string> NamesOfPattern(const Array& pattern, const std::string& wrapper) {
+  std::string inner, place;
+  for (std::size_t i = 0; i < pattern.size(); ++i) {
+    const bool is_wrapped = NameOf(pattern[i]) == wrapper;
+    if (is_wrapped && !place.empty()) return {};
+    if (is_wrapped) place = std::to_string(i);
+    const Value* held = is_wrapped ? pattern[i].Find("inner") : &pattern[i];
+    const std::string name = held ? NameOf(*held) : "";
+    if (name.empty() || (!inner.empty() && name != inner)) return {};
+    inner = name;
+  }
+  if (place.empty()) return {};
+  const std::string both = inner + " + " + wrapper;
+  return {both, both + " layer " + place};
+}
+
+// What papers may call the mixer of this model, as OurMixerName writes it.
+std::vector<std::string> PublishedNames(const Value& config) {
+  const Value* model = config.Find("model");
+  const Value* mixer = model ? model->Find("sequence_mixer") : nullptr;
+  if (mixer == nullptr) return {};
+  const std::string name = NameOf(*mixer);
+  if (const Value* core = mixer->Find("core"); core && name == "selectlti") {
+    return {NameOf(*core) + " + selectlti"};
+  }
+  const Value* pattern = mixer->Find("pattern");
+  if (pattern && pattern->is_array() && name == "hybrid") {
+    return NamesOfPattern(pattern->as_array(), "resona");
+  }
+  return {name};
+}
+
+// SelectLTI's table has S6 with and without its kernel.
+bool SameKernel(const PublishedResult& result, const Value& config) {
+  const auto kernel = result.params.find("custom_kernel");
+  if (kernel == result.params.end() || !kernel->second.is_bool()) return true;
+  const std::string fused = ConfigText(config, "model.sequence_mixer.fused");
+  return fused.empty() || fused == (kernel->second.as_bool() ? "true" : "false");
+}
+
 // MAD's noisy recall is its recall with noise.
 bool SameNoise(const PublishedResult& result, const Value& config) {
   const std::string noise = ConfigText(config, "task.test.frac_noise");
   const bool is_noisy = NumberOf(noise).value_or(0) > 0;
   return is_noisy == (result.task.find("noisy") != std::string::npos);
+}
+
+// Whether a parameter only says which row of the paper's table a mixer is.
+bool NamesRow(const std::string& param) {
+  return param == "architecture" || param == "custom_kernel" || param == "selective_mechanism";
 }
 
 std::string SettingText(const PublishedResult& result) {
@@ -104,8 +181,10 @@ bool Corresponds(const PublishedResult& result, const Value& config, const Objec
   if (task.empty() || OurTaskName(result.task) != task) return false;
   if (task == "mad_icr" && !SameNoise(result, config)) return false;
   if (task == "niah" && !SameNeedleTask(result, config)) return false;
-  const std::string mixer = ConfigText(config, "model.sequence_mixer.name");
-  if (mixer.empty() || OurMixerName(result.mixer) != mixer) return false;
+  const std::string theirs = OurMixerName(result);
+  const std::vector<std::string> ours = PublishedNames(config);
+  if (theirs.empty() || std::find(ours.begin(), ours.end(), theirs) == ours.end()) return false;
+  if (!SameKernel(result, config)) return false;
   return std::all_of(result.params.begin(), result.params.end(), [&](const auto& item) {
     const auto known = Params().find(item.first);
     return known == Params().end() || !known->second.names_setting ||
@@ -117,6 +196,7 @@ std::string Differences(const PublishedResult& result, const Value& config, cons
   std::string text;
   const auto add = [&](const std::string& part) { text += (text.empty() ? "" : "; ") + part; };
   for (const auto& [key, value] : result.params) {
+    if (NamesRow(key)) continue;
     const auto known = Params().find(key);
     if (known == Params().end()) {
       add(key + ": theirs " + TextOf(value));
@@ -128,6 +208,7 @@ std::string Differences(const PublishedResult& result, const Value& config, cons
     add(path.substr(path.rfind('.') + 1) + " " + (ours.empty() ? "not set" : ours) + ", theirs " +
         TextOf(value));
   }
+  if (result.metric.starts_with("whole-output")) add("accuracy of tokens, theirs of whole outputs");
   if (result.task.starts_with("MAD")) add("theirs: mean over the settings of the benchmark");
   return text;
 }

@@ -48,4 +48,49 @@ TEST_CASE("A result corresponds when task, mixer and the sizes that name it agre
   CHECK(Differences(Mqar("BaseConv", {{"seq_len", 64}}), Config("base_conv", 64), axes).empty());
 }
 
+TEST_CASE("Mixers in wrappers correspond by what they hold and where", "[reports][published]") {
+  const Object setting = {{"seq_len", 64}, {"kv_pairs", 4}, {"d_model", 64}};
+  const Object axes = {{"input_seq_len", 64}};
+  const Object plain = {{"name", "h3"}};
+  const Object wrapped = {{"name", "resona"}, {"inner", plain}};
+  const auto config = [](Object mixer) {
+    Object all = Config("", 64).as_object();
+    all["model"] = Object{{"d_model", 64}, {"sequence_mixer", std::move(mixer)}};
+    return Value(all);
+  };
+  const Value third =
+      config({{"name", "hybrid"}, {"pattern", Array{plain, plain, wrapped, plain}}});
+  CHECK(Corresponds(Mqar("H3 + RESONA layer 2", setting), third, axes));
+  CHECK(Corresponds(Mqar("H3 + RESONA", setting), third, axes));
+  CHECK_FALSE(Corresponds(Mqar("H3 + RESONA layer 0", setting), third, axes));
+  CHECK_FALSE(Corresponds(Mqar("H3", setting), third, axes));
+  const Value mixed =
+      config({{"name", "hybrid"}, {"pattern", Array{wrapped, Object{{"name", "hyena"}}}}});
+  CHECK_FALSE(Corresponds(Mqar("H3 + RESONA", setting), mixed, axes));
+
+  const Value gains = config({{"name", "selectlti"}, {"core", Object{{"name", "s4"}}}});
+  CHECK(Corresponds(Mqar("S4 + SelectLTI", setting), gains, axes));
+  CHECK_FALSE(Corresponds(Mqar("S4", setting), gains, axes));
+
+  Object with_kernel = setting;
+  with_kernel["custom_kernel"] = true;
+  CHECK(Corresponds(Mqar("S6", with_kernel), config({{"name", "s6"}, {"fused", true}}), axes));
+  CHECK_FALSE(
+      Corresponds(Mqar("S6", with_kernel), config({{"name", "s6"}, {"fused", false}}), axes));
+}
+
+TEST_CASE("Steps and lengths are compared in the paper's units", "[reports][published]") {
+  const Value config = Object{
+      {"task", Object{{"name", "selective_copying"},
+                      {"test", Array{Object{{"prefix_len", 4112}, {"num_tokens_to_copy", 16}}}}}},
+      {"train", Object{{"steps_per_epoch", 4000}, {"num_epochs", 100}, {"max_steps", 0}}}};
+  CHECK(Differences(Mqar("S4", {{"length", 4128}, {"steps", 400000}, {"architecture", "no gate"}}),
+                    config, {})
+            .empty());
+  CHECK(Differences(Mqar("S4", {{"steps", 20000}}), config, {}) == "steps 400000, theirs 20000");
+  PublishedResult whole = Mqar("S4", {});
+  whole.metric = "whole-output accuracy";
+  CHECK(Differences(whole, config, {}) == "accuracy of tokens, theirs of whole outputs");
+}
+
 }  // namespace mixerbench::reports
