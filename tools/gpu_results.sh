@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # gpu_results.sh PROGRAMS OUT PART...: makes the files of results/h200 anew, on a GPU machine.
 #
-# PROGRAMS is a folder of tools/package.sh. A part is `tests`, `conformance`, `cores`, `operations` or
-# the name of a suite; OUT/h200 gets what is committed, OUT/runs and OUT/logs the rest. A part that
+# PROGRAMS is a folder of tools/package.sh. A part is `tests`, `golden` (samples of the CUDA generator),
+# `conformance`, `sanitizers`, `cores`, `operations` or the name of a suite; OUT/h200 gets what is committed, OUT/runs and OUT/logs the rest. A part that
 # fails is named at the end, and the others still run. Suites resume: the same command goes on where
 # it was stopped. See docs/GPU.md.
 # SPDX-License-Identifier: Apache-2.0
@@ -13,10 +13,11 @@ if (($# < 3)); then
   exit 2
 fi
 programs=$(readlink -f -- "$1")
+root=$(cd -- "$(dirname -- "$(readlink -f -- "${BASH_SOURCE[0]}")")/.." && pwd -P)
 mkdir -p -- "$2/h200" "$2/runs" "$2/logs"
 out=$(readlink -f -- "$2")
 shift 2
-readonly programs out
+readonly root programs out
 readonly time_limit_s=${CONFORMANCE_TIME_LIMIT:-190} shards_per_gpu=11
 gpus=$(nvidia-smi --list-gpus 2>/dev/null | wc -l)
 readonly gpus
@@ -59,6 +60,23 @@ run_benchmark() {  # run_benchmark PROGRAM FILE
   "$programs/$1" >"$out/h200/$2" 2>&1
 }
 
+# The checkout that holds this script is the one that PROGRAMS were made from.
+run_golden() {
+  mkdir -p -- "$out/h200/golden"
+  "$programs/device_golden_check" "$root/tests/golden/tasks.sha256" 2>&1 | tee "$out/h200/golden/device_golden_check.txt"
+}
+
+run_sanitizers() {
+  local tool status=0
+  mkdir -p -- "$out/h200/sanitizers"
+  for tool in memcheck racecheck; do
+    compute-sanitizer --tool "$tool" --error-exitcode 1 "$programs/core_gpu_test" '[sanitizer]' \
+      >"$out/logs/$tool.txt" 2>&1 || status=1
+    tail -n 4 -- "$out/logs/$tool.txt" | tee "$out/h200/sanitizers/$tool.txt"
+  done
+  return "$status"
+}
+
 run_suite() {  # run_suite NAME
   local command=run jobs=1
   case $1 in
@@ -80,7 +98,7 @@ failed=()
 for part in "$@"; do
   start=$SECONDS
   case $part in
-    tests | conformance) "run_$part" ;;
+    tests | golden | conformance | sanitizers) "run_$part" ;;
     cores) run_benchmark core_device_benchmark cores/core_device_benchmark.txt ;;
     operations) run_benchmark operations_benchmark fused/fused_benchmark.txt ;;
     *) run_suite "$part" ;;
