@@ -315,5 +315,29 @@ TEST_CASE("settings: presets, and what a file changes of one") {
   }
 }
 
+TEST_CASE("compare: one model's state is one row, and a finding where its results differ") {
+  std::mt19937_64 random(1);
+  Made made;
+  made.base = MadeCells({{.mixer = "gla"}}, 5, "1", random);
+  for (CellResult& cell : made.base) cell.model.state_bytes_measured = 4096;
+  made.base.push_back(MadeTimes("gla", 1, "1"));
+  made.base.back().name = made.base.front().name;
+  made.candidate = made.base;
+  const auto rows = [&](Verdict verdict) {
+    const Comparison comparison = Compare(made);
+    return std::count_if(comparison.rows.begin(), comparison.rows.end(), [&](const Row& row) {
+      return row.metric == "state_bytes" && row.verdict == verdict;
+    });
+  };
+  CHECK(rows(Verdict::kPass) == 1);
+  CHECK(rows(Verdict::kSuspicious) == 0);
+  made.candidate.back().model.state_bytes_measured = 4100;  // within the margin, and impossible
+  CHECK(rows(Verdict::kPass) == 2);
+  CHECK(rows(Verdict::kSuspicious) == 1);
+  // A state that grows with the text differs at another length.
+  for (CellResult& cell : made.base) cell.model.state_at_num_tokens = cell.kind == "train" ? 64 : 9;
+  CHECK(rows(Verdict::kSuspicious) == 0);
+}
+
 }  // namespace
 }  // namespace mixerbench::gate

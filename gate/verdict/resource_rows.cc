@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <fmt/format.h>
+#include <map>
 
 #include "gate/verdict/speed_gate.h"
 #include "io/text.h"
@@ -63,12 +64,53 @@ std::optional<Row> MemoryRow(const Experiment& experiment, const GateSettings& s
   return worst;
 }
 
-std::optional<Row> StateRow(const Experiment& experiment, const GateSettings& settings) {
-  const auto& base = experiment.pairs.front().base->model;
-  const auto& candidate = experiment.pairs.front().candidate->model;
-  if (base.state_bytes_measured == 0 && candidate.state_bytes_measured == 0) return std::nullopt;
-  return BytesRow(experiment, "state_bytes", base.state_bytes_measured,
-                  candidate.state_bytes_measured, settings.memory_margin);
+// Results that one name and one length promise to be of one model: its training, its timing, its
+// fresh seeds.
+struct StateKey {
+  std::string cell;
+  std::int64_t num_tokens = 0;
+  auto operator<=>(const StateKey&) const = default;
+};
+
+std::int64_t StateOf(const CellResult& cell) { return cell.model.state_bytes_measured; }
+
+// They carry different states, in base or in the candidate.
+Row ContradictionRow(const Experiment& one, const Experiment& other, std::int64_t num_tokens) {
+  const CellPair &a = one.pairs.front(), &b = other.pairs.front();
+  const bool differs_in_new = StateOf(*a.candidate) != StateOf(*b.candidate);
+  const CellResult& first = differs_in_new ? *a.candidate : *a.base;
+  const CellResult& second = differs_in_new ? *b.candidate : *b.base;
+  Row row = RowOf(other, Gate::kSpeed, "state_bytes");
+  row.where = first.kind + " and " + second.kind;
+  row.test = "exact";
+  row.verdict = Verdict::kSuspicious;
+  row.say =
+      fmt::format("One model at {} tokens carries {} in its {} cell and {} in its {} cell, in {}.",
+                  num_tokens, io::FormatBytes(StateOf(first)), first.kind,
+                  io::FormatBytes(StateOf(second)), second.kind, differs_in_new ? "new" : "base");
+  return row;
+}
+
+// One row for each cell, however many of its results tell its state; a row more where they differ.
+void AddStates(const std::vector<Experiment>& experiments, const GateSettings& settings,
+               std::vector<Row>& rows) {
+  std::map<StateKey, const Experiment*> known;
+  for (const Experiment& experiment : experiments) {
+    const auto& [base, candidate] = experiment.pairs.front();
+    if (StateOf(*base) == 0 && StateOf(*candidate) == 0) continue;
+    const StateKey key{base->name, base->model.state_at_num_tokens};
+    const auto [at, is_new] = known.try_emplace(key, &experiment);
+    const CellPair& first = at->second->pairs.front();
+    const bool is_same =
+        StateOf(*first.base) == StateOf(*base) && StateOf(*first.candidate) == StateOf(*candidate);
+    if (!is_new && !is_same) {
+      rows.push_back(ContradictionRow(*at->second, experiment, key.num_tokens));
+    }
+    if (is_new || !is_same) {
+      rows.push_back(BytesRow(experiment, "state_bytes", StateOf(*base), StateOf(*candidate),
+                              settings.memory_margin));
+    }
+  }
 }
 
 // Median over seeds of the seconds that graphs took to be captured.
@@ -122,9 +164,9 @@ void AddFailedShapes(const Experiment& experiment, std::vector<Row>& rows) {
 std::vector<Row> ResourceRows(const std::vector<Experiment>& experiments,
                               const GateSettings& settings) {
   std::vector<Row> rows;
+  AddStates(experiments, settings, rows);
   for (const Experiment& experiment : experiments) {
-    for (auto& row : {MemoryRow(experiment, settings), StateRow(experiment, settings),
-                      CaptureRow(experiment, settings)}) {
+    for (auto& row : {MemoryRow(experiment, settings), CaptureRow(experiment, settings)}) {
       if (row) rows.push_back(*row);
     }
     AddFailedShapes(experiment, rows);
