@@ -339,5 +339,46 @@ TEST_CASE("compare: one model's state is one row, and a finding where its result
   CHECK(rows(Verdict::kSuspicious) == 0);
 }
 
+TEST_CASE("compare: fresh seeds are judged apart, and not at all where the choice is another") {
+  std::mt19937_64 random(1);
+  const auto cells = [&](const std::string& code, const std::string& chosen) {
+    std::vector<CellResult> made;
+    for (const std::string mixer : {"a", "b"}) {
+      for (std::uint64_t seed = 0; seed < 10; ++seed) {
+        const bool is_fresh = seed >= 5;
+        if (is_fresh && mixer != chosen) continue;
+        made.push_back(MadeCell({.mixer = mixer}, seed, code, random));
+        made.back().phase = is_fresh ? reports::CellPhase::kReport : reports::CellPhase::kSelection;
+      }
+    }
+    return made;
+  };
+  const auto names = [](const Comparison& comparison, const std::string& metric) {
+    std::vector<std::string> found;
+    for (const Row& row : comparison.rows) {
+      if (row.metric == metric) found.push_back(row.cell + " " + std::string(NameOf(row.verdict)));
+    }
+    std::sort(found.begin(), found.end());
+    return found;
+  };
+  const Made same{cells("1", "a"), cells("2", "a")};
+  const Comparison comparison = Compare(same);
+  CHECK(names(comparison, "solve_rate") ==
+        std::vector<std::string>{"mqar/a/d_model=64 (fresh seeds) pass", "mqar/a/d_model=64 pass",
+                                 "mqar/b/d_model=64 pass"});
+  for (const Row& row : comparison.rows) {
+    if (row.metric == "solve_rate") CHECK(row.seeds.size() == 5);
+  }
+  const Comparison other = Compare({cells("1", "a"), cells("2", "b")});
+  CHECK(names(other, "all metrics") ==
+        std::vector<std::string>{"mqar/a/d_model=64 (fresh seeds) inconclusive",
+                                 "mqar/b/d_model=64 (fresh seeds) not_gated"});
+  CHECK(CodeOf(other, {}) == ExitCode::kInconclusive);
+  // Fresh seeds that new has begun and not finished are missing, as any others.
+  Made unfinished{cells("1", "a"), cells("2", "a")};
+  unfinished.candidate[7].state = CellState::kPlanned;
+  CHECK(CodeOf(Compare(unfinished), {}) == ExitCode::kMissing);
+}
+
 }  // namespace
 }  // namespace mixerbench::gate

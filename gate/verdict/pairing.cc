@@ -32,6 +32,8 @@ std::string Joined(const std::set<std::string>& texts) {
   return joined;
 }
 
+bool IsFresh(const CellResult& cell) { return cell.phase == reports::CellPhase::kReport; }
+
 // What both sides have of one experiment and seed.
 struct Found {
   std::vector<const CellResult*> base, candidate;
@@ -39,6 +41,7 @@ struct Found {
 
 struct ExperimentKey {
   std::string name, kind, id;
+  bool is_fresh = false;
   auto operator<=>(const ExperimentKey&) const = default;
 };
 
@@ -46,24 +49,26 @@ using BySeed = std::map<std::uint64_t, Found>;
 
 // Experiments in the order of their names, which is that of the reports. The name is the base's.
 std::map<ExperimentKey, BySeed> Collect(const Side& base, const Side& candidate) {
-  std::map<std::string, BySeed> by_id;
-  for (const CellResult& cell : base.cells) {
-    if (!cell.experiment_id.empty()) by_id[cell.experiment_id][cell.seed].base.push_back(&cell);
-  }
-  for (const CellResult& cell : candidate.cells) {
-    if (!cell.experiment_id.empty()) {
-      by_id[cell.experiment_id][cell.seed].candidate.push_back(&cell);
+  std::map<std::pair<std::string, bool>, BySeed> by_id;
+  const auto add = [&](const Side& side, auto which) {
+    for (const CellResult& cell : side.cells) {
+      if (cell.experiment_id.empty()) continue;
+      Found& found = by_id[{cell.experiment_id, IsFresh(cell)}][cell.seed];
+      (found.*which).push_back(&cell);
     }
-  }
+  };
+  add(base, &Found::base);
+  add(candidate, &Found::candidate);
   std::map<ExperimentKey, BySeed> sorted;
-  for (auto& [id, seeds] : by_id) {
+  for (auto& [key, seeds] : by_id) {
     const CellResult* named = nullptr;
     for (const auto& [seed, found] : seeds) {
       if (!found.base.empty()) named = found.base.front();
       if (named) break;
     }
     if (!named) named = seeds.begin()->second.candidate.front();
-    sorted.emplace(ExperimentKey{named->name, named->kind, id}, std::move(seeds));
+    const auto& [id, is_fresh] = key;
+    sorted.emplace(ExperimentKey{named->name, named->kind, id, is_fresh}, std::move(seeds));
   }
   return sorted;
 }
@@ -115,6 +120,17 @@ std::optional<Obstacle> FindObstacle(const Found& found) {
                              (candidate && candidate->state != CellState::kUnsupported);
   if (was_asked_for) return Obstacle{Verdict::kMissing, "neither side has a result"};
   return Obstacle{Verdict::kNotGated, "unsupported on both sides"};
+}
+
+// Experiments of which a side ran seeds of its sweep and has no fresh ones: it chose another
+// setting.
+std::set<std::string> NotChosen(const Side& side) {
+  std::set<std::string> swept, chosen;
+  for (const CellResult& cell : side.cells) {
+    (IsFresh(cell) ? chosen : swept).insert(cell.experiment_id);
+  }
+  for (const std::string& id : chosen) swept.erase(id);
+  return chosen.empty() ? std::set<std::string>() : swept;
 }
 
 std::string SeedList(const std::vector<std::uint64_t>& seeds) {
@@ -203,11 +219,18 @@ Row RowOf(const Experiment& experiment, Gate gate, std::string metric) {
 
 Pairing PairCells(const Side& base, const Side& candidate) {
   Pairing pairing;
+  const std::set<std::string> not_chosen = NotChosen(candidate);
   for (const auto& [key, seeds] : Collect(base, candidate)) {
-    Experiment experiment{key.id, key.name, key.kind, {}};
+    Experiment experiment{
+        key.id, key.name + (key.is_fresh ? " (fresh seeds)" : ""), key.kind, key.is_fresh, {}};
     Obstacles obstacles;
     for (const auto& [seed, found] : seeds) {
-      const std::optional<Obstacle> obstacle = FindObstacle(found);
+      std::optional<Obstacle> obstacle = FindObstacle(found);
+      if (obstacle && key.is_fresh && found.candidate.empty() && not_chosen.contains(key.id)) {
+        obstacle = {Verdict::kInconclusive,
+                    "new chose another setting: the seeds of the sweep are compared, the reported "
+                    "ones cannot be"};
+      }
       if (obstacle) obstacles[*obstacle].push_back(seed);
       if (found.base.size() == 1 && found.candidate.size() == 1) {
         ++pairing.hashes_compared;

@@ -25,11 +25,12 @@ struct CellPair {
   const reports::CellResult* candidate;
 };
 
-// All seeds of one experiment.
+// All seeds of one experiment; those of a sweep and the fresh ones of its chosen settings are two.
 struct Experiment {
   std::string id;
   std::string cell;             // the base's name of it
   std::string kind;             // "train" or "throughput"
+  bool is_fresh = false;        // seeds that report what others chose (`sweep.select.reseed`)
   std::vector<CellPair> pairs;  // by seed
 };
 

@@ -17,6 +17,7 @@
 #include "harness/run/plan.h"
 #include "io/atomic_file.h"
 #include "io/json.h"
+#include "reports/summary/select.h"
 
 extern char** environ;  // POSIX declares it in no header
 
@@ -102,7 +103,8 @@ std::vector<gate::ProcessPair> ReadStage(const fs::path& folder, int stage) {
 std::string SeedList(const Plan& plan, std::int64_t count) {
   std::set<std::uint64_t> seeds;
   for (const auto& cell : plan.cells) {
-    if (cell.kind == "train") seeds.insert(cell.seed);
+    const bool chooses = cell.phase != reports::CellPhase::kReport;
+    if (cell.kind == "train" && chooses) seeds.insert(cell.seed);
   }
   if (seeds.empty()) seeds.insert(0);
   while (seeds.size() < static_cast<std::size_t>(count)) seeds.insert(*seeds.rbegin() + 1);
@@ -140,9 +142,14 @@ void AddSeeds(const Builds& builds, const fs::path& base, const fs::path& candid
     const fs::path suite =
         fs::temp_directory_path() / fmt::format("mixerbench-{}-{}.json", getpid(), is_candidate);
     io::WriteFileAtomically(suite, io::DumpJson(plan->config, 1));
-    RunBuild(is_candidate ? builds.candidate : builds.base,
-             {"run", suite.string(), "-o", folder.string(), "--seeds", SeedList(*plan, count),
-              "--plan", "merge", "--device", device, "-q"});
+    std::vector<std::string> arguments = {
+        "run",    suite.string(), "-o",       folder.string(), "--seeds", SeedList(*plan, count),
+        "--plan", "merge",        "--device", device,          "-q"};
+    if (!reports::SelectRuleOf(plan->config).fresh_seeds.empty()) {
+      arguments.insert(arguments.end(),
+                       {"--set", fmt::format("sweep.select.reseed.count={}", count)});
+    }
+    RunBuild(is_candidate ? builds.candidate : builds.base, arguments);
     fs::remove(suite);
   }
 }

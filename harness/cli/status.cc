@@ -40,6 +40,21 @@ std::string CellLine(const CellStatus& status) {
   return io::PlainLine(line) + "\n";
 }
 
+// Cells without a row: what is to be trained is not chosen or not entered yet.
+std::string ReseedLine(const reports::Reseed& reseed) {
+  const std::size_t count = reseed.unplanned.size();
+  const std::string seeds =
+      fmt::format("{}{}", reseed.unplanned.front(),
+                  count > 1 ? fmt::format("..{}", reseed.unplanned.back()) : "");
+  const std::string what = reseed.group_id.empty()
+                               ? fmt::format("the best of {} such as {}, not chosen yet",
+                                             reseed.num_settings, reseed.name)
+                               : reseed.name + ", chosen";
+  return io::PlainLine(
+             fmt::format("{:<16}  {:<11}  {}: fresh seeds {}", "-", "planned", what, seeds)) +
+         "\n";
+}
+
 std::string Summary(const FolderStatus& status) {
   std::string text = fmt::format("{}: {} cells", status.name, status.cells.size());
   const char* separator = ": ";
@@ -70,6 +85,7 @@ Value CellToValue(const CellStatus& status) {
   return Object{{"run_id", cell.run_id},
                 {"cell", cell.name},
                 {"kind", cell.kind},
+                {"phase", reports::PhaseToValue(cell.phase)},
                 {"seed", reports::SeedToValue(cell.seed)},
                 {"state", StateName(status)},
                 {"reason", reports::TextOrNull(cell.reason)},
@@ -87,6 +103,10 @@ Value FolderToValue(const std::string& path, const FolderStatus& status) {
                               {"cell", result.name},
                               {"reason", result.reason}});
   }
+  Array reseeds;
+  for (const reports::Reseed& reseed : status.reseeds) {
+    reseeds.push_back(reports::ReseedToValue(reseed));
+  }
   const auto left = TimeLeft(status);
   return Object{{"folder", path},
                 {"name", status.name},
@@ -96,6 +116,7 @@ Value FolderToValue(const std::string& path, const FolderStatus& status) {
                 {"left_s", left ? Value(left->seconds) : Value()},
                 {"left_is_at_least", left ? Value(left->at_least) : Value()},
                 {"cells", std::move(cells)},
+                {"reseeds", std::move(reseeds)},
                 {"left_out", std::move(left_out)}};
 }
 
@@ -109,6 +130,7 @@ ExitCode Status(const std::string& out, bool json) {
     folders.push_back(FolderToValue(path, status));
     if (json) continue;
     for (const CellStatus& cell : status.cells) std::cout << CellLine(cell);
+    for (const reports::Reseed& reseed : status.reseeds) std::cout << ReseedLine(reseed);
     std::cout << Summary(status);
   }
   if (folders.empty()) {

@@ -64,6 +64,23 @@ reports::SweepReport ReportOfFinished(const fs::path& out) {
   return reports::MakeSweepReport(name->as_string(), suite, std::move(cells));
 }
 
+// Where a report comes from.
+struct Source {
+  fs::path path;
+  bool is_run = false;  // a folder of cells; else a report.json
+};
+
+// A run folder says itself what it is for (sweep.json) and holds its cells; a folder without them
+// may hold a report, as they are published. Nothing when `path` is neither.
+std::optional<Source> SourceOf(const fs::path& path) {
+  if (fs::is_regular_file(path)) return Source{path};
+  if (fs::is_regular_file(path / "sweep.json") && fs::is_directory(path / "cells")) {
+    return Source{path, true};
+  }
+  if (fs::is_regular_file(path / "report.json")) return Source{path / "report.json"};
+  return std::nullopt;
+}
+
 }  // namespace
 
 CellResult RowOf(const fs::path& out, const CellResult& planned) {
@@ -78,6 +95,7 @@ CellResult RowOf(const fs::path& out, const CellResult& planned) {
     CellResult result = ReadResult(folder / "result.json");
     if (result.run_id != planned.run_id) return row;
     result.name = planned.name;  // by what this plan sweeps
+    result.phase = planned.phase;
     return result;
   } catch (const Error&) {
     row.state = CellState::kInterrupted;
@@ -107,31 +125,29 @@ std::vector<reports::LeftOut> FindLeftOut(const fs::path& out, const Plan& plan)
   return left_out;
 }
 
+reports::SweepReport ReportOf(const fs::path& out, const Plan& plan) {
+  std::vector<CellResult> cells;
+  for (const CellResult& planned : plan.cells) cells.push_back(RowOf(out, planned));
+  return reports::MakeSweepReport(plan.name, plan.config, std::move(cells));
+}
+
 reports::SweepReport ReportOf(const fs::path& out) {
   const std::optional<Plan> plan = ReadPlan(out);
   if (!plan) return ReportOfFinished(out);
-  std::vector<CellResult> cells;
-  for (const CellResult& planned : plan->cells) cells.push_back(RowOf(out, planned));
-  reports::SweepReport report =
-      reports::MakeSweepReport(plan->name, plan->config, std::move(cells));
+  reports::SweepReport report = ReportOf(out, *plan);
   report.left_out = FindLeftOut(out, *plan);
   return report;
 }
 
 std::vector<std::string> ReportsBelow(const fs::path& path) {
-  if (fs::is_regular_file(path) || fs::is_directory(path / "cells")) return {path.string()};
+  if (const auto source = SourceOf(path)) return {source->path.string()};
   if (!fs::is_directory(path)) {
     throw Error(ExitCode::kBadInput, path.string() + ": no run folder and no report.json");
   }
-  if (fs::exists(path / "report.json")) return {(path / "report.json").string()};
   std::vector<std::string> found;
   for (const auto& entry : fs::directory_iterator(path)) {
-    const fs::path& folder = entry.path();
-    if (fs::is_directory(folder / "cells")) {
-      found.push_back(folder.string());
-    } else if (fs::exists(folder / "report.json")) {
-      found.push_back((folder / "report.json").string());
-    }
+    if (!entry.is_directory()) continue;
+    if (const auto source = SourceOf(entry.path())) found.push_back(source->path.string());
   }
   std::sort(found.begin(), found.end());
   if (found.empty()) {
@@ -141,12 +157,11 @@ std::vector<std::string> ReportsBelow(const fs::path& path) {
 }
 
 reports::SweepReport ReadReport(const fs::path& path) {
-  const bool is_folder = fs::is_directory(path);
-  if (is_folder && (fs::exists(path / "sweep.json") || !fs::exists(path / "report.json"))) {
-    return ReportOf(path);
-  }
-  const fs::path file = is_folder ? path / "report.json" : path;
-  return reports::ParseSweep(io::ReadFile(file, io::kReportLimits.max_bytes), file.string());
+  const auto source = SourceOf(path);
+  if (!source) throw Error(ExitCode::kBadInput, path.string() + ": no run folder and no report");
+  if (source->is_run) return ReportOf(source->path);
+  return reports::ParseSweep(io::ReadFile(source->path, io::kReportLimits.max_bytes),
+                             source->path.string());
 }
 
 void WriteReports(const fs::path& out) {

@@ -21,6 +21,9 @@ inline constexpr std::size_t kMaxResultBytes = std::size_t{64} << 20;
 // Throws Error(kBadInput) for a folder that is none of ours. A damaged result is none.
 reports::SweepReport ReportOf(const std::filesystem::path& out);
 
+// The same of a plan that may not be the folder's, without the results beside it.
+reports::SweepReport ReportOf(const std::filesystem::path& out, const Plan& plan);
+
 // The result of a planned cell, or a row that says why there is none: kPlanned or kInterrupted.
 reports::CellResult RowOf(const std::filesystem::path& out, const reports::CellResult& planned);
 

@@ -128,6 +128,11 @@ FolderStatus ReadStatus(const fs::path& out) {
   status.name = plan->name;
   for (const CellResult& planned : plan->cells) status.cells.push_back(StatusOf(out, planned));
   status.left_out = FindLeftOut(out, *plan);
+  std::vector<CellResult> rows;
+  for (const CellStatus& cell : status.cells) rows.push_back(cell.cell);
+  status.reseeds = reports::MakeSweepReport(plan->name, plan->config, std::move(rows)).reseeds;
+  std::erase_if(status.reseeds,
+                [](const reports::Reseed& reseed) { return reseed.unplanned.empty(); });
   return status;
 }
 
@@ -142,9 +147,12 @@ std::map<std::string, std::size_t> CountStates(const FolderStatus& status) {
 }
 
 std::size_t CountToRun(const FolderStatus& status) {
-  return static_cast<std::size_t>(std::count_if(
-      status.cells.begin(), status.cells.end(),
-      [](const CellStatus& cell) { return !cell.is_running && reports::IsMissing(cell.cell); }));
+  std::size_t count = 0;
+  for (const reports::Reseed& reseed : status.reseeds) count += reseed.unplanned.size();
+  for (const CellStatus& cell : status.cells) {
+    count += !cell.is_running && reports::IsMissing(cell.cell) ? 1 : 0;
+  }
+  return count;
 }
 
 std::size_t CountToRetry(const FolderStatus& status) {

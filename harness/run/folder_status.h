@@ -39,6 +39,8 @@ struct CellStatus {
 struct FolderStatus {
   std::string name;
   std::vector<CellStatus> cells;  // of the plan, in its order
+  // What is to be trained again once it is chosen, or is chosen and not yet entered in the plan.
+  std::vector<reports::Reseed> reseeds;
   std::vector<reports::LeftOut> left_out;
 };
 
@@ -51,7 +53,8 @@ std::string StateName(const CellStatus& status);
 // Cells by StateName.
 std::map<std::string, std::size_t> CountStates(const FolderStatus& status);
 
-// Cells that the same command would run: those without result on which nobody works.
+// Cells that the same command would run: those without result on which nobody works, and those that
+// will be known once others are finished.
 std::size_t CountToRun(const FolderStatus& status);
 // Cells that --retry failed would run besides.
 std::size_t CountToRetry(const FolderStatus& status);

@@ -2,6 +2,7 @@
 #include "harness/run/merge_plan.h"
 
 #include <algorithm>
+#include <iterator>
 #include <set>
 #include <string>
 #include <utility>
@@ -9,6 +10,7 @@
 
 #include "base/error.h"
 #include "harness/suite/identity.h"
+#include "reports/summary/select.h"
 
 namespace mixerbench::harness {
 namespace {
@@ -21,9 +23,11 @@ std::string KeyOf(const CellResult& cell) {
 
 std::vector<CellResult> PlannedCells(const Suite& suite) {
   std::vector<CellResult> cells;
-  for (const Cell& cell : suite.cells) cells.push_back(ResultOf(cell));
+  for (const Cell& cell : suite.cells) cells.push_back(PlannedCell(cell));
   return cells;
 }
+
+bool IsFresh(const CellResult& cell) { return cell.phase == reports::CellPhase::kReport; }
 
 // `cells` with the ids that this program gives them.
 std::vector<CellResult> IdentifyAgain(const std::vector<CellResult>& cells,
@@ -42,7 +46,8 @@ std::vector<CellResult> IdentifyAgain(const std::vector<CellResult>& cells,
     try {
       Cell cell = PlanAgain(planned, registries);
       identifier.Identify(cell);
-      identified.push_back(ResultOf(cell));
+      cell.phase = planned.phase;
+      identified.push_back(PlannedCell(cell));
     } catch (const std::exception& error) {
       throw Error(ExitCode::kOutput, out.string() + ": its plan holds '" + LabelOf(planned) +
                                          "', which this program cannot plan (" + error.what() +
@@ -94,14 +99,30 @@ Cell PlanAgain(const CellResult& planned, const Registries& registries) {
   return cell;
 }
 
+CellResult PlannedCell(const Cell& cell) {
+  CellResult planned = ResultOf(cell);
+  planned.phase = cell.phase;
+  return planned;
+}
+
 Plan MergePlan(const std::optional<Plan>& old, const Suite& suite, PlanPolicy policy,
                const Registries& registries, const std::filesystem::path& out) {
   Plan requested{suite.name, suite.config, PlannedCells(suite)};
   if (!old || policy == PlanPolicy::kReplace) return requested;
   Plan merged{old->name, old->config, IdentifyAgain(old->cells, requested.cells, registries, out)};
-  const std::vector<CellResult> only_old = Without(merged.cells, requested.cells);
-  if (only_old.empty()) return requested;
+  std::vector<CellResult> only_old = Without(merged.cells, requested.cells);
+  // Fresh seeds follow from the choice, which PlanFreshSeeds enters: nobody asks for them by name.
+  const bool has_choice = !reports::SelectRuleOf(suite.config).fresh_seeds.empty();
+  if (has_choice) std::erase_if(only_old, IsFresh);
   std::vector<CellResult> added = Without(requested.cells, merged.cells);
+  if (only_old.empty()) {
+    const bool is_same_choice = has_choice && added.empty();
+    if (is_same_choice) {
+      std::copy_if(merged.cells.begin(), merged.cells.end(), std::back_inserter(requested.cells),
+                   IsFresh);
+    }
+    return requested;
+  }
   if (added.empty()) return merged;
   if (policy == PlanPolicy::kRefuse) {
     throw Error(ExitCode::kOutput,

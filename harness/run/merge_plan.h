@@ -12,6 +12,9 @@
 
 namespace mixerbench::harness {
 
+// What a plan says of a cell.
+reports::CellResult PlannedCell(const Cell& cell);
+
 // A cell of a plan or a result as this program plans it: options that came since have their
 // defaults. It has no ids yet. Throws ConfigError for what this program does not know.
 Cell PlanAgain(const reports::CellResult& planned, const Registries& registries);

@@ -7,12 +7,14 @@
 #include <filesystem>
 #include <iostream>
 #include <optional>
+#include <set>
 #include <sstream>
 #include <thread>
 #include <vector>
 
 #include "harness/device/device.h"
 #include "harness/run/folder_report.h"
+#include "harness/run/fresh_seeds.h"
 #include "harness/run/log_file.h"
 #include "harness/run/merge_plan.h"
 #include "harness/run/plan.h"
@@ -92,18 +94,6 @@ void UpdatePlan(const std::filesystem::path& out, const Suite& suite, PlanPolicy
   WritePlan(out, MergePlan(ReadPlan(out), suite, policy, registries, out));
 }
 
-// Completed, and not, of the cells that have a result now.
-ExitCode CountStates(const std::filesystem::path& out, const CellResults& results) {
-  std::size_t completed = 0, failed = 0;
-  for (const auto& result : results) {
-    if (!result) continue;
-    ++(result->state == reports::CellState::kCompleted ? completed : failed);
-  }
-  std::cerr << "done: " << completed << " completed, " << failed << " not -> "
-            << std::filesystem::absolute(out / "report.json").string() << "\n";
-  return failed == 0 ? ExitCode::kOk : ExitCode::kCellsFailed;
-}
-
 void SayAtStart(const std::string& text, bool quiet, LogFile* log) {
   if (!quiet) std::cerr << text << "\n";
   if (quiet && log != nullptr) log->Write(text);
@@ -114,15 +104,8 @@ ExitCode StoppedEarly() {
   return ExitCode::kStoppedEarly;
 }
 
-// `log` may be nullptr.
-ExitCode RunSuite(const RunOptions& options, const Registries& registries, LogFile* log) {
-  const auto start = std::chrono::steady_clock::now();
-  CatchStopSignals(OnInterrupt::kStop);
-  const at::Device device = ParseDevice(options.gpus.empty() ? options.device : "cuda");
-  if (options.cell.require_device_cores && device.is_cpu()) {
-    throw ConfigError("--require-device-cores",
-                      "this run is on the CPU, where no core has device code; use --device cuda");
-  }
+// The cells that the command asks for.
+Suite ReadSuite(const RunOptions& options, at::Device device, const Registries& registries) {
   SuiteOverrides overrides = options.overrides;
   overrides.device_type = device.is_cuda() ? "cuda" : "cpu";
   Suite suite = ParseSuite(ReadSuiteText(options.suite), overrides, registries);
@@ -135,55 +118,153 @@ ExitCode RunSuite(const RunOptions& options, const Registries& registries, LogFi
   if (suite.cells.empty()) {
     throw Error(ExitCode::kNothingSelected, "the suite has no cells: sweep.exclude leaves none");
   }
-  SchedulerOptions plan = PlanWorkers(options, device);
-  plan.time_limit_start = options.started.value_or(start);
-  plan.log = log;
-  const std::filesystem::path out = options.out.empty() ? "out/" + suite.name : options.out;
+  return suite;
+}
 
-  CellResults results(suite.cells.size());
-  const auto summary = [&] {
-    return Summarize(suite.cells, FindPending(suite.cells, options.shard, results), results,
-                     plan.devices.size(), plan.cells_per_worker);
-  };
-  const auto print_plan = [&] {
-    PrintCells(suite.cells, results);
-    std::cout << summary() << "\n";
-    return ExitCode::kOk;
-  };
-  if (StopRequested()) return StoppedEarly();
-  if (options.dry_run && !std::filesystem::exists(out)) return print_plan();
-  const RunFolder folder(out);
-  if (options.dry_run) {
-    MergePlan(ReadPlan(out), suite, options.plan, registries, out);  // may refuse
-    LoadResults(folder, suite.cells, options.retry, options.cell, results);
-    return print_plan();
+// Cells that are worked on together, and what is known of them.
+struct Batch {
+  std::vector<Cell> cells;
+  Shard shard;
+  CellResults results = CellResults(cells.size());
+};
+
+// A suite in its folder: what it sweeps, then the fresh seeds of what that chose.
+class SuiteRun {
+ public:
+  // The options and registries must outlive it; `log` may be nullptr.
+  SuiteRun(const RunOptions& options, const Registries& registries, LogFile* log, at::Device device,
+           Suite suite)
+      : options_(options),
+        registries_(registries),
+        log_(log),
+        suite_(std::move(suite)),
+        workers_(PlanWorkers(options, device)),
+        out_(options.out.empty() ? "out/" + suite_.name : options.out) {
+    workers_.log = log;
   }
-  UpdatePlan(out, suite, options.plan, registries);
-  LoadResults(folder, suite.cells, options.retry, options.cell, results);
-  SayAtStart(suite.name + ": " + summary(), options.quiet, log);
-  const auto pending = FindPending(suite.cells, options.shard, results);
-  if (pending.empty()) {
-    std::cerr << "nothing to do: all "
-              << (options.shard.count > 1 ? "cells of this shard of '"
-                                          : std::to_string(suite.cells.size()) + " cells of '")
-              << suite.name << "' are finished\n";
-  } else {
-    WriteReports(out);  // a run that is killed leaves no report of an earlier one that looks whole
-    const bool finished =
-        Scheduler(plan, registries.tasks, folder, suite.cells, pending, results).Run();
-    if (!finished) {
-      WriteReports(out);
-      return StoppedEarly();
+
+  ExitCode PrintPlan() {
+    const bool is_new = !std::filesystem::exists(out_);
+    if (!is_new) folder_.emplace(out_);
+    const auto old = is_new ? std::nullopt : ReadPlan(out_);
+    const Plan plan = MergePlan(old, suite_, options_.plan, registries_, out_);  // may refuse
+    Batch sweep{suite_.cells, options_.shard};
+    Batch second = BatchOf(FindFreshSeeds(plan, out_, registries_));
+    std::string text = Print(sweep);
+    if (!fresh_text_.empty()) {
+      Print(second);
+      text += "; then " + fresh_text_;
     }
+    std::cout << text << "\n";
+    return ExitCode::kOk;
   }
-  WriteReports(out);
-  if (options.shard.count > 1)
-    LoadResults(folder, suite.cells, RetryPolicy::kNone, options.cell, results);
-  if (const auto missing = std::count(results.begin(), results.end(), std::nullopt); missing > 0) {
-    std::cerr << "this shard is done; " << missing << " of " << results.size()
-              << " cells are left to others\n";
+
+  ExitCode Run(std::chrono::steady_clock::time_point start) {
+    workers_.time_limit_start = options_.started.value_or(start);
+    folder_.emplace(out_);
+    UpdatePlan(out_, suite_, options_.plan, registries_);
+    Batch sweep{suite_.cells, options_.shard};
+    if (!Work(sweep, "")) return StoppedEarly();
+    // Any shard that finds a choice trains for it: nobody knows which of them is the last.
+    Batch second = BatchOf(PlanFreshSeeds(out_, registries_));
+    if (!second.cells.empty() && !Work(second, ", " + fresh_text_)) return StoppedEarly();
+    WriteReports(out_);
+    return Conclude({&sweep, &second});
   }
-  return CountStates(out, results);
+
+ private:
+  // Of this command's settings, and says which there are.
+  Batch BatchOf(FreshSeeds fresh) {
+    std::set<std::string> groups;
+    for (const Cell& cell : suite_.cells) groups.insert(cell.group_id);
+    std::erase_if(fresh.cells, [&](const Cell& cell) { return !groups.contains(cell.group_id); });
+    if (!options_.throughput_only) fresh_text_ = FreshSeedsText(fresh.reseeds);
+    num_open_ = std::count_if(fresh.reseeds.begin(), fresh.reseeds.end(),
+                              [](const auto& reseed) { return reseed.group_id.empty(); });
+    return Batch{std::move(fresh.cells), Shard{}};
+  }
+
+  std::string SummaryOf(const Batch& batch) const {
+    return Summarize(batch.cells, FindPending(batch.cells, batch.shard, batch.results),
+                     batch.results, workers_.devices.size(), workers_.cells_per_worker);
+  }
+
+  std::string Print(Batch& batch) const {
+    if (folder_) {
+      LoadResults(*folder_, batch.cells, options_.retry, options_.cell, batch.results);
+    }
+    PrintCells(batch.cells, batch.results);
+    return SummaryOf(batch);
+  }
+
+  // Runs what has no result; false when it was stopped early.
+  bool Work(Batch& batch, const std::string& what) {
+    LoadResults(*folder_, batch.cells, options_.retry, options_.cell, batch.results);
+    SayAtStart(suite_.name + what + ": " + SummaryOf(batch), options_.quiet, log_);
+    const auto pending = FindPending(batch.cells, batch.shard, batch.results);
+    if (pending.empty()) {
+      const bool is_part = batch.shard.count > 1;
+      std::cerr << "nothing to do: all "
+                << (is_part ? "cells of this shard" : std::to_string(batch.cells.size()) + " cells")
+                << " of '" << suite_.name << what << "' are finished\n";
+      return true;
+    }
+    WriteReports(out_);  // a run that is killed leaves no report of an earlier one that looks whole
+    const bool finished =
+        Scheduler(workers_, registries_.tasks, *folder_, batch.cells, pending, batch.results).Run();
+    if (!finished) WriteReports(out_);
+    return finished;
+  }
+
+  // Says what is left to others, and how the cells ended.
+  ExitCode Conclude(const std::vector<Batch*>& batches) {
+    std::size_t completed = 0, failed = 0, missing = 0, all = 0;
+    for (Batch* batch : batches) {
+      if (batch->shard.count > 1) {
+        LoadResults(*folder_, batch->cells, RetryPolicy::kNone, options_.cell, batch->results);
+      }
+      for (const auto& result : batch->results) {
+        ++all;
+        const bool is_complete = result && result->state == reports::CellState::kCompleted;
+        ++(!result ? missing : is_complete ? completed : failed);
+      }
+    }
+    if (missing > 0) {
+      std::cerr << "this shard is done; " << missing << " of " << all
+                << " cells are left to others\n";
+    }
+    if (num_open_ > 0 && !fresh_text_.empty()) {
+      std::cerr << "still to be chosen: " << fresh_text_
+                << "; the same command goes on once the cells that choose are finished\n";
+    }
+    std::cerr << "done: " << completed << " completed, " << failed << " not -> "
+              << std::filesystem::absolute(out_ / "report.json").string() << "\n";
+    return failed == 0 ? ExitCode::kOk : ExitCode::kCellsFailed;
+  }
+
+  const RunOptions& options_;
+  const Registries& registries_;
+  LogFile* log_;
+  Suite suite_;
+  SchedulerOptions workers_;
+  std::filesystem::path out_;
+  std::optional<RunFolder> folder_;
+  std::string fresh_text_;       // "1 chosen setting x 5 fresh seeds (...)"
+  std::ptrdiff_t num_open_ = 0;  // competitions without a choice
+};
+
+// `log` may be nullptr.
+ExitCode RunSuite(const RunOptions& options, const Registries& registries, LogFile* log) {
+  const auto start = std::chrono::steady_clock::now();
+  CatchStopSignals(OnInterrupt::kStop);
+  const at::Device device = ParseDevice(options.gpus.empty() ? options.device : "cuda");
+  if (options.cell.require_device_cores && device.is_cpu()) {
+    throw ConfigError("--require-device-cores",
+                      "this run is on the CPU, where no core has device code; use --device cuda");
+  }
+  SuiteRun run(options, registries, log, device, ReadSuite(options, device, registries));
+  if (StopRequested()) return StoppedEarly();
+  return options.dry_run ? run.PrintPlan() : run.Run(start);
 }
 
 }  // namespace

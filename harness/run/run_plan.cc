@@ -26,16 +26,16 @@ std::string SeedsText(const std::vector<Cell>& cells) {
   return text + ")";
 }
 
-std::string Counted(std::size_t count, const std::string& noun) {
-  return std::to_string(count) + " " + noun + (count == 1 ? "" : "s");
-}
-
 // The cells of one shard. The id decides, so that every shard finds the same split by itself.
 bool InShard(const Cell& cell, const Shard& shard) {
   return std::stoull(cell.run_id.substr(0, 15), nullptr, 16) % shard.count == shard.index;
 }
 
 }  // namespace
+
+std::string Counted(std::size_t count, const std::string& noun) {
+  return std::to_string(count) + " " + noun + (count == 1 ? "" : "s");
+}
 
 std::string Label(const Cell& cell) {
   return cell.name + (cell.kind == CellKind::kTrain ? " seed " + std::to_string(cell.seed)

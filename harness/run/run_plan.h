@@ -19,6 +19,9 @@ using CellResults = std::vector<std::optional<reports::CellResult>>;
 // "mqar/gla/lr=0.01 seed 2": a cell for people.
 std::string Label(const Cell& cell);
 
+// "1 cell", "2 cells".
+std::string Counted(std::size_t count, const std::string& noun);
+
 // The cells that have no result which may stand, of one shard.
 std::vector<std::size_t> FindPending(const std::vector<Cell>& cells, const Shard& shard,
                                      const CellResults& done);

@@ -12,13 +12,18 @@
 #include <sstream>
 
 #include "base/sha256.h"
+#include "harness/run/folder_report.h"
+#include "harness/run/folder_status.h"
+#include "harness/run/plan.h"
 #include "harness/run/repro.h"
 #include "harness/run/run_folder.h"
+#include "harness/suite/identity.h"
 #include "harness/suite/registries.h"
 #include "harness/suite/suite.h"
 #include "io/atomic_file.h"
 #include "io/tensor_file.h"
 #include "reports/result/result_json.h"
+#include "reports/summary/deep_check.h"
 
 #include "tests/support/catch2.h"
 
@@ -298,6 +303,145 @@ TEST_CASE("run: the log has what a quiet run does not say") {
   run.options.overrides.set = {{"train.lr", "7"}};
   CHECK_THROWS_AS(run.Run(), Error);
   CHECK_THAT(io::ReadFile(run.options.log_file), Catch::Contains("Z error: "));
+}
+
+// A run that reports two fresh seeds, 100 and 101, of the better rate, which is 0.01.
+class ReseedRun : public TestRun {
+ public:
+  ReseedRun() {
+    options.overrides.set = {{"sweep.select",
+                              R"({"over": ["train.lr"], "by": "validation.accuracy",
+                                  "reseed": {"count": 2, "base": 100}})"}};
+    for (const Cell& cell : Cells()) Learn(cell, cell.train.lr == 0.01 ? 0.9 : 0.5);
+    for (const double lr : {0.01, 0.001}) {
+      for (const Cell& cell : Fresh(lr)) Learn(cell, 0.1);
+    }
+  }
+
+  // Leaves a validation accuracy.
+  void Learn(const Cell& cell, double accuracy) const {
+    Behave(cell, "complete()", CellState::kCompleted);
+    auto result = ResultOf(cell);
+    result.state = CellState::kCompleted;
+    result.learning_curve = {{.step = 1, .train_loss = 1, .validation_accuracy = accuracy}};
+    result.accuracy.emplace_back().accuracy = accuracy;
+    Prepare(cell, result);
+  }
+
+  std::vector<Cell> Fresh(double lr) const {
+    std::vector<Cell> fresh;
+    CellIdentifier identifier(AllRegistries());
+    for (const Cell& cell : Cells()) {
+      if (cell.train.lr != lr || cell.seed > 1) continue;
+      fresh.push_back(cell);
+      fresh.back().seed += 100;
+      identifier.Identify(fresh.back());
+    }
+    return fresh;
+  }
+
+  reports::SweepReport Report() const { return ReadReport(options.out); }
+};
+
+TEST_CASE("run: fresh seeds of what was chosen follow the sweep, once") {
+  ReseedRun run;
+  run.options.dry_run = true;
+  CHECK_THAT(run.Run().out,
+             Catch::Contains("4 cells: 2 settings x 2 seeds (0, 1); 0 done, 4 to run, 2 at once; "
+                             "then 1 chosen setting x 2 fresh seeds (100..101), 1 of them not "
+                             "chosen yet"));
+  run.options.dry_run = false;
+  const auto first = run.Run();
+  CHECK(first.code == ExitCode::kOk);
+  CHECK(first.starts.size() == 6);
+  CHECK_THAT(first.err, Catch::Contains("done: 6 completed, 0 not"));
+  for (const Cell& cell : run.Fresh(0.01)) {
+    CHECK(first.starts.contains(run.CellPath(cell).filename().string()));
+  }
+  const auto report = run.Report();
+  CHECK(report.cells.size() == 6);
+  CHECK(reports::CountMissing(report) == 0);
+  CHECK(reports::DeepFaults(report).empty());
+  CHECK(CountStarts(run.Run()) == 0);
+  CHECK(ReadPlan(run.options.out)->cells.size() == 6);
+  run.options.dry_run = true;
+  const auto planned = run.Run();
+  CHECK_THAT(planned.out, Catch::Contains(run.Fresh(0.01)[0].run_id.substr(0, 16) + "  completed"));
+}
+
+TEST_CASE("run: a run that stopped between the choice and the fresh seeds goes on") {
+  ReseedRun run;
+  run.Run();
+  // As if it was killed before the fresh cells were entered in the plan.
+  auto plan = *ReadPlan(run.options.out);
+  std::erase_if(plan.cells,
+                [](const auto& cell) { return cell.phase == reports::CellPhase::kReport; });
+  WritePlan(run.options.out, plan);
+  const Cell lost = run.Fresh(0.01)[1];
+  std::filesystem::remove(run.CellPath(lost) / "result.json");
+  CHECK(CountToRun(ReadStatus(run.options.out)) == 2);
+  CHECK(reports::CountMissing(run.Report()) == 2);
+  const auto again = run.Run();
+  CHECK(again.code == ExitCode::kOk);
+  CHECK(again.starts == std::map<std::string, int>{{run.CellPath(lost).filename().string(), 1}});
+  CHECK(CountToRun(ReadStatus(run.options.out)) == 0);
+}
+
+TEST_CASE("run: another choice takes the place of the first, whose fresh seeds stay beside") {
+  ReseedRun run;
+  run.Run();
+  run.options.overrides.seeds = {0, 1, 2};  // the third seed turns the choice
+  for (const Cell& cell : run.Cells()) {
+    if (cell.seed == 2) run.Learn(cell, cell.train.lr == 0.01 ? 0 : 0.94);
+  }
+  const auto more = run.Run();
+  CHECK(more.code == ExitCode::kOk);
+  CHECK(more.starts.size() == 4);  // a seed for each rate, two fresh ones of the other rate
+  const auto report = run.Report();
+  CHECK(report.cells.size() == 8);
+  CHECK(report.left_out.size() == 2);
+  CHECK(report.reseeds[0].name == "mqar/attention/lr=0.001");
+  CHECK(reports::DeepFaults(report).empty());
+  // The plan decides, not the part of it that a command asks for.
+  run.options.overrides.seeds = {0, 1};
+  CHECK(CountStarts(run.Run()) == 0);
+  CHECK(run.Report().reseeds[0].name == "mqar/attention/lr=0.001");
+}
+
+TEST_CASE("run: shards leave no fresh seed behind, whoever is last") {
+  ReseedRun run;
+  std::map<std::string, int> starts;
+  for (const std::uint64_t index : {0, 1, 2}) {
+    run.options.shard = {index, 3};
+    const auto shard = run.Run();
+    CHECK(shard.code == ExitCode::kOk);
+    for (const auto& [cell, count] : shard.starts) starts[cell] += count;
+    CHECK((shard.err.find("still to be chosen") == std::string::npos) == (starts.size() == 6));
+  }
+  CHECK(starts.size() == 6);
+  CHECK(reports::CountMissing(run.Report()) == 0);
+}
+
+TEST_CASE("run: fresh seeds go with their suite when plans are merged") {
+  ReseedRun run;
+  run.Run();
+  run.options.overrides.set.emplace_back("train.batch_size", "4");
+  run.options.plan = PlanPolicy::kMerge;
+  for (const Cell& cell : run.Cells()) run.Learn(cell, 0.5);
+  for (const Cell& cell : run.Fresh(0.01)) run.Learn(cell, 0.1);
+  for (const Cell& cell : run.Fresh(0.001)) run.Learn(cell, 0.1);
+  CHECK(run.Run().code == ExitCode::kOk);
+  auto report = run.Report();
+  CHECK(report.reseeds.size() == 2);
+  CHECK(report.cells.size() == 12);
+  CHECK(reports::CountMissing(report) == 0);
+  // A suite that selects otherwise: nothing is chosen any more, and what ran stays.
+  run.options.overrides.set = {{"train.weight_decay", "0.5"}};
+  run.AllComplete();
+  CHECK(run.Run().code == ExitCode::kOk);
+  report = run.Report();
+  CHECK(report.reseeds.empty());
+  CHECK(report.cells.size() == 16);
 }
 
 // What `repro` says of the second cell of a run when it leaves `again` this time.

@@ -30,6 +30,8 @@ struct Cell {
   ThroughputPlan throughput;  // kThroughput only
   std::string device_type;    // "cpu" or "cuda"
   bool limited = false;       // evaluation segments were cut by --limit
+  // What it is for in its sweep; of no influence on what it computes.
+  reports::CellPhase phase = reports::CellPhase::kNone;
   // Follow from the rest (identity.h). 64 hex digits each.
   std::string experiment_id;  // what was asked, but for the seed
   std::string code_id;        // the code that answers

@@ -26,6 +26,7 @@
 #include "io/json.h"
 #include "io/read_value.h"
 #include "io/value_path.h"
+#include "reports/summary/select.h"
 
 namespace mixerbench::harness {
 namespace {
@@ -255,6 +256,7 @@ class CellCollector {
         identifier_(registries),
         seeds_(ParseSeeds(document.Find("seeds"))) {
     if (!overrides.seeds.empty()) seeds_ = overrides.seeds;
+    if (HasFreshSeeds(document)) phase_ = reports::CellPhase::kSelection;
     if (const Value* throughput = document.Find("throughput")) {
       throughput_ = ParseThroughputPlan(*throughput);
     }
@@ -305,10 +307,25 @@ class CellCollector {
     return cell;
   }
 
+  // Whether other seeds than those of the sweep are reported; they may be none of the sweep's.
+  bool HasFreshSeeds(const Value& document) const {
+    const auto fresh = reports::SelectRuleOf(document).fresh_seeds;
+    for (const std::uint64_t seed : seeds_) {
+      if (std::find(fresh.begin(), fresh.end(), seed) == fresh.end()) continue;
+      throw ConfigError(
+          "/sweep/select/reseed/base",
+          "seed " + std::to_string(seed) +
+              " of the sweep would be a fresh one too: " + std::to_string(fresh.front()) + ".." +
+              std::to_string(fresh.back()) + " are for what is reported alone");
+    }
+    return !fresh.empty();
+  }
+
   void AddSeeds(const Cell& cell) {
     for (const std::uint64_t seed : seeds_) {
       Cell seeded = cell;
       seeded.seed = seed;
+      seeded.phase = phase_;
       identifier_.Identify(seeded);
       const auto [known, is_new] = names_.try_emplace(seeded.run_id, seeded.name);
       if (!is_new) {
@@ -338,6 +355,7 @@ class CellCollector {
   const Registries& registries_;
   CellIdentifier identifier_;
   std::vector<std::uint64_t> seeds_;
+  reports::CellPhase phase_ = reports::CellPhase::kNone;
   std::optional<ThroughputPlan> throughput_;
   std::vector<Cell> cells_;
   std::set<std::string> checked_models_, timed_models_;
@@ -408,8 +426,8 @@ Suite ParseSuite(std::string_view text, const SuiteOverrides& overrides,
   io::RequireMember(parsed, "", "task");
   io::RequireMember(parsed, "", "model");
 
-  CellCollector cells(parsed, overrides, registries);
   const std::vector<SweepPoint> points = ExpandSweep(parsed.as_object());
+  CellCollector cells(parsed, overrides, registries);
   cells.RequireRoomFor(points.size());
   for (const SweepPoint& point : points) cells.Add(point);
   suite.config = parsed;

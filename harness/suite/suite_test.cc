@@ -545,5 +545,28 @@ TEST_CASE("suite: every built-in suite is valid") {
   CHECK_THROWS_WITH(ReadSuiteText("quickstrat"), Catch::Contains("did you mean 'quickstart'"));
 }
 
+TEST_CASE("suite: fresh seeds are none of the sweep's") {
+  const auto sweep = [](const std::string& reseed) {
+    return R"({"grid": {"train.lr": [0.1, 0.2]},
+               "select": {"over": ["train.lr"], "by": "validation.accuracy", "reseed": )" +
+           reseed + "}}";
+  };
+  for (const Cell& cell : ParseWith("sweep", sweep(R"({"count": 3})")).cells) {
+    CHECK(cell.phase == reports::CellPhase::kSelection);
+  }
+  CHECK(ParseWith("", "").cells[0].phase == reports::CellPhase::kNone);
+  CHECK_THAT(Refusal("sweep", sweep(R"({"count": 3, "base": 0})")),
+             Catch::Contains("/sweep/select/reseed/base") &&
+                 Catch::Contains("seed 0 of the sweep would be a fresh one too: 0..2"));
+  CHECK(Refusal("sweep", sweep(R"({"count": 1, "base": 4})"), {.seeds = {3, 4}}) != "accepted");
+  CHECK(Refusal("sweep", sweep(R"({"count": 1, "base": 4})"), {.seeds = {3, 5}}) == "accepted");
+  CHECK_THAT(Refusal("sweep", sweep(R"({"base": 9})")), Catch::Contains("/reseed/count"));
+  for (const char* wrong : {"3", R"({"count": 0})", R"({"count": 1, "seeds": 1})",
+                            R"({"count": 20000})", R"({"count": 1, "base": -1})"}) {
+    CAPTURE(wrong);
+    CHECK_THAT(Refusal("sweep", sweep(wrong)), Catch::Contains("/sweep/select/reseed"));
+  }
+}
+
 }  // namespace
 }  // namespace mixerbench::harness

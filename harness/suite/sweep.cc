@@ -13,6 +13,8 @@
 namespace mixerbench::harness {
 namespace {
 
+constexpr std::int64_t kMaxFreshSeeds = 10'000;
+
 // Short text of a swept value: a mixer's name and options, the items of a list joined by "+", a
 // number, else canonical JSON.
 std::string AxisText(const Value& value) {
@@ -112,10 +114,26 @@ std::vector<Axes> ReadFactors(const Value& sweep) {
   return factors;
 }
 
+// How many fresh seeds report a chosen setting, and the first of them.
+void CheckReseed(const Value& reseed) {
+  const std::string where = "/sweep/select/reseed";
+  io::RequireKnownKeys(reseed, where, {"base", "count"});
+  const std::int64_t count =
+      io::ReadInt(io::RequireMember(reseed, where, "count"), where + "/count", 1);
+  if (count > kMaxFreshSeeds) {
+    throw ConfigError(where + "/count", "must be in 1.." + std::to_string(kMaxFreshSeeds));
+  }
+  const Value* base = reseed.Find("base");
+  if (base && io::ReadInt(*base, where + "/base", 0) > INT64_MAX - count) {
+    throw ConfigError(where + "/base", "the last seed needs 64 bits");
+  }
+}
+
 // Paths of /sweep/grid over which reports choose the best setting.
 void CheckSelect(const Value& select, const Value& sweep) {
   const std::string where = "/sweep/select";
-  io::RequireKnownKeys(select, where, {"by", "over"});
+  io::RequireKnownKeys(select, where, {"by", "over", "reseed"});
+  if (const Value* reseed = select.Find("reseed")) CheckReseed(*reseed);
   const Value& by = io::RequireMember(select, where, "by");
   if (io::ReadName(by, where + "/by") != "validation.accuracy") {
     throw ConfigError(where + "/by", "only validation.accuracy may decide; test results never do");

@@ -42,11 +42,17 @@ std::string Truth(bool v) { return v ? "true" : "false"; }
 
 std::vector<std::string> CellFields(const GroupSummary& group, const CellResult& cell) {
   const CellName name = SplitCellName(cell.name);
-  return {io::CsvField(name.task),    io::CsvField(name.mixer),
-          io::CsvField(name.variant), io::CsvField(cell.kind),
-          std::to_string(cell.seed),  std::string(NameOf(cell.state)),
-          io::CsvField(cell.reason),  io::CsvField(cell.run_id),
-          Truth(cell.partial),        group.selection ? Truth(group.selection->selected) : ""};
+  return {io::CsvField(name.task),
+          io::CsvField(name.mixer),
+          io::CsvField(name.variant),
+          io::CsvField(cell.kind),
+          std::to_string(cell.seed),
+          std::string(NameOf(cell.state)),
+          io::CsvField(cell.reason),
+          io::CsvField(cell.run_id),
+          Truth(cell.partial),
+          group.selection ? Truth(group.selection->selected) : "",
+          group.phase == CellPhase::kNone ? "" : std::string(NameOf(group.phase))};
 }
 
 std::vector<std::string> RowFields(const AccuracyRow& row) {
@@ -81,8 +87,9 @@ std::string RenderAccuracyCsv(const SweepReport& report) {
       for (const auto& [axis, value] : row.axes) axes.insert(axis);
     }
   }
-  std::vector<std::string> header = {"task",       "mixer",       "variant", "kind",    "seed",
-                                     "cell_state", "cell_reason", "run_id",  "partial", "selected"};
+  std::vector<std::string> header = {"task",    "mixer",      "variant",     "kind",
+                                     "seed",    "cell_state", "cell_reason", "run_id",
+                                     "partial", "selected",   "phase"};
   for (const std::string& axis : axes) header.push_back(io::CsvField(axis));
   const std::vector<std::string> metrics = {"slice",
                                             "bucket",

@@ -34,8 +34,10 @@ std::optional<Refusal> RefusalOf(const LeaderboardInput& input, std::size_t min_
     return refuse("partial: it ran with a limit", "the same run without --limit");
   }
   if (const std::int64_t missing = CountMissing(report); missing > 0) {
-    return refuse(fmt::format("{} of {} cells have no result", missing, report.cells.size()),
-                  "the same run, to its end");
+    return refuse(
+        fmt::format("{} of {} cells have no result", missing,
+                    static_cast<std::int64_t>(report.cells.size()) + CountUnplanned(report)),
+        "the same run, to its end");
   }
   if (any([](const CellResult& cell) {
         return ConfigText(cell.environment, kUncommitted) == "true";
@@ -55,8 +57,7 @@ std::optional<Refusal> RefusalOf(const LeaderboardInput& input, std::size_t min_
       return refuse("nothing is chosen: " + group.selection->undecided,
                     "all seeds of all settings");
     }
-    const bool is_shown = !group.selection || group.selection->selected;
-    if (is_shown && !group.seeds.empty() && group.seeds.size() < min_seeds) {
+    if (IsReported(group) && !group.seeds.empty() && group.seeds.size() < min_seeds) {
       return refuse(Plural(static_cast<std::int64_t>(group.seeds.size()), "seed"),
                     "at least " + Plural(static_cast<std::int64_t>(min_seeds), "seed"));
     }
@@ -121,7 +122,7 @@ void Collect(const LeaderboardInput& input, const MixerList& list, Settings& set
   const SweepReport& report = input.report;
   for (const GroupSummary& group : report.groups) {
     if (group.kind == "throughput") continue;
-    if (group.selection && !group.selection->selected) continue;
+    if (!IsReported(group)) continue;
     const CellName name = SplitCellName(group.name);
     const Value& config = report.cells[group.first_cell].config;
     if (!group.seeds.empty() && !group.solve_rate) continue;  // nothing was to be solved

@@ -162,4 +162,32 @@ TEST_CASE("The leaderboard is valid JSON of its schema, and the same every time"
   CHECK(RenderMarkdownPage(page).find("DeltaNet") != std::string::npos);
 }
 
+TEST_CASE("Fresh seeds rank a mixer, those that chose do not", "[reports][leaderboard]") {
+  const Value config = io::ParseJson(R"({"sweep": {"select": {"over": ["train.lr"],
+      "by": "validation.accuracy", "reseed": {"count": 5, "base": 0}}}})");
+  const auto board_of = [&](bool is_whole) {
+    std::vector<CellResult> cells, fresh;
+    for (const char* mixer : {"gla", "delta_net"}) {
+      Add("mqar", mixer, 64, 2, 2, cells);  // two seeds choose, and both are lucky
+      Add("mqar", mixer, 64, mixer == std::string("gla") ? 3 : 5, is_whole ? 5 : 4, fresh);
+    }
+    for (CellResult& cell : cells) {
+      cell.phase = CellPhase::kSelection;
+      cell.seed += 100;
+      cell.run_id += " chooses";
+    }
+    for (CellResult& cell : fresh) cell.phase = CellPhase::kReport;
+    cells.insert(cells.end(), fresh.begin(), fresh.end());
+    return MakeLeaderboard({{"recall", MakeSweepReport("recall", config, std::move(cells))}}, 5);
+  };
+  const Leaderboard board = board_of(true);
+  REQUIRE(board.ranking.size() == 2);
+  CHECK(board.ranking[0].score == Approx(1));
+  CHECK(board.ranking[1].score == Approx(0.6));
+  CHECK(board.num_cells == 10);
+  const Leaderboard unfinished = board_of(false);
+  CHECK(unfinished.ranking.empty());
+  CHECK(unfinished.refused[0].why == "2 of 14 cells have no result");
+}
+
 }  // namespace mixerbench::reports

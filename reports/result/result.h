@@ -35,6 +35,13 @@ constexpr bool IsFailure(CellState state) {
          state == CellState::kTimeout || state == CellState::kError;
 }
 
+// What a training is for in a suite that reports fresh seeds (`sweep.select.reseed`).
+enum class CellPhase {
+  kNone,
+  kSelection,  // a setting is chosen by its validation accuracy
+  kReport,     // of a chosen setting, by a seed that chose nothing
+};
+
 // An interval with the method that made it.
 struct Interval {
   std::string method;  // "wilson", "beta", "bca", "percentile"; docs/STATISTICS.md
@@ -187,7 +194,9 @@ struct CellResult {
   std::string training_id;
   std::string name;  // "mqar/gla/d_model=64,lr=0.003"
   std::uint64_t seed = 0;
-  std::string kind;      // "train" or "throughput"
+  std::string kind;  // "train" or "throughput"
+  // In its sweep, whose plan says so: a result by itself has none, nor is it part of an id.
+  CellPhase phase = CellPhase::kNone;
   bool partial = false;  // --limit was used
   CellState state = CellState::kPlanned;
   std::string reason;     // one line, empty when completed
@@ -232,4 +241,11 @@ struct mixerbench::EnumNames<mixerbench::reports::CellState> {
       {S::kSkipped, "skipped"},
       {S::kUnsupported, "unsupported"},
   }};
+};
+
+template <>
+struct mixerbench::EnumNames<mixerbench::reports::CellPhase> {
+  using P = mixerbench::reports::CellPhase;
+  static constexpr std::array<std::pair<P, std::string_view>, 3> kNames = {
+      {{P::kNone, "none"}, {P::kSelection, "selection"}, {P::kReport, "report"}}};
 };

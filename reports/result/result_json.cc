@@ -327,6 +327,10 @@ Value NumberOrNull(const std::optional<double>& number) {
 
 Value TextOrNull(const std::string& text) { return text.empty() ? Value() : Value(text); }
 
+Value PhaseToValue(CellPhase phase) {
+  return phase == CellPhase::kNone ? Value() : Value(std::string(NameOf(phase)));
+}
+
 Value GuessesToValue(const std::vector<Guess>& guesses) {
   Array array;
   for (const Guess& guess : guesses) {
@@ -353,6 +357,7 @@ Value CellToValue(const CellResult& cell) {
                                               {"training_id", TextOrNull(cell.training_id)},
                                               {"cell", cell.name},
                                               {"kind", cell.kind},
+                                              {"phase", PhaseToValue(cell.phase)},
                                               {"seed", SeedToValue(cell.seed)},
                                               {"code", cell.code},
                                               {"data_hash", cell.data_hash}}},
@@ -412,6 +417,9 @@ CellResult CellFromValue(const Value& value, const std::string& where) {
   cell.name = identity.String("cell");
   cell.kind = identity.String("kind");
   cell.seed = identity.Seed("seed");
+  if (identity.Has("phase") && !identity.IsNull("phase")) {
+    cell.phase = identity.Enum<CellPhase>("phase");
+  }
   cell.data_hash = identity.Member("data_hash");
   cell.partial = reader.Bool("partial");
   cell.state = state.Enum<CellState>("value");

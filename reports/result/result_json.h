@@ -15,7 +15,7 @@
 
 namespace mixerbench::reports {
 
-inline constexpr std::string_view kSchemaVersion = "1.6.0";
+inline constexpr std::string_view kSchemaVersion = "1.7.0";
 
 // Every field, with checksums. Numbers that are not finite become null.
 Value CellToValue(const CellResult& cell);
@@ -40,6 +40,7 @@ Value IntervalToValue(const std::optional<Interval>& interval);
 Value SeedToValue(std::uint64_t seed);                    // a string above 2^53
 Value NumberOrNull(const std::optional<double>& number);  // null: absent or not finite
 Value TextOrNull(const std::string& text);                // null: empty
+Value PhaseToValue(CellPhase phase);                      // null: none
 Value GuessesToValue(const std::vector<Guess>& guesses);
 
 }  // namespace mixerbench::reports

@@ -66,30 +66,43 @@ std::optional<double> MetricOf(const CellResult& cell, Metric metric) {
   return IsFailure(cell.state) ? std::optional(0.0) : std::nullopt;
 }
 
-// Groups of one mixer at one setting, which compete.
-using Competition = std::vector<const GroupSummary*>;
+// Groups of one mixer at one setting, which compete, and where fresh seeds are reported that of the
+// chosen one's.
+struct Competition {
+  std::vector<const GroupSummary*> groups;
+  const GroupSummary* fresh = nullptr;
+};
 
 bool CanRun(const SweepReport& report, const GroupSummary& group) {
   const auto cells = CellsOf(report, group);
   return !group.seeds.empty() || std::any_of(cells.begin(), cells.end(), IsMissing);
 }
 
+// Why the cells of a group cannot be scored; empty when they can.
+std::string WhyMissing(const SweepReport& report, const GroupSummary& group) {
+  const auto cells = CellsOf(report, group);
+  if (const auto num = std::count_if(cells.begin(), cells.end(), IsMissing); num > 0) {
+    return fmt::format("{} of {} cells of {} have no result", num, cells.size(), group.name);
+  }
+  return group.partial ? "ran with a limit" : "";
+}
+
 // Why a choice among these groups cannot be scored; empty when it can.
-std::string WhyMissing(const SweepReport& report, const Competition& groups) {
+std::string WhyMissing(const SweepReport& report, const Competition& competition) {
+  const auto& groups = competition.groups;
   if (groups.empty()) return "unsupported";
   bool is_chosen = groups.size() == 1;
   for (const GroupSummary* group : groups) {
-    const auto cells = CellsOf(report, *group);
-    if (const auto num = std::count_if(cells.begin(), cells.end(), IsMissing); num > 0) {
-      return fmt::format("{} of {} cells of {} have no result", num, cells.size(), group->name);
-    }
-    if (group->partial) return "ran with a limit";
+    if (const std::string why = WhyMissing(report, *group); !why.empty()) return why;
     if (group->selection && !group->selection->undecided.empty()) {
       return group->selection->undecided;
     }
     is_chosen = is_chosen || (group->selection && group->selection->selected);
   }
-  return is_chosen ? "" : "several results, and the suite selects none";
+  if (!is_chosen) return "several results, and the suite selects none";
+  if (report.reseeds.empty()) return "";
+  return competition.fresh ? WhyMissing(report, *competition.fresh)
+                           : "the chosen setting has no fresh seeds yet";
 }
 
 class Collector {
@@ -110,12 +123,17 @@ class Collector {
       const CellName name = SplitCellName(group.name);
       const std::string key = name.task + "\n" + SettingKey(report_, group);
       texts.try_emplace(key, TextOf(group, name.task));
-      Competition& groups = competitions[{MixerKey(group.name), key}];
-      if (CanRun(report_, group)) groups.push_back(&group);
+      Competition& competition = competitions[{MixerKey(group.name), key}];
+      if (!CanRun(report_, group)) continue;
+      if (group.phase == CellPhase::kReport) {
+        competition.fresh = &group;
+      } else {
+        competition.groups.push_back(&group);
+      }
     }
     std::map<std::string, std::vector<SettingScore>> by_mixer;
-    for (const auto& [place, groups] : competitions) {
-      by_mixer[place.first].push_back(Score(texts.at(place.second), groups));
+    for (const auto& [place, competition] : competitions) {
+      by_mixer[place.first].push_back(Score(texts.at(place.second), competition));
     }
     for (auto& [mixer, settings] : by_mixer) {
       std::sort(settings.begin(), settings.end(),
@@ -134,18 +152,21 @@ class Collector {
     return keys.empty() ? task : PartsText(group, keys);
   }
 
-  SettingScore Score(const std::string& text, const Competition& groups) const {
+  SettingScore Score(const std::string& text, const Competition& competition) const {
     SettingScore setting;
     setting.text = text;
-    setting.missing = WhyMissing(report_, groups);
+    setting.missing = WhyMissing(report_, competition);
     if (!setting.missing.empty()) return setting;
+    const auto& groups = competition.groups;
     for (const GroupSummary* group : groups) {
       const auto score = ScoreOf(*group);
-      if (!score) {
+      const bool is_chosen = groups.size() == 1 || group->selection->selected;
+      const auto reported = is_chosen && competition.fresh ? ScoreOf(*competition.fresh) : score;
+      if (!score || !reported) {
         return {.text = text, .missing = group->name + " has no " + metric_name_};
       }
       const ChosenScore chosen{*score, PartsText(*group, chosen_keys_)};
-      if (groups.size() == 1 || group->selection->selected) setting.by_validation = chosen;
+      if (is_chosen) setting.by_validation = ChosenScore{*reported, chosen.chosen};
       if (!setting.by_test || score->mean > setting.by_test->score.mean) setting.by_test = chosen;
     }
     return setting;

@@ -239,5 +239,32 @@ TEST_CASE("score: what is wrong with its rule is named by its place") {
              Catch::StartsWith("/score/metric: ") && Catch::Contains("'accuracy'?"));
 }
 
+TEST_CASE("score: fresh seeds of what validation chose are its score, once they are there") {
+  const Value config = io::ParseJson(R"({"sweep": {"select": {"over": ["train.lr"],
+      "by": "validation.accuracy", "reseed": {"count": 1, "base": 9}}}})");
+  std::vector<CellResult> cells = Short("gla", 1);
+  for (CellResult& cell : cells) cell.phase = CellPhase::kSelection;
+  const auto make = [&] {
+    return Make(
+        {{"short", MakeSweepReport("short", config, cells)}, Input("long", Long("gla", 1))});
+  };
+  CHECK(make().scores.front().parts[0].missing.front() ==
+        "size 16: the chosen setting has no fresh seeds yet");
+  std::vector<CellResult> fresh;
+  Add("gla", 8, 0.1, {{.validation = 0, .test = 0.5}}, fresh);
+  Add("gla", 16, 0.2, {{.validation = 0, .test = 0.3}}, fresh);
+  for (CellResult& cell : fresh) {
+    cell.phase = CellPhase::kReport;
+    cell.seed = 9;
+    cells.push_back(cell);
+  }
+  const ScoreReport report = make();
+  const PartScore& part = report.scores.front().parts[0];
+  REQUIRE(part.by_validation);
+  CHECK(part.by_validation->mean == Approx((0.5 + 0.3) / 2));
+  CHECK(part.by_test->mean == Approx((0.7 + 0.4) / 2));  // of the sweep, whose best it is
+  CHECK(part.settings[1].by_validation->chosen == "lr 1e-1");
+}
+
 }  // namespace
 }  // namespace mixerbench::reports

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <optional>
+#include <set>
 
 #include "io/json.h"
 #include "reports/statistics/statistics.h"
@@ -100,10 +101,36 @@ class Checker {
   std::vector<std::string> faults_;
 };
 
+// Fresh seeds report chosen settings, and have chosen nothing.
+std::vector<std::string> PhaseFaults(const SweepReport& report) {
+  std::set<std::string> chosen;
+  std::set<std::uint64_t> fresh;
+  for (const Reseed& reseed : report.reseeds) {
+    chosen.insert(reseed.group_id);
+    fresh.insert(reseed.seeds.begin(), reseed.seeds.end());
+  }
+  std::vector<std::string> faults;
+  if (report.reseeds.empty()) return faults;
+  for (const CellResult& cell : report.cells) {
+    if (cell.kind != "train") continue;
+    const bool reports = cell.phase == CellPhase::kReport;
+    const std::string where = cell.name + ", seed " + std::to_string(cell.seed) + ": ";
+    if (cell.phase == CellPhase::kNone) faults.push_back(where + "no phase");
+    if (reports != fresh.contains(cell.seed)) {
+      faults.push_back(where +
+                       (reports ? "reported, and no fresh seed" : "a fresh seed that chose"));
+    }
+    if (reports && !chosen.contains(cell.group_id)) {
+      faults.push_back(where + "fresh, of a setting that was not chosen");
+    }
+  }
+  return faults;
+}
+
 }  // namespace
 
 std::vector<std::string> DeepFaults(const SweepReport& report) {
-  std::vector<std::string> faults;
+  std::vector<std::string> faults = PhaseFaults(report);
   for (const CellResult& cell : report.cells) {
     const auto found = Checker(cell).Check();
     faults.insert(faults.end(), found.begin(), found.end());

@@ -26,6 +26,20 @@ void ErasePath(Value& value, const std::string& path) {
   }
 }
 
+const Value* SelectOf(const Value& suite) {
+  if (const Value* merged = suite.Find("merged"); merged && merged->is_array()) {
+    const Value* common = nullptr;
+    for (const Value& part : merged->as_array()) {
+      const Value* select = SelectOf(part);
+      if (select == nullptr || (common != nullptr && !(*select == *common))) return nullptr;
+      common = select;
+    }
+    return common;
+  }
+  const Value* sweep = suite.Find("sweep");
+  return sweep ? sweep->Find("select") : nullptr;
+}
+
 double LastValidationAccuracy(const CellResult& cell) {
   if (cell.state != CellState::kCompleted) return 0;
   for (auto point = cell.learning_curve.rbegin(); point != cell.learning_curve.rend(); ++point) {
@@ -60,17 +74,55 @@ void Decide(const SweepReport& report, const std::vector<GroupSummary*>& groups)
   (*best)->selection->selected = true;
 }
 
+// What is to be reported of a competition.
+Reseed ReseedOf(const SweepReport& report, const std::vector<GroupSummary*>& groups,
+                const SelectRule& rule) {
+  Reseed reseed{.group_id = "",
+                .name = groups.front()->name,
+                .num_settings = groups.size(),
+                .seeds = rule.fresh_seeds,
+                .unplanned = rule.fresh_seeds};
+  for (const GroupSummary* group : groups) {
+    if (!group->selection->selected) continue;
+    reseed.group_id = group->group_id;
+    reseed.name = group->name;
+  }
+  if (reseed.group_id.empty()) return reseed;
+  for (const GroupSummary& group : report.groups) {
+    if (group.group_id != reseed.group_id || group.phase != CellPhase::kReport) continue;
+    for (const CellResult& cell : CellsOf(report, group)) {
+      std::erase(reseed.unplanned, cell.seed);
+    }
+  }
+  return reseed;
+}
+
 }  // namespace
 
-std::vector<std::string> SelectedOver(const Value& suite) {
-  const Value* sweep = suite.Find("sweep");
-  const Value* select = sweep ? sweep->Find("select") : nullptr;
-  if (!select) return {};
-  return io::ObjectReader(*select, "/sweep/select")
-      .List("over", [](const Value& path, const std::string& where) {
-        if (path.is_string()) return path.as_string();
-        throw Error(ExitCode::kBadInput, where + ": expected a string");
-      });
+SelectRule SelectRuleOf(const Value& suite) {
+  const Value* select = SelectOf(suite);
+  if (select == nullptr) return {};
+  const io::ObjectReader reader(*select, "/sweep/select");
+  SelectRule rule;
+  rule.over = reader.List("over", [](const Value& path, const std::string& where) {
+    if (path.is_string()) return path.as_string();
+    throw Error(ExitCode::kBadInput, where + ": expected a string");
+  });
+  if (reader.Has("reseed")) {
+    const io::ObjectReader reseed = reader.Nested("reseed");
+    const std::int64_t base = reseed.Has("base") ? reseed.Int("base") : kFirstFreshSeed;
+    for (std::int64_t i = 0; i < reseed.Int("count"); ++i) {
+      rule.fresh_seeds.push_back(static_cast<std::uint64_t>(base + i));
+    }
+  }
+  return rule;
+}
+
+std::vector<std::string> SelectedOver(const Value& suite) { return SelectRuleOf(suite).over; }
+
+bool IsReported(const GroupSummary& group) {
+  if (group.phase == CellPhase::kSelection) return !group.selection;
+  return !group.selection || group.selection->selected;
 }
 
 Value Without(Value config, const std::vector<std::string>& paths) {
@@ -79,19 +131,22 @@ Value Without(Value config, const std::vector<std::string>& paths) {
 }
 
 void SelectGroups(SweepReport& report) {
-  const std::vector<std::string> over = SelectedOver(report.config);
-  if (over.empty()) return;
+  const SelectRule rule = SelectRuleOf(report.config);
+  if (rule.over.empty()) return;
   std::map<std::string, std::vector<GroupSummary*>> competitions;
   for (GroupSummary& group : report.groups) {
     const auto cells = CellsOf(report, group);
     const bool can_run = !group.seeds.empty() || std::any_of(cells.begin(), cells.end(), IsMissing);
-    if (group.kind != "train" || !can_run) continue;
+    if (group.kind != "train" || group.phase == CellPhase::kReport || !can_run) continue;
     double sum = 0;
     for (const CellResult& cell : cells) sum += LastValidationAccuracy(cell);
     group.selection = {.score = sum / static_cast<double>(cells.size())};
-    competitions[io::DumpJson(Without(cells.front().config, over))].push_back(&group);
+    competitions[io::DumpJson(Without(cells.front().config, rule.over))].push_back(&group);
   }
-  for (const auto& [rest, groups] : competitions) Decide(report, groups);
+  for (const auto& [rest, groups] : competitions) {
+    Decide(report, groups);
+    if (!rule.fresh_seeds.empty()) report.reseeds.push_back(ReseedOf(report, groups, rule));
+  }
 }
 
 }  // namespace mixerbench::reports

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -9,17 +10,36 @@
 
 namespace mixerbench::reports {
 
-// Reads `sweep.select` of the suite, {"over": ["train.lr"], "by": "validation.accuracy"}, and sets
-// GroupSummary::selection. Groups compete when they differ in nothing but the paths of `over`; the
-// highest mean over seeds of the last validation accuracy wins, ties go to the first by name, and a
-// seed that failed counts as 0. Test results play no part. Means over different seeds cannot be
-// compared: while seeds of a group are missing, or groups have other seeds, its competition is
-// undecided. Nothing happens without `sweep.select`.
-// Throws Error(kBadInput) when the suite's form is not that.
+// `sweep.select` of a suite, {"over": ["train.lr"], "by": "validation.accuracy"}, perhaps with
+// "reseed": {"count": 5}: then a chosen setting is trained again by fresh seeds, and its figures
+// are theirs.
+struct SelectRule {
+  std::vector<std::string> over;           // empty: nothing is selected
+  std::vector<std::uint64_t> fresh_seeds;  // empty: the seeds that chose are reported
+};
+
+// Fresh seeds are numbered from here unless "reseed" has a "base": far from those of any sweep, so
+// that more seeds of a sweep change no fresh one.
+inline constexpr std::int64_t kFirstFreshSeed = 1'000'000;
+
+// Of a plan that merged several suites, the rule that all of them have; none when they differ.
+// Throws Error(kBadInput) when the form is another.
+SelectRule SelectRuleOf(const Value& suite);
+
+// SelectRule::over alone.
+std::vector<std::string> SelectedOver(const Value& suite);
+
+// Sets GroupSummary::selection and SweepReport::reseeds. Groups compete when they differ in nothing
+// but the paths of `over`; the highest mean over seeds of the last validation accuracy wins, ties
+// go to the first by name, and a seed that failed counts as 0. Test results play no part, and nor
+// do groups of fresh seeds. Means over different seeds cannot be compared: while seeds of a group
+// are missing, or groups have other seeds, its competition is undecided. Nothing happens without a
+// rule.
 void SelectGroups(SweepReport& report);
 
-// The paths of `over`; empty when the suite selects nothing.
-std::vector<std::string> SelectedOver(const Value& suite);
+// Whether the figures of a group are those of its setting: it was chosen, or nothing chooses; where
+// fresh seeds are reported, it is the group of these. A group that cannot run stands for itself.
+bool IsReported(const GroupSummary& group);
 
 // A config without the members at these dotted paths; those that it lacks are no error.
 Value Without(Value config, const std::vector<std::string>& paths);

@@ -198,6 +198,7 @@ GroupSummary SummariseGroup(const Cells& cells) {
   group.group_id = cells.front()->group_id;
   group.name = cells.front()->name;
   group.kind = cells.front()->kind;
+  group.phase = cells.front()->phase;
   Cells ran;
   for (const CellResult* cell : cells) {
     ++group.states[std::string(NameOf(cell->state))];
@@ -290,11 +291,9 @@ Value GroupToValue(const GroupSummary& group) {
                {"value", effective->median ? Value(*effective->median) : Value()},
                {"reason", TextOrNull(effective->reason)}};
   }
-  Object value = {{"group_id", group.group_id},
-                  {"cell", group.name},
-                  {"kind", group.kind},
-                  {"partial", group.partial},
-                  {"aggregate", std::move(aggregate)}};
+  Object value = {{"group_id", group.group_id}, {"cell", group.name},
+                  {"kind", group.kind},         {"phase", PhaseToValue(group.phase)},
+                  {"partial", group.partial},   {"aggregate", std::move(aggregate)}};
   if (const auto& selection = group.selection) {
     value["selection"] = Object{{"score", selection->score},
                                 {"selected", selection->selected},
@@ -383,13 +382,15 @@ SweepReport MakeSweepReport(std::string name, Value config, std::vector<CellResu
                      .groups = {}};
   for (CellResult& cell : report.cells) RequireRows(cell);
   std::sort(report.cells.begin(), report.cells.end(), [](const CellResult& a, const CellResult& b) {
-    return std::tie(a.name, a.kind, a.group_id, a.seed, a.run_id) <
-           std::tie(b.name, b.kind, b.group_id, b.seed, b.run_id);
+    return std::tie(a.name, a.kind, a.group_id, a.phase, a.seed, a.run_id) <
+           std::tie(b.name, b.kind, b.group_id, b.phase, b.seed, b.run_id);
   });
   for (auto first = report.cells.begin(); first != report.cells.end();) {
     Cells group;
     auto last = first;
-    for (; last != report.cells.end() && last->group_id == first->group_id; ++last) {
+    for (; last != report.cells.end() && last->group_id == first->group_id &&
+           last->phase == first->phase;
+         ++last) {
       group.push_back(&*last);
     }
     report.groups.push_back(SummariseGroup(group));
@@ -409,8 +410,28 @@ bool IsMissing(const CellResult& cell) {
   return cell.state == CellState::kPlanned || cell.state == CellState::kInterrupted;
 }
 
+std::int64_t CountUnplanned(const SweepReport& report) {
+  std::int64_t count = 0;
+  for (const Reseed& reseed : report.reseeds) {
+    count += static_cast<std::int64_t>(reseed.unplanned.size());
+  }
+  return count;
+}
+
 std::int64_t CountMissing(const SweepReport& report) {
-  return std::count_if(report.cells.begin(), report.cells.end(), IsMissing);
+  return CountUnplanned(report) +
+         std::count_if(report.cells.begin(), report.cells.end(), IsMissing);
+}
+
+Value ReseedToValue(const Reseed& reseed) {
+  Array seeds, unplanned;
+  for (const std::uint64_t seed : reseed.seeds) seeds.push_back(SeedToValue(seed));
+  for (const std::uint64_t seed : reseed.unplanned) unplanned.push_back(SeedToValue(seed));
+  return Object{{"group_id", TextOrNull(reseed.group_id)},
+                {"cell", reseed.name},
+                {"num_settings", static_cast<std::int64_t>(reseed.num_settings)},
+                {"seeds", std::move(seeds)},
+                {"unplanned", std::move(unplanned)}};
 }
 
 Value SweepToValue(const SweepReport& report) {
@@ -418,6 +439,8 @@ Value SweepToValue(const SweepReport& report) {
   for (const CellResult& cell : report.cells) cells.push_back(CellToValue(cell));
   Array groups;
   for (const GroupSummary& group : report.groups) groups.push_back(GroupToValue(group));
+  Array reseeds;
+  for (const Reseed& reseed : report.reseeds) reseeds.push_back(ReseedToValue(reseed));
   Array left_out;
   for (const LeftOut& result : report.left_out) left_out.push_back(LeftOutToValue(result));
   Value document = Object{{"schema_version", kSchemaVersion},
@@ -426,6 +449,7 @@ Value SweepToValue(const SweepReport& report) {
                           {"config", report.config},
                           {"cells", std::move(cells)},
                           {"groups", std::move(groups)},
+                          {"reseeds", std::move(reseeds)},
                           {"left_out", std::move(left_out)}};
   document.as_object()["integrity"] = Object{{"content_sha256", ContentChecksum(document)}};
   return document;
@@ -449,11 +473,14 @@ SweepReport ParseSweep(std::string_view text, const std::string& path) {
                       "build the report again from its cells");
     }
     // A later minor version may summarise more than this one; its cells are still read.
-    if (reader.String("schema_version") == kSchemaVersion &&
-        !AlmostEqual(*SweepToValue(report).Find("groups"), reader.Member("groups"))) {
-      throw Error(ExitCode::kBadInput,
-                  "/groups: the summaries are not those of the cells; build the report again from "
-                  "its cells");
+    if (reader.String("schema_version") == kSchemaVersion) {
+      const Value again = SweepToValue(report);
+      for (const char* part : {"groups", "reseeds"}) {
+        if (AlmostEqual(*again.Find(part), reader.Member(part))) continue;
+        throw Error(ExitCode::kBadInput, reader.Pointer(part) +
+                                             ": the summaries are not those of the cells; build "
+                                             "the report again from its cells");
+      }
     }
     return report;
   } catch (const Error& error) {

@@ -82,11 +82,22 @@ struct Selection {
   std::string undecided = {};  // why nobody in this competition is selected; empty when somebody is
 };
 
-// All seeds of one configuration.
+// What a competition of a suite with `sweep.select.reseed` reports: its chosen setting, by seeds
+// that chose nothing.
+struct Reseed {
+  std::string group_id;  // of the chosen setting; empty while nothing is chosen
+  std::string name;      // of the chosen one; while nothing is chosen, of the first that competes
+  std::size_t num_settings = 0;            // that compete
+  std::vector<std::uint64_t> seeds;        // fresh
+  std::vector<std::uint64_t> unplanned{};  // those of them that have no cell yet
+};
+
+// All seeds of one configuration; of one phase, where fresh seeds are reported.
 struct GroupSummary {
   std::string group_id;
   std::string name;
   std::string kind;
+  CellPhase phase = CellPhase::kNone;
   std::vector<std::uint64_t> seeds;  // those that ran: completed, diverged, oom, timeout, error
   std::map<std::string, std::int64_t> states;  // of all cells, by name
   bool partial = false;                        // --limit was used
@@ -111,18 +122,20 @@ struct SweepReport {
   Value config;  // of the suite, resolved
   std::vector<CellResult> cells;
   std::vector<GroupSummary> groups;
+  std::vector<Reseed> reseeds = {};  // of each competition; empty without fresh seeds
   std::vector<LeftOut> left_out = {};
 };
 
 // Of a mean over seeds; nothing for fewer than kSeedsForInterval.
 std::optional<Interval> SeedInterval(std::span<const double> values);
 
-// Sorts the cells by (name, kind, seed, run id) and summarises every group.
+// Sorts the cells by (name, kind, group id, phase, seed, run id) and summarises every group.
 SweepReport MakeSweepReport(std::string name, Value config, std::vector<CellResult> cells);
 
 // The cells of a group, in order of seed.
 std::span<const CellResult> CellsOf(const SweepReport& report, const GroupSummary& group);
 
+Value ReseedToValue(const Reseed& reseed);
 Value SweepToValue(const SweepReport& report);
 std::string DumpSweep(const SweepReport& report);
 
@@ -132,7 +145,9 @@ SweepReport ParseSweep(std::string_view text, const std::string& path);
 
 // True for a planned cell without a result: not started, or not finished.
 bool IsMissing(const CellResult& cell);
+// Cells without result, those that have no row yet because their setting is not known included.
 std::int64_t CountMissing(const SweepReport& report);
+std::int64_t CountUnplanned(const SweepReport& report);  // of these, those without row
 
 // True when a failed seed counts as chance in this row.
 bool AnyImputed(const AccuracyOverSeeds& row);

@@ -12,7 +12,9 @@
 #include "io/json.h"
 #include "reports/statistics/statistics.h"
 #include "reports/summary/deep_check.h"
+#include "reports/summary/select.h"
 #include "reports/testing/test_cells.h"
+#include "reports/view/sentences.h"
 #include "reports/view/study.h"
 
 #include "tests/support/catch2.h"
@@ -414,6 +416,103 @@ TEST_CASE("sweep: aggregates inside cells are recomputed") {
     change(changed);
     CHECK(faults(changed) > 0);
   }
+}
+
+// A cell of a setting, for a phase of a suite that reports two fresh seeds, 100 and 101.
+CellResult Phased(double lr, std::uint64_t seed, double validation, CellPhase phase) {
+  CellResult cell = Setting(lr, 16, validation);
+  cell.seed = seed;
+  cell.run_id += " " + std::to_string(seed);
+  cell.phase = phase;
+  cell.threshold = 0;  // its steps are no part of this
+  cell.steps_to_threshold.reset();
+  return cell;
+}
+
+Value ReseedingSuite() {
+  return io::ParseJson(R"({"sweep": {"select": {"over": ["train.lr"], "by": "validation.accuracy",
+                                                "reseed": {"count": 2, "base": 100}}}})");
+}
+
+std::vector<CellResult> Swept() {
+  std::vector<CellResult> cells;
+  for (const std::uint64_t seed : {0, 1}) {
+    cells.push_back(Phased(0.1, seed, 0.7, CellPhase::kSelection));
+    cells.push_back(Phased(0.2, seed, 0.9, CellPhase::kSelection));
+  }
+  return cells;
+}
+
+TEST_CASE("sweep: fresh seeds of what was chosen are a group of their own, and what is shown") {
+  std::vector<CellResult> cells = Swept();
+  cells.push_back(Phased(0.2, 100, 0.1, CellPhase::kReport));  // fresh seeds choose nothing
+  cells.push_back(Phased(0.2, 101, 0.1, CellPhase::kReport));
+  const SweepReport report = MakeSweepReport("s", ReseedingSuite(), std::move(cells));
+  REQUIRE(report.groups.size() == 3);
+  CHECK(report.groups[1].selection->selected);
+  CHECK(report.groups[1].seeds == std::vector<std::uint64_t>{0, 1});
+  CHECK(report.groups[2].phase == CellPhase::kReport);
+  CHECK(report.groups[2].group_id == report.groups[1].group_id);
+  CHECK_FALSE(report.groups[2].selection);
+  CHECK(report.groups[2].seeds == std::vector<std::uint64_t>{100, 101});
+  REQUIRE(report.reseeds.size() == 1);
+  CHECK(report.reseeds[0].group_id == report.groups[2].group_id);
+  CHECK(report.reseeds[0].num_settings == 2);
+  CHECK(CountMissing(report) == 0);
+  CHECK(DeepFaults(report).empty());
+
+  const std::vector<Study> studies = StudiesOf(report, MixerList({&report}));
+  REQUIRE(studies.size() == 1);
+  CHECK(studies[0].Shown(0, 0) == &report.groups[2]);
+  const std::vector<Fact> facts = SetupOf(studies[0]);
+  CHECK(facts.back().text ==
+        "chosen by 2 (0, 1); reported by fresh ones, 2 (100, 101), which chose nothing");
+  for (const Sentence& care : CareOf(report, studies)) {
+    CHECK(care.lead != "Chosen and reported on the same seeds:");
+  }
+  const std::string text = DumpSweep(report);
+  CHECK(DumpSweep(ParseSweep(text, "r")) == text);
+}
+
+TEST_CASE("sweep: fresh seeds without a cell are missing, whether their setting is known or not") {
+  const SweepReport chosen = MakeSweepReport("s", ReseedingSuite(), Swept());
+  CHECK(CountMissing(chosen) == 2);
+  CHECK(CountUnplanned(chosen) == 2);
+  CHECK_FALSE(chosen.reseeds[0].group_id.empty());
+  CHECK(BannerOf(chosen)[0].text ==
+        "2 of 6 planned cells have no result yet, 2 of them by fresh seeds of settings that "
+        "validation chooses.");
+  std::vector<CellResult> cells = Swept();
+  cells[0].state = CellState::kPlanned;
+  const SweepReport open = MakeSweepReport("s", ReseedingSuite(), std::move(cells));
+  CHECK(CountMissing(open) == 3);
+  CHECK(open.reseeds[0].group_id.empty());
+}
+
+TEST_CASE(
+    "sweep: a deep check finds fresh seeds that chose, and reported ones that were not asked") {
+  const auto num_faults = [](CellResult odd) {
+    std::vector<CellResult> cells = Swept();
+    cells.push_back(Phased(0.2, 100, 0.1, CellPhase::kReport));
+    cells.push_back(std::move(odd));
+    return DeepFaults(MakeSweepReport("s", ReseedingSuite(), std::move(cells))).size();
+  };
+  CHECK(num_faults(Phased(0.2, 101, 0.9, CellPhase::kReport)) == 0);
+  CHECK(num_faults(Phased(0.2, 102, 0.9, CellPhase::kReport)) == 1);
+  CHECK(num_faults(Phased(0.1, 101, 0.9, CellPhase::kReport)) == 1);
+  // It competes with other seeds, so that nothing is chosen and nothing should be reported either.
+  CHECK(num_faults(Phased(0.2, 7, 0.9, CellPhase::kNone)) == 2);
+}
+
+TEST_CASE("sweep: a merged plan selects where all of its suites select alike") {
+  const Value rule = ReseedingSuite();
+  CHECK(SelectRuleOf(Object{{"merged", Array{rule, rule}}}).fresh_seeds ==
+        std::vector<std::uint64_t>{100, 101});
+  CHECK(SelectRuleOf(Object{{"merged", Array{rule, Object{}}}}).over.empty());
+  const Value other = io::ParseJson(
+      R"({"sweep": {"select": {"over": ["train.lr"], "by": "validation.accuracy"}}})");
+  CHECK(SelectRuleOf(Object{{"merged", Array{rule, other}}}).over.empty());
+  CHECK(SelectRuleOf(other).fresh_seeds.empty());
 }
 
 }  // namespace

@@ -238,7 +238,8 @@ std::optional<HeatFigure> OverRates(const Study& study, const MixerList& mixers)
         Datum datum;
         datum.state = CellState::kPlanned;
         for (const GroupSummary* group : cell->all) {
-          if (RateOf(*group, key) != rate) continue;
+          const bool is_of_sweep = group->phase != CellPhase::kReport;
+          if (!is_of_sweep || RateOf(*group, key) != rate) continue;
           datum = HeatDatum(study, group, study.segments.size() - 1);
           datum.is_chosen = group->selection && group->selection->selected;
         }

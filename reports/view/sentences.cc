@@ -30,13 +30,29 @@ std::string Where(const Study& study, std::size_t setting) {
   return text.empty() ? "" : " at " + text;
 }
 
-std::set<std::uint64_t> SeedsOf(const Study& study) {
+std::set<std::uint64_t> SeedsOf(const Study& study, bool fresh) {
   std::set<std::uint64_t> seeds;
   for (const auto& [place, cell] : study.cells) {
-    for (const GroupSummary* group : cell.all)
-      seeds.insert(group->seeds.begin(), group->seeds.end());
+    for (const GroupSummary* group : cell.all) {
+      if ((group->phase == CellPhase::kReport) == fresh) {
+        seeds.insert(group->seeds.begin(), group->seeds.end());
+      }
+    }
   }
   return seeds;
+}
+
+// Those behind what is shown: the fresh ones, once there are any.
+std::set<std::uint64_t> ReportedSeeds(const Study& study) {
+  const auto fresh = SeedsOf(study, true);
+  return fresh.empty() || study.chosen_keys.empty() ? SeedsOf(study, false) : fresh;
+}
+
+// "3 (0, 1, 2)".
+std::string SeedsText(const std::set<std::uint64_t>& seeds) {
+  std::vector<std::string> texts;
+  for (const std::uint64_t seed : seeds) texts.push_back(std::to_string(seed));
+  return fmt::format("{} ({})", seeds.size(), Joined(texts, ", ", 10));
 }
 
 void SaySolved(const Study& study, const MixerList& mixers, std::vector<Sentence>& out) {
@@ -67,7 +83,7 @@ void SaySolved(const Study& study, const MixerList& mixers, std::vector<Sentence
   Sentence say{.lead = study.task + ":",
                .text = fmt::format("{} of {} solved{}.", solved,
                                    Plural(total, study.settings.size() > 1 ? "setting" : "mixer"),
-                                   SeedsOf(study).size() > 1 ? " by every seed" : "")};
+                                   ReportedSeeds(study).size() > 1 ? " by every seed" : "")};
   if (partly.empty() && unsolved.empty())
     say.text = fmt::format("all {} solved.", Plural(total, "setting"));
   if (!partly.empty()) say.text += " By some: " + Joined(partly, "; ") + ".";
@@ -203,8 +219,8 @@ std::vector<Sentence> CareOf(const SweepReport& report, const std::vector<Study>
   bool has_choice = false;
   double stop = 0;
   for (const Study& study : studies) {
-    fewest = std::min(fewest, SeedsOf(study).size());
-    has_choice = has_choice || !study.chosen_keys.empty();
+    fewest = std::min(fewest, ReportedSeeds(study).size());
+    has_choice = has_choice || (!study.chosen_keys.empty() && report.reseeds.empty());
     stop = std::max(stop, EarlyStop(study));
     if (!study.undecided.empty()) {
       out.push_back({"Nothing is chosen yet:", study.undecided + "."});
@@ -296,9 +312,16 @@ std::vector<Fact> SetupOf(const Study& study) {
   if (const double stop = EarlyStop(study); stop > 0) {
     AddFact("Stops early at", GuessPercent(stop) + " % validation accuracy", facts);
   }
-  std::vector<std::string> seeds;
-  for (const std::uint64_t seed : SeedsOf(study)) seeds.push_back(std::to_string(seed));
-  AddFact("Seeds", fmt::format("{} ({})", seeds.size(), Joined(seeds, ", ", 10)), facts);
+  const auto sweep = SeedsOf(study, false);
+  if (study.report->reseeds.empty()) {
+    AddFact("Seeds", SeedsText(sweep), facts);
+  } else {
+    const auto& fresh = study.report->reseeds.front().seeds;
+    AddFact("Seeds",
+            "chosen by " + SeedsText(sweep) + "; reported by fresh ones, " +
+                SeedsText({fresh.begin(), fresh.end()}) + ", which chose nothing",
+            facts);
+  }
   return facts;
 }
 
@@ -361,8 +384,14 @@ std::vector<Sentence> TermsOf(const SweepReport&) {
 std::vector<Sentence> BannerOf(const SweepReport& report) {
   std::vector<Sentence> out;
   if (const std::int64_t missing = CountMissing(report); missing > 0) {
-    out.push_back({"Not finished:", fmt::format("{} of {} planned cells have no result yet.",
-                                                missing, report.cells.size())});
+    const std::int64_t unplanned = CountUnplanned(report);
+    std::string text = fmt::format("{} of {} planned cells have no result yet", missing,
+                                   static_cast<std::int64_t>(report.cells.size()) + unplanned);
+    if (unplanned > 0) {
+      text +=
+          fmt::format(", {} of them by fresh seeds of settings that validation chooses", unplanned);
+    }
+    out.push_back({"Not finished:", text + "."});
   }
   const auto num_limited = std::count_if(report.cells.begin(), report.cells.end(),
                                          [](const CellResult& cell) { return cell.partial; });

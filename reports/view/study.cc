@@ -58,7 +58,17 @@ void TellApart(const std::vector<MixerStyle*>& alike) {
   }
 }
 
-bool IsShown(const GroupSummary& group) { return group.selection && group.selection->selected; }
+bool IsChosen(const GroupSummary& group) {
+  if (group.phase != CellPhase::kNone) return group.phase == CellPhase::kReport;
+  return group.selection && group.selection->selected;
+}
+
+// Whether a group may stand for its setting. While nothing is chosen every setting of the sweep
+// does, by the seeds of the sweep.
+bool IsShown(const Study& study, const GroupSummary& group) {
+  if (study.chosen_keys.empty()) return group.phase != CellPhase::kReport;
+  return IsReported(group);
+}
 
 // Whether each value of one key always meets the same value of the other, both ways.
 bool MoveTogether(const std::vector<Setting>& settings, const std::string& a,
@@ -250,8 +260,7 @@ Study MakeStudy(const SweepReport& report, const std::string& task,
     for (const GroupSummary* group : order[i].second) {
       StudyCell& cell = study.cells[{list.IndexOf(MixerKey(group->name)), i}];
       cell.all.push_back(group);
-      const bool is_shown = !group->selection || study.chosen_keys.empty() || IsShown(*group);
-      if (is_shown && (cell.shown == nullptr || IsShown(*group))) cell.shown = group;
+      if (IsShown(study, *group) && (cell.shown == nullptr || IsChosen(*group))) cell.shown = group;
     }
   }
   FindAxes(study, varying);

@@ -54,6 +54,7 @@ class Cell:
         identity = document["identity"]
         self.name, self.kind, self.seed = identity["cell"], identity["kind"], int(identity["seed"])
         self.run_id, self.group_id = identity["run_id"], identity["group_id"]
+        self.phase = identity.get("phase")  # "selection", "report" or None
         self.task, self.mixer, self.variant = (self.name.split("/", 2) + ["", ""])[:3]
         self.state, self.reason = document["state"]["value"], document["state"]["reason"]
         self.config, self.environment = document["config"], document["environment"]
@@ -61,7 +62,7 @@ class Cell:
 
     def about(self):
         return {"task": self.task, "mixer": self.mixer, "variant": self.variant, "kind": self.kind,
-                "seed": self.seed, "cell_state": self.state, "run_id": self.run_id}
+                "phase": self.phase, "seed": self.seed, "cell_state": self.state, "run_id": self.run_id}
 
     def accuracy(self, slices=False):
         """Rows of whole segments; with `slices` the parts of them, too."""
@@ -82,8 +83,9 @@ class Cell:
 class Report:
     """The cells of a run, and what they say together (`groups`; empty for a folder of cells)."""
 
-    def __init__(self, name, cells, groups, config):
+    def __init__(self, name, cells, groups, config, reseeds=()):
         self.name, self.cells, self.groups, self.config = name, cells, groups, config
+        self.reseeds = reseeds
 
     def _rows(self, of_cell):
         return [row for cell in self.cells for row in of_cell(cell)]
@@ -105,16 +107,24 @@ class Report:
         return count
 
     def is_complete(self):
-        return not any(cell.state in MISSING or cell.partial for cell in self.cells)
+        return (not any(cell.state in MISSING or cell.partial for cell in self.cells)
+                and not any(reseed["unplanned"] for reseed in self.reseeds))
 
     def groups_by_cell(self):
-        """Summaries over seeds by cell name: solve_rate, accuracy_by_length, steps_to_threshold."""
+        """Summaries over seeds by cell name: solve_rate, accuracy_by_length, steps_to_threshold.
+
+        Of a setting that reports fresh seeds, those of these: their group comes last."""
         return {group["cell"]: group["aggregate"] for group in self.groups}
 
     def mean_accuracy(self):
-        """{(cell name, axes as text): mean over seeds}; a failed seed counts as chance."""
+        """{(cell name, axes as text): mean over seeds}; a failed seed counts as chance.
+
+        Of a setting that reports fresh seeds, over these."""
         sums = {}
+        fresh = {cell.group_id for cell in self.cells if cell.phase == "report"}
         for cell in self.cells:
+            if cell.phase == "selection" and cell.group_id in fresh:
+                continue
             rows = list(cell.accuracy())
             for row in rows:
                 axes = {key: row[key] for key in sorted(row) if key in _axes_of(cell)}
@@ -146,7 +156,7 @@ def read(path):
     try:
         if kind == "sweep":
             return Report(document["name"], [Cell(cell) for cell in document["cells"]],
-                          document["groups"], document["config"])
+                          document["groups"], document["config"], document.get("reseeds", ()))
         if kind == "run":
             return Report(document["identity"]["cell"], [Cell(document)], [], None)
     except (KeyError, TypeError) as error:
