@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "harness/suite/suite.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <set>
@@ -566,6 +567,65 @@ TEST_CASE("suite: fresh seeds are none of the sweep's") {
     CAPTURE(wrong);
     CHECK_THAT(Refusal("sweep", sweep(wrong)), Catch::Contains("/sweep/select/reseed"));
   }
+}
+
+// The pointers of all keys of a suite.
+void CollectKeys(const Value& value, const std::vector<std::string>& above,
+                 std::vector<std::vector<std::string>>& keys) {
+  if (!value.is_object()) return;
+  for (const auto& [key, member] : value.as_object()) {
+    std::vector<std::string> path = above;
+    path.push_back(key);
+    keys.push_back(path);
+    CollectKeys(member, path, keys);
+  }
+}
+
+// Whether an axis of the suite stands in the place of this member.
+bool Sweeps(const Value& suite, const std::vector<std::string>& path) {
+  std::string dotted;
+  for (const std::string& key : path) dotted += (dotted.empty() ? "" : ".") + key;
+  const Value* sweep = suite.Find("sweep");
+  std::vector<const Value*> axes = {sweep ? sweep->Find("grid") : nullptr};
+  const Value* zip = sweep ? sweep->Find("zip") : nullptr;
+  if (zip && zip->is_array()) {
+    for (const Value& part : zip->as_array()) axes.push_back(&part);
+  } else {
+    axes.push_back(zip);
+  }
+  return std::any_of(axes.begin(), axes.end(), [&](const Value* part) {
+    return part && std::any_of(part->as_object().begin(), part->as_object().end(),
+                               [&](const auto& axis) { return dotted.starts_with(axis.first); });
+  });
+}
+
+TEST_CASE("suite: no key of a built-in suite can be misspelt, nor its value be of another type") {
+  std::size_t num_cases = 0;
+  for (const std::string& name : BuiltInSuiteNames()) {
+    const Value document = io::ParseJson(ReadSuiteText(name));
+    std::vector<std::vector<std::string>> keys;
+    CollectKeys(document, {}, keys);
+    for (const auto& path : keys) {
+      if (path.front() == "smoke") continue;  // read when it is asked for
+      if (Sweeps(document, path)) continue;   // replaced at every point
+      for (const bool is_misspelt : {true, false}) {
+        Value changed = document;
+        Value* at = &changed;
+        for (std::size_t i = 0; i + 1 < path.size(); ++i) at = &at->as_object().at(path[i]);
+        Object& object = at->as_object();
+        if (is_misspelt) {
+          object[path.back() + "x"] = object.at(path.back());
+          object.erase(path.back());
+        } else {
+          object[path.back()] = Object{{"no such option", true}};
+        }
+        INFO(name << " " << io::DumpJson(Array(path.begin(), path.end())) << " " << is_misspelt);
+        ++num_cases;
+        CHECK_THROWS_AS(ParseSuite(io::DumpJson(changed), {}, AllRegistries()), ConfigError);
+      }
+    }
+  }
+  CHECK(num_cases > 1000);
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <random>
 #include <string>
 #include <vector>
 
@@ -513,6 +514,16 @@ TEST_CASE("sweep: a merged plan selects where all of its suites select alike") {
       R"({"sweep": {"select": {"over": ["train.lr"], "by": "validation.accuracy"}}})");
   CHECK(SelectRuleOf(Object{{"merged", Array{rule, other}}}).over.empty());
   CHECK(SelectRuleOf(other).fresh_seeds.empty());
+}
+
+TEST_CASE("sweep: built a hundred times from its cells in any order, a report has the same bytes") {
+  std::vector<CellResult> cells = ExampleSweep();
+  const std::string text = DumpSweep(MakeSweepReport("s", Object{}, cells));
+  std::mt19937 random(1);
+  for (int i = 0; i < 100; ++i) {
+    std::shuffle(cells.begin(), cells.end(), random);
+    REQUIRE(DumpSweep(MakeSweepReport("s", Object{}, cells)) == text);
+  }
 }
 
 }  // namespace
