@@ -14,6 +14,8 @@ struct RunValues {
   std::vector<std::string> set;
   std::string seeds, shard, retry, plan;
   std::string keep_weights = "final";
+  std::string deterministic = "warn";
+  std::optional<double> max_gpu_hours;
   bool fresh = false;
 };
 
@@ -57,6 +59,16 @@ void AddLimitsOfCells(CLI::App* command, RunValues& values) {
   command->add_option("--time-limit", options.time_limit_s, "for the whole run, such as 3h")
       ->transform(AtLeastSeconds(1e-9))
       ->type_name("TIME");
+  command
+      ->add_option("--max-gpu-hours", values.max_gpu_hours,
+                   "hours of device time, over all runs in the folder: then no cell begins")
+      ->check(CLI::PositiveNumber)
+      ->type_name("HOURS");
+  command
+      ->add_option("--deterministic", values.deterministic,
+                   "strict: a cell that cannot be repeated bit by bit is unsupported; warn")
+      ->check(CLI::IsMember({"strict", "warn"}))
+      ->capture_default_str();
   command->add_option("--cell-timeout", options.cell.timeout_s, "for one cell, such as 20m")
       ->transform(AtLeastSeconds(1e-9))
       ->type_name("TIME");
@@ -130,6 +142,8 @@ void AddRun(const Parser& parser, const char* name, const char* help, bool throu
     chosen.overrides.seeds = ParseSeeds(values->seeds);
     chosen.shard = ParseShard(values->shard);
     if (values->keep_weights == "none") chosen.cell.weights_limit_mib = 0;
+    chosen.cell.is_strict = values->deterministic == "strict";
+    if (values->max_gpu_hours) chosen.max_device_s = *values->max_gpu_hours * 3600;
     if (values->fresh) chosen.retry = RetryPolicy::kAll;
     if (!values->retry.empty()) chosen.retry = RetryPolicy::kFailed;
     if (!values->plan.empty()) {
@@ -234,8 +248,12 @@ void AddWorker(const Parser& parser) {
   command->add_option("--log-items", options->cell.log_items);
   command->add_flag("!--no-graph", options->cell.use_graphs);
   command->add_flag("--require-device-cores", options->cell.require_device_cores);
-  parser.WhenChosen(command,
-                    [options, &engine = parser.engine] { return engine.worker(*options); });
+  const auto mode = std::make_shared<std::string>("warn");
+  command->add_option("--deterministic", *mode);
+  parser.WhenChosen(command, [options, mode, &engine = parser.engine] {
+    options->cell.is_strict = *mode == "strict";
+    return engine.worker(*options);
+  });
 }
 
 }  // namespace

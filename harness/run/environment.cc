@@ -22,14 +22,14 @@ std::string CpuModel() {
 
 }  // namespace
 
-Value DescribeEnvironment(at::Device device, Dtype dtype) {
+Value DescribeEnvironment(at::Device device, Dtype dtype, bool is_strict) {
   return Object{{"tool", ToolVersion()},
                 {"libtorch", TORCH_VERSION},
                 {"cuda", CudaVersions()},
                 {"device", device.is_cuda() ? "cuda" : "cpu"},
                 {"gpu", DescribeGpu(device)},
                 {"cpu", Object{{"model", CpuModel()}, {"threads", 1}}},
-                {"determinism", Object{{"deterministic_algorithms", "warn"},
+                {"determinism", Object{{"deterministic_algorithms", is_strict ? "strict" : "warn"},
                                        {"cudnn_benchmark", false},
                                        {"tf32", dtype == Dtype::kTf32}}}};
 }

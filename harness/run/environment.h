@@ -9,6 +9,6 @@
 
 namespace mixerbench::harness {
 
-Value DescribeEnvironment(at::Device device, Dtype dtype);
+Value DescribeEnvironment(at::Device device, Dtype dtype, bool is_strict);
 
 }  // namespace mixerbench::harness

@@ -32,7 +32,8 @@ struct Shard {
   std::uint64_t count = 1;
 };
 
-// How a worker runs each cell. Changes no result, but require_device_cores refuses some.
+// How a worker runs each cell. Changes no number, but require_device_cores and is_strict refuse
+// some cells.
 struct CellOptions {
   double timeout_s = 0;               // 0: none
   double checkpoint_interval_s = 60;  // 0: no checkpoints inside a cell
@@ -41,6 +42,7 @@ struct CellOptions {
   std::int64_t weights_limit_mib = 256;
   std::string log_items;              // "": none; "jsonl" or "zstd": every scored position
   bool use_graphs = true;             // CUDA graphs, on a GPU
+  bool is_strict = false;             // --deterministic strict (device/determinism.h)
   bool require_device_cores = false;  // a cell with a core without device code is unsupported
 };
 
@@ -64,8 +66,9 @@ struct RunOptions {
   RetryPolicy retry = RetryPolicy::kNone;
   PlanPolicy plan = PlanPolicy::kRefuse;
   CellOptions cell;
-  double stall_timeout_s = 3600;  // without a sign of life from a cell; 0: none
-  double time_limit_s = 0;        // of the whole command; 0: none
+  double stall_timeout_s = 3600;                      // without a sign of life from a cell; 0: none
+  double time_limit_s = 0;                            // of the whole command; 0: none
+  std::optional<double> max_device_s = std::nullopt;  // of all runs in the folder
   // When the command began, if this run is not all of it.
   std::optional<std::chrono::steady_clock::time_point> started = std::nullopt;
   std::string log_file;  // "": none

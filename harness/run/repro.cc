@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "harness/device/determinism.h"
 #include "harness/device/device.h"
 #include "harness/run/folder_report.h"
 #include "harness/run/merge_plan.h"
@@ -115,19 +116,21 @@ at::Device DeviceFor(const Cell& cell, const std::string& wanted) {
 
 // Nothing when it was stopped.
 std::optional<CellResult> RunAgain(const Cell& cell, at::Device device, const fs::path& out,
-                                   const ReproOptions& options, const Registries& registries) {
+                                   bool is_strict, const ReproOptions& options,
+                                   const Registries& registries) {
   const RunOptions defaults;
   SchedulerOptions how;
   how.devices = {device.str()};
   how.cell.checkpoint_interval_s = 0;
+  how.cell.is_strict = is_strict;
   how.stall_timeout_s = defaults.stall_timeout_s;
   how.quiet = options.quiet;
   how.worker_program = options.worker_program;
   const RunFolder folder(out);
   const std::vector<Cell> cells = {cell};
   std::vector<std::optional<CellResult>> results(1);
-  const bool finished = Scheduler(how, registries.tasks, folder, cells, {0}, results).Run();
-  return finished ? results.front() : std::nullopt;
+  const RunEnd end = Scheduler(how, registries.tasks, folder, cells, {0}, results).Run();
+  return end == RunEnd::kFinished ? results.front() : std::nullopt;
 }
 
 // The tensors of kept weights, if their file is still there and whole.
@@ -246,7 +249,7 @@ ExitCode Repro(const ReproOptions& options, const Registries& registries) {
   const Cell cell = PlanStored(stored, registries);
   const at::Device device = DeviceFor(cell, options.device);
   const TemporaryFolder folder;
-  const auto again = RunAgain(cell, device, folder.path(), options, registries);
+  const auto again = RunAgain(cell, device, folder.path(), WasStrict(stored), options, registries);
   if (!again) {
     std::cerr << "stopped; nothing was compared\n";
     return ExitCode::kStoppedEarly;

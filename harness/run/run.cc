@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "harness/device/device.h"
+#include "harness/run/device_time.h"
 #include "harness/run/folder_report.h"
 #include "harness/run/fresh_seeds.h"
 #include "harness/run/log_file.h"
@@ -23,6 +24,8 @@
 #include "harness/run/scheduler.h"
 #include "harness/run/stop_signals.h"
 #include "harness/suite/suite.h"
+#include "harness/training/memory_need.h"
+#include "io/text.h"
 #include "reports/result/result_json.h"
 
 namespace mixerbench::harness {
@@ -55,6 +58,7 @@ SchedulerOptions PlanWorkers(const RunOptions& options, at::Device device) {
   plan.cell = options.cell;
   plan.stall_timeout_s = options.stall_timeout_s;
   plan.time_limit_s = options.time_limit_s;
+  plan.max_device_s = options.max_device_s;
   plan.retry = options.retry;
   plan.quiet = options.quiet;
   plan.worker_program = options.worker_program;
@@ -91,7 +95,9 @@ void LoadResults(const RunFolder& folder, const std::vector<Cell>& cells, RetryP
 void UpdatePlan(const std::filesystem::path& out, const Suite& suite, PlanPolicy policy,
                 const Registries& registries) {
   const FolderLock lock(out);
-  WritePlan(out, MergePlan(ReadPlan(out), suite, policy, registries, out));
+  Plan plan = MergePlan(ReadPlan(out), suite, policy, registries, out);
+  for (reports::CellResult& cell : plan.cells) cell.reason.clear();  // why an earlier run left it
+  WritePlan(out, plan);
 }
 
 void SayAtStart(const std::string& text, bool quiet, LogFile* log) {
@@ -137,6 +143,7 @@ class SuiteRun {
       : options_(options),
         registries_(registries),
         log_(log),
+        device_(device),
         suite_(std::move(suite)),
         workers_(PlanWorkers(options, device)),
         out_(options.out.empty() ? "out/" + suite_.name : options.out) {
@@ -155,7 +162,7 @@ class SuiteRun {
       Print(second);
       text += "; then " + fresh_text_;
     }
-    std::cout << text << "\n";
+    std::cout << text << MemoryOf(sweep) << "\n";
     return ExitCode::kOk;
   }
 
@@ -164,10 +171,13 @@ class SuiteRun {
     folder_.emplace(out_);
     UpdatePlan(out_, suite_, options_.plan, registries_);
     Batch sweep{suite_.cells, options_.shard};
-    if (!Work(sweep, "")) return StoppedEarly();
+    if (const RunEnd end = Work(sweep, ""); end != RunEnd::kFinished) return EndEarly(end, sweep);
     // Any shard that finds a choice trains for it: nobody knows which of them is the last.
     Batch second = BatchOf(PlanFreshSeeds(out_, registries_));
-    if (!second.cells.empty() && !Work(second, ", " + fresh_text_)) return StoppedEarly();
+    if (!second.cells.empty()) {
+      const RunEnd end = Work(second, ", " + fresh_text_);
+      if (end != RunEnd::kFinished) return EndEarly(end, second);
+    }
     WriteReports(out_);
     return Conclude({&sweep, &second});
   }
@@ -189,6 +199,23 @@ class SuiteRun {
                      batch.results, workers_.devices.size(), workers_.cells_per_worker);
   }
 
+  // "; memory at least 64 MiB for mqar/gla/lr=0.01, 256 MiB for 4 like it at once, of 79.1 GiB".
+  std::string MemoryOf(const Batch& batch) const {
+    const auto pending = FindPending(batch.cells, batch.shard, batch.results);
+    const auto largest = FindLargest(batch.cells, pending, device_, registries_);
+    if (!largest) return "";
+    // On the CPU all workers share one memory.
+    const auto slots = (device_.is_cpu() ? workers_.devices.size() : 1) *
+                       static_cast<std::size_t>(workers_.cells_per_worker);
+    const auto at_once = std::min(slots, pending.size());
+    return "; memory at least " + io::FormatBytes(largest->bytes) + " for " + largest->name +
+           (at_once > 1
+                ? ", " + io::FormatBytes(largest->bytes * static_cast<std::int64_t>(at_once)) +
+                      " for " + std::to_string(at_once) + " like it at once"
+                : "") +
+           ", of " + io::FormatBytes(static_cast<std::int64_t>(TotalMemory(device_)));
+  }
+
   std::string Print(Batch& batch) const {
     if (folder_) {
       LoadResults(*folder_, batch.cells, options_.retry, options_.cell, batch.results);
@@ -197,8 +224,8 @@ class SuiteRun {
     return SummaryOf(batch);
   }
 
-  // Runs what has no result; false when it was stopped early.
-  bool Work(Batch& batch, const std::string& what) {
+  // Runs what has no result.
+  RunEnd Work(Batch& batch, const std::string& what) {
     LoadResults(*folder_, batch.cells, options_.retry, options_.cell, batch.results);
     SayAtStart(suite_.name + what + ": " + SummaryOf(batch), options_.quiet, log_);
     const auto pending = FindPending(batch.cells, batch.shard, batch.results);
@@ -207,13 +234,36 @@ class SuiteRun {
       std::cerr << "nothing to do: all "
                 << (is_part ? "cells of this shard" : std::to_string(batch.cells.size()) + " cells")
                 << " of '" << suite_.name << what << "' are finished\n";
-      return true;
+      return RunEnd::kFinished;
     }
     WriteReports(out_);  // a run that is killed leaves no report of an earlier one that looks whole
-    const bool finished =
-        Scheduler(workers_, registries_.tasks, *folder_, batch.cells, pending, batch.results).Run();
-    if (!finished) WriteReports(out_);
-    return finished;
+    return Scheduler(workers_, registries_.tasks, *folder_, batch.cells, pending, batch.results)
+        .Run();
+  }
+
+  ExitCode EndEarly(RunEnd end, const Batch& batch) const {
+    if (end == RunEnd::kBudgetUsed) {
+      const auto pending = FindPending(batch.cells, batch.shard, batch.results);
+      const std::string reason = "not started: the device time of --max-gpu-hours is used";
+      std::cerr << Counted(pending.size(), "cell") << " " << reason << ", "
+                << FormatDuration(NotedDeviceTime(out_)) << " in this folder\n";
+      ExplainMissing(batch.cells, pending, reason);
+    }
+    WriteReports(out_);
+    return end == RunEnd::kBudgetUsed ? ExitCode::kMissing : StoppedEarly();
+  }
+
+  // In the plan, whose next run forgets it.
+  void ExplainMissing(const std::vector<Cell>& cells, const std::vector<std::size_t>& missing,
+                      const std::string& reason) const {
+    std::set<std::string> ids;
+    for (const std::size_t i : missing) ids.insert("sha256:" + cells[i].run_id);
+    const FolderLock lock(out_);
+    Plan plan = *ReadPlan(out_);
+    for (reports::CellResult& cell : plan.cells) {
+      if (ids.contains(cell.run_id)) cell.reason = reason;
+    }
+    WritePlan(out_, plan);
   }
 
   // Says what is left to others, and how the cells ended.
@@ -245,6 +295,7 @@ class SuiteRun {
   const RunOptions& options_;
   const Registries& registries_;
   LogFile* log_;
+  at::Device device_;
   Suite suite_;
   SchedulerOptions workers_;
   std::filesystem::path out_;

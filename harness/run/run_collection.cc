@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "harness/run/collection_report.h"
+#include "harness/run/device_time.h"
 #include "harness/run/run.h"
 #include "harness/suite/collection.h"
 #include "harness/suite/suite.h"
@@ -16,6 +17,16 @@
 namespace mixerbench::harness {
 namespace {
 
+// What the other suites of the collection used of its budget.
+double DeviceTimeBeside(const CollectionItem& item, const std::filesystem::path& out) {
+  double sum = 0;
+  if (!std::filesystem::is_directory(out)) return sum;
+  for (const auto& entry : std::filesystem::directory_iterator(out)) {
+    if (entry.path().filename() != item.name) sum += NotedDeviceTime(entry.path());
+  }
+  return sum;
+}
+
 RunOptions OptionsOf(const CollectionItem& item, const RunOptions& options,
                      const std::filesystem::path& out,
                      std::chrono::steady_clock::time_point start) {
@@ -24,6 +35,7 @@ RunOptions OptionsOf(const CollectionItem& item, const RunOptions& options,
   of_item.suite = item.suite;
   of_item.out = (out / item.name).string();
   of_item.overrides = OverridesOf(item, options.overrides);
+  if (of_item.max_device_s) *of_item.max_device_s -= DeviceTimeBeside(item, out);
   return of_item;
 }
 

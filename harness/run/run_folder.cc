@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "harness/run/device_time.h"
 #include "harness/run/folder_report.h"
 #include "harness/run/plan.h"
 #include "io/atomic_file.h"
@@ -22,9 +23,9 @@ namespace mixerbench::harness {
 namespace {
 
 bool IsOurs(const std::filesystem::path& path) {
-  static constexpr std::array<std::string_view, 8> kNames = {
-      "sweep.json", "cells",       "weights",    "report.json",
-      "report.md",  "report.html", "report.csv", "LOCK"};
+  static constexpr std::array<std::string_view, 9> kNames = {
+      "sweep.json",  "cells",      "weights", "report.json",  "report.md",
+      "report.html", "report.csv", "LOCK",    kDeviceTimeFile};
   const std::string name = path.filename().string();
   return std::find(kNames.begin(), kNames.end(), name) != kNames.end() ||
          name.find(".tmp") != std::string::npos || path.extension() == ".log";

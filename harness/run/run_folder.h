@@ -7,6 +7,8 @@
 //   OUT/cells/<id>/result.json       written atomically; its presence means "finished"
 //   OUT/cells/<id>/items-<k>.jsonl   scored positions of a test segment (reports/items/items.h)
 //   OUT/cells/<id>/checkpoint-*      state of an unfinished cell (checkpoint.h)
+//   OUT/cells/<id>/strict/           the same in strict mode
+//   OUT/device-time.jsonl            how long devices worked here (device_time.h)
 //   OUT/weights/*                    final weights, by training (training/weights.h)
 //   OUT/cells/<id>/LOCK              flock while a process works on the cell
 //   OUT/report.{json,md,html}        made from the cells at any time
@@ -22,6 +24,8 @@
 #include "reports/result/result.h"
 
 namespace mixerbench::harness {
+
+inline constexpr const char* kStrictCheckpoints = "strict";  // in a cell's folder
 
 class RunFolder {
  public:

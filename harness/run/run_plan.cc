@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <set>
 
+#include "harness/training/memory_need.h"
+
 namespace mixerbench::harness {
 namespace {
 
@@ -49,6 +51,20 @@ std::vector<std::size_t> FindPending(const std::vector<Cell>& cells, const Shard
     if (!done[i] && InShard(cells[i], shard)) pending.push_back(i);
   }
   return pending;
+}
+
+std::optional<LargestCell> FindLargest(const std::vector<Cell>& cells,
+                                       const std::vector<std::size_t>& pending, at::Device device,
+                                       const Registries& registries) {
+  std::optional<LargestCell> largest;
+  std::set<std::string> known;  // seeds need the same
+  for (const std::size_t i : pending) {
+    const Cell& cell = cells[i];
+    if (cell.kind != CellKind::kTrain || !known.insert(cell.group_id).second) continue;
+    const auto bytes = static_cast<std::int64_t>(EstimateMemory(cell, device, registries).total());
+    if (!largest || bytes > largest->bytes) largest = {cell.name, bytes};
+  }
+  return largest;
 }
 
 Eta::CellType TypeOf(const Cell& cell) { return {std::string(NameOf(cell.kind)), cell.group_id}; }

@@ -7,9 +7,12 @@
 #include <string>
 #include <vector>
 
+#include <c10/core/Device.h>
+
 #include "harness/run/eta.h"
 #include "harness/run/options.h"
 #include "harness/suite/cell.h"
+#include "harness/suite/registries.h"
 #include "reports/result/result.h"
 
 namespace mixerbench::harness {
@@ -31,6 +34,16 @@ std::vector<std::size_t> FindPending(const std::vector<Cell>& cells, const Shard
 std::string Summarize(const std::vector<Cell>& cells, const std::vector<std::size_t>& pending,
                       const CellResults& done, std::size_t num_workers,
                       std::int64_t cells_per_worker);
+
+// The training that needs most memory before anything of a mixer's own is counted
+// (training/memory_need.h); nothing when none is pending.
+struct LargestCell {
+  std::string name;
+  std::int64_t bytes = 0;
+};
+std::optional<LargestCell> FindLargest(const std::vector<Cell>& cells,
+                                       const std::vector<std::size_t>& pending, at::Device device,
+                                       const Registries& registries);
 
 // How long cells take by the completed ones.
 Eta EtaFrom(const std::vector<Cell>& cells, const CellResults& done, std::size_t num_workers,

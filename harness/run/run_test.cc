@@ -12,6 +12,8 @@
 #include <sstream>
 
 #include "base/sha256.h"
+#include "harness/device/determinism.h"
+#include "harness/run/device_time.h"
 #include "harness/run/folder_report.h"
 #include "harness/run/folder_status.h"
 #include "harness/run/plan.h"
@@ -146,7 +148,10 @@ TEST_CASE("run: a dry run prints the plan and writes nothing") {
     CHECK_THAT(planned.out, Catch::Contains(cell.run_id.substr(0, 16) + "  to run"));
   }
   CHECK_THAT(planned.out,
-             Catch::Contains("4 cells: 2 settings x 2 seeds (0, 1); 0 done, 4 to run"));
+             Catch::Contains("4 cells: 2 settings x 2 seeds (0, 1); 0 done, 4 to run") &&
+                 Catch::Contains("; memory at least ") &&
+                 Catch::Contains(" for mqar/attention/lr=0.0") &&
+                 Catch::Contains(" for 2 like it at once, of "));
   CHECK(!std::filesystem::exists(run.options.out));
 }
 
@@ -281,6 +286,70 @@ TEST_CASE("run: what runs at the end of the time limit is stopped") {
   const auto late = run.Run();
   CHECK(late.code == ExitCode::kStoppedEarly);
   CHECK(CountStarts(late) == 0);
+}
+
+TEST_CASE("run: once the device time is used no cell begins, and the rest says why") {
+  TestRun run;
+  run.options.jobs = 1;
+  for (const Cell& cell : run.Cells()) {
+    run.Behave(cell, "pause(1); complete()", CellState::kCompleted);
+  }
+  run.options.max_device_s = 1.5;
+  const auto first = run.Run();
+  CHECK(first.code == ExitCode::kMissing);
+  CHECK(CountStarts(first) == 2);  // the second began in time
+  CHECK_THAT(first.err,
+             Catch::Contains("2 cells not started: the device time of --max-gpu-hours is used, "));
+  const auto reasons = [&] {
+    std::size_t count = 0;
+    for (const auto& cell : ReadReport(run.options.out).cells) {
+      count += cell.state == CellState::kPlanned && cell.reason.starts_with("not started: ");
+    }
+    return count;
+  };
+  CHECK(reasons() == 2);
+  CHECK_THAT(io::ReadFile(run.options.out + "/report.md"), Catch::Contains("2 of 4 planned cells"));
+  const auto again = run.Run();  // what was used stays used
+  CHECK(again.code == ExitCode::kMissing);
+  CHECK(CountStarts(again) == 0);
+  CHECK(reasons() == 2);
+  const double noted = NotedDeviceTime(run.options.out);
+  CHECK(noted > 2);
+  CHECK(noted < 60);
+  // A torn line costs itself alone.
+  std::ofstream(run.options.out + "/device-time.jsonl", std::ios::app) << R"({"device_s": 1)";
+  CHECK(NotedDeviceTime(run.options.out) == noted);
+  run.options.max_device_s = 100;
+  CHECK(run.Run().code == ExitCode::kOk);
+  CHECK(reasons() == 0);
+  CHECK(NotedDeviceTime(run.options.out) > noted + 2);
+}
+
+TEST_CASE("run: in strict mode only strict results stand, and what was refused may run without") {
+  TestRun run;
+  run.AllComplete();
+  run.Run();
+  run.options.cell.is_strict = true;
+  for (const Cell& cell : run.Cells()) {
+    auto result = ResultOf(cell);
+    result.state = CellState::kCompleted;
+    result.environment = Object{{"determinism", Object{{"deterministic_algorithms", "strict"}}}};
+    if (cell.seed == 1) {
+      result.state = CellState::kError;
+      result.reason =
+          "x does not have a deterministic implementation, but you set "
+          "'torch.use_deterministic_algorithms(True)'. You can";
+      ExplainRefusal(result);
+      CHECK(result.state == CellState::kUnsupported);
+      CHECK(result.reason ==
+            "--deterministic strict: x does not have a deterministic implementation");
+    }
+    run.Prepare(cell, result);
+  }
+  CHECK(CountStarts(run.Run()) == 4);
+  CHECK(CountStarts(run.Run()) == 0);
+  run.options.cell.is_strict = false;
+  CHECK(CountStarts(run.Run()) == 2);  // strict results are as good as others
 }
 
 TEST_CASE("run: the log has what a quiet run does not say") {

@@ -10,6 +10,7 @@
 #include <unistd.h>
 #include <utility>
 
+#include "harness/device/determinism.h"
 #include "harness/device/plans.h"
 #include "harness/evaluation/segment_rows.h"
 #include "harness/run/plan.h"
@@ -53,6 +54,10 @@ std::string Number(const char* format, double value) {
 bool Reusable(const reports::CellResult& result, RetryPolicy retry, const CellOptions& options) {
   if (result.state == reports::CellState::kInterrupted) return false;
   if (IsRefusedFallback(result) && !options.require_device_cores) return false;
+  if (IsStrictRefusal(result) && !options.is_strict) return false;
+  const bool has_numbers = result.state == reports::CellState::kCompleted ||
+                           result.state == reports::CellState::kDiverged;
+  if (options.is_strict && has_numbers && !WasStrict(result)) return false;
   const bool lacks_items = result.kind == "train" && result.items.empty() &&
                            result.state == reports::CellState::kCompleted;
   if (lacks_items && !options.log_items.empty()) return false;
@@ -72,6 +77,7 @@ Scheduler::Scheduler(SchedulerOptions options, const tasks::TaskRegistry& tasks,
       results_(results),
       line_(options_.quiet, options_.log),
       num_pending_(pending.size()),
+      device_time_(folder.path()),
       eta_(EtaFrom(cells, results, options_.devices.size(), options_.cells_per_worker)) {
   for (const std::string& device : options_.devices) workers_.push_back({device, nullptr, {}});
   for (const std::size_t cell : pending) {
@@ -79,13 +85,16 @@ Scheduler::Scheduler(SchedulerOptions options, const tasks::TaskRegistry& tasks,
   }
 }
 
-bool Scheduler::Run() {
+RunEnd Scheduler::Run() {
   std::signal(SIGPIPE, SIG_IGN);
   while (!StopRequested() && TimeToLimit() > 0) {
     for (Worker& worker : workers_) Assign(worker);
-    if (Done()) return true;
+    if (Done()) return RunEnd::kFinished;
+    if (BudgetIsUsed() && CountRunning() == 0) return RunEnd::kBudgetUsed;
     if (OnlyLateCellsAreLeft()) break;
+    const std::size_t num_busy = CountBusyWorkers();
     Wait();
+    NoteDeviceTime(num_busy);
     if (line_.IsDue()) line_.Update(Status());
   }
   if (!StopRequested()) {
@@ -93,7 +102,22 @@ bool Scheduler::Run() {
                 std::to_string(pending_.size() + CountRunning()) + " cells are left");
   }
   StopWorkers();
-  return false;
+  return RunEnd::kStopped;
+}
+
+bool Scheduler::BudgetIsUsed() const {
+  return options_.max_device_s && device_time_.total() >= *options_.max_device_s;
+}
+
+// A device counts while it has a cell to work on, however many at once.
+std::size_t Scheduler::CountBusyWorkers() const {
+  return static_cast<std::size_t>(std::count_if(
+      workers_.begin(), workers_.end(), [](const Worker& w) { return !w.running.empty(); }));
+}
+
+void Scheduler::NoteDeviceTime(std::size_t num_busy) {
+  const auto now = Clock::now();
+  device_time_.Add(static_cast<double>(num_busy) * Seconds(now - std::exchange(noted_until_, now)));
 }
 
 bool Scheduler::Done() const {
@@ -141,7 +165,7 @@ bool Scheduler::Fits(const Worker& worker, std::size_t cell) const {
 
 // Fills the worker with cells that no other process works on.
 void Scheduler::Assign(Worker& worker) {
-  for (std::size_t tries = pending_.size(); tries > 0; --tries) {
+  for (std::size_t tries = BudgetIsUsed() ? 0 : pending_.size(); tries > 0; --tries) {
     const std::size_t index = pending_.front();
     pending_.pop_front();
     const Cell& cell = cells_[index];
@@ -175,6 +199,7 @@ void Scheduler::Start(Worker& worker, std::size_t cell, CellLock lock) {
   std::filesystem::remove(path + "/result.json", ignored);
   if (options_.retry == RetryPolicy::kAll) {
     CheckpointFolder::RemoveAll(path);
+    CheckpointFolder::RemoveAll(path + "/" + kStrictCheckpoints);
     if (!cells_[cell].training_id.empty()) {
       WeightsFolder(WeightsPath(folder_.path()), cells_[cell].training_id).RemoveAll();
     }
@@ -220,6 +245,7 @@ std::vector<std::string> Scheduler::WorkerArguments(const std::string& device) c
     arguments.insert(arguments.end(), {"--log-file", options_.log->path().string()});
   }
   if (!cell.use_graphs) arguments.emplace_back("--no-graph");
+  if (cell.is_strict) arguments.insert(arguments.end(), {"--deterministic", "strict"});
   if (cell.require_device_cores) arguments.emplace_back("--require-device-cores");
   return arguments;
 }

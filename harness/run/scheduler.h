@@ -17,6 +17,7 @@
 #include <utility>
 #include <vector>
 
+#include "harness/run/device_time.h"
 #include "harness/run/eta.h"
 #include "harness/run/log_file.h"
 #include "harness/run/options.h"
@@ -37,14 +38,23 @@ struct SchedulerOptions {
   // At its end what runs is stopped; 0: there is none.
   double time_limit_s = 0;
   std::chrono::steady_clock::time_point time_limit_start = {};
+  // Once devices have worked in the folder for so long, over all runs, no cell begins.
+  std::optional<double> max_device_s = std::nullopt;
   RetryPolicy retry = RetryPolicy::kNone;
   bool quiet = false;
   LogFile* log = nullptr;
   std::string worker_program = "/proc/self/exe";
 };
 
-// May a finished result stand under this policy? One that --require-device-cores refused stands
-// while that is asked for, one of a training without items does not when they are.
+enum class RunEnd {
+  kFinished,
+  kStopped,     // by SIGINT, SIGTERM, SIGUSR1, SIGHUP or the time limit
+  kBudgetUsed,  // cells are left that may not begin
+};
+
+// May a finished result stand under this policy? One that --require-device-cores or
+// --deterministic strict refused stands while that is asked for; one of a training without items
+// does not when they are, and one that was not made in strict mode does not when that is.
 bool Reusable(const reports::CellResult& result, RetryPolicy retry, const CellOptions& options);
 
 class Scheduler {
@@ -54,10 +64,11 @@ class Scheduler {
             const std::vector<Cell>& cells, const std::vector<std::size_t>& pending,
             std::vector<std::optional<reports::CellResult>>& results);
 
-  // False when SIGINT, SIGTERM, SIGUSR1, SIGHUP or the time limit ended it early. Workers are then
-  // asked to save what they have and have some seconds to do so; the second SIGINT ends the process
-  // at once. Under a time limit it also ends when no cell that is left can end in time.
-  bool Run();
+  // Of workers of a run that is stopped is asked to save what they have, and they have some seconds
+  // to do so; the second SIGINT ends the process at once. Under a time limit it also ends when no
+  // cell that is left can end in time. Cells that run when the budget is used up go on to their
+  // end.
+  RunEnd Run();
 
  private:
   using Clock = std::chrono::steady_clock;
@@ -82,6 +93,9 @@ class Scheduler {
   };
 
   bool Done() const;
+  bool BudgetIsUsed() const;
+  std::size_t CountBusyWorkers() const;
+  void NoteDeviceTime(std::size_t num_busy);  // since it was last noted
   // Infinite without a limit.
   double TimeToLimit() const;
   bool EndsTooLate(std::size_t cell) const;
@@ -122,6 +136,8 @@ class Scheduler {
   std::size_t num_pending_ = 0;
   std::size_t num_finished_ = 0;
   bool has_started_ = false;  // any cell
+  DeviceTime device_time_;
+  Clock::time_point noted_until_ = Clock::now();
   Eta eta_;
 };
 

@@ -83,7 +83,8 @@ class Plan {
     std::vector<std::size_t> pending;
     for (std::size_t i = 0; i < cells_.size(); ++i) pending.push_back(i);
     results_.assign(cells_.size(), std::nullopt);
-    return Scheduler(options, AllRegistries().tasks, folder_, cells_, pending, results_).Run();
+    return Scheduler(options, AllRegistries().tasks, folder_, cells_, pending, results_).Run() ==
+           RunEnd::kFinished;
   }
 
   const reports::CellResult& result(std::size_t cell) const { return results_.at(cell).value(); }

@@ -18,11 +18,13 @@
 #include "base/error.h"
 #include "harness/cells/throughput.h"
 #include "harness/cells/train.h"
+#include "harness/device/determinism.h"
 #include "harness/device/device.h"
 #include "harness/run/environment.h"
 #include "harness/run/log_file.h"
 #include "harness/run/plan.h"
 #include "harness/run/run.h"
+#include "harness/run/run_folder.h"
 #include "harness/run/stop_signals.h"
 #include "harness/suite/identity.h"
 #include "harness/training/checkpoint.h"
@@ -119,10 +121,12 @@ class Worker {
                                      std::chrono::duration<double>(options_.timeout_s));
     }
     if (options_.checkpoint_interval_s > 0) {
-      control.checkpoint_folder = folder;
+      control.checkpoint_folder = Checkpoints(folder);
+      std::filesystem::create_directories(control.checkpoint_folder);
       control.checkpoint_interval_s = options_.checkpoint_interval_s;
     }
-    if (options_.weights_limit_mib > 0) {
+    // Nobody knows in which mode a file of weights was trained.
+    if (options_.weights_limit_mib > 0 && !options_.is_strict) {
       control.weights_folder = WeightsPath(cells_.parent_path());
       control.max_weight_bytes = options_.weights_limit_mib << 20;
     }
@@ -146,16 +150,26 @@ class Worker {
       emit(value.as_object());
     };
     SetNumerics(cell.train.dtype == Dtype::kTf32);
+    if (options_.is_strict) BeStrict();
     const auto run = cell.kind == CellKind::kTrain ? RunTrainCell : RunThroughputCell;
     reports::CellResult result = run(cell, device_, registries_, control, progress);
+    if (options_.is_strict) ExplainRefusal(result);
     emit({{"event", "end"}, {"state", std::string(NameOf(result.state))}});
     if (result.state == reports::CellState::kInterrupted) return result.state;
-    result.environment = DescribeEnvironment(device_, cell.train.dtype);
+    result.environment = DescribeEnvironment(device_, cell.train.dtype, options_.is_strict);
     result.started = started;
     result.wall_s += std::chrono::duration<double>(Clock::now() - start).count();
     io::WriteFileAtomically(folder / "result.json", reports::DumpCell(result));
-    if (result.state == reports::CellState::kCompleted) CheckpointFolder::RemoveAll(folder);
+    if (result.state == reports::CellState::kCompleted) {
+      CheckpointFolder::RemoveAll(folder);
+      CheckpointFolder::RemoveAll(folder / kStrictCheckpoints);
+    }
     return result.state;
+  }
+
+  // A strict cell never goes on from what was not strict.
+  std::filesystem::path Checkpoints(const std::filesystem::path& folder) const {
+    return options_.is_strict ? folder / kStrictCheckpoints : folder;
   }
 
   void Say(const std::string& line) {

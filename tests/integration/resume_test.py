@@ -112,6 +112,41 @@ class ResumeTest(ProgramTest):
         self.assertEqual(log.count("Z exit code 75\n"), 2)
         self.assertIn("; 4 to run", self.expect(0, "status", "out").stdout)
 
+    def test_device_time_is_a_budget_over_all_runs(self):
+        budget = ["run", "suite.json", "--device", "cpu", "--jobs", "1", "-o", "out"]
+        limit = ["--max-gpu-hours", "1e-9"]
+        result = self.expect(6, *budget, *limit)
+        self.assertIn("5 cells not started: the device time of --max-gpu-hours", result.stderr)
+        self.expect(6, *budget, *limit)  # begins nothing more
+        self.expect(6, "report", "out")
+        cells = self.read_json("out/report.json")["cells"]
+        reasons = [c["state"]["reason"] for c in cells if c["state"]["value"] == "planned"]
+        self.assertEqual(reasons, ["not started: the device time of --max-gpu-hours is used"] * 5)
+        self.assertIn("is used)", self.expect(0, "status", "out").stdout)
+        self.expect(0, *budget)
+        self.expect(0, "report", "out")
+
+    def test_strict_mode_is_asked_for_again(self):
+        def modes():
+            cells = self.read_json("out/report.json")["cells"]
+            return {c["environment"]["determinism"]["deterministic_algorithms"] for c in cells}
+
+        command = ["run", "suite.json", "--device", "cpu", "-o", "out"]
+        self.expect(0, *command)
+        self.assertEqual(modes(), {"warn"})
+        before = untimed(self.read_json("out/report.json"))
+        self.assertNotIn("nothing to do", self.expect(0, *command, "--deterministic", "strict").stderr)
+        self.assertEqual(modes(), {"strict"})
+        self.assertIn("nothing to do", self.expect(0, *command, "--deterministic", "strict").stderr)
+        self.expect(0, "repro", "out", "mqar/attention seed 0")  # in the mode that it ran in
+        after = untimed(self.read_json("out/report.json"))
+        for was, now in zip(before["cells"], after["cells"], strict=True):
+            self.assertEqual(was["accuracy_by_length"], now["accuracy_by_length"])
+            self.assertEqual(
+                [p["train_loss"] for p in was["learning_curve"]],
+                [p["train_loss"] for p in now["learning_curve"]],
+            )
+
     def test_signal_while_libtorch_loads_stops_the_run(self):
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, signal.SIGHUP):
             process = subprocess.Popen(
