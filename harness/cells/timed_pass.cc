@@ -19,6 +19,7 @@
 #include "harness/cells/parity.h"
 #include "harness/device/device.h"
 #include "harness/device/plain_products.h"
+#include "harness/python/host.h"
 #include "harness/suite/data.h"
 #include "harness/training/trainer.h"
 
@@ -161,7 +162,7 @@ class BackbonePass final : public TimedPass {
     const at::AutoGradMode mode(gradient.defined());
     DropGradients(model);
     const at::Tensor hidden = model.backbone->Forward(tokens, options).hidden;
-    if (gradient.defined()) hidden.backward(gradient.to(hidden.scalar_type()));
+    if (gradient.defined()) Backward(hidden, gradient.to(hidden.scalar_type()));
     return hidden.detach();
   }
 
@@ -275,7 +276,7 @@ class TrainStep final : public TimedPass {
     options.generator = kernels::SeedGenerator(trainer_.mask_seeds());
     const StepLoss step =
         ForwardLoss(*model.backbone, inputs, scored, options, trainer_.loss_weights());
-    step.total.backward();
+    Backward(step.total);
     Quantities quantities = Outputs(step, scored);
     TakeGradients(model, quantities);
     return quantities;

@@ -28,8 +28,8 @@ void AddOverrides(CLI::App* command, RunValues& values) {
   AddSmoke(command, values.options.overrides.smoke);
   AddSet(command, values.set, "change a value by its dotted path; commas make a sweep");
   command
-      ->add_option("--add-mixer", values.options.overrides.add_mixers,
-                   "one more mixer beside those of the suite, as JSON or by its name")
+      ->add_option("--add-mixer,--mixer", values.options.overrides.add_mixers,
+                   "one more mixer beside those of the suite: JSON, its name, or FILE.py:Class")
       ->allow_extra_args(false)
       ->type_name("MIXER");
   command->add_option("--seeds", values.seeds, "a number of seeds, or a list such as 1,2,7");

@@ -7,6 +7,7 @@
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/ones.h>
 
+#include "base/error.h"
 #include "harness/device/device_plans.h"
 #include "kernels/runtime/plan.h"
 
@@ -23,9 +24,19 @@ std::string FormOf(const MixerFacts& facts) {
   return facts.state.recurrent + facts.state.conv > 0 ? "recurrent" : "none";
 }
 
+bool HasDefaults(const models::MixerEntry& mixer, const models::MixerRegistry& mixers) {
+  try {
+    mixer.resolve(Object{}, "", mixers);
+    return true;
+  } catch (const ConfigError&) {
+    return false;
+  }
+}
+
 }  // namespace
 
-MixerFacts MeasureMixer(const std::string& name, const Registries& registries) {
+std::optional<MixerFacts> MeasureMixer(const std::string& name, const Registries& registries) {
+  if (!HasDefaults(registries.mixers.Find(name, "mixer"), registries.mixers)) return std::nullopt;
   const at::NoGradGuard no_grad;
   models::ParameterSet parameters(1, models::InitPolicy::kDefault, 2, at::kCPU, at::kFloat);
   const auto mixer = models::CreateMixer(Object{{"name", name}}, "/mixer",

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -21,7 +22,8 @@ struct MixerFacts {
   models::MixerTraits traits = {};
 };
 
-MixerFacts MeasureMixer(const std::string& name, const Registries& registries);
+// nullopt of a mixer that has no defaults.
+std::optional<MixerFacts> MeasureMixer(const std::string& name, const Registries& registries);
 
 // {"form", "d_model", "num_parameters", "state", "cores", "reads", "offers", "losses", "discrete"}.
 // A core is {"name", "device_plans"}, without plans when it has no device code.

@@ -16,6 +16,7 @@
 #include "harness/device/tensor_io.h"
 #include "harness/interop/unit_files.h"
 #include "harness/interop/unit_run.h"
+#include "harness/python/host.h"
 #include "io/value_path.h"
 #include "models/mixer.h"
 
@@ -231,7 +232,7 @@ void Differentiate(const UnitFile& file, const models::MixerResult& output,
                     const at::Tensor term = (value * given->second.to(value.options())).sum();
                     objective = objective.to(term.scalar_type()) + term;
                   });
-  objective.backward();
+  Backward(objective);
 }
 
 // x as it is in the file; `setup` gets the sizes that nobody has set.

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "harness/suite/overrides.h"
 
@@ -75,7 +76,8 @@ struct RunOptions {
   bool dry_run = false;
   bool throughput_only = false;  // `bench`
   bool quiet = false;
-  std::string worker_program = "/proc/self/exe";  // that serves the cells: this program again
+  // Starts a worker, its arguments coming after it: this program again.
+  std::vector<std::string> worker_command = {"/proc/self/exe"};
 };
 
 struct ReproOptions {
@@ -84,7 +86,7 @@ struct ReproOptions {
   std::string device;  // "": of the type that the cell ran on
   bool json = false;
   bool quiet = false;
-  std::string worker_program = "/proc/self/exe";
+  std::vector<std::string> worker_command = {"/proc/self/exe"};
 };
 
 }  // namespace mixerbench::harness

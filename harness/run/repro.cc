@@ -125,7 +125,7 @@ std::optional<CellResult> RunAgain(const Cell& cell, at::Device device, const fs
   how.cell.is_strict = is_strict;
   how.stall_timeout_s = defaults.stall_timeout_s;
   how.quiet = options.quiet;
-  how.worker_program = options.worker_program;
+  how.worker_command = options.worker_command;
   const RunFolder folder(out);
   const std::vector<Cell> cells = {cell};
   std::vector<std::optional<CellResult>> results(1);

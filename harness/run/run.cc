@@ -61,7 +61,7 @@ SchedulerOptions PlanWorkers(const RunOptions& options, at::Device device) {
   plan.max_device_s = options.max_device_s;
   plan.retry = options.retry;
   plan.quiet = options.quiet;
-  plan.worker_program = options.worker_program;
+  plan.worker_command = options.worker_command;
   if (device.is_cpu()) {
     const std::int64_t cores = std::max<std::int64_t>(1, std::thread::hardware_concurrency());
     plan.devices.assign(static_cast<std::size_t>(options.jobs > 0 ? options.jobs : cores), "cpu");

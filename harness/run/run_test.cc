@@ -77,7 +77,7 @@ class TestRun {
     options.out = (base_ / "out").string();
     options.device = "cpu";
     options.jobs = 2;
-    options.worker_program = "harness/run/scheduler_test_worker.py";
+    options.worker_command = {"harness/run/scheduler_test_worker.py"};
     std::ofstream(options.suite) << R"({"name": "tiny",
         "task": {"name": "mqar", "vocab_size": 16, "noise": "zero", "input_seq_len": 8,
                  "num_kv_pairs": 1, "train": {"num_examples": 8},
@@ -525,7 +525,7 @@ Outcome RunAgain(const TestRun& run, const Change& change) {
   ReproOptions options;
   options.out = run.options.out;
   options.cell = cell.run_id.substr(0, 12);
-  options.worker_program = run.options.worker_program;
+  options.worker_command = run.options.worker_command;
   Outcome outcome;
   const Captured out(std::cout), err(std::cerr);
   outcome.code = Repro(options, AllRegistries());

@@ -207,7 +207,7 @@ void Scheduler::Start(Worker& worker, std::size_t cell, CellLock lock) {
   const std::string id = folder_.CellPath(cells_[cell]).filename().string();
   if (!worker.process || !worker.process->Send(id)) {
     worker.process =
-        std::make_unique<WorkerProcess>(options_.worker_program, WorkerArguments(worker.device));
+        std::make_unique<WorkerProcess>(options_.worker_command, WorkerArguments(worker.device));
     worker.process->Send(id);
   }
   has_started_ = true;

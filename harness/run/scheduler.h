@@ -43,7 +43,7 @@ struct SchedulerOptions {
   RetryPolicy retry = RetryPolicy::kNone;
   bool quiet = false;
   LogFile* log = nullptr;
-  std::string worker_program = "/proc/self/exe";
+  std::vector<std::string> worker_command = {"/proc/self/exe"};
 };
 
 enum class RunEnd {

@@ -78,7 +78,7 @@ class Plan {
   // Runs all cells; false when it was stopped.
   bool Run(SchedulerOptions options) {
     setenv("SCHEDULER_TEST_LOG", log_.c_str(), 1);
-    options.worker_program = "harness/run/scheduler_test_worker.py";
+    options.worker_command = {"harness/run/scheduler_test_worker.py"};
     options.quiet = true;
     std::vector<std::size_t> pending;
     for (std::size_t i = 0; i < cells_.size(); ++i) pending.push_back(i);

@@ -42,7 +42,8 @@ std::int64_t CountOomKills() {
 
 }  // namespace
 
-WorkerProcess::WorkerProcess(const std::string& program, const std::vector<std::string>& arguments)
+WorkerProcess::WorkerProcess(const std::vector<std::string>& command,
+                             const std::vector<std::string>& arguments)
     : oom_kills_before_(CountOomKills()) {
   const auto input = MakePipe();
   const auto output = MakePipe();
@@ -52,7 +53,7 @@ WorkerProcess::WorkerProcess(const std::string& program, const std::vector<std::
   CheckCall(posix_spawn_file_actions_init(&actions), "posix_spawn_file_actions_init");
   CheckCall(posix_spawn_file_actions_adddup2(&actions, input[0], STDIN_FILENO), "adddup2");
   CheckCall(posix_spawn_file_actions_adddup2(&actions, output[1], STDOUT_FILENO), "adddup2");
-  std::vector<std::string> words = {"mixerbench"};
+  std::vector<std::string> words = command;
   words.insert(words.end(), arguments.begin(), arguments.end());
   std::vector<char*> argv;
   for (auto& word : words) argv.push_back(word.data());
@@ -65,7 +66,7 @@ WorkerProcess::WorkerProcess(const std::string& program, const std::vector<std::
   CheckCall(posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK),
             "posix_spawnattr_setflags");
   const int error =
-      posix_spawn(&pid_, program.c_str(), &actions, &attributes, argv.data(), environ);
+      posix_spawn(&pid_, command.front().c_str(), &actions, &attributes, argv.data(), environ);
   posix_spawnattr_destroy(&attributes);
   posix_spawn_file_actions_destroy(&actions);
   close(input[0]);

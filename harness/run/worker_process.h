@@ -12,8 +12,9 @@ namespace mixerbench::harness {
 
 class WorkerProcess {
  public:
-  // Starts `program` with `arguments`; stderr is inherited. Throws Error(kInternal).
-  WorkerProcess(const std::string& program, const std::vector<std::string>& arguments);
+  // Starts `command`, a program and its first arguments, with `arguments`; stderr is inherited.
+  // Throws Error(kInternal).
+  WorkerProcess(const std::vector<std::string>& command, const std::vector<std::string>& arguments);
   WorkerProcess(const WorkerProcess&) = delete;
   WorkerProcess& operator=(const WorkerProcess&) = delete;
   // Kills the process if it still runs.

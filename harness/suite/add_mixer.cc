@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "harness/python/python_mixer.h"
 #include "io/json.h"
 #include "io/value_path.h"
 
@@ -16,7 +17,10 @@ constexpr char kFlag[] = "--add-mixer";
 constexpr char kPath[] = "model.sequence_mixer";
 
 Value ParseMixer(const std::string& text) {
-  if (!text.starts_with('{')) return Object{{"name", text}};
+  if (!text.starts_with('{')) {
+    const bool is_python = text.find(':') != std::string::npos;  // FILE.py:Class
+    return is_python ? Object{{"name", kPythonMixer}, {"module", text}} : Object{{"name", text}};
+  }
   try {
     Value mixer = io::ParseJson(text);
     const Value* name = mixer.Find("name");
@@ -24,8 +28,9 @@ Value ParseMixer(const std::string& text) {
   } catch (const ConfigError& error) {
     throw ConfigError(kFlag, error.what());
   }
-  throw ConfigError(kFlag,
-                    R"(expected a name or an object such as {"name": "gla", "num_heads": 2})");
+  throw ConfigError(
+      kFlag,
+      R"(expected a name, FILE.py:Class or an object such as {"name": "gla", "num_heads": 2})");
 }
 
 const Array* PatternOf(const Value& mixer) {

@@ -2,12 +2,12 @@
 #include "harness/suite/identity.h"
 
 #include <algorithm>
-#include <set>
 #include <utility>
 
 #include <torch/headeronly/version.h>
 
 #include "base/sha256.h"
+#include "harness/python/python_mixer.h"
 #include "harness/suite/code_hash.h"
 #include "harness/suite/data.h"
 #include "io/atomic_file.h"
@@ -24,26 +24,26 @@ std::string HashOf(const Value& value) { return Sha256Hex(io::DumpJson(value)); 
 
 std::string Prefixed(std::string_view hash) { return "sha256:" + std::string(hash); }
 
-// Collects the names of all mixers in a (nested) mixer configuration.
-void CollectMixerNames(const Value& value, const models::MixerRegistry& mixers,
-                       std::set<std::string>& names) {
+// Collects the code of all mixers in a (nested) mixer configuration, by name and, of those in
+// Python, by module too.
+void CollectMixers(const Value& value, const models::MixerRegistry& mixers, Object& code) {
   if (value.is_array()) {
-    for (const Value& item : value.as_array()) CollectMixerNames(item, mixers, names);
+    for (const Value& item : value.as_array()) CollectMixers(item, mixers, code);
   } else if (value.is_object()) {
     for (const auto& [key, item] : value.as_object()) {
-      if (key == "name" && item.is_string() && mixers.Contains(item.as_string())) {
-        names.insert(item.as_string());
-      }
-      CollectMixerNames(item, mixers, names);
+      CollectMixers(item, mixers, code);
+      if (key != "name" || !item.is_string() || !mixers.Contains(item.as_string())) continue;
+      const std::string& name = item.as_string();
+      const bool in_python = name == kPythonMixer;
+      code[name] = Prefixed(in_python ? HarnessCodeHash(name) : models::MixerCodeHash(name));
+      if (in_python) code.merge(DescribePythonCode(value));
     }
   }
 }
 
 Value DescribeCode(const Cell& cell, const Registries& registries) {
-  std::set<std::string> mixer_names;
-  CollectMixerNames(cell.model, registries.mixers, mixer_names);
   Object mixers;
-  for (const std::string& name : mixer_names) mixers[name] = Prefixed(models::MixerCodeHash(name));
+  CollectMixers(cell.model, registries.mixers, mixers);
   const std::string backbone = cell.model.Find("backbone")->as_string();
   return Object{{"task", Object{{cell.task.name, Prefixed(tasks::TaskCodeHash(cell.task.name))}}},
                 {"mixers", mixers},

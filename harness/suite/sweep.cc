@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/suggest.h"
+#include "harness/python/python_mixer.h"
 #include "io/json.h"
 #include "io/read_value.h"
 #include "io/value_path.h"
@@ -14,6 +15,16 @@ namespace mixerbench::harness {
 namespace {
 
 constexpr std::int64_t kMaxFreshSeeds = 10'000;
+
+std::string AxisText(const Value& value);
+
+// "Class,option=1" of a module in Python: where its file lies is no name.
+std::string PythonText(const std::string& module, const Value* options) {
+  std::string text = module.substr(module.rfind(':') + 1);
+  if (options == nullptr || !options->is_object()) return text;
+  for (const auto& [key, item] : options->as_object()) text += "," + key + "=" + AxisText(item);
+  return text;
+}
 
 // Short text of a swept value: a mixer's name and options, the items of a list joined by "+", a
 // number, else canonical JSON.
@@ -27,6 +38,10 @@ std::string AxisText(const Value& value) {
   if (const Value* pattern = value.Find("pattern")) return AxisText(*pattern);  // names its layers
   if (const Value* name = value.Find("name"); name && name->is_string()) {
     std::string text = name->as_string();
+    const Value* module = text == kPythonMixer ? value.Find("module") : nullptr;
+    if (module && module->is_string()) {
+      return PythonText(module->as_string(), value.Find("options"));
+    }
     for (const auto& [key, item] : value.as_object()) {
       if (key != "name") text += "," + key + "=" + AxisText(item);
     }

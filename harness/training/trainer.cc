@@ -14,6 +14,7 @@
 #include "base/check.h"
 #include "harness/device/device.h"
 #include "harness/device/step_kernels.h"
+#include "harness/python/host.h"
 #include "kernels/loss/linear_cross_entropy.h"
 #include "kernels/runtime/seed_generator.h"
 
@@ -263,7 +264,7 @@ StepLoss Trainer::Differentiate(const at::Tensor& inputs, const ScoredRows& scor
                               {.compute_dtype = ComputeDtype(cell_.train.dtype),
                                .generator = kernels::SeedGenerator(mask_seeds_)},
                               loss_weights_);
-  InRange("backward", [&] { step.total.backward(loss_gradient_); });
+  InRange("backward", [&] { Backward(step.total, loss_gradient_); });
   return step;
 }
 

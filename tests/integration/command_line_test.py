@@ -71,6 +71,8 @@ class CommandLineTest(ProgramTest):
         mixers = {m["name"]: m for m in json.loads(self.expect(0, "list", "mixers", "--json").stdout)}
         for name, mixer in mixers.items():
             self.assertTrue(mixer["source"] and mixer["params"], name)
+            if name == "python":  # has no defaults
+                continue
             self.assertGreater(mixer["num_parameters"], 0, name)
             self.assertIn(mixer["form"], ("recurrent", "cache", "none"), name)
         d = 128
@@ -170,6 +172,11 @@ class CommandLineTest(ProgramTest):
         self.assertEqual(result.returncode, 0, result.stderr)
         cells = [self.read_json(path) for path in glob.glob(self.path("out/cells/*/result.json"))]
         self.assertEqual([[row["state"] for row in cell["throughput"]] for cell in cells], [["oom"], ["oom"]])
+
+    def test_a_mixer_in_python_needs_python_around_the_program(self):
+        result = self.expect(2, "run", "quickstart", "--device", "cpu", "-n", "--mixer", "mine.py:Mean")
+        self.assertIn("start it as `python3 -m mixerbench`", result.stderr)
+        self.assertIn("python: a torch.nn.Module", self.expect(0, "describe", "mixer", "python").stdout)
 
     def test_run_says_what_it_will_do_before_it_starts(self):
         suite = tiny_suite()

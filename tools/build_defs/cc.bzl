@@ -7,6 +7,10 @@ def mb_library(name, **kwargs):
 def mb_binary(name, **kwargs):
     native.cc_binary(name = name, **kwargs)
 
+def mb_shared_library(name, **kwargs):
+    """A library for dlopen; `name` is that of the file."""
+    native.cc_binary(name = name, linkshared = True, **kwargs)
+
 def mb_test(name, srcs, deps = [], args = [], tags = [], **kwargs):
     """A Catch2 test; fails when its filter matches no test case."""
     native.cc_test(

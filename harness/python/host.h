@@ -1,0 +1,40 @@
+// Calls into the Python program around this one. `python3 -m mixerbench` loads the engine as a
+// shared library and implements the operator `mixerbench::python`, which is declared here: tensors
+// cross with their history, so one autograd graph runs through both languages. Nothing of CPython
+// is linked: one build serves every Python.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include <ATen/core/Tensor.h>
+
+#include "base/error.h"
+
+namespace mixerbench::harness {
+
+// An exception in Python. what() is one line: the exception and the innermost places that it
+// passed; the whole traceback has been written to stderr.
+class PythonError : public Error {
+ public:
+  explicit PythonError(const std::string& message) : Error(ExitCode::kUsage, message) {}
+};
+
+struct PythonReply {
+  std::string text;
+  std::vector<at::Tensor> tensors;
+};
+
+// Calls a function of python/mixerbench/bridge.py. Not with the interpreter's lock held. Errors:
+// ConfigError when no Python is around this program and for what a user got wrong,
+// c10::OutOfMemoryError, PythonError.
+PythonReply CallPython(const std::string& function, const std::string& text,
+                       const std::vector<at::Tensor>& tensors = {});
+
+// root.backward(gradient). What Python throws in it comes as from CallPython: libtorch passes on
+// the message alone and leaves the exception pending in the thread, where the next call would meet
+// it.
+void Backward(const at::Tensor& root, const at::Tensor& gradient = {});
+
+}  // namespace mixerbench::harness

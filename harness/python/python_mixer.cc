@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "harness/python/python_mixer.h"
+
+#include <cstdint>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/empty.h>
+
+#include "base/error.h"
+#include "base/fields.h"
+#include "harness/python/host.h"
+#include "io/json.h"
+#include "models/mixer_entry.h"
+
+namespace mixerbench::harness {
+namespace {
+
+using models::Mixed;
+using models::State;
+using models::StateKind;
+
+constexpr double kNumSeeds = 0x1p53;  // a double holds them all
+constexpr char kInputs[] = "inputs";  // of a module without a state
+
+struct PythonConfig {
+  std::string module;
+  Value options = Object{};
+};
+
+const Fields<PythonConfig>& ConfigFields() {
+  static const auto fields =
+      Fields<PythonConfig>()
+          .Add("module", &PythonConfig::module, "a class: FILE.py:Class or package.module:Class")
+          .Add("options", &PythonConfig::options, "its arguments by name");
+  return fields;
+}
+
+PythonConfig Parse(const Value& config, const std::string& where) {
+  PythonConfig parsed = ConfigFields().Parse(config, where);
+  if (parsed.module.empty()) {
+    throw ConfigError(where + "/module", "name a class: FILE.py:Class or package.module:Class");
+  }
+  if (!parsed.options.is_object()) {
+    throw ConfigError(where + "/options", "expected an object, the class's arguments by name");
+  }
+  return parsed;
+}
+
+StateKind KindOf(const std::string& name) {
+  if (name == "cache") return StateKind::kCache;
+  return name == "position" ? StateKind::kPosition : StateKind::kRecurrent;
+}
+
+class PythonMixer final : public models::Mixer {
+ public:
+  PythonMixer(const PythonConfig& config, const models::MixerContext& context,
+              const models::ParameterScope& scope)
+      : options_(scope.special_options().requires_grad(false)), d_model_(context.d_model) {
+    const double seed = scope.Draw("seed", {1}, models::Init::Uniform(0, kNumSeeds)).item<double>();
+    const PythonReply reply =
+        CallPython("create", io::DumpJson(Object{{"module", config.module},
+                                                 {"options", config.options},
+                                                 {"d_model", context.d_model},
+                                                 {"layer_idx", context.layer_index},
+                                                 {"num_layers", context.num_layers},
+                                                 {"max_seq_len", context.max_seq_len},
+                                                 {"seed", static_cast<std::int64_t>(seed)},
+                                                 {"device", options_.device().str()},
+                                                 {"double", options_.dtype() == at::kDouble}}));
+    const Value facts = io::ParseJson(reply.text);
+    key_ = facts.Find("key")->as_string();
+    has_state_ = facts.Find("has_state")->as_bool();
+    AddParameters(facts.Find("parameters")->as_array(), reply.tensors, scope);
+  }
+
+  ~PythonMixer() override {
+    try {
+      CallPython("destroy", key_);
+    } catch (const std::exception&) {  // nobody is left to tell
+    }
+  }
+  PythonMixer(const PythonMixer&) = delete;
+  PythonMixer& operator=(const PythonMixer&) = delete;
+
+  State InitialState(std::int64_t batch_size) const override {
+    if (!has_state_) {
+      return {.tensors = {
+                  {kInputs, {at::empty({batch_size, 0, d_model_}, options_), StateKind::kCache}}}};
+    }
+    const PythonReply reply = CallPython("initial_state", key_ + " " + std::to_string(batch_size));
+    const Value described = io::ParseJson(reply.text);
+    State state;
+    for (std::size_t i = 0; i < reply.tensors.size(); ++i) {
+      const Array& name_and_kind = described.as_array()[i].as_array();
+      state.tensors[name_and_kind[0].as_string()] = {reply.tensors[i],
+                                                     KindOf(name_and_kind[1].as_string())};
+    }
+    return state;
+  }
+
+  Mixed Mix(const models::MixerInputs& inputs, const models::MixerOptions& options) const override {
+    return has_state_ ? MixWithState(inputs.x, options) : MixWhole(inputs.x, options);
+  }
+
+  at::Tensor Output(const Mixed& mixed, const models::MixerOptions&) const override {
+    return mixed.tokens[0].value;
+  }
+
+ private:
+  // The values are the module's own; what is trained are the set's tensors, which the module then
+  // holds instead.
+  void AddParameters(const Array& described, const std::vector<at::Tensor>& values,
+                     const models::ParameterScope& scope) {
+    std::vector<at::Tensor> own;
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      const Array& name_and_decay = described[i].as_array();
+      const std::string& name = name_and_decay[0].as_string();
+      if (!name_and_decay[1].as_bool()) {
+        own.push_back(scope.AddSpecial(name, values[i]));
+        continue;
+      }
+      // A role whose values no policy replaces.
+      own.push_back(scope.Add(name, values[i].sizes().vec(), models::ParameterRole::kConvWeight,
+                              models::Init::Constant(0)));
+      const at::NoGradGuard no_grad;
+      own.back().copy_(values[i]);
+    }
+    CallPython("install", key_, own);
+  }
+
+  // "key train seed": the seed of everything that the call draws. On a GPU only the device knows
+  // it.
+  std::string CallOf(const models::MixerOptions& options) const {
+    std::string call = key_ + (options.generator ? " train" : " eval");
+    const bool is_known = options.generator && options_.device().is_cpu();
+    const std::int64_t seed =
+        is_known ? options.generator->Next(options_.device()).item<std::int64_t>() : 0;
+    return call + " " + std::to_string(seed);
+  }
+
+  // Without a state the module sees all tokens again.
+  Mixed MixWhole(const at::Tensor& x, const models::MixerOptions& options) const {
+    const at::Tensor earlier = models::Find(options.initial_state, kInputs);
+    at::Tensor all = x;
+    if (earlier.defined() && earlier.size(1) > 0)
+      all = at::cat({earlier.to(x.scalar_type()), x}, 1);
+    const at::Tensor y = CallPython("forward", CallOf(options), {all}).tensors.at(0);
+    Mixed mixed;
+    mixed.tokens = {{y.narrow(1, all.size(1) - x.size(1), x.size(1))}};
+    if (options.want_final_state) {
+      mixed.final_state.tensors[kInputs] = {all.to(options_.dtype()), StateKind::kCache};
+    }
+    return mixed;
+  }
+
+  Mixed MixWithState(const at::Tensor& x, const models::MixerOptions& options) const {
+    State state =
+        options.initial_state != nullptr ? *options.initial_state : InitialState(x.size(0));
+    std::vector<at::Tensor> tensors = {x};
+    for (const auto& [name, tensor] : state.tensors) tensors.push_back(tensor.value);
+    const std::vector<at::Tensor> results = CallPython("forward", CallOf(options), tensors).tensors;
+    Mixed mixed;
+    mixed.tokens = {{results.at(0)}};
+    if (!options.want_final_state) return mixed;
+    std::size_t next = 1;
+    for (auto& [name, tensor] : state.tensors) tensor.value = results.at(next++);
+    mixed.final_state = std::move(state);
+    return mixed;
+  }
+
+  at::TensorOptions options_;
+  std::int64_t d_model_;
+  std::string key_;
+  bool has_state_ = false;
+};
+
+std::unique_ptr<models::Mixer> Create(const Value& config, const std::string& where,
+                                      const models::MixerContext& context,
+                                      const models::ParameterScope& scope) {
+  return std::make_unique<PythonMixer>(Parse(config, where), context, scope);
+}
+
+}  // namespace
+
+void RegisterPythonMixer(models::MixerRegistry& registry) {
+  models::MixerEntry entry;
+  entry.summary = "a torch.nn.Module of your own, in Python";
+  entry.source = "the module";
+  entry.params = ConfigFields().Describe();
+  entry.create = Create;
+  entry.resolve = [](const Value& config, const std::string& where, const models::MixerRegistry&) {
+    return ConfigFields().Write(Parse(config, where));
+  };
+  registry.Add(kPythonMixer, std::move(entry));
+}
+
+Object DescribePythonCode(const Value& config) {
+  Object options = config.as_object();
+  options.erase("name");
+  const std::string module = Parse(options, "/sequence_mixer").module;
+  return {{module, CallPython("describe_code", module).text}};
+}
+
+}  // namespace mixerbench::harness

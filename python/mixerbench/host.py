@@ -1,0 +1,53 @@
+"""Python around the engine: `python3 -m mixerbench ARGUMENTS`. SPDX-License-Identifier: Apache-2.0"""
+
+import ctypes
+import os
+import signal
+import sys
+
+TORCH = "2.11.0"  # of the engine; both must use one libtorch
+_LIBRARY = "libmixerbench_engine.so"
+
+
+def engine_path():
+    """The engine: that of MIXERBENCH_ENGINE, of the wheel, or of the checkout."""
+    package = os.path.dirname(os.path.abspath(__file__))
+    checkout = os.path.dirname(os.path.dirname(package))
+    candidates = [
+        os.environ.get("MIXERBENCH_ENGINE", ""),
+        os.path.join(package, _LIBRARY),
+        os.path.join(checkout, "bazel-bin", "harness", _LIBRARY),
+    ]
+    for path in candidates:
+        if os.path.isfile(path):
+            return path
+    raise SystemExit(f"error: there is no {_LIBRARY}; build it by `bazel build //harness:{_LIBRARY}`")
+
+
+def worker_command():
+    """Starts a process like this one, which finds the same modules."""
+    code = f"import sys; sys.path[:] = {sys.path!r}; from mixerbench import host; host.main()"
+    return [sys.executable, "-c", code]
+
+
+def _strings(words):
+    return (ctypes.c_char_p * (len(words) + 1))(*[os.fsencode(word) for word in words])
+
+
+def main(arguments=None):
+    """Runs the engine with the arguments of the command line and ends the process."""
+    try:
+        import torch  # before the engine: it then gets this libtorch
+    except ImportError as error:
+        raise SystemExit(f"error: torch {TORCH} cannot be imported: {error}") from error
+    if torch.__version__.split("+")[0] != TORCH:
+        raise SystemExit(f"error: this is torch {torch.__version__}; the engine needs torch {TORCH}")
+    engine = ctypes.CDLL(engine_path())  # calls through it release the interpreter's lock
+    from . import bridge
+
+    bridge.implement()
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # Python would note Ctrl-C and never look
+    # Standard output is for the engine's answers, and a worker's input for its orders.
+    sys.stdout, sys.stdin = sys.stderr, open(os.devnull, encoding="utf-8")
+    words = ["mixerbench", *(sys.argv[1:] if arguments is None else arguments)]
+    sys.exit(engine.mixerbench_main(len(words), _strings(words), _strings(worker_command())))

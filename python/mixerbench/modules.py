@@ -1,0 +1,172 @@
+"""A user's torch.nn.Module as the engine sees it. SPDX-License-Identifier: Apache-2.0"""
+
+import contextlib
+import importlib
+import importlib.util
+import inspect
+import itertools
+import os
+import sys
+import threading
+
+import torch
+from torch.utils import _pytree as pytree
+
+from . import sources
+
+_keys = itertools.count(1)
+_drawing = threading.Lock()  # of torch's generator, which all threads share
+
+
+def load_class(place):
+    """The class of 'FILE.py:Class' or 'package.module:Class'."""
+    path = sources.check(place)
+    file, name = sources.split(place)
+    if not file.endswith(".py"):
+        return getattr(importlib.import_module(file), name)
+    key = "mixerbench_user_" + path.replace(os.sep, "_").removesuffix(".py")
+    if key not in sys.modules:
+        folder = os.path.dirname(path)
+        if folder not in sys.path:
+            sys.path.append(folder)  # for what lies beside it, as `python3 FILE.py` would
+        spec = importlib.util.spec_from_file_location(key, path)
+        module = importlib.util.module_from_spec(spec)
+        sys.modules[key] = module  # before it runs: pickling, dataclasses and Triton look it up
+        try:
+            spec.loader.exec_module(module)
+        except BaseException:
+            del sys.modules[key]
+            raise
+    return getattr(sys.modules[key], name)
+
+
+def _accepted(cls, offered):
+    """Of the arguments that are offered those that the class takes."""
+    parameters = inspect.signature(cls.__init__).parameters
+    if any(p.kind is p.VAR_KEYWORD for p in parameters.values()):
+        return offered
+    return {name: value for name, value in offered.items() if name in parameters}
+
+
+@contextlib.contextmanager
+def _drawing_from(seed):
+    with _drawing, torch.random.fork_rng(devices=[]):
+        torch.default_generator.manual_seed(seed)
+        yield
+
+
+def _precision(x):
+    """Products in the dtype of x where the weights are kept in more bits."""
+    if x.dtype in (torch.bfloat16, torch.float16):
+        return torch.autocast(x.device.type, x.dtype, cache_enabled=False)
+    return contextlib.nullcontext()
+
+
+def _kind(leaf):
+    if isinstance(leaf, int) and not isinstance(leaf, bool):
+        return "position"
+    if not isinstance(leaf, torch.Tensor):
+        raise TypeError(f"a state is made of tensors and integers, not of {type(leaf).__name__}")
+    return "cache" if leaf.dim() > 1 and leaf.shape[1] == 0 else "recurrent"
+
+
+class Unit:
+    """One layer: a module with its parameters and the form of its state."""
+
+    def __init__(self, spec):
+        cls = load_class(spec["module"])
+        if not (isinstance(cls, type) and issubclass(cls, torch.nn.Module)):
+            raise TypeError(f"{spec['module']} is no subclass of torch.nn.Module")
+        offered = {name: spec[name] for name in ("layer_idx", "num_layers", "max_seq_len")}
+        with _drawing_from(spec["seed"]):  # on the CPU: a seed gives the same weights everywhere
+            module = cls(spec["d_model"], **{**_accepted(cls, offered), **spec["options"]})
+        module = module.double() if spec["double"] else module.float()
+        self.module = module.to(spec["device"])
+        self.key = str(next(_keys))
+        self.trained = {name: p for name, p in module.named_parameters() if p.requires_grad}
+        for name, parameter in self.trained.items():
+            if not parameter.is_floating_point():
+                raise TypeError(f"parameter {name} is {parameter.dtype}: keep it as real numbers")
+        self.has_state = callable(getattr(module, "initial_state", None))
+        self.structure = None  # of the state, with names, kinds and order of its leaves
+
+    def install(self, tensors):
+        """Puts the engine's tensors in the place of the parameters, wherever the module holds one."""
+        places = {}
+        for module in self.module.modules():
+            for name, parameter in module._parameters.items():
+                places.setdefault(id(parameter), []).append((module, name))
+        for parameter, tensor in zip(self.trained.values(), tensors, strict=True):
+            tensor.__class__ = torch.nn.Parameter
+            for module, name in places[id(parameter)]:
+                setattr(module, name, tensor)
+        self.trained = None
+
+    def initial_state(self, batch_size):
+        state = self.module.initial_state(batch_size)
+        with_path, spec = pytree.tree_flatten_with_path(state)
+        leaves = [(_name(path), _kind(leaf), leaf) for path, leaf in with_path]
+        for name, kind, leaf in leaves:
+            if kind != "position" and (leaf.dim() == 0 or leaf.shape[0] != batch_size):
+                raise ValueError(f"state {name} is {list(leaf.shape)}: its first axis must be the batch, {batch_size}")
+        # By name, as the engine keeps them.
+        order = sorted(range(len(leaves)), key=lambda i: leaves[i][0].encode())
+        self.structure = (spec, order, [kind for _, kind, _ in leaves])
+        return [leaves[i][:2] for i in order], self._to_engine([leaf for _, _, leaf in leaves])
+
+    def _to_engine(self, leaves):
+        _, order, kinds = self.structure
+        return [torch.tensor(leaves[i]) if kinds[i] == "position" else leaves[i] for i in order]
+
+    def _from_engine(self, tensors):
+        spec, order, kinds = self.structure
+        leaves = [None] * len(order)
+        for i, tensor in zip(order, tensors, strict=True):
+            leaves[i] = int(tensor) if kinds[i] == "position" else tensor
+        return pytree.tree_unflatten(leaves, spec)
+
+    def forward(self, x, tensors, training, seed):
+        """y and, of a module with a state, the tensors of the next one."""
+        self.module.train(training)
+        version = x._version
+        buffers = {name: (b, b._version) for name, b in self.module.named_buffers()}
+        with _drawing_from(seed), _precision(x):
+            if not self.has_state:
+                y, leaves = self.module(x), []
+            else:
+                y, leaves = self._forward_with_state(x, tensors)
+        self._check(x, y)
+        if x._version != version:
+            raise RuntimeError("the module writes to its input: work on a copy")
+        for name, (buffer, earlier) in buffers.items():
+            if buffer._version != earlier:
+                raise RuntimeError(f"the module writes to its buffer {name} while it runs, which nothing saves")
+        return y.to(x.dtype), leaves
+
+    def _forward_with_state(self, x, tensors):
+        y_and_state = self.module(x, self._from_engine(tensors))
+        if not (isinstance(y_and_state, tuple) and len(y_and_state) == 2):
+            raise TypeError("forward(x, state) must return (y, state)")
+        y, state = y_and_state
+        leaves, spec = pytree.tree_flatten(state)
+        if spec != self.structure[0]:
+            raise ValueError(f"the state has the form {spec}, not that of initial_state: {self.structure[0]}")
+        return y, self._to_engine(leaves)
+
+    def _check(self, x, y):
+        if not isinstance(y, torch.Tensor):
+            raise TypeError(f"y is {type(y).__name__}, not a tensor")
+        if y.shape != x.shape:
+            raise ValueError(f"y is {list(y.shape)}, not {list(x.shape)} as x")
+        if y.device != x.device:
+            raise ValueError(f"y is on {y.device}, not on {x.device} as x")
+        if not y.is_floating_point():
+            raise TypeError(f"y is {y.dtype}")
+        is_trained = x.requires_grad or any(p.requires_grad for p in self.module.parameters())
+        if torch.is_grad_enabled() and is_trained and not y.requires_grad:
+            raise RuntimeError("y has no gradient: the module detaches it")
+
+
+def _name(path):
+    keys = [getattr(key, "key", getattr(key, "idx", getattr(key, "name", None))) for key in path]
+    return ".".join(str(key) for key in keys) or "state"

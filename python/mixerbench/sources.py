@@ -1,0 +1,145 @@
+"""What stands for a user's code in the identity of a result. SPDX-License-Identifier: Apache-2.0"""
+
+import ast
+import difflib
+import functools
+import hashlib
+import importlib.metadata
+import importlib.util
+import os
+import sys
+
+
+class ConfigProblem(Exception):
+    """What a user got wrong, in one line."""
+
+
+def split(place):
+    """('FILE.py' or 'package.module', 'Class')."""
+    file, colon, name = place.rpartition(":")
+    if not colon or not file or not name.isidentifier():
+        raise ConfigProblem(f"{place!r}: expected FILE.py:Class or package.module:Class")
+    return file, name
+
+
+def file_of(place):
+    """The source file; the parents of a package.module are imported to find it, the module is not."""
+    file, _ = split(place)
+    if file.endswith(".py"):
+        if not os.path.isfile(file):
+            raise ConfigProblem(f"{place}: there is no file {os.path.abspath(file)}")
+        return os.path.abspath(file)
+    try:
+        spec = importlib.util.find_spec(file)
+    except (ImportError, ValueError) as error:
+        raise ConfigProblem(f"{place}: {error}") from error
+    if spec is None or not spec.has_location:
+        raise ConfigProblem(f"{place}: there is no module {file} (a file ends in .py)")
+    return spec.origin
+
+
+def _tree(path):
+    with open(path, "rb") as file:
+        source = file.read()
+    try:
+        return ast.parse(source, path)
+    except SyntaxError as error:
+        raise ConfigProblem(f"{path}:{error.lineno}: {error.msg}") from error
+
+
+def _outside_functions(node):
+    """Statements that run when a module is imported."""
+    for child in ast.iter_child_nodes(node):
+        if not isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
+            yield child
+            yield from _outside_functions(child)
+
+
+def _imports(tree):
+    """(level, dotted name) of each import at top level: level 0 is absolute."""
+    for node in _outside_functions(tree):
+        if isinstance(node, ast.Import):
+            yield from ((0, alias.name) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            if node.module:
+                yield node.level, node.module
+            else:
+                yield from ((node.level, alias.name) for alias in node.names)
+
+
+def _beside(path, level, name):
+    """The source file of an import that lies with the file that imports it."""
+    folder = os.path.dirname(path)
+    for _ in range(level - 1):
+        folder = os.path.dirname(folder)
+    stem = os.path.join(folder, *name.split("."))
+    candidates = (stem + ".py", os.path.join(stem, "__init__.py"))
+    return next((file for file in candidates if os.path.isfile(file)), None)
+
+
+def _files_and_packages(path):
+    files, packages, pending = {}, set(), [path]
+    while pending:
+        file = pending.pop()
+        if file in files:
+            continue
+        with open(file, "rb") as opened:
+            files[file] = hashlib.sha256(opened.read()).hexdigest()
+        for level, name in _imports(_tree(file)):
+            beside = _beside(file, level, name)
+            if beside:
+                pending.append(beside)
+            elif level == 0:
+                packages.add(name.split(".")[0])
+    return files, packages - sys.stdlib_module_names
+
+
+@functools.cache
+def _distributions():
+    return importlib.metadata.packages_distributions()
+
+
+def _version(package):
+    names = _distributions().get(package)
+    if names:
+        return importlib.metadata.version(names[0])
+    spec = importlib.util.find_spec(package)
+    if spec is None:
+        return "missing"
+    folders = spec.submodule_search_locations or []  # code on the path that nobody installed
+    files = [spec.origin] if not folders else [
+        os.path.join(folder, file) for top in folders for folder, _, names in os.walk(top) for file in names
+    ]
+    digest = hashlib.sha256()
+    for path in sorted(path for path in files if path.endswith(".py")):
+        with open(path, "rb") as file:
+            digest.update(hashlib.sha256(file.read()).digest())
+    return digest.hexdigest()[:16]
+
+
+def check(place):
+    """The source file, which must have the class. Nothing of it is run."""
+    path, name = file_of(place), split(place)[1]
+    known = set()
+    for node in _outside_functions(_tree(path)):
+        if isinstance(node, ast.ClassDef):
+            known.add(node.name)
+        elif isinstance(node, (ast.Import, ast.ImportFrom)):
+            known.update(alias.asname or alias.name for alias in node.names)
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            known.add(node.id)
+    if name not in known and "*" not in known and "__getattr__" not in known:
+        close = difflib.get_close_matches(name, known, 1)
+        raise ConfigProblem(f"{place}: there is no class {name}" + (f" (did you mean '{close[0]}'?)" if close else ""))
+    return path
+
+
+def describe(place):
+    """'sha256:... einops 0.8.1, torch 2.11.0': one hash of all source files, and what they import."""
+    path = check(place)
+    files, packages = _files_and_packages(path)
+    folder = os.path.dirname(path)
+    lines = sorted(f"{digest}  {os.path.relpath(file, folder)}\n" for file, digest in files.items())
+    digest = hashlib.sha256("".join(lines).encode()).hexdigest()
+    versions = ", ".join(f"{package} {_version(package)}" for package in sorted(packages))
+    return f"sha256:{digest}" + (f" {versions}" if versions else "")

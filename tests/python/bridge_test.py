@@ -1,0 +1,223 @@
+"""What Python answers, without the engine: this test declares its operator. SPDX-License-Identifier: Apache-2.0"""
+
+import json
+import os
+import sys
+import unittest
+
+import torch
+
+_declared = torch.library.Library("mixerbench", "DEF")
+_declared.define("python(str function, str text, Tensor[] tensors) -> (str, Tensor[])")
+
+from mixerbench import bridge, sources  # noqa: E402
+
+bridge.implement()
+FOLDER = os.path.dirname(os.path.abspath(__file__))
+WIDTH = 8
+
+
+def ask(function, text, tensors=()):
+    return torch.ops.mixerbench.python(function, text, list(tensors))
+
+
+class Layer:
+    """What the engine does with one module."""
+
+    def __init__(self, place, seed=5, double=False, **options):
+        spec = {"module": os.path.join(FOLDER, place), "options": options, "d_model": WIDTH, "layer_idx": 1}
+        spec |= {"num_layers": 2, "max_seq_len": 64, "seed": seed, "device": "cpu", "double": double}
+        self.answer, values = ask("create", json.dumps(spec))
+        if self.answer[0] != "=":
+            return
+        self.facts = json.loads(self.answer[1:])
+        self.key = self.facts["key"]
+        self.parameters = [value.clone().requires_grad_() for value in values]
+        ask("install", self.key, self.parameters)
+
+    def initial_state(self, batch):
+        answer, tensors = ask("initial_state", f"{self.key} {batch}")
+        return answer, tensors
+
+    def forward(self, x, state=(), mode="eval", seed=0):
+        answer, tensors = ask("forward", f"{self.key} {mode} {seed}", [x, *state])
+        return (answer, *tensors)
+
+
+def inputs(tokens=6, batch=2):
+    return torch.randn(batch, tokens, WIDTH, generator=torch.Generator().manual_seed(1))
+
+
+class ModulesTest(unittest.TestCase):
+    def test_gradients_reach_the_tensors_of_the_engine(self):
+        for name in ("Mean", "Lstm", "Decay"):
+            layer, x = Layer(f"mixers.py:{name}"), inputs().requires_grad_()
+            state = layer.initial_state(2)[1] if layer.facts["has_state"] else []
+            _, y, *_ = layer.forward(x, state)
+            y.square().sum().backward()
+            for tensor in (x, *layer.parameters):
+                self.assertGreater(tensor.grad.abs().sum(), 0, name)
+
+    def test_a_change_of_the_tensors_is_a_change_of_the_module(self):
+        layer, x = Layer("mixers.py:Lstm"), inputs()
+        _, before = layer.forward(x)
+        with torch.no_grad():
+            for tensor in layer.parameters:
+                tensor.zero_()
+        self.assertFalse(before.equal(layer.forward(x)[1]))
+        self.assertEqual(layer.forward(x)[1].abs().sum(), 0)
+
+    def test_weights_are_those_of_the_seed_and_nothing_else_is_drawn(self):
+        state = torch.get_rng_state()
+        first, again, other = Layer("mixers.py:Mean"), Layer("mixers.py:Mean"), Layer("mixers.py:Mean", seed=6)
+        self.assertTrue(first.parameters[0].equal(again.parameters[0]))
+        self.assertFalse(first.parameters[0].equal(other.parameters[0]))
+        self.assertTrue(Layer("mixers.py:Mean", double=True).parameters[0].equal(first.parameters[0].double()))
+        self.assertTrue(state.equal(torch.get_rng_state()))
+
+    def test_names_and_decay(self):
+        facts = Layer("mixers.py:Mean").facts
+        self.assertEqual(facts["parameters"], [["value.weight", True], ["value.bias", True], ["out.weight", False]])
+
+    def test_dropout_is_that_of_the_seed_and_of_training(self):
+        layer, x = Layer("mixers.py:Dropped"), inputs()
+        state = torch.get_rng_state()
+        masks = [layer.forward(x, mode="train", seed=seed)[1] for seed in (1, 1, 2)]
+        self.assertTrue(masks[0].equal(masks[1]))
+        self.assertFalse(masks[0].equal(masks[2]))
+        self.assertTrue(layer.forward(x)[1].equal(Layer("mixers.py:Mean").forward(x)[1]))
+        self.assertTrue(state.equal(torch.get_rng_state()))
+
+    def test_a_state_passes_through_the_engine(self):
+        layer, x = Layer("mixers.py:Decay"), inputs()
+        answer, state = layer.initial_state(2)
+        self.assertEqual(json.loads(answer[1:]), [["seen", "position"], ["sum", "recurrent"]])
+        _, whole, *_ = layer.forward(x, state)
+        _, first, *state = layer.forward(x[:, :4], state)
+        self.assertEqual(state[0].item(), 4)
+        _, second, *state = layer.forward(x[:, 4:], state)
+        torch.testing.assert_close(torch.cat([first, second], 1), whole)
+        self.assertEqual(state[0].item(), 6)
+
+    def test_bf16_comes_back_as_it_came(self):
+        layer, x = Layer("mixers.py:Mean"), inputs()
+        y = layer.forward(x.bfloat16())[1]
+        self.assertEqual(y.dtype, torch.bfloat16)
+        torch.testing.assert_close(y.float(), layer.forward(x)[1], rtol=0.05, atol=0.05)
+        self.assertEqual(Layer("mixers.py:Mean", double=True).forward(x.double())[1].dtype, torch.float64)
+
+    def test_options_and_what_a_class_asks_for(self):
+        plain, scaled = Layer("mixers.py:Mean"), Layer("mixers.py:Mean", scale=2.0)
+        torch.testing.assert_close(scaled.forward(inputs())[1], 2 * plain.forward(inputs())[1])
+        self.assertIn("unexpected keyword argument 'scal'", Layer("mixers.py:Mean", scal=2).answer)
+        self.assertIn("'window'", Layer("misbehaving.py:NeedsAnOption").answer)
+
+
+class FailuresTest(unittest.TestCase):
+    def expect(self, name, text, kind="!"):
+        layer = Layer(f"misbehaving.py:{name}")
+        answer = layer.answer
+        if answer[0] == "=":
+            state = []
+            if layer.facts["has_state"]:
+                answer, state = layer.initial_state(2)
+            if answer[0] == "=":
+                answer = layer.forward(inputs().requires_grad_() * 1, state, "train", 1)[0]
+        self.assertEqual(answer[0], kind, answer)
+        self.assertIn(text, answer)
+        self.assertNotIn("\n", answer)
+
+    def test_an_exception_names_its_places(self):
+        self.expect("Raises", "ValueError: boom (misbehaving.py:14 in forward)")
+        self.expect("RaisesWhenBuilt", "KeyError: 'no such width' (misbehaving.py:")
+        self.expect("ImportsWhenBuilt", "ModuleNotFoundError: No module named 'no_such_package'")
+
+    def test_nothing_ends_the_process(self):
+        self.expect("Exits", "SystemExit: 3")
+        self.expect("Interrupts", "KeyboardInterrupt")
+
+    def test_wrong_outputs(self):
+        self.expect("Narrow", "y is [2, 6, 7], not [2, 6, 8] as x")
+        self.expect("Short", "y is [2, 5, 8]")
+        self.expect("Nothing", "y is NoneType")
+        self.expect("Pair", "y is tuple")
+        self.expect("Whole", "y is torch.int64")
+        self.expect("Detached", "y has no gradient")
+        self.expect("Overwrites", "writes to its input")
+        self.expect("Counts", "writes to its buffer calls")
+
+    def test_wrong_states(self):
+        self.expect("StateChanges", "not that of initial_state")
+        self.expect("StateWithoutBatch", "its first axis must be the batch, 2")
+        self.expect("StateOfText", "not of str")
+        self.expect("StateForgotten", "must return (y, state)")
+
+    def test_wrong_classes(self):
+        self.expect("NotAModule", "no subclass of torch.nn.Module")
+        self.expect("function", "there is no class function", kind="c")
+        self.expect("Complex", "keep it as real numbers")
+        self.expect("NeedsWidth", "width 8 is not for me")
+
+    def test_lack_of_memory_is_told_apart(self):
+        self.expect("Large", "allocate", kind="m")
+
+
+class SourcesTest(unittest.TestCase):
+    def setUp(self):
+        self.folder = os.path.join(os.environ["TEST_TMPDIR"], self._testMethodName)
+        os.makedirs(self.folder)
+
+    def write(self, name, text):
+        path = os.path.join(self.folder, name)
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(text)
+        return path
+
+    def describe(self, place="mine.py:A"):
+        return sources.describe(os.path.join(self.folder, place))
+
+    def refusal(self, place):
+        with self.assertRaises(sources.ConfigProblem) as refused:
+            sources.describe(place)
+        return str(refused.exception)
+
+    def test_the_file_and_what_lies_beside_it_count(self):
+        self.write("mine.py", "import json, torch\nimport near\nfrom far.away import b\nclass A: pass\n")
+        self.write("near.py", "c = 1\n")
+        self.write("far/away.py", "b = 1\n")
+        self.write("other.py", "class A: pass\n")
+        first = self.describe()
+        self.assertRegex(first, r"^sha256:[0-9a-f]{64} torch 2\.11\.0$")
+        self.write("other.py", "changed = 1\n")
+        self.assertEqual(self.describe(), first)
+        for name in ("near.py", "far/away.py"):
+            before = self.describe()
+            self.write(name, "b = c = 2\n")
+            self.assertNotEqual(self.describe(), before)
+
+    def test_what_functions_import_does_not(self):
+        self.write("mine.py", "try:\n  import absent\nexcept ImportError: pass\nclass A:\n  def f(self): import near\n")
+        self.write("near.py", "c = 1\n")
+        self.assertTrue(self.describe().endswith(" absent missing"))
+        first = self.describe()
+        self.write("near.py", "c = 2\n")
+        self.assertEqual(self.describe(), first)
+
+    def test_a_package(self):
+        self.assertTrue(sources.describe("torch.nn:Linear").endswith("torch 2.11.0"))
+        self.assertIn("there is no module", self.refusal("torch.nn.linears:Linear"))
+        self.assertIn("No module named", self.refusal("no_such_package.a:B"))
+
+    def test_what_is_not_there(self):
+        path = self.write("mine.py", "class Mixer: pass\n")
+        self.assertIn("did you mean 'Mixer'?", self.refusal(f"{path}:Mixr"))
+        self.assertIn("there is no file", self.refusal("absent.py:Mixer"))
+        self.assertIn("expected FILE.py:Class", self.refusal("mine.py"))
+        broken = self.write("broken.py", "class Mixer:\n  def (:\n")
+        self.assertIn("broken.py:2: ", self.refusal(f"{broken}:Mixer"))
+
+
+if __name__ == "__main__":
+    sys.stderr = open(os.path.join(os.environ["TEST_TMPDIR"], "tracebacks"), "w", encoding="utf-8")
+    unittest.main(testRunner=unittest.TextTestRunner(stream=sys.__stderr__))

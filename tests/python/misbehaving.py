@@ -1,0 +1,180 @@
+"""Mixers that do what they must not. SPDX-License-Identifier: Apache-2.0"""
+
+import os
+import sys
+import time
+
+import torch
+from mixers import Mean
+from torch import nn
+
+
+class Raises(Mean):
+    def forward(self, x):
+        raise ValueError("boom")
+
+
+class RaisesWhenBuilt(nn.Module):
+    def __init__(self, d_model):
+        raise KeyError("no such width")
+
+
+class _RaisesBackward(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x * 2
+
+    @staticmethod
+    def backward(ctx, gradient):
+        raise ArithmeticError("no gradient today")
+
+
+class RaisesBackward(Mean):
+    def forward(self, x):
+        return _RaisesBackward.apply(super().forward(x))
+
+
+class _ExitsBackward(_RaisesBackward):
+    @staticmethod
+    def backward(ctx, gradient):
+        sys.exit(3)
+
+
+class ExitsBackward(Mean):
+    def forward(self, x):
+        return _ExitsBackward.apply(super().forward(x))
+
+
+class Exits(Mean):
+    def forward(self, x):
+        sys.exit(3)
+
+
+class ExitsAtOnce(Mean):
+    def forward(self, x):
+        os._exit(3)
+
+
+class Interrupts(Mean):
+    def forward(self, x):
+        raise KeyboardInterrupt
+
+
+class Narrow(Mean):
+    def forward(self, x):
+        return super().forward(x)[..., :-1]
+
+
+class Short(Mean):
+    def forward(self, x):
+        return super().forward(x)[:, :-1]
+
+
+class Nothing(Mean):
+    def forward(self, x):
+        super().forward(x)
+
+
+class Pair(Mean):
+    def forward(self, x):
+        return super().forward(x), None
+
+
+class Whole(Mean):
+    def forward(self, x):
+        return super().forward(x).long()
+
+
+class Detached(Mean):
+    def forward(self, x):
+        return super().forward(x).detach()
+
+
+class Overwrites(Mean):
+    def forward(self, x):
+        return super().forward(x.mul_(2))
+
+
+class NotANumber(Mean):
+    def forward(self, x):
+        return super().forward(x) * float("nan")
+
+
+class Complex(nn.Module):
+    def __init__(self, d_model):
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(d_model, dtype=torch.complex64))
+
+
+class Counts(Mean):
+    def __init__(self, d_model, layer_idx, num_layers):
+        super().__init__(d_model, layer_idx, num_layers)
+        self.register_buffer("calls", torch.zeros(()))
+
+    def forward(self, x):
+        self.calls += 1
+        return super().forward(x)
+
+
+class Large(Mean):
+    def forward(self, x):
+        return super().forward(x) + torch.zeros(1 << 48, device=x.device)[0]
+
+
+class Sleeps(Mean):
+    def forward(self, x):
+        time.sleep(3600)
+
+
+class StateChanges(Mean):
+    def initial_state(self, batch):
+        return {"a": torch.zeros(batch, 1)}
+
+    def forward(self, x, state):
+        return super().forward(x), [state["a"]]
+
+
+class StateWithoutBatch(Mean):
+    def initial_state(self, batch):
+        return torch.zeros(3, batch)
+
+    def forward(self, x, state):
+        return super().forward(x), state
+
+
+class StateOfText(StateWithoutBatch):
+    def initial_state(self, batch):
+        return {"a": "text"}
+
+
+class StateForgotten(StateWithoutBatch):
+    def initial_state(self, batch):
+        return torch.zeros(batch, 3)
+
+    def forward(self, x, state):
+        return Mean.forward(self, x)
+
+
+class NeedsWidth(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        raise RuntimeError(f"width {width} is not for me")
+
+
+class NotAModule:
+    def __init__(self, d_model):
+        pass
+
+
+def function(d_model):
+    return Mean(d_model, 0, 1)
+
+
+class ImportsWhenBuilt(nn.Module):
+    def __init__(self, d_model):
+        import no_such_package  # noqa: F401
+
+
+class NeedsAnOption(nn.Module):
+    def __init__(self, d_model, *, window):
+        super().__init__()

@@ -1,0 +1,60 @@
+"""Mixers as a user would write them. SPDX-License-Identifier: Apache-2.0"""
+
+import torch
+from torch import nn
+
+
+class Mean(nn.Module):
+    """The mean of all values so far: without a state."""
+
+    def __init__(self, d_model, layer_idx, num_layers, scale=1.0):
+        super().__init__()
+        self.value = nn.Linear(d_model, d_model)
+        self.out = nn.Linear(d_model, d_model, bias=False)
+        self.out.weight._no_weight_decay = True
+        self.scale, self.layer = scale, (layer_idx, num_layers)
+
+    def forward(self, x):
+        count = torch.arange(1, x.shape[1] + 1, device=x.device, dtype=x.dtype)
+        return self.out(self.value(x).cumsum(1) / count[:, None]) * self.scale
+
+
+class Decay(nn.Module):
+    """A leaky sum: with a state, one integer of it."""
+
+    def __init__(self, d_model):
+        super().__init__()
+        self.value = nn.Linear(d_model, d_model)
+        self.rate = nn.Parameter(torch.zeros(d_model))
+
+    def initial_state(self, batch):
+        return {"sum": self.rate.new_zeros(batch, len(self.rate)), "seen": 0}
+
+    def forward(self, x, state):
+        total, keep, y = state["sum"], torch.sigmoid(self.rate), []
+        for value in self.value(x).unbind(1):
+            total = keep * total + value
+            y.append(total)
+        return torch.stack(y, 1), {"sum": total, "seen": state["seen"] + x.shape[1]}
+
+
+class Lstm(nn.Module):
+    """A module that holds its parameters in more than one place."""
+
+    def __init__(self, d_model):
+        super().__init__()
+        self.lstm = nn.LSTM(d_model, d_model, batch_first=True)
+
+    def forward(self, x):
+        return self.lstm(x)[0]
+
+
+class Talks(Mean):
+    def forward(self, x):
+        print("done with all of it", flush=True)
+        return super().forward(x)
+
+
+class Dropped(Mean):
+    def forward(self, x):
+        return nn.functional.dropout(super().forward(x), 0.5, self.training)
