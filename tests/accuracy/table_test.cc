@@ -19,7 +19,9 @@ TEST_CASE("table: few numbers may differ by chance, many may not") {
 
 TEST_CASE("table: a declared plan that no case ran shows") {
   TableBuilder builder;
-  builder.Add("core a", {}, {{.precision = Precision::kBf16, .plans = {"a fused/scan", "b x/y"}}});
+  builder.Add(
+      "core a", {},
+      {{.precision = Precision::kBf16, .plans = {"a fused/scan, keys padded to 32", "b x/y"}}});
   const Value counts = CountPlans(builder.Build(), {{"a", "scan", "bf16"},
                                                     {"a", "fused", "bf16"},
                                                     {"a", "fused", "fp32"},

@@ -4,7 +4,9 @@
 //
 // Every time stands beside its floor: the bytes of inputs, outputs and gradients, read or written
 // once, at the speed of a copy, or the FLOPs of the chunked form at the speed of a matrix product,
-// whichever takes longer. The L2 cache is overwritten before every sample.
+// whichever takes longer. The L2 cache is overwritten before every sample. Heads of other sizes
+// than kernels take are padded and cut in tiles; their time per FLOP stands beside that of
+// kTunedShape.
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <cstdint>
@@ -36,43 +38,56 @@ constexpr double kBf16FlopsPerSecond = 802e12;
 constexpr int kSamples = 30;
 
 struct Shape {
-  std::int64_t batch_size, seq_len, num_heads, head_dim;
+  std::int64_t batch_size, seq_len, num_heads, head_k_dim, head_v_dim;
 };
-constexpr Shape kShapes[] = {{8, 4096, 8, 128},   {1, 8192, 8, 128}, {1, 32768, 8, 128},
-                             {1, 131072, 8, 128}, {64, 512, 2, 64},  {256, 256, 2, 64}};
+constexpr Shape kTunedShape = {256, 256, 2, 64, 64};
+constexpr Shape kShapes[] = {
+    kTunedShape,
+    {8, 4096, 8, 128, 128},
+    {1, 8192, 8, 128, 128},
+    {1, 32768, 8, 128, 128},
+    {1, 131072, 8, 128, 128},
+    {64, 512, 2, 64, 64},
+    // 4 heads: d 96, with keys of all channels and of half of them, and d 512 likewise.
+    {256, 256, 4, 24, 24},
+    {256, 256, 4, 12, 24},
+    {64, 256, 4, 128, 256},
+    {64, 256, 4, 64, 128},
+};
 
-// Least work of a token and head with K = V = `d` and bf16 tensors, as in the page of the core.
+// Least work of a token and head with K = `k`, V = `v` and bf16 tensors, as in the page of the
+// core.
 struct Cost {
   double forward_flops, backward_flops, forward_bytes, backward_bytes;
 };
-const std::map<std::string, Cost (*)(double d)> kCosts = {
+const std::map<std::string, Cost (*)(double k, double v)> kCosts = {
     {"simple_gla",
-     [](double d) -> Cost {
-       return {.forward_flops = 4 * d * d + 256 * d,
-               .backward_flops = 10 * d * d + 640 * d,
-               .forward_bytes = 2 * 4 * d + 4,
-               .backward_bytes = 2 * 7 * d + 8};
+     [](double k, double v) -> Cost {
+       return {.forward_flops = 4 * k * v + 128 * (k + v),
+               .backward_flops = 10 * k * v + 320 * (k + v),
+               .forward_bytes = 2 * 2 * (k + v) + 4,
+               .backward_bytes = 2 * (4 * k + 3 * v) + 8};
      }},
     {"gla",
-     [](double d) -> Cost {
-       return {.forward_flops = 4 * d * d + 256 * d,
-               .backward_flops = 10 * d * d + 640 * d,
-               .forward_bytes = 2 * 4 * d + 4 * d,
-               .backward_bytes = 2 * 7 * d + 8 * d};
+     [](double k, double v) -> Cost {
+       return {.forward_flops = 4 * k * v + 128 * (k + v),
+               .backward_flops = 10 * k * v + 320 * (k + v),
+               .forward_bytes = 2 * 2 * (k + v) + 4 * k,
+               .backward_bytes = 2 * (4 * k + 3 * v) + 8 * k};
      }},
     {"delta_rule",
-     [](double d) -> Cost {
-       return {.forward_flops = 6 * d * d + 640 * d + 1365,
-               .backward_flops = 16 * d * d + 1536 * d,
-               .forward_bytes = 2 * 4 * d + 8,
-               .backward_bytes = 2 * 7 * d + 16};
+     [](double k, double v) -> Cost {
+       return {.forward_flops = 6 * k * v + 384 * k + 256 * v + 1365,
+               .backward_flops = 16 * k * v + 768 * (k + v),
+               .forward_bytes = 2 * 2 * (k + v) + 8,
+               .backward_bytes = 2 * (4 * k + 3 * v) + 16};
      }},
     {"delta_rule/no_decay",
-     [](double d) -> Cost {
-       return {.forward_flops = 6 * d * d + 640 * d + 1365,
-               .backward_flops = 16 * d * d + 1536 * d,
-               .forward_bytes = 2 * 4 * d + 4,
-               .backward_bytes = 2 * 7 * d + 8};
+     [](double k, double v) -> Cost {
+       return {.forward_flops = 6 * k * v + 384 * k + 256 * v + 1365,
+               .backward_flops = 16 * k * v + 768 * (k + v),
+               .forward_bytes = 2 * 2 * (k + v) + 4,
+               .backward_bytes = 2 * (4 * k + 3 * v) + 8};
      }},
 };
 
@@ -80,9 +95,11 @@ const std::map<std::string, Cost (*)(double d)> kCosts = {
 std::string CoreName(const std::string& name) { return name.substr(0, name.find('/')); }
 
 NamedTensors DrawInputs(const CoreEntry& core, const Shape& shape, at::Device device) {
-  const std::map<char, std::int64_t> axes = {{'B', shape.batch_size}, {'T', shape.seq_len},
-                                             {'H', shape.num_heads},  {'K', shape.head_dim},
-                                             {'V', shape.head_dim},   {'M', shape.head_dim}};
+  const std::map<char, std::int64_t> axes = {{'B', shape.batch_size},
+                                             {'T', shape.seq_len},
+                                             {'H', shape.num_heads},
+                                             {'K', shape.head_k_dim},
+                                             {'V', shape.head_v_dim}};
   NamedTensors inputs;
   for (const auto& spec : core.inputs) {
     if (spec.kind == InputKind::kState) continue;
@@ -131,28 +148,36 @@ std::vector<double> TimeGraph(at::Device device, const Work& work) {
   return milliseconds;
 }
 
+// Milliseconds for each FLOP, by pass, of the first shape that was printed.
+using TunedTimes = std::map<std::string, double>;
+
 void Print(const char* what, const std::vector<double>& times, double tokens, double bytes,
-           double flops) {
+           double flops, TunedTimes& tuned) {
   const double median = times[times.size() / 2];
   const double bytes_ms = tokens * bytes / kCopyBytesPerSecond * 1e3;
   const double flops_ms = tokens * flops / kBf16FlopsPerSecond * 1e3;
-  std::printf(" | %s %.3f ms (%.3f-%.3f), floor %.3f, %.0f%% of copy, %.0f%% of bf16 product", what,
-              median, times[times.size() / 5], times[times.size() * 4 / 5],
-              std::max(bytes_ms, flops_ms), 100 * bytes_ms / median, 100 * flops_ms / median);
+  const double per_flop = median / (tokens * flops);
+  std::printf(
+      " | %s %.3f ms (%.3f-%.3f), floor %.3f, %.0f%% of copy, %.0f%% of bf16 product, %.2f of the "
+      "tuned shape's time per FLOP",
+      what, median, times[times.size() / 5], times[times.size() * 4 / 5],
+      std::max(bytes_ms, flops_ms), 100 * bytes_ms / median, 100 * flops_ms / median,
+      per_flop / tuned.emplace(what, per_flop).first->second);
 }
 
-void Measure(const std::string& name, const CoreEntry& core, const Shape& shape,
-             at::Device device) {
+void Measure(const std::string& name, const CoreEntry& core, const Shape& shape, at::Device device,
+             TunedTimes& tuned) {
   auto inputs = DrawInputs(core, shape, device);
   if (name != CoreName(name)) inputs.erase("log_decay");
-  const Cost cost = kCosts.at(name)(static_cast<double>(shape.head_dim));
+  const Cost cost =
+      kCosts.at(name)(static_cast<double>(shape.head_k_dim), static_cast<double>(shape.head_v_dim));
   const auto tokens = static_cast<double>(shape.batch_size * shape.seq_len * shape.num_heads);
-  std::printf("%s B%ld T%ld H%ld D%ld", name.c_str(), shape.batch_size, shape.seq_len,
-              shape.num_heads, shape.head_dim);
+  std::printf("%s B%ld T%ld H%ld K%ld V%ld", name.c_str(), shape.batch_size, shape.seq_len,
+              shape.num_heads, shape.head_k_dim, shape.head_v_dim);
   {
     const at::NoGradGuard no_grad;
     const auto times = TimeGraph(device, [&] { core.run(inputs, {}); });
-    Print("fwd", times, tokens, cost.forward_bytes, cost.forward_flops);
+    Print("fwd", times, tokens, cost.forward_bytes, cost.forward_flops, tuned);
   }
   std::vector<at::Tensor> leaves;
   for (auto& [input_name, value] : inputs) {
@@ -163,14 +188,14 @@ void Measure(const std::string& name, const CoreEntry& core, const Shape& shape,
   const auto times = TimeGraph(
       device, [&] { torch::autograd::grad({core.run(inputs, {}).at("o")}, leaves, {d_o}); });
   Print("fwd+bwd", times, tokens, cost.forward_bytes + cost.backward_bytes,
-        cost.forward_flops + cost.backward_flops);
+        cost.forward_flops + cost.backward_flops, tuned);
   std::printf("\n");
   std::fflush(stdout);
 }
 
 // The fast path in bf16 against the reference in fp64, so that no time stands without it.
 void PrintParity(const std::string& name, const CoreEntry& core, at::Device device) {
-  const auto inputs = DrawInputs(core, {1, 300, 2, 128}, device);
+  const auto inputs = DrawInputs(core, {1, 300, 2, 128, 128}, device);
   NamedTensors exact;
   for (const auto& [input_name, value] : inputs) exact[input_name] = value.to(at::kDouble);
   const at::NoGradGuard no_grad;
@@ -189,7 +214,8 @@ int Main(const std::vector<std::string>& names) {
   for (const auto& name : names) {
     const CoreEntry& core = cores.Find(CoreName(name), "");
     PrintParity(name, core, device);
-    for (const Shape& shape : kShapes) Measure(name, core, shape, device);
+    TunedTimes tuned;
+    for (const Shape& shape : kShapes) Measure(name, core, shape, device, tuned);
   }
   return 0;
 }

@@ -31,6 +31,7 @@
 #include "kernels/core.h"
 #include "kernels/core_testing.h"
 #include "kernels/linear_attention/delta_rule/delta_rule.h"
+#include "kernels/runtime/plan.h"
 #include "tests/support/compare.h"
 #include "tests/support/gradient_check.h"
 #include "tests/support/tensors.h"
@@ -284,6 +285,52 @@ TEST_CASE("core gpu: resets, log decays of -infinity or nearly, in every plan") 
         CAPTURE(core, precision.name, c.batch_size, c.head_k_dim, reset);
         CHECK(gradient.masked_select(resets).count_nonzero().item<std::int64_t>() == 0);
       }
+    }
+  }
+}
+
+// Of the fast path, that the plans which it records are those of device code.
+void CheckRunsOnDevice(const std::string& core_name, const CoreCase& c) {
+  const CoreEntry& core = Core(core_name);
+  for (const auto& precision : kPrecisions) {
+    const auto inputs = InPrecision(On(Gpu(precision), DrawInputs(core, c, /*seed=*/7)), precision);
+    const PlanRecorder recorder;
+    core.run(inputs, {});
+    CAPTURE(core_name, precision.name, c.head_k_dim, c.head_v_dim);
+    CHECK(!recorder.records().empty());
+    for (const PlanRecord& record : recorder.records()) CHECK(record.reason == "");
+  }
+}
+
+TEST_CASE("core gpu: heads of any size are padded and cut in tiles") {
+  for (const char* core : kCores) {
+    for (const std::int64_t head_k_dim : {24, 40, 100, 128}) {
+      for (const std::int64_t head_v_dim : {24, 100, 192, 256, 512}) {
+        const CoreCase c = {.batch_size = 1,
+                            .seq_len = 70,
+                            .num_heads = 2,
+                            .head_k_dim = head_k_dim,
+                            .head_v_dim = head_v_dim};
+        CheckRunsOnDevice(core, c);
+        CheckCase(core, c);
+      }
+    }
+  }
+  for (const char* core : {"simple_gla", "gla"}) {  // keys in tiles
+    const CoreCase c = {.batch_size = 1, .seq_len = 70, .head_k_dim = 200, .head_v_dim = 5};
+    CheckRunsOnDevice(core, c);
+    CheckCase(core, c);
+  }
+}
+
+TEST_CASE("core gpu: heads of any size by the fused plans") {
+  for (const char* core : {"gla", "delta_rule"}) {
+    for (const auto& [head_k_dim, head_v_dim] :
+         std::vector<std::pair<std::int64_t, std::int64_t>>{{12, 24}, {24, 24}, {40, 100}}) {
+      CheckCase(
+          core,
+          {.batch_size = 70, .seq_len = 70, .head_k_dim = head_k_dim, .head_v_dim = head_v_dim},
+          core == std::string("gla") ? Plan::kFused : Plan::kAny);
     }
   }
 }

@@ -58,7 +58,7 @@ def _device_generator(unit, folder, namespace, header, registry):
         cmd = "cat > $@ <<'END'\n%s\nEND\n" % "\n".join(lines),
     )
 
-def _linked_device_code(unit, folder, hdrs, deps, device_deps, device_host_deps):
+def _linked_device_code(unit, folder, hdrs, deps, device_deps, device_host_deps, host_deps):
     """What `unit` links beside its own sources: its device code or the stubs for it, if it has some."""
     cuda_sources = native.glob([folder + "/*_cuda.cc"], allow_empty = True)
     if not cuda_sources:
@@ -79,14 +79,14 @@ def _linked_device_code(unit, folder, hdrs, deps, device_deps, device_host_deps)
         name = unit + "_cuda",
         srcs = cuda_sources,
         tags = ["manual"],
-        deps = [":%s_interface" % unit, ":%s_kernels" % unit] + deps + device_host_deps,
+        deps = [":%s_interface" % unit, ":%s_kernels" % unit] + deps + host_deps + device_host_deps,
     )
     return select({
         "//tools/build_defs:with_cuda": [":%s_cuda" % unit],
         "//conditions:default": [":%s_stub" % unit],
     })
 
-def units(namespace, header, registry, function, deps, test_deps = [], test_size = "small", code_hash_function = None, device_header = None, device_registry = None, device_function = None, device_generator_header = None, device_deps = [], device_host_deps = [], places = ["*"]):
+def units(namespace, header, registry, function, deps, test_deps = [], test_size = "small", code_hash_function = None, device_header = None, device_registry = None, device_function = None, device_generator_header = None, device_deps = [], device_host_deps = [], host_deps = [], places = ["*"]):
     """Makes `:<unit>`, `:<unit>_test`, `:<unit>_benchmark` and `:registered`.
 
     Args:
@@ -105,6 +105,7 @@ def units(namespace, header, registry, function, deps, test_deps = [], test_size
       device_generator_header: defines MakeDeviceGenerator.
       device_deps: added for the .cu files.
       device_host_deps: added for the *_cuda.cc files.
+      host_deps: added for what no device code includes: all but *_plan.cc and .cu files.
       places: patterns of the folders that may be units.
 
     A unit `x` with `x_cuda.cc` chooses device code by linking: with --config=cuda it gets its
@@ -116,17 +117,17 @@ def units(namespace, header, registry, function, deps, test_deps = [], test_size
     for unit in names:
         folder = folders[unit]
         hdrs = native.glob([folder + "/*.h", folder + "/*.cuh"], allow_empty = True)
-        linked = _linked_device_code(unit, folder, hdrs, deps, device_deps, device_host_deps)
+        linked = _linked_device_code(unit, folder, hdrs, deps, device_deps, device_host_deps, host_deps)
         plan = ["_plan.cc"] if linked else []  # in the interface then
         mb_library(
             name = unit,
             srcs = native.glob([folder + "/*.cc"], exclude = [folder + "/*" + end for end in ["_test.cc", "_benchmark.cc", "_cuda.cc"] + plan]),
             hdrs = hdrs,
-            deps = deps + linked,
+            deps = deps + host_deps + linked,
         )
         tests = native.glob([folder + "/*_test.cc"], allow_empty = True)
         if tests:
-            mb_test(name = unit + "_test", srcs = tests, size = test_size, deps = [":" + unit] + deps + test_deps)
+            mb_test(name = unit + "_test", srcs = tests, size = test_size, deps = [":" + unit] + deps + host_deps + test_deps)
         benchmarks = native.glob([folder + "/*_benchmark.cc"], allow_empty = True)
         if benchmarks:
             mb_benchmark(name = unit + "_benchmark", srcs = benchmarks, deps = [":" + unit] + deps + test_deps, tags = ["manual"], testonly = True)

@@ -14,6 +14,7 @@
 #include "kernels/linear_attention/chunking.h"
 #include "kernels/linear_attention/delta_rule/delta_rule_cuda.h"
 #include "kernels/linear_attention/delta_rule/delta_rule_plan.h"
+#include "kernels/linear_attention/head_tiles.h"
 #include "kernels/runtime/plan.h"
 
 namespace mixerbench::kernels {
@@ -117,7 +118,7 @@ void Register(CoreRegistry& registry) {
   auto entry = RecurrenceEntry(DeltaRule, DecayShape::kScalar, /*has_beta=*/true);
   entry.summary = "delta rule: overwrites what a key recalls; optional scalar decay";
   entry.source = "arXiv 2406.06484, 2412.06464";
-  entry.device_plans = delta_rule::DevicePlans();
+  entry.device_plans = WithTiledHeads(delta_rule::DevicePlans(), KeyTiles::kOne);
   registry.Add(std::string(kCore), std::move(entry));
 }
 

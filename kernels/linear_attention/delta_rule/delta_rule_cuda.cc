@@ -17,6 +17,7 @@
 #include "kernels/layout/columns.h"
 #include "kernels/linear_attention/delta_rule/delta_rule_kernels.h"
 #include "kernels/linear_attention/delta_rule/delta_rule_plan.h"
+#include "kernels/linear_attention/head_tiles.h"
 #include "kernels/runtime/differentiable.h"
 
 namespace mixerbench::kernels::delta_rule {
@@ -213,16 +214,9 @@ device::OperandPrecision PrecisionOf(const RecurrenceArgs& args) {
              : precision;
 }
 
-}  // namespace
-
-DeviceAttempt<RecurrenceResult> RunOnCuda(const RecurrenceArgs& args,
-                                          const PreparedRecurrence& sizes) {
-  if (const auto refusal = device::RecurrenceRefusal(sizes.seq_len); !refusal.empty()) {
-    return {{}, std::string(refusal)};
-  }
-  if (std::string refusal = device::DeviceRefusal(args.q); !refusal.empty()) {
-    return {{}, std::move(refusal)};
-  }
+// Of heads that the kernels take; `args` on a device and in a dtype that they take.
+DeviceAttempt<RecurrenceResult> RunKernels(const RecurrenceArgs& args,
+                                           const PreparedRecurrence& sizes) {
   const DeltaRuleSizes device_sizes = {.batch_size = sizes.batch_size,
                                        .seq_len = sizes.seq_len,
                                        .num_heads = sizes.num_heads,
@@ -246,6 +240,21 @@ DeviceAttempt<RecurrenceResult> RunOnCuda(const RecurrenceArgs& args,
   return {RecurrenceResult{.o = outputs[0],
                            .final_state = outputs.size() > 1 ? outputs[1] : at::Tensor()},
           {}};
+}
+
+}  // namespace
+
+DeviceAttempt<RecurrenceResult> RunOnCuda(const RecurrenceArgs& args,
+                                          const PreparedRecurrence& sizes) {
+  if (const auto refusal = device::RecurrenceRefusal(sizes.seq_len); !refusal.empty()) {
+    return {{}, std::string(refusal)};
+  }
+  if (std::string refusal = device::DeviceRefusal(args.q); !refusal.empty()) {
+    return {{}, std::move(refusal)};
+  }
+  const auto tiles =
+      TileHeads(sizes, DevicePlans(), device::NameOf(PrecisionOf(args)), KeyTiles::kOne);
+  return RunInTiles(args, sizes, tiles, RunKernels);
 }
 
 }  // namespace mixerbench::kernels::delta_rule

@@ -15,6 +15,7 @@
 #include "kernels/linear_attention/chunking.h"
 #include "kernels/linear_attention/gla/gla_cuda.h"
 #include "kernels/linear_attention/gla/gla_plan.h"
+#include "kernels/linear_attention/head_tiles.h"
 #include "kernels/runtime/plan.h"
 
 namespace mixerbench::kernels {
@@ -130,7 +131,7 @@ void Register(CoreRegistry& registry) {
   auto entry = RecurrenceEntry(Gla, DecayShape::kVector, /*has_beta=*/false);
   entry.summary = "linear attention with a decay per key channel";
   entry.source = "arXiv 2312.06635";
-  entry.device_plans = gla::DevicePlans();
+  entry.device_plans = WithTiledHeads(gla::DevicePlans(), KeyTiles::kAny);
   registry.Add(std::string(kCore), std::move(entry));
 }
 

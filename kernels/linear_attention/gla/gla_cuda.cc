@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/linear_attention/gla/gla_cuda.h"
 
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -13,7 +14,10 @@
 #include "kernels/device/host.h"
 #include "kernels/layout/columns.h"
 #include "kernels/linear_attention/gla/gla_kernels.h"
+#include "kernels/linear_attention/gla/gla_plan.h"
+#include "kernels/linear_attention/head_tiles.h"
 #include "kernels/linear_attention/scan/decay_autograd.h"
+#include "kernels/linear_attention/scan/decay_scan_plans.h"
 #include "kernels/runtime/differentiable.h"
 
 namespace mixerbench::kernels::gla {
@@ -70,13 +74,32 @@ std::vector<at::Tensor> BackwardOfFused(FusedProblem problem, const BackwardArgs
   return d;
 }
 
-// nullopt when the fused plan has no kernels for these tensors or the scans are the faster ones.
-std::optional<RecurrenceResult> RunFused(const RecurrenceArgs& args,
+// Heads for the fused plan: V of K or twice it, wider ones in tiles. nullopt: K too wide, or values
+// so few that more than half of the products would be with zeros.
+std::optional<HeadTiles> FusedTiles(const PreparedRecurrence& sizes) {
+  const SizeRange& dims = DevicePlans().front().head_k_dim;
+  const AxisTiles keys = TileAxis(sizes.head_k_dim, dims, KeyTiles::kOne);
+  if (!dims.Contains(keys.size)) return std::nullopt;
+  SizeRange value_dims = {.values = {keys.size}};
+  if (dims.Contains(2 * keys.size)) value_dims.values.push_back(2 * keys.size);
+  const AxisTiles values = TileAxis(sizes.head_v_dim, value_dims, KeyTiles::kAny);
+  if (2 * sizes.head_v_dim < values.size) return std::nullopt;
+  return HeadTiles{.keys = keys, .values = values};
+}
+
+// For bf16 with decays. nullopt when the fused plan has no kernels or the scans are the faster
+// ones.
+std::optional<HeadTiles> PlanFused(const RecurrenceArgs& args, const PreparedRecurrence& sizes) {
+  if (args.q.scalar_type() != at::kBFloat16 || !args.log_decay.defined()) return std::nullopt;
+  auto tiles = FusedTiles(sizes);
+  if (!tiles) return std::nullopt;
+  const FusedProblem fused_sizes = FusedSizes(SizesOfTiles(sizes, *tiles));
+  return SupportsFused(fused_sizes, device::LimitsOf(args.q)) ? tiles : std::nullopt;
+}
+
+// Of heads and a device that the fused plan takes.
+DeviceAttempt<RecurrenceResult> RunFused(const RecurrenceArgs& args,
                                          const PreparedRecurrence& sizes) {
-  if (!args.q.is_cuda() || args.q.scalar_type() != at::kBFloat16 || !args.log_decay.defined() ||
-      !SupportsFused(FusedSizes(sizes), device::LimitsOf(args.q))) {
-    return std::nullopt;
-  }
   RecordPlan(kCore, kFusedPlan, NeedsGradients(args) ? kFusedPlan : std::string_view());
   const at::Tensor q = device::WithAlignedRows(args.q);
   const at::Tensor k = device::WithAlignedRows(args.k);
@@ -110,17 +133,12 @@ std::optional<RecurrenceResult> RunFused(const RecurrenceArgs& args,
               {q, k, v, log_decay, states}, [fused_sizes](const BackwardArgs& backward) {
                 return BackwardOfFused(fused_sizes, backward);
               });
-  return RecurrenceResult{.o = std::move(o), .final_state = std::move(final_state)};
+  return {RecurrenceResult{.o = std::move(o), .final_state = std::move(final_state)}, {}};
 }
 
-}  // namespace
-
-DeviceAttempt<RecurrenceResult> RunOnCuda(const RecurrenceArgs& args,
-                                          const PreparedRecurrence& sizes) {
-  if (const auto refusal = device::RecurrenceRefusal(sizes.seq_len); !refusal.empty()) {
-    return {{}, std::string(refusal)};
-  }
-  if (auto result = RunFused(args, sizes)) return {std::move(result), {}};
+// Of heads that the scans take.
+DeviceAttempt<RecurrenceResult> RunScans(const RecurrenceArgs& args,
+                                         const PreparedRecurrence& sizes) {
   static const decay_scan::DecayKernels kernels = {
       .core = kCore,
       .read_axis = decay_scan::DecayAxis::kKey,
@@ -128,9 +146,6 @@ DeviceAttempt<RecurrenceResult> RunOnCuda(const RecurrenceArgs& args,
       .read_scan = {ReadScanBf16, ReadScanTf32, ReadScanFp32},
       .gradient_scan = {GradientScanBf16, GradientScanTf32, GradientScanFp32},
       .decay_gradient = {DecayGradientBf16, DecayGradientFp32, DecayGradientFp32}};
-  if (std::string refusal = device::DeviceRefusal(args.q); !refusal.empty()) {
-    return {{}, std::move(refusal)};
-  }
   if (!NeedsBackward({args.log_decay})) return decay_scan::RunDecayScans(args, sizes, kernels);
   // The gradient of the log decays is a difference of terms that may be far larger than it:
   // products in fp32 (three of tf32 each), whatever the dtype. gla.md, section
@@ -140,6 +155,23 @@ DeviceAttempt<RecurrenceResult> RunOnCuda(const RecurrenceArgs& args,
   auto attempt = decay_scan::RunDecayScans(wide, sizes, kernels, device::OperandPrecision::kFp32);
   if (attempt.result) attempt.result->o = attempt.result->o.to(args.v.scalar_type());
   return attempt;
+}
+
+}  // namespace
+
+DeviceAttempt<RecurrenceResult> RunOnCuda(const RecurrenceArgs& args,
+                                          const PreparedRecurrence& sizes) {
+  if (const auto refusal = device::RecurrenceRefusal(sizes.seq_len); !refusal.empty()) {
+    return {{}, std::string(refusal)};
+  }
+  if (std::string refusal = device::DeviceRefusal(args.q); !refusal.empty()) {
+    return {{}, std::move(refusal)};
+  }
+  if (const auto tiles = PlanFused(args, sizes)) return RunInTiles(args, sizes, *tiles, RunFused);
+  const auto tiles =
+      TileHeads(sizes, decay_scan::DecayScanPlans(decay_scan::DecayAxis::kKey),
+                device::NameOf(*device::PrecisionFor(args.q.scalar_type())), KeyTiles::kAny);
+  return RunInTiles(args, sizes, tiles, RunScans);
 }
 
 }  // namespace mixerbench::kernels::gla

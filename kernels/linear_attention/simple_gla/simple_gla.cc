@@ -10,6 +10,7 @@
 #include <ATen/ops/exp.h>
 
 #include "kernels/linear_attention/chunking.h"
+#include "kernels/linear_attention/head_tiles.h"
 #include "kernels/linear_attention/scan/decay_scan_plans.h"
 #include "kernels/linear_attention/simple_gla/simple_gla_cuda.h"
 #include "kernels/runtime/plan.h"
@@ -82,7 +83,8 @@ void Register(CoreRegistry& registry) {
   auto entry = RecurrenceEntry(SimpleGla, DecayShape::kScalar, /*has_beta=*/false);
   entry.summary = "linear attention with a scalar decay per head (none: plain linear attention)";
   entry.source = "arXiv 2006.16236, 2307.08621, 2312.06635";
-  entry.device_plans = decay_scan::DecayScanPlans(decay_scan::DecayAxis::kNone);
+  entry.device_plans =
+      WithTiledHeads(decay_scan::DecayScanPlans(decay_scan::DecayAxis::kNone), KeyTiles::kAny);
   registry.Add(std::string(kCore), std::move(entry));
 }
 

@@ -1,8 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/linear_attention/simple_gla/simple_gla_cuda.h"
 
+#include <string>
+#include <utility>
+
 #include "kernels/device/host.h"
+#include "kernels/linear_attention/head_tiles.h"
 #include "kernels/linear_attention/scan/decay_autograd.h"
+#include "kernels/linear_attention/scan/decay_scan_plans.h"
 #include "kernels/linear_attention/simple_gla/simple_gla_kernels.h"
 
 namespace mixerbench::kernels::simple_gla {
@@ -19,7 +24,15 @@ DeviceAttempt<RecurrenceResult> RunOnCuda(const RecurrenceArgs& args,
       .read_scan = {ScanBf16, ScanTf32, ScanFp32},
       .gradient_scan = {ScanBf16, ScanTf32, ScanFp32},
       .decay_gradient = {DecayGradientBf16, DecayGradientFp32, DecayGradientFp32}};
-  return decay_scan::RunDecayScans(args, sizes, kernels);
+  if (std::string refusal = device::DeviceRefusal(args.q); !refusal.empty()) {
+    return {{}, std::move(refusal)};
+  }
+  const auto tiles = TileHeads(sizes, decay_scan::DecayScanPlans(decay_scan::DecayAxis::kNone),
+                               NameOf(*device::PrecisionFor(args.q.scalar_type())), KeyTiles::kAny);
+  return RunInTiles(args, sizes, tiles,
+                    [](const RecurrenceArgs& tiled, const PreparedRecurrence& tiled_sizes) {
+                      return decay_scan::RunDecayScans(tiled, tiled_sizes, kernels);
+                    });
 }
 
 }  // namespace mixerbench::kernels::simple_gla
