@@ -27,8 +27,11 @@ bool IsOurs(const std::filesystem::path& path) {
       "sweep.json",  "cells",      "weights", "report.json",  "report.md",
       "report.html", "report.csv", "LOCK",    kDeviceTimeFile};
   const std::string name = path.filename().string();
-  return std::find(kNames.begin(), kNames.end(), name) != kNames.end() ||
-         name.find(".tmp") != std::string::npos || path.extension() == ".log";
+  // A killed writer leaves ".report.json.<process>.<number>", which the next one removes.
+  const auto is_of = [&](std::string_view ours) {
+    return name == ours || name.starts_with("." + std::string(ours) + ".");
+  };
+  return std::any_of(kNames.begin(), kNames.end(), is_of) || path.extension() == ".log";
 }
 
 }  // namespace

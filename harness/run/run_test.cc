@@ -210,6 +210,17 @@ TEST_CASE("run: a damaged result is named and made again") {
   CHECK(again.starts == std::map<std::string, int>{{run.CellPath(damaged).filename().string(), 1}});
 }
 
+TEST_CASE("run: what a killed writer left does not make a folder another's") {
+  const TestRun run;
+  run.AllComplete();
+  run.Run();
+  const std::filesystem::path out = run.options.out;
+  for (const char* name : {".sweep.json.22101.0", ".report.json.7.3"}) std::ofstream(out / name);
+  CHECK(run.Run().code == ExitCode::kOk);
+  std::ofstream(out / ".notes.1.0");
+  CHECK_THROWS_WITH(run.Run(), Catch::Contains("holds '.notes.1.0', which is not ours"));
+}
+
 TEST_CASE("run: a limit makes other cells, which are no stand-ins for the whole ones") {
   TestRun run;
   run.AllComplete();
