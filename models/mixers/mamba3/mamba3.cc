@@ -5,7 +5,9 @@
 #include <cmath>
 #include <memory>
 #include <numbers>
+#include <optional>
 #include <string>
+#include <vector>
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/log_sigmoid.h>
@@ -47,7 +49,9 @@ const Fields<Mamba3Config>& ConfigFields() {
           .Add("dt_init_floor", &Config::dt_init_floor, "steps drawn below it start there")
           .Add("A_floor", &Config::A_floor, "decay rates are at least this")
           .Add("output_norm", &Config::output_norm, "norm of each head before the gate")
-          .Add("norm_eps", &Config::norm_eps, "eps of the norms of B, C and the output");
+          .Add("norm_eps", &Config::norm_eps, "eps of the norms of B, C and the output")
+          .Add("mimo_rank", &Config::mimo_rank,
+               "keys, values and queries of a token (MIMO); 1: one of each");
   return fields;
 }
 
@@ -56,10 +60,15 @@ struct Sizes {
   std::int64_t num_groups = 0;  // G
   std::int64_t state_size = 0;  // N
   std::int64_t head_dim = 0;    // P
-  std::int64_t num_angles = 0;  // R
+  std::int64_t num_angles = 0;
+  std::int64_t rank = 1;  // R
 
   std::int64_t num_channels() const { return num_heads * head_dim; }
-  std::int64_t group_columns() const { return num_groups * state_size; }
+  std::int64_t group_columns() const { return rank * num_groups * state_size; }
+  std::vector<std::int64_t> bias_shape() const {
+    if (rank == 1) return {num_heads, state_size};
+    return {num_heads, rank, state_size};
+  }
 };
 
 // max(x, 0) + 1 / (1 - min(x, 0)): positive, 1 + x above 0 and 1 / (1 - x) below.
@@ -77,15 +86,29 @@ class Mamba3 final : public Mixer {
                  /*bias=*/false),
         B_norm_(scope.Child("B_norm"), sizes.state_size, config.norm_eps),
         C_norm_(scope.Child("C_norm"), sizes.state_size, config.norm_eps),
-        B_bias_(scope.AddSpecial("B_bias", {sizes.num_heads, sizes.state_size}, Init::Constant(1))),
-        C_bias_(scope.AddSpecial("C_bias", {sizes.num_heads, sizes.state_size}, Init::Constant(1))),
+        B_bias_(scope.AddSpecial("B_bias", sizes.bias_shape(), Init::Constant(1))),
+        C_bias_(scope.AddSpecial("C_bias", sizes.bias_shape(), Init::Constant(1))),
         dt_bias_(AddStepBias(scope, "dt_bias", sizes.num_heads, steps)),
         D_(scope.AddSpecial("D", {sizes.num_heads}, Init::Constant(1))),
-        output_(OutputOf(config), sizes.num_heads, sizes.head_dim, context, scope) {}
+        output_(OutputOf(config), sizes.num_heads, sizes.head_dim, WithoutProjection(context),
+                scope) {
+    if (context.output_projection) {
+      o_proj_.emplace(scope.Child("o_proj"), sizes.num_channels(), context.d_model, /*bias=*/false);
+    }
+    if (sizes.rank == 1) return;
+    const auto add = [&](const char* name, double start) {
+      return scope.AddSpecial(name, {sizes.num_heads, sizes.rank, sizes.head_dim},
+                              Init::Constant(start));
+    };
+    const double share = 1 / static_cast<double>(sizes.rank);
+    mimo_x_ = add("mimo_x", share);
+    mimo_z_ = add("mimo_z", 1);
+    mimo_o_ = add("mimo_o", share);
+  }
 
   MixerTraits traits() const override {
     MixerTraits traits;
-    traits.output_dim = output_.output_dim();
+    if (!o_proj_) traits.output_dim = sizes_.num_channels();
     return traits;
   }
 
@@ -95,8 +118,9 @@ class Mamba3 final : public Mixer {
     State state;
     state.tensors[kState] = {
         at::zeros({batch_size, sizes_.num_heads, sizes_.state_size, sizes_.head_dim}, floats)};
-    state.tensors[kKey] = {at::zeros({batch_size, sizes_.num_heads * sizes_.state_size}, inputs),
-                           StateKind::kTokenShift};
+    state.tensors[kKey] = {
+        at::zeros({batch_size, sizes_.rank * sizes_.num_heads * sizes_.state_size}, inputs),
+        StateKind::kTokenShift};
     state.tensors[kValue] = {at::zeros({batch_size, sizes_.num_channels()}, inputs),
                              StateKind::kTokenShift};
     state.tensors[kAngle] = {at::zeros({batch_size, sizes_.num_heads, sizes_.num_angles}, floats)};
@@ -122,7 +146,8 @@ class Mamba3 final : public Mixer {
         Angles(turns.unsqueeze(2) * step.unsqueeze(-1), Find(options.initial_state, kAngle));
 
     TrapezoidArgs args;
-    args.v = columns[0].unflatten(-1, {H, sizes_.head_dim});
+    args.rank = sizes_.rank;
+    args.v = Spread(columns[0]);
     args.k = Turned(columns[1], B_norm_, B_bias_, angles);
     args.q = Turned(columns[2], C_norm_, C_bias_, angles);
     args.step = step;
@@ -134,14 +159,15 @@ class Mamba3 final : public Mixer {
     const TrapezoidResult result = Trapezoid(args, options.path);
     if (options.taps) TapState(options.taps, result.final.state);
 
+    const at::Tensor o = result.o + (D_.unsqueeze(-1) * args.v).to(result.o.scalar_type());
     Mixed mixed;
-    mixed.tokens = {{result.o + (D_.unsqueeze(-1) * args.v).to(result.o.scalar_type())},
+    mixed.tokens = {{sizes_.rank == 1 ? o : o.unflatten(1, {-1, sizes_.rank})},
                     {columns[7], /*selected=*/options.scored != nullptr}};
     if (options.want_final_state) {
       mixed.final_state.tensors[kState] = {result.final.state};
       mixed.final_state.tensors[kKey] = {StateLike(result.final.k.flatten(1)),
                                          StateKind::kTokenShift};
-      mixed.final_state.tensors[kValue] = {StateLike(result.final.v.flatten(1)),
+      mixed.final_state.tensors[kValue] = {StateLike(columns[0].select(1, columns[0].size(1) - 1)),
                                            StateKind::kTokenShift};
       mixed.final_state.tensors[kAngle] = {angles.select(1, angles.size(1) - 1)};
     }
@@ -149,7 +175,11 @@ class Mamba3 final : public Mixer {
   }
 
   at::Tensor Output(const Mixed& mixed, const MixerOptions& options) const override {
-    return output_(mixed.tokens[0].value, mixed.tokens[1].value, /*added=*/{}, options.path);
+    const at::Tensor& o = mixed.tokens[0].value;
+    const at::Tensor& z = mixed.tokens[1].value;
+    const at::Tensor y = sizes_.rank == 1 ? output_(o, z, /*added=*/{}, options.path)
+                                          : ReadRanks(o, z, options.path);
+    return o_proj_ ? (*o_proj_)(y, options.path) : y;
   }
 
  private:
@@ -161,20 +191,47 @@ class Mamba3 final : public Mixer {
     return layout;
   }
 
-  // Norm, repeat to all heads, bias of each, turn: [B,T,G N] -> [B,T,H,N] in the dtype of x.
+  static MixerContext WithoutProjection(MixerContext context) {
+    context.output_projection = false;
+    return context;
+  }
+
+  // Of a parameter [H,R,P]: [R,H,P].
+  static at::Tensor RanksFirst(const at::Tensor& weight) { return weight.transpose(0, 1); }
+
+  // The values of every rank, those of a token one after the other: [B,T,H P] -> [B,T R,H,P].
+  at::Tensor Spread(const at::Tensor& x) const {
+    const at::Tensor heads = x.unflatten(-1, {sizes_.num_heads, sizes_.head_dim});
+    if (sizes_.rank == 1) return heads;
+    return (heads.unsqueeze(2) * RanksFirst(mimo_x_)).to(x.scalar_type()).flatten(1, 2);
+  }
+
+  // o [...,R,H,P], z [...,H P] -> [...,H P]: each rank with its gate, then their weighted sum.
+  at::Tensor ReadRanks(const at::Tensor& o, const at::Tensor& z, ExecutionPath path) const {
+    const at::Tensor gates = (z.unsqueeze(-2) * RanksFirst(mimo_z_).flatten(1)).to(z.scalar_type());
+    // The block takes tokens of heads: a rank is one.
+    const at::Tensor read = output_(o.flatten(-4, -3), gates.flatten(-3, -2), /*added=*/{}, path)
+                                .unflatten(-2, {-1, sizes_.rank});
+    return (read * RanksFirst(mimo_o_).flatten(1)).sum(-2).to(o.scalar_type());
+  }
+
+  // Norm, repeat to all heads, bias of each, turn: [B,T,R G N] -> [B,T R,H,N] in the dtype of x.
   at::Tensor Turned(const at::Tensor& x, const RmsNorm& norm, const at::Tensor& bias,
                     const at::Tensor& angles) const {
-    const at::Tensor normed = norm(x.unflatten(-1, {sizes_.num_groups, sizes_.state_size}));
+    const at::Tensor normed =
+        norm(x.unflatten(-1, {sizes_.rank, sizes_.num_groups, sizes_.state_size}));
+    const at::Tensor biases =
+        bias.view({sizes_.num_heads, sizes_.rank, sizes_.state_size}).transpose(0, 1);
     const at::Tensor heads =
-        AtLeastFloat(normed).repeat_interleave(sizes_.num_heads / sizes_.num_groups, 2) + bias;
-    return TurnPairs(heads, angles).to(x.scalar_type());
+        AtLeastFloat(normed).repeat_interleave(sizes_.num_heads / sizes_.num_groups, 3) + biases;
+    return TurnPairs(heads, angles.unsqueeze(2)).to(x.scalar_type()).flatten(1, 2);
   }
 
   TrapezoidState InitialOf(const State* state) const {
     if (state == nullptr) return {};
     return {.state = Find(state, kState),
-            .k = Find(state, kKey).unflatten(1, {sizes_.num_heads, sizes_.state_size}),
-            .v = Find(state, kValue).unflatten(1, {sizes_.num_heads, sizes_.head_dim})};
+            .k = Find(state, kKey).unflatten(1, {sizes_.rank, sizes_.num_heads, sizes_.state_size}),
+            .v = Spread(Find(state, kValue).unsqueeze(1))};
   }
 
   // In the dtype that InitialState has.
@@ -184,15 +241,18 @@ class Mamba3 final : public Mixer {
   double A_floor_;
   Linear in_proj_;  // rows: x, B, C, step, rate, mix, angles, z
   RmsNorm B_norm_, C_norm_;
-  at::Tensor B_bias_, C_bias_;  // [H,N]
-  at::Tensor dt_bias_, D_;      // [H]
+  at::Tensor B_bias_, C_bias_;           // [H,N]
+  at::Tensor dt_bias_, D_;               // [H]
+  at::Tensor mimo_x_, mimo_z_, mimo_o_;  // [H,R,P]; undefined for one rank
   OutputBlock output_;
+  std::optional<Linear> o_proj_;
 };
 
 std::unique_ptr<Mixer> Make(const Mamba3Config& config, const std::string& where,
                             const MixerContext& context, const ParameterScope& scope) {
   CheckRange(config.expand, 1, 64, where, "expand");
   CheckRange(config.d_state, 2, 1024, where, "d_state");
+  CheckRange(config.mimo_rank, 1, 64, where, "mimo_rank");
   CheckEps(config.norm_eps, where, "norm_eps");
   CheckPositive(config.A_floor, where, "A_floor");
   if (!(config.rope_fraction > 0 && config.rope_fraction <= 1)) {
@@ -205,6 +265,7 @@ std::unique_ptr<Mixer> Make(const Mamba3Config& config, const std::string& where
   sizes.num_groups = config.num_groups;
   DivideExactly(sizes.num_heads, config.num_groups, where, "num_groups", "the heads");
   sizes.state_size = config.d_state;
+  sizes.rank = config.mimo_rank;
   sizes.num_angles = static_cast<std::int64_t>(
                          std::floor(static_cast<double>(config.d_state) * config.rope_fraction)) /
                      2;
@@ -217,7 +278,8 @@ std::unique_ptr<Mixer> Make(const Mamba3Config& config, const std::string& where
 
 void Register(MixerRegistry& registry) {
   MixerEntry entry = MakeMixerEntry(ConfigFields(), Make);
-  entry.summary = "Mamba-3: trapezoidal steps and states that turn, without a convolution (SISO)";
+  entry.summary =
+      "Mamba-3: trapezoidal steps and states that turn, without a convolution; SISO or MIMO";
   entry.source = "Mamba-3 (state-spaces/mamba, 2026)";
   entry.test_configs = {
       Object{{"expand", 1},
@@ -231,6 +293,8 @@ void Register(MixerRegistry& registry) {
              {"A_floor", 0.3},
              {"output_norm", true},
              {"norm_eps", 1e-6}},
+      Object{{"d_state", 6}, {"head_dim", 8}, {"mimo_rank", 3}},
+      Object{{"d_state", 4}, {"head_dim", 8}, {"mimo_rank", 2}, {"output_norm", true}},
   };
   registry.Add("mamba3", std::move(entry));
 }

@@ -1,4 +1,4 @@
-// The Mamba-3 block (SISO). Maths and sources: mamba3.md.
+// The Mamba-3 block. Maths and sources: mamba3.md.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -17,6 +17,7 @@ struct Mamba3Config {
   double dt_init_floor = 1e-4;
   double A_floor = 1e-4;  // decay rates are at least this
   bool output_norm = false;
+  std::int64_t mimo_rank = 1;  // keys, values and queries of a token; 1: SISO
   double norm_eps = 1e-5;
 };
 

@@ -7,6 +7,8 @@
 
 #include <ATen/TensorOperators.h>
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/matmul.h>
 #include <ATen/ops/ones.h>
 #include <ATen/ops/softplus.h>
 #include <ATen/ops/tanh.h>
@@ -102,6 +104,106 @@ TEST_CASE("mamba3: with all weight on the current token it is scalar decay token
   CHECK(RelativeError(result.final.state, state) < 1e-12);
 }
 
+// The definition, one token at a time: all ranks write, then all read.
+at::Tensor RanksTokenByToken(const TrapezoidArgs& args, std::int64_t num_tokens) {
+  const std::int64_t R = args.rank;
+  const auto of_token = [&](const at::Tensor& x, std::int64_t t) {  // [B,H,R,D]
+    return x.narrow(1, t * R, R).transpose(1, 2);
+  };
+  const auto gate = [&](const at::Tensor& x, std::int64_t t) {
+    return x.select(1, t).unsqueeze(-1).unsqueeze(-1);
+  };
+  at::Tensor state =
+      at::zeros({args.v.size(0), args.v.size(2), args.k.size(3), args.v.size(3)}, at::kDouble);
+  std::vector<at::Tensor> read;
+  for (std::int64_t t = 0; t < num_tokens; ++t) {
+    const at::Tensor step = gate(args.step, t), mix = gate(args.mix, t);
+    const at::Tensor decay = (gate(args.A, t) * step).exp();
+    state = decay * state;
+    if (t > 0) {
+      state = state +
+              (1 - mix) * step * decay *
+                  at::matmul(of_token(args.k, t - 1).transpose(-1, -2), of_token(args.v, t - 1));
+    }
+    state =
+        state + mix * step * at::matmul(of_token(args.k, t).transpose(-1, -2), of_token(args.v, t));
+    read.push_back(at::matmul(of_token(args.q, t), state).transpose(1, 2));
+  }
+  return at::cat(read, 1);
+}
+
+TrapezoidArgs RandomRanks(std::int64_t rank, std::int64_t num_tokens) {
+  TrapezoidArgs args;
+  args.rank = rank;
+  args.q = RandomNormal({2, num_tokens * rank, 2, 3}, 1);
+  args.k = RandomNormal({2, num_tokens * rank, 2, 3}, 2);
+  args.v = RandomNormal({2, num_tokens * rank, 2, 4}, 3);
+  args.step = RandomUniform({2, num_tokens, 2}, 4);
+  args.written_step = args.step;
+  args.A = -RandomUniform({2, num_tokens, 2}, 5);
+  args.mix = RandomUniform({2, num_tokens, 2}, 6);
+  return args;
+}
+
+TEST_CASE("mamba3: every rank reads what all ranks of its token wrote") {
+  for (const std::int64_t rank : {1, 2, 3}) {
+    const TrapezoidArgs args = RandomRanks(rank, 29);
+    const at::Tensor expected = RanksTokenByToken(args, 29);
+    for (const auto path : {ExecutionPath::kReference, ExecutionPath::kFast}) {
+      CHECK(RelativeError(Trapezoid(args, path).o, expected) < 1e-12);
+    }
+  }
+}
+
+TEST_CASE("mamba3: ranks go on from the state that a piece leaves") {
+  constexpr std::int64_t kTokens = 29, kCut = 11, kRank = 3;
+  const TrapezoidArgs args = RandomRanks(kRank, kTokens);
+  const auto piece = [&](std::int64_t start, std::int64_t length) {
+    TrapezoidArgs part = args;
+    for (at::Tensor* x : {&part.q, &part.k, &part.v}) {
+      *x = x->narrow(1, start * kRank, length * kRank);
+    }
+    for (at::Tensor* x : {&part.step, &part.written_step, &part.A, &part.mix}) {
+      *x = x->narrow(1, start, length);
+    }
+    return part;
+  };
+  const TrapezoidResult first = Trapezoid(piece(0, kCut), ExecutionPath::kFast);
+  TrapezoidArgs rest = piece(kCut, kTokens - kCut);
+  rest.initial = first.final;
+  const TrapezoidResult second = Trapezoid(rest, ExecutionPath::kFast);
+  const TrapezoidResult whole = Trapezoid(args, ExecutionPath::kFast);
+  CHECK(RelativeError(at::cat({first.o, second.o}, 1), whole.o) < 1e-12);
+  CHECK(RelativeError(second.final.state, whole.final.state) < 1e-12);
+}
+
+TEST_CASE("mamba3: equal ranks are one") {
+  constexpr std::int64_t kRank = 3, kStates = 6;
+  const Object sizes = {{"d_state", kStates}, {"head_dim", 8}};
+  Object with_ranks = sizes;
+  with_ranks["mimo_rank"] = kRank;
+  const MadeMixer one = Make(sizes, 16, at::kDouble);
+  const MadeMixer many = Make(with_ranks, 16, at::kDouble);
+  // Rows: 32 values, writes, reads, three gates of 4 heads, one angle, 32 of the gate.
+  const auto rows = one["in_proj.weight"].split_with_sizes({32, kStates, kStates, 12 + 1 + 32}, 0);
+  at::NoGradGuard no_grad;
+  many["in_proj.weight"].copy_(
+      at::cat({rows[0], rows[1].repeat({kRank, 1}), rows[2].repeat({kRank, 1}), rows[3]}, 0));
+  many["dt_bias"].copy_(one["dt_bias"]);
+  many["o_proj.weight"].copy_(one["o_proj.weight"]);
+  many["D"].mul_(kRank);  // which sees a rank's share of the values
+  const at::Tensor x = RandomNormal({2, 9, 16}, 1);
+  CHECK(RelativeError(Forward(*many.mixer, {.x = x}).y, Forward(*one.mixer, {.x = x}).y) < 1e-12);
+}
+
+TEST_CASE("mamba3: ranks multiply writes and reads, not the state") {
+  const MadeMixer model = Make({{"mimo_rank", 4}}, 64);
+  CHECK(model.parameters.num_elements() == 96388);
+  const StateSize size = SizeOf(model.mixer->InitialState(1));
+  CHECK(size.recurrent == 128 * 128 + 2 * 32);
+  CHECK(size.conv == 4 * 2 * 128 + 2 * 64);
+}
+
 TEST_CASE("mamba3: what reads and what is written turn together, distances stay") {
   const at::Tensor x = RandomNormal({1, 5, 2, 6}, 1);
   const at::Tensor y = RandomNormal({1, 5, 2, 6}, 2);
@@ -119,6 +221,7 @@ TEST_CASE("mamba3: impossible options are named") {
   CHECK_THROWS_WITH(Make({{"rope_fraction", 1.5}}, 16),
                     Catch::StartsWith("/mixer/rope_fraction: "));
   CHECK_THROWS_WITH(Make({{"d_state", 2}}, 16), Catch::StartsWith("/mixer/rope_fraction: "));
+  CHECK_THROWS_WITH(Make({{"mimo_rank", 0}}, 16), Catch::StartsWith("/mixer/mimo_rank: "));
   CHECK_THROWS_WITH(Make({{"A_floor", 0}}, 16), Catch::StartsWith("/mixer/A_floor: "));
 }
 

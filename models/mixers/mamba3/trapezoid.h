@@ -9,16 +9,17 @@
 
 namespace mixerbench::models::mamba3 {
 
-// What is carried from token to token.
+// What is carried from token to token; R is `rank`.
 struct TrapezoidState {
   at::Tensor state;  // [B,H,N,P]
-  at::Tensor k;      // [B,H,N], of the last token
-  at::Tensor v;      // [B,H,P]
+  at::Tensor k;      // [B,R,H,N], of the last token
+  at::Tensor v;      // [B,R,H,P]
 };
 
 struct TrapezoidArgs {
-  at::Tensor q, k;              // [B,T,H,N]
-  at::Tensor v;                 // [B,T,H,P]
+  std::int64_t rank = 1;        // R: keys, values and queries of a token, one after the other
+  at::Tensor q, k;              // [B,T R,H,N]
+  at::Tensor v;                 // [B,T R,H,P]
   at::Tensor step;              // [B,T,H], fp32 at least, as all gates
   at::Tensor A;                 // [B,T,H], negative
   at::Tensor mix;               // [B,T,H] in [0,1]: the share of the current token
@@ -27,20 +28,20 @@ struct TrapezoidArgs {
 };
 
 struct TrapezoidResult {
-  at::Tensor o;          // [B,T,H,P], dtype of v
+  at::Tensor o;          // [B,T R,H,P], dtype of v
   TrapezoidState final;  // k and v are views of the arguments
 };
 
-// alpha = e^{A step}; S_t = alpha S_{t-1} + (1 - mix) step alpha k_{t-1} v_{t-1}^T
-//                          + mix step k_t v_t^T;   o_t = S_t^T q_t
-// Both writes are heads of one scalar decay.
+// alpha = e^{A step}; S_t = alpha S_{t-1} + (1 - mix) step alpha sum_r k_{t-1,r} v_{t-1,r}^T
+//                          + mix step sum_r k_{t,r} v_{t,r}^T;   o_{t,r} = S_t^T q_{t,r}
+// Both writes are heads of one scalar decay, ranks its tokens.
 TrapezoidResult Trapezoid(const TrapezoidArgs& args, ExecutionPath path);
 
 // The sum of `increments` [B,T,H,R] over time after `start` [B,H,R] (undefined: zeros), in [0, 2
 // pi).
 at::Tensor Angles(const at::Tensor& increments, const at::Tensor& start);
 
-// Turns the first R pairs of neighbouring channels of x [B,T,H,N] by angles [B,T,H,R].
+// Turns the first R pairs of neighbouring channels of x [...,H,N] by angles [...,H,R].
 at::Tensor TurnPairs(const at::Tensor& x, const at::Tensor& angles);
 
 }  // namespace mixerbench::models::mamba3
