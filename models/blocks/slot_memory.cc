@@ -1,15 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "models/blocks/slot_memory.h"
 
-#include <initializer_list>
-
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/expm1.h>
 #include <ATen/ops/log1p.h>
 #include <ATen/ops/where.h>
 
-#include "models/blocks/config_checks.h"
+#include "models/blocks/grouped_queries.h"
 #include "models/blocks/write_strength.h"
 
 namespace mixerbench::models {
@@ -18,27 +16,7 @@ namespace {
 constexpr char kKeys[] = "keys";
 constexpr char kValues[] = "values";
 
-// What the heads of a group have in common, for each of them.
-void Repeat(std::int64_t group, std::int64_t dim, std::initializer_list<at::Tensor*> tensors) {
-  if (group == 1) return;
-  for (at::Tensor* const x : tensors) {
-    if (x->defined()) *x = x->repeat_interleave(group, dim);
-  }
-}
-
-// Of states [B,H,.,.] that are the same for all heads of a group.
-at::Tensor FirstOfGroups(const at::Tensor& state, std::int64_t group) {
-  return group == 1 ? state : state.unflatten(1, {-1, group}).select(2, 0).contiguous();
-}
-
 }  // namespace
-
-void GroupQueries(std::int64_t num_kv_heads, const std::string& where, MatrixLayout& layout) {
-  if (num_kv_heads == 0) return;
-  layout.queries_per_key =
-      DivideExactly(layout.num_heads, num_kv_heads, where, "num_kv_heads", "num_heads");
-  layout.num_heads = layout.qk_heads = num_kv_heads;
-}
 
 std::vector<std::pair<std::string, std::vector<std::int64_t>>> SlotStates(
     const SlotLayout& layout) {
@@ -51,8 +29,8 @@ at::Tensor RunSlots(kernels::GsaArgs args, const MixerOptions& options, Mixed& m
   args.initial_keys = Find(options.initial_state, kKeys);
   args.initial_values = Find(options.initial_state, kValues);
   const std::int64_t group = args.q.size(2) / args.k.size(2);
-  Repeat(group, /*dim=*/2, {&args.k, &args.v, &args.slot_writes, &args.log_decay});
-  Repeat(group, /*dim=*/1, {&args.initial_keys, &args.initial_values});
+  RepeatHeads(group, /*dim=*/2, {&args.k, &args.v, &args.slot_writes, &args.log_decay});
+  RepeatHeads(group, /*dim=*/1, {&args.initial_keys, &args.initial_values});
   const kernels::GsaResult result = kernels::Gsa(args, options.path);
   const at::Tensor keys = FirstOfGroups(result.final_keys, group);
   const at::Tensor values = FirstOfGroups(result.final_values, group);

@@ -23,10 +23,6 @@ struct SlotLayout {
   double scale = 1;  // of the logits of the softmax
 };
 
-// Heads of keys, values and slots by the option num_kv_heads, which divides those of queries; 0: as
-// many. Throws ConfigError below `where`.
-void GroupQueries(std::int64_t num_kv_heads, const std::string& where, MatrixLayout& layout);
-
 // The states "keys" [H,K,M] and "values" [H,M,V], without the batch.
 std::vector<std::pair<std::string, std::vector<std::int64_t>>> SlotStates(const SlotLayout& layout);
 

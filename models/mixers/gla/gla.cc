@@ -7,6 +7,7 @@
 
 #include "kernels/gates/gates.h"
 #include "kernels/linear_attention/gla/gla.h"
+#include "models/blocks/grouped_queries.h"
 #include "models/blocks/matrix_state_mixer.h"
 #include "models/mixer_entry.h"
 
@@ -16,6 +17,8 @@ namespace {
 const Fields<GlaConfig>& ConfigFields() {
   static const auto fields =
       MatrixFields<GlaConfig>()
+          .Add("num_kv_heads", &GlaConfig::num_kv_heads,
+               "heads of keys, values, decays and states; divides num_heads; 0: num_heads")
           .Add("expand_v", &GlaConfig::expand_v, "value channels per channel of d_model")
           .Add("gate_low_rank_dim", &GlaConfig::gate_low_rank_dim,
                "width between the two projections of the decay logits")
@@ -34,6 +37,7 @@ std::unique_ptr<Mixer> Make(const GlaConfig& config, const std::string& where,
     throw ConfigError(where + "/min_log_decay", "must be negative, or 0 for no bound");
   }
   MatrixLayout layout = LayoutOf(config, context.d_model, where);
+  GroupQueries(config.num_kv_heads, where, layout);
   layout.gate_columns = {config.gate_low_rank_dim};
   const Linear decay_proj(scope.Child("decay_proj"), config.gate_low_rank_dim, layout.key_dim(),
                           /*bias=*/true);
@@ -44,8 +48,8 @@ std::unique_ptr<Mixer> Make(const GlaConfig& config, const std::string& where,
                                  config.min_log_decay, options.path)
             .view(args.k.sizes());
   };
-  return std::make_unique<MatrixStateMixer>(layout, gates, OneState(kernels::Gla, layout), context,
-                                            scope);
+  return std::make_unique<MatrixStateMixer>(layout, gates, GroupedState(kernels::Gla, layout),
+                                            context, scope);
 }
 
 }  // namespace
@@ -64,6 +68,7 @@ void Register(MixerRegistry& registry) {
              {"output_gate", "none"},
              {"norm_eps", 1e-6}},
       Object{{"gate_logit_normalizer", 0.1}, {"min_log_decay", -5}, {"output_gate", "sigmoid"}},
+      Object{{"num_heads", 4}, {"num_kv_heads", 2}, {"conv_size", 3}},
   };
   registry.Add("gla", std::move(entry));
 }

@@ -10,7 +10,8 @@ namespace mixerbench::models {
 
 struct GlaConfig {
   std::int64_t num_heads = 2;
-  double expand_k = 0.5;  // key channels per channel of d_model
+  std::int64_t num_kv_heads = 0;  // of keys, values, decays and states; 0: num_heads
+  double expand_k = 0.5;          // key channels per channel of d_model
   double expand_v = 1;
   std::int64_t gate_low_rank_dim = 16;
   double gate_logit_normalizer = 16;  // log decay = log sigmoid(z) / this

@@ -1,13 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "models/mixers/gla/gla.h"
 
+#include <memory>
+#include <string>
 #include <utility>
 
 #include <ATen/TensorOperators.h>
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/cat.h>
 
 #include "base/error.h"
 #include "models/mixer.h"
+#include "tests/support/compare.h"
 #include "tests/support/mixer.h"
 #include "tests/support/tensors.h"
 
@@ -45,6 +49,39 @@ TEST_CASE("gla: the normaliser slows the decay and the bound limits it") {
             .equal(plain.clamp_min(-5)));
 }
 
+// Grouped queries are those of a mixer whose key heads are equal in each group.
+TEST_CASE("gla: heads of a group share keys, values, decays and the state") {
+  const at::NoGradGuard no_grad;
+  ParameterSet shared = testing::NewParameters(), repeated = testing::NewParameters();
+  const auto grouped = Make({{"num_heads", 4}, {"num_kv_heads", 2}}, shared);
+  const auto full = Make({{"num_heads", 4}}, repeated);
+  const auto repeat = [](const at::Tensor& rows) {  // of two heads
+    return rows.unflatten(0, {2, -1}).repeat_interleave(2, 0).flatten(0, 1);
+  };
+  for (std::size_t i = 0; i < shared.parameters().size(); ++i) {
+    const std::string& name = shared.parameters()[i].name;
+    const at::Tensor& from = shared.parameters()[i].tensor;
+    const at::Tensor to = repeated.parameters()[i].tensor;
+    if (from.sizes() == to.sizes()) {
+      to.copy_(from);
+    } else if (name == "in_proj.weight") {  // q, k, v, inner decay logits, gate
+      const auto rows = from.split_with_sizes({8, 4, 8, 16, 16});
+      to.copy_(at::cat({rows[0], repeat(rows[1]), repeat(rows[2]), rows[3], rows[4]}));
+    } else {  // of the decay
+      to.copy_(repeat(from));
+    }
+  }
+  const at::Tensor x = testing::RandomNormal({2, 9, kModelDim}, 1);
+  for (const ExecutionPath path : {ExecutionPath::kReference, ExecutionPath::kFast}) {
+    const MixerOptions options{.path = path, .want_final_state = true};
+    const MixerResult a = Forward(*grouped, {x}, options), b = Forward(*full, {x}, options);
+    CHECK(testing::RelativeError(a.y, b.y) < 1e-12);
+    CHECK(testing::RelativeError(Find(&a.final_state, "state").repeat_interleave(2, 1),
+                                 Find(&b.final_state, "state")) < 1e-12);
+  }
+  CHECK(SizeOf(grouped->InitialState(1)).recurrent == 2 * 2 * 4);
+}
+
 TEST_CASE("gla: impossible gates are errors that name the option") {
   ParameterSet parameters(1, InitPolicy::kDefault, 1, at::kCPU, at::kDouble);
   CHECK_THROWS_WITH(Make({{"min_log_decay", 1}}, parameters),
@@ -53,6 +90,8 @@ TEST_CASE("gla: impossible gates are errors that name the option") {
                     Catch::Matchers::StartsWith("/mixer/gate_logit_normalizer: "));
   CHECK_THROWS_WITH(Make({{"output_gate", "swish"}}, parameters),
                     Catch::Matchers::StartsWith("/mixer/output_gate: "));
+  CHECK_THROWS_WITH(Make({{"num_heads", 4}, {"num_kv_heads", 3}}, parameters),
+                    Catch::Matchers::StartsWith("/mixer/num_kv_heads: "));
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include <ATen/ops/silu.h>
 
 #include "kernels/gates/gates.h"
+#include "models/blocks/grouped_queries.h"
 #include "models/blocks/matrix_state_mixer.h"
 #include "models/blocks/slot_memory.h"
 #include "models/mixer_entry.h"

@@ -16,6 +16,7 @@
 #include "kernels/noise/gumbel_noise.h"
 #include "models/blocks/decay.h"
 #include "models/blocks/dtype.h"
+#include "models/blocks/grouped_queries.h"
 #include "models/blocks/matrix_state_mixer.h"
 #include "models/blocks/slot_memory.h"
 #include "models/blocks/write_strength.h"
