@@ -6,6 +6,7 @@
 #include <utility>
 
 #include <ATen/TensorOperators.h>
+#include <ATen/core/grad_mode.h>
 #include <ATen/ops/exp.h>
 
 #include "kernels/gates/gates.h"
@@ -14,23 +15,21 @@
 #include "models/blocks/erase_tap.h"
 
 namespace mixerbench::models {
-namespace {
 
-// Keys in float32 at least where they decay: as they meet the state before it does.
-void TapDeltaErase(const kernels::RecurrenceArgs& args, const MixerOptions& options) {
+at::Tensor DeltaErasedNorm(const kernels::RecurrenceArgs& args, ExecutionPath path) {
+  const at::NoGradGuard no_grad;
+  // In float32 at least where they decay: as they meet the state before it does.
   const at::Tensor keys =
       args.log_decay.defined() ? args.k * at::exp(args.log_decay).unsqueeze(-1) : args.k;
-  TapErase(options.taps, keys, args.initial_state, [&](const at::Tensor& q) {
+  return ErasedNorm(keys, args.initial_state, [&](const at::Tensor& q) {
     kernels::RecurrenceArgs other = args;
     other.q = q;
     other.k = args.k.to(q.scalar_type());
     other.v = args.v.to(q.scalar_type());
     other.scale = 1;
-    return kernels::DeltaRule(other, options.path).o;
+    return kernels::DeltaRule(other, path).o;
   });
 }
-
-}  // namespace
 
 GateFunction MakeDeltaRuleGates(MatrixLayout& layout, bool has_decay, bool allow_neg_eigval,
                                 const ParameterScope& scope) {
@@ -56,9 +55,9 @@ MatrixCore DeltaRuleCore(const MatrixLayout& layout) {
   const std::string state = core.states.front().first;
   core.run = [state, one_state = core.run](kernels::RecurrenceArgs args,
                                            const MixerOptions& options, Mixed& mixed) {
-    if (options.taps) {
+    if (options.taps.Wants(kEraseTap)) {
       args.initial_state = Find(options.initial_state, state);
-      TapDeltaErase(args, options);
+      options.taps.Record(kEraseTap, DeltaErasedNorm(args, options.path));
     }
     return one_state(std::move(args), options, mixed);
   };

@@ -13,8 +13,12 @@ namespace mixerbench::models {
 GateFunction MakeDeltaRuleGates(MatrixLayout& layout, bool has_decay, bool allow_neg_eigval,
                                 const ParameterScope& scope);
 
-// The core, with one state, "state" [H,K,V]. Taps: state, state_norm and erase [B,T,H], the norm of
-// what a key recalls of the decayed state: |exp(log decay) S_{t-1}^T k_t|.
+// [B,T,H], without gradient: the norm of what each key recalls of the state that it meets, which is
+// decayed: |exp(log decay) S_{t-1}^T k_t|. From args.initial_state; undefined: zeros.
+at::Tensor DeltaErasedNorm(const kernels::RecurrenceArgs& args, ExecutionPath path);
+
+// The core, with one state, "state" [H,K,V]. Taps: state, state_norm and erase [B,T,H],
+// DeltaErasedNorm.
 MatrixCore DeltaRuleCore(const MatrixLayout& layout);
 
 }  // namespace mixerbench::models

@@ -7,15 +7,9 @@
 #include <ATen/ops/zeros_like.h>
 
 namespace mixerbench::models {
-namespace {
 
-constexpr char kErase[] = "erase";
-
-}  // namespace
-
-void TapErase(const TapScope& taps, const at::Tensor& b, const at::Tensor& initial_state,
-              const std::function<at::Tensor(const at::Tensor& q)>& read) {
-  if (!taps.Wants(kErase)) return;
+at::Tensor ErasedNorm(const at::Tensor& b, const at::Tensor& initial_state,
+                      const std::function<at::Tensor(const at::Tensor& q)>& read) {
   const at::NoGradGuard no_grad;
   const std::int64_t num_later = b.size(1) - 1;
   const at::Tensor first = b.narrow(1, 0, 1);
@@ -29,7 +23,12 @@ void TapErase(const TapScope& taps, const at::Tensor& b, const at::Tensor& initi
                                                       : at::zeros_like(later.narrow(1, 0, 1));
   const at::Tensor recalled =
       at::cat({at_start.to(later.scalar_type()), later.narrow(1, 0, num_later)}, 1);
-  taps.Record(kErase, at::linalg_vector_norm(recalled, 2, {-1}));
+  return at::linalg_vector_norm(recalled, 2, {-1});
+}
+
+void TapErase(const TapScope& taps, const at::Tensor& b, const at::Tensor& initial_state,
+              const std::function<at::Tensor(const at::Tensor& q)>& read) {
+  if (taps.Wants(kEraseTap)) taps.Record(kEraseTap, ErasedNorm(b, initial_state, read));
 }
 
 }  // namespace mixerbench::models

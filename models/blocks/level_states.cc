@@ -9,6 +9,8 @@
 #include <ATen/ops/softplus.h>
 
 #include "kernels/linear_attention/log_linear/log_linear.h"
+#include "models/blocks/delta_rule_gates.h"
+#include "models/blocks/erase_tap.h"
 #include "models/blocks/write_strength.h"
 
 namespace mixerbench::models {
@@ -55,6 +57,13 @@ at::Tensor Run(LevelRule rule, const at::Tensor& level_scale, const kernels::Rec
     levels.position = Find(options.initial_state, kPosition).item<std::int64_t>();
   }
   const kernels::LogLinearResult result = kernels::LogLinear(levels, options.path);
+  if (levels.beta.defined() && options.taps.Wants(kEraseTap)) {
+    // Levels weigh what is read and nothing else: their sum is the state of one delta rule.
+    kernels::RecurrenceArgs sum = args;
+    sum.beta = gate;
+    if (levels.initial_state.defined()) sum.initial_state = levels.initial_state.sum(2);
+    options.taps.Record(kEraseTap, DeltaErasedNorm(sum, options.path));
+  }
   if (options.taps) {
     options.taps.Record("level_weight", level_weight);
     TapState(options.taps, result.final_state.flatten(2, 3));

@@ -27,7 +27,8 @@ enum class LevelRule {
 // A core with the states "levels" [H,L,K,V] and "position". What its gate function leaves in
 // args.beta [B,T,H (1 + L)] is the write gate of each head, then the logits of level weights:
 //   level_weight = softplus(level_scale * logit), parameter `level_scale` [H,L], ones.
-// The layout's write gate is kOwn. Records level_weight, and as state all levels along K.
+// The layout's write gate is kOwn. Records level_weight, and as state all levels along K; by the
+// delta rule erase [B,T,H], the norm of what a key recalls of the sum of the decayed levels.
 MatrixCore LevelStates(LevelRule rule, std::int64_t num_levels, const MatrixLayout& layout,
                        const ParameterScope& scope);
 

@@ -9,6 +9,8 @@
 #include <ATen/ops/zeros.h>
 
 #include "base/check.h"
+#include "models/blocks/delta_rule_gates.h"
+#include "models/blocks/erase_tap.h"
 #include "models/blocks/write_strength.h"
 
 namespace mixerbench::models {
@@ -16,6 +18,19 @@ namespace {
 
 constexpr char kRouted[] = "routed";
 constexpr char kShared[] = "shared";
+
+// What is erased of the routed states, and of the shared one under "shared".
+void TapRoutedErase(const RoutedArgs& routed, const Routing& routing,
+                    const std::optional<kernels::RecurrenceArgs>& shared,
+                    const MixerOptions& options) {
+  if (options.taps.Wants(kEraseTap)) {
+    options.taps.Record(kEraseTap, RoutedErasedNorm(routed, routing, options.path));
+  }
+  if (const TapScope of_shared = options.taps.Child("shared");
+      shared && of_shared.Wants(kEraseTap)) {
+    of_shared.Record(kEraseTap, DeltaErasedNorm(*shared, options.path));
+  }
+}
 
 }  // namespace
 
@@ -54,6 +69,7 @@ at::Tensor RoutedCore::Run(RoutedArgs routed, const Routing& routing,
     if (options.want_final_state) mixed.final_state.tensors[kShared] = {of_shared.final_state};
   }
   if (!options.taps) return o;
+  if (routed.beta.defined()) TapRoutedErase(routed, routing, shared, options);
 
   if (!result.final_state.defined()) {  // on its own: taps change no output
     routed.wants_final_state = true;

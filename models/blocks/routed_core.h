@@ -35,7 +35,8 @@ class RoutedCore {
   // The sum of what both read, [B,T,H,V]; takes the states from `options`, leaves the last ones in
   // `mixed` if wanted. `shared`: with has_shared alone. Records log_decay [B,T,H,(P+1)K] or
   // [B,T,H,P+1], 0 where a state is not written, and state [B,H,(P+1)K,V]: the routed ones beside
-  // each other, then the shared one.
+  // each other, then the shared one; with beta also erase [B,T,H], RoutedErasedNorm, and
+  // shared.erase.
   at::Tensor Run(RoutedArgs routed, const Routing& routing,
                  std::optional<kernels::RecurrenceArgs> shared, const MixerOptions& options,
                  Mixed& mixed) const;

@@ -6,17 +6,20 @@
 #include <vector>
 
 #include <ATen/TensorOperators.h>
+#include <ATen/core/grad_mode.h>
 #include <ATen/ops/arange.h>
 #include <ATen/ops/argsort.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/full.h>
+#include <ATen/ops/linalg_vector_norm.h>
 #include <ATen/ops/zeros.h>
 
 #include "kernels/layout/rows.h"
 #include "kernels/linear_attention/non_finite.h"
 #include "kernels/runtime/differentiable.h"
 #include "kernels/runtime/plan.h"
+#include "models/blocks/delta_rule_gates.h"
 
 namespace mixerbench::models {
 namespace {
@@ -194,6 +197,15 @@ RoutedResult RunPacked(const RoutedArgs& args, const Routing& routing,
 }
 
 }  // namespace
+
+at::Tensor RoutedErasedNorm(const RoutedArgs& args, const Routing& routing, ExecutionPath path) {
+  const at::NoGradGuard no_grad;
+  const at::Tensor& written = args.written.defined() ? args.written : routing.selected;
+  const std::int64_t num_states = written.size(2);
+  const at::Tensor of_states = DeltaErasedNorm(MaskedArgs(args, routing, 0, num_states), path)
+                                   .unflatten(2, {num_states, -1});  // [B,T,P,H]
+  return at::linalg_vector_norm(of_states * written.unsqueeze(-1), 2, {2});
+}
 
 RoutedResult RunRouted(const RoutedArgs& args, const Routing& routing,
                        kernels::RecurrenceFunction core, RoutedForm form, ExecutionPath path) {

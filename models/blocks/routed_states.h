@@ -50,6 +50,11 @@ RoutedResult RunRouted(const RoutedArgs& args, const Routing& routing,
                        kernels::RecurrenceFunction core, RoutedForm form,
                        kernels::ExecutionPath path);
 
+// Of delta rules, whose args have beta: [B,T,H], without gradient, the root of the sum, over the
+// states that a token writes, of the squares of what its key recalls of them (DeltaErasedNorm).
+at::Tensor RoutedErasedNorm(const RoutedArgs& args, const Routing& routing,
+                            kernels::ExecutionPath path);
+
 }  // namespace mixerbench::models
 
 template <>

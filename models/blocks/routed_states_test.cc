@@ -12,6 +12,7 @@
 #include <ATen/ops/sigmoid.h>
 #include <ATen/ops/stack.h>
 #include <ATen/ops/tensor.h>
+#include <ATen/ops/where.h>
 #include <ATen/ops/zeros.h>
 
 #include "kernels/linear_attention/delta_rule/delta_rule.h"
@@ -98,6 +99,55 @@ std::vector<at::Tensor> Outputs(const RoutedResult& result) {
   std::vector<at::Tensor> outputs = {result.o};
   if (result.final_state.defined()) outputs.push_back(result.final_state);
   return outputs;
+}
+
+// The definition of what is erased, token by token: the squares of what the written states recall.
+at::Tensor ErasedTokenByToken(const Problem& p, const std::vector<at::Tensor>& inputs) {
+  const Routing routing = RouteBySoftmax(inputs[kLogits], p.top_k);
+  const at::Tensor written = p.num_writers == 0 ? routing.selected : WrittenOf(p, inputs[kLogits]);
+  const auto set = [&](Input input, std::int64_t t, std::int64_t s) {
+    return inputs[input].select(1, t).select(1, p.own_inputs ? s : 0);
+  };
+  at::Tensor states = inputs[kInitial].clone();  // [B,P,H,K,V]
+  std::vector<at::Tensor> erased;
+  for (std::int64_t t = 0; t < p.seq_len; ++t) {
+    at::Tensor sum = at::zeros({kBatch, kHeads}, states.options());
+    for (std::int64_t s = 0; s < p.num_states; ++s) {
+      const at::Tensor is_written = written.select(1, t).select(1, s).view({-1, 1, 1, 1});
+      const at::Tensor k = set(kK, t, s).unsqueeze(-1);
+      const at::Tensor before = states.select(1, s);
+      const at::Tensor decayed = before * set(kG, t, s).exp().unsqueeze(-1).unsqueeze(-1);
+      const at::Tensor recalled = (k * decayed).sum(-2);  // [B,H,V]
+      sum = sum + (recalled.square().sum(-1) * is_written.view({-1, 1}));
+      const at::Tensor v =
+          set(kV, t, s) * inputs[kWrite].select(1, t).select(1, s).view({-1, 1, 1});
+      const at::Tensor beta = set(kBeta, t, s).unsqueeze(-1).unsqueeze(-1);
+      const at::Tensor after = decayed + beta * k * (v - recalled).unsqueeze(-2);
+      states.select(1, s).copy_(at::where(is_written.ne(0), after, before));
+    }
+    erased.push_back(sum.sqrt());
+  }
+  return at::stack(erased, 1);
+}
+
+TEST_CASE("routed states: what is erased is what keys recall of the states that they write") {
+  const at::NoGradGuard no_grad;
+  for (const bool own_inputs : {false, true}) {
+    for (const std::int64_t num_writers : {0, 1}) {
+      const Problem p{.seq_len = 11,
+                      .top_k = 2,
+                      .num_writers = num_writers,
+                      .has_beta = true,
+                      .own_inputs = own_inputs,
+                      .has_states = true};
+      const std::vector<at::Tensor> inputs = Draw(p);
+      const Routing routing = RouteBySoftmax(inputs[kLogits], p.top_k);
+      for (const ExecutionPath path : {ExecutionPath::kReference, ExecutionPath::kFast}) {
+        CHECK(RelativeError(RoutedErasedNorm(ArgsOf(p, inputs), routing, path),
+                            ErasedTokenByToken(p, inputs)) < kTolerance);
+      }
+    }
+  }
 }
 
 // The definition: of each sequence and state, the tokens that chose it go through the core's

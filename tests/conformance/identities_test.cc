@@ -5,6 +5,7 @@
 #include <string>
 
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/cat.h>
 #include <ATen/ops/tensor.h>
 
 #include "base/check.h"
@@ -142,6 +143,22 @@ TEST_CASE("identity: gated linear attention whose channels share a decay is a si
   }
 }
 
+// What is erased in two pieces, the second with a carried state. [B,T,H]
+at::Tensor Erased(const TestMixer& model, const at::Tensor& x, ExecutionPath path) {
+  const at::NoGradGuard no_grad;
+  constexpr std::int64_t kCut = 5;
+  models::TapRecorder first, second;
+  const auto begun =
+      models::Forward(model.mixer(), model.InputsOf(x.narrow(1, 0, kCut)),
+                      {.path = path, .want_final_state = true, .taps = models::TapScope(first)});
+  models::Forward(
+      model.mixer(), model.InputsOf(x.narrow(1, kCut, x.size(1) - kCut)),
+      {.path = path, .initial_state = &begun.final_state, .taps = models::TapScope(second)});
+  return at::cat({first.records.at("erase"), second.records.at("erase")}, 1);
+}
+
+constexpr double kTapTolerance = 1e-6;  // taps are float32 copies
+
 TEST_CASE("identity: one partition or memory of all tokens is the mixer inside") {
   const at::NoGradGuard no_grad;
   const at::Tensor x = RandomNormal({2, kSeqLen, kModelDim}, 1);
@@ -184,6 +201,9 @@ TEST_CASE("identity: one partition or memory of all tokens is the mixer inside")
     Parameter(sse_gdn, "lora_k.weight").zero_();
     CopyParameters(sse_gdn, without_conv);
     check(sse_gdn, without_conv);
+    for (const ExecutionPath path : {ExecutionPath::kReference, ExecutionPath::kFast}) {
+      CHECK(RelativeError(Erased(sse_gdn, x, path), Erased(without_conv, x, path)) < kTapTolerance);
+    }
 
     const TestMixer mom(CaseOf({{"name", "mom"},
                                 {"num_memories", 1},
@@ -195,6 +215,9 @@ TEST_CASE("identity: one partition or memory of all tokens is the mixer inside")
     const TestMixer gdn(CaseOf({{"name", "gated_delta_net"}, {"expand_v", 1}}), at::kDouble);
     CopyParameters(mom, gdn);
     check(mom, gdn);
+    for (const ExecutionPath path : {ExecutionPath::kReference, ExecutionPath::kFast}) {
+      CHECK(RelativeError(Erased(mom, x, path), Erased(gdn, x, path)) < kTapTolerance);
+    }
 
     const TestMixer mom_of_gla(CaseOf({{"name", "mom"},
                                        {"memory", "gla"},
@@ -272,6 +295,7 @@ TEST_CASE("identity: a log_linear_gdn whose levels weigh the same is a gated del
   const at::Tensor x = RandomNormal({2, kSeqLen, kModelDim}, 1);
   for (const ExecutionPath path : {ExecutionPath::kReference, ExecutionPath::kFast}) {
     CHECK(RelativeError(levels.Run(x, path), plain.Run(x, path)) < kDoubleTolerance);
+    CHECK(RelativeError(Erased(levels, x, path), Erased(plain, x, path)) < kTapTolerance);
   }
 }
 
@@ -340,6 +364,7 @@ TEST_CASE("identity: a gated delta product of one step is a gated delta net") {
   const at::Tensor x = RandomNormal({2, kSeqLen, kModelDim}, 1);
   for (const ExecutionPath path : {ExecutionPath::kReference, ExecutionPath::kFast}) {
     CHECK(RelativeError(product.Run(x, path), plain.Run(x, path)) < kDoubleTolerance);
+    CHECK(RelativeError(Erased(product, x, path), Erased(plain, x, path)) < kTapTolerance);
   }
 }
 

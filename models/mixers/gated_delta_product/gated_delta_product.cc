@@ -8,11 +8,14 @@
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/cat.h>
+#include <ATen/ops/linalg_vector_norm.h>
 #include <ATen/ops/zeros.h>
 
 #include "kernels/gates/gates.h"
 #include "kernels/linear_attention/delta_rule/delta_rule.h"
 #include "models/blocks/decay.h"
+#include "models/blocks/delta_rule_gates.h"
+#include "models/blocks/erase_tap.h"
 #include "models/blocks/matrix_state_mixer.h"
 #include "models/blocks/write_strength.h"
 #include "models/mixer_entry.h"
@@ -61,11 +64,24 @@ kernels::RecurrenceArgs VirtualTokens(const kernels::RecurrenceArgs& args, std::
   return virtual_args;
 }
 
+// The root of the sum of the squares of what the steps of a token erase, [B,T,H].
+void TapProductErase(kernels::RecurrenceArgs virtual_args, const at::Tensor& initial_state,
+                     std::int64_t steps, const MixerOptions& options) {
+  if (!options.taps.Wants(kEraseTap)) return;
+  virtual_args.initial_state = initial_state;
+  const at::Tensor of_steps = DeltaErasedNorm(virtual_args, options.path);
+  options.taps.Record(kEraseTap,
+                      at::linalg_vector_norm(of_steps.unflatten(1, {-1, steps}), 2, {2}));
+}
+
 MatrixCore ProductCore(const MatrixLayout& layout) {
   MatrixCore core = OneState(kernels::DeltaRule, layout);
-  core.run = [steps = layout.writes_per_token, delta_rule = core.run](
+  const std::string state = core.states.front().first;
+  core.run = [steps = layout.writes_per_token, state, delta_rule = core.run](
                  const kernels::RecurrenceArgs& args, const MixerOptions& options, Mixed& mixed) {
-    const at::Tensor o = delta_rule(VirtualTokens(args, steps), options, mixed);
+    const kernels::RecurrenceArgs virtual_args = VirtualTokens(args, steps);
+    TapProductErase(virtual_args, Find(options.initial_state, state), steps, options);
+    const at::Tensor o = delta_rule(virtual_args, options, mixed);
     return o.unflatten(1, {-1, steps}).select(2, steps - 1);
   };
   return core;

@@ -67,14 +67,18 @@ TEST_CASE("gated delta product: two steps a token are a delta net of twice the t
   const at::Tensor log_decay =
       -parameter("A_log").exp() * at::softplus(z.select(1, 12) + parameter("dt_bias"));
   at::Tensor state = at::zeros({2, 2}, at::kDouble);
+  const at::Tensor erased = at::zeros({5, 1}, at::kDouble);
   for (std::int64_t t = 0; t < 5; ++t) {
     state = state * log_decay[t].exp();
     for (std::int64_t r = 0; r < 2; ++r) {
       const at::Tensor k = part(2 + 2 * r, true)[t];
       const at::Tensor v = part(6 + 2 * r, false)[t];
-      state = state + at::outer(k, (v - k.matmul(state)) * beta[t][r]);
+      const at::Tensor recalled = k.matmul(state);
+      erased[t] += recalled.square().sum();
+      state = state + at::outer(k, (v - recalled) * beta[t][r]);
     }
   }
+  CHECK(testing::RelativeError(recorder.records.at("erase")[0], erased.sqrt()) < 1e-6);
   CHECK(testing::RelativeError(Find(&result.final_state, "state")[0][0], state) <
         kFloat64Tolerance);
   CHECK(testing::RelativeError(recorder.records.at("write_gate")[0], beta.mean(1, true)) < 1e-6);
