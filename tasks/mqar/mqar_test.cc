@@ -6,7 +6,9 @@
 #include <limits>
 #include <numeric>
 #include <set>
+#include <vector>
 
+#include "tasks/power_law.h"
 #include "tasks/task_testing.h"
 
 #include "tests/support/catch2.h"
@@ -75,6 +77,17 @@ TEST_CASE("mqar: the slot of the first pair's query follows the power law") {
     const double total = std::accumulate(expected.begin(), expected.end(), 0.0);
     for (double& count : expected) count *= static_cast<double>(kNumSamples) / total;
     CHECK(std::abs(ChiSquareDeviate(observed, expected)) < kMaxDeviate);
+  }
+}
+
+TEST_CASE("mqar: probabilities of the gaps at length 16 with two pairs") {
+  const std::vector<double> expected = {0.4053657497, 0.2040926457, 0.1366145667,
+                                        0.1027561112, 0.0823885287, 0.0687823981};
+  const std::vector<std::uint32_t> weights = PowerLawWeights(6, MqarParams{}.power_a);
+  const double total = std::accumulate(weights.begin(), weights.end(), 0.0);
+  REQUIRE(weights.size() == expected.size());
+  for (std::size_t slot = 0; slot < expected.size(); ++slot) {
+    CHECK(std::abs(weights[slot] / total - expected[slot]) < 1e-8);
   }
 }
 
