@@ -169,6 +169,7 @@ int EngineMain(int argc, char** argv, const std::vector<std::string>& worker_com
       .generate_on_device = [&](const auto& o) { return GenerateOnDevice(o, registries); },
       .mixer_run = [&](const auto& options) { return MixerRun(options, registries); },
       .core_run = [&](const auto& options) { return CoreRun(options, registries); },
+      .mixer_check = [&](const auto& options) { return MixerCheck(options, registries); },
       .check = CheckEngine,
       .worker = [&](const auto& options) { return WorkerMain(options, registries); }};
   return Main(argc, argv, engine);

@@ -29,6 +29,7 @@ struct EngineCommands {
   std::function<ExitCode(const GenerateOptions&)> generate_on_device;
   std::function<ExitCode(const UnitRunOptions&)> mixer_run;
   std::function<ExitCode(const UnitRunOptions&)> core_run;
+  std::function<ExitCode(const MixerCheckOptions&)> mixer_check;
   std::function<std::vector<HealthCheck>(const std::string& device)> check;  // of `doctor`
   std::function<int(const WorkerOptions&)> worker;
 };

@@ -104,6 +104,7 @@ EngineCommands ExecEngine(char** argv) {
           .generate_on_device = [exec](const auto&) { return exec(); },
           .mixer_run = [exec](const auto&) { return exec(); },
           .core_run = [exec](const auto&) { return exec(); },
+          .mixer_check = [exec](const auto&) { return exec(); },
           .check = CheckInEngine,
           .worker = [exec](const auto&) { return static_cast<int>(exec()); }};
 }

@@ -47,16 +47,21 @@ void AddDescribe(const Parser& parser) {
   });
 }
 
-void AddUnit(const Parser& parser, const char* kind, const char* help,
-             const std::function<ExitCode(const UnitRunOptions&)>& run) {
+CLI::App* AddGroup(const Parser& parser, const char* kind, const char* help) {
+  auto* group = parser.app.add_subcommand(kind, help);
+  group->require_subcommand(1);
+  return group;
+}
+
+// `run` of a group.
+void AddUnitRun(const Parser& parser, CLI::App* group, const char* help,
+                const std::function<ExitCode(const UnitRunOptions&)>& run) {
   struct Values {
     UnitRunOptions options;
     std::vector<std::string> set;
   };
   const auto values = std::make_shared<Values>();
   UnitRunOptions& options = values->options;
-  auto* group = parser.app.add_subcommand(kind, help);
-  group->require_subcommand(1);
   auto* command = group->add_subcommand("run", help);
   command->add_option("name", options.name, "its name")->required();
   auto* describe =
@@ -71,7 +76,7 @@ void AddUnit(const Parser& parser, const char* kind, const char* help,
   command->add_option("--dtype", options.dtype, "fp64, fp32, tf32 or bf16")
       ->check(CLI::IsMember({"fp64", "fp32", "tf32", "bf16"}));
   command->add_option("--device", options.device, "cpu, cuda[:i] or auto");
-  if (std::string(kind) == "mixer") {
+  if (group->get_name() == "mixer") {
     command->add_option("--seed", options.seed, "draw weights that the file lacks from this seed")
         ->check(AtLeast(0));
   }
@@ -84,6 +89,27 @@ void AddUnit(const Parser& parser, const char* kind, const char* help,
       throw ConfigError("--in, --out", "name the files to read and write, or ask with --describe");
     }
     return run(chosen);
+  });
+}
+
+void AddMixerCheck(const Parser& parser, CLI::App* group) {
+  struct Values {
+    MixerCheckOptions options;
+    std::vector<std::string> set;
+  };
+  const auto values = std::make_shared<Values>();
+  MixerCheckOptions& options = values->options;
+  auto* command = group->add_subcommand("check", "Does a mixer keep what mixers promise?");
+  command->add_option("name", options.name, "its name, or FILE.py:Class")->required();
+  AddSet(command, values->set, "option, such as num_heads=4 or d_model=64");
+  command->add_option("--dtype", options.dtype, "fp64, or fp32 with wider tolerances")
+      ->check(CLI::IsMember({"fp64", "fp32"}));
+  command->add_option("--device", options.device, "cpu, cuda[:i] or auto");
+  command->add_option("--skip", options.skip, "a check to leave out")->type_name("NAME");
+  command->add_flag("--json", options.json, "JSON on stdout");
+  parser.WhenChosen(command, [values, &check = parser.engine.mixer_check] {
+    values->options.set = ParseSettings(values->set);
+    return check(values->options);
   });
 }
 
@@ -101,8 +127,11 @@ void AddSchema(const Parser& parser) {
 void AddUnitCommands(const Parser& parser) {
   AddList(parser);
   AddDescribe(parser);
-  AddUnit(parser, "mixer", "Run one mixer on given weights and inputs", parser.engine.mixer_run);
-  AddUnit(parser, "core", "Run one core (recurrence) on given tensors", parser.engine.core_run);
+  auto* mixer = AddGroup(parser, "mixer", "One mixer by itself");
+  AddUnitRun(parser, mixer, "Run one mixer on given weights and inputs", parser.engine.mixer_run);
+  AddMixerCheck(parser, mixer);
+  auto* core = AddGroup(parser, "core", "One core (recurrence) by itself");
+  AddUnitRun(parser, core, "Run one core (recurrence) on given tensors", parser.engine.core_run);
   AddSchema(parser);
 }
 

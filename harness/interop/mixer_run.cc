@@ -14,10 +14,10 @@
 
 #include "base/check.h"
 #include "harness/device/tensor_io.h"
+#include "harness/interop/mixer_setup.h"
 #include "harness/interop/unit_files.h"
 #include "harness/interop/unit_run.h"
 #include "harness/python/host.h"
-#include "io/value_path.h"
 #include "models/mixer.h"
 
 namespace mixerbench::harness {
@@ -26,42 +26,6 @@ namespace {
 using kernels::NamedTensors;
 
 constexpr std::int64_t kDescribedWidth = 64;  // d_model of `--describe` when none is set
-
-// What surrounds the mixer may be set beside its own options.
-struct MixerSetup {
-  Object config;
-  std::int64_t d_model = 0;
-  std::int64_t max_seq_len = 0;
-  std::int64_t layer_index = 0;
-  std::int64_t num_layers = 0;
-};
-
-MixerSetup ParseMixerSetup(const io::Settings& settings) {
-  MixerSetup setup;
-  for (const auto& [path, text] : settings) {
-    io::SetPath(setup.config, path, io::ParseSettingValue(text), "--set " + path);
-  }
-  const auto take = [&](const char* name, std::int64_t& target, std::int64_t least) {
-    const auto found = setup.config.find(name);
-    if (found == setup.config.end()) return;
-    if (!found->second.is_int() || found->second.as_int() < least) {
-      throw ConfigError(std::string("--set ") + name,
-                        "expected a whole number >= " + std::to_string(least));
-    }
-    target = found->second.as_int();
-    setup.config.erase(found);
-  };
-  take("d_model", setup.d_model, 1);
-  take("max_seq_len", setup.max_seq_len, 1);
-  take("layer_index", setup.layer_index, 0);
-  take("num_layers", setup.num_layers, 1);
-  if (setup.num_layers == 0) setup.num_layers = setup.layer_index + 1;
-  if (setup.layer_index >= setup.num_layers) {
-    throw ConfigError("--set layer_index",
-                      "must be below num_layers " + std::to_string(setup.num_layers));
-  }
-  return setup;
-}
 
 struct BuiltMixer {
   std::unique_ptr<models::ParameterSet> parameters;
@@ -74,9 +38,7 @@ BuiltMixer Build(const UnitRunOptions& options, const MixerSetup& setup,
   built.parameters = std::make_unique<models::ParameterSet>(
       static_cast<std::uint64_t>(std::max<std::int64_t>(options.seed, 0)),
       models::InitPolicy::kDefault, setup.num_layers, numerics.device, numerics.parameters);
-  Object config = setup.config;
-  config["name"] = options.name;
-  built.mixer = models::CreateMixer(config, "--set",
+  built.mixer = models::CreateMixer(setup.config, "--set",
                                     {.d_model = setup.d_model,
                                      .layer_index = setup.layer_index,
                                      .num_layers = setup.num_layers,
@@ -302,7 +264,7 @@ void AddGradients(const at::Tensor& x, const models::ParameterSet& parameters,
 
 ExitCode MixerRun(const UnitRunOptions& options, const Registries& registries) {
   const UnitNumerics numerics = ParseNumerics(options);
-  MixerSetup setup = ParseMixerSetup(options.set);
+  MixerSetup setup = ParseMixerSetup(options.name, options.set);
   if (options.describe) return Describe(options, setup, numerics, registries);
 
   RequireOtherOutput(options);

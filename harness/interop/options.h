@@ -1,9 +1,11 @@
-// What `mixer run` and `core run` are asked for. No torch here: the front program parses.
+// What `mixer run`, `core run` and `mixer check` are asked for. No torch here: the front program
+// parses.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "io/value_path.h"
 
@@ -22,6 +24,16 @@ struct UnitRunOptions {
   bool gradients = false;
   bool final_state = false;
   bool describe = false;
+};
+
+// `mixer check`.
+struct MixerCheckOptions {
+  std::string name;  // or FILE.py:Class
+  io::Settings set = {};
+  std::string dtype = "fp64";
+  std::string device = "cpu";
+  std::vector<std::string> skip = {};  // names of checks
+  bool json = false;
 };
 
 }  // namespace mixerbench::harness

@@ -18,4 +18,8 @@ namespace mixerbench::harness {
 ExitCode MixerRun(const UnitRunOptions& options, const Registries& registries);
 ExitCode CoreRun(const UnitRunOptions& options, const Registries& registries);
 
+// `mixer check`: the promises of models/mixer.h, each with what was found, on stdout. kNo when one
+// is not kept.
+ExitCode MixerCheck(const MixerCheckOptions& options, const Registries& registries);
+
 }  // namespace mixerbench::harness

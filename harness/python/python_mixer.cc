@@ -74,6 +74,10 @@ class PythonMixer final : public models::Mixer {
     const Value facts = io::ParseJson(reply.text);
     key_ = facts.Find("key")->as_string();
     has_state_ = facts.Find("has_state")->as_bool();
+    for (const auto& [name, weight] : facts.Find("losses")->as_object()) {
+      traits_.losses[name] = weight.as_double();
+    }
+    for (const Value& name : facts.Find("taps")->as_array()) taps_.push_back(name.as_string());
     AddParameters(facts.Find("parameters")->as_array(), reply.tensors, scope);
   }
 
@@ -85,6 +89,8 @@ class PythonMixer final : public models::Mixer {
   }
   PythonMixer(const PythonMixer&) = delete;
   PythonMixer& operator=(const PythonMixer&) = delete;
+
+  models::MixerTraits traits() const override { return traits_; }
 
   State InitialState(std::int64_t batch_size) const override {
     if (!has_state_) {
@@ -148,9 +154,10 @@ class PythonMixer final : public models::Mixer {
     at::Tensor all = x;
     if (earlier.defined() && earlier.size(1) > 0)
       all = at::cat({earlier.to(x.scalar_type()), x}, 1);
-    const at::Tensor y = CallPython("forward", CallOf(options), {all}).tensors.at(0);
+    const std::vector<at::Tensor> results = CallPython("forward", CallOf(options), {all}).tensors;
     Mixed mixed;
-    mixed.tokens = {{y.narrow(1, all.size(1) - x.size(1), x.size(1))}};
+    mixed.tokens = {{results.at(0).narrow(1, all.size(1) - x.size(1), x.size(1))}};
+    TakeExtras(results, 1, options, mixed);
     if (options.want_final_state) {
       mixed.final_state.tensors[kInputs] = {all.to(options_.dtype()), StateKind::kCache};
     }
@@ -165,6 +172,7 @@ class PythonMixer final : public models::Mixer {
     const std::vector<at::Tensor> results = CallPython("forward", CallOf(options), tensors).tensors;
     Mixed mixed;
     mixed.tokens = {{results.at(0)}};
+    TakeExtras(results, 1 + state.tensors.size(), options, mixed);
     if (!options.want_final_state) return mixed;
     std::size_t next = 1;
     for (auto& [name, tensor] : state.tensors) tensor.value = results.at(next++);
@@ -172,10 +180,19 @@ class PythonMixer final : public models::Mixer {
     return mixed;
   }
 
+  // The losses and taps that the module has declared, by name, from results[next] on.
+  void TakeExtras(const std::vector<at::Tensor>& results, std::size_t next,
+                  const models::MixerOptions& options, Mixed& mixed) const {
+    for (const auto& [name, weight] : traits_.losses) mixed.AddLoss(name, results.at(next++));
+    for (const std::string& name : taps_) options.taps.Record(name, results.at(next++));
+  }
+
   at::TensorOptions options_;
   std::int64_t d_model_;
   std::string key_;
   bool has_state_ = false;
+  models::MixerTraits traits_;
+  std::vector<std::string> taps_;
 };
 
 std::unique_ptr<models::Mixer> Create(const Value& config, const std::string& where,
@@ -185,6 +202,11 @@ std::unique_ptr<models::Mixer> Create(const Value& config, const std::string& wh
 }
 
 }  // namespace
+
+Object NameMixer(const std::string& text) {
+  const bool is_python = text.find(':') != std::string::npos;
+  return is_python ? Object{{"name", kPythonMixer}, {"module", text}} : Object{{"name", text}};
+}
 
 void RegisterPythonMixer(models::MixerRegistry& registry) {
   models::MixerEntry entry;

@@ -2,12 +2,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <string>
+
 #include "base/value.h"
 #include "models/mixer.h"
 
 namespace mixerbench::harness {
 
 inline constexpr char kPythonMixer[] = "python";
+
+// {"name": ...} of a mixer's name, {"name": "python", "module": ...} of FILE.py:Class.
+Object NameMixer(const std::string& text);
 
 // Adds it. It has no configuration without `module`, and needs Python around this program.
 void RegisterPythonMixer(models::MixerRegistry& registry);

@@ -37,6 +37,7 @@ constexpr std::int64_t kWidth = 3;
 // y_t = w * (the sum of x to t) + b; "m:Sum" keeps the sum as its state, "m:Whole" nothing.
 struct Module {
   bool has_state = false;
+  bool has_extras = false;  // "m:Extras": a loss "size" and a tap "sum"
   std::vector<at::Tensor> parameters = {};
 };
 
@@ -58,10 +59,13 @@ Answer Create(const std::string& text) {
   if (module == "m:Large") return {"mneeds a TiB", {}};
   if (module == "m:Absent") return {"cm:Absent: there is no class Absent", {}};
   const std::string key = std::to_string(Python().modules.size());
-  Python().modules[key] = {module == "m:Sum", {}};
+  const bool has_extras = module == "m:Extras";
+  Python().modules[key] = {module == "m:Sum", has_extras, {}};
   Python().created = text;
+  const std::string extras =
+      has_extras ? R"("losses": {"size": 0.5}, "taps": ["sum"])" : R"("losses": {}, "taps": [])";
   return {R"(={"key": ")" + key + R"(", "has_state": )" + (module == "m:Sum" ? "true" : "false") +
-              R"(, "parameters": [["w", true], ["b", false]]})",
+              ", " + extras + R"(, "parameters": [["w", true], ["b", false]]})",
           {at::full({kWidth}, 2.), at::full({kWidth}, 0.5)}};
 }
 
@@ -74,6 +78,10 @@ Answer RunModule(std::string_view text, const std::vector<at::Tensor>& tensors) 
   if (module.has_state) {  // "count", "sum"
     results.push_back(tensors[1] + tensors[0].size(1));
     results.push_back(sum.select(1, -1));
+  }
+  if (module.has_extras) {
+    results.push_back(sum.square().mean());
+    results.push_back(sum);
   }
   return {"=", results};
 }
@@ -177,6 +185,18 @@ TEST_CASE("python mixer: training is told apart, with a seed for everything that
   CHECK(Python().called == "eval 0");
   Forward(*built.mixer, {x}, {.generator = kernels::SeedGenerator(at::full({2}, 41, at::kLong))});
   CHECK(Python().called == "train 41");
+}
+
+TEST_CASE("python mixer: auxiliary losses and taps come under the names that the module declares") {
+  const Built built = Build("m:Extras");
+  CHECK(built.mixer->traits().losses == std::map<std::string, double>{{"size", 0.5}});
+  const at::Tensor x = RandomNormal({2, 5, kWidth}, 1, at::kFloat).requires_grad_(true);
+  models::TapRecorder recorder;
+  const auto result = Forward(*built.mixer, {x}, {.taps = models::TapScope(recorder)});
+  CHECK(recorder.records.at("sum").equal(at::cumsum(x, 1)));
+  CHECK(result.losses.at("size").equal(at::cumsum(x, 1).square().mean()));
+  Backward(result.losses.at("size"));
+  CHECK(x.grad().defined());
 }
 
 TEST_CASE("python mixer: failures keep their kind") {

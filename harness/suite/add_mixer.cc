@@ -17,10 +17,7 @@ constexpr char kFlag[] = "--add-mixer";
 constexpr char kPath[] = "model.sequence_mixer";
 
 Value ParseMixer(const std::string& text) {
-  if (!text.starts_with('{')) {
-    const bool is_python = text.find(':') != std::string::npos;  // FILE.py:Class
-    return is_python ? Object{{"name", kPythonMixer}, {"module", text}} : Object{{"name", text}};
-  }
+  if (!text.starts_with('{')) return NameMixer(text);
   try {
     Value mixer = io::ParseJson(text);
     const Value* name = mixer.Find("name");

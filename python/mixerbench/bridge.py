@@ -85,6 +85,8 @@ def create(text, _):
     facts = {
         "key": unit.key,
         "has_state": unit.has_state,
+        "losses": unit.losses,
+        "taps": unit.taps,
         "parameters": [[name, not getattr(p, "_no_weight_decay", False)] for name, p in unit.trained.items()],
     }
     return json.dumps(facts), [p.detach() for p in unit.trained.values()]
@@ -113,5 +115,5 @@ def initial_state(text, _):
 def forward(text, tensors):
     key, mode, seed = text.split()
     x, *state = tensors
-    y, state = _units[key].forward(x, state, mode == "train", int(seed))
-    return "", [y, *state]
+    y, others = _units[key].forward(x, state, mode == "train", int(seed))
+    return "", [y, *others]

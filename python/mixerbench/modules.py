@@ -62,6 +62,25 @@ def _precision(x):
     return contextlib.nullcontext()
 
 
+@contextlib.contextmanager
+def _settings_kept():
+    """Of torch, what a call must leave as it was: everything after it would run otherwise."""
+    readers = {
+        "gradient mode": (torch.is_grad_enabled, torch.set_grad_enabled),
+        "default dtype": (torch.get_default_dtype, torch.set_default_dtype),
+        "number of threads": (torch.get_num_threads, torch.set_num_threads),
+    }
+    earlier = {name: read() for name, (read, _) in readers.items()}
+    try:
+        yield
+    finally:
+        changed = [name for name, (read, _) in readers.items() if read() != earlier[name]]
+        for name in changed:
+            readers[name][1](earlier[name])
+    if changed:
+        raise RuntimeError(f"the module changes torch's {changed[0]} and leaves it so")
+
+
 def _kind(leaf):
     if isinstance(leaf, int) and not isinstance(leaf, bool):
         return "position"
@@ -88,6 +107,9 @@ class Unit:
             if not parameter.is_floating_point():
                 raise TypeError(f"parameter {name} is {parameter.dtype}: keep it as real numbers")
         self.has_state = callable(getattr(module, "initial_state", None))
+        self.has_step = self.has_state and callable(getattr(module, "step", None))
+        self.losses = {str(name): float(w) for name, w in sorted(getattr(module, "auxiliary_losses", {}).items())}
+        self.taps = sorted(getattr(module, "taps", ()))
         self.structure = None  # of the state, with names, kinds and order of its leaves
 
     def install(self, tensors):
@@ -126,32 +148,57 @@ class Unit:
         return pytree.tree_unflatten(leaves, spec)
 
     def forward(self, x, tensors, training, seed):
-        """y and, of a module with a state, the tensors of the next one."""
+        """y; of a module with a state, the tensors of the next one; auxiliary losses; taps."""
         self.module.train(training)
         version = x._version
         buffers = {name: (b, b._version) for name, b in self.module.named_buffers()}
-        with _drawing_from(seed), _precision(x):
+        with _drawing_from(seed), _precision(x), _settings_kept():
             if not self.has_state:
-                y, leaves = self.module(x), []
+                y, leaves, extras = self._without_extras(self.module(x), "y")
             else:
-                y, leaves = self._forward_with_state(x, tensors)
+                y, leaves, extras = self._forward_with_state(x, tensors)
         self._check(x, y)
         if x._version != version:
             raise RuntimeError("the module writes to its input: work on a copy")
         for name, (buffer, earlier) in buffers.items():
             if buffer._version != earlier:
                 raise RuntimeError(f"the module writes to its buffer {name} while it runs, which nothing saves")
-        return y.to(x.dtype), leaves
+        return y.to(x.dtype), leaves + extras
+
+    def _without_extras(self, returned, form):
+        """(y, [], losses and taps) of what a module without a state returns."""
+        if not self.losses and not self.taps:
+            return returned, [], []
+        if not (isinstance(returned, tuple) and len(returned) == form.count(",") + 2):
+            raise TypeError(f"a module with auxiliary_losses or taps must return ({form}, {{name: value}})")
+        *rest, named = returned
+        return (rest[0] if len(rest) == 1 else tuple(rest)), [], self._extras(named)
+
+    def _extras(self, named):
+        declared = [*self.losses, *self.taps]
+        if not isinstance(named, dict) or sorted(named) != sorted(declared):
+            got = sorted(named) if isinstance(named, dict) else type(named).__name__
+            raise ValueError(f"the module declares the losses and taps {declared} and returns {got}")
+        for name in self.losses:
+            if not isinstance(named[name], torch.Tensor) or named[name].dim() != 0:
+                raise ValueError(f"the auxiliary loss {name} must be a tensor with one value and no axis")
+        losses = [named[name].float() for name in self.losses]
+        return losses + [named[name].detach() for name in self.taps]
 
     def _forward_with_state(self, x, tensors):
-        y_and_state = self.module(x, self._from_engine(tensors))
+        state = self._from_engine(tensors)
+        is_step = self.has_step and x.shape[1] == 1 and not torch.is_grad_enabled()
+        returned = self.module.step(x[:, 0], state) if is_step else self.module(x, state)
+        y_and_state, _, extras = self._without_extras(returned, "y, state")
         if not (isinstance(y_and_state, tuple) and len(y_and_state) == 2):
             raise TypeError("forward(x, state) must return (y, state)")
         y, state = y_and_state
+        if is_step and isinstance(y, torch.Tensor):
+            y = y.unsqueeze(1)
         leaves, spec = pytree.tree_flatten(state)
         if spec != self.structure[0]:
             raise ValueError(f"the state has the form {spec}, not that of initial_state: {self.structure[0]}")
-        return y, self._to_engine(leaves)
+        return y, self._to_engine(leaves), extras
 
     def _check(self, x, y):
         if not isinstance(y, torch.Tensor):

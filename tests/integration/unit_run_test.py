@@ -1,8 +1,9 @@
-"""`mixer run` and `core run`: right for right files, one line and exit code 3 for wrong ones.
+"""`mixer run`, `core run` and `mixer check`: right for right files, one line and exit code 3 for wrong ones.
 
 SPDX-License-Identifier: Apache-2.0
 """
 
+import json
 import math
 import unittest
 
@@ -182,6 +183,16 @@ class UnitRunTest(ProgramTest):
             out = {d: self.unit("core", core, given, "--dtype", d, "--final-state")["o"][1] for d in ("fp64", "fp32", "bf16")}
             for exact, rounded in zip(out["fp64"], out["bf16"]):
                 self.assertAlmostEqual(exact, rounded, delta=0.01 * max(1, abs(exact)))
+
+    def test_the_promises_of_a_mixer_are_checked(self):
+        self.assertIn("14 passed, 0 failed", self.expect(0, "mixer", "check", "gla", "--set", "num_heads=4").stdout)
+        found = json.loads(self.expect(0, "mixer", "check", "attention", "--json", "--skip", "bf16", "--dtype", "fp32").stdout)
+        self.assertTrue(found["passed"])
+        self.assertEqual(len(found["checks"]), 13)
+        pieces = next(check for check in found["checks"] if check["name"] == "pieces")
+        self.assertLess(pieces["error"], pieces["tolerance"])
+        self.assertIn("did you mean 'causality'?", self.expect(2, "mixer", "check", "gla", "--skip", "causalty").stderr)
+        self.assertIn("did you mean 'gla'?", self.expect(2, "mixer", "check", "glaa").stderr)
 
     def test_the_input_is_not_overwritten(self):
         write_safetensors(self.path("in.safetensors"), {"x": numbers([1, 2, 16])})

@@ -1,41 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/support/tensors.h"
 
-#include <limits>
-
-#include <ATen/CPUGeneratorImpl.h>
-#include <ATen/Context.h>
 #include <ATen/TensorOperators.h>
-#include <ATen/ops/full.h>
 #include <ATen/ops/rand.h>
-#include <ATen/ops/randn.h>
 #include <ATen/ops/tensor.h>
+
+#include "models/checks/tensors.h"
 
 namespace mixerbench::testing {
 
-namespace {
-
-at::Generator MakeGenerator(at::Device device, std::uint64_t seed) {
-  if (device.is_cpu()) return at::detail::createCPUGenerator(seed);
-  at::Generator generator = at::globalContext()
-                                .getAcceleratorHooksInterface(device.type())
-                                .getNewGenerator(device.index());
-  generator.set_current_seed(seed);
-  return generator;
-}
-
-at::TensorOptions Float64On(at::Device device) { return at::device(device).dtype(at::kDouble); }
-
-}  // namespace
-
 at::Tensor RandomNormal(at::IntArrayRef sizes, std::uint64_t seed, at::ScalarType dtype,
                         at::Device device) {
-  return at::randn(sizes, MakeGenerator(device, seed), Float64On(device)).to(dtype);
+  return models::checks::RandomNormal(sizes, seed, dtype, device);
 }
 
 at::Tensor RandomUniform(at::IntArrayRef sizes, std::uint64_t seed, at::ScalarType dtype,
                          at::Device device) {
-  return at::rand(sizes, MakeGenerator(device, seed), Float64On(device)).to(dtype);
+  return at::rand(sizes, models::checks::GeneratorOn(device, seed),
+                  at::device(device).dtype(at::kDouble))
+      .to(dtype);
 }
 
 at::Tensor RandomUnitRows(at::IntArrayRef sizes, std::uint64_t seed) {
@@ -45,26 +28,18 @@ at::Tensor RandomUnitRows(at::IntArrayRef sizes, std::uint64_t seed) {
 
 at::Tensor Longs(const std::vector<std::int64_t>& values) { return at::tensor(values, at::kLong); }
 
-at::Tensor StridedCopy(const at::Tensor& x) {
-  std::vector<std::int64_t> sizes = x.sizes().vec();
-  sizes.push_back(2);
-  auto wide = at::full(sizes, std::numeric_limits<double>::quiet_NaN(), x.options());
-  auto slice = wide.select(-1, 0);
-  slice.copy_(x.detach());
-  return slice;
-}
+at::Tensor StridedCopy(const at::Tensor& x) { return models::checks::StridedCopy(x); }
 
-PoisonUninitializedMemory::PoisonUninitializedMemory()
-    : deterministic_(at::globalContext().deterministicAlgorithms()),
-      warn_only_(at::globalContext().deterministicAlgorithmsWarnOnly()),
-      fill_(at::globalContext().deterministicFillUninitializedMemory()) {
-  at::globalContext().setDeterministicAlgorithms(true, /*warn_only=*/true);
-  at::globalContext().setDeterministicFillUninitializedMemory(true);
+PoisonUninitializedMemory::PoisonUninitializedMemory() {
+  const models::checks::MemoryFill earlier = models::checks::PoisonMemory();
+  deterministic_ = earlier.deterministic;
+  warn_only_ = earlier.warn_only;
+  fill_ = earlier.fill;
 }
 
 PoisonUninitializedMemory::~PoisonUninitializedMemory() {
-  at::globalContext().setDeterministicAlgorithms(deterministic_, warn_only_);
-  at::globalContext().setDeterministicFillUninitializedMemory(fill_);
+  models::checks::SetMemoryFill(
+      {.deterministic = deterministic_, .warn_only = warn_only_, .fill = fill_});
 }
 
 }  // namespace mixerbench::testing

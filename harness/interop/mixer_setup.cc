@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "harness/interop/mixer_setup.h"
+
+#include "base/error.h"
+#include "harness/python/python_mixer.h"
+
+namespace mixerbench::harness {
+
+MixerSetup ParseMixerSetup(const std::string& name, const io::Settings& settings) {
+  MixerSetup setup{.config = NameMixer(name)};
+  for (const auto& [path, text] : settings) {
+    io::SetPath(setup.config, path, io::ParseSettingValue(text), "--set " + path);
+  }
+  const auto take = [&](const char* size, std::int64_t& target, std::int64_t least) {
+    const auto found = setup.config.find(size);
+    if (found == setup.config.end()) return;
+    if (!found->second.is_int() || found->second.as_int() < least) {
+      throw ConfigError(std::string("--set ") + size,
+                        "expected a whole number >= " + std::to_string(least));
+    }
+    target = found->second.as_int();
+    setup.config.erase(found);
+  };
+  take("d_model", setup.d_model, 1);
+  take("max_seq_len", setup.max_seq_len, 1);
+  take("layer_index", setup.layer_index, 0);
+  take("num_layers", setup.num_layers, 1);
+  if (setup.num_layers == 0) setup.num_layers = setup.layer_index + 1;
+  if (setup.layer_index >= setup.num_layers) {
+    throw ConfigError("--set layer_index",
+                      "must be below num_layers " + std::to_string(setup.num_layers));
+  }
+  return setup;
+}
+
+}  // namespace mixerbench::harness
