@@ -1,1 +1,5 @@
 """mixerbench from Python: mixers that are torch.nn.Modules (docs/PYTHON.md). SPDX-License-Identifier: Apache-2.0"""
+
+from .api import CheckReport, MixerbenchError, Report, check, generate, run
+
+__all__ = ["CheckReport", "MixerbenchError", "Report", "check", "generate", "run"]

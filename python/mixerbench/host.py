@@ -7,6 +7,7 @@ import sys
 
 TORCH = "2.11.0"  # of the engine; both must use one libtorch
 _LIBRARY = "libmixerbench_engine.so"
+_INSIDE = "MIXERBENCH_INSIDE"  # in the environment of the processes that the engine runs in
 
 
 def engine_path():
@@ -22,6 +23,21 @@ def engine_path():
         if os.path.isfile(path):
             return path
     raise SystemExit(f"error: there is no {_LIBRARY}; build it by `bazel build //harness:{_LIBRARY}`")
+
+
+def is_inside():
+    """Whether this process is one that the engine runs in, or was started by one."""
+    return _INSIDE in os.environ
+
+
+def _load_libraries():
+    """What the engine links beside torch: the machine's own where it has them, else those of the wheel."""
+    folder = os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib")
+    for name in sorted(os.listdir(folder)) if os.path.isdir(folder) else ():
+        try:
+            ctypes.CDLL(name)
+        except OSError:
+            ctypes.CDLL(os.path.join(folder, name))
 
 
 def worker_command():
@@ -42,6 +58,8 @@ def main(arguments=None):
         raise SystemExit(f"error: torch {TORCH} cannot be imported: {error}") from error
     if torch.__version__.split("+")[0] != TORCH:
         raise SystemExit(f"error: this is torch {torch.__version__}; the engine needs torch {TORCH}")
+    os.environ[_INSIDE] = "1"
+    _load_libraries()
     engine = ctypes.CDLL(engine_path())  # calls through it release the interpreter's lock
     from . import bridge
 

@@ -99,6 +99,24 @@ class ModulesTest(unittest.TestCase):
         torch.testing.assert_close(torch.cat([first, second], 1), whole)
         self.assertEqual(state[0].item(), 6)
 
+    def test_losses_and_taps_come_behind_the_output(self):
+        layer, x = Layer("mixers.py:Balanced"), inputs().requires_grad_()
+        self.assertEqual((layer.facts["losses"], layer.facts["taps"]), ({"size": 0.01}, ["value"]))
+        _, y, size, value = layer.forward(x)
+        self.assertTrue(y.equal(Layer("mixers.py:Mean").forward(x)[1]))
+        self.assertFalse(value.requires_grad)
+        size.backward()
+        torch.testing.assert_close(size, value.square().mean())
+        self.assertGreater(x.grad.abs().sum(), 0)
+
+    def test_a_step_is_taken_where_nothing_is_trained(self):
+        layer, x = Layer("mixers.py:Stepped"), inputs(tokens=1)
+        state = layer.initial_state(2)[1]
+        with torch.no_grad():
+            _, y, seen, total = layer.forward(x, state)
+        torch.testing.assert_close(y, layer.forward(x, state)[1])
+        self.assertEqual((seen.item(), total.shape), (1, (2, WIDTH)))
+
     def test_bf16_comes_back_as_it_came(self):
         layer, x = Layer("mixers.py:Mean"), inputs()
         y = layer.forward(x.bfloat16())[1]
@@ -128,7 +146,7 @@ class FailuresTest(unittest.TestCase):
         self.assertNotIn("\n", answer)
 
     def test_an_exception_names_its_places(self):
-        self.expect("Raises", "ValueError: boom (misbehaving.py:14 in forward)")
+        self.expect("Raises", "ValueError: boom (misbehaving.py:16 in forward)")
         self.expect("RaisesWhenBuilt", "KeyError: 'no such width' (misbehaving.py:")
         self.expect("ImportsWhenBuilt", "ModuleNotFoundError: No module named 'no_such_package'")
 
@@ -151,6 +169,17 @@ class FailuresTest(unittest.TestCase):
         self.expect("StateWithoutBatch", "its first axis must be the batch, 2")
         self.expect("StateOfText", "not of str")
         self.expect("StateForgotten", "must return (y, state)")
+
+    def test_wrong_losses(self):
+        self.expect("LossForgotten", "must return (y, {name: value})")
+        self.expect("LossMisnamed", "declares the losses and taps ['size'] and returns ['sizes']")
+        self.expect("LossOfMany", "one value and no axis")
+
+    def test_torch_stays_as_it_was(self):
+        self.expect("LeavesNoGradient", "changes torch's gradient mode")
+        self.expect("LeavesDoubles", "changes torch's default dtype")
+        self.assertTrue(torch.is_grad_enabled())
+        self.assertEqual(torch.get_default_dtype(), torch.float32)
 
     def test_wrong_classes(self):
         self.expect("NotAModule", "no subclass of torch.nn.Module")

@@ -1,6 +1,8 @@
 """Mixers that do what they must not. SPDX-License-Identifier: Apache-2.0"""
 
 import os
+import random
+import signal
 import sys
 import time
 
@@ -178,3 +180,135 @@ class ImportsWhenBuilt(nn.Module):
 class NeedsAnOption(nn.Module):
     def __init__(self, d_model, *, window):
         super().__init__()
+
+
+class LeavesNoGradient(Mean):
+    def forward(self, x):
+        y = super().forward(x)
+        torch.set_grad_enabled(False)
+        return y
+
+
+class LeavesDoubles(Mean):
+    def forward(self, x):
+        torch.set_default_dtype(torch.float64)
+        return super().forward(x)
+
+
+class ReadsBeyond(Mean):
+    """On a GPU an assertion of the device."""
+
+    def forward(self, x):
+        rows = torch.full((1,), x.shape[1] + 7, device=x.device)
+        return super().forward(x) + x[:, rows]
+
+
+class Recurses(Mean):
+    def forward(self, x):
+        return self.forward(x)
+
+
+class Crashes(Mean):
+    def forward(self, x):
+        os.kill(os.getpid(), signal.SIGSEGV)
+
+
+class Unpicklable(Mean):
+    """Harmless: nothing pickles a module."""
+
+    def __init__(self, d_model, layer_idx, num_layers):
+        super().__init__(d_model, layer_idx, num_layers)
+        self.shape = lambda y: y
+
+    def forward(self, x):
+        return self.shape(super().forward(x))
+
+
+class LossForgotten(Mean):
+    auxiliary_losses = {"size": 0.01}
+
+
+class LossMisnamed(LossForgotten):
+    def forward(self, x):
+        return super().forward(x), {"sizes": x.sum()}
+
+
+class LossOfMany(LossForgotten):
+    def forward(self, x):
+        return super().forward(x), {"size": x}
+
+
+# What only the checks find.
+
+
+class SeesTheFuture(Mean):
+    def forward(self, x):
+        return super().forward(x) + x.mean(1, keepdim=True)
+
+
+class SeesTheBatch(Mean):
+    def forward(self, x):
+        return super().forward(x) + x.mean(0, keepdim=True)
+
+
+class Random(Mean):
+    def forward(self, x):
+        return super().forward(x) * (1 + random.random() / 1000)
+
+
+class Accumulates(Mean):
+    """Another answer at every call."""
+
+    def forward(self, x):
+        self.calls = getattr(self, "calls", 0) + 1
+        return super().forward(x) * (1 + self.calls / 1000)
+
+
+class HidesNaN(Mean):
+    def forward(self, x):
+        return super().forward(x.nan_to_num())
+
+
+class ReadsTheUnwritten(Mean):
+    def forward(self, x):
+        return super().forward(x) + torch.empty(1 << 20, dtype=x.dtype)[: x.shape[2]]
+
+
+class _HalfGradient(_RaisesBackward):
+    @staticmethod
+    def backward(ctx, gradient):
+        return gradient
+
+
+class WrongGradient(Mean):
+    def forward(self, x):
+        return _HalfGradient.apply(super().forward(x))
+
+
+class LosesState(nn.Module):
+    def __init__(self, d_model):
+        super().__init__()
+        self.value = nn.Linear(d_model, d_model)
+
+    def initial_state(self, batch):
+        return self.value.weight.new_zeros(batch, self.value.out_features)
+
+    def forward(self, x, state):
+        y = self.value(x).cumsum(1) + state[:, None]
+        return y, state  # not y[:, -1]
+
+
+class StepsWrong(LosesState):
+    def forward(self, x, state):
+        y = self.value(x).cumsum(1) + state[:, None]
+        return y, y[:, -1]
+
+    def step(self, x, state):
+        return self.value(x), state
+
+
+class Zero(Mean):
+    """As good as nothing: all other checks would pass."""
+
+    def forward(self, x):
+        return super().forward(x) * 0

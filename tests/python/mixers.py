@@ -58,3 +58,22 @@ class Talks(Mean):
 class Dropped(Mean):
     def forward(self, x):
         return nn.functional.dropout(super().forward(x), 0.5, self.training)
+
+
+class Stepped(Decay):
+    """The same, one token at a time by a function of its own."""
+
+    def step(self, x, state):
+        total = torch.sigmoid(self.rate) * state["sum"] + self.value(x)
+        return total, {"sum": total, "seen": state["seen"] + 1}
+
+
+class Balanced(Mean):
+    """With an auxiliary loss and a tap."""
+
+    auxiliary_losses = {"size": 0.01}
+    taps = ("value",)
+
+    def forward(self, x):
+        value = self.value(x)
+        return super().forward(x), {"size": value.square().mean(), "value": value}

@@ -10,27 +10,15 @@ import tempfile
 import time
 import unittest
 
+from program_suite import SUITE
+
 HERE = os.path.dirname(os.path.abspath(__file__))
 ENGINE = os.path.abspath(sys.argv.pop(1))
+DEVICE = os.environ.get("MIXERBENCH_TEST_DEVICE", "cpu")  # "cuda" by hand, where there is one
 
-SUITE = {
-    "schema_version": "1.0",
-    "name": "tiny",
-    "task": {
-        "name": "mqar",
-        "vocab_size": 64,
-        "noise": "zero",
-        "train": {"input_seq_len": 16, "num_kv_pairs": 2, "num_examples": 64},
-        "validation": {"num_examples": 32},
-        "test": {"input_seq_len": [16, 32], "num_kv_pairs": [2, 3], "num_examples": 40},
-    },
-    "model": {"backbone": "zoology", "d_model": 16, "n_layers": 2, "sequence_mixer": {"name": "gla"}},
-    "train": {"recipe": "zoology", "lr": 0.003, "batch_size": 16, "num_epochs": 2},
-    "seeds": {"count": 1},
-}
 # What ends a cell, and what its row must say.
 MISBEHAVING = {
-    "Raises": ("error", "ValueError: boom (misbehaving.py:14 in forward)"),
+    "Raises": ("error", "ValueError: boom (misbehaving.py:16 in forward)"),
     "RaisesBackward": ("error", "ArithmeticError: no gradient today (misbehaving.py:"),
     "ExitsBackward": ("error", "SystemExit: 3"),
     "Exits": ("error", "SystemExit: 3"),
@@ -44,7 +32,30 @@ MISBEHAVING = {
     "NotANumber": ("diverged", "not finite at step 1"),
     "Large": ("oom", "allocate"),
     "StateChanges": ("error", "not that of initial_state"),
+    "LeavesNoGradient": ("error", "changes torch's gradient mode"),
+    "LeavesDoubles": ("error", "changes torch's default dtype"),
+    "ReadsBeyond": ("error", "out of bounds" if DEVICE == "cpu" else "assert"),
+    "Recurses": ("error", "RecursionError"),
+    "Crashes": ("error", "signal"),
+    "Unpicklable": ("completed", ""),
+    "LossForgotten": ("error", "must return (y, {name: value})"),
+    "LossMisnamed": ("error", "returns ['sizes']"),
     "Sleeps": ("timeout", "sign of life"),
+}
+# What only the checks find, and which of them does at least.
+CHECKED = {
+    "SeesTheFuture": "causality",
+    "SeesTheBatch": "batch",
+    "Random": "repeats",
+    "Accumulates": "repeats",
+    "HidesNaN": "poison",
+    "ReadsTheUnwritten": "repeats",
+    "WrongGradient": "gradients",
+    "LosesState": "pieces",
+    "StepsWrong": "decoding",
+    "Zero": "use",
+    "Raises": "causality",
+    "Exits": "causality",
 }
 
 
@@ -98,37 +109,37 @@ class ProgramTest(unittest.TestCase):
         return found
 
     def test_mixers_train_and_are_tested(self):
-        self.sweep("Mean", "Decay", "Lstm", "Dropped", "Talks")
-        self.expect(0, "run", "suite.json", "--device", "cpu", "-o", "out", "-q")
+        self.sweep("Mean", "Decay", "Stepped", "Lstm", "Dropped", "Talks", "Balanced")
+        self.expect(0, "run", "suite.json", "--device", DEVICE, "-o", "out", "-q")
         results = self.results()
-        self.assertEqual(set(results), {"Mean", "Decay", "Lstm", "Dropped", "Talks"})
+        self.assertEqual(set(results), {"Mean", "Decay", "Stepped", "Lstm", "Dropped", "Talks", "Balanced"})
         for name, result in results.items():
             self.assertEqual(result["state"]["value"], "completed", name)
             self.assertEqual(len(result["learning_curve"]), 2)
-        self.expect(0, "run", "suite.json", "--device", "cpu", "-o", "again", "-q", "--jobs", "1")
+        self.expect(0, "run", "suite.json", "--device", DEVICE, "-o", "again", "-q", "--jobs", "1")
         for name, result in self.results("again").items():
             self.assertEqual(content(result), content(results[name]), name)
 
     def test_a_mixer_joins_its_neighbours(self):
-        out, _ = self.expect(0, "run", "quickstart", "--device", "cpu", "-n", "--mixer", f"{HERE}/mixers.py:Mean")
+        out, _ = self.expect(0, "run", "quickstart", "--device", DEVICE, "-n", "--mixer", f"{HERE}/mixers.py:Mean")
         self.assertIn("mqar/base_conv+Mean seed 1", out)
 
     def test_speed_is_measured_behind_parity(self):
         self.sweep("Mean", throughput={"seq_len": [16], "batch_size": 2, "num_samples": 3, "phases": ["fwd", "train_step"]})
-        self.expect(0, "bench", "suite.json", "--device", "cpu", "-o", "out", "-q")
+        self.expect(0, "bench", "suite.json", "--device", DEVICE, "-o", "out", "-q")
         for result in self.results().values():
             self.assertTrue(all(row["parity_check"] == "passed" for row in result["throughput"]))
 
     def test_what_fails_is_a_row(self):
         self.sweep(*MISBEHAVING, file="misbehaving.py")
-        _, err = self.expect(4, "run", "suite.json", "--device", "cpu", "-o", "out", "-q", "--stall-timeout", "20")
+        _, err = self.expect(4, "run", "suite.json", "--device", DEVICE, "-o", "out", "-q", "--stall-timeout", "20")
         self.assertIn("Traceback (most recent call last)", err)
         results = self.results()
         for name, (state, reason) in MISBEHAVING.items():
             ended = results[name]["state"]
             self.assertEqual(ended["value"], state, ended)
-            self.assertIn(reason, ended["reason"])
-            self.assertNotIn("\n", ended["reason"])
+            self.assertIn(reason, ended["reason"] or "")
+            self.assertNotIn("\n", ended["reason"] or "")
 
     def test_what_cannot_be_built_is_an_error_before_anything_starts(self):
         for place, text in {
@@ -140,9 +151,32 @@ class ProgramTest(unittest.TestCase):
             f"{HERE}/misbehaving.py:NotAModule": "no subclass of torch.nn.Module",
             f"{HERE}/misbehaving.py:Complex": "keep it as real numbers",
         }.items():
-            _, err = self.expect(2, "run", "suite.json", "--device", "cpu", "-o", "out", "--mixer", place)
+            _, err = self.expect(2, "run", "suite.json", "--device", DEVICE, "-o", "out", "--mixer", place)
             self.assertIn(text, err)
             self.assertFalse(os.path.exists(os.path.join(self.folder, "out")))
+
+    def check(self, code, place, *arguments):
+        out, _ = self.expect(code, "mixer", "check", place, "--json", *arguments)
+        return {check["name"]: check for check in json.loads(out)["checks"]}
+
+    def test_a_good_mixer_passes_every_check(self):
+        for name in ("Mean", "Decay", "Stepped", "Lstm", "Dropped", "Balanced"):
+            checks = self.check(0, f"{HERE}/mixers.py:{name}")
+            self.assertEqual(len(checks), 14)
+        self.check(0, f"{HERE}/mixers.py:Mean", "--dtype", "fp32", "--set", "d_model=32", "--set", "options.scale=2")
+
+    def test_a_bad_one_fails_the_check_that_is_meant(self):
+        for name, check in CHECKED.items():
+            found = self.check(1, f"{HERE}/misbehaving.py:{name}")[check]
+            self.assertFalse(found["passed"], (name, check))
+        self.assertIn("ValueError: boom", self.check(1, f"{HERE}/misbehaving.py:Raises")["causality"]["reason"])
+
+    def test_a_check_reads_like_a_report(self):
+        out, _ = self.expect(1, "mixer", "check", f"{HERE}/misbehaving.py:SeesTheFuture", "--skip", "gradients")
+        self.assertIn("FAIL  causality  a token changes no earlier output\n", out)
+        self.assertIn("may only be 1e-12", out)
+        self.assertNotIn("central differences", out)
+        self.assertIn("failed\n", out)
 
     def test_a_changed_source_is_another_cell(self):
         source = read(os.path.join(HERE, "mixers.py"))
@@ -151,12 +185,12 @@ class ProgramTest(unittest.TestCase):
             with open(os.path.join(self.folder, "own.py"), "w", encoding="utf-8") as file:
                 file.write(text)
             self.write({**SUITE, "model": {**SUITE["model"], "sequence_mixer": {"name": "python", "module": "own.py:Mean"}}})
-            ids.add(self.expect(0, "run", "suite.json", "--device", "cpu", "-o", "out", "-n")[0].split()[0])
+            ids.add(self.expect(0, "run", "suite.json", "--device", DEVICE, "-o", "out", "-n")[0].split()[0])
         self.assertEqual(len(ids), 2)
 
     def test_an_interrupted_cell_continues_to_the_same_bits(self):
         self.sweep("Dropped", train={**SUITE["train"], "num_epochs": 400})
-        process = self.start("run", "suite.json", "--device", "cpu", "-o", "out", "-q")
+        process = self.start("run", "suite.json", "--device", DEVICE, "-o", "out", "-q")
         events = os.path.join(self.folder, "out", "cells", "*", "events.jsonl")
         while not any('"num_steps"' in read(path) for path in glob.glob(events)):
             self.assertIsNone(process.poll())
@@ -164,8 +198,8 @@ class ProgramTest(unittest.TestCase):
         process.send_signal(signal.SIGINT)
         process.communicate(timeout=60)
         self.assertEqual(process.returncode, 75)
-        self.expect(0, "run", "suite.json", "--device", "cpu", "-o", "out", "-q")
-        self.expect(0, "run", "suite.json", "--device", "cpu", "-o", "whole", "-q")
+        self.expect(0, "run", "suite.json", "--device", DEVICE, "-o", "out", "-q")
+        self.expect(0, "run", "suite.json", "--device", DEVICE, "-o", "whole", "-q")
         resumed, whole = self.results()["Dropped"], self.results("whole")["Dropped"]
         self.assertGreater(resumed["time"]["resumed_from_step"], 0)
         self.assertEqual(content(resumed), content(whole))

@@ -1,0 +1,282 @@
+"""mixerbench from a Python program (docs/PYTHON.md). SPDX-License-Identifier: Apache-2.0
+
+Everything runs in processes of its own: torch's settings, generators and devices of the program that calls stay as they
+are, and a mixer that ends its process ends no other.
+"""
+
+from __future__ import annotations
+
+import csv
+import inspect
+import io
+import json
+import os
+import signal
+import subprocess
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Union
+
+from . import host
+
+if TYPE_CHECKING:
+    import numpy
+    import pandas
+
+# A class; a class and its options; "FILE.py:Class"; the name of a mixer of the program, or its configuration.
+Mixer = Union[type, "tuple[Any, Mapping[str, Any]]", str, "Mapping[str, Any]"]
+
+# Exit codes that answer (docs/CLI.md): rows that did not complete, rows that are still to come, a run that was stopped.
+_REPORTED = (0, 4, 6, 75)
+_CHECKED = (0, 1)
+
+
+class MixerbenchError(RuntimeError):
+    """The program ended with an error; the message is the program's."""
+
+
+def _execute(arguments: Sequence[str], allowed: Sequence[int] = (0,), is_quiet: bool = True) -> str:
+    """Standard output of `mixerbench ARGUMENTS`. What it says beside that goes to standard error unless `is_quiet`."""
+    if host.is_inside():
+        raise MixerbenchError(
+            "a file with a mixer in it calls mixerbench when it is imported: put the call under "
+            "`if __name__ == '__main__':`"
+        )
+    with subprocess.Popen(
+        [*host.worker_command(), *arguments],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE if is_quiet else None,
+        text=True,
+        start_new_session=True,  # Ctrl-C comes once, from here: a second one would not let it save
+    ) as process:
+        try:
+            out, err = process.communicate()
+        except KeyboardInterrupt:
+            process.send_signal(signal.SIGINT)
+            process.communicate()
+            raise
+    if process.returncode not in allowed:
+        raise MixerbenchError((err or "").strip() or f"mixerbench {arguments[0]} ended with {process.returncode}")
+    return out
+
+
+def _place(cls: type) -> str:
+    """FILE.py:Class of a class."""
+    try:
+        path = inspect.getfile(cls)
+    except (OSError, TypeError):
+        path = ""
+    if "." in cls.__qualname__ or not os.path.isfile(path):
+        raise ValueError(
+            f"{cls.__qualname__} must stand at the top level of a file, which other processes load; in a notebook, "
+            "write it to one with %%writefile mine.py"
+        )
+    return f"{os.path.abspath(path)}:{cls.__name__}"
+
+
+def _configuration(mixer: Mixer) -> dict[str, Any]:
+    """{"name": ..., options}."""
+    options: Mapping[str, Any] = {}
+    if isinstance(mixer, tuple):
+        mixer, options = mixer
+    if isinstance(mixer, type):
+        mixer = _place(mixer)
+    if isinstance(mixer, Mapping):
+        return {**mixer, **options}
+    if ":" in mixer:
+        return {"name": "python", "module": mixer, "options": dict(options)}
+    return {"name": mixer, **options}
+
+
+def _settings(settings: Mapping[str, Any] | None) -> Iterator[str]:
+    for path, value in (settings or {}).items():
+        yield "--set"
+        yield f"{path}={value if isinstance(value, str) else json.dumps(value)}"
+
+
+def _holds(resolved: Any, mixer: Mapping[str, Any]) -> bool:
+    """Whether a resolved mixer, which names every default, is `mixer` or holds it."""
+    if isinstance(resolved, Mapping):
+        if all(resolved.get(key) == value for key, value in mixer.items()):
+            return True
+        resolved = list(resolved.values())
+    return isinstance(resolved, list) and any(_holds(item, mixer) for item in resolved)
+
+
+@dataclass(frozen=True)
+class Report:
+    """What a run left in `folder`.
+
+    data: its report.json (docs/REPORT_SCHEMA.md).
+    rows: one for each cell and test segment, slice and bucket, as `mixerbench report --format csv`; "name" is the name
+        that `run` got, or the label of a mixer of the suite.
+    """
+
+    folder: str
+    data: dict[str, Any]
+    rows: list[dict[str, str]]
+
+    @classmethod
+    def read(cls, folder: str, mixers: Mapping[str, Mixer] | None = None) -> Report:
+        """The report of a run folder that is there already."""
+        with open(os.path.join(folder, "report.json"), encoding="utf-8") as file:
+            data = json.load(file)
+        text = _execute(["report", folder, "--format", "csv"], allowed=_REPORTED)
+        rows = list(csv.DictReader(io.StringIO(text)))
+        named = {name: _configuration(mixer) for name, mixer in (mixers or {}).items()}
+        names = {}
+        for cell in data["cells"]:
+            mixer = cell["config"]["model"]["sequence_mixer"]
+            names[cell["identity"]["run_id"]] = next((n for n, given in named.items() if _holds(mixer, given)), None)
+        return cls(folder, data, [{"name": names.get(row["run_id"]) or row["mixer"], **row} for row in rows])
+
+    def accuracy(self) -> dict[str, float]:
+        """By name, the mean accuracy over test segments, seeds and whatever else the suite sweeps."""
+        found: dict[str, list[float]] = {}
+        for row in self.rows:
+            if row["accuracy"] and not row["bucket"] and not row["slice"]:
+                found.setdefault(row["name"], []).append(float(row["accuracy"]))
+        return {name: sum(values) / len(values) for name, values in found.items()}
+
+    def failures(self) -> dict[str, str]:
+        """By name, the state and reason of a cell that did not complete."""
+        return {
+            row["name"]: f"{row['cell_state']}: {row['cell_reason']}"
+            for row in self.rows
+            if row["cell_state"] != "completed"
+        }
+
+    def to_pandas(self) -> pandas.DataFrame:
+        """`rows` as a data frame, numbers as numbers."""
+        import pandas
+
+        text = io.StringIO()
+        writer = csv.DictWriter(text, self.rows[0])
+        writer.writeheader()
+        writer.writerows(self.rows)
+        return pandas.read_csv(io.StringIO(text.getvalue()))
+
+
+def run(
+    suite: str | Mapping[str, Any],
+    mixers: Mapping[str, Mixer] | None = None,
+    device: str = "auto",
+    *,
+    out: str | None = None,
+    seeds: int | None = None,
+    smoke: bool = False,
+    settings: Mapping[str, Any] | None = None,
+    arguments: Sequence[str] = (),
+    quiet: bool = False,
+) -> Report:
+    """Trains and scores every cell of a suite that is not finished.
+
+    suite: a built-in one, a file, or the content of one.
+    mixers: by a name of yours, mixers to compare with those of the suite, under their conditions.
+    device: "cpu", "cuda", "cuda:1" or "auto".
+    out: the folder; "out/<suite>" by default. What is finished there is not run again.
+    seeds: their number; that of the suite by default.
+    smoke: the reduced form that the suite has of itself.
+    settings: values to change by their dotted paths, as `--set`.
+    arguments: more of `mixerbench run`, such as ["--cell-timeout", "20m"].
+    quiet: no progress on standard error.
+
+    A cell that fails is a row of the report. Raises MixerbenchError for what keeps the run from starting.
+    """
+    name = suite["name"] if isinstance(suite, Mapping) else os.path.splitext(os.path.basename(suite))[0]
+    out = out or os.path.join("out", name + ("-smoke" if smoke else ""))
+    words = ["--device", device, "-o", out, *_settings(settings), *arguments]
+    words += ["--smoke"] if smoke else []
+    words += ["-q"] if quiet else []
+    words += ["--seeds", str(seeds)] if seeds is not None else []
+    for mixer in (mixers or {}).values():
+        words += ["--add-mixer", json.dumps(_configuration(mixer))]
+    with tempfile.TemporaryDirectory() as folder:
+        file = suite
+        if isinstance(suite, Mapping):
+            file = os.path.join(folder, "suite.json")
+            with open(file, "w", encoding="utf-8") as opened:
+                json.dump(suite, opened)
+        _execute(["run", str(file), *words], allowed=_REPORTED, is_quiet=quiet)
+    return Report.read(out, mixers)
+
+
+def generate(
+    preset: str,
+    split: str = "test",
+    start: int = 0,
+    count: int | None = None,
+    *,
+    settings: Mapping[str, Any] | None = None,
+    seed: int | None = None,
+) -> tuple[numpy.ndarray, numpy.ndarray]:
+    """Samples `start` to `start + count` of a task or preset: inputs and labels, int32 [count, T].
+
+    A label of -100 is not scored. The same arguments give the same samples, on every machine.
+    """
+    import numpy
+
+    words = ["--split", split, "--start", str(start), *_settings(settings)]
+    words += ["--count", str(count)] if count is not None else []
+    words += ["--seed", str(seed)] if seed is not None else []
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "samples.npy")
+        _execute(["generate", preset, *words, "-o", path])
+        inputs, labels = numpy.load(path)
+    return inputs, labels
+
+
+@dataclass(frozen=True)
+class CheckReport:
+    """What `check` found: `data` as `mixerbench mixer check --json`. True when all passed; its text is a report."""
+
+    data: dict[str, Any]
+
+    @property
+    def passed(self) -> bool:
+        return self.data["passed"]
+
+    @property
+    def failed(self) -> list[str]:
+        """The names of the checks that failed."""
+        return [check["name"] for check in self.data["checks"] if not check["passed"]]
+
+    def __bool__(self) -> bool:
+        return self.passed
+
+    def __str__(self) -> str:
+        lines = []
+        for found in self.data["checks"]:
+            lines.append(f"{'ok  ' if found['passed'] else 'FAIL'}  {found['name']:<11}{found['promise']}")
+            if "reason" in found:
+                lines.append(" " * 17 + found["reason"])
+            elif "where" in found and not found["passed"]:
+                lines.append(" " * 17 + f"{found['where']}: {found['error']}, may only be {found['tolerance']}")
+        return "\n".join(lines)
+
+
+def check(
+    mixer: Mixer,
+    *,
+    device: str = "cpu",
+    dtype: str = "fp64",
+    settings: Mapping[str, Any] | None = None,
+    skip: Sequence[str] = (),
+) -> CheckReport:
+    """Whether a mixer keeps the promises of mixers: causal, the same in pieces and step by step, right gradients, ...
+
+    dtype: "fp64", or "fp32" with wider tolerances for a mixer that knows no fp64.
+    settings: "d_model", "max_seq_len", "layer_index", "num_layers" and the mixer's own options.
+    skip: names of checks to leave out.
+    """
+    configuration = _configuration(mixer)
+    name = configuration.pop("name")
+    if name == "python":
+        name = configuration.pop("module")
+    words = [*_settings(configuration), *_settings(settings), "--device", device, "--dtype", dtype]
+    for left_out in skip:
+        words += ["--skip", left_out]
+    out = _execute(["mixer", "check", name, "--json", *words], allowed=_CHECKED, is_quiet=False)
+    return CheckReport(json.loads(out))

@@ -1,0 +1,71 @@
+"""mixerbench as a library, on the engine. SPDX-License-Identifier: Apache-2.0"""
+
+import importlib.util
+import os
+import sys
+import tempfile
+import unittest
+
+import torch
+
+os.environ["MIXERBENCH_ENGINE"] = os.path.abspath(sys.argv.pop(1))
+os.environ["OMP_NUM_THREADS"] = "1"
+DEVICE = os.environ.get("MIXERBENCH_TEST_DEVICE", "cpu")
+
+import mixerbench  # noqa: E402
+from mixers import Balanced, Mean  # noqa: E402
+from misbehaving import Raises, SeesTheFuture  # noqa: E402
+from program_suite import SUITE  # noqa: E402
+
+
+class ApiTest(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory(dir=os.environ.get("TEST_TMPDIR"))
+        self.addCleanup(folder.cleanup)
+        self.out = os.path.join(folder.name, "out")
+
+    def test_mixers_run_beside_those_of_a_suite_under_names_of_their_own(self):
+        before = (torch.get_rng_state(), torch.get_num_threads(), dict(os.environ))
+        mixers = {"mine": Mean, "double": (Mean, {"scale": 2.0}), "also": {"name": "retnet"}, "bad": Raises}
+        report = mixerbench.run(SUITE, mixers, DEVICE, out=self.out, quiet=True)
+        self.assertTrue(before[0].equal(torch.get_rng_state()))
+        self.assertEqual(before[1:], (torch.get_num_threads(), dict(os.environ)))
+        self.assertEqual(set(report.accuracy()), {"gla", "mine", "double", "also"})
+        self.assertTrue(all(0 <= value <= 1 for value in report.accuracy().values()))
+        self.assertIn("ValueError: boom", report.failures()["bad"])
+        self.assertEqual({row["name"] for row in report.rows}, {"gla", "mine", "double", "also", "bad"})
+        again = mixerbench.run(SUITE, mixers, DEVICE, out=self.out, quiet=True)  # nothing is left to run
+        self.assertEqual(again.data, report.data)
+        self.assertEqual(mixerbench.Report.read(self.out, mixers).rows, report.rows)
+
+    def test_what_is_wrong_is_said(self):
+        with self.assertRaisesRegex(mixerbench.MixerbenchError, "did you mean 'gla'"):
+            mixerbench.run(SUITE, {"mine": "glaa"}, DEVICE, out=self.out, quiet=True)
+
+        class Inner(Mean):
+            pass
+
+        with self.assertRaisesRegex(ValueError, "top level of a file"):
+            mixerbench.check(Inner)
+
+    @unittest.skipUnless(importlib.util.find_spec("numpy"), "needs numpy")
+    def test_samples_are_those_of_any_range(self):
+        inputs, labels = mixerbench.generate("mqar/fig2-64x4", "test", start=10, count=3)
+        self.assertEqual((inputs.shape, labels.shape, str(inputs.dtype)), ((3, 64), (3, 64), "int32"))
+        one, _ = mixerbench.generate("mqar/fig2-64x4", "test", start=11, count=1)
+        self.assertTrue((one[0] == inputs[1]).all())
+        self.assertEqual((labels != -100).sum(), 12)
+
+    def test_checks(self):
+        good = mixerbench.check(Balanced)
+        self.assertTrue(good and good.passed)
+        self.assertEqual(good.failed, [])
+        bad = mixerbench.check((SeesTheFuture, {"scale": 0.5}), skip=["gradients"])
+        self.assertFalse(bad)
+        self.assertIn("causality", bad.failed)
+        self.assertIn("FAIL  causality", str(bad))
+        self.assertEqual(bad.data["mixer"]["options"], {"scale": 0.5})
+
+
+if __name__ == "__main__":
+    unittest.main()
