@@ -1,0 +1,61 @@
+"""Layers of flash-linear-attention as mixers, with the sizes that our mixers of the same name have by default.
+
+See tools/peers/README.md. SPDX-License-Identifier: Apache-2.0
+"""
+
+import importlib
+import os
+
+import fla.layers
+from fla.ops.common import chunk_o
+from torch import nn
+
+# flash-linear-attention refuses some backward passes on Hopper with Triton 3.4 to 3.7.0. With 0 they run: whether their
+# gradients are right is then for `mixer check --dtype fp32 --device cuda` to say.
+if os.environ.get("FLA_HOPPER_CHECK") == "0":
+    chunk_o.TRITON_ABOVE_3_7_1 = True
+
+
+def _find(layer):
+    """fla.layers exports most."""
+    module, _, name = layer.rpartition(".")
+    return getattr(importlib.import_module(f"fla.layers.{module}") if module else fla.layers, name)
+
+
+def _peer(layer, heads=2, **sizes):
+    """A class around fla.layers.`layer`; options of a suite replace the sizes given here."""
+
+    class Peer(nn.Module):
+        def __init__(self, d_model, layer_idx, num_layers, max_seq_len, **options):
+            super().__init__()
+            sized = {name: value(d_model) if callable(value) else value for name, value in sizes.items()}
+            arguments = {"hidden_size": d_model, "num_heads": heads, "layer_idx": layer_idx, **sized, **options}
+            self.layer = _find(layer)(**{name: value for name, value in arguments.items() if value is not None})
+
+        def forward(self, x):
+            y = self.layer(x)
+            return y[0] if isinstance(y, tuple) else y
+
+    Peer.__name__ = Peer.__qualname__ = f"fla.{layer}"
+    return Peer
+
+
+def _head(d_model):
+    return d_model // 2
+
+
+Abc = _peer("ABCAttention", expand_k=0.5, expand_v=1.0, use_short_conv=False)
+DeltaNet = _peer("DeltaNet", expand_k=1.0, expand_v=1.0)
+Fox = _peer("ForgettingAttention")
+GatedDeltaNet = _peer("GatedDeltaNet", head_dim=_head, expand_v=2, use_gate=False)
+GatedDeltaProduct = _peer("GatedDeltaProduct", head_dim=_head, expand_v=2)
+Gla = _peer("GatedLinearAttention", expand_k=0.5, expand_v=1.0)
+Gsa = _peer("GatedSlotAttention", expand_k=1.0, expand_v=1.0)
+Hgrn2 = _peer("HGRN2Attention")
+Kda = _peer("KimiDeltaAttention", head_dim=_head, expand_v=1.0)
+LinearAttention = _peer("LinearAttention", feature_map="elu", expand_k=1, expand_v=1)
+Mamba = _peer("Mamba", heads=None, intermediate_size=lambda d_model: 2 * d_model)
+Mamba2 = _peer("Mamba2", heads=4, head_dim=_head, state_size=128, expand=2)
+MesaNet = _peer("MesaNet", head_dim=_head)
+RetNet = _peer("MultiScaleRetention", expand_k=1.0, expand_v=2.0)
+SimpleGla = _peer("simple_gla.SimpleGatedLinearAttention", expand_k=1.0, expand_v=1.0)
