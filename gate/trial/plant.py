@@ -4,9 +4,8 @@
     plant.py SCALAR_DECAY_CC DELTA_RULE_CC     # rewrites both files, prints the list as JSON
 
 1..20 are faults, 101..120 refactors that change nothing but rounding; 0 or unset changes nothing. The
-table of gate/trial/README.md was made with the sources of commit 8088f40, in which the cores are
-kernels/scalar_decay/scalar_decay.cc (today kernels/linear_attention/simple_gla/simple_gla.cc) and
-kernels/delta_rule/delta_rule.cc; the lines that are replaced are the same in both.
+table of gate/trial/README.md was made with the sources of commit c01dd16, in which the cores are
+kernels/linear_attention/simple_gla/simple_gla.cc and kernels/linear_attention/delta_rule/delta_rule.cc.
 SPDX-License-Identifier: Apache-2.0
 """
 
@@ -15,6 +14,7 @@ import sys
 
 HELPER = """
 #include <cstdlib>
+#include <ATen/ATen.h>
 namespace mixerbench::kernels {
 namespace {
 bool Planted(int number) {

@@ -380,5 +380,29 @@ TEST_CASE("compare: fresh seeds are judged apart, and not at all where the choic
   CHECK(CodeOf(Compare(unfinished), {}) == ExitCode::kMissing);
 }
 
+TEST_CASE("compare: in fp32 a build cannot widen its own tolerance") {
+  Made made;
+  made.base = {MadeTimes("gla", 1, "1")};
+  made.candidate = {MadeTimes("gla", 1, "2")};
+  const auto set = [](CellResult& cell, const std::string& dtype, double error, double tolerance) {
+    for (auto& row : cell.throughput) {
+      row.dtype = dtype;
+      row.parity = reports::Parity{"forward", 1, 64, "hidden", error, tolerance};
+    }
+  };
+  for (const std::string dtype : {"fp32", "bf16"}) {
+    set(made.base[0], dtype, 7e-7, 2.5e-5);
+    set(made.candidate[0], dtype, 2.4e-5, 9e-5);
+    CHECK(Find(Compare(made), "parity").verdict == Verdict::kPass);
+    set(made.candidate[0], dtype, 5e-5, 1.3e-4);
+    CHECK(Find(Compare(made), "parity").verdict ==
+          (dtype == "fp32" ? Verdict::kRegression : Verdict::kPass));
+  }
+  set(made.base[0], "fp32", 7e-7, 2.5e-5);
+  set(made.candidate[0], "fp32", 5e-5, 1.3e-4);
+  CHECK(Find(Compare(made), "parity").say ==
+        "Not within base's tolerance: fwd_bwd, 8 x 256: hidden.");
+}
+
 }  // namespace
 }  // namespace mixerbench::gate
