@@ -4,6 +4,9 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <limits>
+#include <map>
+#include <string_view>
 
 #include <ATen/TensorOperators.h>
 
@@ -57,13 +60,58 @@ double GradientScale(const Quantities& exact) {
   return elements > 0 ? std::sqrt(squares / elements) : 0;
 }
 
-// Of one quantity: how far it is off, and how many of its elements make up that error (all when
-// there is none). Gradients of batches whose tokens repeat have few directions, however large they
-// are.
+// Of one quantity: how far it is off, and of how many independent parts that error is the sum.
 struct QuantityError {
   double relative = 0;
-  double participants = 0;  // (sum of e^2)^2 / sum of e^4
+  double participants = 0;
 };
+
+// How many elements make up an error: (sum of e^2)^2 / sum of e^4; all when there is none.
+// Gradients of batches whose tokens repeat have few directions, however large they are.
+double NumElements(const at::Tensor& error) {
+  const at::Tensor squares = error.square();
+  const double sum = squares.sum().item<double>();
+  const double fourths = squares.square().sum().item<double>();
+  return fourths > 0 ? sum * sum / fourths : static_cast<double>(error.numel());
+}
+
+// How many tokens make up the error E [M,N] of a weight's gradient, a sum of outer products. Of K
+// independent ones |E E^T|^2 / |E|^4 is about 1/K + 1/M + 1/N.
+double NumTokens(const at::Tensor& error) {
+  const double squares = error.square().sum().item<double>();
+  if (!(squares > 0)) return std::numeric_limits<double>::infinity();
+  const double overlap = error.mm(error.t()).square().sum().item<double>() / (squares * squares);
+  const double of_any =
+      1 / static_cast<double>(error.size(0)) + 1 / static_cast<double>(error.size(1));
+  return overlap > of_any ? 1 / (overlap - of_any) : std::numeric_limits<double>::infinity();
+}
+
+// "d layers.1." of "d layers.1.mixer.in_proj.weight"; empty outside of layers.
+std::string LayerOf(const std::string& name) {
+  constexpr std::string_view kLayers = "d layers.";
+  if (!name.starts_with(kLayers)) return {};
+  return name.substr(0, name.find('.', kLayers.size()) + 1);
+}
+
+// The vectors of a layer (norms, biases) get their gradients from the tokens that its matrices get
+// theirs from, and do not show how many these are: the largest matrix does.
+void CountTokensOfLayers(const Quantities& exact, std::vector<QuantityError>& errors,
+                         const std::vector<double>& num_tokens) {
+  std::map<std::string, std::size_t> largest;
+  for (std::size_t i = 0; i < exact.size(); ++i) {
+    const std::string layer = LayerOf(exact[i].first);
+    if (layer.empty() || exact[i].second.dim() != 2) continue;
+    const auto [place, is_new] = largest.try_emplace(layer, i);
+    if (!is_new && exact[i].second.numel() > exact[place->second].second.numel()) place->second = i;
+  }
+  for (std::size_t i = 0; i < exact.size(); ++i) {
+    const auto found = largest.find(LayerOf(exact[i].first));
+    const bool is_matrix = exact[i].second.dim() == 2;
+    if (!is_matrix && found == largest.end()) continue;
+    const double tokens = num_tokens[is_matrix ? i : found->second];
+    errors[i].participants = std::min(errors[i].participants, std::max(tokens, 1.0));
+  }
+}
 
 // Relative errors, in the order of `exact`. A gradient that is zero but for rounding (that of the
 // bias of keys, say) is held against a hundredth of what gradients are in general.
@@ -71,19 +119,20 @@ std::vector<QuantityError> Errors(const Quantities& actual, const Quantities& ex
   Require(actual.size() == exact.size(), "the same quantities are compared");
   const double scale = GradientScale(exact);
   std::vector<QuantityError> errors;
+  std::vector<double> num_tokens;
   for (std::size_t i = 0; i < exact.size(); ++i) {
     const auto& [name, value] = exact[i];
     Require(actual[i].first == name && actual[i].second.sizes() == value.sizes(),
             "the same quantities are compared");
     const double least =
         IsGradient(name) ? 0.01 * scale * std::sqrt(static_cast<double>(value.numel())) : 0;
-    const at::Tensor squares = (actual[i].second.to(at::kDouble) - value.to(at::kDouble)).square();
-    const double sum = squares.sum().item<double>();
-    const double fourths = squares.square().sum().item<double>();
-    errors.push_back(
-        {.relative = std::sqrt(sum) / std::max(Norm(value), least),
-         .participants = fourths > 0 ? sum * sum / fourths : static_cast<double>(value.numel())});
+    const at::Tensor error = actual[i].second.to(at::kDouble) - value.to(at::kDouble);
+    errors.push_back({.relative = Norm(error) / std::max(Norm(value), least),
+                      .participants = NumElements(error)});
+    const bool is_weight = IsGradient(name) && value.dim() == 2;
+    num_tokens.push_back(is_weight ? NumTokens(error) : std::numeric_limits<double>::infinity());
   }
+  CountTokensOfLayers(exact, errors, num_tokens);
   return errors;
 }
 

@@ -9,6 +9,8 @@
 #include <ATen/ops/ones.h>
 #include <ATen/ops/zeros.h>
 
+#include "tests/support/tensors.h"
+
 #include "tests/support/catch2.h"
 
 namespace mixerbench::harness {
@@ -64,6 +66,31 @@ TEST_CASE("parity: luck counts the elements that make up the naive error, not al
   const Quantities truth = {{"d w", exact}};
   CHECK(Holds(Compare(off_by(5.0, 2), {off_by(2.0, 2)}, truth, Dtype::kFp32)));
   CHECK_FALSE(Holds(Compare(off_by(5.0, 10'000), {off_by(2.0, 10'000)}, truth, Dtype::kFp32)));
+}
+
+TEST_CASE("parity: an error that one token makes is luck, in its layer's vectors too") {
+  // Outer products of as many tokens, larger by `error`.
+  const auto off_by = [](double error, std::int64_t tokens) {
+    const at::Tensor dy = testing::RandomNormal({tokens, 48}, 1, at::kDouble, at::kCPU);
+    const at::Tensor x = testing::RandomNormal({tokens, 64}, 2, at::kDouble, at::kCPU);
+    const at::Tensor dx = testing::RandomNormal({tokens, 64}, 3, at::kDouble, at::kCPU);
+    const auto scaled = [&](const at::Tensor& e) { return e * (error / e.norm().item<double>()); };
+    return Quantities{{"d layers.1.in_proj.weight", 1 + scaled(dy.t().mm(x))},
+                      {"d layers.1.norm1.weight", 1 + scaled((x * dx).sum(0))},
+                      {"d final_norm.weight", 1 + scaled(at::ones({64}, at::kDouble))}};
+  };
+  const Quantities truth = {{"d layers.1.in_proj.weight", at::ones({48, 64}, at::kDouble)},
+                            {"d layers.1.norm1.weight", at::ones({64}, at::kDouble)},
+                            {"d final_norm.weight", at::ones({64}, at::kDouble)}};
+  const auto compare = [&](double error, std::int64_t tokens) {
+    Quantities timed = off_by(0.01, 48);
+    for (std::size_t i = 0; i < 2; ++i) timed[i].second = off_by(error, 48)[i].second;
+    return Compare(timed, {off_by(0.01, tokens)}, truth, Dtype::kFp32);
+  };
+  CHECK(Holds(compare(0.1, 1)));
+  const auto of_many = compare(0.1, 48);
+  CHECK_FALSE(Holds(of_many));
+  CHECK(of_many.quantity == "d layers.1.norm1.weight");
 }
 
 TEST_CASE("parity: what is not finite fails") {

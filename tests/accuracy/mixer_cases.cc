@@ -376,9 +376,9 @@ class MixerFactors {
     return static_cast<double>(point.batch_size * point.seq_len * point.d_model);
   }
 
-  // Whether heads have a size that is tested and the mixer takes its options.
+  // Whether heads have a size that is tested and the mixer takes its options at that length.
   bool IsLegal(const Levels& levels) {
-    const std::tuple key(levels[kOptions], levels[kHeads], levels[kModelDim]);
+    const std::tuple key(levels[kOptions], levels[kHeads], levels[kModelDim], levels[kSeqLen]);
     if (const auto known = legal_.find(key); known != legal_.end()) return known->second;
     return legal_[key] = HasTestedHeads(levels) && CanBeMade(levels);
   }
@@ -405,7 +405,7 @@ class MixerFactors {
   const Sizes& sizes_;
   std::vector<Value> options_;
   bool has_heads_ = false;
-  std::map<std::tuple<int, int, int>, bool> legal_;
+  std::map<std::tuple<int, int, int, int>, bool> legal_;
   std::map<int, Growth> growths_;
 };
 
