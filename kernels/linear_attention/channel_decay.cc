@@ -1,7 +1,7 @@
 // How E is factored. A block of 2h tokens is halved. Its second half reads the first through the
 // boundary, b at the last token of the first half:
 //
-//   E_ij = exp(r_i - boundary) exp(boundary - b_j)   for j in the first, i in the second half,
+//   E_ij = exp(b_i - boundary) exp(boundary - b_j)   for j in the first, i in the second half,
 //
 // where both exponents are <= 0, and the sum over pairs becomes a matrix product. Each half is
 // halved again, down to single tokens: every pair j < i is a pair of halves of exactly one block.
@@ -14,7 +14,6 @@
 #include <ATen/ops/addcmul.h>
 #include <ATen/ops/bmm.h>
 #include <ATen/ops/cat.h>
-#include <ATen/ops/constant_pad_nd.h>
 #include <ATen/ops/cumsum.h>
 #include <ATen/ops/exp.h>
 #include <ATen/ops/flip.h>
@@ -28,13 +27,6 @@ namespace {
 
 // Shorter chunks would spend more on states than on padding.
 constexpr std::int64_t kShortestChunk = 16;
-
-// b of the token before each; zeros before the first.
-LogDecaySums BeforeToken(const LogDecaySums& b) {
-  return b.Map([](const at::Tensor& x) {
-    return at::constant_pad_nd(x.narrow(1, 0, x.size(1) - 1), {0, 0, 1, 0});
-  });
-}
 
 // The rows of second halves and columns of first halves of blocks of 2 `half` tokens on the
 // diagonal of A [M,C,C]: a view [M,C/(2 half),half,half].
@@ -62,20 +54,18 @@ Chunking CutInPowersOfTwo(std::int64_t seq_len, std::int64_t max_chunk_size) {
   return {.seq_len = seq_len, .chunk_size = size, .num_chunks = (seq_len + size - 1) / size};
 }
 
-ChannelDecay::ChannelDecay(const at::Tensor& log_decay, Read read)
-    : is_reset_(at::exp(log_decay) == 0), read_(read) {
+ChannelDecay::ChannelDecay(const at::Tensor& log_decay) : is_reset_(at::exp(log_decay) == 0) {
   const std::int64_t length = log_decay.size(1);
   Require((length & (length - 1)) == 0, "a chunk has a power of two of tokens");
   const LogDecaySums b(log_decay);
-  const LogDecaySums r = read == Read::kAfterDecay ? b : BeforeToken(b);
-  from_start_ = at::exp(r.total());
+  from_start_ = at::exp(b.total());
   to_end_ = at::exp(LastToken(b) - b);
   whole_ = at::exp(LastToken(b).total()).mT();
   for (std::int64_t half = 1; half < length; half *= 2) {
-    const LogDecaySums written = b.Halves(half)[0];
-    const LogDecaySums boundary = LastToken(written);
-    levels_.push_back({.to_read = at::exp(r.Halves(half)[1] - boundary),
-                       .to_write = at::exp(boundary - written)});
+    const auto halves = b.Halves(half);
+    const LogDecaySums boundary = LastToken(halves[0]);
+    levels_.push_back(
+        {.to_read = at::exp(halves[1] - boundary), .to_write = at::exp(boundary - halves[0])});
   }
 }
 
@@ -116,12 +106,9 @@ at::Tensor ChannelDecay::Scatter(const at::Tensor& scores, const at::Tensor& x) 
   return sums;
 }
 
-at::Tensor ChannelDecay::LogDecayGradient(const at::Tensor& d_read, const at::Tensor& d_written,
-                                          const at::Tensor& d_whole) const {
-  at::Tensor db = d_read + d_written;
+at::Tensor ChannelDecay::LogDecayGradient(at::Tensor db, const at::Tensor& d_whole) const {
   db.select(1, db.size(1) - 1).add_(d_whole);
   at::Tensor dg = at::flip(at::cumsum(at::flip(db, {1}), 1), {1});
-  if (read_ == Read::kBeforeDecay) dg.sub_(d_read);
   return dg.masked_fill_(is_reset_, 0);
 }
 

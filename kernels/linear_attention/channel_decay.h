@@ -1,10 +1,9 @@
 // Products inside a chunk between what one token writes and what a later one reads, when every
 // channel decays by itself: the part that cores with such a decay share, forward and backward.
 //
-// With b_i the sum of the log decays of a chunk's tokens up to and with i, and r_i that up to the
-// read of i (b_i, or b_{i-1} where the state is read before it decays),
+// With b_i the sum of the log decays of a chunk's tokens up to and with i,
 //
-//   E_ijd = exp(r_id - b_jd)   for j < i,
+//   E_ijd = exp(b_id - b_jd)   for j < i,
 //
 // is what token i finds of channel d of what token j wrote. No exponent is ever positive
 // (channel_decay.cc). Tensors have the layout of kernels/linear_attention/chunking.h: [M,C,...], M
@@ -28,10 +27,8 @@ Chunking CutInPowersOfTwo(std::int64_t seq_len, std::int64_t max_chunk_size);
 
 class ChannelDecay {
  public:
-  enum class Read { kAfterDecay, kBeforeDecay };  // r_i = b_i or b_{i-1}
-
   // log_decay [M,C,D] <= 0
-  ChannelDecay(const at::Tensor& log_decay, Read read);
+  explicit ChannelDecay(const at::Tensor& log_decay);
 
   // The three products with E, each O(C log C D) exponentials and O(C^2 D) FLOPs a chunk.
   // A_ij = sum_d x_id y_jd E_ijd. x, y [M,C,D] -> [M,C,C], zeros for j >= i.
@@ -41,24 +38,23 @@ class ChannelDecay {
   // sum_{i>j} A_ij x_id E_ijd. -> [M,C,D].
   at::Tensor Scatter(const at::Tensor& scores, const at::Tensor& x) const;
 
-  const at::Tensor& from_start() const { return from_start_; }  // exp(r) [M,C,D]
+  const at::Tensor& from_start() const { return from_start_; }  // exp(b) [M,C,D]
   const at::Tensor& to_end() const { return to_end_; }          // exp(b_C - b) [M,C,D]
   const at::Tensor& whole() const { return whole_; }            // exp(b_C) [M,D,1], of a state
 
-  // The gradient of log_decay, given those of r and b and that of b_C beside them, [M,D].
-  at::Tensor LogDecayGradient(const at::Tensor& d_read, const at::Tensor& d_written,
-                              const at::Tensor& d_whole) const;
+  // The gradient of log_decay, given that of b, which is consumed, and that of b_C beside it,
+  // [M,D].
+  at::Tensor LogDecayGradient(at::Tensor db, const at::Tensor& d_whole) const;
 
  private:
   struct Level {          // of blocks of 2^(l+1) tokens, P = M C / 2^(l+1) of them
-    at::Tensor to_read;   // exp(r_i - boundary) of the second half, [P,C_l,D]
+    at::Tensor to_read;   // exp(b_i - boundary) of the second half, [P,C_l,D]
     at::Tensor to_write;  // exp(boundary - b_j) of the first half
   };
 
   std::vector<Level> levels_;
   at::Tensor from_start_, to_end_, whole_;
   at::Tensor is_reset_;  // [M,C,D]: nothing is left, whatever the log decay is exactly
-  Read read_;
 };
 
 // States of all chunks: S+ = diag(whole) S + writes. initial_state [R,K,V], writes [N R,K,V],

@@ -86,7 +86,7 @@ def _linked_device_code(unit, folder, hdrs, deps, device_deps, device_host_deps,
         "//conditions:default": [":%s_stub" % unit],
     })
 
-def units(namespace, header, registry, function, deps, test_deps = [], test_size = "small", code_hash_function = None, device_header = None, device_registry = None, device_function = None, device_generator_header = None, device_deps = [], device_host_deps = [], host_deps = [], places = ["*"]):
+def units(namespace, header, registry, function, deps, test_deps = [], test_size = "small", code_hash_function = None, device_header = None, device_registry = None, device_function = None, device_generator_header = None, device_deps = [], device_host_deps = [], host_deps = [], unit_deps = {}, places = ["*"]):
     """Makes `:<unit>`, `:<unit>_test`, `:<unit>_benchmark` and `:registered`.
 
     Args:
@@ -94,7 +94,7 @@ def units(namespace, header, registry, function, deps, test_deps = [], test_size
       header: declares `function`, the registry type and `code_hash_function`.
       registry: the registry's type.
       function: the generated function that registers every unit.
-      deps: what every unit may use; units may not use each other.
+      deps: what every unit may use; units may not use each other but by `unit_deps`.
       test_deps: added for tests and benchmarks.
       test_size: Bazel size of the unit tests.
       code_hash_function: generated function from a unit's name to the hash of the code that it uses
@@ -106,6 +106,7 @@ def units(namespace, header, registry, function, deps, test_deps = [], test_size
       device_deps: added for the .cu files.
       device_host_deps: added for the *_cuda.cc files.
       host_deps: added for what no device code includes: all but *_plan.cc and .cu files.
+      unit_deps: {unit: units that it is made of}.
       places: patterns of the folders that may be units.
 
     A unit `x` with `x_cuda.cc` chooses device code by linking: with --config=cuda it gets its
@@ -123,7 +124,7 @@ def units(namespace, header, registry, function, deps, test_deps = [], test_size
             name = unit,
             srcs = native.glob([folder + "/*.cc"], exclude = [folder + "/*" + end for end in ["_test.cc", "_benchmark.cc", "_cuda.cc"] + plan]),
             hdrs = hdrs,
-            deps = deps + host_deps + linked,
+            deps = deps + host_deps + linked + unit_deps.get(unit, []),
         )
         tests = native.glob([folder + "/*_test.cc"], allow_empty = True)
         if tests:

@@ -66,8 +66,7 @@ Chunks Cut(const GsaArgs& args, const gsa::Prepared& sizes) {
       .q = split(args.q) * sizes.scale,
       .kv = split(at::cat({args.k, args.v}, -1)),
       .s = s,
-      .decay = ChannelDecay(args.log_decay.defined() ? split(args.log_decay) : at::zeros_like(s),
-                            ChannelDecay::Read::kAfterDecay)};
+      .decay = ChannelDecay(args.log_decay.defined() ? split(args.log_decay) : at::zeros_like(s))};
 }
 
 // [R,M,K+V] from keys [B,H,K,M] and values [B,H,M,V].
@@ -143,10 +142,10 @@ std::vector<at::Tensor> Backward(const BackwardArgs& args, const GsaArgs& settin
   if (args.wanted[4]) {
     const auto leaving =
         LeavingStates({.entering = saved.entering, .final_state = saved.final_state});
-    d_log_decay =
-        x.Merge(x.decay.LogDecayGradient(p * d_p_earlier + d_logits * saved.earlier_logits,
-                                         -(s * d_s_earlier), (leaving * states.leaving).sum(-1)),
-                inputs.log_decay.scalar_type());
+    d_log_decay = x.Merge(x.decay.LogDecayGradient(
+                              p * d_p_earlier + d_logits * saved.earlier_logits - s * d_s_earlier,
+                              (leaving * states.leaving).sum(-1)),
+                          inputs.log_decay.scalar_type());
   }
   const auto d_initial = states.initial_state.unflatten(0, {sizes.batch_size, sizes.num_heads});
   const auto state_gradient = [&](std::size_t i, const at::Tensor& grad) {

@@ -1,21 +1,17 @@
-// The chunked form; the names are those of rwkv6.md.
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/linear_attention/rwkv6/rwkv6.h"
 
-#include <utility>
-#include <vector>
+#include <string>
+#include <string_view>
 
 #include <ATen/TensorOperators.h>
-#include <ATen/core/grad_mode.h>
-#include <ATen/ops/baddbmm.h>
-#include <ATen/ops/bmm.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/einsum.h>
 #include <ATen/ops/zeros.h>
 #include <ATen/ops/zeros_like.h>
 
-#include "kernels/linear_attention/channel_decay.h"
-#include "kernels/linear_attention/chunking.h"
+#include "kernels/linear_attention/gla/gla.h"
 #include "kernels/named_tensors.h"
-#include "kernels/runtime/differentiable.h"
 #include "kernels/runtime/plan.h"
 
 namespace mixerbench::kernels {
@@ -23,145 +19,46 @@ namespace {
 
 constexpr std::string_view kCore = "rwkv6";
 
-std::vector<at::Tensor> Inputs(const RecurrenceArgs& args, const at::Tensor& bonus) {
-  return {args.q, args.k, args.v, args.log_decay, bonus, args.initial_state};
+// The query of the token after each, zeros after the last. [B,T,H,K]
+at::Tensor NextQueries(const at::Tensor& q) {
+  return at::cat({q.narrow(1, 1, q.size(1) - 1), at::zeros_like(q.narrow(1, 0, 1))}, 1);
 }
 
-// What both passes start from, [N R,C,.] in the compute dtype.
-struct Chunks {
-  Chunking chunking;
-  std::int64_t num_heads;
-  at::Tensor q;  // times the scale
-  at::Tensor k, v;
-  at::Tensor u;  // [N R,1,K]
-  ChannelDecay decay;
-
-  at::Tensor Merge(const at::Tensor& x, at::ScalarType dtype) const {
-    return MergeChunks(x, chunking, num_heads).to(dtype).contiguous();
-  }
-};
-
-Chunks Cut(const RecurrenceArgs& args, const at::Tensor& bonus, const PreparedRecurrence& sizes) {
-  const auto chunking = CutInPowersOfTwo(sizes.seq_len, args.chunk_size);
-  const auto split = [&](const at::Tensor& x) {
-    return SplitChunks(x, chunking, sizes.compute_dtype).contiguous();
-  };
-  const auto k = split(args.k);
-  const auto u = bonus.defined() ? bonus.to(sizes.compute_dtype)
-                                 : at::zeros({sizes.num_heads, sizes.head_k_dim}, k.options());
-  return {
-      .chunking = chunking,
-      .num_heads = sizes.num_heads,
-      .q = split(args.q) * sizes.scale,
-      .k = k,
-      .v = split(args.v),
-      .u = u.repeat({chunking.num_chunks * sizes.batch_size, 1}).unsqueeze(1),
-      .decay = ChannelDecay(args.log_decay.defined() ? split(args.log_decay) : at::zeros_like(k),
-                            ChannelDecay::Read::kBeforeDecay)};
+// What the first token reads of the initial state. [B,1,H,V], dtype of v
+at::Tensor FirstRead(const RecurrenceArgs& args, const PreparedRecurrence& sizes) {
+  if (!args.initial_state.defined()) return at::zeros_like(args.v.narrow(1, 0, 1));
+  const at::Tensor q = args.q.narrow(1, 0, 1).to(sizes.compute_dtype) * sizes.scale;
+  return at::einsum("bthk,bhkv->bthv", {q, args.initial_state.to(sizes.compute_dtype)})
+      .to(args.v.scalar_type());
 }
 
-std::vector<at::Tensor> Backward(const BackwardArgs& args, const RecurrenceArgs& settings) {
-  RecurrenceArgs inputs = settings;
-  inputs.q = args.saved[0];
-  inputs.k = args.saved[1];
-  inputs.v = args.saved[2];
-  inputs.log_decay = args.saved[3];
-  const at::Tensor &bonus = args.saved[4], &scores = args.saved[7];
-  const ChunkStates entering{.entering = args.saved[5], .final_state = args.saved[6]};
-  const auto sizes = rwkv6::Prepare(inputs, bonus);
-  const Chunks x = Cut(inputs, bonus, sizes);
-  const auto d_o = args.grads[0].defined()
-                       ? SplitChunks(args.grads[0], x.chunking, sizes.compute_dtype)
-                       : at::zeros_like(x.v);
-
-  const auto d_scores = at::bmm(d_o, x.v.mT());  // read for j <= i
-  const auto d_own_score = DiagonalOf(d_scores);
-  const auto d_q_earlier =
-      x.decay.Gather(d_scores, x.k)
-          .addcmul_(x.decay.from_start(), at::bmm(d_o, entering.entering.mT()));
-
-  const auto d_final = args.grads[1].defined() ? args.grads[1].to(sizes.compute_dtype).flatten(0, 1)
-                                               : at::zeros_like(entering.final_state);
-  const auto states =
-      ScanStateGradients(d_final, at::bmm((x.q * x.decay.from_start()).mT(), d_o), x.decay.whole());
-  const auto d_k_later =
-      (x.decay.to_end() * at::bmm(x.v, states.leaving.mT())).add_(x.decay.Scatter(d_scores, x.q));
-  const auto d_v = at::baddbmm(at::bmm(x.k * x.decay.to_end(), states.leaving), scores.mT(), d_o);
-
-  const auto own_u = d_own_score * x.u;
-  at::Tensor d_log_decay, d_bonus, d_initial;
-  if (args.wanted[3]) {
-    d_log_decay =
-        x.Merge(x.decay.LogDecayGradient(x.q * d_q_earlier, -(x.k * d_k_later),
-                                         (LeavingStates(entering) * states.leaving).sum(-1)),
-                inputs.log_decay.scalar_type());
-  }
-  if (args.wanted[4]) {
-    d_bonus = (d_own_score * x.q * x.k)
-                  .sum(1)
-                  .unflatten(0, {-1, sizes.num_heads})
-                  .sum(0)
-                  .to(bonus.scalar_type());
-  }
-  if (args.wanted[5]) {
-    d_initial = states.initial_state.unflatten(0, {sizes.batch_size, sizes.num_heads});
-  }
-  return {x.Merge((d_q_earlier + own_u * x.k) * sizes.scale, inputs.q.scalar_type()),
-          x.Merge(d_k_later + own_u * x.q, inputs.k.scalar_type()),
-          x.Merge(d_v, inputs.v.scalar_type()),
-          d_log_decay,
-          d_bonus,
-          d_initial};
-}
-
-// All tokens are finite.
-RecurrenceResult Rwkv6InChunks(const RecurrenceArgs& args, const at::Tensor& bonus,
-                               const PreparedRecurrence& sizes) {
-  RecurrenceResult result;
-  at::Tensor scores;
-  ChunkStates states;
-  {
-    const at::NoGradGuard no_grad;
-    const Chunks x = Cut(args, bonus, sizes);
-    states = ScanStates(InitialState(args, sizes).flatten(0, 1),
-                        at::bmm((x.k * x.decay.to_end()).mT(), x.v), x.decay.whole());
-    scores = x.decay.Scores(x.q, x.k);
-    DiagonalOf(scores).copy_((x.q * x.k * x.u).sum(-1, /*keepdim=*/true));
-    const auto o = at::baddbmm(at::bmm(x.q * x.decay.from_start(), states.entering), scores, x.v);
-    result = {.o = x.Merge(o, args.v.scalar_type()),
-              .final_state =
-                  states.final_state.unflatten(0, {sizes.batch_size, sizes.num_heads}).clone()};
-  }
-  RecurrenceArgs settings;
-  settings.scale = args.scale;
-  settings.chunk_size = args.chunk_size;
-  SetBackward(
-      "rwkv6", Inputs(args, bonus), {result.o, result.final_state},
-      {args.q, args.k, args.v, args.log_decay, bonus, states.entering, states.final_state, scores},
-      [settings](const BackwardArgs& backward) { return Backward(backward, settings); });
-  return result;
-}
-
-void RecordRwkv6(const RecurrenceArgs& args, const at::Tensor& bonus, std::string_view plan,
-                 std::string_view reason) {
-  RecordPlan(kCore, plan, NeedsBackward(Inputs(args, bonus)) ? plan : std::string_view(), reason);
+// What a token adds to its own output. [B,T,H,V] in the compute dtype
+at::Tensor OwnRead(const RecurrenceArgs& args, const at::Tensor& bonus,
+                   const PreparedRecurrence& sizes) {
+  const auto in_full = [&](const at::Tensor& x) { return x.to(sizes.compute_dtype); };
+  const at::Tensor scores =
+      at::einsum("bthk,hk->bth", {in_full(args.q) * in_full(args.k), in_full(bonus)});
+  return (scores * sizes.scale).unsqueeze(-1) * in_full(args.v);
 }
 
 }  // namespace
 
-RecurrenceResult ChunkRwkv6(const RecurrenceArgs& args, const at::Tensor& bonus) {
+RecurrenceResult ReadEarlierRwkv6(const RecurrenceArgs& args, const at::Tensor& bonus) {
   const auto sizes = rwkv6::Prepare(args, bonus);
-  return ContainNonFinite(
-      args, [&](const RecurrenceArgs& finite) { return Rwkv6InChunks(finite, bonus, sizes); });
+  RecurrenceArgs earlier = args;
+  earlier.q = NextQueries(args.q);
+  RecurrenceResult result = Gla(earlier, ExecutionPath::kFast);
+  result.o = at::cat({FirstRead(args, sizes), result.o.narrow(1, 0, sizes.seq_len - 1)}, 1);
+  if (bonus.defined()) {
+    result.o = (result.o + OwnRead(args, bonus, sizes)).to(args.v.scalar_type());
+  }
+  return result;
 }
 
 RecurrenceResult Rwkv6(const RecurrenceArgs& args, const at::Tensor& bonus, ExecutionPath path) {
-  if (path == ExecutionPath::kReference) {
-    RecordRwkv6(args, bonus, kReferencePlan, kReferenceAsked);
-    return ReferenceRwkv6(args, bonus);
-  }
-  RecordRwkv6(args, bonus, kAtenChunkPlan, args.q.is_cpu() ? kOnCpu : "has no device code");
-  return ChunkRwkv6(args, bonus);
+  if (path == ExecutionPath::kFast) return ReadEarlierRwkv6(args, bonus);
+  RecordFallback(kCore, args, kReferencePlan, kReferenceAsked);
+  return ReferenceRwkv6(args, bonus);
 }
 
 namespace rwkv6 {

@@ -19,10 +19,9 @@ namespace mixerbench::kernels {
 // Source: arXiv 2404.05892.
 RecurrenceResult ReferenceRwkv6(const RecurrenceArgs& args, const at::Tensor& bonus);
 
-// The same in chunks, without a positive exponent anywhere, with its own backward pass. Derivation
-// in rwkv6.md.
-// Cost: 4 K V + 2 C (K+V) FLOPs per token and head forward, C the chunk length.
-RecurrenceResult ChunkRwkv6(const RecurrenceArgs& args, const at::Tensor& bonus);
+// The same by Gla, whose token t-1 reads for token t (rwkv6.md), device code included.
+// Cost: that of Gla, and one more pass over q, k, v and o.
+RecurrenceResult ReadEarlierRwkv6(const RecurrenceArgs& args, const at::Tensor& bonus);
 
 // What mixers call.
 RecurrenceResult Rwkv6(const RecurrenceArgs& args, const at::Tensor& bonus, ExecutionPath path);
