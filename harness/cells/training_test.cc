@@ -308,11 +308,17 @@ TEST_CASE("adamw: shadow weights follow the parameters, and layers have them for
 
 TEST_CASE("epochs: every example once, batches never mix segments, order as asked") {
   const std::vector<std::int64_t> sizes = {10, 7};
+  const auto train = [](BatchOrder order) {
+    TrainConfig config;
+    config.batch_size = 4;
+    config.batch_order = order;
+    return config;
+  };
   for (const BatchOrder order :
        {BatchOrder::kFixed, BatchOrder::kShuffleBatches, BatchOrder::kShuffleExamples}) {
     for (const std::int64_t epoch : {0, 1}) {
       std::set<std::pair<std::size_t, std::uint64_t>> seen;
-      const auto batches = EpochBatches(sizes, 4, order, 3, epoch);
+      const auto batches = EpochBatches(sizes, train(order), 3, epoch);
       CHECK(batches.size() == 5);
       for (const BatchSlot& slot : batches) {
         const auto sample_order = EpochOrder(sizes[slot.segment], order, 3, epoch);
@@ -326,12 +332,38 @@ TEST_CASE("epochs: every example once, batches never mix segments, order as aske
   }
   const auto firsts = [&](BatchOrder order, std::int64_t epoch) {
     std::vector<std::uint64_t> list;
-    for (const auto& slot : EpochBatches({1000}, 4, order, 3, epoch)) list.push_back(slot.first);
+    for (const auto& slot : EpochBatches({1000}, train(order), 3, epoch))
+      list.push_back(slot.first);
     return list;
   };
   CHECK(firsts(BatchOrder::kFixed, 0) == firsts(BatchOrder::kFixed, 1));
   CHECK(firsts(BatchOrder::kShuffleBatches, 0) != firsts(BatchOrder::kShuffleBatches, 1));
   CHECK(firsts(BatchOrder::kShuffleBatches, 1) == firsts(BatchOrder::kShuffleBatches, 1));
+}
+
+TEST_CASE("epochs: of a curriculum each has one segment, several passes in a row, all shuffled") {
+  TrainConfig config;
+  config.batch_size = 4;
+  config.batch_order = BatchOrder::kStages;
+  config.num_epochs = 6;
+  const std::vector<std::int64_t> sizes = {10, 11, 12};
+  std::vector<std::vector<std::uint64_t>> passes;
+  for (std::int64_t epoch = 0; epoch < config.num_epochs; ++epoch) {
+    const std::int64_t stage = epoch / 2;
+    const std::int64_t size = sizes[static_cast<std::size_t>(stage)];
+    const tasks::SampleOrder order = EpochOrder(size, config.batch_order, 3, epoch);
+    std::vector<std::uint64_t> served;
+    for (const BatchSlot& slot : EpochBatches(sizes, config, 3, epoch)) {
+      CHECK(static_cast<std::int64_t>(slot.segment) == stage);
+      for (std::int64_t i = 0; i < slot.count; ++i) {
+        served.push_back(tasks::SampleAt(order, slot.first + static_cast<std::uint64_t>(i)));
+      }
+    }
+    CHECK(std::ssize(served) == size);
+    CHECK(std::ssize(std::set<std::uint64_t>(served.begin(), served.end())) == size);
+    passes.push_back(std::move(served));
+  }
+  CHECK(passes[0] != passes[1]);  // a new order every pass
 }
 
 TEST_CASE("score: the four accuracies, slices and divergence") {

@@ -27,16 +27,21 @@ std::string HashSamples(const tasks::Task& task, std::uint64_t seed, tasks::Spli
   return hash.Hex();
 }
 
-std::vector<BatchSlot> EpochBatches(const std::vector<std::int64_t>& sizes, std::int64_t batch_size,
-                                    BatchOrder order, std::uint64_t seed, std::int64_t epoch) {
+std::vector<BatchSlot> EpochBatches(const std::vector<std::int64_t>& sizes,
+                                    const TrainConfig& train, std::uint64_t seed,
+                                    std::int64_t epoch) {
+  const std::int64_t batch_size = train.batch_size;
+  const bool has_stages = train.batch_order == BatchOrder::kStages;
+  const auto stage = static_cast<std::size_t>(epoch * std::ssize(sizes) / train.num_epochs);
   std::vector<BatchSlot> batches;
   for (std::size_t segment = 0; segment < sizes.size(); ++segment) {
+    if (has_stages && segment != stage) continue;
     for (std::int64_t first = 0; first < sizes[segment]; first += batch_size) {
       batches.push_back({segment, static_cast<std::uint64_t>(first),
                          std::min(batch_size, sizes[segment] - first)});
     }
   }
-  if (order == BatchOrder::kFixed) return batches;
+  if (train.batch_order == BatchOrder::kFixed) return batches;
   const tasks::SampleStream stream{
       tasks::DeriveKey("batches", seed, static_cast<std::uint64_t>(tasks::Split::kTrain)),
       static_cast<std::uint64_t>(epoch)};
@@ -50,7 +55,7 @@ std::vector<BatchSlot> EpochBatches(const std::vector<std::int64_t>& sizes, std:
 
 tasks::SampleOrder EpochOrder(std::int64_t size, BatchOrder order, std::uint64_t seed,
                               std::int64_t epoch) {
-  if (order != BatchOrder::kShuffleExamples) return {};
+  if (order != BatchOrder::kShuffleExamples && order != BatchOrder::kStages) return {};
   return {.size = static_cast<std::uint64_t>(size),
           .key = tasks::DeriveKey("order", seed, static_cast<std::uint64_t>(tasks::Split::kTrain)),
           .epoch = static_cast<std::uint64_t>(epoch)};

@@ -27,12 +27,14 @@ struct BatchSlot {
   std::int64_t count = 0;
 };
 
-// The batches of one epoch in the order they are served. `sizes` holds the examples of each
-// segment; the last batch of a segment may be short. Pure in (seed, epoch).
-std::vector<BatchSlot> EpochBatches(const std::vector<std::int64_t>& sizes, std::int64_t batch_size,
-                                    BatchOrder order, std::uint64_t seed, std::int64_t epoch);
+// The batches of one epoch of `train` in the order they are served. `sizes` holds the examples of
+// each segment; the last batch of a segment may be short. Pure in (seed, epoch).
+std::vector<BatchSlot> EpochBatches(const std::vector<std::int64_t>& sizes,
+                                    const TrainConfig& train, std::uint64_t seed,
+                                    std::int64_t epoch);
 
-// Where the samples of a segment stand in one epoch: shuffled for kShuffleExamples, else in order.
+// Where the samples of a segment stand in one epoch: shuffled for kShuffleExamples and kStages,
+// else in order.
 tasks::SampleOrder EpochOrder(std::int64_t size, BatchOrder order, std::uint64_t seed,
                               std::int64_t epoch);
 

@@ -2,6 +2,7 @@
 #include "harness/suite/step_count.h"
 
 #include <algorithm>
+#include <iterator>
 #include <limits>
 #include <string>
 #include <string_view>
@@ -29,13 +30,37 @@ void RequireAtMost(std::int64_t value, std::int64_t limit, std::string_view wher
   throw ConfigError(where, what + " is at most " + std::to_string(limit));
 }
 
+std::int64_t StepsOf(const Segment& segment, const TrainConfig& train) {
+  const std::int64_t size = segment.num_examples;
+  return size / train.batch_size + (size % train.batch_size != 0 ? 1 : 0);
+}
+
+// Of a curriculum every epoch has the steps of one segment.
+std::int64_t StepsPerStage(const TaskPlan& task, const TrainConfig& train) {
+  const auto num_stages = std::ssize(task.train);
+  if (train.steps_per_epoch > 0) {
+    throw ConfigError("/train/batch_order",
+                      "'stages' passes over finite data; online data (num_examples 0) have no end");
+  }
+  if (train.num_epochs % num_stages != 0) {
+    throw ConfigError("/train/num_epochs", "must be a multiple of " + std::to_string(num_stages) +
+                                               ", the segments of which each is a stage");
+  }
+  const std::int64_t steps = StepsOf(task.train.front(), train);
+  for (const Segment& segment : task.train) {
+    if (StepsOf(segment, train) == steps) continue;
+    throw ConfigError("/task/train/num_examples",
+                      "stages need as many batches each: " + std::to_string(steps) + " and " +
+                          std::to_string(StepsOf(segment, train)));
+  }
+  return steps;
+}
+
 std::int64_t StepsPerEpoch(const TaskPlan& task, const TrainConfig& train) {
+  if (train.batch_order == BatchOrder::kStages) return StepsPerStage(task, train);
   if (train.steps_per_epoch > 0) return train.steps_per_epoch;
   std::int64_t steps = 0;
-  for (const Segment& segment : task.train) {
-    const std::int64_t size = segment.num_examples;
-    steps = SaturatingAdd(steps, size / train.batch_size + (size % train.batch_size != 0 ? 1 : 0));
-  }
+  for (const Segment& segment : task.train) steps = SaturatingAdd(steps, StepsOf(segment, train));
   return steps;
 }
 

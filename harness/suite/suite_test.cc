@@ -49,6 +49,37 @@ TEST_CASE("suite: lists are paired in order, validation follows train, defaults 
   CHECK(cell.task.max_seq_len == 32);
 }
 
+TEST_CASE("suite: stages of a curriculum are segments of as many batches and epochs") {
+  const auto with = [](const std::string& path, const std::string& json) {
+    Object train = {{"batch_order", "stages"}, {"batch_size", 16}, {"num_epochs", 4}};
+    Object document = {{"train", train}};
+    if (!path.empty()) io::SetPath(document, path, io::ParseJson(json), "");
+    return ParseWith("train", io::DumpJson(document.at("train"))).cells.at(0);
+  };
+  const Cell cell = with("", "");
+  const StepCount steps = CountSteps(cell.task, cell.train);
+  CHECK(steps.per_epoch == 4);  // one of two segments of 64 samples
+  CHECK(steps.total == 16);
+  CHECK_THROWS_WITH(with("train.num_epochs", "3"),
+                    Catch::StartsWith("/train/num_epochs: must be a multiple of 2"));
+  CHECK_THROWS_WITH(with("train.steps_per_epoch", "3"),
+                    Catch::StartsWith("/train/steps_per_epoch: is counted from num_examples"));
+  const std::string stages = R"({"batch_order": "stages", "num_epochs": 2, "batch_size": 16)";
+  const auto with_sizes = [&](const std::string& sizes, const std::string& train) {
+    return ParseSuite(R"({"name": "t", "task": {"name": "mqar", "vocab_size": 64,
+        "train": {"input_seq_len": [16, 24], "num_kv_pairs": 2, "num_examples": )" +
+                          sizes +
+                          R"(}, "test": {"input_seq_len": 16, "num_kv_pairs": 2}},
+        "model": {"d_model": 16}, "train": )" +
+                          train + "}",
+                      {}, AllRegistries());
+  };
+  CHECK_THROWS_WITH(with_sizes("[64, 80]", stages + "}"),
+                    Catch::StartsWith("/task/train/num_examples: stages need as many batches"));
+  CHECK_THROWS_WITH(with_sizes("0", stages + R"(, "steps_per_epoch": 3})"),
+                    Catch::StartsWith("/train/batch_order: 'stages' passes over finite data"));
+}
+
 TEST_CASE("suite: the grid is a product, zip moves together, exclude removes") {
   CHECK(ParseWith("sweep.grid", R"({"train.lr": [0.1, 0.2], "model.d_model": [16, 32, 64]})")
             .cells.size() == 6);

@@ -30,6 +30,7 @@ enum class BatchOrder {
   kFixed,            // segments and samples in order, the same every epoch
   kShuffleBatches,   // fixed batches, in a new order every epoch
   kShuffleExamples,  // new batches in a new order every epoch; batches never mix segments
+  kStages,           // a curriculum: one segment an epoch, each for as many epochs in a row
 };
 
 struct TrainConfig {
@@ -99,9 +100,10 @@ struct EnumNames<harness::Dtype> {
 };
 template <>
 struct EnumNames<harness::BatchOrder> {
-  static constexpr std::array<std::pair<harness::BatchOrder, std::string_view>, 3> kNames = {
+  static constexpr std::array<std::pair<harness::BatchOrder, std::string_view>, 4> kNames = {
       {{harness::BatchOrder::kFixed, "fixed"},
        {harness::BatchOrder::kShuffleBatches, "shuffle_batches"},
-       {harness::BatchOrder::kShuffleExamples, "shuffle_examples"}}};
+       {harness::BatchOrder::kShuffleExamples, "shuffle_examples"},
+       {harness::BatchOrder::kStages, "stages"}}};
 };
 }  // namespace mixerbench

@@ -125,7 +125,7 @@ void Trainer::BeginEpoch(std::int64_t epoch, std::int64_t first_batch) {
   } else {
     std::vector<std::int64_t> sizes;
     for (const SegmentSource& source : sources_) sizes.push_back(source.size());
-    batches_ = EpochBatches(sizes, config.batch_size, config.batch_order, cell_.seed, epoch);
+    batches_ = EpochBatches(sizes, config, cell_.seed, epoch);
   }
   WriteRecords(epoch, first_batch);
   ListOrders(epoch);
