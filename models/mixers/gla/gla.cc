@@ -20,6 +20,8 @@ const Fields<GlaConfig>& ConfigFields() {
           .Add("num_kv_heads", &GlaConfig::num_kv_heads,
                "heads of keys, values, decays and states; divides num_heads; 0: num_heads")
           .Add("expand_v", &GlaConfig::expand_v, "value channels per channel of d_model")
+          .Add("feature_map", &GlaConfig::feature_map,
+               "of queries and keys, one that keeps their number of channels")
           .Add("gate_low_rank_dim", &GlaConfig::gate_low_rank_dim,
                "width between the two projections of the decay logits")
           .Add("gate_logit_normalizer", &GlaConfig::gate_logit_normalizer,
@@ -39,10 +41,16 @@ std::unique_ptr<Mixer> Make(const GlaConfig& config, const std::string& where,
   MatrixLayout layout = LayoutOf(config, context.d_model, where);
   GroupQueries(config.num_kv_heads, where, layout);
   layout.gate_columns = {config.gate_low_rank_dim};
+  const FeatureMap map(config.feature_map, layout.head_k_dim, scope.Child("feature_map"));
+  if (map.output_dim() != layout.head_k_dim) {
+    throw ConfigError(where + "/feature_map", "must keep the key channels, which decay one by one");
+  }
   const Linear decay_proj(scope.Child("decay_proj"), config.gate_low_rank_dim, layout.key_dim(),
                           /*bias=*/true);
   const auto gates = [=](const std::vector<at::Tensor>& columns, const MixerOptions& options,
                          kernels::RecurrenceArgs& args) {
+    args.q = map(args.q, options.path);
+    args.k = map(args.k, options.path);
     args.log_decay =
         kernels::LogSigmoidDecay(decay_proj(columns[0], options.path), config.gate_logit_normalizer,
                                  config.min_log_decay, options.path)
@@ -68,7 +76,7 @@ void Register(MixerRegistry& registry) {
              {"output_gate", "none"},
              {"norm_eps", 1e-6}},
       Object{{"gate_logit_normalizer", 0.1}, {"min_log_decay", -5}, {"output_gate", "sigmoid"}},
-      Object{{"num_heads", 4}, {"num_kv_heads", 2}, {"conv_size", 3}},
+      Object{{"num_heads", 4}, {"num_kv_heads", 2}, {"conv_size", 3}, {"feature_map", "silu"}},
   };
   registry.Add("gla", std::move(entry));
 }

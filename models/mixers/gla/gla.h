@@ -4,6 +4,7 @@
 
 #include <cstdint>
 
+#include "models/blocks/feature_map.h"
 #include "models/blocks/norms.h"
 
 namespace mixerbench::models {
@@ -13,6 +14,7 @@ struct GlaConfig {
   std::int64_t num_kv_heads = 0;  // of keys, values, decays and states; 0: num_heads
   double expand_k = 0.5;          // key channels per channel of d_model
   double expand_v = 1;
+  FeatureMapKind feature_map = FeatureMapKind::kIdentity;  // of q and k; keeps their channels
   std::int64_t gate_low_rank_dim = 16;
   double gate_logit_normalizer = 16;  // log decay = log sigmoid(z) / this
   double min_log_decay = 0;           // 0: unbounded, else the log decay is at least this

@@ -82,6 +82,29 @@ TEST_CASE("gla: heads of a group share keys, values, decays and the state") {
   CHECK(SizeOf(grouped->InitialState(1)).recurrent == 2 * 2 * 4);
 }
 
+TEST_CASE("gla: a feature map of queries and keys stands before the recurrence") {
+  const at::NoGradGuard no_grad;
+  ParameterSet parameters = testing::NewParameters(), mapped_parameters = testing::NewParameters();
+  const Object one_head = {{"num_heads", 1}, {"expand_k", 1}, {"output_gate", "none"}};
+  Object with_map = one_head;
+  with_map["feature_map"] = "relu";
+  const auto plain = Make(one_head, parameters);
+  const auto mapped = Make(with_map, mapped_parameters);
+  for (std::size_t i = 0; i < parameters.parameters().size(); ++i) {
+    const at::Tensor& from = parameters.parameters()[i].tensor;
+    if (parameters.parameters()[i].name == "in_proj.weight") {
+      from.narrow(0, 0, 32).abs_();  // q and k are positive where x is
+    }
+    mapped_parameters.parameters()[i].tensor.copy_(from);
+  }
+  const at::Tensor x = testing::RandomNormal({2, 9, kModelDim}, 1);
+  const auto difference = [&](const at::Tensor& input) {
+    return testing::RelativeError(Forward(*mapped, {input}).y, Forward(*plain, {input}).y);
+  };
+  CHECK(difference(x.abs()) == 0);
+  CHECK(difference(x) > 0.01);
+}
+
 TEST_CASE("gla: impossible gates are errors that name the option") {
   ParameterSet parameters(1, InitPolicy::kDefault, 1, at::kCPU, at::kDouble);
   CHECK_THROWS_WITH(Make({{"min_log_decay", 1}}, parameters),
@@ -92,6 +115,8 @@ TEST_CASE("gla: impossible gates are errors that name the option") {
                     Catch::Matchers::StartsWith("/mixer/output_gate: "));
   CHECK_THROWS_WITH(Make({{"num_heads", 4}, {"num_kv_heads", 3}}, parameters),
                     Catch::Matchers::StartsWith("/mixer/num_kv_heads: "));
+  CHECK_THROWS_WITH(Make({{"feature_map", "taylor"}}, parameters),
+                    Catch::Matchers::StartsWith("/mixer/feature_map: must keep"));
 }
 
 }  // namespace
