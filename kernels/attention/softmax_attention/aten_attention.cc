@@ -25,6 +25,10 @@ namespace {
 // Scores that are held at once, unless those of one query of each head are more: 64 MiB in fp32.
 constexpr std::int64_t kMaxScores = std::int64_t{1} << 24;
 
+// Weights that the backward pass finds instead of forming them again, 128 MiB in fp32: all of a
+// training step at 256 tokens. To read them is a fifth of the bytes of scores, mask and softmax.
+constexpr std::int64_t kMaxKeptWeights = 2 * kMaxScores;
+
 // Queries of a tile with a window, unless the window is longer: the keys of a tile are those of its
 // queries and a window before them.
 constexpr std::int64_t kMinWindowTile = 128;
@@ -189,14 +193,28 @@ void SetQueries(const at::Tensor& x, const Tile& tile, const at::Tensor& value) 
       .copy_(value.view({x.size(0), x.size(2), tile.count, x.size(3)}).transpose(1, 2));
 }
 
-// o [B,T,H,V] in the dtype of `like`.
-at::Tensor Forward(const Problem& p, const at::Tensor& like) {
+// Whether the backward pass is to find the weights of all tiles. Those of sinks need the scores.
+bool KeepsWeights(const Problem& p) {
+  if (p.sinks.defined()) return false;
+  std::int64_t num_weights = 0;
+  for (const Tile& tile : CutQueries(p)) {
+    num_weights += p.sizes.batch_size * p.sizes.num_heads * tile.count * tile.num_keys;
+  }
+  return num_weights <= kMaxKeptWeights;
+}
+
+// o [B,T,H,V] in the dtype of `like`. Appends the weights of each tile to `kept` unless it is null.
+at::Tensor Forward(const Problem& p, const at::Tensor& like, std::vector<at::Tensor>* kept) {
   const at::Tensor o =
       at::empty({p.sizes.batch_size, p.sizes.num_queries, p.sizes.num_heads, p.sizes.head_v_dim},
                 like.options().requires_grad(false));
   for (const Tile& tile : CutQueries(p)) {
     auto weights = FormWeights(p, tile).of_keys;
-    if (p.dropout.defined()) weights.mul_(DropoutOf(p, tile));
+    if (kept != nullptr) kept->push_back(weights);
+    if (p.dropout.defined()) {
+      const auto dropout = DropoutOf(p, tile);
+      weights = kept != nullptr ? weights * dropout : weights.mul_(dropout);
+    }
     SetQueries(o, tile, at::bmm(Flat(weights, p), KeysOf(p.v, tile)));
   }
   return o;
@@ -210,8 +228,8 @@ struct Gradients {
   at::Tensor sinks;  // [H]; undefined without
 };
 
-void AddTile(const Problem& p, const Tile& tile, const at::Tensor& d_o, Gradients& sums) {
-  const Weights weights = FormWeights(p, tile);
+void AddTile(const Problem& p, const Tile& tile, const Weights& weights, const at::Tensor& d_o,
+             Gradients& sums) {
   const auto dropout = DropoutOf(p, tile);
   const auto kept = dropout.defined() ? weights.of_keys * dropout : weights.of_keys;
   const auto d_o_tile = QueriesOf(d_o, tile);
@@ -237,8 +255,10 @@ void AddTile(const Problem& p, const Tile& tile, const at::Tensor& d_o, Gradient
   }
 }
 
-// `q` as it was given: its gradient has its dtype.
-Gradients Backward(const Problem& p, const at::Tensor& q, const at::Tensor& grad) {
+// `saved` as Forward was given and left it: the gradient of q has the dtype of q, and weights of
+// tiles may follow the inputs.
+Gradients Backward(const Problem& p, const std::vector<at::Tensor>& saved, const at::Tensor& grad) {
+  const at::Tensor& q = saved[kQ];
   const auto d_o = ByHeads(grad, p.sizes.compute_dtype).unflatten(0, {-1, p.q.size(1)});
   Gradients sums{.q = at::empty(q.sizes(), q.options().requires_grad(false)),
                  .k = at::zeros_like(p.k),
@@ -247,7 +267,13 @@ Gradients Backward(const Problem& p, const at::Tensor& q, const at::Tensor& grad
                  .sinks = {}};
   if (p.coarse_decay.defined()) sums.decay = at::zeros_like(p.coarse_decay);
   if (p.sinks.defined()) sums.sinks = at::zeros_like(p.sinks).flatten();
-  for (const Tile& tile : CutQueries(p)) AddTile(p, tile, d_o, sums);
+  const bool has_weights = saved.size() > kNumSaved;
+  std::size_t next = kNumSaved;
+  for (const Tile& tile : CutQueries(p)) {
+    const Weights weights =
+        has_weights ? Weights{.of_keys = saved[next++], .of_sink = {}} : FormWeights(p, tile);
+    AddTile(p, tile, weights, d_o, sums);
+  }
   return sums;
 }
 
@@ -271,14 +297,17 @@ at::Tensor AtenAttention(const SoftmaxAttentionArgs& args, const Prepared& sizes
   saved[kPositions] = QueryPositions(args, sizes);
   saved[kDropout] = DropoutFactors(args, sizes);
   const std::int64_t window = args.window;
+  const std::vector<at::Tensor> inputs = {args.q, args.k, args.v, args.log_decay, args.sinks};
   at::Tensor o;
   {
+    const bool has_backward = NeedsBackward(inputs);
     const at::NoGradGuard no_grad;
-    o = Forward(Lay(saved, sizes, window), args.v);
+    const Problem p = Lay(saved, sizes, window);
+    o = Forward(p, args.v, has_backward && KeepsWeights(p) ? &saved : nullptr);
   }
   const auto backward = [sizes, window](const BackwardArgs& call) {
     const Problem p = Lay(call.saved, sizes, window);
-    const Gradients sums = Backward(p, call.saved[kQ], call.grads[0]);
+    const Gradients sums = Backward(p, call.saved, call.grads[0]);
     const auto per_key_head = [&](const at::Tensor& x, const at::Tensor& like) {
       return x.unflatten(0, {sizes.batch_size, -1}).transpose(1, 2).to(like.scalar_type());
     };
@@ -292,8 +321,7 @@ at::Tensor AtenAttention(const SoftmaxAttentionArgs& args, const Prepared& sizes
     gradients[kSinks] = sums.sinks;
     return gradients;
   };
-  SetBackward("AtenAttention", {args.q, args.k, args.v, args.log_decay, args.sinks}, {o}, saved,
-              backward);
+  SetBackward("AtenAttention", inputs, {o}, saved, backward);
   return o;
 }
 

@@ -10,7 +10,8 @@
 namespace mixerbench::kernels::softmax_attention {
 
 // All of SoftmaxAttentionArgs -> o [B,T,H,V]. Holds the scores of one tile at a time in both
-// passes: the backward pass forms them again. v is finite.
+// passes: the backward pass forms them again unless the weights of all tiles were few enough to be
+// kept. v is finite.
 at::Tensor AtenAttention(const SoftmaxAttentionArgs& args, const Prepared& sizes);
 
 }  // namespace mixerbench::kernels::softmax_attention
