@@ -7,13 +7,13 @@
 #include <utility>
 
 #include "harness/cells/parity.h"
+#include "harness/cells/run_cell.h"
 #include "harness/cells/timed_pass.h"
 #include "harness/device/device.h"
 #include "harness/device/graph.h"
 #include "harness/device/memory_meter.h"
 #include "harness/device/plans.h"
 #include "harness/training/cell_guard.h"
-#include "harness/training/memory_need.h"
 #include "harness/training/model.h"
 #include "reports/statistics/statistics.h"
 
@@ -170,14 +170,9 @@ class ThroughputRun {
 reports::CellResult RunThroughputCell(const Cell& cell, at::Device device,
                                       const Registries& registries, const RunControl& control,
                                       const ProgressCallback& progress) {
-  reports::CellResult result = ResultOf(cell);
-  const Outcome outcome = Guard([&] {
-    RequireMemory(cell, device, registries);
-    ThroughputRun(cell, device, registries, control, progress, result).Run();
+  reports::CellResult result = RunCell(cell, device, registries, [&](reports::CellResult& rows) {
+    ThroughputRun(cell, device, registries, control, progress, rows).Run();
   });
-  result.state = outcome.state;
-  result.reason = outcome.reason;
-  result.model.path = PathOf(result.plans);
   if (result.state == reports::CellState::kCompleted) {
     for (const auto& row : result.throughput) {
       if (row.state == reports::CellState::kError ||

@@ -7,6 +7,7 @@
 
 #include <ATen/core/grad_mode.h>
 
+#include "harness/cells/run_cell.h"
 #include "harness/device/device.h"
 #include "harness/device/plans.h"
 #include "harness/evaluation/evaluate.h"
@@ -14,7 +15,6 @@
 #include "harness/evaluation/segment_rows.h"
 #include "harness/training/cell_guard.h"
 #include "harness/training/checkpoint.h"
-#include "harness/training/memory_need.h"
 #include "harness/training/model.h"
 #include "harness/training/trainer.h"
 #include "harness/training/weights.h"
@@ -392,14 +392,9 @@ class TrainRun {
 
 reports::CellResult RunTrainCell(const Cell& cell, at::Device device, const Registries& registries,
                                  const RunControl& control, const ProgressCallback& progress) {
-  reports::CellResult result = ResultOf(cell);
-  const Outcome outcome = Guard([&] {
-    RequireMemory(cell, device, registries);
-    TrainRun(cell, device, registries, control, progress, result).Run();
+  reports::CellResult result = RunCell(cell, device, registries, [&](reports::CellResult& rows) {
+    TrainRun(cell, device, registries, control, progress, rows).Run();
   });
-  result.state = outcome.state;
-  result.reason = outcome.reason;
-  result.model.path = PathOf(result.plans);
   Guard([&] { AddMissingRows(cell, registries.tasks, result); });  // it has failed already
   return result;
 }

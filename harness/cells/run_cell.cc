@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "harness/cells/run_cell.h"
+
+#include "harness/device/plans.h"
+#include "harness/training/cell_guard.h"
+#include "harness/training/memory_need.h"
+
+namespace mixerbench::harness {
+
+reports::CellResult RunCell(const Cell& cell, at::Device device, const Registries& registries,
+                            const std::function<void(reports::CellResult&)>& work) {
+  reports::CellResult result = ResultOf(cell);
+  const Outcome outcome = Guard([&] {
+    RequireMemory(cell, device, registries);
+    work(result);
+  });
+  result.state = outcome.state;
+  result.reason = outcome.reason;
+  result.model.path = PathOf(result.plans);
+  return result;
+}
+
+}  // namespace mixerbench::harness
