@@ -1,8 +1,7 @@
-// What ran, as JSON: the plans of a cell, and the comparison before a time.
+// What ran, as JSON: the plans of a cell.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -19,8 +18,5 @@ std::vector<PhasePlan> PlansFrom(const io::ObjectReader& reader, std::string_vie
 
 // Removes what --no-graph decides and no result depends on.
 void DropExecution(Value& plans);
-
-Value ParityToValue(const std::optional<Parity>& parity);
-std::optional<Parity> ParityFrom(const io::ObjectReader& reader, std::string_view key);
 
 }  // namespace mixerbench::reports
