@@ -60,6 +60,27 @@ def steps():
     return markdown(header, rows)
 
 
+def core_plan(cell):
+    """What the recurrence of a step ran by, and why not by device code."""
+    functions = [function for plan in cell["plans"] for run in plan["runs"] if run["phase"] == "train_step"
+                 for function in plan["functions"] if function["core"]]
+    texts = [function["function"] + " " + function["forward"] + (f" ({function['reason']})" if function["reason"] else "")
+             for function in functions]
+    return "; ".join(dict.fromkeys(texts)) or "–"
+
+
+def every_mixer():
+    rows = []
+    for cell in load("h200/mixers-step-time/report.json")["cells"]:
+        for row in cell["throughput"]:
+            time = number(row["median"]) if row["state"] == "completed" else row["reason"] or row["state"]
+            rows.append((row["median"] or float("inf"), [
+                cell["identity"]["cell"].split("/")[1], time, core_plan(cell), str(cell["model_facts"]["num_parameters"]),
+                str(cell["model_facts"]["state_bytes"]["measured"])]))
+    return markdown(["mixer", "step, ms", "its core by", "parameters", "state, bytes"],
+                    [row for _, row in sorted(rows)])
+
+
 def like_with_like():
     times = step_times()
     rows = []
@@ -108,7 +129,7 @@ def suites():
 def main():
     page = PAGE.read_text()
     made = page
-    for table in (steps, like_with_like, cores, suites):
+    for table in (steps, every_mixer, like_with_like, cores, suites):
         begin, end = (f"<!-- {table.__name__}: {mark} -->" for mark in ("begin", "end"))
         before, rest = made.split(begin + "\n")
         _, after = rest.split(end)
