@@ -92,19 +92,15 @@ def like_with_like():
     return markdown(["precision", "mixer", "L", "others", "their ms", "ours", "times as fast"], rows)
 
 
-# Names of cores in results that were measured before they were renamed.
-RENAMED = {"scalar_decay": "simple_gla", "vector_decay": "gla"}
-
-
 def cores():
-    line = re.compile(r"(\S+) B8 T4096 H8 D128 \| fwd ([\d.]+) ms \(([\d.]+)-([\d.]+)\).* "
+    line = re.compile(r"(\S+) B8 T4096 H8 K128 V128 \| fwd ([\d.]+) ms \(([\d.]+)-([\d.]+)\).* "
                       r"\| fwd\+bwd ([\d.]+) ms \(([\d.]+)-([\d.]+)\)")
     text = (RESULTS / "h200/cores/core_device_benchmark.txt").read_text()
     others = {row["core"]: row for row in load("references.json")["cores"]}
     rows = []
     for core, fwd, low, high, both, both_low, both_high in line.findall(text):
         other = others.get(core)
-        rows.append([RENAMED.get(core, core), f"{fwd} ({low}–{high})", f"{both} ({both_low}–{both_high})",
+        rows.append([core, f"{fwd} ({low}–{high})", f"{both} ({both_low}–{both_high})",
                      f"{other['fwd']} / {other['fwd_bwd']}" if other else "–"])
     return markdown(["core", "forward", "forward and backward", "flash-linear-attention"], rows)
 

@@ -79,7 +79,7 @@ Value Write(const T& v) {
     return WriteFields(Bound<T>::kFields, v);
   } else if constexpr (kIsOptional<T>) {
     constexpr bool kIsNumber = std::is_same_v<typename T::value_type, double>;  // may be a NaN
-    return v ? Write<kIsNumber ? Null::kAllowed : kNull>(*v) : Value();
+    return v ? Write < kIsNumber ? Null::kAllowed : kNull > (*v) : Value();
   } else if constexpr (kIsVector<T>) {
     Array array;
     for (const auto& item : v) array.push_back(Write<kNull>(item));

@@ -144,13 +144,15 @@ TEST_CASE("gpu: plans name the device code, or why there is none") {
   CHECK(core("gla", "64").backward == "fused");
   CHECK(core("gla", "64").reason.empty());
   CHECK(core("attention", "64").backward == "whole");
-  const auto fallback = core("delta_net", "96");
+  CHECK(core("delta_net", "96").forward == "fused, keys padded to 64, values padded to 64");
+  const auto fallback = core("log_linear", "64");
   CHECK(fallback.forward == "aten_chunk");
-  CHECK(fallback.reason == "head_k_dim 48 is none of 16, 32, 64, 128");
-  const auto refused = RunThroughputCell(SpeedCell("delta_net", "bf16", "96"), gpu, AllRegistries(),
-                                         {.require_device_cores = true}, [](const Progress&) {});
+  CHECK(fallback.reason == "has no device code");
+  const auto refused =
+      RunThroughputCell(SpeedCell("log_linear", "bf16", "64"), gpu, AllRegistries(),
+                        {.require_device_cores = true}, [](const Progress&) {});
   CHECK(refused.state == reports::CellState::kUnsupported);
-  CHECK_THAT(refused.reason, Catch::Contains("head_k_dim 48"));
+  CHECK_THAT(refused.reason, Catch::Contains("has no device code"));
 }
 
 }  // namespace
