@@ -3,8 +3,8 @@
 
 #include <algorithm>
 #include <cmath>
-#include <random>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/error.h"
@@ -519,9 +519,10 @@ TEST_CASE("sweep: a merged plan selects where all of its suites select alike") {
 TEST_CASE("sweep: built a hundred times from its cells in any order, a report has the same bytes") {
   std::vector<CellResult> cells = ExampleSweep();
   const std::string text = DumpSweep(MakeSweepReport("s", Object{}, cells));
-  std::mt19937 random(1);
+  // A rotation and an exchange make every order.
   for (int i = 0; i < 100; ++i) {
-    std::shuffle(cells.begin(), cells.end(), random);
+    std::rotate(cells.begin(), cells.begin() + 1, cells.end());
+    if (i % 3 != 0) std::swap(cells[0], cells[1]);
     REQUIRE(DumpSweep(MakeSweepReport("s", Object{}, cells)) == text);
   }
 }
