@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "harness/cells/run_cell.h"
 
+#include <chrono>
+
 #include "harness/device/plans.h"
 #include "harness/training/cell_guard.h"
 #include "harness/training/memory_need.h"
@@ -18,6 +20,13 @@ reports::CellResult RunCell(const Cell& cell, at::Device device, const Registrie
   result.reason = outcome.reason;
   result.model.path = PathOf(result.plans);
   return result;
+}
+
+void RequireTimeLeft(const RunControl& control) {
+  if (control.stop_requested && control.stop_requested()) throw Interrupted("stopped");
+  if (control.deadline && std::chrono::steady_clock::now() > *control.deadline) {
+    throw TimedOut("time limit of the cell reached");
+  }
 }
 
 }  // namespace mixerbench::harness

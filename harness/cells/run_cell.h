@@ -4,6 +4,7 @@
 
 #include <functional>
 
+#include "harness/cells/train.h"
 #include "harness/suite/cell.h"
 #include "harness/suite/registries.h"
 #include "reports/result/result.h"
@@ -14,5 +15,8 @@ namespace mixerbench::harness {
 // What `work` throws becomes the state and reason of the result.
 reports::CellResult RunCell(const Cell& cell, at::Device device, const Registries& registries,
                             const std::function<void(reports::CellResult&)>& work);
+
+// Throws Interrupted when a stop is requested, TimedOut when the cell's time is up.
+void RequireTimeLeft(const RunControl& control);
 
 }  // namespace mixerbench::harness

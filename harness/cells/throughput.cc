@@ -108,9 +108,9 @@ class ThroughputRun {
     pass.Run();  // the first time: decides by which plans the work runs
     AddPlan({row.phase, row.batch_size, row.seq_len, &pass.work()}, registries_.cores,
             result_.plans);
-    CheckLimits();
+    RequireTimeLeft(control_);
     row.parity = pass.CompareWithReference();
-    CheckLimits();
+    RequireTimeLeft(control_);
     row.parity_check = Holds(*row.parity) ? "passed" : "failed";
     if (Holds(*row.parity)) return;
     throw std::runtime_error(
@@ -125,7 +125,7 @@ class ThroughputRun {
     memory_.ResetPeak();
     for (std::int64_t i = 0; i < kWarmupIterations; ++i) {
       pass.Run();
-      CheckLimits();
+      RequireTimeLeft(control_);
     }
     Synchronize(device_);
     // Before the samples, whose cache flushes hold memory of their own.
@@ -133,7 +133,7 @@ class ThroughputRun {
     for (std::int64_t i = 0; i < cell_.throughput.num_samples; ++i) {
       FlushCache(device_);
       row.samples_ms.push_back(TimeMilliseconds(device_, [&] { pass.Run(); }));
-      CheckLimits();
+      RequireTimeLeft(control_);
     }
     AddPlan({row.phase, row.batch_size, row.seq_len, &pass.work()}, registries_.cores,
             result_.plans);  // again: now it is a graph, or not
@@ -145,13 +145,6 @@ class ThroughputRun {
                                       .high = reports::Percentile(row.samples_ms, 0.8)};
     row.tokens_per_second =
         static_cast<double>(row.batch_size * row.seq_len) / (*row.median_ms / 1e3);
-  }
-
-  void CheckLimits() const {
-    if (control_.stop_requested && control_.stop_requested()) throw Interrupted("stopped");
-    if (control_.deadline && std::chrono::steady_clock::now() > *control_.deadline) {
-      throw TimedOut("time limit of the cell reached");
-    }
   }
 
   const Cell& cell_;

@@ -8,10 +8,11 @@
 #include <ATen/core/grad_mode.h>
 
 #include "harness/cells/run_cell.h"
+#include "harness/cells/test_run.h"
+#include "harness/cells/trained_model.h"
 #include "harness/device/device.h"
 #include "harness/device/plans.h"
 #include "harness/evaluation/evaluate.h"
-#include "harness/evaluation/item_file.h"
 #include "harness/evaluation/segment_rows.h"
 #include "harness/training/cell_guard.h"
 #include "harness/training/checkpoint.h"
@@ -43,6 +44,7 @@ class TrainRun {
         graphs_(device, control.use_graphs),
         model_(BuildModel(cell, device, registries)),
         trainer_(cell, model_, graphs_, registries),
+        tests_(cell, model_, cell.task.max_seq_len, graphs_, registries, control, result),
         validation_sources_(MakeSources(cell.task, cell.task.validation, cell.task.data_seed,
                                         tasks::Split::kValidation, device, registries)) {
     for (const SegmentSource& source : validation_sources_) {
@@ -77,14 +79,7 @@ class TrainRun {
   void RequireDeviceCores() {
     graphs_.CheckPlans([this](const auto& plans) { RefuseFallbacks(plans, registries_.cores); });
     for (const auto& evaluator : validation_) evaluator->Probe();
-    for (const SegmentSource& source : TestSources()) {
-      SegmentEvaluator(*model_.backbone, source, cell_.train, graphs_).Probe();
-    }
-  }
-
-  std::vector<SegmentSource> TestSources() const {
-    return MakeSources(cell_.task, cell_.task.test, cell_.task.data_seed, tasks::Split::kTest,
-                       device_, registries_);
+    tests_.Probe();
   }
 
   void AddPlans(const std::vector<PhaseWork>& all) {
@@ -181,50 +176,7 @@ class TrainRun {
 
   void Test() {
     EnterPhase(&reports::PhaseTimes::test_s);
-    const auto sources = TestSources();
-    const auto axes = SegmentAxes(cell_.task.test);
-    const auto seen = trainer_.SamplesSeen(result_.step);
-    for (; num_tested_ < sources.size(); ++num_tested_) {
-      const SegmentSource& source = sources[num_tested_];
-      std::vector<reports::AccuracyRow> rows;
-      const auto items = ItemFileOf(source);
-      const Outcome outcome = Guard([&] {
-        SegmentEvaluator evaluator(*model_.backbone, source, cell_.train, graphs_);
-        auto score = evaluator.Score(
-            axes[num_tested_], [this] { CheckLimits(); }, items.get());
-        rows = std::move(score.rows);
-        if (items) KeepItems(*items);
-        result_.eval_batch_sizes.push_back(score.batch_size);
-        AddPlans(evaluator.work("test"));
-      });
-      if (outcome.state == reports::CellState::kInterrupted) throw Interrupted(outcome.reason);
-      if (outcome.state != reports::CellState::kCompleted) {
-        rows = {UnscoredRow(source.task(), axes[num_tested_], outcome.state, outcome.reason)};
-      }
-      rows.front().ceiling = source.task().Ceiling(seen, source.samples());
-      for (auto& row : rows) {
-        row.extrapolated = source.task().shape().seq_len > trainer_.max_seq_len();
-        result_.accuracy.push_back(std::move(row));
-      }
-      if (outcome.state == reports::CellState::kTimeout) throw TimedOut(outcome.reason);
-    }
-  }
-
-  // Nothing when nobody asked for items.
-  std::unique_ptr<ItemFile> ItemFileOf(const SegmentSource& source) const {
-    if (control_.item_suffix.empty()) return nullptr;
-    const std::string name = "items-" + std::to_string(num_tested_) + control_.item_suffix;
-    return std::make_unique<ItemFile>(control_.item_folder / name, source.task(), cell_.task.name,
-                                      static_cast<std::int64_t>(num_tested_));
-  }
-
-  void KeepItems(ItemFile& file) {
-    std::string problem;
-    if (const auto kept = file.Finish(&problem)) {
-      result_.items.push_back(*kept);
-    } else {
-      std::cerr << "warning: items are not kept: " << problem << std::endl;
-    }
+    tests_.Run(trainer_.sources(), result_.step, [this] { CheckLimits(); });
   }
 
   // Called now and then, wherever the cell may end or be saved.
@@ -271,7 +223,7 @@ class TrainRun {
     so_far.wall_s += SecondsSince(start_);
     checkpoint.progress = Object{{"result", reports::CellToValue(so_far)},
                                  {"loss_sums", Array(loss_sums_.begin(), loss_sums_.end())},
-                                 {"num_tested", static_cast<std::int64_t>(num_tested_)}};
+                                 {"num_tested", static_cast<std::int64_t>(tests_.num_tested())}};
     for (const auto& [name, tensor] : Parameters()) {
       checkpoint.tensors["parameter." + name] = tensor;
     }
@@ -304,25 +256,25 @@ class TrainRun {
   void ReuseWeights() {
     if (!weights_) return;
     std::vector<std::string> problems;
-    const auto weights = weights_->Load(problems);
-    for (const std::string& problem : problems) std::cerr << "warning: " << problem << std::endl;
+    auto weights = weights_->Load(problems);
+    if (weights) {
+      const Outcome outcome =
+          Guard([&] { TakeWeights(*weights, cell_, model_, cell_.task.max_seq_len, registries_); });
+      if (outcome.state != reports::CellState::kCompleted) {
+        problems.push_back(outcome.reason);
+        weights.reset();
+      }
+    }
+    for (const std::string& problem : problems) {
+      std::cerr << "warning: " << problem << (weights ? "" : "; the cell trains again")
+                << std::endl;
+    }
     if (!weights) return;
     TakeTraining(weights->training, result_);
     result_.weights = weights->file;
     if (!result_.learning_curve.empty()) {
       validation_accuracy_ = result_.learning_curve.back().validation_accuracy;
     }
-    const at::NoGradGuard no_grad;
-    for (auto& [name, tensor] : Parameters())
-      at::Tensor(tensor).copy_(weights->parameters.at(name));
-  }
-
-  // Segments that were scored before somebody asked for their items.
-  void TestAgain() {
-    num_tested_ = 0;
-    result_.accuracy.clear();
-    result_.eval_batch_sizes.clear();
-    result_.items.clear();
   }
 
   // False when there was none.
@@ -335,8 +287,7 @@ class TrainRun {
     result_ = reports::CellFromValue(*checkpoint->progress.Find("result"));
     const Array& sums = checkpoint->progress.Find("loss_sums")->as_array();
     for (std::size_t i = 0; i < loss_sums_.size(); ++i) loss_sums_[i] = sums.at(i).as_double();
-    num_tested_ = static_cast<std::size_t>(checkpoint->progress.Find("num_tested")->as_int());
-    if (!control_.item_suffix.empty() && result_.items.size() < num_tested_) TestAgain();
+    tests_.Continue(static_cast<std::size_t>(checkpoint->progress.Find("num_tested")->as_int()));
     result_.resumed_from_step = checkpoint->step;
     if (!result_.learning_curve.empty()) {
       validation_accuracy_ = result_.learning_curve.back().validation_accuracy;
@@ -376,6 +327,7 @@ class TrainRun {
   GraphContext graphs_;
   Model model_;
   Trainer trainer_;
+  TestRun tests_;
   std::vector<SegmentSource> validation_sources_;
   std::vector<std::unique_ptr<SegmentEvaluator>> validation_;
   std::optional<CheckpointFolder> checkpoints_;
@@ -384,8 +336,7 @@ class TrainRun {
   // Of the current epoch, in the order of StepLoss::components.
   std::vector<double> loss_sums_ =
       std::vector<double>(static_cast<std::size_t>(trainer_.losses().num_losses()), 0);
-  std::size_t num_tested_ = 0;  // test segments that have their rows
-  double captured_s_ = 0;       // of graphs_, up to the last phase
+  double captured_s_ = 0;  // of graphs_, up to the last phase
 };
 
 }  // namespace

@@ -125,7 +125,7 @@ TEST_CASE("weights: damaged ones are passed over, and training replaces them") {
   std::vector<std::string> problems;
   CHECK_FALSE(WeightsFolder(folder.path(), cell.training_id).Load(problems));
   REQUIRE(problems.size() == 1);
-  CHECK_THAT(problems[0], Catch::Contains("damaged") && Catch::Contains("trains again"));
+  CHECK_THAT(problems[0], Catch::Contains("damaged"));
   const Ran again = Run(cell, control);
   CHECK_FALSE(again.result.weights.value().reused);
   CHECK(again.steps.size() > 1);

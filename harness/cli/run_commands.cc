@@ -79,8 +79,9 @@ void AddLimitsOfCells(CLI::App* command, RunValues& values) {
       ->type_name("TIME")
       ->capture_default_str();
   command
-      ->add_option("--keep-weights", values.keep_weights,
-                   "final: other test segments of a training that is done need no training; none")
+      ->add_option(
+          "--keep-weights", values.keep_weights,
+          "final: what is evaluated later needs no training again; none: not after the run")
       ->check(CLI::IsMember({"none", "final"}))
       ->capture_default_str();
   command
@@ -245,6 +246,7 @@ void AddWorker(const Parser& parser) {
   command->add_option("--cell-timeout", options->cell.timeout_s);
   command->add_option("--checkpoint-interval", options->cell.checkpoint_interval_s);
   command->add_option("--weights-limit", options->cell.weights_limit_mib);
+  command->add_flag("--keep-weights-for-run", options->cell.keeps_weights_for_run);
   command->add_option("--log-items", options->cell.log_items);
   command->add_flag("!--no-graph", options->cell.use_graphs);
   command->add_flag("--require-device-cores", options->cell.require_device_cores);

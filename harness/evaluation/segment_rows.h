@@ -25,7 +25,7 @@ std::vector<reports::Guess> GuessesOf(const tasks::Task& task);
 reports::AccuracyRow UnscoredRow(const tasks::Task& task, const Object& axes,
                                  reports::CellState state, const std::string& reason);
 
-// Gives a training cell that failed a row for every test segment that it has none of, so that
+// Gives a cell that scores and failed a row for every test segment that it has none of, so that
 // reports show what was asked for, whatever happened to it.
 void AddMissingRows(const Cell& cell, const tasks::TaskRegistry& registry,
                     reports::CellResult& result);

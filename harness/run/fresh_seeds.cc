@@ -18,11 +18,18 @@ using reports::CellResult;
 
 bool IsFresh(const CellResult& cell) { return cell.phase == CellPhase::kReport; }
 
-// Some cell of the sweep's own seeds of a group.
-const CellResult& CellOfSweep(const reports::SweepReport& report, const std::string& group_id) {
-  return *std::find_if(report.cells.begin(), report.cells.end(), [&](const CellResult& cell) {
-    return cell.group_id == group_id && !IsFresh(cell);
-  });
+// Some training cell of the sweep's own seeds of a group, and those that use its weights.
+std::vector<CellResult> CellsOfTraining(const reports::SweepReport& report,
+                                        const std::string& group_id) {
+  const auto trained = std::find_if(
+      report.cells.begin(), report.cells.end(),
+      [&](const CellResult& cell) { return cell.group_id == group_id && !IsFresh(cell); });
+  std::vector<CellResult> cells = {*trained};
+  for (const CellResult& cell : report.cells) {
+    const bool uses = cell.kind != trained->kind && cell.training_id == trained->training_id;
+    if (uses && !trained->training_id.empty()) cells.push_back(cell);
+  }
+  return cells;
 }
 
 }  // namespace
@@ -36,12 +43,14 @@ FreshSeeds FindFreshSeeds(const Plan& plan, const std::filesystem::path& out,
   CellIdentifier identifier(registries);
   for (const reports::Reseed& reseed : fresh.reseeds) {
     if (reseed.group_id.empty()) continue;
-    Cell cell = PlanAgain(CellOfSweep(report, reseed.group_id), registries);
-    cell.phase = CellPhase::kReport;
-    for (const std::uint64_t seed : reseed.seeds) {
-      cell.seed = seed;
-      identifier.Identify(cell);
-      fresh.cells.push_back(cell);
+    for (const CellResult& planned : CellsOfTraining(report, reseed.group_id)) {
+      Cell cell = PlanAgain(planned, registries);
+      cell.phase = CellPhase::kReport;
+      for (const std::uint64_t seed : reseed.seeds) {
+        cell.seed = seed;
+        identifier.Identify(cell);
+        fresh.cells.push_back(cell);
+      }
     }
   }
   return fresh;

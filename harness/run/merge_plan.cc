@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "harness/suite/identity.h"
+#include "io/json.h"
 #include "reports/summary/select.h"
 
 namespace mixerbench::harness {
@@ -69,6 +70,24 @@ std::vector<CellResult> Without(const std::vector<CellResult>& cells,
   return rest;
 }
 
+// What a cell has in common with others that differ in nothing but what they test.
+std::string TrainingOf(const CellResult& cell) {
+  if (!cell.training_id.empty()) return cell.training_id;
+  Value config = cell.config;
+  if (const Value* task = config.Find("task"); task != nullptr && task->is_object()) {
+    config.as_object().at("task").as_object().erase("test");
+  }
+  return cell.name + " " + std::to_string(cell.seed) + " " + io::DumpJson(config);
+}
+
+bool AreTestedOtherwise(const std::vector<CellResult>& cells,
+                        const std::vector<CellResult>& requested) {
+  std::set<std::string> trainings;
+  for (const CellResult& cell : requested) trainings.insert(TrainingOf(cell));
+  return std::all_of(cells.begin(), cells.end(),
+                     [&](const CellResult& cell) { return trainings.contains(TrainingOf(cell)); });
+}
+
 // The suites of a plan: one, or those that were merged.
 Array SuitesOf(const Value& config) {
   const Value* merged = config.Find("merged");
@@ -124,6 +143,9 @@ Plan MergePlan(const std::optional<Plan>& old, const Suite& suite, PlanPolicy po
     return requested;
   }
   if (added.empty()) return merged;
+  if (policy == PlanPolicy::kRefuse && AreTestedOtherwise(only_old, requested.cells)) {
+    return requested;
+  }
   if (policy == PlanPolicy::kRefuse) {
     throw Error(ExitCode::kOutput,
                 out.string() + ": holds the plan of '" + old->name + "', " +

@@ -41,6 +41,8 @@ struct CellOptions {
   // Final weights up to this size are kept for other test segments of the same training; 0: none
   // are kept and none are used.
   std::int64_t weights_limit_mib = 256;
+  // Final weights are kept and used whatever their size, until the run ends: cells of it need them.
+  bool keeps_weights_for_run = false;
   std::string log_items;              // "": none; "jsonl" or "zstd": every scored position
   bool use_graphs = true;             // CUDA graphs, on a GPU
   bool is_strict = false;             // --deterministic strict (device/determinism.h)

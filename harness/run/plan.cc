@@ -17,6 +17,7 @@ namespace {
 
 constexpr std::string_view kKind = "plan";
 constexpr std::string_view kTraining = "train";
+constexpr std::string_view kThroughput = "throughput";
 constexpr std::size_t kIdDigits = 16;  // of the run id, in folder names
 
 std::filesystem::path PlanPath(const std::filesystem::path& out) { return out / "sweep.json"; }
@@ -58,12 +59,18 @@ void WritePlan(const std::filesystem::path& out, const Plan& plan) {
   io::WriteFileAtomically(PlanPath(out), io::DumpJson(document, 1));
 }
 
-std::string LabelOf(const reports::CellResult& cell) {
-  return cell.name +
-         (cell.kind == kTraining ? " seed " + std::to_string(cell.seed) : " " + cell.kind);
+std::string LabelOf(const std::string& name, std::string_view kind, std::uint64_t seed) {
+  const std::string of_seed = kind == kThroughput ? "" : " seed " + std::to_string(seed);
+  return name + of_seed + (kind == kTraining ? "" : " " + std::string(kind));
 }
 
-std::filesystem::path WeightsPath(const std::filesystem::path& out) { return out / "weights"; }
+std::string LabelOf(const reports::CellResult& cell) {
+  return LabelOf(cell.name, cell.kind, cell.seed);
+}
+
+std::filesystem::path WeightsPath(const std::filesystem::path& out, bool is_strict) {
+  return is_strict ? out / "weights" / "strict" : out / "weights";
+}
 
 std::string_view DigitsOf(std::string_view id) { return id.substr(id.find(':') + 1); }
 

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <optional>
 #include <string>
@@ -26,8 +27,10 @@ std::optional<Plan> ReadPlan(const std::filesystem::path& out);
 
 void WritePlan(const std::filesystem::path& out, const Plan& plan);
 
-// "mqar/gla/lr=0.01 seed 2": a cell for people.
+// "mqar/gla/lr=0.01 seed 2", "mqar/gla/lr=0.01 seed 2 evaluate", "mqar/gla throughput": a cell for
+// people.
 std::string LabelOf(const reports::CellResult& cell);
+std::string LabelOf(const std::string& name, std::string_view kind, std::uint64_t seed);
 
 // The hexadecimal digits of "sha256:<digits>", or of what has no prefix; a view of `id`.
 std::string_view DigitsOf(std::string_view id);
@@ -35,8 +38,9 @@ std::string_view DigitsOf(std::string_view id);
 // "OUT/cells/<first digits of the run id>"; `run_id` with or without "sha256:".
 std::filesystem::path CellFolder(const std::filesystem::path& out, const std::string& run_id);
 
-// "OUT/weights", where final weights lie (training/weights.h).
-std::filesystem::path WeightsPath(const std::filesystem::path& out);
+// "OUT/weights", where final weights lie (training/weights.h), and those of strict trainings in a
+// folder of it: no file says in which mode it was trained.
+std::filesystem::path WeightsPath(const std::filesystem::path& out, bool is_strict);
 
 // The right to change the plan or the reports of a folder, given back at the end of the object or
 // of the process. Waits for whoever has it.

@@ -16,6 +16,7 @@
 #include "harness/device/determinism.h"
 #include "harness/device/device.h"
 #include "harness/run/folder_report.h"
+#include "harness/run/kept_trainings.h"
 #include "harness/run/merge_plan.h"
 #include "harness/run/plan.h"
 #include "harness/run/result_difference.h"
@@ -84,7 +85,7 @@ CellResult FindStored(const fs::path& out, const std::string& name) {
 
 // Times, and what lack of memory or time did, are no functions of a cell.
 void RequireRepeatable(const CellResult& stored) {
-  if (stored.kind != NameOf(CellKind::kTrain)) {
+  if (stored.kind == NameOf(CellKind::kThroughput)) {
     throw ConfigError(LabelOf(stored),
                       "measures speed, which no two runs share; `compare "
                       "--measure` compares the speed of builds");
@@ -133,10 +134,23 @@ std::optional<CellResult> RunAgain(const Cell& cell, at::Device device, const fs
   return end == RunEnd::kFinished ? results.front() : std::nullopt;
 }
 
+// What a cell that trains nothing needs.
+void CopyWeights(const fs::path& out, const CellResult& stored, bool is_strict,
+                 const fs::path& out_again) {
+  const WeightsFolder weights = WeightsOf(out, stored.training_id, is_strict);
+  if (!weights.HasFile()) {
+    throw Error(ExitCode::kMissing,
+                LabelOf(stored) +
+                    ": the weights of its training are not kept; run the suite again "
+                    "with --keep-weights final");
+  }
+  weights.CopyTo(WeightsPath(out_again, is_strict));
+}
+
 // The tensors of kept weights, if their file is still there and whole.
 std::optional<io::TensorFile> ReadWeights(const fs::path& out, const CellResult& cell) {
   if (!cell.weights) return std::nullopt;
-  return ReadKeptWeights(WeightsPath(out), DigitsOf(cell.weights->sha256));
+  return ReadKeptWeights(WeightsPath(out, WasStrict(cell)), DigitsOf(cell.weights->sha256));
 }
 
 // What two runs of the cell have to say of each other.
@@ -249,6 +263,7 @@ ExitCode Repro(const ReproOptions& options, const Registries& registries) {
   const Cell cell = PlanStored(stored, registries);
   const at::Device device = DeviceFor(cell, options.device);
   const TemporaryFolder folder;
+  if (NamesTraining(cell.kind)) CopyWeights(options.out, stored, WasStrict(stored), folder.path());
   const auto again = RunAgain(cell, device, folder.path(), WasStrict(stored), options, registries);
   if (!again) {
     std::cerr << "stopped; nothing was compared\n";

@@ -50,7 +50,7 @@ Value Answer(const reports::CellResult& cell) {
   Object& members = document.as_object();
   Object answer;
   for (const char* key : {"state", "model_facts", "learning_curve", "steps_to_threshold", "solved",
-                          "accuracy_by_length", "plans"}) {
+                          "accuracy_by_length", "taps", "plans"}) {
     answer[key] = std::move(members.at(key));
   }
   for (Value& point : answer.at("learning_curve").as_array()) point.as_object().erase("elapsed_s");

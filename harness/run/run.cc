@@ -16,6 +16,7 @@
 #include "harness/run/device_time.h"
 #include "harness/run/folder_report.h"
 #include "harness/run/fresh_seeds.h"
+#include "harness/run/kept_trainings.h"
 #include "harness/run/log_file.h"
 #include "harness/run/merge_plan.h"
 #include "harness/run/plan.h"
@@ -91,13 +92,34 @@ void LoadResults(const RunFolder& folder, const std::vector<Cell>& cells, RetryP
   }
 }
 
+// What entering a suite in a plan that is there has done to cells of the same trainings.
+struct TestedOtherwise {
+  std::size_t num_dropped = 0;                 // cells that left the plan
+  std::vector<reports::CellResult> trainings;  // of the old plan, that new cells share
+};
+
 // Enters the cells of the suite in the plan of the folder.
-void UpdatePlan(const std::filesystem::path& out, const Suite& suite, PlanPolicy policy,
-                const Registries& registries) {
+TestedOtherwise UpdatePlan(const std::filesystem::path& out, const Suite& suite, PlanPolicy policy,
+                           const Registries& registries) {
   const FolderLock lock(out);
-  Plan plan = MergePlan(ReadPlan(out), suite, policy, registries, out);
+  const std::optional<Plan> old = ReadPlan(out);
+  Plan plan = MergePlan(old, suite, policy, registries, out);
   for (reports::CellResult& cell : plan.cells) cell.reason.clear();  // why an earlier run left it
   WritePlan(out, plan);
+  TestedOtherwise changed;
+  if (!old) return changed;
+  std::set<std::string> before, now, new_trainings;
+  for (const reports::CellResult& cell : old->cells) before.insert(cell.run_id);
+  for (const reports::CellResult& cell : plan.cells) {
+    now.insert(cell.run_id);
+    if (!before.contains(cell.run_id)) new_trainings.insert(cell.training_id);
+  }
+  for (const reports::CellResult& cell : old->cells) {
+    if (cell.training_id.empty() || !new_trainings.contains(cell.training_id)) continue;
+    changed.num_dropped += now.contains(cell.run_id) ? 0 : 1;
+    if (cell.kind == NameOf(CellKind::kTrain)) changed.trainings.push_back(cell);
+  }
+  return changed;
 }
 
 void SayAtStart(const std::string& text, bool quiet, LogFile* log) {
@@ -169,7 +191,7 @@ class SuiteRun {
   ExitCode Run(std::chrono::steady_clock::time_point start) {
     workers_.time_limit_start = options_.started.value_or(start);
     folder_.emplace(out_);
-    UpdatePlan(out_, suite_, options_.plan, registries_);
+    SayTestedOtherwise(UpdatePlan(out_, suite_, options_.plan, registries_));
     Batch sweep{suite_.cells, options_.shard};
     if (const RunEnd end = Work(sweep, ""); end != RunEnd::kFinished) return EndEarly(end, sweep);
     // Any shard that finds a choice trains for it: nobody knows which of them is the last.
@@ -183,6 +205,17 @@ class SuiteRun {
   }
 
  private:
+  void SayTestedOtherwise(const TestedOtherwise& changed) const {
+    if (changed.num_dropped > 0) {
+      SayAtStart(suite_.name + ": " + Counted(changed.num_dropped, "cell") +
+                     " of the plan give way to others that test the same trainings; their results "
+                     "stay in the folder, and --plan merge keeps both",
+                 options_.quiet, log_);
+    }
+    const std::string why = WhyTrainedAgain(out_, changed.trainings, options_.cell.is_strict);
+    if (!why.empty()) SayAtStart(suite_.name + ": " + why, options_.quiet, log_);
+  }
+
   // Of this command's settings, and says which there are.
   Batch BatchOf(FreshSeeds fresh) {
     std::set<std::string> groups;
@@ -227,8 +260,15 @@ class SuiteRun {
   // Runs what has no result.
   RunEnd Work(Batch& batch, const std::string& what) {
     LoadResults(*folder_, batch.cells, options_.retry, options_.cell, batch.results);
-    SayAtStart(suite_.name + what + ": " + SummaryOf(batch), options_.quiet, log_);
+    const bool is_strict = options_.cell.is_strict;
+    const std::string again = ForgetTrainingsWithoutWeights(
+        out_, batch.cells, FindPending(batch.cells, batch.shard, batch.results), is_strict,
+        batch.results);
     const auto pending = FindPending(batch.cells, batch.shard, batch.results);
+    SayAtStart(suite_.name + what + ": " + SummaryOf(batch) +
+                   KeptWeightsText(out_, batch.cells, pending, is_strict),
+               options_.quiet, log_);
+    if (!again.empty()) SayAtStart(suite_.name + what + ": " + again, options_.quiet, log_);
     if (pending.empty()) {
       const bool is_part = batch.shard.count > 1;
       std::cerr << "nothing to do: all "
@@ -237,8 +277,11 @@ class SuiteRun {
       return RunEnd::kFinished;
     }
     WriteReports(out_);  // a run that is killed leaves no report of an earlier one that looks whole
-    return Scheduler(workers_, registries_.tasks, *folder_, batch.cells, pending, batch.results)
-        .Run();
+    const RunEnd end =
+        Scheduler(workers_, registries_.tasks, *folder_, batch.cells, pending, batch.results).Run();
+    RemoveUsedWeights(out_, batch.cells, batch.results, options_.cell.weights_limit_mib << 20,
+                      is_strict);
+    return end;
   }
 
   ExitCode EndEarly(RunEnd end, const Batch& batch) const {

@@ -2,8 +2,11 @@
 #include "harness/run/run_plan.h"
 
 #include <algorithm>
+#include <map>
 #include <set>
+#include <utility>
 
+#include "harness/run/plan.h"
 #include "harness/training/memory_need.h"
 
 namespace mixerbench::harness {
@@ -28,9 +31,11 @@ std::string SeedsText(const std::vector<Cell>& cells) {
   return text + ")";
 }
 
-// The cells of one shard. The id decides, so that every shard finds the same split by itself.
+// The cells of one shard. An id decides, so that every shard finds the same split by itself: that
+// of the training, so that what uses its weights stays with it.
 bool InShard(const Cell& cell, const Shard& shard) {
-  return std::stoull(cell.run_id.substr(0, 15), nullptr, 16) % shard.count == shard.index;
+  const std::string& id = cell.training_id.empty() ? cell.run_id : cell.training_id;
+  return std::stoull(id.substr(0, 15), nullptr, 16) % shard.count == shard.index;
 }
 
 }  // namespace
@@ -39,10 +44,7 @@ std::string Counted(std::size_t count, const std::string& noun) {
   return std::to_string(count) + " " + noun + (count == 1 ? "" : "s");
 }
 
-std::string Label(const Cell& cell) {
-  return cell.name + (cell.kind == CellKind::kTrain ? " seed " + std::to_string(cell.seed)
-                                                    : " " + std::string(NameOf(cell.kind)));
-}
+std::string Label(const Cell& cell) { return LabelOf(cell.name, NameOf(cell.kind), cell.seed); }
 
 std::vector<std::size_t> FindPending(const std::vector<Cell>& cells, const Shard& shard,
                                      const CellResults& done) {
@@ -83,19 +85,22 @@ std::string Summarize(const std::vector<Cell>& cells, const std::vector<std::siz
                       const CellResults& done, std::size_t num_workers,
                       std::int64_t cells_per_worker) {
   std::set<std::string> settings;
-  std::size_t num_speed = 0;
+  std::map<CellKind, std::size_t> counts;
   for (const Cell& cell : cells) {
-    if (cell.kind == CellKind::kTrain) {
-      settings.insert(cell.group_id);
-    } else {
-      ++num_speed;
-    }
+    ++counts[cell.kind];
+    if (cell.kind == CellKind::kTrain) settings.insert(cell.group_id);
   }
   std::string text = Counted(cells.size(), "cell") + ":";
   if (!settings.empty()) {
     text += " " + Counted(settings.size(), "setting") + " x " + SeedsText(cells);
   }
-  if (num_speed > 0) text += (settings.empty() ? " " : ", ") + Counted(num_speed, "speed curve");
+  static const std::vector<std::pair<CellKind, std::string>> kNouns = {
+      {CellKind::kEvaluate, "evaluation"},
+      {CellKind::kAnalyse, "tap reading"},
+      {CellKind::kThroughput, "speed curve"}};
+  for (const auto& [kind, noun] : kNouns) {
+    if (counts[kind] > 0) text += (text.back() == ':' ? " " : ", ") + Counted(counts[kind], noun);
+  }
   const auto num_left = std::count(done.begin(), done.end(), std::nullopt);
   text += "; " + std::to_string(done.size() - static_cast<std::size_t>(num_left)) + " done, " +
           std::to_string(pending.size()) + " to run";

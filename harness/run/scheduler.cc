@@ -13,6 +13,7 @@
 #include "harness/device/determinism.h"
 #include "harness/device/plans.h"
 #include "harness/evaluation/segment_rows.h"
+#include "harness/run/kept_trainings.h"
 #include "harness/run/plan.h"
 #include "harness/run/run_plan.h"
 #include "harness/run/stop_signals.h"
@@ -49,6 +50,14 @@ std::string Number(const char* format, double value) {
   return text;
 }
 
+// Where its training failed, so has what should use it: reports count both alike.
+reports::CellResult ResultWithoutTraining(const Cell& cell, const reports::CellResult& training) {
+  reports::CellResult result = ResultOf(cell);
+  result.state = training.state;
+  result.reason = "its training: " + training.reason;
+  return result;
+}
+
 }  // namespace
 
 bool Reusable(const reports::CellResult& result, RetryPolicy retry, const CellOptions& options) {
@@ -58,8 +67,9 @@ bool Reusable(const reports::CellResult& result, RetryPolicy retry, const CellOp
   const bool has_numbers = result.state == reports::CellState::kCompleted ||
                            result.state == reports::CellState::kDiverged;
   if (options.is_strict && has_numbers && !WasStrict(result)) return false;
-  const bool lacks_items = result.kind == "train" && result.items.empty() &&
-                           result.state == reports::CellState::kCompleted;
+  const bool is_tested = result.kind == "train" || result.kind == "evaluate";
+  const bool lacks_items =
+      is_tested && result.items.empty() && result.state == reports::CellState::kCompleted;
   if (lacks_items && !options.log_items.empty()) return false;
   return retry == RetryPolicy::kNone ||
          (retry == RetryPolicy::kFailed && result.state == reports::CellState::kCompleted);
@@ -81,8 +91,12 @@ Scheduler::Scheduler(SchedulerOptions options, const tasks::TaskRegistry& tasks,
       eta_(EtaFrom(cells, results, options_.devices.size(), options_.cells_per_worker)) {
   for (const std::string& device : options_.devices) workers_.push_back({device, nullptr, {}});
   for (const std::size_t cell : pending) {
-    if (cells_[cell].kind == CellKind::kThroughput) alone_.insert(cell);  // neighbours slow it down
+    const CellKind kind = cells_[cell].kind;
+    if (kind == CellKind::kThroughput) alone_.insert(cell);  // neighbours slow it down
+    if (kind == CellKind::kTrain) open_trainings_.insert(cells_[cell].training_id);
+    if (NamesTraining(kind)) used_trainings_.insert(cells_[cell].training_id);
   }
+  options_.cell.keeps_weights_for_run = !used_trainings_.empty();
 }
 
 RunEnd Scheduler::Run() {
@@ -139,8 +153,33 @@ bool Scheduler::EndsTooLate(std::size_t cell) const {
 }
 
 bool Scheduler::OnlyLateCellsAreLeft() const {
-  return CountRunning() == 0 && std::all_of(pending_.begin(), pending_.end(),
-                                            [this](std::size_t cell) { return EndsTooLate(cell); });
+  return CountRunning() == 0 &&
+         std::all_of(pending_.begin(), pending_.end(), [this](std::size_t cell) {
+           return EndsTooLate(cell) || WaitsForTraining(cells_[cell]);
+         });
+}
+
+bool Scheduler::WaitsForTraining(const Cell& cell) const {
+  return NamesTraining(cell.kind) && open_trainings_.contains(cell.training_id);
+}
+
+const reports::CellResult* Scheduler::FindFailedTraining(const Cell& cell) const {
+  if (!NamesTraining(cell.kind)) return nullptr;
+  const reports::CellResult* failed = nullptr;
+  for (std::size_t i = 0; i < cells_.size(); ++i) {
+    if (cells_[i].kind != CellKind::kTrain || cells_[i].training_id != cell.training_id) continue;
+    if (!results_[i]) continue;
+    if (results_[i]->state == reports::CellState::kCompleted) return nullptr;
+    failed = &*results_[i];
+  }
+  return failed;
+}
+
+bool Scheduler::MayStand(const Cell& cell, const reports::CellResult& result) const {
+  if (!Reusable(result, options_.retry, options_.cell)) return false;
+  const bool is_used = cell.kind == CellKind::kTrain && used_trainings_.contains(cell.training_id);
+  if (!is_used || result.state != reports::CellState::kCompleted) return true;
+  return HasWeights(folder_.path(), cell.training_id, options_.cell.is_strict);
 }
 
 std::size_t Scheduler::CountRunning() const {
@@ -169,7 +208,7 @@ void Scheduler::Assign(Worker& worker) {
     const std::size_t index = pending_.front();
     pending_.pop_front();
     const Cell& cell = cells_[index];
-    if (!Fits(worker, index) || EndsTooLate(index)) {
+    if (!Fits(worker, index) || EndsTooLate(index) || WaitsForTraining(cell)) {
       pending_.push_back(index);
       continue;
     }
@@ -181,9 +220,14 @@ void Scheduler::Assign(Worker& worker) {
     }
     // Another process may have finished it since this one looked.
     std::string problem;
-    if (auto result = folder_.LoadResult(cell, &problem);
-        result && Reusable(*result, options_.retry, options_.cell)) {
+    if (auto result = folder_.LoadResult(cell, &problem); result && MayStand(cell, *result)) {
       Finish(index, std::move(*result));
+      continue;
+    }
+    if (const reports::CellResult* failed = FindFailedTraining(cell)) {
+      reports::CellResult result = ResultWithoutTraining(cell, *failed);
+      Write(cell, result);
+      Finish(index, std::move(result));
       continue;
     }
     Start(worker, index, std::move(*lock));
@@ -200,8 +244,8 @@ void Scheduler::Start(Worker& worker, std::size_t cell, CellLock lock) {
   if (options_.retry == RetryPolicy::kAll) {
     CheckpointFolder::RemoveAll(path);
     CheckpointFolder::RemoveAll(path + "/" + kStrictCheckpoints);
-    if (!cells_[cell].training_id.empty()) {
-      WeightsFolder(WeightsPath(folder_.path()), cells_[cell].training_id).RemoveAll();
+    if (cells_[cell].kind == CellKind::kTrain) {
+      WeightsOf(folder_.path(), cells_[cell].training_id, options_.cell.is_strict).RemoveAll();
     }
   }
   const std::string id = folder_.CellPath(cells_[cell]).filename().string();
@@ -245,6 +289,7 @@ std::vector<std::string> Scheduler::WorkerArguments(const std::string& device) c
     arguments.insert(arguments.end(), {"--log-file", options_.log->path().string()});
   }
   if (!cell.use_graphs) arguments.emplace_back("--no-graph");
+  if (cell.keeps_weights_for_run) arguments.emplace_back("--keep-weights-for-run");
   if (cell.is_strict) arguments.insert(arguments.end(), {"--deterministic", "strict"});
   if (cell.require_device_cores) arguments.emplace_back("--require-device-cores");
   return arguments;
@@ -376,15 +421,23 @@ void Scheduler::Collect(Running running, reports::CellState state, const std::st
     result->state = state;
     result->reason = problem.empty() ? reason : reason + "; " + problem;
     result->wall_s = Seconds(Clock::now() - running.started);
-    Guard([&] { AddMissingRows(cell, tasks_, *result); });  // it has failed already
-    io::WriteFileAtomically(folder_.CellPath(cell) / "result.json", reports::DumpCell(*result));
+    Write(cell, *result);
   }
   if (result->state == reports::CellState::kCompleted) eta_.Add(TypeOf(cell), result->wall_s);
   Finish(running.cell, std::move(*result));
 }
 
+// With rows for what a cell that failed was to score.
+void Scheduler::Write(const Cell& cell, reports::CellResult& result) const {
+  Guard([&] { AddMissingRows(cell, tasks_, result); });  // it has failed already
+  io::WriteFileAtomically(folder_.CellPath(cell) / "result.json", reports::DumpCell(result));
+}
+
 void Scheduler::Finish(std::size_t cell, reports::CellResult result) {
   ++num_finished_;
+  if (cells_[cell].kind == CellKind::kTrain) {
+    open_trainings_.erase(open_trainings_.find(cells_[cell].training_id));
+  }
   std::string text = "[" + std::to_string(num_finished_) + "/" + std::to_string(num_pending_) +
                      "] " + Label(cells_[cell]) + ": " + std::string(NameOf(result.state));
   if (!result.reason.empty()) text += " (" + result.reason + ")";

@@ -10,6 +10,7 @@
 #include <chrono>
 #include <cstdint>
 #include <deque>
+#include <filesystem>
 #include <memory>
 #include <optional>
 #include <set>
@@ -100,6 +101,12 @@ class Scheduler {
   double TimeToLimit() const;
   bool EndsTooLate(std::size_t cell) const;
   bool OnlyLateCellsAreLeft() const;
+  // Its training is still to be done or to end.
+  bool WaitsForTraining(const Cell& cell) const;
+  // The result of a training that leaves no weights for this cell; nullptr when there is none.
+  const reports::CellResult* FindFailedTraining(const Cell& cell) const;
+  // A training runs again when its weights are gone and cells of this run need them.
+  bool MayStand(const Cell& cell, const reports::CellResult& result) const;
   void Assign(Worker& worker);
   bool Fits(const Worker& worker, std::size_t cell) const;
   std::size_t CountRunning() const;
@@ -118,6 +125,7 @@ class Scheduler {
   void Requeue(Running running);
   // True when the cell ran out of memory beside others: it is in the queue again.
   bool TryAlone(Running& running);
+  void Write(const Cell& cell, reports::CellResult& result) const;
   void Finish(std::size_t cell, reports::CellResult result);
   void StopWorkers();
   std::string Status() const;
@@ -130,6 +138,9 @@ class Scheduler {
   std::deque<std::size_t> pending_;
   std::set<std::size_t> alone_;     // cells that share a process with no other
   std::set<std::size_t> solitary_;  // cells beside which no other runs in any process
+  // By id: those that are pending or running, and those that cells of this run use.
+  std::multiset<std::string> open_trainings_;
+  std::set<std::string> used_trainings_;
   std::vector<std::optional<reports::CellResult>>& results_;
   ProgressLine line_;
   std::vector<Worker> workers_;

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iostream>
+#include <limits>
 #include <mutex>
 #include <optional>
 #include <poll.h>
@@ -15,7 +16,10 @@
 #include <unistd.h>
 #include <vector>
 
+#include "base/check.h"
 #include "base/error.h"
+#include "harness/cells/analyse_cell.h"
+#include "harness/cells/evaluate_cell.h"
 #include "harness/cells/throughput.h"
 #include "harness/cells/train.h"
 #include "harness/device/determinism.h"
@@ -46,6 +50,21 @@ Value ProgressToValue(const Progress& progress) {
   Object object = {{"step", progress.step}, {"num_steps", progress.num_steps}};
   if (progress.validation_accuracy) object["validation_accuracy"] = *progress.validation_accuracy;
   return object;
+}
+
+decltype(&RunTrainCell) RunnerOf(CellKind kind) {
+  switch (kind) {
+    case CellKind::kTrain:
+      return RunTrainCell;
+    case CellKind::kThroughput:
+      return RunThroughputCell;
+    case CellKind::kEvaluate:
+      return RunEvaluateCell;
+    case CellKind::kAnalyse:
+      return RunAnalyseCell;
+  }
+  Require(false, "a kind of cell that nobody runs");
+  return nullptr;
 }
 
 class Worker {
@@ -125,10 +144,11 @@ class Worker {
       std::filesystem::create_directories(control.checkpoint_folder);
       control.checkpoint_interval_s = options_.checkpoint_interval_s;
     }
-    // Nobody knows in which mode a file of weights was trained.
-    if (options_.weights_limit_mib > 0 && !options_.is_strict) {
-      control.weights_folder = WeightsPath(cells_.parent_path());
-      control.max_weight_bytes = options_.weights_limit_mib << 20;
+    const std::int64_t kept_bytes = options_.weights_limit_mib << 20;
+    if (kept_bytes > 0 || options_.keeps_weights_for_run) {
+      control.weights_folder = WeightsPath(cells_.parent_path(), options_.is_strict);
+      control.max_weight_bytes =
+          options_.keeps_weights_for_run ? std::numeric_limits<std::int64_t>::max() : kept_bytes;
     }
     if (!options_.log_items.empty()) {
       control.item_suffix = options_.log_items == "zstd" ? ".jsonl.zst" : ".jsonl";
@@ -151,8 +171,11 @@ class Worker {
     };
     SetNumerics(cell.train.dtype == Dtype::kTf32);
     if (options_.is_strict) BeStrict();
-    const auto run = cell.kind == CellKind::kTrain ? RunTrainCell : RunThroughputCell;
-    reports::CellResult result = run(cell, device_, registries_, control, progress);
+    reports::CellResult result = RunnerOf(cell.kind)(cell, device_, registries_, control, progress);
+    const bool is_training = cell.kind == CellKind::kTrain;
+    if (is_training && result.weights && result.weights->num_bytes > kept_bytes) {
+      result.weights.reset();  // kept for this run alone
+    }
     if (options_.is_strict) ExplainRefusal(result);
     emit({{"event", "end"}, {"state", std::string(NameOf(result.state))}});
     if (result.state == reports::CellState::kInterrupted) return result.state;

@@ -1,7 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "harness/suite/cell.h"
 
+#include <string_view>
+
+#include "base/error.h"
+
 namespace mixerbench::harness {
+namespace {
+
+CellKind KindFrom(std::string_view text) {
+  for (const auto& [kind, name] : EnumNames<CellKind>::kNames) {
+    if (name == text) return kind;
+  }
+  throw ConfigError("/kind",
+                    "'" + std::string(text) + "' is no kind of cell that this program has");
+}
+
+}  // namespace
 
 Value CellToValue(const Cell& cell) {
   Object object = {{"kind", std::string(NameOf(cell.kind))},
@@ -14,14 +29,15 @@ Value CellToValue(const Cell& cell) {
                    {"limited", cell.limited}};
   if (cell.kind == CellKind::kThroughput)
     object["throughput"] = ThroughputPlanToValue(cell.throughput);
+  if (NamesTraining(cell.kind)) object["trained_max_seq_len"] = cell.trained_max_seq_len;
+  if (cell.kind == CellKind::kAnalyse) object["taps"] = Array(cell.taps.begin(), cell.taps.end());
   return object;
 }
 
 Cell CellFromValue(const Value& value, const tasks::TaskRegistry& registry) {
   const Object& object = value.as_object();
   Cell cell;
-  cell.kind = object.at("kind").as_string() == NameOf(CellKind::kTrain) ? CellKind::kTrain
-                                                                        : CellKind::kThroughput;
+  cell.kind = KindFrom(object.at("kind").as_string());
   cell.name = object.at("name").as_string();
   cell.seed = std::stoull(object.at("seed").as_string());
   cell.task = TaskPlanFromValue(object.at("task"), registry);
@@ -31,6 +47,12 @@ Cell CellFromValue(const Value& value, const tasks::TaskRegistry& registry) {
   cell.limited = object.at("limited").as_bool();
   if (cell.kind == CellKind::kThroughput)
     cell.throughput = ParseThroughputPlan(object.at("throughput"));
+  if (NamesTraining(cell.kind)) {
+    cell.trained_max_seq_len = object.at("trained_max_seq_len").as_int();
+  }
+  if (cell.kind == CellKind::kAnalyse) {
+    for (const Value& tap : object.at("taps").as_array()) cell.taps.push_back(tap.as_string());
+  }
   return cell;
 }
 

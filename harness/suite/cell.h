@@ -7,6 +7,7 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "base/fields.h"
 #include "base/value.h"
@@ -17,7 +18,20 @@
 
 namespace mixerbench::harness {
 
-enum class CellKind { kTrain, kThroughput };
+enum class CellKind {
+  kTrain,       // trains, and scores its test segments
+  kThroughput,  // measures speed
+  kEvaluate,    // scores test segments with the weights of a training
+  kAnalyse,     // records taps on test segments with the weights of a training
+};
+
+// Whether cells of this kind train nothing and use the weights of another cell.
+constexpr bool NamesTraining(CellKind kind) {
+  return kind == CellKind::kEvaluate || kind == CellKind::kAnalyse;
+}
+
+// What stands for every tap in Cell::taps.
+inline constexpr const char* kAllTaps = "all";
 
 // A value: workers get it as JSON and need nothing else.
 struct Cell {
@@ -28,15 +42,19 @@ struct Cell {
   Value model;  // {"backbone": ..., its options}, resolved
   TrainConfig train;
   ThroughputPlan throughput;  // kThroughput only
-  std::string device_type;    // "cpu" or "cuda"
-  bool limited = false;       // evaluation segments were cut by --limit
+  // NamesTraining(kind) only: the longest input that the training builds its model for. Those of
+  // task.test, which this cell runs on, may be longer.
+  std::int64_t trained_max_seq_len = 0;
+  std::vector<std::string> taps;  // kAnalyse only: names, or kAllTaps
+  std::string device_type;        // "cpu" or "cuda"
+  bool limited = false;           // evaluation segments were cut by --limit
   // What it is for in its sweep; of no influence on what it computes.
   reports::CellPhase phase = reports::CellPhase::kNone;
   // Follow from the rest (identity.h). 64 hex digits each.
   std::string experiment_id;  // what was asked, but for the seed
   std::string code_id;        // the code that answers
   std::string data_id;        // the samples
-  std::string training_id;    // what weights come of: run_id without the test segments; of kTrain
+  std::string training_id;    // what weights come of: of kTrain, run_id without what is tested
   std::string run_id;         // all of these and the seed: everything that can change the result
   std::string group_id;       // the same without the seed and the training samples that it draws
   Value code;                 // of each part: {"task": {"mqar": SHA-256}, ...}
@@ -55,6 +73,9 @@ reports::CellResult ResultOf(const Cell& cell);
 template <>
 struct mixerbench::EnumNames<mixerbench::harness::CellKind> {
   using E = mixerbench::harness::CellKind;
-  static constexpr std::array<std::pair<E, std::string_view>, 2> kNames = {
-      {{E::kTrain, "train"}, {E::kThroughput, "throughput"}}};
+  static constexpr std::array<std::pair<E, std::string_view>, 4> kNames = {
+      {{E::kTrain, "train"},
+       {E::kThroughput, "throughput"},
+       {E::kEvaluate, "evaluate"},
+       {E::kAnalyse, "analyse"}}};
 };

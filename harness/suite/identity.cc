@@ -100,6 +100,10 @@ Value CellIdentifier::DescribeExperiment(const Cell& cell) {
   if (cell.kind == CellKind::kThroughput) {
     experiment["throughput"] = ThroughputPlanToValue(cell.throughput);
   }
+  if (NamesTraining(cell.kind)) experiment["trained_max_seq_len"] = cell.trained_max_seq_len;
+  if (cell.kind == CellKind::kAnalyse) {
+    experiment["taps"] = Array(cell.taps.begin(), cell.taps.end());
+  }
   return experiment;
 }
 
@@ -149,8 +153,12 @@ void CellIdentifier::Identify(Cell& cell) {
                               {"code", cell.code_id},
                               {"data", cell.data_id},
                               {"seed", std::to_string(cell.seed)}});
-  if (cell.kind != CellKind::kTrain) return;
-  experiment.as_object().erase("test_data");
+  if (cell.kind == CellKind::kThroughput) return;
+  // The same of a training and of every cell that names it.
+  experiment.as_object()["kind"] = std::string(NameOf(CellKind::kTrain));
+  for (const char* key : {"test_data", "trained_max_seq_len", "taps"}) {
+    experiment.as_object().erase(key);
+  }
   Value data = cell.data_hash;
   data.as_object().erase("test");
   cell.training_id = HashOf(Object{{"experiment", experiment},

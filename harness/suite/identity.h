@@ -9,8 +9,7 @@
 //             an index, so a hash of those covers all of them; samples from both ends of each
 //             segment are hashed as well, which shows whether two machines run that function alike.
 // training    the part of all this, and of the seed, that the weights come of: other test segments
-// make
-//             another cell of the same training.
+//             make another cell of the same training, as evaluating it or looking into it does.
 //
 // SPDX-License-Identifier: Apache-2.0
 #pragma once

@@ -21,6 +21,7 @@
 #include "harness/suite/identity.h"
 #include "harness/suite/step_count.h"
 #include "harness/suite/sweep.h"
+#include "harness/suite/training_uses.h"
 #include "io/atomic_file.h"
 #include "io/dataset_manifest.h"
 #include "io/json.h"
@@ -238,14 +239,14 @@ Value ReadDocument(std::string_view text, const SuiteOverrides& overrides,
   ListAllMixers(document, registries.mixers);
   for (const std::string& mixer : overrides.add_mixers) AddMixer(document, mixer);
   io::RequireKnownKeys(document, "",
-                       {"$schema", "description", "model", "name", "schema_version", "seeds",
-                        "sweep", "task", "throughput", "train"});
+                       {"$schema", "analyse", "description", "evaluate", "model", "name",
+                        "schema_version", "seeds", "sweep", "task", "throughput", "train"});
   RequireSchemaVersion(parsed);
   return parsed;
 }
 
-// The cells of a suite, collected point by point of its sweep: one for each seed, and one that is
-// timed for each model, dtype and whatever else its time depends on.
+// The cells of a suite, collected point by point of its sweep: one for each seed, those that use
+// its training, and one that is timed for each model, dtype and whatever else its time depends on.
 class CellCollector {
  public:
   // `overrides` and `registries` must outlive it.
@@ -254,7 +255,8 @@ class CellCollector {
       : overrides_(overrides),
         registries_(registries),
         identifier_(registries),
-        seeds_(ParseSeeds(document.Find("seeds"))) {
+        seeds_(ParseSeeds(document.Find("seeds"))),
+        uses_(ParseTrainingUses(document)) {
     if (!overrides.seeds.empty()) seeds_ = overrides.seeds;
     if (HasFreshSeeds(document)) phase_ = reports::CellPhase::kSelection;
     if (const Value* throughput = document.Find("throughput")) {
@@ -263,15 +265,20 @@ class CellCollector {
   }
 
   void RequireRoomFor(std::size_t num_points) const {
-    if (num_points == 0 || seeds_.size() <= kMaxCells / num_points) return;
+    const std::size_t num_kinds = 1 + uses_.size();  // of cells for each point and seed
+    if (num_points == 0 || seeds_.size() <= kMaxCells / num_points / num_kinds) return;
+    const std::string with_uses =
+        uses_.empty() ? "" : ", evaluated or analysed " + std::to_string(uses_.size()) + " times,";
     throw ConfigError("/seeds", std::to_string(num_points) + " points of the sweep with " +
-                                    std::to_string(seeds_.size()) + " seeds are more than " +
-                                    std::to_string(kMaxCells) + " cells; split the suite");
+                                    std::to_string(seeds_.size()) + " seeds" + with_uses +
+                                    " are more than " + std::to_string(kMaxCells) +
+                                    " cells; split the suite");
   }
 
   void Add(const SweepPoint& point) {
     const Cell cell = MakeCell(point);
     AddSeeds(cell);
+    for (const TrainingUse& use : uses_) AddUse(cell, use, point.document.at("task"));
     if (throughput_) AddTimed(cell);
   }
 
@@ -336,6 +343,23 @@ class CellCollector {
     }
   }
 
+  // Points that differ in what is tested alone share a training, and with it what uses it.
+  void AddUse(const Cell& trained, const TrainingUse& use, const Value& task) {
+    Cell cell = UseTraining(trained, use, task, registries_.tasks);
+    ApplyLimit(cell.task, overrides_.limit);
+    CheckDataSizes(cell.task);
+    CheckPieces(cell, registries_);
+    for (const std::uint64_t seed : seeds_) {
+      Cell seeded = cell;
+      seeded.seed = seed;
+      seeded.phase = phase_;
+      identifier_.Identify(seeded);
+      if (names_.try_emplace(seeded.run_id, seeded.name).second) {
+        cells_.push_back(std::move(seeded));
+      }
+    }
+  }
+
   // Speed depends on no rate and no seed; the task and the batch matter to a whole step alone.
   void AddTimed(const Cell& cell) {
     std::string key = io::DumpJson(cell.model) + std::string(NameOf(cell.train.dtype));
@@ -355,6 +379,7 @@ class CellCollector {
   const Registries& registries_;
   CellIdentifier identifier_;
   std::vector<std::uint64_t> seeds_;
+  std::vector<TrainingUse> uses_;
   reports::CellPhase phase_ = reports::CellPhase::kNone;
   std::optional<ThroughputPlan> throughput_;
   std::vector<Cell> cells_;

@@ -94,6 +94,7 @@ void RequireMemory(const Cell& cell, at::Device device, const Registries& regist
     if (!measures("train_step")) need.optimizer = 0;
     if (!measures("train_step") && !measures("fwd_bwd")) need.gradients = 0;
   }
+  if (NamesTraining(cell.kind)) need.gradients = need.optimizer = need.activations = 0;
   const std::string lack = DescribeLack(need, TotalMemory(device));
   if (!lack.empty()) throw LacksMemory(lack);
 }

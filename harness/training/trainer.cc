@@ -49,6 +49,30 @@ tasks::LabelMode ToLabelMode(LossMode mode) {
   return tasks::LabelMode::kScored;
 }
 
+std::vector<tasks::TaskSamples> SamplesSeen(const Cell& cell,
+                                            const std::vector<SegmentSource>& sources,
+                                            std::int64_t num_steps) {
+  const std::int64_t num_segments = std::ssize(sources);
+  std::vector<tasks::TaskSamples> seen;
+  for (const SegmentSource& source : sources) {
+    tasks::TaskSamples samples = source.samples();
+    if (cell.train.steps_per_epoch > 0) {  // online: the segments in turn
+      const std::int64_t later = num_segments - 1 - std::ssize(seen);
+      samples.count = (num_steps + later) / num_segments * cell.train.batch_size;
+    }
+    seen.push_back(samples);
+  }
+  return seen;
+}
+
+std::int64_t LongestInput(const std::vector<SegmentSource>& sources) {
+  std::int64_t longest = 0;
+  for (const SegmentSource& source : sources) {
+    longest = std::max(longest, source.task().shape().seq_len);
+  }
+  return longest;
+}
+
 Trainer::Trainer(const Cell& cell, const Model& model, GraphContext& graphs,
                  const Registries& registries)
     : cell_(cell),
@@ -86,26 +110,6 @@ std::vector<PhaseWork> Trainer::work() const {
         {"train_step", shape.count, shape.source->task().shape().seq_len, shape.work.get()});
   }
   return all;
-}
-
-std::int64_t Trainer::max_seq_len() const {
-  std::int64_t longest = 0;
-  for (const auto& source : sources_) longest = std::max(longest, source.task().shape().seq_len);
-  return longest;
-}
-
-std::vector<tasks::TaskSamples> Trainer::SamplesSeen(std::int64_t num_steps) const {
-  const auto num_segments = static_cast<std::int64_t>(sources_.size());
-  std::vector<tasks::TaskSamples> seen;
-  for (const SegmentSource& source : sources_) {
-    tasks::TaskSamples samples = source.samples();
-    if (cell_.train.steps_per_epoch > 0) {  // online: the segments in turn
-      const std::int64_t later = num_segments - 1 - std::ssize(seen);
-      samples.count = (num_steps + later) / num_segments * cell_.train.batch_size;
-    }
-    seen.push_back(samples);
-  }
-  return seen;
 }
 
 void Trainer::BeginEpoch(std::int64_t epoch, std::int64_t first_batch) {

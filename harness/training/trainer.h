@@ -41,6 +41,15 @@ StepLoss ForwardLoss(const models::Backbone& backbone, const at::Tensor& inputs,
                      const ScoredRows& scored, models::BackboneOptions options,
                      const LossWeights& weights);
 
+// The samples of each training segment that `num_steps` steps see: a finite set counts whole.
+// `sources` are those segments, and must outlive what is returned.
+std::vector<tasks::TaskSamples> SamplesSeen(const Cell& cell,
+                                            const std::vector<SegmentSource>& sources,
+                                            std::int64_t num_steps);
+
+// Longest input of these segments.
+std::int64_t LongestInput(const std::vector<SegmentSource>& sources);
+
 class Trainer {
  public:
   // `cell`, `model` and `graphs` must outlive the trainer.
@@ -81,9 +90,8 @@ class Trainer {
   // What ran so far, one for each shape of batch.
   std::vector<PhaseWork> work() const;
   // Longest training input.
-  std::int64_t max_seq_len() const;
-  // The samples of each segment that `num_steps` steps see: a finite set counts whole.
-  std::vector<tasks::TaskSamples> SamplesSeen(std::int64_t num_steps) const;
+  std::int64_t max_seq_len() const { return LongestInput(sources_); }
+  const std::vector<SegmentSource>& sources() const { return sources_; }  // of training samples
 
  private:
   // All batches of one segment with the same number of samples.

@@ -53,6 +53,7 @@ std::optional<reports::KeptWeights> WeightsFolder::Save(const FinalWeights& weig
                    {"training_id", training_id_},
                    {"training", io::DumpJson(reports::CellToValue(weights.training))}};
   const std::string bytes = io::WriteSafetensors(file);
+  if (static_cast<std::int64_t>(bytes.size()) > max_bytes) return std::nullopt;
   const auto path = folder_ / FileName(bytes);
   const auto earlier = List();
   std::error_code error;
@@ -84,15 +85,29 @@ std::optional<FinalWeights> WeightsFolder::Load(std::vector<std::string>& proble
                                    .num_bytes = static_cast<std::int64_t>(bytes.size()),
                                    .reused = true}};
     } catch (const std::exception& error) {
-      problems.push_back(std::string(error.what()) + "; the cell trains again");
+      problems.emplace_back(error.what());
     }
   }
   return std::nullopt;
 }
 
-void WeightsFolder::RemoveAll() const {
+void WeightsFolder::RemoveAbove(std::int64_t max_bytes) const {
   std::error_code ignored;  // what cannot be removed is replaced by the next that is saved
-  for (const auto& path : List()) std::filesystem::remove(path, ignored);
+  for (const auto& path : List()) {
+    const auto size = std::filesystem::file_size(path, ignored);
+    if (!ignored && static_cast<std::int64_t>(size) > max_bytes) {
+      std::filesystem::remove(path, ignored);
+    }
+  }
+}
+
+void WeightsFolder::CopyTo(const std::filesystem::path& folder) const {
+  std::error_code error;
+  std::filesystem::create_directories(folder, error);
+  for (const auto& path : List()) {
+    if (!error) std::filesystem::copy_file(path, folder / path.filename(), error);
+  }
+  if (error) throw Error(ExitCode::kOutput, folder.string() + ": " + error.message());
 }
 
 std::optional<io::TensorFile> ReadKeptWeights(const std::filesystem::path& folder,

@@ -3,8 +3,8 @@
 //   OUT/weights/<first digits of the training id>-<SHA-256 of the file>.safetensors
 //
 // A file names its own content, as checkpoints do: one that is damaged or swapped is passed over,
-// and the cell trains again. Its tensors are the parameters under their own names; how training
-// went is in its metadata, so that a cell that only evaluates reports it too.
+// and a training cell trains again. Its tensors are the parameters under their own names; how
+// training went is in its metadata, so that a cell that only evaluates reports it too.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -35,7 +35,7 @@ class WeightsFolder {
       : folder_(std::move(folder)), training_id_(std::move(training_id)) {}
 
   // Replaces what is there for this training. Nothing is written, and nothing returned, when the
-  // parameters need more than `max_bytes`. Throws Error(kOutput).
+  // file needs more than `max_bytes`. Throws Error(kOutput).
   std::optional<reports::KeptWeights> Save(const FinalWeights& weights,
                                            std::int64_t max_bytes) const;
 
@@ -43,7 +43,15 @@ class WeightsFolder {
   // `problems`.
   std::optional<FinalWeights> Load(std::vector<std::string>& problems) const;
 
-  void RemoveAll() const;
+  // Whether there is a file, whole or not.
+  bool HasFile() const { return !List().empty(); }
+
+  // Removes files of more bytes.
+  void RemoveAbove(std::int64_t max_bytes) const;
+  void RemoveAll() const { RemoveAbove(-1); }
+
+  // Copies what is there to another folder. Throws Error(kOutput).
+  void CopyTo(const std::filesystem::path& folder) const;
 
  private:
   std::string FileName(const std::string& bytes) const;

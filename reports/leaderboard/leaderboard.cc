@@ -52,7 +52,7 @@ std::optional<Refusal> RefusalOf(const LeaderboardInput& input, std::size_t min_
   }
   // A report of timings alone has no seeds to lack: it gives tokens per second.
   for (const GroupSummary& group : report.groups) {
-    if (group.kind == "throughput") continue;
+    if (group.kind != "train") continue;
     if (group.selection && !group.selection->undecided.empty()) {
       return refuse("nothing is chosen: " + group.selection->undecided,
                     "all seeds of all settings");
@@ -121,7 +121,7 @@ void Collect(const LeaderboardInput& input, const MixerList& list, Settings& set
              std::vector<Refusal>& refused) {
   const SweepReport& report = input.report;
   for (const GroupSummary& group : report.groups) {
-    if (group.kind == "throughput") continue;
+    if (group.kind != "train") continue;
     if (!IsReported(group)) continue;
     const CellName name = SplitCellName(group.name);
     const Value& config = report.cells[group.first_cell].config;

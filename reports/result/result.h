@@ -128,6 +128,22 @@ struct Parity {
   double tolerance = 0;
 };
 
+// What one tap recorded in one place of a trained model, over a test segment.
+struct TapRow {
+  Object axes;       // of the segment, as in AccuracyRow
+  std::string tap;   // "write_gate"
+  std::string path;  // where: "layers.0.write_gate"; "" where no layer records it
+  CellState state = CellState::kCompleted;
+  std::string reason;
+  std::int64_t num_sequences = 0;
+  std::int64_t num_values = 0;
+  std::int64_t num_not_finite = 0;  // of the values; in none of the numbers below
+  std::optional<double> mean;
+  std::optional<double> std;  // with n
+  std::optional<double> min;
+  std::optional<double> max;
+};
+
 // Time of one phase at one shape. Samples are kept: every summary can be recomputed.
 struct ThroughputRow {
   std::string phase;  // "fwd", "fwd_bwd", "train_step"
@@ -158,7 +174,7 @@ struct PhaseTimes {
   double checkpoint_s = 0;
 };
 
-// The file with the final weights of a training cell.
+// The file with the final weights that a training cell left, or that a cell used.
 struct KeptWeights {
   std::string sha256;  // "sha256:..." of the file
   std::int64_t num_bytes = 0;
@@ -194,7 +210,7 @@ struct CellResult {
   std::string training_id;
   std::string name;  // "mqar/gla/d_model=64,lr=0.003"
   std::uint64_t seed = 0;
-  std::string kind;  // "train" or "throughput"
+  std::string kind;  // "train", "throughput", "evaluate" or "analyse"
   // In its sweep, whose plan says so: a result by itself has none, nor is it part of an id.
   CellPhase phase = CellPhase::kNone;
   bool partial = false;  // --limit was used
@@ -210,13 +226,14 @@ struct CellResult {
   std::vector<LearningPoint> learning_curve;
   std::vector<AccuracyRow> accuracy;
   std::vector<ThroughputRow> throughput;
+  std::vector<TapRow> taps;
   std::vector<PhasePlan> plans;  // by phase, batch_size, seq_len
   std::optional<std::int64_t> steps_to_threshold;
   double threshold = 0;  // of steps_to_threshold, on validation accuracy
   std::string started;   // UTC, ISO 8601
   double wall_s = 0;
   std::int64_t tokens_seen = 0;
-  std::optional<PhaseTimes> phases;               // of a training cell
+  std::optional<PhaseTimes> phases;               // of a cell that trains or evaluates
   std::optional<std::int64_t> resumed_from_step;  // where the last attempt took over
   std::optional<KeptWeights> weights;             // nothing: none were kept
   // Sequences of a batch of each test segment that was scored, in order: fewer than asked for where

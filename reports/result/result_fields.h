@@ -191,6 +191,23 @@ struct Bound<ThroughputRow> {
                                          Field<&T::execution, Null::kAllowed>("execution", 1)};
 };
 
+template <>
+struct Bound<TapRow> {
+  using T = TapRow;
+  static constexpr std::array kFields = {Field<&T::axes>("axes"),
+                                         Field<&T::tap>("tap"),
+                                         Field<&T::path, Null::kAllowed>("path"),
+                                         Field<&T::state>("state"),
+                                         Field<&T::reason, Null::kAllowed>("reason"),
+                                         Field<&T::num_sequences>("num_sequences"),
+                                         Field<&T::num_values>("num_values"),
+                                         Field<&T::num_not_finite>("num_not_finite"),
+                                         Field<&T::mean>("mean"),
+                                         Field<&T::std>("std"),
+                                         Field<&T::min>("min"),
+                                         Field<&T::max>("max")};
+};
+
 // Of `plans[].runs[]`; the functions stand once for all runs that share them.
 template <>
 struct Bound<PhasePlan> {
@@ -254,6 +271,7 @@ inline constexpr std::array kDocumentFields = {Field<&CellResult::partial>("part
                                                Field<&CellResult::environment>("environment"),
                                                Field<&CellResult::learning_curve>("learning_curve"),
                                                Field<&CellResult::accuracy>("accuracy_by_length"),
-                                               Field<&CellResult::throughput>("throughput")};
+                                               Field<&CellResult::throughput>("throughput"),
+                                               Field<&CellResult::taps>("taps", 8)};
 
 }  // namespace mixerbench::reports

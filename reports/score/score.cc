@@ -119,7 +119,7 @@ class Collector {
     std::map<std::pair<std::string, std::string>, Competition> competitions;  // mixer, setting
     std::map<std::string, std::string> texts;                                 // by setting
     for (const GroupSummary& group : report_.groups) {
-      if (group.kind == "throughput") continue;
+      if (group.kind != "train") continue;
       const CellName name = SplitCellName(group.name);
       const std::string key = name.task + "\n" + SettingKey(report_, group);
       texts.try_emplace(key, TextOf(group, name.task));

@@ -177,10 +177,11 @@ std::optional<EffectiveLength> FindEffectiveLength(const Cells& cells) {
   return effective;
 }
 
-// A completed training cell has a row for every test segment that was asked for; one that lacks
+// A completed cell that scores has a row for every test segment that was asked for; one that lacks
 // any says so instead of looking whole.
 void RequireRows(CellResult& cell) {
-  if (cell.state != CellState::kCompleted || cell.kind != "train") return;
+  const bool is_tested = cell.kind == "train" || cell.kind == "evaluate";
+  if (cell.state != CellState::kCompleted || !is_tested) return;
   const Value* task = cell.config.Find("task");
   const Value* test = task ? task->Find("test") : nullptr;
   if (!test || !test->is_array()) return;
@@ -224,7 +225,8 @@ GroupSummary SummariseGroup(const Cells& cells) {
   for (const Segment& segment : Segments(ran)) {
     group.accuracy.push_back(Summarise(segment, ran));
   }
-  group.effective_length = FindEffectiveLength(ran);
+  // Of all tested lengths; what is evaluated later is some of them.
+  if (group.kind != "evaluate") group.effective_length = FindEffectiveLength(ran);
   return group;
 }
 

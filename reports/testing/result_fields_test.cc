@@ -55,6 +55,7 @@ std::vector<BoundObject> BoundObjects() {
       {rows + "interval", KeysOf(Bound<Interval>::kFields)},
       {rows + "learning_point", KeysOf(Bound<LearningPoint>::kFields)},
       {rows + "throughput_row", KeysOf(Bound<ThroughputRow>::kFields)},
+      {rows + "tap_row", KeysOf(Bound<TapRow>::kFields)},
       {rows + "parity", KeysOf(Bound<Parity>::kFields)},
       {rows + "plan_run", KeysOf(Bound<PhasePlan>::kFields)},
       {rows + "function_plan", KeysOf(Bound<FunctionPlan>::kFields)},

@@ -72,6 +72,13 @@ Datum TimeDatum(const ThroughputRow& row) {
   return datum;
 }
 
+// What a failure of a cell of this kind does to the numbers.
+const char* CountsAs(const std::string& kind) {
+  if (kind == "train") return "chance, unsolved";
+  if (kind == "evaluate") return "chance";
+  return kind == "throughput" ? "no time" : "nothing";
+}
+
 std::string PhaseTitle(const std::string& phase) {
   if (phase == "train_step") return "One training step.";
   if (phase == "fwd") return "Forward pass.";
@@ -187,14 +194,18 @@ std::optional<Table> FailureTable(const SweepReport& report, const MixerList& mi
       if (table.rows.size() >= kMaxRows) break;
       if (cell.state != CellState::kCompleted) {
         add(cell, name, cell.state, cell.reason,
-            IsFailure(cell.state) ? (cell.kind == "train" ? "chance, unsolved" : "no time")
-                                  : "nothing");
+            IsFailure(cell.state) ? CountsAs(cell.kind) : "nothing");
         continue;
       }
       for (const AccuracyRow& row : cell.accuracy) {
         if (row.state == CellState::kCompleted || !row.slice.empty()) continue;
         add(cell, name + ", " + SegmentText(row.axes), row.state, row.reason,
             IsFailure(row.state) ? "chance" : "nothing");
+      }
+      for (const TapRow& row : cell.taps) {
+        if (row.state == CellState::kCompleted) continue;
+        add(cell, name + ", tap " + row.tap + ", " + SegmentText(row.axes), row.state, row.reason,
+            "nothing");
       }
       for (const ThroughputRow& row : cell.throughput) {
         if (row.state == CellState::kCompleted) continue;

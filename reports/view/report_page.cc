@@ -12,6 +12,7 @@
 #include "reports/view/sentences.h"
 #include "reports/view/study.h"
 #include "reports/view/tables.h"
+#include "reports/view/trained_tables.h"
 
 namespace mixerbench::reports {
 namespace {
@@ -93,6 +94,18 @@ std::optional<Section> SpeedSection(const SweepReport& report, const MixerList& 
   return section;
 }
 
+std::optional<Section> TrainedSection(const SweepReport& report, const MixerList& mixers) {
+  Section section{.id = "trained",
+                  .title = "With the trained weights",
+                  .short_title = "Trained weights",
+                  .question = "What do the trained models do beyond the tests of their training?",
+                  .blocks = {}};
+  if (auto table = EvaluationTable(report, mixers)) section.blocks.emplace_back(std::move(*table));
+  if (auto table = TapTable(report, mixers)) section.blocks.emplace_back(std::move(*table));
+  if (section.blocks.empty()) return std::nullopt;
+  return section;
+}
+
 Section Appendix(const SweepReport& report, const MixerList& mixers) {
   Section section{.id = "setup",
                   .title = "Cells, time and setup",
@@ -162,6 +175,7 @@ Page MakeReportPage(const SweepReport& report) {
   for (const Study& study : studies) {
     page.sections.push_back(TrainingSection(study, mixers, page.sections.size()));
   }
+  if (auto trained = TrainedSection(report, mixers)) page.sections.push_back(std::move(*trained));
   if (auto speed = SpeedSection(report, mixers)) page.sections.push_back(std::move(*speed));
   page.sections.push_back(Appendix(report, mixers));
   page.footer =

@@ -316,7 +316,7 @@ const GroupSummary* Study::Shown(int mixer, std::size_t setting) const {
 std::vector<Study> StudiesOf(const SweepReport& report, const MixerList& mixers) {
   std::map<std::string, std::vector<const GroupSummary*>> by_task;
   for (const GroupSummary& group : report.groups) {
-    if (group.kind != "throughput") by_task[SplitCellName(group.name).task].push_back(&group);
+    if (group.kind == "train") by_task[SplitCellName(group.name).task].push_back(&group);
   }
   std::vector<Study> studies;
   for (const auto& [task, groups] : by_task) {

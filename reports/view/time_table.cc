@@ -15,7 +15,7 @@ std::vector<TimeRow> TimesByMixer(const SweepReport& report) {
     row.task = name.task;
     row.mixer = name.mixer;
     ++row.num_cells;
-    row.num_steps += cell.step;
+    if (cell.kind == "train") row.num_steps += cell.step;  // others name those of a training
     for (const auto phase :
          {&PhaseTimes::setup_s, &PhaseTimes::capture_s, &PhaseTimes::train_s,
           &PhaseTimes::validation_s, &PhaseTimes::test_s, &PhaseTimes::checkpoint_s}) {

@@ -1,4 +1,4 @@
-// Where the time of training cells went, by mixer.
+// Where the time of cells went that train or evaluate, by mixer.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

@@ -79,6 +79,12 @@ class Cell:
         for row in self.json["throughput"]:
             yield {**self.about(), **row}
 
+    def taps(self):
+        """What taps recorded in a trained model; none in results before schema 1.8."""
+        for row in self.json.get("taps", ()):
+            yield {**self.about(), **row["axes"],
+                   **{key: value for key, value in row.items() if key != "axes"}}
+
 
 class Report:
     """The cells of a run, and what they say together (`groups`; empty for a folder of cells)."""
@@ -98,6 +104,9 @@ class Report:
 
     def timings(self):
         return self._rows(Cell.timings)
+
+    def taps(self):
+        return self._rows(Cell.taps)
 
     def states(self):
         """How many cells ended how."""
@@ -119,11 +128,11 @@ class Report:
     def mean_accuracy(self):
         """{(cell name, axes as text): mean over seeds}; a failed seed counts as chance.
 
-        Of a setting that reports fresh seeds, over these."""
+        Of the test segments of trainings; of a setting that reports fresh seeds, over these."""
         sums = {}
         fresh = {cell.group_id for cell in self.cells if cell.phase == "report"}
         for cell in self.cells:
-            if cell.phase == "selection" and cell.group_id in fresh:
+            if cell.kind != "train" or (cell.phase == "selection" and cell.group_id in fresh):
                 continue
             rows = list(cell.accuracy())
             for row in rows:
@@ -175,7 +184,8 @@ def write_csv(rows, file):
 
 
 def main(arguments):
-    tables = {"accuracy": Report.accuracy, "curves": Report.curves, "timings": Report.timings}
+    tables = {"accuracy": Report.accuracy, "curves": Report.curves, "timings": Report.timings,
+              "taps": Report.taps}
     if len(arguments) != 2 or arguments[0] not in tables:
         sys.exit(f"usage: mixerbench_reader.py {'|'.join(tables)} FOLDER_OR_FILE > table.csv")
     try:

@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "harness/cells/analyse_cell.h"
+
+#include <algorithm>
+#include <iterator>
+#include <map>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <ATen/core/grad_mode.h>
+
+#include "base/error.h"
+#include "harness/cells/run_cell.h"
+#include "harness/cells/trained_model.h"
+#include "harness/device/device.h"
+#include "harness/device/graph.h"
+#include "harness/device/plans.h"
+#include "harness/evaluation/segment_rows.h"
+#include "harness/evaluation/tap_statistics.h"
+#include "harness/training/cell_guard.h"
+#include "harness/training/trainer.h"
+#include "models/taps.h"
+
+namespace mixerbench::harness {
+namespace {
+
+std::string NameOfTap(std::string_view path) {
+  return std::string(path.substr(path.rfind('.') + 1));
+}
+
+// The taps of a cell on one segment, by path: "layers.0.write_gate".
+struct Recorded {
+  std::map<std::string, TapStatistics> by_path;
+  std::set<std::string> offered;  // names that some layer would record
+};
+
+class AnalyseRun {
+ public:
+  AnalyseRun(const Cell& cell, at::Device device, const Registries& registries,
+             const RunControl& control, const ProgressCallback& progress,
+             reports::CellResult& result)
+      : cell_(cell),
+        device_(device),
+        registries_(registries),
+        control_(control),
+        progress_(progress),
+        result_(result),
+        graphs_(device, /*use_graphs=*/false, "taps are read"),
+        trained_(LoadTrainedModel(cell, device, registries, control.weights_folder)),
+        sources_(MakeSources(cell.task, cell.task.test, cell.task.data_seed, tasks::Split::kTest,
+                             device, registries)) {
+    if (control.require_device_cores) {
+      graphs_.CheckPlans([this](const auto& plans) { RefuseFallbacks(plans, registries_.cores); });
+    }
+  }
+
+  void Run() {
+    result_.weights = trained_.weights.file;
+    result_.step = trained_.weights.training.step;
+    const auto train_sources = MakeSources(cell_.task, cell_.task.train, cell_.seed,
+                                           tasks::Split::kTrain, at::kCPU, registries_);
+    result_.model = MeasureModel(trained_.model, LongestInput(train_sources), device_);
+    const std::vector<Object> axes = SegmentAxes(cell_.task.test);
+    for (std::size_t i = 0; i < sources_.size(); ++i) AddRows(sources_[i], axes[i]);
+  }
+
+ private:
+  void AddRows(const SegmentSource& source, const Object& axes) {
+    Recorded recorded;
+    const Outcome outcome = Guard([&] { recorded = Record(source); });
+    if (outcome.state == reports::CellState::kInterrupted) throw Interrupted(outcome.reason);
+    for (auto& row : RowsOf(recorded, outcome)) {
+      row.axes = axes;
+      row.num_sequences = source.size();
+      result_.taps.push_back(std::move(row));
+    }
+    ++num_done_;
+    if (outcome.state == reports::CellState::kTimeout) throw TimedOut(outcome.reason);
+  }
+
+  std::vector<reports::TapRow> RowsOf(const Recorded& recorded, const Outcome& outcome) const {
+    std::vector<reports::TapRow> rows;
+    std::set<std::string> found;
+    for (const auto& [path, statistics] : recorded.by_path) {
+      rows.push_back(statistics.Row());
+      rows.back().path = path;
+      rows.back().tap = NameOfTap(path);
+      found.insert(rows.back().tap);
+    }
+    for (const std::string& tap : cell_.taps) {
+      if (found.contains(tap) || (tap == kAllTaps && !found.empty())) continue;
+      rows.emplace_back().tap = tap;
+      const bool has_failed = outcome.state != reports::CellState::kCompleted;
+      rows.back().state = has_failed ? outcome.state : reports::CellState::kSkipped;
+      rows.back().reason = has_failed ? outcome.reason : WhyNot(recorded);
+    }
+    return rows;
+  }
+
+  static std::string WhyNot(const Recorded& recorded) {
+    std::string names;
+    for (const std::string& name : recorded.offered) names += (names.empty() ? "" : ", ") + name;
+    return "no layer records it; " +
+           (names.empty() ? "this model has no taps" : "recorded are: " + names);
+  }
+
+  // Half as many samples at once as often as memory lacks.
+  Recorded Record(const SegmentSource& source) {
+    const std::int64_t seq_len = source.task().shape().seq_len;
+    if (seq_len > cell_.train.eval_piece_len) {
+      throw ConfigError("", "inputs of " + std::to_string(seq_len) +
+                                " tokens run in pieces, of which no taps are recorded; a larger "
+                                "train.eval_piece_len makes one of them");
+    }
+    auto batch_size =
+        std::clamp<std::int64_t>(cell_.train.eval_batch_tokens / seq_len, 1, source.size());
+    Recorded recorded;
+    while (batch_size > 1) {
+      if (FitsInMemory([&] { recorded = RecordBatches(source, batch_size); })) return recorded;
+      batch_size /= 2;
+    }
+    return RecordBatches(source, 1);
+  }
+
+  Recorded RecordBatches(const SegmentSource& source, std::int64_t batch_size) {
+    Recorded recorded;
+    for (std::int64_t first = 0; first < source.size(); first += batch_size) {
+      progress_({static_cast<std::int64_t>(num_done_), std::ssize(sources_), std::nullopt});
+      RequireTimeLeft(control_);
+      RecordBatch(source, first, std::min(batch_size, source.size() - first), recorded);
+    }
+    return recorded;
+  }
+
+  void RecordBatch(const SegmentSource& source, std::int64_t first, std::int64_t count,
+                   Recorded& recorded) {
+    const at::NoGradGuard no_grad;
+    const Batch batch = source.generator().Generate(
+        source.WithKey({.first = static_cast<std::uint64_t>(first), .count = count}));
+    models::TapRecorder recorder{.wants =
+                                     [&](std::string_view path) {
+                                       const std::string name = NameOfTap(path);
+                                       recorded.offered.insert(name);
+                                       return cell_.taps.front() == kAllTaps ||
+                                              std::find(cell_.taps.begin(), cell_.taps.end(),
+                                                        name) != cell_.taps.end();
+                                     },
+                                 .override_write_gate = std::nullopt,
+                                 .records = {}};
+    RepeatedWork work(graphs_, [&] {
+      trained_.model.backbone->Forward(
+          batch.inputs,
+          {.compute_dtype = ComputeDtype(cell_.train.dtype), .taps = models::TapScope(recorder)});
+    });
+    RunOrRefuse(work, source);
+    AddPlan({"analyse", count, source.task().shape().seq_len, &work}, registries_.cores,
+            result_.plans);
+    for (const auto& [path, record] : recorder.records) recorded.by_path[path].Add(record, count);
+  }
+
+  // A model may refuse inputs that are longer than what it is built for.
+  void RunOrRefuse(RepeatedWork& work, const SegmentSource& source) const {
+    try {
+      work.Run();
+    } catch (const std::logic_error& error) {
+      if (source.task().shape().seq_len <= cell_.trained_max_seq_len) throw;
+      throw ConfigError("", error.what());
+    }
+  }
+
+  const Cell& cell_;
+  at::Device device_;
+  const Registries& registries_;
+  const RunControl& control_;
+  const ProgressCallback& progress_;
+  reports::CellResult& result_;
+  StreamScope stream_{device_};
+  GraphContext graphs_;
+  TrainedModel trained_;
+  std::vector<SegmentSource> sources_;
+  std::size_t num_done_ = 0;  // segments
+};
+
+}  // namespace
+
+reports::CellResult RunAnalyseCell(const Cell& cell, at::Device device,
+                                   const Registries& registries, const RunControl& control,
+                                   const ProgressCallback& progress) {
+  return RunCell(cell, device, registries, [&](reports::CellResult& rows) {
+    AnalyseRun(cell, device, registries, control, progress, rows).Run();
+  });
+}
+
+}  // namespace mixerbench::harness

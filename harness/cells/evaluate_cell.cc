@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "harness/cells/evaluate_cell.h"
+
+#include "harness/cells/run_cell.h"
+#include "harness/cells/test_run.h"
+#include "harness/cells/trained_model.h"
+#include "harness/device/device.h"
+#include "harness/device/plans.h"
+#include "harness/evaluation/segment_rows.h"
+#include "harness/training/cell_guard.h"
+#include "harness/training/trainer.h"
+
+namespace mixerbench::harness {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double SecondsSince(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+class EvaluateRun {
+ public:
+  EvaluateRun(const Cell& cell, at::Device device, const Registries& registries,
+              const RunControl& control, const ProgressCallback& progress,
+              reports::CellResult& result)
+      : cell_(cell),
+        device_(device),
+        registries_(registries),
+        control_(control),
+        progress_(progress),
+        result_(result),
+        graphs_(device, control.use_graphs),
+        trained_(LoadTrainedModel(cell, device, registries, control.weights_folder)),
+        train_sources_(MakeSources(cell.task, cell.task.train, cell.seed, tasks::Split::kTrain,
+                                   at::kCPU, registries)),
+        tests_(cell, trained_.model, cell.trained_max_seq_len, graphs_, registries, control,
+               result) {}
+
+  void Run() {
+    result_.weights = trained_.weights.file;
+    result_.step = trained_.weights.training.step;
+    if (control_.require_device_cores) {
+      graphs_.CheckPlans([this](const auto& plans) { RefuseFallbacks(plans, registries_.cores); });
+      tests_.Probe();
+    }
+    result_.model = MeasureModel(trained_.model, LongestInput(train_sources_), device_);
+    reports::PhaseTimes& times = result_.phases.emplace();
+    times.setup_s = SecondsSince(start_) - graphs_.capture_s();
+    const auto test_start = Clock::now();
+    const double captured_s = graphs_.capture_s();
+    tests_.Run(train_sources_, result_.step, [this] {
+      progress_({static_cast<std::int64_t>(tests_.num_tested()), std::ssize(cell_.task.test),
+                 std::nullopt});
+      RequireTimeLeft(control_);
+    });
+    times.capture_s = graphs_.capture_s();
+    times.test_s = SecondsSince(test_start) - (times.capture_s - captured_s);
+  }
+
+ private:
+  const Cell& cell_;
+  at::Device device_;
+  const Registries& registries_;
+  const RunControl& control_;
+  const ProgressCallback& progress_;
+  reports::CellResult& result_;
+  const Clock::time_point start_ = Clock::now();
+  StreamScope stream_{device_};
+  GraphContext graphs_;
+  TrainedModel trained_;
+  std::vector<SegmentSource> train_sources_;
+  TestRun tests_;
+};
+
+}  // namespace
+
+reports::CellResult RunEvaluateCell(const Cell& cell, at::Device device,
+                                    const Registries& registries, const RunControl& control,
+                                    const ProgressCallback& progress) {
+  reports::CellResult result = RunCell(cell, device, registries, [&](reports::CellResult& rows) {
+    EvaluateRun(cell, device, registries, control, progress, rows).Run();
+  });
+  Guard([&] { AddMissingRows(cell, registries.tasks, result); });  // it has failed already
+  return result;
+}
+
+}  // namespace mixerbench::harness

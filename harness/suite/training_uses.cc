@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "harness/suite/training_uses.h"
+
+#include <algorithm>
+#include <string_view>
+
+#include "base/error.h"
+#include "io/read_value.h"
+
+namespace mixerbench::harness {
+namespace {
+
+// A list of names without repetition, or "all".
+std::vector<std::string> ReadTaps(const Value& value, const std::string& where) {
+  if (value.is_string() && value.as_string() == kAllTaps) return {kAllTaps};
+  if (!value.is_array() || value.as_array().empty()) {
+    throw ConfigError(where, "expected \"all\" or a list of names, such as [\"write_gate\"]");
+  }
+  std::vector<std::string> taps;
+  for (const Value& item : value.as_array()) {
+    const std::string place = where + "/" + std::to_string(taps.size());
+    const std::string name = io::ReadName(item, place);
+    if (name.empty() || name.find('.') != name.npos || name == kAllTaps) {
+      throw ConfigError(place, "'" + name + "' names no tap; layers are reported one by one");
+    }
+    if (std::find(taps.begin(), taps.end(), name) != taps.end()) {
+      throw ConfigError(place, "'" + name + "' stands there already");
+    }
+    taps.push_back(name);
+  }
+  return taps;
+}
+
+void AddSection(const Value& document, CellKind kind, std::vector<TrainingUse>& uses) {
+  const Value* section = document.Find(std::string(NameOf(kind)));
+  if (section == nullptr) return;
+  const std::string name = "/" + std::string(NameOf(kind));
+  if (!section->is_array() || section->as_array().empty()) {
+    throw ConfigError(name, "expected a list of objects, each in the form of task.test");
+  }
+  const Array& entries = section->as_array();
+  for (std::size_t i = 0; i < entries.size(); ++i) {
+    TrainingUse use{.kind = kind, .where = name + "/" + std::to_string(i), .test = {}, .taps = {}};
+    io::RequireObject(entries[i], use.where);
+    if (std::find(entries.begin(), entries.begin() + static_cast<std::ptrdiff_t>(i), entries[i]) !=
+        entries.begin() + static_cast<std::ptrdiff_t>(i)) {
+      throw ConfigError(use.where, "stands there already");
+    }
+    use.test = entries[i].as_object();
+    if (kind == CellKind::kAnalyse) {
+      use.taps = ReadTaps(io::RequireMember(entries[i], use.where, "taps"), use.where + "/taps");
+      use.test.erase("taps");
+    }
+    uses.push_back(std::move(use));
+  }
+}
+
+}  // namespace
+
+std::vector<TrainingUse> ParseTrainingUses(const Value& document) {
+  std::vector<TrainingUse> uses;
+  AddSection(document, CellKind::kEvaluate, uses);
+  AddSection(document, CellKind::kAnalyse, uses);
+  return uses;
+}
+
+Cell UseTraining(const Cell& trained, const TrainingUse& use, const Value& task,
+                 const tasks::TaskRegistry& registry) {
+  constexpr std::string_view kPlace = "/task/test";
+  Cell cell = trained;
+  cell.kind = use.kind;
+  cell.taps = use.taps;
+  cell.trained_max_seq_len = trained.task.max_seq_len;
+  Value other_test = task;
+  other_test.as_object()["test"] = use.test;
+  try {
+    cell.task = ParseTaskPlan(other_test, registry);
+  } catch (const ConfigError& error) {
+    const std::string& where = error.where();
+    if (!where.starts_with(kPlace)) throw ConfigError(use.where, error.what());
+    throw ConfigError(use.where + where.substr(kPlace.size()), error.reason());
+  }
+  return cell;
+}
+
+}  // namespace mixerbench::harness
