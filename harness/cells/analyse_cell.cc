@@ -62,7 +62,7 @@ class AnalyseRun {
     const auto train_sources = MakeSources(cell_.task, cell_.task.train, cell_.seed,
                                            tasks::Split::kTrain, at::kCPU, registries_);
     result_.model = MeasureModel(trained_.model, LongestInput(train_sources), device_);
-    const std::vector<Object> axes = SegmentAxes(cell_.task.test);
+    const std::vector<Object> axes = SegmentAxes(cell_);
     for (std::size_t i = 0; i < sources_.size(); ++i) AddRows(sources_[i], axes[i]);
   }
 
@@ -94,12 +94,13 @@ class AnalyseRun {
       rows.emplace_back().tap = tap;
       const bool has_failed = outcome.state != reports::CellState::kCompleted;
       rows.back().state = has_failed ? outcome.state : reports::CellState::kSkipped;
-      rows.back().reason = has_failed ? outcome.reason : WhyNot(recorded);
+      rows.back().reason = has_failed ? outcome.reason : WhyNot(tap, recorded);
     }
     return rows;
   }
 
-  static std::string WhyNot(const Recorded& recorded) {
+  static std::string WhyNot(const std::string& tap, const Recorded& recorded) {
+    if (recorded.offered.contains(tap)) return "layers know it, and had nothing to record";
     std::string names;
     for (const std::string& name : recorded.offered) names += (names.empty() ? "" : ", ") + name;
     return "no layer records it; " +

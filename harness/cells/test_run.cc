@@ -37,7 +37,7 @@ void TestRun::Continue(std::size_t num_tested) {
 void TestRun::Run(const std::vector<SegmentSource>& train_sources, std::int64_t step,
                   const SegmentEvaluator::Checkpoint& checkpoint) {
   const auto sources = Sources();
-  const auto axes = SegmentAxes(cell_.task.test);
+  const auto axes = SegmentAxes(cell_);
   const auto seen = SamplesSeen(cell_, train_sources, step);
   const std::int64_t longest_trained = LongestInput(train_sources);
   for (; num_tested_ < sources.size(); ++num_tested_) {

@@ -8,14 +8,19 @@
 
 namespace mixerbench::harness {
 
-std::vector<Object> SegmentAxes(const std::vector<Segment>& segments) {
+std::vector<Object> SegmentAxes(const Cell& cell) {
+  const std::vector<Segment>& segments = cell.task.test;
   std::set<std::string> varying = {"input_seq_len"};
-  for (const Segment& segment : segments) {
-    for (const auto& [key, value] : segment.params.as_object()) {
-      const Value* first = segments.front().params.Find(key);
-      if (!first || !(*first == value)) varying.insert(key);
+  const auto compare = [&](const std::vector<Segment>& others) {
+    for (const Segment& segment : others) {
+      for (const auto& [key, value] : segment.params.as_object()) {
+        const Value* first = segments.front().params.Find(key);
+        if (!first || !(*first == value)) varying.insert(key);
+      }
     }
-  }
+  };
+  compare(segments);
+  if (NamesTraining(cell.kind)) compare(cell.task.train);
   std::vector<Object> axes;
   for (const Segment& segment : segments) {
     Object object;
@@ -56,7 +61,7 @@ void AddMissingRows(const Cell& cell, const tasks::TaskRegistry& registry,
     longest_trained =
         std::max(longest_trained, entry.create(segment.params, "/task")->shape().seq_len);
   }
-  const std::vector<Object> axes = SegmentAxes(cell.task.test);
+  const std::vector<Object> axes = SegmentAxes(cell);
   for (std::size_t i = 0; i < axes.size(); ++i) {
     const bool has_row =
         std::any_of(result.accuracy.begin(), result.accuracy.end(),

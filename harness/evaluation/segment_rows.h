@@ -14,9 +14,10 @@
 
 namespace mixerbench::harness {
 
-// The options that differ between the segments of a task, numbers and strings, plus
-// "input_seq_len" when the task has it.
-std::vector<Object> SegmentAxes(const std::vector<Segment>& segments);
+// Of each test segment of a cell, the options that differ between them, and in cells that use the
+// training of another between them and what was trained on; plus "input_seq_len" when the task has
+// it.
+std::vector<Object> SegmentAxes(const Cell& cell);
 
 // What guessing scores on samples of `task`, chance first.
 std::vector<reports::Guess> GuessesOf(const tasks::Task& task);

@@ -33,6 +33,26 @@ bool HasDefaults(const models::MixerEntry& mixer, const models::MixerRegistry& m
   }
 }
 
+// Names of what the mixer, and those that it holds, would record.
+std::vector<std::string> TapsOf(const models::Mixer& mixer, const models::MixerInputs& inputs) {
+  std::set<std::string> taps;
+  models::TapRecorder recorder{.wants =
+                                   [&](std::string_view path) {
+                                     taps.emplace(path.substr(path.rfind('.') + 1));
+                                     return true;
+                                   },
+                               .override_write_gate = std::nullopt,
+                               .records = {}};
+  models::Forward(mixer, inputs, {.taps = models::TapScope(recorder)});
+  return {taps.begin(), taps.end()};
+}
+
+std::string Joined(const std::vector<std::string>& names) {
+  std::string text;
+  for (const std::string& name : names) text += (text.empty() ? "" : ", ") + name;
+  return text.empty() ? "none" : text;
+}
+
 }  // namespace
 
 std::optional<MixerFacts> MeasureMixer(const std::string& name, const Registries& registries) {
@@ -64,6 +84,7 @@ std::optional<MixerFacts> MeasureMixer(const std::string& name, const Registries
     if (registries.cores.entries().contains(record.function)) cores.insert(record.function);
   }
   facts.cores.assign(cores.begin(), cores.end());
+  facts.taps = TapsOf(*mixer, inputs);
   return facts;
 }
 
@@ -86,12 +107,11 @@ Object FactsToValue(const MixerFacts& facts, const Registries& registries) {
           {"reads", Array(facts.traits.reads.begin(), facts.traits.reads.end())},
           {"offers", Array(facts.traits.offers.begin(), facts.traits.offers.end())},
           {"losses", std::move(losses)},
-          {"discrete", facts.traits.discrete}};
+          {"discrete", facts.traits.discrete},
+          {"taps", Array(facts.taps.begin(), facts.taps.end())}};
 }
 
 std::string FactsToText(const MixerFacts& facts) {
-  std::string cores;
-  for (const std::string& core : facts.cores) cores += (cores.empty() ? "" : ", ") + core;
   std::string text = "with d_model " + std::to_string(facts.d_model) + ": " +
                      std::to_string(facts.num_parameters) + " parameters, state of " +
                      std::to_string(facts.state.recurrent) + " elements";
@@ -101,7 +121,7 @@ std::string FactsToText(const MixerFacts& facts) {
   if (facts.state.conv > 0) {
     text += ", " + std::to_string(facts.state.conv) + " of convolutions and token shifts";
   }
-  return text + "\ncores: " + (cores.empty() ? "none" : cores) + "\n";
+  return text + "\ncores: " + Joined(facts.cores) + "\ntaps: " + Joined(facts.taps) + "\n";
 }
 
 }  // namespace mixerbench::harness

@@ -20,12 +20,14 @@ struct MixerFacts {
   double state_per_token = 0;           // elements that a token adds
   std::vector<std::string> cores = {};  // that it calls, in order of names
   models::MixerTraits traits = {};
+  std::vector<std::string> taps = {};  // that it records (models/taps.h), in order of names
 };
 
 // nullopt of a mixer that has no defaults.
 std::optional<MixerFacts> MeasureMixer(const std::string& name, const Registries& registries);
 
-// {"form", "d_model", "num_parameters", "state", "cores", "reads", "offers", "losses", "discrete"}.
+// {"form", "d_model", "num_parameters", "state", "cores", "reads", "offers", "losses", "discrete",
+// "taps"}.
 // A core is {"name", "device_plans"}, without plans when it has no device code.
 Object FactsToValue(const MixerFacts& facts, const Registries& registries);
 std::string FactsToText(const MixerFacts& facts);

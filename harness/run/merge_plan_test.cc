@@ -77,6 +77,40 @@ TEST_CASE("plan: two plans of which neither holds the other are refused, merged 
   CHECK(seeds.cells.size() == 4);
 }
 
+// Tested on inputs of this length, and evaluated so.
+Suite Tested(int length, const std::string& lr = "0.1", const std::string& sections = "") {
+  return ParseSuite(R"({"name": "s", "task": {"name": "mqar", "vocab_size": 128, "num_kv_pairs": 2,
+      "train": {"input_seq_len": 16, "num_examples": 64}, "test": {"input_seq_len": )" +
+                        std::to_string(length) + R"(}},
+      "model": {"d_model": 16, "sequence_mixer": {"name": "attention"}},
+      "train": {"lr": )" +
+                        lr + R"(}, "throughput": {"seq_len": [16]})" + sections + "}",
+                    {}, AllRegistries());
+}
+
+TEST_CASE("plan: other tests of the same trainings take the place of those before") {
+  const Plan old = Merge(std::nullopt, Tested(16));
+  const Plan now = Merge(old, Tested(32));
+  REQUIRE(now.cells.size() == 2);
+  CHECK(now.cells[0].training_id == old.cells[0].training_id);
+  CHECK(now.cells[0].run_id != old.cells[0].run_id);
+  CHECK(Merge(old, Tested(32), PlanPolicy::kMerge).cells.size() == 4);
+  CHECK_THROWS_WITH(Merge(old, Tested(32, "0.2")), Catch::Contains("--plan merge"));
+}
+
+TEST_CASE("plan: what uses a training joins its plan, and gives way to other uses") {
+  const Plan old = Merge(std::nullopt, Tested(16));
+  const std::string one = R"(, "evaluate": [{"input_seq_len": 24}])";
+  const std::string other = R"(, "evaluate": [{"input_seq_len": 40}])";
+  const Plan joined = Merge(old, Tested(16, "0.1", one));
+  REQUIRE(joined.cells.size() == 3);
+  CHECK(joined.cells[0].run_id == old.cells[0].run_id);
+  CHECK(Merge(joined, Tested(16)).cells.size() == 3);
+  const Plan changed = Merge(joined, Tested(16, "0.1", other));
+  CHECK(changed.cells.size() == 3);
+  CHECK(changed.cells[1].run_id != joined.cells[1].run_id);
+}
+
 TEST_CASE("plan: cells of older code are planned again by this one") {
   Plan old = Merge(std::nullopt, Parse({"0.1"}, {0, 1, 2}));
   const Plan now = old;

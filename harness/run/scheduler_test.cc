@@ -2,9 +2,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "harness/run/scheduler.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <fstream>
 #include <map>
+#include <set>
 #include <thread>
 
 #include "harness/suite/registries.h"
@@ -256,6 +258,44 @@ TEST_CASE("scheduler: a cell that another process works on is taken from it when
   other.join();
   CHECK(plan.result(0).state == CellState::kDiverged);
   CHECK(plan.Log().empty());
+}
+
+const std::string kUses =
+    R"(, "evaluate": [{"num_examples": 4}], "analyse": [{"taps": "all", "num_examples": 4}])";
+
+TEST_CASE("scheduler: what uses a training waits for it") {
+  Plan plan(2, kUses);
+  std::map<std::string, std::string> training_of;  // by the id of a folder
+  for (const Cell& cell : plan.cells()) {
+    training_of[plan.folder().CellPath(cell).filename()] = cell.training_id;
+    if (cell.kind == CellKind::kTrain) plan.Behave(cell, "pause(0.4); complete()");
+  }
+  CHECK(plan.Run(OneWorker(/*cells_at_once=*/4)));
+  std::set<std::string> trained;
+  const auto log = plan.Log();
+  CHECK(log.size() == 12);
+  for (const auto& event : log) {
+    const auto cell = std::find_if(plan.cells().begin(), plan.cells().end(), [&](const Cell& c) {
+      return plan.folder().CellPath(c).filename() == event.id;
+    });
+    const std::string& training = training_of.at(event.id);
+    if (NamesTraining(cell->kind)) CHECK(trained.contains(training));
+    if (cell->kind == CellKind::kTrain && event.word == "end") trained.insert(training);
+  }
+}
+
+TEST_CASE("scheduler: what uses a training that failed never starts and has failed alike") {
+  Plan plan(1, kUses);
+  plan.Prepare(plan.cells()[0], CellState::kDiverged);
+  CHECK(plan.Run(OneWorker()));
+  for (const std::size_t use : {1, 2}) {
+    CHECK(plan.result(use).state == CellState::kDiverged);
+    CHECK(plan.result(use).reason == "its training: as told");
+    CHECK(plan.Workers(plan.cells()[use]).empty());
+    std::string problem;
+    CHECK(plan.folder().LoadResult(plan.cells()[use], &problem)->state == CellState::kDiverged);
+  }
+  CHECK(plan.result(1).accuracy.size() == 1);  // which counts as chance
 }
 
 TEST_CASE("scheduler: which results may stand") {

@@ -55,6 +55,31 @@ std::vector<const GroupSummary*> ShownGroups(const SweepReport& report, const st
   return groups;
 }
 
+using EvaluatedSegment = std::pair<const GroupSummary*, const AccuracyOverSeeds*>;
+
+// Whole segments by name of the cell, then by their sizes: groups are in the order of hashes.
+std::vector<EvaluatedSegment> EvaluatedSegments(const SweepReport& report) {
+  std::vector<EvaluatedSegment> segments;
+  for (const GroupSummary* group : ShownGroups(report, "evaluate")) {
+    for (const AccuracyOverSeeds& row : group->accuracy) {
+      if (row.slice.empty()) segments.emplace_back(group, &row);
+    }
+  }
+  const auto is_before = [](const Object& a, const Object& b) {
+    for (auto x = a.begin(), y = b.begin(); x != a.end() && y != b.end(); ++x, ++y) {
+      const std::string left = io::DumpJson(x->second);
+      const std::string right = io::DumpJson(y->second);
+      if (left != right) return ValueLess(left, right);
+    }
+    return a.size() < b.size();
+  };
+  std::stable_sort(segments.begin(), segments.end(), [&](const auto& a, const auto& b) {
+    if (a.first->name != b.first->name) return a.first->name < b.first->name;
+    return is_before(a.second->axes, b.second->axes);
+  });
+  return segments;
+}
+
 // Mixer, task and setting: what both tables begin with.
 const std::vector<Column> kNames = {{.label = "Mixer", .kind = Column::Kind::kText},
                                     {.label = "Task", .kind = Column::Kind::kText},
@@ -136,16 +161,14 @@ std::optional<Table> EvaluationTable(const SweepReport& report, const MixerList&
   table.columns.push_back({.label = "Seeds"});
   table.columns.push_back({.label = "Accuracy, %", .is_down_first = true});
   table.columns.push_back({.label = "Chance, %"});
-  for (const GroupSummary* group : ShownGroups(report, "evaluate")) {
-    for (const AccuracyOverSeeds& accuracy : group->accuracy) {
-      if (!accuracy.slice.empty() || table.rows.size() >= kMaxRows) continue;
-      Row row = RowOf(report, mixers, *group, accuracy.axes);
-      const auto num_seeds = static_cast<double>(group->seeds.size());
-      row.cells.push_back(Number(num_seeds, Count(num_seeds)));
-      row.cells.push_back(AccuracyOf(accuracy));
-      row.cells.push_back(Number(accuracy.chance, GuessPercent(accuracy.chance)));
-      table.rows.push_back(std::move(row));
-    }
+  for (const auto& [group, accuracy] : EvaluatedSegments(report)) {
+    if (table.rows.size() >= kMaxRows) break;
+    Row row = RowOf(report, mixers, *group, accuracy->axes);
+    const auto num_seeds = static_cast<double>(group->seeds.size());
+    row.cells.push_back(Number(num_seeds, Count(num_seeds)));
+    row.cells.push_back(AccuracyOf(*accuracy));
+    row.cells.push_back(Number(accuracy->chance, GuessPercent(accuracy->chance)));
+    table.rows.push_back(std::move(row));
   }
   if (table.rows.empty()) return std::nullopt;
   return table;

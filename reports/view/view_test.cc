@@ -10,6 +10,7 @@
 #include "reports/view/report_page.h"
 #include "reports/view/study.h"
 #include "reports/view/tables.h"
+#include "reports/view/trained_tables.h"
 
 #include "tests/support/catch2.h"
 
@@ -89,6 +90,78 @@ TEST_CASE("Settings come from what varies; values that move together are one axi
       CHECK(study.At(mixer, s)->all.size() == 2);
     }
   }
+}
+
+// A cell that uses the training of `trained`, tested on inputs of this length.
+CellResult UseOf(const CellResult& trained, const std::string& kind, int length) {
+  CellResult cell;
+  cell.name = trained.name;
+  cell.kind = kind;
+  cell.seed = trained.seed;
+  cell.training_id = trained.training_id;
+  cell.group_id = trained.group_id + kind + std::to_string(length);
+  cell.run_id = trained.run_id + kind + std::to_string(length);
+  cell.state = CellState::kCompleted;
+  cell.config = trained.config;
+  cell.config.as_object().at("task").as_object()["test"] = Array{Object{{"input_seq_len", length}}};
+  return cell;
+}
+
+TEST_CASE("What is done with trained weights is shown of chosen settings, by size",
+          "[reports][view]") {
+  SweepReport plain = TwoSizes();
+  CHECK_FALSE(EvaluationTable(plain, MixerList({&plain})));
+  CHECK_FALSE(TapTable(plain, MixerList({&plain})));
+  std::vector<CellResult> cells = plain.cells;
+  for (CellResult& trained : plain.cells) {
+    if (trained.name.find("gla") == std::string::npos) continue;
+    if (trained.name.find("len=64") == std::string::npos) continue;
+    trained.training_id = trained.run_id;
+    std::erase_if(cells, [&](const CellResult& cell) { return cell.run_id == trained.run_id; });
+    cells.push_back(trained);
+    for (const int length : {1024, 512}) {
+      CellResult evaluated = UseOf(trained, "evaluate", length);
+      AccuracyRow row = trained.accuracy.front();
+      row.axes = {{"input_seq_len", length}};
+      evaluated.accuracy.push_back(row);
+      cells.push_back(std::move(evaluated));
+    }
+    CellResult analysed = UseOf(trained, "analyse", 64);
+    TapRow tap{
+        .axes = {{"input_seq_len", 64}}, .tap = "state", .path = "layers.0.state", .reason = {}};
+    tap.num_values = 8;
+    tap.mean = -0.25;
+    tap.std = 0.5;
+    tap.min = -2;
+    tap.max = 3;
+    analysed.taps.push_back(tap);
+    TapRow none{.axes = tap.axes, .tap = "router", .path = {}, .reason = "no layer records it"};
+    none.state = CellState::kSkipped;
+    analysed.taps.push_back(none);
+    cells.push_back(std::move(analysed));
+  }
+  const SweepReport report = MakeSweepReport("sizes", plain.config, std::move(cells));
+  const MixerList mixers({&report});
+  const auto evaluations = EvaluationTable(report, mixers);
+  REQUIRE(evaluations);
+  REQUIRE(evaluations->rows.size() == 2);  // of two rates the chosen one
+  CHECK(evaluations->rows[0].cells[0].text == "GLA");
+  CHECK(evaluations->rows[0].cells[3].text == "512 tokens");
+  CHECK(evaluations->rows[1].cells[3].text == "1,024 tokens");
+  CHECK(evaluations->rows[0].cells[5].text == "97.00");
+  const auto taps = TapTable(report, mixers);
+  REQUIRE(taps);
+  REQUIRE(taps->rows.size() == 1);
+  CHECK(taps->rows[0].cells[4].text == "state");
+  CHECK(taps->rows[0].cells[5].text == "layers.0");
+  CHECK(taps->rows[0].cells[6].value == -0.25);
+  CHECK(taps->rows[0].cells[9].value == 3);
+  const auto failures = FailureTable(report, mixers);
+  REQUIRE(failures);
+  CHECK(failures->rows.back().cells[4].text == "no layer records it");
+  // Studies are about trainings alone.
+  CHECK(StudiesOf(report, mixers).front().segments.size() ==
+        StudiesOf(plain, mixers).front().segments.size());
 }
 
 TEST_CASE("A table has mixers in rows, sizes in columns, the chosen rate small",

@@ -14,6 +14,8 @@
 #include <c10/core/Event.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 
+#include "harness/cells/analyse_cell.h"
+#include "harness/cells/evaluate_cell.h"
 #include "harness/cells/train.h"
 #include "harness/device/device.h"
 #include "harness/device/graph.h"
@@ -143,6 +145,43 @@ TEST_CASE("engine: a whole cell has the same checksum with and without graphs") 
       CHECK(Checksum(Run(cell, {})) == Checksum(Run(cell, {.use_graphs = false})));
     }
   }
+}
+
+TEST_CASE("engine: kept weights are evaluated to the bits of a training, and taps are read") {
+  const std::filesystem::path folder = std::filesystem::temp_directory_path() / "engine_weights";
+  std::filesystem::create_directories(folder);
+  const RunControl control{.weights_folder = folder, .max_weight_bytes = 1 << 20};
+  SuiteOverrides overrides;
+  overrides.device_type = "cuda";
+  const std::string test = R"({"input_seq_len": [16, 64, 100], "num_kv_pairs": [2, 5, 5],
+                               "num_examples": 70})";
+  overrides.set = {{"model.sequence_mixer.name", "delta_net"},
+                   {"evaluate", "[" + test + "]"},
+                   {"analyse", R"([{"taps": ["write_gate"], "num_examples": 70}])"}};
+  const auto cells = ParseSuite(kMixture, overrides, AllRegistries()).cells;
+  REQUIRE(cells.size() == 3);
+  REQUIRE(Run(cells[0], control).weights);
+  const auto silent = [](const Progress&) {};
+  const auto evaluated = RunEvaluateCell(cells[1], Gpu(), AllRegistries(), control, silent);
+  INFO(evaluated.reason);
+  REQUIRE(evaluated.state == reports::CellState::kCompleted);
+  const auto inside = Run(
+      MakeCell(kMixture, {{"model.sequence_mixer.name", "delta_net"}, {"task.test", test}}), {});
+  const auto rows = [](const reports::CellResult& result) {
+    return io::DumpJson(*reports::CellToValue(result).Find("accuracy_by_length"));
+  };
+  CHECK(rows(evaluated) == rows(inside));
+
+  const auto analysed = RunAnalyseCell(cells[2], Gpu(), AllRegistries(), control, silent);
+  INFO(analysed.reason);
+  REQUIRE(analysed.state == reports::CellState::kCompleted);
+  REQUIRE(analysed.taps.size() == 4);  // two layers on two segments
+  for (const auto& row : analysed.taps) {
+    CHECK(row.num_not_finite == 0);
+    CHECK(*row.min > 0);
+    CHECK(*row.max < 1);
+  }
+  std::filesystem::remove_all(folder);
 }
 
 TEST_CASE("engine: samples made on the CPU train to the same bits as those made on the GPU") {

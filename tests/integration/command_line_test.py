@@ -85,7 +85,11 @@ class CommandLineTest(ProgramTest):
         self.assertEqual((attention["form"], attention["state"]["recurrent_per_token"]), ("cache", 2 * d))
         self.assertEqual(mixers["rwkv7"]["offers"], ["v_first"])
         self.assertEqual(mixers["sse"]["losses"], {"balance": 0.01})
-        self.assertIn("cores: delta_rule", self.expect(0, "describe", "mixer", "delta_net").stdout)
+        self.assertIn("write_gate", delta_net["taps"])
+        self.assertNotIn("router", delta_net["taps"])
+        described = self.expect(0, "describe", "mixer", "delta_net").stdout
+        self.assertIn("cores: delta_rule\n", described)
+        self.assertIn("taps: " + ", ".join(delta_net["taps"]) + "\n", described)
 
     def test_cores_list_what_device_code_takes(self):
         plans = {

@@ -156,6 +156,28 @@ class EvaluateTest(ProgramTest):
         self.assertEqual([c["state"]["value"] for c in self.cells("out", "evaluate")], ["completed"] * 4)
         self.assertEqual(self.starts("out", "train"), 4)
 
+    def test_fresh_seeds_of_what_was_chosen_are_evaluated_too(self):
+        self.suite["sweep"] = {
+            "grid": {"train.lr": [0.0001, 0.01]},
+            "select": {"over": ["train.lr"], "by": "validation.accuracy", "reseed": {"count": 2}},
+        }
+        self.suite["evaluate"] = [ENTRY]
+        self.run_suite("out")
+        trained = {c["identity"]["training_id"]: c["identity"]["phase"] for c in self.cells("out", "train")}
+        phases = [c["identity"]["phase"] for c in self.cells("out", "evaluate")]
+        self.assertEqual(sorted(phases), ["report"] * 2 + ["selection"] * 4)
+        for cell in self.cells("out", "evaluate"):
+            self.assertEqual(trained[cell["identity"]["training_id"]], cell["identity"]["phase"])
+        self.assertIn("nothing to do", self.run_suite("out").stderr)
+        self.expect(0, "validate", "--deep", "out")
+
+    def test_items_of_what_is_evaluated(self):
+        self.suite["evaluate"] = [ENTRY]
+        self.run_suite("out", "--log-items", "jsonl")
+        for cell in self.cells("out", "evaluate"):
+            self.assertEqual([kept["segment"] for kept in cell["time"]["items"]], [0, 1])
+        self.expect(0, "validate", "--deep", "out")
+
     def test_repro_needs_no_training(self):
         self.suite["evaluate"] = [ENTRY]
         self.run_suite("out")
