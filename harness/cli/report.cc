@@ -114,6 +114,8 @@ ExitCode Report(const std::string& out, const std::string& format) {
     std::cout << reports::RenderCurvesCsv(report);
   } else if (format == "csv-timings") {
     std::cout << reports::RenderTimingsCsv(report);
+  } else if (format == "csv-taps") {
+    std::cout << reports::RenderTapsCsv(report);
   } else if (format == "gbench") {
     std::cout << reports::RenderGoogleBenchmark(report);
   } else if (format == "mllog") {

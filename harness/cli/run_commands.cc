@@ -217,9 +217,9 @@ void AddReport(const Parser& parser) {
   command->add_option("out", values->out, "output folder of a run, or a report.json")->required();
   command
       ->add_option("--format", values->format,
-                   "json, md, html, csv, csv-curves, csv-timings, gbench or mllog")
-      ->check(CLI::IsMember(
-          {"json", "md", "html", "csv", "csv-curves", "csv-timings", "gbench", "mllog"}));
+                   "json, md, html, csv, csv-curves, csv-timings, csv-taps, gbench or mllog")
+      ->check(CLI::IsMember({"json", "md", "html", "csv", "csv-curves", "csv-timings", "csv-taps",
+                             "gbench", "mllog"}));
   parser.WhenChosen(command, [values] { return Report(values->out, values->format); });
 }
 

@@ -23,10 +23,12 @@ class TapStatistics {
   reports::TapRow Row() const;
 
  private:
+  void AddMoments(double count, double sum, double squared_deviations);
+
   std::int64_t num_values_ = 0;
   std::int64_t num_finite_ = 0;
   double sum_ = 0;
-  double sum_of_squares_ = 0;
+  double squared_deviations_ = 0;  // from the mean, summed
   double min_ = std::numeric_limits<double>::infinity();
   double max_ = -std::numeric_limits<double>::infinity();
   bool has_batch_ = false;

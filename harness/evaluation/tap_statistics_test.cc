@@ -50,6 +50,14 @@ TEST_CASE("tap statistics: what is the same for all samples counts once") {
   CHECK(statistics.Row().mean == Approx(6));
 }
 
+TEST_CASE("tap statistics: a small deviation beside a large mean is not lost") {
+  TapStatistics statistics;
+  statistics.Add(at::tensor({1e6F, 1e6F, 1e6F, 1e6F}).view({2, 2}), 2);
+  CHECK(statistics.Row().std == Approx(0).margin(1e-9));
+  statistics.Add(at::tensor({1e6F + 1, 1e6F + 1, 1e6F + 1, 1e6F + 1}).view({2, 2}), 2);
+  CHECK(statistics.Row().std == Approx(0.5));
+}
+
 TEST_CASE("tap statistics: batches are of no influence") {
   const at::Tensor values = at::tensor({0.1F, 0.2F, 0.7F, 1e-8F, 3e7F, -0.3F}).view({3, 2});
   TapStatistics together, apart;

@@ -303,6 +303,29 @@ TEST_CASE("suite: a throughput section adds one cell per model, not per seed or 
   CHECK(timed == 1);
 }
 
+TEST_CASE("suite: what uses trainings is a cell for each of them, tested as it says") {
+  SuiteOverrides overrides;
+  overrides.seeds = {0, 1};
+  overrides.set = {{"evaluate", R"([{"num_examples": 7}, {"input_seq_len": [40, 48]}])"},
+                   {"train.lr", "0.1,0.2"}};
+  const auto cells = ParseWith("", "", overrides).cells;
+  const Cell* trained = &cells[0];
+  std::vector<const Cell*> uses;
+  for (const Cell& cell : cells) {
+    if (cell.training_id == trained->training_id && cell.kind != CellKind::kTrain) {
+      uses.push_back(&cell);
+    }
+  }
+  CHECK(cells.size() == 12);
+  REQUIRE(uses.size() == 2);
+  REQUIRE(uses[0]->task.test.size() == trained->task.test.size());
+  CHECK(uses[0]->task.test[0].params == trained->task.test[0].params);
+  CHECK(uses[0]->task.test[0].num_examples == 7);
+  CHECK(uses[1]->task.test[1].params.Find("input_seq_len")->as_int() == 48);
+  CHECK(uses[1]->trained_max_seq_len == trained->task.max_seq_len);
+  CHECK(uses[1]->task.max_seq_len == 48);
+}
+
 TEST_CASE("suite: a cell survives the way to its worker") {
   const Cell cell = ParseWith("throughput", R"({"seq_len": [16, 32]})").cells.back();
   const Value value = CellToValue(cell);

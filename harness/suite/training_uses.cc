@@ -72,7 +72,8 @@ Cell UseTraining(const Cell& trained, const TrainingUse& use, const Value& task,
   cell.taps = use.taps;
   cell.trained_max_seq_len = trained.task.max_seq_len;
   Value other_test = task;
-  other_test.as_object()["test"] = use.test;
+  Object& test = other_test.as_object().try_emplace("test", Object{}).first->second.as_object();
+  for (const auto& [option, value] : use.test) test[option] = value;
   try {
     cell.task = ParseTaskPlan(other_test, registry);
   } catch (const ConfigError& error) {

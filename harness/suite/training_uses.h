@@ -15,7 +15,7 @@ namespace mixerbench::harness {
 struct TrainingUse {
   CellKind kind = CellKind::kEvaluate;
   std::string where;              // "/evaluate/0"
-  Object test;                    // stands in the place of "/task/test"
+  Object test;                    // what it says otherwise than "/task/test"
   std::vector<std::string> taps;  // kAnalyse only: names, or kAllTaps
 };
 

@@ -63,4 +63,22 @@ std::string RenderTimingsCsv(const SweepReport& report) {
   return out;
 }
 
+std::string RenderTapsCsv(const SweepReport& report) {
+  std::string out =
+      "task,mixer,variant,seed,run_id,axes,tap,path,state,reason,num_sequences,num_values,"
+      "num_not_finite,mean,std,min,max\n";
+  for (const CellResult& cell : report.cells) {
+    const std::string about = About(cell);
+    for (const TapRow& row : cell.taps) {
+      out += about + io::CsvField(io::DumpJson(Value(row.axes))) + "," + io::CsvField(row.tap) +
+             "," + io::CsvField(row.path) + "," + std::string(NameOf(row.state)) + "," +
+             io::CsvField(row.reason) + "," + std::to_string(row.num_sequences) + "," +
+             std::to_string(row.num_values) + "," + std::to_string(row.num_not_finite) + "," +
+             Number(row.mean) + "," + Number(row.std) + "," + Number(row.min) + "," +
+             Number(row.max) + "\n";
+    }
+  }
+  return out;
+}
+
 }  // namespace mixerbench::reports

@@ -79,6 +79,16 @@ TEST_CASE("CSV has every point of a curve and every sample of a timing", "[repor
   }
 }
 
+TEST_CASE("CSV has every tap of a trained model", "[reports][export]") {
+  CellResult cell = ExampleCell();
+  cell.taps.front().axes = {{"input_seq_len", 64}, {"num_kv_pairs", 4}};
+  const std::string table = RenderTapsCsv(MakeSweepReport("e", {}, {cell}));
+  CHECK(CountLines(table) == 2);
+  CHECK(table.find(R"(,"{""input_seq_len"":64,""num_kv_pairs"":4}",write_gate,)"
+                   "layers.0.write_gate,completed,,32,4096,3,0.51,0.02,0.44,0.57\n") !=
+        std::string::npos);
+}
+
 TEST_CASE("Google Benchmark's form: rows with names, times and units; failures as errors",
           "[reports][export]") {
   std::vector<CellResult> cells = ExampleSweep(2);

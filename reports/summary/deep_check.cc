@@ -24,6 +24,7 @@ class Checker {
   std::vector<std::string> Check() {
     for (const AccuracyRow& row : cell_.accuracy) CheckRow(row);
     for (const ThroughputRow& row : cell_.throughput) CheckRow(row);
+    for (const TapRow& row : cell_.taps) CheckRow(row);
     CheckSteps();
     return std::move(faults_);
   }
@@ -80,6 +81,25 @@ class Checker {
       if (!Equal(1e3 * tokens / *row.median_ms, *row.tokens_per_second)) {
         Fault(where, "tokens_per_second is not batch_size * seq_len / median");
       }
+    }
+  }
+
+  void CheckRow(const TapRow& row) {
+    const std::string where = "tap " + row.tap + (row.path.empty() ? "" : " at " + row.path);
+    if (row.state != CellState::kCompleted) {
+      if (row.mean) Fault(where, "a value beside the state " + std::string(NameOf(row.state)));
+      return;
+    }
+    if (row.num_not_finite > row.num_values) Fault(where, "more values not finite than there are");
+    const bool has_finite = row.num_values > row.num_not_finite;
+    if (has_finite != row.mean.has_value()) Fault(where, "a mean without values, or none of some");
+    if (!row.mean || !row.std || !row.min || !row.max) return;
+    const double rounding = 1e-9 * std::max(1.0, std::abs(*row.mean));
+    if (*row.min > *row.mean + rounding || *row.max < *row.mean - rounding) {
+      Fault(where, "a mean outside of the extremes");
+    }
+    if (*row.std > (*row.max - *row.min) / 2 + rounding) {  // Popoviciu's bound
+      Fault(where, "a deviation that these extremes do not allow");
     }
   }
 

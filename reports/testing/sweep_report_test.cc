@@ -403,6 +403,12 @@ TEST_CASE("sweep: aggregates inside cells are recomputed") {
   timing.median_ms = 2;
   timing.tokens_per_second = 100'000;
   cell.throughput = {timing};
+  cell.taps = {{.axes = {}, .tap = "gate", .path = "layers.0.gate", .reason = {}}};
+  cell.taps[0].num_values = 4;
+  cell.taps[0].mean = 0.5;
+  cell.taps[0].std = 0.5;
+  cell.taps[0].min = 0;
+  cell.taps[0].max = 1;
   const auto faults = [](const CellResult& changed) {
     return DeepFaults(MakeSweepReport("s", Value(), {changed})).size();
   };
@@ -411,6 +417,10 @@ TEST_CASE("sweep: aggregates inside cells are recomputed") {
            [](CellResult& c) { c.accuracy[0].num_correct = 301; },
            [](CellResult& c) { c.accuracy[0].ci_sequences->low += 0.01; },
            [](CellResult& c) { c.steps_to_threshold = 10; },
+           [](CellResult& c) { c.taps[0].mean = 1.5; }, [](CellResult& c) { c.taps[0].std = 0.6; },
+           [](CellResult& c) { c.taps[0].num_not_finite = 5; },
+           [](CellResult& c) { c.taps[0].num_not_finite = 4; },
+           [](CellResult& c) { c.taps[0].state = CellState::kSkipped; },
            [](CellResult& c) { c.throughput[0].median_ms = 1; },
            [](CellResult& c) { c.throughput[0].tokens_per_second = 1; }}) {
     CellResult changed = cell;

@@ -203,7 +203,7 @@ std::optional<Table> FailureTable(const SweepReport& report, const MixerList& mi
             IsFailure(row.state) ? "chance" : "nothing");
       }
       for (const TapRow& row : cell.taps) {
-        if (row.state == CellState::kCompleted) continue;
+        if (!IsFailure(row.state) && row.state != CellState::kUnsupported) continue;
         add(cell, name + ", tap " + row.tap + ", " + SegmentText(row.axes), row.state, row.reason,
             "nothing");
       }

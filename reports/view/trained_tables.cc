@@ -132,9 +132,11 @@ std::vector<TapSummary> SummariseTaps(const SweepReport& report, const GroupSumm
   std::vector<TapSummary> summaries;
   for (const CellResult& cell : CellsOf(report, group)) {
     for (const TapRow& row : cell.taps) {
-      if (row.path.empty()) continue;  // those are in the table of what did not complete
+      const bool is_failure = row.path.empty() && row.state != CellState::kSkipped;
+      if (is_failure) continue;  // in the table of what did not complete
+      const std::string place = row.path.empty() ? row.tap : row.path;
       const auto [found, is_new] =
-          places.try_emplace({io::DumpJson(Value(row.axes)), row.path}, summaries.size());
+          places.try_emplace({io::DumpJson(Value(row.axes)), place}, summaries.size());
       if (is_new) summaries.emplace_back();
       summaries[found->second].Add(row);
     }
@@ -182,7 +184,7 @@ std::optional<Table> TapTable(const SweepReport& report, const MixerList& mixers
                   "over seeds, and the extremes of all seeds."};
   table.columns = kNames;
   table.columns.push_back({.label = "Tap", .kind = Column::Kind::kText});
-  table.columns.push_back({.label = "Place", .kind = Column::Kind::kText});
+  table.columns.push_back({.label = "Place", .kind = Column::Kind::kText, .wraps = true});
   for (const char* label : {"Mean", "Deviation", "Least", "Greatest", "Not finite"}) {
     table.columns.push_back({.label = label});
   }
@@ -192,12 +194,14 @@ std::optional<Table> TapTable(const SweepReport& report, const MixerList& mixers
       Row row = RowOf(report, mixers, *group, tap.example->axes);
       row.cells.push_back(Text(tap.example->tap));
       const std::string& path = tap.example->path;
-      row.cells.push_back(Text(path.substr(0, path.rfind('.'))));
+      row.cells.push_back(
+          Text(path.empty() ? tap.example->reason : path.substr(0, path.rfind('.'))));
       for (const auto& value : {MeanOf(tap.means), MeanOf(tap.deviations), tap.min, tap.max}) {
         row.cells.push_back(SignificantDatum(value));
       }
-      const auto num_not_finite = static_cast<double>(tap.num_not_finite);
-      row.cells.push_back(Number(num_not_finite, Count(num_not_finite)));
+      const auto num_not_finite =
+          path.empty() ? std::nullopt : std::optional(static_cast<double>(tap.num_not_finite));
+      row.cells.push_back(Number(num_not_finite, Count(num_not_finite.value_or(0))));
       table.rows.push_back(std::move(row));
     }
   }

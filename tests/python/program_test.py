@@ -120,6 +120,23 @@ class ProgramTest(unittest.TestCase):
         for name, result in self.results("again").items():
             self.assertEqual(content(result), content(results[name]), name)
 
+    def test_trained_mixers_are_evaluated_and_their_taps_read(self):
+        test = {"input_seq_len": [16, 48], "num_kv_pairs": [2, 3], "num_examples": 40}
+        self.sweep("Balanced", evaluate=[test], analyse=[{"taps": ["value"], "num_examples": 8}])
+        self.expect(0, "run", "suite.json", "--device", DEVICE, "-o", "out", "-q")
+        results = {}
+        for path in glob.glob(os.path.join(self.folder, "out", "cells", "*", "result.json")):
+            result = json.loads(read(path))
+            results[result["identity"]["kind"]] = result
+        self.assertEqual({kind: r["state"]["value"] for kind, r in results.items()},
+                         {"train": "completed", "evaluate": "completed", "analyse": "completed"})
+        self.assertEqual([row["path"] for row in results["analyse"]["taps"]],
+                         ["layers.0.value", "layers.1.value"] * 2)
+        self.sweep("Balanced", task={**SUITE["task"], "test": test})
+        self.expect(0, "run", "suite.json", "--device", DEVICE, "-o", "inside", "-q")
+        self.assertEqual(self.results("inside")["Balanced"]["accuracy_by_length"],
+                         results["evaluate"]["accuracy_by_length"])
+
     def test_a_mixer_joins_its_neighbours(self):
         out, _ = self.expect(0, "run", "quickstart", "--device", DEVICE, "-n", "--mixer", f"{HERE}/mixers.py:Mean")
         self.assertIn("mqar/base_conv+Mean seed 1", out)
