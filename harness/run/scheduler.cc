@@ -33,6 +33,9 @@ constexpr double kHangGrace_s = 10;
 constexpr auto kStopGrace = std::chrono::seconds(30);
 constexpr int kPollInterval_ms = 200;
 
+// Before the reason of a training, for what should use it.
+const std::string kOfTraining = "its training: ";
+
 double Seconds(std::chrono::steady_clock::duration duration) {
   return std::chrono::duration<double>(duration).count();
 }
@@ -54,13 +57,19 @@ std::string Number(const char* format, double value) {
 reports::CellResult ResultWithoutTraining(const Cell& cell, const reports::CellResult& training) {
   reports::CellResult result = ResultOf(cell);
   result.state = training.state;
-  result.reason = "its training: " + training.reason;
+  result.reason = kOfTraining + training.reason;
+  result.environment = training.environment;
   return result;
 }
 
 }  // namespace
 
 bool Reusable(const reports::CellResult& result, RetryPolicy retry, const CellOptions& options) {
+  if (result.reason.starts_with(kOfTraining)) {  // stands as long as that
+    reports::CellResult training = result;
+    training.reason.erase(0, kOfTraining.size());
+    return Reusable(training, retry, options);
+  }
   if (result.state == reports::CellState::kInterrupted) return false;
   if (IsRefusedFallback(result) && !options.require_device_cores) return false;
   if (IsStrictRefusal(result) && !options.is_strict) return false;

@@ -298,6 +298,17 @@ TEST_CASE("scheduler: what uses a training that failed never starts and has fail
   CHECK(plan.result(1).accuracy.size() == 1);  // which counts as chance
 }
 
+TEST_CASE("scheduler: what uses a training that was refused runs when that does") {
+  reports::CellResult result;
+  result.kind = "evaluate";
+  result.state = CellState::kUnsupported;
+  result.reason = "its training: --require-device-cores: no device code";
+  CHECK(Reusable(result, RetryPolicy::kNone, {.require_device_cores = true}));
+  CHECK_FALSE(Reusable(result, RetryPolicy::kNone, {}));
+  result.reason = "its training: d_model must be even";
+  CHECK(Reusable(result, RetryPolicy::kNone, {}));
+}
+
 TEST_CASE("scheduler: which results may stand") {
   reports::CellResult result;
   const auto reusable = [&](CellState state, RetryPolicy retry) {
