@@ -155,20 +155,10 @@ class AnalyseRun {
           batch.inputs,
           {.compute_dtype = ComputeDtype(cell_.train.dtype), .taps = models::TapScope(recorder)});
     });
-    RunOrRefuse(work, source);
+    RunOrRefuse(source.task().shape().seq_len, cell_.trained_max_seq_len, [&] { work.Run(); });
     AddPlan({"analyse", count, source.task().shape().seq_len, &work}, registries_.cores,
             result_.plans);
     for (const auto& [path, record] : recorder.records) recorded.by_path[path].Add(record, count);
-  }
-
-  // A model may refuse inputs that are longer than what it is built for.
-  void RunOrRefuse(RepeatedWork& work, const SegmentSource& source) const {
-    try {
-      work.Run();
-    } catch (const std::logic_error& error) {
-      if (source.task().shape().seq_len <= cell_.trained_max_seq_len) throw;
-      throw ConfigError("", error.what());
-    }
   }
 
   const Cell& cell_;

@@ -2,7 +2,9 @@
 #include "harness/cells/run_cell.h"
 
 #include <chrono>
+#include <stdexcept>
 
+#include "base/error.h"
 #include "harness/device/plans.h"
 #include "harness/training/cell_guard.h"
 #include "harness/training/memory_need.h"
@@ -20,6 +22,15 @@ reports::CellResult RunCell(const Cell& cell, at::Device device, const Registrie
   result.reason = outcome.reason;
   result.model.path = PathOf(result.plans);
   return result;
+}
+
+void RunOrRefuse(std::int64_t seq_len, std::int64_t built_for, const std::function<void()>& work) {
+  try {
+    work();
+  } catch (const std::logic_error& error) {
+    if (seq_len <= built_for) throw;
+    throw ConfigError("", error.what());
+  }
 }
 
 void RequireTimeLeft(const RunControl& control) {

@@ -2,11 +2,10 @@
 #include "harness/cells/test_run.h"
 
 #include <iostream>
-#include <stdexcept>
 #include <string>
 #include <utility>
 
-#include "base/error.h"
+#include "harness/cells/run_cell.h"
 #include "harness/device/plans.h"
 #include "harness/evaluation/segment_rows.h"
 #include "harness/training/cell_guard.h"
@@ -57,23 +56,20 @@ void TestRun::Run(const std::vector<SegmentSource>& train_sources, std::int64_t 
   }
 }
 
-// A model may refuse inputs that are longer than what it is built for: positions or filters end.
 std::vector<reports::AccuracyRow> TestRun::Score(const SegmentSource& source, const Object& axes,
                                                  const SegmentEvaluator::Checkpoint& checkpoint) {
   const auto items = ItemFileOf(source);
-  try {
+  SegmentScore score;
+  RunOrRefuse(source.task().shape().seq_len, built_for_, [&] {
     SegmentEvaluator evaluator(*model_.backbone, source, cell_.train, graphs_);
-    auto score = evaluator.Score(axes, checkpoint, items.get());
-    if (items) KeepItems(*items);
-    result_.eval_batch_sizes.push_back(score.batch_size);
+    score = evaluator.Score(axes, checkpoint, items.get());
     for (const PhaseWork& ran : evaluator.work("test")) {
       AddPlan(ran, registries_.cores, result_.plans);
     }
-    return std::move(score.rows);
-  } catch (const std::logic_error& error) {
-    if (source.task().shape().seq_len <= built_for_) throw;
-    throw ConfigError("", error.what());
-  }
+  });
+  if (items) KeepItems(*items);
+  result_.eval_batch_sizes.push_back(score.batch_size);
+  return std::move(score.rows);
 }
 
 // Nothing when nobody asked for items.

@@ -10,6 +10,7 @@
 //   OUT/cells/<id>/strict/           the same in strict mode
 //   OUT/device-time.jsonl            how long devices worked here (device_time.h)
 //   OUT/weights/*                    final weights, by training (training/weights.h)
+//   OUT/weights/strict/*             those of strict trainings
 //   OUT/cells/<id>/LOCK              flock while a process works on the cell
 //   OUT/report.{json,md,html}        made from the cells at any time
 //   OUT/*.log                        where --log-file may be
