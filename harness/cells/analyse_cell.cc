@@ -61,7 +61,8 @@ class AnalyseRun {
     result_.step = trained_.weights.training.step;
     const auto train_sources = MakeSources(cell_.task, cell_.task.train, cell_.seed,
                                            tasks::Split::kTrain, at::kCPU, registries_);
-    result_.model = MeasureModel(trained_.model, LongestInput(train_sources), device_);
+    result_.model = MeasureModel(trained_.model, LongestInput(train_sources), device_,
+                                 ComputeDtype(cell_.train.dtype));
     const std::vector<Object> axes = SegmentAxes(cell_);
     for (std::size_t i = 0; i < sources_.size(); ++i) AddRows(sources_[i], axes[i]);
   }

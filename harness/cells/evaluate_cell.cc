@@ -44,7 +44,8 @@ class EvaluateRun {
       graphs_.CheckPlans([this](const auto& plans) { RefuseFallbacks(plans, registries_.cores); });
       tests_.Probe();
     }
-    result_.model = MeasureModel(trained_.model, LongestInput(train_sources_), device_);
+    result_.model = MeasureModel(trained_.model, LongestInput(train_sources_), device_,
+                                 ComputeDtype(cell_.train.dtype));
     reports::PhaseTimes& times = result_.phases.emplace();
     times.setup_s = SecondsSince(start_) - graphs_.capture_s();
     const auto test_start = Clock::now();

@@ -54,7 +54,8 @@ class ThroughputRun {
         *std::max_element(cell_.throughput.seq_len.begin(), cell_.throughput.seq_len.end()),
         train_len);
     const Model model = BuildModel(cell_, device_, registries_, longest);
-    result_.model = MeasureModel(model, std::min(longest, kStateTokens), device_);
+    result_.model = MeasureModel(model, std::min(longest, kStateTokens), device_,
+                                 ComputeDtype(cell_.train.dtype));
     const PassContext context{cell_, model, graphs_, registries_, longest};
     for (const std::string& phase : cell_.throughput.phases) {
       if (phase == "train_step") {

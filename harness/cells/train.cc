@@ -66,7 +66,8 @@ class TrainRun {
   void Run() {
     if (control_.require_device_cores) RequireDeviceCores();
     if (!ResumeFromCheckpoint()) ReuseWeights();
-    result_.model = MeasureModel(model_, trainer_.max_seq_len(), device_);
+    result_.model =
+        MeasureModel(model_, trainer_.max_seq_len(), device_, ComputeDtype(cell_.train.dtype));
     Train();
     if (weights_ && !result_.weights) KeepWeights();
     Test();

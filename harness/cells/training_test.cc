@@ -587,7 +587,7 @@ TEST_CASE("training: a cell that failed has a row for every test segment") {
 TEST_CASE("model: carried state is measured next to its declaration") {
   const Cell cell = TinyCell("gla");
   const Model model = BuildModel(cell, at::kCPU, AllRegistries());
-  const auto facts = MeasureModel(model, 8, at::kCPU);
+  const auto facts = MeasureModel(model, 8, at::kCPU, at::kFloat);
   CHECK(facts.state_bytes_measured == facts.state_bytes_declared);  // no convolution in GLA
   CHECK(facts.num_parameters > 0);
 }

@@ -13,6 +13,7 @@
 #include "harness/device/determinism.h"
 #include "harness/device/plans.h"
 #include "harness/evaluation/segment_rows.h"
+#include "harness/python/python_mixer.h"
 #include "harness/run/kept_trainings.h"
 #include "harness/run/plan.h"
 #include "harness/run/run_plan.h"
@@ -38,6 +39,13 @@ const std::string kOfTraining = "its training: ";
 
 double Seconds(std::chrono::steady_clock::duration duration) {
   return std::chrono::duration<double>(duration).count();
+}
+
+// What a user's module does, such as waiting for the device to time its kernels, breaks the graph
+// capture of a neighbour in the same process.
+bool RunsPython(const Cell& cell) {
+  const Value* mixers = cell.code.Find("mixers");
+  return mixers != nullptr && mixers->Find(kPythonMixer) != nullptr;
 }
 
 // "word rest of the line" -> {word, rest}.
@@ -101,7 +109,8 @@ Scheduler::Scheduler(SchedulerOptions options, const tasks::TaskRegistry& tasks,
   for (const std::string& device : options_.devices) workers_.push_back({device, nullptr, {}});
   for (const std::size_t cell : pending) {
     const CellKind kind = cells_[cell].kind;
-    if (kind == CellKind::kThroughput) alone_.insert(cell);  // neighbours slow it down
+    const bool is_timed = kind == CellKind::kThroughput;  // neighbours slow it down
+    if (is_timed || RunsPython(cells_[cell])) alone_.insert(cell);
     if (kind == CellKind::kTrain) open_trainings_.insert(cells_[cell].training_id);
     if (NamesTraining(kind)) used_trainings_.insert(cells_[cell].training_id);
   }

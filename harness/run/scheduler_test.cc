@@ -9,6 +9,7 @@
 #include <set>
 #include <thread>
 
+#include "harness/python/python_mixer.h"
 #include "harness/suite/registries.h"
 #include "harness/suite/suite.h"
 #include "io/atomic_file.h"
@@ -58,6 +59,9 @@ class Plan {
   }
 
   const std::vector<Cell>& cells() const { return cells_; }
+  void PutInPython(std::size_t cell) {
+    cells_[cell].code.as_object()["mixers"].as_object()[kPythonMixer] = "sha256:0";
+  }
   const RunFolder& folder() const { return folder_; }
 
   // What the worker does with a cell.
@@ -169,6 +173,21 @@ TEST_CASE("scheduler: cells that shared a dying worker are tried again, each alo
   REQUIRE(second.size() == 2);
   CHECK(first[0] == second[0]);
   CHECK(first[1] != second[1]);
+}
+
+// Its kernels may wait for the device, which a neighbour's graph capture does not survive.
+TEST_CASE("scheduler: a cell with a mixer in Python has its worker for itself") {
+  Plan plan(3);
+  plan.PutInPython(1);
+  for (const Cell& cell : plan.cells()) plan.Behave(cell, "pause(0.3); complete()");
+  CHECK(plan.Run(OneWorker(/*cells_at_once=*/3)));
+  int running = 0;
+  const std::string python = plan.folder().CellPath(plan.cells()[1]).filename();
+  for (const auto& event : plan.Log()) {
+    running += event.word == "start" ? 1 : -1;
+    if (event.id == python) CHECK(running == (event.word == "start" ? 1 : 0));
+  }
+  CHECK(plan.Workers(plan.cells()[1]).size() == 1);
 }
 
 TEST_CASE("scheduler: a cell that lacked memory beside another is tried again, alone it is final") {

@@ -31,14 +31,16 @@ at::ScalarType ComputeDtype(Dtype dtype) {
   return dtype == Dtype::kBf16 ? at::kBFloat16 : at::kFloat;
 }
 
-reports::ModelFacts MeasureModel(const Model& model, std::int64_t num_tokens, at::Device device) {
+reports::ModelFacts MeasureModel(const Model& model, std::int64_t num_tokens, at::Device device,
+                                 at::ScalarType compute_dtype) {
   const at::NoGradGuard no_grad;
   reports::ModelFacts facts;
   facts.num_parameters = model.parameters->num_elements();
   facts.state_at_num_tokens = num_tokens;
   const at::Tensor tokens =
       at::zeros({1, num_tokens}, at::TensorOptions().dtype(at::kInt).device(device));
-  const auto output = model.backbone->Forward(tokens, {.want_final_state = true});
+  const auto output =
+      model.backbone->Forward(tokens, {.compute_dtype = compute_dtype, .want_final_state = true});
   facts.state_bytes_measured = models::BytesOf(output.final_state);
   const models::StateSize size = models::SizeOf(model.backbone->InitialState(1), num_tokens);
   facts.state_bytes_declared =

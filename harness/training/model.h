@@ -24,7 +24,9 @@ Model BuildModel(const Cell& cell, at::Device device, const Registries& registri
 
 at::ScalarType ComputeDtype(Dtype dtype);
 
-// Parameters counted, and the state carried after `num_tokens` tokens measured from its tensors.
-reports::ModelFacts MeasureModel(const Model& model, std::int64_t num_tokens, at::Device device);
+// Parameters counted, and the state carried after `num_tokens` tokens measured from its tensors, as
+// the cell computes: a mixer in Python may know its own precision alone.
+reports::ModelFacts MeasureModel(const Model& model, std::int64_t num_tokens, at::Device device,
+                                 at::ScalarType compute_dtype);
 
 }  // namespace mixerbench::harness

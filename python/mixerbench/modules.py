@@ -16,6 +16,8 @@ from . import sources
 
 _keys = itertools.count(1)
 _drawing = threading.Lock()  # of torch's generator, which all threads share
+_loading = threading.RLock()  # another thread must not find a module that has run halfway
+_BITS = {torch.bfloat16: 8, torch.float32: 24, torch.float64: 53}  # of precision
 
 
 def load_class(place):
@@ -24,8 +26,14 @@ def load_class(place):
     file, name = sources.split(place)
     if not file.endswith(".py"):
         return getattr(importlib.import_module(file), name)
+    return getattr(_load_file(path), name)
+
+
+def _load_file(path):
     key = "mixerbench_user_" + path.replace(os.sep, "_").removesuffix(".py")
-    if key not in sys.modules:
+    with _loading:
+        if key in sys.modules:
+            return sys.modules[key]
         folder = os.path.dirname(path)
         if folder not in sys.path:
             sys.path.append(folder)  # for what lies beside it, as `python3 FILE.py` would
@@ -37,7 +45,7 @@ def load_class(place):
         except BaseException:
             del sys.modules[key]
             raise
-    return getattr(sys.modules[key], name)
+        return module
 
 
 def _accepted(cls, offered):
@@ -81,12 +89,24 @@ def _settings_kept():
         raise RuntimeError(f"the module changes torch's {changed[0]} and leaves it so")
 
 
+def _dtypes(module):
+    """What the module says that it computes in; of a module that says nothing, everything."""
+    dtypes = tuple(getattr(module, "dtypes", _BITS))
+    if not dtypes or not set(dtypes) <= set(_BITS):
+        raise TypeError(f"dtypes is {dtypes}, not some of torch.bfloat16, torch.float32 and torch.float64")
+    return dtypes
+
+
 def _kind(leaf):
     if isinstance(leaf, int) and not isinstance(leaf, bool):
         return "position"
     if not isinstance(leaf, torch.Tensor):
         raise TypeError(f"a state is made of tensors and integers, not of {type(leaf).__name__}")
     return "cache" if leaf.dim() > 1 and leaf.shape[1] == 0 else "recurrent"
+
+
+def _in_fp32(value):
+    return value.float() if isinstance(value, torch.Tensor) and value.dtype == torch.float64 else value
 
 
 class Unit:
@@ -108,6 +128,7 @@ class Unit:
                 raise TypeError(f"parameter {name} is {parameter.dtype}: keep it as real numbers")
         self.has_state = callable(getattr(module, "initial_state", None))
         self.has_step = self.has_state and callable(getattr(module, "step", None))
+        self.dtypes = _dtypes(module)
         self.losses = {str(name): float(w) for name, w in sorted(getattr(module, "auxiliary_losses", {}).items())}
         self.taps = sorted(getattr(module, "taps", ()))
         self.structure = None  # of the state, with names, kinds and order of its leaves
@@ -150,11 +171,12 @@ class Unit:
     def forward(self, x, tensors, training, seed):
         """y; of a module with a state, the tensors of the next one; auxiliary losses; taps."""
         self.module.train(training)
+        given, x = x, self._accepted_dtype(x)
         version = x._version
         buffers = {name: (b, b._version) for name, b in self.module.named_buffers()}
         with _drawing_from(seed), _precision(x), _settings_kept():
             if not self.has_state:
-                y, leaves, extras = self._without_extras(self.module(x), "y")
+                y, leaves, extras = self._without_extras(self._call(x), "y")
             else:
                 y, leaves, extras = self._forward_with_state(x, tensors)
         self._check(x, y)
@@ -163,7 +185,22 @@ class Unit:
         for name, (buffer, earlier) in buffers.items():
             if buffer._version != earlier:
                 raise RuntimeError(f"the module writes to its buffer {name} while it runs, which nothing saves")
-        return y.to(x.dtype), leaves + extras
+        return y.to(given.dtype), leaves + extras
+
+    def _accepted_dtype(self, x):
+        """x in its own dtype or, if the module does not compute in that, in the most precise one in which it does."""
+        return x if x.dtype in self.dtypes else x.to(max(self.dtypes, key=_BITS.get))
+
+    def _fits(self, x):
+        """Whether the weights go with x: those of a model in float64 do not with anything else, under autocast too."""
+        return x.dtype == torch.float64 or all(p.dtype != torch.float64 for p in self.module.parameters())
+
+    def _call(self, *arguments):
+        """The module's answer to (x) or (x, state)."""
+        if self._fits(arguments[0]):
+            return self.module(*arguments)
+        parameters = {name: _in_fp32(p) for name, p in self.module.named_parameters()}
+        return torch.func.functional_call(self.module, parameters, pytree.tree_map(_in_fp32, arguments))
 
     def _without_extras(self, returned, form):
         """(y, [], losses and taps) of what a module without a state returns."""
@@ -187,8 +224,8 @@ class Unit:
 
     def _forward_with_state(self, x, tensors):
         state = self._from_engine(tensors)
-        is_step = self.has_step and x.shape[1] == 1 and not torch.is_grad_enabled()
-        returned = self.module.step(x[:, 0], state) if is_step else self.module(x, state)
+        is_step = self.has_step and x.shape[1] == 1 and not torch.is_grad_enabled() and self._fits(x)
+        returned = self.module.step(x[:, 0], state) if is_step else self._call(x, state)
         y_and_state, _, extras = self._without_extras(returned, "y, state")
         if not (isinstance(y_and_state, tuple) and len(y_and_state) == 2):
             raise TypeError("forward(x, state) must return (y, state)")

@@ -3,14 +3,16 @@
 import json
 import os
 import sys
+import tempfile
 import unittest
+from concurrent.futures import ThreadPoolExecutor
 
 import torch
 
 _declared = torch.library.Library("mixerbench", "DEF")
 _declared.define("python(str function, str text, Tensor[] tensors) -> (str, Tensor[])")
 
-from mixerbench import bridge, sources  # noqa: E402
+from mixerbench import bridge, modules, sources  # noqa: E402
 
 bridge.implement()
 FOLDER = os.path.dirname(os.path.abspath(__file__))
@@ -123,6 +125,32 @@ class ModulesTest(unittest.TestCase):
         self.assertEqual(y.dtype, torch.bfloat16)
         torch.testing.assert_close(y.float(), layer.forward(x)[1], rtol=0.05, atol=0.05)
         self.assertEqual(Layer("mixers.py:Mean", double=True).forward(x.double())[1].dtype, torch.float64)
+
+    def test_a_class_that_computes_in_some_dtypes_is_called_in_these(self):
+        x = inputs()
+        for double in (False, True):
+            given = x.double() if double else x
+            layer = Layer("mixers.py:InBf16", double=double)
+            y = layer.forward(given)[1]
+            self.assertEqual(y.dtype, given.dtype)
+            torch.testing.assert_close(y.float(), Layer("mixers.py:Mean").forward(x)[1], rtol=0.05, atol=0.05)
+            y.sum().backward()
+            self.assertTrue(all(p.grad.dtype == p.dtype and p.grad.abs().sum() > 0 for p in layer.parameters))
+        exact = Layer("mixers.py:InFp32", double=True)
+        _, y, seen, total = exact.forward(x.double(), exact.initial_state(2)[1])
+        layer = Layer("mixers.py:Decay")
+        torch.testing.assert_close(y.float(), layer.forward(x, layer.initial_state(2)[1])[1])
+        self.assertEqual((y.dtype, seen.item()), (torch.float64, x.shape[1]))
+        self.assertIn("not some of torch.bfloat16", Layer("misbehaving.py:WrongDtypes").answer)
+
+    def test_threads_that_load_one_file_wait_for_it(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "slow.py")
+            with open(path, "w", encoding="utf-8") as file:
+                file.write("import time\ntime.sleep(0.5)\nclass Late:\n    pass\n")
+            with ThreadPoolExecutor(4) as pool:
+                classes = list(pool.map(modules.load_class, [f"{path}:Late"] * 4))
+        self.assertEqual(len(set(classes)), 1)
 
     def test_options_and_what_a_class_asks_for(self):
         plain, scaled = Layer("mixers.py:Mean"), Layer("mixers.py:Mean", scale=2.0)

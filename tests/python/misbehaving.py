@@ -312,3 +312,11 @@ class Zero(Mean):
 
     def forward(self, x):
         return super().forward(x) * 0
+
+
+class WrongDtypes(nn.Module):
+    dtypes = ("bf16",)
+
+    def __init__(self, d_model):
+        super().__init__()
+        self.weight = nn.Linear(d_model, d_model)

@@ -49,6 +49,24 @@ class Lstm(nn.Module):
         return self.lstm(x)[0]
 
 
+class InBf16(Mean):
+    """As kernels that take nothing else."""
+
+    dtypes = (torch.bfloat16,)
+
+    def forward(self, x):
+        assert x.dtype == torch.bfloat16, f"x is {x.dtype}"
+        return super().forward(x)
+
+
+class InFp32(Decay):
+    dtypes = (torch.float32, torch.bfloat16)
+
+    def forward(self, x, state):
+        assert x.dtype == torch.float32, f"x is {x.dtype}"
+        return super().forward(x, state)
+
+
 class Talks(Mean):
     def forward(self, x):
         print("done with all of it", flush=True)

@@ -7,6 +7,7 @@ import importlib
 import os
 
 import fla.layers
+import torch
 from fla.ops.common import chunk_o
 from torch import nn
 
@@ -22,10 +23,12 @@ def _find(layer):
     return getattr(importlib.import_module(f"fla.layers.{module}") if module else fla.layers, name)
 
 
-def _peer(layer, heads=2, **sizes):
+def _peer(layer, heads=2, computes_in=(torch.bfloat16, torch.float32), **sizes):
     """A class around fla.layers.`layer`; options of a suite replace the sizes given here."""
 
     class Peer(nn.Module):
+        dtypes = computes_in
+
         def __init__(self, d_model, layer_idx, num_layers, max_seq_len, **options):
             super().__init__()
             sized = {name: value(d_model) if callable(value) else value for name, value in sizes.items()}
@@ -44,11 +47,13 @@ def _head(d_model):
     return d_model // 2
 
 
+_BF16 = (torch.bfloat16,)
+
 Abc = _peer("ABCAttention", expand_k=0.5, expand_v=1.0, use_short_conv=False)
-DeltaNet = _peer("DeltaNet", expand_k=1.0, expand_v=1.0)
+DeltaNet = _peer("DeltaNet", computes_in=_BF16, expand_k=1.0, expand_v=1.0)
 Fox = _peer("ForgettingAttention")
 GatedDeltaNet = _peer("GatedDeltaNet", head_dim=_head, expand_v=2, use_gate=False)
-GatedDeltaProduct = _peer("GatedDeltaProduct", head_dim=_head, expand_v=2)
+GatedDeltaProduct = _peer("GatedDeltaProduct", computes_in=_BF16, head_dim=_head, expand_v=2)
 Gla = _peer("GatedLinearAttention", expand_k=0.5, expand_v=1.0)
 Gsa = _peer("GatedSlotAttention", expand_k=1.0, expand_v=1.0)
 Hgrn2 = _peer("HGRN2Attention")
