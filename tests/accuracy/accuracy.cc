@@ -67,12 +67,8 @@ class Measurement {
     const auto naive = NaiveErrors(precision);
     harness::SetNumerics(Fast(precision).allow_tf32);
     try {
-      const kernels::PlanRecorder recorder;
-      const Results fast = passes_.Run(Fast(precision));
-      accuracy.plans = PlanTexts(recorder.records());
-      accuracy.comparisons = Compare(fast, naive);
-      const testing::PoisonUninitializedMemory poison;
-      accuracy.failure = Difference(passes_.Run(Fast(precision)), fast);
+      passes_.HalveUntilItFits(
+          [&](std::int64_t piece_size) { RunFast(piece_size, naive, accuracy); });
     } catch (const std::exception& error) {
       accuracy.failure = error.what();
     }
@@ -85,6 +81,17 @@ class Measurement {
     double participants = 0;
   };
   using Errors = std::map<std::string, NaiveError>;
+
+  void RunFast(std::int64_t piece_size, const Errors& naive, Accuracy& accuracy) {
+    const Execution execution = Fast(accuracy.precision);
+    const kernels::PlanRecorder recorder;
+    const Results fast = passes_.Run(execution, piece_size);
+    accuracy.num_pieces = (passes_.batch_size() + piece_size - 1) / piece_size;
+    accuracy.plans = PlanTexts(recorder.records());
+    accuracy.comparisons = Compare(fast, naive);
+    const testing::PoisonUninitializedMemory poison;
+    accuracy.failure = Difference(passes_.Run(execution, piece_size), fast);
+  }
 
   static void KeepLarger(NaiveError& kept, const NaiveError& other) {
     if (!(other.error <= kept.error)) kept = other;

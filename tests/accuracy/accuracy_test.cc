@@ -10,6 +10,7 @@
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/empty_like.h>
+#include <c10/util/Exception.h>
 
 #include "io/json.h"
 #include "kernels/runtime/plain_aten.h"
@@ -312,6 +313,60 @@ TEST_CASE("accuracy: a deadline ends a case between two of its passes") {
 
   const SlowSubject quick(milliseconds(0));
   for (const Accuracy& accuracy : Measure(quick, kPrecisions)) CHECK(accuracy.failure.empty());
+}
+
+// A subject on a device with memory for few sequences at a time.
+class CrampedSubject final : public Subject {
+ public:
+  CrampedSubject(std::unique_ptr<Subject> inner, std::int64_t most_sequences)
+      : inner_(std::move(inner)), most_sequences_(most_sequences) {}
+
+  const NamedTensors& inputs() const override { return inner_->inputs(); }
+  at::ScalarType InputType(const std::string& name, at::ScalarType dtype) const override {
+    return inner_->InputType(name, dtype);
+  }
+  std::vector<std::pair<std::string, at::Tensor>> Parameters(at::ScalarType dtype) const override {
+    return inner_->Parameters(dtype);
+  }
+  NamedTensors Run(const NamedTensors& inputs, std::int64_t first_sequence, ExecutionPath path,
+                   at::ScalarType dtype) const override {
+    if (inputs.begin()->second.size(0) > most_sequences_) {
+      TORCH_CHECK_WITH(OutOfMemoryError, false, "too many sequences");
+    }
+    return inner_->Run(inputs, first_sequence, path, dtype);
+  }
+
+ private:
+  std::unique_ptr<Subject> inner_;
+  std::int64_t most_sequences_;
+};
+
+TEST_CASE("accuracy: what lacks memory runs in pieces, of scored positions too") {
+  Sizes one = kSmall;
+  one.d_model = {32};
+  one.num_heads = {2};
+  one.seq_len = {20};
+  one.num_rivals = {10};  // six sequences, of which two have a surplus entry
+  std::set<std::string> wanted;
+  for (const Case& c : MixerCases(Mixers(), "simple_gla", one, at::kCPU)) {
+    if (c.factors.at("batch_size") != Value(6)) continue;
+    wanted.insert(c.factors.at("wanted").as_string());
+    const auto whole = Measure(*c.make(), kPrecisions);
+    const auto pieces = Measure(CrampedSubject(c.make(), 2), kPrecisions);
+    REQUIRE(pieces.size() == whole.size());
+    for (std::size_t i = 0; i < pieces.size(); ++i) {
+      INFO(io::DumpJson(c.factors));
+      CHECK(pieces[i].failure.empty());
+      CHECK(whole[i].num_pieces == 1);
+      CHECK(pieces[i].num_pieces == 3);
+      REQUIRE(pieces[i].comparisons.size() == whole[i].comparisons.size());
+      for (std::size_t j = 0; j < whole[i].comparisons.size(); ++j) {
+        CHECK(Ratio(pieces[i].comparisons[j]) <= 1);
+        CHECK(pieces[i].comparisons[j].norm == Approx(whole[i].comparisons[j].norm));
+      }
+    }
+  }
+  CHECK(wanted.size() == 4);
 }
 
 }  // namespace

@@ -44,7 +44,8 @@ struct Accuracy {
   std::vector<Comparison> comparisons = {};
   std::vector<std::string> plans = {};  // what the fast path ran: "function forward/backward"
   std::string failure = {};             // what went wrong besides: no result, or not the same twice
-  bool skipped = false;                 // the failure is that of the reference: it lacks memory
+  std::int64_t num_pieces = 1;  // of the batch, where the fast path lacks memory for all of it
+  bool skipped = false;         // the failure is that of the reference: it lacks memory
 };
 
 Accuracy Failure(Precision precision, const std::string& reason, bool skipped = false);

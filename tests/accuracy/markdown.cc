@@ -57,7 +57,9 @@ std::string ResultText(const Value& result, const std::set<std::string>& cores) 
   }
   const Value& worst = *result.Find("worst");
   if (worst.is_null()) return text;
-  return text + (text.empty() ? "" : "; ") + WorstText(worst, failed && reason == nullptr) +
+  const Value* pieces = result.Find("pieces");
+  if (pieces != nullptr) text += fmt::format("in {} pieces of the batch: ", pieces->as_int());
+  return text + (reason == nullptr ? "" : "; ") + WorstText(worst, failed && reason == nullptr) +
          PlanText(result, cores);
 }
 

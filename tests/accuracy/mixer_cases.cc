@@ -56,9 +56,10 @@ struct Scored {
   at::Tensor mask;  // [B,T,1], 1 where scored
 };
 
-// Some positions of every sequence; of every third one less, so that an entry is surplus.
-Scored ChooseScored(std::int64_t batch_size, std::int64_t seq_len, bool ordered,
-                    at::Device device) {
+// Some positions of `batch_size` sequences from number `first_sequence` on, the same in whatever
+// pieces a batch comes; of every third one less, so that an entry is surplus.
+Scored ChooseScored(std::int64_t first_sequence, std::int64_t batch_size, std::int64_t seq_len,
+                    bool ordered, at::Device device) {
   constexpr std::int64_t kMostScored = 64;
   const std::int64_t count = std::clamp<std::int64_t>(seq_len / 5, 1, kMostScored);
   const std::int64_t stride = seq_len / count;
@@ -68,10 +69,10 @@ Scored ChooseScored(std::int64_t batch_size, std::int64_t seq_len, bool ordered,
   std::vector<std::int64_t> entries(num_tokens, static_cast<std::int64_t>(num_rows));
   std::vector<std::int64_t> real;
   for (std::int64_t i = 0; i < batch_size * count; ++i) {
-    const std::int64_t b = i / count;
+    const std::int64_t b = first_sequence + i / count;
     const std::int64_t j = i % count;
     if (b % 3 == 2 && j + 1 == count && count > 1) continue;
-    const std::int64_t token = b * seq_len + j * stride + (31 * b + 17 * j) % stride;
+    const std::int64_t token = i / count * seq_len + j * stride + (31 * b + 17 * j) % stride;
     const std::int64_t entry = ordered ? i : batch_size * count - 1 - i;
     rows[static_cast<std::size_t>(entry)] = token;
     entries[static_cast<std::size_t>(token)] = entry;
@@ -120,10 +121,6 @@ class MixerSubject final : public Subject {
     const at::NoGradGuard no_grad;
     for (std::size_t i = 0; i < exact_.parameters().size(); ++i) {
       exact_.parameters()[i].tensor.copy_(rounded_.parameters()[i].tensor);
-    }
-    if (point.wanted == Wanted::kScored || point.wanted == Wanted::kScoredUnordered) {
-      scored_ =
-          ChooseScored(point.batch_size, point.seq_len, point.wanted == Wanted::kScored, device);
     }
     const at::Tensor prefix =
         Draw({point.batch_size, kPrefixTokens, point.d_model}, kPrefixSeed, device);
@@ -178,11 +175,12 @@ class MixerSubject final : public Subject {
     options.path = path;
     options.want_final_state = point_.wanted == Wanted::kOutputsAndState;
     if (state_) options.initial_state = &state;
-    if (scored_ && path == ExecutionPath::kFast) options.scored = &scored_->selection;
+    const auto scored = ScoredOf(mixer_inputs.x, first_sequence);
+    if (scored && path == ExecutionPath::kFast) options.scored = &scored->selection;
     const auto result = models::Forward(ModelFor(dtype).mixer(), mixer_inputs, options);
 
     NamedTensors outputs;
-    outputs["y"] = AtScored(result.y, mixer_inputs.x.size(0), first_sequence);
+    outputs["y"] = scored ? AtScored(*scored, result.y, mixer_inputs.x.size(0)) : result.y;
     models::ForEach(result.final_state, [&](const auto& name, const auto& tensor) {
       if (IsNumber(tensor.value)) outputs["final " + name] = Parts(tensor.value);
     });
@@ -215,21 +213,25 @@ class MixerSubject final : public Subject {
     return models::Forward(ModelFor(dtype).mixer(), inputs, options).final_state;
   }
 
+  // The positions that are asked for of the sequences x [b,T,D], if not all are.
+  std::optional<Scored> ScoredOf(const at::Tensor& x, std::int64_t first_sequence) const {
+    const bool ordered = point_.wanted == Wanted::kScored;
+    if (!ordered && point_.wanted != Wanted::kScoredUnordered) return std::nullopt;
+    return ChooseScored(first_sequence, x.size(0), point_.seq_len, ordered, x.device());
+  }
+
   // y [b,T,D], or [M,D] of the scored positions, as [b,T,D] that is zero elsewhere.
-  at::Tensor AtScored(const at::Tensor& y, std::int64_t num_sequences,
-                      std::int64_t first_sequence) const {
-    if (!scored_) return y;
-    if (y.dim() == 3) return y * scored_->mask.narrow(0, first_sequence, num_sequences);
-    const at::Tensor tokens = scored_->selection.positions.index_select(0, scored_->real);
+  at::Tensor AtScored(const Scored& scored, const at::Tensor& y, std::int64_t num_sequences) const {
+    if (y.dim() == 3) return y * scored.mask;
+    const at::Tensor tokens = scored.selection.positions.index_select(0, scored.real);
     return at::zeros({num_sequences * point_.seq_len, y.size(1)}, y.options())
-        .index_copy(0, tokens, y.index_select(0, scored_->real))
+        .index_copy(0, tokens, y.index_select(0, scored.real))
         .view({num_sequences, point_.seq_len, y.size(1)});
   }
 
   MixerPoint point_;
   Model rounded_;
   Model exact_;
-  std::optional<Scored> scored_;
   std::optional<models::State> state_;  // its names, kinds and what has no gradient
   NamedTensors inputs_;
   std::map<at::ScalarType, std::map<std::string, at::ScalarType>> state_types_;

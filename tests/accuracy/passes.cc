@@ -91,19 +91,30 @@ Passes::Passes(const Subject& subject, Deadline deadline)
       batch_size_(subject.inputs().begin()->second.size(0)),
       device_(subject.inputs().begin()->second.device()) {}
 
-Results Passes::RunInPieces(const Execution& execution) {
-  harness::SetNumerics(execution.allow_tf32);
+Results Passes::Run(const Execution& execution, std::int64_t piece_size) {
+  Results results;
+  for (std::int64_t first = 0; first < batch_size_; first += piece_size) {
+    const std::int64_t count = std::min(piece_size, batch_size_ - first);
+    Append(results, RunSequences(execution, first, count));
+  }
+  return results;
+}
+
+void Passes::HalveUntilItFits(const std::function<void(std::int64_t)>& run) const {
   for (std::int64_t size = batch_size_;; size = (size + 1) / 2) {
     try {
-      Results results;
-      for (std::int64_t first = 0; first < batch_size_; first += size) {
-        Append(results, RunSequences(execution, first, std::min(size, batch_size_ - first)));
-      }
-      return results;
+      return run(size);
     } catch (const c10::OutOfMemoryError&) {
       if (size == 1) throw;
     }
   }
+}
+
+Results Passes::RunInPieces(const Execution& execution) {
+  harness::SetNumerics(execution.allow_tf32);
+  Results results;
+  HalveUntilItFits([&](std::int64_t piece_size) { results = Run(execution, piece_size); });
+  return results;
 }
 
 Results Passes::RunSequences(const Execution& execution, std::int64_t first, std::int64_t count) {

@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <string>
 
 #include <c10/core/Device.h>
@@ -42,9 +43,14 @@ class Passes {
   at::Device device() const { return device_; }
 
   // By the process's settings (harness::SetNumerics), which say whether fresh memory is poisoned.
-  Results Run(const Execution& execution) { return RunSequences(execution, 0, batch_size_); }
+  // At most `piece_size` sequences at a time.
+  Results Run(const Execution& execution, std::int64_t piece_size);
+  Results Run(const Execution& execution) { return Run(execution, batch_size_); }
 
-  // Sets the numerics, and halves the pieces of the batch until they fit in memory.
+  // Halves the pieces of the batch until `run`, which gets their size, finds memory.
+  void HalveUntilItFits(const std::function<void(std::int64_t piece_size)>& run) const;
+
+  // Both, with numerics of the execution.
   Results RunInPieces(const Execution& execution);
 
  private:

@@ -30,7 +30,7 @@ class Subject {
   virtual std::vector<std::pair<std::string, at::Tensor>> Parameters(
       at::ScalarType dtype) const = 0;
 
-  // `inputs` of consecutive sequences in the types above. The fast path always gets all of them.
+  // `inputs` of consecutive sequences in the types above.
   // Outputs [B,...] of any floating type, zero where they are not asked for.
   virtual NamedTensors Run(const NamedTensors& inputs, std::int64_t first_sequence,
                            ExecutionPath path, at::ScalarType dtype) const = 0;

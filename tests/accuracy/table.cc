@@ -29,6 +29,7 @@ Value ResultToValue(const Accuracy& accuracy) {
   Object result{{"outcome", "passed"},
                 {"plans", Array(accuracy.plans.begin(), accuracy.plans.end())},
                 {"worst", nullptr}};
+  if (accuracy.num_pieces > 1) result["pieces"] = accuracy.num_pieces;
   if (!accuracy.failure.empty()) {
     result["outcome"] = accuracy.skipped ? "skipped" : "failed";
     result["reason"] = accuracy.failure;

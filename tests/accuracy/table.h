@@ -18,6 +18,7 @@ namespace mixerbench::accuracy {
 //   {"rows":  [{"unit": "mixer gla", "factors": {...},
 //               "results": {"bf16": {"outcome": "passed" | "failed" | "skipped", "reason": ...,
 //                                    "plans": ["gla fused/fused", ...],
+//                                    "pieces": of the batch, where the device lacks memory for all,
 //                                    "worst": {"of": "d x", "ratio": ...} | null}, ...}}, ...],
 //    "pools": [{"unit", "precision", "of", "ratio", "num_elements"}, ...]}
 //

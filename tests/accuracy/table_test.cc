@@ -82,6 +82,12 @@ TEST_CASE("table: the table says what failed, what was skipped and what was wors
   const Value table = builder.Build();
   CHECK_FALSE(Passed(table));
 
+  builder.Add(
+      "mixer n", {{"seq_len", 17}},
+      {{.precision = Precision::kBf16, .comparisons = {OneNumber(1e-3, 1e-3)}, .num_pieces = 2}});
+  const std::string in_pieces = RenderMarkdown(builder.Build(), {});
+  CHECK_THAT(in_pieces, Catch::Contains("| in 2 pieces of the batch: "));
+
   const Object facts{{"device", "none"}};
   const Value read = io::ParseJson(DumpTable(table, facts));
   CHECK(*read.Find("rows") == *table.Find("rows"));
