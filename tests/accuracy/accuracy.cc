@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <exception>
+#include <limits>
 #include <map>
 #include <string>
 #include <utility>
@@ -61,6 +62,21 @@ class Measurement {
  public:
   Measurement(const Subject& subject, Deadline deadline)
       : passes_(subject, deadline), exact_(passes_.RunInPieces(Exact(passes_.device()))) {}
+
+  // Which exact results have no place in the range of fp32 and bf16: then no arithmetic in these
+  // has an answer. Empty when all have one; what fp64 cannot hold either is no such reason.
+  std::string BeyondRange() const {
+    std::string names;
+    for (const auto& group : {GroupOutputs(exact_), GroupGradients(exact_)}) {
+      for (const auto& [name, exact] : group) {
+        if (exact.numel() == 0) continue;
+        const double largest = exact.abs().max().item<double>();
+        if (!std::isfinite(largest) || largest <= std::numeric_limits<float>::max()) continue;
+        names += (names.empty() ? "" : ", ") + name;
+      }
+    }
+    return names.empty() ? "" : "left out: exact values are beyond the range of fp32: " + names;
+  }
 
   Accuracy Of(Precision precision) {
     Accuracy accuracy{.precision = precision};
@@ -194,6 +210,10 @@ std::vector<Accuracy> Measure(const Subject& subject, const std::vector<Precisio
   };
   try {
     Measurement measurement(subject, deadline);
+    if (const std::string reason = measurement.BeyondRange(); !reason.empty()) {
+      fail(reason, /*skipped=*/true);
+      return accuracies;
+    }
     for (const Precision precision : precisions) accuracies.push_back(measurement.Of(precision));
   } catch (const DeadlineReached&) {
     for (std::size_t i = accuracies.size(); i < precisions.size(); ++i) {

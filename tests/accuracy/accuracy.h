@@ -24,8 +24,8 @@ namespace mixerbench::accuracy {
 inline constexpr std::string_view kTimeLimitReached = "the time limit was reached";
 
 // Runs the fast path twice, the second time in poisoned memory: a difference in any bit is a
-// failure. Every run is in as large pieces of the batch as fit in memory. Precisions that are
-// not done when a pass would begin after the deadline fail.
+// failure. Every run is in as large pieces of the batch as fit in memory. A case with an exact
+// result beyond the range of fp32 is left out. Precisions that are not done when a pass would begin after the deadline fail.
 std::vector<Accuracy> Measure(const Subject& subject, const std::vector<Precision>& precisions,
                               Deadline deadline = kNoDeadline);
 

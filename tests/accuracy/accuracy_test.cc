@@ -4,6 +4,7 @@
 #include "tests/accuracy/accuracy.h"
 
 #include <chrono>
+#include <cmath>
 #include <optional>
 #include <set>
 #include <thread>
@@ -367,6 +368,65 @@ TEST_CASE("accuracy: what lacks memory runs in pieces, of scored positions too")
     }
   }
   CHECK(wanted.size() == 4);
+}
+
+// y = factor x, by a fast path that overflows or not.
+class LargeSubject final : public Subject {
+ public:
+  LargeSubject(double factor, bool overflows) : factor_(factor), overflows_(overflows) {
+    inputs_["x"] = testing::RandomNormal({2, 64}, /*seed=*/3);
+  }
+  const NamedTensors& inputs() const override { return inputs_; }
+  at::ScalarType InputType(const std::string&, at::ScalarType dtype) const override {
+    return dtype;
+  }
+  std::vector<std::pair<std::string, at::Tensor>> Parameters(at::ScalarType) const override {
+    return {};
+  }
+  NamedTensors Run(const NamedTensors& inputs, std::int64_t, ExecutionPath path,
+                   at::ScalarType) const override {
+    const bool runs = path == ExecutionPath::kFast && overflows_;
+    return {{"y", inputs.at("x") * factor_ * (runs ? 1e300 : 1)}};
+  }
+
+ private:
+  double factor_;
+  bool overflows_;
+  NamedTensors inputs_;
+};
+
+TEST_CASE("accuracy: only exact values beyond fp32 leave a case out, an overflow fails") {
+  for (const Accuracy& accuracy : Measure(LargeSubject(1e40, false), kPrecisions)) {
+    CHECK(accuracy.skipped);
+    CHECK(accuracy.failure == "left out: exact values are beyond the range of fp32: y, d x");
+  }
+  for (const bool overflows : {false, true}) {
+    for (const Accuracy& accuracy : Measure(LargeSubject(1e30, overflows), kPrecisions)) {
+      CHECK(!accuracy.skipped);
+      CHECK(std::isfinite(Ratio(Find(accuracy, "y"))) == !overflows);
+    }
+  }
+}
+
+TEST_CASE("accuracy: titans that hardly forget outgrow fp32") {
+  Sizes one = kSmall;
+  one.head_k_dim = {64};
+  one.head_v_dim = {16};
+  one.seq_len = {1000};
+  one.num_rivals = {0};
+  int num_cases = 0;
+  for (const Case& c : CoreCases(Cores(), "titans", one, at::kCPU)) {
+    if (c.factors.at("decays") != Value("weak") || c.factors.at("initial_state") == Value(true)) {
+      continue;
+    }
+    ++num_cases;
+    for (const Accuracy& accuracy : Measure(*c.make(), kPrecisions)) {
+      CHECK(accuracy.skipped);
+      CHECK_THAT(accuracy.failure, Catch::Contains("beyond the range of fp32: ") &&
+                                       Catch::Contains("o"));
+    }
+  }
+  CHECK(num_cases > 0);
 }
 
 }  // namespace
