@@ -61,7 +61,6 @@ TrapezoidResult Trapezoid(const TrapezoidArgs& args, ExecutionPath path) {
   const at::Tensor old_weight = every_rank((1 - args.mix) * args.written_step * at::exp(log_decay));
   const at::Tensor new_weight = every_rank(args.mix * args.written_step);
   const at::Tensor decays = OverRanks(log_decay, args.rank);
-  const std::int64_t num_heads = args.v.size(2);
 
   kernels::RecurrenceArgs heads;
   heads.q = at::cat({args.q, args.q}, 2);
@@ -75,8 +74,9 @@ TrapezoidResult Trapezoid(const TrapezoidArgs& args, ExecutionPath path) {
     heads.initial_state = at::cat({args.initial.state, at::zeros_like(args.initial.state)}, 1);
   }
   const kernels::RecurrenceResult both = kernels::SimpleGla(heads, path);
-  const auto sum = [&](const at::Tensor& x, std::int64_t axis) {
-    return x.narrow(axis, 0, num_heads) + x.narrow(axis, num_heads, num_heads);
+  const auto sum = [](const at::Tensor& x, std::int64_t axis) {
+    const auto halves = x.chunk(2, axis);
+    return halves[0] + halves[1];
   };
   at::Tensor o = both.o;
   if (args.rank > 1) o = (o + ReadOfLaterRanks(heads, args.rank)).to(o.scalar_type());
@@ -94,15 +94,17 @@ at::Tensor Angles(const at::Tensor& increments, const at::Tensor& start) {
 
 at::Tensor TurnPairs(const at::Tensor& x, const at::Tensor& angles) {
   const std::int64_t num_turned = 2 * angles.size(-1);
-  const at::Tensor pairs = x.narrow(-1, 0, num_turned).unflatten(-1, {-1, 2});
-  const at::Tensor first = pairs.select(-1, 0);
-  const at::Tensor second = pairs.select(-1, 1);
+  // Not by narrow and select, whose backward passes each fill a tensor of all channels.
+  const auto parts = x.split_with_sizes({num_turned, x.size(-1) - num_turned}, -1);
+  const auto pairs = parts[0].unflatten(-1, {-1, 2}).unbind(-1);
+  const at::Tensor& first = pairs[0];
+  const at::Tensor& second = pairs[1];
   const at::Tensor cosine = at::cos(angles);
   const at::Tensor sine = at::sin(angles);
   const at::Tensor turned =
       at::stack({first * cosine - second * sine, first * sine + second * cosine}, -1).flatten(-2);
   if (num_turned == x.size(-1)) return turned;
-  return at::cat({turned, x.narrow(-1, num_turned, x.size(-1) - num_turned)}, -1);
+  return at::cat({turned, parts[1]}, -1);
 }
 
 }  // namespace mixerbench::models::mamba3
