@@ -25,7 +25,8 @@ inline constexpr std::string_view kTimeLimitReached = "the time limit was reache
 
 // Runs the fast path twice, the second time in poisoned memory: a difference in any bit is a
 // failure. Every run is in as large pieces of the batch as fit in memory. A case with an exact
-// result beyond the range of fp32 is left out. Precisions that are not done when a pass would begin after the deadline fail.
+// result beyond the range of fp32 is left out. Precisions that are not done when a pass would begin
+// after the deadline fail.
 std::vector<Accuracy> Measure(const Subject& subject, const std::vector<Precision>& precisions,
                               Deadline deadline = kNoDeadline);
 

@@ -422,8 +422,8 @@ TEST_CASE("accuracy: titans that hardly forget outgrow fp32") {
     ++num_cases;
     for (const Accuracy& accuracy : Measure(*c.make(), kPrecisions)) {
       CHECK(accuracy.skipped);
-      CHECK_THAT(accuracy.failure, Catch::Contains("beyond the range of fp32: ") &&
-                                       Catch::Contains("o"));
+      CHECK_THAT(accuracy.failure,
+                 Catch::Contains("beyond the range of fp32: ") && Catch::Contains("o"));
     }
   }
   CHECK(num_cases > 0);
