@@ -214,19 +214,6 @@ void CheckCase(const std::string& core_name, const CoreCase& c, Plan plan = Plan
   }
 }
 
-// Of the fast path, that the plans which it records are those of device code.
-void CheckRunsOnDevice(const std::string& core_name, const CoreCase& c) {
-  const CoreEntry& core = Core(core_name);
-  for (const auto& precision : kPrecisions) {
-    const auto inputs = InPrecision(On(Gpu(precision), DrawInputs(core, c, /*seed=*/7)), precision);
-    const PlanRecorder recorder;
-    core.run(inputs, {});
-    CAPTURE(core_name, precision.name, c.head_k_dim, c.head_v_dim);
-    CHECK(!recorder.records().empty());
-    for (const PlanRecord& record : recorder.records()) CHECK(record.reason == "");
-  }
-}
-
 // For compute-sanitizer (docs/GPU.md), under which it takes seconds: every kernel of every core in
 // every precision, scans with finishers and without, sequences scanned whole and in segments, weak
 // decays and such as are taken pair by pair.
@@ -254,27 +241,6 @@ TEST_CASE("core gpu: short sequences in every plan", "[sanitizer]") {
                       .head_k_dim = head_k_dim,
                       .head_v_dim = 64,
                       .log_decays = {-0.01, -20}});
-  }
-}
-
-// Slots that the fused plan of GLA reads (32, 64) and that its scans do, few sequences and many,
-// padded keys and slots, weak decays and resets.
-TEST_CASE("core gpu: gated slots are two recurrences", "[sanitizer]") {
-  for (const std::int64_t num_slots : {5, 32, 64, 100}) {
-    for (const std::int64_t batch_size : {1, 40}) {
-      for (const std::vector<double>& log_decays : std::vector<std::vector<double>>{
-               {-0.01}, {0, -0.01, -1, -20}, {-kInfinity, -0.01, -0.1, -0.001}}) {
-        const CoreCase c = {.batch_size = batch_size,
-                            .seq_len = batch_size == 1 ? 300 : 70,
-                            .num_heads = 2,
-                            .head_k_dim = num_slots == 5 ? 30 : 32,
-                            .head_v_dim = 64,
-                            .num_slots = num_slots,
-                            .log_decays = log_decays};
-        CheckRunsOnDevice("gsa", c);
-        CheckCase("gsa", c);
-      }
-    }
   }
 }
 
@@ -324,6 +290,19 @@ TEST_CASE("core gpu: resets, log decays of -infinity or nearly, in every plan") 
         CHECK(gradient.masked_select(resets).count_nonzero().item<std::int64_t>() == 0);
       }
     }
+  }
+}
+
+// Of the fast path, that the plans which it records are those of device code.
+void CheckRunsOnDevice(const std::string& core_name, const CoreCase& c) {
+  const CoreEntry& core = Core(core_name);
+  for (const auto& precision : kPrecisions) {
+    const auto inputs = InPrecision(On(Gpu(precision), DrawInputs(core, c, /*seed=*/7)), precision);
+    const PlanRecorder recorder;
+    core.run(inputs, {});
+    CAPTURE(core_name, precision.name, c.head_k_dim, c.head_v_dim);
+    CHECK(!recorder.records().empty());
+    for (const PlanRecord& record : recorder.records()) CHECK(record.reason == "");
   }
 }
 

@@ -161,19 +161,4 @@ DeviceAttempt<RecurrenceResult> RunOnCuda(const RecurrenceArgs& args,
   return RunInTiles(args, sizes, tiles, RunScans);
 }
 
-DeviceAttempt<RecurrenceResult> RunByValueOnCuda(const RecurrenceArgs& args,
-                                                 const PreparedRecurrence& sizes) {
-  static const decay_scan::DecayKernels kernels = {
-      .core = "gsa",
-      .read_axis = decay_scan::DecayAxis::kValue,
-      .gradient_axis = decay_scan::DecayAxis::kKey,
-      .read_scan = {GradientScanBf16, GradientScanTf32, GradientScanFp32},
-      .gradient_scan = {ReadScanBf16, ReadScanTf32, ReadScanFp32},
-      .decay_gradient = {DecayGradientBf16, DecayGradientFp32, DecayGradientFp32}};
-  if (const auto refusal = device::RecurrenceRefusal(sizes.seq_len); !refusal.empty()) {
-    return {{}, std::string(refusal)};
-  }
-  return decay_scan::RunDecayScans(args, sizes, kernels, device::OperandPrecision::kFp32);
-}
-
 }  // namespace mixerbench::kernels::gla
