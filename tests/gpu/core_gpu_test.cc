@@ -269,10 +269,6 @@ std::vector<PlanSizes> EveryPlan(std::int64_t seq_len) {
       }
     }
   }
-  plans.push_back(
-      {"gla",  // keys in tiles
-       {.batch_size = 20, .seq_len = seq_len, .num_heads = 4, .head_k_dim = 128, .head_v_dim = 64},
-       Plan::kFused});
   return plans;
 }
 
@@ -337,32 +333,6 @@ TEST_CASE("core gpu: heads of any size by the fused plans") {
           core == std::string("gla") ? Plan::kFused : Plan::kAny);
     }
   }
-  for (const auto& [head_k_dim, head_v_dim] :  // keys in two tiles
-       std::vector<std::pair<std::int64_t, std::int64_t>>{{65, 64}, {128, 128}}) {
-    for (const double log_decay : {-0.1, -20.0}) {
-      CheckCase("gla",
-                {.batch_size = 70,
-                 .seq_len = 70,
-                 .head_k_dim = head_k_dim,
-                 .head_v_dim = head_v_dim,
-                 .log_decays = {log_decay}},
-                Plan::kFused);
-    }
-  }
-}
-
-TEST_CASE("core gpu: the fused plan of GLA takes keys in tiles for the gradient of log decays") {
-  const CoreEntry& core = Core("gla");
-  const CoreCase c = {.batch_size = 70, .seq_len = 70, .head_k_dim = 128, .head_v_dim = 128};
-  const Precision& bf16 = kPrecisions[2];
-  const auto inputs = InPrecision(On(Gpu(bf16), DrawInputs(core, c, /*seed=*/7)), bf16);
-  const PlanRecorder recorder;
-  RunWithGradients(core, inputs, {});
-  REQUIRE(recorder.records().size() == 1);
-  const PlanRecord& record = recorder.records().front();
-  CHECK(record.forward == "fused, keys in 2 tiles of 64, values in 2 tiles of 64");
-  CHECK(record.backward == record.forward);
-  CHECK(record.reason == "");
 }
 
 // Along y and z a grid has 65,535 blocks (tests/layering/source_rules.sh keeps what grows with the

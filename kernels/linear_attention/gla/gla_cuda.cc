@@ -13,8 +13,8 @@
 
 #include "kernels/device/host.h"
 #include "kernels/layout/columns.h"
-#include "kernels/linear_attention/gla/gla_fused_tiles.h"
 #include "kernels/linear_attention/gla/gla_kernels.h"
+#include "kernels/linear_attention/gla/gla_plan.h"
 #include "kernels/linear_attention/head_tiles.h"
 #include "kernels/linear_attention/scan/decay_autograd.h"
 #include "kernels/linear_attention/scan/decay_scan_plans.h"
@@ -74,12 +74,25 @@ std::vector<at::Tensor> BackwardOfFused(FusedProblem problem, const BackwardArgs
   return d;
 }
 
+// Heads for the fused plan: V of K or twice it, wider ones in tiles. nullopt: K too wide, or values
+// so few that more than half of the products would be with zeros.
+std::optional<HeadTiles> FusedTiles(const PreparedRecurrence& sizes) {
+  const SizeRange& dims = DevicePlans().front().head_k_dim;
+  const AxisTiles keys = TileAxis(sizes.head_k_dim, dims, KeyTiles::kOne);
+  if (!dims.Contains(keys.size)) return std::nullopt;
+  SizeRange value_dims = {.values = {keys.size}};
+  if (dims.Contains(2 * keys.size)) value_dims.values.push_back(2 * keys.size);
+  const AxisTiles values = TileAxis(sizes.head_v_dim, value_dims, KeyTiles::kAny);
+  if (2 * sizes.head_v_dim < values.size) return std::nullopt;
+  return HeadTiles{.keys = keys, .values = values};
+}
+
 // For bf16 with decays. nullopt when the fused plan has no kernels or the scans are the faster
-// ones: where keys are cut, tokens are copied, which pays only against scans in fp32 (RunScans).
+// ones.
 std::optional<HeadTiles> PlanFused(const RecurrenceArgs& args, const PreparedRecurrence& sizes) {
   if (args.q.scalar_type() != at::kBFloat16 || !args.log_decay.defined()) return std::nullopt;
   auto tiles = FusedTiles(sizes);
-  if (!tiles || (tiles->keys.count > 1 && !NeedsBackward({args.log_decay}))) return std::nullopt;
+  if (!tiles) return std::nullopt;
   const FusedProblem fused_sizes = FusedSizes(SizesOfTiles(sizes, *tiles));
   return SupportsFused(fused_sizes, device::LimitsOf(args.q)) ? tiles : std::nullopt;
 }
