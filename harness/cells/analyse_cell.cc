@@ -36,24 +36,15 @@ struct Recorded {
   std::set<std::string> offered;  // names that some layer would record
 };
 
-class AnalyseRun {
+class AnalyseRun : CellRun {
  public:
-  AnalyseRun(const Cell& cell, at::Device device, const Registries& registries,
-             const RunControl& control, const ProgressCallback& progress,
-             reports::CellResult& result)
-      : cell_(cell),
-        device_(device),
-        registries_(registries),
-        control_(control),
-        progress_(progress),
-        result_(result),
-        graphs_(device, /*use_graphs=*/false, "taps are read"),
-        trained_(LoadTrainedModel(cell, device, registries, control.weights_folder)),
-        sources_(MakeSources(cell.task, cell.task.test, cell.task.data_seed, tasks::Split::kTest,
-                             device, registries)) {
-    if (control.require_device_cores) {
-      graphs_.CheckPlans([this](const auto& plans) { RefuseFallbacks(plans, registries_.cores); });
-    }
+  explicit AnalyseRun(const CellRun& run)
+      : CellRun(run),
+        graphs_(device_, /*use_graphs=*/false, "taps are read"),
+        trained_(LoadTrainedModel(cell_, device_, registries_, control_.weights_folder)),
+        sources_(MakeSources(cell_.task, cell_.task.test, cell_.task.data_seed, tasks::Split::kTest,
+                             device_, registries_)) {
+    if (control_.require_device_cores) RequireDeviceCores(graphs_);
   }
 
   void Run() {
@@ -130,7 +121,7 @@ class AnalyseRun {
     Recorded recorded;
     for (std::int64_t first = 0; first < source.size(); first += batch_size) {
       progress_({static_cast<std::int64_t>(num_done_), std::ssize(sources_), std::nullopt});
-      RequireTimeLeft(control_);
+      RequireTimeLeft();
       RecordBatch(source, first, std::min(batch_size, source.size() - first), recorded);
     }
     return recorded;
@@ -162,12 +153,6 @@ class AnalyseRun {
     for (const auto& [path, record] : recorder.records) recorded.by_path[path].Add(record, count);
   }
 
-  const Cell& cell_;
-  at::Device device_;
-  const Registries& registries_;
-  const RunControl& control_;
-  const ProgressCallback& progress_;
-  reports::CellResult& result_;
   StreamScope stream_{device_};
   GraphContext graphs_;
   TrainedModel trained_;
@@ -180,9 +165,8 @@ class AnalyseRun {
 reports::CellResult RunAnalyseCell(const Cell& cell, at::Device device,
                                    const Registries& registries, const RunControl& control,
                                    const ProgressCallback& progress) {
-  return RunCell(cell, device, registries, [&](reports::CellResult& rows) {
-    AnalyseRun(cell, device, registries, control, progress, rows).Run();
-  });
+  return RunCell(cell, device, registries, control, progress,
+                 [](const CellRun& run) { AnalyseRun(run).Run(); });
 }
 
 }  // namespace mixerbench::harness

@@ -3,7 +3,6 @@
 
 #include <filesystem>
 #include <fstream>
-#include <set>
 
 #include <ATen/ATen.h>
 
@@ -12,6 +11,7 @@
 #include "io/atomic_file.h"
 #include "io/json.h"
 #include "reports/result/result_json.h"
+#include "tests/support/temporary_folder.h"
 
 #include "tests/support/catch2.h"
 
@@ -19,28 +19,7 @@ namespace mixerbench::harness {
 namespace {
 
 namespace fs = std::filesystem;
-
-// A folder that goes when the test ends.
-class TemporaryFolder {
- public:
-  TemporaryFolder() {
-    path_ = fs::temp_directory_path() / "mixerbench_XXXXXX";
-    std::string name = path_.string();
-    REQUIRE(mkdtemp(name.data()) != nullptr);
-    path_ = name;
-  }
-  ~TemporaryFolder() { fs::remove_all(path_); }
-  const fs::path& path() const { return path_; }
-
-  std::vector<fs::path> Files() const {
-    std::set<fs::path> files;
-    for (const auto& entry : fs::directory_iterator(path_)) files.insert(entry.path());
-    return {files.begin(), files.end()};
-  }
-
- private:
-  fs::path path_;
-};
+using testing::TemporaryFolder;
 
 Checkpoint MakeCheckpoint(std::int64_t step) {
   return {.step = step,

@@ -13,35 +13,22 @@
 namespace mixerbench::harness {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
-double SecondsSince(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
-}
-
-class EvaluateRun {
+class EvaluateRun : CellRun {
  public:
-  EvaluateRun(const Cell& cell, at::Device device, const Registries& registries,
-              const RunControl& control, const ProgressCallback& progress,
-              reports::CellResult& result)
-      : cell_(cell),
-        device_(device),
-        registries_(registries),
-        control_(control),
-        progress_(progress),
-        result_(result),
-        graphs_(device, control.use_graphs),
-        trained_(LoadTrainedModel(cell, device, registries, control.weights_folder)),
-        train_sources_(MakeSources(cell.task, cell.task.train, cell.seed, tasks::Split::kTrain,
-                                   at::kCPU, registries)),
-        tests_(cell, trained_.model, cell.trained_max_seq_len, graphs_, registries, control,
-               result) {}
+  explicit EvaluateRun(const CellRun& run)
+      : CellRun(run),
+        graphs_(device_, control_.use_graphs),
+        trained_(LoadTrainedModel(cell_, device_, registries_, control_.weights_folder)),
+        train_sources_(MakeSources(cell_.task, cell_.task.train, cell_.seed, tasks::Split::kTrain,
+                                   at::kCPU, registries_)),
+        tests_(cell_, trained_.model, cell_.trained_max_seq_len, graphs_, registries_, control_,
+               result_) {}
 
   void Run() {
     result_.weights = trained_.weights.file;
     result_.step = trained_.weights.training.step;
     if (control_.require_device_cores) {
-      graphs_.CheckPlans([this](const auto& plans) { RefuseFallbacks(plans, registries_.cores); });
+      RequireDeviceCores(graphs_);
       tests_.Probe();
     }
     result_.model = MeasureModel(trained_.model, LongestInput(train_sources_), device_,
@@ -53,19 +40,13 @@ class EvaluateRun {
     tests_.Run(train_sources_, result_.step, [this] {
       progress_({static_cast<std::int64_t>(tests_.num_tested()), std::ssize(cell_.task.test),
                  std::nullopt});
-      RequireTimeLeft(control_);
+      RequireTimeLeft();
     });
     times.capture_s = graphs_.capture_s();
     times.test_s = SecondsSince(test_start) - (times.capture_s - captured_s);
   }
 
  private:
-  const Cell& cell_;
-  at::Device device_;
-  const Registries& registries_;
-  const RunControl& control_;
-  const ProgressCallback& progress_;
-  reports::CellResult& result_;
   const Clock::time_point start_ = Clock::now();
   StreamScope stream_{device_};
   GraphContext graphs_;
@@ -79,9 +60,8 @@ class EvaluateRun {
 reports::CellResult RunEvaluateCell(const Cell& cell, at::Device device,
                                     const Registries& registries, const RunControl& control,
                                     const ProgressCallback& progress) {
-  reports::CellResult result = RunCell(cell, device, registries, [&](reports::CellResult& rows) {
-    EvaluateRun(cell, device, registries, control, progress, rows).Run();
-  });
+  reports::CellResult result = RunCell(cell, device, registries, control, progress,
+                                       [](const CellRun& run) { EvaluateRun(run).Run(); });
   Guard([&] { AddMissingRows(cell, registries.tasks, result); });  // it has failed already
   return result;
 }

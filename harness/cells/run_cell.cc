@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "harness/cells/run_cell.h"
 
-#include <chrono>
 #include <stdexcept>
 
 #include "base/error.h"
@@ -11,12 +10,29 @@
 
 namespace mixerbench::harness {
 
+double SecondsSince(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+void CellRun::RequireDeviceCores(GraphContext& graphs) const {
+  graphs.CheckPlans(
+      [&cores = registries_.cores](const auto& plans) { RefuseFallbacks(plans, cores); });
+}
+
+void CellRun::RequireTimeLeft() const {
+  if (control_.stop_requested && control_.stop_requested()) throw Interrupted("stopped");
+  if (control_.deadline && Clock::now() > *control_.deadline) {
+    throw TimedOut("time limit of the cell reached");
+  }
+}
+
 reports::CellResult RunCell(const Cell& cell, at::Device device, const Registries& registries,
-                            const std::function<void(reports::CellResult&)>& work) {
+                            const RunControl& control, const ProgressCallback& progress,
+                            const std::function<void(const CellRun&)>& work) {
   reports::CellResult result = ResultOf(cell);
   const Outcome outcome = Guard([&] {
     RequireMemory(cell, device, registries);
-    work(result);
+    work({cell, device, registries, control, progress, result});
   });
   result.state = outcome.state;
   result.reason = outcome.reason;
@@ -30,13 +46,6 @@ void RunOrRefuse(std::int64_t seq_len, std::int64_t built_for, const std::functi
   } catch (const std::logic_error& error) {
     if (seq_len <= built_for) throw;
     throw ConfigError("", error.what());
-  }
-}
-
-void RequireTimeLeft(const RunControl& control) {
-  if (control.stop_requested && control.stop_requested()) throw Interrupted("stopped");
-  if (control.deadline && std::chrono::steady_clock::now() > *control.deadline) {
-    throw TimedOut("time limit of the cell reached");
   }
 }
 

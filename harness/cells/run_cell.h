@@ -2,26 +2,57 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 
 #include "harness/cells/train.h"
+#include "harness/device/graph.h"
 #include "harness/suite/cell.h"
 #include "harness/suite/registries.h"
 #include "reports/result/result.h"
 
 namespace mixerbench::harness {
 
-// The result of a cell whose rows `work` fills in, after its need of memory was found to be met.
-// What `work` throws becomes the state and reason of the result.
+using Clock = std::chrono::steady_clock;
+
+double SecondsSince(Clock::time_point start);
+
+// What a cell of any kind runs with; each kind adds its own.
+class CellRun {
+ public:
+  // What is passed by reference must outlive it.
+  CellRun(const Cell& cell, at::Device device, const Registries& registries,
+          const RunControl& control, const ProgressCallback& progress, reports::CellResult& result)
+      : cell_(cell),
+        device_(device),
+        registries_(registries),
+        control_(control),
+        progress_(progress),
+        result_(result) {}
+
+ protected:
+  // From now on a recurrence that runs without its device code ends the cell.
+  void RequireDeviceCores(GraphContext& graphs) const;
+  // Throws Interrupted when a stop is requested, TimedOut when the cell's time is up.
+  void RequireTimeLeft() const;
+
+  const Cell& cell_;
+  at::Device device_;
+  const Registries& registries_;
+  const RunControl& control_;
+  const ProgressCallback& progress_;
+  reports::CellResult& result_;
+};
+
+// The result of a cell that `work` fills in, after its need of memory was found to be met. What
+// `work` throws becomes the state and reason of the result.
 reports::CellResult RunCell(const Cell& cell, at::Device device, const Registries& registries,
-                            const std::function<void(reports::CellResult&)>& work);
+                            const RunControl& control, const ProgressCallback& progress,
+                            const std::function<void(const CellRun&)>& work);
 
 // Runs `work` on inputs of `seq_len` tokens. A model may refuse those that are longer than what it
 // is built for, as positions or filters end: then this throws ConfigError, which is `unsupported`.
 void RunOrRefuse(std::int64_t seq_len, std::int64_t built_for, const std::function<void()>& work);
-
-// Throws Interrupted when a stop is requested, TimedOut when the cell's time is up.
-void RequireTimeLeft(const RunControl& control);
 
 }  // namespace mixerbench::harness

@@ -29,21 +29,10 @@ std::string Text(double number) {
   return text;
 }
 
-class ThroughputRun {
+class ThroughputRun : CellRun {
  public:
-  ThroughputRun(const Cell& cell, at::Device device, const Registries& registries,
-                const RunControl& control, const ProgressCallback& progress,
-                reports::CellResult& result)
-      : cell_(cell),
-        device_(device),
-        registries_(registries),
-        control_(control),
-        progress_(progress),
-        result_(result),
-        graphs_(device, control.use_graphs) {
-    if (control.require_device_cores) {
-      graphs_.CheckPlans([this](const auto& plans) { RefuseFallbacks(plans, registries_.cores); });
-    }
+  explicit ThroughputRun(const CellRun& run) : CellRun(run), graphs_(device_, control_.use_graphs) {
+    if (control_.require_device_cores) RequireDeviceCores(graphs_);
   }
 
   void Run() {
@@ -109,9 +98,9 @@ class ThroughputRun {
     pass.Run();  // the first time: decides by which plans the work runs
     AddPlan({row.phase, row.batch_size, row.seq_len, &pass.work()}, registries_.cores,
             result_.plans);
-    RequireTimeLeft(control_);
+    RequireTimeLeft();
     row.parity = pass.CompareWithReference();
-    RequireTimeLeft(control_);
+    RequireTimeLeft();
     row.parity_check = Holds(*row.parity) ? "passed" : "failed";
     if (Holds(*row.parity)) return;
     throw std::runtime_error(
@@ -126,7 +115,7 @@ class ThroughputRun {
     memory_.ResetPeak();
     for (std::int64_t i = 0; i < kWarmupIterations; ++i) {
       pass.Run();
-      RequireTimeLeft(control_);
+      RequireTimeLeft();
     }
     Synchronize(device_);
     // Before the samples, whose cache flushes hold memory of their own.
@@ -134,7 +123,7 @@ class ThroughputRun {
     for (std::int64_t i = 0; i < cell_.throughput.num_samples; ++i) {
       FlushCache(device_);
       row.samples_ms.push_back(TimeMilliseconds(device_, [&] { pass.Run(); }));
-      RequireTimeLeft(control_);
+      RequireTimeLeft();
     }
     AddPlan({row.phase, row.batch_size, row.seq_len, &pass.work()}, registries_.cores,
             result_.plans);  // again: now it is a graph, or not
@@ -148,12 +137,6 @@ class ThroughputRun {
         static_cast<double>(row.batch_size * row.seq_len) / (*row.median_ms / 1e3);
   }
 
-  const Cell& cell_;
-  at::Device device_;
-  const Registries& registries_;
-  const RunControl& control_;
-  const ProgressCallback& progress_;
-  reports::CellResult& result_;
   MemoryMeter memory_{device_};  // before everything that it shall count
   StreamScope stream_{device_};
   GraphContext graphs_;
@@ -164,9 +147,8 @@ class ThroughputRun {
 reports::CellResult RunThroughputCell(const Cell& cell, at::Device device,
                                       const Registries& registries, const RunControl& control,
                                       const ProgressCallback& progress) {
-  reports::CellResult result = RunCell(cell, device, registries, [&](reports::CellResult& rows) {
-    ThroughputRun(cell, device, registries, control, progress, rows).Run();
-  });
+  reports::CellResult result = RunCell(cell, device, registries, control, progress,
+                                       [](const CellRun& run) { ThroughputRun(run).Run(); });
   if (result.state == reports::CellState::kCompleted) {
     for (const auto& row : result.throughput) {
       if (row.state == reports::CellState::kError ||

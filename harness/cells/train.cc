@@ -24,38 +24,26 @@
 namespace mixerbench::harness {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
-double SecondsSince(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
-}
-
 // One training cell in flight.
-class TrainRun {
+class TrainRun : CellRun {
  public:
-  TrainRun(const Cell& cell, at::Device device, const Registries& registries,
-           const RunControl& control, const ProgressCallback& progress, reports::CellResult& result)
-      : cell_(cell),
-        device_(device),
-        registries_(registries),
-        control_(control),
-        progress_(progress),
-        result_(result),
-        graphs_(device, control.use_graphs),
-        model_(BuildModel(cell, device, registries)),
-        trainer_(cell, model_, graphs_, registries),
-        tests_(cell, model_, cell.task.max_seq_len, graphs_, registries, control, result),
-        validation_sources_(MakeSources(cell.task, cell.task.validation, cell.task.data_seed,
-                                        tasks::Split::kValidation, device, registries)) {
+  explicit TrainRun(const CellRun& run)
+      : CellRun(run),
+        graphs_(device_, control_.use_graphs),
+        model_(BuildModel(cell_, device_, registries_)),
+        trainer_(cell_, model_, graphs_, registries_),
+        tests_(cell_, model_, cell_.task.max_seq_len, graphs_, registries_, control_, result_),
+        validation_sources_(MakeSources(cell_.task, cell_.task.validation, cell_.task.data_seed,
+                                        tasks::Split::kValidation, device_, registries_)) {
     for (const SegmentSource& source : validation_sources_) {
       validation_.push_back(
-          std::make_unique<SegmentEvaluator>(*model_.backbone, source, cell.train, graphs_));
+          std::make_unique<SegmentEvaluator>(*model_.backbone, source, cell_.train, graphs_));
     }
-    if (!control.checkpoint_folder.empty()) {
-      checkpoints_.emplace(control.checkpoint_folder, cell.run_id);
+    if (!control_.checkpoint_folder.empty()) {
+      checkpoints_.emplace(control_.checkpoint_folder, cell_.run_id);
     }
-    if (!control.weights_folder.empty()) {
-      weights_.emplace(control.weights_folder, cell.training_id);
+    if (!control_.weights_folder.empty()) {
+      weights_.emplace(control_.weights_folder, cell_.training_id);
     }
   }
 
@@ -64,7 +52,7 @@ class TrainRun {
   TrainRun& operator=(const TrainRun&) = delete;
 
   void Run() {
-    if (control_.require_device_cores) RequireDeviceCores();
+    if (control_.require_device_cores) ProbeDeviceCores();
     if (!ResumeFromCheckpoint()) ReuseWeights();
     result_.model =
         MeasureModel(model_, trainer_.max_seq_len(), device_, ComputeDtype(cell_.train.dtype));
@@ -77,8 +65,8 @@ class TrainRun {
   using Phase = double reports::PhaseTimes::*;
 
   // Before anything is trained: what is tested must run by device code too.
-  void RequireDeviceCores() {
-    graphs_.CheckPlans([this](const auto& plans) { RefuseFallbacks(plans, registries_.cores); });
+  void ProbeDeviceCores() {
+    RequireDeviceCores(graphs_);
     for (const auto& evaluator : validation_) evaluator->Probe();
     tests_.Probe();
   }
@@ -314,12 +302,6 @@ class TrainRun {
     phase_ = phase;
   }
 
-  const Cell& cell_;
-  at::Device device_;
-  const Registries& registries_;
-  const RunControl& control_;
-  const ProgressCallback& progress_;
-  reports::CellResult& result_;
   const Clock::time_point start_ = Clock::now();
   Phase phase_ = &reports::PhaseTimes::setup_s;
   Clock::time_point phase_start_ = start_;
@@ -344,9 +326,8 @@ class TrainRun {
 
 reports::CellResult RunTrainCell(const Cell& cell, at::Device device, const Registries& registries,
                                  const RunControl& control, const ProgressCallback& progress) {
-  reports::CellResult result = RunCell(cell, device, registries, [&](reports::CellResult& rows) {
-    TrainRun(cell, device, registries, control, progress, rows).Run();
-  });
+  reports::CellResult result = RunCell(cell, device, registries, control, progress,
+                                       [](const CellRun& run) { TrainRun(run).Run(); });
   Guard([&] { AddMissingRows(cell, registries.tasks, result); });  // it has failed already
   return result;
 }

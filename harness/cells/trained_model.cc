@@ -71,12 +71,11 @@ void TakeWeights(const FinalWeights& weights, const Cell& cell, const Model& mod
   const Value* task = weights.training.config.Find("task");
   if (task == nullptr) throw Error(ExitCode::kBadInput, "weights that do not say what they are of");
   const std::int64_t trained_for = TaskPlanFromValue(*task, registries.tasks).max_seq_len;
-  const std::string lengths = "weights of a model for inputs of up to " +
-                              std::to_string(trained_for) + " tokens, and for " +
-                              std::to_string(max_seq_len) + " it is another";
   if (trained_for != max_seq_len &&
       !IsSameTraining(weights, cell, trained_for, max_seq_len, registries)) {
-    throw Error(ExitCode::kBadInput, lengths);
+    throw Error(ExitCode::kBadInput, "weights of a model for inputs of up to " +
+                                         std::to_string(trained_for) + " tokens, and for " +
+                                         std::to_string(max_seq_len) + " it is another");
   }
   if (!Fits(weights, model)) throw Error(ExitCode::kBadInput, "weights of another model");
   Copy(weights, model);

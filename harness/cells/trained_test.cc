@@ -14,6 +14,7 @@
 #include "io/atomic_file.h"
 #include "io/json.h"
 #include "reports/result/result_json.h"
+#include "tests/support/temporary_folder.h"
 
 #include "tests/support/catch2.h"
 
@@ -22,21 +23,7 @@ namespace {
 
 namespace fs = std::filesystem;
 using reports::CellState;
-
-// A folder that goes when the test ends.
-class TemporaryFolder {
- public:
-  TemporaryFolder() {
-    std::string name = (fs::temp_directory_path() / "mixerbench_XXXXXX").string();
-    REQUIRE(mkdtemp(name.data()) != nullptr);
-    path_ = name;
-  }
-  ~TemporaryFolder() { fs::remove_all(path_); }
-  const fs::path& path() const { return path_; }
-
- private:
-  fs::path path_;
-};
+using testing::TemporaryFolder;
 
 const Registries& AllRegistries() {
   static const Registries registries;
@@ -152,7 +139,7 @@ TEST_CASE("trained: without intact weights a cell is a row with the reason") {
   CHECK(missing.result.accuracy.size() == 2);  // rows of the segments, which count as chance
 
   Train(cells[0], ControlOf(folder));
-  const fs::path file = fs::directory_iterator(folder.path())->path();
+  const fs::path file = folder.TheFile();
   std::string bytes = io::ReadFile(file);
   bytes.back() = static_cast<char>(bytes.back() ^ 1);
   std::ofstream(file, std::ios::binary | std::ios::trunc) << bytes;
@@ -165,7 +152,7 @@ TEST_CASE("trained: weights of another training are refused") {
   const TemporaryFolder folder;
   const auto cells = Cells("8", kEvaluate);
   Train(cells[0], ControlOf(folder));
-  const fs::path file = fs::directory_iterator(folder.path())->path();
+  const fs::path file = folder.TheFile();
   Cell other = OfKind(cells, CellKind::kEvaluate);
   other.training_id = std::string(64, 'a');  // as code that has changed gives it
   const std::string name = file.filename().string();

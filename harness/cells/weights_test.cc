@@ -10,6 +10,7 @@
 #include "io/atomic_file.h"
 #include "io/json.h"
 #include "reports/result/result_json.h"
+#include "tests/support/temporary_folder.h"
 
 #include "tests/support/catch2.h"
 
@@ -17,28 +18,7 @@ namespace mixerbench::harness {
 namespace {
 
 namespace fs = std::filesystem;
-
-// A folder that goes when the test ends.
-class TemporaryFolder {
- public:
-  TemporaryFolder() {
-    std::string name = (fs::temp_directory_path() / "mixerbench_XXXXXX").string();
-    REQUIRE(mkdtemp(name.data()) != nullptr);
-    path_ = name;
-  }
-  ~TemporaryFolder() { fs::remove_all(path_); }
-  const fs::path& path() const { return path_; }
-
-  fs::path TheFile() const {
-    std::vector<fs::path> files;
-    for (const auto& entry : fs::directory_iterator(path_)) files.push_back(entry.path());
-    REQUIRE(files.size() == 1);
-    return files.front();
-  }
-
- private:
-  fs::path path_;
-};
+using testing::TemporaryFolder;
 
 const Registries& AllRegistries() {
   static const Registries registries;

@@ -53,8 +53,7 @@ reports::AccuracyRow UnscoredRow(const tasks::Task& task, const Object& axes,
 
 void AddMissingRows(const Cell& cell, const tasks::TaskRegistry& registry,
                     reports::CellResult& result) {
-  const bool is_tested = cell.kind == CellKind::kTrain || cell.kind == CellKind::kEvaluate;
-  if (!is_tested || !reports::IsFailure(result.state)) return;
+  if (!reports::ScoresTests(result) || !reports::IsFailure(result.state)) return;
   const tasks::TaskEntry& entry = registry.Find(cell.task.name, "/task/name");
   std::int64_t longest_trained = 0;
   for (const Segment& segment : cell.task.train) {

@@ -84,9 +84,8 @@ bool Reusable(const reports::CellResult& result, RetryPolicy retry, const CellOp
   const bool has_numbers = result.state == reports::CellState::kCompleted ||
                            result.state == reports::CellState::kDiverged;
   if (options.is_strict && has_numbers && !WasStrict(result)) return false;
-  const bool is_tested = result.kind == "train" || result.kind == "evaluate";
-  const bool lacks_items =
-      is_tested && result.items.empty() && result.state == reports::CellState::kCompleted;
+  const bool lacks_items = reports::ScoresTests(result) && result.items.empty() &&
+                           result.state == reports::CellState::kCompleted;
   if (lacks_items && !options.log_items.empty()) return false;
   return retry == RetryPolicy::kNone ||
          (retry == RetryPolicy::kFailed && result.state == reports::CellState::kCompleted);

@@ -242,6 +242,11 @@ struct CellResult {
   std::vector<KeptItems> items;  // by segment; empty unless they were asked for
 };
 
+// Whether a cell scores test segments.
+inline bool ScoresTests(const CellResult& cell) {
+  return cell.kind == "train" || cell.kind == "evaluate";
+}
+
 }  // namespace mixerbench::reports
 
 template <>

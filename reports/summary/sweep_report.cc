@@ -180,8 +180,7 @@ std::optional<EffectiveLength> FindEffectiveLength(const Cells& cells) {
 // A completed cell that scores has a row for every test segment that was asked for; one that lacks
 // any says so instead of looking whole.
 void RequireRows(CellResult& cell) {
-  const bool is_tested = cell.kind == "train" || cell.kind == "evaluate";
-  if (cell.state != CellState::kCompleted || !is_tested) return;
+  if (cell.state != CellState::kCompleted || !ScoresTests(cell)) return;
   const Value* task = cell.config.Find("task");
   const Value* test = task ? task->Find("test") : nullptr;
   if (!test || !test->is_array()) return;

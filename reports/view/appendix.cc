@@ -23,22 +23,6 @@ Datum TextDatum(std::string text, std::string sub = "") {
   return datum;
 }
 
-Datum NumberDatum(std::optional<double> value, std::string text) {
-  Datum datum;
-  datum.value = value;
-  if (value) datum.text = std::move(text);
-  return datum;
-}
-
-int MixerOf(const MixerList& mixers, const std::string& cell_name) {
-  const CellName name = SplitCellName(cell_name);
-  return mixers.IndexOf(name.mixer.empty() ? cell_name : name.mixer);
-}
-
-std::string LabelOf(const MixerList& mixers, int mixer) {
-  return mixers.styles()[static_cast<std::size_t>(mixer)].label;
-}
-
 // What one timing was of, besides the mixer.
 struct Shape {
   std::string setting;
@@ -91,7 +75,7 @@ std::map<std::string, std::map<Shape, std::map<int, const ThroughputRow*>>> ByPh
   const std::set<std::string> varying = TimingKeys(report);
   std::map<std::string, std::map<Shape, std::map<int, const ThroughputRow*>>> phases;
   for (const GroupSummary& group : report.groups) {
-    const int mixer = MixerOf(mixers, group.name);
+    const int mixer = mixers.IndexOf(MixerKey(group.name));
     for (const CellResult& cell : CellsOf(report, group)) {
       for (const ThroughputRow& row : cell.throughput) {
         const Shape shape{PartsText(group, varying), row.dtype, row.seq_len, row.batch_size};
@@ -146,7 +130,8 @@ std::string ShortName(const SweepReport& report, const MixerList& mixers, const 
   GroupSummary named;
   named.name = cell.name;
   const std::string setting = PartsText(named, VaryingKeys(report));
-  return (tasks.size() > 1 ? name.task + ": " : "") + LabelOf(mixers, MixerOf(mixers, cell.name)) +
+  return (tasks.size() > 1 ? name.task + ": " : "") +
+         LabelOf(mixers, mixers.IndexOf(MixerKey(cell.name))) +
          (setting.empty() ? "" : ", " + setting);
 }
 
@@ -188,8 +173,8 @@ std::optional<Table> FailureTable(const SweepReport& report, const MixerList& mi
   };
   for (const GroupSummary& group : report.groups) {
     const std::string setting = PartsText(group, varying);
-    const std::string name =
-        LabelOf(mixers, MixerOf(mixers, group.name)) + (setting.empty() ? "" : ", " + setting);
+    const std::string name = LabelOf(mixers, mixers.IndexOf(MixerKey(group.name))) +
+                             (setting.empty() ? "" : ", " + setting);
     for (const CellResult& cell : CellsOf(report, group)) {
       if (table.rows.size() >= kMaxRows) break;
       if (cell.state != CellState::kCompleted) {
@@ -238,8 +223,8 @@ Table CellTable(const SweepReport& report, const MixerList& mixers) {
   for (const GroupSummary& group : report.groups) {
     const CellName parts = SplitCellName(group.name);
     const std::string setting = PartsText(group, varying);
-    const std::string name =
-        LabelOf(mixers, MixerOf(mixers, group.name)) + (setting.empty() ? "" : ", " + setting);
+    const std::string name = LabelOf(mixers, mixers.IndexOf(MixerKey(group.name))) +
+                             (setting.empty() ? "" : ", " + setting);
     for (const CellResult& cell : CellsOf(report, group)) {
       if (table.rows.size() >= kMaxRows) break;
       std::optional<double> accuracy;
@@ -288,7 +273,7 @@ std::optional<Table> TimingTable(const SweepReport& report, const MixerList& mix
                    {.label = "Parity", .kind = Column::Kind::kText}};
   const std::set<std::string> varying = VaryingKeys(report);
   for (const GroupSummary& group : report.groups) {
-    const std::string label = LabelOf(mixers, MixerOf(mixers, group.name));
+    const std::string label = LabelOf(mixers, mixers.IndexOf(MixerKey(group.name)));
     const std::string setting = PartsText(group, varying);
     for (const CellResult& cell : CellsOf(report, group)) {
       for (const ThroughputRow& row : cell.throughput) {

@@ -15,8 +15,6 @@ namespace mixerbench::reports {
 inline constexpr std::size_t kMaxInOneChart = 8;  // lines; beyond, a panel for each mixer
 inline constexpr std::size_t kMaxPanels = 24;     // of a figure; the tables have the rest
 
-std::string LabelOf(const MixerList& mixers, int mixer);
-
 // The axis for all accuracies of a study: log-odds when half of the means are above 95 %.
 Axis AxisFor(const Study& study);
 

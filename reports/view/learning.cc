@@ -136,10 +136,6 @@ void AddRuns(const Study& study, const MixerList& mixers, int mixer, std::size_t
 
 }  // namespace
 
-std::string LabelOf(const MixerList& mixers, int mixer) {
-  return mixers.styles()[static_cast<std::size_t>(mixer)].label;
-}
-
 std::optional<double> RateOf(const GroupSummary& group, const std::string& key) {
   const auto parts = PartsOf(group);
   const auto found = parts.find(key);

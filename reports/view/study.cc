@@ -277,6 +277,10 @@ std::string MixerKey(const std::string& cell_name) {
   return name.mixer.empty() ? cell_name : name.mixer;
 }
 
+std::string LabelOf(const MixerList& mixers, int mixer) {
+  return mixers.styles()[static_cast<std::size_t>(mixer)].label;
+}
+
 bool ValueLess(const std::string& a, const std::string& b) {
   const auto x = NumberOf(a);
   const auto y = NumberOf(b);

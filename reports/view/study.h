@@ -29,6 +29,9 @@ class MixerList {
   std::vector<MixerStyle> styles_;
 };
 
+// What a mixer is called on the page.
+std::string LabelOf(const MixerList& mixers, int mixer);
+
 // Values that move together in all settings: one axis.
 struct SettingAxis {
   std::vector<std::string> keys;  // those that are shown: "input_seq_len", "num_kv_pairs"

@@ -370,6 +370,13 @@ double EarlyStop(const Study& study) {
   return highest;
 }
 
+Datum NumberDatum(std::optional<double> value, std::string text) {
+  Datum datum;
+  datum.value = value;
+  if (value) datum.text = std::move(text);
+  return datum;
+}
+
 Datum AccuracyDatum(const Study& study, const GroupSummary* group, std::size_t segment) {
   if (!group) return {};
   const AccuracyOverSeeds* row = RowAt(study, *group, segment);

@@ -18,6 +18,9 @@ inline constexpr std::size_t kMaxColumns = 14;
 // Rows of a long table; the rest is in CSV.
 inline constexpr std::size_t kMaxRows = 10'000;
 
+// A number and how it is written; nothing without a number.
+Datum NumberDatum(std::optional<double> value, std::string text);
+
 // One accuracy over the seeds of a group, with its interval, counts and chosen rate.
 Datum AccuracyDatum(const Study& study, const GroupSummary* group, std::size_t segment);
 

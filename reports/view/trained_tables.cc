@@ -24,17 +24,6 @@ Datum Text(std::string text) {
   return datum;
 }
 
-Datum Number(std::optional<double> value, const std::string& text) {
-  Datum datum;
-  datum.value = value;
-  if (value) datum.text = text;
-  return datum;
-}
-
-const std::string& LabelOf(const MixerList& mixers, int mixer) {
-  return mixers.styles()[static_cast<std::size_t>(mixer)].label;
-}
-
 // The groups of trainings that a report leaves out, as others of their setting were chosen.
 std::set<std::string> HiddenTrainings(const SweepReport& report) {
   std::set<std::string> hidden;
@@ -95,7 +84,7 @@ Row RowOf(const SweepReport& report, const MixerList& mixers, const GroupSummary
 }
 
 Datum AccuracyOf(const AccuracyOverSeeds& row) {
-  Datum datum = Number(row.mean, Percent(row.mean));
+  Datum datum = NumberDatum(row.mean, Percent(row.mean));
   datum.state = row.state;
   datum.note = row.reason;
   if (!row.mean) datum.text = std::string(NameOf(row.state));
@@ -144,7 +133,9 @@ std::vector<TapSummary> SummariseTaps(const SweepReport& report, const GroupSumm
   return summaries;
 }
 
-Datum SignificantDatum(std::optional<double> value) { return Number(value, Significant(value, 4)); }
+Datum SignificantDatum(std::optional<double> value) {
+  return NumberDatum(value, Significant(value, 4));
+}
 
 std::optional<double> MeanOf(const std::vector<double>& values) {
   return values.empty() ? std::nullopt : std::optional(Mean(values));
@@ -167,9 +158,9 @@ std::optional<Table> EvaluationTable(const SweepReport& report, const MixerList&
     if (table.rows.size() >= kMaxRows) break;
     Row row = RowOf(report, mixers, *group, accuracy->axes);
     const auto num_seeds = static_cast<double>(group->seeds.size());
-    row.cells.push_back(Number(num_seeds, Count(num_seeds)));
+    row.cells.push_back(NumberDatum(num_seeds, Count(num_seeds)));
     row.cells.push_back(AccuracyOf(*accuracy));
-    row.cells.push_back(Number(accuracy->chance, GuessPercent(accuracy->chance)));
+    row.cells.push_back(NumberDatum(accuracy->chance, GuessPercent(accuracy->chance)));
     table.rows.push_back(std::move(row));
   }
   if (table.rows.empty()) return std::nullopt;
@@ -201,7 +192,7 @@ std::optional<Table> TapTable(const SweepReport& report, const MixerList& mixers
       }
       const auto num_not_finite =
           path.empty() ? std::nullopt : std::optional(static_cast<double>(tap.num_not_finite));
-      row.cells.push_back(Number(num_not_finite, Count(num_not_finite.value_or(0))));
+      row.cells.push_back(NumberDatum(num_not_finite, Count(num_not_finite.value_or(0))));
       table.rows.push_back(std::move(row));
     }
   }
