@@ -214,6 +214,19 @@ void CheckCase(const std::string& core_name, const CoreCase& c, Plan plan = Plan
   }
 }
 
+// Of the fast path, that the plans which it records are those of device code.
+void CheckRunsOnDevice(const std::string& core_name, const CoreCase& c) {
+  const CoreEntry& core = Core(core_name);
+  for (const auto& precision : kPrecisions) {
+    const auto inputs = InPrecision(On(Gpu(precision), DrawInputs(core, c, /*seed=*/7)), precision);
+    const PlanRecorder recorder;
+    core.run(inputs, {});
+    CAPTURE(core_name, precision.name, c.head_k_dim, c.head_v_dim);
+    CHECK(!recorder.records().empty());
+    for (const PlanRecord& record : recorder.records()) CHECK(record.reason == "");
+  }
+}
+
 // For compute-sanitizer (docs/GPU.md), under which it takes seconds: every kernel of every core in
 // every precision, scans with finishers and without, sequences scanned whole and in segments, weak
 // decays and such as are taken pair by pair.
@@ -244,6 +257,27 @@ TEST_CASE("core gpu: short sequences in every plan", "[sanitizer]") {
   }
 }
 
+// Slots that the fused plan of GLA reads (32, 64) and that its scans do, few sequences and many,
+// padded keys and slots, weak decays and resets.
+TEST_CASE("core gpu: gated slots are two recurrences", "[sanitizer]") {
+  for (const std::int64_t num_slots : {5, 32, 64, 100}) {
+    for (const std::int64_t batch_size : {1, 40}) {
+      for (const std::vector<double>& log_decays : std::vector<std::vector<double>>{
+               {-0.01}, {0, -0.01, -1, -20}, {-kInfinity, -0.01, -0.1, -0.001}}) {
+        const CoreCase c = {.batch_size = batch_size,
+                            .seq_len = batch_size == 1 ? 300 : 70,
+                            .num_heads = 2,
+                            .head_k_dim = num_slots == 5 ? 30 : 32,
+                            .head_v_dim = 64,
+                            .num_slots = num_slots,
+                            .log_decays = log_decays};
+        CheckRunsOnDevice("gsa", c);
+        CheckCase("gsa", c);
+      }
+    }
+  }
+}
+
 // Sizes that take every plan: few sequences and many, heads for blocks of 16 tokens, for chunks of
 // 64, for the fused kernels.
 struct PlanSizes {
@@ -269,6 +303,10 @@ std::vector<PlanSizes> EveryPlan(std::int64_t seq_len) {
       }
     }
   }
+  plans.push_back(
+      {"gla",  // keys in tiles
+       {.batch_size = 20, .seq_len = seq_len, .num_heads = 4, .head_k_dim = 128, .head_v_dim = 64},
+       Plan::kFused});
   return plans;
 }
 
@@ -286,19 +324,6 @@ TEST_CASE("core gpu: resets, log decays of -infinity or nearly, in every plan") 
         CHECK(gradient.masked_select(resets).count_nonzero().item<std::int64_t>() == 0);
       }
     }
-  }
-}
-
-// Of the fast path, that the plans which it records are those of device code.
-void CheckRunsOnDevice(const std::string& core_name, const CoreCase& c) {
-  const CoreEntry& core = Core(core_name);
-  for (const auto& precision : kPrecisions) {
-    const auto inputs = InPrecision(On(Gpu(precision), DrawInputs(core, c, /*seed=*/7)), precision);
-    const PlanRecorder recorder;
-    core.run(inputs, {});
-    CAPTURE(core_name, precision.name, c.head_k_dim, c.head_v_dim);
-    CHECK(!recorder.records().empty());
-    for (const PlanRecord& record : recorder.records()) CHECK(record.reason == "");
   }
 }
 
@@ -333,6 +358,32 @@ TEST_CASE("core gpu: heads of any size by the fused plans") {
           core == std::string("gla") ? Plan::kFused : Plan::kAny);
     }
   }
+  for (const auto& [head_k_dim, head_v_dim] :  // keys in two tiles
+       std::vector<std::pair<std::int64_t, std::int64_t>>{{65, 64}, {128, 128}}) {
+    for (const double log_decay : {-0.1, -20.0}) {
+      CheckCase("gla",
+                {.batch_size = 70,
+                 .seq_len = 70,
+                 .head_k_dim = head_k_dim,
+                 .head_v_dim = head_v_dim,
+                 .log_decays = {log_decay}},
+                Plan::kFused);
+    }
+  }
+}
+
+TEST_CASE("core gpu: the fused plan of GLA takes keys in tiles for the gradient of log decays") {
+  const CoreEntry& core = Core("gla");
+  const CoreCase c = {.batch_size = 70, .seq_len = 70, .head_k_dim = 128, .head_v_dim = 128};
+  const Precision& bf16 = kPrecisions[2];
+  const auto inputs = InPrecision(On(Gpu(bf16), DrawInputs(core, c, /*seed=*/7)), bf16);
+  const PlanRecorder recorder;
+  RunWithGradients(core, inputs, {});
+  REQUIRE(recorder.records().size() == 1);
+  const PlanRecord& record = recorder.records().front();
+  CHECK(record.forward == "fused, keys in 2 tiles of 64, values in 2 tiles of 64");
+  CHECK(record.backward == record.forward);
+  CHECK(record.reason == "");
 }
 
 // Along y and z a grid has 65,535 blocks (tests/layering/source_rules.sh keeps what grows with the

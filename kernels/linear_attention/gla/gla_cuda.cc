@@ -13,8 +13,8 @@
 
 #include "kernels/device/host.h"
 #include "kernels/layout/columns.h"
+#include "kernels/linear_attention/gla/gla_fused_tiles.h"
 #include "kernels/linear_attention/gla/gla_kernels.h"
-#include "kernels/linear_attention/gla/gla_plan.h"
 #include "kernels/linear_attention/head_tiles.h"
 #include "kernels/linear_attention/scan/decay_autograd.h"
 #include "kernels/linear_attention/scan/decay_scan_plans.h"
@@ -74,25 +74,12 @@ std::vector<at::Tensor> BackwardOfFused(FusedProblem problem, const BackwardArgs
   return d;
 }
 
-// Heads for the fused plan: V of K or twice it, wider ones in tiles. nullopt: K too wide, or values
-// so few that more than half of the products would be with zeros.
-std::optional<HeadTiles> FusedTiles(const PreparedRecurrence& sizes) {
-  const SizeRange& dims = DevicePlans().front().head_k_dim;
-  const AxisTiles keys = TileAxis(sizes.head_k_dim, dims, KeyTiles::kOne);
-  if (!dims.Contains(keys.size)) return std::nullopt;
-  SizeRange value_dims = {.values = {keys.size}};
-  if (dims.Contains(2 * keys.size)) value_dims.values.push_back(2 * keys.size);
-  const AxisTiles values = TileAxis(sizes.head_v_dim, value_dims, KeyTiles::kAny);
-  if (2 * sizes.head_v_dim < values.size) return std::nullopt;
-  return HeadTiles{.keys = keys, .values = values};
-}
-
 // For bf16 with decays. nullopt when the fused plan has no kernels or the scans are the faster
-// ones.
+// ones: where keys are cut, tokens are copied, which pays only against scans in fp32 (RunScans).
 std::optional<HeadTiles> PlanFused(const RecurrenceArgs& args, const PreparedRecurrence& sizes) {
   if (args.q.scalar_type() != at::kBFloat16 || !args.log_decay.defined()) return std::nullopt;
   auto tiles = FusedTiles(sizes);
-  if (!tiles) return std::nullopt;
+  if (!tiles || (tiles->keys.count > 1 && !NeedsBackward({args.log_decay}))) return std::nullopt;
   const FusedProblem fused_sizes = FusedSizes(SizesOfTiles(sizes, *tiles));
   return SupportsFused(fused_sizes, device::LimitsOf(args.q)) ? tiles : std::nullopt;
 }
@@ -172,6 +159,21 @@ DeviceAttempt<RecurrenceResult> RunOnCuda(const RecurrenceArgs& args,
       TileHeads(sizes, decay_scan::DecayScanPlans(decay_scan::DecayAxis::kKey),
                 device::NameOf(*device::PrecisionFor(args.q.scalar_type())), KeyTiles::kAny);
   return RunInTiles(args, sizes, tiles, RunScans);
+}
+
+DeviceAttempt<RecurrenceResult> RunByValueOnCuda(const RecurrenceArgs& args,
+                                                 const PreparedRecurrence& sizes) {
+  static const decay_scan::DecayKernels kernels = {
+      .core = "gsa",
+      .read_axis = decay_scan::DecayAxis::kValue,
+      .gradient_axis = decay_scan::DecayAxis::kKey,
+      .read_scan = {GradientScanBf16, GradientScanTf32, GradientScanFp32},
+      .gradient_scan = {ReadScanBf16, ReadScanTf32, ReadScanFp32},
+      .decay_gradient = {DecayGradientBf16, DecayGradientFp32, DecayGradientFp32}};
+  if (const auto refusal = device::RecurrenceRefusal(sizes.seq_len); !refusal.empty()) {
+    return {{}, std::string(refusal)};
+  }
+  return decay_scan::RunDecayScans(args, sizes, kernels, device::OperandPrecision::kFp32);
 }
 
 }  // namespace mixerbench::kernels::gla

@@ -8,6 +8,7 @@
 #include <ATen/ops/tensor.h>
 #include <ATen/ops/zeros.h>
 
+#include "kernels/linear_attention/gla/gla_fused_tiles.h"
 #include "kernels/linear_attention/gla/gla_kernels.h"
 #include "tests/support/compare.h"
 #include "tests/support/gradient_check.h"
@@ -76,6 +77,22 @@ TEST_CASE("gla: the fused plan is for many sequences of heads that it has kernel
            {64, 128}, {128, 128}, {64, 32}, {24, 48}, {8, 16}}) {
     CHECK_FALSE(prefers(256, key_dim, value_dim));
   }
+}
+
+TEST_CASE("gla: heads for the fused plan are padded or cut, K above 64 in two tiles") {
+  const auto tiles = [](std::int64_t head_k_dim, std::int64_t head_v_dim) {
+    PreparedRecurrence sizes;
+    sizes.head_k_dim = head_k_dim;
+    sizes.head_v_dim = head_v_dim;
+    return gla::FusedTiles(sizes);
+  };
+  CHECK(tiles(32, 64) == HeadTiles{.keys = {32, 1}, .values = {64, 1}});
+  CHECK(tiles(12, 24) == HeadTiles{.keys = {16, 1}, .values = {32, 1}});
+  CHECK(tiles(64, 128) == HeadTiles{.keys = {64, 1}, .values = {64, 2}});
+  CHECK(tiles(65, 64) == HeadTiles{.keys = {64, 2}, .values = {64, 1}});
+  CHECK(tiles(128, 128) == HeadTiles{.keys = {64, 2}, .values = {64, 2}});
+  CHECK_FALSE(tiles(129, 64));
+  CHECK_FALSE(tiles(128, 31));
 }
 
 TEST_CASE("gla: a decay without the channel axis is refused") {

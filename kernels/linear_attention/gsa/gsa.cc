@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/linear_attention/gsa/gsa.h"
 
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -10,12 +11,15 @@
 #include <ATen/ops/baddbmm.h>
 #include <ATen/ops/bmm.h>
 #include <ATen/ops/cat.h>
+#include <ATen/ops/constant_pad_nd.h>
 #include <ATen/ops/softmax.h>
 #include <ATen/ops/zeros.h>
 #include <ATen/ops/zeros_like.h>
 
 #include "kernels/linear_attention/channel_decay.h"
 #include "kernels/linear_attention/chunking.h"
+#include "kernels/linear_attention/gla/gla.h"
+#include "kernels/linear_attention/gla/gla_cuda.h"
 #include "kernels/linear_attention/non_finite.h"
 #include "kernels/named_tensors.h"
 #include "kernels/runtime/differentiable.h"
@@ -24,6 +28,8 @@ namespace mixerbench::kernels {
 namespace {
 
 constexpr std::string_view kCore = "gsa";
+constexpr std::int64_t kMaxScanned = 128;     // channels and slots of a head by device code
+constexpr std::int64_t kScannedMultiple = 4;  // of fp32 channels: 16 bytes
 
 std::vector<at::Tensor> Inputs(const GsaArgs& args) {
   return {args.q,
@@ -202,6 +208,72 @@ GsaResult GsaInChunks(const GsaArgs& args, const gsa::Prepared& sizes) {
   return result;
 }
 
+// Why device code does not take these heads; empty when it does.
+std::string SizeRefusal(const gsa::Prepared& sizes) {
+  constexpr SizeRange kSlots = {.multiple_of = 1, .max = kMaxScanned};
+  const DevicePlan& plan = gsa::DevicePlans().front();
+  std::string refusal = Refusal(plan.head_k_dim, "head_k_dim", sizes.head_k_dim);
+  return refusal.empty() ? Refusal(kSlots, "num_slots", sizes.num_slots) : refusal;
+}
+
+// Zeros after the channels of `axis`, up to a multiple of what scans take. Undefined stays so.
+at::Tensor Padded(const at::Tensor& x, std::int64_t axis) {
+  if (!x.defined()) return x;
+  const std::int64_t rest = x.size(axis) % kScannedMultiple;
+  if (rest == 0) return x;
+  std::vector<std::int64_t> pad(static_cast<std::size_t>(-2 * axis), 0);
+  pad.back() = kScannedMultiple - rest;
+  return at::constant_pad_nd(x, pad);
+}
+
+// The logits of the softmax, `o`, and the keys of the slots by device code (gsa.md, "On a GPU"), in
+// fp32: the softmax has an exponential of each.
+DeviceAttempt<RecurrenceResult> ReadSlotKeys(const GsaArgs& args, const at::Tensor& writes,
+                                             const at::Tensor& log_decay,
+                                             const gsa::Prepared& sizes) {
+  const RecurrenceArgs keys{.q = Padded(args.q.to(at::kFloat), -1),
+                            .k = Padded(args.k.to(at::kFloat), -1),
+                            .v = Padded(writes, -1),
+                            .log_decay = Padded(log_decay, -1),
+                            .initial_state = Padded(Padded(args.initial_keys, -1), -2),
+                            .scale = sizes.scale};
+  auto attempt = gla::RunByValueOnCuda(keys, {.batch_size = sizes.batch_size,
+                                              .seq_len = sizes.seq_len,
+                                              .num_heads = sizes.num_heads,
+                                              .head_k_dim = keys.q.size(-1),
+                                              .head_v_dim = keys.v.size(-1),
+                                              .scale = sizes.scale});
+  if (!attempt.result) return attempt;
+  at::Tensor &logits = attempt.result->o, &state = attempt.result->final_state;
+  logits = logits.narrow(-1, 0, sizes.num_slots);
+  state = state.narrow(-1, 0, sizes.num_slots).narrow(-2, 0, sizes.head_k_dim);
+  return attempt;
+}
+
+// The two recurrences one after the other, each by device code with a backward pass of its own.
+DeviceAttempt<GsaResult> GsaInTwoPasses(const GsaArgs& args, const gsa::Prepared& sizes) {
+  if (sizes.compute_dtype != at::kFloat) return {{}, "no device code for fp64"};
+  if (std::string refusal = SizeRefusal(sizes); !refusal.empty()) return {{}, std::move(refusal)};
+  const at::Tensor writes = args.slot_writes.to(at::kFloat);
+  const at::Tensor log_decay =
+      args.log_decay.defined() ? args.log_decay.to(at::kFloat) : at::zeros_like(writes);
+  const auto keys = ReadSlotKeys(args, writes, log_decay, sizes);
+  if (!keys.result) return {{}, keys.refusal};
+  const at::Tensor probs = at::softmax(keys.result->o, -1);
+  const auto values = Gla({.q = probs.to(args.v.scalar_type()),
+                           .k = writes.to(args.v.scalar_type()),
+                           .v = args.v,
+                           .log_decay = log_decay,
+                           .initial_state = args.initial_values,
+                           .scale = 1},
+                          ExecutionPath::kFast);
+  return {GsaResult{.o = values.o,
+                    .final_keys = keys.result->final_state,
+                    .final_values = values.final_state,
+                    .slot_probs = probs.detach()},
+          {}};
+}
+
 }  // namespace
 
 GsaResult ChunkGsa(const GsaArgs& args) {
@@ -223,11 +295,37 @@ GsaResult ChunkGsa(const GsaArgs& args) {
 }
 
 GsaResult Gsa(const GsaArgs& args, ExecutionPath path) {
-  RecordAtenChunks(kCore, path, args.q, NeedsBackward(Inputs(args)));
-  return path == ExecutionPath::kReference ? ReferenceGsa(args) : ChunkGsa(args);
+  const bool needs_gradients = NeedsBackward(Inputs(args));
+  if (path == ExecutionPath::kReference || args.q.is_cpu()) {
+    RecordAtenChunks(kCore, path, args.q, needs_gradients);
+    return path == ExecutionPath::kReference ? ReferenceGsa(args) : ChunkGsa(args);
+  }
+  auto on_device = GsaInTwoPasses(args, gsa::Prepare(args));
+  if (on_device.result) return *std::move(on_device.result);
+  RecordPlan(kCore, kAtenChunkPlan, needs_gradients ? kAtenChunkPlan : std::string_view(),
+             on_device.refusal);
+  return ChunkGsa(args);
 }
 
 namespace gsa {
+
+const std::vector<DevicePlan>& DevicePlans() {
+  static const std::vector<DevicePlan> plans = [] {
+    DevicePlan plan = {.name = std::string(kChunkParallelPlan),
+                       .dtypes = {"bf16", "tf32", "fp32"},
+                       .head_k_dim = {.multiple_of = 1, .max = kMaxScanned},
+                       .head_v_dim = {.multiple_of = 1},
+                       .when =
+                           "at most 128 slots; tiles of 64 slots of all heads are at most half "
+                           "as many as multiprocessors, and seq_len > 256"};
+    std::vector<DevicePlan> both = {plan};
+    plan.name = kChunkScanPlan;
+    plan.when = "at most 128 slots";
+    both.push_back(plan);
+    return both;
+  }();
+  return plans;
+}
 
 void Register(CoreRegistry& registry) {
   CoreEntry entry;
@@ -269,6 +367,7 @@ void Register(CoreRegistry& registry) {
     return NamedTensors{
         {"o", result.o}, {"final_keys", result.final_keys}, {"final_values", result.final_values}};
   };
+  entry.device_plans = DevicePlans();
   registry.Add(std::string(kCore), std::move(entry));
 }
 

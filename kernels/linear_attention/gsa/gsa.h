@@ -3,10 +3,12 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include <ATen/core/Tensor.h>
 
 #include "kernels/core.h"
+#include "kernels/runtime/device_plan.h"
 
 namespace mixerbench::kernels {
 
@@ -44,7 +46,7 @@ GsaResult ReferenceGsa(const GsaArgs& args);
 // Cost: 4 M (K+V) + 2 C (K+2M+V) FLOPs per token and head forward, C the chunk length.
 GsaResult ChunkGsa(const GsaArgs& args);
 
-// What mixers call.
+// What mixers call. On a CUDA device two recurrences of GLA, where their device code takes them.
 GsaResult Gsa(const GsaArgs& args, ExecutionPath path);
 
 namespace gsa {
@@ -62,6 +64,9 @@ struct Prepared {
 
 // Throws std::logic_error when a shape, dtype or device disagrees with the comments of GsaArgs.
 Prepared Prepare(const GsaArgs& args);
+
+// What device code there is.
+const std::vector<DevicePlan>& DevicePlans();
 
 // The states before the first token in the compute dtype, zeros where there are none.
 at::Tensor InitialKeys(const GsaArgs& args, const Prepared& sizes);    // [B,H,K,M]

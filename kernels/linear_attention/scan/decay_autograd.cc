@@ -103,17 +103,67 @@ struct Wanted {
   bool q = false, k = false, v = false, log_decay = false, initial_state = false;
 };
 
+// What the gradient of decays of value channels takes from the forward pass; else undefined.
+struct Read {
+  at::Tensor o;
+  at::Tensor states;  // ScanProblem::states_to_save
+};
+
+// Where the scan behind `problem` leaves the products with the states that an earlier scan saved.
+at::Tensor CompareStates(ScanProblem& problem, DecayAxis axis, const at::Tensor& states,
+                         const at::Tensor& initial_state, const at::Tensor& like) {
+  const std::int64_t chunk = SavedChunk(axis);
+  auto products = at::empty({(problem.seq_len + chunk - 1) / chunk, problem.batch_size,
+                             problem.num_heads, problem.value_dim},
+                            like.options().dtype(at::kFloat));
+  problem.states_to_compare = states.const_data_ptr();
+  problem.first_state = FloatData(initial_state);
+  problem.state_products = products.mutable_data_ptr<float>();
+  return products;
+}
+
+// Of decays of value channels: the scans to o and dv are then
+// what those to dq and dk are otherwise, and their sums o do - v dv.
+at::Tensor ValueDecayGradient(const Operation& op, const at::Tensor& v, const at::Tensor& d_v,
+                              const at::Tensor& o, const at::Tensor& d_o,
+                              const at::Tensor& log_decay, const at::Tensor& initial_state,
+                              const at::Tensor& state_products, std::int64_t head_k_dim) {
+  auto d_log_decay = at::empty(log_decay.sizes(), v.options().dtype(at::kFloat));
+  const DecayGradientProblem problem = {.batch_size = v.size(0),
+                                        .seq_len = v.size(1),
+                                        .num_heads = v.size(2),
+                                        .key_dim = v.size(3),
+                                        .value_dim = head_k_dim,
+                                        .precision = op.precision,
+                                        .scale = op.scale,
+                                        .q = AsSequence(d_o),
+                                        .k = AsSequence(v),
+                                        .v = {},
+                                        .d_o = {},
+                                        .d_q = AsSequence(o),
+                                        .d_k = AsSequence(d_v),
+                                        .log_decay = AsSequence(log_decay),
+                                        .initial_state = FloatData(initial_state),
+                                        .state_products = FloatData(state_products),
+                                        .d_log_decay = d_log_decay.mutable_data_ptr<float>()};
+  CheckLaunch(ForPrecision(op.kernels->decay_gradient, op.precision)(problem, CurrentStream(v)),
+              op.kernels->core);
+  return d_log_decay;
+}
+
 Gradients Backward(const Operation& op, const Wanted& wanted, const at::Tensor& q,
                    const at::Tensor& k, const at::Tensor& v, const at::Tensor& log_decay,
-                   const at::Tensor& initial_state, const at::Tensor& d_o,
+                   const at::Tensor& initial_state, const Read& read, const at::Tensor& d_o,
                    const at::Tensor& d_final_state) {
   const DecayKernels& kernels = *op.kernels;
   const auto read_scan = ForPrecision(kernels.read_scan, op.precision);
   const auto gradient_scan = ForPrecision(kernels.gradient_scan, op.precision);
   Gradients d;
-  const bool wants_q = wanted.q || wanted.log_decay;
-  const bool wants_k = wanted.k || wanted.log_decay;
-  const bool wants_v = wanted.v || wanted.initial_state;
+  const bool wants_value_decay = wanted.log_decay && kernels.read_axis == DecayAxis::kValue;
+  const bool wants_key_decay = wanted.log_decay && !wants_value_decay;  // or that of tokens
+  const bool wants_q = wanted.q || wants_key_decay;
+  const bool wants_k = wanted.k || wants_key_decay;
+  const bool wants_v = wanted.v || wants_value_decay || wanted.initial_state;
   if (wants_q && wants_k && wants_v) {
     auto together = EmptyTogether({q, k, v});
     d.q = std::move(together[0]);
@@ -126,19 +176,19 @@ Gradients Backward(const Operation& op, const Wanted& wanted, const at::Tensor& 
   }
   // Of all scans of this core alike: they differ in the order of the head's two sizes alone.
   const bool sums_tokens =
-      wanted.log_decay &&
+      wants_key_decay &&
       SupportsWgmma(MakeProblem(op, d_o, v, k, d.q, log_decay, StateOrder::kKeysAlongV),
                     kernels.gradient_axis, LimitsOf(q));
   // Other scans with one decay a token save the gradients of states beside the states.
   const bool saves_gradients =
-      wanted.log_decay && !sums_tokens && kernels.gradient_axis == DecayAxis::kNone;
+      wants_key_decay && !sums_tokens && kernels.gradient_axis == DecayAxis::kNone;
   at::Tensor states, d_states;
   at::Tensor q_products, k_products, state_products;
   if (wants_q) {
     auto problem = MakeProblem(op, d_o, v, k, d.q, log_decay, StateOrder::kKeysAlongV);
     problem.x_scale = op.scale;
     problem.initial_state = FloatData(initial_state);
-    if (wanted.log_decay) {
+    if (wants_key_decay) {
       states = at::empty({SavedStateElements(problem, kernels.gradient_axis)}, q.options());
       problem.states_to_save = states.mutable_data_ptr();
     }
@@ -154,17 +204,12 @@ Gradients Backward(const Operation& op, const Wanted& wanted, const at::Tensor& 
     if (saves_gradients) {
       d_states = at::empty_like(states);
       problem.states_to_save = d_states.mutable_data_ptr();
-    } else if (wanted.log_decay) {
-      const std::int64_t chunk = SavedChunk(kernels.gradient_axis);
-      state_products = at::empty({(q.size(1) + chunk - 1) / chunk, q.size(0), q.size(2), q.size(3)},
-                                 q.options().dtype(at::kFloat));
-      problem.states_to_compare = states.const_data_ptr();
-      problem.first_state = FloatData(initial_state);
-      problem.state_products = state_products.mutable_data_ptr<float>();
+    } else if (wants_key_decay) {
+      state_products = CompareStates(problem, kernels.gradient_axis, states, initial_state, q);
     }
     RunScan(op, kernels.gradient_axis, gradient_scan, problem, q);
   }
-  if (wanted.log_decay) {
+  if (wants_key_decay) {
     d.log_decay = at::empty(log_decay.sizes(), q.options().dtype(at::kFloat));
     DecayGradientProblem problem = {.batch_size = q.size(0),
                                     .seq_len = q.size(1),
@@ -202,7 +247,14 @@ Gradients Backward(const Operation& op, const Wanted& wanted, const at::Tensor& 
       d.initial_state = at::empty_like(initial_state);
       problem.final_state = d.initial_state.mutable_data_ptr<float>();
     }
+    if (wants_value_decay) {
+      state_products = CompareStates(problem, kernels.read_axis, read.states, initial_state, q);
+    }
     RunScan(op, kernels.read_axis, read_scan, problem, q);
+  }
+  if (wants_value_decay) {
+    d.log_decay = ValueDecayGradient(op, v, d.v, read.o, d_o, log_decay, initial_state,
+                                     state_products, q.size(3));
   }
   return d;
 }
@@ -224,11 +276,17 @@ class DecayFunction : public torch::autograd::Function<DecayFunction> {
     problem.x_scale = op.scale;
     problem.initial_state = FloatData(initial_state.value_or(at::Tensor()));
     problem.final_state = final_state.mutable_data_ptr<float>();
+    Read read;
+    if (op.kernels->read_axis == DecayAxis::kValue && WantsGradient(log_decay)) {
+      read.states = at::empty({SavedStateElements(problem, DecayAxis::kValue)}, q.options());
+      problem.states_to_save = read.states.mutable_data_ptr();
+      read.o = o;
+    }
     RunScan(op, op.kernels->read_axis, ForPrecision(op.kernels->read_scan, op.precision), problem,
             q);
 
-    context->save_for_backward(
-        {q, k, v, log_decay.value_or(at::Tensor()), initial_state.value_or(at::Tensor())});
+    context->save_for_backward({q, k, v, log_decay.value_or(at::Tensor()),
+                                initial_state.value_or(at::Tensor()), read.o, read.states});
     context->set_materialize_grads(false);
     auto& data = context->saved_data;
     data["kernels"] = reinterpret_cast<std::int64_t>(op.kernels);
@@ -256,8 +314,8 @@ class DecayFunction : public torch::autograd::Function<DecayFunction> {
     const auto d_o = d_outputs[0].defined() ? WithAlignedRows(d_outputs[0])
                                             : at::zeros(saved[2].sizes(), saved[2].options());
     const auto d_final_state = d_outputs[1].defined() ? d_outputs[1].contiguous() : at::Tensor();
-    auto d =
-        Backward(op, wanted, saved[0], saved[1], saved[2], saved[3], saved[4], d_o, d_final_state);
+    auto d = Backward(op, wanted, saved[0], saved[1], saved[2], saved[3], saved[4],
+                      {.o = saved[5], .states = saved[6]}, d_o, d_final_state);
     return {std::move(d.q),
             std::move(d.k),
             std::move(d.v),

@@ -116,7 +116,8 @@ using ScanFunction = int (*)(const ScanProblem& problem, const ScanPlan& plan, C
 // The gradient of log decays, chunk by chunk (decay_scan.md), from what the scans to dq and dk
 // leave behind: with one decay a token that is token_products and state_products of scans by
 // chunks, or saved states; with one a key channel it is dq and dk, as they were rounded, and
-// state_products.
+// state_products. With one a value channel: the same of o and dv, d_o standing for q, v for k and
+// value_dim for key_dim.
 struct DecayGradientProblem {
   std::int64_t batch_size = 0;
   std::int64_t seq_len = 0;
