@@ -6,17 +6,12 @@
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/arange.h>
 #include <ATen/ops/softmax.h>
-#include <ATen/ops/sort.h>
 #include <ATen/ops/zeros.h>
 
+#include "kernels/routing/top_k.h"
 #include "models/blocks/dtype.h"
 
 namespace mixerbench::models {
-
-at::Tensor TopK(const at::Tensor& x, std::int64_t k) {
-  const auto sorted = at::sort(x.detach(), /*stable=*/true, /*dim=*/-1, /*descending=*/true);
-  return std::get<1>(sorted).narrow(-1, 0, k);
-}
 
 at::Tensor MaskOf(const at::Tensor& places, std::int64_t n) {
   std::vector<std::int64_t> sizes = places.sizes().vec();
@@ -27,7 +22,7 @@ at::Tensor MaskOf(const at::Tensor& places, std::int64_t n) {
 Routing RouteBySoftmax(const at::Tensor& logits, std::int64_t k) {
   Routing routing;
   routing.scores = at::softmax(AtLeastFloat(logits), -1);
-  routing.indices = TopK(routing.scores, k);
+  routing.indices = kernels::TopK(routing.scores, k);
   const at::Tensor states = at::arange(logits.size(-1), routing.indices.options());
   routing.choices = routing.indices.unsqueeze(-1).eq(states).to(routing.scores.scalar_type());
   routing.selected = routing.choices.sum(-2);
@@ -45,7 +40,7 @@ Routing FirstChoices(const Routing& routing, std::int64_t k) {
 
 at::Tensor ExpertWeights(const at::Tensor& logits, std::int64_t k, bool leaves_out) {
   const at::Tensor scores = AtLeastFloat(logits);
-  const at::Tensor others = MaskOf(TopK(scores, k), scores.size(-1)).logical_not();
+  const at::Tensor others = MaskOf(kernels::TopK(scores, k), scores.size(-1)).logical_not();
   const double replacement = leaves_out ? -std::numeric_limits<double>::infinity() : 0.0;
   return at::softmax(scores.masked_fill(others, replacement), -1);
 }

@@ -10,17 +10,13 @@
 
 namespace mixerbench::models {
 
-// The places [..., k] (int64) of the k largest of x [..., N], the largest first; of equal ones the
-// first in x comes first, NaN counts as the largest. Constants for gradients.
-at::Tensor TopK(const at::Tensor& x, std::int64_t k);
-
 // places [..., k] among N, all different -> [..., N] bool.
 at::Tensor MaskOf(const at::Tensor& places, std::int64_t n);
 
 // Which K of P states each token reads and writes.
 struct Routing {
   at::Tensor scores;    // [B,T,P], float32 at least
-  at::Tensor indices;   // [B,T,K]: TopK of the scores
+  at::Tensor indices;   // [B,T,K]: kernels::TopK of the scores
   at::Tensor choices;   // [B,T,K,P]: 1 where the j-th choice is that state, dtype of the scores
   at::Tensor selected;  // [B,T,P]: 1 where the state is chosen
 };

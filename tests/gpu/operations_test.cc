@@ -40,6 +40,7 @@
 #include "kernels/norm/residual_norm.h"
 #include "kernels/optimizer/adamw.h"
 #include "kernels/rope/rotary.h"
+#include "kernels/routing/top_k.h"
 #include "tests/support/compare.h"
 #include "tests/support/gradient_check.h"
 #include "tests/support/tensors.h"
@@ -275,6 +276,20 @@ TEST_CASE("gpu: Gumbel noise is that of the CPU") {
   const at::Tensor seed = at::full({1}, 11, at::kLong);
   CHECK(RelativeError(GumbelNoise({333, 7}, seed.cuda()).cpu(), GumbelNoise({333, 7}, seed)) <
         1e-6);
+}
+
+TEST_CASE("gpu: the k largest are those of the CPU, with ties and NaN") {
+  const auto nan = std::numeric_limits<float>::quiet_NaN();
+  for (const std::int64_t width : {1, 3, 31, 32, 33, 64, 200, 1024, 1025}) {
+    at::Tensor x = (RandomNormal({3, 67, width}, 1) * 4).round();  // many equal ones
+    x.select(1, 5).select(1, width / 2).fill_(nan);
+    x.select(1, 6).fill_(nan);
+    for (const std::int64_t k : {std::int64_t{1}, (width + 1) / 2, width}) {
+      CAPTURE(width, k);
+      CHECK(TopK(x.cuda(), k).cpu().equal(TopK(x, k)));
+      CHECK(TopK(x.cuda().transpose(0, 1), k).cpu().equal(TopK(x.transpose(0, 1), k)));
+    }
+  }
 }
 
 TEST_CASE("gpu: dropout masks are those of the CPU") {

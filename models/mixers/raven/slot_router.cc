@@ -9,6 +9,7 @@
 #include <ATen/ops/sigmoid.h>
 #include <ATen/ops/softmax.h>
 
+#include "kernels/routing/top_k.h"
 #include "kernels/runtime/differentiable.h"
 #include "models/blocks/routing.h"
 
@@ -32,7 +33,7 @@ Steps Route(const SlotRouterArgs& args) {
       args.score == SlotScore::kSigmoid ? at::sigmoid(args.logits) : at::softmax(args.logits, -1);
   const at::Tensor ranks =
       args.selection_bias.defined() ? steps.scores + args.selection_bias : steps.scores;
-  steps.indices = TopK(ranks, args.top_k);
+  steps.indices = kernels::TopK(ranks, args.top_k);
   steps.chosen = MaskOf(steps.indices, ranks.size(-1));
   const at::Tensor g = steps.scores * steps.chosen;
   const at::Tensor sum = g.sum(-1, /*keepdim=*/true) + kTiny;
