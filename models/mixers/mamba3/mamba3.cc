@@ -220,10 +220,9 @@ class Mamba3 final : public Mixer {
                     const at::Tensor& angles) const {
     const at::Tensor normed =
         norm(x.unflatten(-1, {sizes_.rank, sizes_.num_groups, sizes_.state_size}));
-    const at::Tensor biases =
-        bias.view({sizes_.num_heads, sizes_.rank, sizes_.state_size}).transpose(0, 1);
-    const at::Tensor heads =
-        AtLeastFloat(normed).repeat_interleave(sizes_.num_heads / sizes_.num_groups, 3) + biases;
+    const at::Tensor biases =  // [R,G,H/G,N]
+        bias.view({sizes_.num_groups, -1, sizes_.rank, sizes_.state_size}).movedim(2, 0);
+    const at::Tensor heads = (AtLeastFloat(normed).unsqueeze(4) + biases).flatten(3, 4);
     return TurnPairs(heads, angles.unsqueeze(2)).to(x.scalar_type()).flatten(1, 2);
   }
 
@@ -294,7 +293,7 @@ void Register(MixerRegistry& registry) {
              {"output_norm", true},
              {"norm_eps", 1e-6}},
       Object{{"d_state", 6}, {"head_dim", 8}, {"mimo_rank", 3}},
-      Object{{"d_state", 4}, {"head_dim", 8}, {"mimo_rank", 2}, {"output_norm", true}},
+      Object{{"d_state", 5}, {"head_dim", 8}, {"mimo_rank", 2}, {"output_norm", true}},
   };
   registry.Add("mamba3", std::move(entry));
 }

@@ -5,12 +5,14 @@
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/cat.h>
+#include <ATen/ops/complex.h>
 #include <ATen/ops/constant_pad_nd.h>
 #include <ATen/ops/cos.h>
 #include <ATen/ops/exp.h>
 #include <ATen/ops/matmul.h>
 #include <ATen/ops/sin.h>
-#include <ATen/ops/stack.h>
+#include <ATen/ops/view_as_complex.h>
+#include <ATen/ops/view_as_real.h>
 #include <ATen/ops/zeros.h>
 #include <ATen/ops/zeros_like.h>
 
@@ -94,15 +96,14 @@ at::Tensor Angles(const at::Tensor& increments, const at::Tensor& start) {
 
 at::Tensor TurnPairs(const at::Tensor& x, const at::Tensor& angles) {
   const std::int64_t num_turned = 2 * angles.size(-1);
-  // Not by narrow and select, whose backward passes each fill a tensor of all channels.
+  // A pair is a complex number: one product instead of four. Split, not narrowed: the backward pass
+  // of narrow fills a tensor of all channels.
   const auto parts = x.split_with_sizes({num_turned, x.size(-1) - num_turned}, -1);
-  const auto pairs = parts[0].unflatten(-1, {-1, 2}).unbind(-1);
-  const at::Tensor& first = pairs[0];
-  const at::Tensor& second = pairs[1];
-  const at::Tensor cosine = at::cos(angles);
-  const at::Tensor sine = at::sin(angles);
-  const at::Tensor turned =
-      at::stack({first * cosine - second * sine, first * sine + second * cosine}, -1).flatten(-2);
+  // A view needs pairs at even places.
+  const at::Tensor front = x.size(-1) % 2 == 0 ? parts[0] : parts[0].contiguous();
+  const at::Tensor pairs = at::view_as_complex(front.unflatten(-1, {-1, 2}));
+  const at::Tensor turns = at::complex(at::cos(angles), at::sin(angles));
+  const at::Tensor turned = at::view_as_real(pairs * turns).flatten(-2);
   if (num_turned == x.size(-1)) return turned;
   return at::cat({turned, parts[1]}, -1);
 }
