@@ -10,6 +10,8 @@
 
 #include "base/check.h"
 #include "kernels/linear_attention/dplr/dplr_chunks.h"
+#include "kernels/linear_attention/dplr/dplr_cuda.h"
+#include "kernels/linear_attention/dplr/dplr_plan.h"
 #include "kernels/linear_attention/non_finite.h"
 #include "kernels/named_tensors.h"
 #include "kernels/runtime/plan.h"
@@ -19,7 +21,6 @@ namespace mixerbench::kernels {
 namespace {
 
 constexpr std::string_view kCore = "dplr";
-constexpr std::string_view kNoDeviceCode = "this core has no device code";
 
 }  // namespace
 
@@ -63,8 +64,9 @@ RecurrenceResult Dplr(const DplrArgs& args, ExecutionPath path) {
     RecordFallback(kCore, args.recurrence, kReferencePlan, kReferenceAsked);
     return ReferenceDplr(args);
   }
-  RecordFallback(kCore, args.recurrence, kAtenChunkPlan,
-                 args.recurrence.q.is_cpu() ? kOnCpu : kNoDeviceCode);
+  auto on_device = dplr::RunOnCuda(args, dplr::Prepare(args));
+  if (on_device.result) return *std::move(on_device.result);
+  RecordFallback(kCore, args.recurrence, kAtenChunkPlan, on_device.refusal);
   return ChunkDplr(args);
 }
 
@@ -107,6 +109,7 @@ void Register(CoreRegistry& registry) {
       FinalStateSpec("B H K V"),
   };
   entry.state_pairs = {{"final_state", "initial_state"}};
+  entry.device_plans = DevicePlans();
   entry.run = [](const NamedTensors& inputs, const CoreOptions& options) {
     const auto result = Dplr({.recurrence = {.q = FindTensor(inputs, "q"),
                                              .k = FindTensor(inputs, "k"),

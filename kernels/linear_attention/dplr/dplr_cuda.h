@@ -1,0 +1,15 @@
+// DPLR on a CUDA device.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "kernels/linear_attention/dplr/dplr.h"
+#include "kernels/linear_attention/recurrence.h"
+#include "kernels/runtime/plan.h"
+
+namespace mixerbench::kernels::dplr {
+
+// The core by device code, differentiable once. Refused when the program was linked without CUDA or
+// has no device code for these tensors. Records the plan.
+DeviceAttempt<RecurrenceResult> RunOnCuda(const DplrArgs& args, const PreparedRecurrence& sizes);
+
+}  // namespace mixerbench::kernels::dplr

@@ -1,0 +1,276 @@
+// What both passes of the token scan share: who owns which part of the state, how tokens come to
+// shared memory, sums over the lanes, one step of the recurrence.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+
+#include <cuda_bf16.h>
+#include <cuda_runtime.h>
+
+#include "kernels/device/launch.cuh"
+#include "kernels/device/warp.cuh"
+#include "kernels/linear_attention/dplr/dplr_kernels.h"
+
+namespace mixerbench::kernels::dplr {
+
+// Four elements from `index` on, as float; those at and after `count` are zeros.
+__device__ inline float4 LoadFour(const TokenRows& x, std::int64_t index, std::int64_t count) {
+  if (count <= 0) return make_float4(0, 0, 0, 0);
+  if (x.element == Element::kFloat) {
+    const float* data = static_cast<const float*>(x.rows.data) + index;
+    if (x.in_fours) return *reinterpret_cast<const float4*>(data);
+    return make_float4(data[0], count > 1 ? data[1] : 0.0f, count > 2 ? data[2] : 0.0f,
+                       count > 3 ? data[3] : 0.0f);
+  }
+  const __nv_bfloat16* data = static_cast<const __nv_bfloat16*>(x.rows.data) + index;
+  if (x.in_fours) {
+    const uint2 raw = *reinterpret_cast<const uint2*>(data);
+    return make_float4(device::LowBf16(raw.x), device::HighBf16(raw.x), device::LowBf16(raw.y),
+                       device::HighBf16(raw.y));
+  }
+  const auto at = [&](int i) { return count > i ? __bfloat162float(data[i]) : 0.0f; };
+  return make_float4(at(0), at(1), at(2), at(3));
+}
+
+__device__ inline void StoreOne(const TokenRows& x, std::int64_t index, float value) {
+  if (x.element == Element::kFloat) {
+    static_cast<float*>(x.rows.data)[index] = value;
+  } else {
+    static_cast<__nv_bfloat16*>(x.rows.data)[index] = __float2bfloat16_rn(value);
+  }
+}
+
+// The first `count` of four elements, at most, from `index` on.
+__device__ inline void StoreFour(const TokenRows& x, std::int64_t index, std::int64_t count,
+                                 float4 value) {
+  if (x.in_fours && count > 0) {
+    if (x.element == Element::kFloat) {
+      *reinterpret_cast<float4*>(static_cast<float*>(x.rows.data) + index) = value;
+    } else {
+      *reinterpret_cast<uint2*>(static_cast<__nv_bfloat16*>(x.rows.data) + index) =
+          make_uint2(device::PackBf16(value.x, value.y), device::PackBf16(value.z, value.w));
+    }
+    return;
+  }
+  if (count > 0) StoreOne(x, index, value.x);
+  if (count > 1) StoreOne(x, index + 1, value.y);
+  if (count > 2) StoreOne(x, index + 2, value.z);
+  if (count > 3) StoreOne(x, index + 3, value.w);
+}
+
+// Sums over the key lanes of what each has of the columns Column(0), Column(1), ...: x[0] becomes
+// the sum of Column(0). Lanes hold their columns in an order in which nothing has to be selected.
+template <int kCount>
+__device__ inline void SumOverKeyLanes(float (&x)[kCount]) {
+#pragma unroll
+  for (int mask = kCount / 2; mask > 0; mask /= 2) {
+#pragma unroll
+    for (int i = 0; i < mask; ++i) x[i] += device::ShuffleXor(x[i + mask], mask);
+  }
+#pragma unroll
+  for (int mask = kCount; mask < kKeyLanes; mask *= 2) x[0] += device::ShuffleXor(x[0], mask);
+}
+
+// From x[0] of every lane the values of all its columns.
+template <int kCount>
+__device__ inline void SpreadOverKeyLanes(float (&x)[kCount]) {
+#pragma unroll
+  for (int mask = 1; mask < kCount; mask *= 2) {
+#pragma unroll
+    for (int i = 0; i < mask; ++i) x[i + mask] = device::ShuffleXor(x[i], mask);
+  }
+}
+
+// The same sum over the value lanes for four rows, Row(4 i) and the next three.
+__device__ inline float SumOverValueLanes(const float (&x)[4]) {
+  const float first = x[0] + device::ShuffleXor(x[2], 2 * kKeyLanes);
+  const float second = x[1] + device::ShuffleXor(x[3], 2 * kKeyLanes);
+  return first + device::ShuffleXor(second, kKeyLanes);
+}
+
+// The part of a head that a thread owns. kKeys: key channels with padding. All elements beyond K
+// and V are zeros: keys, values and states, and so are the gradients of these.
+template <int kKeys>
+struct ScanTile {
+  static constexpr int kRows = kKeys / kKeyLanes;
+  static constexpr int kGroups = kRows / 4;
+  static constexpr int kColumns = kStatesPerLane / kRows;
+  static constexpr int kWidth = kValueLanes * kColumns;  // columns of a warp
+
+  using State = float[kRows][kColumns];
+  using Columns = float[kColumns];
+
+  const TokenScanProblem& p;
+  int key_lane, value_lane, lane, warp, num_warps;
+  std::int64_t batch, head, block;
+  std::int64_t first_column;  // of the warp
+
+  __device__ explicit ScanTile(const TokenScanProblem& problem) : p(problem) {
+    lane = static_cast<int>(threadIdx.x) % 32;
+    warp = static_cast<int>(threadIdx.x) / 32;
+    num_warps = static_cast<int>(blockDim.x) / 32;
+    key_lane = lane % kKeyLanes;
+    value_lane = lane / kKeyLanes;
+    const std::int64_t num_blocks = p.tiling().num_blocks;
+    block = blockIdx.x % num_blocks;
+    head = blockIdx.x / num_blocks % p.num_heads;
+    batch = blockIdx.x / num_blocks / p.num_heads;
+    first_column = (block * num_warps + warp) * kWidth;
+  }
+
+  // Of the thread's rows and columns the r-th and c-th.
+  __device__ int Row(int r) const {
+    return r / 4 * (4 * kKeyLanes) + key_lane * 4 + (r % 4 ^ value_lane);
+  }
+  __device__ int Column(int c) const { return value_lane * kColumns + (c ^ key_lane % kColumns); }
+
+  // Four rows, those of group i, of a vector in shared memory.
+  __device__ void Rows(float (&x)[4], const float* vector, int i) const {
+#pragma unroll
+    for (int j = 0; j < 4; ++j) x[j] = vector[Row(4 * i + j)];
+  }
+  __device__ void AllColumns(Columns& x, const float* vector) const {
+#pragma unroll
+    for (int c = 0; c < kColumns; ++c) x[c] = vector[Column(c)];
+  }
+
+  // Where a token of the head begins.
+  __device__ std::int64_t Offset(const TokenRows& x, std::int64_t token) const {
+    return batch * x.rows.batch_stride + token * x.rows.token_stride + head * x.rows.head_stride;
+  }
+
+  // Stores `value` of the column Column(0); of several lanes with the same column one does.
+  __device__ void StoreColumn(const TokenRows& x, std::int64_t token, float value) const {
+    const std::int64_t column = first_column + Column(0);
+    if (key_lane < kColumns && column < p.head_v_dim) StoreOne(x, Offset(x, token) + column, value);
+  }
+
+  // The first `count` tokens of a chunk from `first` on, [count][kKeys], by all threads of the CTA.
+  // Each number goes through `map`.
+  template <typename Map>
+  __device__ void LoadKeys(float* target, const TokenRows& x, std::int64_t first, int count,
+                           const Map& map) const {
+    constexpr int kQuads = kKeys / 4;
+    for (int i = static_cast<int>(threadIdx.x); i < count * kQuads; i += num_warps * 32) {
+      const int channel = i % kQuads * 4;
+      const float4 four =
+          LoadFour(x, Offset(x, first + i / kQuads) + channel, p.head_k_dim - channel);
+      reinterpret_cast<float4*>(target)[i] =
+          make_float4(map(four.x), map(four.y), map(four.z), map(four.w));
+    }
+  }
+  __device__ void LoadKeys(float* target, const TokenRows& x, std::int64_t first, int count) const {
+    LoadKeys(target, x, first, count, [](float value) { return value; });
+  }
+
+  // e^log_decay; what does not exist decays by 1.
+  __device__ void LoadDecays(float* target, std::int64_t first, int count) const {
+    if (p.decay_kind == DecayKind::kOfChannel) {
+      LoadKeys(target, p.log_decay, first, count, [](float value) { return expf(value); });
+      return;
+    }
+    const float* data = static_cast<const float*>(p.log_decay.rows.data);
+    for (int i = static_cast<int>(threadIdx.x); i < count * kKeys; i += num_warps * 32) {
+      target[i] = p.decay_kind == DecayKind::kNone
+                      ? 1.0f
+                      : expf(data[Offset(p.log_decay, first + i / kKeys)]);
+    }
+  }
+
+  // The columns of this warp, [count][kWidth], by its lanes.
+  __device__ void LoadValues(float* target, const TokenRows& x, std::int64_t first,
+                             int count) const {
+    constexpr int kQuads = kWidth / 4;
+    for (int i = lane; i < count * kQuads; i += 32) {
+      const std::int64_t column = first_column + i % kQuads * 4;
+      reinterpret_cast<float4*>(target)[i] =
+          LoadFour(x, Offset(x, first + i / kQuads) + column, p.head_v_dim - column);
+    }
+  }
+
+  // A state [B,H,K,V]; null: zeros.
+  __device__ void Load(State& s, const float* states) const {
+    ForEach([&](int r, int c, std::int64_t element, bool exists) {
+      s[r][c] = exists && states != nullptr ? states[element] : 0.0f;
+    });
+  }
+  __device__ void Store(float* states, const State& s) const {
+    ForEach([&](int r, int c, std::int64_t element, bool exists) {
+      if (exists) states[element] = s[r][c];
+    });
+  }
+
+  // The place of this lane in p.states before chunk n: every 32nd float4 from there on.
+  __device__ float4* KeptState(std::int64_t n) const {
+    const std::int64_t of_all = std::int64_t{blockIdx.x} * num_warps + warp;
+    return reinterpret_cast<float4*>(p.states +
+                                     (of_all * NumChunks(p.seq_len) + n) * kStatesPerWarp) +
+           lane;
+  }
+
+ private:
+  template <typename Function>
+  __device__ void ForEach(const Function& f) const {
+    const std::int64_t first = (batch * p.num_heads + head) * p.head_k_dim * p.head_v_dim;
+#pragma unroll
+    for (int r = 0; r < kRows; ++r) {
+#pragma unroll
+      for (int c = 0; c < kColumns; ++c) {
+        const std::int64_t row = Row(r);
+        const std::int64_t column = first_column + Column(c);
+        f(r, c, first + row * p.head_v_dim + column, row < p.head_k_dim && column < p.head_v_dim);
+      }
+    }
+  }
+};
+
+// A state to or from memory in which the lanes of a warp lie together.
+template <int kRows, int kColumns>
+__device__ inline void LoadTogether(float (&s)[kRows][kColumns], const float4* source) {
+#pragma unroll
+  for (int i = 0; i < kStatesPerLane / 4; ++i) {
+    const float4 four = source[32 * i];
+    const float x[] = {four.x, four.y, four.z, four.w};
+#pragma unroll
+    for (int j = 0; j < 4; ++j) s[(4 * i + j) / kColumns][(4 * i + j) % kColumns] = x[j];
+  }
+}
+
+template <int kRows, int kColumns>
+__device__ inline void StoreTogether(float4* target, const float (&s)[kRows][kColumns]) {
+  const auto at = [&](int i) { return s[i / kColumns][i % kColumns]; };
+#pragma unroll
+  for (int i = 0; i < kStatesPerLane / 4; ++i) {
+    target[32 * i] = make_float4(at(4 * i), at(4 * i + 1), at(4 * i + 2), at(4 * i + 3));
+  }
+}
+
+// Vectors over keys that the CTA has in shared memory, [kChunk][kKeys] each.
+template <int kKeys>
+struct KeyVectors {
+  float k[kChunk][kKeys];
+  float a[kChunk][kKeys];
+  float b[kChunk][kKeys];
+  float q[kChunk][kKeys];
+  float decay[kChunk][kKeys];
+
+  __device__ void Load(const ScanTile<kKeys>& tile, std::int64_t first, int count) {
+    const TokenScanProblem& p = tile.p;
+    tile.LoadKeys(k[0], p.k, first, count);
+    tile.LoadKeys(a[0], p.a, first, count);
+    tile.LoadKeys(b[0], p.b, first, count);
+    tile.LoadKeys(q[0], p.q, first, count, [&](float value) { return value * p.scale; });
+    tile.LoadDecays(decay[0], first, count);
+  }
+};
+
+// S = diag(decay) S - a u^T + k v^T for four rows.
+template <int kColumns>
+__device__ inline void Step(float (&s)[kColumns], float decay, float a, float k,
+                            const float (&u)[kColumns], const float (&v)[kColumns]) {
+#pragma unroll
+  for (int c = 0; c < kColumns; ++c) s[c] = fmaf(k, v[c], fmaf(-a, u[c], decay * s[c]));
+}
+
+}  // namespace mixerbench::kernels::dplr
