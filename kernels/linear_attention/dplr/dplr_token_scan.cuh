@@ -14,23 +14,35 @@
 
 namespace mixerbench::kernels::dplr {
 
-// Four elements from `index` on, as float; those at and after `count` are zeros.
-__device__ inline float4 LoadFour(const TokenRows& x, std::int64_t index, std::int64_t count) {
-  if (count <= 0) return make_float4(0, 0, 0, 0);
+// Four elements as they lie in memory, those of bf16 in x and y. What is loaded is unpacked only
+// where it is used, so that no load waits for another.
+using RawFour = uint4;
+
+// From `index` on; those at and after `count` are zeros.
+__device__ inline RawFour LoadRaw(const TokenRows& x, std::int64_t index, std::int64_t count) {
+  if (count <= 0) return make_uint4(0, 0, 0, 0);
   if (x.element == Element::kFloat) {
-    const float* data = static_cast<const float*>(x.rows.data) + index;
-    if (x.in_fours) return *reinterpret_cast<const float4*>(data);
-    return make_float4(data[0], count > 1 ? data[1] : 0.0f, count > 2 ? data[2] : 0.0f,
-                       count > 3 ? data[3] : 0.0f);
+    const auto* data = static_cast<const std::uint32_t*>(x.rows.data) + index;
+    if (x.in_fours) return *reinterpret_cast<const uint4*>(data);
+    return make_uint4(data[0], count > 1 ? data[1] : 0, count > 2 ? data[2] : 0,
+                      count > 3 ? data[3] : 0);
   }
-  const __nv_bfloat16* data = static_cast<const __nv_bfloat16*>(x.rows.data) + index;
+  const auto* data = static_cast<const std::uint16_t*>(x.rows.data) + index;
   if (x.in_fours) {
     const uint2 raw = *reinterpret_cast<const uint2*>(data);
-    return make_float4(device::LowBf16(raw.x), device::HighBf16(raw.x), device::LowBf16(raw.y),
-                       device::HighBf16(raw.y));
+    return make_uint4(raw.x, raw.y, 0, 0);
   }
-  const auto at = [&](int i) { return count > i ? __bfloat162float(data[i]) : 0.0f; };
-  return make_float4(at(0), at(1), at(2), at(3));
+  const auto at = [&](int i) { return count > i ? std::uint32_t{data[i]} : 0; };
+  return make_uint4(at(0) | at(1) << 16, at(2) | at(3) << 16, 0, 0);
+}
+
+__device__ inline float4 Unpack(const TokenRows& x, RawFour raw) {
+  if (x.element == Element::kFloat) {
+    return make_float4(device::FloatFromBits(raw.x), device::FloatFromBits(raw.y),
+                       device::FloatFromBits(raw.z), device::FloatFromBits(raw.w));
+  }
+  return make_float4(device::LowBf16(raw.x), device::HighBf16(raw.x), device::LowBf16(raw.y),
+                     device::HighBf16(raw.y));
 }
 
 __device__ inline void StoreOne(const TokenRows& x, std::int64_t index, float value) {
@@ -146,46 +158,27 @@ struct ScanTile {
     if (key_lane < kColumns && column < p.head_v_dim) StoreOne(x, Offset(x, token) + column, value);
   }
 
-  // The first `count` tokens of a chunk from `first` on, [count][kKeys], by all threads of the CTA.
-  // Each number goes through `map`.
-  template <typename Map>
-  __device__ void LoadKeys(float* target, const TokenRows& x, std::int64_t first, int count,
-                           const Map& map) const {
-    constexpr int kQuads = kKeys / 4;
-    for (int i = static_cast<int>(threadIdx.x); i < count * kQuads; i += num_warps * 32) {
-      const int channel = i % kQuads * 4;
-      const float4 four =
-          LoadFour(x, Offset(x, first + i / kQuads) + channel, p.head_k_dim - channel);
-      reinterpret_cast<float4*>(target)[i] =
-          make_float4(map(four.x), map(four.y), map(four.z), map(four.w));
-    }
-  }
-  __device__ void LoadKeys(float* target, const TokenRows& x, std::int64_t first, int count) const {
-    LoadKeys(target, x, first, count, [](float value) { return value; });
+  // Four channels of a token of the head, from `channel` of `num_channels` on.
+  __device__ RawFour LoadFour(const TokenRows& x, std::int64_t token, std::int64_t channel,
+                              std::int64_t num_channels) const {
+    return LoadRaw(x, Offset(x, token) + channel, num_channels - channel);
   }
 
-  // e^log_decay; what does not exist decays by 1.
-  __device__ void LoadDecays(float* target, std::int64_t first, int count) const {
-    if (p.decay_kind == DecayKind::kOfChannel) {
-      LoadKeys(target, p.log_decay, first, count, [](float value) { return expf(value); });
-      return;
-    }
-    const float* data = static_cast<const float*>(p.log_decay.rows.data);
-    for (int i = static_cast<int>(threadIdx.x); i < count * kKeys; i += num_warps * 32) {
-      target[i] = p.decay_kind == DecayKind::kNone
-                      ? 1.0f
-                      : expf(data[Offset(p.log_decay, first + i / kKeys)]);
-    }
-  }
-
-  // The columns of this warp, [count][kWidth], by its lanes.
-  __device__ void LoadValues(float* target, const TokenRows& x, std::int64_t first,
-                             int count) const {
+  // The columns of this warp of N tensors, [count][kWidth] each, by its lanes.
+  template <int N>
+  __device__ void LoadValues(float* const (&targets)[N], const TokenRows* const (&x)[N],
+                             std::int64_t first, int count) const {
     constexpr int kQuads = kWidth / 4;
     for (int i = lane; i < count * kQuads; i += 32) {
-      const std::int64_t column = first_column + i % kQuads * 4;
-      reinterpret_cast<float4*>(target)[i] =
-          LoadFour(x, Offset(x, first + i / kQuads) + column, p.head_v_dim - column);
+      RawFour raw[N];
+#pragma unroll
+      for (int n = 0; n < N; ++n) {
+        raw[n] = LoadFour(*x[n], first + i / kQuads, first_column + i % kQuads * 4, p.head_v_dim);
+      }
+#pragma unroll
+      for (int n = 0; n < N; ++n) {
+        reinterpret_cast<float4*>(targets[n])[i] = Unpack(*x[n], raw[n]);
+      }
     }
   }
 
@@ -255,13 +248,44 @@ struct KeyVectors {
   float q[kChunk][kKeys];
   float decay[kChunk][kKeys];
 
+  // The first `count` tokens of a chunk from `first` on, by all threads of the CTA.
   __device__ void Load(const ScanTile<kKeys>& tile, std::int64_t first, int count) {
     const TokenScanProblem& p = tile.p;
-    tile.LoadKeys(k[0], p.k, first, count);
-    tile.LoadKeys(a[0], p.a, first, count);
-    tile.LoadKeys(b[0], p.b, first, count);
-    tile.LoadKeys(q[0], p.q, first, count, [&](float value) { return value * p.scale; });
-    tile.LoadDecays(decay[0], first, count);
+    constexpr int kQuads = kKeys / 4;
+    for (int i = static_cast<int>(threadIdx.x); i < count * kQuads; i += tile.num_warps * 32) {
+      const std::int64_t token = first + i / kQuads;
+      const int channel = i % kQuads * 4;
+      const RawFour of_k = tile.LoadFour(p.k, token, channel, p.head_k_dim);
+      const RawFour of_a = tile.LoadFour(p.a, token, channel, p.head_k_dim);
+      const RawFour of_b = tile.LoadFour(p.b, token, channel, p.head_k_dim);
+      const RawFour of_q = tile.LoadFour(p.q, token, channel, p.head_k_dim);
+      const RawFour of_decay = LoadDecays(tile, token, channel);
+      reinterpret_cast<float4*>(k)[i] = Unpack(p.k, of_k);
+      reinterpret_cast<float4*>(a)[i] = Unpack(p.a, of_a);
+      reinterpret_cast<float4*>(b)[i] = Unpack(p.b, of_b);
+      reinterpret_cast<float4*>(q)[i] =
+          Map(Unpack(p.q, of_q), [&](float value) { return p.scale * value; });
+      reinterpret_cast<float4*>(decay)[i] =
+          Map(Unpack(p.log_decay, of_decay), [](float value) { return expf(value); });
+    }
+  }
+
+ private:
+  // Log decays of four channels; zeros where there are none.
+  __device__ static RawFour LoadDecays(const ScanTile<kKeys>& tile, std::int64_t token,
+                                       int channel) {
+    const TokenScanProblem& p = tile.p;
+    if (p.decay_kind == DecayKind::kNone) return make_uint4(0, 0, 0, 0);
+    if (p.decay_kind == DecayKind::kOfChannel) {
+      return tile.LoadFour(p.log_decay, token, channel, p.head_k_dim);
+    }
+    const std::uint32_t same = tile.LoadFour(p.log_decay, token, 0, 1).x;
+    return make_uint4(same, same, same, same);
+  }
+
+  template <typename Function>
+  __device__ static float4 Map(float4 x, const Function& f) {
+    return make_float4(f(x.x), f(x.y), f(x.z), f(x.w));
   }
 };
 

@@ -21,9 +21,9 @@ struct WarpMemory {
   float states[kPart][kStatesPerWarp];
 
   __device__ void Load(const ScanTile<kKeys>& tile, std::int64_t first, int count) {
-    tile.LoadValues(v[0], tile.p.v, first, count);
-    tile.LoadValues(d_o[0], tile.p.d_o, first, count);
-    tile.LoadValues(recalled[0], tile.p.recalled, first, count);
+    const TokenScanProblem& p = tile.p;
+    tile.template LoadValues<3>({v[0], d_o[0], recalled[0]}, {&p.v, &p.d_o, &p.recalled}, first,
+                                count);
   }
   __device__ float4* StateOf(int token_of_part, int lane) {
     return reinterpret_cast<float4*>(states[token_of_part]) + lane;
@@ -163,7 +163,7 @@ __device__ void StoreRowGradient(const ScanTile<kKeys>& tile, const TokenRows& x
 // its columns is summed over lanes, then over warps, in a fixed order; sums over CTAs are the
 // caller's.
 template <int kKeys>
-__global__ void __launch_bounds__(kMaxWarps * 32) BackwardKernel(const TokenScanProblem p) {
+__global__ void __launch_bounds__(kMaxWarps * 32, 2) BackwardKernel(const TokenScanProblem p) {
   using Tile = ScanTile<kKeys>;
   extern __shared__ __align__(16) char bytes[];
   auto& keys = *reinterpret_cast<KeyVectors<kKeys>*>(bytes);

@@ -63,7 +63,7 @@ __device__ float Advance(const ScanTile<kKeys>& tile, const KeyVectors<kKeys>& k
 // 32 elements of the state in registers, fp32. Tokens come to shared memory as fp32, a chunk at a
 // time; no alignment beyond that of the numbers. Deterministic.
 template <int kKeys>
-__global__ void __launch_bounds__(kMaxWarps * 32) ForwardKernel(const TokenScanProblem p) {
+__global__ void __launch_bounds__(kMaxWarps * 32, 4) ForwardKernel(const TokenScanProblem p) {
   using Tile = ScanTile<kKeys>;
   extern __shared__ __align__(16) char memory[];
   // Then the values of every warp, [kChunk][kWidth].
@@ -78,7 +78,7 @@ __global__ void __launch_bounds__(kMaxWarps * 32) ForwardKernel(const TokenScanP
     const int count = static_cast<int>(min(p.seq_len - first, std::int64_t{kChunk}));
     device::SyncBlock();
     keys.Load(tile, first, count);
-    tile.LoadValues(values, p.v, first, count);
+    tile.template LoadValues<1>({values}, {&p.v}, first, count);
     device::SyncBlock();
     if (p.states != nullptr) StoreTogether(tile.KeptState(n), s);
     for (int t = 0; t < count; ++t) {
