@@ -5,12 +5,16 @@
 
 #include <chrono>
 #include <cmath>
+#include <limits>
+#include <map>
 #include <optional>
 #include <set>
 #include <thread>
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/empty_like.h>
+#include <ATen/ops/matmul.h>
+#include <ATen/ops/stack.h>
 #include <c10/util/Exception.h>
 
 #include "io/json.h"
@@ -215,7 +219,8 @@ TEST_CASE("accuracy: an error of three times the tolerance is found, wherever it
       Fault fault;
       fault.*place = 3 * Tolerance(before) / before.norm;
       const double ratio = Ratio(Find(MeasureFault(fault)[i], name));
-      CHECK(ratio > 2);
+      // Of a parameter in the median part of the batch, which leaves more to chance.
+      CHECK(ratio > (place == &Fault::parameter_gradient ? 1.5 : 2));
       CHECK(ratio < 4);
     };
     CHECK(honest[i].failure.empty());
@@ -406,6 +411,109 @@ TEST_CASE("accuracy: only exact values beyond fp32 leave a case out, an overflow
       CHECK(std::isfinite(Ratio(Find(accuracy, "y"))) == !overflows);
     }
   }
+}
+
+// y = x w, whose device code gives w a gradient that is off by a factor 1 + fault in some
+// sequences.
+class FaultySequences final : public Subject {
+ public:
+  explicit FaultySequences(std::vector<double> faults) : faults_(std::move(faults)) {
+    inputs_["x"] = testing::RandomNormal({std::ssize(faults_), 20, 16}, /*seed=*/3, at::kBFloat16)
+                       .to(at::kDouble);
+    const at::Tensor w = testing::RandomNormal({16, 16}, /*seed=*/5, at::kBFloat16);
+    for (const at::ScalarType dtype : {at::kDouble, at::kFloat, at::kBFloat16}) {
+      weights_[dtype] = w.to(dtype).requires_grad_(true);
+    }
+  }
+  const NamedTensors& inputs() const override { return inputs_; }
+  at::ScalarType InputType(const std::string&, at::ScalarType dtype) const override {
+    return dtype;
+  }
+  std::vector<std::pair<std::string, at::Tensor>> Parameters(at::ScalarType dtype) const override {
+    return {{"w", weights_.at(dtype)}};
+  }
+  NamedTensors Run(const NamedTensors& inputs, std::int64_t first, ExecutionPath path,
+                   at::ScalarType dtype) const override {
+    const bool runs = path == ExecutionPath::kFast && !kernels::PlainAten::IsAsked();
+    std::vector<at::Tensor> y;
+    for (const at::Tensor& sequence : inputs.at("x").unbind()) {
+      const double fault = faults_[static_cast<std::size_t>(first) + y.size()];
+      y.push_back(sequence.matmul(WithGradientFault(weights_.at(dtype), runs ? fault : 0)));
+    }
+    return {{"y", at::stack(y)}};
+  }
+
+ private:
+  std::vector<double> faults_;
+  NamedTensors inputs_;
+  std::map<at::ScalarType, at::Tensor> weights_;
+};
+
+TEST_CASE(
+    "accuracy: what a few tokens spoil is judged by parts of the batch, a fault in all fails") {
+  const auto gradient = [](const std::vector<double>& faults) {
+    const auto accuracies = Measure(FaultySequences(faults), kPrecisions);
+    for (const Accuracy& accuracy : accuracies) {
+      CHECK(accuracy.failure.empty());
+      CHECK(Ratio(Find(accuracy, "y")) <= 1);
+    }
+    return std::pair{Find(accuracies[0], "d w"), Find(accuracies[1], "d w")};
+  };
+  const auto check = [](const auto& both, std::int64_t num_parts, bool passes) {
+    for (const Comparison& c : {both.first, both.second}) {
+      CHECK(c.num_parts == num_parts);
+      CHECK((Ratio(c) <= 1) == passes);
+    }
+  };
+  check(gradient({0, 0, 0, 0, 0, 0}), 1, true);
+  check(gradient({0, 0.5, 0, 0, -0.3, 0}), 6, true);
+  check(gradient({0.1, 0.1, 0.1, 0.1, 0.1, 0.1}), 6, false);
+  check(gradient({0, 0.2, 0.2, 0.2, 0.2, 0}), 6, false);
+  check(gradient({0, 3, 0, 0, 0, 0}), 1, false);  // as much as without a sequence
+  check(gradient({0.5, 0}), 1, false);            // no middle
+  check(gradient({0, 0, 0, 0, 0, 0, 0, 0, 0, 0.9, 0, 0, 0, 0, 0, 0, 0, 0}), 8, true);
+}
+
+// y = x, of a recurrence with large states, right or not by plain ATen in low precision.
+class StateSubject final : public Subject {
+ public:
+  StateSubject(double state, double plain, double fast)
+      : state_(state), plain_(plain), fast_(fast) {
+    inputs_["x"] = testing::RandomNormal({2, 64}, /*seed=*/3);
+  }
+  const NamedTensors& inputs() const override { return inputs_; }
+  at::ScalarType InputType(const std::string&, at::ScalarType dtype) const override {
+    return dtype;
+  }
+  std::vector<std::pair<std::string, at::Tensor>> Parameters(at::ScalarType) const override {
+    return {};
+  }
+  NamedTensors Run(const NamedTensors& inputs, std::int64_t, ExecutionPath,
+                   at::ScalarType dtype) const override {
+    const double factor = kernels::PlainAten::IsAsked() ? plain_ : fast_;
+    return {{"y", inputs.at("x") * (dtype == at::kDouble ? 1 : factor)}};
+  }
+  double LargestState(const NamedTensors&) const override { return state_; }
+
+ private:
+  double state_, plain_, fast_;
+  NamedTensors inputs_;
+};
+
+TEST_CASE("accuracy: a case without a measure is left out, one with is not") {
+  const double infinity = std::numeric_limits<double>::infinity();
+  const auto check = [](const StateSubject& subject, bool left_out, const std::string& reason) {
+    for (const Accuracy& accuracy : Measure(subject, kPrecisions)) {
+      CHECK(accuracy.skipped == left_out);
+      CHECK_THAT(accuracy.failure, Catch::Contains(reason));
+      if (!left_out) CHECK_FALSE(Ratio(Find(accuracy, "y")) <= 1);
+    }
+  };
+  check({1e20, infinity, infinity}, true, "exact states reach 1e+20");
+  check({1e18, infinity, infinity}, false, "");
+  check({0, 1, infinity}, false, "");
+  check({0, 0.2, -9}, true, "off by more than half: ");
+  check({0, 0.8, -9}, false, "");
 }
 
 TEST_CASE("accuracy: titans that hardly forget outgrow fp32") {

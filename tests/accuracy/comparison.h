@@ -24,6 +24,8 @@ struct Comparison {
   // small may hold nearly all of it.
   double naive_participants = 1;
   double largest = 0;  // the largest `norm` of all outputs, or of all gradients
+  // Above 1: of the part of the batch, one of so many, that has the median ratio.
+  std::int64_t num_parts = 1;
 };
 
 // What the rounding of fp32 may leave besides twice the naive error.
@@ -45,7 +47,7 @@ struct Accuracy {
   std::vector<std::string> plans = {};  // what the fast path ran: "function forward/backward"
   std::string failure = {};             // what went wrong besides: no result, or not the same twice
   std::int64_t num_pieces = 1;  // of the batch, where the fast path lacks memory for all of it
-  bool skipped = false;         // the failure is that of the reference: it lacks memory
+  bool skipped = false;         // the failure is that of the reference or of the precision
 };
 
 Accuracy Failure(Precision precision, const std::string& reason, bool skipped = false);

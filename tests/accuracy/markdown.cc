@@ -31,8 +31,12 @@ std::string Header(const std::vector<std::string>& cells) {
 
 // "0.61 d x"; failures stand out.
 std::string WorstText(const Value& worst, bool failed) {
+  std::string of = Text(worst, "of");
+  if (const Value* parts = worst.Find("median_of_parts")) {
+    of += fmt::format(" (median of {} parts of the batch)", parts->as_int());
+  }
   return fmt::format(fmt::runtime(failed ? "**{:.2f}** {}" : "{:.2f} {}"), Number(worst, "ratio"),
-                     EscapeMarkdown(Text(worst, "of")));
+                     EscapeMarkdown(of));
 }
 
 // "fused/fused": what a core of its unit ran.

@@ -160,17 +160,8 @@ class MixerSubject final : public Subject {
 
   NamedTensors Run(const NamedTensors& inputs, std::int64_t first_sequence, ExecutionPath path,
                    at::ScalarType dtype) const override {
-    models::MixerInputs mixer_inputs{.x = inputs.at("x")};
-    for (const std::string& name : exact_.mixer().traits().reads) {
-      mixer_inputs.values[name] = inputs.at(name);
-    }
-    models::State state = state_.value_or(models::State{});
-    models::ForEach(state, [&](const std::string& name, models::StateTensor& tensor) {
-      const auto leaf = inputs.find(StateName(name));
-      if (leaf == inputs.end()) return;
-      tensor.value =
-          tensor.value.is_complex() ? at::view_as_complex(leaf->second.contiguous()) : leaf->second;
-    });
+    const models::MixerInputs mixer_inputs = InputsOf(inputs);
+    models::State state = StateOf(inputs);
     models::MixerOptions options;
     options.path = path;
     options.want_final_state = point_.wanted == Wanted::kOutputsAndState;
@@ -187,6 +178,21 @@ class MixerSubject final : public Subject {
     return outputs;
   }
 
+  double LargestState(const NamedTensors& inputs) const override {
+    const models::State state = StateOf(inputs);
+    models::MixerOptions options;
+    options.path = ExecutionPath::kFast;
+    options.want_final_state = true;
+    if (state_) options.initial_state = &state;
+    double largest = 0;
+    const auto result = models::Forward(exact_.mixer(), InputsOf(inputs), options);
+    models::ForEach(result.final_state, [&](const auto&, const auto& tensor) {
+      if (!IsNumber(tensor.value)) return;
+      largest = std::max(largest, tensor.value.abs().max().template item<double>());
+    });
+    return largest;
+  }
+
  private:
   static bool IsNumber(const at::Tensor& x) { return x.is_floating_point() || x.is_complex(); }
 
@@ -201,6 +207,25 @@ class MixerSubject final : public Subject {
 
   const Model& ModelFor(at::ScalarType dtype) const {
     return dtype == at::kDouble ? exact_ : rounded_;
+  }
+
+  models::MixerInputs InputsOf(const NamedTensors& inputs) const {
+    models::MixerInputs mixer_inputs{.x = inputs.at("x")};
+    for (const std::string& name : exact_.mixer().traits().reads) {
+      mixer_inputs.values[name] = inputs.at(name);
+    }
+    return mixer_inputs;
+  }
+
+  models::State StateOf(const NamedTensors& inputs) const {
+    models::State state = state_.value_or(models::State{});
+    models::ForEach(state, [&](const std::string& name, models::StateTensor& tensor) {
+      const auto leaf = inputs.find(StateName(name));
+      if (leaf == inputs.end()) return;
+      tensor.value =
+          tensor.value.is_complex() ? at::view_as_complex(leaf->second.contiguous()) : leaf->second;
+    });
+    return state;
   }
 
   models::State StateAfter(const at::Tensor& x) const {

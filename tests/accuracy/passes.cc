@@ -8,6 +8,8 @@
 #include <string_view>
 
 #include <ATen/TensorOperators.h>
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/arange.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/zeros_like.h>
 #include <ATen/record_function.h>
@@ -39,6 +41,16 @@ void Append(Results& results, const Results& piece) {
   append(results.outputs, piece.outputs, cat);
   append(results.input_gradients, piece.input_gradients, cat);
   append(results.parameter_gradients, piece.parameter_gradients, std::plus<at::Tensor>());
+}
+
+// `weight` [b,...] of sequences from number `first` on, zero for those outside of the part.
+at::Tensor InPart(const at::Tensor& weight, std::int64_t first, const Part& part) {
+  if (part.count == 1) return weight;
+  const at::Tensor numbers =
+      at::arange(first, first + weight.size(0), weight.options().dtype(at::kLong));
+  std::vector<std::int64_t> sizes(static_cast<std::size_t>(weight.dim()), 1);
+  sizes[0] = weight.size(0);
+  return weight * numbers.remainder(part.count).eq(part.index).view(sizes);
 }
 
 // Counts operations of this thread that call no other one.
@@ -91,11 +103,11 @@ Passes::Passes(const Subject& subject, Deadline deadline)
       batch_size_(subject.inputs().begin()->second.size(0)),
       device_(subject.inputs().begin()->second.device()) {}
 
-Results Passes::Run(const Execution& execution, std::int64_t piece_size) {
+Results Passes::Run(const Execution& execution, std::int64_t piece_size, const Part& part) {
   Results results;
   for (std::int64_t first = 0; first < batch_size_; first += piece_size) {
     const std::int64_t count = std::min(piece_size, batch_size_ - first);
-    Append(results, RunSequences(execution, first, count));
+    Append(results, RunSequences(execution, first, count, part));
   }
   return results;
 }
@@ -110,14 +122,32 @@ void Passes::HalveUntilItFits(const std::function<void(std::int64_t)>& run) cons
   }
 }
 
-Results Passes::RunInPieces(const Execution& execution) {
+Results Passes::RunInPieces(const Execution& execution, const Part& part) {
   harness::SetNumerics(execution.allow_tf32);
   Results results;
-  HalveUntilItFits([&](std::int64_t piece_size) { results = Run(execution, piece_size); });
+  HalveUntilItFits([&](std::int64_t piece_size) { results = Run(execution, piece_size, part); });
   return results;
 }
 
-Results Passes::RunSequences(const Execution& execution, std::int64_t first, std::int64_t count) {
+double Passes::LargestState() const {
+  const harness::PlainProducts plain(device_.type(), /*autocast=*/false);
+  const at::NoGradGuard no_grad;
+  double largest = 0;
+  HalveUntilItFits([&](std::int64_t piece_size) {
+    for (std::int64_t first = 0; first < batch_size_; first += piece_size) {
+      const std::int64_t count = std::min(piece_size, batch_size_ - first);
+      NamedTensors inputs;
+      for (const auto& [name, value] : subject_.inputs()) {
+        inputs[name] = value.narrow(0, first, count);
+      }
+      largest = std::max(largest, subject_.LargestState(inputs));
+    }
+  });
+  return largest;
+}
+
+Results Passes::RunSequences(const Execution& execution, std::int64_t first, std::int64_t count,
+                             const Part& part) {
   if (std::chrono::steady_clock::now() > deadline_) throw DeadlineReached();
   std::optional<harness::PlainProducts> plain;
   if (execution.plain) plain.emplace(device_.type(), execution.autocast);
@@ -139,7 +169,8 @@ Results Passes::RunSequences(const Execution& execution, std::int64_t first, std
     results.outputs[name] = output.detach();
     if (!output.requires_grad()) continue;
     roots.push_back(output);
-    weights.push_back(Weight(name, output).narrow(0, first, count).to(output.scalar_type()));
+    const at::Tensor weight = Weight(name, output).narrow(0, first, count);
+    weights.push_back(InPart(weight, first, part).to(output.scalar_type()));
   }
   torch::autograd::backward(roots, weights);
 
@@ -169,7 +200,8 @@ std::int64_t CountOperations(const Subject& subject) {
   harness::SetNumerics(/*allow_tf32=*/false);
   Passes passes(subject, kNoDeadline);
   const OperationCounter counter;
-  passes.Run({.path = ExecutionPath::kFast, .dtype = at::kFloat, .plain = true});
+  passes.Run({.path = ExecutionPath::kFast, .dtype = at::kFloat, .plain = true},
+             passes.batch_size());
   return counter.count();
 }
 

@@ -29,6 +29,13 @@ struct Execution {
   bool autocast = false;
 };
 
+// Of the batch: the sequences whose number leaves `index` when divided by `count`. All run, as in
+// the whole batch and by the same plans; the outputs of the others have no weight.
+struct Part {
+  std::int64_t index = 0;
+  std::int64_t count = 1;
+};
+
 struct Results {
   NamedTensors outputs;              // [B,...]
   NamedTensors input_gradients;      // [B,...]
@@ -43,18 +50,21 @@ class Passes {
   at::Device device() const { return device_; }
 
   // By the process's settings (harness::SetNumerics), which say whether fresh memory is poisoned.
-  // At most `piece_size` sequences at a time.
-  Results Run(const Execution& execution, std::int64_t piece_size);
-  Results Run(const Execution& execution) { return Run(execution, batch_size_); }
+  // At most `piece_size` sequences at a time. Gradients are those of `part`.
+  Results Run(const Execution& execution, std::int64_t piece_size, const Part& part = {});
 
   // Halves the pieces of the batch until `run`, which gets their size, finds memory.
   void HalveUntilItFits(const std::function<void(std::int64_t piece_size)>& run) const;
 
   // Both, with numerics of the execution.
-  Results RunInPieces(const Execution& execution);
+  Results RunInPieces(const Execution& execution, const Part& part = {});
+
+  // The largest number in the states of an exact run.
+  double LargestState() const;
 
  private:
-  Results RunSequences(const Execution& execution, std::int64_t first, std::int64_t count);
+  Results RunSequences(const Execution& execution, std::int64_t first, std::int64_t count,
+                       const Part& part);
   const at::Tensor& Weight(const std::string& name, const at::Tensor& output);
 
   const Subject& subject_;

@@ -34,6 +34,10 @@ class Subject {
   // Outputs [B,...] of any floating type, zero where they are not asked for.
   virtual NamedTensors Run(const NamedTensors& inputs, std::int64_t first_sequence,
                            ExecutionPath path, at::ScalarType dtype) const = 0;
+
+  // The largest number in the states that exact `inputs` of some sequences end with; 0 where
+  // outputs show them all.
+  virtual double LargestState(const NamedTensors& /*inputs*/) const { return 0; }
 };
 
 }  // namespace mixerbench::accuracy

@@ -18,11 +18,13 @@ Value Rounded(double value) { return std::strtod(fmt::format("{:.2e}", value).c_
 double ScaleOf(const Comparison& c) { return c.norm > 0 ? c.norm : std::max(c.largest, 1e-300); }
 
 Value WorstToValue(const Comparison& worst) {
-  return Object{{"of", worst.name},
-                {"ratio", Rounded(Ratio(worst))},
-                {"error", Rounded(worst.error / ScaleOf(worst))},
-                {"naive_error", Rounded(worst.naive_error / ScaleOf(worst))},
-                {"num_elements", worst.num_elements}};
+  Object value{{"of", worst.name},
+               {"ratio", Rounded(Ratio(worst))},
+               {"error", Rounded(worst.error / ScaleOf(worst))},
+               {"naive_error", Rounded(worst.naive_error / ScaleOf(worst))},
+               {"num_elements", worst.num_elements}};
+  if (worst.num_parts > 1) value["median_of_parts"] = worst.num_parts;
+  return value;
 }
 
 Value ResultToValue(const Accuracy& accuracy) {

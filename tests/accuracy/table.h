@@ -19,7 +19,8 @@ namespace mixerbench::accuracy {
 //               "results": {"bf16": {"outcome": "passed" | "failed" | "skipped", "reason": ...,
 //                                    "plans": ["gla fused/fused", ...],
 //                                    "pieces": of the batch, where the device lacks memory for all,
-//                                    "worst": {"of": "d x", "ratio": ...} | null}, ...}}, ...],
+//                                    "worst": {"of": "d x", "ratio": ..., "median_of_parts": of the
+//                                              batch, if these decided} | null}, ...}}, ...],
 //    "pools": [{"unit", "precision", "of", "ratio", "num_elements"}, ...]}
 //
 // `ratio` is error / tolerance. A pool is one output or gradient in all cases of a unit and
