@@ -50,6 +50,7 @@ constexpr Shape kShapes[] = {
     {64, 512, 2, 64, 64},
     // 4 heads: d 96, with keys of all channels and of half of them, and d 512 likewise.
     {256, 256, 4, 24, 24},
+    {256, 256, 4, 32, 32},
     {256, 256, 4, 12, 24},
     {64, 256, 4, 128, 256},
     {64, 256, 4, 64, 128},
@@ -88,6 +89,13 @@ const std::map<std::string, Cost (*)(double k, double v)> kCosts = {
                .backward_flops = 16 * k * v + 768 * (k + v),
                .forward_bytes = 2 * 2 * (k + v) + 4,
                .backward_bytes = 2 * (4 * k + 3 * v) + 8};
+     }},
+    {"dplr",  // token by token
+     [](double k, double v) -> Cost {
+       return {.forward_flops = 9 * k * v,
+               .backward_flops = 26 * k * v,
+               .forward_bytes = 2 * (4 * k + 2 * v) + 4 * k,
+               .backward_bytes = 2 * (8 * k + 3 * v) + 8 * k};
      }},
 };
 

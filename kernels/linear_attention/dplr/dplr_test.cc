@@ -9,6 +9,7 @@
 #include <ATen/ops/tensor.h>
 #include <ATen/ops/zeros.h>
 
+#include "kernels/linear_attention/dplr/dplr_plan.h"
 #include "tests/support/compare.h"
 #include "tests/support/gradient_check.h"
 #include "tests/support/tensors.h"
@@ -153,6 +154,28 @@ TEST_CASE("dplr: a missing or wrong low-rank factor is named") {
                     Catch::Contains("a must have shape [1, 2, 1, 3]"));
   CHECK_THROWS_WITH(DeltaRuleAsDplr({.q = x, .k = x, .v = x}),
                     Catch::Contains("beta must have shape [1, 2, 1], got no tensor"));
+}
+
+TEST_CASE("dplr: the CTAs of the token scan have all columns of a head, and warps that are alike") {
+  using dplr::ValueTiling;
+  CHECK(dplr::PaddedKeys(1) == 32);
+  CHECK(dplr::PaddedKeys(33) == 64);
+  CHECK(dplr::PaddedKeys(65) == 128);
+  // A warp has 32, 16 or 8 columns.
+  CHECK(ValueTiling::Of(32, 32).num_warps == 1);
+  CHECK(ValueTiling::Of(32, 33).num_warps == 2);
+  CHECK(ValueTiling::Of(24, 129).num_blocks == 2);
+  CHECK(ValueTiling::Of(24, 129).num_warps == 3);
+  for (const std::int64_t head_k_dim : {1, 32, 64, 100}) {
+    const std::int64_t width = dplr::kStatesPerWarp / dplr::PaddedKeys(head_k_dim);
+    for (std::int64_t head_v_dim = 1; head_v_dim < 300; ++head_v_dim) {
+      const ValueTiling tiling = ValueTiling::Of(head_k_dim, head_v_dim);
+      const std::int64_t columns = tiling.num_blocks * tiling.num_warps * width;
+      CHECK(tiling.num_warps <= dplr::kMaxWarps);
+      CHECK(columns >= head_v_dim);
+      CHECK(columns < head_v_dim + (tiling.num_blocks + 1) * width);
+    }
+  }
 }
 
 }  // namespace

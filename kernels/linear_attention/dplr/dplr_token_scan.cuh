@@ -289,7 +289,7 @@ struct KeyVectors {
   }
 };
 
-// S = diag(decay) S - a u^T + k v^T for four rows.
+// S = diag(decay) S - a u^T + k v^T in one row of a lane.
 template <int kColumns>
 __device__ inline void Step(float (&s)[kColumns], float decay, float a, float k,
                             const float (&u)[kColumns], const float (&v)[kColumns]) {

@@ -6,7 +6,7 @@ namespace mixerbench::kernels::dplr {
 namespace {
 
 template <int kKeys>
-constexpr int kValues = kChunk* ScanTile<kKeys>::kWidth;  // of a warp
+constexpr int kValues = ScanTile<kKeys>::kWidth* kChunk;  // of a warp
 
 // What b recalls, in all columns of the lane.
 template <int kKeys>
