@@ -33,8 +33,9 @@ MatrixCore LowRankCore(LowRankFactors factors, const MatrixLayout& layout) {
     const kernels::RecurrenceResult result = kernels::Dplr(dplr, options.path);
     if (options.taps) {
       TapState(options.taps, result.final_state);
-      TapErase(options.taps, dplr.b, dplr.recurrence.initial_state,
-               [&](const at::Tensor& q) { return Read(dplr, q, options.path); });
+      const kernels::DplrArgs plain = kernels::PlainFactors(dplr);
+      TapErase(options.taps, plain.b, plain.recurrence.initial_state,
+               [&](const at::Tensor& q) { return Read(plain, q, options.path); });
     }
     if (options.want_final_state) mixed.final_state.tensors[kState] = {result.final_state};
     return result.o;

@@ -46,6 +46,7 @@ struct Case {
   std::int64_t head_v_dim = 32;
   Decay decay = Decay::kOfChannel;
   bool has_state = true;
+  bool is_delta_rule = false;  // with beta, and recalls from the decayed state
   at::ScalarType dtype = at::kFloat;
   at::ScalarType factor_dtype = at::kFloat;  // of a and b
 };
@@ -63,7 +64,7 @@ at::Tensor DrawLogDecay(const Case& c) {
   return g;
 }
 
-// q, k, v, a, b, log_decay, initial_state in the dtypes of the case, on the CPU.
+// q, k, v, a, b, log_decay, initial_state, beta in the dtypes of the case, on the CPU.
 std::vector<at::Tensor> DrawInputs(const Case& c) {
   const std::int64_t b = c.batch_size, t = c.seq_len, h = c.num_heads;
   const std::int64_t k = c.head_k_dim, v = c.head_v_dim;
@@ -74,16 +75,22 @@ std::vector<at::Tensor> DrawInputs(const Case& c) {
           RandomUnitRows({b, t, h, k}, 4).to(c.factor_dtype),
           RandomUnitRows({b, t, h, k}, 5).to(c.factor_dtype),
           log_decay.defined() ? log_decay.to(at::kFloat) : log_decay,
-          c.has_state ? RandomNormal({b, h, k, v}, 7).to(at::kFloat) : at::Tensor()};
+          c.has_state ? RandomNormal({b, h, k, v}, 7).to(at::kFloat) : at::Tensor(),
+          c.is_delta_rule ? RandomUniform({b, t, h}, 8).to(c.factor_dtype) : at::Tensor()};
 }
 
 testing::TensorFunction FunctionOf(ExecutionPath path) {
   return [path](const std::vector<at::Tensor>& x) {
-    const auto result = Dplr(
-        {.recurrence = {.q = x[0], .k = x[1], .v = x[2], .log_decay = x[5], .initial_state = x[6]},
-         .a = x[3],
-         .b = x[4]},
-        path);
+    const auto result = Dplr({.recurrence = {.q = x[0],
+                                             .k = x[1],
+                                             .v = x[2],
+                                             .log_decay = x[5],
+                                             .beta = x[7],
+                                             .initial_state = x[6]},
+                              .a = x[3],
+                              .b = x[4],
+                              .recalls_decayed = x[7].defined()},
+                             path);
     return std::vector<at::Tensor>{result.o, result.final_state};
   };
 }
@@ -104,7 +111,7 @@ std::vector<at::Tensor> Results(ExecutionPath path, const std::vector<at::Tensor
 
 void CheckCase(const Case& c) {
   CAPTURE(c.batch_size, c.seq_len, c.num_heads, c.head_k_dim, c.head_v_dim);
-  CAPTURE(static_cast<int>(c.decay), c.has_state, c.dtype, c.factor_dtype);
+  CAPTURE(static_cast<int>(c.decay), c.has_state, c.is_delta_rule, c.dtype, c.factor_dtype);
   const at::Device gpu = harness::ParseDevice("cuda");
   const auto inputs = DrawInputs(c);
   const auto on_gpu = Map(inputs, [&](const at::Tensor& x) { return x.to(gpu); });
@@ -152,6 +159,21 @@ TEST_CASE("dplr gpu: every length, with every decay, with a state and without") 
   }
 }
 
+TEST_CASE("dplr gpu: the delta rule with every decay, in heads of every size") {
+  harness::SetNumerics(/*allow_tf32=*/false);
+  for (const Decay decay : {Decay::kNone, Decay::kOfHead, Decay::kOfChannel, Decay::kStrong}) {
+    for (const std::int64_t head_k_dim : {24, 33, 64, 128}) {
+      for (const std::int64_t head_v_dim : {31, 32, 128}) {
+        CheckCase({.seq_len = 37,
+                   .head_k_dim = head_k_dim,
+                   .head_v_dim = head_v_dim,
+                   .decay = decay,
+                   .is_delta_rule = true});
+      }
+    }
+  }
+}
+
 TEST_CASE("dplr gpu: tensors in bf16 with factors in bf16 and in fp32") {
   harness::SetNumerics(/*allow_tf32=*/false);
   for (const at::ScalarType factor_dtype : {at::kBFloat16, at::kFloat}) {
@@ -159,6 +181,7 @@ TEST_CASE("dplr gpu: tensors in bf16 with factors in bf16 and in fp32") {
              {32, 32}, {64, 128}, {128, 64}, {33, 31}}) {
       CheckCase({.head_k_dim = head_k_dim,
                  .head_v_dim = head_v_dim,
+                 .is_delta_rule = factor_dtype == at::kBFloat16,
                  .dtype = at::kBFloat16,
                  .factor_dtype = factor_dtype});
     }
@@ -174,7 +197,10 @@ TEST_CASE("dplr gpu: more heads than run at once") {
 TEST_CASE("dplr gpu: short sequences", "[sanitizer]") {
   harness::SetNumerics(/*allow_tf32=*/false);
   for (const std::int64_t head_k_dim : {24, 33, 64, 128}) {
-    CheckCase({.seq_len = 13, .head_k_dim = head_k_dim, .head_v_dim = 70});
+    CheckCase({.seq_len = 13,
+               .head_k_dim = head_k_dim,
+               .head_v_dim = 70,
+               .is_delta_rule = head_k_dim != 64});
   }
 }
 
@@ -193,12 +219,12 @@ TEST_CASE("dplr gpu: slices of one projection are read in place, other layouts a
 TEST_CASE("dplr gpu: a reset has no gradient, and what is not finite reaches no earlier token") {
   harness::SetNumerics(/*allow_tf32=*/false);
   const at::Device gpu = harness::ParseDevice("cuda");
-  const Case c{.seq_len = 70, .decay = Decay::kStrong};
+  const Case c{.seq_len = 70, .decay = Decay::kStrong, .is_delta_rule = true};
   auto inputs = Map(DrawInputs(c), [&](const at::Tensor& x) { return x.to(gpu); });
   const auto clean = Results(ExecutionPath::kFast, inputs);
   const at::Tensor resets = inputs[5] == -kInfinity;
   CHECK(clean[7].masked_select(resets).count_nonzero().item<std::int64_t>() == 0);
-  for (const std::size_t input : {0, 1, 2, 3, 4, 5}) {
+  for (const std::size_t input : {0, 1, 2, 3, 4, 5, 7}) {
     CAPTURE(input);
     auto poisoned = inputs;
     poisoned[input] = inputs[input].clone();

@@ -30,7 +30,7 @@ PreparedRecurrence Prepare(const DplrArgs& args) {
   const auto& inputs = args.recurrence;
   const bool is_scalar = inputs.log_decay.defined() && inputs.log_decay.dim() == 3;
   const auto sizes = kernels::Prepare(inputs, is_scalar ? DecayShape::kScalar : DecayShape::kVector,
-                                      /*has_beta=*/false);
+                                      /*has_beta=*/inputs.beta.defined());
   for (const auto& [x, name] : {std::pair(&args.a, "a"), {&args.b, "b"}}) {
     RequireShape(*x, {sizes.batch_size, sizes.seq_len, sizes.num_heads, sizes.head_k_dim}, name);
     Require(x->is_floating_point(), std::string(name) + " must have a floating dtype");
@@ -41,8 +41,26 @@ PreparedRecurrence Prepare(const DplrArgs& args) {
 
 }  // namespace dplr
 
-RecurrenceResult ChunkDplr(const DplrArgs& args) {
-  const auto sizes = dplr::Prepare(args);
+DplrArgs PlainFactors(const DplrArgs& args) {
+  DplrArgs plain = args;
+  const RecurrenceArgs& inputs = args.recurrence;
+  if (inputs.beta.defined()) {
+    const auto beta = inputs.beta.unsqueeze(-1);
+    plain.a = beta * args.a;
+    plain.recurrence.v = (beta * inputs.v).to(inputs.v.scalar_type());
+    plain.recurrence.beta = at::Tensor();
+  }
+  if (args.recalls_decayed && inputs.log_decay.defined()) {
+    const auto decay = at::exp(inputs.log_decay);
+    plain.b = args.b * (decay.dim() == 3 ? decay.unsqueeze(-1) : decay);
+  }
+  plain.recalls_decayed = false;
+  return plain;
+}
+
+RecurrenceResult ChunkDplr(const DplrArgs& given) {
+  const auto sizes = dplr::Prepare(given);
+  const DplrArgs args = PlainFactors(given);
   const auto& inputs = args.recurrence;
   const NonFiniteTokens tokens({inputs.k, inputs.v, args.a, args.b}, inputs.log_decay);
   if (!tokens.exist()) return dplr::RunInChunks(args, sizes);
@@ -72,15 +90,7 @@ RecurrenceResult Dplr(const DplrArgs& args, ExecutionPath path) {
 
 DplrArgs DeltaRuleAsDplr(const RecurrenceArgs& args) {
   RequireShape(args.beta, {args.k.size(0), args.k.size(1), args.k.size(2)}, "beta");
-  const auto beta = args.beta.unsqueeze(-1);
-  DplrArgs dplr{.recurrence = args, .a = beta * args.k, .b = args.k};
-  dplr.recurrence.beta = at::Tensor();
-  dplr.recurrence.v = (beta * args.v).to(args.v.scalar_type());
-  if (args.log_decay.defined()) {
-    const auto decay = at::exp(args.log_decay);
-    dplr.b = args.k * (decay.dim() == 3 ? decay.unsqueeze(-1) : decay);
-  }
-  return dplr;
+  return {.recurrence = args, .a = args.k, .b = args.k, .recalls_decayed = true};
 }
 
 namespace dplr {

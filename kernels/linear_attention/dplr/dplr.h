@@ -11,16 +11,18 @@ namespace mixerbench::kernels {
 
 struct DplrArgs {
   // q, k, v, initial_state, scale, chunk_size as for every core; `log_decay` [B,T,H,K] or, the same
-  // for all key channels, [B,T,H]; `beta` undefined.
+  // for all key channels, [B,T,H]; `beta` [B,T,H], optional: multiplies what is erased and what is
+  // written, that is a and k.
   RecurrenceArgs recurrence;
   at::Tensor a;  // [B,T,H,K], any floating dtype: along what is erased
   at::Tensor b;  // [B,T,H,K], any floating dtype: what is recalled, from the state before its decay
+  bool recalls_decayed = false;  // from the state after it instead: b exp(g) takes the place of b
 };
 
 // One token at a time, the definition:
 //   S_t = (diag(exp(g_t)) - a_t b_t^T) S_{t-1} + k_t v_t^T,   o_t = scale * S_t^T q_t,
 //   g = log_decay <= 0
-// Rules that erase from the decayed state, (I - a b'^T) diag(exp(g)) S, take b = b' * exp(g).
+// with PlainFactors of its arguments.
 // |a| |b| <= 2 or so is the caller's duty: beyond that the recurrence itself grows without bound.
 // Cost:   O(B T H K V) time and, with gradients, memory.
 // Errors: std::logic_error when shapes, dtypes or devices disagree.
@@ -35,6 +37,9 @@ RecurrenceResult ChunkDplr(const DplrArgs& args);
 
 // What mixers call.
 RecurrenceResult Dplr(const DplrArgs& args, ExecutionPath path);
+
+// The same arguments without beta, which is in a and v, and with what b recalls before the decay.
+DplrArgs PlainFactors(const DplrArgs& args);
 
 // What Dplr takes to be the delta rule with a decay per key channel (KDA): decay, then erase and
 // write, then read,

@@ -58,35 +58,52 @@ const float* FloatData(const at::Tensor& x) {
 
 // In the order in which they are differentiated and saved.
 struct Inputs {
-  at::Tensor q, k, v, a, b, log_decay, initial_state;
+  at::Tensor q, k, v, a, b, log_decay, beta, initial_state;
 
   explicit Inputs(const std::vector<at::Tensor>& x)
-      : q(x[0]), k(x[1]), v(x[2]), a(x[3]), b(x[4]), log_decay(x[5]), initial_state(x[6]) {}
+      : q(x[0]),
+        k(x[1]),
+        v(x[2]),
+        a(x[3]),
+        b(x[4]),
+        log_decay(x[5]),
+        beta(x[6]),
+        initial_state(x[7]) {}
 };
+
+// Numbers of heads, [B,T,H], as rows of one channel; undefined stays.
+at::Tensor AsRows(const at::Tensor& x) { return x.defined() ? x.unsqueeze(-1) : x; }
 
 DecayKind KindOf(const at::Tensor& log_decay) {
   if (!log_decay.defined()) return DecayKind::kNone;
   return log_decay.dim() == 3 ? DecayKind::kOfHead : DecayKind::kOfChannel;
 }
 
+// What of the arguments is no tensor.
+struct Rule {
+  double scale;
+  bool recalls_decayed;
+};
+
 // All but what one pass alone has.
-TokenScanProblem ProblemOf(const Inputs& x, double scale) {
+TokenScanProblem ProblemOf(const Inputs& x, const Rule& rule) {
   const DecayKind decay_kind = KindOf(x.log_decay);
-  return {
-      .batch_size = x.q.size(0),
-      .seq_len = x.q.size(1),
-      .num_heads = x.q.size(2),
-      .head_k_dim = x.q.size(3),
-      .head_v_dim = x.v.size(3),
-      .scale = static_cast<float>(scale),
-      .decay_kind = decay_kind,
-      .q = View(x.q),
-      .k = View(x.k),
-      .a = View(x.a),
-      .b = View(x.b),
-      .v = View(x.v),
-      .log_decay = View(decay_kind == DecayKind::kOfHead ? x.log_decay.unsqueeze(-1) : x.log_decay),
-      .initial_state = FloatData(x.initial_state)};
+  return {.batch_size = x.q.size(0),
+          .seq_len = x.q.size(1),
+          .num_heads = x.q.size(2),
+          .head_k_dim = x.q.size(3),
+          .head_v_dim = x.v.size(3),
+          .scale = static_cast<float>(rule.scale),
+          .decay_kind = decay_kind,
+          .q = View(x.q),
+          .k = View(x.k),
+          .a = View(x.a),
+          .b = View(x.b),
+          .v = View(x.v),
+          .log_decay = View(decay_kind == DecayKind::kOfHead ? AsRows(x.log_decay) : x.log_decay),
+          .beta = View(AsRows(x.beta)),
+          .recalls_decayed = rule.recalls_decayed,
+          .initial_state = FloatData(x.initial_state)};
 }
 
 at::TensorOptions Floats(const at::Tensor& like) {
@@ -110,11 +127,14 @@ void LaunchBackward(const TokenScanProblem& p, const at::Tensor& q) {
 // Runs the pass of `p`, which has all but the gradients of tokens. Those of v, q, k, a, b and, if
 // there are decays, of those of all channels.
 std::vector<at::Tensor> TokenGradients(TokenScanProblem p, const Inputs& x) {
-  const std::vector<at::Tensor> like = {x.v, x.q, x.k, x.a, x.b};
+  const std::vector<at::Tensor> rows = {x.q, x.k, x.a, x.b};
   const std::int64_t num_blocks = p.tiling().num_blocks;
   const bool has_decay = x.log_decay.defined();
   if (num_blocks == 1) {
-    auto d = EmptyTogether(like);
+    auto d = EmptyTogether({x.v, x.q, x.k});
+    for (const at::Tensor* factor : {&x.a, &x.b}) {  // often k itself
+      d.push_back(at::empty(factor->sizes(), factor->options().requires_grad(false)));
+    }
     if (has_decay) d.push_back(at::empty(x.q.sizes(), Floats(x.q)));
     p.d_v = View(d[0]);
     SetRowGradients(p, {d.begin() + 1, d.end()});
@@ -131,32 +151,41 @@ std::vector<at::Tensor> TokenGradients(TokenScanProblem p, const Inputs& x) {
   LaunchBackward(p, x.q);
   const auto sums = parts.sum(1).unbind(0);
   for (std::size_t i = 0; i < sums.size(); ++i) {
-    d.push_back(i < 4 ? sums[i].to(like[i + 1].scalar_type()) : sums[i]);
+    d.push_back(i < 4 ? sums[i].to(rows[i].scalar_type()) : sums[i]);
   }
   return d;
 }
 
 // saved: the inputs, the states before the chunks, what was recalled.
-std::vector<at::Tensor> Backward(const BackwardArgs& backward, double scale) {
+std::vector<at::Tensor> Backward(const BackwardArgs& backward, const Rule& rule) {
   const Inputs x(backward.saved);
   const c10::DeviceGuard guard(x.q.device());
-  TokenScanProblem p = ProblemOf(x, scale);
-  p.states = const_cast<float*>(FloatData(backward.saved[7]));  // NOLINT: read only
-  p.recalled = View(backward.saved[8]);
+  TokenScanProblem p = ProblemOf(x, rule);
+  p.states = const_cast<float*>(FloatData(backward.saved[8]));  // NOLINT: read only
+  p.recalled = View(backward.saved[9]);
   const at::Tensor d_o = backward.grads[0].defined() ? Readable(backward.grads[0])
                                                      : at::zeros(x.v.sizes(), x.v.options());
   const at::Tensor d_final_state = DenseFloats(backward.grads[1]);
   p.d_o = View(d_o);
   p.d_final_state = FloatData(d_final_state);
   at::Tensor d_initial_state;
-  if (x.initial_state.defined() && backward.wanted[6]) {
+  if (x.initial_state.defined() && backward.wanted[7]) {
     d_initial_state = at::empty(x.initial_state.sizes(), Floats(x.q));
     p.d_initial_state = d_initial_state.mutable_data_ptr<float>();
   }
+  at::Tensor d_beta;
+  if (x.beta.defined()) {
+    std::vector<std::int64_t> shape = x.beta.sizes().vec();
+    shape.insert(shape.begin(), p.tiling().num_blocks);
+    d_beta = at::empty(shape, Floats(x.q));
+    p.d_beta = View(AsRows(d_beta[0]));
+    p.beta_block_stride = d_beta.stride(0);
+  }
   const auto d = TokenGradients(p, x);
+  if (d_beta.defined()) d_beta = d_beta.sum(0).to(x.beta.scalar_type());
   at::Tensor d_log_decay;
   if (x.log_decay.defined()) d_log_decay = x.log_decay.dim() == 3 ? d[5].sum(-1) : d[5];
-  return {d[1], d[2], d[0], d[3], d[4], d_log_decay, d_initial_state};
+  return {d[1], d[2], d[0], d[3], d[4], d_log_decay, d_beta, d_initial_state};
 }
 
 // Why there is no device code for this problem; empty when there is. Shared memory is no reason:
@@ -178,13 +207,11 @@ std::string RefusalOf(const DplrArgs& args, const PreparedRecurrence& sizes) {
 DeviceAttempt<RecurrenceResult> RunOnCuda(const DplrArgs& args, const PreparedRecurrence& sizes) {
   if (std::string reason = RefusalOf(args, sizes); !reason.empty()) return {{}, std::move(reason)};
   const RecurrenceArgs& given = args.recurrence;
-  const std::vector<at::Tensor> inputs = {Readable(given.q),
-                                          Readable(given.k),
-                                          Readable(given.v),
-                                          Readable(args.a),
-                                          Readable(args.b),
-                                          Readable(given.log_decay),
-                                          DenseFloats(given.initial_state)};
+  const std::vector<at::Tensor> inputs = {Readable(given.q),    Readable(given.k),
+                                          Readable(given.v),    Readable(args.a),
+                                          Readable(args.b),     Readable(given.log_decay),
+                                          Readable(given.beta), DenseFloats(given.initial_state)};
+  const Rule rule{.scale = sizes.scale, .recalls_decayed = args.recalls_decayed};
   const bool needs_backward = NeedsBackward(inputs);
   RecordPlan("dplr", kTokenScanPlan, needs_backward ? kTokenScanPlan : std::string_view());
   const Inputs x(inputs);
@@ -192,7 +219,7 @@ DeviceAttempt<RecurrenceResult> RunOnCuda(const DplrArgs& args, const PreparedRe
   {
     const at::NoGradGuard no_grad;
     const c10::DeviceGuard guard(x.q.device());
-    TokenScanProblem p = ProblemOf(x, sizes.scale);
+    TokenScanProblem p = ProblemOf(x, rule);
     o = at::empty(x.v.sizes(), x.v.options().requires_grad(false));
     final_state = at::empty({p.batch_size, p.num_heads, p.head_k_dim, p.head_v_dim}, Floats(x.q));
     p.o = View(o);
@@ -207,9 +234,8 @@ DeviceAttempt<RecurrenceResult> RunOnCuda(const DplrArgs& args, const PreparedRe
   }
   auto saved = inputs;
   saved.insert(saved.end(), {states, recalled});
-  SetBackward(
-      kName, inputs, {o, final_state}, saved,
-      [scale = sizes.scale](const BackwardArgs& backward) { return Backward(backward, scale); });
+  SetBackward(kName, inputs, {o, final_state}, saved,
+              [rule](const BackwardArgs& backward) { return Backward(backward, rule); });
   return {RecurrenceResult{.o = std::move(o), .final_state = std::move(final_state)}, {}};
 }
 

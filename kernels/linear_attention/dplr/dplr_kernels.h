@@ -33,6 +33,8 @@ struct TokenScanProblem {
   TokenRows q = {}, k = {}, a = {}, b = {};  // [B,T,H,K]
   TokenRows v = {};                          // [B,T,H,V]
   TokenRows log_decay = {};                  // [B,T,H,K], or [B,T,H,1]; fp32
+  TokenRows beta = {};                       // [B,T,H,1]: multiplies a and k; absent: 1
+  bool recalls_decayed = false;              // b decays before it recalls
   const float* initial_state = nullptr;      // [B,H,K,V]; null: zeros
   // What the forward pass keeps for the backward pass; null: not wanted. In the latter read only.
   float* states = nullptr;  // before every chunk, NumStates() elements in the order of the lanes
@@ -48,10 +50,12 @@ struct TokenScanProblem {
   TokenRows d_v = {};                                // [B,T,H,V]
   TokenRows d_q = {}, d_k = {}, d_a = {}, d_b = {};  // [B,T,H,K]
   TokenRows d_log_decay = {};                        // [B,T,H,K] of every kind but kNone
+  TokenRows d_beta = {};                             // [B,T,H,1], fp32; absent with beta
   float* d_initial_state = nullptr;                  // [B,H,K,V]; null: not wanted
-  // With several CTAs a head these gradients but d_v are [num_blocks,B,T,H,K], to be added up: so
-  // many elements from one block to the next.
+  // With several CTAs a head these gradients but d_v are of every CTA, [num_blocks,B,T,H,...], to
+  // be added up: so many elements from one block to the next, and of d_beta.
   std::int64_t block_stride = 0;
+  std::int64_t beta_block_stride = 0;
 
   constexpr ValueTiling tiling() const { return ValueTiling::Of(head_k_dim, head_v_dim); }
   constexpr std::int64_t NumCtas() const { return batch_size * num_heads * tiling().num_blocks; }

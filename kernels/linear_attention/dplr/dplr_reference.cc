@@ -10,8 +10,9 @@
 
 namespace mixerbench::kernels {
 
-RecurrenceResult ReferenceDplr(const DplrArgs& args) {
-  const auto sizes = dplr::Prepare(args);
+RecurrenceResult ReferenceDplr(const DplrArgs& given) {
+  const auto sizes = dplr::Prepare(given);
+  const DplrArgs args = PlainFactors(given);
   const auto& inputs = args.recurrence;
   // Of each token. Not by select, whose backward pass fills a tensor of all tokens for every one.
   const auto q = (inputs.q.to(sizes.compute_dtype) * sizes.scale).unbind(1);  // [B,H,K]

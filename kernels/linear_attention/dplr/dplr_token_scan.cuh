@@ -147,6 +147,14 @@ struct ScanTile {
     for (int c = 0; c < kColumns; ++c) x[c] = vector[Column(c)];
   }
 
+  // Sum over the warp's columns of `value`, which each lane has for Column(0).
+  __device__ float SumOfColumns(float value) const {
+    float sum = key_lane < kColumns ? value : 0.0f;
+#pragma unroll
+    for (int mask = 1; mask < 32; mask *= 2) sum += device::ShuffleXor(sum, mask);
+    return sum;
+  }
+
   // Where a token of the head begins.
   __device__ std::int64_t Offset(const TokenRows& x, std::int64_t token) const {
     return batch * x.rows.batch_stride + token * x.rows.token_stride + head * x.rows.head_stride;
@@ -239,7 +247,8 @@ __device__ inline void StoreTogether(float4* target, const float (&s)[kRows][kCo
   }
 }
 
-// Vectors over keys that the CTA has in shared memory, [kChunk][kKeys] each.
+// What the CTA has of the tokens of a chunk: vectors over keys in shared memory, [kChunk][kKeys]
+// each.
 template <int kKeys>
 struct KeyVectors {
   float k[kChunk][kKeys];
@@ -247,6 +256,7 @@ struct KeyVectors {
   float b[kChunk][kKeys];
   float q[kChunk][kKeys];
   float decay[kChunk][kKeys];
+  float beta[kChunk];
 
   // The first `count` tokens of a chunk from `first` on, by all threads of the CTA.
   __device__ void Load(const ScanTile<kKeys>& tile, std::int64_t first, int count) {
@@ -262,11 +272,22 @@ struct KeyVectors {
       const RawFour of_decay = LoadDecays(tile, token, channel);
       reinterpret_cast<float4*>(k)[i] = Unpack(p.k, of_k);
       reinterpret_cast<float4*>(a)[i] = Unpack(p.a, of_a);
-      reinterpret_cast<float4*>(b)[i] = Unpack(p.b, of_b);
       reinterpret_cast<float4*>(q)[i] =
           Map(Unpack(p.q, of_q), [&](float value) { return p.scale * value; });
-      reinterpret_cast<float4*>(decay)[i] =
+      const float4 decays =
           Map(Unpack(p.log_decay, of_decay), [](float value) { return expf(value); });
+      float4 recalling = Unpack(p.b, of_b);
+      if (p.recalls_decayed) {
+        recalling = make_float4(recalling.x * decays.x, recalling.y * decays.y,
+                                recalling.z * decays.z, recalling.w * decays.w);
+      }
+      reinterpret_cast<float4*>(decay)[i] = decays;
+      reinterpret_cast<float4*>(b)[i] = recalling;
+    }
+    for (int t = static_cast<int>(threadIdx.x); t < count; t += tile.num_warps * 32) {
+      beta[t] = p.beta.rows.data == nullptr
+                    ? 1.0f
+                    : Unpack(p.beta, tile.LoadFour(p.beta, first + t, 0, 1)).x;
     }
   }
 

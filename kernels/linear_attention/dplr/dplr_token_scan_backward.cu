@@ -16,6 +16,7 @@ struct WarpMemory {
   float v[kChunk][kWidth];
   float d_o[kChunk][kWidth];
   float recalled[kChunk][kWidth];
+  float d_beta[kChunk];  // sums over the columns of the warp
   // The states before the tokens of a part, as the lanes hold them. When a token is done its
   // gradients take the place, [kNumRowGradients][kKeys]: sums over the columns of the warp.
   float states[kPart][kStatesPerWarp];
@@ -46,6 +47,11 @@ __device__ void Recompute(const ScanTile<kKeys>& tile, const KeyVectors<kKeys>& 
     tile.AllColumns(v, memory.v[t]);
     tile.AllColumns(recalled, memory.recalled[t]);
 #pragma unroll
+    for (int c = 0; c < Tile::kColumns; ++c) {
+      recalled[c] *= keys.beta[t];
+      v[c] *= keys.beta[t];
+    }
+#pragma unroll
     for (int i = 0; i < Tile::kGroups; ++i) {
       float decay[4], a[4], k[4];
       tile.Rows(decay, keys.decay[t], i);
@@ -57,17 +63,17 @@ __device__ void Recompute(const ScanTile<kKeys>& tile, const KeyVectors<kKeys>& 
   }
 }
 
-// Adds what o of token t gives to the gradient `g` of the state after it, `s`. `w` becomes g^T a;
-// the gradients of v and q are stored.
+// Adds what o of token t gives to the gradient `g` of the state after it, `s`. `w` becomes beta g^T
+// a; the gradients of v and beta are stored.
 template <int kKeys>
 __device__ void AfterToken(const ScanTile<kKeys>& tile, const KeyVectors<kKeys>& keys, int t,
-                           std::int64_t token, const float* d_o_row,
+                           std::int64_t token, WarpMemory<kKeys>& memory,
                            const typename ScanTile<kKeys>::State& s,
                            typename ScanTile<kKeys>::State& g, typename ScanTile<kKeys>::Columns& w,
                            float (&d_q)[ScanTile<kKeys>::kGroups]) {
   using Tile = ScanTile<kKeys>;
   typename Tile::Columns d_o, d_v;
-  tile.AllColumns(d_o, d_o_row);
+  tile.AllColumns(d_o, memory.d_o[t]);
 #pragma unroll
   for (int c = 0; c < Tile::kColumns; ++c) w[c] = d_v[c] = 0;
 #pragma unroll
@@ -91,9 +97,16 @@ __device__ void AfterToken(const ScanTile<kKeys>& tile, const KeyVectors<kKeys>&
     d_q[i] = tile.p.scale * SumOverValueLanes(read);
   }
   SumOverKeyLanes(w);
-  SpreadOverKeyLanes(w);
   SumOverKeyLanes(d_v);
-  tile.StoreColumn(tile.p.d_v, token, d_v[0]);
+  if (tile.p.d_beta.rows.data != nullptr) {
+    const int column = tile.Column(0);
+    const float own = d_v[0] * memory.v[t][column] - w[0] * memory.recalled[t][column];
+    const float sum = tile.SumOfColumns(own);
+    if (tile.lane == 0) memory.d_beta[t] = sum;
+  }
+  w[0] *= keys.beta[t];
+  SpreadOverKeyLanes(w);
+  tile.StoreColumn(tile.p.d_v, token, keys.beta[t] * d_v[0]);
 }
 
 // The other gradients of token t, to `sums`, from the state `s` before it; takes `g` to that state.
@@ -128,10 +141,16 @@ __device__ void BeforeToken(const ScanTile<kKeys>& tile, const KeyVectors<kKeys>
     }
     // Sums are those of the first row.
     float* row = sums + tile.Row(4 * i);
-    row[kOfK * kKeys] = SumOverValueLanes(d_k);
-    row[kOfA * kKeys] = SumOverValueLanes(d_a);
-    row[kOfB * kKeys] = SumOverValueLanes(d_b);
-    row[kOfDecay * kKeys] = decay[0] * SumOverValueLanes(d_decay);
+    row[kOfK * kKeys] = keys.beta[t] * SumOverValueLanes(d_k);
+    row[kOfA * kKeys] = keys.beta[t] * SumOverValueLanes(d_a);
+    float of_b = SumOverValueLanes(d_b);
+    float of_decay = decay[0] * SumOverValueLanes(d_decay);
+    if (tile.p.recalls_decayed) {
+      of_decay = fmaf(b[0], of_b, of_decay);
+      of_b *= decay[0];
+    }
+    row[kOfB * kKeys] = of_b;
+    row[kOfDecay * kKeys] = of_decay;
   }
 }
 
@@ -155,6 +174,18 @@ __device__ void StoreRowGradient(const ScanTile<kKeys>& tile, const TokenRows& x
         tile.block * tile.p.block_stride + tile.Offset(x, first + i / kQuads);
     StoreFour(x, offset + channel, tile.p.head_k_dim - channel, sum);
   }
+}
+
+// That of beta, likewise.
+template <int kKeys>
+__device__ void StoreBetaGradient(const ScanTile<kKeys>& tile, const WarpMemory<kKeys>* warps,
+                                  std::int64_t first, int begin, int end) {
+  const TokenRows& x = tile.p.d_beta;
+  const int t = begin + static_cast<int>(threadIdx.x);
+  if (x.rows.data == nullptr || t >= end) return;
+  float sum = 0;
+  for (int warp = 0; warp < tile.num_warps; ++warp) sum += warps[warp].d_beta[t];
+  StoreOne(x, tile.block * tile.p.beta_block_stride + tile.Offset(x, first + t), sum);
 }
 
 // A CTA owns what it has in the forward pass, and takes chunks from the last to the first. Of a
@@ -190,7 +221,7 @@ __global__ void __launch_bounds__(kMaxWarps * 32, 2) BackwardKernel(const TokenS
       for (int t = end - 1; t >= begin; --t) {
         typename Tile::Columns w;
         float d_q[Tile::kGroups];
-        AfterToken(tile, keys, t, first + t, memory.d_o[t], s, g, w, d_q);
+        AfterToken(tile, keys, t, first + t, memory, s, g, w, d_q);
         LoadTogether(s, memory.StateOf(t - begin, tile.lane));
         device::SyncWarp();  // the gradients take its place
         float* sums = memory.states[t - begin];
@@ -204,6 +235,7 @@ __global__ void __launch_bounds__(kMaxWarps * 32, 2) BackwardKernel(const TokenS
         StoreRowGradient(tile, *row_gradients[i], warps[0].states[0] + i * kKeys, first + begin,
                          end - begin);
       }
+      StoreBetaGradient(tile, warps, first, begin, end);
       device::SyncBlock();
     }
   }

@@ -40,6 +40,12 @@ __device__ float Advance(const ScanTile<kKeys>& tile, const KeyVectors<kKeys>& k
                          typename ScanTile<kKeys>::State& s) {
   using Tile = ScanTile<kKeys>;
   typename Tile::Columns read = {};
+  typename Tile::Columns erased, written;
+#pragma unroll
+  for (int c = 0; c < Tile::kColumns; ++c) {
+    erased[c] = keys.beta[t] * recalled[c];
+    written[c] = keys.beta[t] * v[c];
+  }
 #pragma unroll
   for (int i = 0; i < Tile::kGroups; ++i) {
     float decay[4], a[4], k[4], q[4];
@@ -50,7 +56,7 @@ __device__ float Advance(const ScanTile<kKeys>& tile, const KeyVectors<kKeys>& k
 #pragma unroll
     for (int j = 0; j < 4; ++j) {
       float(&row)[Tile::kColumns] = s[4 * i + j];
-      Step(row, decay[j], a[j], k[j], recalled, v);
+      Step(row, decay[j], a[j], k[j], erased, written);
 #pragma unroll
       for (int c = 0; c < Tile::kColumns; ++c) read[c] = fmaf(q[j], row[c], read[c]);
     }

@@ -6,7 +6,6 @@
 #include <vector>
 
 #include <ATen/TensorOperators.h>
-#include <ATen/ops/exp.h>
 #include <ATen/ops/sigmoid.h>
 
 #include "kernels/linear_attention/dplr/dplr.h"
@@ -51,7 +50,7 @@ std::unique_ptr<Mixer> Make(const GatedDeltaNet2Config& config, const std::strin
   };
   const auto factors = [](const kernels::RecurrenceArgs& args, Mixed&) {
     kernels::DplrArgs dplr{
-        .recurrence = args, .a = args.k, .b = args.beta * args.k * at::exp(args.log_decay)};
+        .recurrence = args, .a = args.k, .b = args.beta * args.k, .recalls_decayed = true};
     dplr.recurrence.beta = at::Tensor();
     return dplr;
   };
