@@ -262,6 +262,10 @@ struct KeyVectors {
   __device__ void Load(const ScanTile<kKeys>& tile, std::int64_t first, int count) {
     const TokenScanProblem& p = tile.p;
     constexpr int kQuads = kKeys / 4;
+    const bool takes_beta = static_cast<int>(threadIdx.x) < count;
+    const RawFour of_beta = p.beta.rows.data == nullptr
+                                ? make_uint4(0, 0, 0, 0)
+                                : tile.LoadFour(p.beta, first + threadIdx.x, 0, takes_beta);
     for (int i = static_cast<int>(threadIdx.x); i < count * kQuads; i += tile.num_warps * 32) {
       const std::int64_t token = first + i / kQuads;
       const int channel = i % kQuads * 4;
@@ -284,10 +288,8 @@ struct KeyVectors {
       reinterpret_cast<float4*>(decay)[i] = decays;
       reinterpret_cast<float4*>(b)[i] = recalling;
     }
-    for (int t = static_cast<int>(threadIdx.x); t < count; t += tile.num_warps * 32) {
-      beta[t] = p.beta.rows.data == nullptr
-                    ? 1.0f
-                    : Unpack(p.beta, tile.LoadFour(p.beta, first + t, 0, 1)).x;
+    if (takes_beta) {
+      beta[threadIdx.x] = p.beta.rows.data == nullptr ? 1.0f : Unpack(p.beta, of_beta).x;
     }
   }
 
