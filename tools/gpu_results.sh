@@ -35,7 +35,7 @@ run_test() {  # run_test NAME: its last line is the count
 # gpu_test by itself, since it takes all memory to see what lack of it does.
 run_tests() {
   local name pid pids=() status=0
-  for name in core_gpu_test operations_test first_backward_test linear_recurrence_gpu_test dplr_gpu_test engine_test; do
+  for name in core_gpu_test operations_test first_backward_test linear_recurrence_gpu_test dplr_gpu_test sila_gpu_test engine_test; do
     run_test "$name" &
     pids+=("$!")
   done

@@ -14,9 +14,12 @@
 #include "base/check.h"
 #include "kernels/linear_attention/chunking.h"
 #include "kernels/linear_attention/non_finite.h"
+#include "kernels/linear_attention/sila/sila_cuda.h"
+#include "kernels/linear_attention/sila/sila_plan.h"
 #include "kernels/linear_attention/sila/sila_steps.h"
 #include "kernels/named_tensors.h"
 #include "kernels/runtime/differentiable.h"
+#include "kernels/runtime/plan.h"
 #include "kernels/runtime/shape.h"
 
 namespace mixerbench::kernels {
@@ -31,6 +34,13 @@ RecurrenceArgs Basics(const SilaArgs& args) {
           .initial_state = args.initial_state,
           .scale = args.scale,
           .chunk_size = args.chunk_size};
+}
+
+void Record(const SilaArgs& args, std::string_view plan, std::string_view reason) {
+  const bool differentiates =
+      NeedsBackward({args.q, args.k, args.v, args.write_logit, args.forget_logit, args.write_memory,
+                     args.forget_memory, args.initial_state});
+  RecordPlan(kCore, plan, differentiates ? plan : std::string_view(), reason);
 }
 
 }  // namespace
@@ -104,10 +114,14 @@ SilaResult ChunkSila(const SilaArgs& args) {
 }
 
 SilaResult Sila(const SilaArgs& args, ExecutionPath path) {
-  RecordAtenChunks(kCore, path, args.q,
-                   NeedsBackward({args.q, args.k, args.v, args.write_logit, args.forget_logit,
-                                  args.write_memory, args.forget_memory, args.initial_state}));
-  return path == ExecutionPath::kReference ? ReferenceSila(args) : ChunkSila(args);
+  if (path == ExecutionPath::kReference) {
+    Record(args, kReferencePlan, kReferenceAsked);
+    return ReferenceSila(args);
+  }
+  auto on_device = sila::RunOnCuda(args, sila::PrepareSila(args));
+  if (on_device.result) return *std::move(on_device.result);
+  Record(args, kAtenChunkPlan, on_device.refusal);
+  return ChunkSila(args);
 }
 
 namespace sila {
@@ -137,6 +151,7 @@ void Register(CoreRegistry& registry) {
   entry.outputs = {{.name = "o", .shape = "B T H V", .help = "what each query reads"},
                    FinalStateSpec("B H K V")};
   entry.state_pairs = {{"final_state", "initial_state"}};
+  entry.device_plans = DevicePlans();
   entry.run = [](const NamedTensors& inputs, const CoreOptions& options) {
     const auto result = Sila({.q = FindTensor(inputs, "q"),
                               .k = FindTensor(inputs, "k"),
