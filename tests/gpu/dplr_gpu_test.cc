@@ -1,6 +1,7 @@
 // DPLR by device code against the reference in fp64: sizes of heads, lengths, decays, states,
 // outputs and every gradient. Without a GPU every case fails.
 // SPDX-License-Identifier: Apache-2.0
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -11,6 +12,7 @@
 #include <ATen/TensorOperators.h>
 
 #include "harness/device/device.h"
+#include "kernels/layout/columns.h"
 #include "kernels/linear_attention/dplr/dplr.h"
 #include "kernels/runtime/plan.h"
 #include "tests/support/compare.h"
@@ -215,6 +217,32 @@ TEST_CASE("dplr gpu: tensors that are not contiguous give the same bits") {
     CAPTURE(i);
     CHECK(BitwiseEqual(actual[i].contiguous(), expected[i].contiguous()));
   }
+}
+
+TEST_CASE("dplr gpu: the delta rule of columns of one projection, keys in three places") {
+  harness::SetNumerics(/*allow_tf32=*/false);
+  constexpr std::int64_t kHeads = 2, kDim = 32, kWidth = kHeads * kDim;
+  const at::Device gpu = harness::ParseDevice("cuda");
+  const std::vector<at::Tensor> inputs = {
+      RandomNormal({2, 41, 3 * kWidth}, 1).to(gpu, at::kFloat) / std::sqrt(kDim),
+      RandomUniform({2, 41, kHeads, kDim}, 2).to(gpu, at::kFloat) * -1,
+      RandomUniform({2, 41, kHeads}, 3).to(gpu, at::kFloat)};
+  const auto function = [&](ExecutionPath path) {
+    return [&, path](const std::vector<at::Tensor>& x) {
+      std::vector<at::Tensor> heads;
+      for (const at::Tensor& columns : SplitColumns(x[0], {kWidth, kWidth, kWidth}, path)) {
+        heads.push_back(columns.unflatten(-1, {kHeads, kDim}));
+      }
+      const auto args = DeltaRuleAsDplr(
+          {.q = heads[0], .k = heads[1], .v = heads[2], .log_decay = x[1], .beta = x[2]});
+      return std::vector<at::Tensor>{Dplr(args, path).o};
+    };
+  };
+  const auto expected =
+      testing::Differentiate(function(ExecutionPath::kReference),
+                             Map(inputs, [](const at::Tensor& x) { return x.to(at::kDouble); }));
+  const auto actual = testing::Differentiate(function(ExecutionPath::kFast), inputs);
+  CHECK(RelativeError(actual, expected) < kFloat32Tolerance);
 }
 
 TEST_CASE("dplr gpu: a reset has no gradient, and what is not finite reaches no earlier token") {
