@@ -148,20 +148,22 @@ class Mamba3 final : public Mixer {
     TrapezoidArgs args;
     args.rank = sizes_.rank;
     args.v = Spread(columns[0]);
-    args.k = Turned(columns[1], B_norm_, B_bias_, angles);
-    args.q = Turned(columns[2], C_norm_, C_bias_, angles);
+    const at::Tensor of_every_rank = Turns(angles).unsqueeze(2);
+    args.k = Turned(columns[1], B_norm_, B_bias_, of_every_rank);
+    args.q = Turned(columns[2], C_norm_, C_bias_, of_every_rank);
     args.step = step;
     args.A = (-Rate(AtLeastFloat(columns[4]))).clamp_max(-A_floor_);
     args.mix = at::sigmoid(AtLeastFloat(columns[5]));
     args.written_step = options.taps ? options.taps.WriteGate(step) : step;
+    args.D = D_;
     args.initial = InitialOf(options.initial_state);
+    args.wants_final_state = options.want_final_state || options.taps;
     if (options.taps) options.taps.Record("log_decay", args.A * step);
     const TrapezoidResult result = Trapezoid(args, options.path);
     if (options.taps) TapState(options.taps, result.final.state);
 
-    const at::Tensor o = result.o + (D_.unsqueeze(-1) * args.v).to(result.o.scalar_type());
     Mixed mixed;
-    mixed.tokens = {{sizes_.rank == 1 ? o : o.unflatten(1, {-1, sizes_.rank})},
+    mixed.tokens = {{sizes_.rank == 1 ? result.o : result.o.unflatten(1, {-1, sizes_.rank})},
                     {columns[7], /*selected=*/options.scored != nullptr}};
     if (options.want_final_state) {
       mixed.final_state.tensors[kState] = {result.final.state};
@@ -217,13 +219,13 @@ class Mamba3 final : public Mixer {
 
   // Norm, repeat to all heads, bias of each, turn: [B,T,R G N] -> [B,T R,H,N] in the dtype of x.
   at::Tensor Turned(const at::Tensor& x, const RmsNorm& norm, const at::Tensor& bias,
-                    const at::Tensor& angles) const {
+                    const at::Tensor& turns) const {
     const at::Tensor normed =
         norm(x.unflatten(-1, {sizes_.rank, sizes_.num_groups, sizes_.state_size}));
     const at::Tensor biases =  // [R,G,H/G,N]
         bias.view({sizes_.num_groups, -1, sizes_.rank, sizes_.state_size}).movedim(2, 0);
     const at::Tensor heads = (AtLeastFloat(normed).unsqueeze(4) + biases).flatten(3, 4);
-    return TurnPairs(heads, angles.unsqueeze(2)).to(x.scalar_type()).flatten(1, 2);
+    return TurnPairs(heads, turns).to(x.scalar_type()).flatten(1, 2);
   }
 
   TrapezoidState InitialOf(const State* state) const {

@@ -73,9 +73,11 @@ TEST_CASE("mamba3: three tokens of the recurrence") {
   args.mix = Values({0.5, 0.25, 0.75}, {1, 3, 1});
   const at::Tensor turns = at::tanh(Values({0.3, -0.2, 0.5}, {1, 3, 1, 1})) * std::numbers::pi;
   const at::Tensor angles = Angles(turns * args.step.unsqueeze(-1), {});
-  args.k = TurnPairs(Values({1, 0, 0.5, 0, 0, 1, 0, 0.5, 1, 1, 0, 0}, {1, 3, 1, 4}), angles);
-  args.q = TurnPairs(Values({0.5, 0.5, 0, 1, 1, 0, 1, 0, 0, 1, 1, 0.5}, {1, 3, 1, 4}), angles);
+  args.k = TurnPairs(Values({1, 0, 0.5, 0, 0, 1, 0, 0.5, 1, 1, 0, 0}, {1, 3, 1, 4}), Turns(angles));
+  args.q =
+      TurnPairs(Values({0.5, 0.5, 0, 1, 1, 0, 1, 0, 0, 1, 1, 0.5}, {1, 3, 1, 4}), Turns(angles));
   args.v = Values({1, -1, 0.5}, {1, 3, 1, 1});
+  args.D = Values({0}, {1});
   for (const auto path : {ExecutionPath::kReference, ExecutionPath::kFast}) {
     CHECK(RelativeError(Trapezoid(args, path).o.flatten(),
                         Values({0.0250000000, 0.2700614030, 0.0523697290}, {3})) < 1e-8);
@@ -91,6 +93,7 @@ TEST_CASE("mamba3: with all weight on the current token it is scalar decay token
   args.written_step = args.step;
   args.A = -RandomUniform({2, 7, 2}, 5);
   args.mix = at::ones({2, 7, 2}, at::kDouble);
+  args.D = at::zeros({2}, at::kDouble);
   const auto result = Trapezoid(args, ExecutionPath::kFast);
   at::Tensor state = at::zeros({2, 2, 3, 4}, at::kDouble);
   for (std::int64_t t = 0; t < 7; ++t) {
@@ -127,7 +130,9 @@ at::Tensor RanksTokenByToken(const TrapezoidArgs& args, std::int64_t num_tokens)
     }
     state =
         state + mix * step * at::matmul(of_token(args.k, t).transpose(-1, -2), of_token(args.v, t));
-    read.push_back(at::matmul(of_token(args.q, t), state).transpose(1, 2));
+    read.push_back(
+        (at::matmul(of_token(args.q, t), state) + args.D.view({-1, 1, 1}) * of_token(args.v, t))
+            .transpose(1, 2));
   }
   return at::cat(read, 1);
 }
@@ -142,6 +147,7 @@ TrapezoidArgs RandomRanks(std::int64_t rank, std::int64_t num_tokens) {
   args.written_step = args.step;
   args.A = -RandomUniform({2, num_tokens, 2}, 5);
   args.mix = RandomUniform({2, num_tokens, 2}, 6);
+  args.D = RandomNormal({2}, 7);
   return args;
 }
 
@@ -210,9 +216,9 @@ TEST_CASE("mamba3: what reads and what is written turn together, distances stay"
   const at::Tensor angles = Angles(RandomNormal({1, 5, 2, 2}, 3) * 5, RandomUniform({1, 2, 2}, 4));
   CHECK(angles.min().item<double>() >= 0);
   CHECK(angles.max().item<double>() < 2 * std::numbers::pi);
-  CHECK(RelativeError((TurnPairs(x, angles) * TurnPairs(y, angles)).sum(-1), (x * y).sum(-1)) <
-        1e-12);
-  CHECK(TurnPairs(x, angles).narrow(-1, 4, 2).equal(x.narrow(-1, 4, 2)));
+  CHECK(RelativeError((TurnPairs(x, Turns(angles)) * TurnPairs(y, Turns(angles))).sum(-1),
+                      (x * y).sum(-1)) < 1e-12);
+  CHECK(TurnPairs(x, Turns(angles)).narrow(-1, 4, 2).equal(x.narrow(-1, 4, 2)));
 }
 
 TEST_CASE("mamba3: impossible options are named") {

@@ -8,13 +8,14 @@
 #include <ATen/ops/complex.h>
 #include <ATen/ops/constant_pad_nd.h>
 #include <ATen/ops/cos.h>
+#include <ATen/ops/einsum.h>
 #include <ATen/ops/exp.h>
+#include <ATen/ops/eye.h>
 #include <ATen/ops/matmul.h>
 #include <ATen/ops/sin.h>
 #include <ATen/ops/view_as_complex.h>
 #include <ATen/ops/view_as_real.h>
 #include <ATen/ops/zeros.h>
-#include <ATen/ops/zeros_like.h>
 
 #include "kernels/linear_attention/simple_gla/simple_gla.h"
 #include "models/blocks/dtype.h"
@@ -30,62 +31,80 @@ at::Tensor Delayed(const at::Tensor& x, const at::Tensor& first, std::int64_t ra
   return at::cat({start, x.narrow(1, 0, x.size(1) - rank)}, 1);
 }
 
-at::Tensor LastToken(const at::Tensor& x, std::int64_t rank) {
-  return x.narrow(1, x.size(1) - rank, rank);
-}
-
 // log_decay [B,T,H] -> [B,T R,H]: the first rank of a token decays, the others find its state.
 at::Tensor OverRanks(const at::Tensor& log_decay, std::int64_t rank) {
   if (rank == 1) return log_decay;
   return at::constant_pad_nd(log_decay.unsqueeze(2), {0, 0, 0, rank - 1}).flatten(1, 2);
 }
 
+// The ranks of a token beside each other, fp32 at least: [B,T R,H,D] -> [B,T,H,R,D].
+at::Tensor RanksLast(const at::Tensor& x, std::int64_t rank) {
+  return AtLeastFloat(x.unflatten(1, {-1, rank}).transpose(2, 3));
+}
+
+at::Tensor TokensOfRanks(const at::Tensor& x) { return x.transpose(2, 3).flatten(1, 2); }
+
 // What the ranks of a token read of those after them: o_{t,r} of the core lacks the writes of the
-// ranks s > r, sum_s (q_{t,r}.k_{t,s}) v_{t,s}. [B,T R,H,V], fp32 at least.
+// ranks s > r, sum_s (q_{t,r}.k_{t,s}) v_{t,s}. [B,T R,H,P]
 at::Tensor ReadOfLaterRanks(const kernels::RecurrenceArgs& args, std::int64_t rank) {
-  const auto ranks_last = [&](const at::Tensor& x) {  // [B,T,H,R,D]
-    return AtLeastFloat(x.unflatten(1, {-1, rank}).transpose(2, 3));
-  };
-  const at::Tensor scores = at::matmul(ranks_last(args.q), ranks_last(args.k).transpose(-1, -2));
-  return at::matmul(scores.triu(1), ranks_last(args.v)).transpose(2, 3).flatten(1, 2);
+  const at::Tensor scores =
+      at::matmul(RanksLast(args.q, rank), RanksLast(args.k, rank).transpose(-1, -2));
+  return TokensOfRanks(at::matmul(scores.triu(1), RanksLast(args.v, rank)));
+}
+
+// What a token reads of itself: sum_s (weight (q_r.k_s) + D [r = s]) v_s. [B,T R,H,P]
+at::Tensor ReadOfOwnToken(const TrapezoidArgs& args, const at::Tensor& weight) {
+  if (args.rank == 1) {
+    const at::Tensor scores = (AtLeastFloat(args.q) * AtLeastFloat(args.k)).sum(-1);
+    return (scores * weight + args.D).unsqueeze(-1).to(args.v.scalar_type()) * args.v;
+  }
+  const at::Tensor scores =
+      at::matmul(RanksLast(args.q, args.rank), RanksLast(args.k, args.rank).transpose(-1, -2));
+  const at::Tensor direct = args.D.view({-1, 1, 1}) * at::eye(args.rank, args.D.options());
+  return TokensOfRanks(at::matmul(scores * weight.unsqueeze(-1).unsqueeze(-1) + direct,
+                                  RanksLast(args.v, args.rank)));
+}
+
+// What of the last token the next one writes: [B,R,H,D] of [B,T R,H,D].
+at::Tensor LastToken(const at::Tensor& x, std::int64_t rank) {
+  return x.narrow(1, x.size(1) - rank, rank);
 }
 
 }  // namespace
 
 TrapezoidResult Trapezoid(const TrapezoidArgs& args, ExecutionPath path) {
-  const auto weighted = [](const at::Tensor& v, const at::Tensor& weight) {
-    return (v * weight.unsqueeze(-1)).to(v.scalar_type());
-  };
-  const auto every_rank = [&](const at::Tensor& x) {
-    return args.rank == 1 ? x : x.repeat_interleave(args.rank, 1);
-  };
   const at::Tensor log_decay = args.A * args.step;
-  const at::Tensor old_weight = every_rank((1 - args.mix) * args.written_step * at::exp(log_decay));
-  const at::Tensor new_weight = every_rank(args.mix * args.written_step);
-  const at::Tensor decays = OverRanks(log_decay, args.rank);
+  const at::Tensor new_weight = args.mix * args.written_step;
+  // Of the last token, whose own write is in the initial state.
+  const at::Tensor waiting =
+      at::constant_pad_nd(new_weight.narrow(1, 0, new_weight.size(1) - 1), {0, 0, 1, 0});
+  const at::Tensor weight =
+      ((1 - args.mix) * args.written_step + waiting) * at::exp(log_decay);  // [B,T,H]
+  const at::Tensor old_v = Delayed(args.v, args.initial.v, args.rank);
+  const at::Tensor weights = args.rank == 1 ? weight : weight.repeat_interleave(args.rank, 1);
 
   kernels::RecurrenceArgs heads;
-  heads.q = at::cat({args.q, args.q}, 2);
-  heads.k = at::cat({Delayed(args.k, args.initial.k, args.rank), args.k}, 2);
-  heads.v = at::cat({weighted(Delayed(args.v, args.initial.v, args.rank), old_weight),
-                     weighted(args.v, new_weight)},
-                    2);
-  heads.log_decay = at::cat({decays, decays}, 2);
+  heads.q = args.q;
+  heads.k = Delayed(args.k, args.initial.k, args.rank);
+  heads.v = (old_v * weights.unsqueeze(-1)).to(old_v.scalar_type());
+  heads.log_decay = OverRanks(log_decay, args.rank);
   heads.scale = 1;
-  if (args.initial.state.defined()) {
-    heads.initial_state = at::cat({args.initial.state, at::zeros_like(args.initial.state)}, 1);
+  heads.initial_state = args.initial.state;
+  heads.wants_final_state = args.wants_final_state;
+  const kernels::RecurrenceResult earlier = kernels::SimpleGla(heads, path);
+
+  at::Tensor o = earlier.o + ReadOfOwnToken(args, new_weight);
+  if (args.rank > 1) o = o + ReadOfLaterRanks(heads, args.rank);
+  TrapezoidResult result{
+      .o = o.to(args.v.scalar_type()),
+      .final = {.state = {}, .k = LastToken(args.k, args.rank), .v = LastToken(args.v, args.rank)}};
+  if (args.wants_final_state) {
+    const at::Tensor written =
+        at::einsum("brhn,brhp->bhnp", {AtLeastFloat(result.final.k), AtLeastFloat(result.final.v)});
+    const at::Tensor last_weight = new_weight.select(1, new_weight.size(1) - 1);
+    result.final.state = earlier.final_state + last_weight.unsqueeze(-1).unsqueeze(-1) * written;
   }
-  const kernels::RecurrenceResult both = kernels::SimpleGla(heads, path);
-  const auto sum = [](const at::Tensor& x, std::int64_t axis) {
-    const auto halves = x.chunk(2, axis);
-    return halves[0] + halves[1];
-  };
-  at::Tensor o = both.o;
-  if (args.rank > 1) o = (o + ReadOfLaterRanks(heads, args.rank)).to(o.scalar_type());
-  return {.o = sum(o, 2),
-          .final = {.state = sum(both.final_state, 1),
-                    .k = LastToken(args.k, args.rank),
-                    .v = LastToken(args.v, args.rank)}};
+  return result;
 }
 
 at::Tensor Angles(const at::Tensor& increments, const at::Tensor& start) {
@@ -94,15 +113,16 @@ at::Tensor Angles(const at::Tensor& increments, const at::Tensor& start) {
   return angles.remainder(2 * std::numbers::pi);
 }
 
-at::Tensor TurnPairs(const at::Tensor& x, const at::Tensor& angles) {
-  const std::int64_t num_turned = 2 * angles.size(-1);
+at::Tensor Turns(const at::Tensor& angles) { return at::complex(at::cos(angles), at::sin(angles)); }
+
+at::Tensor TurnPairs(const at::Tensor& x, const at::Tensor& turns) {
+  const std::int64_t num_turned = 2 * turns.size(-1);
   // A pair is a complex number: one product instead of four. Split, not narrowed: the backward pass
   // of narrow fills a tensor of all channels.
   const auto parts = x.split_with_sizes({num_turned, x.size(-1) - num_turned}, -1);
   // A view needs pairs at even places.
   const at::Tensor front = x.size(-1) % 2 == 0 ? parts[0] : parts[0].contiguous();
   const at::Tensor pairs = at::view_as_complex(front.unflatten(-1, {-1, 2}));
-  const at::Tensor turns = at::complex(at::cos(angles), at::sin(angles));
   const at::Tensor turned = at::view_as_real(pairs * turns).flatten(-2);
   if (num_turned == x.size(-1)) return turned;
   return at::cat({turned, parts[1]}, -1);
