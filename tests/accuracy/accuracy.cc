@@ -236,16 +236,15 @@ class Measurement {
     JudgeByParts(piece_size, accuracy);
   }
 
-  // A gradient that is summed over sequences and is off by more than it may, but not by as much as
-  // a missing one, is judged by the median of parts of the batch: the luck of a few tokens is in
-  // few parts, a fault in all.
+  // A gradient that is off by more than it may, but not by as much as a missing one, is judged by
+  // the median of parts of the batch: the luck of a few tokens is in few parts, a fault in all.
   void JudgeByParts(std::int64_t piece_size, Accuracy& accuracy) {
     const std::int64_t num_parts = std::min<std::int64_t>(passes_.batch_size(), kMostParts);
     if (num_parts < kLeastParts) return;
     std::map<std::string, std::vector<Comparison>> parts;
     for (const Comparison& c : accuracy.comparisons) {
-      const bool is_sum = whole_.exact().parameter_gradients.contains(c.name);
-      if (is_sum && Ratio(c) > 1 && c.error <= kFewTokens * c.norm) parts[c.name];
+      const bool is_gradient = !whole_.exact().outputs.contains(c.name);
+      if (is_gradient && Ratio(c) > 1 && c.error <= kFewTokens * c.norm) parts[c.name];
     }
     if (parts.empty()) return;
     const Execution execution = Fast(accuracy.precision);

@@ -187,7 +187,7 @@ class MixerSubject final : public Subject {
     double largest = 0;
     const auto result = models::Forward(exact_.mixer(), InputsOf(inputs), options);
     models::ForEach(result.final_state, [&](const auto&, const auto& tensor) {
-      if (!IsNumber(tensor.value)) return;
+      if (!IsNumber(tensor.value) || tensor.value.numel() == 0) return;
       largest = std::max(largest, tensor.value.abs().max().template item<double>());
     });
     return largest;
