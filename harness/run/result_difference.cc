@@ -21,23 +21,23 @@ bool SameLeaf(const Value& a, const Value& b) {
   return a == b;
 }
 
-void Walk(const Value& stored, const Value& again, const std::string& key,
-          std::vector<Difference>& differences) {
+void Compare(const Value& stored, const Value& again, const std::string& key,
+             std::vector<Difference>& differences) {
   if (stored.is_object() && again.is_object()) {
     Object members = stored.as_object();
     members.insert(again.as_object().begin(), again.as_object().end());
     for (const auto& [name, unused] : members) {
       const Value* left = stored.Find(name);
       const Value* right = again.Find(name);
-      Walk(left ? *left : Value(), right ? *right : Value(), key + "/" + io::PointerToken(name),
-           differences);
+      Compare(left ? *left : Value(), right ? *right : Value(), key + "/" + io::PointerToken(name),
+              differences);
     }
   } else if (stored.is_array() && again.is_array()) {
     const Array& left = stored.as_array();
     const Array& right = again.as_array();
     for (std::size_t i = 0; i < std::max(left.size(), right.size()); ++i) {
-      Walk(i < left.size() ? left[i] : Value(), i < right.size() ? right[i] : Value(),
-           key + "/" + std::to_string(i), differences);
+      Compare(i < left.size() ? left[i] : Value(), i < right.size() ? right[i] : Value(),
+              key + "/" + std::to_string(i), differences);
     }
   } else if (!SameLeaf(stored, again)) {
     differences.push_back({key, stored, again});
@@ -71,7 +71,7 @@ Value Surroundings(const reports::CellResult& cell) {
 
 std::vector<Difference> FindDifferences(const Value& stored, const Value& again) {
   std::vector<Difference> differences;
-  Walk(stored, again, "", differences);
+  Compare(stored, again, "", differences);
   return differences;
 }
 

@@ -31,7 +31,7 @@ def work(cell):
 
     def complete():
         shutil.copy(told / "prepared.json", cell / "result.json")
-        note("end", cell)  # before the scheduler hears of it and may end this process
+        note("end", cell)  # before the scheduler reads it and may end this process
         say(f"done {cell.name}")
 
     words = {

@@ -214,7 +214,7 @@ std::string TakeLabel(Value& model) {
 
 // "mqar/gla/d_model=64,lr=0.003": the form that reports split into task, mixer and variant.
 std::string CellNameOf(const SweepPoint& point, const Cell& cell, const std::string& label) {
-  std::string mixer = cell.model.Find("sequence_mixer")->Find("name")->as_string();
+  std::string mixer = MixerText(*cell.model.Find("sequence_mixer"));
   std::string variant;
   for (const auto& [path, text] : point.axes) {
     if (path == "model.sequence_mixer") {

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "harness/suite/step_count.h"
+#include "harness/suite/sweep.h"
 #include "io/json.h"
 #include "io/value_path.h"
 
@@ -246,6 +247,11 @@ TEST_CASE("suite: a hybrid is named by its layers") {
                          .cells;
   CHECK(cells.at(0).name == "mqar/gla,num_heads=4");
   CHECK(cells.at(1).name == "mqar/base_conv+gla");
+}
+
+TEST_CASE("suite: a mixer in Python is named by its class") {
+  CHECK(MixerText(Object{{"name", "gla"}, {"num_heads", 2}}) == "gla");
+  CHECK(MixerText(Object{{"name", "python"}, {"module", "folder/own.py:Mean"}}) == "Mean");
 }
 
 TEST_CASE("suite: a mixer's label names its cells and changes no id") {

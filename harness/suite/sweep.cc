@@ -18,14 +18,6 @@ constexpr std::int64_t kMaxFreshSeeds = 10'000;
 
 std::string AxisText(const Value& value);
 
-// "Class,option=1" of a module in Python: where its file lies is no name.
-std::string PythonText(const std::string& module, const Value* options) {
-  std::string text = module.substr(module.rfind(':') + 1);
-  if (options == nullptr || !options->is_object()) return text;
-  for (const auto& [key, item] : options->as_object()) text += "," + key + "=" + AxisText(item);
-  return text;
-}
-
 // Short text of a swept value: a mixer's name and options, the items of a list joined by "+", a
 // number, else canonical JSON.
 std::string AxisText(const Value& value) {
@@ -37,13 +29,12 @@ std::string AxisText(const Value& value) {
   }
   if (const Value* pattern = value.Find("pattern")) return AxisText(*pattern);  // names its layers
   if (const Value* name = value.Find("name"); name && name->is_string()) {
-    std::string text = name->as_string();
-    const Value* module = text == kPythonMixer ? value.Find("module") : nullptr;
-    if (module && module->is_string()) {
-      return PythonText(module->as_string(), value.Find("options"));
-    }
-    for (const auto& [key, item] : value.as_object()) {
-      if (key != "name") text += "," + key + "=" + AxisText(item);
+    std::string text = MixerText(value);
+    const bool is_python = text != name->as_string();
+    const Value* options = is_python ? value.Find("options") : &value;
+    if (options == nullptr || !options->is_object()) return text;
+    for (const auto& [key, item] : options->as_object()) {
+      if (is_python || key != "name") text += "," + key + "=" + AxisText(item);
     }
     return text;
   }
@@ -212,6 +203,13 @@ bool Excluded(const SweepPoint& point, const Value& rules) {
 }
 
 }  // namespace
+
+std::string MixerText(const Value& mixer) {
+  const std::string& name = mixer.Find("name")->as_string();
+  const Value* module = name == kPythonMixer ? mixer.Find("module") : nullptr;
+  if (module == nullptr || !module->is_string()) return name;
+  return module->as_string().substr(module->as_string().rfind(':') + 1);
+}
 
 void CheckExclude(const Object& document) {
   const auto sweep = document.find("sweep");

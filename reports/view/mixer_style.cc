@@ -80,9 +80,13 @@ Known Unknown(const std::string& name) {
   return {"", "", kColours[hash % kColours.size()], kMarkers[(hash / 16) % kMarkers.size()]};
 }
 
+// Of a module in Python the class.
 std::string NameOf(const Value& mixer) {
   const Value* name = mixer.Find("name");
-  return name && name->is_string() ? name->as_string() : "";
+  if (name == nullptr || !name->is_string()) return "";
+  const Value* module = name->as_string() == "python" ? mixer.Find("module") : nullptr;
+  if (module == nullptr || !module->is_string()) return name->as_string();
+  return module->as_string().substr(module->as_string().rfind(':') + 1);
 }
 
 // The mixers of a hybrid's layers, each once, in order.

@@ -228,6 +228,9 @@ TEST_CASE("Labels: known names, hybrids, a suite's own, and options where names 
   CHECK(StyleOf("my short name", model(Object{{"name", "gla"}})).label == "my short name");
   CHECK(StyleOf("my short name", model(Object{{"name", "gla"}})).colour == "gla");
   CHECK(StyleOf("mine", model(Object{{"name", "mine"}})).label == "mine");
+  const Value own = model(Object{{"name", "python"}, {"module", "folder/own.py:Mean"}});
+  CHECK(StyleOf("Mean", own).label == "Mean");
+  CHECK(StyleOf("Mean,scale=0.5", own).label == "Mean");
 
   const SweepReport report =
       MakeSweepReport("alike", {},

@@ -202,7 +202,9 @@ class ProgramTest(unittest.TestCase):
             with open(os.path.join(self.folder, "own.py"), "w", encoding="utf-8") as file:
                 file.write(text)
             self.write({**SUITE, "model": {**SUITE["model"], "sequence_mixer": {"name": "python", "module": "own.py:Mean"}}})
-            ids.add(self.expect(0, "run", "suite.json", "--device", DEVICE, "-o", "out", "-n")[0].split()[0])
+            planned = self.expect(0, "run", "suite.json", "--device", DEVICE, "-o", "out", "-n")[0]
+            self.assertIn("/Mean", planned)  # its class names it
+            ids.add(planned.split()[0])
         self.assertEqual(len(ids), 2)
 
     def test_an_interrupted_cell_continues_to_the_same_bits(self):
