@@ -36,7 +36,10 @@ struct Head {
   }
 };
 
-// Tokens `first` to `first` + `count` of a chunk. All threads of the CTA take part.
+// One channel of the tokens of a chunk, zeros beyond its last one.
+using OfTokens = float[kChunk];
+
+// Tokens `first` to `first` + `count` - 1.
 struct ChunkOfTokens {
   std::int64_t first;
   int count;
@@ -44,20 +47,25 @@ struct ChunkOfTokens {
   __device__ ChunkOfTokens(const TokenScanProblem& p, std::int64_t n)
       : first(n * kChunk), count(static_cast<int>(min(p.seq_len - first, std::int64_t{kChunk}))) {}
 
-  // Brings `channels` channels of each to `target` [kChunk][width], zeros beyond them.
-  // use(t, x) sees every element and returns what is stored.
-  template <typename T, typename Use>
-  __device__ void Load(float* target, int width, const Head& head, const device::Sequence& x,
-                       int channels, const Use& use) const {
-#pragma unroll 4
-    for (int i = static_cast<int>(threadIdx.x); i < count * width;
-         i += static_cast<int>(blockDim.x)) {
-      const int t = i / width;
-      const int channel = i % width;
-      target[i] = channel < channels ? use(t, ToFloat(head.At<T>(x, first + t)[channel])) : 0;
+  // Zeros beyond the last channel, too. No branches: all loads are under way together.
+  template <typename T>
+  __device__ void Fetch(OfTokens& x, const Head& head, const device::Sequence& source, int channel,
+                        int num_channels) const {
+    const T* data = head.At<T>(source, first) + min(channel, num_channels - 1);
+#pragma unroll
+    for (int t = 0; t < kChunk; ++t) {
+      const float value = ToFloat(data[min(t, count - 1) * source.token_stride]);
+      x[t] = t < count && channel < num_channels ? value : 0;
     }
   }
 };
+
+// To `target` [kChunk][width], unless the channel is beyond.
+__device__ inline void Keep(float* target, int width, int channel, const OfTokens& x) {
+  if (channel >= width) return;
+#pragma unroll
+  for (int t = 0; t < kChunk; ++t) target[t * width + channel] = x[t];
+}
 
 struct Pair {
   float x, y;

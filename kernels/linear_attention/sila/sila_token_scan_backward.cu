@@ -68,17 +68,25 @@ __device__ Gates GatesOf(const TokenScanProblem& p, const Head& head, std::int64
 template <typename T, int kKeys>
 __device__ void LoadChunk(const TokenScanProblem& p, const Head& head, const ChunkOfTokens& chunk,
                           TokenMemory<kKeys>& memory, const Values& values) {
-  const auto take = [](int, float x) { return x; };
+  const int thread = static_cast<int>(threadIdx.x);
   device::SyncBlock();  // nobody reads what the last chunk left
-  chunk.Load<T>(memory.k[0], kKeys, head, p.k, p.head_k_dim, take);
-  chunk.Load<T>(memory.q[0], kKeys, head, p.q, p.head_k_dim,
-                [&](int, float x) { return p.scale * x; });
-  chunk.Load<T>(values.v, values.width, head, p.v, p.head_v_dim, take);
-  chunk.Load<T>(values.d_o, values.width, head, p.d_o, p.head_v_dim, take);
-  chunk.Load<float>(values.recalled, values.width, head, p.recalled, p.head_v_dim, take);
-  if (static_cast<int>(threadIdx.x) < chunk.count) {
-    memory.gates[threadIdx.x] = GatesOf(p, head, chunk.first + threadIdx.x);
+  for (int channel = thread; channel < kKeys; channel += static_cast<int>(blockDim.x)) {
+    OfTokens k, q;
+    chunk.Fetch<T>(k, head, p.k, channel, p.head_k_dim);
+    chunk.Fetch<T>(q, head, p.q, channel, p.head_k_dim);
+#pragma unroll
+    for (float& x : q) x *= p.scale;
+    Keep(memory.k[0], kKeys, channel, k);
+    Keep(memory.q[0], kKeys, channel, q);
   }
+  OfTokens v, d_o, recalled;  // a thread has one channel at most
+  chunk.Fetch<T>(v, head, p.v, thread, p.head_v_dim);
+  chunk.Fetch<T>(d_o, head, p.d_o, thread, p.head_v_dim);
+  chunk.Fetch<float>(recalled, head, p.recalled, thread, p.head_v_dim);
+  Keep(values.v, values.width, thread, v);
+  Keep(values.d_o, values.width, thread, d_o);
+  Keep(values.recalled, values.width, thread, recalled);
+  if (thread < chunk.count) memory.gates[thread] = GatesOf(p, head, chunk.first + thread);
   device::SyncBlock();
 }
 

@@ -22,24 +22,44 @@ struct alignas(16) TokenMemory {
   template <typename T>
   __device__ void Load(const TokenScanProblem& p, const Head& head, const ChunkOfTokens& chunk,
                        float* values, int width) {
-    const auto take = [](int, float x) { return x; };
-    const auto look = [&](int t, float x) {
-      if (!isfinite(x)) broken[t] = std::numeric_limits<float>::quiet_NaN();
-      return x;
-    };
-    if (threadIdx.x < kChunk) broken[threadIdx.x] = 0;
-    device::SyncBlock();  // and nobody reads what the last chunk left
-    chunk.Load<T>(k[0], kKeys, head, p.k, p.head_k_dim, look);
-    chunk.Load<T>(q[0], kKeys, head, p.q, p.head_k_dim, [&](int, float x) { return p.scale * x; });
-    chunk.Load<T>(values, width, head, p.v, p.head_v_dim, look);
-    chunk.Load<float>(write_logit, 1, head, p.write_logit, 1, look);
-    chunk.Load<float>(forget_logit, 1, head, p.forget_logit, 1, look);
-    if (p.forced_write_gate.data != nullptr) {
-      chunk.Load<float>(forced_write_gate, 1, head, p.forced_write_gate, 1, take);
-    } else if (threadIdx.x < kChunk) {
-      forced_write_gate[threadIdx.x] = std::numeric_limits<float>::quiet_NaN();
-    }
+    const int thread = static_cast<int>(threadIdx.x);
+    if (thread < kChunk) LoadGates(p, head, chunk.first + min(thread, chunk.count - 1), thread);
     device::SyncBlock();
+    for (int channel = thread; channel < kKeys; channel += static_cast<int>(blockDim.x)) {
+      OfTokens of_k, of_q;
+      chunk.Fetch<T>(of_k, head, p.k, channel, p.head_k_dim);
+      chunk.Fetch<T>(of_q, head, p.q, channel, p.head_k_dim);
+#pragma unroll
+      for (float& x : of_q) x *= p.scale;
+      Keep(k[0], kKeys, channel, of_k);
+      Keep(q[0], kKeys, channel, of_q);
+      Look(of_k);
+    }
+    OfTokens v;
+    chunk.Fetch<T>(v, head, p.v, thread, p.head_v_dim);  // a thread has one channel at most
+    Keep(values, width, thread, v);
+    Look(v);
+    device::SyncBlock();
+  }
+
+ private:
+  __device__ void LoadGates(const TokenScanProblem& p, const Head& head, std::int64_t token,
+                            int t) {
+    write_logit[t] = *head.At<float>(p.write_logit, token);
+    forget_logit[t] = *head.At<float>(p.forget_logit, token);
+    forced_write_gate[t] = p.forced_write_gate.data == nullptr
+                               ? std::numeric_limits<float>::quiet_NaN()
+                               : *head.At<float>(p.forced_write_gate, token);
+    broken[t] = isfinite(write_logit[t]) && isfinite(forget_logit[t])
+                    ? 0
+                    : std::numeric_limits<float>::quiet_NaN();
+  }
+
+  __device__ void Look(const OfTokens& x) {
+#pragma unroll
+    for (int t = 0; t < kChunk; ++t) {
+      if (!isfinite(x[t])) broken[t] = std::numeric_limits<float>::quiet_NaN();
+    }
   }
 };
 
