@@ -97,6 +97,13 @@ const std::map<std::string, Cost (*)(double k, double v)> kCosts = {
                .forward_bytes = 2 * (4 * k + 2 * v) + 4 * k,
                .backward_bytes = 2 * (8 * k + 3 * v) + 8 * k};
      }},
+    {"sila",  // token by token
+     [](double k, double v) -> Cost {
+       return {.forward_flops = 7 * k * v,
+               .backward_flops = 15 * k * v,
+               .forward_bytes = 2 * 2 * (k + v) + 8,
+               .backward_bytes = 2 * (4 * k + 3 * v) + 16};
+     }},
 };
 
 // "core/no_decay" is `core` without its decays.
