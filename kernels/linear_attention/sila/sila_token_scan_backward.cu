@@ -110,7 +110,7 @@ __device__ float ReadGradient(const StateTile<kKeys>& tile, const float* k,
                               const typename StateTile<kKeys>::State& g,
                               typename StateTile<kKeys>::Columns& y) {
   using Tile = StateTile<kKeys>;
-  float product = 0;
+  float products[4] = {};  // short chains of additions
 #pragma unroll
   for (float& x : y) x = 0;
 #pragma unroll
@@ -122,13 +122,13 @@ __device__ float ReadGradient(const StateTile<kKeys>& tile, const float* k,
 #pragma unroll
       for (int c = 0; c < Tile::kColumns; ++c) {
         y[c] = fmaf(rows[j], g[4 * i + j][c], y[c]);
-        product = fmaf(s[4 * i + j][c], g[4 * i + j][c], product);
+        products[j] = fmaf(s[4 * i + j][c], g[4 * i + j][c], products[j]);
       }
     }
   }
   SumOverKeyLanes(y);
   SpreadOverKeyLanes(y);
-  return product;
+  return (products[0] + products[1]) + (products[2] + products[3]);
 }
 
 // The gradients of q and k, to `sums` [2][kKeys], as sums over the columns of the warp; takes `g`,
