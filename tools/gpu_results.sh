@@ -86,6 +86,8 @@ run_suite() {  # run_suite NAME
   case $1 in
     step-time | mixers-step-time) command=bench ;;
     mqar-48-cells | mqar-iclr24-fig2 | mixers) jobs=4 ;;
+    selcopy-mamba-256) jobs=5 ;;
+    selcopy-selectlti-256) jobs=8 ;;
     mqar-iclr24-64x4) jobs=14 ;;
   esac
   "$programs/mixerbench" "$command" "$1" -o "$out/runs/$1" --device cuda --jobs "$jobs" \

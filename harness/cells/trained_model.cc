@@ -87,8 +87,8 @@ TrainedModel LoadTrainedModel(const Cell& cell, at::Device device, const Registr
   auto weights = WeightsFolder(weights_folder, cell.training_id).Load(problems);
   if (!weights) {
     throw Error(ExitCode::kBadInput,
-                "no weights of its training " +
-                    (problems.empty() ? "are in the folder" : ": " + problems.front()));
+                "no weights of its training" +
+                    (problems.empty() ? " are in the folder" : ": " + problems.front()));
   }
   Model model = BuildModel(cell, device, registries, cell.trained_max_seq_len);
   TakeWeights(*weights, cell, model, cell.trained_max_seq_len, registries);

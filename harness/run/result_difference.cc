@@ -44,7 +44,7 @@ void Compare(const Value& stored, const Value& again, const std::string& key,
   }
 }
 
-// What the clock and the way of running do not touch.
+// The part that depends neither on time nor on how it was run.
 Value Answer(const reports::CellResult& cell) {
   Value document = reports::CellToValue(cell);
   Object& members = document.as_object();

@@ -9,7 +9,7 @@ namespace mixerbench::kernels {
 namespace {
 
 TEST_CASE("plan: a recorder keeps what is told while it lives, equal records once") {
-  RecordPlan("linear", "aten", "aten");  // nobody hears
+  RecordPlan("linear", "aten", "aten");  // no recorder
   CHECK_FALSE(RecordsPlans());
   const PlanRecorder recorder;
   CHECK(RecordsPlans());
