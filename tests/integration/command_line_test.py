@@ -103,7 +103,8 @@ class CommandLineTest(ProgramTest):
                 for axis in ("head_k_dim", "head_v_dim"):
                     self.assertTrue(plan[axis]["values"] or plan[axis]["multiple_of"])
         self.assertTrue(plans["selective_scan"])
-        self.assertFalse(plans["dplr"])  # chunks by ATen's products alone
+        self.assertFalse(plans["mesa"])  # products of ATen alone
+        self.assertEqual([plan["plan"] for plan in plans["dplr"]], ["token_scan"])
         self.assertIn("device code", self.expect(0, "describe", "core", "delta_rule").stdout)
 
     def test_describe(self):
