@@ -28,6 +28,7 @@
 #include "io/read_value.h"
 #include "io/value_path.h"
 #include "reports/summary/select.h"
+#include "reports/summary/sweep_report.h"
 
 namespace mixerbench::harness {
 namespace {
@@ -214,7 +215,7 @@ std::string TakeLabel(Value& model) {
 
 // "mqar/gla/d_model=64,lr=0.003": the form that reports split into task, mixer and variant.
 std::string CellNameOf(const SweepPoint& point, const Cell& cell, const std::string& label) {
-  std::string mixer = MixerText(*cell.model.Find("sequence_mixer"));
+  std::string mixer = reports::MixerText(*cell.model.Find("sequence_mixer"));
   std::string variant;
   for (const auto& [path, text] : point.axes) {
     if (path == "model.sequence_mixer") {

@@ -7,9 +7,9 @@
 #include <set>
 
 #include "harness/suite/step_count.h"
-#include "harness/suite/sweep.h"
 #include "io/json.h"
 #include "io/value_path.h"
+#include "reports/summary/sweep_report.h"
 
 #include "tests/support/catch2.h"
 
@@ -250,8 +250,8 @@ TEST_CASE("suite: a hybrid is named by its layers") {
 }
 
 TEST_CASE("suite: a mixer in Python is named by its class") {
-  CHECK(MixerText(Object{{"name", "gla"}, {"num_heads", 2}}) == "gla");
-  CHECK(MixerText(Object{{"name", "python"}, {"module", "folder/own.py:Mean"}}) == "Mean");
+  CHECK(reports::MixerText(Object{{"name", "gla"}, {"num_heads", 2}}) == "gla");
+  CHECK(reports::MixerText(Object{{"name", "python"}, {"module", "folder/own.py:Mean"}}) == "Mean");
 }
 
 TEST_CASE("suite: a mixer's label names its cells and changes no id") {

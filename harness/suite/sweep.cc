@@ -6,10 +6,10 @@
 
 #include "base/error.h"
 #include "base/suggest.h"
-#include "harness/python/python_mixer.h"
 #include "io/json.h"
 #include "io/read_value.h"
 #include "io/value_path.h"
+#include "reports/summary/sweep_report.h"
 
 namespace mixerbench::harness {
 namespace {
@@ -29,7 +29,7 @@ std::string AxisText(const Value& value) {
   }
   if (const Value* pattern = value.Find("pattern")) return AxisText(*pattern);  // names its layers
   if (const Value* name = value.Find("name"); name && name->is_string()) {
-    std::string text = MixerText(value);
+    std::string text = reports::MixerText(value);
     const bool is_python = text != name->as_string();
     const Value* options = is_python ? value.Find("options") : &value;
     if (options == nullptr || !options->is_object()) return text;
@@ -203,13 +203,6 @@ bool Excluded(const SweepPoint& point, const Value& rules) {
 }
 
 }  // namespace
-
-std::string MixerText(const Value& mixer) {
-  const std::string& name = mixer.Find("name")->as_string();
-  const Value* module = name == kPythonMixer ? mixer.Find("module") : nullptr;
-  if (module == nullptr || !module->is_string()) return name;
-  return module->as_string().substr(module->as_string().rfind(':') + 1);
-}
 
 void CheckExclude(const Object& document) {
   const auto sweep = document.find("sweep");

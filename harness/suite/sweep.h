@@ -23,10 +23,6 @@ struct SweepPoint {
 // ExpandSweep because --set may replace an axis, whose conditions then hold for no point.
 void CheckExclude(const Object& document);
 
-// What a mixer {"name": ...} is called in a cell's name: of a module in Python its class, since
-// where its file lies is no name.
-std::string MixerText(const Value& mixer);
-
 // Expands "/sweep" of a suite: the product of `grid`, times the paired lists of each `zip`, less
 // what `exclude` names. Without a sweep the document is the one point. Throws ConfigError.
 std::vector<SweepPoint> ExpandSweep(const Object& document);

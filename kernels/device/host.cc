@@ -54,6 +54,14 @@ std::string_view RecurrenceRefusal(std::int64_t seq_len) {
   return seq_len == 1 ? "a single token" : "";
 }
 
+at::Tensor DenseFloats(const at::Tensor& x) {
+  return x.defined() ? x.to(at::kFloat).contiguous() : x;
+}
+
+at::Tensor WithAdjacentChannels(const at::Tensor& x) {
+  return !x.defined() || x.size(-1) == 1 || x.stride(-1) == 1 ? x : x.contiguous();
+}
+
 at::Tensor WithAlignedRows(const at::Tensor& x) {
   if (HasAlignedRows(x)) return x;
   const auto dense = x.contiguous();

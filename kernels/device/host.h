@@ -25,6 +25,12 @@ std::string DeviceRefusal(const at::Tensor& x);
 // path does not round. Empty when it may run.
 std::string_view RecurrenceRefusal(std::int64_t seq_len);
 
+// In fp32 and contiguous; undefined stays.
+at::Tensor DenseFloats(const at::Tensor& x);
+
+// Neighbouring channels are adjacent: `x` itself or a copy; undefined stays.
+at::Tensor WithAdjacentChannels(const at::Tensor& x);
+
 // Channels are adjacent, and data and rows start at multiples of 16 bytes: `x` itself when it is
 // so, else a copy. x [B,T,H,D], D elements a multiple of 16 bytes.
 at::Tensor WithAlignedRows(const at::Tensor& x);

@@ -376,6 +376,13 @@ CellName SplitCellName(const std::string& name) {
           .variant = name.substr(second + 1)};
 }
 
+std::string MixerText(const Value& mixer) {
+  const std::string& name = mixer.Find("name")->as_string();
+  const Value* module = name == "python" ? mixer.Find("module") : nullptr;
+  if (module == nullptr || !module->is_string()) return name;
+  return module->as_string().substr(module->as_string().rfind(':') + 1);
+}
+
 SweepReport MakeSweepReport(std::string name, Value config, std::vector<CellResult> cells) {
   SweepReport report{.name = std::move(name),
                      .config = std::move(config),

@@ -29,6 +29,10 @@ struct CellName {
 };
 CellName SplitCellName(const std::string& name);
 
+// What the mixer {"name": ...} is called there: of a module in Python its class, since where its
+// file lies is no name.
+std::string MixerText(const Value& mixer);
+
 // One evaluation segment, or one bucket of it, over the seeds of a group.
 struct AccuracyOverSeeds {
   Object axes;

@@ -6,6 +6,8 @@
 #include <string_view>
 #include <vector>
 
+#include "reports/summary/sweep_report.h"
+
 namespace mixerbench::reports {
 namespace {
 
@@ -80,13 +82,9 @@ Known Unknown(const std::string& name) {
   return {"", "", kColours[hash % kColours.size()], kMarkers[(hash / 16) % kMarkers.size()]};
 }
 
-// Of a module in Python the class.
 std::string NameOf(const Value& mixer) {
   const Value* name = mixer.Find("name");
-  if (name == nullptr || !name->is_string()) return "";
-  const Value* module = name->as_string() == "python" ? mixer.Find("module") : nullptr;
-  if (module == nullptr || !module->is_string()) return name->as_string();
-  return module->as_string().substr(module->as_string().rfind(':') + 1);
+  return name && name->is_string() ? MixerText(mixer) : "";
 }
 
 // The mixers of a hybrid's layers, each once, in order.

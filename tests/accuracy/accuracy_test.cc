@@ -278,12 +278,11 @@ TEST_CASE("accuracy: lengths at which a recurrence takes too many steps are list
   CHECK(num_left_out == 1 + Mixers().Find("sila", "").test_configs.size());
 }
 
-// y = x, after a while.
-class SlowSubject final : public Subject {
+// One input, x, and no parameters.
+class SubjectOfOne : public Subject {
  public:
-  explicit SlowSubject(std::chrono::milliseconds delay) : delay_(delay) {
-    inputs_["x"] = testing::RandomNormal({2, 3}, /*seed=*/3);
-  }
+  explicit SubjectOfOne(const at::Tensor& x) : inputs_{{"x", x}} {}
+
   const NamedTensors& inputs() const override { return inputs_; }
   at::ScalarType InputType(const std::string&, at::ScalarType dtype) const override {
     return dtype;
@@ -291,6 +290,16 @@ class SlowSubject final : public Subject {
   std::vector<std::pair<std::string, at::Tensor>> Parameters(at::ScalarType) const override {
     return {};
   }
+
+ private:
+  NamedTensors inputs_;
+};
+
+// y = x, after a while.
+class SlowSubject final : public SubjectOfOne {
+ public:
+  explicit SlowSubject(std::chrono::milliseconds delay)
+      : SubjectOfOne(testing::RandomNormal({2, 3}, /*seed=*/3)), delay_(delay) {}
   NamedTensors Run(const NamedTensors& inputs, std::int64_t, ExecutionPath,
                    at::ScalarType) const override {
     ++num_runs;
@@ -302,7 +311,6 @@ class SlowSubject final : public Subject {
 
  private:
   std::chrono::milliseconds delay_;
-  NamedTensors inputs_;
 };
 
 TEST_CASE("accuracy: a deadline ends a case between two of its passes") {
@@ -376,18 +384,12 @@ TEST_CASE("accuracy: what lacks memory runs in pieces, of scored positions too")
 }
 
 // y = factor x, by a fast path that overflows or not.
-class LargeSubject final : public Subject {
+class LargeSubject final : public SubjectOfOne {
  public:
-  LargeSubject(double factor, bool overflows) : factor_(factor), overflows_(overflows) {
-    inputs_["x"] = testing::RandomNormal({2, 64}, /*seed=*/3);
-  }
-  const NamedTensors& inputs() const override { return inputs_; }
-  at::ScalarType InputType(const std::string&, at::ScalarType dtype) const override {
-    return dtype;
-  }
-  std::vector<std::pair<std::string, at::Tensor>> Parameters(at::ScalarType) const override {
-    return {};
-  }
+  LargeSubject(double factor, bool overflows)
+      : SubjectOfOne(testing::RandomNormal({2, 64}, /*seed=*/3)),
+        factor_(factor),
+        overflows_(overflows) {}
   NamedTensors Run(const NamedTensors& inputs, std::int64_t, ExecutionPath path,
                    at::ScalarType) const override {
     const bool runs = path == ExecutionPath::kFast && overflows_;
@@ -397,7 +399,6 @@ class LargeSubject final : public Subject {
  private:
   double factor_;
   bool overflows_;
-  NamedTensors inputs_;
 };
 
 TEST_CASE("accuracy: only exact values beyond fp32 leave a case out, an overflow fails") {
@@ -415,19 +416,16 @@ TEST_CASE("accuracy: only exact values beyond fp32 leave a case out, an overflow
 
 // y = x w, whose device code gives w a gradient that is off by a factor 1 + fault in some
 // sequences.
-class FaultySequences final : public Subject {
+class FaultySequences final : public SubjectOfOne {
  public:
-  explicit FaultySequences(std::vector<double> faults) : faults_(std::move(faults)) {
-    inputs_["x"] = testing::RandomNormal({std::ssize(faults_), 20, 16}, /*seed=*/3, at::kBFloat16)
-                       .to(at::kDouble);
+  explicit FaultySequences(std::vector<double> faults)
+      : SubjectOfOne(testing::RandomNormal({std::ssize(faults), 20, 16}, /*seed=*/3, at::kBFloat16)
+                         .to(at::kDouble)),
+        faults_(std::move(faults)) {
     const at::Tensor w = testing::RandomNormal({16, 16}, /*seed=*/5, at::kBFloat16);
     for (const at::ScalarType dtype : {at::kDouble, at::kFloat, at::kBFloat16}) {
       weights_[dtype] = w.to(dtype).requires_grad_(true);
     }
-  }
-  const NamedTensors& inputs() const override { return inputs_; }
-  at::ScalarType InputType(const std::string&, at::ScalarType dtype) const override {
-    return dtype;
   }
   std::vector<std::pair<std::string, at::Tensor>> Parameters(at::ScalarType dtype) const override {
     return {{"w", weights_.at(dtype)}};
@@ -445,7 +443,6 @@ class FaultySequences final : public Subject {
 
  private:
   std::vector<double> faults_;
-  NamedTensors inputs_;
   std::map<at::ScalarType, at::Tensor> weights_;
 };
 
@@ -475,19 +472,13 @@ TEST_CASE(
 }
 
 // y = x, of a recurrence with large states, right or not by plain ATen in low precision.
-class StateSubject final : public Subject {
+class StateSubject final : public SubjectOfOne {
  public:
   StateSubject(double state, double plain, double fast)
-      : state_(state), plain_(plain), fast_(fast) {
-    inputs_["x"] = testing::RandomNormal({2, 64}, /*seed=*/3);
-  }
-  const NamedTensors& inputs() const override { return inputs_; }
-  at::ScalarType InputType(const std::string&, at::ScalarType dtype) const override {
-    return dtype;
-  }
-  std::vector<std::pair<std::string, at::Tensor>> Parameters(at::ScalarType) const override {
-    return {};
-  }
+      : SubjectOfOne(testing::RandomNormal({2, 64}, /*seed=*/3)),
+        state_(state),
+        plain_(plain),
+        fast_(fast) {}
   NamedTensors Run(const NamedTensors& inputs, std::int64_t, ExecutionPath,
                    at::ScalarType dtype) const override {
     const double factor = kernels::PlainAten::IsAsked() ? plain_ : fast_;
@@ -497,7 +488,6 @@ class StateSubject final : public Subject {
 
  private:
   double state_, plain_, fast_;
-  NamedTensors inputs_;
 };
 
 TEST_CASE("accuracy: a case without a measure is left out, one with is not") {

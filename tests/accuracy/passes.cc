@@ -105,11 +105,17 @@ Passes::Passes(const Subject& subject, Deadline deadline)
 
 Results Passes::Run(const Execution& execution, std::int64_t piece_size, const Part& part) {
   Results results;
-  for (std::int64_t first = 0; first < batch_size_; first += piece_size) {
-    const std::int64_t count = std::min(piece_size, batch_size_ - first);
+  ForEachPiece(piece_size, [&](std::int64_t first, std::int64_t count) {
     Append(results, RunSequences(execution, first, count, part));
-  }
+  });
   return results;
+}
+
+void Passes::ForEachPiece(std::int64_t piece_size,
+                          const std::function<void(std::int64_t, std::int64_t)>& run) const {
+  for (std::int64_t first = 0; first < batch_size_; first += piece_size) {
+    run(first, std::min(piece_size, batch_size_ - first));
+  }
 }
 
 void Passes::HalveUntilItFits(const std::function<void(std::int64_t)>& run) const {
@@ -134,14 +140,13 @@ double Passes::LargestState() const {
   const at::NoGradGuard no_grad;
   double largest = 0;
   HalveUntilItFits([&](std::int64_t piece_size) {
-    for (std::int64_t first = 0; first < batch_size_; first += piece_size) {
-      const std::int64_t count = std::min(piece_size, batch_size_ - first);
+    ForEachPiece(piece_size, [&](std::int64_t first, std::int64_t count) {
       NamedTensors inputs;
       for (const auto& [name, value] : subject_.inputs()) {
         inputs[name] = value.narrow(0, first, count);
       }
       largest = std::max(largest, subject_.LargestState(inputs));
-    }
+    });
   });
   return largest;
 }

@@ -63,6 +63,9 @@ class Passes {
   double LargestState() const;
 
  private:
+  // run(first, count) of consecutive sequences, together the batch.
+  void ForEachPiece(std::int64_t piece_size,
+                    const std::function<void(std::int64_t, std::int64_t)>& run) const;
   Results RunSequences(const Execution& execution, std::int64_t first, std::int64_t count,
                        const Part& part);
   const at::Tensor& Weight(const std::string& name, const at::Tensor& output);

@@ -15,6 +15,7 @@
 #include "kernels/layout/columns.h"
 #include "kernels/linear_attention/dplr/dplr.h"
 #include "kernels/runtime/plan.h"
+#include "tests/gpu/token_scan_check.h"
 #include "tests/support/compare.h"
 #include "tests/support/gradient_check.h"
 #include "tests/support/tensors.h"
@@ -24,17 +25,14 @@
 namespace mixerbench::kernels {
 namespace {
 
-using testing::BitwiseEqual;
 using testing::RandomNormal;
 using testing::RandomUniform;
 using testing::RandomUnitRows;
 using testing::RelativeError;
-
-// Sums of some hundred terms at 6e-8, carried on from token to token.
-constexpr double kFloat32Tolerance = 2e-5;
-// With tensors in bf16 the gradient of o, from which all others come, and what leaves are rounded
-// by 2^-9 each.
-constexpr double kBf16Tolerance = 4e-3;
+using token_scan_check::CheckAnyLayout;
+using token_scan_check::CheckTokenScan;
+using token_scan_check::kFloat32Tolerance;
+using token_scan_check::Map;
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
@@ -97,11 +95,9 @@ testing::TensorFunction FunctionOf(ExecutionPath path) {
   };
 }
 
-template <typename Change>
-std::vector<at::Tensor> Map(const std::vector<at::Tensor>& inputs, const Change& change) {
-  std::vector<at::Tensor> result;
-  for (const at::Tensor& x : inputs) result.push_back(x.defined() ? change(x) : x);
-  return result;
+std::vector<at::Tensor> OnGpu(const Case& c) {
+  const at::Device gpu = harness::ParseDevice("cuda");
+  return Map(DrawInputs(c), [&](const at::Tensor& x) { return x.to(gpu); });
 }
 
 // o, final state, gradients.
@@ -114,25 +110,7 @@ std::vector<at::Tensor> Results(ExecutionPath path, const std::vector<at::Tensor
 void CheckCase(const Case& c) {
   CAPTURE(c.batch_size, c.seq_len, c.num_heads, c.head_k_dim, c.head_v_dim);
   CAPTURE(static_cast<int>(c.decay), c.has_state, c.is_delta_rule, c.dtype, c.factor_dtype);
-  const at::Device gpu = harness::ParseDevice("cuda");
-  const auto inputs = DrawInputs(c);
-  const auto on_gpu = Map(inputs, [&](const at::Tensor& x) { return x.to(gpu); });
-  const auto expected = Results(ExecutionPath::kReference,
-                                Map(on_gpu, [](const at::Tensor& x) { return x.to(at::kDouble); }));
-  const PlanRecorder recorder;
-  const auto actual = Results(ExecutionPath::kFast, on_gpu);
-  REQUIRE(recorder.records().size() == 1);
-  CHECK((recorder.records()[0] == PlanRecord{"", "dplr", "token_scan", "token_scan", ""}));
-  const testing::PoisonUninitializedMemory poison;
-  const auto again = Results(ExecutionPath::kFast, on_gpu);
-  REQUIRE(actual.size() == expected.size());
-  const double tolerance = c.dtype == at::kBFloat16 ? kBf16Tolerance : kFloat32Tolerance;
-  for (std::size_t i = 0; i < expected.size(); ++i) {
-    if (!expected[i].defined()) continue;
-    CAPTURE(i);
-    CHECK(RelativeError(actual[i], expected[i]) < tolerance);
-    CHECK(BitwiseEqual(actual[i], again[i]));
-  }
+  CheckTokenScan("dplr", c.dtype, OnGpu(c), Results);
 }
 
 TEST_CASE("dplr gpu: heads of every size") {
@@ -208,15 +186,7 @@ TEST_CASE("dplr gpu: short sequences", "[sanitizer]") {
 
 TEST_CASE("dplr gpu: tensors that are not contiguous give the same bits") {
   harness::SetNumerics(/*allow_tf32=*/false);
-  const at::Device gpu = harness::ParseDevice("cuda");
-  const auto inputs =
-      Map(DrawInputs({.is_delta_rule = true}), [&](const at::Tensor& x) { return x.to(gpu); });
-  const auto expected = Results(ExecutionPath::kFast, inputs);
-  const auto actual = Results(ExecutionPath::kFast, Map(inputs, testing::StridedCopy));
-  for (std::size_t i = 0; i < expected.size(); ++i) {
-    CAPTURE(i);
-    CHECK(BitwiseEqual(actual[i].contiguous(), expected[i].contiguous()));
-  }
+  CheckAnyLayout(OnGpu({.is_delta_rule = true}), Results);
 }
 
 TEST_CASE("dplr gpu: the delta rule of columns of one projection, keys in three places") {
@@ -247,9 +217,7 @@ TEST_CASE("dplr gpu: the delta rule of columns of one projection, keys in three 
 
 TEST_CASE("dplr gpu: a reset has no gradient, and what is not finite reaches no earlier token") {
   harness::SetNumerics(/*allow_tf32=*/false);
-  const at::Device gpu = harness::ParseDevice("cuda");
-  const Case c{.seq_len = 70, .decay = Decay::kStrong, .is_delta_rule = true};
-  auto inputs = Map(DrawInputs(c), [&](const at::Tensor& x) { return x.to(gpu); });
+  const auto inputs = OnGpu({.seq_len = 70, .decay = Decay::kStrong, .is_delta_rule = true});
   const auto clean = Results(ExecutionPath::kFast, inputs);
   const at::Tensor resets = inputs[5] == -kInfinity;
   CHECK(clean[7].masked_select(resets).count_nonzero().item<std::int64_t>() == 0);
@@ -267,11 +235,9 @@ TEST_CASE("dplr gpu: a reset has no gradient, and what is not finite reaches no 
 
 TEST_CASE("dplr gpu: keys of more than 128 channels and fp64 run by ATen, with the reason") {
   harness::SetNumerics(/*allow_tf32=*/false);
-  const at::Device gpu = harness::ParseDevice("cuda");
   const auto reason = [&](const Case& c) {
     const PlanRecorder recorder;
-    FunctionOf(ExecutionPath::kFast)(
-        Map(DrawInputs(c), [&](const at::Tensor& x) { return x.to(gpu); }));
+    FunctionOf(ExecutionPath::kFast)(OnGpu(c));
     REQUIRE(recorder.records().size() == 1);
     CHECK(recorder.records()[0].forward == "aten_chunk");
     return recorder.records()[0].reason;

@@ -14,7 +14,7 @@
 #include "harness/device/device.h"
 #include "kernels/linear_attention/sila/sila.h"
 #include "kernels/runtime/plan.h"
-#include "tests/support/compare.h"
+#include "tests/gpu/token_scan_check.h"
 #include "tests/support/gradient_check.h"
 #include "tests/support/tensors.h"
 
@@ -23,17 +23,12 @@
 namespace mixerbench::kernels {
 namespace {
 
-using testing::BitwiseEqual;
 using testing::RandomNormal;
 using testing::RandomUniform;
 using testing::RandomUnitRows;
-using testing::RelativeError;
-
-// Sums of some hundred terms at 6e-8, carried on from token to token through the gates.
-constexpr double kFloat32Tolerance = 2e-5;
-// With tensors in bf16 the gradient of o, from which all others come, and what leaves are rounded
-// by 2^-9 each.
-constexpr double kBf16Tolerance = 4e-3;
+using token_scan_check::CheckAnyLayout;
+using token_scan_check::CheckTokenScan;
+using token_scan_check::Map;
 
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 
@@ -94,13 +89,6 @@ SilaArgs ArgsOf(const Case& c, const std::vector<at::Tensor>& x) {
           .decayed_erase = c.decayed_erase};
 }
 
-template <typename Change>
-std::vector<at::Tensor> Map(const std::vector<at::Tensor>& inputs, const Change& change) {
-  std::vector<at::Tensor> result;
-  for (const at::Tensor& x : inputs) result.push_back(x.defined() ? change(x) : x);
-  return result;
-}
-
 std::vector<at::Tensor> OnGpu(const Case& c) {
   const at::Device gpu = harness::ParseDevice("cuda");
   return Map(DrawInputs(c), [&](const at::Tensor& x) { return x.to(gpu); });
@@ -130,24 +118,10 @@ std::vector<at::Tensor> Results(const Case& c, ExecutionPath path,
 void CheckCase(const Case& c, bool wants_gates = false) {
   CAPTURE(c.batch_size, c.seq_len, c.num_heads, c.head_k_dim, c.head_v_dim, c.has_memory);
   CAPTURE(c.has_state, c.decayed_erase, c.forced, c.extreme_logit, c.dtype, wants_gates);
-  const auto inputs = OnGpu(c);
-  const auto expected =
-      Results(c, ExecutionPath::kReference,
-              Map(inputs, [](const at::Tensor& x) { return x.to(at::kDouble); }), wants_gates);
-  const PlanRecorder recorder;
-  const auto actual = Results(c, ExecutionPath::kFast, inputs, wants_gates);
-  REQUIRE(recorder.records().size() == 1);
-  CHECK((recorder.records()[0] == PlanRecord{"", "sila", "token_scan", "token_scan", ""}));
-  const testing::PoisonUninitializedMemory poison;
-  const auto again = Results(c, ExecutionPath::kFast, inputs, wants_gates);
-  REQUIRE(actual.size() == expected.size());
-  const double tolerance = c.dtype == at::kBFloat16 ? kBf16Tolerance : kFloat32Tolerance;
-  for (std::size_t i = 0; i < expected.size(); ++i) {
-    if (!expected[i].defined()) continue;
-    CAPTURE(i);
-    CHECK(RelativeError(actual[i], expected[i]) < tolerance);
-    CHECK(BitwiseEqual(actual[i], again[i]));
-  }
+  CheckTokenScan("sila", c.dtype, OnGpu(c),
+                 [&](ExecutionPath path, const std::vector<at::Tensor>& inputs) {
+                   return Results(c, path, inputs, wants_gates);
+                 });
 }
 
 TEST_CASE("sila gpu: heads of every size") {
@@ -218,13 +192,9 @@ TEST_CASE("sila gpu: short sequences", "[sanitizer]") {
 TEST_CASE("sila gpu: any layout of the inputs") {
   harness::SetNumerics(/*allow_tf32=*/false);
   const Case c{.forced = true};
-  const auto inputs = OnGpu(c);
-  const auto expected = Results(c, ExecutionPath::kFast, inputs);
-  const auto actual = Results(c, ExecutionPath::kFast, Map(inputs, testing::StridedCopy));
-  for (std::size_t i = 0; i < expected.size(); ++i) {
-    CAPTURE(i);
-    CHECK(BitwiseEqual(actual[i].contiguous(), expected[i].contiguous()));
-  }
+  CheckAnyLayout(OnGpu(c), [&](ExecutionPath path, const std::vector<at::Tensor>& inputs) {
+    return Results(c, path, inputs);
+  });
 }
 
 TEST_CASE("sila gpu: what is not finite reaches no earlier token and every later one") {

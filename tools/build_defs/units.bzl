@@ -106,7 +106,7 @@ def units(namespace, header, registry, function, deps, test_deps = [], test_size
       device_deps: added for the .cu files.
       device_host_deps: added for the *_cuda.cc files.
       host_deps: added for what no device code includes: all but *_plan.cc and .cu files.
-      unit_deps: {unit: units that it is made of}.
+      unit_deps: {unit: units and libraries that it is made of}.
       places: patterns of the folders that may be units.
 
     A unit `x` with `x_cuda.cc` chooses device code by linking: with --config=cuda it gets its
@@ -118,13 +118,14 @@ def units(namespace, header, registry, function, deps, test_deps = [], test_size
     for unit in names:
         folder = folders[unit]
         hdrs = native.glob([folder + "/*.h", folder + "/*.cuh"], allow_empty = True)
-        linked = _linked_device_code(unit, folder, hdrs, deps, device_deps, device_host_deps, host_deps)
+        own_deps = unit_deps.get(unit, [])
+        linked = _linked_device_code(unit, folder, hdrs, deps + own_deps, device_deps, device_host_deps, host_deps)
         plan = ["_plan.cc"] if linked else []  # in the interface then
         mb_library(
             name = unit,
             srcs = native.glob([folder + "/*.cc"], exclude = [folder + "/*" + end for end in ["_test.cc", "_benchmark.cc", "_cuda.cc"] + plan]),
             hdrs = hdrs,
-            deps = deps + host_deps + linked + unit_deps.get(unit, []),
+            deps = deps + host_deps + linked + own_deps,
         )
         tests = native.glob([folder + "/*_test.cc"], allow_empty = True)
         if tests:

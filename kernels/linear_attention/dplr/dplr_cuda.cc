@@ -14,6 +14,7 @@
 #include <c10/core/DeviceGuard.h>
 
 #include "kernels/device/host.h"
+#include "kernels/device/launch.h"
 #include "kernels/layout/columns.h"
 #include "kernels/linear_attention/dplr/dplr_kernels.h"
 #include "kernels/runtime/differentiable.h"
@@ -24,16 +25,10 @@ namespace {
 
 constexpr const char* kName = "dplr token_scan";
 
-// Neighbouring channels are adjacent, in a dtype that the kernels read: `x` itself or a copy;
-// undefined stays.
+// In a dtype and with channels that the kernels read: `x` itself or a copy; undefined stays.
 at::Tensor Readable(const at::Tensor& x) {
-  if (!x.defined()) return x;
-  const at::Tensor typed = x.scalar_type() == at::kBFloat16 ? x : x.to(at::kFloat);
-  return typed.size(-1) == 1 || typed.stride(-1) == 1 ? typed : typed.contiguous();
-}
-
-at::Tensor DenseFloats(const at::Tensor& x) {
-  return x.defined() ? x.to(at::kFloat).contiguous() : x;
+  const bool is_read = !x.defined() || x.scalar_type() == at::kBFloat16;
+  return device::WithAdjacentChannels(is_read ? x : x.to(at::kFloat));
 }
 
 bool InFours(const at::Tensor& x) {
@@ -47,13 +42,7 @@ bool InFours(const at::Tensor& x) {
 // x [B,T,H,D]; undefined: absent.
 TokenRows View(const at::Tensor& x) {
   if (!x.defined()) return {};
-  return {.rows = device::AsSequence(x),
-          .element = x.scalar_type() == at::kBFloat16 ? Element::kBFloat16 : Element::kFloat,
-          .in_fours = InFours(x)};
-}
-
-const float* FloatData(const at::Tensor& x) {
-  return x.defined() ? x.const_data_ptr<float>() : nullptr;
+  return {.rows = device::AsSequence(x), .element = ElementOf(x), .in_fours = InFours(x)};
 }
 
 // In the order in which they are differentiated and saved.
@@ -103,7 +92,7 @@ TokenScanProblem ProblemOf(const Inputs& x, const Rule& rule) {
           .log_decay = View(decay_kind == DecayKind::kOfHead ? AsRows(x.log_decay) : x.log_decay),
           .beta = View(AsRows(x.beta)),
           .recalls_decayed = rule.recalls_decayed,
-          .initial_state = FloatData(x.initial_state)};
+          .initial_state = FloatsOf(x.initial_state)};
 }
 
 at::TensorOptions Floats(const at::Tensor& like) {
@@ -161,13 +150,13 @@ std::vector<at::Tensor> Backward(const BackwardArgs& backward, const Rule& rule)
   const Inputs x(backward.saved);
   const c10::DeviceGuard guard(x.q.device());
   TokenScanProblem p = ProblemOf(x, rule);
-  p.states = const_cast<float*>(FloatData(backward.saved[8]));  // NOLINT: read only
+  p.states = const_cast<float*>(FloatsOf(backward.saved[8]));  // NOLINT: read only
   p.recalled = View(backward.saved[9]);
   const at::Tensor d_o = backward.grads[0].defined() ? Readable(backward.grads[0])
                                                      : at::zeros(x.v.sizes(), x.v.options());
-  const at::Tensor d_final_state = DenseFloats(backward.grads[1]);
+  const at::Tensor d_final_state = device::DenseFloats(backward.grads[1]);
   p.d_o = View(d_o);
-  p.d_final_state = FloatData(d_final_state);
+  p.d_final_state = FloatsOf(d_final_state);
   at::Tensor d_initial_state;
   if (x.initial_state.defined() && backward.wanted[7]) {
     d_initial_state = at::empty(x.initial_state.sizes(), Floats(x.q));
@@ -207,10 +196,11 @@ std::string RefusalOf(const DplrArgs& args, const PreparedRecurrence& sizes) {
 DeviceAttempt<RecurrenceResult> RunOnCuda(const DplrArgs& args, const PreparedRecurrence& sizes) {
   if (std::string reason = RefusalOf(args, sizes); !reason.empty()) return {{}, std::move(reason)};
   const RecurrenceArgs& given = args.recurrence;
-  const std::vector<at::Tensor> inputs = {Readable(given.q),    Readable(given.k),
-                                          Readable(given.v),    Readable(args.a),
-                                          Readable(args.b),     Readable(given.log_decay),
-                                          Readable(given.beta), DenseFloats(given.initial_state)};
+  const std::vector<at::Tensor> inputs = {
+      Readable(given.q),    Readable(given.k),
+      Readable(given.v),    Readable(args.a),
+      Readable(args.b),     Readable(given.log_decay),
+      Readable(given.beta), device::DenseFloats(given.initial_state)};
   const Rule rule{.scale = sizes.scale, .recalls_decayed = args.recalls_decayed};
   const bool needs_backward = NeedsBackward(inputs);
   RecordPlan("dplr", kTokenScanPlan, needs_backward ? kTokenScanPlan : std::string_view());

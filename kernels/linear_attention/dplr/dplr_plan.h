@@ -3,39 +3,27 @@
 #pragma once
 
 #include <cstdint>
-#include <string_view>
 #include <vector>
 
+#include "kernels/linear_attention/token_scan.h"
 #include "kernels/runtime/device_plan.h"
 
 namespace mixerbench::kernels::dplr {
 
-// A warp goes through all tokens with its columns of the state in registers.
-inline constexpr std::string_view kTokenScanPlan = "token_scan";
-
 // The one plan, token_scan.
 const std::vector<DevicePlan>& DevicePlans();
 
-// The lanes of a warp share the rows and the columns of their part of the state: 8 x 4 lanes, 32
-// elements each.
-constexpr int kKeyLanes = 8;
-constexpr int kValueLanes = 4;
-constexpr int kStatesPerLane = 32;
-constexpr int kStatesPerWarp = kKeyLanes * kValueLanes * kStatesPerLane;
+using token_scan::kChunk;
+using token_scan::kMaxKeys;
+using token_scan::kStatesPerWarp;
+using token_scan::kTokenScanPlan;
+using token_scan::NumChunks;
+using token_scan::PaddedKeys;
+using token_scan::WarpColumns;
 
-constexpr int kMaxKeys = 128;
 constexpr int kMaxWarps = 4;  // of a CTA
-// The forward pass keeps the state before every chunk of so many tokens.
-constexpr int kChunk = 8;
 // The states of so many tokens are in shared memory at once in the backward pass.
 constexpr int kPart = 4;
-
-// Key channels with padding.
-constexpr int PaddedKeys(std::int64_t head_k_dim) {
-  return head_k_dim <= 32 ? 32 : head_k_dim <= 64 ? 64 : kMaxKeys;
-}
-
-constexpr std::int64_t NumChunks(std::int64_t seq_len) { return (seq_len + kChunk - 1) / kChunk; }
 
 // Which columns of a head a CTA owns.
 struct ValueTiling {
@@ -43,7 +31,7 @@ struct ValueTiling {
   int num_warps = 0;            // of a CTA
 
   static constexpr ValueTiling Of(std::int64_t head_k_dim, std::int64_t head_v_dim) {
-    const std::int64_t width = kStatesPerWarp / PaddedKeys(head_k_dim);
+    const std::int64_t width = WarpColumns(PaddedKeys(head_k_dim));
     const std::int64_t tiles = (head_v_dim + width - 1) / width;
     const std::int64_t blocks = (tiles + kMaxWarps - 1) / kMaxWarps;
     return {.num_blocks = blocks, .num_warps = static_cast<int>((tiles + blocks - 1) / blocks)};

@@ -11,8 +11,13 @@
 #include "kernels/device/launch.cuh"
 #include "kernels/device/warp.cuh"
 #include "kernels/linear_attention/dplr/dplr_kernels.h"
+#include "kernels/linear_attention/state_lanes.cuh"
 
 namespace mixerbench::kernels::dplr {
+
+using token_scan::SpreadOverKeyLanes;
+using token_scan::SumOverKeyLanes;
+using token_scan::SumOverValueLanes;
 
 // Four elements as they lie in memory, those of bf16 in x and y. What is loaded is unpacked only
 // where it is used, so that no load waits for another.
@@ -71,59 +76,23 @@ __device__ inline void StoreFour(const TokenRows& x, std::int64_t index, std::in
   if (count > 3) StoreOne(x, index + 3, value.w);
 }
 
-// Sums over the key lanes of what each has of the columns Column(0), Column(1), ...: x[0] becomes
-// the sum of Column(0). Lanes hold their columns in an order in which nothing has to be selected.
-template <int kCount>
-__device__ inline void SumOverKeyLanes(float (&x)[kCount]) {
-#pragma unroll
-  for (int mask = kCount / 2; mask > 0; mask /= 2) {
-#pragma unroll
-    for (int i = 0; i < mask; ++i) x[i] += device::ShuffleXor(x[i + mask], mask);
-  }
-#pragma unroll
-  for (int mask = kCount; mask < kKeyLanes; mask *= 2) x[0] += device::ShuffleXor(x[0], mask);
-}
-
-// From x[0] of every lane the values of all its columns.
-template <int kCount>
-__device__ inline void SpreadOverKeyLanes(float (&x)[kCount]) {
-#pragma unroll
-  for (int mask = 1; mask < kCount; mask *= 2) {
-#pragma unroll
-    for (int i = 0; i < mask; ++i) x[i + mask] = device::ShuffleXor(x[i], mask);
-  }
-}
-
-// The same sum over the value lanes for four rows, Row(4 i) and the next three.
-__device__ inline float SumOverValueLanes(const float (&x)[4]) {
-  const float first = x[0] + device::ShuffleXor(x[2], 2 * kKeyLanes);
-  const float second = x[1] + device::ShuffleXor(x[3], 2 * kKeyLanes);
-  return first + device::ShuffleXor(second, kKeyLanes);
-}
-
-// The part of a head that a thread owns. kKeys: key channels with padding. All elements beyond K
-// and V are zeros: keys, values and states, and so are the gradients of these.
+// The part of a head that a thread owns; columns are those of the warp. kKeys: key channels with
+// padding. All elements beyond K and V are zeros: keys, values and states, and so are the gradients
+// of these.
 template <int kKeys>
-struct ScanTile {
-  static constexpr int kRows = kKeys / kKeyLanes;
-  static constexpr int kGroups = kRows / 4;
-  static constexpr int kColumns = kStatesPerLane / kRows;
-  static constexpr int kWidth = kValueLanes * kColumns;  // columns of a warp
-
-  using State = float[kRows][kColumns];
-  using Columns = float[kColumns];
+struct ScanTile : token_scan::StateLanes<kKeys> {
+  using Lanes = token_scan::StateLanes<kKeys>;
+  using Lanes::kWidth;
+  using Lanes::lane;
+  using Lanes::num_warps;
+  using Lanes::warp;
+  using typename Lanes::State;
 
   const TokenScanProblem& p;
-  int key_lane, value_lane, lane, warp, num_warps;
   std::int64_t batch, head, block;
   std::int64_t first_column;  // of the warp
 
-  __device__ explicit ScanTile(const TokenScanProblem& problem) : p(problem) {
-    lane = static_cast<int>(threadIdx.x) % 32;
-    warp = static_cast<int>(threadIdx.x) / 32;
-    num_warps = static_cast<int>(blockDim.x) / 32;
-    key_lane = lane % kKeyLanes;
-    value_lane = lane / kKeyLanes;
+  __device__ explicit ScanTile(const TokenScanProblem& problem) : Lanes(0), p(problem) {
     const std::int64_t num_blocks = p.tiling().num_blocks;
     block = blockIdx.x % num_blocks;
     head = blockIdx.x / num_blocks % p.num_heads;
@@ -131,25 +100,9 @@ struct ScanTile {
     first_column = (block * num_warps + warp) * kWidth;
   }
 
-  // Of the thread's rows and columns the r-th and c-th.
-  __device__ int Row(int r) const {
-    return r / 4 * (4 * kKeyLanes) + key_lane * 4 + (r % 4 ^ value_lane);
-  }
-  __device__ int Column(int c) const { return value_lane * kColumns + (c ^ key_lane % kColumns); }
-
-  // Four rows, those of group i, of a vector in shared memory.
-  __device__ void Rows(float (&x)[4], const float* vector, int i) const {
-#pragma unroll
-    for (int j = 0; j < 4; ++j) x[j] = vector[Row(4 * i + j)];
-  }
-  __device__ void AllColumns(Columns& x, const float* vector) const {
-#pragma unroll
-    for (int c = 0; c < kColumns; ++c) x[c] = vector[Column(c)];
-  }
-
   // Sum over the warp's columns of `value`, which each lane has for Column(0).
   __device__ float SumOfColumns(float value) const {
-    float sum = key_lane < kColumns ? value : 0.0f;
+    float sum = this->OwnsColumn() ? value : 0.0f;
 #pragma unroll
     for (int mask = 1; mask < 32; mask *= 2) sum += device::ShuffleXor(sum, mask);
     return sum;
@@ -162,8 +115,8 @@ struct ScanTile {
 
   // Stores `value` of the column Column(0); of several lanes with the same column one does.
   __device__ void StoreColumn(const TokenRows& x, std::int64_t token, float value) const {
-    const std::int64_t column = first_column + Column(0);
-    if (key_lane < kColumns && column < p.head_v_dim) StoreOne(x, Offset(x, token) + column, value);
+    const std::int64_t column = first_column + this->Column(0);
+    if (this->OwnsColumn() && column < p.head_v_dim) StoreOne(x, Offset(x, token) + column, value);
   }
 
   // Four channels of a token of the head, from `channel` of `num_channels` on.
@@ -202,12 +155,10 @@ struct ScanTile {
     });
   }
 
-  // The place of this lane in p.states before chunk n: every 32nd float4 from there on.
-  __device__ float4* KeptState(std::int64_t n) const {
+  // The place of the warp in p.states before chunk n.
+  __device__ float* KeptState(std::int64_t n) const {
     const std::int64_t of_all = std::int64_t{blockIdx.x} * num_warps + warp;
-    return reinterpret_cast<float4*>(p.states +
-                                     (of_all * NumChunks(p.seq_len) + n) * kStatesPerWarp) +
-           lane;
+    return p.states + (of_all * NumChunks(p.seq_len) + n) * kStatesPerWarp;
   }
 
  private:
@@ -215,37 +166,16 @@ struct ScanTile {
   __device__ void ForEach(const Function& f) const {
     const std::int64_t first = (batch * p.num_heads + head) * p.head_k_dim * p.head_v_dim;
 #pragma unroll
-    for (int r = 0; r < kRows; ++r) {
+    for (int r = 0; r < Lanes::kRows; ++r) {
 #pragma unroll
-      for (int c = 0; c < kColumns; ++c) {
-        const std::int64_t row = Row(r);
-        const std::int64_t column = first_column + Column(c);
+      for (int c = 0; c < Lanes::kColumns; ++c) {
+        const std::int64_t row = this->Row(r);
+        const std::int64_t column = first_column + this->Column(c);
         f(r, c, first + row * p.head_v_dim + column, row < p.head_k_dim && column < p.head_v_dim);
       }
     }
   }
 };
-
-// A state to or from memory in which the lanes of a warp lie together.
-template <int kRows, int kColumns>
-__device__ inline void LoadTogether(float (&s)[kRows][kColumns], const float4* source) {
-#pragma unroll
-  for (int i = 0; i < kStatesPerLane / 4; ++i) {
-    const float4 four = source[32 * i];
-    const float x[] = {four.x, four.y, four.z, four.w};
-#pragma unroll
-    for (int j = 0; j < 4; ++j) s[(4 * i + j) / kColumns][(4 * i + j) % kColumns] = x[j];
-  }
-}
-
-template <int kRows, int kColumns>
-__device__ inline void StoreTogether(float4* target, const float (&s)[kRows][kColumns]) {
-  const auto at = [&](int i) { return s[i / kColumns][i % kColumns]; };
-#pragma unroll
-  for (int i = 0; i < kStatesPerLane / 4; ++i) {
-    target[32 * i] = make_float4(at(4 * i), at(4 * i + 1), at(4 * i + 2), at(4 * i + 3));
-  }
-}
 
 // What the CTA has of the tokens of a chunk: vectors over keys in shared memory, [kChunk][kKeys]
 // each.

@@ -26,9 +26,6 @@ struct WarpMemory {
     tile.template LoadValues<3>({v[0], d_o[0], recalled[0]}, {&p.v, &p.d_o, &p.recalled}, first,
                                 count);
   }
-  __device__ float4* StateOf(int token_of_part, int lane) {
-    return reinterpret_cast<float4*>(states[token_of_part]) + lane;
-  }
 };
 
 static_assert(kNumRowGradients * kMaxKeys <= kStatesPerWarp);
@@ -42,7 +39,7 @@ __device__ void Recompute(const ScanTile<kKeys>& tile, const KeyVectors<kKeys>& 
   using Tile = ScanTile<kKeys>;
 #pragma unroll 1
   for (int t = 0; t < end; ++t) {
-    if (t >= begin) StoreTogether(memory.StateOf(t - begin, tile.lane), s);
+    if (t >= begin) tile.StoreTogether(memory.states[t - begin], s);
     typename Tile::Columns v, recalled;
     tile.AllColumns(v, memory.v[t]);
     tile.AllColumns(recalled, memory.recalled[t]);
@@ -215,14 +212,14 @@ __global__ void __launch_bounds__(kMaxWarps * 32, 2) BackwardKernel(const TokenS
 #pragma unroll 1
     for (int begin = (count - 1) / kPart * kPart; begin >= 0; begin -= kPart) {
       const int end = min(begin + kPart, count);
-      LoadTogether(s, tile.KeptState(n));
+      tile.LoadTogether(s, tile.KeptState(n));
       Recompute(tile, keys, memory, begin, end, s);
 #pragma unroll 1
       for (int t = end - 1; t >= begin; --t) {
         typename Tile::Columns w;
         float d_q[Tile::kGroups];
         AfterToken(tile, keys, t, first + t, memory, s, g, w, d_q);
-        LoadTogether(s, memory.StateOf(t - begin, tile.lane));
+        tile.LoadTogether(s, memory.states[t - begin]);
         device::SyncWarp();  // the gradients take its place
         float* sums = memory.states[t - begin];
 #pragma unroll
@@ -253,14 +250,8 @@ int Run(const TokenScanProblem& p, CUstream_st* stream) {
 }  // namespace
 
 int TokenScanBackward(const TokenScanProblem& p, CUstream_st* stream) {
-  switch (PaddedKeys(p.head_k_dim)) {
-    case 32:
-      return Run<32>(p, stream);
-    case 64:
-      return Run<64>(p, stream);
-    default:
-      return Run<kMaxKeys>(p, stream);
-  }
+  return token_scan::WithPaddedKeys(p.head_k_dim,
+                                    [&]<int kKeys>() -> int { return Run<kKeys>(p, stream); });
 }
 
 }  // namespace mixerbench::kernels::dplr

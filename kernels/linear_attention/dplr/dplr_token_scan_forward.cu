@@ -86,7 +86,7 @@ __global__ void __launch_bounds__(kMaxWarps * 32, 4) ForwardKernel(const TokenSc
     keys.Load(tile, first, count);
     tile.template LoadValues<1>({values}, {&p.v}, first, count);
     device::SyncBlock();
-    if (p.states != nullptr) StoreTogether(tile.KeptState(n), s);
+    if (p.states != nullptr) tile.StoreTogether(tile.KeptState(n), s);
     for (int t = 0; t < count; ++t) {
       typename Tile::Columns v, recalled;
       Recall<kKeys>(tile, keys.b[t], s, recalled);
@@ -109,14 +109,8 @@ int Run(const TokenScanProblem& p, CUstream_st* stream) {
 }  // namespace
 
 int TokenScanForward(const TokenScanProblem& p, CUstream_st* stream) {
-  switch (PaddedKeys(p.head_k_dim)) {
-    case 32:
-      return Run<32>(p, stream);
-    case 64:
-      return Run<64>(p, stream);
-    default:
-      return Run<kMaxKeys>(p, stream);
-  }
+  return token_scan::WithPaddedKeys(p.head_k_dim,
+                                    [&]<int kKeys>() -> int { return Run<kKeys>(p, stream); });
 }
 
 }  // namespace mixerbench::kernels::dplr

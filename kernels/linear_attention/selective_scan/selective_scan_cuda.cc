@@ -38,10 +38,6 @@ device::Sequence View(const at::Tensor& x) {
           .head_stride = x.dim() == 4 ? x.stride(2) : 0};
 }
 
-at::Tensor DenseFloats(const at::Tensor& x) {
-  return x.defined() ? x.to(at::kFloat).contiguous() : x;
-}
-
 const float* FloatData(const at::Tensor& x) {
   return x.defined() ? x.const_data_ptr<float>() : nullptr;
 }
@@ -90,7 +86,7 @@ std::vector<at::Tensor> Backward(const BackwardArgs& backward) {
   p.states = const_cast<float*>(backward.saved[9].const_data_ptr<float>());  // NOLINT: read only
   const at::Tensor d_o = backward.grads[0].defined() ? WithDenseRows(backward.grads[0])
                                                      : at::zeros(args.u.sizes(), args.u.options());
-  const at::Tensor d_final_state = DenseFloats(backward.grads[1]);
+  const at::Tensor d_final_state = device::DenseFloats(backward.grads[1]);
   p.d_o = View(d_o);
   p.d_final_state = FloatData(d_final_state);
 
@@ -153,10 +149,15 @@ DeviceAttempt<SelectiveScanResult> RunOnCuda(const SelectiveScanArgs& args,
                                              const PreparedScan& sizes) {
   if (PlainAten::IsAsked()) return {{}, std::string(kPlainAtenAsked)};
   if (std::string reason = RefusalOf(args, sizes); !reason.empty()) return {{}, std::move(reason)};
-  const std::vector<at::Tensor> inputs = {
-      WithDenseRows(args.u),        WithDenseRows(args.delta), DenseFloats(args.A_log),
-      WithDenseRows(args.B),        WithDenseRows(args.C),     DenseFloats(args.D),
-      DenseFloats(args.delta_bias), WithDenseRows(args.z),     DenseFloats(args.initial_state)};
+  const std::vector<at::Tensor> inputs = {WithDenseRows(args.u),
+                                          WithDenseRows(args.delta),
+                                          device::DenseFloats(args.A_log),
+                                          WithDenseRows(args.B),
+                                          WithDenseRows(args.C),
+                                          device::DenseFloats(args.D),
+                                          device::DenseFloats(args.delta_bias),
+                                          WithDenseRows(args.z),
+                                          device::DenseFloats(args.initial_state)};
   const bool needs_backward = NeedsBackward(inputs);
   RecordPlan("selective_scan", kChunkScanPlan,
              needs_backward ? kChunkScanPlan : std::string_view());

@@ -13,6 +13,7 @@
 #include <c10/core/DeviceGuard.h>
 
 #include "kernels/device/host.h"
+#include "kernels/device/launch.h"
 #include "kernels/layout/columns.h"
 #include "kernels/linear_attention/sila/sila_kernels.h"
 #include "kernels/linear_attention/sila/sila_steps.h"
@@ -50,18 +51,8 @@ struct Kept {
   }
 };
 
-// Neighbouring channels are adjacent: `x` itself or a copy.
-at::Tensor Readable(const at::Tensor& x) {
-  return x.size(-1) == 1 || x.stride(-1) == 1 ? x : x.contiguous();
-}
-
 // In fp32; undefined stays.
 at::Tensor Floats(const at::Tensor& x) { return x.defined() ? x.to(at::kFloat) : x; }
-at::Tensor DenseFloats(const at::Tensor& x) { return x.defined() ? Floats(x).contiguous() : x; }
-
-const float* FloatData(const at::Tensor& x) {
-  return x.defined() ? x.const_data_ptr<float>() : nullptr;
-}
 
 // [B,T,H] or [B,T,H,D]; undefined: absent.
 device::Sequence View(const at::Tensor& x) {
@@ -82,17 +73,17 @@ TokenScanProblem ProblemOf(const std::vector<at::Tensor>& x, const Kept& kept, d
           .head_v_dim = static_cast<int>(x[kV].size(3)),
           .scale = static_cast<float>(scale),
           .decayed_erase = decayed_erase,
-          .element = x[kQ].scalar_type() == at::kBFloat16 ? Element::kBFloat16 : Element::kFloat,
+          .element = ElementOf(x[kQ]),
           .q = View(x[kQ]),
           .k = View(x[kK]),
           .v = View(x[kV]),
           .write_logit = View(x[kWriteLogit]),
           .forget_logit = View(x[kForgetLogit]),
           .forced_write_gate = View(kept.forced_write_gate),
-          .write_memory = FloatData(x[kWriteMemory]),
-          .forget_memory = FloatData(x[kForgetMemory]),
-          .initial_state = FloatData(x[kInitialState]),
-          .states = const_cast<float*>(FloatData(kept.states)),  // NOLINT: read only in backward
+          .write_memory = FloatsOf(x[kWriteMemory]),
+          .forget_memory = FloatsOf(x[kForgetMemory]),
+          .initial_state = FloatsOf(x[kInitialState]),
+          .states = const_cast<float*>(FloatsOf(kept.states)),  // NOLINT: read only in backward
           .recalled = View(kept.recalled),
           .whole_write_logit = View(kept.write_logit),
           .whole_forget_logit = View(kept.forget_logit)};
@@ -104,15 +95,15 @@ std::vector<at::Tensor> Backward(const BackwardArgs& backward, double scale, boo
   const c10::DeviceGuard guard(x[kQ].device());
   TokenScanProblem p = ProblemOf(x, kept, scale, decayed_erase);
   const at::Tensor d_o = backward.grads[0].defined()
-                             ? Readable(backward.grads[0])
+                             ? device::WithAdjacentChannels(backward.grads[0])
                              : at::zeros(x[kV].sizes(), x[kV].options().requires_grad(false));
-  const at::Tensor d_final_state = DenseFloats(backward.grads[1]);
+  const at::Tensor d_final_state = device::DenseFloats(backward.grads[1]);
   auto d = EmptyTogether({x[kQ], x[kK], x[kV]});
   d.push_back(EmptyFloats(x[kWriteLogit].sizes(), x[kQ]));
   d.push_back(EmptyFloats(x[kForgetLogit].sizes(), x[kQ]));
   d.resize(kNumInputs);
   p.d_o = View(d_o);
-  p.d_final_state = FloatData(d_final_state);
+  p.d_final_state = FloatsOf(d_final_state);
   p.d_q = View(d[kQ]);
   p.d_k = View(d[kK]);
   p.d_v = View(d[kV]);
@@ -160,14 +151,14 @@ std::string RefusalOf(const SilaArgs& args, const PreparedRecurrence& sizes) {
 
 DeviceAttempt<SilaResult> RunOnCuda(const SilaArgs& args, const PreparedRecurrence& sizes) {
   if (std::string reason = RefusalOf(args, sizes); !reason.empty()) return {{}, std::move(reason)};
-  const std::vector<at::Tensor> inputs = {Readable(args.q),
-                                          Readable(args.k),
-                                          Readable(args.v),
+  const std::vector<at::Tensor> inputs = {device::WithAdjacentChannels(args.q),
+                                          device::WithAdjacentChannels(args.k),
+                                          device::WithAdjacentChannels(args.v),
                                           Floats(args.write_logit),
                                           Floats(args.forget_logit),
-                                          DenseFloats(args.write_memory),
-                                          DenseFloats(args.forget_memory),
-                                          DenseFloats(args.initial_state)};
+                                          device::DenseFloats(args.write_memory),
+                                          device::DenseFloats(args.forget_memory),
+                                          device::DenseFloats(args.initial_state)};
   const bool needs_backward = NeedsBackward(inputs);
   RecordPlan("sila", kTokenScanPlan, needs_backward ? kTokenScanPlan : std::string_view());
   const at::Tensor &q = inputs[kQ], &v = inputs[kV];

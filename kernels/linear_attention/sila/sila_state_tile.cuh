@@ -1,125 +1,43 @@
-// A matrix state [K,V] in the registers of warps: which elements a lane has, sums over rows and
-// columns, and the way to memory.
+// The state of a head, whose columns the warps of a CTA share.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <cuda_runtime.h>
-
-#include "kernels/device/warp.cuh"
 #include "kernels/linear_attention/sila/sila_plan.h"
+#include "kernels/linear_attention/state_lanes.cuh"
 
 namespace mixerbench::kernels::sila {
 
-// Sums over the key lanes of what each has of the columns Column(0), Column(1), ...: x[0] becomes
-// the sum of Column(0). Lanes hold their columns in an order in which nothing has to be selected.
-template <int kCount>
-__device__ inline void SumOverKeyLanes(float (&x)[kCount]) {
-#pragma unroll
-  for (int mask = kCount / 2; mask > 0; mask /= 2) {
-#pragma unroll
-    for (int i = 0; i < mask; ++i) x[i] += device::ShuffleXor(x[i + mask], mask);
-  }
-#pragma unroll
-  for (int mask = kCount; mask < kKeyLanes; mask *= 2) x[0] += device::ShuffleXor(x[0], mask);
-}
+using token_scan::SpreadOverKeyLanes;
+using token_scan::SumOverKeyLanes;
+using token_scan::SumOverValueLanes;
 
-// From x[0] of every lane the values of all its columns.
-template <int kCount>
-__device__ inline void SpreadOverKeyLanes(float (&x)[kCount]) {
-#pragma unroll
-  for (int mask = 1; mask < kCount; mask *= 2) {
-#pragma unroll
-    for (int i = 0; i < mask; ++i) x[i + mask] = device::ShuffleXor(x[i], mask);
-  }
-}
-
-// The same sum over the value lanes for four rows, Row(4 i) and the next three.
-__device__ inline float SumOverValueLanes(const float (&x)[4]) {
-  const float first = x[0] + device::ShuffleXor(x[2], 2 * kKeyLanes);
-  const float second = x[1] + device::ShuffleXor(x[3], 2 * kKeyLanes);
-  return first + device::ShuffleXor(second, kKeyLanes);
-}
-
-// The part of a state that a lane owns. kKeys: key channels with padding.
+// Columns are those of the head.
 template <int kKeys>
-struct StateTile {
-  static constexpr int kRows = kKeys / kKeyLanes;
-  static constexpr int kGroups = kRows / 4;
-  static constexpr int kColumns = kStatesPerLane / kRows;
-  static constexpr int kWidth = WarpColumns(kKeys);
+struct StateTile : token_scan::StateLanes<kKeys> {
+  using Lanes = token_scan::StateLanes<kKeys>;
+  using typename Lanes::State;
 
-  using State = float[kRows][kColumns];
-  using Columns = float[kColumns];
+  __device__ StateTile() : Lanes(static_cast<int>(threadIdx.x) / 32 * Lanes::kWidth) {}
 
-  int lane, warp, num_warps, key_lane, value_lane;
-  int first_column;  // of the warp
-
-  __device__ StateTile()
-      : lane(static_cast<int>(threadIdx.x) % 32),
-        warp(static_cast<int>(threadIdx.x) / 32),
-        num_warps(static_cast<int>(blockDim.x) / 32),
-        key_lane(lane % kKeyLanes),
-        value_lane(lane / kKeyLanes),
-        first_column(warp * kWidth) {}
-
-  // Of the lane's rows and columns the r-th and c-th.
-  __device__ int Row(int r) const {
-    return r / 4 * (4 * kKeyLanes) + key_lane * 4 + (r % 4 ^ value_lane);
-  }
-  __device__ int Column(int c) const {
-    return first_column + value_lane * kColumns + (c ^ key_lane % kColumns);
-  }
-  // Several lanes have the same Column(0) where there are fewer columns than key lanes; one of them
-  // owns it.
-  __device__ bool OwnsColumn() const { return key_lane < kColumns; }
-
-  // Four rows, those of group i, of a vector in shared memory.
-  __device__ void Rows(float (&x)[4], const float* vector, int i) const {
-#pragma unroll
-    for (int j = 0; j < 4; ++j) x[j] = vector[Row(4 * i + j)];
-  }
-  __device__ void AllColumns(Columns& x, const float* vector) const {
-#pragma unroll
-    for (int c = 0; c < kColumns; ++c) x[c] = vector[Column(c)];
-  }
-
-  // A state to or from memory in which the lanes of a warp lie together; `place` is that of lane 0.
-  __device__ void LoadTogether(State& s, const float* place) const {
-#pragma unroll
-    for (int i = 0; i < kStatesPerLane / 4; ++i) {
-      const float4 four = reinterpret_cast<const float4*>(place)[32 * i + lane];
-      const float x[] = {four.x, four.y, four.z, four.w};
-#pragma unroll
-      for (int j = 0; j < 4; ++j) s[(4 * i + j) / kColumns][(4 * i + j) % kColumns] = x[j];
-    }
-  }
-  __device__ void StoreTogether(float* place, const State& s) const {
-    const auto at = [&](int i) { return s[i / kColumns][i % kColumns]; };
-#pragma unroll
-    for (int i = 0; i < kStatesPerLane / 4; ++i) {
-      reinterpret_cast<float4*>(place)[32 * i + lane] =
-          make_float4(at(4 * i), at(4 * i + 1), at(4 * i + 2), at(4 * i + 3));
-    }
-  }
-
-  // The same for a dense matrix [num_rows,num_columns]; nullptr and what lies outside are zeros.
+  // From or to a dense matrix [num_rows,num_columns]; nullptr and what lies outside are zeros.
   __device__ void Load(State& s, const float* matrix, int num_rows, int num_columns) const {
 #pragma unroll
-    for (int r = 0; r < kRows; ++r) {
+    for (int r = 0; r < Lanes::kRows; ++r) {
 #pragma unroll
-      for (int c = 0; c < kColumns; ++c) {
-        const bool exists = matrix != nullptr && Row(r) < num_rows && Column(c) < num_columns;
-        s[r][c] = exists ? matrix[Row(r) * num_columns + Column(c)] : 0;
+      for (int c = 0; c < Lanes::kColumns; ++c) {
+        const bool exists =
+            matrix != nullptr && this->Row(r) < num_rows && this->Column(c) < num_columns;
+        s[r][c] = exists ? matrix[this->Row(r) * num_columns + this->Column(c)] : 0;
       }
     }
   }
   __device__ void Store(float* matrix, const State& s, int num_rows, int num_columns) const {
 #pragma unroll
-    for (int r = 0; r < kRows; ++r) {
+    for (int r = 0; r < Lanes::kRows; ++r) {
 #pragma unroll
-      for (int c = 0; c < kColumns; ++c) {
-        if (Row(r) < num_rows && Column(c) < num_columns) {
-          matrix[Row(r) * num_columns + Column(c)] = s[r][c];
+      for (int c = 0; c < Lanes::kColumns; ++c) {
+        if (this->Row(r) < num_rows && this->Column(c) < num_columns) {
+          matrix[this->Row(r) * num_columns + this->Column(c)] = s[r][c];
         }
       }
     }

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 
 #include <cuda_bf16.h>
 #include <cuda_runtime.h>
@@ -65,6 +66,32 @@ __device__ inline void Keep(float* target, int width, int channel, const OfToken
   if (channel >= width) return;
 #pragma unroll
   for (int t = 0; t < kChunk; ++t) target[t * width + channel] = x[t];
+}
+
+// The keys and the scaled queries of a chunk to `k` and `q`; look(x) sees the keys of every
+// channel.
+template <typename T, int kKeys, typename Look>
+__device__ inline void LoadKeys(const TokenScanProblem& p, const Head& head,
+                                const ChunkOfTokens& chunk, float (&k)[kChunk][kKeys],
+                                float (&q)[kChunk][kKeys], const Look& look) {
+  for (int channel = static_cast<int>(threadIdx.x); channel < kKeys;
+       channel += static_cast<int>(blockDim.x)) {
+    OfTokens of_k, of_q;
+    chunk.Fetch<T>(of_k, head, p.k, channel, p.head_k_dim);
+    chunk.Fetch<T>(of_q, head, p.q, channel, p.head_k_dim);
+#pragma unroll
+    for (float& x : of_q) x *= p.scale;
+    Keep(k[0], kKeys, channel, of_k);
+    Keep(q[0], kKeys, channel, of_q);
+    look(of_k);
+  }
+}
+
+// NaN where the write gate of a token is not forced.
+__device__ inline float ForcedWriteGate(const TokenScanProblem& p, const Head& head,
+                                        std::int64_t token) {
+  return p.forced_write_gate.data == nullptr ? std::numeric_limits<float>::quiet_NaN()
+                                             : *head.At<float>(p.forced_write_gate, token);
 }
 
 struct Pair {
@@ -150,14 +177,8 @@ __device__ inline Pair MemoryWeights(const TokenScanProblem& p, const Head& head
 template <typename Run>
 int Dispatch(const TokenScanProblem& p, const Run& run) {
   const auto with_keys = [&]<typename T>() -> int {
-    switch (PaddedKeys(p.head_k_dim)) {
-      case 32:
-        return run.template operator()<T, 32>();
-      case 64:
-        return run.template operator()<T, 64>();
-      default:
-        return run.template operator()<T, kMaxKeys>();
-    }
+    return token_scan::WithPaddedKeys(
+        p.head_k_dim, [&]<int kKeys>() -> int { return run.template operator()<T, kKeys>(); });
   };
   return p.element == Element::kFloat ? with_keys.template operator()<float>()
                                       : with_keys.template operator()<__nv_bfloat16>();

@@ -1,7 +1,5 @@
 // The token scan, backward. Derivation in sila.md.
 // SPDX-License-Identifier: Apache-2.0
-#include <limits>
-
 #include "kernels/linear_attention/sila/sila_token_scan.cuh"
 
 namespace mixerbench::kernels::sila {
@@ -53,9 +51,7 @@ __device__ float* StateInPart(const StateTile<kKeys>& tile, float* states, int i
 __device__ Gates GatesOf(const TokenScanProblem& p, const Head& head, std::int64_t token) {
   const float write_logit = *head.At<float>(p.whole_write_logit, token);
   const float forget_logit = *head.At<float>(p.whole_forget_logit, token);
-  const float forced = p.forced_write_gate.data == nullptr
-                           ? std::numeric_limits<float>::quiet_NaN()
-                           : *head.At<float>(p.forced_write_gate, token);
+  const float forced = ForcedWriteGate(p, head, token);
   const float beta = WriteGate(write_logit, forced);
   const float gamma = ForgetGate(forget_logit);
   return {.beta = beta,
@@ -70,15 +66,7 @@ __device__ void LoadChunk(const TokenScanProblem& p, const Head& head, const Chu
                           TokenMemory<kKeys>& memory, const Values& values) {
   const int thread = static_cast<int>(threadIdx.x);
   device::SyncBlock();  // nobody reads what the last chunk left
-  for (int channel = thread; channel < kKeys; channel += static_cast<int>(blockDim.x)) {
-    OfTokens k, q;
-    chunk.Fetch<T>(k, head, p.k, channel, p.head_k_dim);
-    chunk.Fetch<T>(q, head, p.q, channel, p.head_k_dim);
-#pragma unroll
-    for (float& x : q) x *= p.scale;
-    Keep(memory.k[0], kKeys, channel, k);
-    Keep(memory.q[0], kKeys, channel, q);
-  }
+  LoadKeys<T>(p, head, chunk, memory.k, memory.q, [](const OfTokens&) {});
   OfTokens v, d_o, recalled;  // a thread has one channel at most
   chunk.Fetch<T>(v, head, p.v, thread, p.head_v_dim);
   chunk.Fetch<T>(d_o, head, p.d_o, thread, p.head_v_dim);

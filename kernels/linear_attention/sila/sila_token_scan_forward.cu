@@ -25,16 +25,7 @@ struct alignas(16) TokenMemory {
     const int thread = static_cast<int>(threadIdx.x);
     if (thread < kChunk) LoadGates(p, head, chunk.first + min(thread, chunk.count - 1), thread);
     device::SyncBlock();
-    for (int channel = thread; channel < kKeys; channel += static_cast<int>(blockDim.x)) {
-      OfTokens of_k, of_q;
-      chunk.Fetch<T>(of_k, head, p.k, channel, p.head_k_dim);
-      chunk.Fetch<T>(of_q, head, p.q, channel, p.head_k_dim);
-#pragma unroll
-      for (float& x : of_q) x *= p.scale;
-      Keep(k[0], kKeys, channel, of_k);
-      Keep(q[0], kKeys, channel, of_q);
-      Look(of_k);
-    }
+    LoadKeys<T>(p, head, chunk, k, q, [this](const OfTokens& of_k) { Look(of_k); });
     OfTokens v;
     chunk.Fetch<T>(v, head, p.v, thread, p.head_v_dim);  // a thread has one channel at most
     Keep(values, width, thread, v);
@@ -47,9 +38,7 @@ struct alignas(16) TokenMemory {
                             int t) {
     write_logit[t] = *head.At<float>(p.write_logit, token);
     forget_logit[t] = *head.At<float>(p.forget_logit, token);
-    forced_write_gate[t] = p.forced_write_gate.data == nullptr
-                               ? std::numeric_limits<float>::quiet_NaN()
-                               : *head.At<float>(p.forced_write_gate, token);
+    forced_write_gate[t] = ForcedWriteGate(p, head, token);
     broken[t] = isfinite(write_logit[t]) && isfinite(forget_logit[t])
                     ? 0
                     : std::numeric_limits<float>::quiet_NaN();

@@ -42,14 +42,20 @@ at::Tensor RanksLast(const at::Tensor& x, std::int64_t rank) {
   return AtLeastFloat(x.unflatten(1, {-1, rank}).transpose(2, 3));
 }
 
-at::Tensor TokensOfRanks(const at::Tensor& x) { return x.transpose(2, 3).flatten(1, 2); }
+// q_{t,r}.k_{t,s}, [B,T,H,R,R].
+at::Tensor ScoresOfRanks(const at::Tensor& q, const at::Tensor& k, std::int64_t rank) {
+  return at::matmul(RanksLast(q, rank), RanksLast(k, rank).transpose(-1, -2));
+}
+
+// sum_s scores_{r,s} v_s, [B,T R,H,P].
+at::Tensor ReadByRanks(const at::Tensor& scores, const at::Tensor& v, std::int64_t rank) {
+  return at::matmul(scores, RanksLast(v, rank)).transpose(2, 3).flatten(1, 2);
+}
 
 // What the ranks of a token read of those after them: o_{t,r} of the core lacks the writes of the
 // ranks s > r, sum_s (q_{t,r}.k_{t,s}) v_{t,s}. [B,T R,H,P]
 at::Tensor ReadOfLaterRanks(const kernels::RecurrenceArgs& args, std::int64_t rank) {
-  const at::Tensor scores =
-      at::matmul(RanksLast(args.q, rank), RanksLast(args.k, rank).transpose(-1, -2));
-  return TokensOfRanks(at::matmul(scores.triu(1), RanksLast(args.v, rank)));
+  return ReadByRanks(ScoresOfRanks(args.q, args.k, rank).triu(1), args.v, rank);
 }
 
 // What a token reads of itself: sum_s (weight (q_r.k_s) + D [r = s]) v_s. [B,T R,H,P]
@@ -58,11 +64,9 @@ at::Tensor ReadOfOwnToken(const TrapezoidArgs& args, const at::Tensor& weight) {
     const at::Tensor scores = (AtLeastFloat(args.q) * AtLeastFloat(args.k)).sum(-1);
     return (scores * weight + args.D).unsqueeze(-1).to(args.v.scalar_type()) * args.v;
   }
-  const at::Tensor scores =
-      at::matmul(RanksLast(args.q, args.rank), RanksLast(args.k, args.rank).transpose(-1, -2));
+  const at::Tensor scores = ScoresOfRanks(args.q, args.k, args.rank);
   const at::Tensor direct = args.D.view({-1, 1, 1}) * at::eye(args.rank, args.D.options());
-  return TokensOfRanks(at::matmul(scores * weight.unsqueeze(-1).unsqueeze(-1) + direct,
-                                  RanksLast(args.v, args.rank)));
+  return ReadByRanks(scores * weight.unsqueeze(-1).unsqueeze(-1) + direct, args.v, args.rank);
 }
 
 // What of the last token the next one writes: [B,R,H,D] of [B,T R,H,D].
