@@ -71,12 +71,15 @@ run_golden() {
 }
 
 run_sanitizers() {
-  local tool status=0
+  local tool name log status=0
   mkdir -p -- "$out/h200/sanitizers"
   for tool in memcheck racecheck; do
-    compute-sanitizer --tool "$tool" --error-exitcode 1 "$programs/core_gpu_test" '[sanitizer]' \
-      >"$out/logs/$tool.txt" 2>&1 || status=1
-    tail -n 4 -- "$out/logs/$tool.txt" | tee "$out/h200/sanitizers/$tool.txt"
+    : >"$out/h200/sanitizers/$tool.txt"
+    for name in core_gpu_test dplr_gpu_test sila_gpu_test; do
+      log=$out/logs/$name-$tool.txt
+      compute-sanitizer --tool "$tool" --error-exitcode 1 "$programs/$name" '[sanitizer]' >"$log" 2>&1 || status=1
+      { echo "$name"; tail -n 4 -- "$log"; } | tee -a "$out/h200/sanitizers/$tool.txt"
+    done
   done
   return "$status"
 }
