@@ -26,7 +26,7 @@ readonly gpus
 share() { echo $((($(nproc) + $1 - 1) / $1)); }
 
 run_test() {  # run_test NAME: its last line is the count
-  OMP_NUM_THREADS=$(share 5) "$programs/$1" >"$out/logs/$1.txt" 2>&1
+  OMP_NUM_THREADS=$(share 6) "$programs/$1" >"$out/logs/$1.txt" 2>&1
   local status=$?
   printf '%s: %s\n' "$1" "$(grep -E 'All tests passed|assertions:' "$out/logs/$1.txt" | tail -n 1)"
   return "$status"
@@ -35,7 +35,7 @@ run_test() {  # run_test NAME: its last line is the count
 # gpu_test by itself, since it takes all memory to see what lack of it does.
 run_tests() {
   local name pid pids=() status=0
-  for name in core_gpu_test operations_test first_backward_test linear_recurrence_gpu_test dplr_gpu_test sila_gpu_test engine_test; do
+  for name in core_gpu_test operations_test first_backward_test linear_recurrence_gpu_test dplr_gpu_test mesa_gpu_test sila_gpu_test engine_test; do
     run_test "$name" &
     pids+=("$!")
   done
@@ -75,7 +75,7 @@ run_sanitizers() {
   mkdir -p -- "$out/h200/sanitizers"
   for tool in memcheck racecheck; do
     : >"$out/h200/sanitizers/$tool.txt"
-    for name in core_gpu_test dplr_gpu_test sila_gpu_test; do
+    for name in core_gpu_test dplr_gpu_test mesa_gpu_test sila_gpu_test; do
       log=$out/logs/$name-$tool.txt
       compute-sanitizer --tool "$tool" --error-exitcode 1 "$programs/$name" '[sanitizer]' >"$log" 2>&1 || status=1
       { echo "$name"; tail -n 4 -- "$log"; } | tee -a "$out/h200/sanitizers/$tool.txt"

@@ -17,10 +17,12 @@
 
 #include "base/check.h"
 #include "kernels/linear_attention/chunking.h"
+#include "kernels/linear_attention/mesa/mesa_plan.h"
 #include "kernels/linear_attention/mesa/mesa_solve.h"
 #include "kernels/linear_attention/non_finite.h"
 #include "kernels/named_tensors.h"
 #include "kernels/runtime/differentiable.h"
+#include "kernels/runtime/plan.h"
 #include "kernels/runtime/shape.h"
 
 namespace mixerbench::kernels {
@@ -81,7 +83,9 @@ MesaResult MesaInChunks(const MesaArgs& args, const PreparedRecurrence& sizes) {
                                 .pairs = pairs,
                                 .from_start = from_start,
                                 .entering = entering[0],
-                                .ridge = ridge.flatten(0, 1)};
+                                .ridge = ridge.flatten(0, 1),
+                                .log_decay = log_decay.detach(),
+                                .beta = beta.detach()};
   const auto x = mesa::Solve(system, q, args.num_iterations);
   const auto o = at::baddbmm(at::bmm(x, entering[1]) * from_start, at::bmm(x, k.mT()) * pairs, v);
 
@@ -147,10 +151,13 @@ MesaResult ChunkMesa(const MesaArgs& args) {
 }
 
 MesaResult Mesa(const MesaArgs& args, ExecutionPath path) {
-  RecordAtenChunks(kCore, path, args.q,
-                   NeedsBackward({args.q, args.k, args.v, args.beta, args.ridge, args.log_decay,
-                                  args.initial_gram, args.initial_state}));
-  return path == ExecutionPath::kReference ? ReferenceMesa(args) : ChunkMesa(args);
+  if (path != ExecutionPath::kReference) return ChunkMesa(args);
+  const bool needs_backward =
+      NeedsBackward({args.q, args.k, args.v, args.beta, args.ridge, args.log_decay,
+                     args.initial_gram, args.initial_state});
+  RecordPlan(kCore, kReferencePlan, needs_backward ? kReferencePlan : std::string_view(),
+             kReferenceAsked);
+  return ReferenceMesa(args);
 }
 
 namespace mesa {
@@ -171,6 +178,7 @@ void Register(CoreRegistry& registry) {
   entry.outputs = {{.name = "o", .shape = "B T H V", .help = "what each query reads"},
                    FinalStateSpec("B H K K", "sum of k k^T after the last token", "final_gram"),
                    FinalStateSpec("B H K V", "sum of k v^T after the last token")};
+  entry.device_plans = DevicePlans();
   entry.run = [](const NamedTensors& inputs, const CoreOptions& options) {
     const at::Tensor q = FindTensor(inputs, "q");
     Require(q.defined() && q.dim() == 4, "q must be [B,T,H,K]");

@@ -2,6 +2,9 @@
 #include "kernels/linear_attention/mesa/mesa_solve.h"
 
 #include <limits>
+#include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include <ATen/TensorOperators.h>
@@ -11,7 +14,11 @@
 #include <ATen/ops/bmm.h>
 #include <ATen/ops/zeros_like.h>
 
+#include "kernels/linear_attention/mesa/mesa_cuda.h"
+#include "kernels/linear_attention/mesa/mesa_plan.h"
 #include "kernels/runtime/differentiable.h"
+#include "kernels/runtime/plain_aten.h"
+#include "kernels/runtime/plan.h"
 
 namespace mixerbench::kernels::mesa {
 namespace {
@@ -20,11 +27,18 @@ at::Tensor Dot(const at::Tensor& a, const at::Tensor& b) {
   return (a * b).sum(-1, /*keepdim=*/true);
 }
 
-// Gradients of the fields of MesaSystem, in their order, and of q.
-std::vector<at::Tensor> SolveBackward(const MesaSystem& system, const at::Tensor& x,
-                                      const at::Tensor& d_x, std::int64_t num_iterations) {
+at::Tensor SolveByAten(const MesaSystem& system, const at::Tensor& b, std::int64_t num_iterations) {
   const auto apply = [&](const at::Tensor& p) { return system.Apply(p); };
-  const auto d_q = ConjugateGradients(apply, d_x, num_iterations);
+  return ConjugateGradients(apply, b, num_iterations);
+}
+
+// Gradients of the fields of MesaSystem that have one, in their order, and of q. `on_device` as in
+// the forward pass: PlainAten is known to its thread alone.
+std::vector<at::Tensor> SolveBackward(const MesaSystem& system, const at::Tensor& x,
+                                      const at::Tensor& d_x, std::int64_t num_iterations,
+                                      bool on_device) {
+  const auto d_q = on_device ? *SolveOnCuda(system, d_x, num_iterations).result
+                             : SolveByAten(system, d_x, num_iterations);
   // A is symmetric, so dA = -d_q x^T.
   const auto x_k = at::bmm(x, system.k.mT());  // [M,C,C]
   const auto dq_k = at::bmm(d_q, system.k.mT());
@@ -67,20 +81,31 @@ at::Tensor MesaSystem::Apply(const at::Tensor& p) const {
 }
 
 at::Tensor Solve(const MesaSystem& system, const at::Tensor& q, std::int64_t num_iterations) {
-  at::Tensor x;
-  {
-    const at::NoGradGuard no_grad;
-    const auto apply = [&](const at::Tensor& p) { return system.Apply(p); };
-    x = ConjugateGradients(apply, q, num_iterations);
-  }
   const std::vector<at::Tensor> inputs = {system.k,        system.pairs, system.from_start,
                                           system.entering, system.ridge, q};
+  DeviceAttempt<at::Tensor> attempt;
+  {
+    const at::NoGradGuard no_grad;
+    attempt = PlainAten::IsAsked() ? DeviceAttempt<at::Tensor>{{}, std::string(kPlainAtenAsked)}
+                                   : SolveOnCuda(system, q, num_iterations);
+  }
+  const bool on_device = attempt.result.has_value();
+  const std::string_view plan = on_device ? kConjugateGradientPlan : kAtenChunkPlan;
+  RecordPlan("mesa", plan, NeedsBackward(inputs) ? plan : std::string_view(), attempt.refusal);
+  at::Tensor x;
+  if (on_device) {
+    x = *std::move(attempt.result);
+  } else {
+    const at::NoGradGuard no_grad;
+    x = SolveByAten(system, q, num_iterations);
+  }
   SetBackward("MesaSolve", inputs, {x},
-              {system.k, system.pairs, system.from_start, system.entering, system.ridge, x},
-              [num_iterations](const BackwardArgs& backward) {
+              {system.k, system.pairs, system.from_start, system.entering, system.ridge,
+               system.log_decay, system.beta, x},
+              [num_iterations, on_device](const BackwardArgs& backward) {
                 const auto& s = backward.saved;
-                return SolveBackward({s[0], s[1], s[2], s[3], s[4]}, s[5], backward.grads[0],
-                                     num_iterations);
+                return SolveBackward({s[0], s[1], s[2], s[3], s[4], s[5], s[6]}, s[7],
+                                     backward.grads[0], num_iterations, on_device);
               });
   return x;
 }
