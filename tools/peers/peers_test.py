@@ -1,0 +1,141 @@
+"""The table of peers from made-up reports, and what is run. SPDX-License-Identifier: Apache-2.0"""
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+PEERS = os.path.join(HERE, "peers.py")
+sys.path.insert(0, HERE)
+sys.dont_write_bytecode = True
+import peers  # noqa: E402
+
+# In the place of the program: notes its arguments, and of the suite the mixers; ends with the code in CODE.
+PROGRAM = """
+import json, os, sys
+with open(sys.argv[2], encoding="utf-8") as file:
+    mixers = json.load(file)["sweep"]["grid"]["model.sequence_mixer"]
+with open(os.environ["CALLS"], "a", encoding="utf-8") as file:
+    file.write(json.dumps([sys.argv[1], mixers, sys.argv[3:], os.environ["TRITON_CACHE_AUTOTUNING"]]) + "\\n")
+sys.exit(int(os.environ["CODE"]))
+"""
+OURS = {"name": "abc"}
+THEIRS = {"name": "python", "module": "tools/peers/fla_layers.py:Abc"}
+
+
+def cell(mixer, kind, seed, state="completed", reason=None, accuracy=(), timings=()):
+    return {
+        "identity": {"cell": "mqar/a", "kind": kind, "seed": seed, "run_id": f"{mixer}{kind}{seed}", "group_id": "g"},
+        "state": {"value": state, "reason": reason},
+        "config": {"model": {"sequence_mixer": mixer}},
+        "environment": {"cpu": {"model": "P"}, "gpu": {"name": "G"}},
+        "solved": None,
+        "partial": False,
+        "model_facts": {"num_parameters": 5},
+        "accuracy_by_length": [
+            {"axes": {}, "slice": None, "state": "completed", "reason": None, "accuracy": value} for value in accuracy
+        ],
+        "throughput": [
+            {"state": "completed", "reason": None, "execution": execution, "median": median}
+            if median else {"state": "error", "reason": execution, "execution": None, "median": None}
+            for execution, median in timings
+        ],
+    }
+
+
+class PeersTest(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory(dir=os.environ.get("TEST_TMPDIR"))
+        self.addCleanup(folder.cleanup)
+        self.folder = folder.name
+
+    def report(self, name, *cells):
+        path = os.path.join(self.folder, name)
+        document = {"schema_version": "1.8.0", "kind": "sweep", "name": name, "cells": cells, "groups": [],
+                    "config": {}}
+        with open(path, "w", encoding="utf-8") as file:
+            json.dump(document, file)
+        return path
+
+    def table(self, *arguments):
+        return subprocess.run([sys.executable, PEERS, "table", *arguments], check=True, capture_output=True,
+                              text=True).stdout
+
+    def test_reports_become_one_table(self):
+        first = self.report("graph",
+                            cell(OURS, "train", 1, accuracy=[0.9]), cell(OURS, "train", 2, accuracy=[0.8]),
+                            cell(THEIRS, "train", 1, accuracy=[0.5]),
+                            cell(THEIRS, "train", 2, "error", "RuntimeError: no"),
+                            cell(OURS, "throughput", 0, timings=[("graph", 2.0)]),
+                            cell(THEIRS, "throughput", 0, timings=[("graph", 5.0)]))
+        second = self.report("eager", cell(OURS, "throughput", 0, timings=[("eager", 4.0)]),
+                             cell(THEIRS, "throughput", 0, timings=[("eager", 20.0)]),
+                             cell({"name": "gla"}, "throughput", 0, "oom", "out of memory"))
+        lines = self.table(first, second).splitlines()
+        self.assertIn("| abc | 50.0 % (1) | 85.0 % (2) | 20.00 | 5.00 | 2.00 | 2.5 |", lines)
+        self.assertIn("| gla | – | – | – | – | – | – |", lines)
+        self.assertIn("Measured on: G.", lines)
+        self.assertIn("- abc, theirs, training: error: RuntimeError: no", lines)
+        self.assertIn("- gla, ours, step: oom: out of memory", lines)
+        self.assertEqual(self.table(second, first).splitlines(), lines)
+        abc, gla = json.loads(self.table("--json", first, second))
+        self.assertEqual((abc["layer"], abc["ours"]["eager_ms"], abc["theirs"]["num_parameters"]), ("Abc", 4.0, 5))
+        self.assertIsNone(gla["ours"]["graph_ms"])
+
+    def test_a_phase_that_failed_says_why(self):
+        path = self.report("graph", cell(THEIRS, "throughput", 0, timings=[("no graph of it", None)]))
+        self.assertIn("- abc, theirs, step: error: no graph of it", self.table(path))
+
+    def test_the_suite_lists_pairs_and_the_layers_are_there(self):
+        with open(peers.SUITE, encoding="utf-8") as file:
+            found = peers.pairs(json.load(file))
+        self.assertEqual(len(found), 15)
+        with open(os.path.join(HERE, "fla_layers.py"), encoding="utf-8") as file:
+            source = file.read()
+        for ours, (_, theirs) in found.items():
+            path, _, name = theirs["module"].rpartition(":")
+            self.assertEqual(path, "tools/peers/fla_layers.py")
+            self.assertEqual(name.lower(), ours.replace("_", ""))
+            self.assertIn(f"\n{name} = _peer(", source)
+
+    def run_with(self, code, *arguments):
+        """The exit code and the calls of the program."""
+        package = os.path.join(self.folder, "mixerbench")
+        os.makedirs(package, exist_ok=True)
+        with open(os.path.join(package, "__main__.py"), "w", encoding="utf-8") as file:
+            file.write(PROGRAM)
+        calls = os.path.join(self.folder, "calls")
+        with open(calls, "w", encoding="utf-8"):
+            pass
+        environment = {**os.environ, "PYTHONPATH": self.folder, "CALLS": calls, "CODE": str(code)}
+        ended = subprocess.run([sys.executable, PEERS, "run", "-o", "out", *arguments], env=environment, check=False,
+                               capture_output=True, text=True)
+        with open(calls, encoding="utf-8") as file:
+            return ended, [json.loads(line) for line in file]
+
+    def test_pairs_are_run_one_after_the_other(self):
+        ended, calls = self.run_with(4, "--argument=--seeds=1", "gla", "abc")
+        self.assertEqual(ended.returncode, 0)
+        self.assertEqual([(call[0], call[1][0]["name"]) for call in calls],
+                         [("bench", "gla"), ("run", "gla"), ("bench", "abc"), ("run", "abc")])
+        self.assertEqual(calls[2][1], [OURS, THEIRS])
+        self.assertEqual(calls[0][2][:5], ["--no-graph", "--jobs", "1", "-o", os.path.join("out", "eager")])
+        self.assertEqual(calls[3][2][:4], ["-o", os.path.join("out", "graph"), "--plan", "merge"])
+        self.assertTrue(all(call[2][-1] == "--seeds=1" and call[3] == "1" for call in calls))
+
+    def test_what_stops_the_program_stops_here(self):
+        for code in (2, 75):
+            ended, calls = self.run_with(code)
+            self.assertEqual((ended.returncode, len(calls)), (code, 1))
+        ended, calls = self.run_with(0, "--seconds", "0")
+        self.assertEqual((ended.returncode, len(calls)), (75, 0))
+        ended, calls = self.run_with(0, "glas")
+        self.assertIn("no pair glas; there are abc, delta_net", ended.stderr)
+        self.assertFalse(calls)
+
+
+if __name__ == "__main__":
+    unittest.main()
