@@ -171,7 +171,8 @@ std::uint64_t SeedOf(const std::vector<LeaderboardInput>& inputs) {
 // Ranks in resampled worlds: the seeds of every mixer and setting drawn again with replacement.
 void FindBands(Leaderboard& board, std::uint64_t seed) {
   const std::size_t num_mixers = board.ranking.size();
-  std::vector<std::vector<double>> ranks(num_mixers);
+  // Equal scores take all of their places, so that no band is narrower than what is not told apart.
+  std::vector<std::vector<double>> best(num_mixers), worst(num_mixers);
   std::uint64_t draw = 0;
   for (int resample = 0; resample < kRankResamples; ++resample) {
     std::vector<double> scores;
@@ -191,13 +192,14 @@ void FindBands(Leaderboard& board, std::uint64_t seed) {
         above += score > scores[m] + 1e-12 ? 1 : 0;
         equal += std::abs(score - scores[m]) <= 1e-12 ? 1 : 0;
       }
-      ranks[m].push_back(1 + above + (equal - 1) / 2);  // ties share the middle
+      best[m].push_back(above + 1);
+      worst[m].push_back(above + equal);
     }
   }
   for (std::size_t m = 0; m < num_mixers; ++m) {
     RankBand& rank = board.ranking[m].rank;
-    rank.low = std::floor(Percentile(ranks[m], (1 - kRankLevel) / 2));
-    rank.high = std::ceil(Percentile(ranks[m], (1 + kRankLevel) / 2));
+    rank.low = std::floor(Percentile(best[m], (1 - kRankLevel) / 2));
+    rank.high = std::ceil(Percentile(worst[m], (1 + kRankLevel) / 2));
     rank.of = static_cast<int>(num_mixers);
   }
 }

@@ -94,6 +94,18 @@ TEST_CASE("Mixers that the seeds do not tell apart share a band", "[reports][lea
   }
 }
 
+TEST_CASE("Mixers that tie have all of their places for a band", "[reports][leaderboard]") {
+  std::vector<CellResult> cells;
+  for (const char* mixer : {"gla", "retnet", "delta_net"}) Add("mqar", mixer, 64, 5, 5, cells);
+  for (const char* mixer : {"base_conv", "hyena"}) Add("mqar", mixer, 64, 0, 5, cells);
+  const Leaderboard board = MakeLeaderboard({Input("tied", std::move(cells))}, 5);
+  REQUIRE(board.ranking.size() == 5);
+  for (std::size_t i = 0; i < 5; ++i) {
+    CHECK(board.ranking[i].rank.low == (i < 3 ? 1 : 4));
+    CHECK(board.ranking[i].rank.high == (i < 3 ? 3 : 5));
+  }
+}
+
 TEST_CASE("What cannot be ranked is refused with the reason", "[reports][leaderboard]") {
   std::vector<LeaderboardInput> inputs = ThreeMixers();
   std::vector<CellResult> partial;
