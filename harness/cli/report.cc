@@ -31,6 +31,11 @@ namespace {
 
 constexpr std::size_t kMaxShownViolations = 3;
 
+void RequireCells(const reports::SweepReport& report, const std::string& path) {
+  if (!report.cells.empty()) return;
+  throw Error(ExitCode::kNothingSelected, path + ": no finished cells yet");
+}
+
 // Whether the report is whole; in words on stderr, where the answer does not go.
 ExitCode StateOf(const reports::SweepReport& report) {
   for (const reports::Sentence& note : reports::BannerOf(report)) {
@@ -101,9 +106,7 @@ std::vector<std::string> ScoreFaults(const std::filesystem::path& out) {
 ExitCode Report(const std::string& out, const std::string& format) {
   if (IsCollection(out)) return ReportScore(out, format);
   const reports::SweepReport report = ReadReport(out);
-  if (report.cells.empty()) {
-    throw Error(ExitCode::kNothingSelected, out + ": no finished cells yet");
-  }
+  RequireCells(report, out);
   if (format == "json") {
     std::cout << reports::DumpSweep(report);
   } else if (format == "html") {
@@ -152,8 +155,9 @@ ExitCode ValidateDeep(const std::string& path) {
   std::vector<std::string> faults;
   if (IsCollection(path)) {
     faults = ScoreFaults(path);
-  } else if (std::filesystem::is_directory(path)) {
+  } else if (std::filesystem::is_directory(std::filesystem::path(path) / "cells")) {
     const reports::SweepReport report = ReportOf(path);
+    RequireCells(report, path);
     faults = reports::DeepFaults(report);
     for (const reports::CellResult& cell : report.cells) {
       for (const reports::KeptItems& items : cell.items) {
@@ -166,7 +170,9 @@ ExitCode ValidateDeep(const std::string& path) {
       faults.push_back("report.json is not what its cells give; `report` shows what they give");
     }
   } else {
-    faults = reports::DeepFaults(reports::ParseSweep(io::ReadFile(path), path));
+    const reports::SweepReport report = ReadReport(path);
+    RequireCells(report, path);
+    faults = reports::DeepFaults(report);
   }
   for (const std::string& fault : faults) std::cout << path << ": " << fault << "\n";
   if (!faults.empty()) return ExitCode::kNo;

@@ -27,15 +27,20 @@ CellResult ReadResult(const fs::path& path) {
   return reports::ParseCell(io::ReadFile(path, kMaxResultBytes), path.string());
 }
 
+// A path that should have been there, or holds something else.
+Error NotFound(const fs::path& path, const std::string& what) {
+  const std::string reason = fs::exists(path) ? what : "no such file or folder";
+  return {ExitCode::kBadInput, path.string() + ": " + reason};
+}
+
+bool IsRunFolder(const fs::path& path) {
+  return fs::is_regular_file(path / "sweep.json") && fs::is_directory(path / "cells");
+}
+
 // The folders of cells that hold a result, sorted by name.
 std::vector<fs::path> FoldersWithResult(const fs::path& out) {
-  const fs::path cells = out / "cells";
-  if (!fs::is_directory(cells)) {
-    throw Error(ExitCode::kBadInput,
-                out.string() + ": no cells folder; give the output folder of a run");
-  }
   std::vector<fs::path> folders;
-  for (const auto& entry : fs::directory_iterator(cells)) {
+  for (const auto& entry : fs::directory_iterator(out / "cells")) {
     if (fs::exists(entry.path() / "result.json")) folders.push_back(entry.path());
   }
   std::sort(folders.begin(), folders.end());
@@ -74,9 +79,7 @@ struct Source {
 // may hold a report, as they are published. Nothing when `path` is neither.
 std::optional<Source> SourceOf(const fs::path& path) {
   if (fs::is_regular_file(path)) return Source{path};
-  if (fs::is_regular_file(path / "sweep.json") && fs::is_directory(path / "cells")) {
-    return Source{path, true};
-  }
+  if (IsRunFolder(path)) return Source{path, true};
   if (fs::is_regular_file(path / "report.json")) return Source{path / "report.json"};
   return std::nullopt;
 }
@@ -132,6 +135,7 @@ reports::SweepReport ReportOf(const fs::path& out, const Plan& plan) {
 }
 
 reports::SweepReport ReportOf(const fs::path& out) {
+  if (!IsRunFolder(out)) throw NotFound(out, "no run folder: give the output folder of a run");
   const std::optional<Plan> plan = ReadPlan(out);
   if (!plan) return ReportOfFinished(out);
   reports::SweepReport report = ReportOf(out, *plan);
@@ -141,24 +145,20 @@ reports::SweepReport ReportOf(const fs::path& out) {
 
 std::vector<std::string> ReportsBelow(const fs::path& path) {
   if (const auto source = SourceOf(path)) return {source->path.string()};
-  if (!fs::is_directory(path)) {
-    throw Error(ExitCode::kBadInput, path.string() + ": no run folder and no report.json");
-  }
+  if (!fs::is_directory(path)) throw NotFound(path, "no run folder and no report");
   std::vector<std::string> found;
   for (const auto& entry : fs::directory_iterator(path)) {
     if (!entry.is_directory()) continue;
     if (const auto source = SourceOf(entry.path())) found.push_back(source->path.string());
   }
   std::sort(found.begin(), found.end());
-  if (found.empty()) {
-    throw Error(ExitCode::kBadInput, path.string() + ": no run folders and no reports in it");
-  }
+  if (found.empty()) throw NotFound(path, "no run folder and no report, nor holds it any");
   return found;
 }
 
 reports::SweepReport ReadReport(const fs::path& path) {
   const auto source = SourceOf(path);
-  if (!source) throw Error(ExitCode::kBadInput, path.string() + ": no run folder and no report");
+  if (!source) throw NotFound(path, "no run folder and no report");
   if (source->is_run) return ReportOf(source->path);
   return reports::ParseSweep(io::ReadFile(source->path, io::kReportLimits.max_bytes),
                              source->path.string());

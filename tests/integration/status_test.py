@@ -69,6 +69,48 @@ class StatusTest(ProgramTest):
         self.assertIsNone(folder["left_s"])
         self.assertIn("interrupted  mqar/", self.expect(0, "status", "out").stdout)
 
+    def test_a_folder_that_is_missing_or_holds_no_run_is_one_line(self):
+        os.makedirs(self.path("empty"))
+        os.makedirs(self.path("planned/cells"))
+        self.write("planned/sweep.json", '{"name": "s"}')
+        os.makedirs(self.path("bare/cells"))
+        commands = {
+            "report": ["report"],
+            "compare": ["compare", "{}"],
+            "leaderboard": ["leaderboard"],
+            "status": ["status"],
+            "deep": ["validate", "--deep"],
+            "repro": ["repro"],
+        }
+        expected = {
+            "nowhere": dict.fromkeys(commands, (3, "nowhere: no such file or folder")),
+            "empty": {
+                **dict.fromkeys(["report", "compare", "deep"], (3, "empty: no run folder and no report")),
+                **dict.fromkeys(["leaderboard", "status"], (3, "empty: no run folder and no report, nor holds it any")),
+                "repro": (3, "empty: no run folder: give the output folder of a run"),
+            },
+            "bare": {
+                **dict.fromkeys(["report", "compare"], (3, "bare: no run folder and no report")),
+                **dict.fromkeys(["leaderboard", "status"], (3, "bare: no run folder and no report, nor holds it any")),
+                **dict.fromkeys(["deep", "repro"], (3, "bare: no run folder: give the output folder of a run")),
+            },
+            "planned": {
+                **dict.fromkeys(["report", "deep"], (9, "planned: no finished cells yet")),
+                "repro": (2, "0123: no cell of planned; `status` lists them: give the first digits of an id, or a name"),
+            },
+        }
+        for folder, answers in expected.items():
+            for name, (code, message) in answers.items():
+                words = [word.format(folder) for word in commands[name]] + [folder]
+                if name == "repro":
+                    words.append("0123")
+                result = self.expect(code, *words)
+                self.assertEqual((words, result.stderr), (words, f"error: {message}\n"))
+                self.assertEqual(result.stdout, "")
+        self.assertEqual(self.expect(0, "status", "planned").stdout, "s: 0 cells; 0 to run\n")
+        self.assertEqual(self.expect(9, "compare", "planned", "planned").stdout.count("\n"), 1)
+        self.assertEqual(self.expect(9, "leaderboard", "planned").stderr, "not ranked: planned: no cells\n")
+
     def test_failed_cells_have_their_reason(self):
         self.suite["train"].update({"lr": 10, "weight_decay": 1e30, "early_stop_accuracy": 0})
         self.write("suite.json", self.suite)
