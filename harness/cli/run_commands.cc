@@ -15,6 +15,7 @@ struct RunValues {
   std::string seeds, shard, retry, plan;
   std::string keep_weights = "final";
   std::string deterministic = "warn";
+  std::string on_oom = "fail";
   std::optional<double> max_gpu_hours;
   bool fresh = false;
 };
@@ -68,6 +69,11 @@ void AddLimitsOfCells(CLI::App* command, RunValues& values) {
       ->add_option("--deterministic", values.deterministic,
                    "strict: a cell that cannot be repeated bit by bit is unsupported; warn")
       ->check(CLI::IsMember({"strict", "warn"}))
+      ->capture_default_str();
+  command
+      ->add_option("--on-oom", values.on_oom,
+                   "a training step that does not fit in memory: fail, or halve the batch size")
+      ->check(CLI::IsMember({"fail", "halve"}))
       ->capture_default_str();
   command->add_option("--cell-timeout", options.cell.timeout_s, "for one cell, such as 20m")
       ->transform(AtLeastSeconds(1e-9))
@@ -144,6 +150,7 @@ void AddRun(const Parser& parser, const char* name, const char* help, bool throu
     chosen.shard = ParseShard(values->shard);
     if (values->keep_weights == "none") chosen.cell.weights_limit_mib = 0;
     chosen.cell.is_strict = values->deterministic == "strict";
+    if (values->on_oom == "halve") chosen.on_oom = OnOom::kHalve;
     if (values->max_gpu_hours) chosen.max_device_s = *values->max_gpu_hours * 3600;
     if (values->fresh) chosen.retry = RetryPolicy::kAll;
     if (!values->retry.empty()) chosen.retry = RetryPolicy::kFailed;

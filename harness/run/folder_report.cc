@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <sstream>
 #include <string>
 #include <utility>
 #include <vector>
@@ -45,6 +46,23 @@ std::vector<fs::path> FoldersWithResult(const fs::path& out) {
   }
   std::sort(folders.begin(), folders.end());
   return folders;
+}
+
+// "mqar/gla/lr=0.01" and 256 -> "mqar/gla/lr=0.01,batch_size=256": what a sweep over the batch size
+// would call it.
+std::string NameOfHalved(const std::string& name, const CellResult& result) {
+  const Value* train = result.config.Find("train");
+  const Value* batch_size = train ? train->Find("batch_size") : nullptr;
+  if (batch_size == nullptr) return name;
+  const std::string part = "batch_size=" + std::to_string(batch_size->as_int());
+  const std::string asked = "batch_size=" + std::to_string(*result.halved_from);
+  const reports::CellName parts = reports::SplitCellName(name);
+  std::string variant;
+  std::istringstream old(parts.variant);
+  for (std::string item; std::getline(old, item, ',');) {
+    if (item != asked) variant += item + ",";
+  }
+  return parts.task + "/" + parts.mixer + "/" + variant + part;
 }
 
 // Why a result stands beside the plan.
@@ -98,6 +116,7 @@ CellResult RowOf(const fs::path& out, const CellResult& planned) {
     CellResult result = ReadResult(folder / "result.json");
     if (result.run_id != planned.run_id) return row;
     result.name = planned.name;  // by what this plan sweeps
+    if (result.halved_from) result.name = NameOfHalved(planned.name, result);
     result.phase = planned.phase;
     return result;
   } catch (const Error&) {

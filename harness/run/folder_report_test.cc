@@ -74,6 +74,27 @@ TEST_CASE("plan: what is written is read, and a damaged one is an error that say
   CHECK_FALSE(ReadPlan(out));
 }
 
+TEST_CASE("folder report: a cell with smaller batches is named by them, and the page says so") {
+  const fs::path out = NewFolder("halved");
+  CellResult plain = Planned("0.1", 0);
+  plain.name = "mqar/gla";
+  WritePlan(out, {"s", Object{}, {plain, Planned("0.2", 1)}});
+  for (CellResult cell : {plain, Planned("0.2", 1)}) {
+    cell.experiment_id = "sha256:" + Sha256Hex("smaller batches");
+    cell.config.as_object()["train"].as_object()["batch_size"] = 128;
+    cell.halved_from = 512;
+    Finish(out, cell);
+  }
+  const reports::SweepReport report = ReportOf(out);
+  REQUIRE(report.cells.size() == 2);
+  CHECK(report.cells[0].name == "mqar/gla/batch_size=128");
+  CHECK(report.cells[1].name == "mqar/gla/lr=0.2,batch_size=128");
+  CHECK(reports::BannerOf(report).back().text ==
+        "2 cells did not fit in memory as asked and trained with smaller batches, which is another "
+        "experiment: mqar/gla/batch_size=128 seed 0 (512 asked for), "
+        "mqar/gla/lr=0.2,batch_size=128 seed 1 (512 asked for).");
+}
+
 TEST_CASE("folder report: a planned cell without result is a row") {
   const fs::path out = NewFolder("rows");
   WritePlan(out, {"s", Object{}, {Planned("0.1", 0), Planned("0.1", 1), Planned("0.1", 2)}});

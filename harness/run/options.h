@@ -19,6 +19,12 @@ enum class RetryPolicy {
   kAll,     // --fresh
 };
 
+// What to do with a training whose step does not fit in memory.
+enum class OnOom {
+  kFail,   // it ends as `oom`
+  kHalve,  // it is trained with half the batch size, and half of that: another experiment
+};
+
 // What to do when a run folder has a plan with cells that this command does not ask for, and lacks
 // some that it does.
 enum class PlanPolicy {
@@ -68,6 +74,7 @@ struct RunOptions {
   SuiteOverrides overrides;
   RetryPolicy retry = RetryPolicy::kNone;
   PlanPolicy plan = PlanPolicy::kRefuse;
+  OnOom on_oom = OnOom::kFail;
   CellOptions cell;
   double stall_timeout_s = 3600;                      // without a sign of life from a cell; 0: none
   double time_limit_s = 0;                            // of the whole command; 0: none

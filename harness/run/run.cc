@@ -61,6 +61,7 @@ SchedulerOptions PlanWorkers(const RunOptions& options, at::Device device) {
   plan.time_limit_s = options.time_limit_s;
   plan.max_device_s = options.max_device_s;
   plan.retry = options.retry;
+  plan.on_oom = options.on_oom;
   plan.quiet = options.quiet;
   plan.worker_command = options.worker_command;
   if (device.is_cpu()) {

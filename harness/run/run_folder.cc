@@ -15,6 +15,7 @@
 #include "harness/run/device_time.h"
 #include "harness/run/folder_report.h"
 #include "harness/run/plan.h"
+#include "harness/training/checkpoint.h"
 #include "io/atomic_file.h"
 #include "io/json.h"
 #include "reports/result/result_json.h"
@@ -88,6 +89,21 @@ std::optional<reports::CellResult> RunFolder::LoadResult(const Cell& cell,
     *problem = std::string(error.what()) + "; the cell runs again";
   }
   return std::nullopt;
+}
+
+std::filesystem::path CheckpointPath(const std::filesystem::path& cell_path, bool is_strict,
+                                     std::int64_t batch_size) {
+  std::string name = is_strict ? "strict" : "";
+  if (batch_size > 0) name += (is_strict ? "-batch-" : "batch-") + std::to_string(batch_size);
+  return name.empty() ? cell_path : cell_path / name;
+}
+
+void RemoveCheckpoints(const std::filesystem::path& cell_path) {
+  CheckpointFolder::RemoveAll(cell_path);
+  std::error_code ignored;  // what stays costs space
+  for (const auto& entry : std::filesystem::directory_iterator(cell_path, ignored)) {
+    if (entry.is_directory()) CheckpointFolder::RemoveAll(entry.path());
+  }
 }
 
 std::optional<CellLock> CellLock::TryAcquire(const std::filesystem::path& cell_path) {

@@ -8,7 +8,8 @@
 //   OUT/cells/<id>/items-<k>.jsonl   scored positions of a test segment (reports/items/items.h)
 //   OUT/cells/<id>/checkpoint-*      state of an unfinished cell (checkpoint.h)
 //   OUT/cells/<id>/strict/           the same in strict mode
-//   OUT/device-time.jsonl            how long devices worked here (device_time.h)
+//   OUT/cells/<id>/batch-<n>/        the same with smaller batches; strict-batch-<n>/ in strict
+//   mode OUT/device-time.jsonl            how long devices worked here (device_time.h)
 //   OUT/weights/*                    final weights, by training (training/weights.h)
 //   OUT/weights/strict/*             those of strict trainings
 //   OUT/cells/<id>/LOCK              flock while a process works on the cell
@@ -17,6 +18,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <optional>
 #include <string>
@@ -26,7 +28,14 @@
 
 namespace mixerbench::harness {
 
-inline constexpr const char* kStrictCheckpoints = "strict";  // in a cell's folder
+// Where attempts at a cell save their state: in its folder, or below it where they would end with
+// other numbers: a strict cell never goes on from what was not strict. batch_size: of an attempt
+// with smaller batches than the cell's; 0: with these.
+std::filesystem::path CheckpointPath(const std::filesystem::path& cell_path, bool is_strict,
+                                     std::int64_t batch_size);
+
+// Of all attempts.
+void RemoveCheckpoints(const std::filesystem::path& cell_path);
 
 class RunFolder {
  public:

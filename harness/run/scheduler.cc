@@ -18,8 +18,8 @@
 #include "harness/run/plan.h"
 #include "harness/run/run_plan.h"
 #include "harness/run/stop_signals.h"
+#include "harness/suite/step_count.h"
 #include "harness/training/cell_guard.h"
-#include "harness/training/checkpoint.h"
 #include "harness/training/weights.h"
 #include "io/atomic_file.h"
 #include "io/json.h"
@@ -66,8 +66,25 @@ reports::CellResult ResultWithoutTraining(const Cell& cell, const reports::CellR
   reports::CellResult result = ResultOf(cell);
   result.state = training.state;
   result.reason = kOfTraining + training.reason;
+  if (training.halved_from) {  // what it left are weights of another training
+    result.state = reports::CellState::kOom;
+    result.reason = kOfTraining + "no batch of " + std::to_string(*training.halved_from) +
+                    " sequences fits in memory";
+  }
   result.environment = training.environment;
   return result;
+}
+
+// Whether a training that lacked memory did so before the last step of an epoch: after it, batches
+// of evaluation lacked it.
+bool LackedInTraining(const Cell& cell, std::int64_t batch_size,
+                      const reports::CellResult& result) {
+  TrainConfig train = cell.train;
+  train.batch_size = batch_size;
+  const StepCount steps = CountSteps(cell.task, train);
+  const std::int64_t num_epochs = std::ssize(result.learning_curve);
+  return !result.stopped_early &&
+         result.step < std::min((num_epochs + 1) * steps.per_epoch, steps.total);
 }
 
 }  // namespace
@@ -186,7 +203,8 @@ const reports::CellResult* Scheduler::FindFailedTraining(const Cell& cell) const
   for (std::size_t i = 0; i < cells_.size(); ++i) {
     if (cells_[i].kind != CellKind::kTrain || cells_[i].training_id != cell.training_id) continue;
     if (!results_[i]) continue;
-    if (results_[i]->state == reports::CellState::kCompleted) return nullptr;
+    const bool is_as_asked = !results_[i]->halved_from;
+    if (results_[i]->state == reports::CellState::kCompleted && is_as_asked) return nullptr;
     failed = &*results_[i];
   }
   return failed;
@@ -195,7 +213,7 @@ const reports::CellResult* Scheduler::FindFailedTraining(const Cell& cell) const
 bool Scheduler::MayStand(const Cell& cell, const reports::CellResult& result) const {
   if (!Reusable(result, options_.retry, options_.cell)) return false;
   const bool is_used = cell.kind == CellKind::kTrain && used_trainings_.contains(cell.training_id);
-  if (!is_used || result.state != reports::CellState::kCompleted) return true;
+  if (!is_used || result.state != reports::CellState::kCompleted || result.halved_from) return true;
   return HasWeights(folder_.path(), cell.training_id, options_.cell.is_strict);
 }
 
@@ -259,17 +277,19 @@ void Scheduler::Start(Worker& worker, std::size_t cell, CellLock lock) {
   std::error_code ignored;  // a stale result of a retried cell may or may not be there
   std::filesystem::remove(path + "/result.json", ignored);
   if (options_.retry == RetryPolicy::kAll) {
-    CheckpointFolder::RemoveAll(path);
-    CheckpointFolder::RemoveAll(path + "/" + kStrictCheckpoints);
+    RemoveCheckpoints(path);
     if (cells_[cell].kind == CellKind::kTrain) {
       WeightsOf(folder_.path(), cells_[cell].training_id, options_.cell.is_strict).RemoveAll();
     }
   }
   const std::string id = folder_.CellPath(cells_[cell]).filename().string();
-  if (!worker.process || !worker.process->Send(id)) {
+  const auto halved = halved_.find(cell);
+  const std::string message =
+      halved == halved_.end() ? id : id + " " + std::to_string(halved->second);
+  if (!worker.process || !worker.process->Send(message)) {
     worker.process =
         std::make_unique<WorkerProcess>(options_.worker_command, WorkerArguments(worker.device));
-    worker.process->Send(id);
+    worker.process->Send(message);
   }
   has_started_ = true;
   const auto now = Clock::now();
@@ -427,12 +447,49 @@ bool Scheduler::TryAlone(Running& running) {
   return true;
 }
 
+std::int64_t Scheduler::BatchSizeOf(std::size_t cell) const {
+  const auto halved = halved_.find(cell);
+  return halved == halved_.end() ? cells_[cell].train.batch_size : halved->second;
+}
+
+// The row of a cell that fits with no batch size: the one that was asked for is what failed.
+reports::CellResult Scheduler::FitsNowhere(const Cell& cell, const reports::CellResult& last) {
+  reports::CellResult result = ResultOf(cell);
+  result.state = last.state;
+  result.reason = last.reason + "; with batches of 1 too";
+  result.environment = last.environment;
+  result.started = last.started;
+  result.wall_s = last.wall_s;
+  return result;
+}
+
+bool Scheduler::TryHalved(Running& running, const reports::CellResult* result) {
+  const Cell& cell = cells_[running.cell];
+  const std::int64_t batch_size = BatchSizeOf(running.cell);
+  if (options_.on_oom != OnOom::kHalve || cell.kind != CellKind::kTrain || batch_size < 2) {
+    return false;
+  }
+  if (result && !LackedInTraining(cell, batch_size, *result)) return false;
+  halved_[running.cell] = batch_size / 2;
+  line_.Print(Label(cell) + ": batches of " + std::to_string(batch_size) +
+              " do not fit in memory, to be tried with " + std::to_string(batch_size / 2));
+  Requeue(std::move(running));
+  return true;
+}
+
 void Scheduler::Collect(Running running, reports::CellState state, const std::string& reason) {
   const Cell& cell = cells_[running.cell];
   std::string problem;
   auto result = folder_.LoadResult(cell, &problem);
   const auto ended = result ? result->state : state;
-  if (ended == reports::CellState::kOom && TryAlone(running)) return;
+  if (ended == reports::CellState::kOom) {
+    if (TryAlone(running) || TryHalved(running, result ? &*result : nullptr)) return;
+    const std::int64_t batch_size = BatchSizeOf(running.cell);
+    if (result && result->halved_from && LackedInTraining(cell, batch_size, *result)) {
+      result = FitsNowhere(cell, *result);
+      Write(cell, *result);
+    }
+  }
   if (!result) {
     result = ResultOf(cell);
     result->state = state;

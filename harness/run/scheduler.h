@@ -3,7 +3,8 @@
 // One worker process serves one device and works on several cells at once, each in a thread of its
 // own. A worker that dies or hangs is replaced. The cell that a lone worker died of gets the blame;
 // when several shared it, nobody knows, so each is tried again alone. So is a cell that ran out of
-// memory beside others: on the CPU, beside those of other workers too.
+// memory beside others: on the CPU, beside those of other workers too. A training that does not fit
+// alone either may be tried with smaller batches.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -11,6 +12,7 @@
 #include <cstdint>
 #include <deque>
 #include <filesystem>
+#include <map>
 #include <memory>
 #include <optional>
 #include <set>
@@ -42,6 +44,7 @@ struct SchedulerOptions {
   // Once devices have worked in the folder for so long, over all runs, no cell begins.
   std::optional<double> max_device_s = std::nullopt;
   RetryPolicy retry = RetryPolicy::kNone;
+  OnOom on_oom = OnOom::kFail;
   bool quiet = false;
   LogFile* log = nullptr;
   std::vector<std::string> worker_command = {"/proc/self/exe"};
@@ -125,6 +128,11 @@ class Scheduler {
   void Requeue(Running running);
   // True when the cell ran out of memory beside others: it is in the queue again.
   bool TryAlone(Running& running);
+  // True when its training did not fit by itself either, and is in the queue again with half the
+  // batch size. `result` may be nullptr: the system ended its worker.
+  bool TryHalved(Running& running, const reports::CellResult* result);
+  std::int64_t BatchSizeOf(std::size_t cell) const;
+  static reports::CellResult FitsNowhere(const Cell& cell, const reports::CellResult& last);
   void Write(const Cell& cell, reports::CellResult& result) const;
   void Finish(std::size_t cell, reports::CellResult result);
   void StopWorkers();
@@ -136,8 +144,9 @@ class Scheduler {
   const RunFolder& folder_;
   const std::vector<Cell>& cells_;
   std::deque<std::size_t> pending_;
-  std::set<std::size_t> alone_;     // cells that share a process with no other
-  std::set<std::size_t> solitary_;  // cells beside which no other runs in any process
+  std::set<std::size_t> alone_;                 // cells that share a process with no other
+  std::set<std::size_t> solitary_;              // cells beside which no other runs in any process
+  std::map<std::size_t, std::int64_t> halved_;  // batch sizes of cells that needed a smaller one
   // By id: those that are pending or running, and those that cells of this run use.
   std::multiset<std::string> open_trainings_;
   std::set<std::string> used_trainings_;

@@ -81,6 +81,18 @@ class Plan {
     io::WriteFileAtomically(folder_.CellPath(cell) / name, reports::DumpCell(result));
   }
 
+  // The same for an attempt with smaller batches.
+  void PrepareHalved(const Cell& cell, std::int64_t batch_size, CellState state,
+                     std::int64_t step) const {
+    auto result = ResultOf(cell);
+    result.state = state;
+    if (state != CellState::kCompleted) result.reason = "as told";
+    result.step = step;
+    result.halved_from = cell.train.batch_size;
+    const std::string name = "prepared-" + std::to_string(batch_size) + ".json";
+    io::WriteFileAtomically(folder_.CellPath(cell) / name, reports::DumpCell(result));
+  }
+
   // Runs all cells; false when it was stopped.
   bool Run(SchedulerOptions options) {
     setenv("SCHEDULER_TEST_LOG", log_.c_str(), 1);
@@ -201,6 +213,63 @@ TEST_CASE("scheduler: a cell that lacked memory beside another is tried again, a
   CHECK(plan.Workers(plan.cells()[1]).size() == 1);
 }
 
+SchedulerOptions HalvingWorker(std::int64_t cells_at_once = 1) {
+  SchedulerOptions options = OneWorker(cells_at_once);
+  options.on_oom = OnOom::kHalve;
+  return options;
+}
+
+TEST_CASE("scheduler: batches are halved until they fit, and only where that is asked for") {
+  Plan plan(1);
+  const Cell& cell = plan.cells()[0];  // batches of 8
+  plan.Prepare(cell, CellState::kOom);
+  plan.PrepareHalved(cell, 4, CellState::kOom, 0);
+  plan.PrepareHalved(cell, 2, CellState::kCompleted, 4);
+  CHECK(plan.Run(OneWorker()));
+  CHECK(plan.result(0).state == CellState::kOom);
+  CHECK(plan.Workers(cell).size() == 1);
+  std::filesystem::remove(plan.folder().CellPath(cell) / "result.json");
+  CHECK(plan.Run(HalvingWorker()));
+  CHECK(plan.result(0).state == CellState::kCompleted);
+  CHECK(plan.result(0).halved_from == 8);
+  CHECK(plan.Workers(cell).size() == 1 + 3);
+}
+
+TEST_CASE("scheduler: a cell that lacks memory beside others is tried alone before it is halved") {
+  Plan plan(2);
+  const Cell& cell = plan.cells()[0];
+  plan.Prepare(cell, CellState::kOom);
+  plan.Behave(cell, "print(batch_size, file=open(cell / 'sizes', 'a')); complete()");
+  plan.PrepareHalved(cell, 4, CellState::kCompleted, 2);
+  plan.Behave(plan.cells()[1], "pause(0.5); complete()");
+  CHECK(plan.Run(HalvingWorker(/*cells_at_once=*/2)));
+  CHECK(plan.result(0).halved_from == 8);
+  CHECK(io::ReadFile(plan.folder().CellPath(cell) / "sizes", 100) == "0\n0\n4\n");
+}
+
+TEST_CASE("scheduler: what fits with no batch size is the cell that was asked for") {
+  Plan plan(1);
+  const Cell& cell = plan.cells()[0];
+  plan.Prepare(cell, CellState::kOom);
+  for (const std::int64_t size : {4, 2, 1}) plan.PrepareHalved(cell, size, CellState::kOom, 0);
+  CHECK(plan.Run(HalvingWorker()));
+  CHECK(plan.result(0).state == CellState::kOom);
+  CHECK_FALSE(plan.result(0).halved_from);
+  CHECK(plan.result(0).reason == "as told; with batches of 1 too");
+  CHECK(plan.Workers(cell).size() == 4);
+}
+
+TEST_CASE("scheduler: where evaluation lacks memory smaller training batches help nothing") {
+  Plan plan(1);
+  const Cell& cell = plan.cells()[0];
+  plan.Prepare(cell, CellState::kOom);
+  plan.PrepareHalved(cell, 4, CellState::kOom, 2);  // of the 2 steps that 8 samples are
+  CHECK(plan.Run(HalvingWorker()));
+  CHECK(plan.result(0).state == CellState::kOom);
+  CHECK(plan.result(0).halved_from == 8);
+  CHECK(plan.Workers(cell).size() == 2);
+}
+
 TEST_CASE("scheduler: a cell without a sign of life is a timeout, its neighbour runs again") {
   Plan plan(2);
   plan.Behave(plan.cells()[0], "pause(100)");
@@ -315,6 +384,21 @@ TEST_CASE("scheduler: what uses a training that failed never starts and has fail
     CHECK(plan.folder().LoadResult(plan.cells()[use], &problem)->state == CellState::kDiverged);
   }
   CHECK(plan.result(1).accuracy.size() == 1);  // which counts as chance
+}
+
+TEST_CASE("scheduler: smaller batches leave no weights for what uses the training as asked") {
+  Plan plan(1, kUses);
+  plan.Prepare(plan.cells()[0], CellState::kOom);
+  plan.PrepareHalved(plan.cells()[0], 4, CellState::kCompleted, 2);
+  CHECK(plan.Run(HalvingWorker()));
+  CHECK(plan.result(0).state == CellState::kCompleted);
+  for (const std::size_t use : {1, 2}) {
+    CHECK(plan.result(use).state == CellState::kOom);
+    CHECK(plan.result(use).reason == "its training: no batch of 8 sequences fits in memory");
+    CHECK(plan.Workers(plan.cells()[use]).empty());
+  }
+  CHECK(plan.Run(HalvingWorker()));  // the halved training stands, though it left no such weights
+  CHECK(plan.Workers(plan.cells()[0]).size() == 2);
 }
 
 TEST_CASE("scheduler: what uses a training that was refused runs when that does") {

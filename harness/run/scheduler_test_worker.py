@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """A worker for scheduler_test and run_test: does with each cell what the file `behaviour` in its folder says, or that
-in the folder of the same name in $SCHEDULER_TEST_CELLS.
+in the folder of the same name in $SCHEDULER_TEST_CELLS. `complete` leaves prepared.json, and where the cell is to have batches of N prepared-N.json.
 
 Notes when in $SCHEDULER_TEST_LOG: "start ID PID", and "end ID PID" of cells that complete.
 """
@@ -24,18 +24,20 @@ def say(text):
     os.write(1, (text + "\n").encode())
 
 
-def work(cell):
+def work(cell, batch_size):
     told = cell
     if not (cell / "behaviour").exists():
         told = pathlib.Path(os.environ["SCHEDULER_TEST_CELLS"]) / cell.name
 
     def complete():
-        shutil.copy(told / "prepared.json", cell / "result.json")
+        suffix = f"-{batch_size}" if batch_size else ""
+        shutil.copy(told / f"prepared{suffix}.json", cell / "result.json")
         note("end", cell)  # before the scheduler reads it and may end this process
         say(f"done {cell.name}")
 
     words = {
         "cell": cell,
+        "batch_size": batch_size,  # 0: that of the cell
         "complete": complete,
         "die": lambda: os.kill(os.getpid(), signal.SIGKILL),
         "pause": time.sleep,
@@ -50,4 +52,5 @@ signal.signal(signal.SIGTERM, lambda *_: os._exit(75))
 signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGTERM])  # as workers start with it blocked
 cells = pathlib.Path(sys.argv[sys.argv.index("--cells") + 1])
 for line in sys.stdin:
-    threading.Thread(target=work, args=[cells / line.strip()]).start()
+    name, *batch_size = line.split()
+    threading.Thread(target=work, args=[cells / name, int(batch_size[0]) if batch_size else 0]).start()

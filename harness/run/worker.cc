@@ -31,7 +31,6 @@
 #include "harness/run/run_folder.h"
 #include "harness/run/stop_signals.h"
 #include "harness/suite/identity.h"
-#include "harness/training/checkpoint.h"
 #include "io/atomic_file.h"
 #include "io/json.h"
 #include "reports/result/result_json.h"
@@ -67,6 +66,18 @@ decltype(&RunTrainCell) RunnerOf(CellKind kind) {
   return nullptr;
 }
 
+// What the parent asks for: "ID" or "ID BATCH_SIZE".
+struct Job {
+  std::filesystem::path folder;
+  std::int64_t batch_size = 0;  // to train with instead of the cell's; 0: the cell's
+};
+
+Job ParseJob(const std::filesystem::path& cells, const std::string& line) {
+  const std::size_t space = line.find(' ');
+  if (space == std::string::npos) return {cells / line};
+  return {cells / line.substr(0, space), std::stoll(line.substr(space + 1))};
+}
+
 class Worker {
  public:
   Worker(const WorkerOptions& options, const Registries& registries)
@@ -92,17 +103,17 @@ class Worker {
       if (count <= 0) break;
       text.append(buffer.data(), static_cast<std::size_t>(count));
       for (std::size_t end = text.find('\n'); end != std::string::npos; end = text.find('\n')) {
-        threads.emplace_back([this, folder = cells_ / text.substr(0, end)] { Work(folder); });
+        threads.emplace_back([this, job = ParseJob(cells_, text.substr(0, end))] { Work(job); });
         text.erase(0, end + 1);
       }
     }
   }
 
  private:
-  void Work(const std::filesystem::path& folder) {
-    const std::string id = folder.filename().string();
+  void Work(const Job& job) {
+    const std::string id = job.folder.filename().string();
     try {
-      const reports::CellState state = RunCell(folder);
+      const reports::CellState state = RunCell(job);
       // After a failed kernel every call fails: let the parent start a fresh process.
       if (state == reports::CellState::kError && !DeviceWorks(device_)) std::_Exit(kUnusable);
       const bool interrupted = state == reports::CellState::kInterrupted;
@@ -126,9 +137,21 @@ class Worker {
                 path.string() + ": describes another cell than the folder's; run again");
   }
 
-  // Runs the cell described in `folder` and writes its result there, unless it was interrupted.
-  reports::CellState RunCell(const std::filesystem::path& folder) {
-    const Cell cell = ReadCell(folder);
+  // The cell as if its suite had asked for this batch size: another experiment.
+  Cell WithBatchSize(Cell cell, std::int64_t batch_size) {
+    cell.train.batch_size = batch_size;
+    const std::lock_guard lock(identifier_mutex_);
+    identifier_.Identify(cell);
+    return cell;
+  }
+
+  // Runs the cell described in the job's folder and writes its result there, unless it was
+  // interrupted.
+  reports::CellState RunCell(const Job& job) {
+    const std::filesystem::path& folder = job.folder;
+    const Cell planned = ReadCell(folder);
+    const bool is_halved = job.batch_size > 0;
+    const Cell cell = is_halved ? WithBatchSize(planned, job.batch_size) : planned;
     const std::string started = UtcNow();
     const auto start = Clock::now();
     RunControl control;
@@ -140,15 +163,17 @@ class Worker {
                                      std::chrono::duration<double>(options_.timeout_s));
     }
     if (options_.checkpoint_interval_s > 0) {
-      control.checkpoint_folder = Checkpoints(folder);
+      control.checkpoint_folder = CheckpointPath(folder, options_.is_strict, job.batch_size);
       std::filesystem::create_directories(control.checkpoint_folder);
       control.checkpoint_interval_s = options_.checkpoint_interval_s;
     }
     const std::int64_t kept_bytes = options_.weights_limit_mib << 20;
-    if (kept_bytes > 0 || options_.keeps_weights_for_run) {
+    // Other cells of the run need the weights of the training that was planned.
+    const bool keeps_for_run = options_.keeps_weights_for_run && !is_halved;
+    if (kept_bytes > 0 || keeps_for_run) {
       control.weights_folder = WeightsPath(cells_.parent_path(), options_.is_strict);
       control.max_weight_bytes =
-          options_.keeps_weights_for_run ? std::numeric_limits<std::int64_t>::max() : kept_bytes;
+          keeps_for_run ? std::numeric_limits<std::int64_t>::max() : kept_bytes;
     }
     if (!options_.log_items.empty()) {
       control.item_suffix = options_.log_items == "zstd" ? ".jsonl.zst" : ".jsonl";
@@ -177,22 +202,18 @@ class Worker {
       result.weights.reset();  // kept for this run alone
     }
     if (options_.is_strict) ExplainRefusal(result);
+    if (is_halved) {
+      result.run_id = ResultOf(planned).run_id;  // of the row that it is for
+      result.halved_from = planned.train.batch_size;
+    }
     emit({{"event", "end"}, {"state", std::string(NameOf(result.state))}});
     if (result.state == reports::CellState::kInterrupted) return result.state;
     result.environment = DescribeEnvironment(device_, cell.train.dtype, options_.is_strict);
     result.started = started;
     result.wall_s += std::chrono::duration<double>(Clock::now() - start).count();
     io::WriteFileAtomically(folder / "result.json", reports::DumpCell(result));
-    if (result.state == reports::CellState::kCompleted) {
-      CheckpointFolder::RemoveAll(folder);
-      CheckpointFolder::RemoveAll(folder / kStrictCheckpoints);
-    }
+    if (result.state == reports::CellState::kCompleted) RemoveCheckpoints(folder);
     return result.state;
-  }
-
-  // A strict cell never goes on from what was not strict.
-  std::filesystem::path Checkpoints(const std::filesystem::path& folder) const {
-    return options_.is_strict ? folder / kStrictCheckpoints : folder;
   }
 
   void Say(const std::string& line) {

@@ -33,6 +33,10 @@ std::optional<Refusal> RefusalOf(const LeaderboardInput& input, std::size_t min_
   if (any([](const CellResult& cell) { return cell.partial; })) {
     return refuse("partial: it ran with a limit", "the same run without --limit");
   }
+  if (any([](const CellResult& cell) { return cell.halved_from.has_value(); })) {
+    return refuse("cells trained with smaller batches than asked for, as memory lacked",
+                  "a run where the batches fit");
+  }
   if (const std::int64_t missing = CountMissing(report); missing > 0) {
     return refuse(
         fmt::format("{} of {} cells have no result", missing,

@@ -112,6 +112,10 @@ TEST_CASE("What cannot be ranked is refused with the reason", "[reports][leaderb
   Add("mqar", "gla", 512, 5, 5, partial);
   for (CellResult& cell : partial) cell.partial = true;
   inputs.push_back(Input("limited", std::move(partial)));
+  std::vector<CellResult> halved;
+  Add("mqar", "gla", 8192, 5, 5, halved);
+  halved.front().halved_from = 512;
+  inputs.push_back(Input("halved", std::move(halved)));
   std::vector<CellResult> single;
   Add("mqar", "gla", 1024, 1, 1, single);
   inputs.push_back(Input("single", std::move(single)));
@@ -138,6 +142,7 @@ TEST_CASE("What cannot be ranked is refused with the reason", "[reports][leaderb
     return "";
   };
   CHECK(why("limited") == "partial: it ran with a limit");
+  CHECK(why("halved") == "cells trained with smaller batches than asked for, as memory lacked");
   CHECK(why("single") == "1 seed");
   CHECK(why("unfinished") == "1 of 5 cells have no result");
   CHECK(why("dirty") == "the code had uncommitted changes");

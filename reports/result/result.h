@@ -218,6 +218,9 @@ struct CellResult {
   std::string reason;     // one line, empty when completed
   std::int64_t step = 0;  // optimiser steps done
   bool stopped_early = false;
+  // The batch size of the plan's cell, for which memory lacked: this is the result of a training
+  // with the smaller one of `config`, whose experiment it is. Only run_id is that of the plan.
+  std::optional<std::int64_t> halved_from;
   Value config;       // resolved, every default spelt out
   Value environment;  // versions, device, determinism
   Value data_hash;    // {"train": "sha256:...", ...}

@@ -244,7 +244,8 @@ inline constexpr std::array kIdentityFields = {
 
 inline constexpr std::array kStateFields = {
     Field<&CellResult::state>("value"), Field<&CellResult::reason, Null::kAllowed>("reason"),
-    Field<&CellResult::step>("step"), Field<&CellResult::stopped_early>("stopped_early")};
+    Field<&CellResult::step>("step"), Field<&CellResult::stopped_early>("stopped_early"),
+    Field<&CellResult::halved_from>("halved_from", 9)};
 
 inline constexpr std::array kModelFields = {
     Field<&ModelFacts::num_parameters, Null::kAllowed>("num_parameters"),

@@ -84,6 +84,11 @@ std::string WhyMissing(const SweepReport& report, const GroupSummary& group) {
   if (const auto num = std::count_if(cells.begin(), cells.end(), IsMissing); num > 0) {
     return fmt::format("{} of {} cells of {} have no result", num, cells.size(), group.name);
   }
+  if (std::any_of(cells.begin(), cells.end(),
+                  [](const CellResult& cell) { return cell.halved_from.has_value(); })) {
+    return fmt::format("{} trained with smaller batches than asked for, as memory lacked",
+                       group.name);
+  }
   return group.partial ? "ran with a limit" : "";
 }
 

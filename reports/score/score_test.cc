@@ -168,6 +168,12 @@ TEST_CASE("score: whatever is missing is named, and nothing stands in for it") {
   CHECK(Missing(Make({Input("short", Short("gla", 1)), Input("long", limited)}), 1) ==
         Lines{"size 64: ran with a limit"});
 
+  std::vector<CellResult> halved = Long("gla", 1);
+  halved.front().halved_from = 128;
+  CHECK(Missing(Make({Input("short", Short("gla", 1)), Input("long", halved)}), 1) ==
+        Lines{"size 64: " + halved.front().name +
+              " trained with smaller batches than asked for, as memory lacked"});
+
   std::vector<CellResult> unsupported = Long("gla", 1);
   unsupported.front().state = CellState::kUnsupported;
   CHECK(Missing(Make({Input("short", Short("gla", 1)), Input("long", unsupported)}), 1) ==

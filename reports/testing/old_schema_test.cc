@@ -52,7 +52,10 @@ TEST_CASE("old schema: cells are valid, read, and written again in today's form"
       CHECK(again.Find("accuracy_by_length")->as_array().size() ==
             document.Find("accuracy_by_length")->as_array().size());
       CHECK(*again.Find("config") == *document.Find("config"));
-      CHECK(*again.Find("state") == *document.Find("state"));
+      Value state = *again.Find("state");
+      CHECK(state.Find("halved_from")->is_null());
+      state.as_object().erase("halved_from");  // of 1.9
+      CHECK(state == *document.Find("state"));
     }
   }
 }

@@ -188,6 +188,17 @@ std::string WithUnit(const std::string& value, const std::string& unit) {
   return value.empty() ? "" : value + unit;
 }
 
+// "mqar/gla/batch_size=256 seed 0 (512 asked for)".
+std::vector<std::string> HalvedOf(const SweepReport& report) {
+  std::vector<std::string> halved;
+  for (const CellResult& cell : report.cells) {
+    if (!cell.halved_from) continue;
+    halved.push_back(
+        fmt::format("{} seed {} ({} asked for)", cell.name, cell.seed, *cell.halved_from));
+  }
+  return halved;
+}
+
 }  // namespace
 
 std::vector<std::string> Distinct(const SweepReport& report, const std::string& path) {
@@ -399,6 +410,13 @@ std::vector<Sentence> BannerOf(const SweepReport& report) {
     out.push_back({"Partial:", fmt::format("{} of {} cells ran with a limit: they compare with "
                                            "nothing, and no leaderboard takes them.",
                                            num_limited, report.cells.size())});
+  }
+  if (const auto halved = HalvedOf(report); !halved.empty()) {
+    out.push_back({"Smaller batches:",
+                   Plural(static_cast<std::int64_t>(halved.size()), "cell") +
+                       " did not fit in memory as asked and trained with smaller batches, which is "
+                       "another experiment: " +
+                       Joined(halved, ", ", 3) + "."});
   }
   std::map<std::string, std::vector<std::string>> names;  // by reason
   for (const LeftOut& result : report.left_out) {
