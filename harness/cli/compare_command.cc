@@ -65,8 +65,8 @@ void AddCompareCommand(const Parser& parser) {
   command->add_flag("--allow-missing", options.allow_missing,
                     "what is only in base is named and does not fail");
   command->add_option("--fail-on", values->fail_on,
-                      "which of missing, empty and inconclusive fail, separated by commas; "
-                      "regressions always do");
+                      "which of missing, empty, inconclusive and failed fail, separated by "
+                      "commas; regressions always do");
   AddOutputs(command, options);
   AddBuilds(command, options);
   parser.WhenChosen(command, [values, command] {
