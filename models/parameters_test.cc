@@ -126,15 +126,15 @@ TEST_CASE("parameters: specials stay in float32 and get no weight decay") {
   CHECK(set.num_elements() == 4);
 }
 
-TEST_CASE("parameters: a narrow copy is where whoever keeps one and every layer look") {
+TEST_CASE("parameters: a shadow weight is where whoever keeps one and every layer look") {
   ParameterSet set = Set();
   const ParameterScope scope(set, "layers.0.");
   scope.Add("w", {2}, kWeight, Init::Normal(1));
   CHECK(set.parameters()[0].narrow == nullptr);
-  const auto narrow = scope.Shadow("w");
-  CHECK_FALSE(narrow->defined());
-  CHECK(narrow == scope.Shadow("w"));
-  CHECK(narrow == set.parameters()[0].narrow);
+  const auto shadow = scope.Shadow("w");
+  CHECK_FALSE(shadow->defined());
+  CHECK(shadow == scope.Shadow("w"));
+  CHECK(shadow == set.parameters()[0].narrow);
   CHECK_THROWS_AS(scope.Shadow("v"), std::logic_error);
 }
 

@@ -360,7 +360,7 @@ TEST_CASE("accuracy: what lacks memory runs in pieces, of scored positions too")
   one.d_model = {32};
   one.num_heads = {2};
   one.seq_len = {20};
-  one.num_rivals = {10};  // six sequences, of which two have a surplus entry
+  one.num_rivals = {10};  // six sequences, of which two have an entry of padding
   std::set<std::string> wanted;
   for (const Case& c : MixerCases(Mixers(), "simple_gla", one, at::kCPU)) {
     if (c.factors.at("batch_size") != Value(6)) continue;

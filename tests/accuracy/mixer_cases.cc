@@ -52,12 +52,12 @@ struct MixerPoint {
 // Positions b, t of a row selection and where it is real.
 struct Scored {
   ScoredPositions selection;
-  at::Tensor real;  // entries that are positions, not surplus
+  at::Tensor real;  // entries that are positions, not padding
   at::Tensor mask;  // [B,T,1], 1 where scored
 };
 
 // Some positions of `batch_size` sequences from number `first_sequence` on, the same in whatever
-// pieces a batch comes; of every third one less, so that an entry is surplus.
+// pieces a batch comes; of every third one less, so that an entry is padding.
 Scored ChooseScored(std::int64_t first_sequence, std::int64_t batch_size, std::int64_t seq_len,
                     bool ordered, at::Device device) {
   constexpr std::int64_t kMostScored = 64;

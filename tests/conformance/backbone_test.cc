@@ -97,7 +97,7 @@ std::vector<BackboneCase> BackboneCases() {
   return cases;
 }
 
-// A choice of tokens, and which of its entries count: surplus ones get no gradient.
+// A choice of tokens, and which of its entries count: padding gets no gradient.
 struct Choice {
   kernels::ScoredPositions rows;
   at::Tensor counts;  // [M] 0 or 1

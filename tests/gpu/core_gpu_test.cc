@@ -690,7 +690,7 @@ TEST_CASE("core gpu: every path of softmax attention drops the same weights") {
 // last tokens.
 struct ChosenTokens {
   ScoredPositions rows;
-  at::Tensor entries;  // of rows, those that are no surplus
+  at::Tensor entries;  // of rows, those that are no padding
 };
 
 ChosenTokens ChooseTokens(std::int64_t batch_size, std::int64_t seq_len, std::int64_t num_queries) {

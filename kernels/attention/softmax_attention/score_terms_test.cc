@@ -153,7 +153,7 @@ TEST_CASE("score terms: a window of all keys, no decay and sinks far below are n
 }
 
 TEST_CASE("score terms: scored queries are those of all queries, gradients included") {
-  // Tokens 4 and 8 of sequence 0, token 5 of sequence 1 and one surplus entry, of 9 tokens each.
+  // Tokens 4 and 8 of sequence 0, token 5 of sequence 1 and one entry of padding, of 9 tokens each.
   const ScoredPositions rows{at::tensor({4, 8, 14, 0}, at::kLong), {}, 2};
   for (Terms terms : Cases()) {
     if (terms.num_queries != 9) continue;

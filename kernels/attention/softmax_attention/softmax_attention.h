@@ -23,7 +23,7 @@ struct SoftmaxAttentionArgs {
   std::optional<SeedGenerator> generator = {};  // required when dropout_p > 0
   // Scored queries, of S tokens a sequence: q is [B,R,H,K], R = per_sequence, and query r of
   // sequence b is token rows[b R + r] - b S, which sees the keys up to it. Where that is none of
-  // the sequence's tokens (surplus entries), it stands at token 0. nullptr: T queries, as above.
+  // the sequence's tokens (padding), it stands at token 0. nullptr: T queries, as above.
   const ScoredPositions* scored = nullptr;
 
   // Query i sees the last `window` keys, its own among them; 0: all before it.

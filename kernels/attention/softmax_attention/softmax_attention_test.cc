@@ -114,7 +114,7 @@ TEST_CASE("softmax attention: tiles of queries are one function, gradients inclu
   CHECK(RelativeError(actual, expected) < kFloat64Tolerance);
 }
 
-// Tokens 4 and 8 of sequence 0, token 5 of sequence 1 and one surplus entry, of 9 tokens each.
+// Tokens 4 and 8 of sequence 0, token 5 of sequence 1 and one entry of padding, of 9 tokens each.
 ScoredPositions FourRows() {
   return {at::tensor({4, 8, 14, 0}, at::kLong), {}, /*per_sequence=*/2};
 }
@@ -150,7 +150,7 @@ TEST_CASE("softmax attention: scored queries are those of all queries, gradients
   }
 }
 
-TEST_CASE("softmax attention: a surplus query stands at the first token of its sequence") {
+TEST_CASE("softmax attention: a query of padding stands at the first token of its sequence") {
   const auto rows = FourRows();
   const auto q = RandomNormal({2, 2, 1, 4}, 1);
   const auto k = RandomNormal({2, 9, 1, 4}, 2);
