@@ -6,6 +6,7 @@
 #include <fstream>
 #include <set>
 
+#include "harness/suite/axis_text.h"
 #include "harness/suite/step_count.h"
 #include "io/json.h"
 #include "io/value_path.h"
@@ -252,6 +253,21 @@ TEST_CASE("suite: a hybrid is named by its layers") {
 TEST_CASE("suite: a mixer in Python is named by its class") {
   CHECK(reports::MixerText(Object{{"name", "gla"}, {"num_heads", 2}}) == "gla");
   CHECK(reports::MixerText(Object{{"name", "python"}, {"module", "folder/own.py:Mean"}}) == "Mean");
+}
+
+TEST_CASE("suite: classes of one name are told apart by their files") {
+  const Value mixers = io::ParseJson(R"([
+      {"name": "gla"},
+      {"name": "python", "module": "one/a.py:Mine"},
+      {"name": "python", "module": "/two/a.py:Mine"},
+      {"name": "python", "module": "./b.py:Mine", "options": {"scale": 2}},
+      {"name": "python", "module": "package.b:Mine"},
+      {"name": "python", "module": "b.py:Other"},
+      {"name": "hybrid", "pattern": [{"name": "gla"}, {"name": "python", "module": "c.py:Mine"}]}])");
+  CHECK(AxisTexts(mixers.as_array()) == std::vector<std::string>{"gla", "one.a.Mine", "two.a.Mine",
+                                                                 "b.Mine,scale=2", "package.b.Mine",
+                                                                 "Other", "gla+c.Mine"});
+  CHECK(AxisText(mixers.as_array().at(1)) == "Mine");
 }
 
 TEST_CASE("suite: a mixer's label names its cells and changes no id") {

@@ -6,40 +6,15 @@
 
 #include "base/error.h"
 #include "base/suggest.h"
+#include "harness/suite/axis_text.h"
 #include "io/json.h"
 #include "io/read_value.h"
 #include "io/value_path.h"
-#include "reports/summary/sweep_report.h"
 
 namespace mixerbench::harness {
 namespace {
 
 constexpr std::int64_t kMaxFreshSeeds = 10'000;
-
-std::string AxisText(const Value& value);
-
-// Short text of a swept value: a mixer's name and options, the items of a list joined by "+", a
-// number, else canonical JSON.
-std::string AxisText(const Value& value) {
-  if (value.is_string()) return value.as_string();
-  if (value.is_array()) {
-    std::string text;
-    for (const Value& item : value.as_array()) text += (text.empty() ? "" : "+") + AxisText(item);
-    return text;
-  }
-  if (const Value* pattern = value.Find("pattern")) return AxisText(*pattern);  // names its layers
-  if (const Value* name = value.Find("name"); name && name->is_string()) {
-    std::string text = reports::MixerText(value);
-    const bool is_python = text != name->as_string();
-    const Value* options = is_python ? value.Find("options") : &value;
-    if (options == nullptr || !options->is_object()) return text;
-    for (const auto& [key, item] : options->as_object()) {
-      if (is_python || key != "name") text += "," + key + "=" + AxisText(item);
-    }
-    return text;
-  }
-  return io::DumpJson(value);
-}
 
 void RequireSweepable(const std::string& path, const std::string& where) {
   static const std::vector<std::string> kRoots = {"model", "task", "train"};
@@ -233,13 +208,16 @@ std::vector<SweepPoint> ExpandSweep(const Object& document) {
                       "more than " + std::to_string(kMaxCells) + " cells; split the suite");
   }
   for (const Axes& factor : factors) {
+    std::vector<std::vector<std::string>> texts;
+    for (const auto& [path, values] : factor) texts.push_back(AxisTexts(*values));
     std::vector<SweepPoint> next;
     for (const SweepPoint& point : points) {
       for (std::size_t i = 0; i < factor.front().second->size(); ++i) {
         SweepPoint grown = point;
-        for (const auto& [path, values] : factor) {
+        for (std::size_t j = 0; j < factor.size(); ++j) {
+          const auto& [path, values] = factor[j];
           io::SetPath(grown.document, path, (*values)[i], "/sweep");
-          grown.axes.emplace_back(path, AxisText((*values)[i]));
+          grown.axes.emplace_back(path, texts[j][i]);
         }
         next.push_back(std::move(grown));
       }
