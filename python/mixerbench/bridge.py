@@ -35,11 +35,15 @@ def implement():
 
 
 def _dispatch(function, text, tensors):
+    process = os.getpid()
     try:
         text, tensors = FUNCTIONS[function](text, tensors)
         return "=" + text, list(tensors)
     except BaseException as error:  # SystemExit and KeyboardInterrupt too: a cell fails, not the program
         return _failure(error), []
+    finally:
+        if os.getpid() != process:
+            os._exit(1)  # a module forked: the copy must not go on as a second engine
 
 
 def _failure(error):

@@ -72,11 +72,14 @@ def _precision(x):
 
 @contextlib.contextmanager
 def _settings_kept():
-    """Of torch, what a call must leave as it was: everything after it would run otherwise."""
+    """What a call must leave as it was: everything after it would run otherwise."""
     readers = {
-        "gradient mode": (torch.is_grad_enabled, torch.set_grad_enabled),
-        "default dtype": (torch.get_default_dtype, torch.set_default_dtype),
-        "number of threads": (torch.get_num_threads, torch.set_num_threads),
+        "torch's gradient mode": (torch.is_grad_enabled, torch.set_grad_enabled),
+        "torch's default dtype": (torch.get_default_dtype, torch.set_default_dtype),
+        "torch's number of threads": (torch.get_num_threads, torch.set_num_threads),
+        "torch's default device": (torch.get_default_device, torch.set_default_device),
+        "torch's deterministic mode": (torch.get_deterministic_debug_mode, torch.set_deterministic_debug_mode),
+        "the current folder": (os.getcwd, os.chdir),  # other cells of this process look for files in it
     }
     earlier = {name: read() for name, (read, _) in readers.items()}
     try:
@@ -86,7 +89,23 @@ def _settings_kept():
         for name in changed:
             readers[name][1](earlier[name])
     if changed:
-        raise RuntimeError(f"the module changes torch's {changed[0]} and leaves it so")
+        raise RuntimeError(f"the module changes {changed[0]} and leaves it so")
+
+
+@contextlib.contextmanager
+def _parameters_kept(module):
+    """What is trained are the parameters that were there when the module was built."""
+    earlier = {name: (p, p._version, p.requires_grad) for name, p in module.named_parameters()}
+    yield
+    now = dict(module.named_parameters())
+    for name in {**earlier, **now}:
+        if name not in earlier:
+            raise RuntimeError(f"the module gets a new parameter {name} while it runs, which nothing trains")
+        parameter, version, is_trained = earlier[name]
+        if now.get(name) is not parameter:
+            raise RuntimeError(f"the module replaces or deletes its parameter {name} while it runs")
+        if parameter._version != version or parameter.requires_grad != is_trained:
+            raise RuntimeError(f"the module writes to its parameter {name} while it runs, or freezes it")
 
 
 def _dtypes(module):
@@ -116,9 +135,14 @@ class Unit:
         cls = load_class(spec["module"])
         if not (isinstance(cls, type) and issubclass(cls, torch.nn.Module)):
             raise TypeError(f"{spec['module']} is no subclass of torch.nn.Module")
+        if cls.__init__ is torch.nn.Module.__init__:
+            raise TypeError(f"{spec['module']} has no __init__(self, d_model)")
         offered = {name: spec[name] for name in ("layer_idx", "num_layers", "max_seq_len")}
         with _drawing_from(spec["seed"]):  # on the CPU: a seed gives the same weights everywhere
             module = cls(spec["d_model"], **{**_accepted(cls, offered), **spec["options"]})
+        for name, parameter in module.named_parameters():
+            if isinstance(parameter, torch.nn.UninitializedParameter):
+                raise TypeError(f"parameter {name} has no shape before the first call: give the layer its sizes")
         module = module.double() if spec["double"] else module.float()
         self.module = module.to(spec["device"])
         self.key = str(next(_keys))
@@ -129,6 +153,8 @@ class Unit:
         self.has_state = callable(getattr(module, "initial_state", None))
         self.has_step = self.has_state and callable(getattr(module, "step", None))
         self.dtypes = _dtypes(module)
+        if getattr(module.forward, "__func__", None) is torch.nn.Module.forward:
+            raise TypeError(f"{spec['module']} has no forward(self, x)")
         self.losses = {str(name): float(w) for name, w in sorted(getattr(module, "auxiliary_losses", {}).items())}
         self.taps = sorted(getattr(module, "taps", ()))
         self.structure = None  # of the state, with names, kinds and order of its leaves
@@ -174,7 +200,7 @@ class Unit:
         given, x = x, self._accepted_dtype(x)
         version = x._version
         buffers = {name: (b, b._version) for name, b in self.module.named_buffers()}
-        with _drawing_from(seed), _precision(x), _settings_kept():
+        with _drawing_from(seed), _precision(x), _settings_kept(), _parameters_kept(self.module):
             if not self.has_state:
                 y, leaves, extras = self._without_extras(self._call(x), "y")
             else:

@@ -182,6 +182,14 @@ class FailuresTest(unittest.TestCase):
         self.expect("Exits", "SystemExit: 3")
         self.expect("Interrupts", "KeyboardInterrupt")
 
+    def test_a_copy_of_the_process_ends_where_the_module_does(self):
+        layer, process = Layer("misbehaving.py:Forks"), os.getpid()
+        layer.forward(inputs())
+        if os.getpid() != process:
+            os._exit(0)  # a copy that came back
+        _, status = os.waitpid(-1, 0)
+        self.assertEqual(os.waitstatus_to_exitcode(status), 1)
+
     def test_wrong_outputs(self):
         self.expect("Narrow", "y is [2, 6, 7], not [2, 6, 8] as x")
         self.expect("Short", "y is [2, 5, 8]")
@@ -189,6 +197,8 @@ class FailuresTest(unittest.TestCase):
         self.expect("Pair", "y is tuple")
         self.expect("Whole", "y is torch.int64")
         self.expect("Detached", "y has no gradient")
+        self.expect("Inference", "y has no gradient")
+        self.expect("Elsewhere", "y is on meta, not on cpu as x")
         self.expect("Overwrites", "writes to its input")
         self.expect("Counts", "writes to its buffer calls")
 
@@ -206,10 +216,28 @@ class FailuresTest(unittest.TestCase):
     def test_torch_stays_as_it_was(self):
         self.expect("LeavesNoGradient", "changes torch's gradient mode")
         self.expect("LeavesDoubles", "changes torch's default dtype")
+        self.expect("LeavesADevice", "changes torch's default device")
+        self.expect("LeavesDeterminism", "changes torch's deterministic mode")
+        folder = os.getcwd()
+        self.expect("LeavesTheFolder", "changes the current folder")
+        self.assertEqual(os.getcwd(), folder)
+        self.assertEqual(torch.get_deterministic_debug_mode(), 0)
+        self.assertEqual(torch.zeros(1).device.type, "cpu")
         self.assertTrue(torch.is_grad_enabled())
         self.assertEqual(torch.get_default_dtype(), torch.float32)
 
+    def test_what_is_trained_stays_what_it_was(self):
+        self.expect("AddsAWeight", "new parameter late.weight")
+        self.expect("ReplacesAWeight", "replaces or deletes its parameter value.weight")
+        self.expect("DeletesAWeight", "replaces or deletes its parameter value.weight")
+        self.expect("WritesToAWeight", "writes to its parameter value.weight")
+        self.expect("Freezes", "parameter value.weight while it runs, or freezes it")
+
     def test_wrong_classes(self):
+        self.expect("Lazy", "parameter value.weight has no shape before the first call")
+        self.expect("WithoutForward", "has no forward(self, x)")
+        self.expect("WithoutInit", "has no __init__(self, d_model)")
+        self.expect("ForgetsSuper", "cannot assign module before Module.__init__() call")
         self.expect("NotAModule", "no subclass of torch.nn.Module")
         self.expect("function", "there is no class function", kind="c")
         self.expect("Complex", "keep it as real numbers")

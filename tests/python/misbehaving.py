@@ -224,6 +224,139 @@ class Unpicklable(Mean):
         return self.shape(super().forward(x))
 
 
+class LeavesADevice(Mean):
+    def forward(self, x):
+        y = super().forward(x)
+        torch.set_default_device("meta")
+        return y
+
+
+class LeavesDeterminism(Mean):
+    def forward(self, x):
+        torch.set_deterministic_debug_mode((torch.get_deterministic_debug_mode() + 1) % 2)
+        return super().forward(x)
+
+
+class LeavesTheFolder(Mean):
+    """Others of its process would no longer find their files."""
+
+    def forward(self, x):
+        os.chdir("/")
+        return super().forward(x)
+
+
+class AddsAWeight(Mean):
+    def forward(self, x):
+        if not hasattr(self, "late"):
+            self.late = nn.Linear(x.shape[2], x.shape[2])
+        return self.late(super().forward(x))
+
+
+class ReplacesAWeight(Mean):
+    def forward(self, x):
+        self.value.weight = nn.Parameter(self.value.weight.detach().clone())
+        return super().forward(x)
+
+
+class DeletesAWeight(Mean):
+    def forward(self, x):
+        y = super().forward(x)
+        del self.value.weight
+        return y
+
+
+class WritesToAWeight(Mean):
+    def forward(self, x):
+        with torch.no_grad():
+            self.value.weight.mul_(0.5)
+        return super().forward(x)
+
+
+class Freezes(Mean):
+    def forward(self, x):
+        y = super().forward(x)
+        self.value.requires_grad_(False)
+        return y
+
+
+class Lazy(nn.Module):
+    def __init__(self, d_model):
+        super().__init__()
+        self.value = nn.LazyLinear(d_model)
+
+    def forward(self, x):
+        return self.value(x)
+
+
+class WithoutForward(nn.Module):
+    def __init__(self, d_model):
+        super().__init__()
+
+
+class WithoutInit(nn.Module):
+    def forward(self, x):
+        return x
+
+
+class ForgetsSuper(nn.Module):
+    def __init__(self, d_model):
+        self.value = nn.Linear(d_model, d_model)
+
+
+class Inference(Mean):
+    def forward(self, x):
+        with torch.inference_mode():
+            return super().forward(x)
+
+
+class Elsewhere(Mean):
+    def forward(self, x):
+        return super().forward(x).to("meta")
+
+
+class Infinite(Mean):
+    def forward(self, x):
+        return super().forward(x) / 0
+
+
+class Spins(Mean):
+    """Gives the interpreter's lock to nobody for long."""
+
+    def forward(self, x):
+        while True:
+            pass
+
+
+class SleepsBackward(Mean):
+    def forward(self, x):
+        y = super().forward(x)
+        if y.requires_grad:
+            y.register_hook(lambda gradient: time.sleep(3600))
+        return y
+
+
+class ClosesOutput(Mean):
+    def forward(self, x):
+        os.close(1)
+        return super().forward(x)
+
+
+class Forks(nn.Module):
+    """Both copies would go on with the engine's work. For tests that call it once."""
+
+    def __init__(self, d_model):
+        super().__init__()
+
+    def forward(self, x):
+        os.fork()
+        return x
+
+
+class Kills(Mean):
+    def forward(self, x):
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
 class LossForgotten(Mean):
     auxiliary_losses = {"size": 0.01}
 

@@ -40,6 +40,15 @@ MISBEHAVING = {
     "Unpicklable": ("completed", ""),
     "LossForgotten": ("error", "must return (y, {name: value})"),
     "LossMisnamed": ("error", "returns ['sizes']"),
+    "LeavesADevice": ("error", "changes torch's default device"),
+    "LeavesTheFolder": ("error", "changes the current folder"),
+    "ReplacesAWeight": ("error", "replaces or deletes its parameter value.weight"),
+    "WritesToAWeight": ("error", "writes to its parameter value.weight"),
+    "Infinite": ("diverged", "not finite at step 1"),
+    "ClosesOutput": ("error", "Bad file descriptor"),
+    "Kills": ("error", "signal"),
+    "Spins": ("timeout", "sign of life"),
+    "SleepsBackward": ("timeout", "sign of life"),
     "Sleeps": ("timeout", "sign of life"),
 }
 # What only the checks find, and which of them does at least.
@@ -167,6 +176,9 @@ class ProgramTest(unittest.TestCase):
             f"{HERE}/misbehaving.py:ImportsWhenBuilt": "no_such_package",
             f"{HERE}/misbehaving.py:NotAModule": "no subclass of torch.nn.Module",
             f"{HERE}/misbehaving.py:Complex": "keep it as real numbers",
+            f"{HERE}/misbehaving.py:Lazy": "has no shape before the first call",
+            f"{HERE}/misbehaving.py:WithoutForward": "has no forward(self, x)",
+            f"{HERE}/misbehaving.py:WithoutInit": "has no __init__(self, d_model)",
         }.items():
             _, err = self.expect(2, "run", "suite.json", "--device", DEVICE, "-o", "out", "--mixer", place)
             self.assertIn(text, err)
