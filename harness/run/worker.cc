@@ -230,11 +230,19 @@ class Worker {
   std::mutex mutex_;  // of stdout
 };
 
+// Whether whoever was to send cells has died: nobody can write to the pipe any more.
+bool IsOrphan(int input) {
+  pollfd descriptor{input, POLLIN, 0};
+  return poll(&descriptor, 1, 0) > 0 && (descriptor.revents & POLLHUP) != 0;
+}
+
 }  // namespace
 
 int WorkerMain(const WorkerOptions& options, const Registries& registries) {
   CatchStopSignals(OnInterrupt::kIgnore);  // the parent decides what an interrupt means
   prctl(PR_SET_PDEATHSIG, SIGKILL);        // and its worker never outlives it
+  // Not even when it died before: another run may have begun the cell that it left in the pipe.
+  if (IsOrphan(STDIN_FILENO)) return static_cast<int>(ExitCode::kStoppedEarly);
   std::ofstream("/proc/self/oom_score_adj") << kFirstToGo;
   std::optional<LogFile> log;
   if (!options.log_file.empty()) log.emplace(options.log_file);

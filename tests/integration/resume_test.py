@@ -96,6 +96,15 @@ class ResumeTest(ProgramTest):
         self.assertTrue(any(c["time"]["resumed_from_step"] for c in report["cells"]))
         self.assertEqual(untimed(self.read_json("whole/report.json")), untimed(report))
 
+    def test_a_worker_whose_parent_died_before_it_began_works_on_nothing(self):
+        reader, writer = os.pipe()
+        os.write(writer, b"0123456789abcdef\n")
+        os.close(writer)
+        command = [PROGRAM, "worker", "--device", "cpu", "--cells", self.path("cells")]
+        result = subprocess.run(command, stdin=reader, capture_output=True, text=True, check=False)
+        os.close(reader)
+        self.assertEqual((result.returncode, result.stdout), (75, ""), result.stderr)
+
     def test_time_limit_stops_the_run(self):
         suite = tiny_suite()
         del suite["throughput"]
