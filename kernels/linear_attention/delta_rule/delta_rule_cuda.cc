@@ -14,6 +14,7 @@
 
 #include "base/check.h"
 #include "kernels/device/host.h"
+#include "kernels/device/launch.h"
 #include "kernels/layout/columns.h"
 #include "kernels/linear_attention/delta_rule/delta_rule_kernels.h"
 #include "kernels/linear_attention/delta_rule/delta_rule_plan.h"
@@ -48,8 +49,6 @@ at::Tensor EmptyStates(const DeltaRuleSizes& sizes, const at::Tensor& like) {
       {sizes.batch_size, sizes.num_heads, NumChunks(sizes), sizes.head_v_dim, sizes.head_k_dim},
       like, like.scalar_type());
 }
-
-const float* Data(const at::Tensor& x) { return x.defined() ? x.const_data_ptr<float>() : nullptr; }
 
 DeltaRuleFactorData FactorData(const at::Tensor& gates, const at::Tensor& x, const at::Tensor& a,
                                bool has_decay) {
@@ -103,17 +102,17 @@ class DeltaRuleFunction : public torch::autograd::Function<DeltaRuleFunction> {
       states = EmptyStates(sizes, q);
       saved = {.y = y.data_ptr(), .states = states.data_ptr()};
     }
-    const float* const decays = Data(log_decay.value_or(at::Tensor()));
-    const float* const entering = Data(initial_state.value_or(at::Tensor()));
+    const float* const decays = FloatsOf(log_decay.value_or(at::Tensor()));
+    const float* const entering = FloatsOf(initial_state.value_or(at::Tensor()));
     float* const leaving = final_state.defined() ? final_state.data_ptr<float>() : nullptr;
     if (is_fused) {
       device::CheckLaunch(DeltaRuleFusedForward(sizes, op.plan, AsSequence(q), AsSequence(k),
-                                                AsSequence(v), decays, Data(beta), factors,
+                                                AsSequence(v), decays, FloatsOf(beta), factors,
                                                 entering, AsSequence(o), leaving, saved, stream),
                           kCore);
     } else {
-      device::CheckLaunch(DeltaRuleFactors(sizes, AsSequence(q), AsSequence(k), decays, Data(beta),
-                                           factors, stream),
+      device::CheckLaunch(DeltaRuleFactors(sizes, AsSequence(q), AsSequence(k), decays,
+                                           FloatsOf(beta), factors, stream),
                           kCore);
       device::CheckLaunch(
           DeltaRuleStates(sizes, op.plan, AsSequence(q), AsSequence(k), AsSequence(v), factors,
@@ -181,16 +180,16 @@ class DeltaRuleFunction : public torch::autograd::Function<DeltaRuleFunction> {
     if (plan.fused_multiprocessors > 0) {
       device::CheckLaunch(
           DeltaRuleFusedBackward(sizes, plan, AsSequence(q), AsSequence(k), AsSequence(v),
-                                 AsSequence(d_o), factors, saved, Data(d_final_state), d_entering,
-                                 gradients, stream),
+                                 AsSequence(d_o), factors, saved, FloatsOf(d_final_state),
+                                 d_entering, gradients, stream),
           kCore);
     } else {
       const auto p = EmptyDense(v);
       const auto d_states = EmptyStates(sizes, q);
       device::CheckLaunch(
           DeltaRuleStateGradients(sizes, plan, AsSequence(q), AsSequence(k), AsSequence(d_o),
-                                  factors, Data(d_final_state), p.data_ptr(), d_states.data_ptr(),
-                                  d_entering, stream),
+                                  factors, FloatsOf(d_final_state), p.data_ptr(),
+                                  d_states.data_ptr(), d_entering, stream),
           kCore);
       device::CheckLaunch(DeltaRuleGradients(sizes, plan, AsSequence(q), AsSequence(k),
                                              AsSequence(v), AsSequence(d_o), factors, saved,

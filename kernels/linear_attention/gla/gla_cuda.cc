@@ -12,6 +12,7 @@
 #include <c10/core/DeviceGuard.h>
 
 #include "kernels/device/host.h"
+#include "kernels/device/launch.h"
 #include "kernels/layout/columns.h"
 #include "kernels/linear_attention/gla/gla_fused_tiles.h"
 #include "kernels/linear_attention/gla/gla_kernels.h"
@@ -33,10 +34,6 @@ FusedProblem FusedSizes(const PreparedRecurrence& sizes) {
           .key_dim = sizes.head_k_dim,
           .value_dim = sizes.head_v_dim,
           .scale = static_cast<float>(sizes.scale)};
-}
-
-const float* FloatData(const at::Tensor& x) {
-  return x.defined() ? x.const_data_ptr<float>() : nullptr;
 }
 
 at::Tensor EmptyDense(const at::Tensor& like) { return at::empty(like.sizes(), like.options()); }
@@ -64,7 +61,7 @@ std::vector<at::Tensor> BackwardOfFused(FusedProblem problem, const BackwardArgs
   problem.log_decay = device::AsSequence(log_decay);
   problem.states = saved[4].mutable_data_ptr();
   problem.d_o = device::AsSequence(d_o);
-  problem.d_final_state = FloatData(d_final_state);
+  problem.d_final_state = FloatsOf(d_final_state);
   problem.d_q = device::AsSequence(d[0]);
   problem.d_k = device::AsSequence(d[1]);
   problem.d_v = device::AsSequence(d[2]);
@@ -107,7 +104,7 @@ DeviceAttempt<RecurrenceResult> RunFused(const RecurrenceArgs& args,
     problem.k = device::AsSequence(k);
     problem.v = device::AsSequence(v);
     problem.log_decay = device::AsSequence(log_decay);
-    problem.initial_state = FloatData(initial_state);
+    problem.initial_state = FloatsOf(initial_state);
     problem.final_state = final_state.mutable_data_ptr<float>();
     problem.o = device::AsSequence(o);
     if (needs_backward) {

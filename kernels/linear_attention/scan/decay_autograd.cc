@@ -14,6 +14,7 @@
 
 #include "base/check.h"
 #include "kernels/device/host.h"
+#include "kernels/device/launch.h"
 #include "kernels/layout/columns.h"
 #include "kernels/linear_attention/scan/decay_scan_layout.h"
 #include "kernels/linear_attention/scan/decay_scan_plans.h"
@@ -36,10 +37,6 @@ struct Operation {
 template <typename Function>
 Function ForPrecision(const std::array<Function, 3>& functions, OperandPrecision precision) {
   return functions.at(static_cast<std::size_t>(precision));
-}
-
-const float* FloatData(const at::Tensor& x) {
-  return x.defined() ? x.const_data_ptr<float>() : nullptr;
 }
 
 // The scan from x, y, z to a fresh tensor like z.
@@ -117,7 +114,7 @@ at::Tensor CompareStates(ScanProblem& problem, DecayAxis axis, const at::Tensor&
                              problem.num_heads, problem.value_dim},
                             like.options().dtype(at::kFloat));
   problem.states_to_compare = states.const_data_ptr();
-  problem.first_state = FloatData(initial_state);
+  problem.first_state = FloatsOf(initial_state);
   problem.state_products = products.mutable_data_ptr<float>();
   return products;
 }
@@ -143,8 +140,8 @@ at::Tensor ValueDecayGradient(const Operation& op, const at::Tensor& v, const at
                                         .d_q = AsSequence(o),
                                         .d_k = AsSequence(d_v),
                                         .log_decay = AsSequence(log_decay),
-                                        .initial_state = FloatData(initial_state),
-                                        .state_products = FloatData(state_products),
+                                        .initial_state = FloatsOf(initial_state),
+                                        .state_products = FloatsOf(state_products),
                                         .d_log_decay = d_log_decay.mutable_data_ptr<float>()};
   CheckLaunch(ForPrecision(op.kernels->decay_gradient, op.precision)(problem, CurrentStream(v)),
               op.kernels->core);
@@ -187,7 +184,7 @@ Gradients Backward(const Operation& op, const Wanted& wanted, const at::Tensor& 
   if (wants_q) {
     auto problem = MakeProblem(op, d_o, v, k, d.q, log_decay, StateOrder::kKeysAlongV);
     problem.x_scale = op.scale;
-    problem.initial_state = FloatData(initial_state);
+    problem.initial_state = FloatsOf(initial_state);
     if (wants_key_decay) {
       states = at::empty({SavedStateElements(problem, kernels.gradient_axis)}, q.options());
       problem.states_to_save = states.mutable_data_ptr();
@@ -199,7 +196,7 @@ Gradients Backward(const Operation& op, const Wanted& wanted, const at::Tensor& 
     auto problem = MakeProblem(op, v, d_o, q, d.k, log_decay, StateOrder::kKeysAlongV);
     problem.reverse = true;
     problem.y_scale = op.scale;
-    problem.initial_state = FloatData(d_final_state);
+    problem.initial_state = FloatsOf(d_final_state);
     if (sums_tokens) k_products = AddTokenProducts(problem, k);
     if (saves_gradients) {
       d_states = at::empty_like(states);
@@ -225,10 +222,10 @@ Gradients Backward(const Operation& op, const Wanted& wanted, const at::Tensor& 
                                     .d_q = AsSequence(d.q),
                                     .d_k = AsSequence(d.k),
                                     .log_decay = AsSequence(log_decay),
-                                    .initial_state = FloatData(initial_state),
-                                    .q_products = FloatData(q_products),
-                                    .k_products = FloatData(k_products),
-                                    .state_products = FloatData(state_products),
+                                    .initial_state = FloatsOf(initial_state),
+                                    .q_products = FloatsOf(q_products),
+                                    .k_products = FloatsOf(k_products),
+                                    .state_products = FloatsOf(state_products),
                                     .d_log_decay = d.log_decay.mutable_data_ptr<float>()};
     if (sums_tokens) problem.num_product_sums = NumProductSums(q.size(3));
     if (saves_gradients) {
@@ -242,7 +239,7 @@ Gradients Backward(const Operation& op, const Wanted& wanted, const at::Tensor& 
     auto problem = MakeProblem(op, k, q, d_o, d.v, log_decay, StateOrder::kKeysAlongK);
     problem.reverse = true;
     problem.y_scale = op.scale;
-    problem.initial_state = FloatData(d_final_state);
+    problem.initial_state = FloatsOf(d_final_state);
     if (wanted.initial_state) {
       d.initial_state = at::empty_like(initial_state);
       problem.final_state = d.initial_state.mutable_data_ptr<float>();
@@ -274,7 +271,7 @@ class DecayFunction : public torch::autograd::Function<DecayFunction> {
     auto problem =
         MakeProblem(op, q, k, v, o, log_decay.value_or(at::Tensor()), StateOrder::kKeysAlongK);
     problem.x_scale = op.scale;
-    problem.initial_state = FloatData(initial_state.value_or(at::Tensor()));
+    problem.initial_state = FloatsOf(initial_state.value_or(at::Tensor()));
     problem.final_state = final_state.mutable_data_ptr<float>();
     Read read;
     if (op.kernels->read_axis == DecayAxis::kValue && WantsGradient(log_decay)) {

@@ -14,6 +14,7 @@
 #include <c10/core/DeviceGuard.h>
 
 #include "kernels/device/host.h"
+#include "kernels/device/launch.h"
 #include "kernels/layout/columns.h"
 #include "kernels/linear_attention/selective_scan/selective_scan_kernels.h"
 #include "kernels/runtime/differentiable.h"
@@ -38,10 +39,6 @@ device::Sequence View(const at::Tensor& x) {
           .head_stride = x.dim() == 4 ? x.stride(2) : 0};
 }
 
-const float* FloatData(const at::Tensor& x) {
-  return x.defined() ? x.const_data_ptr<float>() : nullptr;
-}
-
 ScanProblem ProblemOf(const SelectiveScanArgs& args, const PreparedScan& sizes) {
   return {.batch_size = sizes.batch_size,
           .seq_len = sizes.seq_len,
@@ -54,10 +51,10 @@ ScanProblem ProblemOf(const SelectiveScanArgs& args, const PreparedScan& sizes) 
           .B = View(args.B),
           .C = View(args.C),
           .z = View(args.z),
-          .A_log = FloatData(args.A_log),
-          .D = FloatData(args.D),
-          .delta_bias = FloatData(args.delta_bias),
-          .initial_state = FloatData(args.initial_state)};
+          .A_log = FloatsOf(args.A_log),
+          .D = FloatsOf(args.D),
+          .delta_bias = FloatsOf(args.delta_bias),
+          .initial_state = FloatsOf(args.initial_state)};
 }
 
 // As RunOnCuda saves them.
@@ -88,7 +85,7 @@ std::vector<at::Tensor> Backward(const BackwardArgs& backward) {
                                                      : at::zeros(args.u.sizes(), args.u.options());
   const at::Tensor d_final_state = device::DenseFloats(backward.grads[1]);
   p.d_o = View(d_o);
-  p.d_final_state = FloatData(d_final_state);
+  p.d_final_state = FloatsOf(d_final_state);
 
   std::vector<at::Tensor> like = {args.u, args.delta, args.B, args.C};
   if (args.z.defined()) like.push_back(args.z);
