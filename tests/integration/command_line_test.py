@@ -103,8 +103,9 @@ class CommandLineTest(ProgramTest):
                 for axis in ("head_k_dim", "head_v_dim"):
                     self.assertTrue(plan[axis]["values"] or plan[axis]["multiple_of"])
         self.assertTrue(plans["selective_scan"])
-        self.assertFalse(plans["mesa"])  # products of ATen alone
+        self.assertFalse(plans["log_linear"])  # products of ATen alone
         self.assertEqual([plan["plan"] for plan in plans["dplr"]], ["token_scan"])
+        self.assertEqual([plan["plan"] for plan in plans["mesa"]], ["conjugate_gradient"])
         self.assertIn("device code", self.expect(0, "describe", "core", "delta_rule").stdout)
 
     def test_describe(self):
