@@ -8,8 +8,9 @@
 //   OUT/cells/<id>/items-<k>.jsonl   scored positions of a test segment (reports/items/items.h)
 //   OUT/cells/<id>/checkpoint-*      state of an unfinished cell (checkpoint.h)
 //   OUT/cells/<id>/strict/           the same in strict mode
-//   OUT/cells/<id>/batch-<n>/        the same with smaller batches; strict-batch-<n>/ in strict
-//   mode OUT/device-time.jsonl            how long devices worked here (device_time.h)
+//   OUT/cells/<id>/batch-<n>/        the same with smaller batches
+//   OUT/cells/<id>/strict-batch-<n>/ and in strict mode
+//   OUT/device-time.jsonl            how long devices worked here (device_time.h)
 //   OUT/weights/*                    final weights, by training (training/weights.h)
 //   OUT/weights/strict/*             those of strict trainings
 //   OUT/cells/<id>/LOCK              flock while a process works on the cell

@@ -145,7 +145,8 @@ def rows(cells):
 
 def machines(cells):
     """What the cells ran on, for the line below the table."""
-    return sorted({(cell.environment.get("gpu") or {}).get("name") or cell.environment["cpu"]["model"] for cell in cells})
+    environments = [cell.environment for cell in cells if cell.environment]  # none: not finished
+    return sorted({(found.get("gpu") or {}).get("name") or found["cpu"]["model"] for found in environments})
 
 
 def percent(side):

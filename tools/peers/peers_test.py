@@ -85,6 +85,13 @@ class PeersTest(unittest.TestCase):
         self.assertEqual((abc["layer"], abc["ours"]["eager_ms"], abc["theirs"]["num_parameters"]), ("Abc", 4.0, 5))
         self.assertIsNone(gla["ours"]["graph_ms"])
 
+    def test_a_cell_that_was_stopped_has_no_machine(self):
+        stopped = cell(THEIRS, "throughput", 0, "interrupted", "stopped")
+        stopped["environment"] = None
+        lines = self.table(self.report("graph", stopped, cell(OURS, "throughput", 0, timings=[("graph", 2.0)])))
+        self.assertIn("Measured on: G.", lines)
+        self.assertIn("- abc, theirs, step: interrupted: stopped", lines)
+
     def test_a_phase_that_failed_says_why(self):
         path = self.report("graph", cell(THEIRS, "throughput", 0, timings=[("no graph of it", None)]))
         self.assertIn("- abc, theirs, step: error: no graph of it", self.table(path))
