@@ -22,6 +22,7 @@
 #include "models/blocks/feature_map.h"
 #include "models/blocks/linear.h"
 #include "models/blocks/long_convolution.h"
+#include "models/blocks/matrix_state_mixer.h"
 #include "models/blocks/norms.h"
 #include "models/blocks/short_convolution.h"
 #include "models/blocks/write_strength.h"
@@ -44,6 +45,15 @@ struct Scope {
   ParameterScope root{set};
   const at::Tensor& operator[](std::size_t i) const { return set.parameters()[i].tensor; }
 };
+
+TEST_CASE("matrix state mixer: heads without keys are refused, not met later") {
+  Scope scope;
+  const MatrixLayout layout{.num_heads = 2, .qk_heads = 2, .head_v_dim = 4};
+  MixerContext context;
+  context.d_model = 8;
+  CHECK_THROWS_WITH(MatrixStateMixer(layout, {}, {}, context, scope.root),
+                    Catch::Contains("expand_k"));
+}
 
 TEST_CASE("short convolution: the weighted sum of the last inputs, zeros before the first") {
   const at::NoGradGuard no_grad;

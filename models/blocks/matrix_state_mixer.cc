@@ -74,6 +74,8 @@ MatrixStateMixer::MatrixStateMixer(const MatrixLayout& layout, GateFunction gate
       in_proj_(InProjection(layout, HasProjection(), context, scope)),
       conv_(Convolution(layout, HasProjection(), scope)),
       output_(layout.output, layout.output_heads(), layout.head_v_dim, context, scope) {
+  Require(layout.head_k_dim > 0 && layout.head_v_dim > 0,
+          "heads have keys and values: by the options expand_k and expand_v, or set by the mixer");
   Require(layout.num_heads % layout.qk_heads == 0, "heads of queries and keys divide the others");
   Require(layout.queries_per_key == 1 || layout.qk_heads == layout.num_heads,
           "either queries are grouped or values");

@@ -380,8 +380,10 @@ Finding RunCheck(const MixerCheck& check, const Candidate& candidate) {
   try {
     return check.run(candidate);
   } catch (const std::exception& error) {
+    // libtorch's messages, also those that quote another one, go on with the frames of the stack.
+    const std::string message = error.what();
     Finding finding;
-    finding.Holds(false, error.what());
+    finding.Holds(false, message.substr(0, message.find("Exception raised from")));
     return finding;
   }
 }

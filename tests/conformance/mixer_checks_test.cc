@@ -9,6 +9,7 @@
 #include <utility>
 
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/zeros.h>
 
 #include "tests/conformance/mixer_cases.h"
 #include "tests/support/compare.h"
@@ -48,6 +49,17 @@ TEST_CASE("mixers: every check of `mixer check` passes") {
             finding.reason);
     CHECK(finding.passed);
   }
+}
+
+TEST_CASE("mixers: a check that throws did not pass, and its reason has no frames of the stack") {
+  const models::checks::MixerCheck throws{"throws", "", [](const Candidate&) {
+                                            (void)at::zeros({0}).unflatten(0, {-1, 0});
+                                            return Finding{};
+                                          }};
+  const Finding finding = models::checks::RunCheck(throws, Candidate(SpecOf(MixerCases().front())));
+  CHECK_FALSE(finding.passed);
+  CHECK_THAT(finding.reason, Catch::Contains("cannot reshape"));
+  CHECK_THAT(finding.reason, !Catch::Contains("frame #"));
 }
 
 TEST_CASE("mixers: on the reference path a token changes no bit of an earlier output") {
