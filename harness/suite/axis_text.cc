@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <filesystem>
 #include <map>
 #include <set>
 
@@ -37,14 +38,10 @@ std::vector<std::string> PlacesOf(const std::string& module) {
   std::string path = module.substr(0, module.rfind(':'));
   if (path.ends_with(".py")) path.resize(path.size() - 3);
   std::vector<std::string> places;
-  for (std::size_t end = path.size();;) {
-    const std::size_t slash = end == 0 ? path.npos : path.rfind('/', end - 1);
-    const std::size_t begin = slash == path.npos ? 0 : slash + 1;
-    const std::string place = path.substr(begin, end - begin);
-    if (!place.empty() && place != ".") places.push_back(place);
-    if (slash == path.npos) return places;
-    end = slash;
+  for (const auto& part : std::filesystem::path(path)) {
+    if (part != "." && part != "/") places.insert(places.begin(), part.string());
   }
+  return places;
 }
 
 // "a.Mine" with one place, "one.a.Mine" with two.

@@ -1,6 +1,5 @@
 """Starting the program under test. SPDX-License-Identifier: Apache-2.0"""
 
-import copy
 import json
 import os
 import subprocess
@@ -8,32 +7,10 @@ import sys
 import tempfile
 import unittest
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
+from runs import tiny_suite  # noqa: E402,F401  # tests take it from here
+
 PROGRAM = os.path.abspath(sys.argv.pop(1)) if len(sys.argv) > 1 else None
-
-# Seconds on one core: two mixers, two seeds, a speed curve of two lengths.
-TINY_SUITE = {
-    "schema_version": "1.0",
-    "name": "tiny",
-    "task": {
-        "name": "mqar",
-        "vocab_size": 64,
-        "noise": "zero",
-        "train": {"input_seq_len": [16, 24], "num_kv_pairs": [2, 3], "num_examples": 64},
-        "validation": {"num_examples": 32},
-        "test": {"input_seq_len": [16, 32], "num_kv_pairs": [2, 3], "num_examples": 40},
-    },
-    "model": {"backbone": "zoology", "d_model": 16, "n_layers": 2},
-    "train": {"recipe": "zoology", "lr": 0.003, "batch_size": 16, "num_epochs": 3},
-    "sweep": {
-        "grid": {"model.sequence_mixer": [{"name": "attention"}, {"name": "delta_net"}]}
-    },
-    "seeds": {"count": 2},
-    "throughput": {"seq_len": [16, 32], "batch_size": 2, "num_samples": 3},
-}
-
-
-def tiny_suite():
-    return copy.deepcopy(TINY_SUITE)
 
 
 class ProgramTest(unittest.TestCase):

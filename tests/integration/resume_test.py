@@ -12,17 +12,12 @@ import time
 import unittest
 
 from program import PROGRAM, ProgramTest, tiny_suite
-
-# What depends on the clock, and nothing else (docs/REPORT_SCHEMA.md).
-TIMED_KEYS = {"time", "throughput", "elapsed_s", "integrity"}
+import runs  # beside what program takes from it
 
 
-def untimed(value):
-    if isinstance(value, dict):
-        return {key: untimed(item) for key, item in value.items() if key not in TIMED_KEYS}
-    if isinstance(value, list):
-        return [untimed(item) for item in value]
-    return value
+def untimed(report):
+    """Without speeds too, which the suite measures."""
+    return runs.untimed(report, runs.TIMED | {"throughput"})
 
 
 def read_text(path):

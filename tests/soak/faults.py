@@ -19,7 +19,8 @@ import subprocess
 import sys
 import tempfile
 
-from kills import suite, untimed
+from kills import suite
+from runs import untimed
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 OLD = b"what was there before\n"

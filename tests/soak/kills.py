@@ -21,32 +21,15 @@ import sys
 import tempfile
 import time
 
-TIMED = {"time", "elapsed_s", "integrity"}  # what a clock decides (docs/REPORT_SCHEMA.md)
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
+from runs import tiny_suite, untimed  # noqa: E402
 
 
 def suite(num_seeds, num_epochs):
-    return {
-        "schema_version": "1.0",
-        "name": "soak",
-        "task": {
-            "name": "mqar",
-            "vocab_size": 64,
-            "noise": "zero",
-            "train": {"input_seq_len": [16, 24], "num_kv_pairs": [2, 3], "num_examples": 64},
-            "validation": {"num_examples": 32},
-            "test": {"input_seq_len": [16, 32], "num_kv_pairs": [2, 3], "num_examples": 40},
-        },
-        "model": {"backbone": "zoology", "d_model": 16, "n_layers": 2},
-        "train": {"recipe": "zoology", "lr": 0.003, "batch_size": 16, "num_epochs": num_epochs, "early_stop_accuracy": 0},
-        "sweep": {"grid": {"model.sequence_mixer": [{"name": "attention"}, {"name": "delta_net"}]}},
-        "seeds": {"count": num_seeds},
-    }
-
-
-def untimed(value):
-    if isinstance(value, dict):
-        return {key: untimed(item) for key, item in value.items() if key not in TIMED}
-    return [untimed(item) for item in value] if isinstance(value, list) else value
+    tiny = tiny_suite()
+    del tiny["throughput"]
+    train = {**tiny["train"], "num_epochs": num_epochs, "early_stop_accuracy": 0}
+    return {**tiny, "name": "soak", "train": train, "seeds": {"count": num_seeds}}
 
 
 class Soak:

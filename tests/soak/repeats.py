@@ -14,7 +14,8 @@ import subprocess
 import sys
 import tempfile
 
-from kills import suite, untimed
+from kills import suite
+from runs import untimed
 
 
 def cells_of(options, folder, out):

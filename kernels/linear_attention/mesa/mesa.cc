@@ -22,7 +22,6 @@
 #include "kernels/linear_attention/non_finite.h"
 #include "kernels/named_tensors.h"
 #include "kernels/runtime/differentiable.h"
-#include "kernels/runtime/plan.h"
 #include "kernels/runtime/shape.h"
 
 namespace mixerbench::kernels {
@@ -152,11 +151,9 @@ MesaResult ChunkMesa(const MesaArgs& args) {
 
 MesaResult Mesa(const MesaArgs& args, ExecutionPath path) {
   if (path != ExecutionPath::kReference) return ChunkMesa(args);
-  const bool needs_backward =
-      NeedsBackward({args.q, args.k, args.v, args.beta, args.ridge, args.log_decay,
-                     args.initial_gram, args.initial_state});
-  RecordPlan(kCore, kReferencePlan, needs_backward ? kReferencePlan : std::string_view(),
-             kReferenceAsked);
+  RecordAtenChunks(kCore, path, args.q,
+                   NeedsBackward({args.q, args.k, args.v, args.beta, args.ridge, args.log_decay,
+                                  args.initial_gram, args.initial_state}));
   return ReferenceMesa(args);
 }
 

@@ -5,6 +5,7 @@
 #include <cuda_runtime.h>
 
 #include "kernels/device/launch.cuh"
+#include "kernels/device/vector_io.cuh"
 #include "kernels/device/warp.cuh"
 #include "kernels/linear_attention/mesa/mesa_kernels.h"
 #include "kernels/linear_attention/mesa/mesa_plan.h"
@@ -38,9 +39,7 @@ __device__ float Dot(const LaneVector<kKeys>& a, const LaneVector<kKeys>& b) {
   float sum = 0;
 #pragma unroll
   for (int r = 0; r < kKeys / kLanes; ++r) sum = fmaf(a[r], b[r], sum);
-#pragma unroll
-  for (int mask = kLanes / 2; mask > 0; mask /= 2) sum += device::ShuffleXor(sum, mask);
-  return sum;
+  return GroupSum(sum, kLanes);
 }
 
 // Lets all lanes of the warp read `x` from `shared`.
