@@ -50,6 +50,10 @@ bool DeviceWorks(at::Device device) {
   return !device.is_cuda() || internal::CudaWorks(device.index());
 }
 
+void WaitForDevice(at::Device device) {
+  if (device.is_cuda()) internal::CudaWorks(device.index());
+}
+
 void SetNumerics(bool allow_tf32) {
   at::set_num_threads(1);
   auto& context = at::globalContext();

@@ -29,6 +29,9 @@ int CountGpus();
 // only a new process helps.
 bool DeviceWorks(at::Device device);
 
+// Waits for all work of all threads; of an error that came with it, every later call tells.
+void WaitForDevice(at::Device device);
+
 // Starts what libtorch starts lazily and without a lock, so that threads may follow.
 void WarmUp(at::Device device);
 

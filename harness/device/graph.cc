@@ -9,6 +9,26 @@
 #include "harness/device/device.h"
 
 namespace mixerbench::harness {
+namespace {
+
+// Of all devices: held by those that repeat work while they queue it, and by one that runs for the
+// first time alone.
+std::shared_mutex& QueueMutex() {
+  static std::shared_mutex mutex;
+  return mutex;
+}
+
+}  // namespace
+
+FirstRun::FirstRun(at::Device device) : device_(device), lock_(QueueMutex(), std::defer_lock) {
+  if (!device_.is_cuda()) return;
+  lock_.lock();
+  WaitForDevice(device_);
+}
+
+FirstRun::~FirstRun() {
+  if (lock_.owns_lock()) WaitForDevice(device_);
+}
 
 GraphContext::GraphContext(at::Device device, bool use_graphs, std::string reason)
     : device_(device), use_graphs_(use_graphs && device.is_cuda()) {
@@ -46,6 +66,7 @@ std::unique_ptr<CapturedGraph> GraphContext::Capture(const std::function<void()>
 }
 
 void RepeatedWork::RunFirst() {
+  const FirstRun alone(context_->device());
   const kernels::PlanRecorder recorder;
   work_();
   plans_ = recorder.records();
@@ -63,6 +84,8 @@ void RepeatedWork::Run() {
     RunFirst();
     return;
   }
+  std::shared_lock lock(QueueMutex(), std::defer_lock);
+  if (context_->device().is_cuda()) lock.lock();
   if (!graph_ && context_->use_graphs()) graph_ = context_->Capture(work_);
   if (graph_) {
     graph_->Replay();

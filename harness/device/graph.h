@@ -6,6 +6,8 @@
 
 #include <functional>
 #include <memory>
+#include <mutex>
+#include <shared_mutex>
 #include <string>
 #include <vector>
 
@@ -60,6 +62,22 @@ class GraphContext {
   std::string eager_reason_;
   PlanCheck check_plans_;
   double capture_s_ = 0;
+};
+
+// Keeps the repeated work of every other thread off a CUDA device while it lives, and waits for
+// what they have queued. For what runs for the first time: libraries load code and make plans then,
+// and first kernels of cuFFT beside the graphs of others were seen to read addresses that do not
+// exist (docs/RELIABILITY.md, row 9). Nothing on the CPU.
+class FirstRun {
+ public:
+  explicit FirstRun(at::Device device);
+  ~FirstRun();
+  FirstRun(const FirstRun&) = delete;
+  FirstRun& operator=(const FirstRun&) = delete;
+
+ private:
+  at::Device device_;
+  std::unique_lock<std::shared_mutex> lock_;  // held on CUDA alone
 };
 
 class RepeatedWork {

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <memory>
 #include <mutex>
 #include <utility>
 
@@ -48,6 +49,14 @@ class CudaGraphMemory final : public GraphMemory {
   int num_uses_ = 0;
 };
 
+// libtorch lists the graphs that exist, without a lock.
+struct DeleteGraph {
+  void operator()(at::cuda::CUDAGraph* graph) const {
+    const std::lock_guard lock(CaptureMutex());
+    delete graph;
+  }
+};
+
 class CudaGraph final : public CapturedGraph {
  public:
   CudaGraph(std::shared_ptr<GraphMemory> memory, const std::function<void()>& work)
@@ -56,7 +65,7 @@ class CudaGraph final : public CapturedGraph {
     const auto pool = use_.pool();
     const auto device = c10::cuda::current_device();
     // What other threads do meanwhile is no part of the capture and not forbidden by it.
-    graph_.capture_begin(pool, cudaStreamCaptureModeThreadLocal);
+    graph_->capture_begin(pool, cudaStreamCaptureModeThreadLocal);
     try {
       work();
     } catch (...) {
@@ -64,22 +73,22 @@ class CudaGraph final : public CapturedGraph {
       throw;
     }
     try {
-      graph_.capture_end();
+      graph_->capture_end();
     } catch (...) {
       StopAllocatingFrom(device, pool);
       throw;
     }
     int num_replaced = 0;
-    CheckCuda(ReplaceSmallMemsets(graph_.raw_cuda_graph(), num_replaced), "editing a graph");
-    graph_.instantiate();
+    CheckCuda(ReplaceSmallMemsets(graph_->raw_cuda_graph(), num_replaced), "editing a graph");
+    graph_->instantiate();
   }
 
-  void Replay() override { graph_.replay(); }
+  void Replay() override { graph_->replay(); }
 
  private:
   void Abandon(c10::DeviceIndex device, const at::cuda::MempoolId_t& pool) {
     try {
-      graph_.capture_end();
+      graph_->capture_end();
     } catch (const std::exception&) {
       StopAllocatingFrom(device, pool);  // the end of a broken capture fails before it does this
     }
@@ -93,7 +102,9 @@ class CudaGraph final : public CapturedGraph {
   // Both outlive the graph.
   std::shared_ptr<GraphMemory> memory_;
   CudaGraphMemory::Use use_;
-  at::cuda::CUDAGraph graph_{/*keep_graph=*/true};  // so that it can be edited
+  // Kept so that it can be edited.
+  std::unique_ptr<at::cuda::CUDAGraph, DeleteGraph> graph_{
+      new at::cuda::CUDAGraph(/*keep_graph=*/true)};
 };
 
 }  // namespace

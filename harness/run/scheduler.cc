@@ -419,7 +419,12 @@ void Scheduler::HandleExit(Worker& worker) {
   worker.process.reset();
   for (Running& running : TakeAll(worker)) {
     std::string problem;
-    if (running.shared && !folder_.LoadResult(cells_[running.cell], &problem)) {
+    const auto result = folder_.LoadResult(cells_[running.cell], &problem);
+    // An error beside others may be what one of them did to the device.
+    const bool is_own = result && result->state != reports::CellState::kError;
+    if (running.shared && !is_own) {
+      line_.Print(Label(cells_[running.cell]) + ": beside other cells " + reason +
+                  ", to be tried alone");
       alone_.insert(running.cell);
       Requeue(std::move(running));
     } else {

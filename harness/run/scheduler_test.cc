@@ -187,6 +187,26 @@ TEST_CASE("scheduler: cells that shared a dying worker are tried again, each alo
   CHECK(first[1] != second[1]);
 }
 
+TEST_CASE("scheduler: an error beside others is not believed when the worker dies of it") {
+  Plan plan(2);
+  plan.Prepare(plan.cells()[0], CellState::kError);
+  plan.Behave(plan.cells()[0],
+              "shutil.copy(cell / 'prepared.json', cell / 'result.json'); pause(0.3); die()");
+  plan.Behave(plan.cells()[1], "pause(1); complete()");
+  SECTION("beside another it is tried again") {
+    CHECK(plan.Run(OneWorker(/*cells_at_once=*/2)));
+    CHECK(plan.Workers(plan.cells()[0]).size() == 2);
+    CHECK(plan.Workers(plan.cells()[1]).size() == 2);
+  }
+  SECTION("alone it stands") {
+    CHECK(plan.Run(OneWorker()));
+    CHECK(plan.Workers(plan.cells()[0]).size() == 1);
+  }
+  CHECK(plan.result(0).state == CellState::kError);
+  CHECK(plan.result(0).reason == "as told");
+  CHECK(plan.result(1).state == CellState::kCompleted);
+}
+
 // Its kernels may wait for the device, which a neighbour's graph capture does not survive.
 TEST_CASE("scheduler: a cell with a mixer in Python has its worker for itself") {
   Plan plan(3);

@@ -4,6 +4,7 @@
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/zeros.h>
 
+#include "harness/device/graph.h"
 #include "harness/suite/data.h"
 
 namespace mixerbench::harness {
@@ -34,6 +35,7 @@ at::ScalarType ComputeDtype(Dtype dtype) {
 reports::ModelFacts MeasureModel(const Model& model, std::int64_t num_tokens, at::Device device,
                                  at::ScalarType compute_dtype) {
   const at::NoGradGuard no_grad;
+  const FirstRun alone(device);
   reports::ModelFacts facts;
   facts.num_parameters = model.parameters->num_elements();
   facts.state_at_num_tokens = num_tokens;
