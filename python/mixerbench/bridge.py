@@ -13,12 +13,13 @@ import traceback
 
 import torch
 
-from . import modules, sources
+from . import modules, sources, trial
 
 FUNCTIONS = {}
 _units = {}
 _unraisable = {}  # by thread: what a backward pass left
 _library = None
+_is_worker = False  # whose end costs one cell
 
 
 def exported(function):
@@ -26,9 +27,10 @@ def exported(function):
     return function
 
 
-def implement():
+def implement(is_worker=False):
     """Once the engine, which declares the operator, is loaded."""
-    global _library
+    global _library, _is_worker
+    _is_worker = is_worker
     _library = torch.library.Library("mixerbench", "IMPL")
     _library.impl("python", _dispatch, "CompositeImplicitAutograd")
     sys.unraisablehook = _keep_unraisable
@@ -84,7 +86,10 @@ def describe_code(text, _):
 
 @exported
 def create(text, _):
-    unit = modules.Unit(json.loads(text))
+    spec = json.loads(text)
+    if not _is_worker:
+        trial.build(spec)
+    unit = modules.Unit(spec)
     _units[unit.key] = unit
     facts = {
         "key": unit.key,

@@ -59,13 +59,16 @@ def main(arguments=None):
     if torch.__version__.split("+")[0] != TORCH:
         raise SystemExit(f"error: this is torch {torch.__version__}; the engine needs torch {TORCH}")
     os.environ[_INSIDE] = "1"
+    words = ["mixerbench", *(sys.argv[1:] if arguments is None else arguments)]
+    from . import bridge, trial
+
+    is_worker = words[1:2] == ["worker"]
+    if not is_worker:
+        trial.start()
     _load_libraries()
     engine = ctypes.CDLL(engine_path())  # calls through it release the interpreter's lock
-    from . import bridge
-
-    bridge.implement()
+    bridge.implement(is_worker)
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # Python would note Ctrl-C and never look
     # Standard output is for the engine's answers, and a worker's input for its orders.
     sys.stdout, sys.stdin = sys.stderr, open(os.devnull, encoding="utf-8")
-    words = ["mixerbench", *(sys.argv[1:] if arguments is None else arguments)]
     sys.exit(engine.mixerbench_main(len(words), _strings(words), _strings(worker_command())))

@@ -12,9 +12,9 @@ import torch
 _declared = torch.library.Library("mixerbench", "DEF")
 _declared.define("python(str function, str text, Tensor[] tensors) -> (str, Tensor[])")
 
-from mixerbench import bridge, modules, sources  # noqa: E402
+from mixerbench import bridge, modules, sources, trial  # noqa: E402
 
-bridge.implement()
+bridge.implement(is_worker=True)  # else every class is built in a process of its own first
 FOLDER = os.path.dirname(os.path.abspath(__file__))
 WIDTH = 8
 
@@ -23,13 +23,16 @@ def ask(function, text, tensors=()):
     return torch.ops.mixerbench.python(function, text, list(tensors))
 
 
+def spec_of(place, seed=5, double=False, **options):
+    spec = {"module": os.path.join(FOLDER, place), "options": options, "d_model": WIDTH, "layer_idx": 1}
+    return spec | {"num_layers": 2, "max_seq_len": 64, "seed": seed, "device": "cpu", "double": double}
+
+
 class Layer:
     """What the engine does with one module."""
 
-    def __init__(self, place, seed=5, double=False, **options):
-        spec = {"module": os.path.join(FOLDER, place), "options": options, "d_model": WIDTH, "layer_idx": 1}
-        spec |= {"num_layers": 2, "max_seq_len": 64, "seed": seed, "device": "cpu", "double": double}
-        self.answer, values = ask("create", json.dumps(spec))
+    def __init__(self, *place, **options):
+        self.answer, values = ask("create", json.dumps(spec_of(*place, **options)))
         if self.answer[0] != "=":
             return
         self.facts = json.loads(self.answer[1:])
@@ -181,6 +184,19 @@ class FailuresTest(unittest.TestCase):
     def test_nothing_ends_the_process(self):
         self.expect("Exits", "SystemExit: 3")
         self.expect("Interrupts", "KeyboardInterrupt")
+
+    def test_a_class_that_ends_its_process_is_found_in_another(self):
+        trial.start()
+        trial.build(spec_of("mixers.py:Mean"))
+        trial.build(spec_of("misbehaving.py:RaisesWhenBuilt"))  # says so itself
+        for name, fault in {
+            "EndsWhenBuilt": "ends its process while it is imported or built, with exit code 0",
+            "CrashesWhenBuilt": "ends its process while it is imported or built, with signal 11",
+        }.items():
+            with self.assertRaisesRegex(sources.ConfigProblem, f"misbehaving.py:{name}: {fault}"):
+                trial.build(spec_of(f"misbehaving.py:{name}"))
+        with self.assertRaisesRegex(sources.ConfigProblem, "is not built within 3 s"):
+            trial.build(spec_of("misbehaving.py:BlocksWhenBuilt"), seconds=3)
 
     def test_a_copy_of_the_process_ends_where_the_module_does(self):
         layer, process = Layer("misbehaving.py:Forks"), os.getpid()

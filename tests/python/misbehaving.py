@@ -57,6 +57,21 @@ class ExitsAtOnce(Mean):
         os._exit(3)
 
 
+class EndsWhenBuilt(Mean):
+    def __init__(self, d_model):
+        os._exit(0)
+
+
+class CrashesWhenBuilt(Mean):
+    def __init__(self, d_model):
+        os.kill(os.getpid(), signal.SIGSEGV)
+
+
+class BlocksWhenBuilt(Mean):
+    def __init__(self, d_model):
+        time.sleep(1e6)
+
+
 class Interrupts(Mean):
     def forward(self, x):
         raise KeyboardInterrupt

@@ -174,6 +174,8 @@ class ProgramTest(unittest.TestCase):
             "no_such.module:Mean": "No module named",
             f"{HERE}/misbehaving.py:RaisesWhenBuilt": "KeyError: 'no such width' (misbehaving.py:",
             f"{HERE}/misbehaving.py:ImportsWhenBuilt": "no_such_package",
+            f"{HERE}/misbehaving.py:EndsWhenBuilt": "ends its process while it is imported or built, with exit code 0",
+            f"{HERE}/misbehaving.py:CrashesWhenBuilt": "ends its process while it is imported or built, with signal 11",
             f"{HERE}/misbehaving.py:NotAModule": "no subclass of torch.nn.Module",
             f"{HERE}/misbehaving.py:Complex": "keep it as real numbers",
             f"{HERE}/misbehaving.py:Lazy": "has no shape before the first call",
