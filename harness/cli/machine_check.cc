@@ -19,6 +19,7 @@
 #include "base/error.h"
 #include "base/version.h"
 #include "harness/cli/doctor.h"
+#include "harness/run/free_space.h"
 #include "io/atomic_file.h"
 #include "io/json.h"
 #include "io/text.h"
@@ -152,14 +153,6 @@ std::string ProblemWithLocks(const fs::path& file) {
   return "";
 }
 
-// The folder itself, or the nearest one above it that exists.
-fs::path NearestFolder(const fs::path& folder) {
-  fs::path path = fs::absolute(folder);
-  std::error_code error;
-  while (!fs::exists(path, error) && path.has_relative_path()) path = path.parent_path();
-  return path;
-}
-
 }  // namespace
 
 std::vector<HealthCheck> CheckMachine() {
@@ -181,12 +174,12 @@ HealthCheck CheckFolder(const std::string& name, const fs::path& folder) {
   std::error_code error;
   fs::remove(file, error);
   if (!failure.empty()) return {name, Verdict::kFail, failure};
-  const auto free = static_cast<std::int64_t>(fs::space(nearest, error).available);
-  const std::string text = fmt::format("{}: {} free", nearest.string(), io::FormatBytes(free));
-  if (error) return {name, Verdict::kWarn, nearest.string() + ": " + error.message()};
+  const auto free = FreeSpace(nearest);
+  if (!free) return {name, Verdict::kWarn, nearest.string() + ": the free space is not known"};
+  const std::string text = fmt::format("{}: {} free", nearest.string(), io::FormatBytes(*free));
   if (!problem.empty()) return {name, Verdict::kWarn, text + "; " + problem};
-  if (free < kLeastDisk) return {name, Verdict::kFail, text};
-  if (free < kEnoughDisk)
+  if (*free < kLeastDisk) return {name, Verdict::kFail, text};
+  if (*free < kEnoughDisk)
     return {name, Verdict::kWarn, text + "; checkpoints and weights need some"};
   return {name, Verdict::kOk, text + ", files and locks work"};
 }

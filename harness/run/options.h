@@ -5,10 +5,13 @@
 
 #include <chrono>
 #include <cstdint>
+#include <filesystem>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "harness/run/free_space.h"
 #include "harness/suite/overrides.h"
 
 namespace mixerbench::harness {
@@ -49,7 +52,7 @@ struct CellOptions {
   std::int64_t weights_limit_mib = 256;
   // Final weights are kept and used whatever their size, until the run ends: cells of it need them.
   bool keeps_weights_for_run = false;
-  std::string log_items;              // "": none; "jsonl" or "zstd": every scored position
+  std::string log_items = "";         // "": none; "jsonl" or "zstd": every scored position
   bool use_graphs = true;             // CUDA graphs, on a GPU
   bool is_strict = false;             // --deterministic strict (device/determinism.h)
   bool require_device_cores = false;  // a cell with a core without device code is unsupported
@@ -85,6 +88,8 @@ struct RunOptions {
   bool dry_run = false;
   bool throughput_only = false;  // `bench`
   bool quiet = false;
+  // Bytes free for a folder, nothing when that is not known.
+  std::function<std::optional<std::int64_t>(const std::filesystem::path&)> free_space = FreeSpace;
   // Starts a worker, its arguments coming after it: this program again.
   std::vector<std::string> worker_command = {"/proc/self/exe"};
 };

@@ -10,10 +10,12 @@
 #include <set>
 #include <sstream>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "harness/device/device.h"
 #include "harness/run/device_time.h"
+#include "harness/run/disk_need.h"
 #include "harness/run/folder_report.h"
 #include "harness/run/fresh_seeds.h"
 #include "harness/run/kept_trainings.h"
@@ -185,15 +187,16 @@ class SuiteRun {
       Print(second);
       text += "; then " + fresh_text_;
     }
-    std::cout << text << MemoryOf(sweep) << "\n";
+    std::cout << text << MemoryOf(sweep) << DiskOf(sweep) << "\n";
     return ExitCode::kOk;
   }
 
   ExitCode Run(std::chrono::steady_clock::time_point start) {
     workers_.time_limit_start = options_.started.value_or(start);
+    Batch sweep{suite_.cells, options_.shard};
+    if (!std::filesystem::exists(out_)) RequireSpace(sweep);  // nothing is written when it lacks
     folder_.emplace(out_);
     SayTestedOtherwise(UpdatePlan(out_, suite_, options_.plan, registries_));
-    Batch sweep{suite_.cells, options_.shard};
     if (const RunEnd end = Work(sweep, ""); end != RunEnd::kFinished) return EndEarly(end, sweep);
     // Any shard that finds a choice trains for it: nobody knows which of them is the last.
     Batch second = BatchOf(PlanFreshSeeds(out_, registries_));
@@ -250,6 +253,39 @@ class SuiteRun {
            ", of " + io::FormatBytes(static_cast<std::int64_t>(TotalMemory(device_)));
   }
 
+  DiskNeed DiskNeedOf(const Batch& batch) const {
+    const auto slots =
+        workers_.devices.size() * static_cast<std::size_t>(workers_.cells_per_worker);
+    return EstimateDisk(batch.cells, FindPending(batch.cells, batch.shard, batch.results), slots,
+                        options_.cell, device_, out_, registries_);
+  }
+
+  // "; disk 5 MiB to 12 MiB (results 3 MiB, ...), of 20 GiB free".
+  std::string DiskOf(const Batch& batch) const {
+    const DiskNeed need = DiskNeedOf(batch);
+    if (need.total() == 0) return "";
+    const auto free = options_.free_space(out_);
+    return "; disk " + DescribeDisk(need) +
+           (free ? ", of " + io::FormatBytes(*free) + " free" : "");
+  }
+
+  // Refuses what cannot fit in the file system, and says once when it may not.
+  void RequireSpace(const Batch& batch) {
+    const auto free = options_.free_space(out_);
+    if (!free) return;
+    const DiskNeed need = DiskNeedOf(batch);
+    const auto have = static_cast<double>(*free);
+    const std::string text = out_.string() + ": needs " + DescribeDisk(need) + ", and " +
+                             io::FormatBytes(*free) + " are free";
+    if (need.least() > have) {
+      throw Error(ExitCode::kOutput,
+                  text + "; make room, choose another -o or --keep-weights none");
+    }
+    if (2 * need.total() > have && !std::exchange(said_space_, true)) {
+      std::cerr << "warning: " << text << "\n";
+    }
+  }
+
   std::string Print(Batch& batch) const {
     if (folder_) {
       LoadResults(*folder_, batch.cells, options_.retry, options_.cell, batch.results);
@@ -270,6 +306,7 @@ class SuiteRun {
                    KeptWeightsText(out_, batch.cells, pending, is_strict),
                options_.quiet, log_);
     if (!again.empty()) SayAtStart(suite_.name + what + ": " + again, options_.quiet, log_);
+    RequireSpace(batch);
     if (pending.empty()) {
       const bool is_part = batch.shard.count > 1;
       std::cerr << "nothing to do: all "
@@ -346,6 +383,7 @@ class SuiteRun {
   std::optional<RunFolder> folder_;
   std::string fresh_text_;       // "1 chosen setting x 5 fresh seeds (...)"
   std::ptrdiff_t num_open_ = 0;  // competitions without a choice
+  bool said_space_ = false;      // that disk space is scarce
 };
 
 // `log` may be nullptr.

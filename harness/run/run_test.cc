@@ -151,7 +151,8 @@ TEST_CASE("run: a dry run prints the plan and writes nothing") {
              Catch::Contains("4 cells: 2 settings x 2 seeds (0, 1); 0 done, 4 to run") &&
                  Catch::Contains("; memory at least ") &&
                  Catch::Contains(" for mqar/attention/lr=0.0") &&
-                 Catch::Contains(" for 2 like it at once, of "));
+                 Catch::Contains(" for 2 like it at once, of ") && Catch::Contains("; disk ") &&
+                 Catch::Contains(" (results 768 KiB, "));
   CHECK(!std::filesystem::exists(run.options.out));
 }
 
@@ -261,6 +262,51 @@ TEST_CASE("run: what cannot run is refused before anything is written") {
   TestRun cores;
   cores.options.cell.require_device_cores = true;
   refused(cores, "--require-device-cores");
+}
+
+TEST_CASE("run: what does not fit on the disk is refused with figures before anything is written") {
+  TestRun run;
+  run.options.free_space = [](const auto&) { return std::int64_t{1} << 17; };
+  try {
+    run.Run();
+    FAIL("nothing was refused");
+  } catch (const Error& error) {
+    CHECK(error.code() == ExitCode::kOutput);
+    CHECK_THAT(error.what(), Catch::StartsWith(run.options.out + ": needs ") &&
+                                 Catch::Contains(" (results 768 KiB, checkpoints ") &&
+                                 Catch::Contains(", and 128 KiB are free; make room"));
+    CHECK_THAT(error.what(), !Catch::Contains("\n"));
+  }
+  CHECK(!std::filesystem::exists(run.options.out));
+}
+
+TEST_CASE("run: a disk that is nearly full is named once, and one that is not or unknown is not") {
+  const TestRun told;  // the same cells in a folder of its own: the others begin without one
+  told.AllComplete();
+  setenv("SCHEDULER_TEST_CELLS", (std::filesystem::path(told.options.out) / "cells").c_str(), 1);
+  const auto warnings = [](std::optional<std::int64_t> free) {
+    TestRun run;
+    run.options.free_space = [=](const auto&) { return free; };
+    const Outcome first = run.Run();
+    CHECK(first.code == ExitCode::kOk);
+    const std::string text = "warning: " + run.options.out + ": needs ";
+    const auto at = first.err.find(text);
+    return at == std::string::npos ? 0 : first.err.find(text, at + 1) == std::string::npos ? 1 : 2;
+  };
+  constexpr std::int64_t kMiB = std::int64_t{1} << 20;
+  CHECK(warnings(2 * kMiB) == 1);
+  CHECK(warnings(100 * kMiB) == 0);
+  CHECK(warnings(std::nullopt) == 0);
+}
+
+TEST_CASE("run: a finished run asks for no space") {
+  TestRun run;
+  run.AllComplete();
+  CHECK(run.Run().code == ExitCode::kOk);
+  run.options.free_space = [](const auto&) { return std::int64_t{0}; };
+  const auto second = run.Run();
+  CHECK(second.code == ExitCode::kOk);
+  CHECK_THAT(second.err, Catch::Contains("nothing to do"));
 }
 
 TEST_CASE("run: under a time limit nothing begins that cannot end, and the rest stays planned") {
