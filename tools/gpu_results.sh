@@ -2,9 +2,10 @@
 # gpu_results.sh PROGRAMS OUT PART...: makes the files of results/h200 anew, on a GPU machine.
 #
 # PROGRAMS is a folder of tools/package.sh. A part is `tests`, `golden` (samples of the CUDA generator),
-# `conformance`, `sanitizers`, `cores`, `operations` or the name of a suite; OUT/h200 gets what is committed, OUT/runs and OUT/logs the rest. A part that
-# fails is named at the end, and the others still run. Suites resume: the same command goes on where
-# it was stopped. See docs/GPU.md.
+# `conformance`, `sanitizers`, `cores`, `operations`, `starts`, `leaderboard` (the collection) or the name
+# of a suite; OUT/h200 gets what is committed, OUT/runs and OUT/logs the rest. A part that fails is named
+# at the end, and the others still run. Suites resume: the same command goes on where it was stopped, on
+# every GPU of the machine. See docs/GPU.md.
 # SPDX-License-Identifier: Apache-2.0
 set -uo pipefail
 
@@ -85,17 +86,19 @@ run_sanitizers() {
   return "$status"
 }
 
+# Whether many cells that begin at once disturb each other.
+run_starts() {
+  python3 "$root/tests/soak/starts.py" "$programs/mixerbench" --suite resona-mqar-small --jobs 12 --device cuda --starts 12
+}
+
 run_suite() {  # run_suite NAME
-  local command=run jobs=1
+  local options=(run "$1" --gpus all --jobs 4)
   case $1 in
-    step-time | mixers-step-time) command=bench ;;
-    mqar-48-cells | mqar-iclr24-fig2 | mixers) jobs=4 ;;
-    selcopy-mamba-256) jobs=5 ;;
-    selcopy-selectlti-256) jobs=8 ;;
-    mqar-iclr24-64x4) jobs=14 ;;
+    step-time | mixers-step-time) options=(bench "$1" --device cuda) ;;
+    selcopy-* | resona-* | induction-* | mad-small) options=(run "$1" --gpus all --jobs 8) ;;
+    mqar-iclr24-64x4) options=(run "$1" --gpus all --jobs 14) ;;
   esac
-  "$programs/mixerbench" "$command" "$1" -o "$out/runs/$1" --device cuda --jobs "$jobs" \
-    >"$out/logs/$1.txt" 2>&1
+  "$programs/mixerbench" "${options[@]}" -o "$out/runs/$1" >"$out/logs/$1.txt" 2>&1
   local status=$?
   tail -n 1 "$out/logs/$1.txt"
   mkdir -p -- "$out/h200/$1"
@@ -103,12 +106,23 @@ run_suite() {  # run_suite NAME
   return "$status"
 }
 
+# Its cells fill many megabytes, so what is ranked is kept and not they.
+run_leaderboard() {
+  local format
+  "$programs/mixerbench" run collection leaderboard -o "$out/runs/leaderboard" --gpus all --jobs 8 \
+    >"$out/logs/leaderboard.txt" 2>&1 || { tail -n 1 "$out/logs/leaderboard.txt"; return 1; }
+  mkdir -p -- "$out/h200/leaderboard"
+  for format in json md html; do
+    "$programs/mixerbench" leaderboard "$out/runs/leaderboard" --format "$format" >"$out/h200/leaderboard/leaderboard.$format" || return
+  done
+}
+
 ((gpus)) || { echo "gpu_results.sh: no GPU here" >&2; exit 7; }
 failed=()
 for part in "$@"; do
   start=$SECONDS
   case $part in
-    tests | golden | conformance | sanitizers) "run_$part" ;;
+    tests | golden | conformance | sanitizers | starts | leaderboard) "run_$part" ;;
     cores) run_benchmark core_device_benchmark cores/core_device_benchmark.txt ;;
     operations) run_benchmark operations_benchmark fused/fused_benchmark.txt ;;
     *) run_suite "$part" ;;
