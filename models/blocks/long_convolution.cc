@@ -31,35 +31,36 @@ at::Tensor ByDefinition(const at::Tensor& u, const at::Tensor& filter, std::int6
   return at::einsum("tsd,bsd->btd", {toeplitz, u});
 }
 
+// Transforms run over the last axis, where libraries want it: [B,D,S] is made once on the way in
+// and left once on the way out, with the padding.
 at::Tensor ByFft(const at::Tensor& u, const at::Tensor& filter, std::int64_t num_outputs) {
   const std::int64_t length = u.size(1);
   const std::int64_t fft_length = FftLength(length + filter.size(0) - 1);
+  const auto transform = [fft_length](const at::Tensor& x) { return at::fft_rfft(x, fft_length); };
+  const auto inverse = [fft_length](const at::Tensor& x) { return at::fft_irfft(x, fft_length); };
   at::Tensor y;
   {
     const at::NoGradGuard no_grad;
-    const at::Tensor product =
-        at::fft_rfft(u, fft_length, 1).mul_(at::fft_rfft(filter, fft_length, 0));
-    y = at::fft_irfft(product, fft_length, 1)
-            .narrow(1, length - num_outputs, num_outputs)
-            .contiguous();
+    const at::Tensor product = transform(u.mT()).mul_(transform(filter.t()));
+    y = inverse(product).narrow(2, length - num_outputs, num_outputs).mT().contiguous();
   }
   kernels::SetBackward(
       "long_convolution", {u, filter}, {y}, {u, filter},
       [=](const kernels::BackwardArgs& args) -> std::vector<at::Tensor> {
         const at::Tensor &saved_u = args.saved[0], &saved_filter = args.saved[1];
         // The outputs that nobody asked for have no gradient.
-        const at::Tensor dy = at::constant_pad_nd(args.grads[0], {0, 0, length - num_outputs, 0});
-        const at::Tensor spectrum = at::fft_rfft(dy, fft_length, 1);
+        const at::Tensor dy =
+            at::constant_pad_nd(args.grads[0].mT(), {length - num_outputs, fft_length - length});
+        const at::Tensor spectrum = transform(dy);
         at::Tensor du;
         at::Tensor dfilter;
         if (args.wanted[0]) {
-          const at::Tensor conjugate = at::fft_rfft(saved_filter, fft_length, 0).conj();
-          du = at::fft_irfft(spectrum * conjugate, fft_length, 1).narrow(1, 0, length);
+          const at::Tensor conjugate = transform(saved_filter.t()).conj();
+          du = inverse(spectrum * conjugate).narrow(2, 0, length).mT().contiguous();
         }
         if (args.wanted[1]) {
-          const at::Tensor conjugate = at::fft_rfft(saved_u, fft_length, 1).conj();
-          dfilter = at::fft_irfft((spectrum * conjugate).sum(0), fft_length, 0)
-                        .narrow(0, 0, saved_filter.size(0));
+          const at::Tensor conjugate = transform(saved_u.mT()).conj();
+          dfilter = inverse((spectrum * conjugate).sum(0)).narrow(1, 0, saved_filter.size(0)).t();
         }
         return {du, dfilter};
       });
