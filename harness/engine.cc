@@ -13,6 +13,7 @@
 #include "harness/cli/command_line.h"
 #include "harness/cli/commands.h"
 #include "harness/cli/describe_fields.h"
+#include "harness/describe_collection.h"
 #include "harness/device/device.h"
 #include "harness/device/device_plans.h"
 #include "harness/device/engine_check.h"
@@ -79,6 +80,7 @@ ExitCode List(const std::string& kind, bool json, const Registries& registries) 
 
 ExitCode Describe(const std::string& kind, const std::string& name, bool json,
                   const Registries& registries) {
+  if (kind == "collection") return DescribeCollection(name, json, registries);
   const auto all = Summaries(kind, registries);
   const auto found = all.find(name);
   if (found == all.end()) {

@@ -35,10 +35,10 @@ void AddDescribe(const Parser& parser) {
   };
   const auto values = std::make_shared<Values>();
   auto* command = parser.app.add_subcommand("describe", "Parameters, defaults, chance, sources");
-  command->add_option("kind", values->kind, "task, preset, mixer, core or backbone")
+  command->add_option("kind", values->kind, "task, preset, collection, mixer, core or backbone")
       ->required()
-      ->check(CLI::IsMember({"task", "preset", "mixer", "core", "backbone"}));
-  command->add_option("name", values->name, "its name")->required();
+      ->check(CLI::IsMember({"task", "preset", "collection", "mixer", "core", "backbone"}));
+  command->add_option("name", values->name, "its name; of a collection also its file")->required();
   command->add_flag("--json", values->json, "JSON on stdout");
   parser.WhenChosen(command, [values, &engine = parser.engine] {
     if (values->kind == "task") return DescribeTask(values->name, values->json);

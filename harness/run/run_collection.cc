@@ -43,11 +43,7 @@ RunOptions OptionsOf(const CollectionItem& item, const RunOptions& options,
 void CheckSuites(const Collection& collection, const RunOptions& options,
                  const Registries& registries) {
   for (const CollectionItem& item : collection.items) {
-    try {
-      ParseSuite(ReadSuiteText(item.suite), OverridesOf(item, options.overrides), registries);
-    } catch (const ConfigError& error) {
-      throw ConfigError(collection.name + ", suite '" + item.name + "'", error.what());
-    }
+    ParseItem(collection, item, options.overrides, registries);
   }
 }
 

@@ -106,4 +106,13 @@ SuiteOverrides OverridesOf(const CollectionItem& item, const SuiteOverrides& of_
   return overrides;
 }
 
+Suite ParseItem(const Collection& collection, const CollectionItem& item,
+                const SuiteOverrides& of_command, const Registries& registries) {
+  try {
+    return ParseSuite(ReadSuiteText(item.suite), OverridesOf(item, of_command), registries);
+  } catch (const ConfigError& error) {
+    throw ConfigError(collection.name + ", suite '" + item.name + "'", error.what());
+  }
+}
+
 }  // namespace mixerbench::harness

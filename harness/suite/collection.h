@@ -8,6 +8,8 @@
 
 #include "base/value.h"
 #include "harness/suite/overrides.h"
+#include "harness/suite/registries.h"
+#include "harness/suite/suite.h"
 
 namespace mixerbench::harness {
 
@@ -33,5 +35,9 @@ Collection ReadCollection(const std::string& name_or_path);
 
 // What `item` is run with: its own settings, then those of the command line.
 SuiteOverrides OverridesOf(const CollectionItem& item, const SuiteOverrides& of_command);
+
+// The cells of `item`. Throws what ParseSuite throws, a ConfigError with the item's name.
+Suite ParseItem(const Collection& collection, const CollectionItem& item,
+                const SuiteOverrides& of_command, const Registries& registries);
 
 }  // namespace mixerbench::harness

@@ -65,6 +65,30 @@ class CollectionTest(ProgramTest):
         os.replace(files[1], files[0])
         self.assertIn("is not the file", self.expect(1, "validate", "--deep", "out/narrow").stdout)
 
+    def test_it_is_described_with_what_would_run(self):
+        self.write("both.json", collection(2))
+        asked = json.loads(self.expect(0, "describe", "collection", "both.json", "--json").stdout)
+        self.assertEqual((asked["name"], asked["description"], asked["num_cells"]), ("both", "", 4 + 8))
+        self.assertEqual(asked["score"], {"name": "Recall", "metric": "accuracy_macro"})
+        narrow, wide = asked["suites"]
+        self.assertEqual((narrow["name"], narrow["tasks"], narrow["weight"]), ("narrow", ["mqar"], 1))
+        self.assertEqual((wide["num_cells"], wide["num_settings"], wide["weight"]), (8, 2, 3))
+        planned = self.expect(0, "run", "collection", "both.json", "--device", "cpu", "-n", "-o", "out").stdout
+        for suite in asked["suites"]:
+            self.assertIn(f"\n{suite['num_cells']} cells: ", planned)
+        text = self.expect(0, "describe", "collection", "both.json").stdout
+        self.assertRegex(text, r"^both: \nscore: Recall, of accuracy_macro\ncells: 12\n")
+        self.assertRegex(text, r"\nwide +8 cells of suite .*suite\.json, task mqar; weight 3, mean over 2 settings\n")
+        self.assertIn("weight 1, mean over 1 setting\n", text)
+
+    def test_built_in_ones_are_described(self):
+        mad = json.loads(self.expect(0, "describe", "collection", "mad", "--json").stdout)
+        self.assertEqual(sum(suite["num_settings"] for suite in mad["suites"]), 66)
+        self.assertEqual(mad["num_cells"], sum(suite["num_cells"] for suite in mad["suites"]))
+        smoke = json.loads(self.expect(0, "describe", "collection", "smoke", "--json").stdout)
+        self.assertEqual((smoke["score"], "weight" in smoke["suites"][0]), (None, False))
+        self.assertIn("did you mean 'mad'", self.expect(2, "describe", "collection", "madd").stderr)
+
     def test_incomplete_score_says_what_is_missing(self):
         self.run_collection(3)
         result = self.expect(6, "report", "out", "--format", "json")
@@ -79,6 +103,7 @@ class CollectionTest(ProgramTest):
         self.write("both.json", wrong)
         result = self.expect(2, "run", "collection", "both.json", "--device", "cpu", "-o", "out")
         self.assertIn("/score/parts/0/suite: ", result.stderr)
+        self.assertIn("/score/parts/0/suite: ", self.expect(2, "describe", "collection", "both.json").stderr)
         self.assertFalse(os.path.exists(self.path("out")))
 
 

@@ -64,6 +64,7 @@ class CompletionTest(ProgramTest):
         self.assertEqual(self.complete("run", "--keep-weights", "=", "f"), ["final"])
         self.assertEqual(self.complete("report", "out", "--format", "="), self.complete("report", "--format", ""))
         self.assertEqual(self.complete("schema", "re"), ["report"])
+        self.assertEqual(self.complete("describe", "coll"), ["collection"])
         self.assertIn("presets", self.complete("list", "--json", ""))
 
     def test_files_where_any_word_may_stand(self):
