@@ -2,6 +2,7 @@
 #include <array>
 
 #include "base/check.h"
+#include "base/dotted_path.h"
 #include "base/error.h"
 #include "base/fields.h"
 #include "base/registry.h"
@@ -50,6 +51,14 @@ std::string ReadFailure(const Value& value) {
     return error.what();
   }
   return "";
+}
+
+TEST_CASE("a dotted path has a last part, and all before it") {
+  CHECK(LastPart("model.sequence_mixer.num_heads") == "num_heads");
+  CHECK(LastPart("num_heads") == "num_heads");
+  CHECK(LastPart("") == "");
+  CHECK(AllButLastPart("model.sequence_mixer.num_heads") == "model.sequence_mixer");
+  CHECK(AllButLastPart("num_heads") == "");
 }
 
 TEST_CASE("a broken precondition names the place of the call") {

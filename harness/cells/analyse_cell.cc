@@ -11,6 +11,7 @@
 
 #include <ATen/core/grad_mode.h>
 
+#include "base/dotted_path.h"
 #include "base/error.h"
 #include "harness/cells/run_cell.h"
 #include "harness/cells/trained_model.h"
@@ -25,10 +26,6 @@
 
 namespace mixerbench::harness {
 namespace {
-
-std::string NameOfTap(std::string_view path) {
-  return std::string(path.substr(path.rfind('.') + 1));
-}
 
 // The taps of a cell on one segment, by path: "layers.0.write_gate".
 struct Recorded {
@@ -78,7 +75,7 @@ class AnalyseRun : CellRun {
     for (const auto& [path, statistics] : recorded.by_path) {
       rows.push_back(statistics.Row());
       rows.back().path = path;
-      rows.back().tap = NameOfTap(path);
+      rows.back().tap = LastPart(path);
       found.insert(rows.back().tap);
     }
     for (const std::string& tap : cell_.taps) {
@@ -134,7 +131,7 @@ class AnalyseRun : CellRun {
         source.WithKey({.first = static_cast<std::uint64_t>(first), .count = count}));
     models::TapRecorder recorder{.wants =
                                      [&](std::string_view path) {
-                                       const std::string name = NameOfTap(path);
+                                       const std::string name = LastPart(path);
                                        recorded.offered.insert(name);
                                        return cell_.taps.front() == kAllTaps ||
                                               std::find(cell_.taps.begin(), cell_.taps.end(),

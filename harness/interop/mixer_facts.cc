@@ -7,6 +7,7 @@
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/ones.h>
 
+#include "base/dotted_path.h"
 #include "base/error.h"
 #include "harness/device/device_plans.h"
 #include "kernels/runtime/plan.h"
@@ -38,7 +39,7 @@ std::vector<std::string> TapsOf(const models::Mixer& mixer, const models::MixerI
   std::set<std::string> taps;
   models::TapRecorder recorder{.wants =
                                    [&](std::string_view path) {
-                                     taps.emplace(path.substr(path.rfind('.') + 1));
+                                     taps.emplace(LastPart(path));
                                      return true;
                                    },
                                .override_write_gate = std::nullopt,

@@ -13,6 +13,7 @@
 
 #include <c10/util/Exception.h>
 
+#include "base/dotted_path.h"
 #include "base/error.h"
 #include "base/suggest.h"
 #include "harness/suite/add_mixer.h"
@@ -221,7 +222,7 @@ std::string CellNameOf(const SweepPoint& point, const Cell& cell, const std::str
     if (path == "model.sequence_mixer") {
       mixer = text;
     } else {
-      variant += (variant.empty() ? "" : ",") + path.substr(path.rfind('.') + 1) + "=" + text;
+      variant += (variant.empty() ? "" : ",") + LastPart(path) + "=" + text;
     }
   }
   if (!label.empty()) mixer = label;

@@ -63,7 +63,7 @@ class PlanRecorder {
   std::vector<PlanRecord> records_;
 };
 
-// Names what this thread's recorder hears while it lives; scopes nest: "layers.0.inner".
+// Prefixes what this thread's recorder records while it lives; scopes nest: "layers.0.inner".
 class PlanScope {
  public:
   explicit PlanScope(std::string_view name);

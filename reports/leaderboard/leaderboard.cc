@@ -8,6 +8,7 @@
 #include <set>
 #include <tuple>
 
+#include "base/dotted_path.h"
 #include "base/sha256.h"
 #include "reports/result/result_json.h"
 #include "reports/statistics/statistics.h"
@@ -78,7 +79,7 @@ std::string SettingLabel(const SweepReport& report, const GroupSummary& group) {
       {"d_model", "model.d_model"}};
   std::set<std::string> others = VaryingKeys(report);
   for (const std::string& path : SelectedOver(report.config)) {
-    others.erase(path.substr(path.rfind('.') + 1));
+    others.erase(LastPart(path));
   }
   for (const char* with_size : {"batch_size", "positions"}) others.erase(with_size);
   std::string text;

@@ -6,6 +6,7 @@
 #include <map>
 #include <set>
 
+#include "base/dotted_path.h"
 #include "base/error.h"
 #include "base/suggest.h"
 #include "io/read_value.h"
@@ -115,7 +116,7 @@ class Collector {
   Collector(const ScoreRule& rule, const SweepReport& report)
       : metric_(Metrics().at(rule.metric)), metric_name_(rule.metric), report_(report) {
     for (const std::string& path : SelectedOver(report.config)) {
-      chosen_keys_.insert(path.substr(path.rfind('.') + 1));
+      chosen_keys_.insert(LastPart(path));
     }
   }
 

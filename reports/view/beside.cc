@@ -7,6 +7,7 @@
 #include <map>
 #include <set>
 
+#include "base/dotted_path.h"
 #include "io/json.h"
 #include "reports/view/numbers.h"
 #include "reports/view/tables.h"
@@ -82,7 +83,7 @@ std::string Ours(const Param& param, const Value& config, const Object& axes) {
     return CopyingLength(config);
   }
   if (path.starts_with("task.test.")) {
-    const auto found = axes.find(path.substr(path.rfind('.') + 1));
+    const auto found = axes.find(LastPart(path));
     if (found != axes.end()) return TextOf(found->second);
   }
   return ConfigText(config, path);
@@ -205,8 +206,7 @@ std::string Differences(const PublishedResult& result, const Value& config, cons
     const std::string ours = Ours(known->second, config, axes);
     if (Equal(ours, TextOf(value))) continue;
     const std::string path = known->second.path;
-    add(path.substr(path.rfind('.') + 1) + " " + (ours.empty() ? "not set" : ours) + ", theirs " +
-        TextOf(value));
+    add(LastPart(path) + " " + (ours.empty() ? "not set" : ours) + ", theirs " + TextOf(value));
   }
   if (result.metric.starts_with("whole-output")) add("accuracy of tokens, theirs of whole outputs");
   if (result.task.starts_with("MAD")) add("theirs: mean over the settings of the benchmark");

@@ -9,6 +9,7 @@
 #include <set>
 #include <sstream>
 
+#include "base/dotted_path.h"
 #include "io/json.h"
 #include "reports/summary/select.h"
 #include "reports/view/mixer_style.h"
@@ -211,7 +212,7 @@ Study MakeStudy(const SweepReport& report, const std::string& task,
   study.task = task;
   std::set<std::string> over;
   for (const std::string& path : SelectedOver(report.config)) {
-    over.insert(path.substr(path.rfind('.') + 1));
+    over.insert(LastPart(path));
   }
   for (const GroupSummary* group : groups) {
     if (group->selection && !group->selection->undecided.empty()) {

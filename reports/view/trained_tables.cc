@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/dotted_path.h"
 #include "io/json.h"
 #include "reports/statistics/statistics.h"
 #include "reports/summary/select.h"
@@ -185,8 +186,7 @@ std::optional<Table> TapTable(const SweepReport& report, const MixerList& mixers
       Row row = RowOf(report, mixers, *group, tap.example->axes);
       row.cells.push_back(Text(tap.example->tap));
       const std::string& path = tap.example->path;
-      row.cells.push_back(
-          Text(path.empty() ? tap.example->reason : path.substr(0, path.rfind('.'))));
+      row.cells.push_back(Text(path.empty() ? tap.example->reason : AllButLastPart(path)));
       for (const auto& value : {MeanOf(tap.means), MeanOf(tap.deviations), tap.min, tap.max}) {
         row.cells.push_back(SignificantDatum(value));
       }
