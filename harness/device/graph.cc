@@ -2,6 +2,8 @@
 #include "harness/device/graph.h"
 
 #include <chrono>
+#include <mutex>
+#include <shared_mutex>
 #include <utility>
 
 #include <c10/util/Exception.h>
@@ -11,23 +13,44 @@
 namespace mixerbench::harness {
 namespace {
 
-// Of all devices: held by those that repeat work while they queue it, and by one that runs for the
-// first time alone.
-std::shared_mutex& QueueMutex() {
-  static std::shared_mutex mutex;
-  return mutex;
+// Shared by those that repeat work while they queue it, on any device; one that runs for the first
+// time has it alone, and nobody comes between who asked later: else many that repeat, with never a
+// moment without one, would keep it waiting.
+class Queue {
+ public:
+  void lock() {
+    const std::lock_guard turn(turn_);
+    mutex_.lock();
+  }
+  void unlock() { mutex_.unlock(); }
+  void lock_shared() {
+    const std::lock_guard turn(turn_);
+    mutex_.lock_shared();
+  }
+  void unlock_shared() { mutex_.unlock_shared(); }
+
+ private:
+  std::mutex turn_;
+  std::shared_mutex mutex_;
+};
+
+Queue& TheQueue() {
+  static Queue queue;
+  return queue;
 }
 
 }  // namespace
 
-FirstRun::FirstRun(at::Device device) : device_(device), lock_(QueueMutex(), std::defer_lock) {
+FirstRun::FirstRun(at::Device device) : device_(device) {
   if (!device_.is_cuda()) return;
-  lock_.lock();
+  TheQueue().lock();
   WaitForDevice(device_);
 }
 
 FirstRun::~FirstRun() {
-  if (lock_.owns_lock()) WaitForDevice(device_);
+  if (!device_.is_cuda()) return;
+  WaitForDevice(device_);
+  TheQueue().unlock();
 }
 
 GraphContext::GraphContext(at::Device device, bool use_graphs, std::string reason)
@@ -84,7 +107,7 @@ void RepeatedWork::Run() {
     RunFirst();
     return;
   }
-  std::shared_lock lock(QueueMutex(), std::defer_lock);
+  std::shared_lock lock(TheQueue(), std::defer_lock);
   if (context_->device().is_cuda()) lock.lock();
   if (!graph_ && context_->use_graphs()) graph_ = context_->Capture(work_);
   if (graph_) {

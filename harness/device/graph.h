@@ -6,8 +6,6 @@
 
 #include <functional>
 #include <memory>
-#include <mutex>
-#include <shared_mutex>
 #include <string>
 #include <vector>
 
@@ -77,7 +75,6 @@ class FirstRun {
 
  private:
   at::Device device_;
-  std::unique_lock<std::shared_mutex> lock_;  // held on CUDA alone
 };
 
 class RepeatedWork {
