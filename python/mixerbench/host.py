@@ -62,12 +62,11 @@ def main(arguments=None):
     words = ["mixerbench", *(sys.argv[1:] if arguments is None else arguments)]
     from . import bridge, trial
 
-    is_worker = words[1:2] == ["worker"]
-    if not is_worker:
+    if words[1:2] != ["worker"]:  # whose end costs one cell
         trial.start()
     _load_libraries()
     engine = ctypes.CDLL(engine_path())  # calls through it release the interpreter's lock
-    bridge.implement(is_worker)
+    bridge.implement()
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # Python would note Ctrl-C and never look
     # Standard output is for the engine's answers, and a worker's input for its orders.
     sys.stdout, sys.stdin = sys.stderr, open(os.devnull, encoding="utf-8")

@@ -52,8 +52,10 @@ def _serve(orders, answers):
 def build(spec, seconds=SECONDS):
     """Raises ConfigProblem when the class of modules.Unit(spec) ends its process, or takes too long.
 
-    A class is tried once with the same options: its layers and sizes rarely decide.
+    A class is tried once with the same options: its layers and sizes rarely decide. Nothing is tried before start().
     """
+    if _orders is None:
+        return
     key = (spec["module"], json.dumps(spec["options"], sort_keys=True))
     with _lock:
         if key not in _faults:

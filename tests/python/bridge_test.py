@@ -14,7 +14,7 @@ _declared.define("python(str function, str text, Tensor[] tensors) -> (str, Tens
 
 from mixerbench import bridge, modules, sources, trial  # noqa: E402
 
-bridge.implement(is_worker=True)  # else every class is built in a process of its own first
+bridge.implement()
 FOLDER = os.path.dirname(os.path.abspath(__file__))
 WIDTH = 8
 
