@@ -145,6 +145,14 @@ std::vector<std::string> PublishedNames(const Value& config) {
   return {name};
 }
 
+// Papers have attention with several kinds of positions in one table; a name without one is any.
+bool SamePositions(const PublishedResult& result, const Value& config) {
+  const std::string in_attention = ConfigText(config, "model.sequence_mixer.position");
+  if (result.mixer.ends_with("RoPE")) return in_attention == "rope";
+  if (!result.mixer.ends_with("absolute positions")) return true;
+  return in_attention != "rope" && ConfigText(config, "model.positions") != "none";
+}
+
 // SelectLTI's table has S6 with and without its kernel.
 bool SameKernel(const PublishedResult& result, const Value& config) {
   const auto kernel = result.params.find("custom_kernel");
@@ -185,7 +193,7 @@ bool Corresponds(const PublishedResult& result, const Value& config, const Objec
   const std::string theirs = OurMixerName(result);
   const std::vector<std::string> ours = PublishedNames(config);
   if (theirs.empty() || std::find(ours.begin(), ours.end(), theirs) == ours.end()) return false;
-  if (!SameKernel(result, config)) return false;
+  if (!SamePositions(result, config) || !SameKernel(result, config)) return false;
   return std::all_of(result.params.begin(), result.params.end(), [&](const auto& item) {
     const auto known = Params().find(item.first);
     return known == Params().end() || !known->second.names_setting ||
@@ -193,7 +201,8 @@ bool Corresponds(const PublishedResult& result, const Value& config, const Objec
   });
 }
 
-std::string Differences(const PublishedResult& result, const Value& config, const Object& axes) {
+std::string Differences(const PublishedResult& result, const Value& config, const Object& axes,
+                        bool is_best_rate) {
   std::string text;
   const auto add = [&](const std::string& part) { text += (text.empty() ? "" : "; ") + part; };
   for (const auto& [key, value] : result.params) {
@@ -207,6 +216,9 @@ std::string Differences(const PublishedResult& result, const Value& config, cons
     if (Equal(ours, TextOf(value))) continue;
     const std::string path = known->second.path;
     add(LastPart(path) + " " + (ours.empty() ? "not set" : ours) + ", theirs " + TextOf(value));
+  }
+  if (result.metric == "best accuracy over lr" && !is_best_rate) {
+    add("one learning rate, theirs the best of several");
   }
   if (result.metric.starts_with("whole-output")) add("accuracy of tokens, theirs of whole outputs");
   if (result.task.starts_with("MAD")) add("theirs: mean over the settings of the benchmark");
@@ -233,6 +245,8 @@ std::optional<Table> PublishedTable(const Study& study, const MixerList& mixers)
     datum.note = std::move(note);
     return datum;
   };
+  const bool is_best_rate = std::find(study.chosen_keys.begin(), study.chosen_keys.end(), "lr") !=
+                            study.chosen_keys.end();
   for (const int mixer : study.mixers) {
     for (std::size_t s = 0; s < study.settings.size(); ++s) {
       const GroupSummary* group = study.Shown(mixer, s);
@@ -246,7 +260,7 @@ std::optional<Table> PublishedTable(const Study& study, const MixerList& mixers)
           if (!is_accuracy || !Corresponds(result, config, row->axes)) continue;
           if (table.rows.size() >= 400) break;
           const Datum ours = AccuracyDatum(study, group, g);
-          const std::string differences = Differences(result, config, row->axes);
+          const std::string differences = Differences(result, config, row->axes, is_best_rate);
           const auto share = PublishedShare(result);
           Datum theirs;
           theirs.value = share;

@@ -13,12 +13,14 @@
 
 namespace mixerbench::reports {
 
-// Whether a published result is of this setting: the same mixer and task, and every size that
-// names the setting in the paper (length, pairs, width) equal to ours.
+// Whether a published result is of this setting: the same mixer, positions and task, and every size
+// that names the setting in the paper (length, pairs, width) equal to ours.
 bool Corresponds(const PublishedResult& result, const Value& config, const Object& axes);
 
 // "n_layers 2, theirs 4": settings that the paper states and ours differ in; empty when none does.
-std::string Differences(const PublishedResult& result, const Value& config, const Object& axes);
+// `is_best_rate`: ours was chosen among learning rates.
+std::string Differences(const PublishedResult& result, const Value& config, const Object& axes,
+                        bool is_best_rate);
 
 // Nothing when no published result corresponds.
 std::optional<Table> PublishedTable(const Study& study, const MixerList& mixers);

@@ -43,9 +43,10 @@ TEST_CASE("A result corresponds when task, mixer and the sizes that name it agre
       Corresponds(Mqar("BaseConv + RESONA layer 0", setting), Config("base_conv", 64), axes));
   CHECK_FALSE(
       Corresponds(Mqar("BaseConv", setting), Config("base_conv", 64), {{"input_seq_len", 128}}));
-  CHECK(Differences(Mqar("BaseConv", setting), Config("base_conv", 64), axes) ==
+  CHECK(Differences(Mqar("BaseConv", setting), Config("base_conv", 64), axes, true) ==
         "n_layers 2, theirs 4");
-  CHECK(Differences(Mqar("BaseConv", {{"seq_len", 64}}), Config("base_conv", 64), axes).empty());
+  CHECK(Differences(Mqar("BaseConv", {{"seq_len", 64}}), Config("base_conv", 64), axes, false)
+            .empty());
 }
 
 TEST_CASE("Mixers in wrappers correspond by what they hold and where", "[reports][published]") {
@@ -79,18 +80,48 @@ TEST_CASE("Mixers in wrappers correspond by what they hold and where", "[reports
       Corresponds(Mqar("S6", with_kernel), config({{"name", "s6"}, {"fused", false}}), axes));
 }
 
+TEST_CASE("Attention corresponds by its positions", "[reports][published]") {
+  const Object setting = {{"seq_len", 64}};
+  const Object axes = {{"input_seq_len", 64}};
+  const auto config = [](const std::string& learned, const std::string& position) {
+    Object all = Config("attention", 64).as_object();
+    all["model"] =
+        Object{{"positions", learned},
+               {"sequence_mixer", Object{{"name", "attention"}, {"position", position}}}};
+    return Value(all);
+  };
+  const Value rope = config("none", "rope"), learned = config("learned", "none");
+  CHECK(Corresponds(Mqar("attention, RoPE", setting), rope, axes));
+  CHECK_FALSE(Corresponds(Mqar("attention, RoPE", setting), learned, axes));
+  CHECK(Corresponds(Mqar("attention, absolute positions", setting), learned, axes));
+  CHECK_FALSE(Corresponds(Mqar("attention, absolute positions", setting), rope, axes));
+  CHECK_FALSE(
+      Corresponds(Mqar("attention, absolute positions", setting), config("none", "none"), axes));
+  CHECK(Corresponds(Mqar("Transformer", setting), rope, axes));
+  CHECK(Corresponds(Mqar("Transformer", setting), learned, axes));
+}
+
+TEST_CASE("The best of several rates is not the setting of one rate", "[reports][published]") {
+  PublishedResult best = Mqar("BaseConv", {});
+  best.metric = "best accuracy over lr";
+  CHECK(Differences(best, Config("base_conv", 64), {}, true).empty());
+  CHECK(Differences(best, Config("base_conv", 64), {}, false) ==
+        "one learning rate, theirs the best of several");
+}
+
 TEST_CASE("Steps and lengths are compared in the paper's units", "[reports][published]") {
   const Value config = Object{
       {"task", Object{{"name", "selective_copying"},
                       {"test", Array{Object{{"prefix_len", 4112}, {"num_tokens_to_copy", 16}}}}}},
       {"train", Object{{"steps_per_epoch", 4000}, {"num_epochs", 100}, {"max_steps", 0}}}};
   CHECK(Differences(Mqar("S4", {{"length", 4128}, {"steps", 400000}, {"architecture", "no gate"}}),
-                    config, {})
+                    config, {}, true)
             .empty());
-  CHECK(Differences(Mqar("S4", {{"steps", 20000}}), config, {}) == "steps 400000, theirs 20000");
+  CHECK(Differences(Mqar("S4", {{"steps", 20000}}), config, {}, true) ==
+        "steps 400000, theirs 20000");
   PublishedResult whole = Mqar("S4", {});
   whole.metric = "whole-output accuracy";
-  CHECK(Differences(whole, config, {}) == "accuracy of tokens, theirs of whole outputs");
+  CHECK(Differences(whole, config, {}, true) == "accuracy of tokens, theirs of whole outputs");
 }
 
 }  // namespace mixerbench::reports
