@@ -27,9 +27,7 @@ std::string TextAt(const Value& value, std::initializer_list<std::string_view> p
 }
 
 std::string Joined(const std::set<std::string>& texts) {
-  std::string joined;
-  for (const std::string& text : texts) joined += (joined.empty() ? "" : ", ") + text;
-  return joined;
+  return fmt::format("{}", fmt::join(texts, ", "));
 }
 
 bool IsFresh(const CellResult& cell) { return cell.phase == reports::CellPhase::kReport; }

@@ -10,7 +10,6 @@
 #include <ATen/ops/relu.h>
 #include <ATen/ops/sigmoid.h>
 #include <ATen/ops/stack.h>
-#include <ATen/ops/zeros.h>
 
 #include "base/check.h"
 #include "kernels/gates/gates.h"
@@ -20,8 +19,6 @@
 
 namespace mixerbench::models {
 namespace {
-
-constexpr char kShift[] = "shift";
 
 // Two linear maps around an activation: a map per token, all of it Output.
 class FeedForward final : public Mixer {
@@ -69,23 +66,15 @@ class RwkvChannelMixer final : public Mixer {
   }
 
   State InitialState(std::int64_t batch_size) const override {
-    const at::Tensor& weight = key_.weight();
     State state;
-    state.tensors[kShift] = {
-        at::zeros({batch_size, weight.size(1)}, weight.options().requires_grad(false)),
-        StateKind::kTokenShift};
+    AddShiftState(batch_size, key_.weight(), state);
     return state;
   }
 
   Mixed Mix(const MixerInputs& inputs, const MixerOptions& options) const override {
-    const at::Tensor& x = inputs.x;
-    const ShiftedTokens shifted = ShiftTokens(x, Find(options.initial_state, kShift));
     Mixed mixed;
-    if (options.want_final_state) {
-      mixed.final_state.tensors[kShift] = {shifted.last, StateKind::kTokenShift};
-    }
-    const at::Tensor of_previous = token_mix_.unsqueeze(1).unsqueeze(1);  // [.,1,1,D]
-    for (const at::Tensor& mix : (x + shifted.delta * of_previous).to(x.scalar_type()).unbind(0)) {
+    const at::Tensor differences = TokenDifferences(inputs.x, options, mixed);
+    for (const at::Tensor& mix : ShiftMixes(inputs.x, differences, token_mix_)) {
       mixed.tokens.push_back({mix});
     }
     return mixed;

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -83,6 +84,20 @@ struct MatrixProjection {
   std::function<void(std::int64_t batch_size, State& state)> add_initial_state;
   MixerTraits traits = {};
 };
+
+// Of an object that has `run` as its operator(), AddInitialState and, where there are any,
+// traits().
+template <class Projection>
+MatrixProjection ProjectionOf(const std::shared_ptr<const Projection>& projection) {
+  MatrixProjection result{
+      .run = [projection](const MixerInputs& inputs, const MixerOptions& options,
+                          Mixed& mixed) { return (*projection)(inputs, options, mixed); },
+      .add_initial_state = [projection](
+                               std::int64_t batch_size,
+                               State& state) { projection->AddInitialState(batch_size, state); }};
+  if constexpr (requires { projection->traits(); }) result.traits = projection->traits();
+  return result;
+}
 
 // Fills in what the core takes besides args.q, k [B,T,H,K] and v [B,T,H,V], and may replace these.
 // gates: [B,T,.] each, as MatrixLayout::gate_columns has them.

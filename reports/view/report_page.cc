@@ -18,9 +18,7 @@ namespace mixerbench::reports {
 namespace {
 
 std::string Joined(const std::vector<std::string>& parts) {
-  std::string text;
-  for (const std::string& part : parts) text += (text.empty() ? "" : ", ") + part;
-  return text;
+  return fmt::format("{}", fmt::join(parts, ", "));
 }
 
 std::vector<Fact> Masthead(const SweepReport& report) {

@@ -6,6 +6,7 @@
 #include <ATen/TensorOperators.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/softplus.h>
+#include <ATen/ops/tensor.h>
 
 #include "tests/support/compare.h"
 #include "tests/support/tensors.h"
@@ -24,6 +25,28 @@ void CheckSelectiveStart(const MadeMixer& made) {
     CHECK((A.select(1, n) - static_cast<double>(n + 1)).abs().max().item<double>() < 1e-5);
   }
   CHECK((made["D"] == 1).all().item<bool>());
+}
+
+void CheckOutputsAndState(const models::Mixer& mixer, const models::MixerInputs& inputs,
+                          const std::vector<double>& y, const std::vector<double>& state) {
+  constexpr double kTolerance = 1e-12;  // a few roundings at 1e-16
+  const at::NoGradGuard no_grad;
+  for (const auto path : {models::ExecutionPath::kReference, models::ExecutionPath::kFast}) {
+    CAPTURE(path == models::ExecutionPath::kFast);
+    const auto result = Forward(mixer, inputs, {.path = path, .want_final_state = true});
+    CHECK(RelativeError(result.y.flatten(), at::tensor(y, at::kDouble)) < kTolerance);
+    CHECK(RelativeError(Find(&result.final_state, "state").flatten(),
+                        at::tensor(state, at::kDouble)) < kTolerance);
+  }
+}
+
+void CheckVectorDeltaErrors(const std::function<void(Object config)>& make) {
+  CHECK_THROWS_WITH(make({{"num_v_heads", 3}}),
+                    "/mixer/num_v_heads: 3 is not a multiple of num_heads 2");
+  CHECK_THROWS_WITH(make({{"min_log_decay", 1}}),
+                    Catch::Matchers::StartsWith("/mixer/min_log_decay: "));
+  CHECK_THROWS_WITH(make({{"gate_low_rank_dim", -1}}),
+                    Catch::Matchers::StartsWith("/mixer/gate_low_rank_dim: "));
 }
 
 void CheckChannelDeltaTaps(const models::Mixer& mixer) {

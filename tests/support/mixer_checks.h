@@ -2,6 +2,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <functional>
+#include <vector>
+
+#include "base/value.h"
 #include "models/mixer.h"
 #include "tests/support/mixer.h"
 
@@ -10,6 +14,14 @@ namespace mixerbench::testing {
 // The parameters that a selective state space has besides its projections start as published:
 // steps log-uniform in [1e-3, 0.1], A = -1, -2, ..., D = 1.
 void CheckSelectiveStart(const MadeMixer& made);
+
+// fp64 outputs and final "state" of both paths are these values, in row-major order.
+void CheckOutputsAndState(const models::Mixer& mixer, const models::MixerInputs& inputs,
+                          const std::vector<double>& y, const std::vector<double>& state);
+
+// Sizes that do not fit are errors that name the option, of mixers with the options of
+// vector_delta_layout.h; `make` builds one of d_model 16 from a config.
+void CheckVectorDeltaErrors(const std::function<void(Object config)>& make);
 
 // Of a delta rule with decays per channel (d_model 16, four value heads of eight channels, fp32):
 // shapes and ranges of what it taps, and that what is erased goes on with a carried state.

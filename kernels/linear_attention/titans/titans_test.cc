@@ -4,11 +4,10 @@
 #include <vector>
 
 #include <ATen/TensorOperators.h>
-#include <ATen/ops/cat.h>
 #include <ATen/ops/tensor.h>
 
 #include "tests/support/compare.h"
-#include "tests/support/gradient_check.h"
+#include "tests/support/mini_batch_check.h"
 #include "tests/support/tensors.h"
 
 #include "tests/support/catch2.h"
@@ -68,36 +67,18 @@ TitansArgs ArgsOf(const std::vector<at::Tensor>& x, std::int64_t begin, std::int
 }
 
 TEST_CASE("titans: pieces equal one call, with the gradient of every argument") {
-  const std::int64_t seq_len = 23;
-  const auto inputs = Draw(seq_len);
-  const auto run = [&](const std::vector<std::int64_t>& cuts, ExecutionPath path) {
-    return testing::Differentiate(
-        [&](const std::vector<at::Tensor>& x) {
-          std::vector<at::Tensor> o;
-          TitansState state;
-          for (std::size_t i = 0; i + 1 < cuts.size(); ++i) {
-            TitansArgs args = ArgsOf(x, cuts[i], cuts[i + 1]);
-            if (i > 0) args.initial_state = state;
-            const auto result = Titans(args, path);
-            o.push_back(result.o);
-            state = result.final_state;
-          }
-          return std::vector<at::Tensor>{at::cat(o, 1), state.memory, state.momentum,
-                                         state.k,       state.v,      state.log_momentum};
-        },
-        inputs);
-  };
-  const auto expected = run({0, seq_len}, ExecutionPath::kReference);
-  CHECK(expected.outputs[3].size(1) == 3);
-  const std::vector<std::vector<std::int64_t>> all_cuts = {
-      {0, seq_len}, {0, 1, 2, 3, seq_len}, {0, 4, 13, seq_len}, {0, 20, 21, seq_len}};
-  for (const auto& cuts : all_cuts) {
-    for (const auto path : kPaths) {
-      CAPTURE(cuts, path == ExecutionPath::kFast);
-      const auto actual = run(cuts, path);
-      CHECK(RelativeError(actual, expected) < kFloat64Tolerance);
-    }
-  }
+  testing::CheckMiniBatchPieces<TitansState>(
+      Draw(23),
+      [](const std::vector<at::Tensor>& x, std::int64_t begin, std::int64_t end,
+         const TitansState* state, ExecutionPath path) {
+        TitansArgs args = ArgsOf(x, begin, end);
+        if (state != nullptr) args.initial_state = *state;
+        return Titans(args, path);
+      },
+      [](const TitansState& state) {
+        return std::vector<at::Tensor>{state.memory, state.momentum, state.k, state.v,
+                                       state.log_momentum};
+      });
 }
 
 TEST_CASE("titans: a chunk of another size is another model") {

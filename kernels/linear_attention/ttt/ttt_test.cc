@@ -6,7 +6,6 @@
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/arange.h>
-#include <ATen/ops/cat.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/layer_norm.h>
 #include <ATen/ops/ones.h>
@@ -15,7 +14,7 @@
 
 #include "kernels/linear_attention/ttt/ttt_steps.h"
 #include "tests/support/compare.h"
-#include "tests/support/gradient_check.h"
+#include "tests/support/mini_batch_check.h"
 #include "tests/support/tensors.h"
 
 #include "tests/support/catch2.h"
@@ -63,38 +62,19 @@ TEST_CASE("ttt: the gradient is that of the loss with its norm") {
   CHECK(RelativeError(u.value, leaf.grad()) < kFloat64Tolerance);
 }
 
-// Against a state by hand: pieces of any length, the last of which leaves a mini-batch unfinished.
 TEST_CASE("ttt: pieces equal one call, with the gradient of every argument") {
-  const std::int64_t seq_len = 23;  // mini-batches of 4
-  const auto inputs = Draw(seq_len);
-  const auto run = [&](const std::vector<std::int64_t>& cuts, ExecutionPath path) {
-    return testing::Differentiate(
-        [&](const std::vector<at::Tensor>& x) {
-          std::vector<at::Tensor> o;
-          TttState state;
-          for (std::size_t i = 0; i + 1 < cuts.size(); ++i) {
-            TttArgs args = ArgsOf(x, cuts[i], cuts[i + 1]);
-            if (i > 0) args.initial_state = state;
-            const auto result = Ttt(args, path);
-            o.push_back(result.o);
-            state = result.final_state;
-          }
-          return std::vector<at::Tensor>{at::cat(o, 1), state.weight, state.bias,
-                                         state.k,       state.v,      state.learning_rate};
-        },
-        inputs);
-  };
-  const auto expected = run({0, seq_len}, ExecutionPath::kReference);
-  CHECK(expected.outputs[3].size(1) == 3);
-  const std::vector<std::vector<std::int64_t>> all_cuts = {
-      {0, seq_len}, {0, 1, 2, 3, seq_len}, {0, 4, 13, seq_len}, {0, 20, 21, seq_len}};
-  for (const auto& cuts : all_cuts) {
-    for (const auto path : kPaths) {
-      CAPTURE(cuts, path == ExecutionPath::kFast);
-      const auto actual = run(cuts, path);
-      CHECK(RelativeError(actual, expected) < kFloat64Tolerance);
-    }
-  }
+  testing::CheckMiniBatchPieces<TttState>(
+      Draw(23),
+      [](const std::vector<at::Tensor>& x, std::int64_t begin, std::int64_t end,
+         const TttState* state, ExecutionPath path) {
+        TttArgs args = ArgsOf(x, begin, end);
+        if (state != nullptr) args.initial_state = *state;
+        return Ttt(args, path);
+      },
+      [](const TttState& state) {
+        return std::vector<at::Tensor>{state.weight, state.bias, state.k, state.v,
+                                       state.learning_rate};
+      });
 }
 
 // Worked out in the page.

@@ -150,15 +150,8 @@ std::unique_ptr<Mixer> Make(const MesaNetConfig& config, const std::string& wher
   const MatrixCore core = {run,
                            {{kGram, {layout.num_heads, layout.head_k_dim, layout.head_k_dim}},
                             {kState, {layout.num_heads, layout.head_k_dim, layout.head_v_dim}}}};
-  return std::make_unique<MatrixStateMixer>(
-      layout, gates, core, context, scope,
-      MatrixProjection{
-          .run = [projection](const MixerInputs& inputs, const MixerOptions& options,
-                              Mixed& mixed) { return (*projection)(inputs, options, mixed); },
-          .add_initial_state =
-              [projection](std::int64_t batch_size, State& state) {
-                projection->AddInitialState(batch_size, state);
-              }});
+  return std::make_unique<MatrixStateMixer>(layout, gates, core, context, scope,
+                                            ProjectionOf(projection));
 }
 
 }  // namespace

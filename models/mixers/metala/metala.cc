@@ -125,15 +125,8 @@ std::unique_ptr<Mixer> Make(const MetaLaConfig& config, const std::string& where
         scope.AddSpecial("self_augmentation", {layout.num_heads, layout.head_k_dim},
                          Init::Constant(0)));
   }
-  return std::make_unique<MatrixStateMixer>(
-      layout, gates, std::move(core), context, scope,
-      MatrixProjection{
-          .run = [projection](const MixerInputs& inputs, const MixerOptions& options,
-                              Mixed& mixed) { return (*projection)(inputs, options, mixed); },
-          .add_initial_state =
-              [projection](std::int64_t batch_size, State& state) {
-                projection->AddInitialState(batch_size, state);
-              }});
+  return std::make_unique<MatrixStateMixer>(layout, gates, std::move(core), context, scope,
+                                            ProjectionOf(projection));
 }
 
 }  // namespace

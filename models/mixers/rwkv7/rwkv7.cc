@@ -10,7 +10,6 @@
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/full_like.h>
 #include <ATen/ops/sigmoid.h>
-#include <ATen/ops/zeros.h>
 
 #include "kernels/linear/linear.h"
 #include "models/blocks/config_checks.h"
@@ -25,7 +24,6 @@
 namespace mixerbench::models::rwkv7 {
 namespace {
 
-constexpr char kShift[] = "shift";
 constexpr char kFirstValues[] = "v_first";
 
 const Fields<Rwkv7Config>& ConfigFields() {
@@ -74,20 +72,13 @@ class Projection {
   }
 
   void AddInitialState(std::int64_t batch_size, State& state) const {
-    state.tensors[kShift] = {
-        at::zeros({batch_size, r_proj_.size(1)}, r_proj_.options().requires_grad(false)),
-        StateKind::kTokenShift};
+    AddShiftState(batch_size, r_proj_, state);
   }
 
   MatrixColumns operator()(const MixerInputs& inputs, const MixerOptions& options,
                            Mixed& mixed) const {
     const at::Tensor& x = inputs.x;
-    const ShiftedTokens shifted = ShiftTokens(x, Find(options.initial_state, kShift));
-    if (options.want_final_state) {
-      mixed.final_state.tensors[kShift] = {shifted.last, StateKind::kTokenShift};
-    }
-    const at::Tensor weights = token_mix_.unsqueeze(1).unsqueeze(1);  // [6,1,1,D]
-    const auto mixes = (x + shifted.delta * weights).to(x.scalar_type()).unbind(0);
+    const auto mixes = ShiftMixes(x, TokenDifferences(x, options, mixed), token_mix_);
     const auto project = [&](const at::Tensor& mix, const at::Tensor& weight) {
       return kernels::Linear(mix, weight, /*bias=*/{}, options.path);
     };
@@ -178,16 +169,9 @@ std::unique_ptr<Mixer> Make(const Rwkv7Config& given, const std::string& where,
   layout.output.eps = config.norm_eps * static_cast<double>(head_dim);
 
   const auto projection = std::make_shared<const Projection>(config, start, context, scope);
-  const MatrixProjection own{
-      .run = [projection](const MixerInputs& inputs, const MixerOptions& options,
-                          Mixed& mixed) { return (*projection)(inputs, options, mixed); },
-      .add_initial_state = [projection](
-                               std::int64_t batch_size,
-                               State& state) { projection->AddInitialState(batch_size, state); },
-      .traits = projection->traits()};
   return std::make_unique<MatrixStateMixer>(
       layout, Gates, LowRankCore(FactorsOf(start, config.num_heads, scope), layout), context, scope,
-      own);
+      ProjectionOf(projection));
 }
 
 }  // namespace
