@@ -17,6 +17,7 @@
 #include <ATen/ops/triu_indices.h>
 
 #include "base/check.h"
+#include "base/error.h"
 #include "models/blocks/dtype.h"
 
 namespace mixerbench::models {
@@ -103,6 +104,13 @@ std::int64_t FeatureMap::output_dim() const {
     default:
       return input_dim_;
   }
+}
+
+FeatureMap ChannelFeatureMap(FeatureMapKind kind, std::int64_t input_dim,
+                             const ParameterScope& scope, const std::string& option) {
+  FeatureMap map(kind, input_dim, scope.Child("feature_map"));
+  if (map.output_dim() != input_dim) throw ConfigError(option, "must keep the number of channels");
+  return map;
 }
 
 }  // namespace mixerbench::models

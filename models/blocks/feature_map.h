@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 
 #include <ATen/core/Tensor.h>
 
@@ -43,6 +44,11 @@ class FeatureMap {
   at::Tensor hedgehog_weight_;
   at::Tensor hedgehog_bias_;
 };
+
+// A map that has as many features as its input has channels; ConfigError at `option` for others.
+// Its parameters, if any, are `feature_map` of `scope`.
+FeatureMap ChannelFeatureMap(FeatureMapKind kind, std::int64_t input_dim,
+                             const ParameterScope& scope, const std::string& option);
 
 }  // namespace mixerbench::models
 

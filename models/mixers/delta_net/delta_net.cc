@@ -6,11 +6,8 @@
 #include <vector>
 
 #include <ATen/TensorOperators.h>
-#include <ATen/ops/elu.h>
-#include <ATen/ops/relu.h>
 #include <ATen/ops/silu.h>
 
-#include "base/check.h"
 #include "models/blocks/delta_rule_gates.h"
 #include "models/blocks/dtype.h"
 #include "models/blocks/matrix_state_mixer.h"
@@ -25,30 +22,16 @@ const Fields<DeltaNetConfig>& ConfigFields() {
   static const auto fields =
       MatrixFields<Config>()
           .Add("expand_v", &Config::expand_v, "value channels per channel of d_model")
-          .Add("qk_activation", &Config::qk_activation, "of queries and keys; values take silu")
+          .Add("qk_activation", &Config::qk_activation,
+               "of queries and keys, a feature map that keeps their channels; values take silu")
           .Add("qk_norm", &Config::qk_norm, "of queries and keys after the activation")
           .Add("allow_neg_eigval", &Config::allow_neg_eigval,
                "write strength in (0,2) instead of (0,1)");
   return fields;
 }
 
-at::Tensor Activate(const at::Tensor& x, QkActivation activation) {
-  switch (activation) {
-    case QkActivation::kIdentity:
-      return x;
-    case QkActivation::kSilu:
-      return at::silu(x);
-    case QkActivation::kRelu:
-      return at::relu(x);
-    case QkActivation::kElu1:
-      return at::elu(x) + 1;
-  }
-  Require(false, "unknown activation");
-  return {};
-}
-
-at::Tensor Normalise(const at::Tensor& x, QkNorm norm) {
-  if (norm == QkNorm::kL2) return L2Norm(x);
+at::Tensor Normalise(const at::Tensor& x, QkScaling norm) {
+  if (norm == QkScaling::kL2) return L2Norm(x);
   const at::Tensor wide = AtLeastFloat(x);
   return (wide / wide.sum(-1, /*keepdim=*/true)).to(x.scalar_type());
 }
@@ -57,15 +40,17 @@ std::unique_ptr<Mixer> Make(const DeltaNetConfig& config, const std::string& whe
                             const MixerContext& context, const ParameterScope& scope) {
   MatrixLayout layout = LayoutOf(config, context.d_model, where);
   // Silu of everything and the L2 norm are steps of the convolution; others follow it.
-  layout.silu = config.qk_activation == QkActivation::kSilu;
-  layout.l2_norm = layout.silu && config.qk_norm == QkNorm::kL2;
+  layout.silu = config.qk_activation == FeatureMapKind::kSilu;
+  layout.l2_norm = layout.silu && config.qk_norm == QkScaling::kL2;
+  const FeatureMap activation =
+      ChannelFeatureMap(config.qk_activation, layout.head_k_dim, scope, where + "/qk_activation");
   const GateFunction delta_gates =
       MakeDeltaRuleGates(layout, /*has_decay=*/false, config.allow_neg_eigval, scope);
   const auto gates = [=](const std::vector<at::Tensor>& columns, const MixerOptions& options,
                          kernels::RecurrenceArgs& args) {
     if (!layout.silu) {
-      args.q = Activate(args.q, config.qk_activation);
-      args.k = Activate(args.k, config.qk_activation);
+      args.q = activation(args.q, options.path);
+      args.k = activation(args.k, options.path);
       args.v = at::silu(args.v);
     }
     if (!layout.l2_norm) {

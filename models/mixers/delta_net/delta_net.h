@@ -5,12 +5,11 @@
 #include <cstdint>
 
 #include "base/fields.h"
+#include "models/blocks/feature_map.h"
 
 namespace mixerbench::models {
 
-enum class QkActivation { kIdentity, kSilu, kRelu, kElu1 };
-
-enum class QkNorm {
+enum class QkScaling {
   kL2,   // x / |x|
   kSum,  // x / sum over channels: for activations that are not negative
 };
@@ -20,8 +19,8 @@ struct DeltaNetConfig {
   double expand_k = 1;  // key channels per channel of d_model
   double expand_v = 1;
   std::int64_t conv_size = 4;  // of q, k, v; 0: no convolution
-  QkActivation qk_activation = QkActivation::kSilu;
-  QkNorm qk_norm = QkNorm::kL2;
+  FeatureMapKind qk_activation = FeatureMapKind::kSilu;
+  QkScaling qk_norm = QkScaling::kL2;
   bool allow_neg_eigval = false;
   bool use_output_gate = false;
   double norm_eps = 1e-5;
@@ -30,14 +29,7 @@ struct DeltaNetConfig {
 }  // namespace mixerbench::models
 
 template <>
-struct mixerbench::EnumNames<mixerbench::models::QkActivation> {
-  using E = mixerbench::models::QkActivation;
-  static constexpr std::pair<E, std::string_view> kNames[] = {
-      {E::kIdentity, "identity"}, {E::kSilu, "silu"}, {E::kRelu, "relu"}, {E::kElu1, "elu1"}};
-};
-
-template <>
-struct mixerbench::EnumNames<mixerbench::models::QkNorm> {
-  using E = mixerbench::models::QkNorm;
+struct mixerbench::EnumNames<mixerbench::models::QkScaling> {
+  using E = mixerbench::models::QkScaling;
   static constexpr std::pair<E, std::string_view> kNames[] = {{E::kL2, "l2"}, {E::kSum, "sum"}};
 };

@@ -41,10 +41,8 @@ std::unique_ptr<Mixer> Make(const GlaConfig& config, const std::string& where,
   MatrixLayout layout = LayoutOf(config, context.d_model, where);
   GroupQueries(config.num_kv_heads, where, layout);
   layout.gate_columns = {config.gate_low_rank_dim};
-  const FeatureMap map(config.feature_map, layout.head_k_dim, scope.Child("feature_map"));
-  if (map.output_dim() != layout.head_k_dim) {
-    throw ConfigError(where + "/feature_map", "must keep the key channels, which decay one by one");
-  }
+  const FeatureMap map =
+      ChannelFeatureMap(config.feature_map, layout.head_k_dim, scope, where + "/feature_map");
   const Linear decay_proj(scope.Child("decay_proj"), config.gate_low_rank_dim, layout.key_dim(),
                           /*bias=*/true);
   const auto gates = [=](const std::vector<at::Tensor>& columns, const MixerOptions& options,
