@@ -221,8 +221,10 @@ class Renderer {
     const std::string html = RenderTable(table);
     if (!table.is_long) return html;
     const std::string id = "table-" + table.key;
-    return "<details><summary>" + Text(table.summary) +
-           " <small>also in report.json and as CSV</small></summary><div class=\"filter\"><label "
+    const std::string left_out = LeftOutText(table);
+    return "<details><summary>" + Text(table.summary) + " <small>" +
+           (left_out.empty() ? "also in report.json and as CSV" : Text(left_out)) +
+           "</small></summary><div class=\"filter\"><label "
            "for=\"f-" +
            table.key + "\">Filter</label><input id=\"f-" + table.key + "\" data-filter=\"" + id +
            "\"><output>" + std::to_string(table.rows.size()) + " rows</output></div>" + html +
@@ -319,7 +321,7 @@ class Renderer {
     std::string out = "<div class=\"table\">";
     if (!table.title.empty()) {
       out += "<p class=\"caption\" id=\"" + id + "-caption\"><b>" + Text(table.title) + "</b> " +
-             Text(table.note) + "</p>";
+             Text(NoteOf(table)) + "</p>";
     }
     out +=
         fmt::format("<div class=\"scroll{}\" tabindex=\"0\" role=\"group\" {}><table id=\"{}\"{}>",

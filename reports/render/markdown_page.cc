@@ -42,7 +42,8 @@ std::string RenderBlock(const Table& table) {
   if (table.is_long && table.title.empty()) return "";  // of every cell: CSV and JSON have them
   std::string out;
   if (!table.title.empty()) {
-    out += "**" + io::EscapeMarkdown(table.title) + "** " + io::EscapeMarkdown(table.note) + "\n\n";
+    out +=
+        "**" + io::EscapeMarkdown(table.title) + "** " + io::EscapeMarkdown(NoteOf(table)) + "\n\n";
   }
   std::vector<std::string> head;
   std::vector<std::string> rule;

@@ -165,7 +165,7 @@ std::optional<Table> FailureTable(const SweepReport& report, const MixerList& mi
                        const std::string& reason, const char* counts) {
     Datum word = TextDatum(std::string(NameOf(state)));
     word.state = state;
-    table.rows.push_back(
+    table.Add(
         {kNoMixer,
          {TextDatum(name), NumberDatum(static_cast<double>(cell.seed), std::to_string(cell.seed)),
           word, NumberDatum(static_cast<double>(cell.step), Count(static_cast<double>(cell.step))),
@@ -176,7 +176,6 @@ std::optional<Table> FailureTable(const SweepReport& report, const MixerList& mi
     const std::string name = LabelOf(mixers, mixers.IndexOf(MixerKey(group.name))) +
                              (setting.empty() ? "" : ", " + setting);
     for (const CellResult& cell : CellsOf(report, group)) {
-      if (table.rows.size() >= kMaxRows) break;
       if (cell.state != CellState::kCompleted) {
         add(cell, name, cell.state, cell.reason,
             IsFailure(cell.state) ? CountsAs(cell.kind) : "nothing");
@@ -202,7 +201,7 @@ std::optional<Table> FailureTable(const SweepReport& report, const MixerList& mi
   if (table.rows.empty()) return std::nullopt;
   if (table.rows.size() > 40) {
     table.is_long = true;
-    table.summary = Count(static_cast<double>(table.rows.size())) + " results did not complete";
+    table.summary = Count(static_cast<double>(table.num_rows())) + " results did not complete";
   }
   return table;
 }
@@ -226,7 +225,6 @@ Table CellTable(const SweepReport& report, const MixerList& mixers) {
     const std::string name = LabelOf(mixers, mixers.IndexOf(MixerKey(group.name))) +
                              (setting.empty() ? "" : ", " + setting);
     for (const CellResult& cell : CellsOf(report, group)) {
-      if (table.rows.size() >= kMaxRows) break;
       std::optional<double> accuracy;
       for (const AccuracyRow& row : cell.accuracy) {
         if (row.slice.empty() && row.accuracy) accuracy = row.accuracy;  // the last, the longest
@@ -240,21 +238,16 @@ Table CellTable(const SweepReport& report, const MixerList& mixers) {
       const auto tokens = cell.tokens_seen > 0
                               ? std::optional(static_cast<double>(cell.tokens_seen))
                               : std::nullopt;
-      table.rows.push_back(
-          {kNoMixer,
-           {TextDatum(name), TextDatum(parts.task), TextDatum(cell.kind),
-            NumberDatum(static_cast<double>(cell.seed), std::to_string(cell.seed)), state,
-            NumberDatum(accuracy, Percent(accuracy)), NumberDatum(steps, Count(steps.value_or(0))),
-            NumberDatum(tokens, Si(tokens)),
-            NumberDatum(cell.wall_s, fmt::format("{:.1f}", cell.wall_s)), run}});
+      table.Add({kNoMixer,
+                 {TextDatum(name), TextDatum(parts.task), TextDatum(cell.kind),
+                  NumberDatum(static_cast<double>(cell.seed), std::to_string(cell.seed)), state,
+                  NumberDatum(accuracy, Percent(accuracy)),
+                  NumberDatum(steps, Count(steps.value_or(0))), NumberDatum(tokens, Si(tokens)),
+                  NumberDatum(cell.wall_s, fmt::format("{:.1f}", cell.wall_s)), run}});
     }
   }
   table.is_long = true;
   table.summary = "All " + Plural(static_cast<std::int64_t>(report.cells.size()), "cell");
-  if (report.cells.size() > kMaxRows) {
-    table.summary = "The first " + Count(kMaxRows) + " of " +
-                    Plural(static_cast<std::int64_t>(report.cells.size()), "cell");
-  }
   return table;
 }
 
@@ -277,7 +270,6 @@ std::optional<Table> TimingTable(const SweepReport& report, const MixerList& mix
     const std::string setting = PartsText(group, varying);
     for (const CellResult& cell : CellsOf(report, group)) {
       for (const ThroughputRow& row : cell.throughput) {
-        if (table.rows.size() >= kMaxRows) break;
         Datum time = NumberDatum(row.median_ms, Significant(row.median_ms));
         if (!row.median_ms) time.text = std::string(NameOf(row.state));
         time.state = row.state;
@@ -285,7 +277,7 @@ std::optional<Table> TimingTable(const SweepReport& report, const MixerList& mix
         const auto memory = row.peak_memory_bytes
                                 ? std::optional(static_cast<double>(*row.peak_memory_bytes))
                                 : std::nullopt;
-        table.rows.push_back(
+        table.Add(
             {kNoMixer,
              {TextDatum(label), TextDatum(setting), TextDatum(row.phase), TextDatum(row.dtype),
               NumberDatum(static_cast<double>(row.batch_size), std::to_string(row.batch_size)),
@@ -302,7 +294,7 @@ std::optional<Table> TimingTable(const SweepReport& report, const MixerList& mix
   }
   if (table.rows.empty()) return std::nullopt;
   table.is_long = true;
-  table.summary = "All " + Plural(static_cast<std::int64_t>(table.rows.size()), "timing");
+  table.summary = "All " + Plural(static_cast<std::int64_t>(table.num_rows()), "timing");
   return table;
 }
 

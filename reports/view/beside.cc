@@ -183,6 +183,42 @@ std::string SettingText(const PublishedResult& result) {
   return result.task + (text.empty() ? "" : ", " + text);
 }
 
+Datum TextDatum(std::string text, std::string note = "") {
+  Datum datum;
+  datum.text = text.empty() ? "none" : std::move(text);
+  datum.note = std::move(note);
+  return datum;
+}
+
+// The columns of PublishedTable, of one result beside `ours`, whose mean is `mean`.
+std::vector<Datum> CellsOf(const PublishedResult& result, const std::string& label,
+                           const Datum& ours, double mean, const std::string& differences) {
+  Datum name;
+  name.text = label;
+  name.sub = result.mixer;
+  const auto share = PublishedShare(result);
+  Datum theirs;
+  theirs.value = share;
+  theirs.text = share ? Percent(*share, 1) : "not given";
+  Datum gap;
+  if (share) {
+    gap.value = mean - *share;
+    gap.text = SignedPercent(*gap.value);
+    const bool is_inside = ours.low && *ours.low <= *share && *share <= *ours.high;
+    gap.sub = !differences.empty() ? "not judged"
+              : !ours.low          ? "no interval"
+              : is_inside          ? "inside our interval"
+                                   : "outside our interval";
+  }
+  return {name,
+          TextDatum(SettingText(result)),
+          ours,
+          theirs,
+          gap,
+          TextDatum(differences),
+          TextDatum(result.source + ", " + result.table, result.note)};
+}
+
 }  // namespace
 
 bool Corresponds(const PublishedResult& result, const Value& config, const Object& axes) {
@@ -239,12 +275,6 @@ std::optional<Table> PublishedTable(const Study& study, const MixerList& mixers)
                    {.label = "Difference, points", .is_down_first = true},
                    {.label = "Settings that differ", .kind = Column::Kind::kText, .wraps = true},
                    {.label = "Source", .kind = Column::Kind::kText, .wraps = true}};
-  const auto text_datum = [](std::string text, std::string note = "") {
-    Datum datum;
-    datum.text = text.empty() ? "none" : std::move(text);
-    datum.note = std::move(note);
-    return datum;
-  };
   const bool is_best_rate = std::find(study.chosen_keys.begin(), study.chosen_keys.end(), "lr") !=
                             study.chosen_keys.end();
   for (const int mixer : study.mixers) {
@@ -258,35 +288,11 @@ std::optional<Table> PublishedTable(const Study& study, const MixerList& mixers)
         for (const PublishedResult& result : PublishedResults()) {
           const bool is_accuracy = result.metric.find("accuracy") != std::string::npos;
           if (!is_accuracy || !Corresponds(result, config, row->axes)) continue;
-          if (table.rows.size() >= 400) break;
-          const Datum ours = AccuracyDatum(study, group, g);
-          const std::string differences = Differences(result, config, row->axes, is_best_rate);
-          const auto share = PublishedShare(result);
-          Datum theirs;
-          theirs.value = share;
-          theirs.text = share ? Percent(share, 1) : "not given";
-          Datum gap;
-          if (share) {
-            gap.value = *row->mean - *share;
-            gap.text = SignedPercent(*gap.value);
-            const bool is_inside = ours.low && *ours.low <= *share && *share <= *ours.high;
-            gap.sub = !differences.empty() ? "not judged"
-                      : !ours.low          ? "no interval"
-                      : is_inside          ? "inside our interval"
-                                           : "outside our interval";
-          }
-          Row line{.mixer = mixer, .cells = {}};
-          Datum name;
-          name.text = mixers.styles()[static_cast<std::size_t>(mixer)].label;
-          name.sub = result.mixer;
-          line.cells = {name,
-                        text_datum(SettingText(result)),
-                        ours,
-                        theirs,
-                        gap,
-                        text_datum(differences),
-                        text_datum(result.source + ", " + result.table, result.note)};
-          table.rows.push_back(std::move(line));
+          table.Add(
+              {.mixer = mixer,
+               .cells = CellsOf(result, mixers.styles()[static_cast<std::size_t>(mixer)].label,
+                                AccuracyDatum(study, group, g), *row->mean,
+                                Differences(result, config, row->axes, is_best_rate))});
         }
       }
     }
@@ -294,7 +300,7 @@ std::optional<Table> PublishedTable(const Study& study, const MixerList& mixers)
   if (table.rows.empty()) return std::nullopt;
   if (table.rows.size() > 30) {
     table.is_long = true;
-    table.summary = fmt::format("{} published numbers beside ours", table.rows.size());
+    table.summary = fmt::format("{} published numbers beside ours", table.num_rows());
   }
   return table;
 }

@@ -13,14 +13,18 @@
 namespace mixerbench::reports {
 
 inline constexpr std::size_t kMaxInOneChart = 8;  // lines; beyond, a panel for each mixer
-inline constexpr std::size_t kMaxPanels = 24;     // of a figure; the tables have the rest
+inline constexpr std::size_t kMaxPanels = 24;  // of a figure; its caption says that there are more
 
 // The axis for all accuracies of a study: log-odds when half of the means are above 95 %.
 Axis AxisFor(const Study& study);
 
-// Panels of more than kMaxInOneChart lines become small ones, a mixer each with the others grey;
-// the first panels only, as long as there is room.
-std::vector<Panel> OneEach(const std::vector<Panel>& panels, const MixerList& mixers);
+// Says in a caption that of `num_all` charts or settings the first `num_drawn` alone are drawn.
+void SayLeftOut(std::size_t num_drawn, std::size_t num_all, const std::string& what,
+                std::vector<std::string>& caption);
+
+// Draws `panels`; those of more than kMaxInOneChart lines become small ones, a mixer each with the
+// others grey. The first alone where there are too many, which the caption says.
+void DrawPanels(const std::vector<Panel>& panels, const MixerList& mixers, Figure& figure);
 
 // The value of a chosen key of a group.
 std::optional<double> RateOf(const GroupSummary& group, const std::string& key);

@@ -198,7 +198,7 @@ std::optional<Figure> OverSize(const Study& study, const MixerList& mixers) {
       "chance.");
   std::vector<Panel> panels;
   for (const PlaceList& list : lists) panels.push_back(AccuracyPanel(study, mixers, list, y));
-  figure.panels = OneEach(panels, mixers);
+  DrawPanels(panels, mixers, figure);
   return figure;
 }
 
@@ -218,7 +218,8 @@ std::optional<HeatFigure> OverRates(const Study& study, const MixerList& mixers)
       .caption = {"All cells. Outlined: the one with the highest validation accuracy, "
                   "which the other figures show."},
       .heats = {}};
-  for (std::size_t s = 0; s < study.settings.size() && figure.heats.size() < kMaxPanels; ++s) {
+  std::size_t num_all = 0;
+  for (std::size_t s = 0; s < study.settings.size(); ++s) {
     std::set<double> rates;
     for (const int mixer : study.mixers) {
       const StudyCell* cell = study.At(mixer, s);
@@ -227,7 +228,7 @@ std::optional<HeatFigure> OverRates(const Study& study, const MixerList& mixers)
         if (const auto rate = RateOf(*group, key)) rates.insert(*rate);
       }
     }
-    if (rates.size() < 2) continue;
+    if (rates.size() < 2 || ++num_all > kMaxPanels) continue;
     Heat heat{.title = study.settings[s].text, .corner = key, .columns = {}, .rows = {}};
     for (const double rate : rates) heat.columns.push_back(RateText(rate));
     for (const int mixer : study.mixers) {
@@ -253,6 +254,7 @@ std::optional<HeatFigure> OverRates(const Study& study, const MixerList& mixers)
   if (study.segments.size() > 1) {
     figure.caption.push_back("At " + SegmentText(study.segments.back()) + ".");
   }
+  SayLeftOut(figure.heats.size(), num_all, "settings", figure.caption);
   return figure;
 }
 
@@ -268,8 +270,9 @@ std::optional<HeatFigure> OverDepth(const Study& study, const MixerList& mixers)
       .title = "Accuracy over depth and length",
       .caption = {"Depth: where in the text the answer stands, 0 % is its beginning."},
       .heats = {}};
+  std::size_t num_all = 0;
   for (const int mixer : study.mixers) {
-    for (std::size_t s = 0; s < study.settings.size() && figure.heats.size() < kMaxPanels; ++s) {
+    for (std::size_t s = 0; s < study.settings.size(); ++s) {
       const GroupSummary* group = study.Shown(mixer, s);
       if (!group) continue;
       std::vector<std::string> buckets;
@@ -282,7 +285,7 @@ std::optional<HeatFigure> OverDepth(const Study& study, const MixerList& mixers)
           buckets.push_back(row.bucket);
         }
       }
-      if (buckets.size() < 2 || by_length.empty()) continue;
+      if (buckets.size() < 2 || by_length.empty() || ++num_all > kMaxPanels) continue;
       Heat heat{.title = LabelOf(mixers, mixer), .corner = "depth", .columns = {}, .rows = {}};
       if (study.settings.size() > 1) heat.title += ", " + study.settings[s].text;
       for (const auto& [length, rows] : by_length) heat.columns.push_back(Count(length));
@@ -302,6 +305,7 @@ std::optional<HeatFigure> OverDepth(const Study& study, const MixerList& mixers)
     }
   }
   if (figure.heats.empty()) return std::nullopt;
+  SayLeftOut(figure.heats.size(), num_all, "charts", figure.caption);
   return figure;
 }
 
@@ -320,9 +324,10 @@ std::optional<HeatFigure> OverGrid(const Study& study, const MixerList& mixers) 
   if (study.segments.size() <= std::max(columns.size(), rows.size())) return std::nullopt;
   HeatFigure figure{
       .title = "Accuracy over " + across + " and " + down, .caption = {}, .heats = {}};
+  std::size_t num_all = 0;
   for (const int mixer : study.mixers) {
     const GroupSummary* group = study.Shown(mixer, 0);
-    if (!group || figure.heats.size() >= kMaxPanels) continue;
+    if (!group || ++num_all > kMaxPanels) continue;
     Heat heat{.title = LabelOf(mixers, mixer), .corner = down, .columns = {}, .rows = {}};
     for (const double column : columns)
       heat.columns.push_back(PartText(across, io::DumpJson(column)));
@@ -343,6 +348,7 @@ std::optional<HeatFigure> OverGrid(const Study& study, const MixerList& mixers) 
     }
     figure.heats.push_back(std::move(heat));
   }
+  SayLeftOut(figure.heats.size(), num_all, "charts", figure.caption);
   return figure;
 }
 
@@ -408,6 +414,7 @@ std::optional<Figure> OverState(const Study& study, const MixerList& mixers) {
     figure.panels.push_back(std::move(panel));
     if (figure.panels.size() >= kMaxPanels) break;
   }
+  SayLeftOut(figure.panels.size(), by_task.size(), "charts", figure.caption);
   if (study.mixers.size() > kMaxInOneChart) figure.legend = study.mixers;
   return figure;
 }
@@ -462,7 +469,7 @@ std::optional<Figure> OverSlices(const Study& study, const MixerList& mixers) {
     }
   }
   if (panels.empty()) return std::nullopt;
-  figure.panels = OneEach(panels, mixers);
+  DrawPanels(panels, mixers, figure);
   return figure;
 }
 

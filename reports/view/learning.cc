@@ -175,8 +175,16 @@ Axis AxisFor(const Study& study) {
   return AccuracyAxis(num > 0 && 2 * num_high >= num, lowest);
 }
 
-std::vector<Panel> OneEach(const std::vector<Panel>& panels, const MixerList& mixers) {
-  std::vector<Panel> out;
+void SayLeftOut(std::size_t num_drawn, std::size_t num_all, const std::string& what,
+                std::vector<std::string>& caption) {
+  if (num_drawn >= num_all) return;
+  caption.push_back(
+      fmt::format("The first {} of {} {}; report.json has all.", num_drawn, num_all, what));
+}
+
+void DrawPanels(const std::vector<Panel>& panels, const MixerList& mixers, Figure& figure) {
+  std::vector<Panel>& out = figure.panels;
+  std::size_t num_all = 0;
   for (const Panel& panel : panels) {
     std::vector<int> drawn;
     for (const Series& series : panel.series) {
@@ -184,33 +192,35 @@ std::vector<Panel> OneEach(const std::vector<Panel>& panels, const MixerList& mi
         drawn.push_back(series.mixer);
       }
     }
-    if (drawn.size() <= kMaxInOneChart) {
+    const bool is_one = drawn.size() <= kMaxInOneChart;
+    num_all += is_one ? 1 : drawn.size();
+    if (out.size() >= kMaxPanels) continue;
+    if (is_one) {
       out.push_back(panel);
-    } else {
-      for (const int mixer : drawn) {
-        Panel own = panel;
-        own.series.clear();
-        own.title = LabelOf(mixers, mixer);
-        if (panels.size() > 1 && !panel.title.empty()) own.title += ", " + panel.title;
-        own.is_small = true;
-        own.height = 0;
-        own.names = Panel::Names::kHidden;
-        for (Reference& reference : own.references) reference.label.clear();
-        for (Shade& shade : own.shades) shade.label.clear();
-        for (const Series& series : panel.series) {
-          if (series.mixer == mixer) {
-            own.series.push_back(series);
-          } else if (series.form == Series::Form::kLine) {
-            own.context.push_back(series.marks);
-          }
-        }
-        out.push_back(std::move(own));
-      }
+      continue;
     }
-    if (out.size() >= kMaxPanels) break;
+    for (const int mixer : drawn) {
+      Panel own = panel;
+      own.series.clear();
+      own.title = LabelOf(mixers, mixer);
+      if (panels.size() > 1 && !panel.title.empty()) own.title += ", " + panel.title;
+      own.is_small = true;
+      own.height = 0;
+      own.names = Panel::Names::kHidden;
+      for (Reference& reference : own.references) reference.label.clear();
+      for (Shade& shade : own.shades) shade.label.clear();
+      for (const Series& series : panel.series) {
+        if (series.mixer == mixer) {
+          own.series.push_back(series);
+        } else if (series.form == Series::Form::kLine) {
+          own.context.push_back(series.marks);
+        }
+      }
+      out.push_back(std::move(own));
+    }
   }
   if (out.size() > 2 * kMaxPanels) out.resize(2 * kMaxPanels);
-  return out;
+  SayLeftOut(out.size(), num_all, "charts", figure.caption);
 }
 
 std::optional<Figure> StepsFigure(const Study& study, const MixerList& mixers) {
@@ -241,6 +251,7 @@ std::optional<Figure> StepsFigure(const Study& study, const MixerList& mixers) {
   for (std::size_t s = 0; s < study.settings.size() && s < kMaxPanels / 2; ++s) {
     figure.panels.push_back(StepsPanel(study, mixers, s, low * 0.85, high * 1.1));
   }
+  SayLeftOut(figure.panels.size(), study.settings.size(), "settings", figure.caption);
   return figure;
 }
 
@@ -252,7 +263,8 @@ std::optional<Figure> CurvesFigure(const Study& study, const MixerList& mixers) 
                             "Steps are on a log axis. A red cross: the run failed there."},
                 .panels = {}};
   std::vector<Panel> panels;
-  for (std::size_t s = 0; s < study.settings.size() && s < kMaxPanels / 2; ++s) {
+  const std::size_t num_drawn = std::min(study.settings.size(), kMaxPanels / 2);
+  for (std::size_t s = 0; s < num_drawn; ++s) {
     Panel panel{.title = study.settings[s].text,
                 .describe = "Validation accuracy over steps",
                 .x = {},
@@ -287,7 +299,8 @@ std::optional<Figure> CurvesFigure(const Study& study, const MixerList& mixers) 
     panels.push_back(std::move(panel));
   }
   if (panels.empty()) return std::nullopt;
-  figure.panels = OneEach(panels, mixers);
+  SayLeftOut(num_drawn, study.settings.size(), "settings", figure.caption);
+  DrawPanels(panels, mixers, figure);
   if (study.mixers.size() <= kMaxInOneChart) figure.legend = study.mixers;
   return figure;
 }

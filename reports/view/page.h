@@ -102,10 +102,28 @@ struct Table {
   std::vector<Column> columns = {};
   std::vector<Row> rows = {};
   std::vector<Row> foot = {};
-  bool is_long = false;      // folded, with a filter
-  std::string summary = {};  // of a long table: "All 80 cells"
-  bool is_stacked = false;   // on a phone every row is a block, for sentences
+  bool is_long = false;          // folded, with a filter
+  std::string summary = {};      // of a long table: "All 80 cells"
+  bool is_stacked = false;       // on a phone every row is a block, for sentences
+  std::size_t num_left_out = 0;  // rows without room, which the note tells of
+
+  static constexpr std::size_t kMaxRows = 10'000;
+
+  void Add(Row row) {
+    if (rows.size() < kMaxRows) {
+      rows.push_back(std::move(row));
+    } else {
+      ++num_left_out;
+    }
+  }
+  std::size_t num_rows() const { return rows.size() + num_left_out; }
 };
+
+// "The first 10,000 of 12,000 rows; ..." of a table that leaves rows out, else empty.
+std::string LeftOutText(const Table& table);
+
+// The note of a table, and what it leaves out.
+std::string NoteOf(const Table& table);
 
 struct Mark {
   double x = 0;

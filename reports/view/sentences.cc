@@ -214,11 +214,18 @@ std::vector<std::string> Distinct(const SweepReport& report, const std::string& 
 std::vector<Sentence> GlanceOf(const SweepReport& report, const std::vector<Study>& studies,
                                const MixerList& mixers) {
   std::vector<Sentence> out;
+  constexpr std::size_t kRoom = 12;
+  std::size_t num_left = studies.size();
   for (const Study& study : studies) {
+    if (out.size() >= kRoom) break;
     SaySolved(study, mixers, out);
     SaySteps(study, mixers, out);
     SayBeyond(study, mixers, out);
-    if (out.size() >= 12) break;
+    --num_left;
+  }
+  if (num_left > 0) {
+    out.push_back({Plural(static_cast<std::int64_t>(num_left), "more task") + ":",
+                   "each has its section below."});
   }
   SaySpeed(report, mixers, out);
   return out;

@@ -124,10 +124,11 @@ std::vector<Block> SpeedFigures(const SweepReport& report, const MixerList& mixe
   const auto add = [&](const std::string& title, const std::string& caption,
                        const std::vector<Panel>& panels) {
     if (panels.empty()) return;
-    blocks.emplace_back(
-        Figure{.title = title,
-               .caption = {caption, "Log axes. A red cross on the axis: did not run."},
-               .panels = OneEach(panels, mixers)});
+    Figure figure{.title = title,
+                  .caption = {caption, "Log axes. A red cross on the axis: did not run."},
+                  .panels = {}};
+    DrawPanels(panels, mixers, figure);
+    blocks.emplace_back(std::move(figure));
   };
   add("Throughput over length", "Medians over repeats after warm-up.", speed);
   add("Memory over length", "The peak that the allocator reports.", memory);

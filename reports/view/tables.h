@@ -15,8 +15,6 @@ namespace mixerbench::reports {
 
 // A table has at most so many columns of one quantity; more settings make more tables.
 inline constexpr std::size_t kMaxColumns = 14;
-// Rows of a long table; the rest is in CSV.
-inline constexpr std::size_t kMaxRows = 10'000;
 
 // A number and how it is written; nothing without a number.
 Datum NumberDatum(std::optional<double> value, std::string text);

@@ -156,13 +156,12 @@ std::optional<Table> EvaluationTable(const SweepReport& report, const MixerList&
   table.columns.push_back({.label = "Accuracy, %", .is_down_first = true});
   table.columns.push_back({.label = "Chance, %"});
   for (const auto& [group, accuracy] : EvaluatedSegments(report)) {
-    if (table.rows.size() >= kMaxRows) break;
     Row row = RowOf(report, mixers, *group, accuracy->axes);
     const auto num_seeds = static_cast<double>(group->seeds.size());
     row.cells.push_back(NumberDatum(num_seeds, Count(num_seeds)));
     row.cells.push_back(AccuracyOf(*accuracy));
     row.cells.push_back(NumberDatum(accuracy->chance, GuessPercent(accuracy->chance)));
-    table.rows.push_back(std::move(row));
+    table.Add(std::move(row));
   }
   if (table.rows.empty()) return std::nullopt;
   return table;
@@ -182,7 +181,6 @@ std::optional<Table> TapTable(const SweepReport& report, const MixerList& mixers
   }
   for (const GroupSummary* group : ShownGroups(report, "analyse")) {
     for (const TapSummary& tap : SummariseTaps(report, *group)) {
-      if (table.rows.size() >= kMaxRows) break;
       Row row = RowOf(report, mixers, *group, tap.example->axes);
       row.cells.push_back(Text(tap.example->tap));
       const std::string& path = tap.example->path;
@@ -193,12 +191,12 @@ std::optional<Table> TapTable(const SweepReport& report, const MixerList& mixers
       const auto num_not_finite =
           path.empty() ? std::nullopt : std::optional(static_cast<double>(tap.num_not_finite));
       row.cells.push_back(NumberDatum(num_not_finite, Count(num_not_finite.value_or(0))));
-      table.rows.push_back(std::move(row));
+      table.Add(std::move(row));
     }
   }
   if (table.rows.empty()) return std::nullopt;
   table.is_long = table.rows.size() > 40;
-  table.summary = Plural(static_cast<std::int64_t>(table.rows.size()), "tap");
+  table.summary = Plural(static_cast<std::int64_t>(table.num_rows()), "tap");
   return table;
 }
 

@@ -1,13 +1,16 @@
 // The view model: what varies becomes columns, what is the same is said once, labels are short.
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <string>
 #include <vector>
 
 #include "reports/summary/sweep_report.h"
 #include "reports/testing/test_cells.h"
+#include "reports/view/figure_parts.h"
 #include "reports/view/mixer_style.h"
 #include "reports/view/numbers.h"
 #include "reports/view/report_page.h"
+#include "reports/view/sentences.h"
 #include "reports/view/study.h"
 #include "reports/view/tables.h"
 #include "reports/view/trained_tables.h"
@@ -239,6 +242,57 @@ TEST_CASE("Labels: known names, hybrids, a suite's own, and options where names 
   const MixerList mixers({&report});
   CHECK(mixers.styles()[0].label == "Attention (num_heads=1)");
   CHECK(mixers.styles()[1].label == "Attention (num_heads=2)");
+}
+
+TEST_CASE("What a page has no room for is said", "[reports][view]") {
+  Table table;
+  table.note = "Of all cells.";
+  for (std::size_t i = 0; i < Table::kMaxRows; ++i) table.Add({});
+  CHECK(NoteOf(table) == "Of all cells.");
+  table.Add({});
+  CHECK(table.rows.size() == Table::kMaxRows);
+  CHECK(NoteOf(table) ==
+        "Of all cells. The first 10,000 of 10,001 rows; report.json and CSV have all.");
+
+  const SweepReport report = TwoSizes();
+  const MixerList mixers({&report});
+  Figure figure;
+  DrawPanels(std::vector<Panel>(kMaxPanels), mixers, figure);
+  CHECK(figure.panels.size() == kMaxPanels);
+  CHECK(figure.caption.empty());
+  Figure full;
+  DrawPanels(std::vector<Panel>(kMaxPanels + 3), mixers, full);
+  CHECK(full.panels.size() == kMaxPanels);
+  CHECK(full.caption ==
+        std::vector<std::string>{"The first 24 of 27 charts; report.json has all."});
+}
+
+TEST_CASE("The summary names the tasks that it leaves to their sections", "[reports][view]") {
+  std::vector<CellResult> cells;
+  for (int task = 0; task < 20; ++task) {
+    CellResult cell = Cell("gla", 64, 4, 1e-3, 0.97, 0.97);
+    const std::string name = "task" + std::to_string(100 + task);
+    cell.name.replace(0, cell.name.find('/'), name);
+    cell.group_id = cell.run_id = cell.name;
+    Object config = cell.config.as_object();
+    Object of_task = config["task"].as_object();
+    of_task["name"] = name;
+    config["task"] = of_task;
+    cell.config = config;
+    cells.push_back(std::move(cell));
+  }
+  const SweepReport report = MakeSweepReport("many", {}, std::move(cells));
+  const MixerList mixers({&report});
+  const auto glance = GlanceOf(report, StudiesOf(report, mixers), mixers);
+  const auto more = std::find_if(glance.begin(), glance.end(), [](const Sentence& sentence) {
+    return sentence.lead.ends_with(" more tasks:");
+  });
+  REQUIRE(more != glance.end());
+  // Every task has a sentence or is counted there.
+  const auto said = std::count_if(glance.begin(), glance.end(), [](const Sentence& sentence) {
+    return sentence.lead.starts_with("task") && sentence.text.find("solved") != std::string::npos;
+  });
+  CHECK(said + std::stoi(more->lead) == 20);
 }
 
 TEST_CASE("Numbers as people read them", "[reports][view]") {
