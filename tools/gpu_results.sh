@@ -109,7 +109,7 @@ run_suite() {  # run_suite NAME
 # Its cells fill many megabytes, so what is ranked is kept and not they.
 run_leaderboard() {
   local format
-  "$programs/mixerbench" run collection leaderboard -o "$out/runs/leaderboard" --gpus all --jobs 8 \
+  "$programs/mixerbench" run collection leaderboard -o "$out/runs/leaderboard" --gpus all --jobs 8 --keep-weights none \
     >"$out/logs/leaderboard.txt" 2>&1 || { tail -n 1 "$out/logs/leaderboard.txt"; return 1; }
   mkdir -p -- "$out/h200/leaderboard"
   for format in json md html; do

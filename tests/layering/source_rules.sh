@@ -52,6 +52,21 @@ violation "no line 'SPDX-License-Identifier: Apache-2.0'" \
     for script in mixerbench .ci/run tools/hooks/*; do [[ ! -f $script ]] || echo "$script"; done
   } | xargs -r -d '\n' grep -L 'SPDX-License-Identifier: Apache-2\.0')
 
+# Types by namespace, "NAMESPACE::TYPE FILE": no compiler sees two headers in one unit that differ.
+types() {
+  xargs -r -d '\n' awk '
+    FNR == 1 { space = "" }
+    /^namespace [A-Za-z_:0-9]+ \{/ { space = $2 }
+    /^(enum class|struct|class) [A-Z][A-Za-z0-9_]*( final)?( :[^;]*)? *\{/ {
+      name = $1 == "enum" ? $3 : $2
+      sub(/:$/, "", name)
+      print space "::" name, FILENAME
+    }' | LC_ALL=C sort -u
+}
+violation "a type of this name and namespace stands in another header too" \
+  < <(sources '*.h' '*.cuh' | types | awk '$1 == last { print file ": " $1; print $2 ": " $1 } { last = $1; file = $2 }' |
+    LC_ALL=C sort -u)
+
 # A folder without its page does not exist for tools/build_defs/units.bzl, nor does one with a BUILD.
 for layer in tasks kernels/attention kernels/linear_attention models/mixers models/backbones; do
   for folder in "$layer"/*/; do

@@ -42,6 +42,20 @@ breaks mixerbench "#!/bin/sh\n" "SPDX"
 breaks tasks/mqar/mqar.cc "$spdx" "no mqar.md"
 breaks models/mixers/gla/readme.md "" "no gla.md"
 
+twice=$(mktemp -d)
+for file in a b; do
+  printf '%s' '// SPDX-License-Identifier: Apache-2.0
+namespace mixerbench::base {
+enum class Kind { kOne };
+}
+' >"$twice/$file.h"
+done
+if output=$("$checker" "$twice") || [[ $output != "a.h: mixerbench::base::Kind: a type of this name"*b.h* ]]; then
+  echo "FAILED: a type of two headers must be named, gave '$output'"
+  failures=1
+fi
+rm -rf -- "$twice"
+
 with_build=$(mktemp -d)
 mkdir -p -- "$with_build/kernels/linear_attention/gla"
 touch -- "$with_build/kernels/linear_attention/gla/gla.md" "$with_build/kernels/linear_attention/gla/BUILD"

@@ -98,19 +98,23 @@ class Faults:
             return "" if result.returncode in (0, 8) else f"exit code {result.returncode}: {result.stderr}"
 
         self.each("generate", generate, old_file, is_old_or_new)
+        self.each_of_run(num_epochs=10, codes=(0, 4, 8))
+
+    def each_of_run(self, num_epochs, codes, program=None):
+        """A run that met a fault is continued to the report of a run without faults."""
         run = ["run", "suite.json", "--device", "cpu", "-o", "out", "--jobs", "1", "-q", "--checkpoint-interval", "0.2"]
 
         def suite_alone():
             self.fresh()
             with open(os.path.join(self.work, "suite.json"), "w", encoding="utf-8") as file:
-                json.dump(suite(num_seeds=1, num_epochs=10), file)
+                json.dump(suite(num_seeds=1, num_epochs=num_epochs), file)
 
         suite_alone()
         self.start(run)
         whole = untimed(json.loads(self.read("out/report.json")))
 
         def continues(result):
-            if result.returncode not in (0, 4, 8):
+            if result.returncode not in codes:
                 return f"exit code {result.returncode}: {result.stderr}"
             again = self.start([*run, "--retry", "failed"])
             if again.returncode != 0:
@@ -118,7 +122,7 @@ class Faults:
             same = untimed(json.loads(self.read("out/report.json"))) == whole
             return "" if same else "another report than that of a run without faults"
 
-        self.each("run", run, suite_alone, continues)
+        self.each("run", run, suite_alone, continues, program)
 
     def memory(self):
         self.fresh()
@@ -135,6 +139,7 @@ class Faults:
         ):
             name = " ".join(arguments[:4])
             self.each(name, arguments, lambda: None, ends_well, program="mixerbench")
+        self.each_of_run(num_epochs=2, codes=(0, 4, 8, 70), program="mixerbench")  # its worker too
 
     def run(self):
         getattr(self, self.options.kind)()
