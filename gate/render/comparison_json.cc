@@ -3,6 +3,7 @@
 
 #include <cmath>
 
+#include "base/array_of.h"
 #include "gate/render/comparison_schema.h"
 #include "gate/render/row_text.h"
 #include "io/json.h"
@@ -37,14 +38,12 @@ Value LooksToValue(const std::vector<Look>& looks) {
 }
 
 Value RowToValue(const Row& row) {
-  Array seeds;
-  for (const std::uint64_t seed : row.seeds) seeds.push_back(SeedToValue(seed));
   return Object{{"gate", TextOrNull(std::string(NameOf(row.gate)))},
                 {"metric", row.metric},
                 {"cell", row.cell},
                 {"where", TextOrNull(row.where)},
                 {"experiment_id", TextOrNull(row.experiment_id)},
-                {"seeds", seeds},
+                {"seeds", ArrayOf(row.seeds, SeedToValue)},
                 {"base", TextOrNull(row.base)},
                 {"new", TextOrNull(row.candidate)},
                 {"base_value", NumberOrNull(row.base_value)},
@@ -64,9 +63,7 @@ Value RowToValue(const Row& row) {
 }
 
 Value NumbersToValue(const std::vector<std::optional<double>>& numbers) {
-  Array values;
-  for (const auto& number : numbers) values.push_back(NumberOrNull(number));
-  return values;
+  return ArrayOf(numbers, NumberOrNull);
 }
 
 Value DetailToValue(const Detail& detail) {
@@ -91,10 +88,6 @@ Value SideToValue(const SideFacts& side) {
 }  // namespace
 
 Value ComparisonToValue(const Comparison& comparison, ExitCode code) {
-  Array rows, details, notes;
-  for (const Row& row : comparison.rows) rows.push_back(RowToValue(row));
-  for (const Detail& detail : comparison.details) details.push_back(DetailToValue(detail));
-  for (const std::string& note : comparison.notes) notes.emplace_back(note);
   Value seeds_wanted;
   if (comparison.seeds_wanted) seeds_wanted = *comparison.seeds_wanted;
   Object counts;
@@ -110,9 +103,9 @@ Value ComparisonToValue(const Comparison& comparison, ExitCode code) {
                 {"base", SideToValue(comparison.base)},
                 {"new", SideToValue(comparison.candidate)},
                 {"counts", counts},
-                {"rows", rows},
-                {"details", details},
-                {"notes", notes},
+                {"rows", ArrayOf(comparison.rows, RowToValue)},
+                {"details", ArrayOf(comparison.details, DetailToValue)},
+                {"notes", Array(comparison.notes.begin(), comparison.notes.end())},
                 {"num_failed", comparison.num_failed},
                 {"num_headlines", comparison.num_headlines},
                 {"data_hashes", Object{{"equal", comparison.hashes_equal},

@@ -3,6 +3,8 @@
 
 #include <cstddef>
 #include <fmt/format.h>
+#include <range/v3/range/conversion.hpp>
+#include <range/v3/view/transform.hpp>
 #include <sstream>
 #include <utility>
 #include <vector>
@@ -86,9 +88,8 @@ std::string Join(const std::vector<std::string>& words, const char* separator) {
 }
 
 std::vector<std::string> NamesBelow(const CommandWords& command) {
-  std::vector<std::string> names;
-  for (const CommandWords& below : command.commands) names.push_back(below.name());
-  return names;
+  return command.commands | ranges::views::transform(&CommandWords::name) |
+         ranges::to<std::vector>();
 }
 
 // `text` between single quotes, where `quote` stands for a single quote.
@@ -103,8 +104,10 @@ std::string Quoted(const std::string& text, const char* quote) {
 // "    ' run --out' | ' run -o') TEXT ;;", nothing without patterns.
 std::string BashCase(const std::vector<std::string>& patterns, const std::string& text) {
   if (patterns.empty()) return "";
-  std::vector<std::string> quoted;
-  for (const std::string& pattern : patterns) quoted.push_back(Quoted(pattern, R"('\'')"));
+  const auto quoted =
+      patterns |
+      ranges::views::transform([](const std::string& text) { return Quoted(text, R"('\'')"); }) |
+      ranges::to<std::vector>();
   return fmt::format("    {}) {} ;;\n", Join(quoted, " | "), text);
 }
 

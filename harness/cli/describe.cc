@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/array_of.h"
 #include "base/version.h"
 #include "harness/cli/commands.h"
 #include "harness/cli/describe_fields.h"
@@ -120,13 +121,10 @@ TaskFacts FactsOf(const std::string& name, const tasks::TaskEntry& entry) {
 Value FactsToValue(const TaskFacts& facts) {
   const tasks::TaskEntry& entry = facts.entry;
   const tasks::TaskShape shape = facts.task->shape();
-  Array baselines, presets, slices, deviations;
+  Array baselines;
   for (const auto& baseline : facts.task->baselines()) {
     baselines.emplace_back(Object{{"name", baseline.name}, {"accuracy", baseline.accuracy}});
   }
-  for (const auto& preset : entry.presets) presets.emplace_back(preset.name);
-  for (const auto& key : facts.task->slice_keys()) slices.emplace_back(key.name);
-  for (const auto& deviation : entry.deviations) deviations.emplace_back(deviation);
   Object ceilings;
   for (const auto& [preset, ceiling] : facts.ceilings) ceilings[preset] = ceiling;
   Object vocabulary{{"size", shape.vocab_size}};
@@ -141,14 +139,14 @@ Value FactsToValue(const TaskFacts& facts) {
                 {"params", FieldsToValue(entry.params)},
                 {"baselines", baselines},
                 {"ceilings", std::move(ceilings)},
-                {"presets", presets},
-                {"slices", slices},
+                {"presets", ArrayOf(entry.presets, &tasks::Preset::name)},
+                {"slices", ArrayOf(facts.task->slice_keys(), &tasks::SliceKey::name)},
                 {"canon", facts.task->canon()},
                 {"page", facts.page},
                 {"vocabulary", std::move(vocabulary)},
                 {"seq_len", shape.seq_len},
                 {"max_num_scored", shape.max_num_scored},
-                {"deviations", deviations}};
+                {"deviations", Array(entry.deviations.begin(), entry.deviations.end())}};
 }
 
 void PrintOptions(const TaskFacts& facts) {

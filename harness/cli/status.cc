@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/array_of.h"
 #include "harness/cli/commands.h"
 #include "harness/run/eta.h"
 #include "harness/run/folder_report.h"
@@ -96,8 +97,7 @@ Value CellToValue(const CellStatus& status) {
 Value FolderToValue(const std::string& path, const FolderStatus& status) {
   Object states;
   for (const auto& [state, count] : CountStates(status)) states[state] = count;
-  Array cells, left_out;
-  for (const CellStatus& cell : status.cells) cells.push_back(CellToValue(cell));
+  Array left_out;
   for (const reports::LeftOut& result : status.left_out) {
     left_out.push_back(Object{{"run_id", reports::TextOrNull(result.run_id)},
                               {"cell", result.name},
@@ -115,7 +115,7 @@ Value FolderToValue(const std::string& path, const FolderStatus& status) {
                 {"num_to_retry", CountToRetry(status)},
                 {"left_s", left ? Value(left->seconds) : Value()},
                 {"left_is_at_least", left ? Value(left->at_least) : Value()},
-                {"cells", std::move(cells)},
+                {"cells", ArrayOf(status.cells, CellToValue)},
                 {"reseeds", std::move(reseeds)},
                 {"left_out", std::move(left_out)}};
 }

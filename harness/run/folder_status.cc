@@ -5,6 +5,8 @@
 #include <cerrno>
 #include <chrono>
 #include <fcntl.h>
+#include <range/v3/range/conversion.hpp>
+#include <range/v3/view/transform.hpp>
 #include <string_view>
 #include <sys/file.h>
 #include <utility>
@@ -128,8 +130,8 @@ FolderStatus ReadStatus(const fs::path& out) {
   status.name = plan->name;
   for (const CellResult& planned : plan->cells) status.cells.push_back(StatusOf(out, planned));
   status.left_out = FindLeftOut(out, *plan);
-  std::vector<CellResult> rows;
-  for (const CellStatus& cell : status.cells) rows.push_back(cell.cell);
+  auto rows =
+      status.cells | ranges::views::transform(&CellStatus::cell) | ranges::to<std::vector>();
   status.reseeds = reports::MakeSweepReport(plan->name, plan->config, std::move(rows)).reseeds;
   std::erase_if(status.reseeds,
                 [](const reports::Reseed& reseed) { return reseed.unplanned.empty(); });

@@ -3,6 +3,9 @@
 
 #include <algorithm>
 #include <iterator>
+#include <range/v3/range/conversion.hpp>
+#include <range/v3/view/remove_if.hpp>
+#include <range/v3/view/transform.hpp>
 #include <set>
 #include <string>
 #include <utility>
@@ -23,9 +26,7 @@ std::string KeyOf(const CellResult& cell) {
 }
 
 std::vector<CellResult> PlannedCells(const Suite& suite) {
-  std::vector<CellResult> cells;
-  for (const Cell& cell : suite.cells) cells.push_back(PlannedCell(cell));
-  return cells;
+  return suite.cells | ranges::views::transform(PlannedCell) | ranges::to<std::vector>();
 }
 
 bool IsFresh(const CellResult& cell) { return cell.phase == reports::CellPhase::kReport; }
@@ -35,8 +36,8 @@ std::vector<CellResult> IdentifyAgain(const std::vector<CellResult>& cells,
                                       const std::vector<CellResult>& requested,
                                       const Registries& registries,
                                       const std::filesystem::path& out) {
-  std::set<std::string> known;
-  for (const CellResult& cell : requested) known.insert(cell.run_id);
+  const auto known =
+      requested | ranges::views::transform(&CellResult::run_id) | ranges::to<std::set>();
   CellIdentifier identifier(registries);
   std::vector<CellResult> identified;
   for (const CellResult& planned : cells) {
@@ -62,12 +63,9 @@ std::vector<CellResult> IdentifyAgain(const std::vector<CellResult>& cells,
 // The cells of `cells` that `others` has not.
 std::vector<CellResult> Without(const std::vector<CellResult>& cells,
                                 const std::vector<CellResult>& others) {
-  std::set<std::string> keys;
-  for (const CellResult& other : others) keys.insert(KeyOf(other));
-  std::vector<CellResult> rest;
-  std::copy_if(cells.begin(), cells.end(), std::back_inserter(rest),
-               [&](const CellResult& cell) { return !keys.contains(KeyOf(cell)); });
-  return rest;
+  const auto keys = others | ranges::views::transform(KeyOf) | ranges::to<std::set>();
+  const auto has = [&](const CellResult& cell) { return keys.contains(KeyOf(cell)); };
+  return cells | ranges::views::remove_if(has) | ranges::to<std::vector>();
 }
 
 // What a cell has in common with others that differ in nothing but what they test.
@@ -82,8 +80,7 @@ std::string TrainingOf(const CellResult& cell) {
 
 bool AreTestedOtherwise(const std::vector<CellResult>& cells,
                         const std::vector<CellResult>& requested) {
-  std::set<std::string> trainings;
-  for (const CellResult& cell : requested) trainings.insert(TrainingOf(cell));
+  const auto trainings = requested | ranges::views::transform(TrainingOf) | ranges::to<std::set>();
   return std::all_of(cells.begin(), cells.end(),
                      [&](const CellResult& cell) { return trainings.contains(TrainingOf(cell)); });
 }

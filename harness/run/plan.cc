@@ -7,6 +7,7 @@
 #include <string_view>
 #include <sys/file.h>
 
+#include "base/array_of.h"
 #include "base/error.h"
 #include "io/json.h"
 #include "io/object_reader.h"
@@ -49,13 +50,11 @@ std::optional<Plan> ReadPlan(const std::filesystem::path& out) {
 }
 
 void WritePlan(const std::filesystem::path& out, const Plan& plan) {
-  Array cells;
-  for (const reports::CellResult& cell : plan.cells) cells.push_back(reports::CellToValue(cell));
   const Value document = Object{{"schema_version", reports::kSchemaVersion},
                                 {"kind", kKind},
                                 {"name", plan.name},
                                 {"config", plan.config},
-                                {"cells", std::move(cells)}};
+                                {"cells", ArrayOf(plan.cells, reports::CellToValue)}};
   io::WriteFileAtomically(PlanPath(out), io::DumpJson(document, 1));
 }
 

@@ -4,6 +4,8 @@
 #include <chrono>
 #include <filesystem>
 #include <iostream>
+#include <range/v3/range/conversion.hpp>
+#include <range/v3/view/transform.hpp>
 #include <vector>
 
 #include "harness/run/collection_report.h"
@@ -49,9 +51,9 @@ void CheckSuites(const Collection& collection, const RunOptions& options,
 
 void CheckScore(const Collection& collection) {
   const auto rule = reports::ReadScoreRule(collection.config);
-  std::vector<std::string> names;
-  for (const CollectionItem& item : collection.items) names.push_back(item.name);
-  if (rule) reports::RequireSuites(*rule, names);
+  if (!rule) return;
+  reports::RequireSuites(*rule, collection.items | ranges::views::transform(&CollectionItem::name) |
+                                    ranges::to<std::vector>());
 }
 
 // A folder is for one collection: ranks of two would be mixed.

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <fmt/format.h>
 #include <map>
+#include <range/v3/range/conversion.hpp>
+#include <range/v3/view/map.hpp>
 #include <set>
 
 #include "base/dotted_path.h"
@@ -242,8 +244,7 @@ std::optional<ScoreRule> ReadScoreRule(const Value& collection) {
   ScoreRule rule;
   rule.name = io::ReadName(io::RequireMember(*score, where, "name"), where + "/name");
   rule.metric = io::ReadName(io::RequireMember(*score, where, "metric"), where + "/metric");
-  std::vector<std::string> metrics;
-  for (const auto& [name, member] : Metrics()) metrics.push_back(name);
+  const auto metrics = Metrics() | ranges::views::keys | ranges::to<std::vector>();
   RequireOneOf(rule.metric, metrics, "metric", where + "/metric");
   const Value& parts = io::RequireMember(*score, where, "parts");
   if (!parts.is_array() || parts.as_array().empty()) {

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <functional>
 
+#include "base/array_of.h"
 #include "reports/result/result_json.h"
 #include "reports/score/score.h"
 #include "reports/view/numbers.h"
@@ -19,10 +20,8 @@ const MixerStyle& StyleOf(const ScoreReport& report, const MixerScore& score) {
 Value ByValidation(const std::optional<SeedScores>& score) {
   if (!score) return {};
   const auto interval = ScoreInterval(*score);
-  Array seeds;
-  for (const std::uint64_t seed : score->seeds) seeds.push_back(SeedToValue(seed));
   return Object{{"value", score->mean},
-                {"seeds", std::move(seeds)},
+                {"seeds", ArrayOf(score->seeds, SeedToValue)},
                 {"per_seed", Array(score->per_seed.begin(), score->per_seed.end())},
                 {"ci_seeds", IntervalToValue(interval)},
                 {"why_no_interval", TextOrNull(WhyNoInterval(*score))}};

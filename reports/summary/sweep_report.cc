@@ -7,6 +7,7 @@
 #include <tuple>
 #include <utility>
 
+#include "base/array_of.h"
 #include "base/error.h"
 #include "base/sha256.h"
 #include "io/json.h"
@@ -230,10 +231,6 @@ GroupSummary SummariseGroup(const Cells& cells) {
 }
 
 Value RowToValue(const AccuracyOverSeeds& row) {
-  Array per_seed;
-  Array imputed;
-  for (const auto& value : row.per_seed) per_seed.push_back(NumberOrNull(value));
-  for (const bool flag : row.imputed) imputed.push_back(flag);
   Value ci = IntervalToValue(row.ci_seeds);
   if (ci.is_object()) ci.as_object()["reliable"] = true;  // older versions wrote others too
   return Object{{"axes", row.axes},
@@ -243,8 +240,8 @@ Value RowToValue(const AccuracyOverSeeds& row) {
                 {"guesses", GuessesToValue(row.guesses)},
                 {"ceiling", NumberOrNull(row.ceiling)},
                 {"extrapolated", row.extrapolated},
-                {"per_seed", std::move(per_seed)},
-                {"imputed", std::move(imputed)},
+                {"per_seed", ArrayOf(row.per_seed, NumberOrNull)},
+                {"imputed", Array(row.imputed.begin(), row.imputed.end())},
                 {"mean", NumberOrNull(row.mean)},
                 {"median", NumberOrNull(row.median)},
                 {"min", NumberOrNull(row.min)},
@@ -257,9 +254,7 @@ Value RowToValue(const AccuracyOverSeeds& row) {
 }
 
 Array IntegersOrNull(const std::vector<std::optional<std::int64_t>>& values) {
-  Array array;
-  for (const auto& value : values) array.push_back(value ? Value(*value) : Value());
-  return array;
+  return ArrayOf(values, [](const auto& value) { return value ? Value(*value) : Value(); });
 }
 
 Value StepsToValue(const StepsOverSeeds& steps) {
@@ -269,15 +264,15 @@ Value StepsToValue(const StepsOverSeeds& steps) {
 }
 
 Value GroupToValue(const GroupSummary& group) {
-  Array seeds;
-  for (const std::uint64_t seed : group.seeds) seeds.push_back(SeedToValue(seed));
   Object states;
   for (const auto& [state, count] : group.states) states[state] = count;
-  Array rows;
-  for (const AccuracyOverSeeds& row : group.accuracy) rows.push_back(RowToValue(row));
-  Object aggregate = {{"seeds", std::move(seeds)},     {"states", std::move(states)},
-                      {"solve_rate", Value()},         {"accuracy_by_length", std::move(rows)},
-                      {"steps_to_threshold", Value()}, {"effective_length", Value()}};
+  const auto row_to_value = [](const AccuracyOverSeeds& row) { return RowToValue(row); };
+  Object aggregate = {{"seeds", ArrayOf(group.seeds, SeedToValue)},
+                      {"states", std::move(states)},
+                      {"solve_rate", Value()},
+                      {"accuracy_by_length", ArrayOf(group.accuracy, row_to_value)},
+                      {"steps_to_threshold", Value()},
+                      {"effective_length", Value()}};
   if (const auto& rate = group.solve_rate) {
     aggregate["solve_rate"] =
         Object{{"k", rate->num_solved}, {"n", rate->num_seeds}, {"ci", IntervalToValue(rate->ci)}};
@@ -432,14 +427,11 @@ std::int64_t CountMissing(const SweepReport& report) {
 }
 
 Value ReseedToValue(const Reseed& reseed) {
-  Array seeds, unplanned;
-  for (const std::uint64_t seed : reseed.seeds) seeds.push_back(SeedToValue(seed));
-  for (const std::uint64_t seed : reseed.unplanned) unplanned.push_back(SeedToValue(seed));
   return Object{{"group_id", TextOrNull(reseed.group_id)},
                 {"cell", reseed.name},
                 {"num_settings", static_cast<std::int64_t>(reseed.num_settings)},
-                {"seeds", std::move(seeds)},
-                {"unplanned", std::move(unplanned)}};
+                {"seeds", ArrayOf(reseed.seeds, SeedToValue)},
+                {"unplanned", ArrayOf(reseed.unplanned, SeedToValue)}};
 }
 
 Value SweepToValue(const SweepReport& report) {
