@@ -195,11 +195,11 @@ std::vector<Datum> CellsOf(const PublishedResult& result, const std::string& lab
                            const Datum& ours, double mean, const std::string& differences) {
   Datum name;
   name.text = label;
-  name.sub = result.mixer;
+  if (result.mixer != label) name.sub = result.mixer;
   const auto share = PublishedShare(result);
   Datum theirs;
   theirs.value = share;
-  theirs.text = share ? Percent(*share, 1) : "not given";
+  theirs.text = share ? Percent(share, 1) : "not given";
   Datum gap;
   if (share) {
     gap.value = mean - *share;
