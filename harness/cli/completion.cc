@@ -104,10 +104,8 @@ std::string Quoted(const std::string& text, const char* quote) {
 // "    ' run --out' | ' run -o') TEXT ;;", nothing without patterns.
 std::string BashCase(const std::vector<std::string>& patterns, const std::string& text) {
   if (patterns.empty()) return "";
-  const auto quoted =
-      patterns |
-      ranges::views::transform([](const std::string& text) { return Quoted(text, R"('\'')"); }) |
-      ranges::to<std::vector>();
+  const auto in_quotes = [](const std::string& pattern) { return Quoted(pattern, R"('\'')"); };
+  const auto quoted = patterns | ranges::views::transform(in_quotes) | ranges::to<std::vector>();
   return fmt::format("    {}) {} ;;\n", Join(quoted, " | "), text);
 }
 

@@ -103,10 +103,6 @@ Value FolderToValue(const std::string& path, const FolderStatus& status) {
                               {"cell", result.name},
                               {"reason", result.reason}});
   }
-  Array reseeds;
-  for (const reports::Reseed& reseed : status.reseeds) {
-    reseeds.push_back(reports::ReseedToValue(reseed));
-  }
   const auto left = TimeLeft(status);
   return Object{{"folder", path},
                 {"name", status.name},
@@ -116,7 +112,7 @@ Value FolderToValue(const std::string& path, const FolderStatus& status) {
                 {"left_s", left ? Value(left->seconds) : Value()},
                 {"left_is_at_least", left ? Value(left->at_least) : Value()},
                 {"cells", ArrayOf(status.cells, CellToValue)},
-                {"reseeds", std::move(reseeds)},
+                {"reseeds", ArrayOf(status.reseeds, reports::ReseedToValue)},
                 {"left_out", std::move(left_out)}};
 }
 

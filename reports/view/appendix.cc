@@ -16,11 +16,10 @@
 namespace mixerbench::reports {
 namespace {
 
-Datum TextDatum(std::string text, std::string sub = "") {
-  Datum datum;
-  datum.text = text.empty() ? std::string(kNone) : std::move(text);
-  datum.sub = std::move(sub);
-  return datum;
+// "All 80 cells", of a table without room for them "12,000 cells".
+std::string Total(const Table& table, const std::string& noun) {
+  return (table.num_left_out == 0 ? "All " : "") +
+         Plural(static_cast<std::int64_t>(table.num_rows()), noun);
 }
 
 // What one timing was of, besides the mixer.
@@ -247,7 +246,7 @@ Table CellTable(const SweepReport& report, const MixerList& mixers) {
     }
   }
   table.is_long = true;
-  table.summary = "All " + Plural(static_cast<std::int64_t>(report.cells.size()), "cell");
+  table.summary = Total(table, "cell");
   return table;
 }
 
@@ -294,7 +293,7 @@ std::optional<Table> TimingTable(const SweepReport& report, const MixerList& mix
   }
   if (table.rows.empty()) return std::nullopt;
   table.is_long = true;
-  table.summary = "All " + Plural(static_cast<std::int64_t>(table.num_rows()), "timing");
+  table.summary = Total(table, "timing");
   return table;
 }
 

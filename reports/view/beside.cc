@@ -183,19 +183,9 @@ std::string SettingText(const PublishedResult& result) {
   return result.task + (text.empty() ? "" : ", " + text);
 }
 
-Datum TextDatum(std::string text, std::string note = "") {
-  Datum datum;
-  datum.text = text.empty() ? "none" : std::move(text);
-  datum.note = std::move(note);
-  return datum;
-}
-
 // The columns of PublishedTable, of one result beside `ours`, whose mean is `mean`.
 std::vector<Datum> CellsOf(const PublishedResult& result, const std::string& label,
                            const Datum& ours, double mean, const std::string& differences) {
-  Datum name;
-  name.text = label;
-  if (result.mixer != label) name.sub = result.mixer;
   const auto share = PublishedShare(result);
   Datum theirs;
   theirs.value = share;
@@ -210,13 +200,15 @@ std::vector<Datum> CellsOf(const PublishedResult& result, const std::string& lab
               : is_inside          ? "inside our interval"
                                    : "outside our interval";
   }
-  return {name,
+  Datum source = TextDatum(result.source + ", " + result.table);
+  source.note = result.note;
+  return {TextDatum(label, result.mixer == label ? "" : result.mixer),
           TextDatum(SettingText(result)),
           ours,
           theirs,
           gap,
-          TextDatum(differences),
-          TextDatum(result.source + ", " + result.table, result.note)};
+          TextDatum(differences.empty() ? "none" : differences),
+          source};
 }
 
 }  // namespace
@@ -275,8 +267,7 @@ std::optional<Table> PublishedTable(const Study& study, const MixerList& mixers)
                    {.label = "Difference, points", .is_down_first = true},
                    {.label = "Settings that differ", .kind = Column::Kind::kText, .wraps = true},
                    {.label = "Source", .kind = Column::Kind::kText, .wraps = true}};
-  const bool is_best_rate = std::find(study.chosen_keys.begin(), study.chosen_keys.end(), "lr") !=
-                            study.chosen_keys.end();
+  const bool is_best_rate = ChoosesRate(study);
   for (const int mixer : study.mixers) {
     for (std::size_t s = 0; s < study.settings.size(); ++s) {
       const GroupSummary* group = study.Shown(mixer, s);

@@ -321,8 +321,7 @@ std::vector<Fact> SetupOf(const Study& study) {
   for (const std::string& rate : Values(study, "train.lr")) {
     rates.push_back(RateText(std::stod(rate)));
   }
-  const bool is_chosen = std::find(study.chosen_keys.begin(), study.chosen_keys.end(), "lr") !=
-                         study.chosen_keys.end();
+  const bool is_chosen = ChoosesRate(study);
   AddFact("Learning rate",
           (is_chosen ? "best of " : "") + Joined(rates, ", ", 8) +
               (is_chosen ? " by validation accuracy" : ""),

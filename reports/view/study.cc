@@ -330,6 +330,11 @@ std::vector<Study> StudiesOf(const SweepReport& report, const MixerList& mixers)
   return studies;
 }
 
+bool ChoosesRate(const Study& study) {
+  return std::find(study.chosen_keys.begin(), study.chosen_keys.end(), "lr") !=
+         study.chosen_keys.end();
+}
+
 const AccuracyOverSeeds* RowAt(const Study& study, const GroupSummary& group, std::size_t segment) {
   const bool any = study.segments.size() == 1 && study.segments.front().empty();
   for (const AccuracyOverSeeds& row : group.accuracy) {

@@ -71,6 +71,9 @@ struct Study {
 // One for each task that was trained, in order of name.
 std::vector<Study> StudiesOf(const SweepReport& report, const MixerList& mixers);
 
+// Whether the learning rate is chosen by validation.
+bool ChoosesRate(const Study& study);
+
 // The row of a whole segment of `study.segments`, or nullptr.
 const AccuracyOverSeeds* RowAt(const Study& study, const GroupSummary& group, std::size_t segment);
 

@@ -370,6 +370,13 @@ double EarlyStop(const Study& study) {
   return highest;
 }
 
+Datum TextDatum(std::string text, std::string sub) {
+  Datum datum;
+  datum.text = text.empty() ? std::string(kNone) : std::move(text);
+  datum.sub = std::move(sub);
+  return datum;
+}
+
 Datum NumberDatum(std::optional<double> value, std::string text) {
   Datum datum;
   datum.value = value;

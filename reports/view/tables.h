@@ -16,6 +16,9 @@ namespace mixerbench::reports {
 // A table has at most so many columns of one quantity; more settings make more tables.
 inline constexpr std::size_t kMaxColumns = 14;
 
+// A text, kNone for an empty one.
+Datum TextDatum(std::string text, std::string sub = "");
+
 // A number and how it is written; nothing without a number.
 Datum NumberDatum(std::optional<double> value, std::string text);
 

@@ -18,21 +18,23 @@
 namespace mixerbench::testing {
 
 // 23 tokens in mini-batches of 4: pieces of any length, the last of which leaves a mini-batch
-// unfinished, equal one call of the reference, with the gradient of every input. `run`: inputs,
-// begin and end of a piece, the state before it (null: that of the inputs) and a path -> a result
-// with `o` and `final_state`. `tensors_of`: those of a state, keys that wait for their mini-batch
-// third.
-template <typename State, typename Run, typename TensorsOf>
-void CheckMiniBatchPieces(const std::vector<at::Tensor>& inputs, const Run& run,
+// unfinished, equal one call of the reference, with the gradient of every input. `draw(seq_len)`
+// gives the inputs, `args_of(inputs, begin, end)` the arguments of `core(args, path)` for a piece
+// of them, `tensors_of` those of a state, keys that wait for their mini-batch third.
+template <typename Draw, typename ArgsOf, typename Core, typename TensorsOf>
+void CheckMiniBatchPieces(const Draw& draw, const ArgsOf& args_of, const Core& core,
                           const TensorsOf& tensors_of) {
   constexpr std::int64_t kSeqLen = 23;
+  const std::vector<at::Tensor> inputs = draw(kSeqLen);
   const auto in_pieces = [&](const std::vector<std::int64_t>& cuts, kernels::ExecutionPath path) {
     return Differentiate(
         [&](const std::vector<at::Tensor>& x) {
           std::vector<at::Tensor> o;
-          State state;
+          decltype(core(args_of(x, 0, 1), path).final_state) state;
           for (std::size_t i = 0; i + 1 < cuts.size(); ++i) {
-            const auto result = run(x, cuts[i], cuts[i + 1], i > 0 ? &state : nullptr, path);
+            auto args = args_of(x, cuts[i], cuts[i + 1]);
+            if (i > 0) args.initial_state = state;
+            const auto result = core(args, path);
             o.push_back(result.o);
             state = result.final_state;
           }

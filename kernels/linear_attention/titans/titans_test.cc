@@ -67,18 +67,10 @@ TitansArgs ArgsOf(const std::vector<at::Tensor>& x, std::int64_t begin, std::int
 }
 
 TEST_CASE("titans: pieces equal one call, with the gradient of every argument") {
-  testing::CheckMiniBatchPieces<TitansState>(
-      Draw(23),
-      [](const std::vector<at::Tensor>& x, std::int64_t begin, std::int64_t end,
-         const TitansState* state, ExecutionPath path) {
-        TitansArgs args = ArgsOf(x, begin, end);
-        if (state != nullptr) args.initial_state = *state;
-        return Titans(args, path);
-      },
-      [](const TitansState& state) {
-        return std::vector<at::Tensor>{state.memory, state.momentum, state.k, state.v,
-                                       state.log_momentum};
-      });
+  testing::CheckMiniBatchPieces(Draw, ArgsOf, Titans, [](const TitansState& state) {
+    return std::vector<at::Tensor>{state.memory, state.momentum, state.k, state.v,
+                                   state.log_momentum};
+  });
 }
 
 TEST_CASE("titans: a chunk of another size is another model") {

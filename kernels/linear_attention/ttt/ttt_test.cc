@@ -63,18 +63,9 @@ TEST_CASE("ttt: the gradient is that of the loss with its norm") {
 }
 
 TEST_CASE("ttt: pieces equal one call, with the gradient of every argument") {
-  testing::CheckMiniBatchPieces<TttState>(
-      Draw(23),
-      [](const std::vector<at::Tensor>& x, std::int64_t begin, std::int64_t end,
-         const TttState* state, ExecutionPath path) {
-        TttArgs args = ArgsOf(x, begin, end);
-        if (state != nullptr) args.initial_state = *state;
-        return Ttt(args, path);
-      },
-      [](const TttState& state) {
-        return std::vector<at::Tensor>{state.weight, state.bias, state.k, state.v,
-                                       state.learning_rate};
-      });
+  testing::CheckMiniBatchPieces(Draw, ArgsOf, Ttt, [](const TttState& state) {
+    return std::vector<at::Tensor>{state.weight, state.bias, state.k, state.v, state.learning_rate};
+  });
 }
 
 // Worked out in the page.
