@@ -9,6 +9,9 @@
 namespace mixerbench::kernels::selective_scan {
 namespace {
 
+// On a multiprocessor; shared memory ends there.
+constexpr int kThreadsInFlight = 1024;
+
 constexpr int kSums = 2 * kStatesPerThread;  // of a lane: of dB and of dC
 
 // Dynamic shared memory of a CTA.
@@ -24,6 +27,7 @@ struct SharedMemory {
   float u[Tile::kChunk][Tile::kChannels];     // later du
   float step[Tile::kChunk][Tile::kChannels];  // later the gradient of its logits
   float d_y[Tile::kChunk][Tile::kChannels];
+  float slope[Tile::kChunk][Tile::kChannels];  // of softplus
   float y[Tile::kChunk][Tile::kChannels];
 };
 
@@ -66,7 +70,8 @@ constexpr int SumsPerThread() {
 // registers, fp32. What many channels add to, dB and dC, leaves as sums over the block; parameters
 // as sums over time. No atomics.
 template <typename T, int kLanes>
-__global__ void __launch_bounds__(ChannelTile<kLanes>::kThreads)
+__global__ void __launch_bounds__(ChannelTile<kLanes>::kThreads,
+                                  kThreadsInFlight / ChannelTile<kLanes>::kThreads)
     BackwardKernel(const ScanProblem p) {
   using Tile = ChannelTile<kLanes>;
   extern __shared__ __align__(16) char memory[];
@@ -112,8 +117,9 @@ __global__ void __launch_bounds__(ChannelTile<kLanes>::kThreads)
       const float bias =
           valid && p.delta_bias != nullptr ? p.delta_bias[tile.first_channel + c] : 0;
       s.u[t][c] = valid ? ToFloat(u[(first + t) * p.u.token_stride + c]) : 0;
-      s.step[t][c] =
-          valid ? Softplus(ToFloat(delta[(first + t) * p.delta.token_stride + c]) + bias) : 0;
+      const float logit = valid ? ToFloat(delta[(first + t) * p.delta.token_stride + c]) + bias : 0;
+      s.step[t][c] = valid ? Softplus(logit) : 0;
+      s.slope[t][c] = Sigmoid(logit);
       float d_y = valid ? ToFloat(d_o[(first + t) * p.d_o.token_stride + c]) : 0;
       if (z != nullptr && valid) {
         const float gate = ToFloat(z[(first + t) * p.z.token_stride + c]);
@@ -193,7 +199,7 @@ __global__ void __launch_bounds__(ChannelTile<kLanes>::kThreads)
       }
       d_write = SumLanes<kLanes>(d_write);
       d_step = SumLanes<kLanes>(d_step) + value * d_write;
-      const float d_logit = d_step * -expm1f(-step);  // times sigmoid(logit)
+      const float d_logit = d_step * s.slope[t][channel];
       d_D += d_y * value;
       d_bias += d_logit;
 

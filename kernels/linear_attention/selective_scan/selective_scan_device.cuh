@@ -31,7 +31,7 @@ struct ChannelTile {
   static constexpr int kThreads = kLayout.num_threads();
   static constexpr int kChannels = kLayout.num_channels();
   static constexpr int kWarps = kLayout.num_warps();
-  static constexpr int kChunk = kLayout.chunk();
+  static constexpr int kChunk = ScanLayout::kChunk;
   static constexpr int kStates = kLayout.padded_states();
 
   std::int64_t batch, group, block, num_blocks;

@@ -9,12 +9,17 @@
 namespace mixerbench::kernels::selective_scan {
 namespace {
 
+// On a multiprocessor. A thread waits at every token; what its 32 registers do not hold, it needs
+// once a chunk.
+constexpr int kThreadsInFlight = 2048;
+
 // A CTA owns up to kChannels channels of one group of one sequence for all tokens, a
 // thread four states of one of them in registers, fp32. Chunk by chunk it brings inputs to shared
 // memory as fp32, scans them token by token, and writes the results. No atomics, no order that
 // varies.
 template <typename T, int kLanes>
-__global__ void __launch_bounds__(ChannelTile<kLanes>::kThreads)
+__global__ void __launch_bounds__(ChannelTile<kLanes>::kThreads,
+                                  kThreadsInFlight / ChannelTile<kLanes>::kThreads)
     ForwardKernel(const ScanProblem p) {
   using Tile = ChannelTile<kLanes>;
   __shared__ float s_u[Tile::kChunk][Tile::kChannels];

@@ -211,13 +211,13 @@ TEST_CASE("selective scan: every state has a lane, and CTAs fit what they hold")
     CHECK(layout.num_threads() % 32 == 0);
     // Of the backward pass; 160 KB is what the smallest devices give that the program knows.
     const int bytes =
-        4 * layout.chunk() *
+        4 * ScanLayout::kChunk *
         (layout.num_threads() * selective_scan::kStatesPerThread +
-         (layout.num_warps() + 1) * 2 * layout.padded_states() + 4 * layout.num_channels());
+         (layout.num_warps() + 1) * 2 * layout.padded_states() + 5 * layout.num_channels());
     CHECK(bytes <= 160 * 1024);
   }
-  CHECK(ScanLayout{4}.NumChunks(16) == 1);
-  CHECK(ScanLayout{4}.NumChunks(17) == 2);
+  CHECK(ScanLayout{4}.NumChunks(8) == 1);
+  CHECK(ScanLayout{4}.NumChunks(9) == 2);
   CHECK(ScanLayout{4}.BlocksPerGroup(64) == 1);
   CHECK(ScanLayout{4}.BlocksPerGroup(65) == 2);
 }
