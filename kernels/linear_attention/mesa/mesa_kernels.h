@@ -10,8 +10,8 @@ struct CUstream_st;
 namespace mixerbench::kernels::mesa {
 
 // Solves (H_i + diag ridge) x_i = b_i for every token i of M chunks by conjugate gradients from
-// zero, H_i = e^{g_i} H_{i-1} + beta_i k_i k_i^T from `entering` on. fp32; tensors are dense but
-// for `entering`.
+// zero, H_i = e^{g_i} H_{i-1} + beta_i k_i k_i^T from `entering` on, in fewer iterations where
+// further ones would only round. fp32; tensors are dense but for `entering`.
 struct SystemsProblem {
   std::int64_t num_chunks = 0;       // M, at most 2^31 - 1
   std::int64_t chunk_size = 0;       // C
