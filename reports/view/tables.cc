@@ -474,7 +474,9 @@ std::vector<Table> AccuracyTables(const Study& study, const MixerList& mixers) {
   if (study.mixers.size() == 1 && all.size() > 1 && all.size() * num_segments > 4) {
     return {AccuracyTable(study, mixers, all, true)};
   }
-  if (all.size() * num_segments <= kMaxColumns) return {AccuracyTable(study, mixers, all, false)};
+  if (study.axes.empty() || all.size() * num_segments <= kMaxColumns) {
+    return {AccuracyTable(study, mixers, all, false)};
+  }
   // One table for each value of the first axis, or for each setting where that is still too wide.
   std::map<int, std::vector<std::size_t>> by_first;
   for (const std::size_t i : all) by_first[study.settings[i].at.front()].push_back(i);

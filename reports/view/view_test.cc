@@ -57,6 +57,11 @@ CellResult Cell(const std::string& mixer, int length, int pairs, double lr, doub
   return cell;
 }
 
+Value RateChoice() {
+  return Object{{"sweep", Object{{"select", Object{{"over", Array{"train.lr"}},
+                                                   {"by", "validation.accuracy"}}}}}};
+}
+
 SweepReport TwoSizes() {
   std::vector<CellResult> cells;
   for (const char* mixer : {"attention,num_heads=1", "gla"}) {
@@ -67,9 +72,7 @@ SweepReport TwoSizes() {
       }
     }
   }
-  const Value config = Object{{"sweep", Object{{"select", Object{{"over", Array{"train.lr"}},
-                                                                 {"by", "validation.accuracy"}}}}}};
-  return MakeSweepReport("sizes", config, std::move(cells));
+  return MakeSweepReport("sizes", RateChoice(), std::move(cells));
 }
 
 }  // namespace
@@ -187,6 +190,35 @@ TEST_CASE("A table has mixers in rows, sizes in columns, the chosen rate small",
   CHECK(table.foot[0].cells[0].text == "guess: some value of the context");
   CHECK(table.foot[0].cells[1].text == "25");
   CHECK(table.foot[0].cells[2].text == "6.25");
+}
+
+TEST_CASE("One setting is one table, however many lengths are tested", "[reports][view]") {
+  std::vector<CellResult> cells;
+  for (const char* mixer : {"mamba", "hyena"}) {
+    for (const double lr : {0.001, 0.01}) {
+      CellResult cell = Cell(mixer, 64, 4, lr, 0.9, lr < 0.005 ? 0.9 : 0.3);
+      const AccuracyRow row = cell.accuracy.front();
+      for (int length = 128; length <= 1 << 20; length *= 2) {
+        cell.accuracy.push_back(row);
+        cell.accuracy.back().axes = {{"input_seq_len", length}};
+      }
+      cells.push_back(std::move(cell));
+    }
+  }
+  const SweepReport report = MakeSweepReport("lengths", RateChoice(), std::move(cells));
+  const MixerList mixers({&report});
+  const Study study = StudiesOf(report, mixers).front();
+  REQUIRE(study.axes.empty());
+  REQUIRE(study.segments.size() == 15);
+
+  const std::vector<Table> tables = AccuracyTables(study, mixers);
+  REQUIRE(tables.size() == 1);
+  REQUIRE(tables.front().rows.size() >= 2);
+  for (std::size_t i = 0; i < 2; ++i) {
+    const Row& row = tables.front().rows[i];
+    CHECK(std::count_if(row.cells.begin(), row.cells.end(),
+                        [](const Datum& datum) { return datum.text.starts_with("90.0"); }) == 15);
+  }
 }
 
 TEST_CASE("Failed seeds are words or daggers, never gaps", "[reports][view]") {
