@@ -259,6 +259,7 @@ void FindSpeed(const std::vector<const LeaderboardInput*>& inputs, const MixerLi
 void Summarise(Leaderboard& board, RankedMixer& ranked) {
   std::vector<double> lengths;
   std::vector<double> steps;
+  std::vector<double> accuracies;
   for (const RankedSetting& setting : board.settings) {
     const SettingResult& result = setting.results.at(ranked.mixer);
     if (result.is_unsupported) continue;
@@ -267,6 +268,7 @@ void Summarise(Leaderboard& board, RankedMixer& ranked) {
     runs += static_cast<std::int64_t>(result.solved.size());
     lengths.push_back(result.length.value_or(0));
     steps.push_back(result.steps.value_or(std::numeric_limits<double>::infinity()));
+    if (result.accuracy) accuracies.push_back(*result.accuracy);
     if (result.state_bytes) {
       ranked.state_bytes = std::max(ranked.state_bytes.value_or(0), *result.state_bytes);
     }
@@ -276,6 +278,7 @@ void Summarise(Leaderboard& board, RankedMixer& ranked) {
     const double median = Median(steps);
     if (std::isfinite(median)) ranked.steps = median;
   }
+  if (!accuracies.empty()) ranked.accuracy = Mean(accuracies);
   ranked.score = Score(board, ranked.mixer, [](std::size_t, const SettingResult& result) {
     return static_cast<double>(result.num_solved);
   });
@@ -352,7 +355,7 @@ Leaderboard MakeLeaderboard(const std::vector<LeaderboardInput>& inputs, std::si
       board.ranking.begin(), board.ranking.end(), [&](const RankedMixer& a, const RankedMixer& b) {
         const auto key = [&](const RankedMixer& entry) {
           return std::tuple(-entry.score, -entry.length.value_or(0), entry.steps.value_or(1e300),
-                            -entry.tokens_per_second.value_or(0),
+                            -entry.accuracy.value_or(0), -entry.tokens_per_second.value_or(0),
                             board.mixers[static_cast<std::size_t>(entry.mixer)].label);
         };
         return key(a) < key(b);

@@ -60,6 +60,7 @@ struct RankedMixer {
   std::map<std::string, std::pair<std::int64_t, std::int64_t>> families = {};  // solved, runs
   std::optional<double> length = {};
   std::optional<double> steps = {};
+  std::optional<double> accuracy = {};           // mean over settings
   std::optional<double> state_bytes = {};        // at the largest setting
   std::optional<double> tokens_per_second = {};  // at Leaderboard::shape
 };

@@ -39,7 +39,9 @@ std::vector<Sentence> Formula(const Leaderboard& board) {
                    "times; the band holds the central {:.0f} % of its ranks. Mixers whose bands "
                    "overlap are not told apart by these data.",
                    Count(kRankResamples), 100 * kRankLevel)},
-      {"Ties", "are broken by effective length, then by median steps, then by tokens per second."},
+      {"Ties",
+       "are broken by effective length, then by median steps, then by mean accuracy over the "
+       "settings, then by tokens per second; a band knows no such order."},
       {"Failed runs",
        "are unsolved. Unsupported settings do not count for the mixer that lacks "
        "them."},
@@ -274,6 +276,7 @@ Value LeaderboardToValue(const Leaderboard& board) {
                {"families", std::move(families)},
                {"effective_length", Optional(ranked.length)},
                {"steps_to_threshold", Optional(ranked.steps)},
+               {"accuracy", Optional(ranked.accuracy)},
                {"state_bytes", Optional(ranked.state_bytes)},
                {"tokens_per_second", Optional(ranked.tokens_per_second)}});
   }
@@ -306,7 +309,7 @@ Value LeaderboardToValue(const Leaderboard& board) {
   for (const Sentence& sentence : Formula(board)) {
     formula += (formula.empty() ? "" : " ") + sentence.lead + " " + sentence.text;
   }
-  return Object{{"schema_version", "1.0.0"},
+  return Object{{"schema_version", "1.1.0"},
                 {"kind", "leaderboard"},
                 {"formula", formula},
                 {"min_seeds", static_cast<std::int64_t>(board.min_seeds)},

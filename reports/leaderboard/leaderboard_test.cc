@@ -106,6 +106,29 @@ TEST_CASE("Mixers that tie have all of their places for a band", "[reports][lead
   }
 }
 
+TEST_CASE("Of mixers that solved nothing the more accurate is listed first",
+          "[reports][leaderboard]") {
+  std::vector<CellResult> cells;
+  for (const char* mixer : {"attention", "mamba"}) Add("mqar", mixer, 64, 0, 5, cells);
+  for (CellResult& cell : cells) {
+    if (!cell.name.starts_with("mqar/mamba/")) continue;
+    cell.accuracy.front().num_correct = 780;
+    cell.accuracy.front().accuracy = 0.78;
+    cell.accuracy.front().ci_items = Interval{"beta", 0.95, 0.75, 0.81};
+  }
+  const Leaderboard board = MakeLeaderboard({Input("unsolved", std::move(cells))}, 5);
+  REQUIRE(board.ranking.size() == 2);
+  CHECK(board.mixers[static_cast<std::size_t>(board.ranking[0].mixer)].key == "mamba");
+  REQUIRE(board.ranking[0].accuracy);
+  CHECK(*board.ranking[0].accuracy == Approx(0.78));
+  REQUIRE(board.ranking[1].accuracy);
+  CHECK(*board.ranking[1].accuracy == Approx(0.1));
+  for (const RankedMixer& ranked : board.ranking) {  // the seeds tell neither apart by its score
+    CHECK(ranked.rank.low == 1);
+    CHECK(ranked.rank.high == 2);
+  }
+}
+
 TEST_CASE("What cannot be ranked is refused with the reason", "[reports][leaderboard]") {
   std::vector<LeaderboardInput> inputs = ThreeMixers();
   std::vector<CellResult> partial;
