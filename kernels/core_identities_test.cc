@@ -1,8 +1,12 @@
 // Cores that must agree where their definitions coincide: what no comparison of a core with itself
 // can find.
 // SPDX-License-Identifier: Apache-2.0
+#include <cmath>
+#include <vector>
+
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/cat.h>
+#include <ATen/ops/constant_pad_nd.h>
 #include <ATen/ops/exp.h>
 #include <ATen/ops/eye.h>
 #include <ATen/ops/full.h>
@@ -17,7 +21,9 @@
 #include "kernels/linear_attention/sila/sila.h"
 #include "kernels/linear_attention/simple_gla/simple_gla.h"
 #include "kernels/linear_attention/titans/titans.h"
+#include "kernels/linear_attention/ttt/ttt.h"
 #include "tests/support/compare.h"
+#include "tests/support/gradient_check.h"
 #include "tests/support/tensors.h"
 
 #include "tests/support/catch2.h"
@@ -30,7 +36,8 @@ using testing::RandomUniform;
 using testing::RandomUnitRows;
 using testing::RelativeError;
 
-constexpr double kFloat64Tolerance = 1e-12;  // a few roundings at 1e-16
+constexpr double kFloat64Tolerance = 1e-12;   // a few roundings at 1e-16
+constexpr double kGradientTolerance = 1e-10;  // sums of many more
 
 void CheckEqual(const RecurrenceResult& a, const RecurrenceResult& b) {
   CHECK(RelativeError(a.o, b.o) < kFloat64Tolerance);
@@ -121,6 +128,57 @@ TEST_CASE("identity: titans with chunks of a token and no momentum is sila with 
     titans.initial_state.momentum = RandomNormal({2, 2, 6, 5}, 7);  // forgotten at once
     const auto result = Titans(titans, path);
     CheckReadsBefore(sila, result.o, result.final_state.memory);
+  }
+}
+
+// With an eps without end, and its root in the weight, the norm of TTT's loss only centres what the
+// layer makes of a key, and nothing here is off centre. The bias is what a further key, always 1,
+// writes.
+TEST_CASE("identity: ttt with mini-batches of a token, whose norm only centres, is a delta rule") {
+  constexpr double kEps = 1e30;
+  using Tensors = std::vector<at::Tensor>;
+  const auto centred = [](const at::Tensor& x) { return x - x.mean(-1, /*keepdim=*/true); };
+  const auto with_one = [](const at::Tensor& x) { return at::constant_pad_nd(x, {0, 1}, 1); };
+  const Tensors inputs = {RandomNormal({2, 75, 2, 6}, 1),        // q
+                          RandomUnitRows({2, 75, 2, 6}, 2),      // k
+                          RandomNormal({2, 75, 2, 6}, 3),        // v
+                          RandomUniform({2, 75, 2}, 4),          // learning_rate
+                          RandomUniform({1}, 5),                 // token_scale
+                          RandomUniform({2, 1}, 6) * 0.5 + 0.5,  // norm_weight over the root
+                          RandomNormal({2, 6}, 7),               // norm_bias
+                          RandomNormal({2, 2, 6, 6}, 8),         // weight
+                          RandomNormal({2, 2, 6}, 9)};           // bias
+  for (const auto path : {ExecutionPath::kReference, ExecutionPath::kFast}) {
+    const auto ttt = [&](const Tensors& x) -> Tensors {
+      const auto result = Ttt({.q = x[0],
+                               .k = x[1],
+                               .v = x[1] + centred(x[2]),  // the loss takes the key off again
+                               .learning_rate = x[3],
+                               .token_scale = x[4],
+                               .norm_weight = (x[5] * std::sqrt(kEps)).expand({2, 6}),
+                               .norm_bias = centred(x[6]),
+                               .initial_state = {.weight = centred(x[7]), .bias = centred(x[8])},
+                               .norm_eps = kEps,
+                               .scale = 0.5},
+                              path);
+      const auto& state = result.final_state;
+      return {result.o, at::cat({state.weight, state.bias.unsqueeze(2)}, 2)};
+    };
+    // A weight g scales what the layer makes of a key z:
+    // g (g z + bias - v) = g^2 (z - (v - bias) / g).
+    const auto delta_rule = [&](const Tensors& x) -> Tensors {
+      const auto result =
+          DeltaRule({.q = with_one(x[0] * 0.5),
+                     .k = with_one(x[1]),
+                     .v = centred(x[2] - x[6]) / x[5],
+                     .beta = x[3] * x[4] * (x[5] * x[5]).squeeze(-1),
+                     .initial_state = centred(at::cat({x[7], x[8].unsqueeze(2)}, 2)),
+                     .scale = 1},
+                    path);
+      return {result.o, result.final_state};
+    };
+    CHECK(testing::RelativeError(testing::Differentiate(ttt, inputs),
+                                 testing::Differentiate(delta_rule, inputs)) < kGradientTolerance);
   }
 }
 

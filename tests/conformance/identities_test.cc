@@ -3,14 +3,19 @@
 #include <cmath>
 #include <limits>
 #include <string>
+#include <vector>
 
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/cat.h>
+#include <ATen/ops/linalg_inv.h>
 #include <ATen/ops/tensor.h>
 
 #include "base/check.h"
+#include "kernels/rope/rotary.h"
+#include "models/blocks/rotary_state.h"
 #include "tests/conformance/mixer_cases.h"
 #include "tests/support/compare.h"
+#include "tests/support/gradient_check.h"
 #include "tests/support/tensors.h"
 
 #include "tests/support/catch2.h"
@@ -275,6 +280,71 @@ TEST_CASE("identity: a simple_gla whose gates are constant is lightning attentio
   const at::Tensor x = RandomNormal({2, kSeqLen, kModelDim}, 1);
   for (const ExecutionPath path : {ExecutionPath::kReference, ExecutionPath::kFast}) {
     CHECK(RelativeError(gated.Run(x, path), constant.Run(x, path)) < kDoubleTolerance);
+  }
+}
+
+// Takes tokens whose queries and keys stand turned back by their position, so that the rotation
+// undoes it. The projection to q, k and v has to be square: what it makes of those tokens is
+// chosen, and the tokens follow.
+at::Tensor WithKeysTurnedBack(const at::Tensor& x, const at::Tensor& in_proj,
+                              std::int64_t head_k_dim, ExecutionPath path) {
+  const at::Tensor columns = x.matmul(in_proj.t());
+  const auto parts = columns.split(kModelDim / 2, -1);  // q and k, v
+  // With the halves of a head swapped, to turn is to turn back.
+  const auto swapped = [&](const at::Tensor& heads) { return heads.roll(head_k_dim / 2, -1); };
+  const at::Tensor heads = parts[0].unflatten(-1, {-1, head_k_dim});
+  const at::Tensor turned =
+      swapped(kernels::RotateHalf(swapped(heads), 0, head_k_dim, path)).flatten(-2);
+  return at::cat({turned, parts[1]}, -1).matmul(at::linalg_inv(in_proj).t());
+}
+
+TEST_CASE("identity: a retnet without its rotation is a simple_gla whose gates are constant") {
+  for (const ExecutionPath path : {ExecutionPath::kReference, ExecutionPath::kFast}) {
+    for (const std::int64_t num_heads : {1, 2}) {  // of two and of one frequency
+      CAPTURE(num_heads, path == ExecutionPath::kFast);
+      const Object common = {
+          {"num_heads", num_heads}, {"expand_k", 0.25}, {"expand_v", 0.5}, {"output_gate", "none"}};
+      Object retnet_config = common, gated_config = common;
+      retnet_config["name"] = "retnet";
+      retnet_config["first_decay_exponent"] = 2;
+      gated_config["name"] = "simple_gla";
+      gated_config["conv_size"] = 0;
+      gated_config["gate_logit_normalizer"] = 1;
+      const TestMixer retnet(CaseOf(retnet_config), at::kDouble);
+      const TestMixer gated(CaseOf(gated_config), at::kDouble);
+      {
+        const at::NoGradGuard no_grad;
+        Parameter(gated, "in_proj.weight").narrow(0, kModelDim, num_heads).zero_();
+        for (std::int64_t head = 0; head < num_heads; ++head) {
+          // sigmoid(log(2^e - 1)) = 1 - 2^-e
+          Parameter(gated, "decay_bias")[head].fill_(std::log(std::exp2(2 + head) - 1));
+        }
+      }
+      CopyParameters(gated, retnet);
+      const auto run = [&](const TestMixer& model, const at::Tensor& x) {
+        return models::Forward(model.mixer(), {x}, {.path = path, .want_final_state = true});
+      };
+      const auto unturned = [&](const std::vector<at::Tensor>& x) -> std::vector<at::Tensor> {
+        const at::Tensor& in_proj = Parameter(retnet, "in_proj.weight");
+        const std::int64_t head_k_dim = kModelDim / 4 / num_heads;
+        const auto result = run(retnet, WithKeysTurnedBack(x[0], in_proj, head_k_dim, path));
+        const at::Tensor state = models::Find(&result.final_state, "state");
+        return {result.y, models::TurnedBack(state, -kSeqLen, path)};
+      };
+      const auto plain = [&](const std::vector<at::Tensor>& x) -> std::vector<at::Tensor> {
+        const auto result = run(gated, x[0]);
+        return {result.y, models::Find(&result.final_state, "state")};
+      };
+      const std::vector<at::Tensor> inputs = {RandomNormal({2, kSeqLen, kModelDim}, 1)};
+      CHECK(testing::RelativeError(testing::Differentiate(unturned, inputs),
+                                   testing::Differentiate(plain, inputs)) < kDoubleTolerance);
+      // Both as functions of the projection, from which the tokens of the one follow.
+      for (const models::Parameter& parameter : retnet.parameters()) {
+        const at::Tensor expected = Parameter(gated, parameter.name).grad();
+        CHECK(RelativeError(parameter.tensor.grad(),
+                            expected.narrow(0, 0, parameter.tensor.size(0))) < kDoubleTolerance);
+      }
+    }
   }
 }
 
