@@ -73,8 +73,7 @@ CellResult Setting(double lr, std::int64_t d_model, std::optional<double> valida
 }
 
 TEST_CASE("sweep: select keeps the best setting by its last validation accuracy") {
-  const Value suite = Object{{"sweep", Object{{"select", Object{{"over", Array{"train.lr"}},
-                                                                {"by", "validation.accuracy"}}}}}};
+  const Value suite = RateChoice();
   CellResult failed = Setting(0.4, 16, 0.95);
   failed.state = CellState::kDiverged;
   const SweepReport report =
@@ -94,8 +93,7 @@ TEST_CASE("sweep: select keeps the best setting by its last validation accuracy"
 
 TEST_CASE(
     "sweep: nothing is selected between groups of different seeds, or while some are missing") {
-  const Value suite = Object{{"sweep", Object{{"select", Object{{"over", Array{"train.lr"}},
-                                                                {"by", "validation.accuracy"}}}}}};
+  const Value suite = RateChoice();
   const auto seeds = [](double lr, double validation, const std::vector<std::uint64_t>& numbers,
                         CellState state = CellState::kCompleted) {
     std::vector<CellResult> cells;

@@ -269,4 +269,9 @@ std::vector<CellResult> ExampleSweep(int num_seeds) {
   return cells;
 }
 
+Value RateChoice() {
+  return Object{{"sweep", Object{{"select", Object{{"over", Array{"train.lr"}},
+                                                   {"by", "validation.accuracy"}}}}}};
+}
+
 }  // namespace mixerbench::reports

@@ -15,4 +15,7 @@ CellResult ExampleCell();
 // 3 seeds of each of 5 mixers on MQAR, and throughput cells.
 std::vector<CellResult> ExampleSweep(int num_seeds = 3);
 
+// Of a suite that chooses the rate by validation accuracy.
+Value RateChoice();
+
 }  // namespace mixerbench::reports

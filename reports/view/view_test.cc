@@ -57,11 +57,6 @@ CellResult Cell(const std::string& mixer, int length, int pairs, double lr, doub
   return cell;
 }
 
-Value RateChoice() {
-  return Object{{"sweep", Object{{"select", Object{{"over", Array{"train.lr"}},
-                                                   {"by", "validation.accuracy"}}}}}};
-}
-
 SweepReport TwoSizes() {
   std::vector<CellResult> cells;
   for (const char* mixer : {"attention,num_heads=1", "gla"}) {
