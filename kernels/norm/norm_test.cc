@@ -99,10 +99,17 @@ TEST_CASE("output norm: formula and gradients of every gate") {
   const at::Tensor x = RandomNormal({2, 3, 2, 5}, 1);
   const at::Tensor gate = RandomNormal({2, 3, 2, 5}, 2);
   const at::Tensor weight = RandomNormal({5}, 3);
-  const at::Tensor rms = x / (x.square().mean(-1, true) + 1e-5).sqrt() * weight;
-  const auto norm = [](GateActivation activation) {
-    return [activation](const std::vector<at::Tensor>& in) -> std::vector<at::Tensor> {
-      return {OutputNorm({.x = in[0], .gate = in[2], .weight = in[1], .activation = activation})};
+  const auto rms_norm = [&](const at::Tensor& z) {
+    return z / (z.square().mean(-1, true) + 1e-5).sqrt() * weight;
+  };
+  const at::Tensor rms = rms_norm(x);
+  const auto norm = [](GateActivation activation, bool gate_before_norm = false) {
+    return [=](const std::vector<at::Tensor>& in) -> std::vector<at::Tensor> {
+      return {OutputNorm({.x = in[0],
+                          .gate = in[2],
+                          .weight = in[1],
+                          .activation = activation,
+                          .gate_before_norm = gate_before_norm})};
     };
   };
   const auto none = norm(GateActivation::kNone);
@@ -113,6 +120,10 @@ TEST_CASE("output norm: formula and gradients of every gate") {
   CHECK(RelativeError(sigmoid({x, weight, gate})[0], rms * gate.sigmoid()) < kFloat64Tolerance);
   CHECK(GradientCheckError(silu, {x, weight, gate}) < kGradientCheckTolerance);
   CHECK(GradientCheckError(sigmoid, {x, weight, gate}) < kGradientCheckTolerance);
+  const auto gate_first = norm(GateActivation::kSilu, /*gate_before_norm=*/true);
+  CHECK(RelativeError(gate_first({x, weight, gate})[0], rms_norm(x * gate * gate.sigmoid())) <
+        kFloat64Tolerance);
+  CHECK(GradientCheckError(gate_first, {x, weight, gate}) < kGradientCheckTolerance);
 }
 
 }  // namespace

@@ -74,18 +74,13 @@ std::vector<at::Tensor> Backward(const BackwardArgs& args, const OutputNormSizes
 
 at::Tensor ReferenceOutputNorm(const OutputNormArgs& args) {
   Check(args);
-  const at::Tensor normalised =
-      at::rms_norm(args.x, args.weight.sizes(), args.weight.to(args.x.scalar_type()), args.eps);
-  switch (args.activation) {
-    case GateActivation::kNone:
-      return normalised;
-    case GateActivation::kSilu:
-      return normalised * at::silu(args.gate);
-    case GateActivation::kSigmoid:
-      return normalised * at::sigmoid(args.gate);
-  }
-  Require(false, "unknown activation of a gate");
-  return {};
+  const auto norm = [&](const at::Tensor& x) {
+    return at::rms_norm(x, args.weight.sizes(), args.weight.to(x.scalar_type()), args.eps);
+  };
+  if (!args.gate.defined()) return norm(args.x);
+  const at::Tensor factor =
+      args.activation == GateActivation::kSilu ? at::silu(args.gate) : at::sigmoid(args.gate);
+  return args.gate_before_norm ? norm(args.x * factor) : norm(args.x) * factor;
 }
 
 at::Tensor OutputNorm(const OutputNormArgs& args, ExecutionPath path) {
@@ -99,7 +94,8 @@ at::Tensor OutputNorm(const OutputNormArgs& args, ExecutionPath path) {
                               .num_heads = static_cast<int>(args.x.size(2)),
                               .head_dim = static_cast<int>(args.x.size(3)),
                               .eps = static_cast<float>(args.eps),
-                              .activation = args.activation};
+                              .activation = args.activation,
+                              .gate_before_norm = args.gate_before_norm};
   const at::Tensor y = at::empty(x.sizes(), x.options());
   OnDeviceOf(x, "OutputNorm", [&](CUstream_st* stream) {
     return LaunchOutputNormForward({.sizes = sizes,

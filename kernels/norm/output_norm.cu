@@ -1,4 +1,4 @@
-// RMSNorm of every head's output, times a gate, forward and backward.
+// RMSNorm of every head's output, with a gate before or after it, forward and backward.
 //
 // A group of lanes owns a head of a token at a time (row_layout.cuh). The backward pass recomputes
 // the norm; a fixed number of blocks scan the heads, keep the gradient of the weight in registers
@@ -19,8 +19,10 @@ namespace {
 constexpr int kHeadsPerPartial = 64;
 constexpr int kForwardHeads = 2;  // of a group of lanes
 
+enum class Gating { kNone, kAfterNorm, kBeforeNorm };
+
 // Blocks of the backward pass that one multiprocessor holds: a gate takes registers.
-constexpr int BackwardBlocks(bool gated) { return gated ? 3 : 4; }
+constexpr int BackwardBlocks(Gating gating) { return gating == Gating::kNone ? 4 : 3; }
 constexpr int kMultiprocessors = 132;  // of the GPU that the number of partial sums is made for
 
 struct Gate {
@@ -28,9 +30,9 @@ struct Gate {
   float slope;  // a'(z)
 };
 
-template <bool kGated>
+template <Gating kGating>
 __device__ Gate Activate(GateActivation activation, float z) {
-  if constexpr (!kGated) return {1, 0};
+  if constexpr (kGating == Gating::kNone) return {1, 0};
   const float sigmoid = FastSigmoid(z);
   if (activation == GateActivation::kSigmoid) return {sigmoid, sigmoid * (1 - sigmoid)};
   const float value = z * sigmoid;
@@ -103,7 +105,7 @@ __device__ float HeadMean(const FullRowLayout<kWidth, kChunks>& layout, F f) {
 }
 
 // What a pass reads of a head besides the gradient.
-template <typename T, int kChunks, bool kGated>
+template <typename T, int kChunks, Gating kGating>
 struct HeadInputs {
   PackedRow<T, kChunks> x, gate;
 
@@ -111,11 +113,11 @@ struct HeadInputs {
   template <typename Layout, typename Args>
   __device__ HeadInputs(const Layout& layout, const Args& args, const HeadScan& at)
       : x(LoadHead<T, kChunks>(layout, args.x, at)), gate{} {
-    if constexpr (kGated) gate = LoadHead<T, kChunks>(layout, args.gate, at);
+    if constexpr (kGating != Gating::kNone) gate = LoadHead<T, kChunks>(layout, args.gate, at);
   }
 };
 
-template <typename T, int kChunks, bool kGated, typename Layout>
+template <typename T, int kChunks, Gating kGating, typename Layout>
 __global__ void __launch_bounds__(kThreads) ForwardKernel(const OutputNormForward args) {
   const Layout layout(args.sizes.head_dim);
   const int num_heads = args.sizes.num_heads;
@@ -125,7 +127,7 @@ __global__ void __launch_bounds__(kThreads) ForwardKernel(const OutputNormForwar
       layout.group;
   const HeadScan step(num_heads, layout.num_groups);
   HeadScan at[kForwardHeads];
-  HeadInputs<T, kChunks, kGated> inputs[kForwardHeads];
+  HeadInputs<T, kChunks, kGating> inputs[kForwardHeads];
 #pragma unroll
   for (int h = 0; h < kForwardHeads; ++h) {
     if (h == 0) {
@@ -134,20 +136,24 @@ __global__ void __launch_bounds__(kThreads) ForwardKernel(const OutputNormForwar
       at[h] = at[h - 1];
       if (first + h * layout.num_groups < heads) at[h].Advance(num_heads, step);
     }
-    inputs[h] = HeadInputs<T, kChunks, kGated>(layout, args, at[h]);
+    inputs[h] = HeadInputs<T, kChunks, kGating>(layout, args, at[h]);
   }
   const auto weight = LoadColumns<kChunks>(layout, args.weight);
 #pragma unroll
   for (int h = 0; h < kForwardHeads; ++h) {
-    const auto x = inputs[h].x.Unpack();
-    const auto gate = inputs[h].gate.Unpack();
+    auto x = inputs[h].x.Unpack();
+    auto gate = inputs[h].gate.Unpack();
+    ForEach<kChunks>([&](int c, int i) {
+      gate.chunk[c].x[i] = Activate<kGating>(args.sizes.activation, gate.chunk[c].x[i]).value;
+      if constexpr (kGating == Gating::kBeforeNorm) x.chunk[c].x[i] *= gate.chunk[c].x[i];
+    });
     const float square =
         HeadMean<kChunks>(layout, [&](int c, int i) { return x.chunk[c].x[i] * x.chunk[c].x[i]; });
     const float scale = InverseRoot(square + args.sizes.eps);
     RowValues<kChunks> y;
     ForEach<kChunks>([&](int c, int i) {
-      y.chunk[c].x[i] = weight.chunk[c].x[i] * (scale * x.chunk[c].x[i]) *
-                        Activate<kGated>(args.sizes.activation, gate.chunk[c].x[i]).value;
+      y.chunk[c].x[i] = weight.chunk[c].x[i] * (scale * x.chunk[c].x[i]);
+      if constexpr (kGating == Gating::kAfterNorm) y.chunk[c].x[i] *= gate.chunk[c].x[i];
     });
     if (first + h * layout.num_groups < heads) {
       StoreHead<T, kChunks>(layout, args.y, at[h], y);
@@ -155,9 +161,9 @@ __global__ void __launch_bounds__(kThreads) ForwardKernel(const OutputNormForwar
   }
 }
 
-template <typename T, int kChunks, bool kGated, typename Layout>
+template <typename T, int kChunks, Gating kGating, typename Layout>
 __global__ void __launch_bounds__(kThreads,
-                                  kChunks == 1 && sizeof(T) == 2 ? BackwardBlocks(kGated) : 1)
+                                  kChunks == 1 && sizeof(T) == 2 ? BackwardBlocks(kGating) : 1)
     BackwardKernel(const OutputNormBackward args) {
   __shared__ float scratch[kThreads * kVector * kChunks];
   LetNextStart();
@@ -171,28 +177,36 @@ __global__ void __launch_bounds__(kThreads,
   const HeadScan stride(num_heads, step);
   HeadScan at(num_heads, base + layout.group);
   HeadScan ahead = at;
-  HeadInputs<T, kChunks, kGated> next;
+  HeadInputs<T, kChunks, kGating> next;
   PackedRow<T, kChunks> next_dy;
   const auto load = [&] {
     // Past the end: some head that exists, whose results go nowhere.
     ahead.token = min(ahead.token, static_cast<int>(args.sizes.num_tokens) - 1);
-    next = HeadInputs<T, kChunks, kGated>(layout, args, ahead);
+    next = HeadInputs<T, kChunks, kGating>(layout, args, ahead);
     next_dy = LoadHead<T, kChunks>(layout, args.d_y, ahead);
     ahead.Advance(num_heads, stride);
   };
   load();
   for (int first = base; first < heads; first += step) {
-    const auto x = next.x.Unpack();
+    auto x = next.x.Unpack();
     const auto gate = next.gate.Unpack();
     const auto dy = next_dy.Unpack();
     load();
     const bool exists = first + layout.group < heads;
-    RowValues<kChunks> g;  // gradient of the row before the weight, then with it
-    RowValues<kChunks> d_gate;
+    RowValues<kChunks> g;       // gradient of what the weight multiplied
+    RowValues<kChunks> d_gate;  // without the factor that is known after the norm
+    RowValues<kChunks> a_of_gate;
     ForEach<kChunks>([&](int c, int i) {
-      const Gate a = Activate<kGated>(args.sizes.activation, gate.chunk[c].x[i]);
-      g.chunk[c].x[i] = dy.chunk[c].x[i] * a.value;
-      d_gate.chunk[c].x[i] = dy.chunk[c].x[i] * weight.chunk[c].x[i] * a.slope;
+      const Gate a = Activate<kGating>(args.sizes.activation, gate.chunk[c].x[i]);
+      if constexpr (kGating == Gating::kBeforeNorm) {
+        g.chunk[c].x[i] = dy.chunk[c].x[i];
+        d_gate.chunk[c].x[i] = x.chunk[c].x[i] * a.slope;
+        a_of_gate.chunk[c].x[i] = a.value;
+        x.chunk[c].x[i] *= a.value;
+      } else {
+        g.chunk[c].x[i] = dy.chunk[c].x[i] * a.value;
+        d_gate.chunk[c].x[i] = dy.chunk[c].x[i] * weight.chunk[c].x[i] * a.slope;
+      }
     });
     const float square =
         HeadMean<kChunks>(layout, [&](int c, int i) { return x.chunk[c].x[i] * x.chunk[c].x[i]; });
@@ -206,26 +220,34 @@ __global__ void __launch_bounds__(kThreads,
     ForEach<kChunks>([&](int c, int i) {
       const float standard = scale * x.chunk[c].x[i];
       d_weight.chunk[c].x[i] += g.chunk[c].x[i] * standard;
-      d_gate.chunk[c].x[i] *= standard;
-      dx.chunk[c].x[i] = scale * (g.chunk[c].x[i] * weight.chunk[c].x[i] - x.chunk[c].x[i] * along);
+      const float d = scale * (g.chunk[c].x[i] * weight.chunk[c].x[i] - x.chunk[c].x[i] * along);
+      if constexpr (kGating == Gating::kBeforeNorm) {
+        d_gate.chunk[c].x[i] *= d;
+        dx.chunk[c].x[i] = d * a_of_gate.chunk[c].x[i];
+      } else {
+        d_gate.chunk[c].x[i] *= standard;
+        dx.chunk[c].x[i] = d;
+      }
     });
     StoreHead<T, kChunks>(layout, args.d_x, at, dx);
-    if constexpr (kGated) StoreHead<T, kChunks>(layout, args.d_gate, at, d_gate);
+    if constexpr (kGating != Gating::kNone) StoreHead<T, kChunks>(layout, args.d_gate, at, d_gate);
     at.Advance(num_heads, stride);
   }
   SumGroups(layout, d_weight, scratch,
             args.partials + static_cast<long long>(blockIdx.x) * args.sizes.head_dim);
 }
 
-// f.template operator()<element type, chunks, gated, layout>(). The heads of small models have
+// f.template operator()<element type, chunks, gating, layout>(). The heads of small models have
 // kernels of their own.
 template <typename F>
 void Dispatch(Element element, const OutputNormSizes& sizes, F f) {
   const auto with_layout = [&]<typename T, int kChunks, typename Layout>() {
     if (sizes.activation == GateActivation::kNone) {
-      f.template operator()<T, kChunks, false, Layout>();
+      f.template operator()<T, kChunks, Gating::kNone, Layout>();
+    } else if (sizes.gate_before_norm) {
+      f.template operator()<T, kChunks, Gating::kBeforeNorm, Layout>();
     } else {
-      f.template operator()<T, kChunks, true, Layout>();
+      f.template operator()<T, kChunks, Gating::kAfterNorm, Layout>();
     }
   };
   const bool two_chunks = sizes.head_dim > 32 * kVector;
@@ -246,8 +268,9 @@ void Dispatch(Element element, const OutputNormSizes& sizes, F f) {
 
 int OutputNormPartials(const OutputNormSizes& sizes) {
   const long long heads = sizes.num_tokens * sizes.num_heads;
-  const long long most =
-      kMultiprocessors * BackwardBlocks(sizes.activation != GateActivation::kNone);
+  const long long most = kMultiprocessors * BackwardBlocks(sizes.activation == GateActivation::kNone
+                                                               ? Gating::kNone
+                                                               : Gating::kAfterNorm);
   return static_cast<int>(
       std::clamp<long long>((heads + kHeadsPerPartial - 1) / kHeadsPerPartial, 1, most));
 }
@@ -257,8 +280,8 @@ int LaunchOutputNormForward(const OutputNormForward& args, CUstream_st* stream) 
   const long long heads = args.sizes.num_tokens * args.sizes.num_heads;
   const auto grid = static_cast<unsigned>((heads + per_block - 1) / per_block);
   Dispatch(args.x.element, args.sizes,
-           [&]<typename T, int kChunks, bool kGated, typename Layout>() {
-             ForwardKernel<T, kChunks, kGated, Layout><<<grid, kThreads, 0, stream>>>(args);
+           [&]<typename T, int kChunks, Gating kGating, typename Layout>() {
+             ForwardKernel<T, kChunks, kGating, Layout><<<grid, kThreads, 0, stream>>>(args);
            });
   return cudaGetLastError();
 }
@@ -266,8 +289,8 @@ int LaunchOutputNormForward(const OutputNormForward& args, CUstream_st* stream) 
 int LaunchOutputNormBackward(const OutputNormBackward& args, CUstream_st* stream) {
   const int parts = OutputNormPartials(args.sizes);
   Dispatch(args.x.element, args.sizes,
-           [&]<typename T, int kChunks, bool kGated, typename Layout>() {
-             BackwardKernel<T, kChunks, kGated, Layout>
+           [&]<typename T, int kChunks, Gating kGating, typename Layout>() {
+             BackwardKernel<T, kChunks, kGating, Layout>
                  <<<static_cast<unsigned>(parts), kThreads, 0, stream>>>(args);
            });
   const cudaError_t status = cudaGetLastError();

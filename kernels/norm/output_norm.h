@@ -15,9 +15,11 @@ struct OutputNormArgs {
   at::Tensor weight;     // [V]
   double eps = 1e-5;
   GateActivation activation = GateActivation::kNone;
+  bool gate_before_norm = false;
 };
 
-// y = weight x / (mean(x^2) + eps)^1/2 a(gate) -> [B,T,H,V], dtype of x, dense. The fast path on a
+// y = weight n(x) a(gate), or weight n(x a(gate)) with the gate before the norm,
+// n(x) = x / (mean(x^2) + eps)^1/2 -> [B,T,H,V], dtype of x, dense. The fast path on a
 // GPU takes a gate of the dtype of x, float32 weights and V a multiple of 8 up to 512, and is the
 // reference otherwise; its backward pass computes the norm again.
 // Cost: reads x and the gate, writes y once; backward reads three tensors and writes two.

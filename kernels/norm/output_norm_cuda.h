@@ -18,6 +18,7 @@ struct OutputNormSizes {
   int head_dim = 0;  // see OutputNormSupports
   float eps = 0;
   GateActivation activation = GateActivation::kNone;
+  bool gate_before_norm = false;
 };
 
 struct OutputNormForward {

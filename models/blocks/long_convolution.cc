@@ -6,30 +6,17 @@
 
 #include <ATen/TensorOperators.h>
 #include <ATen/core/grad_mode.h>
-#include <ATen/ops/arange.h>
 #include <ATen/ops/constant_pad_nd.h>
-#include <ATen/ops/einsum.h>
 #include <ATen/ops/fft_irfft.h>
 #include <ATen/ops/fft_rfft.h>
 
 #include "base/check.h"
+#include "kernels/convolution/direct_convolution.h"
 #include "kernels/linear_attention/non_finite.h"
 #include "kernels/runtime/differentiable.h"
 
 namespace mixerbench::models {
 namespace {
-
-at::Tensor ByDefinition(const at::Tensor& u, const at::Tensor& filter, std::int64_t num_outputs) {
-  const std::int64_t length = u.size(1);
-  const auto options = filter.options().dtype(at::kLong).requires_grad(false);
-  const at::Tensor source = at::arange(length, options);  // [S]
-  const at::Tensor target = at::arange(length - num_outputs, length, options).unsqueeze(1);
-  const at::Tensor lag = target - source;  // [T,S]
-  const at::Tensor toeplitz = filter.index_select(0, lag.clamp(0, filter.size(0) - 1).flatten())
-                                  .view({num_outputs, length, -1}) *
-                              ((lag >= 0) & (lag < filter.size(0))).unsqueeze(-1);  // [T,S,D]
-  return at::einsum("tsd,bsd->btd", {toeplitz, u});
-}
 
 // Transforms run over the last axis, where libraries want it: [B,D,S] is made once on the way in
 // and left once on the way out, with the padding.
@@ -88,13 +75,16 @@ at::Tensor LongConvolution(const at::Tensor& u, const at::Tensor& filter, std::i
   Require(u.scalar_type() == filter.scalar_type() &&
               (u.scalar_type() == at::kFloat || u.scalar_type() == at::kDouble),
           "long convolution: u and the filter are both float32 or both float64");
-  // Both forms multiply later inputs by zeros or add them up to zero.
+  const at::Tensor used = filter.narrow(0, 0, std::min(filter.size(0), u.size(1)));
+  const bool is_fast = path == kernels::ExecutionPath::kFast;
+  if (is_fast && kernels::PrefersDirectConvolution(u, used, num_outputs)) {
+    return kernels::DirectConvolution(u, used, num_outputs, path);
+  }
+  // Both other forms multiply later inputs by zeros or add them up to zero.
   const kernels::NonFiniteTokens tokens({u});
   const at::Tensor finite = tokens.exist() ? tokens.Clear(u) : u;
-  const at::Tensor used = filter.narrow(0, 0, std::min(filter.size(0), u.size(1)));
-  const at::Tensor y = path == kernels::ExecutionPath::kReference
-                           ? ByDefinition(finite, used, num_outputs)
-                           : ByFft(finite, used, num_outputs);
+  const at::Tensor y = is_fast ? ByFft(finite, used, num_outputs)
+                               : kernels::DirectConvolution(finite, used, num_outputs, path);
   if (!tokens.exist()) return y;
   return y + tokens.mark().narrow(1, u.size(1) - num_outputs, num_outputs);
 }

@@ -33,6 +33,11 @@ std::optional<ShortConvolution> Convolution(const MatrixLayout& layout, bool has
                           layout.conv_bias);
 }
 
+// x [B,T,G,K] for `times` heads of each group, [B,T,G times,K]: of one group the same memory.
+at::Tensor SharedByHeads(const at::Tensor& x, std::int64_t times) {
+  return x.unsqueeze(3).expand({-1, -1, -1, times, -1}).flatten(2, 3);
+}
+
 // Applies overrides of the write gate and records what the gates are.
 void TapGates(WriteGate write_gate, const TapScope& taps, kernels::RecurrenceArgs& args) {
   switch (write_gate) {
@@ -177,8 +182,8 @@ Mixed MatrixStateMixer::Mix(const MixerInputs& inputs, const MixerOptions& optio
   args.v = columns.v;
   gates_(columns.gates, options, args);
   if (const std::int64_t times = layout_.num_heads / layout_.qk_heads; times > 1) {
-    args.q = args.q.repeat_interleave(times, 2);
-    args.k = args.k.repeat_interleave(times, 2);
+    args.q = SharedByHeads(args.q, times);
+    args.k = SharedByHeads(args.k, times);
   }
   if (filter_) filter_(args, core_.has_slots, options, mixed);
   if (options.taps) TapGates(layout_.write_gate, options.taps, args);

@@ -53,8 +53,8 @@ at::Tensor LayerNorm::operator()(const at::Tensor& x) const {
 }
 
 OutputNorm::OutputNorm(const ParameterScope& scope, std::int64_t head_dim, double eps,
-                       OutputGate gate)
-    : norm_(scope, head_dim, eps), eps_(eps), gate_(gate) {}
+                       OutputGate gate, bool gate_before_norm)
+    : norm_(scope, head_dim, eps), eps_(eps), gate_(gate), gate_before_norm_(gate_before_norm) {}
 
 at::Tensor OutputNorm::operator()(const at::Tensor& x, const at::Tensor& z,
                                   kernels::ExecutionPath path) const {
@@ -66,7 +66,8 @@ at::Tensor OutputNorm::operator()(const at::Tensor& x, const at::Tensor& z,
                            .gate = z.defined() ? z.unflatten(-1, {x.size(2), x.size(3)}) : z,
                            .weight = norm_.weight(),
                            .eps = eps_,
-                           .activation = ActivationOf(gate_)},
+                           .activation = ActivationOf(gate_),
+                           .gate_before_norm = gate_before_norm_},
                           path);
   return y.flatten(2);
 }

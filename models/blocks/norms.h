@@ -48,10 +48,11 @@ enum class OutputGate {
   kPlain,  // the gate itself
 };
 
-// Norm of what each head reads: RmsNorm(x), times act(z) when gated. Norm first, gate after.
+// Norm of what each head reads: RmsNorm(x), times act(z) when gated, or RmsNorm(x act(z)).
 class OutputNorm {
  public:
-  OutputNorm(const ParameterScope& scope, std::int64_t head_dim, double eps, OutputGate gate);
+  OutputNorm(const ParameterScope& scope, std::int64_t head_dim, double eps, OutputGate gate,
+             bool gate_before_norm = false);
 
   // x [...,H,V]; z [...,H V], undefined without a gate -> [...,H V], dtype of x.
   at::Tensor operator()(const at::Tensor& x, const at::Tensor& z,
@@ -61,6 +62,7 @@ class OutputNorm {
   RmsNorm norm_;
   double eps_;
   OutputGate gate_;
+  bool gate_before_norm_;
 };
 
 // x * (sum(x^2) + eps)^-1/2: eps inside the root, as every delta-rule kernel has it.

@@ -22,14 +22,13 @@ OutputBlock::OutputBlock(const OutputLayout& layout, std::int64_t num_heads,
                          std::int64_t head_v_dim, const MixerContext& context,
                          const ParameterScope& scope)
     : layout_(layout),
-      norm_applies_gate_(IsPlainRms(layout) && !layout.gate_before_norm &&
-                         layout.gate != OutputGate::kPlain),
+      norm_applies_gate_(IsPlainRms(layout) && layout.gate != OutputGate::kPlain),
       output_dim_(num_heads * head_v_dim) {
   const ParameterScope norm_scope = scope.Child("o_norm");
   if (IsPlainRms(layout)) {
-    rms_norm_.emplace(norm_scope,
-                      layout.norm == OutputNormKind::kPerHead ? head_v_dim : output_dim_,
-                      layout.eps, norm_applies_gate_ ? layout.gate : OutputGate::kNone);
+    rms_norm_.emplace(
+        norm_scope, layout.norm == OutputNormKind::kPerHead ? head_v_dim : output_dim_, layout.eps,
+        norm_applies_gate_ ? layout.gate : OutputGate::kNone, layout.gate_before_norm);
   } else if (layout.norm == OutputNormKind::kGroup || layout.norm == OutputNormKind::kAllHeads) {
     group_weight_ = norm_scope.Add("weight", {output_dim_}, ParameterRole::kNormWeight,
                                    Init::Constant(layout.norm_weight));
@@ -96,7 +95,7 @@ at::Tensor OutputBlock::operator()(const at::Tensor& o, const at::Tensor& gate,
                                    const at::Tensor& added, kernels::ExecutionPath path) const {
   const at::Tensor logits = gate.defined() ? GateLogits(gate, path) : gate;
   at::Tensor read = layout_.silu_before_norm ? at::silu(o) : o;
-  if (logits.defined() && layout_.gate_before_norm) {
+  if (logits.defined() && layout_.gate_before_norm && !norm_applies_gate_) {
     read = read * Activated(logits).view(read.sizes());
   }
   at::Tensor y = Normed(read, norm_applies_gate_ ? logits : at::Tensor(), path);

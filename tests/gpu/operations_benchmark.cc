@@ -20,9 +20,11 @@
 
 #include "harness/device/device.h"
 #include "kernels/attention/softmax_attention/softmax_attention.h"
+#include "kernels/convolution/direct_convolution.h"
 #include "kernels/convolution/short_convolution.h"
 #include "kernels/embedding/embedding.h"
 #include "kernels/gates/gates.h"
+#include "kernels/gates/head_scale.h"
 #include "kernels/layout/rows.h"
 #include "kernels/linear/linear.h"
 #include "kernels/loss/cross_entropy.h"
@@ -232,6 +234,25 @@ std::vector<Case> Cases() {
        3 * kHalves,
        5 * kHalves});
 
+  // As many tokens in sequences of other lengths; the shift of H3 reaches 64 tokens back.
+  struct Convolution {
+    std::int64_t num_inputs, num_taps, num_outputs;
+  };
+  for (const Convolution& c : {Convolution{kSeqLen, kSeqLen, kSeqLen}, Convolution{319, 64, 256},
+                               Convolution{512, 512, 512}, Convolution{1024, 1024, 1024}}) {
+    const std::int64_t batch_size = kTokens / c.num_outputs;
+    const double inputs = kFloats * static_cast<double>(c.num_inputs * batch_size) / kTokens;
+    cases.push_back({"direct convolution, " + std::to_string(c.num_taps) + " taps, " +
+                         std::to_string(c.num_inputs) + " tokens",
+                     {Random({batch_size, c.num_inputs, kWidth}, at::kFloat, 61),
+                      Random({c.num_taps, kWidth}, at::kFloat, 62)},
+                     [=](const Tensors& x) -> Tensors {
+                       return {DirectConvolution(x[0], x[1], c.num_outputs)};
+                     },
+                     kFloats + inputs,
+                     2 * kFloats + 2 * inputs});
+  }
+
   cases.push_back({"log sigmoid decay",
                    {Random({kBatch, kSeqLen, 64}, at::kBFloat16, 21)},
                    [](const Tensors& x) -> Tensors { return {LogSigmoidDecay(x[0], 16)}; },
@@ -248,6 +269,21 @@ std::vector<Case> Cases() {
                    },
                    24.0 * kTokens,
                    32.0 * kTokens});
+
+  cases.push_back({"heads of 64 times a number of each row",
+                   {Random({kBatch, kSeqLen, 2, 64}, at::kBFloat16, 63),
+                    Random({kBatch, kSeqLen, 2}, at::kFloat, 64)},
+                   [](const Tensors& x) -> Tensors { return {ScaleHeads(x[0], x[1])}; },
+                   2 * kHalves,
+                   3 * kHalves});
+
+  cases.push_back(
+      {"heads of 64 times a number of each head, added to others",
+       {Random({kBatch, kSeqLen, 2, 64}, at::kBFloat16, 65), Random({2}, at::kFloat, 66),
+        Random({kBatch, kSeqLen, 2, 64}, at::kBFloat16, 67)},
+       [](const Tensors& x) -> Tensors { return {ScaleHeads(x[0], x[1], x[2])}; },
+       3 * kHalves,
+       3 * kHalves});
 
   cases.push_back({"swiglu, width 352",
                    {Random({kBatch, kSeqLen, 704}, at::kBFloat16, 25)},

@@ -20,12 +20,15 @@
 #include <ATen/ops/ones.h>
 #include <ATen/ops/tensor.h>
 #include <ATen/ops/zeros.h>
+#include <ATen/ops/zeros_like.h>
 
+#include "kernels/convolution/direct_convolution.h"
 #include "kernels/convolution/short_convolution.h"
 #include "kernels/device/hopper_cuda.h"
 #include "kernels/device/launch.h"
 #include "kernels/embedding/embedding.h"
 #include "kernels/gates/gates.h"
+#include "kernels/gates/head_scale.h"
 #include "kernels/layout/columns.h"
 #include "kernels/layout/rows.h"
 #include "kernels/linear/linear.h"
@@ -673,6 +676,52 @@ TEST_CASE("gpu: short convolution") {
   }
 }
 
+TEST_CASE("gpu: direct convolution") {
+  struct Case {
+    std::int64_t batch_size, num_inputs, num_taps, num_outputs, channels;
+  };
+  for (const Case& c :
+       {Case{1, 1, 1, 1, 1}, Case{2, 7, 7, 7, 3}, Case{3, 40, 40, 1, 33}, Case{2, 16, 5, 16, 32},
+        Case{1, 128, 128, 128, 64}, Case{3, 319, 64, 256, 40}, Case{5, 256, 256, 256, 96},
+        Case{2, 300, 300, 129, 31}, Case{9, 257, 200, 257, 32}, Case{40, 129, 129, 100, 20},
+        Case{2, 700, 17, 700, 8}, Case{1, 1000, 1000, 1000, 8}}) {
+    CAPTURE(c.batch_size, c.num_inputs, c.num_taps, c.num_outputs, c.channels);
+    const Tensors inputs = {RandomNormal({c.batch_size, c.num_inputs, c.channels + 1}, 1),
+                            RandomNormal({c.num_taps, c.channels}, 2)};
+    const Function convolve = [&](const Tensors& x, ExecutionPath path) -> Tensors {
+      return {DirectConvolution(x[0].narrow(-1, 0, c.channels), x[1], c.num_outputs, path)};
+    };
+    CheckParity(convolve, inputs, {at::kFloat, at::kFloat});
+    // Channels that are not neighbours in memory.
+    const Tensors turned = {inputs[0].mT().contiguous(), inputs[1].mT().contiguous()};
+    CheckParity(
+        [&](const Tensors& x, ExecutionPath path) {
+          return convolve({x[0].mT(), x[1].mT()}, path);
+        },
+        turned, {at::kFloat, at::kFloat});
+  }
+}
+
+TEST_CASE(
+    "gpu: direct convolution: what is not finite reaches no earlier token, no other channel") {
+  constexpr std::int64_t kLength = 300, kChannels = 40, kChannel = 35, kSequence = 1;
+  const at::Tensor filter = RandomNormal({kLength, kChannels}, 2).to(at::kFloat).cuda();
+  const at::Tensor clean = RandomNormal({3, kLength, kChannels}, 1).to(at::kFloat).cuda();
+  const at::Tensor expected = DirectConvolution(clean, filter, kLength);
+  for (const std::int64_t token : {0, 1, 15, 16, 127, 128, 200, 299}) {
+    for (const double value : {std::nan(""), std::numeric_limits<double>::infinity()}) {
+      CAPTURE(token, value);
+      at::Tensor u = clean.clone();
+      u[kSequence][token][kChannel] = value;
+      const at::Tensor y = DirectConvolution(u, filter, kLength);
+      at::Tensor reached = at::zeros_like(y, at::kBool);
+      reached[kSequence].select(-1, kChannel).narrow(0, token, kLength - token).fill_(true);
+      CHECK_FALSE(y.masked_select(reached).isfinite().any().item<bool>());
+      CHECK(BitwiseEqual(y.masked_fill(reached, 0), expected.masked_fill(reached, 0)));
+    }
+  }
+}
+
 TEST_CASE("gpu: rotary, of columns of a projection and at far positions") {
   const auto [rotary_dim, first_position] =
       GENERATE(table<std::int64_t, std::int64_t>({{16, 0}, {8, 1'000'000}, {16, -37}}));
@@ -689,11 +738,16 @@ TEST_CASE("gpu: rotary, of columns of a projection and at far positions") {
 }
 
 TEST_CASE("gpu: output norm") {
+  struct Gated {
+    GateActivation activation;
+    bool before_norm = false;
+  };
   for (const std::int64_t head_dim : {8, 40, 64, 128, 264}) {
-    for (const GateActivation activation :
-         {GateActivation::kNone, GateActivation::kSilu, GateActivation::kSigmoid}) {
-      const bool gated = activation != GateActivation::kNone;
-      CAPTURE(head_dim, gated);
+    for (const Gated gating : {Gated{GateActivation::kNone}, Gated{GateActivation::kSilu},
+                               Gated{GateActivation::kSigmoid}, Gated{GateActivation::kSilu, true},
+                               Gated{GateActivation::kSigmoid, true}}) {
+      const bool gated = gating.activation != GateActivation::kNone;
+      CAPTURE(head_dim, gated, gating.before_norm);
       for (const at::ScalarType dtype : {at::kFloat, at::kBFloat16}) {
         CheckParity(
             [&](const Tensors& x, ExecutionPath path) -> Tensors {
@@ -702,7 +756,8 @@ TEST_CASE("gpu: output norm") {
                    .gate = gated ? x[1].narrow(-1, 8, 3 * head_dim).unflatten(-1, {3, head_dim})
                                  : at::Tensor(),
                    .weight = x[2],
-                   .activation = activation},
+                   .activation = gating.activation,
+                   .gate_before_norm = gating.before_norm},
                   path)};
             },
             {RandomNormal({2, 17, 3, head_dim}, 1), RandomNormal({2, 17, 3 * head_dim + 8}, 2) * 3,
@@ -744,6 +799,34 @@ TEST_CASE("gpu: gates") {
     CheckParity(
         [](const Tensors& x, ExecutionPath path) -> Tensors { return {Swiglu(x[0], path)}; },
         {RandomNormal({3, 7, 48}, 1) * 3}, {dtype});
+  }
+}
+
+TEST_CASE("gpu: heads times a number each") {
+  for (const std::int64_t head_dim : {8, 64, 256}) {
+    for (const std::int64_t num_heads : {1, 3, 4}) {
+      for (const std::int64_t rows : {1, 7, 5000}) {
+        for (const bool scale_of_rows : {false, true}) {
+          for (const bool has_base : {false, true}) {
+            for (const at::ScalarType dtype : {at::kFloat, at::kBFloat16}) {
+              CAPTURE(head_dim, num_heads, rows, scale_of_rows, has_base, dtype);
+              const std::int64_t width = num_heads * head_dim;
+              CheckParity(
+                  [&](const Tensors& x, ExecutionPath path) -> Tensors {
+                    const at::Tensor heads =
+                        x[0].narrow(-1, 8, width).unflatten(-1, {num_heads, head_dim});
+                    return {ScaleHeads(heads, x[1], x[2], path)};
+                  },
+                  {RandomNormal({1, rows, width + 16}, 1),
+                   scale_of_rows ? RandomNormal({1, rows, num_heads}, 2)
+                                 : RandomNormal({num_heads}, 2),
+                   has_base ? RandomNormal({1, rows, num_heads, head_dim}, 3) : at::Tensor()},
+                  {dtype, at::kFloat, dtype});
+            }
+          }
+        }
+      }
+    }
   }
 }
 

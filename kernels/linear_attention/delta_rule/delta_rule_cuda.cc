@@ -232,9 +232,12 @@ DeviceAttempt<RecurrenceResult> RunKernels(const RecurrenceArgs& args,
     if (!x.defined()) return std::nullopt;
     return x.to(at::kFloat).contiguous();
   };
+  // Tensor maps know no axis along which the same memory is read again.
+  const auto rows = [](const at::Tensor& x) {
+    return device::WithAlignedRows(x.stride(2) == 0 ? x.contiguous() : x);
+  };
   const auto outputs = DeltaRuleFunction::apply(
-      device::WithAlignedRows(args.q), device::WithAlignedRows(args.k),
-      device::WithAlignedRows(args.v), dense(args.log_decay), *dense(args.beta),
+      rows(args.q), rows(args.k), rows(args.v), dense(args.log_decay), *dense(args.beta),
       dense(args.initial_state), Operation{device_sizes, *plan, args.wants_final_state});
   return {RecurrenceResult{.o = outputs[0],
                            .final_state = outputs.size() > 1 ? outputs[1] : at::Tensor()},

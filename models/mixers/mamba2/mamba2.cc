@@ -12,6 +12,7 @@
 #include <ATen/ops/exp.h>
 #include <ATen/ops/log_sigmoid.h>
 
+#include "kernels/gates/head_scale.h"
 #include "kernels/linear_attention/simple_gla/simple_gla.h"
 #include "models/blocks/dtype.h"
 #include "models/blocks/matrix_state_mixer.h"
@@ -85,7 +86,7 @@ MatrixCore MakeCore(const Rates& rates, const MatrixLayout& layout, const at::Te
   core.run = [scan = core.run, D = rates.D, start](kernels::RecurrenceArgs args,
                                                    const MixerOptions& options, Mixed& mixed) {
     const at::Tensor v = args.v;
-    args.v = (v * args.beta.unsqueeze(-1)).to(v.scalar_type());
+    args.v = kernels::ScaleHeads(v, args.beta, /*base=*/{}, options.path);
     args.beta = at::Tensor();
     MixerOptions from_start = options;
     State initial;
@@ -93,7 +94,7 @@ MatrixCore MakeCore(const Rates& rates, const MatrixLayout& layout, const at::Te
       initial.tensors["state"] = {start.expand({v.size(0), -1, -1, -1})};
       from_start.initial_state = &initial;
     }
-    return scan(std::move(args), from_start, mixed) + (D.unsqueeze(-1) * v).to(v.scalar_type());
+    return kernels::ScaleHeads(v, D, scan(std::move(args), from_start, mixed), options.path);
   };
   return core;
 }

@@ -17,6 +17,7 @@
 #include <ATen/ops/view_as_real.h>
 #include <ATen/ops/zeros.h>
 
+#include "kernels/gates/head_scale.h"
 #include "kernels/linear_attention/simple_gla/simple_gla.h"
 #include "models/blocks/dtype.h"
 
@@ -58,15 +59,18 @@ at::Tensor ReadOfLaterRanks(const kernels::RecurrenceArgs& args, std::int64_t ra
   return ReadByRanks(ScoresOfRanks(args.q, args.k, rank).triu(1), args.v, rank);
 }
 
-// What a token reads of itself: sum_s (weight (q_r.k_s) + D [r = s]) v_s. [B,T R,H,P]
-at::Tensor ReadOfOwnToken(const TrapezoidArgs& args, const at::Tensor& weight) {
+// What was read earlier and what a token reads of itself, sum_s (weight (q_r.k_s) + D [r = s]) v_s:
+// [B,T R,H,P]
+at::Tensor AddReadOfOwnToken(const TrapezoidArgs& args, const at::Tensor& weight,
+                             const at::Tensor& earlier, ExecutionPath path) {
   if (args.rank == 1) {
     const at::Tensor scores = (AtLeastFloat(args.q) * AtLeastFloat(args.k)).sum(-1);
-    return (scores * weight + args.D).unsqueeze(-1).to(args.v.scalar_type()) * args.v;
+    return kernels::ScaleHeads(args.v, scores * weight + args.D, earlier, path);
   }
   const at::Tensor scores = ScoresOfRanks(args.q, args.k, args.rank);
   const at::Tensor direct = args.D.view({-1, 1, 1}) * at::eye(args.rank, args.D.options());
-  return ReadByRanks(scores * weight.unsqueeze(-1).unsqueeze(-1) + direct, args.v, args.rank);
+  return earlier +
+         ReadByRanks(scores * weight.unsqueeze(-1).unsqueeze(-1) + direct, args.v, args.rank);
 }
 
 // What of the last token the next one writes: [B,R,H,D] of [B,T R,H,D].
@@ -90,14 +94,14 @@ TrapezoidResult Trapezoid(const TrapezoidArgs& args, ExecutionPath path) {
   kernels::RecurrenceArgs heads;
   heads.q = args.q;
   heads.k = Delayed(args.k, args.initial.k, args.rank);
-  heads.v = (old_v * weights.unsqueeze(-1)).to(old_v.scalar_type());
+  heads.v = kernels::ScaleHeads(old_v, weights, /*base=*/{}, path);
   heads.log_decay = OverRanks(log_decay, args.rank);
   heads.scale = 1;
   heads.initial_state = args.initial.state;
   heads.wants_final_state = args.wants_final_state;
   const kernels::RecurrenceResult earlier = kernels::SimpleGla(heads, path);
 
-  at::Tensor o = earlier.o + ReadOfOwnToken(args, new_weight);
+  at::Tensor o = AddReadOfOwnToken(args, new_weight, earlier.o, path);
   if (args.rank > 1) o = o + ReadOfLaterRanks(heads, args.rank);
   TrapezoidResult result{
       .o = o.to(args.v.scalar_type()),
