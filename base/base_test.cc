@@ -86,6 +86,15 @@ TEST_CASE("fields: a round trip keeps every value and spells out defaults") {
   CHECK(OptionFields().Write(OptionFields().Parse(written, "")) == written);
 }
 
+TEST_CASE("fields: an option that joined later is written where it is not what was before") {
+  const auto fields = Fields<Options>()
+                          .Add("count", &Options::count, "how many")
+                          .AddLater("rate", &Options::rate, "how fast");
+  CHECK(fields.Write(fields.Parse(Object{{"rate", 0.5}}, "")) == Value(Object{{"count", 3}}));
+  const Value changed = Object{{"count", 3}, {"rate", 2}};
+  CHECK(fields.Write(fields.Parse(changed, "")) == changed);
+}
+
 TEST_CASE("fields: errors name the place, the fault and the remedy") {
   CHECK(ReadFailure(Object{{"cuont", 1}}) ==
         "/options/cuont: unknown parameter 'cuont' (did you mean 'count'?); known: count, rate, "

@@ -32,8 +32,7 @@ template <typename E>
 struct EnumNames;
 
 template <typename E>
-  requires std::is_enum_v<E>
-std::string_view NameOf(E value) {
+requires std::is_enum_v<E> std::string_view NameOf(E value) {
   for (const auto& [candidate, name] : EnumNames<E>::kNames) {
     if (candidate == value) return name;
   }
@@ -52,8 +51,8 @@ namespace internal {
 
 [[noreturn]] inline void WrongType(const std::string& where, std::string_view expected,
                                    const Value& got) {
-  throw ConfigError(where, "expected " + std::string(expected) + ", got " +
-                               std::string(got.type_name()));
+  throw ConfigError(where,
+                    "expected " + std::string(expected) + ", got " + std::string(got.type_name()));
 }
 
 template <typename T>
@@ -156,12 +155,21 @@ class Fields {
   template <typename T>
   Fields& Add(std::string name, T Struct::*member, std::string help) {
     using Type = internal::FieldType<T>;
-    fields_.push_back(
-        {std::move(name), Type::Name(), std::move(help),
-         [member](Struct& s, const Value& v, const std::string& where) {
-           s.*member = Type::Read(v, where);
-         },
-         [member](const Struct& s) { return Type::Write(s.*member); }});
+    fields_.push_back({std::move(name), Type::Name(), std::move(help),
+                       [member](Struct& s, const Value& v, const std::string& where) {
+                         s.*member = Type::Read(v, where);
+                       },
+                       [member](const Struct& s) { return Type::Write(s.*member); }});
+    return *this;
+  }
+
+  // An option that joined after results were made, with a default that is what there was before:
+  // Write leaves it out where it has that value, so that what was asked keeps its identity and old
+  // results stay comparable.
+  template <typename T>
+  Fields& AddLater(std::string name, T Struct::*member, std::string help) {
+    Add(std::move(name), member, std::move(help));
+    fields_.back().joined_later = true;
     return *this;
   }
 
@@ -169,7 +177,8 @@ class Fields {
   // `where` is the JSON pointer of `value`, used in messages.
   void Read(const Value& value, const std::string& where, Struct& target) const {
     if (!value.is_object()) internal::WrongType(where, "an object", value);
-    for (const auto& [key, item] : value.as_object()) Find(key, where).read(target, item, where + "/" + key);
+    for (const auto& [key, item] : value.as_object())
+      Find(key, where).read(target, item, where + "/" + key);
   }
 
   // Defaults overwritten by `value`.
@@ -179,10 +188,15 @@ class Fields {
     return target;
   }
 
-  // Every field, defaults included.
+  // Every field, defaults included, but for those of AddLater.
   Value Write(const Struct& source) const {
+    const Struct defaults{};
     Object object;
-    for (const auto& field : fields_) object[field.name] = field.write(source);
+    for (const auto& field : fields_) {
+      Value value = field.write(source);
+      if (field.joined_later && value == field.write(defaults)) continue;
+      object[field.name] = std::move(value);
+    }
     return object;
   }
 
@@ -206,6 +220,7 @@ class Fields {
     std::string help;
     std::function<void(Struct&, const Value&, const std::string&)> read;
     std::function<Value(const Struct&)> write;
+    bool joined_later = false;
   };
 
   const Field& Find(const std::string& key, const std::string& where) const {

@@ -240,15 +240,18 @@ class TrainStep final : public TimedPass {
     const std::int64_t num_others = batch.inputs.size(0) - sample.num_sequences;
     batch.labels.narrow(0, sample.num_sequences, num_others).fill_(tasks::kIgnore);
 
-    const ScoredRows scored = ListScored(batch.labels, trainer_.max_scored());
+    const ScoredRows scored = trainer_.Score(batch);
     const kernels::PlanRecorder recorder;
     Quantities timed = Outputs(trainer_.Differentiate(batch.inputs, scored), scored);
     RequireSamePlans(work(), recorder);
     TakeGradients(context_.model, timed);
 
-    const at::Tensor inputs = batch.inputs.narrow(0, 0, sample.num_sequences);
-    const ScoredRows few = ListScored(batch.labels.narrow(0, 0, sample.num_sequences).contiguous(),
-                                      trainer_.max_scored());
+    const auto first = [&](const at::Tensor& x) {
+      return x.defined() ? x.narrow(0, 0, sample.num_sequences).contiguous() : x;
+    };
+    const Batch part{first(batch.inputs), first(batch.labels), first(batch.answers)};
+    const at::Tensor inputs = part.inputs;
+    const ScoredRows few = trainer_.Score(part);
     const auto evaluate = [&](const Model& model, const models::BackboneOptions& options) {
       return Evaluate(model, inputs, few, options);
     };

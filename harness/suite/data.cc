@@ -27,6 +27,21 @@ std::string HashSamples(const tasks::Task& task, std::uint64_t seed, tasks::Spli
   return hash.Hex();
 }
 
+bool HasAnswersInInput(const tasks::Task& task, const tasks::PhiloxKey& key) {
+  constexpr std::int64_t kSamples = 8;
+  const std::int64_t seq_len = task.shape().seq_len;
+  std::vector<std::int32_t> inputs(static_cast<std::size_t>(kSamples * seq_len));
+  std::vector<std::int32_t> labels(inputs.size());
+  tasks::GenerateOnCpu(task, {.key = key, .count = kSamples}, inputs, labels);
+  for (auto sample = inputs.begin(); sample != inputs.end(); sample += seq_len) {
+    for (std::int64_t t = 0; t < seq_len; ++t) {
+      const std::int32_t answer = labels[static_cast<std::size_t>(sample - inputs.begin() + t)];
+      if (std::find(sample, sample + t + 1, answer) != sample + t + 1) return true;
+    }
+  }
+  return false;
+}
+
 std::vector<BatchSlot> EpochBatches(const std::vector<std::int64_t>& sizes,
                                     const TrainConfig& train, std::uint64_t seed,
                                     std::int64_t epoch) {

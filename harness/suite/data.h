@@ -20,6 +20,9 @@ tasks::PhiloxKey SampleKey(const tasks::Task& task, std::uint64_t seed, tasks::S
 std::string HashSamples(const tasks::Task& task, std::uint64_t seed, tasks::Split split,
                         std::int64_t first, std::int64_t count);
 
+// Whether an answer of the first samples of `key` stands earlier in its input.
+bool HasAnswersInInput(const tasks::Task& task, const tasks::PhiloxKey& key);
+
 // A run of consecutive positions of one segment's order: batches never mix segments.
 struct BatchSlot {
   std::size_t segment = 0;

@@ -18,6 +18,7 @@
 #include "base/suggest.h"
 #include "harness/suite/add_mixer.h"
 #include "harness/suite/all_mixers.h"
+#include "harness/suite/data.h"
 #include "harness/suite/embedded.h"
 #include "harness/suite/identity.h"
 #include "harness/suite/step_count.h"
@@ -189,6 +190,21 @@ void CheckTraining(const Cell& cell) {
   CountSteps(cell.task, cell.train);
 }
 
+// Weights that are zero everywhere would train nothing in the end.
+void CheckWeightedLoss(const Cell& cell, const Registries& registries) {
+  if (cell.train.loss_mode != LossMode::kWeighted) return;
+  for (const Segment& segment : cell.task.train) {
+    const auto task =
+        registries.tasks.Find(cell.task.name, "/task").create(segment.params, "/task");
+    if (HasAnswersInInput(*task, SampleKey(*task, /*seed=*/0, tasks::Split::kTrain))) continue;
+    throw ConfigError(
+        "/train/loss_mode",
+        "'weighted' weighs answers by how far back they stand in the input, and those "
+        "of '" +
+            cell.task.name + "' stand nowhere in it; take 'all_tokens'");
+  }
+}
+
 void CheckDtype(const Cell& cell) {
   if (cell.train.dtype != Dtype::kTf32 || cell.device_type != "cpu") return;
   throw ConfigError("/train/dtype", "tf32 needs --device cuda; use fp32 or bf16 on the CPU");
@@ -302,6 +318,7 @@ class CellCollector {
     cell.train =
         ParseTrainConfig(TrainOptions(point.document, PresetOf(task, registries_.tasks)), "/train");
     CheckTraining(cell);
+    CheckWeightedLoss(cell, registries_);
     CheckPieces(cell, registries_);
     CheckDtype(cell);
     const std::string model_key = io::DumpJson(cell.model);

@@ -571,6 +571,27 @@ TEST_CASE("suite: what stands beside a preset wins over it") {
   CHECK(loss_mode(R"({"recipe": "mad", "loss_mode": "all_tokens"})") == LossMode::kAllTokens);
 }
 
+TEST_CASE(
+    "suite: a weighted loss has options of its own, and needs answers that stand in the input") {
+  const auto parse = [](const std::string& task, const std::string& train) {
+    return ParseSuite(R"({"name": "test", "task": {"preset": ")" + task + R"("}, "model": {
+        "d_model": 16, "sequence_mixer": {"name": "attention"}}, "train": )" +
+                          train + "}",
+                      {}, AllRegistries())
+        .cells.at(0);
+  };
+  const Cell cell = parse("mqar/fig2-64x4", R"({"loss_mode": "weighted", "loss_fade_steps": 3})");
+  CHECK(cell.train.loss_mode == LossMode::kWeighted);
+  CHECK(cell.train.loss_fade_steps == 3);
+  CHECK_THROWS_WITH(parse("mad/m/baseline", R"({"loss_mode": "weighted"})"),
+                    Catch::Contains("/train/loss_mode") && Catch::Contains("stand nowhere in it"));
+  CHECK_THROWS_WITH(parse("mqar/fig2-64x4", R"({"loss_distance_weight": 1})"),
+                    Catch::Contains("/train/loss_distance_weight: is of loss_mode weighted"));
+  // Options that joined later leave the identity of all other cells what it was.
+  CHECK(TrainFields().Write(parse("mqar/fig2-64x4", "{}").train).Find("loss_fade_steps") ==
+        nullptr);
+}
+
 TEST_CASE("suite: a preset and its options written out are the same cell") {
   const std::string written = R"({"name": "mad_memorization", "data_seed": 12345,
       "train": {"num_examples": 256}, "test": {"num_examples": 1280}})";

@@ -34,6 +34,11 @@ const Fields<TrainConfig>& TrainFields() {
           .Add("batch_size", &C::batch_size, "sequences per optimiser step")
           .Add("batch_order", &C::batch_order, "order of the training data")
           .Add("loss_mode", &C::loss_mode, "positions that carry a loss")
+          .AddLater("loss_distance_weight", &C::loss_distance_weight,
+                    "of loss_mode weighted: an answer r tokens back weighs log(this r + 1) more")
+          .AddLater("loss_fade_steps", &C::loss_fade_steps,
+                    "of loss_mode weighted: steps in which the weight 1 of all tokens falls by e; "
+                    "0: a 15th of the run's")
           .Add("dtype", &C::dtype, "of activations and matrix products; tf32 is never implied")
           .Add("early_stop_accuracy", &C::early_stop_accuracy,
                "stop once validation accuracy exceeds this, 0 is never")
@@ -111,6 +116,14 @@ TrainConfig ParseTrainConfig(const Value& value, const std::string& where) {
   RequireRange(c.max_steps >= 0, where, "max_steps", "must be >= 0; 0 is no limit");
   RequireRange(c.batch_size >= 1 && c.batch_size <= kMaxBatchSize, where, "batch_size",
                "must be in [1, 1048576]");
+  RequireRange(c.loss_distance_weight > 0, where, "loss_distance_weight", "must be > 0");
+  RequireRange(c.loss_fade_steps >= 0, where, "loss_fade_steps",
+               "must be >= 0; 0 is a 15th of the run's steps");
+  if (c.loss_mode != LossMode::kWeighted) {
+    for (const char* option : {"loss_distance_weight", "loss_fade_steps"}) {
+      RequireRange(!value.Find(option), where, option, "is of loss_mode weighted");
+    }
+  }
   RequireRange(c.early_stop_accuracy >= 0 && c.early_stop_accuracy <= 1, where,
                "early_stop_accuracy", "must be in [0, 1]; 0 never stops early");
   RequireRange(c.solved_accuracy > 0 && c.solved_accuracy <= 1, where, "solved_accuracy",

@@ -22,7 +22,12 @@ enum class Schedule {
   kLinearEpoch,  // the same, constant inside an epoch
 };
 
-enum class LossMode { kScored, kAllTokens, kTargetOnly };
+enum class LossMode {
+  kScored,
+  kAllTokens,
+  kTargetOnly,
+  kWeighted,  // all tokens, answers by how far back they lie (SILA, Algorithm 1)
+};
 
 enum class Dtype { kFp32, kTf32, kBf16 };
 
@@ -55,6 +60,9 @@ struct TrainConfig {
   std::int64_t batch_size = 512;
   BatchOrder batch_order = BatchOrder::kShuffleExamples;
   LossMode loss_mode = LossMode::kScored;
+  // Of kWeighted: lambda, and the steps in which tokens of weight 1 fade by e; 0: a 15th of all.
+  double loss_distance_weight = 0.5;
+  double loss_fade_steps = 0;
   Dtype dtype = Dtype::kFp32;              // of activations; parameters and states stay fp32
   double early_stop_accuracy = 0.99;       // on validation, after an epoch; 0: never stop early
   double solved_accuracy = 0.95;           // validation accuracy that steps_to_threshold waits for
@@ -86,10 +94,11 @@ struct EnumNames<harness::Schedule> {
 };
 template <>
 struct EnumNames<harness::LossMode> {
-  static constexpr std::array<std::pair<harness::LossMode, std::string_view>, 3> kNames = {
+  static constexpr std::array<std::pair<harness::LossMode, std::string_view>, 4> kNames = {
       {{harness::LossMode::kScored, "scored"},
        {harness::LossMode::kAllTokens, "all_tokens"},
-       {harness::LossMode::kTargetOnly, "target_only"}}};
+       {harness::LossMode::kTargetOnly, "target_only"},
+       {harness::LossMode::kWeighted, "weighted"}}};
 };
 template <>
 struct EnumNames<harness::Dtype> {

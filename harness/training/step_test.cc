@@ -1,5 +1,6 @@
 // The parts of a training step, on the CPU.
 // SPDX-License-Identifier: Apache-2.0
+#include <cmath>
 #include <set>
 #include <vector>
 
@@ -10,6 +11,7 @@
 #include "harness/device/step_kernels.h"
 #include "harness/training/batch.h"
 #include "harness/training/loss_ring.h"
+#include "harness/training/token_weights.h"
 
 #include "tests/support/catch2.h"
 
@@ -138,6 +140,33 @@ TEST_CASE("repeated work: runs at every call where there are no graphs") {
   for (int i = 0; i < 4; ++i) work.Run();
   CHECK(runs == 4);
   CHECK(graphs.capture_s() == 0);
+}
+
+TEST_CASE("step: how far back answers stand") {
+  const auto ints = [](std::vector<int> values) {
+    return at::tensor(values, at::kInt).view({2, 5});
+  };
+  // The last place counts, the answer's own among them; 9 never stood; 8 comes later.
+  const at::Tensor inputs = ints({7, 3, 7, 4, 5,  //
+                                  1, 2, 9, 6, 8});
+  const at::Tensor answers = ints({kNone, kNone, kNone, 7, 7,  //
+                                   2, 2, kNone, 8, 6});
+  const at::Tensor expected = at::tensor({0., 0., 0., 1., 2.,  //
+                                          0., 0., 0., 0., 1.})
+                                  .to(at::kFloat)
+                                  .view({2, 5});
+  CHECK(AnswerDistances(inputs, ListScored(answers, 4)).equal(expected));
+}
+
+// Golden vector D9, from the distances on: the attention's own are in attention_test.
+TEST_CASE("step: weights of tokens by distance, while those of all fade") {
+  const at::Tensor distances = at::tensor({0., 0., 0.3, 1.}, at::kDouble);
+  const auto weights = [&](double fades) {
+    return TokenWeights(distances, 0.5, at::tensor(fades, at::kDouble));
+  };
+  const at::Tensor golden = at::tensor({0., 0., 0.1397619424, 0.4054651081}, at::kDouble);
+  CHECK((weights(1e9) - golden).abs().max().item<double>() < 1e-10);
+  CHECK((weights(1.5) - golden - std::exp(-1.5)).abs().max().item<double>() < 1e-10);
 }
 
 }  // namespace

@@ -69,11 +69,12 @@ class Trainer {
   // (StepLoss::components) go to losses().
   void Step();
 
-  // The batch of the next step, and the forward and backward pass of a step on it, which leaves
-  // gradients with the parameters. For whoever checks what Step does; changes no state of a run.
+  // The batch of the next step, what of it (or of some of its sequences) is scored, and the forward
+  // and backward pass of a step on that, which leaves gradients with the parameters. For whoever
+  // checks what Step does; changes no state of a run.
   Batch NextBatch() const;
+  ScoredRows Score(const Batch& batch) const;
   StepLoss Differentiate(const at::Tensor& inputs, const ScoredRows& scored);
-  std::int64_t max_scored() const;                              // of a sample of the next batch
   const at::Tensor& mask_seeds() const { return mask_seeds_; }  // of the next step's dropout
 
   // Steps queued since the start of the run.
@@ -105,6 +106,10 @@ class Trainer {
 
   Shape& ShapeOf(const BatchSlot& slot);
   tasks::BatchRequest Request(const Shape& shape) const;
+  Batch Allocate(const SegmentSource& source, std::int64_t count) const;
+  // Fills `batch`, which holds request.count samples.
+  void Generate(const SegmentSource& source, tasks::BatchRequest request, const Batch& batch) const;
+  ScoredRows Score(const Batch& batch, const tasks::TaskShape& shape) const;
   void RunStep(const Shape& shape);
   void WriteRecords(std::int64_t epoch, std::int64_t first_batch);
   // The order of a segment in an epoch; {} online.

@@ -15,16 +15,31 @@
 #include "kernels/runtime/shape.h"
 
 namespace mixerbench::kernels {
+namespace {
+
+at::Tensor AtLeastFloat(const at::Tensor& x) {
+  return x.to(c10::promoteTypes(x.scalar_type(), at::kFloat));
+}
+
+// [N], 0 where a row does not count.
+at::Tensor Nll(const at::Tensor& logits, const at::Tensor& targets) {
+  return -at::log_softmax(AtLeastFloat(logits), 1)
+              .gather(1, targets.clamp_min(0).unsqueeze(1))
+              .squeeze(1)
+              .masked_fill(targets.lt(0), 0);
+}
+
+}  // namespace
 
 CrossEntropyResult ReferenceSoftmaxCrossEntropy(const at::Tensor& logits,
                                                 const at::Tensor& targets) {
-  const at::Tensor wide = logits.to(c10::promoteTypes(logits.scalar_type(), at::kFloat));
-  const at::Tensor counts = targets.ge(0);
-  const at::Tensor nll = -at::log_softmax(wide, 1)
-                              .gather(1, targets.clamp_min(0).unsqueeze(1))
-                              .squeeze(1)
-                              .masked_fill(counts.logical_not(), 0);
-  return {nll.sum() / counts.sum(), nll.detach(), wide.argmax(1)};
+  const at::Tensor nll = Nll(logits, targets);
+  return {nll.sum() / targets.ge(0).sum(), nll.detach(), AtLeastFloat(logits).argmax(1)};
+}
+
+at::Tensor WeightedCrossEntropy(const at::Tensor& logits, const at::Tensor& targets,
+                                const at::Tensor& weights) {
+  return (Nll(logits, targets) * weights).sum() / targets.ge(0).sum();
 }
 
 CrossEntropyResult SoftmaxCrossEntropy(const at::Tensor& logits, const at::Tensor& targets,

@@ -26,4 +26,8 @@ CrossEntropyResult SoftmaxCrossEntropy(const at::Tensor& logits, const at::Tenso
 CrossEntropyResult ReferenceSoftmaxCrossEntropy(const at::Tensor& logits,
                                                 const at::Tensor& targets);
 
+// The sum of weights [N] times nll over the number of rows that count, by ATen operations.
+at::Tensor WeightedCrossEntropy(const at::Tensor& logits, const at::Tensor& targets,
+                                const at::Tensor& weights);
+
 }  // namespace mixerbench::kernels

@@ -27,9 +27,11 @@ LinearCrossEntropySizes SizesOf(const at::Tensor& hidden, const at::Tensor& weig
           .width = static_cast<int>(weight.size(1))};
 }
 
-std::string Refusal(const at::Tensor& hidden, const at::Tensor& weight, const at::Tensor& bias) {
+std::string Refusal(const at::Tensor& hidden, const at::Tensor& weight, const at::Tensor& bias,
+                    const at::Tensor& row_weights) {
   std::string reason = DeviceRefusal(hidden);
   if (!reason.empty()) return reason;
+  if (row_weights.defined()) return "no kernel for weighted rows";
   if (hidden.scalar_type() != at::kBFloat16 || weight.scalar_type() != at::kFloat) {
     return "for bf16 hidden states and fp32 weights";
   }
@@ -82,14 +84,17 @@ std::vector<at::Tensor> Backward(const BackwardArgs& backward) {
 
 at::Tensor LinearCrossEntropy(const at::Tensor& hidden, const at::Tensor& weight,
                               const at::Tensor& bias, const at::Tensor& targets, ExecutionPath path,
-                              const ShadowWeights& narrow) {
+                              const ShadowWeights& narrow, const at::Tensor& row_weights) {
   Require(hidden.dim() == 2 && weight.dim() == 2 && hidden.size(1) == weight.size(1),
           "hidden states are [N,D], the head's weight [V,D]");
   RequireShape(targets, {hidden.size(0)}, "targets");
   Require(targets.scalar_type() == at::kLong, "targets are int64");
-  if (!RunsByKernels("linear_cross_entropy", path, Refusal(hidden, weight, bias),
+  if (row_weights.defined()) RequireShape(row_weights, targets.sizes(), "weights of rows");
+  if (!RunsByKernels("linear_cross_entropy", path, Refusal(hidden, weight, bias, row_weights),
                      {hidden, weight, bias})) {
-    return SoftmaxCrossEntropy(Linear(hidden, weight, bias, path, narrow), targets, path).loss;
+    const at::Tensor logits = Linear(hidden, weight, bias, path, narrow);
+    return row_weights.defined() ? WeightedCrossEntropy(logits, targets, row_weights)
+                                 : SoftmaxCrossEntropy(logits, targets, path).loss;
   }
   const LinearCrossEntropyCut cut = CutLinearCrossEntropy(SizesOf(hidden, weight));
   const auto floats = hidden.options().requires_grad(false).dtype(at::kFloat);

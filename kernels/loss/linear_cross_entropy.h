@@ -17,10 +17,12 @@ namespace mixerbench::kernels {
 // that LinearCrossEntropySupports (linear_cross_entropy_cuda.h). Then no logits are stored: they
 // stay in float32 between the product and the softmax, and the softmax is rounded to bf16 for the
 // products of the gradients. Memory: (N parts D) float32 with 4 to 8 parts for N up to 4096.
-// `narrow`: as Linear takes it. Errors: std::logic_error when shapes disagree.
+// `narrow`: as Linear takes it. `row_weights` [N], float32 at least, without gradient: each row's
+// term times its weight, over the same number of rows; by ATen operations on either path.
+// Errors: std::logic_error when shapes disagree.
 at::Tensor LinearCrossEntropy(const at::Tensor& hidden, const at::Tensor& weight,
                               const at::Tensor& bias, const at::Tensor& targets,
                               ExecutionPath path = ExecutionPath::kFast,
-                              const ShadowWeights& narrow = {});
+                              const ShadowWeights& narrow = {}, const at::Tensor& row_weights = {});
 
 }  // namespace mixerbench::kernels

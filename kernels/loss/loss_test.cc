@@ -69,6 +69,20 @@ TEST_CASE(
   CHECK(GradientCheckError(function, {inputs[0], inputs[1]}) < kGradientCheckTolerance);
 }
 
+TEST_CASE("linear cross-entropy: weighted rows, over the number of rows that count") {
+  const std::vector<at::Tensor> inputs = {RandomNormal({4, 3}, 1), RandomNormal({5, 3}, 2)};
+  const at::Tensor targets = Longs({4, -1, 0, 4});
+  const at::Tensor weights = at::tensor({2., 7., 0., 0.5}, at::kDouble);
+  const auto function = [&](const std::vector<at::Tensor>& x) -> std::vector<at::Tensor> {
+    return {LinearCrossEntropy(x[0], x[1], {}, targets, ExecutionPath::kFast, {}, weights)};
+  };
+  const at::Tensor exponentials = inputs[0].matmul(inputs[1].t()).exp();
+  const at::Tensor softmax = exponentials / exponentials.sum(1, true);
+  const at::Tensor wanted = -(softmax[0][4].log() * 2 + softmax[3][4].log() * 0.5) / 3;
+  CHECK(RelativeError(function(inputs)[0], wanted) < kFloat64Tolerance);
+  CHECK(GradientCheckError(function, inputs) < kGradientCheckTolerance);
+}
+
 TEST_CASE("linear cross-entropy: which sizes have device functions, and how they are cut") {
   CHECK(LinearCrossEntropySupports({4096, 8192, 128}));
   CHECK(LinearCrossEntropySupports({1, 8191, 64}));

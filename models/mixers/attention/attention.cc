@@ -6,8 +6,13 @@
 #include <string>
 #include <utility>
 
+#include <ATen/TensorOperators.h>
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/arange.h>
 #include <ATen/ops/cat.h>
+#include <ATen/ops/eye.h>
 
+#include "models/blocks/dtype.h"
 #include "models/mixer_entry.h"
 
 namespace mixerbench::models::attention {
@@ -16,6 +21,30 @@ namespace {
 const Fields<AttentionConfig>& ConfigFields() {
   static const auto fields = AttentionFields<AttentionConfig>();
   return fields;
+}
+
+constexpr double kLeastWeight = 0.2;  // that counts as looking somewhere
+
+// How far back each query looks: r_i = sum_j A_ij (i - j) over the weights A_ij >= kLeastWeight of
+// the keys after the first, which is where queries look that need nothing. [B,T,H]
+// Source: SILA, Algorithm 1.
+at::Tensor AttentionDistance(kernels::SoftmaxAttentionArgs args, kernels::ExecutionPath path) {
+  const at::NoGradGuard no_grad;
+  args.q = AtLeastFloat(args.q);
+  args.k = AtLeastFloat(args.k);
+  args.dropout_p = 0;
+  const std::int64_t num_keys = args.k.size(1);
+  const std::int64_t num_queries = args.q.size(1);
+  // What queries read of an identity are their weights.
+  args.v = at::eye(num_keys, args.k.options())
+               .unsqueeze(1)
+               .expand({args.k.size(0), -1, args.k.size(2), -1});
+  const at::Tensor weights = kernels::SoftmaxAttention(args, path);  // [B,T,H,S]
+  const at::Tensor keys = at::arange(num_keys, weights.options());
+  const at::Tensor distance =
+      keys.narrow(0, num_keys - num_queries, num_queries).view({-1, 1, 1}) - keys;  // [T,1,S]
+  const at::Tensor counts = weights.ge(kLeastWeight) & keys.gt(0);
+  return (weights * counts * distance).sum(-1);
 }
 
 class Attention final : public Mixer {
@@ -54,6 +83,9 @@ class Attention final : public Mixer {
       args.generator = options.generator;
     }
     heads_.SetScores(args, options, scored_queries);
+    if (!scored_queries && options.taps.Wants("attention_distance")) {
+      options.taps.Record("attention_distance", AttentionDistance(args, options.path));
+    }
     at::Tensor o = kernels::SoftmaxAttention(args, options.path).flatten(2);
     if (scored_queries) o = o.flatten(0, 1);
 

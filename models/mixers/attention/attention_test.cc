@@ -10,6 +10,8 @@
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/TensorOperators.h>
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/eye.h>
 #include <ATen/ops/tensor.h>
 #include <ATen/ops/zeros.h>
 
@@ -122,6 +124,38 @@ TEST_CASE("attention: the parameters of grouped heads, with everything") {
   CHECK(count({}) == 4 * kSquare);
   CHECK(count({{"num_heads", 4}, {"num_kv_heads", 1}}) == 2 * kSquare + 2 * kSquare / 4);
   CHECK(count({{"num_heads", 4}, {"qk_norm", true}, {"sinks", true}}) == 4 * kSquare + 2 * 4 + 4);
+}
+
+// Golden vector D9: weights of 0.4 on the first token and of 0.1 do not count.
+TEST_CASE("attention: the tap tells how far back each token looks, in pieces too") {
+  const at::NoGradGuard no_grad;
+  const at::Tensor weights =
+      at::tensor({1., 0., 0., 0., 0.6, 0.4, 0., 0., 0.5, 0.3, 0.2, 0., 0.3, 0.5, 0.1, 0.1},
+                 at::kDouble)
+          .view({4, 4});
+  ParameterSet parameters(1, InitPolicy::kDefault, 1, at::kCPU, at::kDouble);
+  const auto mixer = testing::MakeMixer(Register, {{"qkv_bias", false}}, {.d_model = 4},
+                                        ParameterScope(parameters));
+  at::Tensor qkv = parameters.parameters().front().tensor;  // [12,4]
+  REQUIRE(qkv.sizes() == at::IntArrayRef({12, 4}));
+  // One token a channel: query i scores log A_ij with key j, which is unit vector j.
+  qkv.narrow(0, 0, 4).copy_((weights.log() * 2).clamp_min(-100).t());
+  qkv.narrow(0, 4, 4).copy_(at::eye(4, at::kDouble));
+  const at::Tensor x = at::eye(4, at::kDouble).unsqueeze(0);
+  const auto expected = at::tensor({0., 0., 0.3, 1.}, at::kDouble);
+  for (const auto path : {ExecutionPath::kReference, ExecutionPath::kFast}) {
+    TapRecorder whole, begin, end;
+    Forward(*mixer, {x}, {.path = path, .taps = TapScope(whole)});
+    const auto distance = [](const TapRecorder& recorder) {
+      return recorder.records.at("attention_distance").flatten();
+    };
+    CHECK((distance(whole) - expected).abs().max().item<double>() < 1e-6);  // float32 copies
+    const auto begun = Forward(*mixer, {x.narrow(1, 0, 2)},
+                               {.path = path, .want_final_state = true, .taps = TapScope(begin)});
+    Forward(*mixer, {x.narrow(1, 2, 2)},
+            {.path = path, .initial_state = &begun.final_state, .taps = TapScope(end)});
+    CHECK((at::cat({distance(begin), distance(end)}) - expected).abs().max().item<double>() < 1e-6);
+  }
 }
 
 TEST_CASE("attention: dropout needs a generator and follows its seed") {
