@@ -18,7 +18,7 @@ struct Batch {
   at::Tensor inputs;  // [B,T] int32
   at::Tensor labels;  // [B,T] int32, kIgnore where nothing is scored
   // Labels of what evaluation scores; for losses that weigh those of all tokens, else undefined.
-  at::Tensor answers;  // [B,T] int32
+  at::Tensor answers = {};  // [B,T] int32
 };
 
 // The scored positions of a batch, in a shape that does not depend on its labels: M entries for
@@ -27,7 +27,7 @@ struct Batch {
 struct ScoredRows {
   kernels::ScoredPositions rows;  // of the flattened [B*T], row 0 where filled up
   at::Tensor targets;             // [B*M] int64
-  at::Tensor weights;             // [B*M] fp32, of terms of the loss; undefined: 1
+  at::Tensor weights = {};        // [B*M] fp32, of terms of the loss; undefined: 1
 };
 
 // labels [B,T] int32. Throws std::logic_error when a sample on the CPU has more than `max_scored`.

@@ -214,7 +214,7 @@ void Trainer::Generate(const SegmentSource& source, tasks::BatchRequest request,
   source.generator().Generate(request, batch);
   if (!batch.answers.defined()) return;
   request.mode = tasks::LabelMode::kScored;
-  source.generator().Generate(request, {batch.inputs, batch.answers, {}});
+  source.generator().Generate(request, {batch.inputs, batch.answers});
 }
 
 Batch Trainer::NextBatch() const {

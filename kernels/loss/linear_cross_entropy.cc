@@ -89,7 +89,7 @@ at::Tensor LinearCrossEntropy(const at::Tensor& hidden, const at::Tensor& weight
           "hidden states are [N,D], the head's weight [V,D]");
   RequireShape(targets, {hidden.size(0)}, "targets");
   Require(targets.scalar_type() == at::kLong, "targets are int64");
-  if (row_weights.defined()) RequireShape(row_weights, targets.sizes(), "weights of rows");
+  if (row_weights.defined()) RequireShape(row_weights, {hidden.size(0)}, "weights of rows");
   if (!RunsByKernels("linear_cross_entropy", path, Refusal(hidden, weight, bias, row_weights),
                      {hidden, weight, bias})) {
     const at::Tensor logits = Linear(hidden, weight, bias, path, narrow);

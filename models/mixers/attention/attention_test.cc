@@ -134,8 +134,8 @@ TEST_CASE("attention: the tap tells how far back each token looks, in pieces too
                  at::kDouble)
           .view({4, 4});
   ParameterSet parameters(1, InitPolicy::kDefault, 1, at::kCPU, at::kDouble);
-  const auto mixer = testing::MakeMixer(Register, {{"qkv_bias", false}}, {.d_model = 4},
-                                        ParameterScope(parameters));
+  const auto mixer = testing::MakeMixer(Register, {{"num_heads", 1}, {"qkv_bias", false}},
+                                        {.d_model = 4}, ParameterScope(parameters));
   at::Tensor qkv = parameters.parameters().front().tensor;  // [12,4]
   REQUIRE(qkv.sizes() == at::IntArrayRef({12, 4}));
   // One token a channel: query i scores log A_ij with key j, which is unit vector j.
