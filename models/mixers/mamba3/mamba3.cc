@@ -256,8 +256,8 @@ std::unique_ptr<Mixer> Make(const Mamba3Config& config, const std::string& where
   CheckRange(config.mimo_rank, 1, 64, where, "mimo_rank");
   CheckEps(config.norm_eps, where, "norm_eps");
   CheckPositive(config.A_floor, where, "A_floor");
-  if (!(config.rope_fraction > 0 && config.rope_fraction <= 1)) {
-    throw ConfigError(where + "/rope_fraction", "must be in (0, 1]");
+  if (config.rope_fraction != 0.5 && config.rope_fraction != 1) {
+    throw ConfigError(where + "/rope_fraction", "must be 0.5 or 1");
   }
   const std::int64_t num_channels = config.expand * context.d_model;
   Sizes sizes;

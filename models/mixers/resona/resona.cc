@@ -264,6 +264,13 @@ std::unique_ptr<Mixer> Make(ResonaConfig config, const std::string& where,
   if (config.embed_dim == 0) config.embed_dim = context.d_model;
   CheckRange(config.embed_dim, 1, context.d_model, where, "embed_dim");
   CheckPositive(config.temperature, where, "temperature");
+  if (config.search_gradient == SearchGradient::kNone) {
+    constexpr const char* kRule = "needs a search_gradient: without one nothing learns to search";
+    if (!config.shared_encoder) throw ConfigError(where + "/shared_encoder", kRule);
+    if (config.temperature != ResonaConfig{}.temperature) {
+      throw ConfigError(where + "/temperature", kRule);
+    }
+  }
   const bool alpha_fits = config.input_alpha ? config.alpha > 0 && config.alpha < 1
                                              : config.alpha >= 0 && config.alpha <= 1;
   if (!alpha_fits) {

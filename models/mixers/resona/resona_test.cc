@@ -297,6 +297,10 @@ TEST_CASE("resona: it asks for what it reads, and bad options name themselves") 
   fails("num_heads", 3);
   fails("embed_dim", 9);
   fails("temperature", 0);
+  for (const auto& [option, value] : Object{{"shared_encoder", false}, {"temperature", 0.5}}) {
+    CHECK_THROWS_WITH(Model(Object{{"search_gradient", "none"}, {option, value}}),
+                      Catch::Matchers::StartsWith("/mixer/" + option + ": "));
+  }
   fails("alpha", 1.5);
 }
 

@@ -34,7 +34,9 @@ const Fields<RowSparseConfig>& ConfigFields() {
           .Add("num_rows", &RowSparseConfig::num_rows,
                "rows of a head's state that a token changes; 0: a quarter of them")
           .Add("writes", &RowSparseConfig::writes,
-               "what is written to them: the keys, their softmax, or (auto) that for gla alone");
+               "what is written to them: the keys, their softmax, or (auto) that for gla alone")
+          .AddLater("by_magnitude", &RowSparseConfig::by_magnitude,
+                    "choose rows by the magnitude of what is written; of keys as they are");
   return fields;
 }
 
@@ -50,11 +52,13 @@ at::Tensor Largest(const at::Tensor& x, std::int64_t num_rows) {
 struct TopRows {
   std::int64_t num_rows;
   bool softmax;
+  bool by_magnitude;
 
   void operator()(kernels::RecurrenceArgs& args, bool has_slots, const MixerOptions& options,
                   Mixed& mixed) const {
     at::Tensor writes = has_slots ? -at::expm1(args.log_decay) : AtLeastFloat(args.k);
-    const at::Tensor chosen = Largest(writes.detach(), num_rows);
+    const at::Tensor chosen =
+        Largest(by_magnitude ? writes.detach().abs() : writes.detach(), num_rows);
     if (softmax) {
       const at::Tensor logits =
           writes.masked_fill(chosen.logical_not(), -std::numeric_limits<double>::infinity());
@@ -108,10 +112,15 @@ std::unique_ptr<Mixer> Make(const RowSparseConfig& config, const std::string& wh
   }
   const bool softmax =
       config.writes == RowWrites::kSoftmax || (config.writes == RowWrites::kAuto && name == "gla");
+  if (config.by_magnitude && (has_slots || softmax)) {
+    throw ConfigError(where + "/by_magnitude",
+                      "is for writes that may be negative: keys as they are");
+  }
   const std::int64_t chosen =
       config.num_rows > 0 ? config.num_rows : std::max<std::int64_t>(rows / 4, 1);
   dynamic_cast<MatrixStateMixer&>(*inner).SetFilter(
-      TopRows{chosen, softmax}, {.losses = {{kLoss, kLossWeight}}, .discrete = true});
+      TopRows{chosen, softmax, config.by_magnitude},
+      {.losses = {{kLoss, kLossWeight}}, .discrete = true});
   return inner;
 }
 
@@ -128,7 +137,8 @@ void Register(MixerRegistry& registry) {
       Object{{"inner", Object{{"name", "hgrn2"}}}, {"num_rows", 2}, {"writes", "softmax"}},
       Object{{"inner", Object{{"name", "gla"}, {"expand_k", 1}}},
              {"num_rows", 3},
-             {"writes", "as_is"}},
+             {"writes", "as_is"},
+             {"by_magnitude", true}},
   };
   registry.Add("row_sparse", std::move(entry));
 }

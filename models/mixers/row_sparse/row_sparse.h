@@ -20,6 +20,7 @@ struct RowSparseConfig {
   Value inner = Object{{"name", "gla"}};  // a mixer, with its options
   std::int64_t num_rows = 0;              // that a token changes, of a head; 0: a quarter
   RowWrites writes = RowWrites::kAuto;
+  bool by_magnitude = false;  // rows are chosen by |write|; of keys as they are
 };
 
 }  // namespace mixerbench::models

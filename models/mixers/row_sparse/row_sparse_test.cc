@@ -118,6 +118,24 @@ TEST_CASE("row sparse: of equal rows the first are chosen") {
   CHECK(chosen.narrow(-1, 2, 6).eq(0).all().item<bool>());
 }
 
+TEST_CASE("row sparse: by magnitude, keys far below zero are chosen too") {
+  const at::NoGradGuard no_grad;
+  const at::Tensor x = RandomNormal({1, 4, kModelDim}, 1);
+  const auto chosen = [&](const at::Tensor& input, bool by_magnitude) {
+    ParameterSet parameters = NewParameters();
+    const auto mixer = Make({{"writes", "as_is"}, {"by_magnitude", by_magnitude}}, parameters);
+    TapRecorder recorder;
+    Forward(*mixer, {input}, {.taps = TapScope(recorder)});
+    return recorder.records.at("router");
+  };
+  // Keys are linear in x.
+  CHECK(chosen(-x, true).equal(chosen(x, true)));
+  CHECK_FALSE(chosen(-x, false).equal(chosen(x, false)));
+  ParameterSet parameters = NewParameters();
+  CHECK_THROWS_WITH(Make({{"by_magnitude", true}}, parameters),
+                    Catch::Matchers::StartsWith("/mixer/by_magnitude: "));
+}
+
 TEST_CASE("row sparse: the loss is the balance of choices and writes, with gradients of writes") {
   ParameterSet parameters = NewParameters();
   const auto mixer = Make({{"num_rows", 2}}, parameters);

@@ -110,6 +110,10 @@ std::unique_ptr<Mixer> Make(const S4dConfig& config, const std::string& where,
   }
   const std::int64_t num_systems = config.n_ssm != 0 ? config.n_ssm : context.d_model;
   DivideExactly(context.d_model, num_systems, where, "n_ssm", "d_model");
+  if (config.init == DiagonalInit::kDiag && num_systems % 2 != 0) {
+    throw ConfigError(where + "/init", "diag has two halves, but there are " +
+                                           std::to_string(num_systems) + " systems (n_ssm)");
+  }
   return std::make_unique<S4d>(config, num_systems, context, scope);
 }
 
