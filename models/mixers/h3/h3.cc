@@ -78,7 +78,7 @@ class H3 final : public Mixer {
  public:
   H3(const H3Config& config, std::int64_t num_heads, const MixerContext& context,
      const ParameterScope& scope)
-      : H3(config, num_heads, InitialModes(DiagonalInit::kDiag, num_heads, config.d_state / 2),
+      : H3(config, num_heads, InitialModes(DiagonalInit::kLin, num_heads, config.d_state / 2),
            context, scope) {}
 
   MixerTraits traits() const override {
@@ -138,8 +138,9 @@ class H3 final : public Mixer {
         output_(AddComplexNormal(scope, "C", {num_heads, config.d_state / 2})),
         skip_(scope.Add("D", {num_heads}, ParameterRole::kConvWeight, Init::Normal(1))) {
     if (!context.output_projection) return;
-    out_proj_.emplace(scope.Child("out_proj"), context.d_model, context.d_model, /*bias=*/true,
-                      ParameterRole::kResidualOutputWeight);
+    // An ordinary weight: zoology calls it output_linear, which its initialisation does not
+    // rescale.
+    out_proj_.emplace(scope.Child("out_proj"), context.d_model, context.d_model, /*bias=*/true);
   }
 
   static State StateOf(const at::Tensor& history, const at::Tensor& state) {

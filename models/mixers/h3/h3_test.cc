@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "models/mixers/h3/h3.h"
 
+#include <numbers>
 #include <utility>
 #include <vector>
 
 #include <ATen/TensorOperators.h>
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/arange.h>
 #include <ATen/ops/stack.h>
 
 #include "base/error.h"
@@ -61,6 +63,13 @@ TEST_CASE("h3: the shift is the register of its equations") {
     CHECK(testing::RelativeError(Forward(*model.mixer, {x}, {.path = path}).y[0],
                                  at::stack(outputs)) < 1e-12);
   }
+}
+
+TEST_CASE("h3: every head starts with the modes of S4D-Lin") {
+  const Model model({{"d_state", 8}, {"head_dim", 2}}, 6);
+  const at::Tensor n = at::arange(4, at::TensorOptions(at::kDouble)).expand({3, 4});
+  CHECK(testing::RelativeError(model["A_imag"], n * std::numbers::pi) < 1e-15);
+  CHECK(testing::RelativeError(-model["A_real"].exp(), n * 0 - 0.5) < 1e-15);
 }
 
 TEST_CASE("h3: impossible options are named") {
