@@ -34,6 +34,9 @@ struct OutputLayout {
   bool gate_bias = false;        // of the gate's logits
   double eps = 1e-5;
   double norm_weight = 1;  // at which the weights of kGroup start
+  // Of o_proj. Policies rescale the residual output alone, which sources go by its name for: those
+  // that call it out_proj.
+  ParameterRole projection_role = ParameterRole::kLinearWeight;
 
   // Columns that the gate takes of the mixer's first projection, for heads of `width` channels
   // together.

@@ -483,6 +483,41 @@ TEST_CASE("backbones: the initialisation has the published statistics") {
   CHECK(mad.Parameter("head.bias").abs().max().item<double>() == 0);
 }
 
+// The names of mixers whose own output projection a model of four layers starts smaller than one of
+// one layer does, at their defaults: those whose sources call it out_proj.
+std::vector<std::string> MixersRescaledBy(models::InitPolicy policy) {
+  std::vector<std::string> names;
+  for (const std::string& name : Mixers().Names()) {
+    models::ParameterSet shallow(1, policy, /*num_layers=*/1, at::kCPU, at::kDouble);
+    models::ParameterSet deep(1, policy, /*num_layers=*/4, at::kCPU, at::kDouble);
+    for (models::ParameterSet* parameters : {&shallow, &deep}) {
+      models::CreateMixer(
+          Object{{"name", name}}, "",
+          {.d_model = 16, .max_seq_len = 64, .registry = &Mixers(), .offered = {"embeddings"}},
+          models::ParameterScope(*parameters));
+    }
+    bool is_rescaled = false;
+    for (std::size_t i = 0; i < deep.parameters().size(); ++i) {
+      const at::Tensor before = shallow.parameters()[i].tensor.detach();
+      const at::Tensor after = deep.parameters()[i].tensor.detach();
+      CAPTURE(name, deep.parameters()[i].name);
+      is_rescaled = is_rescaled || !after.equal(before);
+      CHECK((after.equal(before) || RelativeError(after * 2, before) < kDoubleTolerance));
+    }
+    if (is_rescaled) names.push_back(name);
+  }
+  return names;
+}
+
+TEST_CASE("backbones: which mixers' outputs start smaller in deeper models") {
+  const std::vector<std::string> expected = {"attention", "hyena",  "mamba",
+                                             "mamba2",    "mamba3", "moe",
+                                             "parallel",  "resona", "sliding_window"};
+  CHECK(MixersRescaledBy(models::InitPolicy::kZoology) == expected);
+  CHECK(MixersRescaledBy(models::InitPolicy::kMamba) == expected);
+  CHECK(MixersRescaledBy(models::InitPolicy::kMad).empty());
+}
+
 TEST_CASE("backbones: options are complete, strict, and each is tested away from its default") {
   for (const auto& [name, entry] : Backbones().entries()) {
     CAPTURE(name);

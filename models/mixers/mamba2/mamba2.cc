@@ -130,6 +130,7 @@ MatrixLayout LayoutOfConfig(const Mamba2Config& config, std::int64_t d_model,
   layout.output.gate = OutputGate::kSilu;
   layout.output.gate_before_norm = !config.norm_before_gate;
   layout.output.eps = config.norm_eps;
+  layout.output.projection_role = ParameterRole::kResidualOutputWeight;
   return layout;
 }
 

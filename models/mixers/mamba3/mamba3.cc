@@ -93,7 +93,8 @@ class Mamba3 final : public Mixer {
         output_(OutputOf(config), sizes.num_heads, sizes.head_dim, WithoutProjection(context),
                 scope) {
     if (context.output_projection) {
-      o_proj_.emplace(scope.Child("o_proj"), sizes.num_channels(), context.d_model, /*bias=*/false);
+      o_proj_.emplace(scope.Child("o_proj"), sizes.num_channels(), context.d_model, /*bias=*/false,
+                      ParameterRole::kResidualOutputWeight);
     }
     if (sizes.rank == 1) return;
     const auto add = [&](const char* name, double start) {
