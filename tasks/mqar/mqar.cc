@@ -165,6 +165,8 @@ std::vector<Preset> Presets() {
   for (const Point& p : std::vector<Point>{{64, 4}, {128, 8}, {256, 16}, {512, 32}}) {
     add("mqar/resona/" + p.Name(), PointParams(p, Noise::kZero), 20000, 1000,
         "RESONA Fig 5, Tab 11; filler assumed");
+    add("mqar/resona-100k/" + p.Name(), PointParams(p, Noise::kZero), 100000, 3000,
+        "RESONA Fig 5, Tab 11 with zoology's sizes; filler assumed");
   }
   add("mqar/gap-a1", PointParams({256, 16}, Noise::kRandom, 1), 100000, 3000, "far queries");
   add("mqar/gap-a3", PointParams({256, 16}, Noise::kRandom, 3), 100000, 3000, "far queries");
