@@ -130,6 +130,22 @@ Value TrainOptions(const Object& document, const std::optional<tasks::FoundPrese
   return train;
 }
 
+// Takes the backbone's name out of "/model", and what {"name": ..., options} says of it to the
+// other options: a sweep over backbones gives each those that the others do not have.
+std::string TakeBackbone(Object& model, const std::string& where) {
+  const auto found = model.find("backbone");
+  if (found == model.end()) return "zoology";
+  const Value backbone = found->second;
+  const std::string place = where + "/backbone";
+  model.erase(found);
+  if (!backbone.is_object()) return io::ReadName(backbone, place);
+  for (const auto& [option, value] : backbone.as_object()) {
+    if (option == "name" || model.try_emplace(option, value).second) continue;
+    throw ConfigError(place + "/" + option, "stands in " + where + " too; leave one of them out");
+  }
+  return io::ReadName(io::RequireMember(backbone, place, "name"), place + "/name");
+}
+
 // A number that says nothing of the mixer is worse than none.
 void CheckTaskSuitsModel(const Cell& cell, const Registries& registries) {
   const std::string backbone = cell.model.Find("backbone")->as_string();
@@ -413,11 +429,7 @@ Value ResolveModel(const Value& model, const Registries& registries) {
   const std::string where = "/model";
   io::RequireObject(model, where);
   Object config = model.as_object();
-  std::string backbone = "zoology";
-  if (const auto found = config.find("backbone"); found != config.end()) {
-    backbone = io::ReadName(found->second, where + "/backbone");
-    config.erase(found);
-  }
+  const std::string backbone = TakeBackbone(config, where);
   const auto& entry = registries.backbones.Find(backbone, where + "/backbone");
   Value resolved = entry.resolve(config, where, registries.mixers);
   resolved.as_object()["backbone"] = backbone;

@@ -289,6 +289,27 @@ TEST_CASE("suite: a mixer's label names its cells and changes no id") {
              Catch::Contains("names two mixers"));
 }
 
+TEST_CASE("suite: a backbone may bring options that others do not have") {
+  const auto model = [](const std::string& backbone) {
+    return ParseWith("model.backbone", backbone).cells.at(0).model;
+  };
+  const Value layered = model(R"({"name": "mamba_lm", "final_norm": "layer"})");
+  CHECK(layered.Find("backbone")->as_string() == "mamba_lm");
+  CHECK(layered.Find("final_norm")->as_string() == "layer");
+  CHECK(model(R"({"name": "mamba_lm"})") == model(R"("mamba_lm")"));
+  const auto cells = ParseWith("sweep", R"({"grid": {"model.backbone": ["zoology",
+                {"name": "mamba_lm", "final_norm": "layer"}]}})")
+                         .cells;
+  REQUIRE(cells.size() == 2);
+  CHECK(cells[1].name == "mqar/attention/backbone=mamba_lm,final_norm=layer");
+  CHECK_THAT(Refusal("model.backbone", R"({"name": "mamba_lm", "n_layers": 3})"),
+             Catch::Contains("/model/backbone/n_layers: stands in /model too"));
+  CHECK_THAT(Refusal("model.backbone", R"({"final_norm": "layer"})"),
+             Catch::Contains("/model/backbone/name"));
+  CHECK_THAT(Refusal("model.backbone", R"({"name": "mamba_lm", "final_nrom": "layer"})"),
+             Catch::Contains("final_nrom"));
+}
+
 TEST_CASE("suite: --set changes values and makes sweeps, --seeds and --limit apply") {
   SuiteOverrides overrides;
   overrides.set = {{"train.lr", "0.5"}, {"model.d_model", "16,32"}};
