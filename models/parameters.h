@@ -60,7 +60,8 @@ struct Parameter {
   std::string name;   // "layers.0.mixer.q_proj.weight"
   at::Tensor tensor;  // a leaf that requires grad
   ParameterRole role;
-  bool weight_decay;  // false for gate parameters (A_log, dt_bias, decays, bonus)
+  bool weight_decay;  // false for gate parameters (A_log, dt_bias, decays, bonus), which a recipe
+                      // may exempt
   // Parameters that a recipe may give a learning rate of their own ("ssm"); empty: that of all.
   std::string lr_group = "";
   // Where layers look for a copy in bf16 (ParameterScope::Shadow); nullptr when none does.
@@ -113,7 +114,7 @@ class ParameterScope {
   // Ends in kernels::kShadowPadding rows of zeros.
   std::shared_ptr<const at::Tensor> Shadow(std::string_view name) const;
 
-  // kSpecial: `init` stands, no weight decay, always at least float32.
+  // kSpecial: `init` stands, a recipe may exempt it from weight decay, always at least float32.
   at::Tensor AddSpecial(std::string_view name, std::vector<std::int64_t> shape, Init init,
                         std::string_view lr_group = "") const;
 

@@ -111,7 +111,7 @@ TEST_CASE("parameters: the mad policy keeps linear weights and clears their bias
   CHECK(scope.Add("e", {100}, ParameterRole::kEmbedding, init).abs().max().item<double>() < 0.1);
 }
 
-TEST_CASE("parameters: specials stay in float32 and get no weight decay") {
+TEST_CASE("parameters: specials stay in float32 and may be exempt from weight decay") {
   ParameterSet set = Set(InitPolicy::kDefault, 1, at::kBFloat16);
   const ParameterScope scope(set);
   scope.Add("w", {2}, kWeight, Init::Normal(1));

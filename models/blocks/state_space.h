@@ -18,7 +18,8 @@
 namespace mixerbench::models {
 
 // A parameter of the state itself (rates, time steps, input matrices): in the group of learning
-// rates "ssm", no weight decay. `values` as they are stored.
+// rates "ssm", which has no weight decay where it has a rate of its own. `values` as they are
+// stored.
 at::Tensor AddSsmParameter(const ParameterScope& scope, std::string_view name,
                            const at::Tensor& values);
 

@@ -28,8 +28,8 @@ at::Tensor InverseSoftplus(const at::Tensor& y);
 at::Tensor DrawStepBias(const ParameterScope& scope, std::string_view name, std::int64_t channels,
                         const TimeStepRange& range);
 
-// Adds that parameter: its own initialisation stands whatever the policy, and it gets no weight
-// decay.
+// Adds that parameter: its own initialisation stands whatever the policy, and a recipe may exempt
+// it from weight decay.
 at::Tensor AddStepBias(const ParameterScope& scope, std::string_view name, std::int64_t channels,
                        const TimeStepRange& range);
 

@@ -510,9 +510,9 @@ std::vector<std::string> MixersRescaledBy(models::InitPolicy policy) {
 }
 
 TEST_CASE("backbones: which mixers' outputs start smaller in deeper models") {
-  const std::vector<std::string> expected = {"attention", "hyena",  "mamba",
-                                             "mamba2",    "mamba3", "moe",
-                                             "parallel",  "resona", "sliding_window"};
+  const std::vector<std::string> expected = {"attention", "hyena",         "log_linear", "mamba",
+                                             "mamba2",    "mamba3",        "moe",        "parallel",
+                                             "resona",    "sliding_window"};
   CHECK(MixersRescaledBy(models::InitPolicy::kZoology) == expected);
   CHECK(MixersRescaledBy(models::InitPolicy::kMamba) == expected);
   CHECK(MixersRescaledBy(models::InitPolicy::kMad).empty());

@@ -125,6 +125,7 @@ MatrixLayout LayoutOfLevels(const LogLinearConfig& config, const std::string& wh
   layout.output.norm = OutputNormKind::kAllHeads;
   layout.output.gate = OutputGate::kSilu;
   layout.output.gate_before_norm = true;
+  layout.output.projection_role = ParameterRole::kResidualOutputWeight;
   return layout;
 }
 
