@@ -4,6 +4,7 @@
 
 #include "gate/render/row_text.h"
 #include "gate/render/text_renderers.h"
+#include "gate/verdict/failure_rows.h"
 #include "io/json.h"
 #include "io/text.h"
 
@@ -16,7 +17,7 @@ Outcome OutcomeOf(const Row& row, const Comparison& comparison, const Tolerance&
   const GateSettings& settings = comparison.settings;
   switch (row.verdict) {
     case Verdict::kRegression:
-      return Outcome::kFailure;
+      return row.metric == kStateMetric ? Outcome::kError : Outcome::kFailure;
     case Verdict::kSuspicious:
       return settings.suspicious_fails ? Outcome::kFailure : Outcome::kPass;
     case Verdict::kInconclusive:

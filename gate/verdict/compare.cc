@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "gate/verdict/exact_gates.h"
+#include "gate/verdict/failure_rows.h"
 #include "gate/verdict/headline.h"
 #include "gate/verdict/speed_gate.h"
 #include "gate/verdict/training_scores.h"
@@ -111,6 +112,7 @@ Comparison CompareReports(const CompareInputs& inputs, const GateSettings& setti
   SettleReplays(settings, replays, learning);
   comparison.seeds_wanted = SeedsWanted(learning, settings);
 
+  Append(FailureRows(pairing.experiments, learning), comparison.rows);
   Append(DataRows(pairing), comparison.rows);
   Append(NumericsRows(pairing.experiments), comparison.rows);
   for (ReplayRow& replay : replays) comparison.rows.push_back(std::move(replay.row));

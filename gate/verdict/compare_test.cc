@@ -123,6 +123,64 @@ TEST_CASE("compare: a failed seed counts as unsolved") {
   CHECK(Find(comparison, "solve_rate").verdict == Verdict::kRegression);
 }
 
+TEST_CASE(
+    "compare: what completed in base and fails in new is a row, with any preset and of any kind") {
+  const auto fail = [](CellResult& cell) {
+    cell.state = CellState::kTimeout;
+    cell.reason = "no sign of life for 60 s";
+    cell.accuracy.clear();
+    cell.learning_curve.clear();
+  };
+  Made made = Drawn({}, {}, 3);
+  for (CellResult& cell : made.candidate) fail(cell);
+  for (const char* preset : {"smoke", "nightly", "release"}) {
+    CAPTURE(preset);
+    const Comparison comparison = Compare(made, PresetSettings(preset, ""));
+    const Row& row = Find(comparison, "state");
+    CHECK(row.verdict == Verdict::kRegression);
+    CHECK(row.base == "3 completed");
+    CHECK(row.candidate == "3 timeout");
+    CHECK(row.say == "no sign of life for 60 s.");
+    CHECK(CodeOf(comparison, {}) == ExitCode::kNo);
+    // A training that was cut off replays nothing.
+    CHECK(std::none_of(comparison.rows.begin(), comparison.rows.end(),
+                       [](const Row& other) { return other.metric == "replay"; }));
+  }
+  for (CellResult* cells : {made.base.data(), made.candidate.data()}) cells[0].kind = "evaluate";
+  CHECK(Find(Compare(made), "state").verdict == Verdict::kRegression);
+
+  // Of one seed in five only chance may be to blame: where seeds were judged they decide.
+  made = Drawn({}, {}, 5);
+  fail(made.candidate[4]);
+  CHECK(Find(Compare(made), "state").verdict == Verdict::kNotGated);
+  CHECK(Find(Compare(made, PresetSettings("smoke", "")), "state").verdict ==
+        Verdict::kInconclusive);
+  // What failed in base, too, is no loss.
+  fail(made.base[4]);
+  const Comparison same = Compare(made);
+  CHECK(std::none_of(same.rows.begin(), same.rows.end(),
+                     [](const Row& row) { return row.metric == "state"; }));
+}
+
+TEST_CASE("compare: a seed that never gets there counts at the steps that were planned") {
+  // All seeds of base stop early; new would have had 100 epochs of 2 + 1 batches.
+  Made made = Drawn({.steps = 50}, {.solve_probability = 0}, 5);
+  const Object config = {
+      {"task",
+       Object{{"train", Array{Object{{"num_examples", 100}}, Object{{"num_examples", 64}}}}}},
+      {"train", Object{{"batch_size", 64}, {"num_epochs", 100}, {"max_steps", 0}}}};
+  for (Cells* cells : {&made.base, &made.candidate}) {
+    for (CellResult& cell : *cells) {
+      cell.config = config;
+      cell.step = 60;
+    }
+  }
+  const Comparison comparison = Compare(made);
+  const Row& steps = Find(comparison, "steps_to_threshold");
+  CHECK(steps.candidate_value == 300.);
+  CHECK(steps.say.starts_with("Needs at least "));
+}
+
 TEST_CASE("compare: an open question asks for the next look") {
   // One in ten is lost: five seeds cannot tell, nor ten.
   Made made = Drawn({.steps_sd = 0.05}, {.steps = 950, .steps_sd = 0.35}, 5, 3);
@@ -274,6 +332,12 @@ TEST_CASE("speed: memory, state, parity and shapes that fail") {
   CHECK(Find(Compare(made), "parity").verdict == Verdict::kRegression);
   made.base[0].throughput[0].parity_check = "failed";
   CHECK(Find(Compare(made), "parity").verdict == Verdict::kNotGated);
+  // Another shape failed in base than in new; one that is no longer compared.
+  std::swap(made.base[0].throughput[0].parity_check, made.base[0].throughput[1].parity_check);
+  CHECK(Find(Compare(made), "parity").verdict == Verdict::kRegression);
+  made = fine;
+  made.candidate[0].throughput[1].parity_check = "not run";
+  CHECK(Find(Compare(made), "parity").verdict == Verdict::kRegression);
 
   made = fine;
   made.candidate[0].throughput[1].state = CellState::kOom;

@@ -75,6 +75,8 @@ struct Replays {
 Replays Collect(const Experiment& experiment, const GateSettings& settings) {
   Replays all;
   for (const CellPair& pair : experiment.pairs) {
+    // One that ended early for a reason of its own replays nothing (FailureRows).
+    if (pair.base->state != pair.candidate->state) continue;
     const Replay replay = ReplayOf(pair, settings.replay_steps);
     ++all.seeds;
     all.same_bits += replay.same_bits;
@@ -139,6 +141,19 @@ std::string Say(ReplayKind kind, const Replays& all, double tolerance,
   }
 }
 
+std::string NameOfShape(const ThroughputRow& shape) {
+  return fmt::format("{}, {} x {}", shape.phase, shape.batch_size, shape.seq_len);
+}
+
+const ThroughputRow* FindShape(const CellResult& cell, const ThroughputRow& like) {
+  const auto found =
+      std::find_if(cell.throughput.begin(), cell.throughput.end(), [&](const ThroughputRow& row) {
+        return row.phase == like.phase && row.batch_size == like.batch_size &&
+               row.seq_len == like.seq_len && row.dtype == like.dtype;
+      });
+  return found == cell.throughput.end() ? nullptr : &*found;
+}
+
 // "tolerance: fwd_bwd, 4 x 160: d layers.0.norm.weight" of a shape that does not agree with the
 // reference; empty when it does, or was not compared.
 //
@@ -146,18 +161,13 @@ std::string Say(ReplayKind kind, const Replays& all, double tolerance,
 // share widens it by as much as the error grows. In fp32, where tolerances hardly differ, an error
 // has to be within that of base as well.
 std::string LossOfParity(const ThroughputRow& shape, const CellResult& base) {
-  const std::string where =
-      fmt::format("tolerance: {}, {} x {}: {}", shape.phase, shape.batch_size, shape.seq_len,
-                  shape.parity ? shape.parity->quantity : shape.reason);
+  const std::string where = fmt::format("tolerance: {}: {}", NameOfShape(shape),
+                                        shape.parity ? shape.parity->quantity : shape.reason);
   if (shape.parity_check == "failed") return where;
   if (shape.parity_check != "passed" || shape.dtype != "fp32" || !shape.parity) return "";
-  for (const ThroughputRow& row : base.throughput) {
-    const bool is_same = row.phase == shape.phase && row.batch_size == shape.batch_size &&
-                         row.seq_len == shape.seq_len && row.dtype == shape.dtype;
-    if (!is_same || row.parity_check != "passed" || !row.parity) continue;
-    if (shape.parity->error > row.parity->tolerance) return "base's " + where;
-  }
-  return "";
+  const ThroughputRow* const before = FindShape(base, shape);
+  const bool is_known = before && before->parity_check == "passed" && before->parity;
+  return is_known && shape.parity->error > before->parity->tolerance ? "base's " + where : "";
 }
 
 }  // namespace
@@ -205,29 +215,38 @@ std::vector<Row> DataRows(const Pairing& pairing) {
 std::vector<Row> NumericsRows(const std::vector<Experiment>& experiments) {
   std::vector<Row> rows;
   for (const Experiment& experiment : experiments) {
-    std::int64_t passed = 0, failed = 0, failed_before = 0;
-    std::string worst;
+    std::int64_t passed = 0, failed = 0;
+    std::string lost, as_before;  // of a shape that base has within tolerance, or has not either
     for (const CellPair& pair : experiment.pairs) {
       for (const ThroughputRow& shape : pair.candidate->throughput) {
         const std::string loss = LossOfParity(shape, *pair.base);
         passed += loss.empty() && shape.parity_check == "passed";
         failed += !loss.empty();
-        if (worst.empty()) worst = loss;
+        if (loss.empty()) continue;
+        const ThroughputRow* const before = FindShape(*pair.base, shape);
+        std::string& where = before && before->parity_check == "failed" ? as_before : lost;
+        if (where.empty()) where = loss;
       }
       for (const ThroughputRow& shape : pair.base->throughput) {
-        failed_before += shape.parity_check == "failed";
+        const ThroughputRow* const now = FindShape(*pair.candidate, shape);
+        if (shape.parity_check != "passed" || !now || now->parity_check == "passed" ||
+            now->parity_check == "failed" || now->state != reports::CellState::kCompleted) {
+          continue;
+        }
+        ++failed;
+        if (lost.empty()) lost = "tolerance, since no longer compared: " + NameOfShape(shape);
       }
     }
     if (passed + failed == 0) continue;
     Row row = RowOf(experiment, Gate::kNumerics, "parity");
     row.test = "exact";
     row.candidate = fmt::format("{} of {} shapes within tolerance", passed, passed + failed);
-    row.verdict = failed == 0               ? Verdict::kPass
-                  : failed_before >= failed ? Verdict::kNotGated
-                                            : Verdict::kRegression;
-    row.say = failed == 0 ? "What is timed agrees with the reference in float64."
-                          : "Not within " + worst +
-                                (row.verdict == Verdict::kNotGated ? "; nor in base." : ".");
+    row.verdict = failed == 0    ? Verdict::kPass
+                  : lost.empty() ? Verdict::kNotGated
+                                 : Verdict::kRegression;
+    row.say = failed == 0    ? "What is timed agrees with the reference in float64."
+              : lost.empty() ? "Not within " + as_before + "; nor in base."
+                             : "Not within " + lost + ".";
     rows.push_back(std::move(row));
   }
   return rows;
@@ -239,6 +258,7 @@ std::vector<ReplayRow> ReplayRows(const std::vector<Experiment>& experiments,
   for (const Experiment& experiment : experiments) {
     if (experiment.kind != "train") continue;
     const Replays all = Collect(experiment, settings);
+    if (all.seeds == 0) continue;
     const double tolerance = ToleranceOf(experiment, settings);
     const ReplayKind kind = KindOf(all, tolerance);
     Row row = RowOf(experiment, Gate::kReplay, "replay");

@@ -139,8 +139,8 @@ class Steps : public Headline {
     out.would_have_seen = std::exp(mean.Visible(margin_, level.shared));
     out.would_have_seen_text = fmt::format("×{:.2f}", *out.would_have_seen);
     const double percent = 100 * (std::exp(mean.mean()) - 1);
-    out.say =
-        fmt::format("Needs {:.0f} % {} steps.", std::abs(percent), percent >= 0 ? "more" : "fewer");
+    out.say = fmt::format("Needs {}{:.0f} % {} steps.", losses.num_censored > 0 ? "at least " : "",
+                          std::abs(percent), percent >= 0 ? "more" : "fewer");
     if (losses.num_censored > 0) {
       out.say += fmt::format(" {} of {} seeds of new never get there and count at the budget.",
                              losses.num_censored, count);

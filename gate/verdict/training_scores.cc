@@ -15,16 +15,40 @@ using reports::AccuracyRow;
 using reports::CellResult;
 using reports::CellState;
 
-// Steps that every seed of the experiment had: the most that any of them did, or the limit of its
-// config where that is known. A seed that stopped early did fewer.
+std::int64_t IntOr(const Value* object, const char* key, std::int64_t otherwise) {
+  const Value* const value = object ? object->Find(key) : nullptr;
+  return value && value->is_int() ? value->as_int() : otherwise;
+}
+
+// The steps that a config asks for; 0 where it does not tell. Batches never mix segments, and in
+// stages an epoch is one segment, each with as many batches.
+std::int64_t PlannedSteps(const Value& config) {
+  const Value* const train = config.Find("train");
+  const std::int64_t limit = IntOr(train, "max_steps", 0);
+  std::int64_t per_epoch = IntOr(train, "steps_per_epoch", 0);
+  const Value* const task = config.Find("task");
+  const Value* const segments = task ? task->Find("train") : nullptr;
+  const std::int64_t batch_size = IntOr(train, "batch_size", 0);
+  if (per_epoch == 0 && batch_size > 0 && segments && segments->is_array()) {
+    const Value* const order = train->Find("batch_order");
+    const bool has_stages = order && *order == Value("stages");
+    for (const Value& segment : segments->as_array()) {
+      const std::int64_t batches =
+          (IntOr(&segment, "num_examples", 0) + batch_size - 1) / batch_size;
+      per_epoch = has_stages ? batches : per_epoch + batches;
+    }
+  }
+  const std::int64_t planned = per_epoch * IntOr(train, "num_epochs", 0);
+  return planned > 0 && limit > 0 ? std::min(planned, limit) : std::max(planned, limit);
+}
+
+// Steps that every seed of the experiment had: those of its config, or the most that any of them
+// did. A seed that stopped early did fewer.
 double BudgetOf(const Experiment& experiment) {
   std::int64_t budget = 1;
   for (const CellPair& pair : experiment.pairs) {
     for (const CellResult* cell : {pair.base, pair.candidate}) {
-      budget = std::max(budget, cell->step);
-      const Value* train = cell->config.Find("train");
-      const Value* limit = train ? train->Find("max_steps") : nullptr;
-      if (limit && limit->is_int()) budget = std::max(budget, limit->as_int());
+      budget = std::max({budget, cell->step, PlannedSteps(cell->config)});
     }
   }
   return static_cast<double>(budget);

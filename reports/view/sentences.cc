@@ -271,6 +271,8 @@ std::vector<Sentence> CareOf(const SweepReport& report, const std::vector<Study>
   std::size_t num_failed = 0;
   for (const CellResult& cell : report.cells) {
     if (IsFailure(cell.state)) ++num_failed;
+    const Value* const device_type = cell.config.Find("device_type");
+    if (device_type && *device_type == Value("cpu")) continue;
     for (const PhasePlan& phase : cell.plans) {
       for (const FunctionPlan& plan : phase.functions) {
         if (plan.is_core && !plan.reason.empty()) fallbacks.insert(plan.function);
@@ -365,7 +367,7 @@ std::vector<Fact> EnvironmentOf(const SweepReport& report) {
   for (const auto& [term, path] : kPaths) {
     std::vector<std::string> values = Distinct(report, path);
     for (std::string& value : values) {
-      if (value.size() == 64) value = value.substr(0, 12);  // a hash
+      if (value.size() == 64 || value.size() == 40) value = value.substr(0, 12);  // a hash
     }
     AddFact(term, Joined(values, ", ", 6), facts);
   }
