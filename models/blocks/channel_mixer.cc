@@ -106,12 +106,12 @@ class RwkvChannelMixer final : public Mixer {
 }  // namespace
 
 ChannelMixerConfig MadChannelMixer(ChannelMixerKind kind, std::int64_t inner_dim,
-                                   std::int64_t d_model) {
-  constexpr std::int64_t kSwigluStep = 16, kRwkvStep = 32;
+                                   std::int64_t d_model, std::int64_t swiglu_step) {
+  constexpr std::int64_t kRwkvStep = 32;
   if (inner_dim == 0) {
     inner_dim = 4 * d_model;
     if (kind == ChannelMixerKind::kSwiglu) {
-      inner_dim = (d_model * 8 / 3 + kSwigluStep - 1) / kSwigluStep * kSwigluStep;
+      inner_dim = (d_model * 8 / 3 + swiglu_step - 1) / swiglu_step * swiglu_step;
     } else if (kind == ChannelMixerKind::kRwkv) {
       inner_dim = std::max(kRwkvStep, d_model * 7 / 2 / kRwkvStep * kRwkvStep);
     }

@@ -29,10 +29,14 @@ struct ChannelMixerConfig {
   bool tanh_gelu = false;  // the MLP's GELU by its tanh approximation
 };
 
+// In steps of what MAD's swiglu is sized.
+inline constexpr std::int64_t kMadSwigluStep = 16;
+
 // As MAD and RWKV size them, without biases, tanh GELU; inner_dim 0: 4 d_model for mlp and rwkv7,
-// 8/3 d_model in steps of 16 upwards for swiglu, 7/2 d_model in steps of 32 downwards for rwkv.
+// 8/3 d_model in steps of `swiglu_step` upwards for swiglu, 7/2 d_model in steps of 32 downwards
+// for rwkv.
 ChannelMixerConfig MadChannelMixer(ChannelMixerKind kind, std::int64_t inner_dim,
-                                   std::int64_t d_model);
+                                   std::int64_t d_model, std::int64_t swiglu_step = kMadSwigluStep);
 
 // nullptr for kIdentity. RWKV's have one state, "shift"; the others have none and take x of any
 // leading sizes.

@@ -295,6 +295,18 @@ TEST_CASE("backbones: parameter counts are the published ones") {
   CHECK(count("mamba_lm", Object{{"tied_head", false}}, 16) == 67520);
 }
 
+TEST_CASE("backbones: the gated MLP of mamba_lm is as wide as MAD's or as Mamba's") {
+  const auto width = [](Object config) {
+    config["d_model"] = 64;
+    config["channel_mixer"] = "swiglu";
+    return Make("mamba_lm", config, 31, 64).Parameter("layers.0.channel_mixer.fc2.weight").size(1);
+  };
+  CHECK(width({}) == 176);  // 170 in steps of 16
+  CHECK(width({{"channel_mixer_step", 128}}) == 256);
+  CHECK_THROWS_WITH(width({{"channel_mixer_step", 128}, {"channel_mixer_dim", 200}}),
+                    Catch::Contains("/channel_mixer_step: is for channel_mixer swiglu"));
+}
+
 TEST_CASE("backbones: SelectLTI's models have the published numbers of parameters") {
   const auto count = [](const Value& mixer) {
     return Make("s4_sequence",

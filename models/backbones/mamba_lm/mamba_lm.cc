@@ -6,6 +6,7 @@
 #include <string>
 #include <utility>
 
+#include "base/error.h"
 #include "base/fields.h"
 #include "models/backbone_entry.h"
 #include "models/blocks/config_checks.h"
@@ -23,8 +24,10 @@ const Fields<MambaLmConfig>& ConfigFields() {
           .Add("sequence_mixer", &Config::sequence_mixer, "mixer over time")
           .Add("channel_mixer", &Config::channel_mixer, "mixer over channels of every block")
           .Add("channel_mixer_dim", &Config::channel_mixer_dim,
-               "its inner width; 0: 4 d_model for mlp and rwkv7, 8/3 d_model in steps of 16 for "
-               "swiglu, 7/2 d_model in steps of 32 for rwkv")
+               "its inner width; 0: 4 d_model for mlp and rwkv7, 8/3 d_model in steps of "
+               "channel_mixer_step for swiglu, 7/2 d_model in steps of 32 for rwkv")
+          .AddLater("channel_mixer_step", &Config::channel_mixer_step,
+                    "swiglu's width is a multiple of it; 128 in Mamba's gated MLP")
           .Add("final_norm", &Config::final_norm, "before the head; zoology has LayerNorm there")
           .Add("residual_in_fp32", &Config::residual_in_fp32,
                "the residual stream in fp32, whatever the layers compute in")
@@ -42,8 +45,8 @@ std::unique_ptr<Backbone> Make(const MambaLmConfig& config, const std::string& w
       .d_model = config.d_model,
       .n_layers = config.n_layers,
       .sequence_mixer = config.sequence_mixer,
-      .channel_mixer =
-          MadChannelMixer(config.channel_mixer, config.channel_mixer_dim, config.d_model),
+      .channel_mixer = MadChannelMixer(config.channel_mixer, config.channel_mixer_dim,
+                                       config.d_model, config.channel_mixer_step),
       .final_norm = config.final_norm,
       .fp32_stream = config.residual_in_fp32};
   return std::make_unique<ResidualModel>(
@@ -55,6 +58,13 @@ MambaLmConfig Parse(const Value& config, const std::string& where) {
   CheckRange(parsed.d_model, 1, 1 << 16, where, "d_model");
   CheckRange(parsed.n_layers, 1, 1024, where, "n_layers");
   CheckRange(parsed.channel_mixer_dim, 0, 1 << 20, where, "channel_mixer_dim");
+  CheckRange(parsed.channel_mixer_step, 1, 1 << 16, where, "channel_mixer_step");
+  const bool has_steps =
+      parsed.channel_mixer == ChannelMixerKind::kSwiglu && parsed.channel_mixer_dim == 0;
+  if (!has_steps && parsed.channel_mixer_step != kMadSwigluStep) {
+    throw ConfigError(where + "/channel_mixer_step",
+                      "is for channel_mixer swiglu with channel_mixer_dim 0; leave it out");
+  }
   CheckRange(parsed.vocab_multiple, 1, 1 << 16, where, "vocab_multiple");
   return parsed;
 }
@@ -81,6 +91,7 @@ void Register(BackboneRegistry& registry) {
              {"tied_head", false},
              {"vocab_multiple", 1},
              {"sequence_mixer", Object{{"name", "mamba2"}}}},
+      Object{{"d_model", 16}, {"channel_mixer", "swiglu"}, {"channel_mixer_step", 128}},
   };
   registry.Add("mamba_lm", std::move(entry));
 }

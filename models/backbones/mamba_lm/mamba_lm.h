@@ -15,7 +15,8 @@ struct MambaLmConfig {
   std::int64_t n_layers = 2;
   Value sequence_mixer = Object{{"name", "mamba"}};
   ChannelMixerKind channel_mixer = ChannelMixerKind::kIdentity;
-  std::int64_t channel_mixer_dim = 0;  // inner width; 0: by the kind
+  std::int64_t channel_mixer_dim = 0;                // inner width; 0: by the kind
+  std::int64_t channel_mixer_step = kMadSwigluStep;  // that of swiglu is a multiple of it
   StreamNorm final_norm = StreamNorm::kRms;
   bool residual_in_fp32 = true;
   bool tied_head = true;
