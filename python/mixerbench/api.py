@@ -13,10 +13,12 @@ import json
 import os
 import signal
 import subprocess
+import sys
 import tempfile
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Union
+from typing import IO, TYPE_CHECKING, Any, Union
 
 from . import host
 
@@ -47,23 +49,40 @@ def _execute(arguments: Sequence[str], allowed: Sequence[int] = (0,), is_quiet: 
         [*host.worker_command(), *arguments],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE if is_quiet else None,
+        stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,  # Ctrl-C comes once, from here: a second one would not let it save
     ) as process:
+        said: list[str] = []
+        listener = threading.Thread(target=_listen, args=(process.stderr, said, is_quiet))
+        listener.start()
         try:
-            out, err = process.communicate()
+            out = process.stdout.read()
         except KeyboardInterrupt:
             process.send_signal(signal.SIGINT)
-            process.communicate()
+            process.stdout.read()
             raise
+        finally:
+            listener.join()
     if process.returncode not in allowed:
-        raise MixerbenchError((err or "").strip() or f"mixerbench {arguments[0]} ended with {process.returncode}")
+        errors = [line for line in said if line.startswith("error: ")]
+        text = "".join(errors[-1:] or said[-20:]).strip()
+        raise MixerbenchError(text or f"mixerbench {arguments[0]} ended with {process.returncode}")
     return out
 
 
+def _listen(stream: IO[str], said: list[str], is_quiet: bool) -> None:
+    """Keeps the lines of `stream` and, unless `is_quiet`, passes them on."""
+    for line in stream:
+        said.append(line)
+        del said[:-200]
+        if not is_quiet:
+            sys.stderr.write(line)
+            sys.stderr.flush()
+
+
 def _place(cls: type) -> str:
-    """FILE.py:Class of a class."""
+    """package.module:Class of a class in a package, whose imports may be relative, else FILE.py:Class."""
     try:
         path = inspect.getfile(cls)
     except (OSError, TypeError):
@@ -73,6 +92,8 @@ def _place(cls: type) -> str:
             f"{cls.__qualname__} must stand at the top level of a file, which other processes load; in a notebook, "
             "write it to one with %%writefile mine.py"
         )
+    if "." in cls.__module__:
+        return f"{cls.__module__}:{cls.__name__}"
     return f"{os.path.abspath(path)}:{cls.__name__}"
 
 

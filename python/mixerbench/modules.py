@@ -1,6 +1,8 @@
 """A user's torch.nn.Module as the engine sees it. SPDX-License-Identifier: Apache-2.0"""
 
 import contextlib
+import gc
+import hashlib
 import importlib
 import importlib.util
 import inspect
@@ -8,6 +10,7 @@ import itertools
 import os
 import sys
 import threading
+import weakref
 
 import torch
 from torch.utils import _pytree as pytree
@@ -30,7 +33,8 @@ def load_class(place):
 
 
 def _load_file(path):
-    key = "mixerbench_user_" + path.replace(os.sep, "_").removesuffix(".py")
+    stem = os.path.basename(path).removesuffix(".py")
+    key = f"mixerbench_user_{stem}_{hashlib.sha256(os.fsencode(path)).hexdigest()[:16]}"
     with _loading:
         if key in sys.modules:
             return sys.modules[key]
@@ -42,18 +46,30 @@ def _load_file(path):
         sys.modules[key] = module  # before it runs: pickling, dataclasses and Triton look it up
         try:
             spec.loader.exec_module(module)
+            _check_helpers(path)
         except BaseException:
             del sys.modules[key]
             raise
         return module
 
 
+def _check_helpers(path):
+    """A file's identity holds the files beside it: no other may have answered for one of them."""
+    for name, file in sources.helpers(path).items():
+        loaded = getattr(sys.modules.get(name), "__file__", None)
+        if loaded is not None and not os.path.samefile(loaded, file):
+            raise sources.ConfigProblem(
+                f"{path} imports {name}, which stands beside it, but {loaded} is loaded under this name: rename one"
+            )
+
+
 def _accepted(cls, offered):
     """Of the arguments that are offered those that the class takes."""
     parameters = inspect.signature(cls.__init__).parameters
+    taken = set(parameters)
     if any(p.kind is p.VAR_KEYWORD for p in parameters.values()):
-        return offered
-    return {name: value for name, value in offered.items() if name in parameters}
+        taken |= {"layer_idx", "num_layers"}  # what every class may get; what else there is it has to name
+    return {name: value for name, value in offered.items() if name in taken}
 
 
 @contextlib.contextmanager
@@ -79,6 +95,8 @@ def _settings_kept():
         "torch's number of threads": (torch.get_num_threads, torch.set_num_threads),
         "torch's default device": (torch.get_default_device, torch.set_default_device),
         "torch's deterministic mode": (torch.get_deterministic_debug_mode, torch.set_deterministic_debug_mode),
+        "torch's anomaly mode": (torch.is_anomaly_enabled, torch.autograd.set_detect_anomaly),
+        "the recursion limit": (sys.getrecursionlimit, sys.setrecursionlimit),
         "the current folder": (os.getcwd, os.chdir),  # other cells of this process look for files in it
     }
     earlier = {name: read() for name, (read, _) in readers.items()}
@@ -110,10 +128,31 @@ def _parameters_kept(module):
 
 def _dtypes(module):
     """What the module says that it computes in; of a module that says nothing, everything."""
-    dtypes = tuple(getattr(module, "dtypes", _BITS))
+    dtypes = getattr(module, "dtypes", _BITS)
+    if isinstance(dtypes, torch.dtype):
+        dtypes = (dtypes,)
+    dtypes = tuple(dtypes)
     if not dtypes or not set(dtypes) <= set(_BITS):
         raise TypeError(f"dtypes is {dtypes}, not some of torch.bfloat16, torch.float32 and torch.float64")
     return dtypes
+
+
+def _losses(module):
+    """Names and weights of the auxiliary losses."""
+    losses = getattr(module, "auxiliary_losses", {})
+    weights = losses.values() if isinstance(losses, dict) else [None]
+    if not all(isinstance(weight, (int, float)) and 0 <= weight < float("inf") for weight in weights):
+        raise TypeError(f"auxiliary_losses is {losses!r}, not a dict of names and weights >= 0")
+    return {str(name): float(w) for name, w in sorted(losses.items())}
+
+
+def _taps(module, losses):
+    taps = getattr(module, "taps", ())
+    if isinstance(taps, str) or not all(isinstance(name, str) for name in taps):
+        raise TypeError(f"taps is {taps!r}, not a list of names")
+    if twice := sorted(set(taps) & set(losses)):
+        raise TypeError(f"{twice[0]} is the name of an auxiliary loss and of a tap")
+    return sorted(taps)
 
 
 def _kind(leaf):
@@ -138,7 +177,7 @@ class Unit:
         if cls.__init__ is torch.nn.Module.__init__:
             raise TypeError(f"{spec['module']} has no __init__(self, d_model)")
         offered = {name: spec[name] for name in ("layer_idx", "num_layers", "max_seq_len")}
-        with _drawing_from(spec["seed"]):  # on the CPU: a seed gives the same weights everywhere
+        with _drawing_from(spec["seed"]), _settings_kept():  # on the CPU: a seed gives the same weights everywhere
             module = cls(spec["d_model"], **{**_accepted(cls, offered), **spec["options"]})
         for name, parameter in module.named_parameters():
             if isinstance(parameter, torch.nn.UninitializedParameter):
@@ -150,13 +189,15 @@ class Unit:
         for name, parameter in self.trained.items():
             if not parameter.is_floating_point():
                 raise TypeError(f"parameter {name} is {parameter.dtype}: keep it as real numbers")
+            if parameter._backward_hooks or parameter._post_accumulate_grad_hooks:
+                raise TypeError(f"parameter {name} has a hook, which training would not call")
         self.has_state = callable(getattr(module, "initial_state", None))
         self.has_step = self.has_state and callable(getattr(module, "step", None))
         self.dtypes = _dtypes(module)
         if getattr(module.forward, "__func__", None) is torch.nn.Module.forward:
             raise TypeError(f"{spec['module']} has no forward(self, x)")
-        self.losses = {str(name): float(w) for name, w in sorted(getattr(module, "auxiliary_losses", {}).items())}
-        self.taps = sorted(getattr(module, "taps", ()))
+        self.losses = _losses(module)
+        self.taps = _taps(module, self.losses)
         self.structure = None  # of the state, with names, kinds and order of its leaves
 
     def install(self, tensors):
@@ -165,11 +206,19 @@ class Unit:
         for module in self.module.modules():
             for name, parameter in module._parameters.items():
                 places.setdefault(id(parameter), []).append((module, name))
-        for parameter, tensor in zip(self.trained.values(), tensors, strict=True):
+        replaced = {name: weakref.ref(parameter) for name, parameter in self.trained.items()}
+        for key, tensor in zip([id(parameter) for parameter in self.trained.values()], tensors, strict=True):
             tensor.__class__ = torch.nn.Parameter
-            for module, name in places[id(parameter)]:
+            for module, name in places[key]:
                 setattr(module, name, tensor)
-        self.trained = None
+        parameter = self.trained = None
+        gc.collect()
+        for name, old in replaced.items():
+            if old() is not None:
+                raise TypeError(
+                    f"something else holds parameter {name} too (a list, a closure, an optimiser): what is used there "
+                    "would not be trained; look it up in the module when it is needed"
+                )
 
     def initial_state(self, batch_size):
         state = self.module.initial_state(batch_size)
@@ -245,6 +294,9 @@ class Unit:
         for name in self.losses:
             if not isinstance(named[name], torch.Tensor) or named[name].dim() != 0:
                 raise ValueError(f"the auxiliary loss {name} must be a tensor with one value and no axis")
+        for name in self.taps:
+            if not isinstance(named[name], torch.Tensor):
+                raise ValueError(f"the tap {name} is {type(named[name]).__name__}, not a tensor")
         losses = [named[name].float() for name in self.losses]
         return losses + [named[name].detach() for name in self.taps]
 
@@ -266,6 +318,8 @@ class Unit:
     def _check(self, x, y):
         if not isinstance(y, torch.Tensor):
             raise TypeError(f"y is {type(y).__name__}, not a tensor")
+        if y.layout != torch.strided or y.is_nested:
+            raise TypeError("y is sparse or nested, not a dense tensor")
         if y.shape != x.shape:
             raise ValueError(f"y is {list(y.shape)}, not {list(x.shape)} as x")
         if y.device != x.device:

@@ -77,6 +77,17 @@ def _beside(path, level, name):
     return next((file for file in candidates if os.path.isfile(file)), None)
 
 
+def helpers(path):
+    """By the name under which a file at `path` imports it, the file beside it that its identity holds."""
+    folder = os.path.dirname(path)
+    found = {}
+    for file in _files_and_packages(path)[0]:
+        relative = os.path.relpath(file, folder).removesuffix(".py").removesuffix(os.sep + "__init__")
+        if file != path and not relative.startswith(os.pardir):
+            found[relative.replace(os.sep, ".")] = file
+    return found
+
+
 def _files_and_packages(path):
     files, packages, pending = {}, set(), [path]
     while pending:

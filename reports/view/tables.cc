@@ -257,7 +257,8 @@ std::string AccuracyNote(const Study& study) {
                  : "Small: 95 % interval over test items");
   if (!study.chosen_keys.empty()) note += "; the chosen setting";
   note += seeds > 1 && seeds < static_cast<std::int64_t>(kSeedsForInterval)
-              ? ". Bold: the highest accuracy and the fewest steps, which so few seeds do not tell apart from others"
+              ? ". Bold: the highest accuracy and the fewest steps, which so few seeds do not tell "
+                "apart from others"
               : ". Bold: the best accuracy, or not distinguishable from it, and the fewest steps";
   if (const double stop = EarlyStop(study); stop > 0) {
     note += fmt::format("; {} % and more count as equal, because training stops there",

@@ -177,7 +177,7 @@ class FailuresTest(unittest.TestCase):
         self.assertNotIn("\n", answer)
 
     def test_an_exception_names_its_places(self):
-        self.expect("Raises", "ValueError: boom (misbehaving.py:16 in forward)")
+        self.expect("Raises", "ValueError: boom (misbehaving.py:17 in forward)")
         self.expect("RaisesWhenBuilt", "KeyError: 'no such width' (misbehaving.py:")
         self.expect("ImportsWhenBuilt", "ModuleNotFoundError: No module named 'no_such_package'")
 
@@ -228,14 +228,20 @@ class FailuresTest(unittest.TestCase):
         self.expect("LossForgotten", "must return (y, {name: value})")
         self.expect("LossMisnamed", "declares the losses and taps ['size'] and returns ['sizes']")
         self.expect("LossOfMany", "one value and no axis")
+        self.expect("LossesInAList", "auxiliary_losses is ['size'], not a dict")
+        self.expect("LossOfNaN", "not a dict of names and weights >= 0")
+        self.expect("TapsInAWord", "taps is 'gate', not a list")
+        self.expect("TapOfNothing", "the tap gate is NoneType, not a tensor")
 
     def test_torch_stays_as_it_was(self):
         self.expect("LeavesNoGradient", "changes torch's gradient mode")
         self.expect("LeavesDoubles", "changes torch's default dtype")
         self.expect("LeavesADevice", "changes torch's default device")
         self.expect("LeavesDeterminism", "changes torch's deterministic mode")
+        self.expect("LeavesAnomalies", "changes torch's anomaly mode")
         folder = os.getcwd()
         self.expect("LeavesTheFolder", "changes the current folder")
+        self.expect("BuildsElsewhere", "changes the current folder")
         self.assertEqual(os.getcwd(), folder)
         self.assertEqual(torch.get_deterministic_debug_mode(), 0)
         self.assertEqual(torch.zeros(1).device.type, "cpu")
@@ -248,6 +254,16 @@ class FailuresTest(unittest.TestCase):
         self.expect("DeletesAWeight", "replaces or deletes its parameter value.weight")
         self.expect("WritesToAWeight", "writes to its parameter value.weight")
         self.expect("Freezes", "parameter value.weight while it runs, or freezes it")
+
+    def test_what_is_used_is_what_is_trained(self):
+        self.expect("HooksAWeight", "parameter value.weight has a hook")
+        self.assertIn("something else holds parameter value.weight", self.installed("misbehaving.py:KeepsAList"))
+        self.assertEqual(self.installed("mixers.py:Mean"), "=")
+
+    def installed(self, place):
+        answer, values = ask("create", json.dumps(spec_of(place)))
+        key = json.loads(answer[1:])["key"]
+        return ask("install", key, [value.clone().requires_grad_() for value in values])[0]
 
     def test_wrong_classes(self):
         self.expect("Lazy", "parameter value.weight has no shape before the first call")
@@ -304,6 +320,20 @@ class SourcesTest(unittest.TestCase):
         first = self.describe()
         self.write("near.py", "c = 2\n")
         self.assertEqual(self.describe(), first)
+
+    def test_no_other_file_answers_for_one_beside_it(self):
+        for folder, value in (("a", 1), ("b", 100)):
+            self.write(f"{folder}/mine.py", "import torch, helper_of_two\nclass A(torch.nn.Module): k = helper_of_two.K\n")
+            self.write(f"{folder}/helper_of_two.py", f"K = {value}\n")
+        self.assertEqual(modules.load_class(os.path.join(self.folder, "a/mine.py:A")).k, 1)
+        with self.assertRaisesRegex(sources.ConfigProblem, "imports helper_of_two, which stands beside it, but .*/a/"):
+            modules.load_class(os.path.join(self.folder, "b/mine.py:A"))
+
+    def test_paths_that_look_alike_are_two_files(self):
+        self.write("c/d/e.py", "import torch\nclass A(torch.nn.Module): k = 5\n")
+        self.write("c/d_e.py", "import torch\nclass A(torch.nn.Module): k = 6\n")
+        found = [modules.load_class(os.path.join(self.folder, f"{name}.py:A")).k for name in ("c/d/e", "c/d_e")]
+        self.assertEqual(found, [5, 6])
 
     def test_a_package(self):
         self.assertTrue(sources.describe("torch.nn:Linear").endswith("torch 2.11.0"))

@@ -4,6 +4,7 @@ import os
 import random
 import signal
 import sys
+import threading
 import time
 
 import torch
@@ -468,3 +469,64 @@ class WrongDtypes(nn.Module):
     def __init__(self, d_model):
         super().__init__()
         self.weight = nn.Linear(d_model, d_model)
+
+
+class KeepsAList(Mean):
+    """What it uses is not what is trained."""
+
+    def __init__(self, d_model, layer_idx, num_layers):
+        super().__init__(d_model, layer_idx, num_layers)
+        self.held = [self.value.weight]
+
+    def forward(self, x):
+        return super().forward(x) * self.held[0].sum()
+
+
+class HooksAWeight(Mean):
+    def __init__(self, d_model, layer_idx, num_layers):
+        super().__init__(d_model, layer_idx, num_layers)
+        self.value.weight.register_hook(torch.zeros_like)
+
+
+class LeavesAnomalies(Mean):
+    def forward(self, x):
+        torch.autograd.set_detect_anomaly(True)
+        return super().forward(x)
+
+
+class BuildsElsewhere(Mean):
+    def __init__(self, d_model, layer_idx, num_layers):
+        super().__init__(d_model, layer_idx, num_layers)
+        os.chdir("/")
+
+
+class LossesInAList(Mean):
+    auxiliary_losses = ["size"]
+
+
+class LossOfNaN(Mean):
+    auxiliary_losses = {"size": float("nan")}
+
+
+class TapsInAWord(Mean):
+    taps = "gate"
+
+
+class TapOfNothing(Mean):
+    taps = ("gate",)
+
+    def forward(self, x):
+        return super().forward(x), {"gate": None}
+
+
+class Sparse(Mean):
+    def forward(self, x):
+        return super().forward(x).to_sparse()
+
+
+class LeavesAThread(Mean):
+    """Whose process would be waited for."""
+
+    def __init__(self, d_model, layer_idx, num_layers):
+        super().__init__(d_model, layer_idx, num_layers)
+        threading.Thread(target=time.sleep, args=(1000,)).start()

@@ -202,6 +202,13 @@ class ProgramTest(unittest.TestCase):
             self.assertFalse(found["passed"], (name, check))
         self.assertIn("ValueError: boom", self.check(1, f"{HERE}/misbehaving.py:Raises")["causality"]["reason"])
 
+    def test_a_class_that_ends_the_process_fails_the_check(self):
+        _, err = self.expect(1, "mixer", "check", f"{HERE}/misbehaving.py:ExitsAtOnce", "--json")
+        self.assertIn("error: the class ended its process while it was checked, with exit code 3", err)
+
+    def test_what_a_class_leaves_running_is_not_waited_for(self):
+        self.expect(0, "mixer", "check", f"{HERE}/misbehaving.py:LeavesAThread", "--skip", "gradients")
+
     def test_a_check_reads_like_a_report(self):
         out, _ = self.expect(1, "mixer", "check", f"{HERE}/misbehaving.py:SeesTheFuture", "--skip", "gradients")
         self.assertIn("FAIL  causality  a token changes no earlier output\n", out)
