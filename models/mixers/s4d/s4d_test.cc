@@ -107,6 +107,8 @@ TEST_CASE("s4d: impossible options are named") {
   }
   CHECK_THROWS_WITH(Model({{"form", "full"}, {"n_ssm", 3}}, 8),
                     Catch::Matchers::StartsWith("/mixer/n_ssm: "));
+  CHECK_THROWS_WITH(Model({{"form", "full"}, {"init", "diag"}, {"n_ssm", 1}}, 8),
+                    Catch::Matchers::StartsWith("/mixer/init: "));
 }
 
 }  // namespace
