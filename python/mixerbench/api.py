@@ -120,10 +120,20 @@ def _settings(settings: Mapping[str, Any] | None) -> Iterator[str]:
 def _holds(resolved: Any, mixer: Mapping[str, Any]) -> bool:
     """Whether a resolved mixer, which names every default, is `mixer` or holds it."""
     if isinstance(resolved, Mapping):
-        if all(resolved.get(key) == value for key, value in mixer.items()):
+        if _is(resolved, mixer):
             return True
         resolved = list(resolved.values())
     return isinstance(resolved, list) and any(_holds(item, mixer) for item in resolved)
+
+
+def _is(resolved: Mapping[str, Any], mixer: Mapping[str, Any]) -> bool:
+    return all(resolved.get(key) == value for key, value in mixer.items())
+
+
+def _name_of(resolved: Mapping[str, Any], named: Mapping[str, Mapping[str, Any]]) -> str | None:
+    """Of the mixers that were given the one that a cell has: itself before one that it holds, with the most options."""
+    held = [name for name, mixer in named.items() if _holds(resolved, mixer)]
+    return max(held, key=lambda name: (_is(resolved, named[name]), len(named[name])), default=None)
 
 
 @dataclass(frozen=True)
@@ -150,7 +160,10 @@ class Report:
         names = {}
         for cell in data["cells"]:
             mixer = cell["config"]["model"]["sequence_mixer"]
-            names[cell["identity"]["run_id"]] = next((n for n, given in named.items() if _holds(mixer, given)), None)
+            names[cell["identity"]["run_id"]] = _name_of(mixer, named)
+        for row in rows:
+            if row["mixer"] in named and names.get(row["run_id"]) is None:
+                raise ValueError(f"{row['mixer']!r} is the name of a mixer of the suite: give yours another")
         return cls(folder, data, [{"name": names.get(row["run_id"]) or row["mixer"], **row} for row in rows])
 
     def accuracy(self) -> dict[str, float]:

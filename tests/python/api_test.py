@@ -13,6 +13,7 @@ os.environ["OMP_NUM_THREADS"] = "1"
 DEVICE = os.environ.get("MIXERBENCH_TEST_DEVICE", "cpu")
 
 import mixerbench  # noqa: E402
+from mixerbench import api  # noqa: E402
 from mixers import Balanced, Mean  # noqa: E402
 from misbehaving import Raises, SeesTheFuture  # noqa: E402
 from program_suite import SUITE  # noqa: E402
@@ -37,10 +38,22 @@ class ApiTest(unittest.TestCase):
         again = mixerbench.run(SUITE, mixers, DEVICE, out=self.out, quiet=True)  # nothing is left to run
         self.assertEqual(again.data, report.data)
         self.assertEqual(mixerbench.Report.read(self.out, mixers).rows, report.rows)
+        with self.assertRaisesRegex(ValueError, "'gla' is the name of a mixer of the suite"):
+            mixerbench.Report.read(self.out, {"gla": Mean})
+
+    def test_a_cell_has_the_name_that_says_most_of_it(self):
+        named = {"plain": {"name": "retnet"}, "wide": {"name": "retnet", "expand_v": 4}, "held": {"name": "gla"}}
+        retnet = {"name": "retnet", "num_heads": 2}
+        self.assertEqual(api._name_of({**retnet, "expand_v": 4}, named), "wide")
+        self.assertEqual(api._name_of({**retnet, "expand_v": 2}, named), "plain")
+        self.assertEqual(api._name_of({"name": "hybrid", "pattern": [{"name": "gla"}]}, named), "held")
+        self.assertEqual(api._name_of({**retnet, "inner": {"name": "gla"}}, named), "plain")
+        self.assertIsNone(api._name_of({"name": "mamba"}, named))
 
     def test_what_is_wrong_is_said(self):
-        with self.assertRaisesRegex(mixerbench.MixerbenchError, "did you mean 'gla'"):
-            mixerbench.run(SUITE, {"mine": "glaa"}, DEVICE, out=self.out, quiet=True)
+        for quiet in (False, True):
+            with self.assertRaisesRegex(mixerbench.MixerbenchError, "did you mean 'gla'"):
+                mixerbench.run(SUITE, {"mine": "glaa"}, DEVICE, out=self.out, quiet=quiet)
 
         class Inner(Mean):
             pass
