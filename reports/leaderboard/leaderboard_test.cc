@@ -129,6 +129,22 @@ TEST_CASE("Of mixers that solved nothing the more accurate is listed first",
   }
 }
 
+TEST_CASE("Steps are the median over settings, one that was not reached last",
+          "[reports][leaderboard]") {
+  const auto steps_of = [](int num_reached) {
+    std::vector<CellResult> cells;
+    for (const int i : {1, 2, 3}) Add("mqar", "gla", 64 * i, i <= num_reached ? 5 : 0, 5, cells);
+    for (CellResult& cell : cells) {
+      if (!cell.steps_to_threshold) continue;
+      cell.steps_to_threshold = cell.name == "mqar/gla/input_seq_len=64" ? 100 : 200;
+    }
+    return MakeLeaderboard({Input("steps", std::move(cells))}, 5).ranking.at(0).steps;
+  };
+  CHECK(steps_of(3) == 200);
+  CHECK(steps_of(2) == 200);
+  CHECK_FALSE(steps_of(1));
+}
+
 TEST_CASE("What cannot be ranked is refused with the reason", "[reports][leaderboard]") {
   std::vector<LeaderboardInput> inputs = ThreeMixers();
   std::vector<CellResult> partial;

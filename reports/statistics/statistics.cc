@@ -67,6 +67,8 @@ double SortedPercentile(std::span<const double> sorted, double share) {
   const auto below = static_cast<std::size_t>(std::floor(position));
   const std::size_t above = std::min(below + 1, sorted.size() - 1);
   const double weight = position - static_cast<double>(below);
+  // Values may be infinite: 0 * infinity and infinity - infinity are no numbers.
+  if (weight == 0 || sorted[below] == sorted[above]) return sorted[below];
   return sorted[below] + weight * (sorted[above] - sorted[below]);
 }
 

@@ -49,6 +49,7 @@ double Mean(std::span<const double> values);
 double StandardDeviation(std::span<const double> values);
 double Median(std::span<const double> values);
 // Linear interpolation between order statistics at position share * (n-1) (R's type 7).
+// Values may be +infinity: one between a number and infinity is infinite.
 double Percentile(std::span<const double> values, double share);
 
 }  // namespace mixerbench::reports

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <limits>
 #include <utility>
 #include <vector>
 
@@ -83,6 +84,15 @@ TEST_CASE("summaries: known values") {
   CHECK(Percentile(v, 1) == 4);
   CHECK(std::abs(Percentile(v, 0.2) - 1.6) < kExact);  // R: quantile(1:4, 0.2) is 1.6
   CHECK(StandardDeviation(std::vector<double>{7}) == 0);
+}
+
+TEST_CASE("Order statistics may be infinite", "[reports][statistics]") {
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  CHECK(Median(std::vector<double>{kInfinity, 100, 200}) == 200);
+  CHECK(Median(std::vector<double>{100, 200, 300, kInfinity}) == 250);
+  CHECK(Median(std::vector<double>{100, kInfinity}) == kInfinity);
+  CHECK(Median(std::vector<double>{100, kInfinity, kInfinity, kInfinity}) == kInfinity);
+  CHECK(Percentile(std::vector<double>{100, 200, kInfinity}, 0) == 100);
 }
 
 std::vector<Score> Units(int num_right, int num_wrong, double size = 1) {
