@@ -21,6 +21,19 @@ namespace {
 
 constexpr const char* kUncommitted = "tool.git_dirty";
 
+// 0 where there is none.
+std::int64_t ConfigNumber(const Value& config, const std::string& path) {
+  const std::string text = ConfigText(config, path);
+  return text.empty() ? 0 : std::stoll(text);
+}
+
+// Where a cell ran: "NVIDIA H200"; "" where it does not say.
+std::string DeviceOf(const CellResult& cell) {
+  const std::string gpu = ConfigText(cell.environment, "gpu.name");
+  const bool is_cpu = gpu.empty() || ConfigText(cell.environment, "device") == "cpu";
+  return is_cpu ? ConfigText(cell.environment, "cpu.model") : gpu;
+}
+
 // Why the whole report cannot be ranked; nothing when it can.
 std::optional<Refusal> RefusalOf(const LeaderboardInput& input, std::size_t min_seeds) {
   const SweepReport& report = input.report;
@@ -135,9 +148,7 @@ void Collect(const LeaderboardInput& input, const MixerList& list, Settings& set
     setting.task = name.task;
     setting.family = FamilyOf(name.task);
     setting.text = SettingLabel(report, group);
-    if (const std::string d = ConfigText(config, "model.d_model"); !d.empty()) {
-      setting.d_model = std::stoll(d);
-    }
+    setting.d_model = ConfigNumber(config, "model.d_model");
     const int mixer = list.IndexOf(MixerKey(group.name));
     const auto [known, is_new] = setting.results.try_emplace(mixer, ResultOf(report, group));
     if (!is_new) {
@@ -209,14 +220,27 @@ void FindBands(Leaderboard& board, std::uint64_t seed) {
   }
 }
 
+// What tokens per second depend on besides the mixer; 0 and "" are not known.
 struct Shape {
   std::string phase;
   std::string dtype;
   std::int64_t seq_len = 0;
   std::int64_t batch_size = 0;
   std::int64_t d_model = 0;
+  std::int64_t n_layers = 0;
+  std::string device;
   auto operator<=>(const Shape&) const = default;
 };
+
+std::string ShapeText(const Shape& shape) {
+  std::string text =
+      fmt::format("{}, {} tokens, batch {}, {}", shape.phase,
+                  Count(static_cast<double>(shape.seq_len)), shape.batch_size, shape.dtype);
+  if (shape.d_model > 0) text += fmt::format(", d {}", shape.d_model);
+  if (shape.n_layers > 0) text += ", " + Plural(shape.n_layers, "layer");
+  if (!shape.device.empty()) text += ", " + shape.device;
+  return text;
+}
 
 // The shape that most ranked mixers were timed at; of equals a training step, the longest.
 void FindSpeed(const std::vector<const LeaderboardInput*>& inputs, const MixerList& list,
@@ -226,11 +250,15 @@ void FindSpeed(const std::vector<const LeaderboardInput*>& inputs, const MixerLi
     for (const GroupSummary& group : input->report.groups) {
       const int mixer = list.IndexOf(MixerKey(group.name));
       for (const CellResult& cell : CellsOf(input->report, group)) {
-        const std::string d = ConfigText(cell.config, "model.d_model");
         for (const ThroughputRow& row : cell.throughput) {
           if (!row.tokens_per_second) continue;
-          const Shape shape{row.phase, row.dtype, row.seq_len, row.batch_size,
-                            d.empty() ? 0 : std::stoll(d)};
+          const Shape shape{.phase = row.phase,
+                            .dtype = row.dtype,
+                            .seq_len = row.seq_len,
+                            .batch_size = row.batch_size,
+                            .d_model = ConfigNumber(cell.config, "model.d_model"),
+                            .n_layers = ConfigNumber(cell.config, "model.n_layers"),
+                            .device = DeviceOf(cell)};
           rates[shape].try_emplace(mixer, *row.tokens_per_second);
         }
       }
@@ -247,9 +275,7 @@ void FindSpeed(const std::vector<const LeaderboardInput*>& inputs, const MixerLi
     best_key = key;
   }
   if (!best) return;
-  board.shape = fmt::format("{}, {} tokens, batch {}, {}, d {}", best->phase,
-                            Count(static_cast<double>(best->seq_len)), best->batch_size,
-                            best->dtype, best->d_model);
+  board.shape = ShapeText(*best);
   for (RankedMixer& ranked : board.ranking) {
     const auto found = rates[*best].find(ranked.mixer);
     if (found != rates[*best].end()) ranked.tokens_per_second = found->second;

@@ -72,8 +72,9 @@ struct Leaderboard {
   std::map<std::string, int> families;  // settings of each
   std::vector<Refusal> refused;
   std::vector<std::pair<std::string, std::string>> sources;  // with the checksum of each report
-  std::string
-      shape;  // at which tokens per second were taken: "train_step, 256 tokens, batch 64, bf16"
+  // At which tokens per second were taken, on what:
+  // "train_step, 256 tokens, batch 64, bf16, d 64, 2 layers, NVIDIA H200".
+  std::string shape;
   std::int64_t num_cells = 0;  // behind the ranks
   std::size_t min_seeds = kSeedsForInterval;
 };

@@ -145,6 +145,42 @@ TEST_CASE("Steps are the median over settings, one that was not reached last",
   CHECK_FALSE(steps_of(1));
 }
 
+TEST_CASE("Tokens per second are compared on one device and depth alone",
+          "[reports][leaderboard]") {
+  std::vector<CellResult> cells;
+  for (const char* mixer : {"gla", "retnet"}) Add("mqar", mixer, 64, 5, 5, cells);
+  const auto time = [&](const std::string& mixer, const std::string& gpu, int n_layers,
+                        double tokens_per_second) {
+    CellResult cell;
+    cell.name = "mqar/" + mixer + "/input_seq_len=64";
+    cell.kind = "throughput";
+    cell.group_id = cell.run_id = cell.name + gpu + std::to_string(n_layers);
+    cell.state = CellState::kCompleted;
+    cell.config = Object{{"model", Object{{"d_model", 64},
+                                          {"n_layers", n_layers},
+                                          {"sequence_mixer", Object{{"name", mixer}}}}}};
+    cell.environment = Object{{"device", "cuda"}, {"gpu", Object{{"name", gpu}}}};
+    ThroughputRow row;
+    row.phase = "train_step";
+    row.batch_size = 8;
+    row.seq_len = 64;
+    row.dtype = "bf16";
+    row.tokens_per_second = tokens_per_second;
+    cell.throughput = {row};
+    cells.push_back(std::move(cell));
+  };
+  // Only at 4 layers on GPU B were both timed.
+  time("gla", "GPU A", 2, 1e6);
+  time("retnet", "GPU B", 2, 2e6);
+  time("gla", "GPU B", 4, 3e6);
+  time("retnet", "GPU B", 4, 4e6);
+  const Leaderboard board = MakeLeaderboard({Input("timed", std::move(cells))}, 5);
+  CHECK(board.shape == "train_step, 64 tokens, batch 8, bf16, d 64, 4 layers, GPU B");
+  REQUIRE(board.ranking.size() == 2);
+  CHECK(board.ranking[0].tokens_per_second == 4e6);
+  CHECK(board.ranking[1].tokens_per_second == 3e6);
+}
+
 TEST_CASE("What cannot be ranked is refused with the reason", "[reports][leaderboard]") {
   std::vector<LeaderboardInput> inputs = ThreeMixers();
   std::vector<CellResult> partial;
