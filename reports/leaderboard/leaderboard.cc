@@ -83,6 +83,17 @@ std::optional<Refusal> RefusalOf(const LeaderboardInput& input, std::size_t min_
   return std::nullopt;
 }
 
+// What a report that is ranked leaves open about the code that ran.
+std::string DoubtOf(const SweepReport& report) {
+  const auto lacks = [&](const char* path) {
+    return std::any_of(report.cells.begin(), report.cells.end(), [&](const CellResult& cell) {
+      return cell.state == CellState::kCompleted && ConfigText(cell.environment, path).empty();
+    });
+  };
+  if (lacks("tool.git_commit")) return "commit not recorded";
+  return lacks(kUncommitted) ? "not recorded whether the code had uncommitted changes" : "";
+}
+
 // Sizes first, then what else the suite varied: not what it chose, nor what goes with a size.
 std::string SettingLabel(const SweepReport& report, const GroupSummary& group) {
   const Value& config = report.cells[group.first_cell].config;
@@ -114,6 +125,7 @@ SettingResult ResultOf(const SweepReport& report, const GroupSummary& group) {
     if (cell.model.state_at_num_tokens > 0) {
       result.state_bytes = static_cast<double>(cell.model.state_bytes_measured);
     }
+    result.is_failure = result.is_failure || IsFailure(cell.state);
     const bool ran = cell.state == CellState::kCompleted || IsFailure(cell.state);
     if (!ran) continue;
     result.solved.push_back(Solved(cell).value_or(false));
@@ -150,6 +162,9 @@ void Collect(const LeaderboardInput& input, const MixerList& list, Settings& set
     setting.text = SettingLabel(report, group);
     setting.d_model = ConfigNumber(config, "model.d_model");
     const int mixer = list.IndexOf(MixerKey(group.name));
+    for (const AccuracyOverSeeds& row : group.accuracy) {
+      if (row.slice.empty()) setting.chance = row.chance;
+    }
     const auto [known, is_new] = setting.results.try_emplace(mixer, ResultOf(report, group));
     if (!is_new) {
       refused.push_back({input.source + ": " + group.name,
@@ -158,21 +173,29 @@ void Collect(const LeaderboardInput& input, const MixerList& list, Settings& set
   }
 }
 
-// Mean over families of the share of solved runs; `solved_of` gives the solved runs of a setting.
+// By family, the mean over settings of the share of runs that are solved; `solved_of` gives the
+// solved runs of a setting. Settings weigh the same, whatever their number of seeds.
 template <typename SolvedOf>
-double Score(const Leaderboard& board, int mixer, SolvedOf solved_of) {
-  std::map<std::string, std::pair<double, double>> families;
-  for (std::size_t s = 0; s < board.settings.size(); ++s) {
-    const SettingResult& result = board.settings[s].results.at(mixer);
+std::map<std::string, double> FamilyShares(const Leaderboard& board, int mixer,
+                                           SolvedOf solved_of) {
+  std::map<std::string, std::pair<double, double>> sums;  // of shares, with their number
+  for (const RankedSetting& setting : board.settings) {
+    const SettingResult& result = setting.results.at(mixer);
     if (result.is_unsupported) continue;
-    auto& [solved, runs] = families[board.settings[s].family];
-    // Settings weigh the same within a family, whatever their number of seeds.
-    solved += solved_of(s, result) / static_cast<double>(result.solved.size());
-    runs += 1;
+    auto& [sum, num] = sums[setting.family];
+    sum += solved_of(result) / static_cast<double>(result.solved.size());
+    num += 1;
   }
+  std::map<std::string, double> shares;
+  for (const auto& [family, sum] : sums) shares[family] = sum.first / sum.second;
+  return shares;
+}
+
+// Families weigh the same, whatever their number of settings.
+double ScoreOf(const std::map<std::string, double>& shares) {
   double sum = 0;
-  for (const auto& [family, share] : families) sum += share.first / share.second;
-  return families.empty() ? 0 : sum / static_cast<double>(families.size());
+  for (const auto& [family, share] : shares) sum += share;
+  return shares.empty() ? 0 : sum / static_cast<double>(shares.size());
 }
 
 // From the run ids alone: the same cells give the same bands.
@@ -193,13 +216,13 @@ void FindBands(Leaderboard& board, std::uint64_t seed) {
   for (int resample = 0; resample < kRankResamples; ++resample) {
     std::vector<double> scores;
     for (const RankedMixer& ranked : board.ranking) {
-      scores.push_back(Score(board, ranked.mixer, [&](std::size_t, const SettingResult& result) {
+      scores.push_back(ScoreOf(FamilyShares(board, ranked.mixer, [&](const SettingResult& result) {
         double solved = 0;
         for (std::size_t i = 0; i < result.solved.size(); ++i) {
           solved += result.solved[BootstrapIndex(seed, draw++, result.solved.size())] ? 1 : 0;
         }
         return solved;
-      }));
+      })));
     }
     for (std::size_t m = 0; m < num_mixers; ++m) {
       double above = 0;
@@ -289,12 +312,12 @@ void Summarise(Leaderboard& board, RankedMixer& ranked) {
   for (const RankedSetting& setting : board.settings) {
     const SettingResult& result = setting.results.at(ranked.mixer);
     if (result.is_unsupported) continue;
-    auto& [solved, runs] = ranked.families[setting.family];
-    solved += result.num_solved;
-    runs += static_cast<std::int64_t>(result.solved.size());
+    FamilyResult& family = ranked.families[setting.family];
+    family.num_solved += result.num_solved;
+    family.num_runs += static_cast<std::int64_t>(result.solved.size());
     lengths.push_back(result.length.value_or(0));
     steps.push_back(result.steps.value_or(std::numeric_limits<double>::infinity()));
-    if (result.accuracy) accuracies.push_back(*result.accuracy);
+    if (const auto accuracy = setting.AccuracyOf(result)) accuracies.push_back(*accuracy);
     if (result.state_bytes) {
       ranked.state_bytes = std::max(ranked.state_bytes.value_or(0), *result.state_bytes);
     }
@@ -305,12 +328,19 @@ void Summarise(Leaderboard& board, RankedMixer& ranked) {
     if (std::isfinite(median)) ranked.steps = median;
   }
   if (!accuracies.empty()) ranked.accuracy = Mean(accuracies);
-  ranked.score = Score(board, ranked.mixer, [](std::size_t, const SettingResult& result) {
+  const auto shares = FamilyShares(board, ranked.mixer, [](const SettingResult& result) {
     return static_cast<double>(result.num_solved);
   });
+  for (const auto& [family, share] : shares) ranked.families[family].share = share;
+  ranked.score = ScoreOf(shares);
 }
 
 }  // namespace
+
+std::optional<double> RankedSetting::AccuracyOf(const SettingResult& result) const {
+  if (result.accuracy || !result.is_failure) return result.accuracy;
+  return chance.value_or(0);
+}
 
 std::string FamilyOf(const std::string& task) {
   static const std::vector<std::pair<std::string, std::vector<std::string>>> kFamilies = {
@@ -339,7 +369,9 @@ Leaderboard MakeLeaderboard(const std::vector<LeaderboardInput>& inputs, std::si
     taken.push_back(&input);
     reports.push_back(&input.report);
     const Value document = SweepToValue(input.report);
-    board.sources.emplace_back(input.source, ConfigText(document, "integrity.content_sha256"));
+    board.sources.push_back({.name = input.source,
+                             .checksum = ConfigText(document, "integrity.content_sha256"),
+                             .doubt = DoubtOf(input.report)});
   }
   const MixerList list(reports);
   board.mixers = list.styles();

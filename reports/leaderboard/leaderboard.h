@@ -43,6 +43,7 @@ struct SettingResult {
   std::optional<double> state_bytes;
   CellState state = CellState::kCompleted;  // the first seed's that is not completed
   bool is_unsupported = false;              // by every seed: does not count
+  bool is_failure = false;                  // some seed ran and failed
 };
 
 struct RankedSetting {
@@ -51,18 +52,36 @@ struct RankedSetting {
   std::string text;  // "64 tokens, 4 pairs, d 64"
   std::int64_t d_model = 0;
   std::map<int, SettingResult> results;  // by mixer
+  std::optional<double> chance;          // on the longest segment, as far as some mixer has a row
+
+  // A mixer that failed before it was tested scored chance. Nothing: no test was asked for.
+  std::optional<double> AccuracyOf(const SettingResult& result) const;
+};
+
+// What a mixer did in the settings of a family.
+struct FamilyResult {
+  std::int64_t num_solved = 0;
+  std::int64_t num_runs = 0;
+  double share = 0;  // mean over settings of the share of solved runs
 };
 
 struct RankedMixer {
   int mixer = kNoMixer;  // of Leaderboard::mixers
-  double score = 0;      // mean over families of the share of (setting, seed) solved
+  double score = 0;      // mean over families of FamilyResult::share
   RankBand rank = {};
-  std::map<std::string, std::pair<std::int64_t, std::int64_t>> families = {};  // solved, runs
+  std::map<std::string, FamilyResult> families = {};
   std::optional<double> length = {};
   std::optional<double> steps = {};
   std::optional<double> accuracy = {};           // mean over settings
   std::optional<double> state_bytes = {};        // at the largest setting
   std::optional<double> tokens_per_second = {};  // at Leaderboard::shape
+};
+
+// A report behind the ranks.
+struct RankedSource {
+  std::string name;
+  std::string checksum;
+  std::string doubt;  // what it does not say of the code that ran; "" when it says all
 };
 
 struct Leaderboard {
@@ -71,7 +90,7 @@ struct Leaderboard {
   std::vector<RankedMixer> ranking;     // best first
   std::map<std::string, int> families;  // settings of each
   std::vector<Refusal> refused;
-  std::vector<std::pair<std::string, std::string>> sources;  // with the checksum of each report
+  std::vector<RankedSource> sources;
   // At which tokens per second were taken, on what:
   // "train_step, 256 tokens, batch 64, bf16, d 64, 2 layers, NVIDIA H200".
   std::string shape;
@@ -84,7 +103,7 @@ std::string FamilyOf(const std::string& task);
 
 // Ranks what can be ranked. A report with a limit, with missing cells, of uncommitted code, without
 // enough seeds or with an undecided choice is refused whole; a mixer that lacks a setting is
-// refused alone.
+// refused alone. A report that does not say which code ran is ranked with a doubt.
 Leaderboard MakeLeaderboard(const std::vector<LeaderboardInput>& inputs, std::size_t min_seeds);
 
 // kind "leaderboard", schema reports/schema/leaderboard-1.schema.json.

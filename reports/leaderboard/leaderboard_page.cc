@@ -28,9 +28,9 @@ std::vector<Sentence> Formula(const Leaderboard& board) {
   }
   return {
       {"Score",
-       "= mean over the families of the share of (setting, seed) pairs that are solved, "
-       "times 100. A setting is solved when validation accuracy reaches its threshold "
-       "within its budget."},
+       "= mean over the families of the mean over their settings of the share of seeds that "
+       "solve the setting, times 100. A seed solves it when validation accuracy reaches the "
+       "threshold within the budget."},
       {"Families weigh the same,",
        "whatever their number of settings; settings weigh the same "
        "within a family."},
@@ -43,8 +43,8 @@ std::vector<Sentence> Formula(const Leaderboard& board) {
        "are broken by effective length, then by median steps, then by mean accuracy over the "
        "settings, then by tokens per second; a band knows no such order."},
       {"Failed runs",
-       "are unsolved. Unsupported settings do not count for the mixer that lacks "
-       "them."},
+       "are unsolved, and their accuracy counts as chance. Unsupported settings do not count for "
+       "the mixer that lacks them."},
       {"Behind each figure:",
        behind + fmt::format("; {} in all.", Plural(board.num_cells, "run"))}};
 }
@@ -73,7 +73,7 @@ Table RankTable(const Leaderboard& board) {
                    {.label = "Score", .is_down_first = true}};
   for (const auto& [family, num] : board.families) {
     table.columns.push_back({.label = family,
-                             .group = "Settings solved, %",
+                             .group = "Seeds that solve, %, mean over settings",
                              .unit = Plural(num, "setting"),
                              .is_down_first = true});
   }
@@ -95,12 +95,12 @@ Table RankTable(const Leaderboard& board) {
       const auto found = ranked.families.find(family);
       Datum datum;
       if (found != ranked.families.end()) {
-        const auto [solved, runs] = found->second;
-        datum.value = static_cast<double>(solved) / static_cast<double>(runs);
-        datum.text = fmt::format("{:.0f}", 100 * *datum.value);
-        if (solved < runs && datum.text == "100") datum.text = ">99";
+        const FamilyResult& result = found->second;
+        datum.value = result.share;
+        datum.text = fmt::format("{:.0f}", 100 * result.share);
+        if (result.num_solved < result.num_runs && datum.text == "100") datum.text = ">99";
         datum.share = datum.value;
-        datum.note = fmt::format("{} of {} runs solved", solved, runs);
+        datum.note = fmt::format("{} of {} runs solved", result.num_solved, result.num_runs);
       } else {
         datum.state = CellState::kUnsupported;
         datum.text = "unsupported";
@@ -133,7 +133,9 @@ Figure StateFigure(const Leaderboard& board) {
     for (const RankedSetting& setting : board.settings) {
       if (setting.family != family || setting.results.empty()) continue;
       double sum = 0;
-      for (const auto& [mixer, result] : setting.results) sum += result.accuracy.value_or(0);
+      for (const auto& [mixer, result] : setting.results) {
+        sum += setting.AccuracyOf(result).value_or(0);
+      }
       sum /= static_cast<double>(setting.results.size());
       if (sum < lowest) lowest = sum, hardest = &setting;
     }
@@ -260,8 +262,9 @@ Value LeaderboardToValue(const Leaderboard& board) {
   Array ranking;
   for (const RankedMixer& ranked : board.ranking) {
     Object families;
-    for (const auto& [family, counts] : ranked.families) {
-      families[family] = Object{{"solved", counts.first}, {"runs", counts.second}};
+    for (const auto& [family, result] : ranked.families) {
+      families[family] =
+          Object{{"solved", result.num_solved}, {"runs", result.num_runs}, {"share", result.share}};
     }
     const MixerStyle& style = board.mixers[static_cast<std::size_t>(ranked.mixer)];
     ranking.push_back(
@@ -302,14 +305,16 @@ Value LeaderboardToValue(const Leaderboard& board) {
         {"what", refusal.what}, {"why", refusal.why}, {"what_would_rank_it", refusal.remedy}});
   }
   Array sources;
-  for (const auto& [source, checksum] : board.sources) {
-    sources.push_back(Object{{"source", source}, {"content_sha256", TextOrNull(checksum)}});
+  for (const RankedSource& source : board.sources) {
+    sources.push_back(Object{{"source", source.name},
+                             {"content_sha256", TextOrNull(source.checksum)},
+                             {"doubt", TextOrNull(source.doubt)}});
   }
   std::string formula;
   for (const Sentence& sentence : Formula(board)) {
     formula += (formula.empty() ? "" : " ") + sentence.lead + " " + sentence.text;
   }
-  return Object{{"schema_version", "1.1.0"},
+  return Object{{"schema_version", "1.2.0"},
                 {"kind", "leaderboard"},
                 {"formula", formula},
                 {"min_seeds", static_cast<std::int64_t>(board.min_seeds)},
@@ -342,6 +347,13 @@ Page MakeLeaderboardPage(const Leaderboard& board) {
   if (board.ranking.empty()) {
     page.banner.push_back({"Nothing is ranked:", "every report was refused; the table says why."});
   }
+  std::map<std::string, std::string> doubted;  // reports by what they leave open
+  for (const RankedSource& source : board.sources) {
+    if (source.doubt.empty()) continue;
+    std::string& names = doubted[source.doubt];
+    names += (names.empty() ? "" : ", ") + source.name;
+  }
+  for (const auto& [doubt, names] : doubted) page.care.push_back({names + ":", doubt + "."});
   page.facts = {{"Reports", Count(static_cast<double>(board.sources.size())),
                  Plural(static_cast<std::int64_t>(board.refused.size()), "refusal")},
                 {"Runs", Count(static_cast<double>(board.num_cells)), "behind the ranks"},
@@ -375,8 +387,9 @@ Page MakeLeaderboardPage(const Leaderboard& board) {
                  .blocks = {Sentences{"How the score is made", Formula(board)}}};
   if (!board.refused.empty()) method.blocks.emplace_back(RefusedTable(board));
   Sentences sources{"Sources", {}};
-  for (const auto& [source, checksum] : board.sources) {
-    sources.list.push_back({source, checksum});
+  for (const RankedSource& source : board.sources) {
+    sources.list.push_back(
+        {source.name, source.checksum + (source.doubt.empty() ? "" : "; " + source.doubt)});
   }
   if (!sources.list.empty()) method.blocks.emplace_back(std::move(sources));
   page.sections.push_back(std::move(method));

@@ -9,6 +9,7 @@
 #include "reports/render/html_page.h"
 #include "reports/render/markdown_page.h"
 #include "reports/result/schema.h"
+#include "reports/view/study.h"
 
 #include "tests/support/catch2.h"
 
@@ -240,6 +241,58 @@ TEST_CASE("A failed run is unsolved, an unsupported setting does not count",
   CHECK(board.ranking[0].score == 1);
   CHECK(board.mixers[static_cast<std::size_t>(board.ranking[0].mixer)].key == "retnet");
   CHECK(board.ranking[1].score == Approx(0.5));
+}
+
+TEST_CASE("A setting that failed before any test has the accuracy of chance",
+          "[reports][leaderboard]") {
+  std::vector<CellResult> cells;
+  for (const char* mixer : {"gla", "retnet"}) {
+    for (const int length : {64, 256}) Add("mqar", mixer, length, 5, 5, cells);
+  }
+  for (CellResult& cell : cells) {
+    if (!cell.accuracy.empty()) cell.accuracy.front().chance = 0.25;
+    if (cell.name != "mqar/gla/input_seq_len=256") continue;
+    cell.state = CellState::kOom;
+    cell.accuracy.clear();
+  }
+  const Leaderboard board = MakeLeaderboard({Input("failed", std::move(cells))}, 5);
+  REQUIRE(board.ranking.size() == 2);
+  CHECK(board.ranking[0].accuracy.value() == Approx(0.99));
+  CHECK(board.ranking[1].accuracy.value() == Approx((0.99 + 0.25) / 2));
+}
+
+TEST_CASE("A family's share is the mean over its settings, whatever their number of seeds",
+          "[reports][leaderboard]") {
+  std::vector<CellResult> few, many;
+  Add("mqar", "gla", 64, 5, 5, few);
+  Add("mqar", "gla", 256, 0, 20, many);
+  const Leaderboard board =
+      MakeLeaderboard({Input("few", std::move(few)), Input("many", std::move(many))}, 5);
+  const FamilyResult& family = board.ranking.at(0).families.at("MQAR");
+  CHECK(family.num_solved == 5);
+  CHECK(family.num_runs == 25);
+  CHECK(family.share == 0.5);
+  CHECK(board.ranking[0].score == 0.5);
+}
+
+TEST_CASE("A report that does not say which code ran is ranked with a doubt",
+          "[reports][leaderboard]") {
+  const auto doubt_of = [](const Value& tool) {
+    std::vector<CellResult> cells;
+    Add("mqar", "gla", 64, 5, 5, cells);
+    for (CellResult& cell : cells) cell.environment = Object{{"tool", tool}};
+    const Leaderboard board = MakeLeaderboard({Input("source", std::move(cells))}, 5);
+    REQUIRE(board.ranking.size() == 1);
+    const std::string doubt = board.sources.at(0).doubt;
+    const std::string page = RenderMarkdownPage(MakeLeaderboardPage(board));
+    CHECK((page.find(doubt) != std::string::npos));
+    CHECK(ConfigText(LeaderboardToValue(board), "sources.doubt") == doubt);
+    return doubt;
+  };
+  CHECK(doubt_of(Object{{"git_commit", "7603b83"}, {"git_dirty", false}}).empty());
+  CHECK(doubt_of(Object{{"git_commit", Value()}}) == "commit not recorded");
+  CHECK(doubt_of(Object{{"git_commit", "7603b83"}, {"git_dirty", Value()}}) ==
+        "not recorded whether the code had uncommitted changes");
 }
 
 TEST_CASE("The leaderboard is valid JSON of its schema, and the same every time",
