@@ -10,6 +10,7 @@
 
 #include "base/dotted_path.h"
 #include "base/sha256.h"
+#include "reports/leaderboard/conditions.h"
 #include "reports/result/result_json.h"
 #include "reports/statistics/statistics.h"
 #include "reports/summary/select.h"
@@ -25,13 +26,6 @@ constexpr const char* kUncommitted = "tool.git_dirty";
 std::int64_t ConfigNumber(const Value& config, const std::string& path) {
   const std::string text = ConfigText(config, path);
   return text.empty() ? 0 : std::stoll(text);
-}
-
-// Where a cell ran: "NVIDIA H200"; "" where it does not say.
-std::string DeviceOf(const CellResult& cell) {
-  const std::string gpu = ConfigText(cell.environment, "gpu.name");
-  const bool is_cpu = gpu.empty() || ConfigText(cell.environment, "device") == "cpu";
-  return is_cpu ? ConfigText(cell.environment, "cpu.model") : gpu;
 }
 
 // Why the whole report cannot be ranked; nothing when it can.
@@ -116,9 +110,10 @@ std::string SettingLabel(const SweepReport& report, const GroupSummary& group) {
   return text + (text.empty() || rest.empty() ? "" : ", ") + rest;
 }
 
-SettingResult ResultOf(const SweepReport& report, const GroupSummary& group) {
+SettingResult ResultOf(const LeaderboardInput& input, const GroupSummary& group) {
   SettingResult result;
-  for (const CellResult& cell : CellsOf(report, group)) {
+  result.source = input.source;
+  for (const CellResult& cell : CellsOf(input.report, group)) {
     if (cell.state != CellState::kCompleted && result.state == CellState::kCompleted) {
       result.state = cell.state;
     }
@@ -156,16 +151,23 @@ void Collect(const LeaderboardInput& input, const MixerList& list, Settings& set
     const CellName name = SplitCellName(group.name);
     const Value& config = report.cells[group.first_cell].config;
     if (!group.seeds.empty() && !group.solve_rate) continue;  // nothing was to be solved
-    RankedSetting& setting = settings[name.task + "\n" + SettingKey(report, group)];
+    const std::string key = RankedKey(report, group);
+    RankedSetting& setting = settings[key];
+    setting.key = key;
     setting.task = name.task;
     setting.family = FamilyOf(name.task);
     setting.text = SettingLabel(report, group);
     setting.d_model = ConfigNumber(config, "model.d_model");
     const int mixer = list.IndexOf(MixerKey(group.name));
     for (const AccuracyOverSeeds& row : group.accuracy) {
-      if (row.slice.empty()) setting.chance = row.chance;
+      if (!row.slice.empty()) continue;
+      setting.chance = row.chance;
+      setting.guesses = row.guesses;
     }
-    const auto [known, is_new] = setting.results.try_emplace(mixer, ResultOf(report, group));
+    for (const CellResult& cell : CellsOf(report, group)) {
+      if (cell.threshold > 0) setting.threshold = cell.threshold;
+    }
+    const auto [known, is_new] = setting.results.try_emplace(mixer, ResultOf(input, group));
     if (!is_new) {
       refused.push_back({input.source + ": " + group.name,
                          "another report has this setting already", "one report for each setting"});
@@ -408,6 +410,7 @@ Leaderboard MakeLeaderboard(const std::vector<LeaderboardInput>& inputs, std::si
       board.num_cells += static_cast<std::int64_t>(result.solved.size());
     }
   }
+  AddConditions(taken, list, board);
   FindSpeed(taken, list, board);
   std::stable_sort(
       board.ranking.begin(), board.ranking.end(), [&](const RankedMixer& a, const RankedMixer& b) {

@@ -34,6 +34,7 @@ struct Refusal {
 
 // What one mixer did at one setting.
 struct SettingResult {
+  std::string source;  // of the report
   std::int64_t num_solved = 0;
   std::vector<bool> solved;         // by seed
   std::optional<double> accuracy;   // mean over seeds on the last, longest segment
@@ -46,13 +47,23 @@ struct SettingResult {
   bool is_failure = false;                  // some seed ran and failed
 };
 
+// A condition of training or scoring; several texts where reports or mixers differ in it.
+struct Condition {
+  std::string term;
+  std::vector<std::string> texts;
+};
+
 struct RankedSetting {
+  std::string key;  // what its groups share
   std::string family;
   std::string task;
   std::string text;  // "64 tokens, 4 pairs, d 64"
   std::int64_t d_model = 0;
   std::map<int, SettingResult> results;  // by mixer
   std::optional<double> chance;          // on the longest segment, as far as some mixer has a row
+  std::vector<Guess> guesses;            // there, chance first
+  std::optional<double> threshold;       // of validation accuracy, from which a run is solved
+  std::vector<Condition> conditions;
 
   // A mixer that failed before it was tested scored chance. Nothing: no test was asked for.
   std::optional<double> AccuracyOf(const SettingResult& result) const;

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <set>
 
+#include "reports/leaderboard/conditions.h"
 #include "reports/leaderboard/leaderboard.h"
 #include "reports/result/result_json.h"
 #include "reports/view/figure_parts.h"
@@ -40,8 +41,9 @@ std::vector<Sentence> Formula(const Leaderboard& board) {
                    "overlap are not told apart by these data.",
                    Count(kRankResamples), 100 * kRankLevel)},
       {"Ties",
-       "are broken by effective length, then by median steps, then by mean accuracy over the "
-       "settings, then by tokens per second; a band knows no such order."},
+       "are broken by effective length and then by steps to the threshold, both medians over the "
+       "settings, then by mean accuracy over the settings, then by tokens per second; a band knows "
+       "no such order."},
       {"Failed runs",
        "are unsolved, and their accuracy counts as chance. Unsupported settings do not count for "
        "the mixer that lacks them."},
@@ -62,10 +64,10 @@ std::string BandText(const RankBand& rank) {
 
 Table RankTable(const Leaderboard& board) {
   Table table{.key = "ranks",
-              .title = "Table 1. Leaderboard.",
+              .title = "Leaderboard.",
               .note =
                   "Mixers whose bands overlap are not told apart by these data. Sorted by "
-                  "score; every column sorts."};
+                  "score, ties by their columns from left to right; every column sorts."};
   table.columns = {{.label = "Mixer", .kind = Column::Kind::kText},
                    {.label = "Rank band"},
                    {.label = fmt::format("{:.0f} % of resampled ranks", 100 * kRankLevel),
@@ -73,10 +75,16 @@ Table RankTable(const Leaderboard& board) {
                    {.label = "Score", .is_down_first = true}};
   for (const auto& [family, num] : board.families) {
     table.columns.push_back({.label = family,
-                             .group = "Seeds that solve, %, mean over settings",
-                             .unit = Plural(num, "setting"),
+                             .group = "Seeds that solve, %",
+                             .unit = (num > 1 ? "mean of " : "") + Plural(num, "setting"),
                              .is_down_first = true});
   }
+  const std::string ties = "What orders ties";
+  table.columns.push_back(
+      {.label = "Length", .group = ties, .unit = "effective", .is_down_first = true});
+  table.columns.push_back({.label = "Steps", .group = ties, .unit = "median"});
+  table.columns.push_back(
+      {.label = "Accuracy", .group = ties, .unit = "%, mean", .is_down_first = true});
   table.columns.push_back({.label = "State", .group = "Measured", .unit = "largest setting"});
   table.columns.push_back({.label = "Tokens/s",
                            .group = "Measured",
@@ -107,6 +115,10 @@ Table RankTable(const Leaderboard& board) {
       }
       row.cells.push_back(std::move(datum));
     }
+    row.cells.push_back(Number(ranked.length, Count(ranked.length.value_or(0))));
+    row.cells.push_back(Number(ranked.steps, Count(ranked.steps.value_or(0))));
+    if (!ranked.steps) row.cells.back().text = "not reached";
+    row.cells.push_back(Number(ranked.accuracy, Percent(ranked.accuracy, 1)));
     row.cells.push_back(Number(ranked.state_bytes, Bytes(ranked.state_bytes)));
     row.cells.push_back(Number(ranked.tokens_per_second, Si(ranked.tokens_per_second)));
     table.rows.push_back(std::move(row));
@@ -235,7 +247,7 @@ HeatFigure TaskFigure(const Leaderboard& board) {
 
 Table RefusedTable(const Leaderboard& board) {
   Table table{.key = "refused",
-              .title = "Table 2. Listed, not ranked.",
+              .title = "Listed, not ranked.",
               .note =
                   "Runs with a limit, unfinished runs, uncommitted code, failed parity, too few "
                   "seeds; and mixers that lack a setting."};
@@ -252,6 +264,17 @@ Table RefusedTable(const Leaderboard& board) {
     table.rows.push_back(std::move(row));
   }
   return table;
+}
+
+// Tables are numbered over the page.
+void NumberTables(Page& page) {
+  int num_tables = 0;
+  for (Section& section : page.sections) {
+    for (Block& block : section.blocks) {
+      Table* table = std::get_if<Table>(&block);
+      if (table) table->title = fmt::format("Table {}. {}", ++num_tables, table->title);
+    }
+  }
 }
 
 Value Optional(const std::optional<double>& value) { return NumberOrNull(value); }
@@ -291,12 +314,22 @@ Value LeaderboardToValue(const Leaderboard& board) {
                                {"solved", result.num_solved},
                                {"seeds", static_cast<std::int64_t>(result.solved.size())},
                                {"accuracy", Optional(result.accuracy)},
+                               {"steps_to_threshold", Optional(result.steps)},
+                               {"effective_length", Optional(result.length)},
+                               {"source", result.source},
                                {"state_bytes", Optional(result.state_bytes)},
                                {"unsupported", result.is_unsupported}});
+    }
+    Object conditions;
+    for (const Condition& condition : setting.conditions) {
+      conditions[condition.term] = Array(condition.texts.begin(), condition.texts.end());
     }
     settings.push_back(Object{{"family", setting.family},
                               {"task", setting.task},
                               {"setting", setting.text},
+                              {"threshold", Optional(setting.threshold)},
+                              {"guesses", GuessesToValue(setting.guesses)},
+                              {"conditions", std::move(conditions)},
                               {"results", std::move(results)}});
   }
   Array refused;
@@ -380,6 +413,13 @@ Page MakeLeaderboardPage(const Leaderboard& board) {
                              .question = "",
                              .blocks = {TaskFigure(board)}});
   }
+  if (std::vector<Block> conditions = ConditionBlocks(board); !conditions.empty()) {
+    page.sections.push_back({.id = "conditions",
+                             .title = "Under which conditions",
+                             .short_title = "Conditions",
+                             .question = "How were the runs trained, chosen and scored?",
+                             .blocks = std::move(conditions)});
+  }
   Section method{.id = "method",
                  .title = "Score, and what is not ranked",
                  .short_title = "Score",
@@ -396,6 +436,7 @@ Page MakeLeaderboardPage(const Leaderboard& board) {
   page.footer =
       "The same reports give the same bytes. Self-contained: no network, no fonts or "
       "scripts from elsewhere.";
+  NumberTables(page);
   return page;
 }
 

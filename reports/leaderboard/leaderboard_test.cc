@@ -335,4 +335,65 @@ TEST_CASE("Fresh seeds rank a mixer, those that chose do not", "[reports][leader
   CHECK(unfinished.refused[0].why == "2 of 14 cells have no result");
 }
 
+TEST_CASE("The page and the JSON state the conditions of every setting", "[reports][leaderboard]") {
+  const Value suite = io::ParseJson(R"({"sweep": {"select": {"over": ["train.lr"],
+      "by": "validation.accuracy"}}})");
+  const auto input = [&](const std::string& source, const std::string& mixer) {
+    std::vector<CellResult> cells;
+    for (const int length : {64, 256}) {
+      for (const double rate : {0.001, 0.01}) {
+        std::vector<CellResult> tried;
+        Add("mqar", mixer, length, rate < 0.005 ? 5 : 0, 5, tried);
+        for (CellResult& cell : tried) {
+          cell.name += ",lr=" + std::to_string(rate);
+          cell.group_id = cell.name;
+          cell.run_id = cell.name + std::to_string(cell.seed);
+          cell.config.as_object()["train"] =
+              Object{{"lr", rate}, {"recipe", "zoology"}, {"num_epochs", length == 64 ? 8 : 16}};
+          cell.learning_curve = {{.step = 100,
+                                  .train_loss = 1,
+                                  .validation_accuracy = *cell.accuracy.front().accuracy,
+                                  .lr = rate,
+                                  .elapsed_s = 1}};
+          cell.accuracy.front().guesses = {{"uniform over values", 0.01}, {"some value", 0.25}};
+          cell.environment = Object{{"gpu", Object{{"name", "GPU of " + source}}},
+                                    {"tool", Object{{"git_commit", "7603b83"}}}};
+        }
+        cells.insert(cells.end(), tried.begin(), tried.end());
+      }
+    }
+    return LeaderboardInput{source, MakeSweepReport(source, suite, std::move(cells))};
+  };
+  const Leaderboard board = MakeLeaderboard({input("here", "gla"), input("there", "retnet")}, 5);
+  REQUIRE(board.ranking.size() == 2);
+  const Value document = LeaderboardToValue(board);
+  CHECK(ValidateLeaderboard(document).empty());
+  CHECK(ConfigText(document, "settings.threshold") == "0.95");
+  CHECK(ConfigText(document, "settings.results.source") == "here");
+  const auto texts = [&](const std::string& term) {
+    const Value* conditions = document.Find("settings")->as_array().front().Find("conditions");
+    std::string joined;
+    for (const Value& text : conditions->Find(term)->as_array()) joined += text.as_string() + ";";
+    return joined;
+  };
+  CHECK(texts("Budget") == "16 epochs;");
+  CHECK(texts("Recipe") == "zoology;");
+  CHECK(texts("Learning rate") == "best of 1e-3, 1e-2 by validation accuracy;");
+  CHECK(texts("Seeds") == "5 (0, 1, 2, 3, 4);");
+  CHECK(texts("Solved at") == "95 % validation accuracy;");
+  CHECK(texts("A guesser reaches") == "1 % (uniform over values), 25 % (some value);");
+  CHECK(texts("Device") == "GPU of here;GPU of there;");
+  CHECK(texts("Commit") == "7603b83;");
+  CHECK(texts("Report") == "here;there;");
+  const Page page = MakeLeaderboardPage(board);
+  // HTML keeps a number and its % together by a space that does not break.
+  for (const std::string& text : {RenderMarkdownPage(page), RenderHtmlPage(page)}) {
+    for (const char* said :
+         {"best of 1e-3, 1e-2 by validation accuracy", "GPU of here; GPU of there", "7603b83",
+          "% validation accuracy", "% (some value)", "8 epochs", "16 epochs", "here; there"}) {
+      CHECK((text.find(said) != std::string::npos));
+    }
+  }
+}
+
 }  // namespace mixerbench::reports
