@@ -58,7 +58,8 @@ ExitCode ScorePredictions(const ScoreOptions& options);
 ExitCode Verify(const VerifyOptions& options);
 
 // Report of finished cells below `out`, or the score of a collection's folder (json, md, html), in
-// one format on stdout: json, md, html, csv, csv-curves, csv-timings, csv-taps, gbench, mllog.
+// one format on stdout: json, md, html, csv, csv-cells, csv-groups, csv-curves, csv-timings,
+// csv-taps, gbench, mllog.
 ExitCode Report(const std::string& out, const std::string& format);
 
 // Cells of a run folder, or of each run folder in a folder of several: states, progress, reasons,

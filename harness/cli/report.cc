@@ -113,6 +113,10 @@ ExitCode Report(const std::string& out, const std::string& format) {
     std::cout << reports::RenderHtmlPage(reports::MakeReportPage(report));
   } else if (format == "csv") {
     std::cout << reports::RenderAccuracyCsv(report);
+  } else if (format == "csv-cells") {
+    std::cout << reports::RenderCellsCsv(report);
+  } else if (format == "csv-groups") {
+    std::cout << reports::RenderGroupsCsv(report);
   } else if (format == "csv-curves") {
     std::cout << reports::RenderCurvesCsv(report);
   } else if (format == "csv-timings") {

@@ -223,10 +223,12 @@ void AddReport(const Parser& parser) {
   auto* command = parser.app.add_subcommand("report", "Print the report of a run folder");
   command->add_option("out", values->out, "output folder of a run, or a report.json")->required();
   command
-      ->add_option("--format", values->format,
-                   "json, md, html, csv, csv-curves, csv-timings, csv-taps, gbench or mllog")
-      ->check(CLI::IsMember({"json", "md", "html", "csv", "csv-curves", "csv-timings", "csv-taps",
-                             "gbench", "mllog"}));
+      ->add_option(
+          "--format", values->format,
+          "json, md, html, csv, csv-cells, csv-groups, csv-curves, csv-timings, csv-taps, gbench "
+          "or mllog")
+      ->check(CLI::IsMember({"json", "md", "html", "csv", "csv-cells", "csv-groups", "csv-curves",
+                             "csv-timings", "csv-taps", "gbench", "mllog"}));
   parser.WhenChosen(command, [values] { return Report(values->out, values->format); });
 }
 

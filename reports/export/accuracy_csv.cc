@@ -2,13 +2,12 @@
 #include "reports/export/accuracy_csv.h"
 
 #include <algorithm>
-#include <cmath>
 #include <optional>
 #include <set>
 #include <vector>
 
-#include "io/json.h"
 #include "io/text.h"
+#include "reports/export/csv_fields.h"
 
 namespace mixerbench::reports {
 namespace {
@@ -19,26 +18,6 @@ std::optional<Guess> StrongestGuess(const std::vector<Guess>& guesses) {
   return *std::max_element(guesses.begin(), guesses.end(),
                            [](const Guess& a, const Guess& b) { return a.accuracy < b.accuracy; });
 }
-
-// A number is written bare: the rule against formulas is about text.
-std::string Number(double v) { return std::isfinite(v) ? io::DumpJson(v) : ""; }
-std::string Number(const std::optional<double>& v) { return v ? Number(*v) : ""; }
-
-std::string Axis(const Object& axes, const std::string& name) {
-  const auto found = axes.find(name);
-  if (found == axes.end() || found->second.is_null()) return "";
-  const Value& value = found->second;
-  if (value.is_number()) return io::DumpJson(value);
-  return io::CsvField(value.is_string() ? value.as_string() : io::DumpJson(value));
-}
-
-std::string Line(const std::vector<std::string>& fields) {
-  std::string line;
-  for (std::size_t i = 0; i < fields.size(); ++i) line += (i == 0 ? "" : ",") + fields[i];
-  return line + "\n";
-}
-
-std::string Truth(bool v) { return v ? "true" : "false"; }
 
 std::vector<std::string> CellFields(const GroupSummary& group, const CellResult& cell) {
   const CellName name = SplitCellName(cell.name);
@@ -123,7 +102,7 @@ std::string RenderAccuracyCsv(const SweepReport& report) {
       }
       for (const AccuracyRow& row : cell.accuracy) {
         std::vector<std::string> fields = about_cell;
-        for (const std::string& axis : axes) fields.push_back(Axis(row.axes, axis));
+        for (const std::string& axis : axes) fields.push_back(Member(row.axes, axis));
         const std::vector<std::string> scores = RowFields(row);
         fields.insert(fields.end(), scores.begin(), scores.end());
         out += Line(fields);

@@ -1,17 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <cmath>
-#include <optional>
+#include <set>
+#include <string>
+#include <vector>
 
 #include "io/json.h"
 #include "io/text.h"
+#include "reports/export/csv_fields.h"
 #include "reports/export/export.h"
 
 namespace mixerbench::reports {
 namespace {
-
-std::string Number(std::optional<double> value) {
-  return value && std::isfinite(*value) ? io::DumpJson(*value) : "";
-}
 
 std::string About(const CellResult& cell) {
   const CellName name = SplitCellName(cell.name);
@@ -23,14 +21,27 @@ std::string About(const CellResult& cell) {
 }  // namespace
 
 std::string RenderCurvesCsv(const SweepReport& report) {
+  std::set<std::string> losses;  // of any mixer; a column each, empty for the others
+  for (const CellResult& cell : report.cells) {
+    for (const LearningPoint& point : cell.learning_curve) {
+      for (const auto& [name, loss] : point.auxiliary_losses) losses.insert(name);
+    }
+  }
   std::string out =
-      "task,mixer,variant,seed,run_id,step,train_loss,validation_accuracy,lr,elapsed_s\n";
+      "task,mixer,variant,seed,run_id,step,train_loss,validation_accuracy,lr,elapsed_s";
+  for (const std::string& name : losses) out += "," + io::CsvField("auxiliary_loss." + name);
+  out += "\n";
   for (const CellResult& cell : report.cells) {
     const std::string about = About(cell);
     for (const LearningPoint& point : cell.learning_curve) {
-      out += about + std::to_string(point.step) + "," + Number(point.train_loss) + "," +
-             Number(point.validation_accuracy) + "," + Number(point.lr) + "," +
-             Number(point.elapsed_s) + "\n";
+      std::vector<std::string> fields = {std::to_string(point.step), Number(point.train_loss),
+                                         Number(point.validation_accuracy), Number(point.lr),
+                                         Number(point.elapsed_s)};
+      for (const std::string& name : losses) {
+        const auto found = point.auxiliary_losses.find(name);
+        fields.push_back(found == point.auxiliary_losses.end() ? "" : Number(found->second));
+      }
+      out += about + Line(fields);
     }
   }
   return out;
@@ -52,8 +63,7 @@ std::string RenderTimingsCsv(const SweepReport& report) {
       const std::string tail =
           "," + Number(row.median_ms) + "," +
           (row.spread_ms ? Number(row.spread_ms->low) + "," + Number(row.spread_ms->high) : ",") +
-          "," + Number(row.tokens_per_second) + "," +
-          (row.peak_memory_bytes ? std::to_string(*row.peak_memory_bytes) : "") + "\n";
+          "," + Number(row.tokens_per_second) + "," + Integer(row.peak_memory_bytes) + "\n";
       if (row.samples_ms.empty()) out += head + "," + tail;
       for (std::size_t i = 0; i < row.samples_ms.size(); ++i) {
         out += head + std::to_string(i) + "," + Number(row.samples_ms[i]) + tail;

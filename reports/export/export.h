@@ -8,7 +8,16 @@
 
 namespace mixerbench::reports {
 
-// Learning curves in long form: one line for each point of each cell.
+// Cells: one line each, with ids, setting, outcome, speed of learning, size, time and device.
+std::string RenderCellsCsv(const SweepReport& report);
+
+// Groups over seeds as the report summarises them: one line for each segment or bucket of each, one
+// for a group without any. Intervals over seeds, over items and of the solve rate have columns of
+// their own.
+std::string RenderGroupsCsv(const SweepReport& report);
+
+// Learning curves in long form: one line for each point of each cell, a column for each auxiliary
+// loss.
 std::string RenderCurvesCsv(const SweepReport& report);
 
 // Timings in long form: one line for each sample, with the medians beside it.

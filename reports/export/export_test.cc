@@ -79,6 +79,18 @@ TEST_CASE("CSV has every point of a curve and every sample of a timing", "[repor
   }
 }
 
+TEST_CASE("csv-curves: auxiliary losses have columns, empty where a mixer has none",
+          "[reports][export]") {
+  std::vector<CellResult> cells = ExampleSweep(1);
+  cells[0].learning_curve[0].auxiliary_losses = {{"balance", 0.25}, {"z", 2}};
+  const auto rows = ReadCsv(RenderCurvesCsv(MakeSweepReport("e", {}, cells)));
+  CHECK(rows[0][10] == "auxiliary_loss.balance");
+  CHECK(rows[0][11] == "auxiliary_loss.z");
+  CHECK(std::stod(rows[1][10]) == 0.25);
+  CHECK(rows[2][10].empty());
+  for (const auto& row : rows) CHECK(row.size() == 12);
+}
+
 TEST_CASE("CSV has every tap of a trained model", "[reports][export]") {
   CellResult cell = ExampleCell();
   cell.taps.front().axes = {{"input_seq_len", 64}, {"num_kv_pairs", 4}};
@@ -126,6 +138,9 @@ TEST_CASE("The log has one start and one stop a run, in MLPerf's form", "[report
     }
     starts += event.Find("key")->as_string() == "run_start" ? 1 : 0;
     stops += event.Find("key")->as_string() == "run_stop" ? 1 : 0;
+    if (event.Find("key")->as_string() == "global_batch_size") {
+      CHECK(line.find(R"("value":256})") != std::string::npos);  // not 256.0
+    }
     // 2026-11-21T08:00:00Z
     CHECK(event.Find("time_ms")->as_int() >= 1'795'248'000'000);
   }
@@ -155,11 +170,84 @@ TEST_CASE("csv: one row for each cell and segment, read back field by field") {
   CHECK(rows[1][column("mixer")] == "attention");
 }
 
+// The column of a name in each row after the head.
+std::vector<std::string> ColumnOf(const std::vector<std::vector<std::string>>& rows,
+                                  const std::string& name) {
+  const auto found = std::find(rows[0].begin(), rows[0].end(), name);
+  REQUIRE(found != rows[0].end());
+  std::vector<std::string> fields;
+  for (std::size_t i = 1; i < rows.size(); ++i) {
+    REQUIRE(rows[i].size() == rows[0].size());
+    fields.push_back(rows[i][static_cast<std::size_t>(found - rows[0].begin())]);
+  }
+  return fields;
+}
+
+TEST_CASE("csv-cells: one row for each cell, with how it ended, learned and what it took") {
+  const SweepReport report = MakeSweepReport("s", {}, ExampleSweep());
+  const auto rows = ReadCsv(RenderCellsCsv(report));
+  REQUIRE(rows.size() == report.cells.size() + 1);
+  CHECK(std::set<std::string>(rows[0].begin(), rows[0].end()).size() == rows[0].size());
+  for (std::size_t i = 0; i < report.cells.size(); ++i) {
+    const CellResult& cell = report.cells[i];
+    const auto field = [&](const char* name) { return ColumnOf(rows, name)[i]; };
+    CHECK(field("run_id") == cell.run_id);
+    CHECK(field("group_id") == cell.group_id);
+    CHECK(field("setting.d_model") == "128");
+    CHECK(field("seed") == std::to_string(cell.seed));
+    CHECK(field("state") == NameOf(cell.state));
+    CHECK(field("reason").empty() == cell.reason.empty());
+    CHECK(field("steps") == std::to_string(cell.step));
+    CHECK(field("steps_to_threshold") ==
+          (cell.steps_to_threshold ? std::to_string(*cell.steps_to_threshold) : ""));
+    CHECK(field("solved") == (cell.threshold == 0        ? ""
+                              : !cell.steps_to_threshold ? "false"
+                                                         : "true"));
+    CHECK(field("parameters").empty() == (cell.model.num_parameters == 0));
+    CHECK(field("device") == "Example GPU");
+    CHECK(std::stod(field("wall_s")) == cell.wall_s);
+    CHECK(field("best_validation_accuracy").empty() == cell.learning_curve.empty());
+    CHECK(field("peak_memory_bytes").empty() == cell.throughput.empty());
+  }
+}
+
+TEST_CASE("csv-groups: one row for each group and segment, as the summary has it") {
+  const SweepReport report = MakeSweepReport("s", RateChoice(), ExampleSweep(5));
+  const auto rows = ReadCsv(RenderGroupsCsv(report));
+  CHECK(std::set<std::string>(rows[0].begin(), rows[0].end()).size() == rows[0].size());
+  std::size_t at = 0;
+  for (const GroupSummary& group : report.groups) {
+    for (std::size_t s = 0; s < std::max<std::size_t>(1, group.accuracy.size()); ++s, ++at) {
+      const auto field = [&](const char* name) { return ColumnOf(rows, name).at(at); };
+      CHECK(field("group_id") == group.group_id);
+      CHECK(field("num_seeds") == std::to_string(group.seeds.size()));
+      CHECK(field("selected").empty() == !group.selection.has_value());
+      CHECK(field("solve_rate_wilson_low").empty() == !group.solve_rate.has_value());
+      if (group.solve_rate) {
+        CHECK(field("num_solved") == std::to_string(group.solve_rate->num_solved));
+        CHECK(std::stod(field("solve_rate_wilson_high")) == group.solve_rate->ci.high);
+        CHECK(field("steps_to_threshold_num_censored") ==
+              std::to_string(group.steps_to_threshold->num_censored));
+      }
+      if (group.accuracy.empty()) continue;
+      const AccuracyOverSeeds& row = group.accuracy[s];
+      CHECK(field("bucket") == row.bucket);
+      CHECK(std::stod(field("accuracy_mean")) == *row.mean);
+      CHECK(std::stod(field("ci_seeds_low")) == row.ci_seeds->low);
+      CHECK(field("ci_items_low").empty());  // of an only seed
+      CHECK(field("num_imputed") == (AnyImputed(row) ? "1" : "0"));
+    }
+  }
+  CHECK(rows.size() == at + 1);
+}
+
 TEST_CASE("csv: hostile names survive as fields") {
-  const auto rows = ReadCsv(RenderAccuracyCsv(Hostile()));
-  for (const auto& row : rows) {
-    REQUIRE(row.size() == rows[0].size());
-    for (const std::string& field : row) CHECK(field.find_first_of("=+@") != 0);
+  for (const auto& render : {RenderAccuracyCsv, RenderCellsCsv, RenderGroupsCsv}) {
+    const auto rows = ReadCsv(render(Hostile()));
+    for (const auto& row : rows) {
+      REQUIRE(row.size() == rows[0].size());
+      for (const std::string& field : row) CHECK(field.find_first_of("=+@") != 0);
+    }
   }
 }
 

@@ -56,9 +56,10 @@ class Log {
   std::string& out_;
 };
 
+// As the config has it: a whole number stays one.
 Value NumberAt(const Value& config, const std::string& path) {
   const std::string text = ConfigText(config, path);
-  return text.empty() ? Value() : Value(std::stod(text));
+  return text.empty() ? Value() : io::ParseJson(text);
 }
 
 }  // namespace

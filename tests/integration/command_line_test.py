@@ -222,7 +222,7 @@ class CommandLineTest(ProgramTest):
         benchmarks = json.loads(self.expect(0, "report", "out", "--format", "gbench").stdout)["benchmarks"]
         self.assertGreaterEqual(len(benchmarks), len(report["cells"]))
         self.assertIn(":::MLLOG", self.expect(0, "report", "out", "--format", "mllog").stdout)
-        for table in ("csv-curves", "csv-timings", "csv-taps"):
+        for table in ("csv-cells", "csv-groups", "csv-curves", "csv-timings", "csv-taps"):
             self.assertIn("task,mixer,", self.expect(0, "report", "out", "--format", table).stdout)
         self.assertIn("<svg", self.expect(0, "report", "out", "--format", "html").stdout)
         self.assertIn("delta_net", self.expect(0, "report", "out", "--format", "csv").stdout)
