@@ -5,11 +5,13 @@
 
 #include <algorithm>
 #include <cctype>
+#include <cmath>
 #include <ctime>
 #include <map>
 #include <set>
 #include <string>
 #include <sys/resource.h>
+#include <utility>
 #include <vector>
 
 #include "base/sha256.h"
@@ -17,6 +19,7 @@
 #include "reports/render/panel_svg.h"
 #include "reports/summary/sweep_report.h"
 #include "reports/testing/test_cells.h"
+#include "reports/view/figures.h"
 #include "reports/view/report_page.h"
 
 #include "tests/support/catch2.h"
@@ -253,6 +256,48 @@ TEST_CASE("Names at line ends keep their order and their distance", "[reports][s
   const std::vector<double> full = SpreadApart(std::vector<double>(50, 20.0), 13.5, 0, 100);
   CHECK(*std::max_element(full.begin(), full.end()) <= 100 + 1e-9);
   CHECK(*std::min_element(full.begin(), full.end()) >= 0);
+}
+
+// The texts of a class in a drawing, with their places from above.
+std::vector<std::pair<double, std::string>> TextsOf(const std::string& svg,
+                                                    const std::string& name) {
+  std::vector<std::pair<double, std::string>> texts;
+  const std::string head = "<text class=\"" + name + "\"";
+  for (std::size_t at = svg.find(head); at != svg.npos; at = svg.find(head, at + 1)) {
+    const std::size_t y = svg.find(" y=\"", at) + 4;
+    const std::size_t start = svg.find('>', at) + 1;
+    texts.emplace_back(std::stod(svg.substr(y)), svg.substr(start, svg.find('<', start) - start));
+  }
+  return texts;
+}
+
+TEST_CASE("A low panel has the ticks for which it has room, and a long title on two lines",
+          "[reports][svg]") {
+  Panel panel{.title = "BaseConv + RESONA layer 2\n64 tokens, 4 pairs, d 128",
+              .describe = {},
+              .x = NameAxis({"a", "b"}, ""),
+              .y = AccuracyAxis(true, 0.01)};
+  panel.is_small = true;
+  const std::string svg = RenderPanel(panel, {});
+  std::vector<double> places;
+  for (const auto& [y, text] : TextsOf(svg, "tick")) {
+    if (text != "a" && text != "b") places.push_back(y);
+  }
+  CHECK(places.size() >= 4);
+  CHECK(places.size() < panel.y.ticks.size());
+  for (std::size_t i = 1; i < places.size(); ++i) CHECK(places[i] - places[i - 1] >= 12.9);
+  std::string title;
+  for (const auto& [y, text] : TextsOf(svg, "title")) title += text + " ";
+  CHECK(title == "BaseConv + RESONA layer 2 64 tokens, 4 pairs, d 128 ");
+}
+
+TEST_CASE("Labels of lines that lie close stand on both sides of them", "[reports][svg]") {
+  Panel panel{
+      .title = {}, .describe = {}, .x = NameAxis({"a", "b"}, ""), .y = AccuracyAxis(false, 0)};
+  panel.references = {{.y = 0.06, .label = "one"}, {.y = 0.05, .label = "two"}};
+  const auto labels = TextsOf(RenderPanel(panel, {}), "note");
+  REQUIRE(labels.size() == 2);
+  CHECK(std::abs(labels[0].first - labels[1].first) >= 12);
 }
 
 }  // namespace mixerbench::reports

@@ -16,6 +16,8 @@ namespace {
 constexpr double kWidth = 372;
 constexpr double kSmallWidth = 184;
 constexpr double kLineGap = 13.5;  // between names
+constexpr double kTickGap = 13;    // between labels of the y axis, which are one line each
+constexpr double kTitleLine = 15;
 // Names are 11.5 px and bold: as wide as plain text of this size.
 constexpr double kNameSize = 13;
 
@@ -60,6 +62,28 @@ std::string Fitted(const std::string& text, double room, double size) {
     if (!cut.empty() && static_cast<unsigned char>(cut.back()) >= 0xC0) cut.pop_back();
   }
   return cut + "…";
+}
+
+// The lines of a title: its own, and where one has no room a break at the last space before it.
+std::vector<std::string> TitleLines(const std::string& title, double room, double size) {
+  std::vector<std::string> lines;
+  for (std::size_t start = 0; start <= title.size() && !title.empty();) {
+    const std::size_t end = std::min(title.find('\n', start), title.size());
+    std::string line = title.substr(start, end - start);
+    start = end + 1;
+    if (WidthOf(line, size) > room) {
+      std::size_t space = line.rfind(' ');
+      while (space != line.npos && WidthOf(line.substr(0, space), size) > room) {
+        space = space == 0 ? line.npos : line.rfind(' ', space - 1);
+      }
+      if (space != line.npos) {
+        lines.push_back(line.substr(0, space));
+        line.erase(0, space + 1);
+      }
+    }
+    lines.push_back(Fitted(line, room, size));
+  }
+  return lines;
 }
 
 // log10 of the odds; 1 has a place of its own above 99.99 %.
@@ -194,6 +218,13 @@ class Drawing {
     const double bottom =
         7 + 13 * static_cast<double>(lines_) + (panel.x.label.empty() || panel.is_small ? 0 : 15);
     height_ = panel.height > 0 ? panel.height : panel.is_small ? 150 : 252;
+    // Titles are bold and fonts differ: room is left, so that none runs into its neighbour.
+    title_ = TitleLines(panel.title, width_ - 4, panel.is_small ? 14 : 14.5);
+    if (title_.size() > 1) {
+      const double more = kTitleLine * static_cast<double>(title_.size() - 1);
+      top_ += more;
+      height_ += more;
+    }
     left_ = left;
     right_ = width_ - right;
     bottom_ = height_ - bottom;
@@ -237,8 +268,19 @@ class Drawing {
   // Labels of the x axis that would touch: one line each, and only every second or third.
   bool Crowded() const { return panel_.x.ticks.size() > (panel_.is_small ? 3U : 5U); }
 
+  // Ticks of the y axis without those that would touch the next higher one: on the log-odds axis
+  // the highest tell most.
+  std::vector<Tick> FreeTicks() const {
+    if (panel_.has_rows) return panel_.y.ticks;
+    std::vector<Tick> free;
+    for (auto tick = panel_.y.ticks.rbegin(); tick != panel_.y.ticks.rend(); ++tick) {
+      if (free.empty() || Y(tick->at) - Y(free.back().at) >= kTickGap) free.push_back(*tick);
+    }
+    return free;
+  }
+
   void Frame() {
-    for (const Tick& tick : panel_.y.ticks) {
+    for (const Tick& tick : FreeTicks()) {
       const double y = Y(tick.at);
       const double to = panel_.has_never ? width_ : right_;
       back_ += fmt::format(R"(<path class="grid" d="M{} {}H{}"/>)", N(left_), N(y), N(to));
@@ -280,10 +322,9 @@ class Drawing {
       }
     }
     back_ += fmt::format(R"(<path class="axis" d="M{} {}H{}"/>)", N(left_), N(bottom_), N(right_));
-    if (!panel_.title.empty()) {
-      back_ +=
-          fmt::format(R"(<text class="title" x="0" y="12">{}</text>)",
-                      io::EscapeHtml(Fitted(panel_.title, width_, panel_.is_small ? 12.6 : 13.6)));
+    for (std::size_t i = 0; i < title_.size(); ++i) {
+      back_ += fmt::format(R"(<text class="title" x="0" y="{}">{}</text>)",
+                           N(12 + kTitleLine * static_cast<double>(i)), io::EscapeHtml(title_[i]));
     }
     if (panel_.is_small) return;
     if (!panel_.y.label.empty() && !panel_.has_rows) {
@@ -321,9 +362,19 @@ class Drawing {
     const double y = Y(reference.y);
     back_ += fmt::format(R"(<path class="reference" d="M{} {}H{}"/>)", N(x0), N(y), N(x1));
     if (reference.label.empty() || panel_.is_small) return;
+    // On the side with more room, or on the other one where a label stands there already.
     const bool is_high = y < (top_ + bottom_) / 2;
-    notes_ += fmt::format(R"(<text class="note" x="{}" y="{}">{}</text>)", N(x0 + 2),
-                          N(is_high ? y + 12 : y - 4), io::EscapeHtml(reference.label));
+    const double width = WidthOf(reference.label, 12);
+    const auto box_at = [&](bool is_below) {
+      const double base = is_below ? y + 12 : y - 4;
+      return Box{x0, base - 10, x0 + width, base + 2};
+    };
+    const bool is_taken =
+        std::any_of(reference_labels_.begin(), reference_labels_.end(),
+                    [&](const Box& other) { return Overlap(other, box_at(is_high)) > 0; });
+    const Box& box = reference_labels_.emplace_back(box_at(is_high != is_taken));
+    notes_ += fmt::format(R"(<text class="note" x="{}" y="{}">{}</text>)", N(x0 + 2), N(box.y1 - 2),
+                          io::EscapeHtml(reference.label));
   }
 
   Pixels PixelsOf(const std::vector<Mark>& marks) const {
@@ -488,6 +539,8 @@ class Drawing {
   std::string last_word_;
   std::vector<End> ends_;
   std::vector<Box> taken_;
+  std::vector<Box> reference_labels_;
+  std::vector<std::string> title_;
 };
 
 }  // namespace

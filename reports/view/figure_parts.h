@@ -18,12 +18,16 @@ inline constexpr std::size_t kMaxPanels = 24;  // of a figure; its caption says 
 // The axis for all accuracies of a study: log-odds when half of the means are above 95 %.
 Axis AxisFor(const Study& study);
 
+// The line from which a cell is solved, where there is such a threshold and the axis has it.
+void AddThreshold(const Study& study, Panel& panel);
+
 // Says in a caption that of `num_all` charts or settings the first `num_drawn` alone are drawn.
 void SayLeftOut(std::size_t num_drawn, std::size_t num_all, const std::string& what,
                 std::vector<std::string>& caption);
 
 // Draws `panels`; those of more than kMaxInOneChart lines become small ones, a mixer each with the
-// others grey. The first alone where there are too many, which the caption says.
+// others grey; the second line of their titles is that of the panel. The first alone where there
+// are too many, which the caption says.
 void DrawPanels(const std::vector<Panel>& panels, const MixerList& mixers, Figure& figure);
 
 // The value of a chosen key of a group.

@@ -68,6 +68,10 @@ bool IsExtrapolated(const Study& study, const Place& place) {
   return false;
 }
 
+std::size_t NumImputed(const AccuracyOverSeeds& row) {
+  return static_cast<std::size_t>(std::count(row.imputed.begin(), row.imputed.end(), true));
+}
+
 // Lines through the means; marks with intervals, or one for each of a few seeds.
 Series AccuracySeries(const Study& study, const MixerList& mixers, int mixer,
                       const PlaceList& list) {
@@ -90,8 +94,10 @@ Series AccuracySeries(const Study& study, const MixerList& mixers, int mixer,
     mark.y = *datum.value;
     mark.low = datum.low;
     mark.high = datum.high;
-    if (row && AnyImputed(*row)) {
+    // Of some failed seeds the crosses stand apart; of all, nothing else is there.
+    if (row && NumImputed(*row) == row->per_seed.size()) {
       mark.failed = std::string(NameOf(row->state));
+      mark.y = row->chance;
     }
     if (row && row->ci_seeds) series.has_band = true;
     series.marks.push_back(std::move(mark));
@@ -117,25 +123,47 @@ Series SeedMarks(const Study& study, int mixer, const PlaceList& list) {
   return series;
 }
 
-void AddGuessLines(const Study& study, const PlaceList& list, Panel& panel) {
-  bool is_named = false;
+// Seeds that failed beside others that did not: at what each counts as in the mean.
+Series FailedSeeds(const Study& study, const MixerList& mixers, int mixer, const PlaceList& list) {
+  Series series{.mixer = mixer, .form = Series::Form::kMarks};
   for (std::size_t i = 0; i < list.places.size(); ++i) {
-    for (const int mixer : study.mixers) {
-      const GroupSummary* group = study.Shown(mixer, list.places[i].setting);
-      const auto* row = group ? RowAt(study, *group, list.places[i].segment) : nullptr;
-      if (!row) continue;
-      double best = row->chance;
-      std::string name = "chance";
-      for (const Guess& guess : row->guesses) {
-        if (guess.accuracy <= best) continue;
-        best = guess.accuracy;
-        name = guess.name;
-      }
+    const GroupSummary* group = study.Shown(mixer, list.places[i].setting);
+    const auto* row = group ? RowAt(study, *group, list.places[i].segment) : nullptr;
+    const std::size_t num_failed = row ? NumImputed(*row) : 0;
+    if (num_failed == 0 || num_failed == row->per_seed.size()) continue;
+    const std::string state(NameOf(row->state));
+    series.marks.push_back(
+        {.x = static_cast<double>(i),
+         .y = row->chance,
+         .note = fmt::format("{}: {} of {} seeds failed ({}) and count as chance",
+                             LabelOf(mixers, mixer), num_failed, row->per_seed.size(), state),
+         .failed = state});
+  }
+  return series;
+}
+
+// The guessers at a place, chance first.
+std::vector<Guess> GuessesAt(const Study& study, const Place& place) {
+  for (const int mixer : study.mixers) {
+    const GroupSummary* group = study.Shown(mixer, place.setting);
+    const auto* row = group ? RowAt(study, *group, place.segment) : nullptr;
+    if (!row) continue;
+    return row->guesses.empty() ? std::vector<Guess>{{"chance", row->chance}} : row->guesses;
+  }
+  return {};
+}
+
+// A short dash at each place, since what guessing reaches may depend on it. Guessers below the axis
+// are left out: at its foot they would read as what they are not.
+void AddGuessLines(const Study& study, const PlaceList& list, Panel& panel) {
+  std::set<std::string> named;
+  for (std::size_t i = 0; i < list.places.size(); ++i) {
+    for (const Guess& guess : GuessesAt(study, list.places[i])) {
+      if (guess.accuracy < panel.y.low) continue;
       const double x = static_cast<double>(i);
+      const bool is_new = named.insert(guess.name).second;
       panel.references.push_back(
-          {.y = best, .label = is_named ? "" : name, .x0 = x - 0.3, .x1 = x + 0.3});
-      is_named = true;
-      break;
+          {.y = guess.accuracy, .label = is_new ? guess.name : "", .x0 = x - 0.3, .x1 = x + 0.3});
     }
   }
 }
@@ -160,12 +188,15 @@ Panel AccuracyPanel(const Study& study, const MixerList& mixers, const PlaceList
     panel.shades.push_back({.y0 = stop});
   }
   AddGuessLines(study, list, panel);
+  AddThreshold(study, panel);
   for (const int mixer : study.mixers) {
     Series series = AccuracySeries(study, mixers, mixer, list);
     Series seeds = SeedMarks(study, mixer, list);
     if (!seeds.marks.empty()) series.has_marks = false;
     if (!series.marks.empty()) panel.series.push_back(std::move(series));
     if (!seeds.marks.empty()) panel.series.push_back(std::move(seeds));
+    Series failed = FailedSeeds(study, mixers, mixer, list);
+    if (!failed.marks.empty()) panel.series.push_back(std::move(failed));
   }
   panel.names = Panel::Names::kEnds;
   panel.height = 285;
@@ -194,8 +225,8 @@ std::optional<Figure> OverSize(const Study& study, const MixerList& mixers) {
         "longer than trained; heights there are no limits of a mixer.");
   }
   figure.caption.push_back(
-      "Dotted: the strongest guesser. A red cross: a failed cell counts as "
-      "chance.");
+      "Dotted: what guessers reach, and from where a cell is solved, each where it lies on the "
+      "axis. A red cross: a failed seed counts as chance.");
   std::vector<Panel> panels;
   for (const PlaceList& list : lists) panels.push_back(AccuracyPanel(study, mixers, list, y));
   DrawPanels(panels, mixers, figure);
@@ -408,6 +439,7 @@ std::optional<Figure> OverState(const Study& study, const MixerList& mixers) {
     if (const double stop = EarlyStop(study); stop > 0 && panel.y.scale == Axis::Scale::kOdds) {
       panel.shades.push_back({.y0 = stop});
     }
+    AddThreshold(study, panel);
     panel.names =
         panel.series.size() <= kMaxInOneChart ? Panel::Names::kNear : Panel::Names::kHidden;
     panel.height = 270;
@@ -459,8 +491,13 @@ std::optional<Figure> OverSlices(const Study& study, const MixerList& mixers) {
       const auto& [segment, slice] = key;
       if (!poor.contains(segment) || buckets[key].size() < 2) continue;
       const std::string& setting = study.settings[s].text;
-      panel.title = "by " + slice + ": " + (study.segments.size() > 1 ? segment : setting);
-      if (study.segments.size() > 1 && !setting.empty()) panel.title += ", " + setting;
+      panel.title = "by " + slice;
+      const char* between = ": ";
+      for (const std::string& part : {study.segments.size() > 1 ? segment : "", setting}) {
+        if (part.empty()) continue;
+        panel.title += between + part;
+        between = ", ";
+      }
       panel.describe = "Accuracy " + panel.title;
       panel.x = NameAxis(buckets[key], "");
       panel.y = AxisFor(study);

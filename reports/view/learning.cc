@@ -156,6 +156,17 @@ Datum SliceDatum(const AccuracyOverSeeds& row) {
   return datum;
 }
 
+void AddThreshold(const Study& study, Panel& panel) {
+  for (const auto& [place, cell] : study.cells) {
+    const double threshold = study.report->cells[cell.all.front()->first_cell].threshold;
+    if (threshold <= 0) continue;
+    if (threshold < panel.y.low || threshold > panel.y.high) return;
+    panel.references.push_back(
+        {.y = threshold, .label = "solved from " + GuessPercent(threshold) + " %"});
+    return;
+  }
+}
+
 Axis AxisFor(const Study& study) {
   std::size_t num = 0;
   std::size_t num_high = 0;
@@ -203,7 +214,7 @@ void DrawPanels(const std::vector<Panel>& panels, const MixerList& mixers, Figur
       Panel own = panel;
       own.series.clear();
       own.title = LabelOf(mixers, mixer);
-      if (panels.size() > 1 && !panel.title.empty()) own.title += ", " + panel.title;
+      if (panels.size() > 1 && !panel.title.empty()) own.title += "\n" + panel.title;
       own.is_small = true;
       own.height = 0;
       own.names = Panel::Names::kHidden;
@@ -287,12 +298,7 @@ std::optional<Figure> CurvesFigure(const Study& study, const MixerList& mixers) 
                .high = high * 1.05,
                .ticks = LogTicks(low, high)};
     panel.y.label = "validation accuracy, %";
-    for (const CellResult& cell : study.report->cells) {
-      if (cell.threshold <= 0) continue;
-      panel.references.push_back(
-          {.y = cell.threshold, .label = "solved from " + GuessPercent(cell.threshold) + " %"});
-      break;
-    }
+    AddThreshold(study, panel);
     if (const double guess = StrongestGuess(study, s); guess > 0) {
       panel.references.push_back({.y = guess, .label = "a guesser, " + GuessPercent(guess) + " %"});
     }

@@ -163,7 +163,7 @@ struct Shade {
 // One small chart, drawn at the size of a phone.
 struct Panel {
   enum class Names { kHidden, kEnds, kNear };
-  std::string title;
+  std::string title;     // may have two lines
   std::string describe;  // the sentence that a screen reader says
   Axis x;
   Axis y;

@@ -7,6 +7,7 @@
 #include "reports/summary/sweep_report.h"
 #include "reports/testing/test_cells.h"
 #include "reports/view/figure_parts.h"
+#include "reports/view/figures.h"
 #include "reports/view/mixer_style.h"
 #include "reports/view/numbers.h"
 #include "reports/view/report_page.h"
@@ -238,6 +239,84 @@ TEST_CASE("Failed seeds are words or daggers, never gaps", "[reports][view]") {
   REQUIRE(failures);
   CHECK(failures->rows.size() == 2);
   CHECK(failures->rows[0].cells[4].text == "loss is not finite");
+}
+
+// The panels of the figure with this title.
+std::vector<Panel> PanelsOf(const Study& study, const MixerList& mixers, const std::string& title) {
+  for (const Block& block : TrainingFigures(study, mixers)) {
+    const Figure* figure = std::get_if<Figure>(&block);
+    if (figure && figure->title == title) return figure->panels;
+  }
+  return {};
+}
+
+TEST_CASE("A chart has both guessers, the threshold, and failed seeds at chance",
+          "[reports][view]") {
+  std::vector<CellResult> cells;
+  for (const auto& [length, pairs] : {std::pair{64, 4}, {256, 16}}) {
+    for (std::uint64_t seed = 0; seed < 3; ++seed) {
+      cells.push_back(Cell("gla", length, pairs, 0.001, 0.6, 0.6, seed));
+      cells.push_back(Cell("retnet", length, pairs, 0.001, 0.6, 0.6, seed));
+      // One of three at the first size, all at the second.
+      if (seed > 0 && length == 64) continue;
+      cells.back().state = CellState::kDiverged;
+      cells.back().accuracy.clear();
+    }
+  }
+  const SweepReport report = MakeSweepReport("failed", {}, std::move(cells));
+  const MixerList mixers({&report});
+  const Study study = StudiesOf(report, mixers).front();
+  const std::vector<Panel> panels = PanelsOf(study, mixers, "Accuracy over size");
+  REQUIRE(panels.size() == 1);
+  std::vector<std::string> labels;
+  for (const Reference& reference : panels[0].references) {
+    if (!reference.label.empty()) labels.push_back(reference.label);
+  }
+  CHECK(labels == std::vector<std::string>{"uniform over values", "some value of the context",
+                                           "solved from 95 %"});
+  int num_crosses = 0;
+  for (const Series& series : panels[0].series) {
+    for (const Mark& mark : series.marks) {
+      if (mark.failed.empty()) continue;
+      ++num_crosses;
+      CHECK(mark.failed == "diverged");
+      CHECK(mark.y < 0.001);
+      if (mark.x == 0) CHECK(mark.note.find("1 of 3 seeds failed") != std::string::npos);
+    }
+  }
+  CHECK(num_crosses == 2);
+}
+
+TEST_CASE("A chart of slices names no setting where there is one", "[reports][view]") {
+  CellResult cell = Cell("gla", 64, 4, 0.001, 0.6, 0.6);
+  for (const char* bucket : {"0", "1-3"}) {
+    AccuracyRow row = cell.accuracy.front();
+    row.slice = "gap";
+    row.bucket = bucket;
+    cell.accuracy.push_back(row);
+  }
+  const SweepReport report = MakeSweepReport("one", {}, {cell});
+  const MixerList mixers({&report});
+  const std::vector<Panel> panels =
+      PanelsOf(StudiesOf(report, mixers).front(), mixers, "Where accuracy is lost");
+  REQUIRE(panels.size() == 1);
+  CHECK(panels[0].title == "by gap");
+}
+
+TEST_CASE("More mixers than one chart holds: a panel each, its setting on a line of its own",
+          "[reports][view]") {
+  std::vector<CellResult> cells;
+  Panel panel{.title = "64 tokens", .describe = {}, .x = {}, .y = {}};
+  for (int i = 0; i <= static_cast<int>(kMaxInOneChart); ++i) {
+    cells.push_back(Cell("mixer" + std::to_string(i), 64, 4, 0.001, 0.9, 0.9));
+    panel.series.push_back({.mixer = i, .marks = {{.x = 0, .y = 0.5}}});
+  }
+  const SweepReport report = MakeSweepReport("many", {}, std::move(cells));
+  const MixerList mixers({&report});
+  Figure figure{.title = {}, .caption = {}, .panels = {}};
+  DrawPanels({panel, panel}, mixers, figure);
+  REQUIRE(figure.panels.size() == 2 * (kMaxInOneChart + 1));
+  CHECK(figure.panels[0].title == LabelOf(mixers, 0) + "\n64 tokens");
 }
 
 TEST_CASE("Labels: known names, hybrids, a suite's own, and options where names are alike",
