@@ -68,6 +68,8 @@ Table RankTable(const Leaderboard& board) {
               .note =
                   "Mixers whose bands overlap are not told apart by these data. Sorted by "
                   "score, ties by their columns from left to right; every column sorts."};
+  // Too long for the head of a column of short numbers.
+  if (!board.shape.empty()) table.note += " Tokens/s: " + board.shape + ".";
   table.columns = {{.label = "Mixer", .kind = Column::Kind::kText},
                    {.label = "Rank band"},
                    {.label = fmt::format("{:.0f} % of resampled ranks", 100 * kRankLevel),
@@ -88,7 +90,7 @@ Table RankTable(const Leaderboard& board) {
   table.columns.push_back({.label = "State", .group = "Measured", .unit = "largest setting"});
   table.columns.push_back({.label = "Tokens/s",
                            .group = "Measured",
-                           .unit = board.shape.empty() ? "not timed" : board.shape,
+                           .unit = board.shape.empty() ? "not timed" : "see above",
                            .is_down_first = true});
   for (const RankedMixer& ranked : board.ranking) {
     Row row{.mixer = ranked.mixer, .cells = {}};

@@ -177,6 +177,8 @@ TEST_CASE("Tokens per second are compared on one device and depth alone",
   time("retnet", "GPU B", 4, 4e6);
   const Leaderboard board = MakeLeaderboard({Input("timed", std::move(cells))}, 5);
   CHECK(board.shape == "train_step, 64 tokens, batch 8, bf16, d 64, 4 layers, GPU B");
+  const std::string page = RenderMarkdownPage(MakeLeaderboardPage(board));
+  CHECK((page.find("4 layers, GPU B.") != std::string::npos));
   REQUIRE(board.ranking.size() == 2);
   CHECK(board.ranking[0].tokens_per_second == 4e6);
   CHECK(board.ranking[1].tokens_per_second == 3e6);
