@@ -102,7 +102,11 @@ TEST_CASE("mixers: options are complete, strict, and each is tested away from it
     const Value defaults = entry.resolve(Object{}, "/mixer", Mixers());
     for (const FieldInfo& option : entry.params) {
       CAPTURE(option.name);
-      REQUIRE(defaults.Find(option.name) != nullptr);
+      // What joined later is left out at its default (Fields::AddLater), and only there.
+      if (defaults.Find(option.name) == nullptr) {
+        const Object spelt_out = {{option.name, option.default_value}};
+        CHECK(entry.resolve(spelt_out, "/mixer", Mixers()) == defaults);
+      }
       bool varied = false;
       for (const Value& config : entry.test_configs) {
         const Value* value = config.Find(option.name);
