@@ -97,6 +97,19 @@ void CheckLossNames(const Value& weights, const std::map<std::string, double>& l
   }
 }
 
+// Nor would a rate for parameters that it does not have.
+void CheckStateSpaceRate(const TrainConfig& train, const models::ParameterSet& parameters) {
+  if (train.ssm_lr == 0) return;
+  const auto& all = parameters.parameters();
+  const bool is_there = std::any_of(all.begin(), all.end(), [](const models::Parameter& parameter) {
+    return parameter.lr_group == kStateSpaceGroup;
+  });
+  if (is_there) return;
+  throw ConfigError("/train/ssm_lr",
+                    "this model has no parameters of state spaces, which it would be the rate of; "
+                    "leave it at 0");
+}
+
 // Makes the layers of the model without memory for its weights and without drawing them, so that
 // impossible sizes are found now.
 void CheckModel(const Cell& cell, const Registries& registries) {
@@ -113,6 +126,7 @@ void CheckModel(const Cell& cell, const Registries& registries) {
                                         .mixers = &registries.mixers},
                                        parameters);
     CheckLossNames(cell.train.auxiliary_losses, backbone->losses());
+    CheckStateSpaceRate(cell.train, parameters);
   } catch (const c10::Error& error) {
     const std::string reason = error.what_without_backtrace();
     throw ConfigError("/model",
@@ -337,10 +351,10 @@ class CellCollector {
     CheckWeightedLoss(cell, registries_);
     CheckPieces(cell, registries_);
     CheckDtype(cell);
-    const std::string model_key = io::DumpJson(cell.model);
-    if (checked_models_.insert(model_key + std::to_string(cell.task.max_seq_len)).second) {
-      CheckModel(cell, registries_);
-    }
+    const std::string checked = io::DumpJson(cell.model) + std::to_string(cell.task.max_seq_len) +
+                                io::DumpJson(cell.train.auxiliary_losses) +
+                                (cell.train.ssm_lr > 0 ? "ssm_lr" : "");
+    if (checked_models_.insert(checked).second) CheckModel(cell, registries_);
     cell.name = CellNameOf(point, cell, label);
     if (!label.empty() && !labelled_.insert(cell.name).second) {
       throw ConfigError("/model/sequence_mixer/label",

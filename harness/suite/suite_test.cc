@@ -376,6 +376,20 @@ TEST_CASE("suite: a cell survives the way to its worker") {
         value);
 }
 
+TEST_CASE("suite: what a model lacks is refused at every point of a sweep") {
+  const auto rates = [](const std::string& mixer) {
+    return R"({"grid": {"train.ssm_lr": [0, 0.001], "model.sequence_mixer": [{"name": ")" + mixer +
+           R"("}]}})";
+  };
+  CHECK_THAT(Refusal("train.ssm_lr", "0.001"), Catch::StartsWith("/train/ssm_lr: "));
+  CHECK_THAT(Refusal("sweep", rates("mamba")), Catch::StartsWith("/train/ssm_lr: "));
+  const auto cells = ParseWith("sweep", rates("s4d")).cells;
+  REQUIRE(cells.size() == 2);
+  CHECK(cells[0].run_id != cells[1].run_id);
+  CHECK_THAT(Refusal("sweep", R"({"grid": {"train.auxiliary_losses": [{}, {"balance": 1}]}})"),
+             Catch::StartsWith("/train/auxiliary_losses/balance: "));
+}
+
 TEST_CASE("suite: everything that can change the result changes the run id, and nothing else") {
   const std::string base = ParseWith("", "").cells.at(0).run_id;
   CHECK(base.size() == 64);
@@ -392,7 +406,7 @@ TEST_CASE("suite: everything that can change the result changes the run id, and 
   const Value train = TrainFields().Write(ParseWith("", "").cells.at(0).train);
   for (const auto& [name, value] : train.as_object()) {
     if (name == "eval_batch_tokens" || name == "steps_per_epoch") continue;
-    if (name == "auxiliary_losses") continue;  // this model has none
+    if (name == "auxiliary_losses" || name == "ssm_lr") continue;  // this model has none
     const std::string path = "train." + name;
     if (name == "recipe") {
       expect_new(path, R"("mad-cosine")");

@@ -38,6 +38,9 @@ enum class BatchOrder {
   kStages,           // a curriculum: one segment an epoch, each for as many epochs in a row
 };
 
+// The group of parameters (models::Parameter::lr_group) whose rate is ssm_lr.
+inline constexpr std::string_view kStateSpaceGroup = "ssm";
+
 struct TrainConfig {
   // Change results.
   std::string recipe = "zoology";  // the source of the defaults below

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cmath>
 #include <numbers>
-#include <string_view>
 
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/zeros.h>
@@ -16,9 +15,6 @@
 namespace mixerbench::harness {
 
 namespace {
-
-// Of parameters whose rate is TrainConfig::ssm_lr.
-constexpr std::string_view kStateSpaceGroup = "ssm";
 
 // The rate after warm-up, `passed` of `whole` into the run.
 double ScheduledRate(const TrainConfig& config, double passed, double whole) {
