@@ -18,7 +18,7 @@ DEVICE = os.environ.get("MIXERBENCH_TEST_DEVICE", "cpu")  # "cuda" by hand, wher
 
 # What ends a cell, and what its row must say.
 MISBEHAVING = {
-    "Raises": ("error", "ValueError: boom (misbehaving.py:16 in forward)"),
+    "Raises": ("error", "ValueError: boom (misbehaving.py:17 in forward)"),
     "RaisesBackward": ("error", "ArithmeticError: no gradient today (misbehaving.py:"),
     "ExitsBackward": ("error", "SystemExit: 3"),
     "Exits": ("error", "SystemExit: 3"),
