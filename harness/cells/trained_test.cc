@@ -232,9 +232,9 @@ TEST_CASE("trained: all taps of a model, and none of one that has none") {
   REQUIRE(ran.result.taps.size() >= 2);
   for (const auto& row : ran.result.taps) CHECK(row.state == CellState::kCompleted);
 
-  const auto attention = Cells("8", all, R"({"name": "attention"})");
-  Train(attention[0], ControlOf(folder));
-  const Ran without = Use(OfKind(attention, CellKind::kAnalyse), ControlOf(folder));
+  const auto window = Cells("8", all, R"({"name": "sliding_window"})");
+  Train(window[0], ControlOf(folder));
+  const Ran without = Use(OfKind(window, CellKind::kAnalyse), ControlOf(folder));
   REQUIRE(without.result.state == CellState::kCompleted);
   REQUIRE(without.result.taps.size() == 1);
   CHECK(without.result.taps[0].state == CellState::kSkipped);
