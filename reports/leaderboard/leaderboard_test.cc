@@ -354,7 +354,7 @@ TEST_CASE("The page and the JSON state the conditions of every setting", "[repor
               Object{{"lr", rate}, {"recipe", "zoology"}, {"num_epochs", length == 64 ? 8 : 16}};
           cell.learning_curve = {{.step = 100,
                                   .train_loss = 1,
-                                  .validation_accuracy = *cell.accuracy.front().accuracy,
+                                  .validation_accuracy = cell.accuracy.front().accuracy,
                                   .lr = rate,
                                   .elapsed_s = 1}};
           cell.accuracy.front().guesses = {{"uniform over values", 0.01}, {"some value", 0.25}};
