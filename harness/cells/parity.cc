@@ -127,7 +127,8 @@ std::vector<QuantityError> Errors(const Quantities& actual, const Quantities& ex
     const double least =
         IsGradient(name) ? 0.01 * scale * std::sqrt(static_cast<double>(value.numel())) : 0;
     const at::Tensor error = actual[i].second.to(at::kDouble) - value.to(at::kDouble);
-    errors.push_back({.relative = Norm(error) / std::max(Norm(value), least),
+    const double norm = Norm(error);  // 0 of what is zero on both sides, such as a state not begun
+    errors.push_back({.relative = norm == 0 ? 0 : norm / std::max(Norm(value), least),
                       .participants = NumElements(error)});
     const bool is_weight = IsGradient(name) && value.dim() == 2;
     num_tokens.push_back(is_weight ? NumTokens(error) : std::numeric_limits<double>::infinity());

@@ -42,10 +42,11 @@ class ThroughputRun : CellRun {
     const std::int64_t longest = std::max(
         *std::max_element(cell_.throughput.seq_len.begin(), cell_.throughput.seq_len.end()),
         train_len);
-    const Model model = BuildModel(cell_, device_, registries_, longest);
+    const std::int64_t max_seq_len = longest + (Measures("decode") ? 1 : 0);
+    const Model model = BuildModel(cell_, device_, registries_, max_seq_len);
     result_.model = MeasureModel(model, std::min(longest, kStateTokens), device_,
                                  ComputeDtype(cell_.train.dtype));
-    const PassContext context{cell_, model, graphs_, registries_, longest};
+    const PassContext context{cell_, model, graphs_, registries_, max_seq_len};
     for (const std::string& phase : cell_.throughput.phases) {
       if (phase == "train_step") {
         AddRow(phase, cell_.train.batch_size, train_len, [&] { return MakeTrainStep(context); });
@@ -53,6 +54,8 @@ class ThroughputRun : CellRun {
       }
       for (const std::int64_t seq_len : cell_.throughput.seq_len) {
         AddRow(phase, cell_.throughput.batch_size, seq_len, [&] {
+          if (phase == "prefill") return MakePrefillPass(context, seq_len);
+          if (phase == "decode") return MakeDecodePass(context, seq_len);
           return MakeBackbonePass(context, seq_len, /*has_backward=*/phase == "fwd_bwd");
         });
       }
@@ -60,6 +63,11 @@ class ThroughputRun : CellRun {
   }
 
  private:
+  bool Measures(const std::string& phase) const {
+    const auto& phases = cell_.throughput.phases;
+    return std::find(phases.begin(), phases.end(), phase) != phases.end();
+  }
+
   void AddRow(const std::string& phase, std::int64_t batch_size, std::int64_t seq_len,
               const std::function<std::unique_ptr<TimedPass>()>& make) {
     reports::ThroughputRow row;
@@ -133,8 +141,7 @@ class ThroughputRun : CellRun {
                                       .level = 0.6,
                                       .low = reports::Percentile(row.samples_ms, 0.2),
                                       .high = reports::Percentile(row.samples_ms, 0.8)};
-    row.tokens_per_second =
-        static_cast<double>(row.batch_size * row.seq_len) / (*row.median_ms / 1e3);
+    row.tokens_per_second = static_cast<double>(reports::TimedTokens(row)) / (*row.median_ms / 1e3);
   }
 
   MemoryMeter memory_{device_};  // before everything that it shall count

@@ -12,6 +12,8 @@ namespace mixerbench::harness {
 // A throughput cell. Phases:
 //   fwd         backbone without head, no gradients, random tokens [batch_size, seq_len]
 //   fwd_bwd     the same with gradients of all parameters from a fixed gradient of the output
+//   prefill     the forward pass of fwd with the state that it leaves
+//   decode      one more token of every sequence after seq_len ones: state in, state out
 //   train_step  the whole training step of the cell's own task: sampling, loss, update; full
 //               batches of its first training segment
 // Before a row is timed its own work is compared with the reference (parity.h); one that disagrees

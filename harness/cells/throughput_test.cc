@@ -46,7 +46,7 @@ reports::CellResult Run(const Cell& cell, const RunControl& control = {}) {
 
 constexpr const char* kAllPhases =
     R"({"seq_len": [8, 40], "batch_size": 4, "num_samples": 3,
-        "phases": ["fwd", "fwd_bwd", "train_step"]})";
+        "phases": ["fwd", "fwd_bwd", "prefill", "decode", "train_step"]})";
 
 TEST_CASE("throughput: every mixer is compared as it is timed, in fp32 and bf16") {
   for (const auto& [mixer, entry] : AllRegistries().mixers.entries()) {
@@ -55,15 +55,20 @@ TEST_CASE("throughput: every mixer is compared as it is timed, in fp32 and bf16"
       const auto result = Run(TinyCell(mixer, kAllPhases, {{"train.dtype", dtype}}));
       INFO(result.reason);
       REQUIRE(result.state == reports::CellState::kCompleted);
-      REQUIRE(result.throughput.size() == 5);
+      REQUIRE(result.throughput.size() == 9);
       for (const auto& row : result.throughput) {
         CAPTURE(row.phase, row.seq_len);
         CHECK(row.dtype == dtype);
         CHECK(row.parity_check == "passed");
         REQUIRE(row.parity);
-        CHECK(row.parity->passes == (row.phase == "fwd" ? "forward" : "forward, backward"));
+        const bool is_decode = row.phase == "decode";
+        CHECK(row.parity->passes == (row.phase == "fwd"                    ? "forward"
+                                     : is_decode || row.phase == "prefill" ? "forward, state"
+                                                                           : "forward, backward"));
         CHECK(row.parity->num_sequences == row.batch_size);  // all of it: it is small
-        CHECK(row.parity->num_tokens == row.seq_len);
+        CHECK(row.parity->num_tokens == (is_decode ? 1 : row.seq_len));
+        CHECK(*row.tokens_per_second * *row.median_ms ==
+              Approx(1e3 * static_cast<double>(row.batch_size * row.parity->num_tokens)));
         CHECK(row.parity->error <= row.parity->tolerance);
         CHECK(row.samples_ms.size() == 3);
         CHECK(row.execution == "eager");
@@ -94,7 +99,7 @@ TEST_CASE("throughput: of a large batch the first sequences are compared") {
 TEST_CASE("throughput: what ran is part of the result, for every phase and shape") {
   const auto result = Run(TinyCell("delta_net", kAllPhases));
   CHECK(result.model.path == "fast");
-  REQUIRE(result.plans.size() == 5);
+  REQUIRE(result.plans.size() == 9);
   std::set<std::string> functions;
   for (const auto& plan : result.plans) {
     bool has_core = false;
@@ -104,7 +109,8 @@ TEST_CASE("throughput: what ran is part of the result, for every phase and shape
       has_core = true;
       CHECK(function.function == "delta_rule");
       CHECK(function.forward == "aten_chunk");
-      CHECK(function.backward == (plan.phase == "fwd" ? "" : "aten_chunk"));
+      const bool has_backward = plan.phase == "fwd_bwd" || plan.phase == "train_step";
+      CHECK(function.backward == (has_backward ? "aten_chunk" : ""));
       CHECK(function.reason == "runs on the CPU");
       CHECK(function.scopes == std::vector<std::string>{"layers.0", "layers.1"});
     }

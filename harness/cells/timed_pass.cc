@@ -2,31 +2,22 @@
 #include "harness/cells/timed_pass.h"
 
 #include <algorithm>
-#include <exception>
-#include <functional>
-#include <optional>
 #include <utility>
-#include <vector>
 
 #include <ATen/TensorOperators.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty.h>
-#include <ATen/ops/zeros.h>
 #include <ATen/ops/zeros_like.h>
-#include <c10/util/Exception.h>
 
-#include "base/check.h"
 #include "harness/cells/parity.h"
+#include "harness/cells/reference_pass.h"
 #include "harness/device/device.h"
-#include "harness/device/plain_products.h"
 #include "harness/python/host.h"
 #include "harness/suite/data.h"
 #include "harness/training/trainer.h"
 
 namespace mixerbench::harness {
 namespace {
-
-using kernels::ExecutionPath;
 
 void DropGradients(const Model& model) {
   for (const auto& parameter : model.parameters->parameters()) {
@@ -45,80 +36,14 @@ void TakeGradients(const Model& model, Quantities& quantities) {
   DropGradients(model);
 }
 
-// The model of the cell with the same weights in float64.
-Model ExactModel(const PassContext& context) {
-  Model exact = BuildModel(context.cell, context.graphs.device(), context.registries,
-                           context.max_seq_len, at::kDouble);
-  const at::NoGradGuard no_grad;
-  const auto& parameters = context.model.parameters->parameters();
-  for (std::size_t i = 0; i < parameters.size(); ++i) {
-    exact.parameters->parameters()[i].tensor.copy_(parameters[i].tensor);
-  }
-  return exact;
-}
-
-ParitySample SampleOf(const PassContext& context, std::int64_t batch_size, std::int64_t seq_len) {
-  // Caches grow with the tokens; the reference does not keep one for each.
-  const std::int64_t state =
-      models::SizeOf(context.model.backbone->InitialState(1), /*more_tokens=*/1).recurrent;
-  return ChooseParitySample(batch_size, seq_len, state, context.graphs.device());
-}
-
-reports::Parity Describe(reports::Parity parity, const ParitySample& sample, bool has_backward) {
-  parity.passes = has_backward ? "forward, backward" : "forward";
-  parity.num_sequences = sample.num_sequences;
-  parity.num_tokens = sample.num_tokens;
-  return parity;
-}
-
-// What is compared must be what is timed. A step updates parameters too, a comparison does not.
-void RequireSamePlans(const RepeatedWork& timed, const kernels::PlanRecorder& compared) {
-  for (const kernels::PlanRecord& plan : timed.plans()) {
-    if (plan.function == "adamw") continue;
-    const auto& found = compared.records();
-    Require(std::find(found.begin(), found.end(), plan) != found.end(),
-            plan.function + " was compared by another plan than the one that is timed");
-  }
-}
-
-using Evaluation = std::function<Quantities(const Model&, const models::BackboneOptions&)>;
-
-// In the precision of the cell, without device code: what errors are held against. In bf16 with and
-// without autocast, which rounds the operands of every product.
-std::vector<Quantities> NaiveQuantities(const PassContext& context, const Evaluation& evaluate) {
-  const Dtype dtype = context.cell.train.dtype;
-  const auto run = [&](bool in_bf16) {
-    const PlainProducts plain(context.graphs.device().type(), in_bf16);
-    return evaluate(context.model, {.compute_dtype = ComputeDtype(dtype)});
-  };
-  std::vector<Quantities> runs = {run(false)};
-  if (dtype != Dtype::kBf16) return runs;
-  try {
-    runs.push_back(run(true));
-  } catch (const c10::OutOfMemoryError&) {
-    throw;
-  } catch (const std::exception&) {
-    // Code that mixes dtypes by hand is not for autocast: one measure less, no tolerance more.
-  }
-  return runs;
-}
-
-// In float64: without device code too or, where there is none, by the reference.
-Quantities ExactQuantities(const PassContext& context, const Evaluation& evaluate) {
-  const at::Device device = context.graphs.device();
-  const PlainProducts plain(device.type(), /*in_bf16=*/false);
-  return evaluate(ExactModel(context),
-                  {.path = device.is_cuda() ? ExecutionPath::kFast : ExecutionPath::kReference,
-                   .compute_dtype = at::kDouble});
-}
-
 class BackbonePass final : public TimedPass {
  public:
   BackbonePass(const PassContext& context, std::int64_t seq_len, bool has_backward)
       : context_(context),
         has_backward_(has_backward),
-        tokens_(RandomTokens(seq_len)),
-        work_(context.graphs, [this] { Forward(context_.model, tokens_, Timed(), gradient_); }) {
+        tokens_(RandomTokens(context, seq_len)),
+        work_(context.graphs,
+              [this] { Forward(context_.model, tokens_, TimedOptions(context_), gradient_); }) {
     if (has_backward) gradient_ = RandomGradient();
   }
   ~BackbonePass() override { DropGradients(context_.model); }
@@ -136,7 +61,7 @@ class BackbonePass final : public TimedPass {
       Part(gradient, sample).copy_(Part(gradient_, sample));
     }
     const kernels::PlanRecorder recorder;
-    Quantities timed = Evaluate(context_.model, tokens_, Timed(), gradient);
+    Quantities timed = Evaluate(context_.model, tokens_, TimedOptions(context_), gradient);
     RequireSamePlans(work_, recorder);
     timed.front().second = Part(timed.front().second, sample);
 
@@ -147,7 +72,8 @@ class BackbonePass final : public TimedPass {
     };
     const std::vector<Quantities> naive = NaiveQuantities(context_, evaluate);
     const Quantities exact = ExactQuantities(context_, evaluate);
-    return Describe(Compare(timed, naive, exact, context_.cell.train.dtype), sample, has_backward_);
+    return Describe(Compare(timed, naive, exact, context_.cell.train.dtype), sample,
+                    has_backward_ ? "forward, backward" : "forward");
   }
 
  private:
@@ -173,21 +99,11 @@ class BackbonePass final : public TimedPass {
     return quantities;
   }
 
-  models::BackboneOptions Timed() const {
-    return {.compute_dtype = ComputeDtype(context_.cell.train.dtype)};
-  }
-
-  at::Tensor RandomTokens(std::int64_t seq_len) const {
-    at::Generator generator = MakeGenerator(at::kCPU, DeriveSeed(context_.cell.seed, "throughput"));
-    return at::empty({context_.cell.throughput.batch_size, seq_len}, at::kInt)
-        .random_(0, context_.cell.task.vocab_size, generator)
-        .to(context_.graphs.device());
-  }
-
   // Of the hidden states, in their dtype: the timed backward pass converts nothing.
   at::Tensor RandomGradient() const {
     const at::NoGradGuard no_grad;
-    const at::Tensor hidden = context_.model.backbone->Forward(tokens_, Timed()).hidden;
+    const at::Tensor hidden =
+        context_.model.backbone->Forward(tokens_, TimedOptions(context_)).hidden;
     at::Generator generator =
         MakeGenerator(hidden.device(), DeriveSeed(context_.cell.seed, "throughput gradient"));
     return at::empty_like(hidden).normal_(0, 1, generator);
@@ -257,7 +173,7 @@ class TrainStep final : public TimedPass {
     };
     const std::vector<Quantities> naive = NaiveQuantities(context_, evaluate);
     const Quantities exact = ExactQuantities(context_, evaluate);
-    return Describe(Compare(timed, naive, exact, cell_.train.dtype), sample, /*has_backward=*/true);
+    return Describe(Compare(timed, naive, exact, cell_.train.dtype), sample, "forward, backward");
   }
 
  private:
@@ -291,6 +207,17 @@ class TrainStep final : public TimedPass {
 };
 
 }  // namespace
+
+at::Tensor RandomTokens(const PassContext& context, std::int64_t seq_len) {
+  at::Generator generator = MakeGenerator(at::kCPU, DeriveSeed(context.cell.seed, "throughput"));
+  return at::empty({context.cell.throughput.batch_size, seq_len}, at::kInt)
+      .random_(0, context.cell.task.vocab_size, generator)
+      .to(context.graphs.device());
+}
+
+models::BackboneOptions TimedOptions(const PassContext& context) {
+  return {.compute_dtype = ComputeDtype(context.cell.train.dtype)};
+}
 
 std::unique_ptr<TimedPass> MakeBackbonePass(const PassContext& context, std::int64_t seq_len,
                                             bool has_backward) {

@@ -12,7 +12,8 @@ namespace mixerbench::harness {
 ThroughputPlan ParseThroughputPlan(const Value& value) {
   const std::string where = "/throughput";
   io::RequireKnownKeys(value, where, {"batch_size", "num_samples", "phases", "seq_len"});
-  static const std::vector<std::string> kPhases = {"fwd", "fwd_bwd", "train_step"};
+  static const std::vector<std::string> kPhases = {"fwd", "fwd_bwd", "prefill", "decode",
+                                                   "train_step"};
   ThroughputPlan plan;
   const Value& lengths = io::RequireMember(value, where, "seq_len");
   if (!lengths.is_array() || lengths.as_array().empty()) {
@@ -31,7 +32,8 @@ ThroughputPlan ParseThroughputPlan(const Value& value) {
   plan.phases = {"fwd", "fwd_bwd"};
   if (const Value* v = value.Find("phases")) {
     if (!v->is_array() || v->as_array().empty()) {
-      throw ConfigError(where + "/phases", "expected a list of phases: fwd, fwd_bwd, train_step");
+      throw ConfigError(where + "/phases",
+                        "expected a list of phases: fwd, fwd_bwd, prefill, decode, train_step");
     }
     plan.phases.clear();
     for (const Value& phase : v->as_array()) {

@@ -13,7 +13,7 @@ namespace mixerbench::harness {
 struct ThroughputPlan {
   std::vector<std::int64_t> seq_len;
   std::int64_t batch_size = 8;
-  std::vector<std::string> phases;  // fwd, fwd_bwd, train_step
+  std::vector<std::string> phases;  // fwd, fwd_bwd, prefill, decode, train_step
   std::int64_t num_samples = 20;
 };
 

@@ -276,7 +276,8 @@ void FindSpeed(const std::vector<const LeaderboardInput*>& inputs, const MixerLi
       const int mixer = list.IndexOf(MixerKey(group.name));
       for (const CellResult& cell : CellsOf(input->report, group)) {
         for (const ThroughputRow& row : cell.throughput) {
-          if (!row.tokens_per_second) continue;
+          // Token by token is another speed than that of whole sequences.
+          if (!row.tokens_per_second || row.phase == "decode") continue;
           const Shape shape{.phase = row.phase,
                             .dtype = row.dtype,
                             .seq_len = row.seq_len,

@@ -146,9 +146,9 @@ struct TapRow {
 
 // Time of one phase at one shape. Samples are kept: every summary can be recomputed.
 struct ThroughputRow {
-  std::string phase;  // "fwd", "fwd_bwd", "train_step"
+  std::string phase;  // "fwd", "fwd_bwd", "prefill", "decode", "train_step"
   std::int64_t batch_size = 0;
-  std::int64_t seq_len = 0;
+  std::int64_t seq_len = 0;  // of a row of decode: the tokens before the one that is timed
   std::string dtype;
   std::string clock;  // "cuda_event" or "steady_clock"
   CellState state = CellState::kCompleted;
@@ -163,6 +163,11 @@ struct ThroughputRow {
   std::optional<Parity> parity;
   std::string execution;  // "graph" or "eager"; empty: written by an older version
 };
+
+// Tokens that one sample of the row goes through, of all sequences.
+inline std::int64_t TimedTokens(const ThroughputRow& row) {
+  return row.phase == "decode" ? row.batch_size : row.batch_size * row.seq_len;
+}
 
 // Where the time of a cell went, in seconds; over all attempts of a cell that was continued.
 struct PhaseTimes {

@@ -77,9 +77,9 @@ class Checker {
       Fault(where, "not the samples' 20th and 80th percentile");
     }
     if (row.tokens_per_second) {
-      const double tokens = static_cast<double>(row.batch_size * row.seq_len);
+      const auto tokens = static_cast<double>(TimedTokens(row));
       if (!Equal(1e3 * tokens / *row.median_ms, *row.tokens_per_second)) {
-        Fault(where, "tokens_per_second is not batch_size * seq_len / median");
+        Fault(where, "tokens_per_second is not the timed tokens / median");
       }
     }
   }

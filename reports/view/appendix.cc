@@ -66,6 +66,8 @@ std::string PhaseTitle(const std::string& phase) {
   if (phase == "train_step") return "One training step.";
   if (phase == "fwd") return "Forward pass.";
   if (phase == "fwd_bwd") return "Forward and backward pass.";
+  if (phase == "prefill") return "Forward pass with the state that it leaves.";
+  if (phase == "decode") return "One more token of every sequence.";
   return phase + ".";
 }
 
@@ -104,7 +106,8 @@ Table SpeedTable(const MixerList& mixers, const std::string& phase,
     table.rows.push_back({mixer, {TextDatum(LabelOf(mixers, mixer))}});
   }
   for (const auto& [shape, rows] : shapes) {
-    Column column{.label = Count(static_cast<double>(shape.seq_len)) + " tokens"};
+    Column column{.label = (phase == "decode" ? "after " : "") +
+                           Count(static_cast<double>(shape.seq_len)) + " tokens"};
     column.unit = fmt::format("batch {}, {}", shape.batch_size, shape.dtype);
     column.group = "ms" + (shape.setting.empty() ? "" : ": " + shape.setting);
     table.columns.push_back(std::move(column));

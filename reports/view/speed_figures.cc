@@ -41,9 +41,19 @@ std::map<Shown, Timings> Collect(const SweepReport& report, const MixerList& mix
   return panels;
 }
 
+std::string TitleOf(const Shown& shown) {
+  const std::string phase = shown.phase == "train_step" ? "training step"
+                            : shown.phase == "fwd"      ? "forward"
+                            : shown.phase == "fwd_bwd"  ? "forward and backward"
+                            : shown.phase == "decode"   ? "decoding, token by token"
+                                                        : shown.phase;
+  return phase + ", " + shown.dtype + ", batch " + std::to_string(shown.batch_size) +
+         (shown.setting.empty() ? "" : ", " + shown.setting);
+}
+
 // One line per mixer over length; `value_of` gives the height of a point, or nothing.
 template <typename ValueOf>
-std::optional<Panel> LengthPanel(const std::string& title, const Timings& timings,
+std::optional<Panel> LengthPanel(const Shown& shown, const Timings& timings,
                                  const MixerList& mixers, const std::string& unit, bool is_bytes,
                                  ValueOf value_of) {
   std::set<std::int64_t> lengths;
@@ -59,6 +69,7 @@ std::optional<Panel> LengthPanel(const std::string& title, const Timings& timing
     }
   }
   if (lengths.size() < 2 || high <= 0) return std::nullopt;
+  const std::string title = TitleOf(shown);
   std::vector<std::string> names;
   std::map<std::int64_t, double> at;
   for (const std::int64_t length : lengths) {
@@ -69,7 +80,7 @@ std::optional<Panel> LengthPanel(const std::string& title, const Timings& timing
       .title = title,
       .describe = title + ", " + Plural(static_cast<int>(timings.size()), "mixer") +
                   " over sequence length",
-      .x = NameAxis(names, "tokens per sequence"),
+      .x = NameAxis(names, shown.phase == "decode" ? "tokens before it" : "tokens per sequence"),
       .y = {.label = unit, .scale = Axis::Scale::kLog, .low = low / 1.4, .high = high * 1.3}};
   panel.y.ticks =
       is_bytes ? ByteTicks(panel.y.low, panel.y.high) : LogTicks(panel.y.low, panel.y.high);
@@ -95,30 +106,22 @@ std::optional<Panel> LengthPanel(const std::string& title, const Timings& timing
   return panel;
 }
 
-std::string TitleOf(const Shown& shown) {
-  const std::string phase = shown.phase == "train_step" ? "training step"
-                            : shown.phase == "fwd"      ? "forward"
-                            : shown.phase == "fwd_bwd"  ? "forward and backward"
-                                                        : shown.phase;
-  return phase + ", " + shown.dtype + ", batch " + std::to_string(shown.batch_size) +
-         (shown.setting.empty() ? "" : ", " + shown.setting);
-}
-
 }  // namespace
 
 std::vector<Block> SpeedFigures(const SweepReport& report, const MixerList& mixers) {
   std::vector<Panel> speed;
   std::vector<Panel> memory;
   for (const auto& [shown, timings] : Collect(report, mixers)) {
-    auto fast = LengthPanel(TitleOf(shown), timings, mixers, "tokens per second", false,
+    auto fast = LengthPanel(shown, timings, mixers, "tokens per second", false,
                             [](const ThroughputRow& row) { return row.tokens_per_second; });
     if (fast) speed.push_back(std::move(*fast));
-    auto peak = LengthPanel(
-        TitleOf(shown), timings, mixers, "peak memory", true, [](const ThroughputRow& row) {
+    auto peak =
+        LengthPanel(shown, timings, mixers, "peak memory", true, [](const ThroughputRow& row) {
           return row.peak_memory_bytes ? std::optional(static_cast<double>(*row.peak_memory_bytes))
                                        : std::nullopt;
         });
-    if (peak && shown.phase != "fwd") memory.push_back(std::move(*peak));
+    if (peak && shown.phase != "fwd" && shown.phase != "prefill")
+      memory.push_back(std::move(*peak));
   }
   std::vector<Block> blocks;
   const auto add = [&](const std::string& title, const std::string& caption,
