@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -17,6 +18,7 @@ struct TimeRow {
   std::int64_t num_cells = 0;
   std::int64_t num_steps = 0;
   PhaseTimes phases;
+  std::optional<double> energy_j;  // nothing where a cell does not know its own
 };
 
 // In order of task and mixer; all cells, also those that `sweep.select` hides elsewhere.
@@ -26,5 +28,8 @@ inline constexpr const char* kTimeCaption =
     "Seconds, summed over cells; cells that run at the same time each count theirs. Capture: "
     "making "
     "CUDA graphs.";
+// With kWh.
+inline constexpr const char* kEnergyCaption =
+    " Energy is that of the GPU, shared out among cells that run at the same time.";
 
 }  // namespace mixerbench::reports
