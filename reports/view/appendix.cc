@@ -351,6 +351,9 @@ std::optional<Table> TimeTable(const SweepReport& report, const MixerList& mixer
   if (has_energy) {
     table.columns.push_back({.label = "kWh"});
     table.note += kEnergyCaption;
+    if (const auto joules = TotalEnergy(report)) {
+      table.note += fmt::format(" All cells, timings too: {} kWh.", Significant(*joules / 3.6e6));
+    }
   }
   for (const TimeRow& time : times) {
     const auto count = [](std::int64_t n) {

@@ -63,15 +63,27 @@ TEST_CASE("time: energy of a mixer is known when that of all its cells is") {
     cell.name = name;
     cell.phases.emplace();
     cell.energy_j = joules;
+    cell.wall_s = 9;
     cells.push_back(cell);
   }
   const SweepReport report = MakeSweepReport("s", {}, cells);
   const auto table = TimeTable(report, MixerList({&report}));
   REQUIRE(table);
   CHECK(table->columns.back().label == "kWh");
-  CHECK_THAT(table->note, Catch::Contains("Energy is that of the GPU"));
-  CHECK(table->rows[0].cells.back().text == "–");  // of attention
+  CHECK_THAT(table->note, Catch::EndsWith("cells that run at the same time."));  // no sum
+  CHECK(table->rows[0].cells.back().text == "–");                                // of attention
   CHECK(table->rows[1].cells.back().text == "1.50");
+  std::vector<CellResult> known(cells.begin(), cells.begin() + 2);
+  known.resize(4, known.front());
+  known[2].name = "mqar/gla/timed";
+  known[2].phases.reset();
+  known[3].name = "mqar/gla/planned";
+  known[3].energy_j.reset();
+  known[3].wall_s = 0;
+  known[3].phases.reset();
+  const SweepReport whole = MakeSweepReport("s", {}, known);
+  CHECK_THAT(TimeTable(whole, MixerList({&whole}))->note,
+             Catch::EndsWith("All cells, timings too: 2.50 kWh."));
   cells.erase(cells.begin() + 3);  // what is left of attention knows nothing, as on the CPU
   cells.erase(cells.begin(), cells.begin() + 2);
   const SweepReport of_cpu = MakeSweepReport("s", {}, cells);

@@ -41,4 +41,14 @@ std::vector<TimeRow> TimesByMixer(const SweepReport& report) {
   return sorted;
 }
 
+std::optional<double> TotalEnergy(const SweepReport& report) {
+  double joules = 0;
+  for (const CellResult& cell : report.cells) {
+    if (cell.wall_s == 0) continue;  // nothing ran; one that crashed has its seconds
+    if (!cell.energy_j) return std::nullopt;
+    joules += *cell.energy_j;
+  }
+  return joules;
+}
+
 }  // namespace mixerbench::reports

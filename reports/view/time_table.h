@@ -24,6 +24,9 @@ struct TimeRow {
 // In order of task and mixer; all cells, also those that `sweep.select` hides elsewhere.
 std::vector<TimeRow> TimesByMixer(const SweepReport& report);
 
+// Of all cells, timings too; nothing where one that ran does not know its own.
+std::optional<double> TotalEnergy(const SweepReport& report);
+
 inline constexpr const char* kTimeCaption =
     "Seconds, summed over cells; cells that run at the same time each count theirs. Capture: "
     "making "
