@@ -343,6 +343,8 @@ TEST_CASE("speed: memory, state, parity and shapes that fail") {
   made.candidate[0].throughput[1].state = CellState::kOom;
   made.candidate[0].throughput[1].reason = "requested 34 GiB";
   CHECK(Compare(made).rows.front().verdict == Verdict::kRegression);
+  made.candidate[0].throughput[1].state = CellState::kSkipped;  // the GPU was too hot
+  CHECK(Compare(made).rows.front().verdict == Verdict::kMissing);
   made.candidate[0].throughput.pop_back();
   CHECK(Compare(made).rows.front().verdict == Verdict::kMissing);
 }

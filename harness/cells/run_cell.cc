@@ -14,6 +14,16 @@ double SecondsSince(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
+void AddSpent(double seconds, const std::optional<double>& joules, reports::CellResult& result) {
+  const bool is_first = result.wall_s == 0;
+  if (joules && (is_first || result.energy_j)) {
+    result.energy_j = result.energy_j.value_or(0) + *joules;
+  } else {
+    result.energy_j.reset();
+  }
+  result.wall_s += seconds;
+}
+
 void CellRun::RequireDeviceCores(GraphContext& graphs) const {
   graphs.CheckPlans(
       [&cores = registries_.cores](const auto& plans) { RefuseFallbacks(plans, cores); });

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <optional>
 
 #include "harness/cells/train.h"
 #include "harness/device/graph.h"
@@ -17,6 +18,10 @@ namespace mixerbench::harness {
 using Clock = std::chrono::steady_clock;
 
 double SecondsSince(Clock::time_point start);
+
+// Adds what an attempt spent to what earlier ones did, which `result` holds. The energy of all is
+// known when that of each is.
+void AddSpent(double seconds, const std::optional<double>& joules, reports::CellResult& result);
 
 // What a cell of any kind runs with; each kind adds its own.
 class CellRun {

@@ -22,6 +22,7 @@ namespace {
 
 constexpr std::int64_t kWarmupIterations = 5;
 constexpr std::int64_t kStateTokens = 160;  // after which a state is measured
+constexpr double kLeastEnergySeconds = 1;   // the counter of energy moves in steps of up to 0.1 s
 
 std::string Text(double number) {
   char text[32];
@@ -128,11 +129,7 @@ class ThroughputRun : CellRun {
     Synchronize(device_);
     // Before the samples, whose cache flushes hold memory of their own.
     row.peak_memory_bytes = memory_.PeakBytes();
-    for (std::int64_t i = 0; i < cell_.throughput.num_samples; ++i) {
-      FlushCache(device_);
-      row.samples_ms.push_back(TimeMilliseconds(device_, [&] { pass.Run(); }));
-      RequireTimeLeft();
-    }
+    TakeSamples(pass, row);
     AddPlan({row.phase, row.batch_size, row.seq_len, &pass.work()}, registries_.cores,
             result_.plans);  // again: now it is a graph, or not
     row.execution = pass.work().is_graph() ? "graph" : "eager";
@@ -142,6 +139,46 @@ class ThroughputRun : CellRun {
                                       .low = reports::Percentile(row.samples_ms, 0.2),
                                       .high = reports::Percentile(row.samples_ms, 0.8)};
     row.tokens_per_second = static_cast<double>(reports::TimedTokens(row)) / (*row.median_ms / 1e3);
+  }
+
+  // A sample that the GPU was slowed down in is dropped and taken again, so few it is.
+  void TakeSamples(TimedPass& pass, reports::ThroughputRow& row) {
+    const auto start = Clock::now();
+    const std::optional<double> start_j = control_.energy_j();
+    std::optional<std::uint64_t> before = control_.gpu.ThrottleReasons();
+    std::uint64_t seen = before.value_or(0);
+    while (std::ssize(row.samples_ms) < cell_.throughput.num_samples) {
+      FlushCache(device_);
+      const double ms = TimeMilliseconds(device_, [&] { pass.Run(); });
+      const std::optional<std::uint64_t> after = control_.gpu.ThrottleReasons();
+      const std::uint64_t around = before.value_or(0) | after.value_or(0);
+      if ((around & kSlowdown) == 0) {
+        row.samples_ms.push_back(ms);
+      } else {
+        ++row.throttled_samples_dropped;
+      }
+      seen |= around;
+      before = after;
+      if (before) row.throttle = ThrottleNames(seen & ~kGpuIdle);  // between samples it is idle
+      RequireFewDropped(row);
+      RequireTimeLeft();
+    }
+    const std::optional<double> end_j = control_.energy_j();
+    if (start_j && end_j && SecondsSince(start) >= kLeastEnergySeconds) {
+      row.energy_j = *end_j - *start_j;
+    }
+  }
+
+  // Throws SlowedDown once the row is lost, however the rest of its samples turn out.
+  void RequireFewDropped(const reports::ThroughputRow& row) const {
+    const std::int64_t wanted = cell_.throughput.num_samples;
+    if (4 * row.throttled_samples_dropped <= wanted) return;  // a fifth of all that are taken
+    std::string reasons;
+    for (const std::string& name : *row.throttle) reasons += (reasons.empty() ? "" : ", ") + name;
+    throw SlowedDown("the GPU was slowed down in " + std::to_string(row.throttled_samples_dropped) +
+                     " of " +
+                     std::to_string(std::ssize(row.samples_ms) + row.throttled_samples_dropped) +
+                     " samples (" + reasons + "): see to its cooling and power, then run again");
   }
 
   MemoryMeter memory_{device_};  // before everything that it shall count
@@ -166,6 +203,10 @@ reports::CellResult RunThroughputCell(const Cell& cell, at::Device device,
     }
   }
   return result;
+}
+
+bool WasThrottled(const reports::CellResult& result) {
+  return std::any_of(result.throughput.begin(), result.throughput.end(), reports::IsThrottled);
 }
 
 }  // namespace mixerbench::harness

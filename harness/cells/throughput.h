@@ -17,9 +17,13 @@ namespace mixerbench::harness {
 //   train_step  the whole training step of the cell's own task: sampling, loss, update; full
 //               batches of its first training segment
 // Before a row is timed its own work is compared with the reference (parity.h); one that disagrees
-// gets no time.
+// gets no time. A sample that the GPU was slowed down in (kSlowdown) is dropped and taken again; a
+// row of which that is more than a fifth is skipped.
 reports::CellResult RunThroughputCell(const Cell& cell, at::Device device,
                                       const Registries& registries, const RunControl& control,
                                       const ProgressCallback& progress);
+
+// Whether a row is lost to slowdowns of the GPU: not the cell is at fault, but the machine.
+bool WasThrottled(const reports::CellResult& result);
 
 }  // namespace mixerbench::harness

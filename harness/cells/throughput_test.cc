@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "harness/cells/throughput.h"
 
+#include <chrono>
+#include <functional>
 #include <set>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
+#include "harness/device/fake_gpu.h"
 #include "harness/suite/suite.h"
 #include "reports/result/result_json.h"
 
@@ -148,6 +152,74 @@ TEST_CASE("throughput: without device code a cell is unsupported when device cor
   CHECK_THAT(result.reason, Catch::Contains("--require-device-cores: gla in layers.0 runs "
                                             "by aten_chunk: runs on the CPU"));
   for (const auto& row : result.throughput) CHECK_FALSE(row.median_ms);
+}
+
+constexpr const char* kTenSamples =
+    R"({"seq_len": [8], "batch_size": 4, "num_samples": 10, "phases": ["fwd"]})";
+
+// One row of ten samples on a GPU that gives these reasons in turn: before the first sample, then
+// after each.
+reports::ThroughputRow Throttled(const std::function<std::uint64_t(int reading)>& reasons) {
+  FakeGpu fake;
+  int reading = 0;
+  fake.throttle = [&] { return reasons(reading++); };
+  const auto result = Run(TinyCell("gla", kTenSamples), {.gpu = fake.Monitor()});
+  CHECK(result.state == reports::CellState::kCompleted);
+  CHECK(WasThrottled(result) == (result.throughput.at(0).state != reports::CellState::kCompleted));
+  const Value written = reports::CellToValue(result);
+  CHECK(reports::CellToValue(reports::CellFromValue(written)) == written);
+  return result.throughput.at(0);
+}
+
+TEST_CASE("throughput: what lowers clocks under any load is noted and costs no sample") {
+  const auto row = Throttled([](int reading) { return reading < 2 ? kGpuIdle : 0x6ull; });
+  CHECK(row.state == reports::CellState::kCompleted);
+  CHECK(row.samples_ms.size() == 10);
+  CHECK(row.throttled_samples_dropped == 0);
+  CHECK(row.throttle == std::vector<std::string>{"applications_clocks_setting", "sw_power_cap"});
+}
+
+TEST_CASE("throughput: a sample that a slowdown touches is dropped and taken again") {
+  // Hot after the third sample alone, so before the fourth: two are lost.
+  const auto row = Throttled([](int reading) { return reading == 3 ? 0x20 : 0; });
+  CHECK(row.state == reports::CellState::kCompleted);
+  CHECK(row.samples_ms.size() == 10);
+  CHECK(row.throttled_samples_dropped == 2);
+  CHECK(row.throttle == std::vector<std::string>{"sw_thermal_slowdown"});
+  CHECK(row.median_ms);
+}
+
+TEST_CASE(
+    "throughput: with more than a fifth of the samples the row is lost, and not for the cell") {
+  const auto row = Throttled([](int reading) { return reading >= 5 ? 0x88 : 0; });
+  CHECK(row.state == reports::CellState::kSkipped);
+  CHECK(row.reason ==
+        "the GPU was slowed down in 3 of 7 samples (hw_slowdown, hw_power_brake_slowdown): see to "
+        "its cooling and power, then run again");
+  CHECK_FALSE(row.median_ms);
+  CHECK(row.throttled_samples_dropped == 3);
+}
+
+TEST_CASE("throughput: where no reasons are to be read, none are noted") {
+  const auto result = Run(TinyCell("gla", kTenSamples));
+  CHECK_FALSE(result.throughput.at(0).throttle);
+  CHECK(result.throughput.at(0).throttled_samples_dropped == 0);
+  CHECK_FALSE(WasThrottled(result));
+}
+
+TEST_CASE("throughput: energy of samples that last longer than the steps of its counter") {
+  const auto energy_of = [](std::chrono::milliseconds time_per_sample) {
+    FakeGpu fake;
+    fake.throttle = [=] {
+      std::this_thread::sleep_for(time_per_sample);
+      return 0;
+    };
+    double joules = 100;
+    const RunControl control{.gpu = fake.Monitor(), .energy_j = [&] { return joules += 40; }};
+    return Run(TinyCell("gla", kTenSamples), control).throughput.at(0).energy_j;
+  };
+  CHECK(energy_of(std::chrono::milliseconds(110)) == 40);
+  CHECK_FALSE(energy_of(std::chrono::milliseconds(0)));
 }
 
 }  // namespace

@@ -209,7 +209,7 @@ class TrainRun : CellRun {
     Checkpoint checkpoint;
     checkpoint.step = result_.step;
     reports::CellResult so_far = result_;
-    so_far.wall_s += SecondsSince(start_);
+    AddSpent(SecondsSince(start_), control_.energy_j(), so_far);
     checkpoint.progress = Object{{"result", reports::CellToValue(so_far)},
                                  {"loss_sums", Array(loss_sums_.begin(), loss_sums_.end())},
                                  {"num_tested", static_cast<std::int64_t>(tests_.num_tested())}};
@@ -235,7 +235,7 @@ class TrainRun : CellRun {
     EnterPhase(&reports::PhaseTimes::checkpoint_s);
     const Outcome outcome = Guard([this] {
       FinalWeights weights{.training = result_, .parameters = Parameters()};
-      weights.training.wall_s += SecondsSince(start_);
+      AddSpent(SecondsSince(start_), control_.energy_j(), weights.training);
       result_.weights = weights_->Save(weights, control_.max_weight_bytes);
     });
     if (outcome.state == reports::CellState::kCompleted) return;

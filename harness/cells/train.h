@@ -9,6 +9,7 @@
 #include <optional>
 #include <string>
 
+#include "harness/device/gpu_monitor.h"
 #include "harness/suite/cell.h"
 #include "harness/suite/registries.h"
 #include "reports/result/result.h"
@@ -37,6 +38,9 @@ struct RunControl {
   // ".jsonl" or ".jsonl.zst". Empty: none are written.
   std::string item_suffix = {};
   std::filesystem::path item_folder = {};
+  GpuMonitor gpu = {};  // that the cell runs on; says why what is timed is slow
+  // Joules that this attempt has used so far; nothing: not known.
+  std::function<std::optional<double>()> energy_j = [] { return std::nullopt; };
   bool use_graphs = true;             // on a GPU
   bool require_device_cores = false;  // a core without device code makes the cell unsupported
 };
@@ -47,10 +51,10 @@ using ProgressCallback = std::function<void(const Progress&)>;
 // A training cell: learning curve, evaluation of every test segment, model facts. Continues from
 // the newest intact checkpoint, or goes straight to the test segments when weights of the same
 // training are kept; either gives the bits of a cell that ran in one go.
-// `wall_s` of the result holds the seconds of earlier attempts. Never throws for divergence, lack
-// of memory, timeouts or unsupported sizes: those are states. A loss that is not finite is noticed
-// up to 100 steps late, but the state names its step. Other exceptions become kError with their
-// message.
+// `wall_s` and `energy_j` of the result hold what earlier attempts spent. Never throws for
+// divergence, lack of memory, timeouts or unsupported sizes: those are states. A loss that is not
+// finite is noticed up to 100 steps late, but the state names its step. Other exceptions become
+// kError with their message.
 reports::CellResult RunTrainCell(const Cell& cell, at::Device device, const Registries& registries,
                                  const RunControl& control, const ProgressCallback& progress);
 

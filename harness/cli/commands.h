@@ -4,6 +4,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -30,7 +31,10 @@ struct EngineCommands {
   std::function<ExitCode(const UnitRunOptions&)> mixer_run;
   std::function<ExitCode(const UnitRunOptions&)> core_run;
   std::function<ExitCode(const MixerCheckOptions&)> mixer_check;
-  std::function<std::vector<HealthCheck>(const std::string& device)> check;  // of `doctor`
+  // Of `doctor`; waits first, that many seconds, where that is asked for.
+  std::function<std::vector<HealthCheck>(const std::string& device,
+                                         std::optional<double> wait_idle_s)>
+      check;
   std::function<int(const WorkerOptions&)> worker;
 };
 
@@ -99,8 +103,9 @@ ExitCode PrintSlurmScript(const SlurmOptions& options);
 ExitCode PrintVersion(bool json);
 
 struct DoctorOptions {
-  std::string out = "out";      // where runs will write
-  std::string device = "auto";  // of runs
+  std::string out = "out";            // where runs will write
+  std::string device = "auto";        // of runs
+  std::optional<double> wait_idle_s;  // until the GPU is idle
   bool json = false;
   bool engine_only = false;  // only what the engine looks at, as JSON: the front asks for it
 };

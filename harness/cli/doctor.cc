@@ -34,9 +34,11 @@ Array ToArray(const std::vector<HealthCheck>& checks) {
 
 ExitCode Doctor(const DoctorOptions& options, const EngineCommands& engine) {
   if (options.engine_only) {
-    std::cout << io::DumpJson(ToArray(engine.check(options.device)));
+    std::cout << io::DumpJson(ToArray(engine.check(options.device, options.wait_idle_s)));
     return ExitCode::kOk;
   }
+  // First, as it may wait for the machine to be idle.
+  std::vector<HealthCheck> of_engine = engine.check(options.device, options.wait_idle_s);
   std::vector<HealthCheck> checks = CheckMachine();
   checks.push_back(CheckFolder("output folder", options.out));
   checks.push_back(CheckFolder("temporary files", std::filesystem::temp_directory_path()));
@@ -44,7 +46,7 @@ ExitCode Doctor(const DoctorOptions& options, const EngineCommands& engine) {
   // Runs do without it; the noise of a runner (`compare --self`) is kept there.
   if (cache.verdict == Verdict::kFail) cache.verdict = Verdict::kWarn;
   checks.push_back(std::move(cache));
-  for (HealthCheck& check : engine.check(options.device)) checks.push_back(std::move(check));
+  for (HealthCheck& check : of_engine) checks.push_back(std::move(check));
   const std::int64_t num_failed = Count(checks, Verdict::kFail);
   if (options.json) {
     std::cout << io::DumpJson(Object{{"checks", ToArray(checks)}, {"fit", num_failed == 0}}, 2);

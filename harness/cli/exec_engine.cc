@@ -6,10 +6,12 @@
 #include <cstring>
 #include <fcntl.h>
 #include <filesystem>
+#include <optional>
 #include <spawn.h>
 #include <string>
 #include <sys/wait.h>
 #include <unistd.h>
+#include <utility>
 #include <vector>
 
 #include "harness/run/stop_signals.h"
@@ -62,10 +64,15 @@ Printed RunEngine(const std::string& engine, std::vector<std::string> arguments)
 }
 
 // The engine may not even start: that is one of the answers.
-std::vector<HealthCheck> CheckInEngine(const std::string& device) {
+std::vector<HealthCheck> CheckInEngine(const std::string& device,
+                                       std::optional<double> wait_idle_s) {
   const std::string engine = EnginePath();
   try {
-    const Printed printed = RunEngine(engine, {"doctor", "--engine-only", "--device", device});
+    std::vector<std::string> arguments = {"doctor", "--engine-only", "--device", device};
+    if (wait_idle_s) {
+      arguments.insert(arguments.end(), {"--wait-idle", std::to_string(*wait_idle_s)});
+    }
+    const Printed printed = RunEngine(engine, std::move(arguments));
     if (printed.status != 0) {
       return {{"engine", Verdict::kFail,
                engine + ": does not run; what it said stands on standard error"}};

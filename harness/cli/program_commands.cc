@@ -38,6 +38,11 @@ void AddDoctor(const Parser& parser) {
   command->add_option("--device", options->device, "of runs: cpu, cuda[:i] or auto")
       ->envname("MIXERBENCH_DEVICE")
       ->capture_default_str();
+  command
+      ->add_option("--wait-idle", options->wait_idle_s,
+                   "first wait, so long at most, until the GPU is idle")
+      ->type_name("SECONDS")
+      ->check(CLI::NonNegativeNumber);
   command->add_flag("--json", options->json, "JSON on stdout");
   command->add_flag("--engine-only", options->engine_only)->group("");
   parser.WhenChosen(command,

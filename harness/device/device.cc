@@ -110,4 +110,8 @@ Value DescribeGpu(at::Device device) {
   return device.is_cuda() ? internal::CudaDescribe(device.index()) : Value();
 }
 
+std::string PciBusId(at::Device device) {
+  return device.is_cuda() ? internal::CudaPciBusId(device.index()) : "";
+}
+
 }  // namespace mixerbench::harness

@@ -111,9 +111,12 @@ std::string_view ClockName(at::Device device);
 // Fills the last-level cache with other data between samples on CUDA; nothing on the CPU.
 void FlushCache(at::Device device);
 
-// {"name": ..., "count": ..., "memory_bytes": ...}, or null on the CPU.
+// {"name": ..., "compute_capability": ..., "memory_bytes": ...}, or null on the CPU.
 Value DescribeGpu(at::Device device);
-Value CudaVersions();  // driver, runtime; null without CUDA
+// Where a CUDA device is, "0000:17:00.0": its name outside CUDA; "" for the CPU. Makes no context.
+std::string PciBusId(at::Device device);
+// The CUDA that the driver offers, the runtime, and cuDNN where there is one; null without CUDA.
+Value CudaVersions();
 
 bool BuiltWithCuda();
 
@@ -132,6 +135,7 @@ DeviceMemory CudaMemory(int index);
 double CudaTimeMilliseconds(int index, const std::function<void()>& work);
 void CudaFlushCache(int index);
 Value CudaDescribe(int index);
+std::string CudaPciBusId(int index);
 }  // namespace internal
 
 }  // namespace mixerbench::harness

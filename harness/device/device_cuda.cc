@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <array>
 #include <deque>
 #include <map>
 #include <mutex>
@@ -7,6 +8,7 @@
 
 #include <cuda_runtime_api.h>
 
+#include <ATen/Context.h>
 #include <ATen/ops/empty.h>
 #include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/cuda/CUDAFunctions.h>
@@ -38,6 +40,12 @@ CudaEvent MakeEvent(unsigned flags = cudaEventDefault) {
 
 std::string Version(int number) {
   return std::to_string(number / 1000) + "." + std::to_string(number % 1000 / 10);
+}
+
+// cuDNN counts otherwise: 91900 is 9.19.0.
+std::string CudnnVersion(long number) {
+  return std::to_string(number / 10000) + "." + std::to_string(number % 10000 / 100) + "." +
+         std::to_string(number % 100);
 }
 
 // Streams that nobody uses, by device. libtorch hands its few streams out in turn, to several
@@ -84,7 +92,11 @@ Value CudaVersions() {
   int runtime = 0;
   Check(cudaDriverGetVersion(&driver), "cudaDriverGetVersion");
   Check(cudaRuntimeGetVersion(&runtime), "cudaRuntimeGetVersion");
-  return Object{{"driver", Version(driver)}, {"runtime", Version(runtime)}};
+  Object versions{{"driver", Version(driver)}, {"runtime", Version(runtime)}};
+  if (at::Context::hasCuDNN()) {
+    versions["cudnn"] = CudnnVersion(at::Context::versionRuntimeCuDNN());
+  }
+  return versions;
 }
 
 struct StreamScope::Guard {
@@ -185,6 +197,13 @@ Value CudaDescribe(int index) {
                  std::to_string(properties.major) + "." + std::to_string(properties.minor)},
                 {"multiprocessors", properties.multiProcessorCount},
                 {"memory_bytes", static_cast<std::int64_t>(properties.totalGlobalMem)}};
+}
+
+std::string CudaPciBusId(int index) {
+  std::array<char, 32> text{};
+  Check(cudaDeviceGetPCIBusId(text.data(), static_cast<int>(text.size()), index),
+        "cudaDeviceGetPCIBusId");
+  return text.data();
 }
 
 }  // namespace internal

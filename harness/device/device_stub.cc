@@ -36,6 +36,7 @@ DeviceMemory CudaMemory(int) { Unavailable(); }
 double CudaTimeMilliseconds(int, const std::function<void()>&) { Unavailable(); }
 void CudaFlushCache(int) { Unavailable(); }
 Value CudaDescribe(int) { Unavailable(); }
+std::string CudaPciBusId(int) { Unavailable(); }
 
 }  // namespace internal
 }  // namespace mixerbench::harness

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "harness/device/engine_check.h"
 
+#include <chrono>
 #include <cstdint>
 #include <cstdlib>
 #include <exception>
 #include <filesystem>
+#include <iostream>
 
 #include <ATen/Version.h>
 #include <ATen/core/Tensor.h>
@@ -14,6 +16,8 @@
 #include <torch/headeronly/version.h>
 
 #include "harness/device/device.h"
+#include "harness/device/gpu_health.h"
+#include "harness/device/gpu_monitor.h"
 
 namespace mixerbench::harness {
 namespace {
@@ -96,6 +100,17 @@ HealthCheck CheckGpu(int index) {
   return {name, Verdict::kOk, found + ", computes and repeats its bits"};
 }
 
+HealthCheck WaitFor(const std::string& name, double limit_s) {
+  const at::Device device = ParseDevice(name);
+  if (!device.is_cuda()) {
+    return {"idle", Verdict::kFail,
+            "'" + name + "' is " + device.str() + ": there is no GPU to wait for"};
+  }
+  return WaitUntilIdle(GpuMonitor::At(PciBusId(device)), std::chrono::duration<double>(limit_s),
+                       WaitClock::OfMachine(),
+                       [](const std::string& text) { std::cerr << text << std::endl; });
+}
+
 // What a check throws is what it found.
 template <typename Work>
 HealthCheck Try(const std::string& name, const Work& work) {
@@ -109,14 +124,21 @@ HealthCheck Try(const std::string& name, const Work& work) {
 
 }  // namespace
 
-std::vector<HealthCheck> CheckEngine(const std::string& device) {
-  SetNumerics(/*allow_tf32=*/false);
+std::vector<HealthCheck> CheckEngine(const std::string& device, std::optional<double> wait_idle_s) {
   std::vector<HealthCheck> checks;
+  // Before this process is on the GPU itself.
+  if (wait_idle_s) checks.push_back(Try("idle", [&] { return WaitFor(device, *wait_idle_s); }));
+  SetNumerics(/*allow_tf32=*/false);
   checks.push_back(Try("libtorch", CheckLibtorch));
   checks.push_back(Try("cuda", CheckCudaBuild));
   const int num_gpus = BuiltWithCuda() ? CountGpus() : 0;
   for (int i = 0; i < num_gpus; ++i) {
-    checks.push_back(Try("gpu " + std::to_string(i), [i] { return CheckGpu(i); }));
+    const std::string name = "gpu " + std::to_string(i);
+    checks.push_back(Try(name, [i] { return CheckGpu(i); }));
+    checks.push_back(Try(name + " clocks", [&] {
+      const at::Device gpu(at::kCUDA, static_cast<c10::DeviceIndex>(i));
+      return CheckClocks(name + " clocks", GpuMonitor::At(PciBusId(gpu)));
+    }));
   }
   checks.push_back(Try("device", [&]() -> HealthCheck {
     return {"device", Verdict::kOk, "'" + device + "' is " + ParseDevice(device).str()};

@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "harness/cells/throughput.h"
 #include "harness/device/device.h"
 #include "harness/run/device_time.h"
 #include "harness/run/disk_need.h"
@@ -349,7 +350,7 @@ class SuiteRun {
 
   // Says what is left to others, and how the cells ended.
   ExitCode Conclude(const std::vector<Batch*>& batches) {
-    std::size_t completed = 0, failed = 0, missing = 0, all = 0;
+    std::size_t completed = 0, failed = 0, missing = 0, throttled = 0, all = 0;
     for (Batch* batch : batches) {
       if (batch->shard.count > 1) {
         LoadResults(*folder_, batch->cells, RetryPolicy::kNone, options_.cell, batch->results);
@@ -358,6 +359,7 @@ class SuiteRun {
         ++all;
         const bool is_complete = result && result->state == reports::CellState::kCompleted;
         ++(!result ? missing : is_complete ? completed : failed);
+        throttled += result && WasThrottled(*result);
       }
     }
     if (missing > 0) {
@@ -370,6 +372,12 @@ class SuiteRun {
     }
     std::cerr << "done: " << completed << " completed, " << failed << " not -> "
               << std::filesystem::absolute(out_ / "report.json").string() << "\n";
+    if (throttled > 0) {
+      std::cerr << "the GPU was slowed down while " << throttled
+                << " of the cells were timed, whose result says why; the same command times them "
+                   "again\n";
+      return ExitCode::kEnvironment;
+    }
     return failed == 0 ? ExitCode::kOk : ExitCode::kCellsFailed;
   }
 

@@ -409,6 +409,27 @@ TEST_CASE("run: in strict mode only strict results stand, and what was refused m
   CHECK(CountStarts(run.Run()) == 2);  // strict results are as good as others
 }
 
+TEST_CASE(
+    "run: a GPU that is too hot for timings makes the machine unfit, until it has cooled down") {
+  TestRun run;
+  run.AllComplete();
+  const Cell cell = run.Cells().front();
+  auto result = ResultOf(cell);
+  result.state = CellState::kCompleted;
+  result.throughput.resize(1);
+  result.throughput[0].state = CellState::kSkipped;
+  result.throughput[0].reason = "the GPU was slowed down";
+  result.throughput[0].throttled_samples_dropped = 3;
+  run.Prepare(cell, result);
+  const Outcome hot = run.Run();
+  CHECK(hot.code == ExitCode::kEnvironment);
+  CHECK_THAT(hot.err, Catch::Contains("slowed down while 1 of the cells were timed"));
+  run.AllComplete();
+  const Outcome cool = run.Run();
+  CHECK(cool.code == ExitCode::kOk);
+  CHECK(CountStarts(cool) == 1);
+}
+
 TEST_CASE("run: the log has what a quiet run does not say") {
   TestRun run;
   run.AllComplete();

@@ -10,6 +10,7 @@
 #include <unistd.h>
 #include <utility>
 
+#include "harness/cells/throughput.h"
 #include "harness/device/determinism.h"
 #include "harness/device/plans.h"
 #include "harness/evaluation/segment_rows.h"
@@ -98,6 +99,7 @@ bool Reusable(const reports::CellResult& result, RetryPolicy retry, const CellOp
   if (result.state == reports::CellState::kInterrupted) return false;
   if (IsRefusedFallback(result) && !options.require_device_cores) return false;
   if (IsStrictRefusal(result) && !options.is_strict) return false;
+  if (WasThrottled(result)) return false;  // it may have cooled down
   const bool has_numbers = result.state == reports::CellState::kCompleted ||
                            result.state == reports::CellState::kDiverged;
   if (options.is_strict && has_numbers && !WasStrict(result)) return false;
@@ -465,6 +467,8 @@ reports::CellResult Scheduler::FitsNowhere(const Cell& cell, const reports::Cell
   result.environment = last.environment;
   result.started = last.started;
   result.wall_s = last.wall_s;
+  result.energy_j = last.energy_j;
+  result.machine = last.machine;
   return result;
 }
 

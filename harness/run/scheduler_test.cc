@@ -445,6 +445,18 @@ TEST_CASE("scheduler: which results may stand") {
   }
 }
 
+TEST_CASE("scheduler: timings lost to a hot GPU are taken again") {
+  reports::CellResult result;
+  result.kind = "throughput";
+  result.state = CellState::kCompleted;
+  result.throughput.resize(1);
+  result.throughput[0].samples_ms = {1, 1, 1, 1};
+  result.throughput[0].throttled_samples_dropped = 1;
+  CHECK(Reusable(result, RetryPolicy::kNone, {}));
+  result.throughput[0].throttled_samples_dropped = 2;
+  CHECK_FALSE(Reusable(result, RetryPolicy::kNone, {}));
+}
+
 TEST_CASE("scheduler: a result without items stands unless they are asked for") {
   reports::CellResult result;
   result.kind = "train";

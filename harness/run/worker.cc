@@ -20,10 +20,13 @@
 #include "base/error.h"
 #include "harness/cells/analyse_cell.h"
 #include "harness/cells/evaluate_cell.h"
+#include "harness/cells/run_cell.h"
 #include "harness/cells/throughput.h"
 #include "harness/cells/train.h"
 #include "harness/device/determinism.h"
 #include "harness/device/device.h"
+#include "harness/device/energy_shares.h"
+#include "harness/device/gpu_monitor.h"
 #include "harness/run/environment.h"
 #include "harness/run/log_file.h"
 #include "harness/run/plan.h"
@@ -37,8 +40,6 @@
 
 namespace mixerbench::harness {
 namespace {
-
-using Clock = std::chrono::steady_clock;
 
 constexpr int kUnusable = 3;  // exit status of a worker whose device no longer works
 constexpr int kPollInterval_ms = 100;
@@ -85,7 +86,8 @@ class Worker {
         cells_(options.cells),
         options_(options.cell),
         registries_(registries),
-        identifier_(registries) {
+        identifier_(registries),
+        gpu_(GpuMonitor::At(PciBusId(device_))) {
     WarmUp(device_);
   }
 
@@ -154,8 +156,12 @@ class Worker {
     const Cell cell = is_halved ? WithBatchSize(planned, job.batch_size) : planned;
     const std::string started = UtcNow();
     const auto start = Clock::now();
+    EnergyShares::Share energy(energy_);
+    const GpuState gpu_at_start = StateOf(gpu_);
     RunControl control;
     control.stop_requested = StopRequested;
+    control.gpu = gpu_;
+    control.energy_j = [&] { return energy.Joules(); };
     control.use_graphs = options_.use_graphs;
     control.require_device_cores = options_.require_device_cores;
     if (options_.timeout_s > 0) {
@@ -208,9 +214,10 @@ class Worker {
     }
     emit({{"event", "end"}, {"state", std::string(NameOf(result.state))}});
     if (result.state == reports::CellState::kInterrupted) return result.state;
-    result.environment = DescribeEnvironment(device_, cell.train.dtype, options_.is_strict);
+    result.environment = DescribeEnvironment(device_, cell.train.dtype, options_.is_strict, gpu_);
+    result.machine = DescribeMachine(gpu_, gpu_at_start);
     result.started = started;
-    result.wall_s += std::chrono::duration<double>(Clock::now() - start).count();
+    AddSpent(SecondsSince(start), energy.Joules(), result);
     io::WriteFileAtomically(folder / "result.json", reports::DumpCell(result));
     if (result.state == reports::CellState::kCompleted) RemoveCheckpoints(folder);
     return result.state;
@@ -227,6 +234,8 @@ class Worker {
   const Registries& registries_;
   CellIdentifier identifier_;
   std::mutex identifier_mutex_;
+  GpuMonitor gpu_;
+  EnergyShares energy_{[this] { return gpu_.EnergyJoules(); }};
   std::mutex mutex_;  // of stdout
 };
 

@@ -50,6 +50,8 @@ Outcome CurrentFailure() {
     return {CellState::kTimeout, error.what()};
   } catch (const Interrupted& error) {
     return {CellState::kInterrupted, error.what()};
+  } catch (const SlowedDown& error) {
+    return {CellState::kSkipped, error.what()};
   } catch (const ConfigError& error) {
     return {CellState::kUnsupported, FirstLine(error.what())};
   } catch (const BackendUnavailable& error) {

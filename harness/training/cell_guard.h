@@ -23,6 +23,10 @@ struct Interrupted : std::runtime_error {
 struct LacksMemory : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
+// The GPU gets too hot or lacks power: the machine is not fit for what was to be timed.
+struct SlowedDown : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
 
 struct Outcome {
   reports::CellState state = reports::CellState::kCompleted;
@@ -33,9 +37,9 @@ struct Outcome {
 // passes.
 bool FitsInMemory(const std::function<void()>& work);
 
-// Runs `work`. Diverged, TimedOut, Interrupted, lack of memory (host or device, met or foreseen),
-// ConfigError (a size that the mixer refuses: unsupported) and every other exception become an
-// outcome.
+// Runs `work`. Diverged, TimedOut, Interrupted, SlowedDown (skipped), lack of memory (host or
+// device, met or foreseen), ConfigError (a size that the mixer refuses: unsupported) and every
+// other exception become an outcome.
 Outcome Guard(const std::function<void()>& work);
 
 }  // namespace mixerbench::harness

@@ -130,6 +130,7 @@ void TakeTraining(const reports::CellResult& training, reports::CellResult& resu
   result.plans = training.plans;
   result.steps_to_threshold = training.steps_to_threshold;
   result.wall_s = training.wall_s;
+  result.energy_j = training.energy_j;
   result.tokens_seen = training.tokens_seen;
   result.phases = training.phases;
 }

@@ -18,6 +18,15 @@ std::string About(const CellResult& cell) {
          io::CsvField(cell.run_id) + ",";
 }
 
+// Why clocks were lower, in one field; empty where it is not known, too.
+std::string Throttle(const ThroughputRow& row) {
+  std::string joined;
+  for (const std::string& name : row.throttle.value_or(std::vector<std::string>())) {
+    joined += (joined.empty() ? "" : " ") + name;
+  }
+  return io::CsvField(joined);
+}
+
 }  // namespace
 
 std::string RenderCurvesCsv(const SweepReport& report) {
@@ -50,7 +59,8 @@ std::string RenderCurvesCsv(const SweepReport& report) {
 std::string RenderTimingsCsv(const SweepReport& report) {
   std::string out =
       "task,mixer,variant,seed,run_id,phase,batch_size,seq_len,dtype,clock,state,reason,execution,"
-      "parity,sample,sample_ms,median_ms,p20_ms,p80_ms,tokens_per_second,peak_memory_bytes\n";
+      "parity,sample,sample_ms,median_ms,p20_ms,p80_ms,tokens_per_second,peak_memory_bytes,"
+      "throttle,throttled_samples_dropped,energy_j\n";
   for (const CellResult& cell : report.cells) {
     const std::string about = About(cell);
     for (const ThroughputRow& row : cell.throughput) {
@@ -63,7 +73,9 @@ std::string RenderTimingsCsv(const SweepReport& report) {
       const std::string tail =
           "," + Number(row.median_ms) + "," +
           (row.spread_ms ? Number(row.spread_ms->low) + "," + Number(row.spread_ms->high) : ",") +
-          "," + Number(row.tokens_per_second) + "," + Integer(row.peak_memory_bytes) + "\n";
+          "," + Number(row.tokens_per_second) + "," + Integer(row.peak_memory_bytes) + "," +
+          Throttle(row) + "," + std::to_string(row.throttled_samples_dropped) + "," +
+          Number(row.energy_j) + "\n";
       if (row.samples_ms.empty()) out += head + "," + tail;
       for (std::size_t i = 0; i < row.samples_ms.size(); ++i) {
         out += head + std::to_string(i) + "," + Number(row.samples_ms[i]) + tail;

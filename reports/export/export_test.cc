@@ -206,9 +206,28 @@ TEST_CASE("csv-cells: one row for each cell, with how it ended, learned and what
     CHECK(field("parameters").empty() == (cell.model.num_parameters == 0));
     CHECK(field("device") == "Example GPU");
     CHECK(std::stod(field("wall_s")) == cell.wall_s);
+    CHECK(field("energy_j").empty());  // these do not know it
     CHECK(field("best_validation_accuracy").empty() == cell.learning_curve.empty());
     CHECK(field("peak_memory_bytes").empty() == cell.throughput.empty());
   }
+}
+
+TEST_CASE("csv-timings: a line for each sample, with the clocks of its row") {
+  const CellResult cell = ExampleCell();
+  const auto rows = ReadCsv(RenderTimingsCsv(MakeSweepReport("s", {}, {cell})));
+  const auto reasons = ColumnOf(rows, "throttle");
+  const auto dropped = ColumnOf(rows, "throttled_samples_dropped");
+  const auto joules = ColumnOf(rows, "energy_j");
+  std::size_t at = 0;
+  for (const ThroughputRow& row : cell.throughput) {
+    for (std::size_t i = 0; i < row.samples_ms.size(); ++i, ++at) {
+      const bool is_slowed = row.throttled_samples_dropped > 0;
+      CHECK(reasons.at(at) == (is_slowed ? "sw_power_cap sw_thermal_slowdown" : ""));
+      CHECK(dropped.at(at) == (is_slowed ? "2" : "0"));
+      CHECK(joules.at(at) == (is_slowed ? "812.5" : ""));
+    }
+  }
+  CHECK(at == rows.size() - 1);
 }
 
 TEST_CASE("csv-groups: one row for each group and segment, as the summary has it") {

@@ -149,6 +149,7 @@ const std::vector<CsvColumn<CellResult>>& CellColumns() {
       {"tokens_seen", [](const C& c) { return std::to_string(c.tokens_seen); }},
       {"started", [](const C& c) { return io::CsvField(c.started); }},
       {"wall_s", [](const C& c) { return Number(c.wall_s); }},
+      {"energy_j", [](const C& c) { return Number(c.energy_j); }},
       {"train_s", [](const C& c) { return Number(PhaseTime(c, &PhaseTimes::train_s)); }},
       {"validation_s", [](const C& c) { return Number(PhaseTime(c, &PhaseTimes::validation_s)); }},
       {"test_s", [](const C& c) { return Number(PhaseTime(c, &PhaseTimes::test_s)); }},

@@ -162,11 +162,23 @@ struct ThroughputRow {
   std::string parity_check;  // "passed", "failed", "not run"
   std::optional<Parity> parity;
   std::string execution;  // "graph" or "eager"; empty: written by an older version
+  // Why the GPU's clocks were not the highest around the samples; nothing: not known.
+  std::optional<std::vector<std::string>> throttle;
+  std::int64_t throttled_samples_dropped = 0;  // taken while it was too hot or short of power
+  std::optional<double> energy_j;  // of the whole GPU, from the first sample to the last
 };
 
 // Tokens that one sample of the row goes through, of all sequences.
 inline std::int64_t TimedTokens(const ThroughputRow& row) {
   return row.phase == "decode" ? row.batch_size : row.batch_size * row.seq_len;
+}
+
+// Whether so many samples were dropped that the machine is not fit: those that are left may well
+// have been taken on the way there.
+inline bool IsThrottled(const ThroughputRow& row) {
+  const auto num_taken =
+      static_cast<std::int64_t>(row.samples_ms.size()) + row.throttled_samples_dropped;
+  return 5 * row.throttled_samples_dropped > num_taken;
 }
 
 // Where the time of a cell went, in seconds; over all attempts of a cell that was continued.
@@ -240,6 +252,10 @@ struct CellResult {
   double threshold = 0;  // of steps_to_threshold, on validation accuracy
   std::string started;   // UTC, ISO 8601
   double wall_s = 0;
+  // Of its GPU, over all attempts; nothing where one of them did not know.
+  std::optional<double> energy_j;
+  // Which machine of its kind it was and how it was: what no result depends on.
+  Value machine;
   std::int64_t tokens_seen = 0;
   std::optional<PhaseTimes> phases;               // of a cell that trains or evaluates
   std::optional<std::int64_t> resumed_from_step;  // where the last attempt took over

@@ -172,23 +172,27 @@ struct Bound<AccuracyRow> {
 template <>
 struct Bound<ThroughputRow> {
   using T = ThroughputRow;
-  static constexpr std::array kFields = {Field<&T::phase>("phase"),
-                                         Field<&T::batch_size>("batch_size"),
-                                         Field<&T::seq_len>("seq_len"),
-                                         Field<&T::dtype>("dtype"),
-                                         internal::UnitField(),
-                                         Field<&T::clock>("clock"),
-                                         Field<&T::state>("state"),
-                                         Field<&T::reason, Null::kAllowed>("reason"),
-                                         Field<&T::warmup_iterations>("warmup_iterations"),
-                                         Field<&T::samples_ms, Null::kAllowed>("samples"),
-                                         Field<&T::median_ms>("median"),
-                                         internal::IntervalField<&T::spread_ms>("spread"),
-                                         Field<&T::tokens_per_second>("tokens_per_second"),
-                                         Field<&T::peak_memory_bytes>("peak_memory_bytes"),
-                                         Field<&T::parity_check>("parity_check"),
-                                         Field<&T::parity>("parity", 3),
-                                         Field<&T::execution, Null::kAllowed>("execution", 1)};
+  static constexpr std::array kFields = {
+      Field<&T::phase>("phase"),
+      Field<&T::batch_size>("batch_size"),
+      Field<&T::seq_len>("seq_len"),
+      Field<&T::dtype>("dtype"),
+      internal::UnitField(),
+      Field<&T::clock>("clock"),
+      Field<&T::state>("state"),
+      Field<&T::reason, Null::kAllowed>("reason"),
+      Field<&T::warmup_iterations>("warmup_iterations"),
+      Field<&T::samples_ms, Null::kAllowed>("samples"),
+      Field<&T::median_ms>("median"),
+      internal::IntervalField<&T::spread_ms>("spread"),
+      Field<&T::tokens_per_second>("tokens_per_second"),
+      Field<&T::peak_memory_bytes>("peak_memory_bytes"),
+      Field<&T::parity_check>("parity_check"),
+      Field<&T::parity>("parity", 3),
+      Field<&T::execution, Null::kAllowed>("execution", 1),
+      Field<&T::throttle>("throttle", 10),
+      Field<&T::throttled_samples_dropped>("throttled_samples_dropped", 10),
+      Field<&T::energy_j>("energy_j", 10)};
 };
 
 template <>
@@ -259,6 +263,8 @@ inline constexpr std::array kStateBytesFields = {
 inline constexpr std::array kTimeFields = {
     Field<&CellResult::started, Null::kAllowed>("started"),
     Field<&CellResult::wall_s, Null::kAllowed>("wall_s"),
+    Field<&CellResult::energy_j>("energy_j", 10),
+    Field<&CellResult::machine>("machine", 10),
     Field<&CellResult::tokens_seen>("tokens_seen"),
     Field<&CellResult::phases>("phases", 1),
     Field<&CellResult::resumed_from_step>("resumed_from_step", 1),

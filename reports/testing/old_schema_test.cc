@@ -68,9 +68,13 @@ TEST_CASE("old schema: what a cell measured is what it said then") {
   REQUIRE_FALSE(trained.accuracy.empty());
   CHECK(trained.accuracy.front().num_scored == 80);
   CHECK(trained.accuracy.front().num_correct == 0);
+  CHECK_FALSE(trained.energy_j);
+  CHECK(trained.machine.is_null());
   const CellResult diverged = ParseCell(files.at("train diverged"), "");
   CHECK(diverged.reason == "training loss is not finite at step 2");
-  CHECK(ParseCell(files.at("throughput completed"), "").throughput.size() == 2);
+  const CellResult timed = ParseCell(files.at("throughput completed"), "");
+  REQUIRE(timed.throughput.size() == 2);
+  CHECK_FALSE(timed.throughput.front().throttle);
 }
 
 TEST_CASE("old schema: a report is valid, reads, and its groups are still those of its cells") {

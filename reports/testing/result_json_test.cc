@@ -175,6 +175,35 @@ TEST_CASE("cell: a result of 1.2 has neither plans nor comparisons, and stays re
   CHECK(back.throughput[0].parity_check == "passed");
 }
 
+TEST_CASE("cell: a result of 1.9 says nothing of energy, clocks and its machine") {
+  Value document = CellToValue(ExampleCell());
+  document.as_object()["schema_version"] = "1.9.0";
+  for (const char* key : {"energy_j", "machine"}) {
+    document.as_object()["time"].as_object().erase(key);
+  }
+  for (Value& row : document.as_object()["throughput"].as_array()) {
+    for (const char* key : {"throttle", "throttled_samples_dropped", "energy_j"}) {
+      row.as_object().erase(key);
+    }
+  }
+  const CellResult back = CellFromValue(Sealed(document));
+  CHECK_FALSE(back.energy_j);
+  CHECK(back.machine.is_null());
+  CHECK_FALSE(back.throughput[1].throttle);
+  CHECK(back.throughput[1].throttled_samples_dropped == 0);
+  CHECK_FALSE(back.throughput[1].energy_j);
+}
+
+TEST_CASE("cell: a timing is lost to slowdowns from more than a fifth of its samples on") {
+  ThroughputRow row;
+  CHECK_FALSE(IsThrottled(row));
+  row.samples_ms = {1, 1, 1, 1};
+  row.throttled_samples_dropped = 1;
+  CHECK_FALSE(IsThrottled(row));
+  row.samples_ms.pop_back();
+  CHECK(IsThrottled(row));
+}
+
 TEST_CASE("cell: unknown members of a later minor version are accepted") {
   Value document = CellToValue(ExampleCell());
   CHECK(Sealed(document) == document);

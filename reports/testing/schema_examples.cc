@@ -43,6 +43,17 @@ std::vector<Fault> CellFaults() {
       {"completed_without_samples",
        [](Value& v) { Member(Member(v, "throughput").as_array()[0], "samples") = Array{}; }},
       {"local_time", [](Value& v) { Member(Member(v, "time"), "started") = "2026-11-21 08:00"; }},
+      {"threads_as_text",
+       [](Value& v) {
+         Member(v, "environment").as_object()["cpu"] = Object{{"threads", "16"}};
+       }},
+      {"uuid_in_the_open",
+       [](Value& v) {
+         Member(Member(Member(Member(v, "time"), "machine"), "gpu"), "uuid_hash") = "GPU-6e2d1d3c";
+       }},
+      {"negative_energy", [](Value& v) { Member(Member(v, "time"), "energy_j") = -1.0; }},
+      {"reasons_as_bits",
+       [](Value& v) { Member(Member(v, "throughput").as_array()[1], "throttle") = Array{36}; }},
       {"zero_parameters", [](Value& v) { Member(Member(v, "model_facts"), "num_parameters") = 0; }},
   };
 }
@@ -123,7 +134,7 @@ void AddAll(std::vector<SchemaExample>& examples, const std::string& kind, const
             const std::vector<Fault>& faults) {
   examples.push_back({kind + "_good", kind, true, good});
   Value later = good;
-  later.as_object()["schema_version"] = "1.9.0";
+  later.as_object()["schema_version"] = "1.99.0";
   later.as_object()["new_group"] = Object{{"x", 1}};
   examples.push_back({kind + "_of_later_minor", kind, true, std::move(later)});
   for (const Fault& fault : faults) {

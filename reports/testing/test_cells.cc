@@ -239,6 +239,18 @@ CellResult ExampleCell() {
   CellResult measured = Throughput(kMixers[2]);
   cell.throughput = std::move(measured.throughput);
   cell.plans = std::move(measured.plans);
+  cell.energy_j = 151e3;
+  cell.machine = Object{
+      {"container", Sha256Hex("container")},
+      {"gpu",
+       Object{{"uuid_hash", "sha256:" + Sha256Hex("GPU")},
+              {"power_limit_w", 700.0},
+              {"start", Object{{"sm_clock_mhz", 1980}, {"throttle", Array{}}}},
+              {"end", Object{{"sm_clock_mhz", 1905}, {"throttle", Array{"sw_power_cap"}}}}}}};
+  cell.throughput[0].throttle.emplace();
+  cell.throughput[1].throttle = {"sw_power_cap", "sw_thermal_slowdown"};
+  cell.throughput[1].throttled_samples_dropped = 2;
+  cell.throughput[1].energy_j = 812.5;
   cell.taps.push_back({.axes = Object{{"input_seq_len", 64}},
                        .tap = "write_gate",
                        .path = "layers.0.write_gate",

@@ -51,8 +51,20 @@ Datum TimeDatum(const ThroughputRow& row) {
     datum.note += "\npeak memory " + Bytes(static_cast<double>(*row.peak_memory_bytes));
   }
   datum.note += "\nparity: " + ParityText(row);
+  if (const std::string lower = ThrottleText(row); !lower.empty()) {
+    datum.note += "\nclocks lowered by " + lower;
+  }
   if (!row.execution.empty()) datum.note += "\n" + row.execution + ", " + row.clock;
   return datum;
+}
+
+bool AnyThrottled(const SweepReport& report) {
+  for (const CellResult& cell : report.cells) {
+    for (const ThroughputRow& row : cell.throughput) {
+      if (!ThrottleText(row).empty()) return true;
+    }
+  }
+  return false;
 }
 
 // What a failure of a cell of this kind does to the numbers.
@@ -266,6 +278,8 @@ std::optional<Table> TimingTable(const SweepReport& report, const MixerList& mix
                    {.label = "Tokens/s", .is_down_first = true},
                    {.label = "Peak memory"},
                    {.label = "Parity", .kind = Column::Kind::kText}};
+  const bool is_throttled = AnyThrottled(report);
+  if (is_throttled) table.columns.push_back({.label = "Lower clocks", .kind = Column::Kind::kText});
   const std::set<std::string> varying = VaryingKeys(report);
   for (const GroupSummary& group : report.groups) {
     const std::string label = LabelOf(mixers, mixers.IndexOf(MixerKey(group.name)));
@@ -279,18 +293,19 @@ std::optional<Table> TimingTable(const SweepReport& report, const MixerList& mix
         const auto memory = row.peak_memory_bytes
                                 ? std::optional(static_cast<double>(*row.peak_memory_bytes))
                                 : std::nullopt;
-        table.Add(
-            {kNoMixer,
-             {TextDatum(label), TextDatum(setting), TextDatum(row.phase), TextDatum(row.dtype),
-              NumberDatum(static_cast<double>(row.batch_size), std::to_string(row.batch_size)),
-              NumberDatum(static_cast<double>(row.seq_len),
-                          Count(static_cast<double>(row.seq_len))),
-              time,
-              TextDatum(row.spread_ms ? Significant(row.spread_ms->low) + "–" +
-                                            Significant(row.spread_ms->high)
-                                      : ""),
-              NumberDatum(row.tokens_per_second, Si(row.tokens_per_second)),
-              NumberDatum(memory, Bytes(memory)), TextDatum(ParityText(row))}});
+        Row shown{
+            kNoMixer,
+            {TextDatum(label), TextDatum(setting), TextDatum(row.phase), TextDatum(row.dtype),
+             NumberDatum(static_cast<double>(row.batch_size), std::to_string(row.batch_size)),
+             NumberDatum(static_cast<double>(row.seq_len), Count(static_cast<double>(row.seq_len))),
+             time,
+             TextDatum(row.spread_ms ? Significant(row.spread_ms->low) + "–" +
+                                           Significant(row.spread_ms->high)
+                                     : ""),
+             NumberDatum(row.tokens_per_second, Si(row.tokens_per_second)),
+             NumberDatum(memory, Bytes(memory)), TextDatum(ParityText(row))}};
+        if (is_throttled) shown.cells.push_back(TextDatum(ThrottleText(row)));
+        table.Add(std::move(shown));
       }
     }
   }
@@ -332,7 +347,18 @@ std::optional<Table> TimeTable(const SweepReport& report, const MixerList& mixer
     table.columns.push_back({.label = name, .group = "Seconds"});
   }
   table.columns.push_back({.label = "ms per step"});
-  for (const TimeRow& time : TimesByMixer(report)) {
+  const std::vector<TimeRow> times = TimesByMixer(report);
+  // Few know it: a column of nothing but dashes says less than none.
+  const bool has_energy =
+      std::any_of(times.begin(), times.end(), [](const TimeRow& time) { return time.energy_j; });
+  if (has_energy) {
+    table.columns.push_back({.label = "kWh"});
+    table.note += kEnergyCaption;
+    if (const auto joules = TotalEnergy(report)) {
+      table.note += fmt::format(" All cells, timings too: {} kWh.", Significant(*joules / 3.6e6));
+    }
+  }
+  for (const TimeRow& time : times) {
     const auto count = [](std::int64_t n) {
       return NumberDatum(static_cast<double>(n), Count(static_cast<double>(n)));
     };
@@ -349,6 +375,10 @@ std::optional<Table> TimeTable(const SweepReport& report, const MixerList& mixer
             ? std::optional(1e3 * time.phases.train_s / static_cast<double>(time.num_steps))
             : std::nullopt;
     row.cells.push_back(NumberDatum(per_step, Significant(per_step)));
+    if (has_energy) {
+      const auto kwh = time.energy_j ? std::optional(*time.energy_j / 3.6e6) : std::nullopt;
+      row.cells.push_back(NumberDatum(kwh, Significant(kwh)));
+    }
     table.rows.push_back(std::move(row));
   }
   if (table.rows.empty()) return std::nullopt;

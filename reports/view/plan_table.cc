@@ -3,6 +3,8 @@
 
 #include <cstdint>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <iterator>
 #include <map>
 #include <set>
 #include <tuple>
@@ -79,6 +81,14 @@ std::string ParityText(const ThroughputRow& row) {
   if (!row.parity) return row.parity_check;
   return fmt::format("{}, {:.2g} of {:.2g}", row.parity_check, row.parity->error,
                      row.parity->tolerance);
+}
+
+std::string ThrottleText(const ThroughputRow& row) {
+  if (!row.throttle || row.throttle->empty()) return "";
+  const std::string reasons = fmt::format("{}", fmt::join(*row.throttle, ", "));
+  if (row.throttled_samples_dropped == 0) return reasons;
+  return fmt::format("{}; {} of {} samples dropped", reasons, row.throttled_samples_dropped,
+                     std::ssize(row.samples_ms) + row.throttled_samples_dropped);
 }
 
 }  // namespace mixerbench::reports

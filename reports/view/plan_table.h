@@ -1,4 +1,5 @@
-// What ran, for people: the plans of the cores, by mixer, and the comparison beside a time.
+// What ran, for people: the plans of the cores, by mixer; beside a time the comparison, and the
+// clocks.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -30,5 +31,9 @@ inline constexpr const char* kPlanCaption =
 
 // "passed, 0.0041 of 0.0097": the error and its tolerance; for a row without a time, why.
 std::string ParityText(const ThroughputRow& row);
+
+// "sw_thermal_slowdown; 2 of 12 samples dropped": why the GPU's clocks were lower, and what that
+// cost; "" when they were not, or nobody knows.
+std::string ThrottleText(const ThroughputRow& row);
 
 }  // namespace mixerbench::reports

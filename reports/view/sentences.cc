@@ -269,7 +269,12 @@ std::vector<Sentence> CareOf(const SweepReport& report, const std::vector<Study>
   }
   std::set<std::string> fallbacks;
   std::size_t num_failed = 0;
+  std::int64_t num_slowed = 0, num_dropped = 0;  // timings, samples
   for (const CellResult& cell : report.cells) {
+    for (const ThroughputRow& row : cell.throughput) {
+      num_slowed += row.throttled_samples_dropped > 0;
+      num_dropped += row.throttled_samples_dropped;
+    }
     if (IsFailure(cell.state)) ++num_failed;
     const Value* const device_type = cell.config.Find("device_type");
     if (device_type && *device_type == Value("cpu")) continue;
@@ -283,6 +288,11 @@ std::vector<Sentence> CareOf(const SweepReport& report, const std::vector<Study>
     out.push_back({"Not the device code meant for a GPU:",
                    "ran for " + Joined({fallbacks.begin(), fallbacks.end()}, ", ") +
                        "; “What ran” says why."});
+  }
+  if (num_slowed > 0) {
+    out.push_back({"The GPU was too hot or short of power",
+                   "in " + Plural(num_slowed, "timing") + ": " + Plural(num_dropped, "sample") +
+                       " dropped; “Lower clocks” says where and why."});
   }
   if (num_failed > 0) {
     out.push_back({Plural(static_cast<std::int64_t>(num_failed), "failed cell") + ":",

@@ -1,6 +1,7 @@
 // Where the time went, and what ran.
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <optional>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -8,6 +9,7 @@
 #include "reports/summary/sweep_report.h"
 #include "reports/testing/test_cells.h"
 #include "reports/view/plan_table.h"
+#include "reports/view/sentences.h"
 #include "reports/view/tables.h"
 #include "reports/view/time_table.h"
 
@@ -49,6 +51,67 @@ TEST_CASE("time: sums over the cells of a mixer, and the time of a step") {
                                              "0.2", "0.5", "4.0", "–"});
   CHECK(texts(1) == std::vector<std::string>{"GLA", "mqar", "2", "400", "2.0", "4.0", "6.0", "0.5",
                                              "1.0", "8.0", "5.00"});
+}
+
+TEST_CASE("time: energy of a mixer is known when that of all its cells is") {
+  std::vector<CellResult> cells;
+  for (const auto& [name, joules] : {std::pair{"mqar/gla/lr=0.1", std::optional(3.6e6)},
+                                     {"mqar/gla/lr=0.2", 1.8e6},
+                                     {"mqar/attention/lr=0.1", std::nullopt},
+                                     {"mqar/attention/lr=0.2", 7e6}}) {
+    CellResult cell;
+    cell.name = name;
+    cell.phases.emplace();
+    cell.energy_j = joules;
+    cell.wall_s = 9;
+    cells.push_back(cell);
+  }
+  const SweepReport report = MakeSweepReport("s", {}, cells);
+  const auto table = TimeTable(report, MixerList({&report}));
+  REQUIRE(table);
+  CHECK(table->columns.back().label == "kWh");
+  CHECK_THAT(table->note, Catch::EndsWith("cells that run at the same time."));  // no sum
+  CHECK(table->rows[0].cells.back().text == "–");                                // of attention
+  CHECK(table->rows[1].cells.back().text == "1.50");
+  std::vector<CellResult> known(cells.begin(), cells.begin() + 2);
+  known.resize(4, known.front());
+  known[2].name = "mqar/gla/timed";
+  known[2].phases.reset();
+  known[3].name = "mqar/gla/planned";
+  known[3].energy_j.reset();
+  known[3].wall_s = 0;
+  known[3].phases.reset();
+  const SweepReport whole = MakeSweepReport("s", {}, known);
+  CHECK_THAT(TimeTable(whole, MixerList({&whole}))->note,
+             Catch::EndsWith("All cells, timings too: 2.50 kWh."));
+  cells.erase(cells.begin() + 3);  // what is left of attention knows nothing, as on the CPU
+  cells.erase(cells.begin(), cells.begin() + 2);
+  const SweepReport of_cpu = MakeSweepReport("s", {}, cells);
+  CHECK(TimeTable(of_cpu, MixerList({&of_cpu}))->columns.back().label == "ms per step");
+}
+
+TEST_CASE("time: a timing says why clocks were low and what was dropped") {
+  CellResult cell = ExampleCell();
+  const SweepReport report = MakeSweepReport("s", {}, {cell});
+  CHECK(ThrottleText(cell.throughput[0]).empty());
+  CHECK(ThrottleText(cell.throughput[1]) ==
+        "sw_power_cap, sw_thermal_slowdown; 2 of 12 samples dropped");
+  const auto table = TimingTable(report, MixerList({&report}));
+  REQUIRE(table);
+  CHECK(table->columns.back().label == "Lower clocks");
+  std::size_t num_said = 0;
+  for (const Row& row : table->rows) {
+    REQUIRE(row.cells.size() == table->columns.size());
+    num_said += row.cells.back().text == ThrottleText(cell.throughput[1]);
+  }
+  CHECK(num_said == 1);
+  const auto care = CareOf(report, {});
+  CHECK(std::any_of(care.begin(), care.end(), [](const Sentence& sentence) {
+    return sentence.text.starts_with("in 1 timing: 2 samples dropped");
+  }));
+  for (ThroughputRow& row : cell.throughput) row.throttle.reset();
+  const SweepReport unknown = MakeSweepReport("s", {}, {cell});
+  CHECK(TimingTable(unknown, MixerList({&unknown}))->columns.back().label == "Parity");
 }
 
 TEST_CASE("what ran: a row for each mixer, plan and reason, with the lengths") {

@@ -83,6 +83,16 @@ class DoctorTest(ProgramTest):
         self.assertEqual(verdict, "fail")
         self.assertTrue(text)
 
+    def test_waiting_for_a_gpu(self):
+        """Without a GPU there is nothing to wait for: unfit, at once, and the rest is looked at too."""
+        checks = self.doctor(7, "--device", "cpu", "--wait-idle", "600")
+        self.assertEqual(checks["idle"], ("fail", "'cpu' is cpu: there is no GPU to wait for"))
+        self.assertEqual([name for name, check in checks.items() if check[0] == "fail"], ["idle"])
+        verdict, text = self.doctor(7, "--device", "cuda:9", "--wait-idle", "0.5")["idle"]
+        self.assertEqual(verdict, "fail")
+        self.assertIn("--device cuda:9", text)
+        self.assertEqual(self.run_program("doctor", "--wait-idle", "-1").returncode, 2)
+
     def test_engine_that_does_not_start(self):
         os.mkdir(self.path("bin"))
         alone = self.path("bin/mixerbench")
