@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "io/text.h"
+#include "reports/result/device.h"
 
 namespace mixerbench::gate {
 namespace {
@@ -180,11 +181,6 @@ bool Ran(const CellResult& cell) {
   return cell.state == CellState::kCompleted || reports::IsFailure(cell.state);
 }
 
-std::string DeviceOf(const CellResult& cell) {
-  const std::string gpu = TextAt(cell.environment, {"gpu", "name"});
-  return gpu.empty() ? TextAt(cell.environment, {"cpu", "model"}) : gpu;
-}
-
 SideFacts FactsOf(const Side& side) {
   std::set<std::string> codes, commits, devices;
   std::string started;
@@ -196,7 +192,7 @@ SideFacts FactsOf(const Side& side) {
     const Value* dirty = tool ? tool->Find("git_dirty") : nullptr;
     const bool is_dirty = dirty && dirty->is_bool() && dirty->as_bool();
     if (!commit.empty()) commits.insert(commit.substr(0, 12) + (is_dirty ? ", changed" : ""));
-    if (const std::string device = DeviceOf(cell); !device.empty()) devices.insert(device);
+    if (const std::string device = reports::DeviceOf(cell); !device.empty()) devices.insert(device);
   }
   constexpr std::size_t kShownCodes = 3;
   const std::string code =

@@ -46,9 +46,6 @@ Pairing PairCells(const Side& base, const Side& candidate);
 // True for a cell whose outcome counts: completed, or failed.
 bool Ran(const reports::CellResult& cell);
 
-// The GPU, else the CPU, that a cell ran on.
-std::string DeviceOf(const reports::CellResult& cell);
-
 SideFacts FactsOf(const Side& side);
 
 // A row of the experiment with its seeds.

@@ -11,6 +11,7 @@
 #include "base/dotted_path.h"
 #include "base/sha256.h"
 #include "reports/leaderboard/conditions.h"
+#include "reports/result/device.h"
 #include "reports/result/result_json.h"
 #include "reports/statistics/statistics.h"
 #include "reports/summary/select.h"
