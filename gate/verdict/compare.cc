@@ -64,8 +64,9 @@ void NoteWeakBases(const GateSettings& settings, Comparison& comparison) {
     if (row.metric == "solve_rate" && row.base_value &&
         *row.base_value < settings.base_solve_rate) {
       comparison.notes.push_back(
-          fmt::format("{}: base solves {}, below {:.0f} %: an easier setting would show more",
-                      row.cell, row.base, 100 * settings.base_solve_rate));
+          {row.cell,
+           fmt::format("base solves {}, below {:.0f} %: an easier setting would show more",
+                       row.base, 100 * settings.base_solve_rate)});
     }
   }
 }
@@ -78,8 +79,16 @@ void NoteUnusedSeeds(const std::vector<Experiment>& experiments, const GateSetti
   }
   const auto cap = static_cast<std::size_t>(settings.looks.back());
   if (settings.judge_learning && most > cap) {
-    comparison.notes.push_back(fmt::format(
-        "{} paired seeds; preset {} looks at the first {} of them", most, settings.preset, cap));
+    comparison.notes.push_back(
+        {"", fmt::format("{} paired seeds; preset {} looks at the first {} of them", most,
+                         settings.preset, cap)});
+  }
+}
+
+void KeepModels(const Side& side, std::map<std::string, Value>& models) {
+  for (const reports::CellResult& cell : side.cells) {
+    Value& model = models[cell.name];
+    if (const Value* own = cell.config.Find("model"); own && model.is_null()) model = *own;
   }
 }
 
@@ -104,6 +113,8 @@ Comparison CompareReports(const CompareInputs& inputs, const GateSettings& setti
   for (const auto& cell : inputs.candidate.cells) {
     comparison.num_failed += reports::IsFailure(cell.state);
   }
+  KeepModels(inputs.base, comparison.models);
+  KeepModels(inputs.candidate, comparison.models);
   comparison.hashes_equal = pairing.hashes_equal;
   comparison.hashes_compared = pairing.hashes_compared;
 

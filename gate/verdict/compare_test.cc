@@ -269,7 +269,7 @@ TEST_CASE("compare: parts of the data are named") {
   Made made = Drawn({}, {}, 5);
   for (CellResult& cell : made.candidate) cell.partial = true;
   REQUIRE(Compare(made).notes.size() == 1);
-  CHECK(Compare(made).notes.front().find("partial in new") != std::string::npos);
+  CHECK(Compare(made).notes.front().text.find("partial in new") != std::string::npos);
 }
 
 // --- speed

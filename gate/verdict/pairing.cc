@@ -171,7 +171,7 @@ void NoteCells(const Side& side, const char* which, Pairing& pairing) {
     pairing.rows.push_back(std::move(row));
   }
   for (const std::string& name : partial) {
-    pairing.notes.push_back(fmt::format("{} is partial in {}: it ran with --limit", name, which));
+    pairing.notes.push_back({name, fmt::format("partial in {}, where it ran with --limit", which)});
   }
 }
 
@@ -215,8 +215,11 @@ Pairing PairCells(const Side& base, const Side& candidate) {
   Pairing pairing;
   const std::set<std::string> not_chosen = NotChosen(candidate);
   for (const auto& [key, seeds] : Collect(base, candidate)) {
-    Experiment experiment{
-        key.id, key.name + (key.is_fresh ? " (fresh seeds)" : ""), key.kind, key.is_fresh, {}};
+    Experiment experiment{key.id,
+                          key.name + std::string(key.is_fresh ? kFreshSuffix : ""),
+                          key.kind,
+                          key.is_fresh,
+                          {}};
     Obstacles obstacles;
     for (const auto& [seed, found] : seeds) {
       std::optional<Obstacle> obstacle = FindObstacle(found);

@@ -335,8 +335,10 @@ class Renderer {
                  ? std::string("<tr>")
                  : fmt::format("<tr class=\"c-{}\" data-m=\"m{}\">",
                                page_.mixers[static_cast<std::size_t>(row.mixer)].colour, row.mixer);
-      out += "<th scope=\"row\">" + RenderSign(row.cells[0].verdict) +
-             MixerName(row.mixer, row.cells[0].text) + Small(row.cells[0].sub) + "</th>";
+      const std::string& note = row.cells[0].note;
+      out += "<th scope=\"row\"" + (note.empty() ? "" : " title=\"" + NoteText(note) + "\"") + ">" +
+             RenderSign(row.cells[0].verdict) + MixerName(row.mixer, row.cells[0].text) +
+             Small(row.cells[0].sub) + "</th>";
       for (std::size_t i = 1; i < row.cells.size(); ++i)
         out += Cell(table.columns[i], row.cells[i]);
       out += "</tr>\n";
