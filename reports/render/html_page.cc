@@ -276,7 +276,8 @@ class Renderer {
     return "<thead>" + groups + "<tr>" + head + "</tr></thead>";
   }
 
-  std::string Cell(const Column& column, const Datum& datum) const {
+  // `is_labelled`: with the name of its column, which a phone shows before it.
+  std::string Cell(const Column& column, const Datum& datum, bool is_labelled) const {
     std::string look = column.kind == Column::Kind::kNumber ? "" : "t";
     const auto add = [&](std::string_view word) {
       look += (look.empty() ? "" : " ") + std::string(word);
@@ -290,6 +291,9 @@ class Renderer {
     std::string out = look.empty() ? "<td" : "<td class=\"" + look + "\"";
     if (column.kind == Column::Kind::kNumber && datum.value) {
       out += fmt::format(" data-v=\"{:.6g}\"", *datum.value);
+    }
+    if (is_labelled && column.kind != Column::Kind::kVerdict) {
+      out += " data-label=\"" + io::EscapeHtml(column.label) + "\"";
     }
     if (!datum.note.empty()) out += " data-tip=\"" + NoteText(datum.note) + "\"";
     out += ">";
@@ -340,7 +344,7 @@ class Renderer {
              RenderSign(row.cells[0].verdict) + MixerName(row.mixer, row.cells[0].text) +
              Small(row.cells[0].sub) + "</th>";
       for (std::size_t i = 1; i < row.cells.size(); ++i)
-        out += Cell(table.columns[i], row.cells[i]);
+        out += Cell(table.columns[i], row.cells[i], table.is_stacked);
       out += "</tr>\n";
     }
     out += "</tbody>";

@@ -1,5 +1,6 @@
 // Writes the examples of schema_examples.h for schema_crosscheck.sh, and the page and the tables of
-// a made-up sweep, to be looked at after a change of style: write_examples FOLDER.
+// a made-up sweep, to be looked at after a change of style: write_examples FOLDER [REPORT.json]...
+// The pages of the reports are numbered: FOLDER/report-1.html, ...
 // SPDX-License-Identifier: Apache-2.0
 #include <cstdio>
 #include <exception>
@@ -17,8 +18,8 @@
 int main(int argc, char** argv) {
   namespace io = mixerbench::io;
   namespace reports = mixerbench::reports;
-  if (argc != 2) {
-    std::fputs("usage: write_examples FOLDER\n", stderr);
+  if (argc < 2) {
+    std::fputs("usage: write_examples FOLDER [REPORT.json]...\n", stderr);
     return 2;
   }
   try {
@@ -34,6 +35,11 @@ int main(int argc, char** argv) {
     io::WriteFileAtomically(folder / "page.html", reports::RenderHtmlPage(page));
     io::WriteFileAtomically(folder / "page.md", reports::RenderMarkdownPage(page));
     io::WriteFileAtomically(folder / "accuracy.csv", reports::RenderAccuracyCsv(sweep));
+    for (int i = 2; i < argc; ++i) {
+      const auto report = reports::ParseSweep(io::ReadFile(argv[i]), argv[i]);
+      io::WriteFileAtomically(folder / ("report-" + std::to_string(i - 1) + ".html"),
+                              reports::RenderHtmlPage(reports::MakeReportPage(report)));
+    }
   } catch (const std::exception& error) {
     std::fprintf(stderr, "error: %s\n", error.what());
     return 1;
