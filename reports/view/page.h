@@ -21,6 +21,7 @@ inline constexpr const char* kNone = "–";  // there is no value
 struct MixerStyle {
   std::string key;     // as in cell names
   std::string label;   // "Gated DeltaNet"
+  std::string family;  // "Gated delta rule"; of a hybrid that of its main part
   std::string colour;  // a class of the style sheet: "gla"
   std::string marker;  // "circle", "square", ...
   bool is_hybrid = false;
