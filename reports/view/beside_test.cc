@@ -137,7 +137,7 @@ TEST_CASE("All settings that differ make one sentence", "[reports][published]") 
                                                    {"model_size", "1.3B"}});
   CHECK(Differences(result, config, {}, true) ==
         "Ours has 1 layer and lr 1e-3, the paper 4 layers and lr 1e-2; the paper also states no "
-        "gumbel_noise, model_size 1.3B and 16 tokens to copy.");
+        "gumbel_noise, 1.3B parameters and 16 tokens to copy.");
 }
 
 namespace {

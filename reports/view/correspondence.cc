@@ -188,6 +188,9 @@ std::string InWords(const Param& param, const std::string& value) {
 
 // A param that we have no counterpart for, as the paper writes it: "model_size 1.3B".
 std::string AsStated(const std::string& key, const Value& value) {
+  if (key == "params" || key == "param_count" || key == "model_size") {
+    return TextOf(value) + " parameters";
+  }
   if (value.is_bool()) return (value.as_bool() ? "" : "no ") + key;
   return key + " " + TextOf(value);
 }

@@ -14,6 +14,7 @@ namespace mixerbench::reports {
 
 inline constexpr std::size_t kMaxInOneChart = 8;      // lines; beyond, a panel for each mixer
 inline constexpr std::size_t kMaxInSmallCharts = 24;  // mixers; beyond, a panel for each family
+inline constexpr std::size_t kMaxNamesNear = 4;       // at points that may lie in one corner
 inline constexpr std::size_t kMaxPanels = 24;  // of a figure; its caption says that there are more
 
 // The axis for all accuracies of a study: log-odds when half of the means are above 95 %.

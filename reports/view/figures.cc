@@ -300,6 +300,9 @@ std::optional<Figure> OverState(const Study& study, const MixerList& mixers) {
     } else {
       const std::string second = by_task.size() > 1 ? panel.title : "";
       parts = FamilyPanels(panel, mixers.styles(), second, Panel::Names::kNear);
+      for (Panel& part : parts) {
+        if (part.series.size() > kMaxNamesNear) part.names = Panel::Names::kEnds;
+      }
     }
     num_all += parts.size();
     if (figure.panels.size() >= kMaxPanels) continue;

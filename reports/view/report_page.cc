@@ -7,6 +7,7 @@
 
 #include "io/json.h"
 #include "reports/view/beside.h"
+#include "reports/view/doubts.h"
 #include "reports/view/figures.h"
 #include "reports/view/numbers.h"
 #include "reports/view/sentences.h"
@@ -165,7 +166,8 @@ Page MakeReportPage(const SweepReport& report) {
   page.banner = BannerOf(report);
   page.facts = Masthead(report);
   page.glance = GlanceOf(report, studies, mixers);
-  page.care = CareOf(report, studies);
+  page.care = DoubtsOf(studies, mixers);
+  for (Sentence& care : CareOf(report, studies)) page.care.push_back(std::move(care));
   std::vector<std::optional<Table>> published;
   for (const Study& study : studies) published.push_back(PublishedTable(study, mixers));
   if (auto care = PublishedCare(published)) page.care.push_back(std::move(*care));
