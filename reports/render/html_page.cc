@@ -10,6 +10,7 @@
 
 #include "base/sha256.h"
 #include "io/text.h"
+#include "reports/render/link.h"
 #include "reports/render/page_files.h"
 #include "reports/render/panel_svg.h"
 #include "reports/render/verdict_svg.h"
@@ -302,7 +303,10 @@ class Renderer {
     } else if (datum.plot && column.axis) {
       out += RenderInterval(*datum.plot, *column.axis, datum.verdict);
     } else {
-      out += datum.is_code ? "<code>" + Text(datum.text) + "</code>" : Text(datum.text);
+      const std::string text =
+          datum.is_code ? "<code>" + Text(datum.text) + "</code>" : Text(datum.text);
+      const std::string url = RelativeUrl(datum.link);
+      out += url.empty() ? text : "<a href=\"" + url + "\">" + text + "</a>";
     }
     if (datum.share) {
       out += fmt::format(

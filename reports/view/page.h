@@ -70,6 +70,7 @@ struct Datum {
   std::optional<double> high = std::nullopt;
   CellState state = CellState::kCompleted;
   std::string note = {};  // shown by a pointer at rest
+  std::string link = {};  // a relative path of what the text names
   bool is_best = false;
   bool is_chosen = false;
   bool is_code = false;
