@@ -538,6 +538,7 @@ class Drawing {
                           ? 0
                           : 1e4;
         for (const Box& taken : taken_) cost += Overlap(box, taken);
+        for (const Box& label : reference_labels_) cost += Overlap(box, label);
         if (cost >= best_cost - 1e-9) continue;
         best_cost = cost;
         best_box = box;
