@@ -533,7 +533,8 @@ class Drawing {
       for (const Place& place : kPlaces) {
         const double share = place.anchor == "end" ? 1 : place.anchor == "middle" ? 0.5 : 0;
         const double x0 = end.x + place.dx - share * w;
-        const Box box{x0, end.y + place.dy - 9, x0 + w, end.y + place.dy + 2};
+        constexpr double kGuess = 3;  // the reader's font may be wider
+        const Box box{x0 - kGuess, end.y + place.dy - 9, x0 + w + kGuess, end.y + place.dy + 2};
         double cost = box.x0 >= left_ && box.x1 <= width_ && box.y0 >= top_ - 8 && box.y1 <= bottom_
                           ? 0
                           : 1e4;
