@@ -105,7 +105,7 @@ Value ComparisonToValue(const Comparison& comparison, ExitCode code) {
                 {"counts", counts},
                 {"rows", ArrayOf(comparison.rows, RowToValue)},
                 {"details", ArrayOf(comparison.details, DetailToValue)},
-                {"notes", Array(comparison.notes.begin(), comparison.notes.end())},
+                {"notes", ArrayOf(comparison.notes, NoteText)},
                 {"num_failed", comparison.num_failed},
                 {"num_headlines", comparison.num_headlines},
                 {"data_hashes", Object{{"equal", comparison.hashes_equal},

@@ -40,9 +40,23 @@ std::string LooksText(const GateSettings& settings) {
   return text;
 }
 
-std::vector<Fact> PageFacts(const Comparison& comparison) {
+// "mqar: 64 tokens, d 64; throughput: d 64", or once what several tasks share.
+std::string SharedText(const CellLabels& labels) {
+  std::map<std::string, std::string> tasks;  // by what they share
+  for (const auto& [task, text] : labels.shared()) {
+    std::string& names = tasks[text];
+    names += (names.empty() ? "" : ", ") + task;
+  }
+  std::string text;
+  for (const auto& [shared, names] : tasks) {
+    text += (text.empty() ? "" : "; ") + names + ": " + shared;
+  }
+  return text;
+}
+
+std::vector<Fact> PageFacts(const Comparison& comparison, const CellLabels& labels) {
   const bool same_device = comparison.base.device == comparison.candidate.device;
-  return {
+  std::vector<Fact> facts = {
       SideFact("Base", comparison.base),
       SideFact("New", comparison.candidate),
       {"Device", comparison.candidate.device.empty() ? kNoText : comparison.candidate.device,
@@ -53,6 +67,10 @@ std::vector<Fact> PageFacts(const Comparison& comparison) {
       {"Seeds", SeedsText(comparison), LooksText(comparison.settings)},
       {"Level", fmt::format("{:.3g}, one-sided", comparison.settings.alpha),
        fmt::format("Holm over {} headlines", comparison.num_headlines)}};
+  if (const std::string shared = SharedText(labels); !shared.empty()) {
+    facts.push_back({"The same in all rows of a task", shared});
+  }
+  return facts;
 }
 
 Sentences Method(const Comparison& comparison) {
@@ -105,20 +123,28 @@ Page ComparisonPage(const Comparison& comparison, ExitCode code) {
   for (const auto& [verdict, count] : CountVerdicts(comparison)) {
     page.outcome->counts.emplace_back(std::string(NameOf(verdict)), count);
   }
-  page.facts = PageFacts(comparison);
-  for (const std::string& note : comparison.notes) page.care.push_back({"", note});
+  const CellLabels labels(comparison);
+  page.mixers = labels.styles();
+  page.facts = PageFacts(comparison, labels);
+  for (const Note& note : comparison.notes) {
+    const std::string about = note.cell.empty() ? "" : labels.Of(note.cell).Text() + ":";
+    page.care.push_back({about, note.text});
+  }
   AddSection(
       page.sections,
       {"decides", "What decides", "What decides", "Read this table; the rest is evidence.", {}},
-      {DecidingTable(comparison)});
+      {DecidingTable(comparison, labels)});
   AddSection(page.sections, {"learning", "Learning", "Learning", "", {}},
-             {StepsTable(comparison), SolveRateTable(comparison), AccuracyTable(comparison)});
+             {StepsTable(comparison, labels), SolveRateTable(comparison, labels),
+              AccuracyTable(comparison, labels)});
   AddSection(page.sections, {"speed", "Speed", "Speed", "", {}},
-             {TimeTable(comparison), ResourceTable(comparison)});
-  AddSection(page.sections, {"exact", "Exact gates", "Exact", "", {}}, {ExactTable(comparison)});
+             {TimeTable(comparison, labels), ResourceTable(comparison, labels)});
+  AddSection(page.sections, {"exact", "Exact gates", "Exact", "", {}},
+             {ExactTable(comparison, labels)});
   AddSection(page.sections,
              {"segments", "By segment", "Segments", "Where a loss lies; never judged.", {}},
-             {SegmentTable(comparison)});
+             {SegmentTable(comparison, labels)});
+  AddSection(page.sections, {"names", "Full names", "Names", "", {}}, {NamesTable(labels)});
   page.sections.push_back({"method", "How it was decided", "Method", "", {Method(comparison)}});
   page.footer =
       fmt::format("Schema {} of the comparison. Built from the two reports alone.", "1.0");

@@ -31,20 +31,36 @@ Datum Number(std::optional<double> value, std::string text, std::string sub = ""
   return datum;
 }
 
-// Mixer above task, with the sign of the verdict.
-Datum Name(const Row& row, bool with_where) {
-  const CellText cell = SplitCell(row.cell);
-  std::string sub = cell.task;
-  if (with_where && !row.where.empty()) sub += (sub.empty() ? "" : ", ") + row.where;
-  Datum datum = Text(cell.mixer, sub);
-  datum.verdict = std::string(NameOf(row.verdict));
-  return datum;
-}
-
 Datum Word(const Row& row) {
   Datum datum = Text(VerdictWord(row.verdict));
   datum.verdict = std::string(NameOf(row.verdict));
   return datum;
+}
+
+std::string Joined(const std::string& text, const std::string& more) {
+  return text + (text.empty() || more.empty() ? "" : ", ") + more;
+}
+
+// A row that begins with the mixer, what differs in its setting, the task and `more` below it.
+ReportRow NamedRow(const CellLabels& labels, const std::string& cell,
+                   const std::string& more = "") {
+  const CellLabel label = labels.Of(cell);
+  Datum name = Text(label.name, Joined(Joined(label.setting, label.task), more));
+  if (label.name != cell) name.note = cell;
+  return {.mixer = label.mixer, .cells = {std::move(name)}};
+}
+
+// The same for a verdict: with its sign before the name and its word in the second column.
+ReportRow JudgedRow(const CellLabels& labels, const Row& row, const std::string& more = "") {
+  ReportRow out = NamedRow(labels, row.cell, more);
+  out.cells.front().verdict = std::string(NameOf(row.verdict));
+  out.cells.push_back(Word(row));
+  return out;
+}
+
+void Add(ReportRow row, std::initializer_list<Datum> cells, Table& table) {
+  row.cells.insert(row.cells.end(), cells);
+  table.Add(std::move(row));
 }
 
 // --- interval plots
@@ -139,7 +155,7 @@ std::string LevelText(const Row* row) {
 
 }  // namespace
 
-Table DecidingTable(const Comparison& comparison) {
+Table DecidingTable(const Comparison& comparison, const CellLabels& labels) {
   Table table{.key = "decides",
               .title = "Every row that is not a pass.",
               .note = "Failures first. The same lines go to the job summary and to JUnit.",
@@ -148,16 +164,15 @@ Table DecidingTable(const Comparison& comparison) {
               .rows = {}};
   table.is_stacked = true;
   for (const Row* row : DecidingRows(comparison)) {
-    Datum name = Name(*row, false);
-    const std::string task = name.sub;
-    name.sub = WhatText(*row) + (task.empty() ? "" : ", " + task);
-    table.rows.push_back({.cells = {name, Word(*row), Text(EffectText(*row)),
-                                    Text(MarginText(*row)), Text(row->say)}});
+    ReportRow judged = JudgedRow(labels, *row);
+    std::string& sub = judged.cells.front().sub;
+    sub = Joined(WhatText(*row), sub);
+    Add(std::move(judged), {Text(EffectText(*row)), Text(MarginText(*row)), Text(row->say)}, table);
   }
   return table;
 }
 
-Table StepsTable(const Comparison& comparison) {
+Table StepsTable(const Comparison& comparison, const CellLabels& labels) {
   Table table{.key = "steps",
               .title = "Speed of learning (G3).",
               .note =
@@ -172,14 +187,15 @@ Table StepsTable(const Comparison& comparison) {
                           NumberColumn("Would have seen", "8 times in 10")},
               .rows = {}};
   for (const Row* row : RowsOf(comparison, {"steps_to_threshold"})) {
-    table.rows.push_back(
-        {.cells = {Name(*row, false), Word(*row), Plot(*row, RatioAxis()), EffectDatum(*row),
-                   Number(row->candidate_value, ValuesText(*row)), P(*row), Seen(*row)}});
+    Add(JudgedRow(labels, *row),
+        {Plot(*row, RatioAxis()), EffectDatum(*row), Number(row->candidate_value, ValuesText(*row)),
+         P(*row), Seen(*row)},
+        table);
   }
   return table;
 }
 
-Table SolveRateTable(const Comparison& comparison) {
+Table SolveRateTable(const Comparison& comparison, const CellLabels& labels) {
   Table table{.key = "solved",
               .title = "Solved seeds (G3).",
               .note =
@@ -190,14 +206,14 @@ Table SolveRateTable(const Comparison& comparison) {
                           NumberColumn("Would have seen"), TextColumn("In words", true)},
               .rows = {}};
   for (const Row* row : RowsOf(comparison, {"solve_rate"})) {
-    table.rows.push_back(
-        {.cells = {Name(*row, false), Word(*row), Number(row->candidate_value, ValuesText(*row)),
-                   P(*row), Seen(*row), Text(row->say)}});
+    Add(JudgedRow(labels, *row),
+        {Number(row->candidate_value, ValuesText(*row)), P(*row), Seen(*row), Text(row->say)},
+        table);
   }
   return table;
 }
 
-Table AccuracyTable(const Comparison& comparison) {
+Table AccuracyTable(const Comparison& comparison, const CellLabels& labels) {
   Table table{.key = "accuracy",
               .title = "Accuracy where no seed solves the task (G3).",
               .note =
@@ -211,14 +227,15 @@ Table AccuracyTable(const Comparison& comparison) {
                           NumberColumn("Would have seen", "8 times in 10")},
               .rows = {}};
   for (const Row* row : RowsOf(comparison, {"accuracy"})) {
-    table.rows.push_back(
-        {.cells = {Name(*row, false), Word(*row), Plot(*row, PointsAxis()), EffectDatum(*row),
-                   Number(row->candidate_value, ValuesText(*row)), P(*row), Seen(*row)}});
+    Add(JudgedRow(labels, *row),
+        {Plot(*row, PointsAxis()), EffectDatum(*row),
+         Number(row->candidate_value, ValuesText(*row)), P(*row), Seen(*row)},
+        table);
   }
   return table;
 }
 
-Table TimeTable(const Comparison& comparison) {
+Table TimeTable(const Comparison& comparison, const CellLabels& labels) {
   const std::vector<const Row*> rows = RowsOf(comparison, {"time"});
   Table table{
       .key = "time",
@@ -234,14 +251,15 @@ Table TimeTable(const Comparison& comparison) {
                   NumberColumn("Would have seen", "8 times in 10"), TextColumn("In words", true)},
       .rows = {}};
   for (const Row* row : rows) {
-    table.rows.push_back(
-        {.cells = {Name(*row, true), Word(*row), Plot(*row, ChangeAxis()), EffectDatum(*row),
-                   Number(row->candidate_value, ValuesText(*row)), Seen(*row), Text(row->say)}});
+    Add(JudgedRow(labels, *row, row->where),
+        {Plot(*row, ChangeAxis()), EffectDatum(*row),
+         Number(row->candidate_value, ValuesText(*row)), Seen(*row), Text(row->say)},
+        table);
   }
   return table;
 }
 
-Table ResourceTable(const Comparison& comparison) {
+Table ResourceTable(const Comparison& comparison, const CellLabels& labels) {
   Table table{.key = "resources",
               .title = "Memory, state and capture (G4).",
               .note = "One run is enough: these hardly vary.",
@@ -251,15 +269,15 @@ Table ResourceTable(const Comparison& comparison) {
               .rows = {}};
   for (const Row* row :
        RowsOf(comparison, {"peak_memory_bytes", "state_bytes", "capture_seconds"})) {
-    table.rows.push_back(
-        {.cells = {Name(*row, true), Word(*row), Text(MetricText(*row)), EffectDatum(*row),
-                   Number(row->candidate_value, ValuesText(*row)),
-                   Number(row->margin, MarginText(*row))}});
+    Add(JudgedRow(labels, *row, row->where),
+        {Text(MetricText(*row)), EffectDatum(*row), Number(row->candidate_value, ValuesText(*row)),
+         Number(row->margin, MarginText(*row))},
+        table);
   }
   return table;
 }
 
-Table ExactTable(const Comparison& comparison) {
+Table ExactTable(const Comparison& comparison, const CellLabels& labels) {
   Table table{.key = "exact",
               .title = "Exact gates (G0 to G2).",
               .note = "Data, parity of what is timed, and the first training steps.",
@@ -268,14 +286,15 @@ Table ExactTable(const Comparison& comparison) {
               .rows = {}};
   table.is_stacked = true;
   for (const Row* row : RowsOf(comparison, {"data", "parity", "replay"})) {
-    table.rows.push_back({.cells = {Name(*row, false), Word(*row),
-                                    Text(std::string(NameOf(row->gate)) + " " + row->metric),
-                                    Text(row->candidate), Text(row->say)}});
+    Add(JudgedRow(labels, *row),
+        {Text(std::string(NameOf(row->gate)) + " " + row->metric), Text(row->candidate),
+         Text(row->say)},
+        table);
   }
   return table;
 }
 
-Table SegmentTable(const Comparison& comparison) {
+Table SegmentTable(const Comparison& comparison, const CellLabels& labels) {
   const auto seeds = [](const std::vector<std::optional<double>>& accuracy) {
     std::string text;
     for (const auto& value : accuracy) {
@@ -293,13 +312,31 @@ Table SegmentTable(const Comparison& comparison) {
   table.is_long = true;
   table.summary = fmt::format("All {} segments", comparison.details.size());
   for (const Detail& detail : comparison.details) {
-    const CellText cell = SplitCell(detail.cell);
     Row effect;
     effect.effect = {EffectKind::kPoints, detail.difference.value_or(0), detail.low, detail.high,
                      0.95};
-    table.rows.push_back({.cells = {Text(cell.mixer, cell.task), Text(detail.where),
-                                    detail.difference ? EffectDatum(effect) : Text(""),
-                                    Text(seeds(detail.base), seeds(detail.candidate))}});
+    const std::string segment = reports::SegmentText(detail.axes);
+    Add(NamedRow(labels, detail.cell),
+        {Text(segment.empty() ? "test" : segment),
+         detail.difference ? EffectDatum(effect) : Text(""),
+         Text(seeds(detail.base), seeds(detail.candidate))},
+        table);
+  }
+  return table;
+}
+
+Table NamesTable(const CellLabels& labels) {
+  Table table{.key = "names",
+              .title = "Full names.",
+              .note = "As in the reports, the JSON and JUnit.",
+              .columns = {TextColumn("Mixer"), TextColumn("Name", true)},
+              .rows = {}};
+  table.is_long = true;
+  table.summary = fmt::format("Full names of all {} cells", labels.names().size());
+  for (const std::string& name : labels.names()) {
+    Datum code = Text(name);
+    code.is_code = true;
+    Add(NamedRow(labels, name), {std::move(code)}, table);
   }
   return table;
 }

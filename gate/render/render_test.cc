@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 
+#include "gate/render/cell_labels.h"
 #include "gate/render/comparison_json.h"
+#include "gate/render/comparison_page.h"
 #include "gate/render/row_text.h"
 #include "gate/render/text_renderers.h"
 #include "gate/testing/example_comparison.h"
+#include "gate/verdict/pairing.h"
 
 #include "tests/support/catch2.h"
 
@@ -56,6 +59,69 @@ TEST_CASE("example: has a row of every verdict") {
     CAPTURE(NameOf(verdict));
     CHECK(counts.contains(verdict));
   }
+}
+
+// Two settings of a hybrid and one of a known mixer; the width is the same everywhere.
+Comparison LabelledComparison() {
+  Comparison comparison;
+  const Object gla = {{"name", "gla"}};
+  const Object conv = {{"name", "base_conv"}};
+  comparison.models["mqar/base_conv+gla/d_model=64,input_seq_len=256,lr=0.01"] =
+      Object{{"sequence_mixer", Object{{"name", "hybrid"}, {"pattern", Array{conv, gla}}}}};
+  for (const char* cell : {"mqar/base_conv+gla/d_model=64,input_seq_len=256,lr=0.01",
+                           "mqar/base_conv+gla/d_model=64,input_seq_len=64,lr=0.01",
+                           "mqar/gated_delta_net/d_model=64,input_seq_len=64,lr=0.001"}) {
+    Row row;
+    row.metric = "solve_rate";
+    row.cell = cell;
+    row.verdict = Verdict::kRegression;
+    comparison.rows.push_back(row);
+  }
+  Row fresh = comparison.rows.front();
+  fresh.cell += kFreshSuffix;
+  comparison.rows.push_back(fresh);
+  Row all;
+  all.metric = "data";
+  all.cell = "all cells";
+  comparison.rows.push_back(all);
+  return comparison;
+}
+
+TEST_CASE("labels: what differs between the cells of a task, and once what does not") {
+  const CellLabels labels(LabelledComparison());
+  CHECK(labels.Of("mqar/base_conv+gla/d_model=64,input_seq_len=256,lr=0.01").Text() ==
+        "mqar, Conv + GLA, 256 tokens, lr 1e-2");
+  CHECK(labels.Of("mqar/gated_delta_net/d_model=64,input_seq_len=64,lr=0.001").Text() ==
+        "mqar, Gated DeltaNet, 64 tokens, lr 1e-3");
+  const CellLabel fresh =
+      labels.Of("mqar/base_conv+gla/d_model=64,input_seq_len=256,lr=0.01 (fresh seeds)");
+  CHECK(fresh.setting == "256 tokens, lr 1e-2, fresh seeds");
+  CHECK(labels.Of("all cells").Text() == "all cells");
+  CHECK(labels.Of("all cells").mixer == reports::kNoMixer);
+  CHECK(labels.shared() == std::map<std::string, std::string>{{"mqar", "d 64"}});
+  CHECK(labels.names().size() == 3);
+}
+
+TEST_CASE("page and markdown: labels in the tables, names in the appendix and the tooltip") {
+  const Comparison comparison = LabelledComparison();
+  const reports::Page page = ComparisonPage(comparison, ExitCode::kNo);
+  CHECK(page.facts.back().text == "mqar: d 64");
+  for (const reports::Section& section : page.sections) {
+    for (const reports::Table* table : reports::BlocksOf<reports::Table>(section)) {
+      for (const reports::Row& row : table->rows) {
+        CAPTURE(table->key, row.cells[0].text, row.cells[0].sub);
+        CHECK_FALSE(Contains(row.cells[0].text + row.cells[0].sub, "="));
+        if (row.mixer != reports::kNoMixer) CHECK(row.cells[0].note.starts_with("mqar/"));
+      }
+    }
+  }
+  const std::string html = RenderPage(comparison, ExitCode::kNo);
+  CHECK(Contains(html, "title=\"mqar/base_conv+gla/d_model=64,input_seq_len=64,lr=0.01\""));
+  const std::string text = RenderMarkdown(comparison, ExitCode::kNo);
+  const std::size_t names = text.find("Full names");
+  REQUIRE(names != std::string::npos);
+  CHECK_FALSE(Contains(text.substr(0, names), "lr="));
+  CHECK(Contains(text.substr(names), "lr=0.01"));
 }
 
 TEST_CASE("markdown: a summary never exceeds its limit and says what it left out") {

@@ -67,7 +67,9 @@ std::string RenderTerminal(const Comparison& comparison, ExitCode code, bool wit
     if (!says[i].empty()) text += "    " + says[i] + "\n";
   }
   if (hidden > 0) text += fmt::format("{} more rows pass or are only shown\n", hidden);
-  for (const std::string& note : comparison.notes) text += "note: " + io::PlainLine(note) + "\n";
+  for (const Note& note : comparison.notes) {
+    text += "note: " + io::PlainLine(NoteText(note)) + "\n";
+  }
   text += fmt::format("{}: {} {} (exit code {})\n", WordOf(code), OutcomeText(comparison, code),
                       CountsText(comparison), static_cast<int>(code));
   return text;

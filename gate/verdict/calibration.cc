@@ -11,6 +11,7 @@
 #include "gate/verdict/training_scores.h"
 #include "io/json.h"
 #include "io/object_reader.h"
+#include "reports/result/device.h"
 #include "reports/statistics/statistics.h"
 #include "reports/summary/sweep_report.h"
 
@@ -73,7 +74,7 @@ std::string RunnerOf(const Side& side) {
   std::set<std::string> runners;
   for (const auto& cell : side.cells) {
     if (!Ran(cell)) continue;
-    std::string runner = DeviceOf(cell);
+    std::string runner = reports::DeviceOf(cell);
     const Value* cuda = cell.environment.Find("cuda");
     if (cuda && !cuda->is_null()) runner += ", cuda " + io::DumpJson(*cuda);
     runners.insert(runner);

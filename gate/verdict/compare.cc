@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <fmt/format.h>
 #include <iterator>
+#include <set>
 #include <tuple>
 #include <utility>
 
@@ -59,14 +60,27 @@ std::optional<std::int64_t> SeedsWanted(const std::vector<Row>& rows,
   return wanted;
 }
 
-void NoteWeakBases(const GateSettings& settings, Comparison& comparison) {
-  for (const Row& row : comparison.rows) {
-    if (row.metric == "solve_rate" && row.base_value &&
-        *row.base_value < settings.base_solve_rate) {
-      comparison.notes.push_back(
-          fmt::format("{}: base solves {}, below {:.0f} %: an easier setting would show more",
-                      row.cell, row.base, 100 * settings.base_solve_rate));
+// A base that hardly solves a setting shows little of what was lost there: it is named, and where
+// the settings demand more of it nothing passes by its solve rate but what is `equal`, by
+// experiment, bit by bit.
+void JudgeWeakBases(const GateSettings& settings, const std::set<std::string>& equal,
+                    Comparison& comparison) {
+  for (Row& row : comparison.rows) {
+    if (row.metric != "solve_rate" || !row.base_value ||
+        *row.base_value >= settings.base_solve_rate) {
+      continue;
     }
+    const bool passes = row.verdict == Verdict::kPass || row.verdict == Verdict::kImproved;
+    if (settings.weak_base_fails && passes && !equal.contains(row.experiment_id)) {
+      row.verdict = Verdict::kInconclusive;
+      row.say +=
+          fmt::format(" Base solves {}, and preset {} demands {:.0f} %: use an easier setting.",
+                      row.base, settings.preset, 100 * settings.base_solve_rate);
+      continue;
+    }
+    comparison.notes.push_back(
+        {row.cell, fmt::format("base solves {}, below {:.0f} %: an easier setting would show more",
+                               row.base, 100 * settings.base_solve_rate)});
   }
 }
 
@@ -78,8 +92,16 @@ void NoteUnusedSeeds(const std::vector<Experiment>& experiments, const GateSetti
   }
   const auto cap = static_cast<std::size_t>(settings.looks.back());
   if (settings.judge_learning && most > cap) {
-    comparison.notes.push_back(fmt::format(
-        "{} paired seeds; preset {} looks at the first {} of them", most, settings.preset, cap));
+    comparison.notes.push_back(
+        {"", fmt::format("{} paired seeds; preset {} looks at the first {} of them", most,
+                         settings.preset, cap)});
+  }
+}
+
+void KeepModels(const Side& side, std::map<std::string, Value>& models) {
+  for (const reports::CellResult& cell : side.cells) {
+    Value& model = models[cell.name];
+    if (const Value* own = cell.config.Find("model"); own && model.is_null()) model = *own;
   }
 }
 
@@ -104,6 +126,8 @@ Comparison CompareReports(const CompareInputs& inputs, const GateSettings& setti
   for (const auto& cell : inputs.candidate.cells) {
     comparison.num_failed += reports::IsFailure(cell.state);
   }
+  KeepModels(inputs.base, comparison.models);
+  KeepModels(inputs.candidate, comparison.models);
   comparison.hashes_equal = pairing.hashes_equal;
   comparison.hashes_compared = pairing.hashes_compared;
 
@@ -115,13 +139,17 @@ Comparison CompareReports(const CompareInputs& inputs, const GateSettings& setti
   Append(FailureRows(pairing.experiments, learning), comparison.rows);
   Append(DataRows(pairing), comparison.rows);
   Append(NumericsRows(pairing.experiments), comparison.rows);
-  for (ReplayRow& replay : replays) comparison.rows.push_back(std::move(replay.row));
+  std::set<std::string> equal;
+  for (ReplayRow& replay : replays) {
+    if (replay.kind == ReplayKind::kEqual) equal.insert(replay.row.experiment_id);
+    comparison.rows.push_back(std::move(replay.row));
+  }
   Append(std::move(learning), comparison.rows);
   Append(TimeRows(pairing.experiments, timings, inputs.calibration, settings), comparison.rows);
   Append(ResourceRows(pairing.experiments, settings), comparison.rows);
   Append(std::move(pairing.rows), comparison.rows);
   Acknowledge(settings, comparison.rows);
-  NoteWeakBases(settings, comparison);
+  JudgeWeakBases(settings, equal, comparison);
   NoteUnusedSeeds(pairing.experiments, settings, comparison);
   SortRows(comparison.rows);
   for (const Experiment& experiment : pairing.experiments) {

@@ -195,6 +195,34 @@ TEST_CASE("compare: an open question asks for the next look") {
   CHECK(second.looks[0].level == 0.025);
 }
 
+TEST_CASE("compare: a base that solves too little is named, and passes no release") {
+  Made made = Drawn({}, {}, 20);
+  for (Cells* side : {&made.base, &made.candidate}) {
+    for (CellResult& cell : *side) {
+      if (cell.seed % 5 == 0) cell.steps_to_threshold.reset();  // 16 of 20 solve it
+    }
+  }
+  const Comparison nightly = Compare(made);
+  CHECK(Find(nightly, "solve_rate").verdict == Verdict::kPass);
+  REQUIRE_FALSE(nightly.notes.empty());
+  CHECK(nightly.notes.front().cell == "mqar/gla/d_model=64");
+  CHECK(nightly.notes.front().text.find("base solves 4/5, below 95 %") == 0);
+
+  const Comparison release = Compare(made, PresetSettings("release", ""));
+  const Row& row = Find(release, "solve_rate");
+  CHECK(row.verdict == Verdict::kInconclusive);
+  CHECK(row.say.find("preset release demands 95 %") != std::string::npos);
+  CHECK(CodeOf(release, {}) == ExitCode::kInconclusive);
+  CHECK_FALSE(release.seeds_wanted);  // more of them would not make the base stronger
+
+  for (CellResult& cell : made.candidate) cell.steps_to_threshold.reset();
+  CHECK(Find(Compare(made, PresetSettings("release", "")), "solve_rate").verdict ==
+        Verdict::kRegression);
+  made.candidate = made.base;  // nothing lost, bit by bit
+  for (CellResult& cell : made.candidate) cell.code_id = "code 2";
+  CHECK(Find(Compare(made, PresetSettings("release", "")), "solve_rate").verdict == Verdict::kPass);
+}
+
 TEST_CASE("compare: accuracy decides where no seed solves the task") {
   const Setting base{.solve_probability = 1, .steps = 1e9, .accuracy = 0.6, .accuracy_sd = 0.005};
   Setting candidate = base;
@@ -269,7 +297,7 @@ TEST_CASE("compare: parts of the data are named") {
   Made made = Drawn({}, {}, 5);
   for (CellResult& cell : made.candidate) cell.partial = true;
   REQUIRE(Compare(made).notes.size() == 1);
-  CHECK(Compare(made).notes.front().find("partial in new") != std::string::npos);
+  CHECK(Compare(made).notes.front().text.find("partial in new") != std::string::npos);
 }
 
 // --- speed

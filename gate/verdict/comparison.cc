@@ -3,6 +3,10 @@
 
 namespace mixerbench::gate {
 
+std::string NoteText(const Note& note) {
+  return note.cell.empty() ? note.text : note.cell + ": " + note.text;
+}
+
 std::map<Verdict, std::int64_t> CountVerdicts(const Comparison& comparison) {
   std::map<Verdict, std::int64_t> counts;
   for (const Row& row : comparison.rows) ++counts[row.verdict];

@@ -13,6 +13,7 @@
 
 #include "base/error.h"
 #include "base/fields.h"
+#include "base/value.h"
 #include "gate/verdict/settings.h"
 
 namespace mixerbench::gate {
@@ -88,6 +89,7 @@ struct Row {
 struct Detail {
   std::string cell;
   std::string where;                                   // "input_seq_len=256 num_kv_pairs=64"
+  Object axes;                                         // the same as values
   std::vector<std::optional<double>> base, candidate;  // accuracy by seed
   std::optional<double> difference, low, high;
 };
@@ -102,12 +104,24 @@ struct SideFacts {
   std::int64_t num_cells = 0;
 };
 
+// What a reader should know beside the rows.
+struct Note {
+  std::string cell;  // that it is about; "" for none
+  std::string text;
+};
+
+// "mqar/gla/d_model=64: ..." in full.
+std::string NoteText(const Note& note);
+
 struct Comparison {
   GateSettings settings;
   SideFacts base, candidate;
   std::vector<Row> rows;        // sorted: verdict, gate, cell
   std::vector<Detail> details;  // by cell
-  std::vector<std::string> notes;
+  std::vector<Note> notes;
+  // The resolved "model" of each cell of either side, by name, from which pages make labels; null
+  // where a config tells of none.
+  std::map<std::string, Value> models;
   std::int64_t hashes_equal = 0, hashes_compared = 0;  // of data, cell by cell
   std::int64_t num_failed = 0;     // cells of the candidate: diverged, oom, timeout, error
   std::int64_t num_headlines = 0;  // that Holm's method corrects for

@@ -9,6 +9,8 @@
 #include <set>
 #include <utility>
 
+#include "gate/verdict/shapes.h"
+
 namespace mixerbench::gate {
 namespace {
 
@@ -143,15 +145,6 @@ std::string Say(ReplayKind kind, const Replays& all, double tolerance,
 
 std::string NameOfShape(const ThroughputRow& shape) {
   return fmt::format("{}, {} x {}", shape.phase, shape.batch_size, shape.seq_len);
-}
-
-const ThroughputRow* FindShape(const CellResult& cell, const ThroughputRow& like) {
-  const auto found =
-      std::find_if(cell.throughput.begin(), cell.throughput.end(), [&](const ThroughputRow& row) {
-        return row.phase == like.phase && row.batch_size == like.batch_size &&
-               row.seq_len == like.seq_len && row.dtype == like.dtype;
-      });
-  return found == cell.throughput.end() ? nullptr : &*found;
 }
 
 // "tolerance: fwd_bwd, 4 x 160: d layers.0.norm.weight" of a shape that does not agree with the

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "io/text.h"
+#include "reports/result/device.h"
 
 namespace mixerbench::gate {
 namespace {
@@ -170,7 +171,7 @@ void NoteCells(const Side& side, const char* which, Pairing& pairing) {
     pairing.rows.push_back(std::move(row));
   }
   for (const std::string& name : partial) {
-    pairing.notes.push_back(fmt::format("{} is partial in {}: it ran with --limit", name, which));
+    pairing.notes.push_back({name, fmt::format("partial in {}, where it ran with --limit", which)});
   }
 }
 
@@ -178,11 +179,6 @@ void NoteCells(const Side& side, const char* which, Pairing& pairing) {
 
 bool Ran(const CellResult& cell) {
   return cell.state == CellState::kCompleted || reports::IsFailure(cell.state);
-}
-
-std::string DeviceOf(const CellResult& cell) {
-  const std::string gpu = TextAt(cell.environment, {"gpu", "name"});
-  return gpu.empty() ? TextAt(cell.environment, {"cpu", "model"}) : gpu;
 }
 
 SideFacts FactsOf(const Side& side) {
@@ -196,7 +192,7 @@ SideFacts FactsOf(const Side& side) {
     const Value* dirty = tool ? tool->Find("git_dirty") : nullptr;
     const bool is_dirty = dirty && dirty->is_bool() && dirty->as_bool();
     if (!commit.empty()) commits.insert(commit.substr(0, 12) + (is_dirty ? ", changed" : ""));
-    if (const std::string device = DeviceOf(cell); !device.empty()) devices.insert(device);
+    if (const std::string device = reports::DeviceOf(cell); !device.empty()) devices.insert(device);
   }
   constexpr std::size_t kShownCodes = 3;
   const std::string code =
@@ -219,8 +215,11 @@ Pairing PairCells(const Side& base, const Side& candidate) {
   Pairing pairing;
   const std::set<std::string> not_chosen = NotChosen(candidate);
   for (const auto& [key, seeds] : Collect(base, candidate)) {
-    Experiment experiment{
-        key.id, key.name + (key.is_fresh ? " (fresh seeds)" : ""), key.kind, key.is_fresh, {}};
+    Experiment experiment{key.id,
+                          key.name + std::string(key.is_fresh ? kFreshSuffix : ""),
+                          key.kind,
+                          key.is_fresh,
+                          {}};
     Obstacles obstacles;
     for (const auto& [seed, found] : seeds) {
       std::optional<Obstacle> obstacle = FindObstacle(found);

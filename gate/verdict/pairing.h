@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "gate/verdict/comparison.h"
@@ -25,6 +26,9 @@ struct CellPair {
   const reports::CellResult* candidate;
 };
 
+// Follows the name of an experiment's fresh seeds.
+inline constexpr std::string_view kFreshSuffix = " (fresh seeds)";
+
 // All seeds of one experiment; those of a sweep and the fresh ones of its chosen settings are two.
 struct Experiment {
   std::string id;
@@ -37,7 +41,7 @@ struct Experiment {
 struct Pairing {
   std::vector<Experiment> experiments;  // by name and kind
   std::vector<Row> rows;                // missing, not comparable, only in the candidate
-  std::vector<std::string> notes;
+  std::vector<Note> notes;
   std::int64_t hashes_equal = 0, hashes_compared = 0;
 };
 
@@ -45,9 +49,6 @@ Pairing PairCells(const Side& base, const Side& candidate);
 
 // True for a cell whose outcome counts: completed, or failed.
 bool Ran(const reports::CellResult& cell);
-
-// The GPU, else the CPU, that a cell ran on.
-std::string DeviceOf(const reports::CellResult& cell);
 
 SideFacts FactsOf(const Side& side);
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <map>
 
+#include "gate/verdict/shapes.h"
 #include "gate/verdict/speed_gate.h"
 #include "io/text.h"
 #include "reports/statistics/statistics.h"
@@ -13,17 +14,6 @@ namespace {
 using reports::CellResult;
 using reports::CellState;
 using reports::ThroughputRow;
-
-std::string ShapeOf(const ThroughputRow& row) {
-  return fmt::format("{}, {} x {}, {}", row.phase, row.batch_size, row.seq_len, row.dtype);
-}
-
-const ThroughputRow* FindShape(const CellResult& cell, const ThroughputRow& like) {
-  for (const ThroughputRow& row : cell.throughput) {
-    if (ShapeOf(row) == ShapeOf(like)) return &row;
-  }
-  return nullptr;
-}
 
 // Bytes of the two sides: growth beyond the margin is a regression, by one run.
 Row BytesRow(const Experiment& experiment, const char* metric, std::int64_t base,
@@ -57,7 +47,7 @@ std::optional<Row> MemoryRow(const Experiment& experiment, const GateSettings& s
       }
       Row row = BytesRow(experiment, "peak_memory_bytes", *base.peak_memory_bytes,
                          *candidate->peak_memory_bytes, settings.memory_margin);
-      row.where = ShapeOf(base);
+      row.where = ShapeText(base);
       if (!worst || row.effect.value > worst->effect.value) worst = std::move(row);
     }
   }
@@ -147,7 +137,7 @@ void AddFailedShapes(const Experiment& experiment, std::vector<Row>& rows) {
       const ThroughputRow* candidate = FindShape(*pair.candidate, base);
       if (candidate && candidate->state == CellState::kCompleted) continue;
       Row row = RowOf(experiment, Gate::kSpeed, "time");
-      row.where = ShapeOf(base);
+      row.where = ShapeText(base);
       row.base = "completed";
       const bool failed = candidate && reports::IsFailure(candidate->state);
       row.verdict = failed ? Verdict::kRegression : Verdict::kMissing;

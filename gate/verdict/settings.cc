@@ -75,6 +75,7 @@ const Fields<GateSettings>& SettingsFields() {
                "the same in standard deviations of A/A differences, where they are known")
           .Add("steps_margin", &S::steps_margin, "tolerated ratio of steps to the threshold")
           .Add("base_solve_rate", &S::base_solve_rate, "a base that solves less is named")
+          .Add("weak_base_fails", &S::weak_base_fails, "and its solve rate is inconclusive")
           .Add("time_margin", &S::time_margin, "tolerated growth of a time, as a share")
           .Add("time_alpha", &S::time_alpha, "one-sided level of the bound of a median ratio")
           .Add("pairs", &S::pairs, "pairs of processes that --measure times, in each stage")
@@ -111,6 +112,7 @@ GateSettings PresetSettings(const std::string& name, const std::string& where) {
     settings.accuracy_margin = 0.01;
     settings.accuracy_margin_sds = 1;
     settings.steps_margin = 1.15;
+    settings.weak_base_fails = true;
     settings.pairs = 15;
     settings.suspicious_fails = true;
     return settings;

@@ -24,6 +24,7 @@ struct GateSettings {
   double accuracy_margin_sds = 2;  // of A/A differences, where the runner was calibrated
   double steps_margin = 1.25;
   double base_solve_rate = 0.95;  // a base that solves less is named
+  bool weak_base_fails = false;   // and its solve rate is inconclusive, however new fares
   double time_margin = 0.03;
   double time_alpha = 0.01;  // of the bound of a median, one-sided
   std::int64_t pairs = 10;   // of processes, in each of two stages

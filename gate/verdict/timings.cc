@@ -4,6 +4,8 @@
 #include <cmath>
 #include <fmt/format.h>
 
+#include "reports/result/device.h"
+
 namespace mixerbench::gate {
 namespace {
 
@@ -41,7 +43,8 @@ std::map<TimeKey, TimeSeries> SeriesOf(const std::vector<ProcessPair>& pairs) {
       series.base_ms.push_back(base.ms);
       series.candidate_ms.push_back(candidate.ms);
       series.log_ratios.push_back(std::log(candidate.ms / base.ms));
-      series.has_other_device |= DeviceOf(*base.cell) != DeviceOf(*candidate.cell);
+      series.has_other_device |=
+          reports::DeviceOf(*base.cell) != reports::DeviceOf(*candidate.cell);
     }
   }
   return all;

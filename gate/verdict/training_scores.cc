@@ -118,7 +118,7 @@ std::optional<double> SegmentAccuracy(const CellResult& cell, const AccuracyRow&
 }
 
 Detail DetailOf(const Experiment& experiment, const AccuracyRow& segment) {
-  Detail detail{experiment.cell, AxesText(segment), {}, {}, {}, {}, {}};
+  Detail detail{experiment.cell, AxesText(segment), segment.axes, {}, {}, {}, {}, {}};
   std::vector<double> differences;
   for (const CellPair& pair : experiment.pairs) {
     detail.base.push_back(SegmentAccuracy(*pair.base, segment));

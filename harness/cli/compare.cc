@@ -170,7 +170,7 @@ gate::Comparison CompareOnce(const CompareOptions& options, const gate::GateSett
       {base, candidate, &loaded.timings, calibration ? &*calibration : nullptr}, settings);
   if (!calibration && !loaded.timings.first.empty()) {
     comparison.notes.push_back(
-        "this runner is not calibrated: compare one build with itself by --self");
+        {"", "this runner is not calibrated: compare one build with itself by --self"});
   }
   return comparison;
 }

@@ -54,6 +54,19 @@ std::string SourceName(const std::filesystem::path& path) {
   return (whole.filename() == "report.json" ? whole.parent_path() : whole).filename().string();
 }
 
+// From the folder in which the command runs, where its output is meant to lie, to the page of a
+// report below it; else to the report itself, "" where it lies elsewhere.
+std::string LinkTo(const std::filesystem::path& path) {
+  const auto whole = std::filesystem::weakly_canonical(path);
+  const auto folder = std::filesystem::is_directory(whole) ? whole : whole.parent_path();
+  for (const char* name : {"report.html", "report.md", "report.json"}) {
+    const auto relative = (folder / name).lexically_proximate(std::filesystem::current_path());
+    const bool is_below = relative.is_relative() && *relative.begin() != "..";
+    if (is_below && std::filesystem::exists(folder / name)) return relative.generic_string();
+  }
+  return "";
+}
+
 bool IsCollection(const std::filesystem::path& out) {
   return std::filesystem::exists(out / kCollectionFile);
 }
@@ -137,7 +150,7 @@ ExitCode Leaderboard(const LeaderboardOptions& options) {
   std::vector<reports::LeaderboardInput> inputs;
   for (const std::string& out : options.outs) {
     for (const std::string& path : ReportsBelow(out)) {
-      inputs.push_back({SourceName(path), ReadReport(path)});
+      inputs.push_back({SourceName(path), ReadReport(path), LinkTo(path)});
     }
   }
   const reports::Leaderboard board =

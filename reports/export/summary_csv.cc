@@ -11,6 +11,7 @@
 #include "io/text.h"
 #include "reports/export/csv_fields.h"
 #include "reports/export/export.h"
+#include "reports/result/device.h"
 #include "reports/result/result_json.h"
 #include "reports/view/study.h"
 
@@ -110,11 +111,6 @@ std::optional<double> PhaseTime(const CellResult& cell, double PhaseTimes::*phas
   return cell.phases ? std::optional((*cell.phases).*phase) : std::nullopt;
 }
 
-std::string Device(const CellResult& cell) {
-  const std::string gpu = ConfigText(cell.environment, "gpu.name");
-  return io::CsvField(gpu.empty() ? ConfigText(cell.environment, "cpu.model") : gpu);
-}
-
 const std::vector<CsvColumn<CellResult>>& CellColumns() {
   using C = CellResult;
   static const std::vector<CsvColumn<C>> columns = {
@@ -153,7 +149,7 @@ const std::vector<CsvColumn<CellResult>>& CellColumns() {
       {"train_s", [](const C& c) { return Number(PhaseTime(c, &PhaseTimes::train_s)); }},
       {"validation_s", [](const C& c) { return Number(PhaseTime(c, &PhaseTimes::validation_s)); }},
       {"test_s", [](const C& c) { return Number(PhaseTime(c, &PhaseTimes::test_s)); }},
-      {"device", Device},
+      {"device", [](const C& c) { return io::CsvField(DeviceOf(c)); }},
       {"dtype", [](const C& c) { return io::CsvField(ConfigText(c.config, "train.dtype")); }},
       {"batch_size",
        [](const C& c) { return io::CsvField(ConfigText(c.config, "train.batch_size")); }},

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "base/dotted_path.h"
+#include "reports/result/device.h"
 #include "reports/summary/select.h"
 #include "reports/view/numbers.h"
 #include "reports/view/sentences.h"
@@ -96,12 +97,6 @@ std::string TextOf(const RankedSetting& setting, const std::string& term) {
 
 std::string RankedKey(const SweepReport& report, const GroupSummary& group) {
   return SplitCellName(group.name).task + "\n" + SettingKey(report, group);
-}
-
-std::string DeviceOf(const CellResult& cell) {
-  const std::string gpu = ConfigText(cell.environment, "gpu.name");
-  const bool is_cpu = gpu.empty() || ConfigText(cell.environment, "device") == "cpu";
-  return is_cpu ? ConfigText(cell.environment, "cpu.model") : gpu;
 }
 
 void AddConditions(const std::vector<const LeaderboardInput*>& inputs, const MixerList& mixers,

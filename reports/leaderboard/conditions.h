@@ -13,9 +13,6 @@ namespace mixerbench::reports {
 // What a group shares with those that it is ranked against.
 std::string RankedKey(const SweepReport& report, const GroupSummary& group);
 
-// Where a cell ran: "NVIDIA H200"; "" where it does not say.
-std::string DeviceOf(const CellResult& cell);
-
 // Fills in RankedSetting::conditions from the runs of ranked mixers and those that chose for them.
 void AddConditions(const std::vector<const LeaderboardInput*>& inputs, const MixerList& mixers,
                    Leaderboard& board);

@@ -11,6 +11,7 @@
 #include "base/dotted_path.h"
 #include "base/sha256.h"
 #include "reports/leaderboard/conditions.h"
+#include "reports/result/device.h"
 #include "reports/result/result_json.h"
 #include "reports/statistics/statistics.h"
 #include "reports/summary/select.h"
@@ -140,6 +141,15 @@ SettingResult ResultOf(const LeaderboardInput& input, const GroupSummary& group)
   return result;
 }
 
+// A run that came to its end without a threshold. Of one that failed before it knew what it was to
+// reach, others of its setting say that.
+bool HasNothingToSolve(const SweepReport& report, const GroupSummary& group) {
+  const auto cells = CellsOf(report, group);
+  return !group.solve_rate && std::any_of(cells.begin(), cells.end(), [](const CellResult& cell) {
+    return cell.state == CellState::kCompleted;
+  });
+}
+
 using Settings = std::map<std::string, RankedSetting>;  // by key
 
 void Collect(const LeaderboardInput& input, const MixerList& list, Settings& settings,
@@ -150,7 +160,7 @@ void Collect(const LeaderboardInput& input, const MixerList& list, Settings& set
     if (!IsReported(group)) continue;
     const CellName name = SplitCellName(group.name);
     const Value& config = report.cells[group.first_cell].config;
-    if (!group.seeds.empty() && !group.solve_rate) continue;  // nothing was to be solved
+    if (HasNothingToSolve(report, group)) continue;
     const std::string key = RankedKey(report, group);
     RankedSetting& setting = settings[key];
     setting.key = key;
@@ -374,13 +384,20 @@ Leaderboard MakeLeaderboard(const std::vector<LeaderboardInput>& inputs, std::si
     const Value document = SweepToValue(input.report);
     board.sources.push_back({.name = input.source,
                              .checksum = ConfigText(document, "integrity.content_sha256"),
-                             .doubt = DoubtOf(input.report)});
+                             .doubt = DoubtOf(input.report),
+                             .link = input.link});
   }
   const MixerList list(reports);
   board.mixers = list.styles();
   Settings settings;
   for (const LeaderboardInput* input : taken) Collect(*input, list, settings, board.refused);
-  for (auto& [key, setting] : settings) board.settings.push_back(std::move(setting));
+  for (auto& [key, setting] : settings) {
+    // Where no mixer says what was to be reached, nothing was.
+    const bool is_scored = setting.threshold ||
+                           std::all_of(setting.results.begin(), setting.results.end(),
+                                       [](const auto& item) { return item.second.is_unsupported; });
+    if (is_scored) board.settings.push_back(std::move(setting));
+  }
   std::stable_sort(board.settings.begin(), board.settings.end(),
                    [](const RankedSetting& a, const RankedSetting& b) {
                      return std::tuple(a.family, a.task, a.d_model) <

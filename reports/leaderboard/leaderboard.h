@@ -23,6 +23,8 @@ inline constexpr double kRankLevel = 0.9;
 struct LeaderboardInput {
   std::string source;
   SweepReport report;
+  std::string link =
+      {};  // the report's page, relative to where the leaderboard will lie; may be ""
 };
 
 // Why a report, or a mixer, is listed and not ranked, and what would rank it.
@@ -92,7 +94,8 @@ struct RankedMixer {
 struct RankedSource {
   std::string name;
   std::string checksum;
-  std::string doubt;  // what it does not say of the code that ran; "" when it says all
+  std::string doubt;      // what it does not say of the code that ran; "" when it says all
+  std::string link = {};  // as LeaderboardInput::link
 };
 
 struct Leaderboard {

@@ -1,14 +1,13 @@
 // The leaderboard as JSON and as a page.
 // SPDX-License-Identifier: Apache-2.0
-#include <algorithm>
+#include <array>
 #include <fmt/format.h>
-#include <set>
+#include <map>
 
 #include "reports/leaderboard/conditions.h"
 #include "reports/leaderboard/leaderboard.h"
+#include "reports/leaderboard/leaderboard_figures.h"
 #include "reports/result/result_json.h"
-#include "reports/view/figure_parts.h"
-#include "reports/view/figures.h"
 #include "reports/view/numbers.h"
 
 namespace mixerbench::reports {
@@ -132,121 +131,6 @@ std::string NameOf(const Leaderboard& board, int mixer) {
   return board.mixers[static_cast<std::size_t>(mixer)].label;
 }
 
-// Accuracy over measured bytes: a panel for each family, at the task size that most mixers find
-// hardest, joined over widths.
-Figure StateFigure(const Leaderboard& board) {
-  Figure figure{
-      .title = "Figure 1. Accuracy at matched state",
-      .caption = {"What one sequence carries from token to token, measured. Left and up is "
-                  "better; compare mixers at equal state. Marks joined: other widths.",
-                  "One panel per family, at the setting with the lowest mean accuracy."},
-      .panels = {}};
-  for (const auto& [family, num] : board.families) {
-    const RankedSetting* hardest = nullptr;
-    double lowest = 2;
-    for (const RankedSetting& setting : board.settings) {
-      if (setting.family != family || setting.results.empty()) continue;
-      double sum = 0;
-      for (const auto& [mixer, result] : setting.results) {
-        sum += setting.AccuracyOf(result).value_or(0);
-      }
-      sum /= static_cast<double>(setting.results.size());
-      if (sum < lowest) lowest = sum, hardest = &setting;
-    }
-    if (!hardest) continue;
-    const auto size = [](const RankedSetting& setting) {  // without the model's width
-      const std::string width = ", d " + std::to_string(setting.d_model);
-      std::string text = setting.text;
-      const std::size_t at = text.find(width);
-      return at == text.npos ? text : text.erase(at, width.size());
-    };
-    std::map<int, Series> by_mixer;
-    double low = 1e300;
-    double high = 0;
-    for (const RankedSetting& setting : board.settings) {
-      if (setting.task != hardest->task || size(setting) != size(*hardest)) continue;
-      for (const auto& [mixer, result] : setting.results) {
-        if (!result.accuracy || result.state_bytes.value_or(0) <= 0) continue;
-        low = std::min(low, *result.state_bytes);
-        high = std::max(high, *result.state_bytes);
-        Series& series =
-            by_mixer
-                .try_emplace(mixer,
-                             Series{.mixer = mixer, .form = Series::Form::kThin, .has_name = true})
-                .first->second;
-        series.marks.push_back(
-            {.x = *result.state_bytes,
-             .y = *result.accuracy,
-             .low = result.low,
-             .high = result.high,
-             .note = fmt::format("{}, {}\n{}: {} %", NameOf(board, mixer), setting.text,
-                                 Bytes(result.state_bytes), Percent(result.accuracy))});
-      }
-    }
-    if (high <= 0) continue;
-    Panel panel{.title = hardest->task + ", " + size(*hardest),
-                .describe = "Accuracy over measured bytes of state, " + hardest->task,
-                .x = {.label = "state per sequence",
-                      .scale = Axis::Scale::kLog,
-                      .low = low / 1.5,
-                      .high = high * 1.5},
-                .y = AccuracyAxis(false, 0)};
-    panel.x.ticks = ByteTicks(panel.x.low, panel.x.high);
-    for (auto& [mixer, series] : by_mixer) {
-      std::sort(series.marks.begin(), series.marks.end(),
-                [](const Mark& a, const Mark& b) { return a.x < b.x; });
-      panel.series.push_back(std::move(series));
-    }
-    panel.names =
-        panel.series.size() <= kMaxInOneChart ? Panel::Names::kNear : Panel::Names::kHidden;
-    panel.height = 285;
-    figure.panels.push_back(std::move(panel));
-  }
-  if (board.ranking.size() > kMaxInOneChart) {
-    for (const RankedMixer& ranked : board.ranking) figure.legend.push_back(ranked.mixer);
-  }
-  return figure;
-}
-
-HeatFigure TaskFigure(const Leaderboard& board) {
-  HeatFigure figure{.title = "Figure 2. By setting",
-                    .caption = {"Mean accuracy on the longest test segment; the chosen rate."},
-                    .heats = {}};
-  constexpr std::size_t kMaxHeatColumns = 10;
-  for (const auto& [family, num] : board.families) {
-    std::vector<const RankedSetting*> members;
-    for (const RankedSetting& setting : board.settings) {
-      if (setting.family == family) members.push_back(&setting);
-    }
-    for (std::size_t first = 0; first < members.size(); first += kMaxHeatColumns) {
-      const std::size_t last = std::min(first + kMaxHeatColumns, members.size());
-      Heat heat{.title = family, .corner = "Mixer", .columns = {}, .rows = {}};
-      for (std::size_t i = first; i < last; ++i) {
-        heat.columns.push_back(members[i]->task + " " + members[i]->text);
-      }
-      for (const RankedMixer& ranked : board.ranking) {
-        std::vector<Datum> data;
-        for (std::size_t i = first; i < last; ++i) {
-          const SettingResult& result = members[i]->results.at(ranked.mixer);
-          Datum datum;
-          datum.value = result.accuracy;
-          datum.state = result.is_unsupported ? CellState::kUnsupported : result.state;
-          datum.text = result.accuracy         ? Percent(result.accuracy, 1)
-                       : result.is_unsupported ? std::string(kNone)
-                                               : std::string(mixerbench::NameOf(result.state));
-          datum.note = fmt::format("{}, {} {}\n{} of {} seeds solved", NameOf(board, ranked.mixer),
-                                   members[i]->task, members[i]->text, result.num_solved,
-                                   result.solved.size());
-          data.push_back(std::move(datum));
-        }
-        heat.rows.emplace_back(NameOf(board, ranked.mixer), std::move(data));
-      }
-      figure.heats.push_back(std::move(heat));
-    }
-  }
-  return figure;
-}
-
 Table RefusedTable(const Leaderboard& board) {
   Table table{.key = "refused",
               .title = "Listed, not ranked.",
@@ -268,13 +152,46 @@ Table RefusedTable(const Leaderboard& board) {
   return table;
 }
 
-// Tables are numbered over the page.
-void NumberTables(Page& page) {
-  int num_tables = 0;
+// Where each setting was run: a row for each report that has mixers of it.
+Table ReportsTable(const Leaderboard& board) {
+  Table table{.key = "reports",
+              .title = "Reports behind the settings.",
+              .note = "A link where the report lies beside this page; else its name alone."};
+  table.columns = {{.label = "Setting", .kind = Column::Kind::kText},
+                   {.label = "Mixers"},
+                   {.label = "Report", .kind = Column::Kind::kText}};
+  std::map<std::string, std::string> links;
+  for (const RankedSource& source : board.sources) links[source.name] = source.link;
+  for (const RankedSetting& setting : board.settings) {
+    std::map<std::string, std::int64_t> num_mixers;
+    for (const auto& [mixer, result] : setting.results) ++num_mixers[result.source];
+    for (const auto& [source, num] : num_mixers) {
+      Datum name, report;
+      name.text = setting.task + " " + setting.text;
+      report.text = source;
+      report.link = links[source];
+      const auto count = static_cast<double>(num);
+      table.Add({.cells = {std::move(name), Number(count, Count(count)), std::move(report)}});
+    }
+  }
+  constexpr std::size_t kMaxUnfolded = 12;
+  table.is_long = table.num_rows() > kMaxUnfolded;
+  table.summary =
+      "Reports behind " + Plural(static_cast<std::int64_t>(board.settings.size()), "setting");
+  return table;
+}
+
+// Tables and figures are numbered over the page.
+void NumberBlocks(Page& page) {
+  int num_tables = 0, num_figures = 0;
+  const auto number = [](const char* what, int& count, std::string& title) {
+    title = fmt::format("{} {}. {}", what, ++count, title);
+  };
   for (Section& section : page.sections) {
     for (Block& block : section.blocks) {
-      Table* table = std::get_if<Table>(&block);
-      if (table) table->title = fmt::format("Table {}. {}", ++num_tables, table->title);
+      if (auto* table = std::get_if<Table>(&block)) number("Table", num_tables, table->title);
+      if (auto* figure = std::get_if<Figure>(&block)) number("Figure", num_figures, figure->title);
+      if (auto* heat = std::get_if<HeatFigure>(&block)) number("Figure", num_figures, heat->title);
     }
   }
 }
@@ -401,21 +318,27 @@ Page MakeLeaderboardPage(const Leaderboard& board) {
                              .short_title = "Ranks",
                              .question = "",
                              .blocks = {RankTable(board)}});
-    Figure state = StateFigure(board);
-    if (!state.panels.empty()) {
-      page.sections.push_back({.id = "cost",
-                               .title = "What accuracy costs",
-                               .short_title = "Cost",
-                               .question = "How much state does it take?",
-                               .blocks = {std::move(state)}});
+    Section cost{.id = "cost",
+                 .title = "What accuracy costs",
+                 .short_title = "Cost",
+                 .question = "How much state does it take, and how many steps at what speed?",
+                 .blocks = {}};
+    for (Figure& figure : std::array{StateFigure(board), StepsFigure(board)}) {
+      if (!figure.panels.empty()) cost.blocks.emplace_back(std::move(figure));
     }
+    if (!cost.blocks.empty()) page.sections.push_back(std::move(cost));
     page.sections.push_back({.id = "tasks",
                              .title = "By setting",
                              .short_title = "By setting",
                              .question = "",
                              .blocks = {TaskFigure(board)}});
   }
-  if (std::vector<Block> conditions = ConditionBlocks(board); !conditions.empty()) {
+  std::vector<Block> conditions;
+  if (!board.settings.empty()) {
+    conditions = ConditionBlocks(board);
+    conditions.emplace_back(ReportsTable(board));
+  }
+  if (!conditions.empty()) {
     page.sections.push_back({.id = "conditions",
                              .title = "Under which conditions",
                              .short_title = "Conditions",
@@ -438,7 +361,7 @@ Page MakeLeaderboardPage(const Leaderboard& board) {
   page.footer =
       "The same reports give the same bytes. Self-contained: no network, no fonts or "
       "scripts from elsewhere.";
-  NumberTables(page);
+  NumberBlocks(page);
   return page;
 }
 

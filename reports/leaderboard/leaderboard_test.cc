@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "io/json.h"
+#include "reports/leaderboard/leaderboard_figures.h"
 #include "reports/render/html_page.h"
 #include "reports/render/markdown_page.h"
 #include "reports/result/schema.h"
@@ -243,6 +244,69 @@ TEST_CASE("A failed run is unsolved, an unsupported setting does not count",
   CHECK(board.ranking[0].score == 1);
   CHECK(board.mixers[static_cast<std::size_t>(board.ranking[0].mixer)].key == "retnet");
   CHECK(board.ranking[1].score == Approx(0.5));
+}
+
+TEST_CASE("Seeds that failed before they knew the threshold are unsolved runs",
+          "[reports][leaderboard]") {
+  std::vector<CellResult> cells;
+  Add("mqar", "gla", 64, 5, 5, cells);
+  Add("mqar", "retnet", 64, 5, 5, cells);
+  for (const char* mixer : {"gla", "retnet"}) Add("no_threshold", mixer, 64, 0, 5, cells);
+  for (CellResult& cell : cells) {
+    const bool is_free = cell.name.starts_with("no_threshold");
+    if (is_free) cell.threshold = 0;
+    if (!cell.name.starts_with(is_free ? "no_threshold/retnet" : "mqar/retnet")) continue;
+    cell.state = CellState::kOom;
+    cell.threshold = 0;
+    cell.steps_to_threshold.reset();
+    cell.accuracy.clear();
+  }
+  const Leaderboard board = MakeLeaderboard({Input("early", std::move(cells))}, 5);
+  // Nothing was to be solved in the other task, whoever failed there.
+  REQUIRE(board.settings.size() == 1);
+  REQUIRE(board.ranking.size() == 2);
+  CHECK(board.refused.empty());
+  CHECK(board.mixers[static_cast<std::size_t>(board.ranking[1].mixer)].key == "retnet");
+  CHECK(board.ranking[1].score == 0);
+  CHECK(board.ranking[1].families.at("MQAR").num_runs == 5);
+  CHECK_FALSE(board.ranking[1].steps);
+}
+
+TEST_CASE("Steps stand over speed, and every setting names its report", "[reports][leaderboard]") {
+  std::vector<CellResult> cells;
+  for (const char* mixer : {"gla", "retnet", "base_conv"}) {
+    Add("mqar", mixer, 64, mixer[0] == 'b' ? 0 : 5, 5, cells);
+    ThroughputRow row;
+    row.phase = "train_step";
+    row.seq_len = 64;
+    row.batch_size = 8;
+    row.tokens_per_second = mixer[0] == 'g' ? 1e6 : 2e6;
+    cells.back().throughput.push_back(row);
+  }
+  LeaderboardInput here = Input("here", cells);
+  here.link = "runs/here & \"now\"/report.html";
+  const Leaderboard board = MakeLeaderboard({here}, 5);
+  const Figure figure = StepsFigure(board);
+  REQUIRE(figure.panels.size() == 1);
+  const std::vector<Series>& series = figure.panels.front().series;
+  REQUIRE(series.size() == 3);
+  for (const Series& one : series) {
+    const Mark& mark = one.marks.front();
+    const std::string key = board.mixers[static_cast<std::size_t>(one.mixer)].key;
+    CAPTURE(key);
+    CHECK(mark.x == (key == "gla" ? 1e6 : 2e6));
+    if (key == "base_conv") CHECK(mark.failed == "never");
+    if (key == "gla") CHECK(mark.y == 102);
+  }
+  const Page page = MakeLeaderboardPage(board);
+  const std::string html = RenderHtmlPage(page), text = RenderMarkdownPage(page);
+  CHECK((html.find("<a href=\"runs/here%20%26%20%22now%22/report.html\">here</a>") !=
+         std::string::npos));
+  CHECK((text.find("[here](runs/here%20%26%20%22now%22/report.html)") != std::string::npos));
+  here.link = "";
+  const std::string bare = RenderHtmlPage(MakeLeaderboardPage(MakeLeaderboard({here}, 5)));
+  CHECK((bare.find("Reports behind the settings") != std::string::npos));
+  CHECK((bare.find(">here</a>") == std::string::npos));
 }
 
 TEST_CASE("A setting that failed before any test has the accuracy of chance",

@@ -83,6 +83,7 @@ std::string OurPlainMixerName(std::string_view published) {
       {"attentionrope", "attention"},
       {"baseconv", "base_conv"},
       {"deltanet", "delta_net"},
+      {"fullattention", "attention"},
       {"gateddeltanet", "gated_delta_net"},
       {"gdn", "gated_delta_net"},
       {"gla", "gla"},

@@ -10,6 +10,7 @@
 
 #include "base/sha256.h"
 #include "io/text.h"
+#include "reports/render/link.h"
 #include "reports/render/page_files.h"
 #include "reports/render/panel_svg.h"
 #include "reports/render/verdict_svg.h"
@@ -276,7 +277,8 @@ class Renderer {
     return "<thead>" + groups + "<tr>" + head + "</tr></thead>";
   }
 
-  std::string Cell(const Column& column, const Datum& datum) const {
+  // `is_labelled`: with the name of its column, which a phone shows before it.
+  std::string Cell(const Column& column, const Datum& datum, bool is_labelled) const {
     std::string look = column.kind == Column::Kind::kNumber ? "" : "t";
     const auto add = [&](std::string_view word) {
       look += (look.empty() ? "" : " ") + std::string(word);
@@ -291,6 +293,9 @@ class Renderer {
     if (column.kind == Column::Kind::kNumber && datum.value) {
       out += fmt::format(" data-v=\"{:.6g}\"", *datum.value);
     }
+    if (is_labelled && column.kind != Column::Kind::kVerdict) {
+      out += " data-label=\"" + io::EscapeHtml(column.label) + "\"";
+    }
     if (!datum.note.empty()) out += " data-tip=\"" + NoteText(datum.note) + "\"";
     out += ">";
     if (datum.rank) {
@@ -298,7 +303,10 @@ class Renderer {
     } else if (datum.plot && column.axis) {
       out += RenderInterval(*datum.plot, *column.axis, datum.verdict);
     } else {
-      out += datum.is_code ? "<code>" + Text(datum.text) + "</code>" : Text(datum.text);
+      const std::string text =
+          datum.is_code ? "<code>" + Text(datum.text) + "</code>" : Text(datum.text);
+      const std::string url = RelativeUrl(datum.link);
+      out += url.empty() ? text : "<a href=\"" + url + "\">" + text + "</a>";
     }
     if (datum.share) {
       out += fmt::format(
@@ -335,10 +343,12 @@ class Renderer {
                  ? std::string("<tr>")
                  : fmt::format("<tr class=\"c-{}\" data-m=\"m{}\">",
                                page_.mixers[static_cast<std::size_t>(row.mixer)].colour, row.mixer);
-      out += "<th scope=\"row\">" + RenderSign(row.cells[0].verdict) +
-             MixerName(row.mixer, row.cells[0].text) + Small(row.cells[0].sub) + "</th>";
+      const std::string& note = row.cells[0].note;
+      out += "<th scope=\"row\"" + (note.empty() ? "" : " title=\"" + NoteText(note) + "\"") + ">" +
+             RenderSign(row.cells[0].verdict) + MixerName(row.mixer, row.cells[0].text) +
+             Small(row.cells[0].sub) + "</th>";
       for (std::size_t i = 1; i < row.cells.size(); ++i)
-        out += Cell(table.columns[i], row.cells[i]);
+        out += Cell(table.columns[i], row.cells[i], table.is_stacked);
       out += "</tr>\n";
     }
     out += "</tbody>";

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "io/text.h"
+#include "reports/render/link.h"
 
 namespace mixerbench::reports {
 namespace {
@@ -29,6 +30,9 @@ std::string FactList(const std::vector<Fact>& facts) {
 std::string CellText(const Datum& datum) {
   std::string text = io::EscapeMarkdown(datum.text);
   if (datum.is_best) text = "**" + text + "**";
+  if (const std::string url = RelativeUrl(datum.link); !url.empty()) {
+    text = "[" + text + "](" + url + ")";
+  }
   return text + (datum.sub.empty() ? "" : " (" + io::EscapeMarkdown(datum.sub) + ")");
 }
 

@@ -350,10 +350,15 @@ class Drawing {
     const double y1 = shade.y0 ? Y(*shade.y0) : bottom_;
     shades_ += fmt::format(R"(<rect class="shade" x="{}" y="{}" width="{}" height="{}"/>)", N(x0),
                            N(top_), N(right_ - x0), N(y1 - top_));
-    if (!shade.label.empty()) {
-      notes_ += fmt::format(R"(<text class="note" x="{}" y="{}" text-anchor="end">{}</text>)",
-                            N(right_ - 4), N(bottom_ - 6), io::EscapeHtml(shade.label));
-    }
+    if (shade.label.empty()) return;
+    // At the foot, or at the top where the label of a reference line has the foot.
+    const bool is_foot_taken = std::any_of(
+        panel_.references.begin(), panel_.references.end(), [&](const Reference& reference) {
+          return !reference.label.empty() && bottom_ - Y(reference.y) < 2 * kLineGap;
+        });
+    notes_ += fmt::format(R"(<text class="note" x="{}" y="{}" text-anchor="end">{}</text>)",
+                          N(right_ - 4), N(is_foot_taken ? top_ + 12 : bottom_ - 6),
+                          io::EscapeHtml(shade.label));
   }
 
   void Draw(const Reference& reference) {
@@ -435,7 +440,7 @@ class Drawing {
         if (!panel_.has_rows && !panel_.is_small && mark.failed != last_word_) {
           notes_ +=
               fmt::format(R"(<text class="note bad" x="{}" y="{}" text-anchor="middle">{}</text>)",
-                          N(x), N(y - 8), io::EscapeHtml(mark.failed));
+                          N(x), N(BaseOfWord(x, y, mark.failed)), io::EscapeHtml(mark.failed));
           last_word_ = mark.failed;
         }
         continue;
@@ -453,6 +458,18 @@ class Drawing {
     if (series.has_name && !pixels.empty()) {
       ends_.push_back({series.mixer, pixels.back().first, pixels.back().second});
     }
+  }
+
+  // Where the word of a failed mark stands: above it, unless the label of a line is there.
+  double BaseOfWord(double x, double y, const std::string& word) const {
+    const double half = WidthOf(word, 12) / 2;
+    for (const double base : {y - 8, y + 17, y - 21}) {
+      const Box box{x - half, base - 10, x + half, base + 2};
+      const bool is_taken = std::any_of(reference_labels_.begin(), reference_labels_.end(),
+                                        [&](const Box& label) { return Overlap(label, box) > 0; });
+      if (!is_taken && base < bottom_) return base;
+    }
+    return y - 8;
   }
 
   struct End {
@@ -516,11 +533,13 @@ class Drawing {
       for (const Place& place : kPlaces) {
         const double share = place.anchor == "end" ? 1 : place.anchor == "middle" ? 0.5 : 0;
         const double x0 = end.x + place.dx - share * w;
-        const Box box{x0, end.y + place.dy - 9, x0 + w, end.y + place.dy + 2};
+        constexpr double kGuess = 3;  // the reader's font may be wider
+        const Box box{x0 - kGuess, end.y + place.dy - 9, x0 + w + kGuess, end.y + place.dy + 2};
         double cost = box.x0 >= left_ && box.x1 <= width_ && box.y0 >= top_ - 8 && box.y1 <= bottom_
                           ? 0
                           : 1e4;
         for (const Box& taken : taken_) cost += Overlap(box, taken);
+        for (const Box& label : reference_labels_) cost += Overlap(box, label);
         if (cost >= best_cost - 1e-9) continue;
         best_cost = cost;
         best_box = box;

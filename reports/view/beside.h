@@ -4,25 +4,22 @@
 #pragma once
 
 #include <optional>
-#include <string>
 #include <vector>
 
-#include "reports/published/published.h"
 #include "reports/view/page.h"
 #include "reports/view/study.h"
 
 namespace mixerbench::reports {
 
-// Whether a published result is of this setting: the same mixer, positions and task, and every size
-// that names the setting in the paper (length, pairs, width) equal to ours.
-bool Corresponds(const PublishedResult& result, const Value& config, const Object& axes);
-
-// "n_layers 2, theirs 4": settings that the paper states and ours differ in; empty when none does.
-// `is_best_rate`: ours was chosen among learning rates.
-std::string Differences(const PublishedResult& result, const Value& config, const Object& axes,
-                        bool is_best_rate);
-
-// Nothing when no published result corresponds.
+// Accuracies; nothing when no published result corresponds.
 std::optional<Table> PublishedTable(const Study& study, const MixerList& mixers);
+
+// How many of the published numbers of these tables are of other settings; nothing when none is.
+std::optional<Sentence> PublishedCare(const std::vector<std::optional<Table>>& tables);
+
+// Times, rates of work, memory and state: beside every timing of a mixer that a paper gives at the
+// same length, and beside the state of every mixer that it gives. Models and machines hardly ever
+// agree, so no difference is judged. Nothing when no published result corresponds.
+std::optional<Table> PublishedCostTable(const SweepReport& report, const MixerList& mixers);
 
 }  // namespace mixerbench::reports

@@ -3,6 +3,8 @@
 
 #include <string>
 
+#include "reports/view/correspondence.h"
+
 #include "tests/support/catch2.h"
 
 namespace mixerbench::reports {
@@ -44,7 +46,7 @@ TEST_CASE("A result corresponds when task, mixer and the sizes that name it agre
   CHECK_FALSE(
       Corresponds(Mqar("BaseConv", setting), Config("base_conv", 64), {{"input_seq_len", 128}}));
   CHECK(Differences(Mqar("BaseConv", setting), Config("base_conv", 64), axes, true) ==
-        "n_layers 2, theirs 4");
+        "Ours has 2 layers, the paper 4 layers.");
   CHECK(Differences(Mqar("BaseConv", {{"seq_len", 64}}), Config("base_conv", 64), axes, false)
             .empty());
 }
@@ -106,7 +108,7 @@ TEST_CASE("The best of several rates is not the setting of one rate", "[reports]
   best.metric = "best accuracy over lr";
   CHECK(Differences(best, Config("base_conv", 64), {}, true).empty());
   CHECK(Differences(best, Config("base_conv", 64), {}, false) ==
-        "one learning rate, theirs the best of several");
+        "Ours is of one learning rate, the paper's the best of several.");
 }
 
 TEST_CASE("Steps and lengths are compared in the paper's units", "[reports][published]") {
@@ -118,10 +120,80 @@ TEST_CASE("Steps and lengths are compared in the paper's units", "[reports][publ
                     config, {}, true)
             .empty());
   CHECK(Differences(Mqar("S4", {{"steps", 20000}}), config, {}, true) ==
-        "steps 400000, theirs 20000");
+        "Ours has 400,000 steps, the paper 20,000 steps.");
   PublishedResult whole = Mqar("S4", {});
   whole.metric = "whole-output accuracy";
-  CHECK(Differences(whole, config, {}, true) == "accuracy of tokens, theirs of whole outputs");
+  CHECK(Differences(whole, config, {}, true) == "Ours counts tokens, the paper whole outputs.");
+}
+
+TEST_CASE("All settings that differ make one sentence", "[reports][published]") {
+  const Value config = Object{{"model", Object{{"n_layers", 1}}},
+                              {"train", Object{{"lr", 0.001}, {"batch_size", 256}}}};
+  const PublishedResult result = Mqar("BaseConv", {{"layers", 4},
+                                                   {"lr", 0.01},
+                                                   {"batch", 256},
+                                                   {"tokens_to_copy", 16},
+                                                   {"gumbel_noise", false},
+                                                   {"model_size", "1.3B"}});
+  CHECK(Differences(result, config, {}, true) ==
+        "Ours has 1 layer and lr 1e-3, the paper 4 layers and lr 1e-2; the paper also states no "
+        "gumbel_noise, 1.3B parameters and 16 tokens to copy.");
+}
+
+namespace {
+
+SweepReport TimedReport(const std::string& mixer, const char* phase, std::int64_t length) {
+  CellResult cell;
+  cell.name = "throughput/" + mixer + "/d_model=64";
+  cell.kind = "throughput";
+  cell.state = CellState::kCompleted;
+  cell.config = Config(mixer, 64);
+  cell.environment = Object{{"device", "cuda"}, {"gpu", Object{{"name", "A GPU"}}}};
+  cell.model.num_parameters = 500'000;
+  cell.throughput.resize(1);
+  ThroughputRow& row = cell.throughput.front();
+  row.phase = phase;
+  row.seq_len = length;
+  row.batch_size = 32;
+  row.median_ms = 12;
+  row.tokens_per_second = 48'480;
+  return MakeSweepReport("timings", {}, {cell});
+}
+
+}  // namespace
+
+TEST_CASE("Published rates stand beside ours of the same mixer, phase and length",
+          "[reports][published]") {
+  const SweepReport report = TimedReport("attention", "train_step", 2048);
+  const auto table = PublishedCostTable(report, MixerList({&report}));
+  REQUIRE(table);
+  REQUIRE(table->rows.size() == 1);
+  const std::vector<Datum>& cells = table->rows.front().cells;
+  CHECK(cells[2].text == "48.5 k tokens/s");
+  CHECK(cells[3].text == "24.2 k tokens/s");
+  CHECK(cells[4].text == "×2.00");
+  CHECK(cells[5].text ==
+        "Ours has batch 32, A GPU and 500 k parameters, the paper batch 8, 1x A100 and "
+        "1.3B parameters.");
+  CHECK(cells[6].text == "SSE: sparse state expansion, Table 17");
+  for (const auto& other :
+       {TimedReport("attention", "train_step", 2000), TimedReport("attention", "fwd_bwd", 2048),
+        TimedReport("gla", "train_step", 2049)}) {
+    CHECK_FALSE(PublishedCostTable(other, MixerList({&other})));
+  }
+}
+
+TEST_CASE("A published state is of a model of its size", "[reports][published]") {
+  SweepReport report = TimedReport("mamba2", "fwd", 64);
+  ModelFacts& model = report.cells.front().model;
+  model.state_at_num_tokens = 1;
+  model.state_bytes_measured = 1024;
+  CHECK_FALSE(PublishedCostTable(report, MixerList({&report})));
+  model.num_parameters = 368'000'000;
+  const auto table = PublishedCostTable(report, MixerList({&report}));
+  REQUIRE(table);
+  CHECK(table->rows.front().cells[3].text == "13,025,280 elements");
+  CHECK_FALSE(table->rows.front().cells[4].value);
 }
 
 }  // namespace mixerbench::reports

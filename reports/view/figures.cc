@@ -1,4 +1,4 @@
-// Accuracy over size, rates, depth and state. Speed of learning and of kernels: other files.
+// Accuracy over size, state and slices. Heat tables, speed of learning and of kernels: other files.
 // SPDX-License-Identifier: Apache-2.0
 #include "reports/view/figures.h"
 
@@ -233,156 +233,6 @@ std::optional<Figure> OverSize(const Study& study, const MixerList& mixers) {
   return figure;
 }
 
-Datum HeatDatum(const Study& study, const GroupSummary* group, std::size_t segment) {
-  Datum datum = AccuracyDatum(study, group, segment);
-  if (datum.value) datum.text = Percent(datum.value, 1);
-  datum.sub.clear();
-  return datum;
-}
-
-// All rates of a choice, or all values of an axis beside the task's.
-std::optional<HeatFigure> OverRates(const Study& study, const MixerList& mixers) {
-  if (study.chosen_keys.size() != 1) return std::nullopt;
-  const std::string& key = study.chosen_keys.front();
-  HeatFigure figure{
-      .title = "Accuracy at every " + key,
-      .caption = {"All cells. Outlined: the one with the highest validation accuracy, "
-                  "which the other figures show."},
-      .heats = {}};
-  std::size_t num_all = 0;
-  for (std::size_t s = 0; s < study.settings.size(); ++s) {
-    std::set<double> rates;
-    for (const int mixer : study.mixers) {
-      const StudyCell* cell = study.At(mixer, s);
-      if (!cell) continue;
-      for (const GroupSummary* group : cell->all) {
-        if (const auto rate = RateOf(*group, key)) rates.insert(*rate);
-      }
-    }
-    if (rates.size() < 2 || ++num_all > kMaxPanels) continue;
-    Heat heat{.title = study.settings[s].text, .corner = key, .columns = {}, .rows = {}};
-    for (const double rate : rates) heat.columns.push_back(RateText(rate));
-    for (const int mixer : study.mixers) {
-      const StudyCell* cell = study.At(mixer, s);
-      if (!cell) continue;
-      std::vector<Datum> row;
-      for (const double rate : rates) {
-        Datum datum;
-        datum.state = CellState::kPlanned;
-        for (const GroupSummary* group : cell->all) {
-          const bool is_of_sweep = group->phase != CellPhase::kReport;
-          if (!is_of_sweep || RateOf(*group, key) != rate) continue;
-          datum = HeatDatum(study, group, study.segments.size() - 1);
-          datum.is_chosen = group->selection && group->selection->selected;
-        }
-        row.push_back(std::move(datum));
-      }
-      heat.rows.emplace_back(LabelOf(mixers, mixer), std::move(row));
-    }
-    figure.heats.push_back(std::move(heat));
-  }
-  if (figure.heats.empty()) return std::nullopt;
-  if (study.segments.size() > 1) {
-    figure.caption.push_back("At " + SegmentText(study.segments.back()) + ".");
-  }
-  SayLeftOut(figure.heats.size(), num_all, "settings", figure.caption);
-  return figure;
-}
-
-std::optional<double> NumberAt(const Object& axes, const std::string& key) {
-  const auto found = axes.find(key);
-  if (found == axes.end() || !found->second.is_number()) return std::nullopt;
-  return found->second.as_double();
-}
-
-// Depth x length, where a task slices by depth; one table for each mixer.
-std::optional<HeatFigure> OverDepth(const Study& study, const MixerList& mixers) {
-  HeatFigure figure{
-      .title = "Accuracy over depth and length",
-      .caption = {"Depth: where in the text the answer stands, 0 % is its beginning."},
-      .heats = {}};
-  std::size_t num_all = 0;
-  for (const int mixer : study.mixers) {
-    for (std::size_t s = 0; s < study.settings.size(); ++s) {
-      const GroupSummary* group = study.Shown(mixer, s);
-      if (!group) continue;
-      std::vector<std::string> buckets;
-      std::map<double, std::map<std::string, const AccuracyOverSeeds*>> by_length;
-      for (const AccuracyOverSeeds& row : group->accuracy) {
-        const auto length = NumberAt(row.axes, "input_seq_len");
-        if (row.slice != "depth" || !length) continue;
-        by_length[*length].try_emplace(row.bucket, &row);
-        if (std::find(buckets.begin(), buckets.end(), row.bucket) == buckets.end()) {
-          buckets.push_back(row.bucket);
-        }
-      }
-      if (buckets.size() < 2 || by_length.empty() || ++num_all > kMaxPanels) continue;
-      Heat heat{.title = LabelOf(mixers, mixer), .corner = "depth", .columns = {}, .rows = {}};
-      if (study.settings.size() > 1) heat.title += ", " + study.settings[s].text;
-      for (const auto& [length, rows] : by_length) heat.columns.push_back(Count(length));
-      for (const std::string& bucket : buckets) {
-        std::vector<Datum> data;
-        for (const auto& [length, rows] : by_length) {
-          Datum datum;
-          datum.state = CellState::kPlanned;
-          if (const auto found = rows.find(bucket); found != rows.end()) {
-            datum = SliceDatum(*found->second);
-          }
-          data.push_back(std::move(datum));
-        }
-        heat.rows.emplace_back(bucket, std::move(data));
-      }
-      figure.heats.push_back(std::move(heat));
-    }
-  }
-  if (figure.heats.empty()) return std::nullopt;
-  SayLeftOut(figure.heats.size(), num_all, "charts", figure.caption);
-  return figure;
-}
-
-// A grid of two sizes, such as length and pairs, that vary apart from each other.
-std::optional<HeatFigure> OverGrid(const Study& study, const MixerList& mixers) {
-  std::map<std::string, std::set<double>> values;
-  for (const Object& axes : study.segments) {
-    for (const auto& [key, value] : axes) {
-      if (value.is_number()) values[key].insert(value.as_double());
-    }
-  }
-  std::erase_if(values, [](const auto& item) { return item.second.size() < 2; });
-  if (values.size() != 2) return std::nullopt;
-  const auto& [across, columns] = *values.begin();
-  const auto& [down, rows] = *values.rbegin();
-  if (study.segments.size() <= std::max(columns.size(), rows.size())) return std::nullopt;
-  HeatFigure figure{
-      .title = "Accuracy over " + across + " and " + down, .caption = {}, .heats = {}};
-  std::size_t num_all = 0;
-  for (const int mixer : study.mixers) {
-    const GroupSummary* group = study.Shown(mixer, 0);
-    if (!group || ++num_all > kMaxPanels) continue;
-    Heat heat{.title = LabelOf(mixers, mixer), .corner = down, .columns = {}, .rows = {}};
-    for (const double column : columns)
-      heat.columns.push_back(PartText(across, io::DumpJson(column)));
-    for (const double row : rows) {
-      std::vector<Datum> data;
-      for (const double column : columns) {
-        Datum datum;
-        datum.state = CellState::kPlanned;
-        for (std::size_t g = 0; g < study.segments.size(); ++g) {
-          if (NumberAt(study.segments[g], across) == column &&
-              NumberAt(study.segments[g], down) == row) {
-            datum = HeatDatum(study, group, g);
-          }
-        }
-        data.push_back(std::move(datum));
-      }
-      heat.rows.emplace_back(Significant(row), std::move(data));
-    }
-    figure.heats.push_back(std::move(heat));
-  }
-  SayLeftOut(figure.heats.size(), num_all, "charts", figure.caption);
-  return figure;
-}
-
 // Accuracy on the longest segment over the bytes of state; one panel for each size of the task.
 std::optional<Figure> OverState(const Study& study, const MixerList& mixers) {
   std::map<int, std::map<int, Series>> by_task;  // by the task's axis, then mixer
@@ -421,6 +271,7 @@ std::optional<Figure> OverState(const Study& study, const MixerList& mixers) {
   if (study.segments.size() > 1) {
     figure.caption.push_back("At " + SegmentText(study.segments.back()) + ".");
   }
+  std::size_t num_all = 0;
   for (auto& [task, by_mixer] : by_task) {
     Panel panel{
         .title = has_task_axis ? AxisText(study.axes[0], static_cast<std::size_t>(task)) : "",
@@ -443,11 +294,24 @@ std::optional<Figure> OverState(const Study& study, const MixerList& mixers) {
     panel.names =
         panel.series.size() <= kMaxInOneChart ? Panel::Names::kNear : Panel::Names::kHidden;
     panel.height = 270;
-    figure.panels.push_back(std::move(panel));
-    if (figure.panels.size() >= kMaxPanels) break;
+    std::vector<Panel> parts;
+    if (panel.series.size() <= kMaxInSmallCharts) {
+      parts.push_back(std::move(panel));
+    } else {
+      const std::string second = by_task.size() > 1 ? panel.title : "";
+      parts = FamilyPanels(panel, mixers.styles(), second, Panel::Names::kNear);
+      for (Panel& part : parts) {
+        if (part.series.size() > kMaxNamesNear) part.names = Panel::Names::kEnds;
+      }
+    }
+    num_all += parts.size();
+    if (figure.panels.size() >= kMaxPanels) continue;
+    std::move(parts.begin(), parts.end(), std::back_inserter(figure.panels));
   }
-  SayLeftOut(figure.panels.size(), by_task.size(), "charts", figure.caption);
-  if (study.mixers.size() > kMaxInOneChart) figure.legend = study.mixers;
+  SayLeftOut(figure.panels.size(), num_all, "charts", figure.caption);
+  if (study.mixers.size() > kMaxInOneChart && study.mixers.size() <= kMaxInSmallCharts) {
+    figure.legend = study.mixers;
+  }
   return figure;
 }
 

@@ -186,54 +186,6 @@ Axis AxisFor(const Study& study) {
   return AccuracyAxis(num > 0 && 2 * num_high >= num, lowest);
 }
 
-void SayLeftOut(std::size_t num_drawn, std::size_t num_all, const std::string& what,
-                std::vector<std::string>& caption) {
-  if (num_drawn >= num_all) return;
-  caption.push_back(
-      fmt::format("The first {} of {} {}; report.json has all.", num_drawn, num_all, what));
-}
-
-void DrawPanels(const std::vector<Panel>& panels, const MixerList& mixers, Figure& figure) {
-  std::vector<Panel>& out = figure.panels;
-  std::size_t num_all = 0;
-  for (const Panel& panel : panels) {
-    std::vector<int> drawn;
-    for (const Series& series : panel.series) {
-      if (std::find(drawn.begin(), drawn.end(), series.mixer) == drawn.end()) {
-        drawn.push_back(series.mixer);
-      }
-    }
-    const bool is_one = drawn.size() <= kMaxInOneChart;
-    num_all += is_one ? 1 : drawn.size();
-    if (out.size() >= kMaxPanels) continue;
-    if (is_one) {
-      out.push_back(panel);
-      continue;
-    }
-    for (const int mixer : drawn) {
-      Panel own = panel;
-      own.series.clear();
-      own.title = LabelOf(mixers, mixer);
-      if (panels.size() > 1 && !panel.title.empty()) own.title += "\n" + panel.title;
-      own.is_small = true;
-      own.height = 0;
-      own.names = Panel::Names::kHidden;
-      for (Reference& reference : own.references) reference.label.clear();
-      for (Shade& shade : own.shades) shade.label.clear();
-      for (const Series& series : panel.series) {
-        if (series.mixer == mixer) {
-          own.series.push_back(series);
-        } else if (series.form == Series::Form::kLine) {
-          own.context.push_back(series.marks);
-        }
-      }
-      out.push_back(std::move(own));
-    }
-  }
-  if (out.size() > 2 * kMaxPanels) out.resize(2 * kMaxPanels);
-  SayLeftOut(out.size(), num_all, "charts", figure.caption);
-}
-
 std::optional<Figure> StepsFigure(const Study& study, const MixerList& mixers) {
   constexpr std::size_t kMaxRowsOfPanel = 24;
   double low = 1e18;

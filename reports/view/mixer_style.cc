@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "reports/summary/sweep_report.h"
@@ -72,6 +73,24 @@ const Known* Find(std::string_view name) {
   return found == kKnown.end() ? nullptr : &*found;
 }
 
+// What shares a colour. A mixer that is not known has a colour as well, which says nothing of it.
+std::string_view FamilyOf(const Known& known) {
+  constexpr std::array kFamilies = std::to_array<std::pair<std::string_view, std::string_view>>(
+      {{"attention", "Attention"},
+       {"base_conv", "Convolutions"},
+       {"delta_net", "Delta rule"},
+       {"gated_delta_net", "Gated delta rule"},
+       {"gla", "Gated linear attention"},
+       {"linear_attention", "Linear attention"},
+       {"retnet", "Fixed decay"},
+       {"simple_gla", "Simple GLA and RWKV"},
+       {"slot", "Slots and routing"},
+       {"ssm", "State space models"}});
+  const auto found = std::find_if(kFamilies.begin(), kFamilies.end(),
+                                  [&](const auto& family) { return family.first == known.colour; });
+  return found->second;
+}
+
 // The same for the same name, always.
 Known Unknown(const std::string& name) {
   constexpr std::array<std::string_view, 10> kColours = {
@@ -126,10 +145,11 @@ MixerStyle StyleOf(const std::string& named, const Value& model) {
   const Value& mixer = found ? *found : kNoMixerConfig;
   const std::string name = NameOf(mixer);
   const std::vector<std::string> parts = PartsOf(mixer);
-  MixerStyle style{.key = named, .label = named, .colour = "", .marker = ""};
+  MixerStyle style{.key = named, .label = named, .family = "", .colour = "", .marker = ""};
   const std::string main = parts.empty() ? (name.empty() ? named : name) : MainPart(parts);
   const Known* known = Find(main);
   const Known look = known ? *known : Unknown(main);
+  style.family = known ? FamilyOf(*known) : "Other mixers";
   style.colour = look.colour;
   style.marker = look.marker;
   style.is_hybrid = parts.size() > 1;

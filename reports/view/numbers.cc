@@ -83,6 +83,7 @@ std::string Bytes(std::optional<double> bytes) {
 }
 
 std::string RateText(double rate) {
+  if (rate == 0) return "0";  // of a weight decay
   std::string text = fmt::format("{:.2e}", rate);
   const std::size_t e = text.find('e');
   return fmt::format("{:g}e{}", std::stod(text.substr(0, e)), std::stoi(text.substr(e + 1)));

@@ -21,6 +21,7 @@ inline constexpr const char* kNone = "–";  // there is no value
 struct MixerStyle {
   std::string key;     // as in cell names
   std::string label;   // "Gated DeltaNet"
+  std::string family;  // "Gated delta rule"; of a hybrid that of its main part
   std::string colour;  // a class of the style sheet: "gla"
   std::string marker;  // "circle", "square", ...
   bool is_hybrid = false;
@@ -69,6 +70,7 @@ struct Datum {
   std::optional<double> high = std::nullopt;
   CellState state = CellState::kCompleted;
   std::string note = {};  // shown by a pointer at rest
+  std::string link = {};  // a relative path of what the text names
   bool is_best = false;
   bool is_chosen = false;
   bool is_code = false;

@@ -7,6 +7,7 @@
 
 #include "io/json.h"
 #include "reports/view/beside.h"
+#include "reports/view/doubts.h"
 #include "reports/view/figures.h"
 #include "reports/view/numbers.h"
 #include "reports/view/sentences.h"
@@ -66,7 +67,8 @@ std::string IdOf(const std::string& text) {
   return id;
 }
 
-Section TrainingSection(const Study& study, const MixerList& mixers, std::size_t index) {
+Section TrainingSection(const Study& study, const MixerList& mixers, std::size_t index,
+                        std::optional<Table> published) {
   Section section{.id = fmt::format("task-{}-{}", index, IdOf(study.task)),
                   .title = study.task,
                   .short_title = study.task,
@@ -76,7 +78,7 @@ Section TrainingSection(const Study& study, const MixerList& mixers, std::size_t
   for (Table& table : AccuracyTables(study, mixers)) section.blocks.emplace_back(std::move(table));
   for (Block& block : TrainingFigures(study, mixers)) section.blocks.push_back(std::move(block));
   if (auto table = ModelTable(study, mixers)) section.blocks.emplace_back(std::move(*table));
-  if (auto table = PublishedTable(study, mixers)) section.blocks.emplace_back(std::move(*table));
+  if (published) section.blocks.emplace_back(std::move(*published));
   return section;
 }
 
@@ -88,6 +90,9 @@ std::optional<Section> SpeedSection(const SweepReport& report, const MixerList& 
                   .blocks = {}};
   for (Table& table : SpeedTables(report, mixers)) section.blocks.emplace_back(std::move(table));
   for (Block& block : SpeedFigures(report, mixers)) section.blocks.push_back(std::move(block));
+  if (auto table = PublishedCostTable(report, mixers)) {
+    section.blocks.emplace_back(std::move(*table));
+  }
   if (section.blocks.empty()) return std::nullopt;
   return section;
 }
@@ -161,7 +166,11 @@ Page MakeReportPage(const SweepReport& report) {
   page.banner = BannerOf(report);
   page.facts = Masthead(report);
   page.glance = GlanceOf(report, studies, mixers);
-  page.care = CareOf(report, studies);
+  page.care = DoubtsOf(studies, mixers);
+  for (Sentence& care : CareOf(report, studies)) page.care.push_back(std::move(care));
+  std::vector<std::optional<Table>> published;
+  for (const Study& study : studies) published.push_back(PublishedTable(study, mixers));
+  if (auto care = PublishedCare(published)) page.care.push_back(std::move(*care));
   page.mixers = mixers.styles();
   if (auto failures = FailureTable(report, mixers)) {
     page.sections.push_back({.id = "failures",
@@ -170,8 +179,9 @@ Page MakeReportPage(const SweepReport& report) {
                              .question = "",
                              .blocks = {std::move(*failures)}});
   }
-  for (const Study& study : studies) {
-    page.sections.push_back(TrainingSection(study, mixers, page.sections.size()));
+  for (std::size_t i = 0; i < studies.size(); ++i) {
+    page.sections.push_back(
+        TrainingSection(studies[i], mixers, page.sections.size(), std::move(published[i])));
   }
   if (auto trained = TrainedSection(report, mixers)) page.sections.push_back(std::move(*trained));
   if (auto speed = SpeedSection(report, mixers)) page.sections.push_back(std::move(*speed));

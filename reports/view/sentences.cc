@@ -13,18 +13,6 @@
 namespace mixerbench::reports {
 namespace {
 
-constexpr std::size_t kMaxNamed = 4;
-
-std::string Joined(const std::vector<std::string>& parts, const std::string& between,
-                   std::size_t most = kMaxNamed) {
-  std::string text;
-  for (std::size_t i = 0; i < parts.size(); ++i) {
-    if (i == most) return text + fmt::format(" and {} more", parts.size() - most);
-    text += (i == 0 ? "" : between) + parts[i];
-  }
-  return text;
-}
-
 std::string Where(const Study& study, std::size_t setting) {
   const std::string& text = study.settings[setting].text;
   return text.empty() ? "" : " at " + text;
@@ -52,7 +40,7 @@ std::set<std::uint64_t> ReportedSeeds(const Study& study) {
 std::string SeedsText(const std::set<std::uint64_t>& seeds) {
   std::vector<std::string> texts;
   for (const std::uint64_t seed : seeds) texts.push_back(std::to_string(seed));
-  return fmt::format("{} ({})", seeds.size(), Joined(texts, ", ", 10));
+  return fmt::format("{} ({})", seeds.size(), FirstOf(texts, ", ", 10));
 }
 
 void SaySolved(const Study& study, const MixerList& mixers, std::vector<Sentence>& out) {
@@ -86,8 +74,8 @@ void SaySolved(const Study& study, const MixerList& mixers, std::vector<Sentence
                                    ReportedSeeds(study).size() > 1 ? " by every seed" : "")};
   if (partly.empty() && unsolved.empty())
     say.text = fmt::format("all {} solved.", Plural(total, "setting"));
-  if (!partly.empty()) say.text += " By some: " + Joined(partly, "; ") + ".";
-  if (!unsolved.empty()) say.text += " Not solved: " + Joined(unsolved, "; ") + ".";
+  if (!partly.empty()) say.text += " By some: " + FirstOf(partly, "; ") + ".";
+  if (!unsolved.empty()) say.text += " Not solved: " + FirstOf(unsolved, "; ") + ".";
   out.push_back(std::move(say));
 }
 
@@ -178,7 +166,7 @@ std::vector<std::string> Values(const Study& study, const std::string& path) {
   return sorted;
 }
 
-std::string Or(const std::vector<std::string>& values) { return Joined(values, " or ", 6); }
+std::string Or(const std::vector<std::string>& values) { return FirstOf(values, " or ", 6); }
 
 void AddFact(const std::string& term, const std::string& text, std::vector<Fact>& out) {
   if (!text.empty()) out.push_back({term, text});
@@ -200,6 +188,16 @@ std::vector<std::string> HalvedOf(const SweepReport& report) {
 }
 
 }  // namespace
+
+std::string FirstOf(const std::vector<std::string>& parts, const std::string& between,
+                    std::size_t most) {
+  std::string text;
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    if (i == most) return text + fmt::format(" and {} more", parts.size() - most);
+    text += (i == 0 ? "" : between) + parts[i];
+  }
+  return text;
+}
 
 std::vector<std::string> Distinct(const SweepReport& report, const std::string& path) {
   std::set<std::string> found;
@@ -286,7 +284,7 @@ std::vector<Sentence> CareOf(const SweepReport& report, const std::vector<Study>
   }
   if (!fallbacks.empty()) {
     out.push_back({"Not the device code meant for a GPU:",
-                   "ran for " + Joined({fallbacks.begin(), fallbacks.end()}, ", ") +
+                   "ran for " + FirstOf({fallbacks.begin(), fallbacks.end()}, ", ") +
                        "; “What ran” says why."});
   }
   if (num_slowed > 0) {
@@ -335,7 +333,7 @@ std::vector<Fact> SetupOf(const Study& study) {
   }
   const bool is_chosen = ChoosesRate(study);
   AddFact("Learning rate",
-          (is_chosen ? "best of " : "") + Joined(rates, ", ", 8) +
+          (is_chosen ? "best of " : "") + FirstOf(rates, ", ", 8) +
               (is_chosen ? " by validation accuracy" : ""),
           facts);
   if (const double stop = EarlyStop(study); stop > 0) {
@@ -379,7 +377,7 @@ std::vector<Fact> EnvironmentOf(const SweepReport& report) {
     for (std::string& value : values) {
       if (value.size() == 64 || value.size() == 40) value = value.substr(0, 12);  // a hash
     }
-    AddFact(term, Joined(values, ", ", 6), facts);
+    AddFact(term, FirstOf(values, ", ", 6), facts);
   }
   return facts;
 }
@@ -434,7 +432,7 @@ std::vector<Sentence> BannerOf(const SweepReport& report) {
                    Plural(static_cast<std::int64_t>(halved.size()), "cell") +
                        " did not fit in memory as asked and trained with smaller batches, which is "
                        "another experiment: " +
-                       Joined(halved, ", ", 3) + "."});
+                       FirstOf(halved, ", ", 3) + "."});
   }
   std::map<std::string, std::vector<std::string>> names;  // by reason
   for (const LeftOut& result : report.left_out) {
@@ -442,7 +440,7 @@ std::vector<Sentence> BannerOf(const SweepReport& report) {
   }
   for (const auto& [reason, results] : names) {
     out.push_back({"Left out:", Plural(static_cast<std::int64_t>(results.size()), "result") + " " +
-                                    reason + ": " + Joined(results, ", ", 3) + "."});
+                                    reason + ": " + FirstOf(results, ", ", 3) + "."});
   }
   return out;
 }

@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstddef>
+#include <string>
 #include <vector>
 
 #include "reports/view/page.h"
@@ -28,6 +30,10 @@ std::vector<Sentence> TermsOf(const SweepReport& report);
 
 // What makes the report less than it seems: missing cells, a limit.
 std::vector<Sentence> BannerOf(const SweepReport& report);
+
+// The first `most` of `parts`, and how many more there are: "a, b and 3 more".
+std::string FirstOf(const std::vector<std::string>& parts, const std::string& between,
+                    std::size_t most = 4);
 
 // The distinct values at a path of the environments, in order.
 std::vector<std::string> Distinct(const SweepReport& report, const std::string& path);

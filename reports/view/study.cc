@@ -294,13 +294,25 @@ MixerList::MixerList(const std::vector<const SweepReport*>& reports) {
   static const Value kNoModel;
   for (const SweepReport* report : reports) {
     for (const CellResult& cell : report->cells) {
-      const std::string key = MixerKey(cell.name);
-      if (index_.contains(key)) continue;
       const Value* model = cell.config.Find("model");
-      index_[key] = static_cast<int>(styles_.size());
-      styles_.push_back(StyleOf(key, model ? *model : kNoModel));
+      Add(cell.name, model ? *model : kNoModel);
     }
   }
+  TellAlikeApart();
+}
+
+MixerList::MixerList(const std::map<std::string, Value>& models) {
+  for (const auto& [name, model] : models) Add(name, model);
+  TellAlikeApart();
+}
+
+void MixerList::Add(const std::string& cell_name, const Value& model) {
+  const std::string key = MixerKey(cell_name);
+  if (!index_.try_emplace(key, static_cast<int>(styles_.size())).second) return;
+  styles_.push_back(StyleOf(key, model));
+}
+
+void MixerList::TellAlikeApart() {
   std::map<std::string, std::vector<MixerStyle*>> by_label;
   for (MixerStyle& style : styles_) by_label[style.label].push_back(&style);
   for (const auto& [label, alike] : by_label) {
@@ -361,8 +373,12 @@ std::string PartText(const std::string& key, const std::string& value) {
 }
 
 std::map<std::string, std::string> PartsOf(const GroupSummary& group) {
+  return PartsOf(group.name);
+}
+
+std::map<std::string, std::string> PartsOf(const std::string& cell_name) {
   std::map<std::string, std::string> parts;
-  std::istringstream variant(SplitCellName(group.name).variant);
+  std::istringstream variant(SplitCellName(cell_name).variant);
   for (std::string part; std::getline(variant, part, ',');) {
     const std::size_t equals = part.find('=');
     parts[part.substr(0, equals)] = equals == part.npos ? "" : part.substr(equals + 1);

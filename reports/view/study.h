@@ -21,10 +21,15 @@ std::string MixerKey(const std::string& cell_name);
 class MixerList {
  public:
   explicit MixerList(const std::vector<const SweepReport*>& reports);
+  // Of cells by name, each with its resolved "model"; null where that is not known.
+  explicit MixerList(const std::map<std::string, Value>& models);
   int IndexOf(const std::string& key) const { return index_.at(key); }
   const std::vector<MixerStyle>& styles() const { return styles_; }
 
  private:
+  void Add(const std::string& cell_name, const Value& model);
+  void TellAlikeApart();
+
   std::map<std::string, int> index_;
   std::vector<MixerStyle> styles_;
 };
@@ -91,6 +96,7 @@ std::set<std::string> VaryingKeys(const SweepReport& report);
 std::string PartText(const std::string& key, const std::string& value);
 
 // "d_model=64,lr=0.003" of a cell's name, by key.
+std::map<std::string, std::string> PartsOf(const std::string& cell_name);
 std::map<std::string, std::string> PartsOf(const GroupSummary& group);
 
 // The parts of an axis' value: "64 tokens, 4 pairs".

@@ -431,7 +431,12 @@ Datum AccuracyDatum(const Study& study, const GroupSummary* group, std::size_t s
 
 Datum StepsDatum(const Study& study, const GroupSummary* group) {
   Datum datum;
-  if (!group || !group->steps_to_threshold) return datum;
+  if (!group) return datum;
+  if (!group->steps_to_threshold) {
+    // All failed before they knew what they were to reach.
+    if (IsFailure(FirstState(study, *group))) datum.text = "not reached";
+    return datum;
+  }
   const StepsOverSeeds& steps = *group->steps_to_threshold;
   datum.value = steps.median;
   datum.text = steps.median ? Count(*steps.median) : "not reached";

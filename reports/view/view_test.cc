@@ -319,6 +319,82 @@ TEST_CASE("More mixers than one chart holds: a panel each, its setting on a line
   CHECK(figure.panels[0].title == LabelOf(mixers, 0) + "\n64 tokens");
 }
 
+TEST_CASE("More mixers than small charts: a panel for each family, on the same axes",
+          "[reports][view]") {
+  std::vector<std::string> names = {"delta_net", "mesa_net", "rwkv7", "titans", "ttt_linear"};
+  for (int i = 0; i < 20; ++i) names.push_back("own_mixer" + std::to_string(i));
+  std::vector<CellResult> cells;
+  for (const std::string& name : names) cells.push_back(Cell(name, 64, 4, 0.001, 0.9, 0.9));
+  const SweepReport report = MakeSweepReport("families", {}, std::move(cells));
+  const MixerList mixers({&report});
+  Panel panel{
+      .title = "64 tokens", .describe = {}, .x = {.label = {}, .low = 1, .high = 5}, .y = {}};
+  for (const std::string& name : names) {
+    panel.series.push_back({.mixer = mixers.IndexOf(name), .marks = {{.x = 2, .y = 0.5}}});
+  }
+  Figure figure{.title = {}, .caption = {}, .panels = {}};
+  DrawPanels({panel}, mixers, figure);
+  // Mixers that are not known share a colour by chance, and no family.
+  std::vector<std::string> titles;
+  std::size_t num_series = 0;
+  for (const Panel& part : figure.panels) {
+    titles.push_back(part.title);
+    num_series += part.series.size();
+    CHECK(part.series.size() <= kMaxInOneChart);
+    CHECK(part.series.size() + part.context.size() == names.size());
+    CHECK(part.names == Panel::Names::kEnds);
+    CHECK(part.x.high == 5);
+  }
+  CHECK(titles == std::vector<std::string>{"Delta rule", "Other mixers, 1 of 3",
+                                           "Other mixers, 2 of 3", "Other mixers, 3 of 3"});
+  CHECK(num_series == names.size());
+}
+
+TEST_CASE("A choice among two keys is a grid for each mixer", "[reports][view]") {
+  std::vector<CellResult> cells;
+  for (const char* mixer : {"gla", "delta_net"}) {
+    for (const double rate : {0.001, 0.01}) {
+      for (const char* decay : {"0", "0.1"}) {
+        CellResult cell =
+            Cell(mixer, 64, 4, rate, decay[0] == '0' && rate > 0.005 ? 0.9 : 0.4, 0.5);
+        cell.name += std::string(",weight_decay=") + decay;
+        cell.group_id = cell.run_id = cell.name;
+        Object config = cell.config.as_object();
+        Object train = config["train"].as_object();
+        train["weight_decay"] = std::stod(decay);
+        config["train"] = train;
+        cell.config = config;
+        cells.push_back(std::move(cell));
+      }
+    }
+  }
+  const Value choice =
+      Object{{"sweep", Object{{"select", Object{{"over", Array{"train.lr", "train.weight_decay"}},
+                                                {"by", "validation.accuracy"}}}}}};
+  const SweepReport report = MakeSweepReport("grid", choice, std::move(cells));
+  const MixerList mixers({&report});
+  const Study study = StudiesOf(report, mixers).front();
+  REQUIRE(study.chosen_keys.size() == 2);
+  const auto figure = OverRates(study, mixers);
+  REQUIRE(figure);
+  CHECK(figure->title == "Accuracy at every lr and weight_decay");
+  REQUIRE(figure->heats.size() == 2);
+  for (const Heat& heat : figure->heats) {
+    CHECK(heat.columns == std::vector<std::string>{"1e-3", "1e-2"});
+    REQUIRE(heat.rows.size() == 2);
+    CHECK(heat.rows[0].first == "0");
+    CHECK(heat.rows[1].first == "1e-1");
+    int num_chosen = 0;
+    for (const auto& [name, data] : heat.rows) {
+      for (const Datum& datum : data) {
+        CHECK(datum.value);
+        num_chosen += datum.is_chosen;
+      }
+    }
+    CHECK(num_chosen == 1);
+  }
+}
+
 TEST_CASE("Labels: known names, hybrids, a suite's own, and options where names are alike",
           "[reports][view]") {
   const auto model = [](Value mixer) {

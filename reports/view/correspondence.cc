@@ -1,0 +1,286 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "reports/view/correspondence.h"
+
+#include <algorithm>
+#include <charconv>
+#include <fmt/format.h>
+#include <map>
+#include <optional>
+
+#include "base/dotted_path.h"
+#include "io/json.h"
+#include "reports/view/numbers.h"
+#include "reports/view/study.h"
+
+namespace mixerbench::reports {
+namespace {
+
+// A parameter of papers, as a path of our configs.
+struct Param {
+  const char* path;
+  const char* words;           // "{} layers"; `{}` is the value
+  bool names_setting = false;  // without it equal, results are of different settings
+};
+
+constexpr char kSteps[] = "train.steps";
+constexpr char kLength[] = "task.test.input_seq_len";
+
+const std::map<std::string, Param>& Params() {
+  static const std::map<std::string, Param> kParams = {
+      {"seq_len", {"task.test.input_seq_len", "{} tokens", true}},
+      {"context", {"task.test.input_seq_len", "{} tokens", true}},
+      {"test_length", {"task.test.input_seq_len", "{} tokens", true}},
+      {"length", {kLength, "{} tokens"}},
+      {"train_length", {"task.train.input_seq_len", "training at {} tokens"}},
+      {"kv_pairs", {"task.test.num_kv_pairs", "{} pairs", true}},
+      {"vocab", {"task.test.vocab_size", "a vocabulary of {}"}},
+      {"tokens_to_copy", {"task.test.num_tokens_to_copy", "{} tokens to copy"}},
+      {"d_model", {"model.d_model", "d {}", true}},
+      {"dim", {"model.d_model", "d {}"}},
+      {"channels", {"model.d_model", "d {}"}},
+      {"layers", {"model.n_layers", "{} layers"}},
+      {"batch", {"train.batch_size", "batch {}"}},
+      {"steps", {kSteps, "{} steps"}},
+      {"lr", {"train.lr", "lr {}"}}};
+  return kParams;
+}
+
+// "8k" and "8K" are 8192; numbers are numbers.
+std::optional<double> NumberOf(const std::string& text) {
+  double value = 0;
+  const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (code != std::errc()) return std::nullopt;
+  const std::string_view rest(end, static_cast<std::size_t>(text.data() + text.size() - end));
+  if (rest == "k" || rest == "K") return value * 1024;
+  return rest.empty() ? std::optional(value) : std::nullopt;
+}
+
+std::string TextOf(const Value& value) {
+  return value.is_string() ? value.as_string() : io::DumpJson(value);
+}
+
+// All steps of the training; the configured limit alone where the steps of an epoch follow from the
+// data.
+std::string NumSteps(const Value& config) {
+  const double limit = NumberOf(ConfigText(config, "train.max_steps")).value_or(0);
+  const double planned = NumberOf(ConfigText(config, "train.steps_per_epoch")).value_or(0) *
+                         NumberOf(ConfigText(config, "train.num_epochs")).value_or(0);
+  const double steps = limit > 0 && planned > 0 ? std::min(limit, planned) : limit + planned;
+  return steps > 0 ? fmt::format("{:.0f}", steps) : "";
+}
+
+// Tokens of a sample of a task whose options name its parts: noise with data, then a marker each.
+std::string CopyingLength(const Value& config) {
+  const auto prefix = NumberOf(ConfigText(config, "task.test.prefix_len"));
+  const auto copied = NumberOf(ConfigText(config, "task.test.num_tokens_to_copy"));
+  return prefix && copied ? fmt::format("{:.0f}", *prefix + *copied) : "";
+}
+
+// Our value at the path of a parameter: the segment's own before the config's first segment.
+std::string Ours(const Param& param, const Value& config, const Object& axes) {
+  const std::string path = param.path;
+  if (path == kSteps) return NumSteps(config);
+  if (path == kLength && ConfigText(config, "task.name") == "selective_copying") {
+    return CopyingLength(config);
+  }
+  if (path.starts_with("task.test.")) {
+    const auto found = axes.find(LastPart(path));
+    if (found != axes.end()) return TextOf(found->second);
+  }
+  return ConfigText(config, path);
+}
+
+bool Equal(const std::string& ours, const std::string& theirs) {
+  const auto a = NumberOf(ours);
+  const auto b = NumberOf(theirs);
+  return a && b ? *a == *b : ours == theirs;
+}
+
+// Which needle task of a paper: haystack and needle types of ours.
+bool SameNeedleTask(const PublishedResult& result, const Value& config) {
+  const std::string haystack = ConfigText(config, "task.test.type_haystack");
+  const std::string value = ConfigText(config, "task.test.type_needle_v");
+  if (result.task == "NIAH-1") return haystack == "noise" || haystack == "repeat";
+  if (result.task == "NIAH-2") return haystack == "essay" && value == "numbers";
+  if (result.task == "NIAH-3") return haystack == "essay" && value == "uuids";
+  if (result.task == "NIAH-Word") return value == "words";
+  return true;
+}
+
+std::string NameOf(const Value& mixer) {
+  const Value* name = mixer.Find("name");
+  return name != nullptr && name->is_string() ? name->as_string() : "";
+}
+
+// The names of layers that hold `wrapper` once, over the mixer of all others: with the place of the
+// layer and, as papers often do, without.
+std::vector<std::string> NamesOfPattern(const Array& pattern, const std::string& wrapper) {
+  std::string inner, place;
+  for (std::size_t i = 0; i < pattern.size(); ++i) {
+    const bool is_wrapped = NameOf(pattern[i]) == wrapper;
+    if (is_wrapped && !place.empty()) return {};
+    if (is_wrapped) place = std::to_string(i);
+    const Value* held = is_wrapped ? pattern[i].Find("inner") : &pattern[i];
+    const std::string name = held ? NameOf(*held) : "";
+    if (name.empty() || (!inner.empty() && name != inner)) return {};
+    inner = name;
+  }
+  if (place.empty()) return {};
+  const std::string both = inner + " + " + wrapper;
+  return {both, both + " layer " + place};
+}
+
+// What papers may call the mixer of this model, as OurMixerName writes it.
+std::vector<std::string> PublishedNames(const Value& config) {
+  const Value* model = config.Find("model");
+  const Value* mixer = model ? model->Find("sequence_mixer") : nullptr;
+  if (mixer == nullptr) return {};
+  const std::string name = NameOf(*mixer);
+  if (const Value* core = mixer->Find("core"); core && name == "selectlti") {
+    return {NameOf(*core) + " + selectlti"};
+  }
+  const Value* pattern = mixer->Find("pattern");
+  if (pattern && pattern->is_array() && name == "hybrid") {
+    return NamesOfPattern(pattern->as_array(), "resona");
+  }
+  return {name};
+}
+
+// Papers have attention with several kinds of positions in one table; a name without one is any.
+bool SamePositions(const PublishedResult& result, const Value& config) {
+  const std::string in_attention = ConfigText(config, "model.sequence_mixer.position");
+  if (result.mixer.ends_with("RoPE")) return in_attention == "rope";
+  if (!result.mixer.ends_with("absolute positions")) return true;
+  return in_attention != "rope" && ConfigText(config, "model.positions") != "none";
+}
+
+// SelectLTI's table has S6 with and without its kernel.
+bool SameKernel(const PublishedResult& result, const Value& config) {
+  const auto kernel = result.params.find("custom_kernel");
+  if (kernel == result.params.end() || !kernel->second.is_bool()) return true;
+  const std::string fused = ConfigText(config, "model.sequence_mixer.fused");
+  return fused.empty() || fused == (kernel->second.as_bool() ? "true" : "false");
+}
+
+// MAD's noisy recall is its recall with noise.
+bool SameNoise(const PublishedResult& result, const Value& config) {
+  const std::string noise = ConfigText(config, "task.test.frac_noise");
+  const bool is_noisy = NumberOf(noise).value_or(0) > 0;
+  return is_noisy == (result.task.find("noisy") != std::string::npos);
+}
+
+// Whether a parameter only says which row of the paper's table a mixer is.
+bool NamesRow(const std::string& param) {
+  return param == "architecture" || param == "custom_kernel" || param == "selective_mechanism";
+}
+
+// "batch 256", "2 layers", "lr 1e-3", "1 layer".
+std::string InWords(const Param& param, const std::string& value) {
+  const auto number = NumberOf(value);
+  const bool is_rate = std::string_view(param.words).starts_with("lr");
+  std::string text =
+      fmt::format(fmt::runtime(param.words), is_rate && number && *number > 0 ? RateText(*number)
+                                             : number                         ? Count(*number)
+                                                                              : value);
+  if (number && *number == 1 && text.ends_with("s")) text.pop_back();
+  return text;
+}
+
+// A param that we have no counterpart for, as the paper writes it: "model_size 1.3B".
+std::string AsStated(const std::string& key, const Value& value) {
+  if (key == "params" || key == "param_count" || key == "model_size") {
+    return TextOf(value) + " parameters";
+  }
+  if (value.is_bool()) return (value.as_bool() ? "" : "no ") + key;
+  return key + " " + TextOf(value);
+}
+
+std::string Listed(const std::vector<std::string>& parts) {
+  std::string text;
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    text += (i == 0 ? "" : i + 1 == parts.size() ? " and " : ", ") + parts[i];
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string SettingText(const PublishedResult& result) {
+  std::string text;
+  for (const auto& [key, value] : result.params) {
+    const auto known = Params().find(key);
+    if (known == Params().end() || !known->second.names_setting) continue;
+    text += (text.empty() ? "" : ", ") + key + " " + TextOf(value);
+  }
+  return result.task + (text.empty() ? "" : ", " + text);
+}
+
+bool SameMixer(const PublishedResult& result, const Value& config) {
+  const std::string theirs = OurMixerName(result);
+  const std::vector<std::string> ours = PublishedNames(config);
+  if (theirs.empty() || std::find(ours.begin(), ours.end(), theirs) == ours.end()) return false;
+  return SamePositions(result, config) && SameKernel(result, config);
+}
+
+bool Corresponds(const PublishedResult& result, const Value& config, const Object& axes) {
+  const std::string task = ConfigText(config, "task.name");
+  if (task.empty() || OurTaskName(result.task) != task) return false;
+  if (task == "mad_icr" && !SameNoise(result, config)) return false;
+  if (task == "niah" && !SameNeedleTask(result, config)) return false;
+  if (!SameMixer(result, config)) return false;
+  return std::all_of(result.params.begin(), result.params.end(), [&](const auto& item) {
+    const auto known = Params().find(item.first);
+    return known == Params().end() || !known->second.names_setting ||
+           Equal(Ours(known->second, config, axes), TextOf(item.second));
+  });
+}
+
+std::string SentenceOf(const Contrasts& contrasts) {
+  std::vector<std::string> clauses = contrasts.clauses;
+  if (!contrasts.stated.empty()) {
+    clauses.insert(clauses.begin(), "the paper also states " + Listed(contrasts.stated));
+  }
+  if (!contrasts.ours.empty()) {
+    clauses.insert(clauses.begin(), "ours has " + Listed(contrasts.ours) + ", the paper " +
+                                        Listed(contrasts.theirs));
+  }
+  if (clauses.empty()) return "";
+  std::string text = fmt::format("{}.", fmt::join(clauses, "; "));
+  text.front() = static_cast<char>(std::toupper(static_cast<unsigned char>(text.front())));
+  return text;
+}
+
+Contrasts ContrastsOf(const PublishedResult& result, const Value& config, const Object& axes) {
+  Contrasts contrasts;
+  for (const auto& [key, value] : result.params) {
+    if (NamesRow(key)) continue;
+    const auto known = Params().find(key);
+    const std::string ours = known == Params().end() ? "" : Ours(known->second, config, axes);
+    if (ours.empty()) {
+      contrasts.stated.push_back(known == Params().end() ? AsStated(key, value)
+                                                         : InWords(known->second, TextOf(value)));
+    } else if (!Equal(ours, TextOf(value))) {
+      contrasts.ours.push_back(InWords(known->second, ours));
+      contrasts.theirs.push_back(InWords(known->second, TextOf(value)));
+    }
+  }
+  return contrasts;
+}
+
+std::string Differences(const PublishedResult& result, const Value& config, const Object& axes,
+                        bool is_best_rate) {
+  Contrasts contrasts = ContrastsOf(result, config, axes);
+  const auto add = [&](const char* clause) { contrasts.clauses.emplace_back(clause); };
+  if (result.metric == "best accuracy over lr" && !is_best_rate) {
+    add("ours is of one learning rate, the paper's the best of several");
+  }
+  if (result.metric.starts_with("whole-output")) {
+    add("ours counts tokens, the paper whole outputs");
+  }
+  if (result.task.starts_with("MAD")) {
+    add("the paper's is a mean over the settings of the benchmark");
+  }
+  return SentenceOf(contrasts);
+}
+
+}  // namespace mixerbench::reports

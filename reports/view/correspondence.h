@@ -1,0 +1,39 @@
+// Which published number is of a setting of ours, and what is different about it.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "reports/published/published.h"
+
+namespace mixerbench::reports {
+
+// Whether a published result is of the mixer of this config: the same by OurMixerName, with the
+// same positions and kernel where the paper tells them apart.
+bool SameMixer(const PublishedResult& result, const Value& config);
+
+// Whether it is of this setting: the same mixer and task, and every size that names the setting in
+// the paper (length, pairs, width) equal to ours, of the segment `axes`.
+bool Corresponds(const PublishedResult& result, const Value& config, const Object& axes);
+
+// What a paper states that is not so in ours, in words.
+struct Contrasts {
+  std::vector<std::string> ours, theirs;  // pairs: "2 layers" and "4 layers"
+  std::vector<std::string> stated;        // by the paper, without a counterpart: "gumbel_noise"
+  std::vector<std::string> clauses;       // anything else
+};
+
+Contrasts ContrastsOf(const PublishedResult& result, const Value& config, const Object& axes);
+
+// "Ours has 2 layers, the paper 4 layers; the paper also states K 32."; empty without any.
+std::string SentenceOf(const Contrasts& contrasts);
+
+// The sentence of an accuracy. `is_best_rate`: ours was chosen among learning rates.
+std::string Differences(const PublishedResult& result, const Value& config, const Object& axes,
+                        bool is_best_rate);
+
+// "MQAR, d_model 64, kv_pairs 4": the task and the sizes that name the setting, as in the paper.
+std::string SettingText(const PublishedResult& result);
+
+}  // namespace mixerbench::reports
