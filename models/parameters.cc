@@ -6,6 +6,7 @@
 #include <ranges>
 #include <utility>
 
+#include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/zeros_like.h>
 
@@ -66,7 +67,9 @@ std::int64_t ParameterSet::num_elements() const {
 Init ParameterSet::ApplyPolicy(ParameterRole role, Init init) const {
   constexpr double kStddev = 0.02;
   if (policy_ == InitPolicy::kDefault) return init;
-  const bool is_normal = policy_ == InitPolicy::kZoology || policy_ == InitPolicy::kMadReset;
+  const bool is_fla = policy_ == InitPolicy::kFla;
+  const bool is_normal =
+      is_fla || policy_ == InitPolicy::kZoology || policy_ == InitPolicy::kMadReset;
   const auto layers = static_cast<double>(num_layers_);
   switch (role) {
     case ParameterRole::kLinearWeight:
@@ -81,7 +84,9 @@ Init ParameterSet::ApplyPolicy(ParameterRole role, Init init) const {
     case ParameterRole::kEmbedding:
       return Init::Normal(kStddev);
     case ParameterRole::kConvWeight:
+      return is_fla ? Init::Normal(kStddev) : init;
     case ParameterRole::kConvBias:
+      return is_fla ? Init::Constant(0) : init;
     case ParameterRole::kNormWeight:
     case ParameterRole::kNormBias:
     case ParameterRole::kSpecial:
@@ -92,19 +97,19 @@ Init ParameterSet::ApplyPolicy(ParameterRole role, Init init) const {
 }
 
 at::Tensor ParameterSet::Draw(const std::string& name, const std::vector<std::int64_t>& shape,
-                              const Init& init) const {
+                              const Init& init, std::int64_t first) const {
   // A model that is only planned has no memory for its weights: one value stands for them all.
   const bool is_planned = device_.is_meta();
   const at::Tensor values =
       at::empty(is_planned ? at::IntArrayRef() : at::IntArrayRef(shape), at::kDouble);
   const ElementStream stream(seed_, name);
   double* const out = values.mutable_data_ptr<double>();
-  const std::int64_t count = values.numel();
+  const std::int64_t end = first + values.numel();
   const auto fill = [&](auto draw_pair) {
-    for (std::int64_t i = 0; i < count; i += 2) {
+    for (std::int64_t i = first - first % 2; i < end; i += 2) {
       const std::pair<double, double> drawn = draw_pair(i / 2);
-      out[i] = drawn.first;
-      if (i + 1 < count) out[i + 1] = drawn.second;
+      if (i >= first) out[i - first] = drawn.first;
+      if (i + 1 < end) out[i + 1 - first] = drawn.second;
     }
   };
   switch (init.kind) {
@@ -177,6 +182,25 @@ at::Tensor ParameterScope::Add(std::string_view name, std::vector<std::int64_t> 
   const Init chosen = set_->ApplyPolicy(role, init);
   return set_->Add(full_name, set_->Draw(full_name, shape, chosen), set_->dtype_, role,
                    /*weight_decay=*/true);
+}
+
+at::Tensor ParameterScope::AddRows(std::string_view name, const std::vector<RowBlock>& blocks,
+                                   std::int64_t num_columns, ParameterRole role) const {
+  Require(role != ParameterRole::kSpecial, "use AddSpecial");
+  const std::string full_name = prefix_ + std::string(name);
+  std::int64_t num_rows = 0;
+  for (const RowBlock& block : blocks) num_rows += block.num_rows;
+  if (auto shared = FindShared(full_name, {num_rows, num_columns})) return *std::move(shared);
+  std::vector<at::Tensor> drawn;
+  std::int64_t first = 0;
+  for (const RowBlock& block : blocks) {
+    const at::Tensor values = set_->Draw(full_name, {block.num_rows, num_columns},
+                                         set_->ApplyPolicy(role, block.init), first);
+    // Where a model is only planned, joining them on the CPU would take its memory.
+    drawn.push_back(values.to(set_->device_));
+    first += values.numel();
+  }
+  return set_->Add(full_name, at::cat(drawn), set_->dtype_, role, /*weight_decay=*/true);
 }
 
 std::shared_ptr<const at::Tensor> ParameterScope::Shadow(std::string_view name) const {

@@ -41,6 +41,7 @@ enum class InitPolicy {
               // other policies; embeddings N(0, 0.02^2)
   kMamba,  // as kMad; kResidualOutputWeight divided by sqrt(num_layers), where a layer counts once
            // for each branch that joins the residual stream
+  kFla,    // linear and convolution weights N(0, 0.02^2), their biases 0; embeddings N(0, 0.02^2)
 };
 
 // How to draw a value.
@@ -54,6 +55,12 @@ struct Init {
   static Init Uniform(double low, double high) { return {Kind::kUniform, low, high}; }
   static Init Normal(double stddev) { return {Kind::kNormal, stddev, 0}; }
   static Init LogUniform(double low, double high) { return {Kind::kLogUniform, low, high}; }
+};
+
+// Rows of a matrix that start alike: those of one linear layer among several in one parameter.
+struct RowBlock {
+  std::int64_t num_rows = 0;
+  Init init;
 };
 
 struct Parameter {
@@ -79,8 +86,9 @@ class ParameterSet {
 
  private:
   friend class ParameterScope;
-  at::Tensor Draw(const std::string& name, const std::vector<std::int64_t>& shape,
-                  const Init& init) const;
+  // The elements from number `first` on.
+  at::Tensor Draw(const std::string& name, const std::vector<std::int64_t>& shape, const Init& init,
+                  std::int64_t first = 0) const;
   at::Tensor Add(const std::string& name, const at::Tensor& values, at::ScalarType dtype,
                  ParameterRole role, bool weight_decay, std::string_view lr_group = "");
   Init ApplyPolicy(ParameterRole role, Init init) const;
@@ -108,6 +116,11 @@ class ParameterScope {
   // Initialised by the set's policy for the role, which may replace `init`.
   at::Tensor Add(std::string_view name, std::vector<std::int64_t> shape, ParameterRole role,
                  Init init) const;
+
+  // One parameter [rows of all blocks, num_columns], the blocks below one another. As Add
+  // otherwise: blocks of one init have the values that Add gives all rows together.
+  at::Tensor AddRows(std::string_view name, const std::vector<RowBlock>& blocks,
+                     std::int64_t num_columns, ParameterRole role) const;
 
   // Where a layer finds a copy in bf16 of the parameter that Add made, so that it need not form
   // one: undefined unless somebody keeps one equal to the parameter and lends it for the moment.
@@ -146,9 +159,7 @@ class ParameterScope {
 template <>
 struct mixerbench::EnumNames<mixerbench::models::InitPolicy> {
   using E = mixerbench::models::InitPolicy;
-  static constexpr std::pair<E, std::string_view> kNames[] = {{E::kDefault, "default"},
-                                                              {E::kZoology, "zoology"},
-                                                              {E::kMad, "mad"},
-                                                              {E::kMadReset, "mad_reset"},
-                                                              {E::kMamba, "mamba"}};
+  static constexpr std::pair<E, std::string_view> kNames[] = {
+      {E::kDefault, "default"},    {E::kZoology, "zoology"}, {E::kMad, "mad"},
+      {E::kMadReset, "mad_reset"}, {E::kMamba, "mamba"},     {E::kFla, "fla"}};
 };

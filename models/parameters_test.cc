@@ -4,6 +4,7 @@
 #include <cmath>
 #include <stdexcept>
 
+#include <ATen/TensorOperators.h>
 #include <ATen/ops/full.h>
 
 #include "base/philox.h"
@@ -80,7 +81,7 @@ TEST_CASE("parameters: the zoology policy replaces linear and embedding initiali
 TEST_CASE("parameters: mad_reset sets flagged biases to 0 and other special parameters stay") {
   const at::Tensor values = at::full({5}, 3, at::kDouble);
   for (const InitPolicy policy : {InitPolicy::kDefault, InitPolicy::kZoology, InitPolicy::kMad,
-                                  InitPolicy::kMadReset, InitPolicy::kMamba}) {
+                                  InitPolicy::kMadReset, InitPolicy::kMamba, InitPolicy::kFla}) {
     ParameterSet set = Set(policy);
     const ParameterScope scope(set);
     const bool is_reset = policy == InitPolicy::kMadReset;
@@ -109,6 +110,58 @@ TEST_CASE("parameters: the mad policy keeps linear weights and clears their bias
   CHECK(scope.Add("w", {100}, kWeight, init).abs().max().item<double>() > 1);
   CHECK(scope.Add("b", {100}, ParameterRole::kLinearBias, init).abs().max().item<double>() == 0);
   CHECK(scope.Add("e", {100}, ParameterRole::kEmbedding, init).abs().max().item<double>() < 0.1);
+}
+
+TEST_CASE("parameters: the fla policy starts convolutions too, and rescales no output") {
+  ParameterSet set = Set(InitPolicy::kFla);
+  const ParameterScope scope(set);
+  const Init init = Init::Uniform(-9, 9);
+  for (const ParameterRole role : {kWeight, ParameterRole::kResidualOutputWeight,
+                                   ParameterRole::kConvWeight, ParameterRole::kEmbedding}) {
+    const std::string name = "w" + std::to_string(static_cast<int>(role));
+    CAPTURE(name);
+    CHECK_THAT(scope.Add(name, {100, 100}, role, init).detach().std().item<double>(),
+               Catch::Matchers::WithinRel(0.02, 0.05));
+  }
+  for (const ParameterRole role : {ParameterRole::kLinearBias, ParameterRole::kConvBias}) {
+    const std::string name = "b" + std::to_string(static_cast<int>(role));
+    CHECK(scope.Add(name, {100}, role, init).abs().max().item<double>() == 0);
+  }
+  CHECK(scope.Add("n", {4}, ParameterRole::kNormWeight, Init::Constant(1)).sum().item<double>() ==
+        4);
+  CHECK(scope.AddSpecial("s", {100}, init).abs().max().item<double>() > 1);
+}
+
+TEST_CASE("parameters: blocks of rows have a start each, and are one draw where it is the same") {
+  constexpr auto kOutput = ParameterRole::kResidualOutputWeight;
+  for (const InitPolicy policy : {InitPolicy::kDefault, InitPolicy::kZoology, InitPolicy::kMamba}) {
+    ParameterSet whole_set = Set(policy), set = Set(policy);
+    const at::Tensor whole =
+        ParameterScope(whole_set).Add("w", {9, 5}, kOutput, Init::Uniform(-1, 1));
+    const at::Tensor equal = ParameterScope(set).AddRows(
+        "w", {{1, Init::Uniform(-1, 1)}, {8, Init::Uniform(-1, 1)}}, 5, kOutput);
+    CHECK(whole.equal(equal));
+    CHECK(set.parameters()[0].role == kOutput);
+    CHECK(set.parameters()[0].weight_decay);
+  }
+  const auto of_two = [](InitPolicy policy) {
+    ParameterSet set = Set(policy);
+    return ParameterScope(set)
+        .AddRows("w", {{3, Init::Uniform(-1, 1)}, {2, Init::Uniform(-4, 4)}}, 5, kWeight)
+        .detach();
+  };
+  ParameterSet plain_set = Set();
+  const at::Tensor plain =
+      ParameterScope(plain_set).Add("w", {5, 5}, kWeight, Init::Uniform(-1, 1)).detach();
+  const at::Tensor rows = of_two(InitPolicy::kMad);  // keeps what linear weights ask for
+  CHECK(rows.narrow(0, 0, 3).equal(plain.narrow(0, 0, 3)));
+  CHECK(rows.narrow(0, 3, 2).allclose(4 * plain.narrow(0, 3, 2)));
+  CHECK(of_two(InitPolicy::kMadReset).abs().max().item<double>() < 0.1);
+  ParameterSet planned(0, InitPolicy::kDefault, 1, at::kMeta, at::kFloat);
+  constexpr std::int64_t kHuge = std::int64_t{1} << 20;
+  CHECK(ParameterScope(planned)
+            .AddRows("w", {{1, Init::Normal(1)}, {kHuge, Init::Normal(1)}}, kHuge, kWeight)
+            .sizes() == at::IntArrayRef({kHuge + 1, kHuge}));
 }
 
 TEST_CASE("parameters: specials stay in float32 and may be exempt from weight decay") {

@@ -19,6 +19,7 @@
 #include "harness/device/graph.h"
 #include "harness/device/plans.h"
 #include "harness/evaluation/segment_rows.h"
+#include "harness/evaluation/state_metrics.h"
 #include "harness/evaluation/tap_statistics.h"
 #include "harness/training/cell_guard.h"
 #include "harness/training/trainer.h"
@@ -30,7 +31,7 @@ namespace {
 // The taps of a cell on one segment, by path: "layers.0.write_gate".
 struct Recorded {
   std::map<std::string, TapStatistics> by_path;
-  std::set<std::string> offered;  // names that some layer would record
+  std::set<std::string> offered;  // names that some layer would record, or that derive from them
 };
 
 class AnalyseRun : CellRun {
@@ -129,16 +130,10 @@ class AnalyseRun : CellRun {
     const at::NoGradGuard no_grad;
     const Batch batch = source.generator().Generate(
         source.WithKey({.first = static_cast<std::uint64_t>(first), .count = count}));
-    models::TapRecorder recorder{.wants =
-                                     [&](std::string_view path) {
-                                       const std::string name = LastPart(path);
-                                       recorded.offered.insert(name);
-                                       return cell_.taps.front() == kAllTaps ||
-                                              std::find(cell_.taps.begin(), cell_.taps.end(),
-                                                        name) != cell_.taps.end();
-                                     },
-                                 .override_write_gate = std::nullopt,
-                                 .records = {}};
+    models::TapRecorder recorder{
+        .wants = [&](std::string_view path) { return IsNeeded(LastPart(path), recorded.offered); },
+        .override_write_gate = std::nullopt,
+        .records = {}};
     RepeatedWork work(graphs_, [&] {
       trained_.model.backbone->Forward(
           batch.inputs,
@@ -147,7 +142,40 @@ class AnalyseRun : CellRun {
     RunOrRefuse(source.task().shape().seq_len, cell_.trained_max_seq_len, [&] { work.Run(); });
     AddPlan({"analyse", count, source.task().shape().seq_len, &work}, registries_.cores,
             result_.plans);
-    for (const auto& [path, record] : recorder.records) recorded.by_path[path].Add(record, count);
+    for (const auto& [path, record] : recorder.records) AddRecord(path, record, count, recorded);
+  }
+
+  bool IsListed(std::string_view name) const {
+    return std::find(cell_.taps.begin(), cell_.taps.end(), name) != cell_.taps.end();
+  }
+
+  bool IsAsked(std::string_view tap) const {
+    return cell_.taps.front() == kAllTaps || IsListed(tap);
+  }
+
+  // Whether a record of this name is wanted or something that derives from it; adds what there is
+  // to `offered`.
+  bool IsNeeded(const std::string& tap, std::set<std::string>& offered) const {
+    offered.insert(tap);
+    bool is_needed = IsAsked(tap);
+    for (const StateMetric& metric : StateMetrics()) {
+      if (metric.tap != tap) continue;
+      offered.emplace(metric.name);
+      is_needed = is_needed || IsListed(metric.name);
+    }
+    return is_needed;
+  }
+
+  void AddRecord(const std::string& path, const at::Tensor& record, std::int64_t count,
+                 Recorded& recorded) const {
+    const std::string tap = LastPart(path);
+    const std::string layer = path.substr(0, path.size() - tap.size());
+    if (IsAsked(tap)) recorded.by_path[path].Add(record, count);
+    for (const StateMetric& metric : StateMetrics()) {
+      if (metric.tap != tap || !IsListed(metric.name)) continue;
+      const at::Tensor value = metric.compute(record);
+      if (value.defined()) recorded.by_path[layer + std::string(metric.name)].Add(value, count);
+    }
   }
 
   StreamScope stream_{device_};

@@ -20,7 +20,8 @@ std::vector<SegmentSource> TestRun::Sources() const {
 
 void TestRun::Probe() {
   for (const SegmentSource& source : Sources()) {
-    SegmentEvaluator(*model_.backbone, source, cell_.train, graphs_).Probe();
+    SegmentEvaluator(*model_.backbone, source, cell_.train, graphs_, cell_.write_gate_reset)
+        .Probe();
   }
 }
 
@@ -61,7 +62,8 @@ std::vector<reports::AccuracyRow> TestRun::Score(const SegmentSource& source, co
   const auto items = ItemFileOf(source);
   SegmentScore score;
   RunOrRefuse(source.task().shape().seq_len, built_for_, [&] {
-    SegmentEvaluator evaluator(*model_.backbone, source, cell_.train, graphs_);
+    SegmentEvaluator evaluator(*model_.backbone, source, cell_.train, graphs_,
+                               cell_.write_gate_reset);
     score = evaluator.Score(axes, checkpoint, items.get());
     for (const PhaseWork& ran : evaluator.work("test")) {
       AddPlan(ran, registries_.cores, result_.plans);

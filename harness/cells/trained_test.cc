@@ -5,6 +5,7 @@
 #include <fstream>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "harness/cells/analyse_cell.h"
 #include "harness/cells/evaluate_cell.h"
@@ -221,6 +222,37 @@ TEST_CASE("trained: taps are recorded for every layer and segment") {
   }
   const auto read = reports::ParseCell(reports::DumpCell(ran.result), "result.json");
   CHECK(reports::DumpCell(read) == reports::DumpCell(ran.result));
+}
+
+TEST_CASE("trained: measures of states and decays are rows beside the taps that they are of") {
+  const TemporaryFolder folder;
+  const auto cells = Cells("8", R"(, "analyse": [{"taps": ["state_entropy", "receptive_field",
+      "state_row_cosine", "state_row_abs_cosine"], "num_examples": 10}])");
+  Train(cells[0], ControlOf(folder));
+  const Ran ran = Use(OfKind(cells, CellKind::kAnalyse), ControlOf(folder));
+  REQUIRE(ran.result.state == CellState::kCompleted);
+  REQUIRE(ran.result.taps.size() == 8);  // of two layers; the state itself was not asked for
+  std::set<std::string> paths;
+  for (const reports::TapRow& row : ran.result.taps) {
+    CAPTURE(row.path);
+    CHECK(row.state == CellState::kCompleted);
+    CHECK(row.num_not_finite == 0);
+    paths.insert(row.path);
+    // Two heads with states of 4 x 8, two times 4 channels over 8 tokens.
+    CHECK(row.num_values == 10 * (row.tap == "receptive_field" ? 8 * 8 : 2));
+    CHECK(*row.max <= (row.tap == "receptive_field" ? 7 : 1));
+    CHECK(*row.min >= (row.tap == "state_row_cosine" ? -1 : 0));
+  }
+  CHECK(paths.contains("layers.0.state_entropy"));
+  CHECK(paths.contains("layers.1.receptive_field"));
+
+  const auto attention =
+      Cells("8", R"(, "analyse": [{"taps": ["state_entropy"]}])", R"({"name": "attention"})");
+  Train(attention[0], ControlOf(folder));
+  const Ran none = Use(OfKind(attention, CellKind::kAnalyse), ControlOf(folder));
+  REQUIRE(none.result.taps.size() == 1);
+  CHECK(none.result.taps[0].state == CellState::kSkipped);
+  CHECK_THAT(none.result.taps[0].reason, Catch::Contains("no layer records it"));
 }
 
 TEST_CASE("trained: all taps of a model, and none of one that has none") {

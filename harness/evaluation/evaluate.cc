@@ -5,6 +5,8 @@
 #include <optional>
 #include <set>
 #include <span>
+#include <string>
+#include <string_view>
 #include <utility>
 
 #include <ATen/TensorOperators.h>
@@ -15,7 +17,11 @@
 #include <ATen/ops/where.h>
 #include <ATen/ops/zeros.h>
 
+#include "base/check.h"
+#include "base/dotted_path.h"
+#include "base/error.h"
 #include "harness/device/device.h"
+#include "harness/evaluation/reset_positions.h"
 #include "harness/evaluation/score.h"
 #include "harness/training/cell_guard.h"
 #include "kernels/loss/cross_entropy.h"
@@ -28,11 +34,14 @@ constexpr std::int64_t kNoPrediction = -1;
 // Hidden states of the listed positions, [N,D].
 at::Tensor HiddenAtScored(const models::Backbone& backbone, const Batch& batch,
                           const kernels::ScoredPositions& rows, at::ScalarType compute_dtype,
-                          std::int64_t piece_len) {
+                          std::int64_t piece_len, const models::TapScope& taps) {
   const std::int64_t seq_len = batch.inputs.size(1);
   if (seq_len <= piece_len) {
-    return backbone.Forward(batch.inputs, {.compute_dtype = compute_dtype, .scored = &rows}).hidden;
+    return backbone
+        .Forward(batch.inputs, {.compute_dtype = compute_dtype, .taps = taps, .scored = &rows})
+        .hidden;
   }
+  Require(!taps, "taps see whole inputs");
   const at::Tensor& positions = rows.positions;
   const at::Tensor row = positions.div(seq_len, "floor");
   const at::Tensor column = positions.remainder(seq_len);
@@ -57,26 +66,39 @@ at::Tensor HiddenAtScored(const models::Backbone& backbone, const Batch& batch,
 }  // namespace
 
 Predictions Predict(const models::Backbone& backbone, const Batch& batch, const ScoredRows& scored,
-                    at::ScalarType compute_dtype, std::int64_t piece_len) {
+                    at::ScalarType compute_dtype, std::int64_t piece_len,
+                    const models::TapScope& taps) {
   const at::NoGradGuard no_grad;
-  const at::Tensor hidden = HiddenAtScored(backbone, batch, scored.rows, compute_dtype, piece_len);
+  const at::Tensor hidden =
+      HiddenAtScored(backbone, batch, scored.rows, compute_dtype, piece_len, taps);
   const auto result = kernels::SoftmaxCrossEntropy(backbone.Logits(hidden), scored.targets);
   return {result.predicted.masked_fill(result.nll.isnan(), kNoPrediction), result.nll};
 }
 
 SegmentEvaluator::SegmentEvaluator(const models::Backbone& backbone, const SegmentSource& source,
-                                   const TrainConfig& config, GraphContext& graphs)
+                                   const TrainConfig& config, GraphContext& graphs,
+                                   const std::optional<WriteGateReset>& reset)
     : backbone_(backbone),
       source_(source),
       config_(config),
       graphs_(graphs),
+      reset_(reset),
       max_scored_(MaxScored(source.task().shape(), tasks::LabelMode::kScored)),
       batch_size_(std::clamp<std::int64_t>(config.eval_batch_tokens / source.task().shape().seq_len,
                                            1, source.size())) {
   const auto words = at::TensorOptions().dtype(at::kLong).device(graphs.device());
   cursor_ = at::zeros({2}, words);
   tally_ = at::zeros({3}, words);
-  if (source.task().shape().seq_len > config.eval_piece_len) {
+  const std::int64_t seq_len = source.task().shape().seq_len;
+  const bool is_in_pieces = seq_len > config.eval_piece_len;
+  if (is_in_pieces && reset_) {
+    throw ConfigError("", "inputs of " + std::to_string(seq_len) +
+                              " tokens run in pieces, whose write gates have no mean over the "
+                              "sequence; a larger train.eval_piece_len makes one of them");
+  }
+  if (reset_) {
+    no_graphs_ = std::make_unique<GraphContext>(graphs.WithoutGraphs("write gates are replaced"));
+  } else if (is_in_pieces) {
     no_graphs_ = std::make_unique<GraphContext>(graphs.WithoutGraphs("inputs run in pieces"));
   }
 }
@@ -95,6 +117,24 @@ SegmentEvaluator::Shape& SegmentEvaluator::ShapeOf(std::int64_t count) {
   return shape;
 }
 
+Predictions SegmentEvaluator::PredictBatch(const Shape& shape, const ScoredRows& scored) const {
+  const auto predict = [&](const models::TapScope& taps) {
+    return Predict(backbone_, shape.batch, scored, ComputeDtype(config_.dtype),
+                   config_.eval_piece_len, taps);
+  };
+  if (!reset_) return predict({});
+  bool has_gates = false;
+  models::TapRecorder recorder;
+  recorder.wants = [&](std::string_view path) {  // it is told of gates and records nothing
+    has_gates = has_gates || LastPart(path) == "write_gate";
+    return false;
+  };
+  recorder.override_write_gate = ResetPositions(*reset_, shape.batch.inputs, shape.first);
+  Predictions predictions = predict(models::TapScope(recorder));
+  if (!has_gates) throw ConfigError("", "no layer of this model has a write gate to replace");
+  return predictions;
+}
+
 // Everything a graph holds.
 void SegmentEvaluator::RunBatch(const Shape& shape) {
   const at::NoGradGuard no_grad;
@@ -105,8 +145,7 @@ void SegmentEvaluator::RunBatch(const Shape& shape) {
     cursor_.select(0, 0).add_(shape.count);
   }
   const ScoredRows scored = ListScored(shape.batch.labels, max_scored_);
-  const Predictions predictions =
-      Predict(backbone_, shape.batch, scored, ComputeDtype(config_.dtype), config_.eval_piece_len);
+  const Predictions predictions = PredictBatch(shape, scored);
   tally_.add_(at::stack({scored.targets.ne(tasks::kIgnore).sum(),
                          predictions.predicted.eq(scored.targets).sum(),
                          at::isfinite(predictions.nll).logical_not().sum()}));
@@ -117,6 +156,7 @@ void SegmentEvaluator::RunBatch(const Shape& shape) {
 // Queues the batch that begins with that sample.
 const SegmentEvaluator::Shape& SegmentEvaluator::RunFrom(std::int64_t first) {
   Shape& shape = ShapeOf(std::min(batch_size_, source_.size() - first));
+  shape.first = first;
   if (!source_.generator().generates_in_place()) {
     source_.generator().Generate(
         source_.WithKey({.first = static_cast<std::uint64_t>(first), .count = shape.count}),

@@ -5,6 +5,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -12,8 +13,10 @@
 #include "harness/device/graph.h"
 #include "harness/device/plans.h"
 #include "harness/suite/train_config.h"
+#include "harness/suite/write_gate_reset.h"
 #include "harness/training/batch.h"
 #include "harness/training/model.h"
+#include "models/taps.h"
 #include "reports/result/result.h"
 
 namespace mixerbench::harness {
@@ -21,13 +24,15 @@ namespace mixerbench::harness {
 // Predictions for the entries of `scored`: arg-max over the whole vocabulary (ties: lowest id; -1,
 // which is right nowhere, among logits of which one is NaN) and cross-entropy in nats, 0 where an
 // entry only fills up. Inputs longer than `piece_len` run in
-// pieces with carried state, so memory does not grow with length for recurrent mixers.
+// pieces with carried state, so memory does not grow with length for recurrent mixers; `taps` see
+// whole inputs alone.
 struct Predictions {
   at::Tensor predicted;  // [N] int64
   at::Tensor nll;        // [N] fp32
 };
 Predictions Predict(const models::Backbone& backbone, const Batch& batch, const ScoredRows& scored,
-                    at::ScalarType compute_dtype, std::int64_t piece_len);
+                    at::ScalarType compute_dtype, std::int64_t piece_len,
+                    const models::TapScope& taps = {});
 
 struct Tally {
   std::int64_t num_scored = 0;
@@ -56,12 +61,16 @@ class SampleSink {
 };
 
 // Evaluates one segment as often as asked, by one graph for each shape of batch on a GPU; inputs
-// that run in pieces are never captured. A batch has as many sequences as make eval_batch_tokens;
-// when memory lacks, half as many from then on. What is passed by reference must outlive it.
+// that run in pieces are never captured, nor is an evaluation that replaces write gates (`reset`).
+// A batch has as many sequences as make eval_batch_tokens; when memory lacks, half as many from
+// then on. What is passed by reference must outlive it, but for `reset`.
 class SegmentEvaluator {
  public:
+  // Throws ConfigError where write gates are to be replaced in inputs that run in pieces, and, from
+  // what runs, in a model that has none.
   SegmentEvaluator(const models::Backbone& backbone, const SegmentSource& source,
-                   const TrainConfig& config, GraphContext& graphs);
+                   const TrainConfig& config, GraphContext& graphs,
+                   const std::optional<WriteGateReset>& reset = std::nullopt);
   SegmentEvaluator(const SegmentEvaluator&) = delete;
   SegmentEvaluator& operator=(const SegmentEvaluator&) = delete;
 
@@ -84,6 +93,7 @@ class SegmentEvaluator {
  private:
   // Batches of one size; the tensors are written by `work`.
   struct Shape {
+    std::int64_t first = 0;  // sample of the batch at hand
     std::int64_t count = 0;
     Batch batch;
     at::Tensor predicted;  // [count, M] int64
@@ -103,12 +113,14 @@ class SegmentEvaluator {
   const Shape& RunFrom(std::int64_t first);
   Shape& ShapeOf(std::int64_t count);
   void RunBatch(const Shape& shape);
+  Predictions PredictBatch(const Shape& shape, const ScoredRows& scored) const;
 
   const models::Backbone& backbone_;
   const SegmentSource& source_;
   const TrainConfig& config_;
   GraphContext& graphs_;
-  std::unique_ptr<GraphContext> no_graphs_;  // for inputs in pieces
+  std::optional<WriteGateReset> reset_;
+  std::unique_ptr<GraphContext> no_graphs_;  // for inputs in pieces and replaced write gates
   std::int64_t max_scored_;
   std::int64_t batch_size_;  // of a whole batch, in sequences
   at::Tensor cursor_;        // tasks::BatchCursor as int64 [2], on the device

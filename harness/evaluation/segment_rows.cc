@@ -27,6 +27,7 @@ std::vector<Object> SegmentAxes(const Cell& cell) {
     for (const std::string& key : varying) {
       if (const Value* value = segment.params.Find(key)) object[key] = *value;
     }
+    if (cell.write_gate_reset) object[kResetWriteGate] = cell.write_gate_reset->text();
     axes.push_back(std::move(object));
   }
   return axes;

@@ -16,7 +16,7 @@ namespace mixerbench::harness {
 
 // Of each test segment of a cell, the options that differ between them, and in cells that use the
 // training of another between them and what was trained on; plus "input_seq_len" when the task has
-// it.
+// it, and the intervention of a cell that has one, so that its rows are never taken for plain ones.
 std::vector<Object> SegmentAxes(const Cell& cell);
 
 // What guessing scores on samples of `task`, chance first.

@@ -31,6 +31,9 @@ Value CellToValue(const Cell& cell) {
     object["throughput"] = ThroughputPlanToValue(cell.throughput);
   if (NamesTraining(cell.kind)) object["trained_max_seq_len"] = cell.trained_max_seq_len;
   if (cell.kind == CellKind::kAnalyse) object["taps"] = Array(cell.taps.begin(), cell.taps.end());
+  if (cell.write_gate_reset) {
+    object[kResetWriteGate] = WriteGateResetToValue(*cell.write_gate_reset);
+  }
   return object;
 }
 
@@ -52,6 +55,9 @@ Cell CellFromValue(const Value& value, const tasks::TaskRegistry& registry) {
   }
   if (cell.kind == CellKind::kAnalyse) {
     for (const Value& tap : object.at("taps").as_array()) cell.taps.push_back(tap.as_string());
+  }
+  if (const Value* reset = value.Find(kResetWriteGate)) {
+    cell.write_gate_reset = ParseWriteGateReset(*reset, "/" + std::string(kResetWriteGate));
   }
   return cell;
 }

@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -14,6 +15,7 @@
 #include "harness/suite/task_plan.h"
 #include "harness/suite/throughput_plan.h"
 #include "harness/suite/train_config.h"
+#include "harness/suite/write_gate_reset.h"
 #include "reports/result/result.h"
 
 namespace mixerbench::harness {
@@ -30,6 +32,9 @@ constexpr bool NamesTraining(CellKind kind) {
   return kind == CellKind::kEvaluate || kind == CellKind::kAnalyse;
 }
 
+// Names the intervention of a cell in suites, in what it was asked and in the axes of its rows.
+inline constexpr const char* kResetWriteGate = "reset_write_gate";
+
 // What stands for every tap in Cell::taps.
 inline constexpr const char* kAllTaps = "all";
 
@@ -45,9 +50,10 @@ struct Cell {
   // NamesTraining(kind) only: the longest input that the training builds its model for. Those of
   // task.test, which this cell runs on, may be longer.
   std::int64_t trained_max_seq_len = 0;
-  std::vector<std::string> taps;  // kAnalyse only: names, or kAllTaps
-  std::string device_type;        // "cpu" or "cuda"
-  bool limited = false;           // evaluation segments were cut by --limit
+  std::vector<std::string> taps;                   // kAnalyse only: names, or kAllTaps
+  std::optional<WriteGateReset> write_gate_reset;  // kEvaluate only: an intervention
+  std::string device_type;                         // "cpu" or "cuda"
+  bool limited = false;                            // evaluation segments were cut by --limit
   // What it is for in its sweep; of no influence on what it computes.
   reports::CellPhase phase = reports::CellPhase::kNone;
   // Follow from the rest (identity.h). 64 hex digits each.

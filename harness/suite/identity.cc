@@ -104,6 +104,9 @@ Value CellIdentifier::DescribeExperiment(const Cell& cell) {
   if (cell.kind == CellKind::kAnalyse) {
     experiment["taps"] = Array(cell.taps.begin(), cell.taps.end());
   }
+  if (cell.write_gate_reset) {
+    experiment[kResetWriteGate] = WriteGateResetToValue(*cell.write_gate_reset);
+  }
   return experiment;
 }
 
@@ -156,7 +159,7 @@ void CellIdentifier::Identify(Cell& cell) {
   if (cell.kind == CellKind::kThroughput) return;
   // The same of a training and of every cell that names it.
   experiment.as_object()["kind"] = std::string(NameOf(CellKind::kTrain));
-  for (const char* key : {"test_data", "trained_max_seq_len", "taps"}) {
+  for (const char* key : {"test_data", "trained_max_seq_len", "taps", kResetWriteGate}) {
     experiment.as_object().erase(key);
   }
   Value data = cell.data_hash;

@@ -13,7 +13,7 @@ const Fields<TrainConfig>& TrainFields() {
           .Add("lr", &C::lr, "peak learning rate of AdamW")
           .Add("weight_decay", &C::weight_decay, "decoupled weight decay")
           .Add("decay_all_parameters", &C::decay_all_parameters,
-               "false exempts gate parameters (A_log, dt_bias, ...)")
+               "false exempts gate parameters (A_log, dt_bias, ...), biases and norms")
           .Add("beta1", &C::beta1, "AdamW first moment")
           .Add("beta2", &C::beta2, "AdamW second moment")
           .Add("eps", &C::eps, "AdamW epsilon")

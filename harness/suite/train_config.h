@@ -46,7 +46,8 @@ struct TrainConfig {
   std::string recipe = "zoology";  // the source of the defaults below
   double lr = 1e-3;                // peak learning rate of AdamW
   double weight_decay = 0.1;
-  bool decay_all_parameters = true;  // false: gate parameters (A_log, dt_bias, ...) are exempt
+  // False: gate parameters (A_log, dt_bias, ...), biases and norms are exempt.
+  bool decay_all_parameters = true;
   double beta1 = 0.9;
   double beta2 = 0.999;
   double eps = 1e-8;

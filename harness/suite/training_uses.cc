@@ -40,7 +40,9 @@ void AddSection(const Value& document, CellKind kind, std::vector<TrainingUse>& 
   }
   const Array& entries = section->as_array();
   for (std::size_t i = 0; i < entries.size(); ++i) {
-    TrainingUse use{.kind = kind, .where = name + "/" + std::to_string(i), .test = {}, .taps = {}};
+    TrainingUse use;
+    use.kind = kind;
+    use.where = name + "/" + std::to_string(i);
     io::RequireObject(entries[i], use.where);
     if (std::find(entries.begin(), entries.begin() + static_cast<std::ptrdiff_t>(i), entries[i]) !=
         entries.begin() + static_cast<std::ptrdiff_t>(i)) {
@@ -50,6 +52,9 @@ void AddSection(const Value& document, CellKind kind, std::vector<TrainingUse>& 
     if (kind == CellKind::kAnalyse) {
       use.taps = ReadTaps(io::RequireMember(entries[i], use.where, "taps"), use.where + "/taps");
       use.test.erase("taps");
+    } else if (const Value* reset = entries[i].Find(kResetWriteGate)) {
+      use.write_gate_reset = ParseWriteGateReset(*reset, use.where + "/" + kResetWriteGate);
+      use.test.erase(kResetWriteGate);
     }
     uses.push_back(std::move(use));
   }
@@ -70,6 +75,7 @@ Cell UseTraining(const Cell& trained, const TrainingUse& use, const Value& task,
   Cell cell = trained;
   cell.kind = use.kind;
   cell.taps = use.taps;
+  cell.write_gate_reset = use.write_gate_reset;
   cell.trained_max_seq_len = trained.task.max_seq_len;
   Value other_test = task;
   Object& test = other_test.as_object().try_emplace("test", Object{}).first->second.as_object();
@@ -80,6 +86,10 @@ Cell UseTraining(const Cell& trained, const TrainingUse& use, const Value& task,
     const std::string& where = error.where();
     if (!where.starts_with(kPlace)) throw ConfigError(use.where, error.what());
     throw ConfigError(use.where + where.substr(kPlace.size()), error.reason());
+  }
+  if (use.write_gate_reset && use.write_gate_reset->last_token >= cell.task.vocab_size) {
+    throw ConfigError(use.where + "/" + kResetWriteGate + "/last_token",
+                      "the vocabulary ends at " + std::to_string(cell.task.vocab_size - 1));
   }
   return cell;
 }

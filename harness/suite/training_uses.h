@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -14,9 +15,10 @@ namespace mixerbench::harness {
 // An entry of a section: a cell for every training.
 struct TrainingUse {
   CellKind kind = CellKind::kEvaluate;
-  std::string where;              // "/evaluate/0"
-  Object test;                    // what it says otherwise than "/task/test"
-  std::vector<std::string> taps;  // kAnalyse only: names, or kAllTaps
+  std::string where;                               // "/evaluate/0"
+  Object test;                                     // what it says otherwise than "/task/test"
+  std::vector<std::string> taps;                   // kAnalyse only: names, or kAllTaps
+  std::optional<WriteGateReset> write_gate_reset;  // kEvaluate only
 };
 
 // Of a whole suite, in order. Throws ConfigError.

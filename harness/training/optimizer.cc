@@ -33,7 +33,39 @@ double ScheduledRate(const TrainConfig& config, double passed, double whole) {
   return 0;
 }
 
+bool HasOwnRate(const models::Parameter& parameter, const TrainConfig& config) {
+  return config.ssm_lr > 0 && parameter.lr_group == kStateSpaceGroup;
+}
+
+// Whether it multiplies activations or is one of a table's rows: neither a bias nor a norm. What a
+// class in Python holds has no role of its own and is judged by its axes.
+bool IsMatrix(const models::Parameter& parameter) {
+  using models::ParameterRole;
+  switch (parameter.role) {
+    case ParameterRole::kLinearBias:
+    case ParameterRole::kConvBias:
+    case ParameterRole::kNormWeight:
+    case ParameterRole::kNormBias:
+      return false;
+    case ParameterRole::kLinearWeight:
+    case ParameterRole::kResidualOutputWeight:
+    case ParameterRole::kConvWeight:
+    case ParameterRole::kEmbedding:
+    case ParameterRole::kSpecial:
+      return parameter.tensor.dim() >= 2;
+  }
+  Require(false, "unknown parameter role");
+  return false;
+}
+
 }  // namespace
+
+double WeightDecayOf(const models::Parameter& parameter, const TrainConfig& config) {
+  if (HasOwnRate(parameter, config)) return 0;
+  const bool decays =
+      config.decay_all_parameters || (parameter.weight_decay && IsMatrix(parameter));
+  return decays ? config.weight_decay : 0;
+}
 
 double LearningRate(const TrainConfig& config, const StepCount& steps, std::int64_t step) {
   const bool by_epoch =
@@ -53,14 +85,13 @@ AdamW::AdamW(const std::vector<models::Parameter>& parameters, const TrainConfig
     : config_(config) {
   const at::NoGradGuard no_grad;
   for (const auto& parameter : parameters) {
-    const bool has_own_rate = config.ssm_lr > 0 && parameter.lr_group == kStateSpaceGroup;
-    const bool decay = !has_own_rate && (config.decay_all_parameters || parameter.weight_decay);
     names_.push_back(parameter.name);
-    tensors_.push_back({.parameter = parameter.tensor,
-                        .first_moment = at::zeros_like(parameter.tensor),
-                        .second_moment = at::zeros_like(parameter.tensor),
-                        .weight_decay = decay ? config.weight_decay : 0,
-                        .rate_scale = has_own_rate ? config.ssm_lr / config.lr : 1});
+    tensors_.push_back(
+        {.parameter = parameter.tensor,
+         .first_moment = at::zeros_like(parameter.tensor),
+         .second_moment = at::zeros_like(parameter.tensor),
+         .weight_decay = WeightDecayOf(parameter, config),
+         .rate_scale = HasOwnRate(parameter, config) ? config.ssm_lr / config.lr : 1});
     if (config.dtype != Dtype::kBf16 || parameter.narrow == nullptr) continue;
     std::vector<std::int64_t> shape = parameter.tensor.sizes().vec();
     shape[0] += kernels::kShadowPadding;

@@ -20,6 +20,11 @@ namespace mixerbench::harness {
 // Learning rate of a step, counted from 0 over a run of this length.
 double LearningRate(const TrainConfig& config, const StepCount& steps, std::int64_t step);
 
+// The decay of a parameter. With decay_all_parameters off, gate parameters, biases and norms have
+// none, as in the groups of Mamba's and safari's trainers; parameters of state spaces with a rate
+// of their own (ssm_lr) never have any.
+double WeightDecayOf(const models::Parameter& parameter, const TrainConfig& config);
+
 // Decoupled weight decay (Loshchilov and Hutter, arXiv 1711.05101). Rate and step come from the
 // device, so that a step can be captured in a graph and nothing synchronises.
 class AdamW {

@@ -10,14 +10,37 @@ Init FanInUniform(std::int64_t fan_in) {
   return Init::Uniform(-bound, bound);
 }
 
+namespace {
+
+Init WeightInit(LinearInit init, std::int64_t in, std::int64_t out) {
+  if (init == LinearInit::kBackbone) return FanInUniform(in);
+  const double bound = std::exp2(-2.5) * std::sqrt(6 / static_cast<double>(in + out));
+  return Init::Uniform(-bound, bound);
+}
+
+at::Tensor AddLayers(const ParameterScope& scope, std::int64_t in,
+                     const std::vector<LinearRows>& layers) {
+  std::vector<RowBlock> blocks;
+  for (const LinearRows& layer : layers) {
+    if (layer.out > 0) blocks.push_back({layer.out, WeightInit(layer.init, in, layer.out)});
+  }
+  return scope.AddRows("weight", blocks, in, ParameterRole::kLinearWeight);
+}
+
+}  // namespace
+
 Linear::Linear(const ParameterScope& scope, std::int64_t in, std::int64_t out, bool bias,
-               ParameterRole role)
-    : weight_(scope.Add("weight", {out, in}, role, FanInUniform(in))),
+               ParameterRole role, LinearInit init)
+    : weight_(scope.Add("weight", {out, in}, role, WeightInit(init, in, out))),
       shadow_weight_(scope.Shadow("weight")) {
   if (!bias) return;
-  bias_ = scope.Add("bias", {out}, ParameterRole::kLinearBias, FanInUniform(in));
+  bias_ = scope.Add("bias", {out}, ParameterRole::kLinearBias,
+                    init == LinearInit::kXavier ? Init::Constant(0) : FanInUniform(in));
   shadow_bias_ = scope.Shadow("bias");
 }
+
+Linear::Linear(const ParameterScope& scope, std::int64_t in, const std::vector<LinearRows>& layers)
+    : weight_(AddLayers(scope, in, layers)), shadow_weight_(scope.Shadow("weight")) {}
 
 kernels::ShadowWeights Linear::Narrow() const {
   return {*shadow_weight_, shadow_bias_ != nullptr ? *shadow_bias_ : at::Tensor()};

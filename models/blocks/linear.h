@@ -4,10 +4,13 @@
 
 #include <cstdint>
 #include <memory>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include <ATen/core/Tensor.h>
 
+#include "base/fields.h"
 #include "kernels/layout/rows.h"
 #include "kernels/linear/linear.h"
 #include "models/parameters.h"
@@ -17,11 +20,27 @@ namespace mixerbench::models {
 // U(+-1/sqrt(fan_in)): what kaiming-uniform with a = sqrt(5) gives.
 Init FanInUniform(std::int64_t fan_in);
 
+// How a linear layer starts where the backbone's policy keeps what it asks for.
+enum class LinearInit {
+  kBackbone,  // weight and bias FanInUniform
+  kXavier,    // weight U(+-2^-2.5 sqrt(6 / (in + out))), Xavier-uniform with a gain; bias 0
+};
+
+// Rows of one weight that are a layer of their own in the sources.
+struct LinearRows {
+  std::int64_t out = 0;
+  LinearInit init = LinearInit::kBackbone;
+};
+
 class Linear {
  public:
   // Parameters `weight` [out,in] and, when `bias`, `bias` [out]; the role is that of the weight.
   Linear(const ParameterScope& scope, std::int64_t in, std::int64_t out, bool bias,
-         ParameterRole role = ParameterRole::kLinearWeight);
+         ParameterRole role = ParameterRole::kLinearWeight,
+         LinearInit init = LinearInit::kBackbone);
+
+  // Layers of the same input as one without a bias: `weight` [sum of out,in].
+  Linear(const ParameterScope& scope, std::int64_t in, const std::vector<LinearRows>& layers);
 
   // x [...,in] -> [...,out].
   at::Tensor operator()(const at::Tensor& x, kernels::ExecutionPath path) const;
@@ -46,3 +65,10 @@ class Linear {
 };
 
 }  // namespace mixerbench::models
+
+template <>
+struct mixerbench::EnumNames<mixerbench::models::LinearInit> {
+  using E = mixerbench::models::LinearInit;
+  static constexpr std::pair<E, std::string_view> kNames[] = {{E::kBackbone, "backbone"},
+                                                              {E::kXavier, "xavier"}};
+};

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "models/blocks/matrix_state_mixer.h"
 
-#include <numeric>
-
 #include <ATen/ops/silu.h>
 #include <ATen/ops/zeros.h>
 
@@ -20,10 +18,13 @@ constexpr char kConvolution[] = "conv";
 std::optional<Linear> InProjection(const MatrixLayout& layout, bool has_own,
                                    const MixerContext& context, const ParameterScope& scope) {
   if (has_own) return std::nullopt;
-  const std::int64_t gates =
-      std::accumulate(layout.gate_columns.begin(), layout.gate_columns.end(), std::int64_t{0});
-  const std::int64_t rows = layout.qkv_dim() + gates + OutputGateColumns(layout);
-  return Linear(scope.Child("in_proj"), context.d_model, rows, /*bias=*/false);
+  const std::int64_t writes = layout.writes_per_token;
+  std::vector<LinearRows> layers = {{layout.query_dim(), layout.init},
+                                    {writes * layout.key_dim(), layout.init},
+                                    {writes * layout.value_dim(), layout.init}};
+  for (const std::int64_t width : layout.gate_columns) layers.push_back({width, layout.init});
+  layers.push_back({OutputGateColumns(layout), layout.init});
+  return Linear(scope.Child("in_proj"), context.d_model, layers);
 }
 
 std::optional<ShortConvolution> Convolution(const MatrixLayout& layout, bool has_own,

@@ -51,6 +51,7 @@ struct MatrixLayout {
   // Widths of what the gate function gets: columns of the one projection, after q, k, v.
   std::vector<std::int64_t> gate_columns = {};
   WriteGate write_gate = WriteGate::kKeyNorm;
+  LinearInit init = LinearInit::kBackbone;  // of each projection; that of `output` is set there
   OutputLayout output = {};
 
   std::int64_t key_dim() const { return qk_heads * head_k_dim; }

@@ -47,7 +47,7 @@ OutputBlock::OutputBlock(const OutputLayout& layout, std::int64_t num_heads,
   }
   if (!context.output_projection) return;
   o_proj_.emplace(scope.Child("o_proj"), output_dim_, context.d_model, /*bias=*/false,
-                  layout.projection_role);
+                  layout.projection_role, layout.projection_init);
   output_dim_ = context.d_model;
 }
 

@@ -37,6 +37,7 @@ struct OutputLayout {
   // Of o_proj. Policies rescale the residual output alone, which sources go by its name for: those
   // that call it out_proj.
   ParameterRole projection_role = ParameterRole::kLinearWeight;
+  LinearInit projection_init = LinearInit::kBackbone;
 
   // Columns that the gate takes of the mixer's first projection, for heads of `width` channels
   // together.

@@ -27,7 +27,9 @@ const Fields<GlaConfig>& ConfigFields() {
           .Add("gate_logit_normalizer", &GlaConfig::gate_logit_normalizer,
                "log decay = log sigmoid(logit) / this")
           .Add("min_log_decay", &GlaConfig::min_log_decay,
-               "lower bound of the log decay, negative; 0: none");
+               "lower bound of the log decay, negative; 0: none")
+          .AddLater("init", &GlaConfig::init,
+                    "of projections, where the backbone's policy keeps what mixers ask for");
   return fields;
 }
 
@@ -41,10 +43,11 @@ std::unique_ptr<Mixer> Make(const GlaConfig& config, const std::string& where,
   MatrixLayout layout = LayoutOf(config, context.d_model, where);
   GroupQueries(config.num_kv_heads, where, layout);
   layout.gate_columns = {config.gate_low_rank_dim};
+  layout.init = layout.output.projection_init = config.init;
   const FeatureMap map =
       ChannelFeatureMap(config.feature_map, layout.head_k_dim, scope, where + "/feature_map");
   const Linear decay_proj(scope.Child("decay_proj"), config.gate_low_rank_dim, layout.key_dim(),
-                          /*bias=*/true);
+                          /*bias=*/true, ParameterRole::kLinearWeight, config.init);
   const auto gates = [=](const std::vector<at::Tensor>& columns, const MixerOptions& options,
                          kernels::RecurrenceArgs& args) {
     args.q = map(args.q, options.path);
@@ -75,6 +78,7 @@ void Register(MixerRegistry& registry) {
              {"norm_eps", 1e-6}},
       Object{{"gate_logit_normalizer", 0.1}, {"min_log_decay", -5}, {"output_gate", "sigmoid"}},
       Object{{"num_heads", 4}, {"num_kv_heads", 2}, {"conv_size", 3}, {"feature_map", "silu"}},
+      Object{{"init", "xavier"}},
   };
   registry.Add("gla", std::move(entry));
 }

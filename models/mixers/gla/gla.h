@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "models/blocks/feature_map.h"
+#include "models/blocks/linear.h"
 #include "models/blocks/norms.h"
 
 namespace mixerbench::models {
@@ -21,6 +22,7 @@ struct GlaConfig {
   std::int64_t conv_size = 0;         // of q, k, v, followed by silu; 0: no convolution
   OutputGate output_gate = OutputGate::kSilu;
   double norm_eps = 1e-5;
+  LinearInit init = LinearInit::kBackbone;  // of all projections
 };
 
 }  // namespace mixerbench::models

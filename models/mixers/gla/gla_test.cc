@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "models/mixers/gla/gla.h"
 
+#include <cmath>
 #include <memory>
 #include <string>
 #include <utility>
@@ -103,6 +104,40 @@ TEST_CASE("gla: a feature map of queries and keys stands before the recurrence")
   };
   CHECK(difference(x.abs()) == 0);
   CHECK(difference(x) > 0.01);
+}
+
+// Xavier-uniform with gain 2^-2.5: bounds 0.17678 sqrt(6 / (in + out)) of each projection.
+TEST_CASE("gla: MAD's start has the bound of each projection, where the policy keeps it") {
+  const at::NoGradGuard no_grad;
+  constexpr std::int64_t kWidth = 96;
+  const auto make = [](InitPolicy policy) {
+    return testing::MadeMixer(
+        Register,
+        {{"num_heads", 2}, {"expand_k", 1}, {"gate_low_rank_dim", 12}, {"init", "xavier"}},
+        {.d_model = kWidth}, policy);
+  };
+  const auto largest = [](const at::Tensor& x) { return x.abs().max().item<double>(); };
+  const testing::MadeMixer mad = make(InitPolicy::kMad);
+  // q, k, v, inner decay logits, gate
+  const auto rows = mad["in_proj.weight"].split_with_sizes({kWidth, kWidth, kWidth, 12, kWidth});
+  const double square = std::sqrt(6.0 / 192) * std::exp2(-2.5);     // 0.03125
+  const double rectangle = std::sqrt(6.0 / 108) * std::exp2(-2.5);  // 0.04167, either way
+  for (const std::size_t i : {0, 1, 2, 4}) {
+    CAPTURE(i);
+    CHECK(largest(rows[i]) <= square);
+    CHECK(largest(rows[i]) > 0.99 * square);  // of 9216 draws
+  }
+  for (const at::Tensor& x : {rows[3], mad["decay_proj.weight"]}) {
+    CHECK(largest(x) <= rectangle);
+    CHECK(largest(x) > 0.97 * rectangle);  // of 1152
+  }
+  CHECK(largest(mad["o_proj.weight"]) <= square);
+  CHECK(largest(mad["o_proj.weight"]) > 0.99 * square);
+  CHECK(largest(make(InitPolicy::kDefault)["decay_proj.bias"]) == 0);
+  // MAD's auto-encoder draws them anew.
+  const at::Tensor reset = make(InitPolicy::kMadReset)["in_proj.weight"];
+  CHECK(largest(reset) > 0.06);
+  CHECK(std::abs(reset.std().item<double>() - 0.02) < 0.001);
 }
 
 TEST_CASE("gla: impossible gates are errors that name the option") {

@@ -37,7 +37,10 @@ const Fields<MetaLaConfig>& ConfigFields() {
                "adds sigmoid(q . (w * k)) v to what a token reads")
           .Add("use_output_gate", &MetaLaConfig::use_output_gate,
                "silu gate after the norm of each head's output")
-          .Add("norm_eps", &MetaLaConfig::norm_eps, "eps of that norm");
+          .Add("norm_eps", &MetaLaConfig::norm_eps, "eps of that norm")
+          .AddLater("init", &MetaLaConfig::init,
+                    "of the projections of q and of the decay logits, where the backbone's policy "
+                    "keeps what mixers ask for");
   return fields;
 }
 
@@ -48,7 +51,10 @@ class Projection {
              const ParameterScope& scope)
       : layout_(layout),
         in_proj_(scope.Child("in_proj"), context.d_model,
-                 2 * layout.key_dim() + layout.value_dim() + GateColumns(), /*bias=*/false) {
+                 {{layout.key_dim(), layout.init},
+                  {layout.key_dim(), layout.init},
+                  {layout.value_dim()},
+                  {GateColumns()}}) {
     if (conv_size > 0) {
       conv_.emplace(scope.Child("conv"), context.d_model, conv_size, /*bias=*/false);
     }
@@ -110,6 +116,7 @@ std::unique_ptr<Mixer> Make(const MetaLaConfig& config, const std::string& where
   layout.write_gate = WriteGate::kOwn;
   layout.output.norm = OutputNormKind::kLayerPerHead;
   layout.output.gate_bias = config.use_output_gate;
+  layout.init = config.init;
   const auto projection =
       std::make_shared<const Projection>(layout, config.conv_size, context, scope);
   const auto gates = [=](const std::vector<at::Tensor>&, const MixerOptions& options,
@@ -143,7 +150,8 @@ void Register(MixerRegistry& registry) {
                                {"self_augmentation", false},
                                {"use_output_gate", false},
                                {"norm_eps", 1e-6}},
-                        Object{{"conv_size", 3}, {"gate_logit_normalizer", 0.1}}};
+                        Object{{"conv_size", 3}, {"gate_logit_normalizer", 0.1}},
+                        Object{{"init", "xavier"}}};
   registry.Add("metala", std::move(entry));
 }
 

@@ -4,6 +4,8 @@
 
 #include <cstdint>
 
+#include "models/blocks/linear.h"
+
 namespace mixerbench::models {
 
 struct MetaLaConfig {
@@ -15,6 +17,7 @@ struct MetaLaConfig {
   bool self_augmentation = true;      // a token reads its own value, without writing more of it
   bool use_output_gate = true;
   double norm_eps = 1e-5;
+  LinearInit init = LinearInit::kBackbone;  // of the projections of q and k
 };
 
 }  // namespace mixerbench::models

@@ -38,6 +38,20 @@ std::unique_ptr<Mixer> Make(Object config, ParameterSet& parameters) {
                             ParameterScope(parameters));
 }
 
+// Bounds 2^-2.5 sqrt(6 / (64 + 32)) = 0.125 / sqrt(8) of q and k, 1/sqrt(64) of the others.
+TEST_CASE("metala: by Xavier the projections of q and k start smaller than others") {
+  const testing::MadeMixer made(Register, {{"init", "xavier"}}, {.d_model = 64},
+                                InitPolicy::kDefault);
+  const auto rows = made["in_proj.weight"].split_with_sizes({32, 32, 64, 64});
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    CAPTURE(i);
+    const double bound = i < 2 ? 0.125 / std::sqrt(8.0) : 0.125;
+    const double largest = rows[i].abs().max().item<double>();
+    CHECK(largest <= bound);
+    CHECK(largest > 0.99 * bound);  // of 2048 draws
+  }
+}
+
 TEST_CASE("metala: parameters and state have the sizes of its page") {
   ParameterSet parameters = NewParameters();
   const auto mixer = Make({}, parameters);  // H 2, K 4, V 8

@@ -33,6 +33,7 @@ MemoryGates DeltaGates(const MomConfig& config, std::int64_t num_sets,
       };
   return {.core = kernels::DeltaRule,
           .num_columns = 2 * config.num_heads * num_sets,
+          .layer_columns = config.num_heads,
           .normalises = true,
           .fill = fill};
 }
@@ -45,7 +46,8 @@ MemoryGates VectorGates(const MomConfig& config, std::int64_t num_sets, std::int
     const bool is_shared = config.use_shared && set + 1 == num_sets;
     const std::string name = is_shared ? "shared" : "memories." + std::to_string(set);
     projections.emplace_back(scope.Child(name).Child("decay_proj"), config.gate_low_rank_dim,
-                             config.num_heads * head_k_dim, /*bias=*/true);
+                             config.num_heads * head_k_dim, /*bias=*/true,
+                             ParameterRole::kLinearWeight, config.init);
   }
   const auto fill =
       [projections, num_heads = config.num_heads, normalizer = config.gate_logit_normalizer](
@@ -62,6 +64,7 @@ MemoryGates VectorGates(const MomConfig& config, std::int64_t num_sets, std::int
       };
   return {.core = kernels::Gla,
           .num_columns = config.gate_low_rank_dim * num_sets,
+          .layer_columns = config.gate_low_rank_dim,
           .normalises = false,
           .fill = fill};
 }

@@ -16,8 +16,9 @@ namespace mixerbench::models::mom {
 
 struct MemoryGates {
   kernels::RecurrenceFunction core;
-  std::int64_t num_columns = 0;  // for the gates of all memories
-  bool normalises = false;       // takes queries and keys of length one, silu convolved or not
+  std::int64_t num_columns = 0;    // for the gates of all memories
+  std::int64_t layer_columns = 0;  // of each projection among them
+  bool normalises = false;         // takes queries and keys of length one, silu convolved or not
   // Fills in `memories.log_decay` and, for a delta rule, `beta` [B,T,S,H] of all S memories that
   // have gates of their own.
   std::function<void(const at::Tensor& columns, kernels::ExecutionPath path, RoutedArgs& memories)>

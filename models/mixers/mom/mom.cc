@@ -56,7 +56,9 @@ const Fields<MomConfig>& ConfigFields() {
                "log decay of gla = log sigmoid(logit) / this")
           .Add("implementation", &Config::implementation, "how the fast path computes the memories")
           .Add("output_gate", &Config::output_gate, "after the norm of each head's output")
-          .Add("norm_eps", &Config::norm_eps, "eps of that norm");
+          .Add("norm_eps", &Config::norm_eps, "eps of that norm")
+          .AddLater("init", &Config::init,
+                    "of projections, where the backbone's policy keeps what mixers ask for");
   return fields;
 }
 
@@ -69,6 +71,21 @@ struct Sizes {
   std::int64_t key_dim() const { return num_heads * head_k_dim; }
   std::int64_t value_dim() const { return num_heads * head_v_dim; }
 };
+
+// The rows of in_proj: one layer for each memory, of keys, values and gates.
+std::vector<LinearRows> ProjectionRows(const MomConfig& config, const Sizes& sizes,
+                                       std::int64_t all_sets, const MemoryGates& gates,
+                                       std::int64_t gate_width) {
+  const auto times = static_cast<std::size_t>(all_sets);
+  std::vector<LinearRows> rows = {{sizes.key_dim(), config.init}};
+  rows.insert(rows.end(), times, {sizes.key_dim(), config.init});
+  rows.insert(rows.end(), times, {sizes.value_dim(), config.init});
+  const auto gate_layers = static_cast<std::size_t>(gates.num_columns / gates.layer_columns);
+  rows.insert(rows.end(), gate_layers, {gates.layer_columns, config.init});
+  rows.push_back({config.num_memories, config.init});
+  rows.push_back({gate_width, config.init});
+  return rows;
+}
 
 // E sum_s sum_e f_se P_e of `sums` [B,T,(k+1) E], which are added over layers: choices [k,E] and
 // scores [E] of each token. f and P are means over the tokens of all layers.
@@ -100,8 +117,7 @@ class Mom final : public Mixer {
                  .form = config.implementation},
                 gates_.core, scope),
         in_proj_(scope.Child("in_proj"), context.d_model,
-                 qkv_dim() + gates_.num_columns + config.num_memories + gate_width_,
-                 /*bias=*/false),
+                 ProjectionRows(config, sizes, all_sets_, gates_, gate_width_)),
         output_(output, sizes.num_heads, sizes.head_v_dim, context, scope) {
     if (config.conv_size == 0) return;
     conv_.emplace(scope.Child("conv"), qkv_dim(), config.conv_size, /*bias=*/false);
@@ -295,6 +311,7 @@ std::unique_ptr<Mixer> Make(const MomConfig& config, const std::string& where,
   OutputLayout output;
   output.gate = config.output_gate;
   output.eps = config.norm_eps;
+  output.projection_init = config.init;
   return std::make_unique<Mom>(config, sizes, output, context, scope);
 }
 
@@ -320,7 +337,10 @@ void Register(MixerRegistry& registry) {
              {"norm_eps", 1e-6}},
       Object{{"use_shared", false}, {"top_k", 4}},
       Object{{"implementation", "loop"}, {"output_gate", "sigmoid"}, {"num_memories", 3}},
-      Object{{"memory", "gla"}, {"gate_low_rank_dim", 3}, {"gate_logit_normalizer", 1}},
+      Object{{"memory", "gla"},
+             {"gate_low_rank_dim", 3},
+             {"gate_logit_normalizer", 1},
+             {"init", "xavier"}},
       Object{{"memory", "gla"},
              {"conv_size", 0},
              {"top_k", 3},

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/fields.h"
+#include "models/blocks/linear.h"
 #include "models/blocks/norms.h"
 #include "models/blocks/routed_states.h"
 
@@ -35,6 +36,7 @@ struct MomConfig {
   RoutedForm implementation = RoutedForm::kVarlen;
   OutputGate output_gate = OutputGate::kSilu;
   double norm_eps = 1e-5;
+  LinearInit init = LinearInit::kBackbone;  // of all projections
 };
 
 }  // namespace mixerbench::models

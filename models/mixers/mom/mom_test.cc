@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "models/mixers/mom/mom.h"
 
+#include <cmath>
 #include <map>
 #include <string>
 
@@ -37,6 +38,39 @@ std::unique_ptr<Mixer> Make(Object config, std::int64_t d_model, ParameterSet& p
   return CreateMixer(config, "/mixer",
                      {.d_model = d_model, .registry = &registry, .offered = offered},
                      ParameterScope(parameters).Child("layers." + std::to_string(layer)));
+}
+
+// Bounds 2^-2.5 sqrt(6 / (in + out)), of the projection of each memory by itself.
+TEST_CASE("mom: by Xavier every projection starts as a layer of its own") {
+  const at::NoGradGuard no_grad;
+  constexpr std::int64_t kWidth = 64;
+  for (const char* memory : {"gated_delta_net", "gla"}) {
+    CAPTURE(memory);
+    ParameterSet parameters(1, InitPolicy::kDefault, 1, at::kCPU, at::kDouble);
+    Make({{"memory", memory}, {"init", "xavier"}, {"num_memories", 3}, {"gate_low_rank_dim", 8}},
+         kWidth, parameters);
+    std::map<std::string, at::Tensor> by_name;
+    for (const Parameter& p : parameters.parameters()) by_name[p.name] = p.tensor;
+    const auto check = [&](const at::Tensor& x, std::int64_t out, double share) {
+      const double bound = std::exp2(-2.5) * std::sqrt(6.0 / static_cast<double>(kWidth + out));
+      CAPTURE(out);
+      CHECK(x.abs().max().item<double>() <= bound);
+      CHECK(x.abs().max().item<double>() > share * bound);
+    };
+    const bool is_gla = std::string(memory) == "gla";
+    const std::int64_t gates = is_gla ? 8 : 2;  // of a memory; four with the shared one
+    const std::int64_t gate_columns = is_gla ? 4 * gates : 2 * 4 * gates;
+    const auto rows = by_name.at("layers.0.in_proj.weight")
+                          .split_with_sizes({9 * kWidth, gate_columns, 3, kWidth});
+    check(rows[0], kWidth, 0.99);  // q, k and v of four memories
+    check(rows[1], gates, 0.97);
+    check(rows[2], 3, 0.9);
+    check(rows[3], kWidth, 0.99);
+    check(by_name.at("layers.0.o_proj.weight"), kWidth, 0.99);
+    if (!is_gla) continue;
+    check(by_name.at("layers.0.shared.decay_proj.weight"), 8, 0.97);
+    CHECK(by_name.at("layers.0.shared.decay_proj.bias").abs().max().item<double>() == 0);
+  }
 }
 
 // Against an implementation of its own, token by token in float64.
