@@ -17,6 +17,7 @@
 
 #include "harness/device/device.h"
 #include "harness/evaluation/score.h"
+#include "harness/python/module_state.h"
 #include "harness/training/cell_guard.h"
 #include "kernels/loss/cross_entropy.h"
 
@@ -54,6 +55,13 @@ at::Tensor HiddenAtScored(const models::Backbone& backbone, const Batch& batch,
   return hidden;
 }
 
+// In what pieces inputs run: in none where a module would see all earlier tokens again in each.
+std::int64_t PieceLen(const models::Backbone& backbone, std::int64_t seq_len,
+                      std::int64_t piece_len) {
+  if (seq_len <= piece_len || !SeesAllTokensAgain(backbone.InitialState(1))) return piece_len;
+  return seq_len;
+}
+
 }  // namespace
 
 Predictions Predict(const models::Backbone& backbone, const Batch& batch, const ScoredRows& scored,
@@ -72,11 +80,12 @@ SegmentEvaluator::SegmentEvaluator(const models::Backbone& backbone, const Segme
       graphs_(graphs),
       max_scored_(MaxScored(source.task().shape(), tasks::LabelMode::kScored)),
       batch_size_(std::clamp<std::int64_t>(config.eval_batch_tokens / source.task().shape().seq_len,
-                                           1, source.size())) {
+                                           1, source.size())),
+      piece_len_(PieceLen(backbone, source.task().shape().seq_len, config.eval_piece_len)) {
   const auto words = at::TensorOptions().dtype(at::kLong).device(graphs.device());
   cursor_ = at::zeros({2}, words);
   tally_ = at::zeros({3}, words);
-  if (source.task().shape().seq_len > config.eval_piece_len) {
+  if (source.task().shape().seq_len > piece_len_) {
     no_graphs_ = std::make_unique<GraphContext>(graphs.WithoutGraphs("inputs run in pieces"));
   }
 }
@@ -106,7 +115,7 @@ void SegmentEvaluator::RunBatch(const Shape& shape) {
   }
   const ScoredRows scored = ListScored(shape.batch.labels, max_scored_);
   const Predictions predictions =
-      Predict(backbone_, shape.batch, scored, ComputeDtype(config_.dtype), config_.eval_piece_len);
+      Predict(backbone_, shape.batch, scored, ComputeDtype(config_.dtype), piece_len_);
   tally_.add_(at::stack({scored.targets.ne(tasks::kIgnore).sum(),
                          predictions.predicted.eq(scored.targets).sum(),
                          at::isfinite(predictions.nll).logical_not().sum()}));
