@@ -112,8 +112,8 @@ def _configuration(mixer: Mixer) -> dict[str, Any]:
         return {**mixer, **options}
     if not isinstance(mixer, str):
         raise TypeError(
-            f"a mixer is a class, a pair of it and its options, 'FILE.py:Class', or the name or configuration of one of "
-            f"the program's, not {type(mixer).__name__}" + ("; pass the class" if hasattr(mixer, "forward") else "")
+            f"a mixer is a class, a pair of it and its options, 'FILE.py:Class', or the name or configuration of one "
+            f"of the program's, not {type(mixer).__name__}" + ("; pass the class" if hasattr(mixer, "forward") else "")
         )
     if ":" in mixer or mixer.endswith(".py"):
         return {"name": "python", "module": mixer, "options": dict(options)}
@@ -217,7 +217,9 @@ class Report:
                 continue
             digits = row["run_id"].removeprefix("sha256:")[:16]
             path = os.path.join(self.folder, "cells", digits, "traceback.txt")
-            found[row["name"]] = f"{row['cell_state']}: {row['cell_reason']}" + (f"; {path}" if os.path.isfile(path) else "")
+            found[row["name"]] = f"{row['cell_state']}: {row['cell_reason']}"
+            if os.path.isfile(path):
+                found[row["name"]] += f"; {path}"
         return found
 
     def to_pandas(self) -> pandas.DataFrame:

@@ -76,7 +76,8 @@ def create(text, _):
         facts, shapes = trial.build(spec)
         if spec["device"] == "meta":  # a plan, which needs no more than that
             dtype = torch.float64 if spec["double"] else torch.float32
-            return json.dumps({"key": "", **facts}), [torch.empty(shape, dtype=dtype, device="meta") for shape in shapes]
+            tensors = [torch.empty(shape, dtype=dtype, device="meta") for shape in shapes]
+            return json.dumps({"key": "", **facts}), tensors
     unit = modules.Unit(spec)
     _units[unit.key] = unit
     return json.dumps({"key": unit.key, **unit.facts()}), [p.detach() for p in unit.trained.values()]

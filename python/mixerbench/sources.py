@@ -19,8 +19,10 @@ def split(place):
     file, colon, name = place.rpartition(":")
     if not colon and place.endswith(".py") and os.path.isfile(place):
         classes = [node.name for node in _tree(place).body if isinstance(node, ast.ClassDef)]
-        which = f"name one of its classes, such as {place}:{classes[0]} ({', '.join(classes)})" if classes else "it has no class"
-        raise ConfigProblem(f"{place}: {which}")
+        if not classes:
+            raise ConfigProblem(f"{place} has no class")
+        known = ", ".join(classes)
+        raise ConfigProblem(f"{place}: name one of its classes, such as {place}:{classes[0]} ({known})")
     if not colon or not file or not name.isidentifier():
         raise ConfigProblem(f"{place!r}: expected FILE.py:Class or package.module:Class")
     return file, name
@@ -168,7 +170,8 @@ def describe(place):
     path = check(place)
     files, packages = _files_and_packages(path)
     folder = os.path.dirname(path)
-    names = {file: "" if file == path else os.path.relpath(file, folder) for file in files}  # by which others import them
+    # By the names under which they are imported, which the first has none of.
+    names = {file: "" if file == path else os.path.relpath(file, folder) for file in files}
     lines = sorted(f"{digest}  {names[file]}\n" for file, digest in files.items())
     digest = hashlib.sha256("".join(lines).encode()).hexdigest()
     versions = ", ".join(f"{package} {_version(package)}" for package in sorted(packages))

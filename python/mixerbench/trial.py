@@ -141,9 +141,9 @@ def _built(spec):
 
 
 def build(spec, seconds=SECONDS):
-    """What modules.Unit(spec) is: (facts(), shapes of its trained parameters). Raises failures.Failed where there is none.
+    """What modules.Unit(spec) is: (facts(), shapes of its trained parameters). Seeds do not matter.
 
-    Seeds do not matter, and the same is built once.
+    Raises failures.Failed where there is none. The same is built once.
     """
     asked = json.dumps([seconds, {**spec, "device": "cpu", "seed": 0}], sort_keys=True)
     with _lock:

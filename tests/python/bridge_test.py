@@ -93,7 +93,7 @@ class ModulesTest(unittest.TestCase):
             path = os.path.join(folder, "sets.py")
             with open(path, "w", encoding="utf-8") as file:
                 file.write("import os, random, torch\ntorch.set_default_dtype(torch.float64)\n")
-                file.write("torch.manual_seed(7)\nrandom.seed(7)\nos.environ['OF_SETS'] = '1'\nclass A: drawn = random.random()\n")
+                file.write("torch.manual_seed(7)\nrandom.seed(7)\nos.environ['OF_SETS'] = '1'\nclass A: pass\n")
             states = torch.get_rng_state(), random.getstate()
             modules.load_class(f"{path}:A")
         self.assertEqual(torch.get_default_dtype(), torch.float32)
@@ -227,7 +227,8 @@ class FailuresTest(unittest.TestCase):
             with self.assertRaisesRegex(failures.Failed, fault):
                 trial.build(spec_of(f"misbehaving.py:{name}"))
         for name in ("BlocksWhenBuilt", "BlocksInItsSecondLayer"):
-            with self.assertRaisesRegex(failures.Failed, f"{name}: is not built within 3 s .misbehaving.py:.* in __init__"):
+            fault = f"{name}: is not built within 3 s .misbehaving.py:.* in __init__"
+            with self.assertRaisesRegex(failures.Failed, fault):
                 trial.build(spec_of(f"misbehaving.py:{name}"), seconds=3)
         trial.build(spec_of("mixers.py:Mean") | {"layer_idx": 0})  # others go on
 
@@ -236,7 +237,8 @@ class FailuresTest(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             path = os.path.join(folder, "planned.py")
             with open(path, "w", encoding="utf-8") as file:
-                file.write("from torch import nn\nclass A(nn.Linear):\n  def __init__(self, d): super().__init__(d, d)\n")
+                file.write("from torch import nn\nclass A(nn.Linear):\n")
+                file.write("  def __init__(self, d): super().__init__(d, d)\n")
             answer, values = ask("create", json.dumps(spec_of(f"{path}:A") | {"device": "meta"}))
         self.assertEqual(answer[0], "=", answer)
         self.assertEqual([list(value.shape) for value in values], [[WIDTH, WIDTH], [WIDTH]])
