@@ -143,7 +143,7 @@ Registries WithPythonMixer() {
 
 }  // namespace
 
-int EngineMain(int argc, char** argv, const std::vector<std::string>& worker_command) {
+int EngineMain(int argc, char** argv, const std::vector<std::string>& worker_command, int answers) {
   // cuBLAS reads it when the first context is made; without it some products are not repeatable.
   setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8", 0);
   // libsentencepiece has a larger variable under the name of one of libtorch's: the loader makes
@@ -174,7 +174,7 @@ int EngineMain(int argc, char** argv, const std::vector<std::string>& worker_com
       .mixer_check = [&](const auto& options) { return MixerCheck(options, registries); },
       .check = CheckEngine,
       .worker = [&](const auto& options) { return WorkerMain(options, registries); }};
-  return Main(argc, argv, engine);
+  return Main(argc, argv, engine, answers);
 }
 
 }  // namespace mixerbench::harness

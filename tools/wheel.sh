@@ -36,7 +36,7 @@ strip -o "$stage/mixerbench/libmixerbench_engine.so" -- "$engine"
 mkdir "$stage/mixerbench/lib"
 ldd "$engine" | awk '$2 == "=>" && $3 ~ /^\// { print $1, $3 }' | { grep -vE "$present" || true; } |
   while read -r _ library; do cp -L -- "$library" "$stage/mixerbench/lib/"; done
-cp -- LICENSE "$stage/"
+cp -- LICENSE docs/PYTHON.md "$stage/"
 
 mkdir -p -- "$out"
 python3 tools/write_wheel.py "$stage" "$torch" "$out"

@@ -20,7 +20,8 @@ def version():
         return re.search(r'"(\d+\.\d+\.\d+)"', file.read()).group(1)
 
 
-def metadata(torch):
+def metadata(torch, page):
+    """`page` is what an index or `importlib.metadata` shows of the package."""
     return (
         "Metadata-Version: 2.1\nName: mixerbench\n"
         f"Version: {version()}\n"
@@ -29,6 +30,7 @@ def metadata(torch):
         "Requires-Python: >=3.10\n"
         f"Requires-Dist: torch (=={torch})\n"
         "Requires-Dist: numpy\n"
+        f"Description-Content-Type: text/markdown\n\n{page}"
     )
 
 
@@ -42,7 +44,7 @@ def files(stage, torch):
                 found[os.path.relpath(path, stage)] = file.read()
     info = f"mixerbench-{version()}.dist-info"
     found[f"{info}/LICENSE"] = found.pop("LICENSE")
-    found[f"{info}/METADATA"] = metadata(torch).encode()
+    found[f"{info}/METADATA"] = metadata(torch, found.pop("PYTHON.md").decode()).encode()
     found[f"{info}/WHEEL"] = f"Wheel-Version: 1.0\nGenerator: mixerbench\nRoot-Is-Purelib: false\nTag: {TAG}\n".encode()
     found[f"{info}/entry_points.txt"] = b"[console_scripts]\nmixerbench = mixerbench.host:main\n"
     record = "".join(f"{name},sha256={digest(found[name])},{len(found[name])}\n" for name in sorted(found))

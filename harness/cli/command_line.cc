@@ -138,9 +138,9 @@ int ParseAndRun(int argc, char** argv, const EngineCommands& engine) {
 }  // namespace
 }  // namespace cli
 
-int Main(int argc, char** argv, const EngineCommands& engine) {
+int Main(int argc, char** argv, const EngineCommands& engine, int answers) {
   cli::PrepareDescriptors();
-  cli::StandardOutput output;
+  cli::StandardOutput output(answers);
   try {
     const int code = cli::ParseAndRun(argc, argv, engine);
     output.Flush();

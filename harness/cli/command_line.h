@@ -7,6 +7,8 @@ namespace mixerbench::harness {
 
 // Parses the arguments, runs one command and returns the exit code. Every error is one line on
 // stderr: "error: what, where, what to do". An answer that cannot be written is an error too.
-int Main(int argc, char** argv, const EngineCommands& engine);
+// `answers`: the descriptor for them, standard output unless cli::KeepAnswersApart() has made
+// another.
+int Main(int argc, char** argv, const EngineCommands& engine, int answers = 1);
 
 }  // namespace mixerbench::harness

@@ -23,7 +23,14 @@ void PrepareDescriptors() {
   }
 }
 
-StandardOutput::StandardOutput() : previous_(std::cout.rdbuf(this)) {
+int KeepAnswersApart() {
+  const int answers = ::fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+  if (answers < 0 || ::dup2(STDERR_FILENO, STDOUT_FILENO) < 0) return STDOUT_FILENO;
+  return answers;
+}
+
+StandardOutput::StandardOutput(int descriptor)
+    : descriptor_(descriptor), previous_(std::cout.rdbuf(this)) {
   std::cerr.tie(nullptr);  // else saying that std::cout failed flushes it, which throws again
   setp(buffer_.data(), buffer_.data() + buffer_.size());
   std::cout.exceptions(std::ios_base::badbit);  // passes on what overflow() throws
@@ -50,7 +57,7 @@ int StandardOutput::sync() {
   setp(buffer_.data(),
        buffer_.data() + buffer_.size());  // also after a failure: nothing is said twice
   while (next < end) {
-    const ssize_t count = ::write(STDOUT_FILENO, next, static_cast<std::size_t>(end - next));
+    const ssize_t count = ::write(descriptor_, next, static_cast<std::size_t>(end - next));
     if (count < 0 && errno == EINTR) continue;
     if (count < 0 && errno == EPIPE) return 0;
     if (count < 0) {

@@ -12,12 +12,17 @@ namespace mixerbench::harness::cli {
 // limit is a failed write instead of the end of the process.
 void PrepareDescriptors();
 
+// Only what std::cout writes belongs to an answer: from now on whatever else writes to standard
+// output, such as the code of a user in this process, writes to standard error. Returns the
+// descriptor for answers.
+int KeepAnswersApart();
+
 // While it lives, std::cout writes through it, and a write that fails throws Error(kOutput) with
 // the cause from wherever it was, so that a command stops there. A pipe whose reader has gone takes
 // what is left without an error: `mixerbench list presets | head` is no mistake.
 class StandardOutput final : public std::streambuf {
  public:
-  StandardOutput();
+  explicit StandardOutput(int descriptor);
   ~StandardOutput() override;  // gives up what a failed write left
   StandardOutput(const StandardOutput&) = delete;
   StandardOutput& operator=(const StandardOutput&) = delete;
@@ -31,6 +36,7 @@ class StandardOutput final : public std::streambuf {
 
  private:
   std::array<char, 1 << 16> buffer_;
+  int descriptor_;
   std::streambuf* previous_;
 };
 

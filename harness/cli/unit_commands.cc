@@ -106,6 +106,10 @@ void AddMixerCheck(const Parser& parser, CLI::App* group) {
       ->check(CLI::IsMember({"fp64", "fp32"}));
   command->add_option("--device", options.device, "cpu, cuda[:i] or auto");
   command->add_option("--skip", options.skip, "a check to leave out")->type_name("NAME");
+  command->add_option("--check-timeout", options.check_timeout_s, "for one check, such as 10m")
+      ->transform(AtLeastSeconds(1e-9))
+      ->type_name("TIME")
+      ->capture_default_str();
   command->add_flag("--json", options.json, "JSON on stdout");
   parser.WhenChosen(command, [values, &check = parser.engine.mixer_check] {
     values->options.set = ParseSettings(values->set);

@@ -23,6 +23,7 @@
 #include "harness/device/device.h"
 #include "harness/evaluation/reset_positions.h"
 #include "harness/evaluation/score.h"
+#include "harness/python/module_state.h"
 #include "harness/training/cell_guard.h"
 #include "kernels/loss/cross_entropy.h"
 
@@ -63,6 +64,13 @@ at::Tensor HiddenAtScored(const models::Backbone& backbone, const Batch& batch,
   return hidden;
 }
 
+// In what pieces inputs run: in none where a module would see all earlier tokens again in each.
+std::int64_t PieceLen(const models::Backbone& backbone, std::int64_t seq_len,
+                      std::int64_t piece_len) {
+  if (seq_len <= piece_len || !SeesAllTokensAgain(backbone.InitialState(1))) return piece_len;
+  return seq_len;
+}
+
 }  // namespace
 
 Predictions Predict(const models::Backbone& backbone, const Batch& batch, const ScoredRows& scored,
@@ -85,12 +93,13 @@ SegmentEvaluator::SegmentEvaluator(const models::Backbone& backbone, const Segme
       reset_(reset),
       max_scored_(MaxScored(source.task().shape(), tasks::LabelMode::kScored)),
       batch_size_(std::clamp<std::int64_t>(config.eval_batch_tokens / source.task().shape().seq_len,
-                                           1, source.size())) {
+                                           1, source.size())),
+      piece_len_(PieceLen(backbone, source.task().shape().seq_len, config.eval_piece_len)) {
   const auto words = at::TensorOptions().dtype(at::kLong).device(graphs.device());
   cursor_ = at::zeros({2}, words);
   tally_ = at::zeros({3}, words);
   const std::int64_t seq_len = source.task().shape().seq_len;
-  const bool is_in_pieces = seq_len > config.eval_piece_len;
+  const bool is_in_pieces = seq_len > piece_len_;
   if (is_in_pieces && reset_) {
     throw ConfigError("", "inputs of " + std::to_string(seq_len) +
                               " tokens run in pieces, whose write gates have no mean over the "
@@ -119,8 +128,7 @@ SegmentEvaluator::Shape& SegmentEvaluator::ShapeOf(std::int64_t count) {
 
 Predictions SegmentEvaluator::PredictBatch(const Shape& shape, const ScoredRows& scored) const {
   const auto predict = [&](const models::TapScope& taps) {
-    return Predict(backbone_, shape.batch, scored, ComputeDtype(config_.dtype),
-                   config_.eval_piece_len, taps);
+    return Predict(backbone_, shape.batch, scored, ComputeDtype(config_.dtype), piece_len_, taps);
   };
   if (!reset_) return predict({});
   bool has_gates = false;

@@ -123,6 +123,7 @@ class SegmentEvaluator {
   std::unique_ptr<GraphContext> no_graphs_;  // for inputs in pieces and replaced write gates
   std::int64_t max_scored_;
   std::int64_t batch_size_;  // of a whole batch, in sequences
+  std::int64_t piece_len_;   // of inputs that are longer
   at::Tensor cursor_;        // tasks::BatchCursor as int64 [2], on the device
   at::Tensor tally_;         // Tally as int64 [3], on the device
   std::map<std::int64_t, Shape> shapes_;

@@ -1,18 +1,27 @@
 // `mixer check`: does a mixer keep the promises of models/mixer.h?
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <cstdint>
+#include <cstdlib>
+#include <future>
 #include <iomanip>
 #include <iostream>
+#include <iterator>
+#include <optional>
 #include <sstream>
 #include <string>
+#include <thread>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "harness/interop/mixer_setup.h"
 #include "harness/interop/unit_files.h"
 #include "harness/interop/unit_run.h"
 #include "harness/python/host.h"
+#include "harness/python/watch.h"
 #include "io/json.h"
 #include "io/text.h"
 #include "models/checks/mixer_checks.h"
@@ -99,42 +108,121 @@ void PrintRow(const Row& row) {
   if (!found.empty()) std::cout << std::string(17, ' ') << io::PlainLine(found) << "\n";
 }
 
+// What was found, as lines that appear when it is or as one JSON document.
+class Report {
+ public:
+  // Both must outlive it.
+  Report(const MixerCheckOptions& options, const checks::SubjectSpec& spec)
+      : options_(options), spec_(spec) {}
+
+  void Start(std::int64_t num_values) {
+    num_values_ = num_values;
+    if (options_.json) return;
+    std::cout << options_.name << ": d_model " << spec_.context.d_model << ", " << num_values
+              << " parameters, " << options_.dtype << " on " << options_.device << "\n"
+              << std::flush;
+  }
+
+  void Add(const Row& row) {
+    rows_.emplace_back(ToObject(row));
+    num_failed_ += row.finding.passed ? 0 : 1;
+    if (!options_.json) PrintRow(row);
+    std::cout << std::flush;
+  }
+
+  // `left`: the checks that nothing was found of.
+  ExitCode Conclude(const std::vector<const checks::MixerCheck*>& left) {
+    if (options_.json) {
+      Object report{{"mixer", spec_.config},         {"d_model", spec_.context.d_model},
+                    {"num_parameters", num_values_}, {"dtype", options_.dtype},
+                    {"device", options_.device},     {"passed", num_failed_ == 0}};
+      Array not_run;
+      for (const checks::MixerCheck* check : left) not_run.emplace_back(check->name);
+      if (!left.empty()) report["not_run"] = std::move(not_run);
+      report["checks"] = std::move(rows_);
+      std::cout << io::DumpJson(std::move(report), 2);
+    } else {
+      std::cout << std::ssize(rows_) - num_failed_ << " passed, " << num_failed_ << " failed"
+                << (left.empty() ? "" : ", " + std::to_string(left.size()) + " not run") << "\n";
+    }
+    std::cout << std::flush;
+    return num_failed_ == 0 ? ExitCode::kOk : ExitCode::kNo;
+  }
+
+ private:
+  const MixerCheckOptions& options_;
+  const checks::SubjectSpec& spec_;
+  std::int64_t num_values_ = 0;
+  Array rows_;
+  std::ptrdiff_t num_failed_ = 0;
+};
+
+// What `work` returns or throws; nothing when it takes longer. It then still runs, and all that it
+// uses must stay until the process ends.
+template <typename Work>
+std::optional<std::invoke_result_t<Work>> Within(double seconds, Work work) {
+  std::packaged_task<std::invoke_result_t<Work>()> task(std::move(work));
+  auto result = task.get_future();
+  std::thread thread(std::move(task));
+  if (result.wait_for(std::chrono::duration<double>(seconds)) == std::future_status::timeout) {
+    thread.detach();
+    return std::nullopt;
+  }
+  thread.join();
+  return result.get();
+}
+
+std::int64_t CountValues(const checks::Candidate& candidate) {
+  std::int64_t count = 0;
+  for (const auto& parameter : candidate.InExact().parameters()) {
+    count += parameter.tensor.numel();
+  }
+  return count;
+}
+
+// " within 120 s (mine.py:14 in forward)".
+std::string After(const MixerCheckOptions& options, const PythonWatch& watch) {
+  const std::string places = watch.Here();
+  std::ostringstream text;
+  text << " within " << options.check_timeout_s << " s"
+       << (places.empty() ? "" : " (" + places + ")") << "; --check-timeout gives it longer";
+  return text.str();
+}
+
+// It cannot be stopped, and may hold the lock of the interpreter that runs this program: that is
+// not returned to, and takes this code for a kNo (python/mixerbench/host.py).
+[[noreturn]] void EndWithWhatHangs() {
+  constexpr int kHangs = 124;
+  std::_Exit(HasPython() ? kHangs : static_cast<int>(ExitCode::kNo));
+}
+
 }  // namespace
 
 ExitCode MixerCheck(const MixerCheckOptions& options, const Registries& registries) {
   const std::vector<const checks::MixerCheck*> chosen = Chosen(options);
   const checks::Candidate candidate = ToCandidate(options, registries);
-  std::int64_t num_values = 0;
-  for (const auto& parameter : candidate.InExact().parameters()) {
-    num_values += parameter.tensor.numel();
+  const PythonWatch watch("", WhenAsked::kGoesOn);
+  Report report(options, candidate.spec());
+  const auto is_built = Within(options.check_timeout_s, [&] { return CountValues(candidate); });
+  if (!is_built) {
+    std::cerr << "error: " << options.name << " is not built" << After(options, watch) << "\n";
+    EndWithWhatHangs();
   }
-  if (!options.json) {
-    std::cout << options.name << ": d_model " << candidate.spec().context.d_model << ", "
-              << num_values << " parameters, " << options.dtype << " on " << options.device << "\n";
+  report.Start(*is_built);
+  for (auto check = chosen.begin(); check != chosen.end(); ++check) {
+    const auto finding =
+        Within(options.check_timeout_s, [&] { return checks::RunCheck(**check, candidate); });
+    if (finding) {
+      report.Add({*check, *finding});
+      continue;
+    }
+    checks::Finding hangs;
+    hangs.Holds(false, "does not end" + After(options, watch));
+    report.Add({*check, hangs});
+    report.Conclude({std::next(check), chosen.end()});
+    EndWithWhatHangs();
   }
-  Array rows;
-  std::int64_t num_failed = 0;
-  for (const checks::MixerCheck* check : chosen) {
-    const Row row{check, checks::RunCheck(*check, candidate)};
-    num_failed += row.finding.passed ? 0 : 1;
-    rows.emplace_back(ToObject(row));
-    if (!options.json) PrintRow(row);
-    std::cout << std::flush;
-  }
-  if (options.json) {
-    std::cout << io::DumpJson(Object{{"mixer", candidate.spec().config},
-                                     {"d_model", candidate.spec().context.d_model},
-                                     {"num_parameters", num_values},
-                                     {"dtype", options.dtype},
-                                     {"device", options.device},
-                                     {"checks", std::move(rows)},
-                                     {"passed", num_failed == 0}},
-                              2);
-  } else {
-    std::cout << chosen.size() - static_cast<std::size_t>(num_failed) << " passed, " << num_failed
-              << " failed\n";
-  }
-  return num_failed == 0 ? ExitCode::kOk : ExitCode::kNo;
+  return report.Conclude({});
 }
 
 }  // namespace mixerbench::harness

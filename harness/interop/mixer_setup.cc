@@ -5,6 +5,18 @@
 #include "harness/python/python_mixer.h"
 
 namespace mixerbench::harness {
+namespace {
+
+// What a class gets is said apart from what the program needs.
+void RequireOptionsOfModule(const Object& config) {
+  for (const auto& [key, value] : config) {
+    if (key == "name" || key == "module" || key == "options") continue;
+    throw ConfigError("--set " + key,
+                      "a class in Python gets its arguments as --set options." + key + "=...");
+  }
+}
+
+}  // namespace
 
 MixerSetup ParseMixerSetup(const std::string& name, const io::Settings& settings) {
   MixerSetup setup{.config = NameMixer(name)};
@@ -25,6 +37,7 @@ MixerSetup ParseMixerSetup(const std::string& name, const io::Settings& settings
   take("max_seq_len", setup.max_seq_len, 1);
   take("layer_index", setup.layer_index, 0);
   take("num_layers", setup.num_layers, 1);
+  if (setup.config.at("name") == Value(kPythonMixer)) RequireOptionsOfModule(setup.config);
   if (setup.num_layers == 0) setup.num_layers = setup.layer_index + 1;
   if (setup.layer_index >= setup.num_layers) {
     throw ConfigError("--set layer_index",

@@ -33,6 +33,7 @@ struct MixerCheckOptions {
   std::string dtype = "fp64";
   std::string device = "cpu";
   std::vector<std::string> skip = {};  // names of checks
+  double check_timeout_s = 120;
   bool json = false;
 };
 

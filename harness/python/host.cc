@@ -80,10 +80,6 @@ const c10::OperatorHandle& Operator() {
   return handle;
 }
 
-bool HasPython() {
-  return Operator().hasKernelForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd);
-}
-
 // An answer starts with its kind.
 [[noreturn]] void ThrowFailure(char kind, const std::string& text) {
   if (kind == 'c') throw ConfigError("", text);
@@ -95,6 +91,10 @@ bool HasPython() {
 
 TORCH_LIBRARY(mixerbench, library) {
   library.def("python(str function, str text, Tensor[] tensors) -> (str, Tensor[])");
+}
+
+bool HasPython() {
+  return Operator().hasKernelForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd);
 }
 
 PythonReply CallPython(const std::string& function, const std::string& text,

@@ -21,6 +21,9 @@ class PythonError : public Error {
   explicit PythonError(const std::string& message) : Error(ExitCode::kUsage, message) {}
 };
 
+// Whether Python is around this program.
+bool HasPython();
+
 struct PythonReply {
   std::string text;
   std::vector<at::Tensor> tensors;

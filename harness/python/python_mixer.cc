@@ -13,6 +13,7 @@
 #include "base/error.h"
 #include "base/fields.h"
 #include "harness/python/host.h"
+#include "harness/python/module_state.h"
 #include "io/json.h"
 #include "models/mixer_entry.h"
 
@@ -24,7 +25,6 @@ using models::State;
 using models::StateKind;
 
 constexpr double kNumSeeds = 0x1p53;  // a double holds them all
-constexpr char kInputs[] = "inputs";  // of a module without a state
 
 struct PythonConfig {
   std::string module;
@@ -94,8 +94,8 @@ class PythonMixer final : public models::Mixer {
 
   State InitialState(std::int64_t batch_size) const override {
     if (!has_state_) {
-      return {.tensors = {
-                  {kInputs, {at::empty({batch_size, 0, d_model_}, options_), StateKind::kCache}}}};
+      return {.tensors = {{kModuleInputs,
+                           {at::empty({batch_size, 0, d_model_}, options_), StateKind::kCache}}}};
     }
     const PythonReply reply = CallPython("initial_state", key_ + " " + std::to_string(batch_size));
     const Value described = io::ParseJson(reply.text);
@@ -150,7 +150,7 @@ class PythonMixer final : public models::Mixer {
 
   // Without a state the module sees all tokens again.
   Mixed MixWhole(const at::Tensor& x, const models::MixerOptions& options) const {
-    const at::Tensor earlier = models::Find(options.initial_state, kInputs);
+    const at::Tensor earlier = models::Find(options.initial_state, kModuleInputs);
     at::Tensor all = x;
     if (earlier.defined() && earlier.size(1) > 0)
       all = at::cat({earlier.to(x.scalar_type()), x}, 1);
@@ -159,7 +159,7 @@ class PythonMixer final : public models::Mixer {
     mixed.tokens = {{results.at(0).narrow(1, all.size(1) - x.size(1), x.size(1))}};
     TakeExtras(results, 1, options, mixed);
     if (options.want_final_state) {
-      mixed.final_state.tensors[kInputs] = {all.to(options_.dtype()), StateKind::kCache};
+      mixed.final_state.tensors[kModuleInputs] = {all.to(options_.dtype()), StateKind::kCache};
     }
     return mixed;
   }
@@ -204,7 +204,7 @@ std::unique_ptr<models::Mixer> Create(const Value& config, const std::string& wh
 }  // namespace
 
 Object NameMixer(const std::string& text) {
-  const bool is_python = text.find(':') != std::string::npos;
+  const bool is_python = text.find(':') != std::string::npos || text.ends_with(".py");
   return is_python ? Object{{"name", kPythonMixer}, {"module", text}} : Object{{"name", text}};
 }
 
@@ -220,11 +220,25 @@ void RegisterPythonMixer(models::MixerRegistry& registry) {
   registry.Add(kPythonMixer, std::move(entry));
 }
 
-Object DescribePythonCode(const Value& config) {
-  Object options = config.as_object();
-  options.erase("name");
-  const std::string module = Parse(options, "/sequence_mixer").module;
-  return {{module, CallPython("describe_code", module).text}};
+Value NamePythonModules(const Value& model, Object& code) {
+  Value named = model;
+  if (model.is_array()) {
+    for (Value& item : named.as_array()) item = NamePythonModules(item, code);
+  }
+  if (!model.is_object()) return named;
+  for (auto& [key, item] : named.as_object()) item = NamePythonModules(item, code);
+  const Value* name = model.Find("name");
+  const Value* module = model.Find("module");
+  if (name == nullptr || !(*name == Value(kPythonMixer)) || module == nullptr) return named;
+  const std::string& place = module->as_string();
+  const Value description = CallPython("describe_code", place).text;
+  const std::string of_class = std::string(kPythonMixer) + place.substr(place.rfind(':'));
+  std::string unique = of_class;
+  for (int number = 2; !(code.try_emplace(unique, description).first->second == description);) {
+    unique = of_class + "#" + std::to_string(number++);
+  }
+  named.as_object()["module"] = unique;
+  return named;
 }
 
 }  // namespace mixerbench::harness

@@ -17,9 +17,10 @@ Object NameMixer(const std::string& text);
 // Adds it. It has no configuration without `module`, and needs Python around this program.
 void RegisterPythonMixer(models::MixerRegistry& registry);
 
-// Of a configuration of it, what stands for the code behind `module` in a cell's identity:
-// {module: the hash of its source files and the versions of what they import}. Errors: as
-// CallPython.
-Object DescribePythonCode(const Value& config);
+// A model in which each `module` of one names its class alone, "python:Mean", and another class of
+// that name "python:Mean#2": where its file lies and how that was written changes no result. `code`
+// gets by these names what stands for the code in a cell's identity: the hash of its source files
+// and the versions of what they import. Errors: as CallPython.
+Value NamePythonModules(const Value& model, Object& code);
 
 }  // namespace mixerbench::harness

@@ -20,6 +20,7 @@
 
 #include "base/error.h"
 #include "harness/python/host.h"
+#include "harness/python/module_state.h"
 #include "io/json.h"
 #include "tests/support/tensors.h"
 
@@ -90,7 +91,9 @@ Answer AnswerAsPython(std::string_view function, std::string_view text, at::Tens
   if (function == "create") return Create(std::string(text));
   if (function == "install") Python().modules.at(std::string(text)).parameters = tensors.vec();
   if (function == "forward") return RunModule(text, tensors.vec());
-  if (function == "describe_code") return {"=sha256:1 torch 2.11.0", {}};
+  if (function == "describe_code") {
+    return {text.starts_with("n:") ? "=sha256:2 torch 2.11.0" : "=sha256:1 torch 2.11.0", {}};
+  }
   if (function == "initial_state") {
     const std::int64_t batch_size = std::stoll(std::string(text.substr(text.find(' '))));
     return {R"(=[["count", "position"], ["sum", "recurrent"]])",
@@ -207,9 +210,28 @@ TEST_CASE("python mixer: failures keep their kind") {
   CHECK_THROWS_WITH(Build(""), Catch::Matchers::StartsWith("/mixer/module: "));
 }
 
-TEST_CASE("python mixer: its code has a description, by module") {
-  const Value config = Object{{"name", kPythonMixer}, {"module", "m:Sum"}};
-  CHECK(Value(DescribePythonCode(config)) == Value(Object{{"m:Sum", "sha256:1 torch 2.11.0"}}));
+TEST_CASE("python mixer: its code is named by class and content, not by where it lies") {
+  const auto mixer = [](const char* module) {
+    return Value(Object{{"name", kPythonMixer}, {"module", module}});
+  };
+  const Value model = Object{{"mixers", Array{mixer("m:Sum"), mixer("./m:Sum"), mixer("n:Sum"),
+                                              mixer("m:Whole"), Object{{"name", "gla"}}}}};
+  Object code;
+  const Value named = NamePythonModules(model, code);
+  CHECK(Value(code) == Value(Object{{"python:Sum", "sha256:1 torch 2.11.0"},
+                                    {"python:Sum#2", "sha256:2 torch 2.11.0"},
+                                    {"python:Whole", "sha256:1 torch 2.11.0"}}));
+  CHECK(named == Value(Object{{"mixers", Array{mixer("python:Sum"), mixer("python:Sum"),
+                                               mixer("python:Sum#2"), mixer("python:Whole"),
+                                               Object{{"name", "gla"}}}}}));
+}
+
+TEST_CASE("python mixer: a module without a state sees all tokens again in every piece") {
+  CHECK(SeesAllTokensAgain(Build("m:Whole").mixer->InitialState(1)));
+  CHECK_FALSE(SeesAllTokensAgain(Build("m:Sum").mixer->InitialState(1)));
+  models::State holding;
+  holding.inner["first"] = Build("m:Whole").mixer->InitialState(1);
+  CHECK(SeesAllTokensAgain(holding));
 }
 
 }  // namespace

@@ -14,11 +14,12 @@
 #include "harness/device/determinism.h"
 #include "harness/device/plans.h"
 #include "harness/evaluation/segment_rows.h"
-#include "harness/python/python_mixer.h"
+#include "harness/python/watch.h"
 #include "harness/run/kept_trainings.h"
 #include "harness/run/plan.h"
 #include "harness/run/run_plan.h"
 #include "harness/run/stop_signals.h"
+#include "harness/suite/identity.h"
 #include "harness/suite/step_count.h"
 #include "harness/training/cell_guard.h"
 #include "harness/training/weights.h"
@@ -40,13 +41,6 @@ const std::string kOfTraining = "its training: ";
 
 double Seconds(std::chrono::steady_clock::duration duration) {
   return std::chrono::duration<double>(duration).count();
-}
-
-// What a user's module does, such as waiting for the device to time its kernels, breaks the graph
-// capture of a neighbour in the same process.
-bool RunsPython(const Cell& cell) {
-  const Value* mixers = cell.code.Find("mixers");
-  return mixers != nullptr && mixers->Find(kPythonMixer) != nullptr;
 }
 
 // "word rest of the line" -> {word, rest}.
@@ -128,6 +122,8 @@ Scheduler::Scheduler(SchedulerOptions options, const tasks::TaskRegistry& tasks,
   for (const std::size_t cell : pending) {
     const CellKind kind = cells_[cell].kind;
     const bool is_timed = kind == CellKind::kThroughput;  // neighbours slow it down
+    // What a user's module does, such as waiting for the device to time its kernels, breaks the
+    // graph capture of a neighbour in the same process.
     if (is_timed || RunsPython(cells_[cell])) alone_.insert(cell);
     if (kind == CellKind::kTrain) open_trainings_.insert(cells_[cell].training_id);
     if (NamesTraining(kind)) used_trainings_.insert(cells_[cell].training_id);
@@ -409,9 +405,17 @@ void Scheduler::CheckTimes(Worker& worker) {
                    : "no sign of life for " + FormatDuration(options_.stall_timeout_s);
   Running hung = std::move(*found);
   worker.running.erase(found);
-  worker.process.reset();  // there is no other way to end a thread that hangs
+  worker.process->KillAsking();  // there is no other way to end a thread that hangs
+  worker.process.reset();
   for (Running& neighbour : TakeAll(worker)) Requeue(std::move(neighbour));
-  Collect(std::move(hung), reports::CellState::kTimeout, reason);
+  const std::string place = PlaceOf(hung);
+  Collect(std::move(hung), reports::CellState::kTimeout, reason + place);
+}
+
+// " (mine.py:14 in forward)": where the Python code of a cell stood when its process was ended.
+std::string Scheduler::PlaceOf(const Running& running) const {
+  const std::string places = PlacesInFile(folder_.CellPath(cells_[running.cell]) / kTracebackFile);
+  return places.empty() ? "" : " (" + places + ")";
 }
 
 void Scheduler::HandleExit(Worker& worker) {
@@ -430,7 +434,8 @@ void Scheduler::HandleExit(Worker& worker) {
       alone_.insert(running.cell);
       Requeue(std::move(running));
     } else {
-      Collect(std::move(running), state, reason);
+      const std::string place = PlaceOf(running);
+      Collect(std::move(running), state, reason + place);
     }
   }
 }

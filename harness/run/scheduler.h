@@ -122,6 +122,7 @@ class Scheduler {
   void CheckTimes(Worker& worker);
   // After the end of its process: cells that shared it go back to the queue, a lone one failed.
   void HandleExit(Worker& worker);
+  std::string PlaceOf(const Running& running) const;
   static std::vector<Running> TakeAll(Worker& worker);
   // Takes the result that the worker left, or makes one that says why there is none.
   void Collect(Running running, reports::CellState state, const std::string& reason);

@@ -3,6 +3,7 @@
 #include <cerrno>
 #include <chrono>
 #include <cstdlib>
+#include <fcntl.h>
 #include <filesystem>
 #include <fstream>
 #include <iostream>
@@ -27,6 +28,7 @@
 #include "harness/device/device.h"
 #include "harness/device/energy_shares.h"
 #include "harness/device/gpu_monitor.h"
+#include "harness/python/watch.h"
 #include "harness/run/environment.h"
 #include "harness/run/log_file.h"
 #include "harness/run/plan.h"
@@ -200,6 +202,8 @@ class Worker {
       Say("progress " + folder.filename().string() + " " + io::DumpJson(value));
       emit(value.as_object());
     };
+    std::optional<PythonWatch> watch;
+    if (RunsPython(cell)) watch.emplace(folder / kTracebackFile, WhenAsked::kEnds);
     SetNumerics(cell.train.dtype == Dtype::kTf32);
     if (options_.is_strict) BeStrict();
     reports::CellResult result = RunnerOf(cell.kind)(cell, device_, registries_, control, progress);
@@ -239,6 +243,15 @@ class Worker {
   std::mutex mutex_;  // of stdout
 };
 
+// Standard input, out of reach of what runs here: code of a user, and what that starts, finds
+// nothing there.
+int KeepOrdersApart() {
+  const int orders = fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+  const io::Descriptor nothing(open("/dev/null", O_RDONLY | O_CLOEXEC));
+  if (orders < 0 || dup2(nothing.get(), STDIN_FILENO) < 0) return STDIN_FILENO;
+  return orders;
+}
+
 // Whether whoever was to send cells has died: nobody can write to the pipe any more.
 bool IsOrphan(int input) {
   pollfd descriptor{input, POLLIN, 0};
@@ -250,12 +263,13 @@ bool IsOrphan(int input) {
 int WorkerMain(const WorkerOptions& options, const Registries& registries) {
   CatchStopSignals(OnInterrupt::kIgnore);  // the parent decides what an interrupt means
   prctl(PR_SET_PDEATHSIG, SIGKILL);        // and its worker never outlives it
+  const int orders = KeepOrdersApart();
   // Not even when it died before: another run may have begun the cell that it left in the pipe.
-  if (IsOrphan(STDIN_FILENO)) return static_cast<int>(ExitCode::kStoppedEarly);
+  if (IsOrphan(orders)) return static_cast<int>(ExitCode::kStoppedEarly);
   std::ofstream("/proc/self/oom_score_adj") << kFirstToGo;
   std::optional<LogFile> log;
   if (!options.log_file.empty()) log.emplace(options.log_file);
-  Worker(options, registries).Serve(STDIN_FILENO);
+  Worker(options, registries).Serve(orders);
   return StopRequested() ? static_cast<int>(ExitCode::kStoppedEarly) : 0;
 }
 

@@ -12,12 +12,15 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "harness/python/watch.h"
 #include "harness/run/stop_signals.h"
 
 extern char** environ;  // POSIX declares it in no header
 
 namespace mixerbench::harness {
 namespace {
+
+constexpr int kMaxAsked_ms = 2000;  // for a process to write where it stands
 
 void CheckCall(int error, const char* what) {
   if (error != 0) throw Error(ExitCode::kInternal, std::string(what) + ": " + std::strerror(error));
@@ -124,6 +127,13 @@ bool WorkerProcess::HasEnded() {
 
 void WorkerProcess::Kill() {
   if (pid_ > 0) kill(pid_, SIGKILL);
+}
+
+void WorkerProcess::KillAsking() {
+  if (pid_ <= 0) return;
+  kill(pid_, kAskWhere);
+  for (int i = 0; i < kMaxAsked_ms && !HasEnded(); ++i) usleep(1000);
+  Kill();
 }
 
 WorkerProcess::End WorkerProcess::Wait() {

@@ -32,6 +32,8 @@ class WorkerProcess {
   void Terminate();
   bool HasEnded();
   void Kill();
+  // The same, after it was asked where its Python code stands (harness/python/watch.h).
+  void KillAsking();
 
   // Waits for the end.
   struct End {

@@ -24,8 +24,7 @@ std::string HashOf(const Value& value) { return Sha256Hex(io::DumpJson(value)); 
 
 std::string Prefixed(std::string_view hash) { return "sha256:" + std::string(hash); }
 
-// Collects the code of all mixers in a (nested) mixer configuration, by name and, of those in
-// Python, by module too.
+// Collects the code of all mixers in a (nested) mixer configuration, by name.
 void CollectMixers(const Value& value, const models::MixerRegistry& mixers, Object& code) {
   if (value.is_array()) {
     for (const Value& item : value.as_array()) CollectMixers(item, mixers, code);
@@ -34,15 +33,14 @@ void CollectMixers(const Value& value, const models::MixerRegistry& mixers, Obje
       CollectMixers(item, mixers, code);
       if (key != "name" || !item.is_string() || !mixers.Contains(item.as_string())) continue;
       const std::string& name = item.as_string();
-      const bool in_python = name == kPythonMixer;
-      code[name] = Prefixed(in_python ? HarnessCodeHash(name) : models::MixerCodeHash(name));
-      if (in_python) code.merge(DescribePythonCode(value));
+      code[name] =
+          Prefixed(name == kPythonMixer ? HarnessCodeHash(name) : models::MixerCodeHash(name));
     }
   }
 }
 
-Value DescribeCode(const Cell& cell, const Registries& registries) {
-  Object mixers;
+// `mixers`: the code of those in Python.
+Value DescribeCode(const Cell& cell, Object mixers, const Registries& registries) {
   CollectMixers(cell.model, registries.mixers, mixers);
   const std::string backbone = cell.model.Find("backbone")->as_string();
   return Object{{"task", Object{{cell.task.name, Prefixed(tasks::TaskCodeHash(cell.task.name))}}},
@@ -67,6 +65,11 @@ std::string HashBothEnds(const tasks::Task& task, std::int64_t num_examples, std
 }
 
 }  // namespace
+
+bool RunsPython(const Cell& cell) {
+  const Value* mixers = cell.code.Find("mixers");
+  return mixers != nullptr && mixers->Find(kPythonMixer) != nullptr;
+}
 
 std::string CellIdentifier::HashFile(const std::string& path) {
   auto [entry, inserted] = files_.try_emplace(path);
@@ -94,7 +97,6 @@ Value CellIdentifier::DescribeExperiment(const Cell& cell) {
                        {"train_data", DescribeSegments(cell.task.train)},
                        {"validation_data", DescribeSegments(cell.task.validation)},
                        {"test_data", DescribeSegments(cell.task.test)},
-                       {"model", cell.model},
                        {"train", train},
                        {"device_type", cell.device_type}};
   if (cell.kind == CellKind::kThroughput) {
@@ -143,8 +145,11 @@ void CellIdentifier::Identify(Cell& cell) {
   cell.data_hash = Object{{"train", HashSplit(plan, plan.train, cell.seed, tasks::Split::kTrain)},
                           {"validation", validation},
                           {"test", test}};
-  cell.code = DescribeCode(cell, registries_);
+  Object python_code;
+  Value model = NamePythonModules(cell.model, python_code);
+  cell.code = DescribeCode(cell, std::move(python_code), registries_);
   Value experiment = DescribeExperiment(cell);
+  experiment.as_object()["model"] = std::move(model);
   cell.experiment_id = HashOf(experiment);
   cell.code_id = HashOf(cell.code);
   cell.data_id = HashOf(cell.data_hash);

@@ -47,4 +47,7 @@ class CellIdentifier {
   std::map<std::string, std::string> files_;
 };
 
+// Whether a mixer of an identified cell is a module of a user, in Python.
+bool RunsPython(const Cell& cell);
+
 }  // namespace mixerbench::harness

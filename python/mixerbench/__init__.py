@@ -2,4 +2,5 @@
 
 from .api import CheckReport, MixerbenchError, Report, check, generate, run
 
+__version__ = "0.1.0"
 __all__ = ["CheckReport", "MixerbenchError", "Report", "check", "generate", "run"]

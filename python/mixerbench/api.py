@@ -51,6 +51,8 @@ def _execute(arguments: Sequence[str], allowed: Sequence[int] = (0,), is_quiet: 
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
+        encoding="utf-8",
+        errors="backslashreplace",
         start_new_session=True,  # Ctrl-C comes once, from here: a second one would not let it save
     ) as process:
         said: list[str] = []
@@ -101,17 +103,40 @@ def _configuration(mixer: Mixer) -> dict[str, Any]:
     """{"name": ..., options}."""
     options: Mapping[str, Any] = {}
     if isinstance(mixer, tuple):
+        if len(mixer) != 2 or not isinstance(mixer[1], Mapping):
+            raise TypeError(f"a mixer with options is a pair (class, {{option: value}}), not {mixer!r}")
         mixer, options = mixer
     if isinstance(mixer, type):
         mixer = _place(mixer)
     if isinstance(mixer, Mapping):
         return {**mixer, **options}
-    if ":" in mixer:
+    if not isinstance(mixer, str):
+        raise TypeError(
+            f"a mixer is a class, a pair of it and its options, 'FILE.py:Class', or the name or configuration of one "
+            f"of the program's, not {type(mixer).__name__}" + ("; pass the class" if hasattr(mixer, "forward") else "")
+        )
+    if ":" in mixer or mixer.endswith(".py"):
         return {"name": "python", "module": mixer, "options": dict(options)}
     return {"name": mixer, **options}
 
 
+def _is_mapping(what: str, value: Any, example: str) -> None:
+    if value is not None and not (isinstance(value, Mapping) and all(isinstance(key, str) for key in value)):
+        raise TypeError(f"{what} is a dict such as {example}, not {value!r}")
+
+
+def _is_count(what: str, value: Any, least: int) -> None:
+    if value is not None and (isinstance(value, bool) or not hasattr(value, "__index__") or value < least):
+        raise ValueError(f"{what} is a whole number >= {least}, not {value!r}")
+
+
+def _is_list(what: str, value: Any, example: str) -> None:
+    if isinstance(value, str):  # a sequence of its letters
+        raise TypeError(f"{what} is a list such as {example}, not {value!r}")
+
+
 def _settings(settings: Mapping[str, Any] | None) -> Iterator[str]:
+    _is_mapping("settings", settings, "{'train.lr': 0.001}")
     for path, value in (settings or {}).items():
         yield "--set"
         yield f"{path}={value if isinstance(value, str) else json.dumps(value)}"
@@ -127,7 +152,12 @@ def _holds(resolved: Any, mixer: Mapping[str, Any]) -> bool:
 
 
 def _is(resolved: Mapping[str, Any], mixer: Mapping[str, Any]) -> bool:
-    return all(resolved.get(key) == value for key, value in mixer.items())
+    return all(_whole(key, resolved.get(key)) == _whole(key, value) for key, value in mixer.items())
+
+
+def _whole(key: str, value: Any) -> Any:
+    """Where a module's file lies, however that was written."""
+    return os.path.abspath(value) if key == "module" and isinstance(value, str) and ".py:" in value else value
 
 
 def _name_of(resolved: Mapping[str, Any], named: Mapping[str, Mapping[str, Any]]) -> str | None:
@@ -148,6 +178,11 @@ class Report:
     folder: str
     data: dict[str, Any]
     rows: list[dict[str, str]]
+
+    def __repr__(self) -> str:
+        cells = {row["run_id"]: row["cell_state"] for row in self.rows}
+        completed = sum(state == "completed" for state in cells.values())
+        return f"Report({self.folder!r}, {completed} of {len(cells)} cells completed)"
 
     @classmethod
     def read(cls, folder: str, mixers: Mapping[str, Mixer] | None = None) -> Report:
@@ -175,12 +210,17 @@ class Report:
         return {name: sum(values) / len(values) for name, values in found.items()}
 
     def failures(self) -> dict[str, str]:
-        """By name, the state and reason of a cell that did not complete."""
-        return {
-            row["name"]: f"{row['cell_state']}: {row['cell_reason']}"
-            for row in self.rows
-            if row["cell_state"] != "completed"
-        }
+        """By name, the state and reason of a cell that did not complete, and where its whole traceback lies."""
+        found = {}
+        for row in self.rows:
+            if row["cell_state"] == "completed":
+                continue
+            digits = row["run_id"].removeprefix("sha256:")[:16]
+            path = os.path.join(self.folder, "cells", digits, "traceback.txt")
+            found[row["name"]] = f"{row['cell_state']}: {row['cell_reason']}"
+            if os.path.isfile(path):
+                found[row["name"]] += f"; {path}"
+        return found
 
     def to_pandas(self) -> pandas.DataFrame:
         """`rows` as a data frame, numbers as numbers."""
@@ -219,6 +259,12 @@ def run(
 
     A cell that fails is a row of the report. Raises MixerbenchError for what keeps the run from starting.
     """
+    if not isinstance(suite, (str, os.PathLike)) and not (isinstance(suite, Mapping) and "name" in suite):
+        raise TypeError(f"suite is the name of one, a file, or a dict with a 'name', not {suite!r}")
+    _is_mapping("mixers", mixers, "{'mine': MyMixer}")
+    _is_count("seeds", seeds, 1)
+    _is_list("arguments", arguments, "['--cell-timeout', '20m']")
+    suite = suite if isinstance(suite, Mapping) else os.fspath(suite)
     name = suite["name"] if isinstance(suite, Mapping) else os.path.splitext(os.path.basename(suite))[0]
     out = out or os.path.join("out", name + ("-smoke" if smoke else ""))
     words = ["--device", device, "-o", out, *_settings(settings), *arguments]
@@ -233,7 +279,13 @@ def run(
             file = os.path.join(folder, "suite.json")
             with open(file, "w", encoding="utf-8") as opened:
                 json.dump(suite, opened)
-        _execute(["run", str(file), *words], allowed=_REPORTED, is_quiet=quiet)
+        try:
+            _execute(["run", str(file), *words], allowed=_REPORTED, is_quiet=quiet)
+        except MixerbenchError as error:
+            if "--plan merge" not in str(error):
+                raise
+            how = "out='another/folder', arguments=['--plan', 'merge'] or arguments=['--plan', 'replace']"
+            raise MixerbenchError(f"{error}; that is, in Python, {how}") from None
     return Report.read(out, mixers)
 
 
@@ -252,6 +304,9 @@ def generate(
     """
     import numpy
 
+    _is_count("start", start, 0)
+    _is_count("count", count, 1)
+    _is_count("seed", seed, 0)
     words = ["--split", split, "--start", str(start), *_settings(settings)]
     words += ["--count", str(count)] if count is not None else []
     words += ["--seed", str(seed)] if seed is not None else []
@@ -280,6 +335,10 @@ class CheckReport:
     def __bool__(self) -> bool:
         return self.passed
 
+    def __repr__(self) -> str:
+        failed = ", ".join(self.failed)
+        return f"CheckReport({len(self.data['checks'])} checks, " + (f"failed: {failed})" if failed else "all passed)")
+
     def __str__(self) -> str:
         lines = []
         for found in self.data["checks"]:
@@ -288,6 +347,8 @@ class CheckReport:
                 lines.append(" " * 17 + found["reason"])
             elif "where" in found and not found["passed"]:
                 lines.append(" " * 17 + f"{found['where']}: {found['error']}, may only be {found['tolerance']}")
+        if "not_run" in self.data:
+            lines.append(f"not run: {', '.join(self.data['not_run'])}")
         return "\n".join(lines)
 
 
@@ -298,18 +359,22 @@ def check(
     dtype: str = "fp64",
     settings: Mapping[str, Any] | None = None,
     skip: Sequence[str] = (),
+    timeout: float = 120,
 ) -> CheckReport:
     """Whether a mixer keeps the promises of mixers: causal, the same in pieces and step by step, right gradients, ...
 
     dtype: "fp64", or "fp32" with wider tolerances for a mixer that knows no fp64.
     settings: "d_model", "max_seq_len", "layer_index", "num_layers" and the mixer's own options.
     skip: names of checks to leave out.
+    timeout: seconds for each check. One that takes longer has failed, and those after it are not run.
     """
+    _is_list("skip", skip, "['gradients']")
     configuration = _configuration(mixer)
     name = configuration.pop("name")
     if name == "python":
         name = configuration.pop("module")
     words = [*_settings(configuration), *_settings(settings), "--device", device, "--dtype", dtype]
+    words += ["--check-timeout", str(timeout)]
     for left_out in skip:
         words += ["--skip", left_out]
     out = _execute(["mixer", "check", name, "--json", *words], allowed=_CHECKED, is_quiet=False)

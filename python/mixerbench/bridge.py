@@ -9,11 +9,10 @@ import json
 import os
 import sys
 import threading
-import traceback
 
 import torch
 
-from . import modules, sources, trial
+from . import failures, modules, sources, trial
 
 FUNCTIONS = {}
 _units = {}
@@ -47,22 +46,10 @@ def _dispatch(function, text, tensors):
 
 
 def _failure(error):
-    if isinstance(error, sources.ConfigProblem):
-        return "c" + str(error)
-    sys.stderr.write("".join(traceback.format_exception(error)))
-    sys.stderr.flush()
-    is_memory = isinstance(error, (MemoryError, torch.OutOfMemoryError)) or "DefaultCPUAllocator" in str(error)
-    return ("m" if is_memory else "!") + _one_line(error)
-
-
-def _one_line(error):
-    """'ValueError: y is [2, 3] (mine.py:14 in forward; mine.py:30 in helper)': innermost last."""
-    text = str(error).strip().split("\n")[0]
-    own = os.path.dirname(os.path.abspath(__file__))
-    hidden = (own + os.sep, os.path.dirname(torch.__file__) + os.sep, "<frozen")
-    frames = [f for f in traceback.extract_tb(error.__traceback__) if not f.filename.startswith(hidden)]
-    places = "; ".join(f"{os.path.basename(f.filename)}:{f.lineno} in {f.name}" for f in frames[-3:])
-    return type(error).__name__ + (f": {text}" if text else "") + (f" ({places})" if places else "")
+    text = failures.traceback_of(error)
+    failures.say(text)
+    failures.note(text)
+    return failures.answer_of(error)
 
 
 def _keep_unraisable(unraisable):
@@ -85,28 +72,28 @@ def describe_code(text, _):
 @exported
 def create(text, _):
     spec = json.loads(text)
-    trial.build(spec)
+    if trial.is_started():
+        facts, shapes = trial.build(spec)
+        if spec["device"] == "meta":  # a plan, which needs no more than that
+            dtype = torch.float64 if spec["double"] else torch.float32
+            tensors = [torch.empty(shape, dtype=dtype, device="meta") for shape in shapes]
+            return json.dumps({"key": "", **facts}), tensors
     unit = modules.Unit(spec)
     _units[unit.key] = unit
-    facts = {
-        "key": unit.key,
-        "has_state": unit.has_state,
-        "losses": unit.losses,
-        "taps": unit.taps,
-        "parameters": [[name, not getattr(p, "_no_weight_decay", False)] for name, p in unit.trained.items()],
-    }
-    return json.dumps(facts), [p.detach() for p in unit.trained.values()]
+    return json.dumps({"key": unit.key, **unit.facts()}), [p.detach() for p in unit.trained.values()]
 
 
 @exported
 def install(text, tensors):
-    _units[text].install(tensors)
+    if text:
+        _units[text].install(tensors)
     return "", []
 
 
 @exported
 def destroy(text, _):
-    del _units[text]
+    if text:
+        del _units[text]
     return "", []
 
 
@@ -123,3 +110,20 @@ def forward(text, tensors):
     x, *state = tensors
     y, others = _units[key].forward(x, state, mode == "train", int(seed))
     return "", [y, *others]
+
+
+@exported
+def watch(text, _):
+    spec = json.loads(text)
+    return failures.watch(spec["path"], spec["ends"]), []
+
+
+@exported
+def unwatch(_, __):
+    failures.unwatch()
+    return "", []
+
+
+@exported
+def hidden_folders(_, __):
+    return "\n".join(failures.hidden_folders()), []

@@ -2,6 +2,7 @@
 
 import ctypes
 import os
+import select
 import signal
 import subprocess
 import sys
@@ -9,8 +10,10 @@ import sys
 TORCH = "2.11.0"  # of the engine; both must use one libtorch
 _LIBRARY = "libmixerbench_engine.so"
 _INSIDE = "MIXERBENCH_INSIDE"  # in the environment of the processes that the engine runs in
-_CHECKED = "MIXERBENCH_CHECKED"  # in that of the process in which `mixer check` runs
-_SAID = (2, 7, 8, 70, 75)  # exit codes of an engine that says why on standard error (docs/CLI.md)
+_ENDS = "MIXERBENCH_ENDS"  # in that of the process in which `mixer` runs: where it says that it comes to its end
+_HANGS = 124  # exit code of a `mixer check` that has reported a class that hangs (harness/interop/mixer_check.cc)
+_RUNNING = {"check": "checked", "run": "run"}  # the commands on one mixer
+_PR_SET_PDEATHSIG = 1
 
 
 def engine_path():
@@ -44,50 +47,62 @@ def _load_libraries():
 
 
 def worker_command():
-    """Starts a process like this one, which finds the same modules."""
-    code = f"import sys; sys.path[:] = {sys.path!r}; from mixerbench import host; host.main()"
+    """Starts a process like this one, which finds the same modules and does not outlive this one."""
+    code = f"import sys; sys.path[:] = {sys.path!r}; from mixerbench import host; host.main(parent={os.getpid()})"
     return [sys.executable, "-c", code]
 
 
-def _check_in_child(words):
-    """`mixer check`, whose class may end its process: the exit code, 1 with a reason where it did."""
-    # The child writes its answer to a pipe, so that none at all is seen.
-    inside = {**os.environ, _CHECKED: "1"}
-    with subprocess.Popen([*worker_command(), *words], env=inside, stdout=subprocess.PIPE) as child:
+def _end_with(parent, number):
+    """Signal `number` will come when the process `parent`, which has started this one, ends."""
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, number)
+    if os.getppid() != parent:
+        os._exit(75)
+
+
+def _run_in_child(words):
+    """A command on one mixer, whose class may end its process: the exit code, 1 with a reason where it did."""
+    said, ends = os.pipe()
+    inside = {**os.environ, _ENDS: str(ends)}
+    with subprocess.Popen([*worker_command(), *words], env=inside, pass_fds=[ends]) as child:
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # meant for the child, which says what it means
-        answer = child.stdout.read()
-    sys.stdout.buffer.write(answer)
-    sys.stdout.flush()
     code = child.returncode
-    if code < 0 or not (answer or code in _SAID):
+    if select.select([said], [], [], 0)[0]:
+        return code
+    if code != _HANGS:
         how = f"signal {-code} ({signal.strsignal(-code)})" if code < 0 else f"exit code {code}"
-        print(f"error: the class ended its process while it was checked, with {how}", file=sys.stderr)
-        return 1
-    return code
+        print(f"error: the class ended its process while it was {_RUNNING[words[1]]}, with {how}", file=sys.stderr)
+    return 1
 
 
 def _strings(words):
     return (ctypes.c_char_p * (len(words) + 1))(*[os.fsencode(word) for word in words])
 
 
-def main(arguments=None):
-    """Runs the engine with the arguments of the command line and ends the process."""
+def main(arguments=None, parent=None):
+    """Runs the engine with the arguments of the command line and ends the process, with `parent` at the latest."""
+    words = ["mixerbench", *(sys.argv[1:] if arguments is None else arguments)]
+    is_worker, is_of_mixer = words[1:2] == ["worker"], words[1:2] == ["mixer"] and words[2:3] and words[2] in _RUNNING
+    if parent is not None:  # a run saves its work; nothing else has any
+        _end_with(parent, signal.SIGKILL if is_worker or is_of_mixer else signal.SIGTERM)
     try:
         import torch  # before the engine: it then gets this libtorch
     except ImportError as error:
         raise SystemExit(f"error: torch {TORCH} cannot be imported: {error}") from error
     if torch.__version__.split("+")[0] != TORCH:
         raise SystemExit(f"error: this is torch {torch.__version__}; the engine needs torch {TORCH}")
-    words = ["mixerbench", *(sys.argv[1:] if arguments is None else arguments)]
-    if words[1:3] == ["mixer", "check"] and _CHECKED not in os.environ:
-        sys.exit(_check_in_child(words[1:]))
+    library = engine_path()
+    ends = os.environ.pop(_ENDS, None)
+    if is_of_mixer and ends is None:
+        sys.exit(_run_in_child(words[1:]))
+    if ends is not None:
+        os.set_inheritable(int(ends), False)
     os.environ[_INSIDE] = "1"
     from . import bridge, trial
 
-    if words[1:2] != ["worker"]:  # whose end costs one cell
+    if not is_worker:  # whose end costs one cell
         trial.start()
     _load_libraries()
-    engine = ctypes.CDLL(engine_path())  # calls through it release the interpreter's lock
+    engine = ctypes.CDLL(library)  # calls through it release the interpreter's lock
     bridge.implement()
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # Python would note Ctrl-C and never look
     # Standard output is for the engine's answers, and a worker's input for its orders.
@@ -95,4 +110,6 @@ def main(arguments=None):
     code = engine.mixerbench_main(len(words), _strings(words), _strings(worker_command()))
     ctypes.CDLL(None).fflush(None)
     sys.stderr.flush()
+    if ends is not None:
+        os.write(int(ends), b".")
     os._exit(code)  # a class may have left threads or exit handlers, which would be waited for

@@ -15,10 +15,9 @@ import weakref
 import torch
 from torch.utils import _pytree as pytree
 
-from . import sources
+from . import settings, sources
 
 _keys = itertools.count(1)
-_drawing = threading.Lock()  # of torch's generator, which all threads share
 _loading = threading.RLock()  # another thread must not find a module that has run halfway
 _BITS = {torch.bfloat16: 8, torch.float32: 24, torch.float64: 53}  # of precision
 
@@ -28,7 +27,11 @@ def load_class(place):
     path = sources.check(place)
     file, name = sources.split(place)
     if not file.endswith(".py"):
-        return getattr(importlib.import_module(file), name)
+        with _loading:
+            if file not in sys.modules:
+                with settings.put_back_after_import(path):
+                    importlib.import_module(file)
+        return getattr(sys.modules[file], name)
     return getattr(_load_file(path), name)
 
 
@@ -45,7 +48,8 @@ def _load_file(path):
         module = importlib.util.module_from_spec(spec)
         sys.modules[key] = module  # before it runs: pickling, dataclasses and Triton look it up
         try:
-            spec.loader.exec_module(module)
+            with settings.put_back_after_import(path):
+                spec.loader.exec_module(module)
             _check_helpers(path)
         except BaseException:
             del sys.modules[key]
@@ -72,42 +76,11 @@ def _accepted(cls, offered):
     return {name: value for name, value in offered.items() if name in taken}
 
 
-@contextlib.contextmanager
-def _drawing_from(seed):
-    with _drawing, torch.random.fork_rng(devices=[]):
-        torch.default_generator.manual_seed(seed)
-        yield
-
-
 def _precision(x):
     """Products in the dtype of x where the weights are kept in more bits."""
     if x.dtype in (torch.bfloat16, torch.float16):
         return torch.autocast(x.device.type, x.dtype, cache_enabled=False)
     return contextlib.nullcontext()
-
-
-@contextlib.contextmanager
-def _settings_kept():
-    """What a call must leave as it was: everything after it would run otherwise."""
-    readers = {
-        "torch's gradient mode": (torch.is_grad_enabled, torch.set_grad_enabled),
-        "torch's default dtype": (torch.get_default_dtype, torch.set_default_dtype),
-        "torch's number of threads": (torch.get_num_threads, torch.set_num_threads),
-        "torch's default device": (torch.get_default_device, torch.set_default_device),
-        "torch's deterministic mode": (torch.get_deterministic_debug_mode, torch.set_deterministic_debug_mode),
-        "torch's anomaly mode": (torch.is_anomaly_enabled, torch.autograd.set_detect_anomaly),
-        "the recursion limit": (sys.getrecursionlimit, sys.setrecursionlimit),
-        "the current folder": (os.getcwd, os.chdir),  # other cells of this process look for files in it
-    }
-    earlier = {name: read() for name, (read, _) in readers.items()}
-    try:
-        yield
-    finally:
-        changed = [name for name, (read, _) in readers.items() if read() != earlier[name]]
-        for name in changed:
-            readers[name][1](earlier[name])
-    if changed:
-        raise RuntimeError(f"the module changes {changed[0]} and leaves it so")
 
 
 @contextlib.contextmanager
@@ -177,7 +150,8 @@ class Unit:
         if cls.__init__ is torch.nn.Module.__init__:
             raise TypeError(f"{spec['module']} has no __init__(self, d_model)")
         offered = {name: spec[name] for name in ("layer_idx", "num_layers", "max_seq_len")}
-        with _drawing_from(spec["seed"]), _settings_kept():  # on the CPU: a seed gives the same weights everywhere
+        # On the CPU: a seed gives the same weights everywhere.
+        with settings.drawing_all_from(spec["seed"]), settings.kept_by_constructor():
             module = cls(spec["d_model"], **{**_accepted(cls, offered), **spec["options"]})
         for name, parameter in module.named_parameters():
             if isinstance(parameter, torch.nn.UninitializedParameter):
@@ -199,6 +173,11 @@ class Unit:
         self.losses = _losses(module)
         self.taps = _taps(module, self.losses)
         self.structure = None  # of the state, with names, kinds and order of its leaves
+
+    def facts(self):
+        """What the engine has to know of it."""
+        decays = [[name, not getattr(p, "_no_weight_decay", False)] for name, p in self.trained.items()]
+        return {"has_state": self.has_state, "losses": self.losses, "taps": self.taps, "parameters": decays}
 
     def install(self, tensors):
         """Puts the engine's tensors in the place of the parameters, wherever the module holds one."""
@@ -249,7 +228,7 @@ class Unit:
         given, x = x, self._accepted_dtype(x)
         version = x._version
         buffers = {name: (b, b._version) for name, b in self.module.named_buffers()}
-        with _drawing_from(seed), _precision(x), _settings_kept(), _parameters_kept(self.module):
+        with settings.drawing_from(seed), _precision(x), settings.kept(), _parameters_kept(self.module):
             if not self.has_state:
                 y, leaves, extras = self._without_extras(self._call(x), "y")
             else:

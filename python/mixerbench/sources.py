@@ -17,25 +17,45 @@ class ConfigProblem(Exception):
 def split(place):
     """('FILE.py' or 'package.module', 'Class')."""
     file, colon, name = place.rpartition(":")
+    if not colon and place.endswith(".py") and os.path.isfile(place):
+        classes = [node.name for node in _tree(place).body if isinstance(node, ast.ClassDef)]
+        if not classes:
+            raise ConfigProblem(f"{place} has no class")
+        known = ", ".join(classes)
+        raise ConfigProblem(f"{place}: name one of its classes, such as {place}:{classes[0]} ({known})")
     if not colon or not file or not name.isidentifier():
         raise ConfigProblem(f"{place!r}: expected FILE.py:Class or package.module:Class")
     return file, name
 
 
 def file_of(place):
-    """The source file; the parents of a package.module are imported to find it, the module is not."""
+    """The source file. Nothing is imported to find it."""
     file, _ = split(place)
     if file.endswith(".py"):
         if not os.path.isfile(file):
             raise ConfigProblem(f"{place}: there is no file {os.path.abspath(file)}")
         return os.path.abspath(file)
-    try:
-        spec = importlib.util.find_spec(file)
-    except (ImportError, ValueError) as error:
-        raise ConfigProblem(f"{place}: {error}") from error
-    if spec is None or not spec.has_location:
-        raise ConfigProblem(f"{place}: there is no module {file} (a file ends in .py)")
+    folders, parts = None, file.split(".")
+    for number in range(1, len(parts) + 1):
+        name = ".".join(parts[:number])
+        spec = _find_spec(name, folders)
+        if spec is None and number < len(parts):
+            raise ConfigProblem(f"{place}: No module named {name!r} (a file ends in .py)")
+        if spec is None or not (spec.has_location or number < len(parts)):
+            raise ConfigProblem(f"{place}: there is no module {file} (a file ends in .py)")
+        folders = spec.submodule_search_locations
+        if folders is None and number < len(parts):
+            raise ConfigProblem(f"{place}: {name} is no package")
     return spec.origin
+
+
+def _find_spec(name, folders):
+    """As importlib.util.find_spec, which imports the packages around a module."""
+    for finder in sys.meta_path:
+        spec = finder.find_spec(name, folders) if hasattr(finder, "find_spec") else None
+        if spec is not None:
+            return spec
+    return None
 
 
 def _tree(path):
@@ -150,7 +170,9 @@ def describe(place):
     path = check(place)
     files, packages = _files_and_packages(path)
     folder = os.path.dirname(path)
-    lines = sorted(f"{digest}  {os.path.relpath(file, folder)}\n" for file, digest in files.items())
+    # By the names under which they are imported, which the first has none of.
+    names = {file: "" if file == path else os.path.relpath(file, folder) for file in files}
+    lines = sorted(f"{digest}  {names[file]}\n" for file, digest in files.items())
     digest = hashlib.sha256("".join(lines).encode()).hexdigest()
     versions = ", ".join(f"{package} {_version(package)}" for package in sorted(packages))
     return f"sha256:{digest}" + (f" {versions}" if versions else "")

@@ -1,78 +1,161 @@
 """Builds a user's class in a process of its own first. SPDX-License-Identifier: Apache-2.0
 
 What ends or blocks the process that plans a run would end or block the run without a word; in a worker it costs a cell.
+So a plan is made of what these processes say of each layer.
 """
 
+import contextlib
+import ctypes
 import json
 import os
+import select
 import signal
 import threading
+import time
 
-from . import modules, sources
+import torch
+
+from . import failures, modules, settings, sources
 
 SECONDS = 60
-_LIVED = 77  # exit code of a process that came to its end, with or without an exception
-_faults = {}  # by class and options: what is wrong, or ""
+_GRACE = 5  # for a class that is to say where it stands
+_PR_SET_PDEATHSIG = 1
+_known = {}  # by what is asked: what was answered
+_said = set()
 _lock = threading.Lock()
-_orders = _answers = None  # to and from a copy of this process
+_server = None  # a copy of this process, which has loaded no user's code
+
+
+class _Peer:
+    """A process that answers each line with a line."""
+
+    def __init__(self, serve):
+        to_peer, from_peer = os.pipe(), os.pipe()
+        self.process = os.fork()
+        if self.process == 0:
+            os.close(to_peer[1])
+            os.close(from_peer[0])
+            ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)  # its pipe has copies in its siblings
+            try:
+                serve(os.fdopen(to_peer[0]), os.fdopen(from_peer[1], "w"))
+            finally:
+                os._exit(1)  # whatever happens, this copy does not go on as what it was copied from
+        os.close(to_peer[0])
+        os.close(from_peer[1])
+        self.orders, self.answers = os.fdopen(to_peer[1], "w"), os.fdopen(from_peer[0])
+
+    def ask(self, line, seconds=None):
+        """Its answer; '' when it ended instead, None when it took longer."""
+        try:
+            print(line, file=self.orders, flush=True)
+        except BrokenPipeError:
+            return ""
+        if not select.select([self.answers], [], [], seconds)[0]:
+            return None
+        return self.answers.readline()
+
+    def end(self):
+        """How it ended: an exit code, or minus a signal. It is killed if it does not."""
+        for stream in (self.orders, self.answers):
+            with contextlib.suppress(BrokenPipeError):
+                stream.close()
+        deadline = time.monotonic() + _GRACE
+        while True:
+            process, status = os.waitpid(self.process, os.WNOHANG)
+            if process:
+                return os.waitstatus_to_exitcode(status)
+            if time.monotonic() > deadline:
+                os.kill(self.process, signal.SIGKILL)
+            time.sleep(0.01)
 
 
 def start():
     """To be called while the process has one thread, so that a copy of it works, and torch is loaded already."""
-    global _orders, _answers
-    to_copy, from_copy = os.pipe(), os.pipe()
-    if os.fork() == 0:
-        os.close(to_copy[1])
-        os.close(from_copy[0])
-        _serve(os.fdopen(to_copy[0]), os.fdopen(from_copy[1], "w"))
-    os.close(to_copy[0])
-    os.close(from_copy[1])
-    _orders, _answers = os.fdopen(to_copy[1], "w"), os.fdopen(from_copy[0])
+    global _server
+    _server = _Peer(_serve)
+
+
+def is_started():
+    return _server is not None
 
 
 def _serve(orders, answers):
-    """Builds what is asked for, each in a copy of this process, until nobody can ask any more."""
+    """Has each class built by a builder, of which there is one for each class."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # meant for who asks
     for stream in range(3):
         os.dup2(os.open(os.devnull, os.O_RDWR), stream)
+    builders = {}
     for line in orders:
         seconds, spec = json.loads(line)
-        child = os.fork()
-        if child == 0:
-            signal.alarm(seconds)
-            try:
-                modules.Unit(spec)
-            except BaseException:
-                pass  # whoever builds it next says so
-            os._exit(_LIVED)
-        print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), file=answers, flush=True)
-    os._exit(0)
+        place = spec["module"]
+        if place not in builders:
+            builders[place] = _Peer(_build_all)
+        answer = builders[place].ask(line.strip(), seconds + _GRACE)
+        if not answer:
+            builder = builders.pop(place)
+            if answer is None:
+                os.kill(builder.process, signal.SIGKILL)
+            ended = builder.end()
+            fault = f"is not built within {seconds} s" if answer is None else _how(ended)
+            answer = json.dumps({"failure": f"c{place}: {fault}", "traceback": ""})
+        print(answer.strip(), file=answers, flush=True)
+
+
+def _how(ended):
+    how = f"signal {-ended} ({signal.strsignal(-ended)})" if ended < 0 else f"exit code {ended}"
+    return f"ends its process while it is imported or built, with {how}"
+
+
+class _TookTooLong(BaseException):
+    pass
+
+
+def _say_late(*_):
+    raise _TookTooLong
+
+
+def _build_all(orders, answers):
+    signal.signal(signal.SIGALRM, _say_late)
+    process = os.getpid()
+    for line in orders:
+        seconds, spec = json.loads(line)
+        signal.alarm(seconds)
+        try:
+            answer = _built(spec)
+        except _TookTooLong as late:
+            place = failures.one_line(late).removeprefix(_TookTooLong.__name__)
+            answer = {"failure": f"c{spec['module']}: is not built within {seconds} s{place}", "traceback": ""}
+        except BaseException as error:
+            answer = {"failure": failures.answer_of(error), "traceback": failures.traceback_of(error)}
+        if os.getpid() != process:
+            os._exit(1)  # the class forked: the copy must not answer as well
+        signal.alarm(0)
+        print(json.dumps(answer), file=answers, flush=True)
+
+
+def _built(spec):
+    unit = modules.Unit(spec)
+    facts, stand_ins = unit.facts(), [torch.empty_like(value).requires_grad_() for value in unit.trained.values()]
+    unit.install(stand_ins)
+    return {"facts": facts, "shapes": [list(tensor.shape) for tensor in stand_ins], "notes": settings.notes}
 
 
 def build(spec, seconds=SECONDS):
-    """Raises ConfigProblem when the class of modules.Unit(spec) ends its process, or takes too long.
+    """What modules.Unit(spec) is: (facts(), shapes of its trained parameters). Seeds do not matter.
 
-    A class is tried once with the same options: its layers and sizes rarely decide. Nothing is tried before start().
+    Raises failures.Failed where there is none. The same is built once.
     """
-    if _orders is None:
-        return
-    key = (spec["module"], json.dumps(spec["options"], sort_keys=True))
+    asked = json.dumps([seconds, {**spec, "device": "cpu", "seed": 0}], sort_keys=True)
     with _lock:
-        if key not in _faults:
-            _faults[key] = _fault({**spec, "device": "cpu"}, seconds)
-    if _faults[key]:
-        raise sources.ConfigProblem(f"{spec['module']}: {_faults[key]}")
-
-
-def _fault(spec, seconds):
-    print(json.dumps([seconds, spec]), file=_orders, flush=True)
-    answer = _answers.readline()
-    if not answer:
-        return "ends the processes around it while it is imported or built"
-    ended = int(answer)
-    if ended == _LIVED:
-        return ""
-    if ended == -signal.SIGALRM:
-        return f"is not built within {seconds} s"
-    how = f"signal {-ended} ({signal.strsignal(-ended)})" if ended < 0 else f"exit code {ended}"
-    return f"ends its process while it is imported or built, with {how}"
+        if asked not in _known:
+            line = _server.ask(asked)
+            ended = f"c{spec['module']}: ends the processes around it while it is imported or built"
+            _known[asked] = json.loads(line) if line else {"failure": ended, "traceback": ""}
+        answer = _known[asked]
+    if "failure" in answer:
+        raise failures.Failed(answer["failure"], answer["traceback"])
+    for text in answer["notes"]:
+        if text not in _said:
+            _said.add(text)
+            failures.say(f"note: {text}\n")
+    return answer["facts"], answer["shapes"]

@@ -15,7 +15,7 @@ DEVICE = os.environ.get("MIXERBENCH_TEST_DEVICE", "cpu")
 import mixerbench  # noqa: E402
 from mixerbench import api  # noqa: E402
 from mixers import Balanced, Mean  # noqa: E402
-from misbehaving import Raises, SeesTheFuture  # noqa: E402
+from misbehaving import Raises, SeesTheFuture, Spins  # noqa: E402
 from program_suite import SUITE  # noqa: E402
 
 
@@ -35,6 +35,10 @@ class ApiTest(unittest.TestCase):
         self.assertTrue(all(0 <= value <= 1 for value in report.accuracy().values()))
         self.assertIn("ValueError: boom", report.failures()["bad"])
         self.assertEqual({row["name"] for row in report.rows}, {"gla", "mine", "double", "also", "bad"})
+        self.assertTrue(os.path.isfile(report.failures()["bad"].rpartition("; ")[2]))
+        self.assertEqual(repr(report), f"Report({self.out!r}, 4 of 5 cells completed)")
+        with self.assertRaisesRegex(mixerbench.MixerbenchError, "in Python, out='another/folder', arguments="):
+            mixerbench.run(SUITE, None, DEVICE, out=self.out, settings={"train.lr": 0.1}, quiet=True)
         again = mixerbench.run(SUITE, mixers, DEVICE, out=self.out, quiet=True)  # nothing is left to run
         self.assertEqual(again.data, report.data)
         self.assertEqual(mixerbench.Report.read(self.out, mixers).rows, report.rows)
@@ -61,6 +65,23 @@ class ApiTest(unittest.TestCase):
         with self.assertRaisesRegex(ValueError, "top level of a file"):
             mixerbench.check(Inner)
 
+    def test_arguments_that_mean_nothing_are_refused(self):
+        for error, text, call in (
+            (TypeError, "suite is the name of one", lambda: mixerbench.run(3)),
+            (TypeError, "mixers is a dict", lambda: mixerbench.run(SUITE, [Mean])),
+            (TypeError, "not Mean; pass the class", lambda: mixerbench.run(SUITE, {"mine": Mean(8, 0, 1)})),
+            (TypeError, "a pair .class, {option: value}", lambda: mixerbench.check((Mean, 2.0))),
+            (TypeError, "settings is a dict", lambda: mixerbench.check(Mean, settings=["scale=2"])),
+            (TypeError, "skip is a list", lambda: mixerbench.check(Mean, skip="gradients")),
+            (TypeError, "arguments is a list", lambda: mixerbench.run(SUITE, arguments="--quiet")),
+            (ValueError, "seeds is a whole number >= 1, not 0", lambda: mixerbench.run(SUITE, seeds=0)),
+        ):
+            with self.assertRaisesRegex(error, text):
+                call()
+
+    def test_the_version_is_that_of_the_engine(self):
+        self.assertEqual(api._execute(["--version"]).split(), ["mixerbench", mixerbench.__version__])
+
     @unittest.skipUnless(importlib.util.find_spec("numpy"), "needs numpy")
     def test_samples_are_those_of_any_range(self):
         inputs, labels = mixerbench.generate("mqar/fig2-64x4", "test", start=10, count=3)
@@ -76,6 +97,11 @@ class ApiTest(unittest.TestCase):
         bad = mixerbench.check((SeesTheFuture, {"scale": 0.5}), skip=["gradients"])
         self.assertFalse(bad)
         self.assertIn("causality", bad.failed)
+        self.assertEqual(repr(good), "CheckReport(14 checks, all passed)")
+        self.assertIn("failed: ", repr(bad))
+        slow = mixerbench.check(Spins, timeout=5)
+        self.assertEqual((slow.failed, len(slow.data["not_run"])), (["use"], 13))
+        self.assertIn("not run: causality, ", str(slow))
         self.assertIn("FAIL  causality", str(bad))
         self.assertEqual(bad.data["mixer"]["options"], {"scale": 0.5})
 

@@ -2,6 +2,7 @@
 
 import json
 import os
+import random
 import sys
 import tempfile
 import unittest
@@ -12,7 +13,7 @@ import torch
 _declared = torch.library.Library("mixerbench", "DEF")
 _declared.define("python(str function, str text, Tensor[] tensors) -> (str, Tensor[])")
 
-from mixerbench import bridge, modules, sources, trial  # noqa: E402
+from mixerbench import bridge, failures, modules, settings, sources, trial  # noqa: E402
 
 bridge.implement()
 FOLDER = os.path.dirname(os.path.abspath(__file__))
@@ -79,6 +80,30 @@ class ModulesTest(unittest.TestCase):
         self.assertFalse(first.parameters[0].equal(other.parameters[0]))
         self.assertTrue(Layer("mixers.py:Mean", double=True).parameters[0].equal(first.parameters[0].double()))
         self.assertTrue(state.equal(torch.get_rng_state()))
+
+    def test_other_generators_are_seeded_and_left_too(self):
+        state = random.getstate()
+        first, again, other = (Layer("misbehaving.py:DrawnByPython", seed=seed) for seed in (5, 5, 6))
+        self.assertTrue(first.parameters[0].equal(again.parameters[0]))
+        self.assertNotEqual(first.parameters[0][0, 0], other.parameters[0][0, 0])
+        self.assertEqual(state, random.getstate())
+
+    def test_what_an_import_sets_is_put_back(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "sets.py")
+            with open(path, "w", encoding="utf-8") as file:
+                file.write("import os, random, torch\ntorch.set_default_dtype(torch.float64)\n")
+                file.write("torch.manual_seed(7)\nrandom.seed(7)\nos.environ['OF_SETS'] = '1'\nclass A: pass\n")
+            states = torch.get_rng_state(), random.getstate()
+            modules.load_class(f"{path}:A")
+        self.assertEqual(torch.get_default_dtype(), torch.float32)
+        self.assertTrue(states[0].equal(torch.get_rng_state()))
+        self.assertEqual(states[1], random.getstate())
+        self.assertEqual(os.environ.pop("OF_SETS"), "1")
+        self.assertEqual(settings.notes[-2:], [
+            "sets.py changes torch's default dtype when it is imported; it is put back",
+            "sets.py sets OF_SETS in the environment when it is imported",
+        ])
 
     def test_names_and_decay(self):
         facts = Layer("mixers.py:Mean").facts
@@ -186,17 +211,49 @@ class FailuresTest(unittest.TestCase):
         self.expect("Interrupts", "KeyboardInterrupt")
 
     def test_a_class_that_ends_its_process_is_found_in_another(self):
-        trial.start()
-        trial.build(spec_of("mixers.py:Mean"))
-        trial.build(spec_of("misbehaving.py:RaisesWhenBuilt"))  # says so itself
+        self.start_trials()
+        facts, shapes = trial.build(spec_of("mixers.py:Mean"))
+        self.assertEqual([name for name, _ in facts["parameters"]], ["value.weight", "value.bias", "out.weight"])
+        self.assertEqual(shapes, [[WIDTH, WIDTH], [WIDTH], [WIDTH, WIDTH]])
         for name, fault in {
-            "EndsWhenBuilt": "ends its process while it is imported or built, with exit code 0",
+            "EndsWhenBuilt": "c.*EndsWhenBuilt: ends its process while it is imported or built, with exit code 0",
+            "EndsInItsSecondLayer": "ends its process while it is imported or built, with exit code 0",
             "CrashesWhenBuilt": "ends its process while it is imported or built, with signal 11",
+            "RaisesWhenBuilt": "!KeyError: 'no such width' .misbehaving.py:",
+            "KeepsAList": "something else holds parameter value.weight",
+            "SetsAVariable": "changes the environment variable CUDA_VISIBLE_DEVICES",
+            "HandlesSignals": "handles SIGTERM, which the program does itself",
         }.items():
-            with self.assertRaisesRegex(sources.ConfigProblem, f"misbehaving.py:{name}: {fault}"):
+            with self.assertRaisesRegex(failures.Failed, fault):
                 trial.build(spec_of(f"misbehaving.py:{name}"))
-        with self.assertRaisesRegex(sources.ConfigProblem, "is not built within 3 s"):
-            trial.build(spec_of("misbehaving.py:BlocksWhenBuilt"), seconds=3)
+        for name in ("BlocksWhenBuilt", "BlocksInItsSecondLayer"):
+            fault = f"{name}: is not built within 3 s .misbehaving.py:.* in __init__"
+            with self.assertRaisesRegex(failures.Failed, fault):
+                trial.build(spec_of(f"misbehaving.py:{name}"), seconds=3)
+        trial.build(spec_of("mixers.py:Mean") | {"layer_idx": 0})  # others go on
+
+    def test_a_plan_is_of_what_another_process_has_built(self):
+        self.start_trials()
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "planned.py")
+            with open(path, "w", encoding="utf-8") as file:
+                file.write("from torch import nn\nclass A(nn.Linear):\n")
+                file.write("  def __init__(self, d): super().__init__(d, d)\n")
+            answer, values = ask("create", json.dumps(spec_of(f"{path}:A") | {"device": "meta"}))
+        self.assertEqual(answer[0], "=", answer)
+        self.assertEqual([list(value.shape) for value in values], [[WIDTH, WIDTH], [WIDTH]])
+        self.assertTrue(all(value.is_meta for value in values))
+        self.assertFalse([name for name in sys.modules if "planned" in name])
+        key = json.loads(answer[1:])["key"]
+        self.assertEqual((ask("install", key, values)[0], ask("destroy", key)[0]), ("=", "="))
+
+    def start_trials(self):
+        def stop():
+            trial._server.end()
+            trial._server = None
+
+        trial.start()
+        self.addCleanup(stop)
 
     def test_a_copy_of_the_process_ends_where_the_module_does(self):
         layer, process = Layer("misbehaving.py:Forks"), os.getpid()
@@ -239,6 +296,10 @@ class FailuresTest(unittest.TestCase):
         self.expect("LeavesADevice", "changes torch's default device")
         self.expect("LeavesDeterminism", "changes torch's deterministic mode")
         self.expect("LeavesAnomalies", "changes torch's anomaly mode")
+        self.expect("LeavesTf32", "changes torch's precision of float32 products")
+        self.expect("SetsAVariable", "changes the environment variable CUDA_VISIBLE_DEVICES")
+        self.assertNotIn("CUDA_VISIBLE_DEVICES", os.environ)
+        self.assertFalse(torch.backends.cuda.matmul.allow_tf32)
         folder = os.getcwd()
         self.expect("LeavesTheFolder", "changes the current folder")
         self.expect("BuildsElsewhere", "changes the current folder")
@@ -274,6 +335,11 @@ class FailuresTest(unittest.TestCase):
         self.expect("function", "there is no class function", kind="c")
         self.expect("Complex", "keep it as real numbers")
         self.expect("NeedsWidth", "width 8 is not for me")
+
+    def test_what_cannot_be_said_is_said_otherwise(self):
+        self.expect("SaysWhatCannotBeWritten", "ValueError: a name of a file: \\udce4 (misbehaving.py:")
+        self.expect("SaysNothing", "_Unspeakable (misbehaving.py:")
+        self.expect("LoadsOtherWeights", 'for Linear: Missing key(s) in state_dict: "weight", "bias". (misbehaving.py:')
 
     def test_lack_of_memory_is_told_apart(self):
         self.expect("Large", "allocate", kind="m")
@@ -344,7 +410,8 @@ class SourcesTest(unittest.TestCase):
         path = self.write("mine.py", "class Mixer: pass\n")
         self.assertIn("did you mean 'Mixer'?", self.refusal(f"{path}:Mixr"))
         self.assertIn("there is no file", self.refusal("absent.py:Mixer"))
-        self.assertIn("expected FILE.py:Class", self.refusal("mine.py"))
+        self.assertIn("expected FILE.py:Class", self.refusal("mine"))
+        self.assertIn(f"name one of its classes, such as {path}:Mixer (Mixer)", self.refusal(path))
         broken = self.write("broken.py", "class Mixer:\n  def (:\n")
         self.assertIn("broken.py:2: ", self.refusal(f"{broken}:Mixer"))
 

@@ -530,3 +530,87 @@ class LeavesAThread(Mean):
     def __init__(self, d_model, layer_idx, num_layers):
         super().__init__(d_model, layer_idx, num_layers)
         threading.Thread(target=time.sleep, args=(1000,)).start()
+
+
+class EndsInItsSecondLayer(Mean):
+    """What plans a run must build every layer, and not itself."""
+
+    def __init__(self, d_model, layer_idx, num_layers):
+        if layer_idx == 1:
+            os._exit(0)
+        super().__init__(d_model, layer_idx, num_layers)
+
+
+class BlocksInItsSecondLayer(Mean):
+    def __init__(self, d_model, layer_idx, num_layers):
+        super().__init__(d_model, layer_idx, num_layers)
+        while layer_idx == 1:
+            pass
+
+
+class PrintsAnswers(Mean):
+    """Where only the program's answers belong, and takes what belongs to others."""
+
+    def __init__(self, d_model, layer_idx, num_layers):
+        super().__init__(d_model, layer_idx, num_layers)
+        os.system("echo no JSON")
+
+    def forward(self, x):
+        os.write(1, b"no JSON\n")
+        os.system("echo no JSON; cat")
+        return super().forward(x)
+
+
+class HoldsTheLock(Mean):
+    """The interpreter's, while it computes for hours."""
+
+    def forward(self, x):
+        return super().forward(x) + sum(range(1 << 62))
+
+
+class SetsAVariable(Mean):
+    def __init__(self, d_model, layer_idx, num_layers):
+        super().__init__(d_model, layer_idx, num_layers)
+        os.environ["CUDA_VISIBLE_DEVICES"] = ""
+
+
+class HandlesSignals(Mean):
+    def __init__(self, d_model, layer_idx, num_layers):
+        super().__init__(d_model, layer_idx, num_layers)
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+
+
+class LeavesTf32(Mean):
+    def forward(self, x):
+        torch.backends.cuda.matmul.allow_tf32 = not torch.backends.cuda.matmul.allow_tf32
+        return super().forward(x)
+
+
+class SaysWhatCannotBeWritten(Mean):
+    def forward(self, x):
+        raise ValueError("a name of a file: \udce4")
+
+
+class _Unspeakable(Exception):
+    def __str__(self):
+        raise ValueError("no text")
+
+
+class SaysNothing(Mean):
+    def forward(self, x):
+        raise _Unspeakable
+
+
+class DrawnByPython(Mean):
+    """Harmless: the seed of the cell decides."""
+
+    def __init__(self, d_model, layer_idx, num_layers):
+        super().__init__(d_model, layer_idx, num_layers)
+        with torch.no_grad():
+            self.value.weight[0, 0] = random.gauss(0, 1)
+
+
+class LoadsOtherWeights(Mean):
+    def __init__(self, d_model, layer_idx, num_layers):
+        super().__init__(d_model, layer_idx, num_layers)
+        self.value.load_state_dict({})

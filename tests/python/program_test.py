@@ -36,7 +36,7 @@ MISBEHAVING = {
     "LeavesDoubles": ("error", "changes torch's default dtype"),
     "ReadsBeyond": ("error", "out of bounds" if DEVICE == "cpu" else "assert"),
     "Recurses": ("error", "RecursionError"),
-    "Crashes": ("error", "signal"),
+    "Crashes": ("error", "signal 11 (Segmentation fault) (misbehaving.py:"),
     "Unpicklable": ("completed", ""),
     "LossForgotten": ("error", "must return (y, {name: value})"),
     "LossMisnamed": ("error", "returns ['sizes']"),
@@ -45,11 +45,16 @@ MISBEHAVING = {
     "ReplacesAWeight": ("error", "replaces or deletes its parameter value.weight"),
     "WritesToAWeight": ("error", "writes to its parameter value.weight"),
     "Infinite": ("diverged", "not finite at step 1"),
-    "ClosesOutput": ("error", "Bad file descriptor"),
+    "ClosesOutput": ("error", "Bad file descriptor"),  # of its own second call
+    "PrintsAnswers": ("completed", ""),
+    "DrawnByPython": ("completed", ""),
+    "LeavesTf32": ("error", "changes torch's precision of float32 products"),
+    "SaysWhatCannotBeWritten": ("error", "ValueError: a name of a file: \\udce4"),
     "Kills": ("error", "signal"),
-    "Spins": ("timeout", "sign of life"),
-    "SleepsBackward": ("timeout", "sign of life"),
-    "Sleeps": ("timeout", "sign of life"),
+    "Spins": ("timeout", "no sign of life for 30s (misbehaving.py:34"),
+    "SleepsBackward": ("timeout", "no sign of life for 30s (misbehaving.py:350 in <lambda>)"),
+    "Sleeps": ("timeout", "no sign of life for 30s (misbehaving.py:144 in forward)"),
+    "HoldsTheLock": ("timeout", "no sign of life for 30s (misbehaving.py:568 in forward)"),
 }
 # What only the checks find, and which of them does at least.
 CHECKED = {
@@ -146,6 +151,10 @@ class ProgramTest(unittest.TestCase):
         self.assertEqual(self.results("inside")["Balanced"]["accuracy_by_length"],
                          results["evaluate"]["accuracy_by_length"])
 
+    def test_without_a_state_inputs_are_evaluated_whole(self):
+        self.sweep("Short", train={**SUITE["train"], "eval_piece_len": 16})
+        self.expect(0, "run", "suite.json", "--device", DEVICE, "-o", "out", "-q")
+
     def test_a_mixer_joins_its_neighbours(self):
         out, _ = self.expect(0, "run", "quickstart", "--device", DEVICE, "-n", "--mixer", f"{HERE}/mixers.py:Mean")
         self.assertIn("mqar/base_conv+Mean seed 1", out)
@@ -158,7 +167,7 @@ class ProgramTest(unittest.TestCase):
 
     def test_what_fails_is_a_row(self):
         self.sweep(*MISBEHAVING, file="misbehaving.py")
-        _, err = self.expect(4, "run", "suite.json", "--device", DEVICE, "-o", "out", "-q", "--stall-timeout", "20")
+        _, err = self.expect(4, "run", "suite.json", "--device", DEVICE, "-o", "out", "-q", "--stall-timeout", "30")
         self.assertIn("Traceback (most recent call last)", err)
         results = self.results()
         for name, (state, reason) in MISBEHAVING.items():
@@ -166,6 +175,15 @@ class ProgramTest(unittest.TestCase):
             self.assertEqual(ended["value"], state, ended)
             self.assertIn(reason, ended["reason"] or "")
             self.assertNotIn("\n", ended["reason"] or "")
+        tracebacks = {name: self.traceback(result) for name, result in results.items()}
+        self.assertIn('line 17, in forward\n    raise ValueError("boom")\n', tracebacks["Raises"])
+        self.assertIn(" 144 in forward\n", tracebacks["Sleeps"])
+        self.assertIsNone(tracebacks["Unpicklable"])
+
+    def traceback(self, result):
+        digits = result["identity"]["run_id"].removeprefix("sha256:")[:16]
+        path = os.path.join(self.folder, "out", "cells", digits, "traceback.txt")
+        return read(path) if os.path.exists(path) else None
 
     def test_what_cannot_be_built_is_an_error_before_anything_starts(self):
         for place, text in {
@@ -175,6 +193,8 @@ class ProgramTest(unittest.TestCase):
             f"{HERE}/misbehaving.py:RaisesWhenBuilt": "KeyError: 'no such width' (misbehaving.py:",
             f"{HERE}/misbehaving.py:ImportsWhenBuilt": "no_such_package",
             f"{HERE}/misbehaving.py:EndsWhenBuilt": "ends its process while it is imported or built, with exit code 0",
+            f"{HERE}/misbehaving.py:EndsInItsSecondLayer": "imported or built, with exit code 0",
+            f"{HERE}/misbehaving.py:HandlesSignals": "handles SIGTERM, which the program does itself",
             f"{HERE}/misbehaving.py:CrashesWhenBuilt": "ends its process while it is imported or built, with signal 11",
             f"{HERE}/misbehaving.py:NotAModule": "no subclass of torch.nn.Module",
             f"{HERE}/misbehaving.py:Complex": "keep it as real numbers",
@@ -206,6 +226,47 @@ class ProgramTest(unittest.TestCase):
         _, err = self.expect(1, "mixer", "check", f"{HERE}/misbehaving.py:ExitsAtOnce", "--json")
         self.assertIn("error: the class ended its process while it was checked, with exit code 3", err)
 
+    def test_what_a_class_is_named_and_given_by_is_said(self):
+        _, err = self.expect(2, "mixer", "check", f"{HERE}/mixers.py")
+        self.assertIn("name one of its classes, such as", err)
+        _, err = self.expect(2, "mixer", "check", f"{HERE}/mixers.py:Mean", "--set", "scale=2")
+        self.assertIn("as --set options.scale=...", err)
+
+    def test_a_class_that_hangs_fails_the_check(self):
+        for name, place in {"Spins": "34", "HoldsTheLock": "568 in forward"}.items():
+            out, _ = self.expect(1, "mixer", "check", f"{HERE}/misbehaving.py:{name}", "--json", "--check-timeout", "5")
+            found = json.loads(out)
+            self.assertIn(f"does not end within 5 s (misbehaving.py:{place})", found["checks"][-1]["reason"])
+            self.assertEqual((found["passed"], len(found["checks"]) + len(found["not_run"])), (False, 14))
+
+    def test_what_a_class_prints_is_no_answer(self):
+        self.assertTrue(self.check(0, f"{HERE}/misbehaving.py:PrintsAnswers", "--skip", "gradients"))
+
+    def test_nothing_outlives_who_started_it(self):
+        self.sweep("Mean", train={**SUITE["train"], "num_epochs": 4000})
+        code = "import mixerbench; mixerbench.run('suite.json', device='cpu', out='out', quiet=True)"
+        caller = subprocess.Popen(
+            [sys.executable, "-c", code],
+            cwd=self.folder,
+            env={**os.environ, "MIXERBENCH_ENGINE": ENGINE, "OMP_NUM_THREADS": "1"},
+        )
+        events = os.path.join(self.folder, "out", "cells", "*", "events.jsonl")
+        while not any('"num_steps"' in read(path) for path in glob.glob(events)):
+            self.assertIsNone(caller.poll())
+            time.sleep(0.2)
+        caller.kill()
+        caller.wait()
+        deadline = time.monotonic() + 60
+        while not any('"interrupted"' in read(path) for path in glob.glob(events)):
+            self.assertLess(time.monotonic(), deadline)
+            time.sleep(0.2)
+        self.assertTrue(glob.glob(os.path.join(self.folder, "out", "cells", "*", "checkpoint-*")))
+        checked = self.start("mixer", "check", f"{HERE}/misbehaving.py:Sleeps")
+        self.assertIn("parameters", checked.stdout.readline())  # of the child, which holds the pipe
+        checked.kill()
+        self.assertEqual(checked.stdout.read(), "")
+        checked.communicate()
+
     def test_what_a_class_leaves_running_is_not_waited_for(self):
         self.expect(0, "mixer", "check", f"{HERE}/misbehaving.py:LeavesAThread", "--skip", "gradients")
 
@@ -215,6 +276,18 @@ class ProgramTest(unittest.TestCase):
         self.assertIn("may only be 1e-12", out)
         self.assertNotIn("central differences", out)
         self.assertIn("failed\n", out)
+
+    def test_how_a_path_is_written_makes_no_other_cell(self):
+        names = ("own.py:Mean", "./own.py:Mean", f"{self.folder}/own.py:Mean", "other.py:Mean")
+        for name in ("own.py", "other.py"):
+            with open(os.path.join(self.folder, name), "w", encoding="utf-8") as file:
+                file.write(read(os.path.join(HERE, "mixers.py")))
+        ids = set()
+        for name in names:
+            mixer = {"name": "python", "module": name}
+            self.write({**SUITE, "model": {**SUITE["model"], "sequence_mixer": mixer}})
+            ids.add(self.expect(0, "run", "suite.json", "--device", DEVICE, "-o", "out", "-n")[0].split()[0])
+        self.assertEqual(len(ids), 1)
 
     def test_a_changed_source_is_another_cell(self):
         source = read(os.path.join(HERE, "mixers.py"))

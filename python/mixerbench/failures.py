@@ -1,0 +1,110 @@
+"""What is said of an exception, a hang or a crash in a user's code. SPDX-License-Identifier: Apache-2.0"""
+
+import contextlib
+import faulthandler
+import os
+import signal
+import sys
+import tempfile
+import traceback
+
+import torch
+
+from . import sources
+
+_watched = None  # the file that watch() names
+_LONGEST = 300  # characters of an exception
+_ASKED = signal.SIGUSR2  # harness/python/watch.cc
+
+
+class Failed(Exception):
+    """A failure in another process, as that process would answer it."""
+
+    def __init__(self, answer, text):
+        super().__init__(answer)
+        self.answer, self.text = answer, text
+
+
+def hidden_folders():
+    """The starts of file names whose code is no user's."""
+    own = os.path.dirname(os.path.abspath(__file__))
+    return (own + os.sep, os.path.dirname(torch.__file__) + os.sep, contextlib.__file__, "<frozen", "<string>")
+
+
+def answer_of(error):
+    """The text that stands for an exception: its kind ('c', 'm' or '!', see bridge.py) and one line."""
+    if isinstance(error, Failed):
+        return error.answer
+    if isinstance(error, sources.ConfigProblem):
+        return "c" + plain(str(error))
+    is_memory = isinstance(error, (MemoryError, torch.OutOfMemoryError)) or "DefaultCPUAllocator" in _text(error)
+    return ("m" if is_memory else "!") + one_line(error)
+
+
+def traceback_of(error):
+    """Nothing of what a user got wrong outside of his code."""
+    if isinstance(error, Failed):
+        return error.text
+    return "" if isinstance(error, sources.ConfigProblem) else plain("".join(traceback.format_exception(error)))
+
+
+def one_line(error):
+    """'ValueError: y is [2, 3] (mine.py:14 in forward; mine.py:30 in helper)': innermost last."""
+    text, _, more = _text(error).strip().partition("\n")
+    if text.endswith(":"):  # as of load_state_dict
+        text = " ".join([text, *more.split()])[:_LONGEST]
+    frames = [f for f in traceback.extract_tb(error.__traceback__) if not f.filename.startswith(hidden_folders())]
+    places = "; ".join(f"{os.path.basename(f.filename)}:{f.lineno} in {f.name}" for f in frames[-3:])
+    return plain(type(error).__name__ + (f": {text}" if text else "") + (f" ({places})" if places else ""))
+
+
+def _text(error):
+    try:
+        return str(error)
+    except Exception:  # its class is a user's too
+        return ""
+
+
+def plain(text):
+    """`text` with escapes in the place of what UTF-8 has no form for."""
+    return text.encode("utf-8", "backslashreplace").decode()
+
+
+def watch(path, ends):
+    """From now on tracebacks, and of a crash where Python code stands, are written to the file `path` too.
+
+    So is, at SIGUSR2, where every thread stands, without the interpreter's lock; then the process ends if it `ends`.
+    Without a path it is a file of its own. Returns the path of the file.
+    """
+    global _watched
+    unwatch()
+    _watched = open(path, "w", encoding="utf-8") if path else tempfile.TemporaryFile("w", encoding="utf-8")
+    faulthandler.enable(_watched)
+    faulthandler.register(_ASKED, _watched, all_threads=True, chain=ends)
+    return path or f"/proc/self/fd/{_watched.fileno()}"
+
+
+def unwatch():
+    """The file is left when something was written to it."""
+    global _watched
+    if _watched is None:
+        return
+    faulthandler.unregister(_ASKED)
+    faulthandler.disable()
+    if isinstance(_watched.name, str) and os.fstat(_watched.fileno()).st_size == 0:
+        os.remove(_watched.name)
+    _watched.close()
+    _watched = None
+
+
+def note(text):
+    """Adds `text` to the file that is watched."""
+    if _watched is not None:
+        _watched.write(text)
+        _watched.flush()
+
+
+def say(text):
+    """On standard error."""
+    sys.stderr.write(text)
+    sys.stderr.flush()

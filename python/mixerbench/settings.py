@@ -1,0 +1,143 @@
+"""What a user's code may not change for all others of its process. SPDX-License-Identifier: Apache-2.0"""
+
+import contextlib
+import os
+import random
+import signal
+import sys
+import threading
+
+import torch
+
+try:
+    import numpy
+except ImportError:  # then no class uses it either
+    numpy = None
+
+notes = []  # what modules have set for the whole process when they were imported
+_drawing = threading.Lock()  # of the generators, which all threads share
+_backends = torch.backends
+_PRECISIONS = {"tf32": "high", "bf16": "medium"}
+
+
+def _attribute(owner, name):
+    return lambda: getattr(owner, name), lambda value: setattr(owner, name, value)
+
+
+# By their names, how they are read and set.
+_SETTINGS = {
+    "torch's gradient mode": (torch.is_grad_enabled, torch.set_grad_enabled),
+    "torch's default dtype": (torch.get_default_dtype, torch.set_default_dtype),
+    "torch's number of threads": (torch.get_num_threads, torch.set_num_threads),
+    "torch's default device": (torch.get_default_device, torch.set_default_device),
+    "torch's deterministic mode": (torch.get_deterministic_debug_mode, torch.set_deterministic_debug_mode),
+    "torch's anomaly mode": (torch.is_anomaly_enabled, torch.autograd.set_detect_anomaly),
+    "torch's precision of float32 products": (
+        lambda: _backends.cuda.matmul.fp32_precision,  # does not mind by which of its two interfaces it was set
+        lambda value: torch.set_float32_matmul_precision(_PRECISIONS.get(value, "highest")),
+    ),
+    "torch.backends.cudnn.enabled": _attribute(_backends.cudnn, "enabled"),
+    "torch.backends.cudnn.benchmark": _attribute(_backends.cudnn, "benchmark"),
+    "torch.backends.cudnn.deterministic": _attribute(_backends.cudnn, "deterministic"),
+    "torch.backends.cudnn.allow_tf32": _attribute(_backends.cudnn, "allow_tf32"),
+    "the recursion limit": (sys.getrecursionlimit, sys.setrecursionlimit),
+    "the current folder": (os.getcwd, os.chdir),  # other cells of this process look for files in it
+}
+
+
+def _read():
+    return {name: read() for name, (read, _) in _SETTINGS.items()}
+
+
+def _put_back(earlier):
+    """The names of those that were changed."""
+    changed = [name for name, (read, _) in _SETTINGS.items() if read() != earlier[name]]
+    for name in changed:
+        _SETTINGS[name][1](earlier[name])
+    return changed
+
+
+@contextlib.contextmanager
+def kept():
+    """Around a call, which must leave them as they were: everything after it would run otherwise."""
+    earlier = _read()
+    changed = []
+    try:
+        yield
+    finally:
+        changed = _put_back(earlier)
+    if changed:
+        raise RuntimeError(f"the module changes {changed[0]} and leaves it so")
+
+
+@contextlib.contextmanager
+def kept_by_constructor():
+    """As kept(), and the environment and what signals do as well."""
+    environment = dict(os.environ)
+    try:
+        with kept(), _handlers_kept():
+            yield
+    finally:
+        changed = _changed(environment)
+        for name in changed:
+            os.environ.pop(name, None)
+            if name in environment:
+                os.environ[name] = environment[name]
+    if changed:
+        raise RuntimeError(f"the module changes the environment variable {changed[0]} and leaves it so")
+
+
+@contextlib.contextmanager
+def put_back_after_import(path):
+    """Around an import, often of somebody else's code: puts them back, and `notes` says so.
+
+    Variables of the environment stay: what is imported may read them later.
+    """
+    earlier, environment = _read(), dict(os.environ)
+    changed = []
+    try:
+        with drawing_all_from(0), _handlers_kept():
+            yield
+    finally:
+        changed = _put_back(earlier)
+    name = os.path.basename(path)
+    notes.extend(f"{name} changes {what} when it is imported; it is put back" for what in changed)
+    notes.extend(f"{name} sets {what} in the environment when it is imported" for what in _changed(environment))
+
+
+def _changed(environment):
+    return [name for name in {**environment, **os.environ} if os.environ.get(name) != environment.get(name)]
+
+
+@contextlib.contextmanager
+def _handlers_kept():
+    """Signals stop the program and save its work."""
+    earlier = {number: signal.getsignal(number) for number in signal.valid_signals()}
+    yield
+    for number, handler in earlier.items():
+        if signal.getsignal(number) != handler:
+            raise RuntimeError(f"the module handles {signal.Signals(number).name}, which the program does itself")
+
+
+@contextlib.contextmanager
+def drawing_from(seed):
+    """What is drawn of torch's generator comes of `seed`, and the generator is left as it was."""
+    with _drawing, torch.random.fork_rng(devices=[]):
+        torch.default_generator.manual_seed(seed)
+        yield
+
+
+@contextlib.contextmanager
+def drawing_all_from(seed):
+    """The same of Python's and NumPy's global generators too."""
+    with drawing_from(seed):
+        of_python, of_numpy = random.getstate(), numpy and numpy.random.get_state()
+        random.seed(seed)
+        if numpy:
+            numpy.random.seed(seed % 2**32)
+        try:
+            yield
+        finally:
+            random.setstate(of_python)
+            if numpy:
+                numpy.random.set_state(of_numpy)
