@@ -32,7 +32,7 @@ class CommandLineTest(ProgramTest):
             (["wroker"], "unknown command 'wroker'; known: run,"),
             (["run", "quickstart", "--jbos", "3"], "unknown option '--jbos' (did you mean '--jobs'?)"),
             (["report", "out", "--fromat=md"], "unknown option '--fromat' (did you mean '--format'?)"),
-            (["report", "out", "other"], "unexpected argument 'other'"),
+            (["status", "out", "other"], "unexpected argument 'other'"),
         ):
             self.assertIn(expected, self.expect(2, *arguments).stderr)
 
