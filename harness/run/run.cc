@@ -210,8 +210,10 @@ class SuiteRun {
   ExitCode RunCells(std::chrono::steady_clock::time_point start) {
     workers_.time_limit_start = options_.started.value_or(start);
     Batch sweep{suite_.cells, options_.shard};
-    if (!std::filesystem::exists(out_)) RequireSpace(sweep);  // nothing is written when it lacks
+    const bool is_new = !std::filesystem::exists(out_);
+    if (is_new) RequireSpace(sweep);  // nothing is written when it lacks
     folder_.emplace(out_);
+    if (!is_new) RequireDeviceTime(sweep);
     SayTestedOtherwise(UpdatePlan(out_, suite_, options_.plan, registries_));
     if (const RunEnd end = Work(sweep, ""); end != RunEnd::kFinished) return EndEarly(end, sweep);
     // Any shard that finds a choice trains for it: nobody knows which of them is the last.
@@ -299,6 +301,25 @@ class SuiteRun {
     if (2 * need.total() > have && !std::exchange(said_space_, true)) {
       std::cerr << "warning: " << text << "\n";
     }
+  }
+
+  // Refuses what finished cells say will take longer than --max-gpu-hours leaves. Where none tells,
+  // or when the time is used already, the run goes on and stops at the budget; of a collection,
+  // whose suites share it, too.
+  void RequireDeviceTime(Batch& batch) {
+    if (!options_.max_device_s || options_.started) return;
+    LoadResults(*folder_, batch.cells, options_.retry, options_.cell, batch.results);
+    const auto left =
+        EtaFrom(batch.cells, batch.results, workers_.devices.size(), workers_.cells_per_worker)
+            .DeviceTime(
+                WaitingOf(batch.cells, FindPending(batch.cells, batch.shard, batch.results)));
+    const double used = NotedDeviceTime(out_);
+    if (used >= *options_.max_device_s || used + left.seconds <= *options_.max_device_s) return;
+    throw ConfigError("--max-gpu-hours",
+                      "what is to run takes about " + FormatLeft(left) +
+                          " of device time by the cells that are finished, and " +
+                          FormatDuration(*options_.max_device_s - used) +
+                          " are left; raise it or run a part, such as fewer --seeds");
   }
 
   std::string Print(Batch& batch, std::ostream& stream) const {
