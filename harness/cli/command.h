@@ -33,7 +33,7 @@ void AddRunCommands(const Parser& parser);      // run, bench, slurm, report, va
 void AddFolderCommands(const Parser& parser);   // status, repro
 void AddCompareCommand(const Parser& parser);   // compare
 void AddUnitCommands(const Parser& parser);     // list, describe, mixer, core, schema
-void AddProgramCommands(const Parser& parser);  // version, completion, doctor
+void AddProgramCommands(const Parser& parser);  // version, completion, man, doctor
 
 // -s, --set KEY=VALUE, any number of times.
 void AddSet(CLI::App* command, std::vector<std::string>& texts, const char* help);

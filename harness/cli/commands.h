@@ -40,6 +40,7 @@ ExitCode ListTasks(bool json);
 ExitCode ListPresets(bool json);
 ExitCode ListSuites(bool json);
 ExitCode ListCollections(bool json);
+ExitCode ListMetrics(bool json);
 ExitCode DescribeTask(const std::string& name, bool json);
 ExitCode DescribePreset(const std::string& name, bool json);
 

@@ -5,6 +5,7 @@
 
 #include "harness/cli/command.h"
 #include "harness/cli/completion.h"
+#include "harness/cli/man_page.h"
 
 namespace mixerbench::harness::cli {
 namespace {
@@ -29,6 +30,14 @@ void AddCompletion(const Parser& parser) {
   });
 }
 
+void AddManual(const Parser& parser) {
+  auto* command = parser.app.add_subcommand("man", "Print the manual page");
+  parser.WhenChosen(command, [&app = parser.app] {
+    std::cout << ManualPage(app);
+    return ExitCode::kOk;
+  });
+}
+
 void AddDoctor(const Parser& parser) {
   const auto options = std::make_shared<DoctorOptions>();
   auto* command = parser.app.add_subcommand("doctor", "Is this machine fit for runs?");
@@ -49,6 +58,7 @@ void AddDoctor(const Parser& parser) {
 void AddProgramCommands(const Parser& parser) {
   AddVersion(parser);
   AddCompletion(parser);
+  AddManual(parser);
   AddDoctor(parser);
 }
 

@@ -140,6 +140,7 @@ ExitCode Leaderboard(const LeaderboardOptions& options) {
 ExitCode PrintSchema(const std::string& name) {
   std::cout << (name == "cell"          ? reports::CellSchema()
                 : name == "leaderboard" ? reports::LeaderboardSchema()
+                : name == "score"       ? reports::ScoreSchema()
                                         : reports::ReportSchema());
   return ExitCode::kOk;
 }

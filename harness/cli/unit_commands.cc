@@ -16,13 +16,14 @@ void AddList(const Parser& parser) {
   auto* command = parser.app.add_subcommand("list", "Names of tasks, presets, suites, mixers, ...");
   command->add_option("kind", values->kind, "what to list")
       ->required()
-      ->check(CLI::IsMember(
-          {"tasks", "presets", "suites", "collections", "mixers", "cores", "backbones"}));
+      ->check(CLI::IsMember({"tasks", "presets", "suites", "collections", "mixers", "cores",
+                             "backbones", "metrics"}));
   command->add_flag("--json", values->json, "JSON on stdout");
   parser.WhenChosen(command, [values, &engine = parser.engine] {
     if (values->kind == "tasks") return ListTasks(values->json);
     if (values->kind == "presets") return ListPresets(values->json);
     if (values->kind == "suites") return ListSuites(values->json);
+    if (values->kind == "metrics") return ListMetrics(values->json);
     if (values->kind == "collections") return ListCollections(values->json);
     return engine.list(values->kind, values->json);
   });

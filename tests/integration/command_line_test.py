@@ -59,6 +59,7 @@ class CommandLineTest(ProgramTest):
             ("mixers", "gated_delta_net"),
             ("cores", "delta_rule"),
             ("backbones", "zoology"),
+            ("metrics", "steps_to_threshold"),
         ):
             self.assertIn(known, self.expect(0, "list", kind).stdout)
             names = [entry["name"] for entry in json.loads(self.expect(0, "list", kind, "--json").stdout)]
