@@ -30,6 +30,7 @@ struct EngineCommands {
   std::function<ExitCode(const UnitRunOptions&)> mixer_run;
   std::function<ExitCode(const UnitRunOptions&)> core_run;
   std::function<ExitCode(const MixerCheckOptions&)> mixer_check;
+  std::function<ExitCode()> print_config_schema;
   std::function<std::vector<HealthCheck>(const std::string& device)> check;  // of `doctor`
   std::function<int(const WorkerOptions&)> worker;
 };

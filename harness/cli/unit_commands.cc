@@ -117,10 +117,12 @@ void AddMixerCheck(const Parser& parser, CLI::App* group) {
 void AddSchema(const Parser& parser) {
   const auto name = std::make_shared<std::string>();
   auto* command = parser.app.add_subcommand("schema", "Print a JSON Schema");
-  command->add_option("name", *name, "report, cell, leaderboard or score")
+  command->add_option("name", *name, "config (suites), report, cell, leaderboard or score")
       ->required()
-      ->check(CLI::IsMember({"report", "cell", "leaderboard", "score"}));
-  parser.WhenChosen(command, [name] { return PrintSchema(*name); });
+      ->check(CLI::IsMember({"config", "report", "cell", "leaderboard", "score"}));
+  parser.WhenChosen(command, [name, &engine = parser.engine] {
+    return *name == "config" ? engine.print_config_schema() : PrintSchema(*name);
+  });
 }
 
 }  // namespace

@@ -23,6 +23,7 @@
 #include "harness/suite/embedded.h"
 #include "harness/suite/identity.h"
 #include "harness/suite/step_count.h"
+#include "harness/suite/suite_keys.h"
 #include "harness/suite/sweep.h"
 #include "harness/suite/training_uses.h"
 #include "io/atomic_file.h"
@@ -285,9 +286,7 @@ Value ReadDocument(Value parsed, const SuiteOverrides& overrides, const Registri
   ApplyOverrides(document, overrides);
   ListAllMixers(document, registries.mixers);
   for (const std::string& mixer : overrides.add_mixers) AddMixer(document, mixer);
-  io::RequireKnownKeys(document, "",
-                       {"$schema", "analyse", "description", "evaluate", "model", "name",
-                        "schema_version", "seeds", "sweep", "task", "throughput", "train"});
+  io::RequireKnownKeys(document, "", SuiteKeys());
   RequireSchemaVersion(parsed);
   return parsed;
 }

@@ -256,7 +256,12 @@ class CommandLineTest(ProgramTest):
         self.assertIn("mixerbench", self.expect(0, "version").stdout)
         self.assertEqual(self.expect(0, "version").stdout, self.expect(0, "--version").stdout)
         self.assertIn("git_commit", json.loads(self.expect(0, "version", "--json").stdout))
-        self.assertIn("$schema", json.loads(self.expect(0, "schema", "report").stdout))
+        titles = set()
+        for name in ("config", "report", "cell", "leaderboard", "score"):
+            schema = json.loads(self.expect(0, "schema", name).stdout)
+            self.assertIn("$schema", schema)
+            titles.add(schema["title"])
+        self.assertEqual(len(titles), 5, titles)  # each its own
 
 
 if __name__ == "__main__":
