@@ -23,6 +23,7 @@
 #include "harness/run/repro.h"
 #include "harness/run/run.h"
 #include "harness/run/run_collection.h"
+#include "harness/suite/config_schema.h"
 #include "harness/suite/registries.h"
 #include "harness/suite/suite.h"
 #include "harness/training/batch.h"
@@ -172,6 +173,11 @@ int EngineMain(int argc, char** argv, const std::vector<std::string>& worker_com
       .mixer_run = [&](const auto& options) { return MixerRun(options, registries); },
       .core_run = [&](const auto& options) { return CoreRun(options, registries); },
       .mixer_check = [&](const auto& options) { return MixerCheck(options, registries); },
+      .print_config_schema =
+          [&] {
+            std::cout << io::DumpJson(ConfigSchema(registries), 2);
+            return ExitCode::kOk;
+          },
       .check = CheckEngine,
       .worker = [&](const auto& options) { return WorkerMain(options, registries); }};
   return Main(argc, argv, engine, answers);

@@ -14,7 +14,6 @@ namespace mixerbench::io {
 namespace {
 
 constexpr std::string_view kKind = "dataset";
-constexpr std::string_view kSchemaVersion = "1.1.0";
 constexpr std::string_view kHashPrefix = "sha256:";
 constexpr std::size_t kHashDigits = 64;
 
@@ -167,7 +166,7 @@ std::string DumpManifest(const DatasetManifest& manifest) {
   Array parts;
   for (const DatasetPart& part : manifest.parts) parts.push_back(Write(part));
   return DumpJson(Object{{"kind", std::string(kKind)},
-                         {"schema_version", std::string(kSchemaVersion)},
+                         {"schema_version", std::string(kManifestVersion)},
                          {"generator", manifest.generator},
                          {"task", manifest.task},
                          {"task_version", manifest.task_version},

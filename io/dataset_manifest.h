@@ -12,6 +12,8 @@
 
 namespace mixerbench::io {
 
+inline constexpr std::string_view kManifestVersion = "1.1.0";  // of its form
+
 // One file of consecutive samples.
 struct DatasetFile {
   std::string name;         // beside the manifest, never a path

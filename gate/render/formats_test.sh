@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Judges the outputs of a comparison with programs of others: JUnit with xmllint and a schema that
+# Judges the outputs of a comparison, and the JUnit form of a run, with programs of others: JUnit with xmllint and a schema that
 # is stricter than Ant's and Jenkins's, JSON with Python's jsonschema, the page with Python's parser.
 # Needs Debian's libxml2-utils and python3-jsonschema; fails without them.
 # Arguments: the program, the schema of JUnit, the schema of a comparison.
@@ -81,6 +81,11 @@ for name in ("example", "hostile"):
         stated = sum(int(suite.get(attribute)) for suite in suites)
         check(stated == len(suites.findall(f".//{tag}")), f"{name}.xml counts its {attribute}")
     check(any(c.find("failure") is not None for c in cases), f"{name}.xml has failures")
+
+    suites = xml.etree.ElementTree.parse(folder / f"{name}-run.xml").getroot()
+    check(len(suites.findall(".//testcase")) == 9, f"{name}-run.xml has a case per cell")
+    for tag, number in (("failure", 0), ("error", 4), ("skipped", 4)):
+        check(len(suites.findall(f".//{tag}")) == number, f"{name}-run.xml has {number} {tag}")
 
     page = Page()
     page.feed((folder / f"{name}.html").read_text())

@@ -6,6 +6,7 @@
 #include "gate/render/row_text.h"
 #include "gate/render/text_renderers.h"
 #include "io/text.h"
+#include "reports/export/workflow_command.h"
 
 namespace mixerbench::gate {
 namespace {
@@ -93,33 +94,16 @@ std::string RenderMarkdown(const Comparison& comparison, ExitCode code, std::siz
 }
 
 std::string RenderAnnotations(const Comparison& comparison) {
-  // Workflow commands end at a line end and take % as an escape.
-  const auto escaped = [](std::string_view text, bool is_property) {
-    std::string plain = io::PlainLine(text), out;
-    for (const char c : plain) {
-      if (c == '%') {
-        out += "%25";
-      } else if (is_property && c == ':') {
-        out += "%3A";
-      } else if (is_property && c == ',') {
-        out += "%2C";
-      } else {
-        out += c;
-      }
-    }
-    return out;
-  };
   std::string text;
   std::size_t count = 0;
   for (const Row* row : DecidingRows(comparison)) {
-    if (count++ == kMaxAnnotations) break;
+    if (count++ == reports::kMaxAnnotations) break;
     const char* level = row->verdict == Verdict::kRegression || row->verdict == Verdict::kMissing ||
                                 row->verdict == Verdict::kNotComparable
                             ? "error"
                             : "warning";
-    text += fmt::format("::{} title={}::{}\n", level,
-                        escaped(VerdictWord(row->verdict) + ": " + row->cell, true),
-                        escaped(WhatText(*row) + ", " + EffectText(*row) + ". " + row->say, false));
+    text += reports::Annotation(level, VerdictWord(row->verdict) + ": " + row->cell,
+                                WhatText(*row) + ", " + EffectText(*row) + ". " + row->say);
   }
   return text;
 }

@@ -149,12 +149,6 @@ TEST_CASE("annotations: at most ten, one line each, nothing of a name acts") {
   CHECK(lines == 10);
 }
 
-TEST_CASE("xml: nothing that XML 1.0 cannot hold") {
-  CHECK(EscapeXml("a<b>&\"c\n\x01") == "a&lt;b&gt;&amp;&quot;c&#10;\xEF\xBF\xBD");
-  CHECK(EscapeXml("\xEF\xBF\xBF") == "\xEF\xBF\xBD");
-  CHECK(EscapeXml("é→") == "é→");
-}
-
 TEST_CASE("json: the same comparison gives the same bytes") {
   CHECK(RenderJson(ExampleComparison(true), ExitCode::kNo) ==
         RenderJson(ExampleComparison(true), ExitCode::kNo));

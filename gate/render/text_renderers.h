@@ -18,17 +18,11 @@ std::string RenderTerminal(const Comparison& comparison, ExitCode code, bool wit
 std::string RenderMarkdown(const Comparison& comparison, ExitCode code,
                            std::size_t max_bytes = std::size_t{64} << 20);
 
-inline constexpr std::size_t kMaxSummaryBytes = 900 * 1024;  // GitHub's cap is 1 MiB
-inline constexpr std::size_t kMaxAnnotations = 10;           // of one step
-
 // "::error title=...::..." lines for the first rows that fail.
 std::string RenderAnnotations(const Comparison& comparison);
 
 // A testsuite per task, a testcase per mixer and metric; regressions are failures, what is missing
 // or cannot be compared is an error, what was not judged is skipped.
 std::string RenderJUnit(const Comparison& comparison, const Tolerance& tolerance);
-
-// For XML 1.0: what it cannot hold becomes U+FFFD.
-std::string EscapeXml(std::string_view text);
 
 }  // namespace mixerbench::gate

@@ -33,10 +33,15 @@ void AddRunCommands(const Parser& parser);      // run, bench, slurm, report, va
 void AddFolderCommands(const Parser& parser);   // status, repro
 void AddCompareCommand(const Parser& parser);   // compare
 void AddUnitCommands(const Parser& parser);     // list, describe, mixer, core, schema
-void AddProgramCommands(const Parser& parser);  // version, completion, doctor
+void AddProgramCommands(const Parser& parser);  // version, completion, man, doctor
 
 // -s, --set KEY=VALUE, any number of times.
 void AddSet(CLI::App* command, std::vector<std::string>& texts, const char* help);
+
+// --json, --html, --junit and --github-summary of a command that yields verdicts, and, once it is
+// parsed, the file that the last stands for: throws ConfigError when there is none.
+void AddVerdictOutputs(CLI::App* command, VerdictOutputs& outputs, const char* json_help);
+void FindJobSummary(const CLI::App& command, VerdictOutputs& outputs);
 
 // A whole number from `low` to `high`, by a message without the digits of the largest number.
 CLI::Validator Between(std::int64_t low, std::int64_t high);

@@ -13,6 +13,7 @@
 #include "harness/cli/command.h"
 #include "harness/cli/standard_output.h"
 #include "harness/cli/values.h"
+#include "harness/run/verdict_outputs.h"
 
 namespace mixerbench::harness {
 namespace cli {
@@ -72,6 +73,22 @@ std::string OutOfRange(const std::string& range, const std::string& text) {
 
 void AddSet(CLI::App* command, std::vector<std::string>& texts, const char* help) {
   command->add_option("-s,--set", texts, help)->allow_extra_args(false)->type_name("KEY=VALUE");
+}
+
+void AddVerdictOutputs(CLI::App* command, VerdictOutputs& outputs, const char* json_help) {
+  command->add_flag("--json", outputs.json, json_help);
+  command->add_option("--html", outputs.html_file, "write a page");
+  command->add_option("--junit", outputs.junit_file, "write JUnit XML");
+  command
+      ->add_option("--github-summary", outputs.job_summary,
+                   "append to a job summary, default $GITHUB_STEP_SUMMARY; annotates the job")
+      ->expected(0, 1)
+      ->type_name("[FILE]");
+}
+
+void FindJobSummary(const CLI::App& command, VerdictOutputs& outputs) {
+  if (command.count("--github-summary") == 0) return;
+  outputs.job_summary = JobSummaryFile(outputs.job_summary);
 }
 
 CLI::Validator Between(std::int64_t low, std::int64_t high) {

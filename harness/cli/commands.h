@@ -31,6 +31,7 @@ struct EngineCommands {
   std::function<ExitCode(const UnitRunOptions&)> mixer_run;
   std::function<ExitCode(const UnitRunOptions&)> core_run;
   std::function<ExitCode(const MixerCheckOptions&)> mixer_check;
+  std::function<ExitCode()> print_config_schema;
   // Of `doctor`; waits first, that many seconds, where that is asked for.
   std::function<std::vector<HealthCheck>(const std::string& device,
                                          std::optional<double> wait_idle_s)>
@@ -44,6 +45,7 @@ ExitCode ListTasks(bool json);
 ExitCode ListPresets(bool json);
 ExitCode ListSuites(bool json);
 ExitCode ListCollections(bool json);
+ExitCode ListMetrics(bool json);
 ExitCode DescribeTask(const std::string& name, bool json);
 ExitCode DescribePreset(const std::string& name, bool json);
 
@@ -61,10 +63,16 @@ ExitCode ScorePredictions(const ScoreOptions& options);
 // guessing against the declared chance. kNo when anything differs.
 ExitCode Verify(const VerifyOptions& options);
 
-// Report of finished cells below `out`, or the score of a collection's folder (json, md, html), in
-// one format on stdout: json, md, html, csv, csv-cells, csv-groups, csv-curves, csv-timings,
-// csv-taps, gbench, mllog.
-ExitCode Report(const std::string& out, const std::string& format);
+struct ReportOptions {
+  std::vector<std::string> outs;  // run folders, report.json files, folders of several
+  std::string format = "md";
+  VerdictOutputs outputs;
+};
+
+// Report of the cells of all of `outs`, or the score of a collection's folder that states one
+// (json, md, html), in one format on stdout: json, md, html, csv, csv-cells, csv-groups,
+// csv-curves, csv-timings, csv-taps, gbench, mllog.
+ExitCode Report(const ReportOptions& options);
 
 // Cells of a run folder, or of each run folder in a folder of several: states, progress, reasons,
 // what the same command would run. Reads alone, so a run may be going on.
@@ -79,19 +87,21 @@ struct LeaderboardOptions {
 // Ranks the mixers of several runs on stdout; what is refused, with the reason, on stderr too.
 ExitCode Leaderboard(const LeaderboardOptions& options);
 
-// Recomputes every aggregate of a run folder or report.json from what it is made of, and compares
-// the folder's report.json, or that of a collection its score.json, byte by byte. kNo when anything
-// differs.
-ExitCode ValidateDeep(const std::string& path);
-
 // Regression gate: what NEW lost of BASE, as a table and in whatever forms were asked for. kNo,
 // kInconclusive or kMissing as docs/GATE.md says.
 ExitCode Compare(const CompareOptions& options);
 
-// Checks a report or a cell's result against its schema and its checksums, or the form of a data
-// set's manifest or of a file of items. False when the file says of no kind what it is, so it may
-// be a suite. Throws Error(kBadInput) with the first violations.
-bool ValidateResultFile(const std::string& file);
+struct ValidateOptions {
+  std::vector<std::string> files;  // or names of built-in suites; with `is_deep` run folders too
+  SuiteOverrides overrides;
+  bool is_deep = false;  // recompute every aggregate from what it is made of
+};
+using SuiteValidator = std::function<ExitCode(const std::string& file, const SuiteOverrides&)>;
+
+// Whether files have the form that they should: results, data sets' manifests, files of items and,
+// by `validate_suite`, suites. Of one file throws Error with what is wrong; of several says it for
+// each and returns the code that comes first (base/error.h).
+ExitCode Validate(const ValidateOptions& options, const SuiteValidator& validate_suite);
 
 // "report", "cell", "leaderboard" or "score": the JSON Schema on stdout.
 ExitCode PrintSchema(const std::string& name);

@@ -4,11 +4,9 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstdlib>
 #include <filesystem>
 #include <fmt/chrono.h>
 #include <fmt/format.h>
-#include <fstream>
 #include <iostream>
 
 #include "base/sha256.h"
@@ -19,9 +17,11 @@
 #include "harness/cli/commands.h"
 #include "harness/cli/paired_builds.h"
 #include "harness/run/folder_report.h"
+#include "harness/run/verdict_outputs.h"
 #include "io/atomic_file.h"
 #include "io/json.h"
 #include "io/value_path.h"
+#include "reports/export/workflow_command.h"
 
 namespace mixerbench::harness {
 namespace {
@@ -109,39 +109,19 @@ std::string Now() {
 
 // --- outputs ----------------------------------------------------------------------------------
 
-void WriteOutput(const std::string& file, const std::string& text) {
-  if (file.empty()) return;
-  io::WriteFileAtomically(file, text);
-  std::cerr << fs::absolute(file).string() << "\n";
-}
-
-// Job summaries are appended to: other steps of the job write there too.
-void AppendSummary(const CompareOptions& options, const gate::Comparison& comparison,
-                   ExitCode code) {
-  if (!options.wants_github_summary) return;
-  std::string file = options.github_summary;
-  if (file.empty()) {
-    const char* variable = std::getenv("GITHUB_STEP_SUMMARY");
-    if (variable == nullptr || *variable == '\0') {
-      throw ConfigError("--github-summary", "GITHUB_STEP_SUMMARY is not set; give a file");
-    }
-    file = variable;
-  }
-  std::ofstream stream(file, std::ios::app | std::ios::binary);
-  stream << gate::RenderMarkdown(comparison, code, gate::kMaxSummaryBytes) << std::flush;
-  if (!stream) throw Error(ExitCode::kOutput, file + ": cannot append the job summary");
-  std::cerr << gate::RenderAnnotations(comparison);
-}
-
 void WriteOutputs(const CompareOptions& options, const gate::Comparison& comparison,
                   const gate::Tolerance& tolerance, ExitCode code) {
   const std::string json = gate::RenderJson(comparison, code);
   WriteOutput(options.json_file, json);
   WriteOutput(options.markdown_file, gate::RenderMarkdown(comparison, code));
-  WriteOutput(options.html_file, gate::RenderPage(comparison, code));
-  WriteOutput(options.junit_file, gate::RenderJUnit(comparison, tolerance));
-  AppendSummary(options, comparison, code);
-  std::cout << (options.json ? json : gate::RenderTerminal(comparison, code, options.all_rows));
+  WriteOutput(options.outputs.html_file, gate::RenderPage(comparison, code));
+  WriteOutput(options.outputs.junit_file, gate::RenderJUnit(comparison, tolerance));
+  if (const std::string& file = options.outputs.job_summary; !file.empty()) {
+    AppendJobSummary(file, gate::RenderMarkdown(comparison, code, reports::kMaxSummaryBytes));
+    std::cerr << gate::RenderAnnotations(comparison);
+  }
+  std::cout << (options.outputs.json ? json
+                                     : gate::RenderTerminal(comparison, code, options.all_rows));
 }
 
 // --- the comparison ---------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 
 #include "gate/verdict/settings.h"
 #include "harness/cli/command.h"
+#include "harness/cli/standard_input.h"
 #include "harness/cli/values.h"
 
 namespace mixerbench::harness::cli {
@@ -14,18 +15,10 @@ struct CompareValues {
   std::string fail_on;
 };
 
-void AddOutputs(CLI::App* command, CompareOptions& options) {
-  command->add_flag("--json", options.json, "JSON on stdout in place of the table");
+void AddFiles(CLI::App* command, CompareOptions& options) {
   command->add_flag("-a,--all", options.all_rows, "also the rows that pass or are only shown");
   command->add_option("--verdict", options.json_file, "write the JSON here, with every look");
   command->add_option("--markdown", options.markdown_file, "write Markdown");
-  command->add_option("--html", options.html_file, "write a page");
-  command->add_option("--junit", options.junit_file, "write JUnit XML");
-  command
-      ->add_option("--github-summary", options.github_summary,
-                   "append to a job summary, default $GITHUB_STEP_SUMMARY; annotates the job")
-      ->expected(0, 1)
-      ->type_name("[FILE]");
 }
 
 void AddBuilds(CLI::App* command, CompareOptions& options) {
@@ -57,9 +50,16 @@ void AddCompareCommand(const Parser& parser) {
   CompareOptions& options = values->options;
   auto* command = parser.app.add_subcommand(
       "compare", "Regression gate: does NEW lose anything that BASE had?");
-  command->add_option("base", options.base, "run folder or report.json of the base")->required();
-  command->add_option("new", options.candidate, "the same of the candidate")->required();
+  command
+      ->add_option("base", options.base,
+                   "run folder or report.json of the base; - is standard input, here and below")
+      ->required()
+      ->transform(FileOrStandardInput());
+  command->add_option("new", options.candidate, "the same of the candidate")
+      ->required()
+      ->transform(FileOrStandardInput());
   command->add_option("--gate", options.gate, "smoke, nightly, release, or a file of settings")
+      ->transform(FileOrStandardInput())
       ->capture_default_str();
   AddSet(command, values->set, "setting of the gate, such as steps_margin=1.1");
   command->add_flag("--allow-missing", options.allow_missing,
@@ -67,12 +67,13 @@ void AddCompareCommand(const Parser& parser) {
   command->add_option("--fail-on", values->fail_on,
                       "which of missing, empty, inconclusive and failed fail, separated by "
                       "commas; regressions always do");
-  AddOutputs(command, options);
+  AddVerdictOutputs(command, options.outputs, "JSON on stdout in place of the table");
+  AddFiles(command, options);
   AddBuilds(command, options);
   parser.WhenChosen(command, [values, command] {
     CompareOptions& chosen = values->options;
     chosen.set = ParseSettings(values->set);
-    chosen.wants_github_summary = command->count("--github-summary") > 0;
+    FindJobSummary(*command, chosen.outputs);
     chosen.fail_on_is_given = command->count("--fail-on") > 0;
     chosen.fail_on = ParseNames(values->fail_on);
     return Compare(chosen);

@@ -7,6 +7,8 @@
 #include <utility>
 #include <vector>
 
+#include "harness/run/options.h"
+
 namespace mixerbench::harness {
 
 struct CompareOptions {
@@ -17,12 +19,9 @@ struct CompareOptions {
   std::vector<std::string> fail_on;  // "missing", "empty", "inconclusive"
   bool fail_on_is_given = false;
 
-  // Outputs beside the table; empty: none, "-": stdout.
-  bool json = false;
   bool all_rows = false;
-  std::string json_file, markdown_file, html_file, junit_file;
-  std::string github_summary;  // file; "env": that of GITHUB_STEP_SUMMARY
-  bool wants_github_summary = false;
+  VerdictOutputs outputs;                // JSON in place of the table
+  std::string json_file, markdown_file;  // "": none
 
   // Builds to start: what stands in for BASE and NEW.
   std::string base_program, candidate_program;

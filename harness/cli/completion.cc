@@ -5,83 +5,12 @@
 #include <fmt/format.h>
 #include <range/v3/range/conversion.hpp>
 #include <range/v3/view/transform.hpp>
-#include <sstream>
-#include <utility>
 #include <vector>
+
+#include "harness/cli/command_words.h"
 
 namespace mixerbench::harness::cli {
 namespace {
-
-struct OptionWords {
-  std::vector<std::string> short_names, long_names;  // with their dashes
-  std::string help;
-  bool takes_value = false;
-  bool repeats = false;
-  std::vector<std::string> choices;  // none: any text
-
-  std::vector<std::string> names() const {
-    std::vector<std::string> all = short_names;
-    all.insert(all.end(), long_names.begin(), long_names.end());
-    return all;
-  }
-};
-
-struct CommandWords {
-  std::string
-      path;  // " mixer run": the commands that lead here, each behind a space; "" at the top
-  std::string help;
-  std::vector<OptionWords> options;
-  std::vector<std::vector<std::string>> positionals;  // choices of each
-  std::vector<CommandWords> commands;
-
-  std::string name() const { return path.substr(path.rfind(' ') + 1); }
-};
-
-// "TEXT:{a,b}": what the validator of an option lists.
-std::vector<std::string> ChoicesOf(const CLI::Option& option) {
-  const std::string type = option.get_type_name();
-  const std::size_t open = type.find(":{");
-  std::vector<std::string> choices;
-  if (open == type.npos || !type.ends_with('}')) return choices;
-  std::istringstream list(type.substr(open + 2, type.size() - open - 3));
-  for (std::string item; std::getline(list, item, ',');) choices.push_back(item);
-  return choices;
-}
-
-OptionWords WordsOf(const CLI::Option& option) {
-  OptionWords words;
-  for (const std::string& name : option.get_snames()) words.short_names.push_back("-" + name);
-  for (const std::string& name : option.get_lnames()) words.long_names.push_back("--" + name);
-  words.help = option.get_description();
-  words.takes_value = option.get_items_expected_max() > 0;
-  words.repeats = option.get_expected_max() > 1;
-  words.choices = ChoicesOf(option);
-  return words;
-}
-
-CommandWords WordsOf(const CLI::App& app, const std::string& path) {
-  CommandWords words;
-  words.path = path;
-  words.help = app.get_description();
-  for (const CLI::Option* option : app.get_options()) {
-    if (option->get_positional()) {
-      words.positionals.push_back(ChoicesOf(*option));
-    } else if (!option->get_group().empty()) {
-      words.options.push_back(WordsOf(*option));
-    }
-  }
-  for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; })) {
-    if (command->get_group().empty()) continue;  // hidden
-    words.commands.push_back(WordsOf(*command, path + " " + command->get_name()));
-  }
-  return words;
-}
-
-// All commands, the top first.
-void Flatten(const CommandWords& command, std::vector<const CommandWords*>& all) {
-  all.push_back(&command);
-  for (const CommandWords& below : command.commands) Flatten(below, all);
-}
 
 std::string Join(const std::vector<std::string>& words, const char* separator) {
   return fmt::format("{}", fmt::join(words, separator));
@@ -154,8 +83,7 @@ complete -o default -F _{program} {program}
 )bash";
 
 std::string BashScript(const std::string& program, const CommandWords& top) {
-  std::vector<const CommandWords*> all;
-  Flatten(top, all);
+  const std::vector<const CommandWords*> all = Flatten(top);
   std::vector<std::string> commands, valued;
   std::string values, options, arguments;
   for (const CommandWords* command : all) {
@@ -181,7 +109,7 @@ std::string BashScript(const std::string& program, const CommandWords& top) {
       arguments += "      " + BashCase({path + " 0"}, BashWords(NamesBelow(*command)));
     }
     for (std::size_t i = 0; i < command->positionals.size(); ++i) {
-      const std::vector<std::string>& choices = command->positionals[i];
+      const std::vector<std::string>& choices = command->positionals[i].choices;
       if (choices.empty()) continue;
       arguments += "      " + BashCase({path + " " + std::to_string(i)}, BashWords(choices));
     }
@@ -228,8 +156,8 @@ std::string ZshFunction(const std::string& program, const CommandWords& command)
   std::string text = name + "() {\n  local line state\n  _arguments -C \\\n";
   for (const OptionWords& option : command.options) text += ZshOption(option);
   if (command.commands.empty()) {
-    for (const auto& choices : command.positionals) {
-      text += fmt::format("    ':argument:{}' \\\n", ZshValue(choices));
+    for (const OptionWords& argument : command.positionals) {
+      text += fmt::format("    ':argument:{}' \\\n", ZshValue(argument.choices));
     }
     return text + "    '*:file:_files'\n}\n\n";
   }
@@ -244,8 +172,7 @@ std::string ZshFunction(const std::string& program, const CommandWords& command)
 }
 
 std::string ZshScript(const std::string& program, const CommandWords& top) {
-  std::vector<const CommandWords*> all;
-  Flatten(top, all);
+  const std::vector<const CommandWords*> all = Flatten(top);
   std::string text = fmt::format(
       "#compdef {0}\n# Completion of {0} for zsh, made by `{0} completion zsh`. Source it after "
       "compinit, or keep it "
@@ -281,8 +208,7 @@ end
 {lines})fish";
 
 std::string FishScript(const std::string& program, const CommandWords& top) {
-  std::vector<const CommandWords*> all;
-  Flatten(top, all);
+  const std::vector<const CommandWords*> all = Flatten(top);
   std::string lines;
   for (const CommandWords* command : all) {
     const auto line = [&](const char* test, const std::string& rest) {
@@ -292,8 +218,8 @@ std::string FishScript(const std::string& program, const CommandWords& top) {
     for (const CommandWords& below : command->commands) {
       line("is", fmt::format("-f -a {} -d {}", below.name(), FishQuoted(below.help)));
     }
-    if (!command->positionals.empty() && !command->positionals.front().empty()) {
-      line("is", "-f -a " + FishQuoted(Join(command->positionals.front(), " ")));
+    if (!command->positionals.empty() && !command->positionals.front().choices.empty()) {
+      line("is", "-f -a " + FishQuoted(Join(command->positionals.front().choices, " ")));
     }
     for (const OptionWords& option : command->options) {
       std::string rest;
@@ -313,7 +239,7 @@ std::string FishScript(const std::string& program, const CommandWords& top) {
 }  // namespace
 
 std::string CompletionScript(const CLI::App& app, const std::string& shell) {
-  const CommandWords top = WordsOf(app, "");
+  const CommandWords top = WordsOf(app);
   if (shell == "bash") return BashScript(app.get_name(), top);
   return shell == "zsh" ? ZshScript(app.get_name(), top) : FishScript(app.get_name(), top);
 }

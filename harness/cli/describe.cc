@@ -1,4 +1,4 @@
-// `list`, `describe` and `version` for what needs no torch.
+// `list` and `describe` for what needs no torch.
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <fmt/format.h>
@@ -11,12 +11,12 @@
 #include <vector>
 
 #include "base/array_of.h"
-#include "base/version.h"
 #include "harness/cli/commands.h"
 #include "harness/cli/describe_fields.h"
 #include "harness/dataset/dataset.h"
 #include "harness/suite/embedded.h"
 #include "io/json.h"
+#include "reports/summary/metrics.h"
 #include "tasks/golden.h"
 #include "tasks/task.h"
 #include "tasks/text/text_task.h"
@@ -260,12 +260,19 @@ ExitCode DescribeTask(const std::string& name, bool json) {
   return ExitCode::kOk;
 }
 
-ExitCode PrintVersion(bool json) {
-  if (json) {
-    std::cout << io::DumpJson(ToolVersion(), 2);
-  } else {
-    std::cout << "mixerbench " << kVersion << "\n";
+ExitCode ListMetrics(bool json) {
+  Array array;
+  for (const reports::Metric& metric : reports::kMetrics) {
+    if (json) {
+      array.push_back(Object{{"name", metric.name},
+                             {"unit", metric.unit},
+                             {"meaning", metric.meaning},
+                             {"path", metric.path}});
+    } else {
+      std::cout << fmt::format("{:<22} {:<7} {}\n", metric.name, metric.unit, metric.meaning);
+    }
   }
+  if (json) std::cout << io::DumpJson(array, 2);
   return ExitCode::kOk;
 }
 

@@ -5,6 +5,7 @@
 
 #include "harness/cli/command.h"
 #include "harness/cli/completion.h"
+#include "harness/cli/man_page.h"
 
 namespace mixerbench::harness::cli {
 namespace {
@@ -25,6 +26,14 @@ void AddCompletion(const Parser& parser) {
       ->check(CLI::IsMember({"bash", "zsh", "fish"}));
   parser.WhenChosen(command, [shell, &app = parser.app] {
     std::cout << CompletionScript(app, *shell);
+    return ExitCode::kOk;
+  });
+}
+
+void AddManual(const Parser& parser) {
+  auto* command = parser.app.add_subcommand("man", "Print the manual page");
+  parser.WhenChosen(command, [&app = parser.app] {
+    std::cout << ManualPage(app);
     return ExitCode::kOk;
   });
 }
@@ -54,6 +63,7 @@ void AddDoctor(const Parser& parser) {
 void AddProgramCommands(const Parser& parser) {
   AddVersion(parser);
   AddCompletion(parser);
+  AddManual(parser);
   AddDoctor(parser);
 }
 

@@ -1,40 +1,29 @@
-// `report`, `schema` and `validate` of results: finished cells, their form, and whether they have
-// it.
+// `report`, `leaderboard` and `schema`: what finished cells say, and the form they say it in.
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <filesystem>
 #include <iostream>
 
 #include "harness/cli/commands.h"
+#include "harness/cli/standard_input.h"
 #include "harness/run/collection_report.h"
 #include "harness/run/folder_report.h"
-#include "harness/run/plan.h"
-#include "io/atomic_file.h"
-#include "io/dataset_manifest.h"
+#include "harness/run/verdict_outputs.h"
 #include "io/json.h"
 #include "reports/export/accuracy_csv.h"
 #include "reports/export/export.h"
-#include "reports/items/items.h"
 #include "reports/leaderboard/leaderboard.h"
 #include "reports/render/html_page.h"
 #include "reports/render/markdown_page.h"
-#include "reports/result/result_json.h"
 #include "reports/result/schema.h"
 #include "reports/score/score.h"
-#include "reports/summary/deep_check.h"
+#include "reports/summary/merge_reports.h"
 #include "reports/summary/sweep_report.h"
 #include "reports/view/report_page.h"
 #include "reports/view/sentences.h"
 
 namespace mixerbench::harness {
 namespace {
-
-constexpr std::size_t kMaxShownViolations = 3;
-
-void RequireCells(const reports::SweepReport& report, const std::string& path) {
-  if (!report.cells.empty()) return;
-  throw Error(ExitCode::kNothingSelected, path + ": no finished cells yet");
-}
 
 // Whether the report is whole; in words on stderr, where the answer does not go.
 ExitCode StateOf(const reports::SweepReport& report) {
@@ -50,6 +39,7 @@ ExitCode StateOf(const reports::SweepReport& report) {
 
 // The name of the run folder: pages that are published tell no paths of a machine.
 std::string SourceName(const std::filesystem::path& path) {
+  if (path == cli::kStandardInput) return "stdin";
   const auto whole = std::filesystem::weakly_canonical(path);
   return (whole.filename() == "report.json" ? whole.parent_path() : whole).filename().string();
 }
@@ -67,10 +57,6 @@ std::string LinkTo(const std::filesystem::path& path) {
   return "";
 }
 
-bool IsCollection(const std::filesystem::path& out) {
-  return std::filesystem::exists(out / kCollectionFile);
-}
-
 // What a score lacks, a line for each mixer and suite.
 ExitCode StateOf(const reports::ScoreReport& score) {
   bool is_whole = !score.scores.empty();
@@ -86,64 +72,60 @@ ExitCode StateOf(const reports::ScoreReport& score) {
   return is_whole ? ExitCode::kOk : ExitCode::kMissing;
 }
 
-ExitCode ReportScore(const std::string& out, const std::string& format) {
-  const auto score = ScoreOf(out);
-  if (!score) {
-    throw Error(ExitCode::kNothingSelected,
-                out + ": a collection without a score; report one of its folders");
-  }
-  if (format == "json") {
-    std::cout << io::DumpJson(reports::ScoreToValue(*score), 2);
-  } else if (format == "html") {
-    std::cout << reports::RenderHtmlPage(reports::MakeScorePage(*score));
-  } else if (format == "md") {
-    std::cout << reports::RenderMarkdownPage(reports::MakeScorePage(*score));
-  } else {
-    throw ConfigError("--format", "a score is json, md or html; '" + format +
-                                      "' is for the folders of its suites");
-  }
-  return StateOf(*score);
+std::string Render(const reports::ScoreReport& score, const std::string& format) {
+  if (format == "json") return io::DumpJson(reports::ScoreToValue(score), 2);
+  if (format == "html") return reports::RenderHtmlPage(reports::MakeScorePage(score));
+  if (format == "md") return reports::RenderMarkdownPage(reports::MakeScorePage(score));
+  throw ConfigError(
+      "--format", "a score is json, md or html; '" + format + "' is for the folders of its suites");
 }
 
-// What a folder's files should say, and the first that says something else.
-std::vector<std::string> ScoreFaults(const std::filesystem::path& out) {
-  const auto score = ScoreOf(out);
-  const std::filesystem::path file = out / "score.json";
-  if (!score || !std::filesystem::exists(file)) return {};
-  if (io::ReadFile(file) == io::DumpJson(reports::ScoreToValue(*score), 2)) return {};
-  return {"score.json is not what its reports give; `report` shows what they give"};
+std::string Render(const reports::SweepReport& report, const std::string& format) {
+  if (format == "json") return reports::DumpSweep(report);
+  if (format == "html") return reports::RenderHtmlPage(reports::MakeReportPage(report));
+  if (format == "csv") return reports::RenderAccuracyCsv(report);
+  if (format == "csv-cells") return reports::RenderCellsCsv(report);
+  if (format == "csv-groups") return reports::RenderGroupsCsv(report);
+  if (format == "csv-curves") return reports::RenderCurvesCsv(report);
+  if (format == "csv-timings") return reports::RenderTimingsCsv(report);
+  if (format == "csv-taps") return reports::RenderTapsCsv(report);
+  if (format == "gbench") return reports::RenderGoogleBenchmark(report);
+  if (format == "mllog") return reports::RenderMlLog(report);
+  return reports::RenderMarkdownPage(reports::MakeReportPage(report));
+}
+
+// One run folder or report, or those of several and of folders that hold several.
+std::vector<reports::SweepReport> ReadReports(const std::vector<std::string>& outs) {
+  std::vector<reports::SweepReport> read;
+  if (outs.size() == 1 && !IsCollection(outs.front())) return {ReadReport(outs.front())};
+  for (const std::string& out : outs) {
+    for (const std::string& path : ReportsBelow(out)) read.push_back(ReadReport(path));
+  }
+  return read;
 }
 
 }  // namespace
 
-ExitCode Report(const std::string& out, const std::string& format) {
-  if (IsCollection(out)) return ReportScore(out, format);
-  const reports::SweepReport report = ReadReport(out);
-  RequireCells(report, out);
-  if (format == "json") {
-    std::cout << reports::DumpSweep(report);
-  } else if (format == "html") {
-    std::cout << reports::RenderHtmlPage(reports::MakeReportPage(report));
-  } else if (format == "csv") {
-    std::cout << reports::RenderAccuracyCsv(report);
-  } else if (format == "csv-cells") {
-    std::cout << reports::RenderCellsCsv(report);
-  } else if (format == "csv-groups") {
-    std::cout << reports::RenderGroupsCsv(report);
-  } else if (format == "csv-curves") {
-    std::cout << reports::RenderCurvesCsv(report);
-  } else if (format == "csv-timings") {
-    std::cout << reports::RenderTimingsCsv(report);
-  } else if (format == "csv-taps") {
-    std::cout << reports::RenderTapsCsv(report);
-  } else if (format == "gbench") {
-    std::cout << reports::RenderGoogleBenchmark(report);
-  } else if (format == "mllog") {
-    std::cout << reports::RenderMlLog(report);
-  } else {
-    std::cout << reports::RenderMarkdownPage(reports::MakeReportPage(report));
+ExitCode Report(const ReportOptions& options) {
+  VerdictOutputs files = options.outputs;
+  files.json = false;  // is the answer
+  const std::string format = options.outputs.json ? "json" : options.format;
+  const std::string& first = options.outs.front();
+  const auto score =
+      options.outs.size() == 1 && IsCollection(first) ? ScoreOf(first) : std::nullopt;
+  if (score) {
+    std::cout << Render(*score, format);
+    const ExitCode code = StateOf(*score);
+    WriteCollectionVerdicts(files, first, code);
+    return code;
   }
-  return StateOf(report);
+  std::vector<reports::SweepReport> parts = ReadReports(options.outs);
+  const reports::SweepReport report = reports::MergeReports(parts);
+  RequireCells(report, first);
+  std::cout << Render(report, format);
+  const ExitCode code = StateOf(report);
+  WriteVerdicts(files, std::move(parts), code);
+  return code;
 }
 
 ExitCode Leaderboard(const LeaderboardOptions& options) {
@@ -168,85 +150,10 @@ ExitCode Leaderboard(const LeaderboardOptions& options) {
   return board.ranking.empty() ? ExitCode::kNothingSelected : ExitCode::kOk;
 }
 
-ExitCode ValidateDeep(const std::string& path) {
-  std::vector<std::string> faults;
-  if (IsCollection(path)) {
-    faults = ScoreFaults(path);
-  } else if (std::filesystem::is_directory(std::filesystem::path(path) / "cells")) {
-    const reports::SweepReport report = ReportOf(path);
-    RequireCells(report, path);
-    faults = reports::DeepFaults(report);
-    for (const reports::CellResult& cell : report.cells) {
-      for (const reports::KeptItems& items : cell.items) {
-        const auto found = reports::ItemFaults(CellFolder(path, cell.run_id), cell, items);
-        faults.insert(faults.end(), found.begin(), found.end());
-      }
-    }
-    const std::filesystem::path file = std::filesystem::path(path) / "report.json";
-    if (std::filesystem::exists(file) && io::ReadFile(file) != reports::DumpSweep(report)) {
-      faults.push_back("report.json is not what its cells give; `report` shows what they give");
-    }
-  } else {
-    const reports::SweepReport report = ReadReport(path);
-    RequireCells(report, path);
-    faults = reports::DeepFaults(report);
-  }
-  for (const std::string& fault : faults) std::cout << path << ": " << fault << "\n";
-  if (!faults.empty()) return ExitCode::kNo;
-  std::cout << path << ": every aggregate agrees with what it is made of\n";
-  return ExitCode::kOk;
-}
-
-bool ValidateResultFile(const std::string& file) {
-  if (!std::filesystem::is_regular_file(file)) return false;
-  if (file.ends_with(".jsonl") || file.ends_with(".jsonl.zst")) {
-    const std::string fault = reports::ItemFormFault(file);
-    if (!fault.empty()) throw Error(ExitCode::kBadInput, fault);
-    std::cout << file << ": valid; `validate --deep` of its run counts it again\n";
-    return true;
-  }
-  const std::string text = io::ReadFile(file);
-  const Value document = io::ParseJson(text, io::kReportLimits);
-  const Value* kind = document.Find("kind");
-  if (!kind || !kind->is_string()) return false;
-  if (kind->as_string() == "dataset") {
-    io::ParseManifest(text, file);
-    std::cout << file << ": valid; `verify` compares the samples\n";
-    return true;
-  }
-  if (kind->as_string() == "leaderboard" || kind->as_string() == "score") {
-    const auto violations = kind->as_string() == "score" ? reports::ValidateScore(document)
-                                                         : reports::ValidateLeaderboard(document);
-    if (!violations.empty()) throw Error(ExitCode::kBadInput, file + ": " + violations.front());
-    std::cout << file << ": valid\n";
-    return true;
-  }
-  const bool is_report = kind->as_string() == "sweep";
-  if (!is_report && kind->as_string() != "run") {
-    throw Error(ExitCode::kBadInput, file + ": kind '" + kind->as_string().substr(0, 40) +
-                                         "' is none of run, sweep, leaderboard, score and dataset");
-  }
-  const auto violations =
-      is_report ? reports::ValidateReport(document) : reports::ValidateCell(document);
-  if (!violations.empty()) {
-    std::string message = file + ": " + std::to_string(violations.size()) + " violations";
-    for (std::size_t i = 0; i < std::min(violations.size(), kMaxShownViolations); ++i) {
-      message += "; " + violations[i];
-    }
-    throw Error(ExitCode::kBadInput, message);
-  }
-  if (is_report) {
-    reports::ParseSweep(text, file);  // checksums, and aggregates against their cells
-  } else {
-    reports::ParseCell(text, file);
-  }
-  std::cout << file << ": valid\n";
-  return true;
-}
-
 ExitCode PrintSchema(const std::string& name) {
   std::cout << (name == "cell"          ? reports::CellSchema()
                 : name == "leaderboard" ? reports::LeaderboardSchema()
+                : name == "score"       ? reports::ScoreSchema()
                                         : reports::ReportSchema());
   return ExitCode::kOk;
 }

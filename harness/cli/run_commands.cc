@@ -2,6 +2,7 @@
 #include <memory>
 
 #include "harness/cli/command.h"
+#include "harness/cli/standard_input.h"
 #include "harness/cli/values.h"
 
 namespace mixerbench::harness::cli {
@@ -118,8 +119,10 @@ void AddRun(const Parser& parser, const char* name, const char* help, bool throu
   auto* command = parser.app.add_subcommand(name, help);
   command
       ->add_option("suite", values->what,
-                   "built-in suite or suite file; or `collection` and a collection or its file")
+                   "built-in suite or suite file, - for standard input; or `collection` and a "
+                   "collection or its file")
       ->required()
+      ->transform(FileOrStandardInput())
       ->expected(1, 2)
       ->type_name("SUITE");
   AddPlaces(command, *values);
@@ -133,12 +136,17 @@ void AddRun(const Parser& parser, const char* name, const char* help, bool throu
       ->add_option("--plan", values->plan,
                    "when the folder is for other cells: merge both, or replace what it was for")
       ->check(CLI::IsMember({"merge", "replace"}));
-  command->add_flag("-n,--dry-run", options.dry_run, "print the plan and stop");
+  auto* dry_run = command->add_flag("-n,--dry-run", options.dry_run, "print the plan and stop");
+  AddVerdictOutputs(command, options.outputs, "the report as JSON on stdout");
+  for (const char* file : {"--html", "--junit", "--github-summary"}) {
+    command->get_option(file)->excludes(dry_run);
+  }
   command->add_flag("-q,--quiet", options.quiet, "no progress");
   command->add_option("--log-file", options.log_file,
                       "append what is said on stderr, with times, and progress despite -q");
-  parser.WhenChosen(command, [values, &engine = parser.engine] {
+  parser.WhenChosen(command, [values, command, &engine = parser.engine] {
     RunOptions& chosen = values->options;
+    FindJobSummary(*command, chosen.outputs);
     chosen.suite = values->what.back();
     chosen.is_collection = values->what.size() == 2;
     if (chosen.is_collection && values->what.front() != "collection") {
@@ -163,26 +171,24 @@ void AddRun(const Parser& parser, const char* name, const char* help, bool throu
 
 void AddValidate(const Parser& parser) {
   struct Values {
-    std::string file;
+    ValidateOptions options;
     std::vector<std::string> set;
-    bool is_deep = false;
-    bool smoke = false;
   };
   const auto values = std::make_shared<Values>();
-  auto* command = parser.app.add_subcommand(
-      "validate", "Check a suite, a report, a cell's result or a manifest");
-  command->add_option("file", values->file, "file, or the name of a built-in suite")->required();
+  auto* command =
+      parser.app.add_subcommand("validate", "Check suites, reports, cells' results or manifests");
+  command
+      ->add_option("file", values->options.files,
+                   "files, - for standard input, or names of built-in suites")
+      ->required()
+      ->transform(FileOrStandardInput());
   AddSet(command, values->set, "change a value by its dotted path");
-  command->add_flag("--deep", values->is_deep,
+  command->add_flag("--deep", values->options.is_deep,
                     "of a run folder or report.json: recompute every aggregate");
-  AddSmoke(command, values->smoke);
+  AddSmoke(command, values->options.overrides.smoke);
   parser.WhenChosen(command, [values, &engine = parser.engine] {
-    if (values->is_deep) return ValidateDeep(values->file);
-    SuiteOverrides overrides;
-    overrides.smoke = values->smoke;
-    overrides.set = ParseSettings(values->set);
-    if (ValidateResultFile(values->file)) return ExitCode::kOk;
-    return engine.validate_suite(values->file, overrides);
+    values->options.overrides.set = ParseSettings(values->set);
+    return Validate(values->options, engine.validate_suite);
   });
 }
 
@@ -215,28 +221,37 @@ void AddSlurm(const Parser& parser) {
 }
 
 void AddReport(const Parser& parser) {
-  struct Values {
-    std::string out;
-    std::string format = "md";
-  };
-  const auto values = std::make_shared<Values>();
-  auto* command = parser.app.add_subcommand("report", "Print the report of a run folder");
-  command->add_option("out", values->out, "output folder of a run, or a report.json")->required();
+  const auto options = std::make_shared<ReportOptions>();
+  auto* command = parser.app.add_subcommand("report", "Print the report of run folders");
   command
-      ->add_option(
-          "--format", values->format,
-          "json, md, html, csv, csv-cells, csv-groups, csv-curves, csv-timings, csv-taps, gbench "
-          "or mllog")
-      ->check(CLI::IsMember({"json", "md", "html", "csv", "csv-cells", "csv-groups", "csv-curves",
-                             "csv-timings", "csv-taps", "gbench", "mllog"}));
-  parser.WhenChosen(command, [values] { return Report(values->out, values->format); });
+      ->add_option("out", options->outs,
+                   "output folders of runs or report.json files, read as one; - is standard input")
+      ->required()
+      ->transform(FileOrStandardInput());
+  auto* format =
+      command
+          ->add_option("--format", options->format,
+                       "json, md, html, csv, csv-cells, csv-groups, csv-curves, csv-timings, "
+                       "csv-taps, gbench "
+                       "or mllog")
+          ->check(CLI::IsMember({"json", "md", "html", "csv", "csv-cells", "csv-groups",
+                                 "csv-curves", "csv-timings", "csv-taps", "gbench", "mllog"}));
+  AddVerdictOutputs(command, options->outputs, "as --format json");
+  command->get_option("--json")->excludes(format);
+  parser.WhenChosen(command, [command, options] {
+    FindJobSummary(*command, options->outputs);
+    return Report(*options);
+  });
 }
 
 void AddLeaderboard(const Parser& parser) {
   const auto options = std::make_shared<LeaderboardOptions>();
   auto* command = parser.app.add_subcommand("leaderboard", "Rank the mixers of several runs");
-  command->add_option("out", options->outs, "run folders, reports, or folders of several")
-      ->required();
+  command
+      ->add_option("out", options->outs,
+                   "run folders, reports (- is standard input), or folders of several")
+      ->required()
+      ->transform(FileOrStandardInput());
   command->add_option("--format", options->format, "md, html or json")
       ->check(CLI::IsMember({"md", "html", "json"}));
   command->add_option("--min-seeds", options->min_seeds, "fewer are listed, not ranked")

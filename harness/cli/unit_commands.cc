@@ -16,13 +16,14 @@ void AddList(const Parser& parser) {
   auto* command = parser.app.add_subcommand("list", "Names of tasks, presets, suites, mixers, ...");
   command->add_option("kind", values->kind, "what to list")
       ->required()
-      ->check(CLI::IsMember(
-          {"tasks", "presets", "suites", "collections", "mixers", "cores", "backbones"}));
+      ->check(CLI::IsMember({"tasks", "presets", "suites", "collections", "mixers", "cores",
+                             "backbones", "metrics"}));
   command->add_flag("--json", values->json, "JSON on stdout");
   parser.WhenChosen(command, [values, &engine = parser.engine] {
     if (values->kind == "tasks") return ListTasks(values->json);
     if (values->kind == "presets") return ListPresets(values->json);
     if (values->kind == "suites") return ListSuites(values->json);
+    if (values->kind == "metrics") return ListMetrics(values->json);
     if (values->kind == "collections") return ListCollections(values->json);
     return engine.list(values->kind, values->json);
   });
@@ -120,10 +121,12 @@ void AddMixerCheck(const Parser& parser, CLI::App* group) {
 void AddSchema(const Parser& parser) {
   const auto name = std::make_shared<std::string>();
   auto* command = parser.app.add_subcommand("schema", "Print a JSON Schema");
-  command->add_option("name", *name, "report, cell, leaderboard or score")
+  command->add_option("name", *name, "config (suites), report, cell, leaderboard or score")
       ->required()
-      ->check(CLI::IsMember({"report", "cell", "leaderboard", "score"}));
-  parser.WhenChosen(command, [name] { return PrintSchema(*name); });
+      ->check(CLI::IsMember({"config", "report", "cell", "leaderboard", "score"}));
+  parser.WhenChosen(command, [name, &engine = parser.engine] {
+    return *name == "config" ? engine.print_config_schema() : PrintSchema(*name);
+  });
 }
 
 }  // namespace

@@ -15,6 +15,8 @@ namespace mixerbench::harness {
 
 namespace fs = std::filesystem;
 
+bool IsCollection(const fs::path& out) { return fs::exists(out / kCollectionFile); }
+
 std::optional<reports::ScoreReport> ScoreOf(const fs::path& out) {
   const std::string file = (out / kCollectionFile).string();
   try {

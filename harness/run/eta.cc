@@ -59,6 +59,20 @@ std::optional<double> Eta::Rest(const Running& cell) const {
   return by_mean(Expected(cell.type));
 }
 
+Eta::Left Eta::DeviceTime(const std::vector<Waiting>& waiting) const {
+  // Few cells do not fill all slots of a device.
+  const std::size_t per_device = (waiting.size() + num_workers_ - 1) / num_workers_;
+  const auto at_once =
+      static_cast<double>(std::max<std::size_t>(1, std::min(cells_per_worker_, per_device)));
+  Left time;
+  for (const Waiting& cell : waiting) {
+    const auto expected = Expected(cell.type);
+    if (!expected) time.at_least = true;
+    time.seconds += expected.value_or(0) / (cell.alone ? 1 : at_once);
+  }
+  return time;
+}
+
 Eta::Left Eta::Estimate(const std::vector<Running>& running,
                         const std::vector<Waiting>& waiting) const {
   Left left;

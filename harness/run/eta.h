@@ -48,6 +48,10 @@ class Eta {
   // any.
   std::optional<double> Expected(const CellType& type) const;
 
+  // How long devices work on these cells, as `--max-gpu-hours` counts: those that share a device at
+  // once count once. At least, when nothing is known of a cell.
+  Left DeviceTime(const std::vector<Waiting>& waiting) const;
+
   Left Estimate(const std::vector<Running>& running, const std::vector<Waiting>& waiting) const;
 
  private:

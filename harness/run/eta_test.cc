@@ -87,5 +87,20 @@ TEST_CASE("eta: durations for people") {
   CHECK(FormatDuration(3840) == "1h04m");
 }
 
+TEST_CASE("eta: device time counts what shares a device once, and each device") {
+  Eta eta(/*num_workers=*/2, /*cells_per_worker=*/4);
+  const Eta::CellType train = {"train", "a"}, timed = {"throughput", "a"};
+  eta.Add(train, 80);
+  eta.Add(timed, 10);
+  const auto seconds = [&](std::vector<Eta::Waiting> waiting) {
+    return eta.DeviceTime(waiting).seconds;
+  };
+  CHECK(seconds(std::vector<Eta::Waiting>(8, {train})) == 8 * 80 / 4);
+  CHECK(seconds(std::vector<Eta::Waiting>(2, {train})) == 2 * 80);  // one on each
+  CHECK(seconds(std::vector<Eta::Waiting>(4, {timed, true})) == 4 * 10);
+  CHECK_FALSE(eta.DeviceTime({{train}}).at_least);
+  CHECK(eta.DeviceTime({{train}, {{"analyse", "a"}}}).at_least);
+}
+
 }  // namespace
 }  // namespace mixerbench::harness

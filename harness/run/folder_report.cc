@@ -162,17 +162,27 @@ reports::SweepReport ReportOf(const fs::path& out) {
   return report;
 }
 
-std::vector<std::string> ReportsBelow(const fs::path& path) {
+std::vector<std::string> FindReports(const fs::path& path) {
   if (const auto source = SourceOf(path)) return {source->path.string()};
-  if (!fs::is_directory(path)) throw NotFound(path, "no run folder and no report");
   std::vector<std::string> found;
+  if (!fs::is_directory(path)) return found;
   for (const auto& entry : fs::directory_iterator(path)) {
     if (!entry.is_directory()) continue;
     if (const auto source = SourceOf(entry.path())) found.push_back(source->path.string());
   }
   std::sort(found.begin(), found.end());
+  return found;
+}
+
+std::vector<std::string> ReportsBelow(const fs::path& path) {
+  const std::vector<std::string> found = FindReports(path);
   if (found.empty()) throw NotFound(path, "no run folder and no report, nor holds it any");
   return found;
+}
+
+void RequireCells(const reports::SweepReport& report, const std::string& path) {
+  if (!report.cells.empty()) return;
+  throw Error(ExitCode::kNothingSelected, path + ": no finished cells yet");
 }
 
 reports::SweepReport ReadReport(const fs::path& path) {

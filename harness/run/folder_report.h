@@ -31,12 +31,16 @@ reports::CellResult RowOf(const std::filesystem::path& out, const reports::CellR
 std::vector<reports::LeftOut> FindLeftOut(const std::filesystem::path& out, const Plan& plan);
 
 // A run folder, a report.json, or those of both kinds that lie directly in a folder of several, as
-// a collection leaves behind; sorted. Throws Error(kBadInput) when there is none.
+// a collection leaves behind; sorted. ReportsBelow throws Error(kBadInput) when there is none.
+std::vector<std::string> FindReports(const std::filesystem::path& path);
 std::vector<std::string> ReportsBelow(const std::filesystem::path& path);
 
 // The report of a run folder, of a report.json, or of a folder that holds one without its cells, as
 // reports are published.
 reports::SweepReport ReadReport(const std::filesystem::path& path);
+
+// Throws Error(kNothingSelected) for a report without cells; `path` is where it is from.
+void RequireCells(const reports::SweepReport& report, const std::string& path);
 
 // Writes report.json, report.md and report.html of what lies in the folder now. Of several
 // processes that do so at once, the last has seen every finished cell.

@@ -66,6 +66,18 @@ struct WorkerOptions {
   CellOptions cell;
 };
 
+// What a command that yields verdicts writes beside its answer (verdict_outputs.h).
+struct VerdictOutputs {
+  bool json = false;        // the report as JSON on stdout
+  std::string html_file;    // "": none
+  std::string junit_file;   // "": none
+  std::string job_summary;  // a file to append Markdown to; "": none
+
+  bool AnyWanted() const {
+    return json || !html_file.empty() || !junit_file.empty() || !job_summary.empty();
+  }
+};
+
 struct RunOptions {
   std::string suite;           // a built-in name or a file
   bool is_collection = false;  // `suite` is a collection of suites
@@ -85,6 +97,7 @@ struct RunOptions {
   // When the command began, if this run is not all of it.
   std::optional<std::chrono::steady_clock::time_point> started = std::nullopt;
   std::string log_file;  // "": none
+  VerdictOutputs outputs;
   bool dry_run = false;
   bool throughput_only = false;  // `bench`
   bool quiet = false;

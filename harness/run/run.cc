@@ -27,8 +27,10 @@
 #include "harness/run/run_plan.h"
 #include "harness/run/scheduler.h"
 #include "harness/run/stop_signals.h"
+#include "harness/run/verdict_outputs.h"
 #include "harness/suite/suite.h"
 #include "harness/training/memory_need.h"
+#include "io/json.h"
 #include "io/text.h"
 #include "reports/result/result_json.h"
 
@@ -77,10 +79,10 @@ SchedulerOptions PlanWorkers(const RunOptions& options, at::Device device) {
   return plan;
 }
 
-void PrintCells(const std::vector<Cell>& cells, const CellResults& results) {
+void PrintCells(const std::vector<Cell>& cells, const CellResults& results, std::ostream& stream) {
   for (std::size_t i = 0; i < cells.size(); ++i) {
     const std::string state = results[i] ? std::string(NameOf(results[i]->state)) : "to run";
-    std::cout << cells[i].run_id.substr(0, 16) << "  " << state << "  " << Label(cells[i]) << "\n";
+    stream << cells[i].run_id.substr(0, 16) << "  " << state << "  " << Label(cells[i]) << "\n";
   }
 }
 
@@ -183,20 +185,36 @@ class SuiteRun {
     const Plan plan = MergePlan(old, suite_, options_.plan, registries_, out_);  // may refuse
     Batch sweep{suite_.cells, options_.shard};
     Batch second = BatchOf(FindFreshSeeds(plan, out_, registries_));
-    std::string text = Print(sweep);
+    // With --json stdout has the report as it stands, where what is to run is planned: a line, as a
+    // collection prints several.
+    std::ostream& people = options_.outputs.json ? std::cerr : std::cout;
+    std::string text = Print(sweep, people);
     if (!fresh_text_.empty()) {
-      Print(second);
+      Print(second, people);
       text += "; then " + fresh_text_;
     }
-    std::cout << text << MemoryOf(sweep) << DiskOf(sweep) << "\n";
+    people << text << MemoryOf(sweep) << DiskOf(sweep) << "\n";
+    if (options_.outputs.json) {
+      std::cout << io::DumpJson(reports::SweepToValue(ReportOf(out_, plan))) << "\n";
+    }
     return ExitCode::kOk;
   }
 
   ExitCode Run(std::chrono::steady_clock::time_point start) {
+    const ExitCode code = RunCells(start);
+    if (options_.outputs.AnyWanted()) WriteVerdicts(options_.outputs, {ReportOf(out_)}, code);
+    return code;
+  }
+
+ private:
+  // Leaves a report of how far it came, whatever it returns.
+  ExitCode RunCells(std::chrono::steady_clock::time_point start) {
     workers_.time_limit_start = options_.started.value_or(start);
     Batch sweep{suite_.cells, options_.shard};
-    if (!std::filesystem::exists(out_)) RequireSpace(sweep);  // nothing is written when it lacks
+    const bool is_new = !std::filesystem::exists(out_);
+    if (is_new) RequireSpace(sweep);  // nothing is written when it lacks
     folder_.emplace(out_);
+    if (!is_new) RequireDeviceTime(sweep);
     SayTestedOtherwise(UpdatePlan(out_, suite_, options_.plan, registries_));
     if (const RunEnd end = Work(sweep, ""); end != RunEnd::kFinished) return EndEarly(end, sweep);
     // Any shard that finds a choice trains for it: nobody knows which of them is the last.
@@ -209,7 +227,6 @@ class SuiteRun {
     return Conclude({&sweep, &second});
   }
 
- private:
   void SayTestedOtherwise(const TestedOtherwise& changed) const {
     if (changed.num_dropped > 0) {
       SayAtStart(suite_.name + ": " + Counted(changed.num_dropped, "cell") +
@@ -287,11 +304,30 @@ class SuiteRun {
     }
   }
 
-  std::string Print(Batch& batch) const {
+  // Refuses what finished cells say will take longer than --max-gpu-hours leaves. Where none tells,
+  // or when the time is used already, the run goes on and stops at the budget; of a collection,
+  // whose suites share it, too.
+  void RequireDeviceTime(Batch& batch) {
+    if (!options_.max_device_s || options_.started) return;
+    LoadResults(*folder_, batch.cells, options_.retry, options_.cell, batch.results);
+    const auto left =
+        EtaFrom(batch.cells, batch.results, workers_.devices.size(), workers_.cells_per_worker)
+            .DeviceTime(
+                WaitingOf(batch.cells, FindPending(batch.cells, batch.shard, batch.results)));
+    const double used = NotedDeviceTime(out_);
+    if (used >= *options_.max_device_s || used + left.seconds <= *options_.max_device_s) return;
+    throw ConfigError("--max-gpu-hours",
+                      "what is to run takes about " + FormatLeft(left) +
+                          " of device time by the cells that are finished, and " +
+                          FormatDuration(*options_.max_device_s - used) +
+                          " are left; raise it or run a part, such as fewer --seeds");
+  }
+
+  std::string Print(Batch& batch, std::ostream& stream) const {
     if (folder_) {
       LoadResults(*folder_, batch.cells, options_.retry, options_.cell, batch.results);
     }
-    PrintCells(batch.cells, batch.results);
+    PrintCells(batch.cells, batch.results, stream);
     return SummaryOf(batch);
   }
 

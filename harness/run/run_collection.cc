@@ -11,6 +11,7 @@
 #include "harness/run/collection_report.h"
 #include "harness/run/device_time.h"
 #include "harness/run/run.h"
+#include "harness/run/verdict_outputs.h"
 #include "harness/suite/collection.h"
 #include "harness/suite/suite.h"
 #include "io/atomic_file.h"
@@ -33,6 +34,7 @@ RunOptions OptionsOf(const CollectionItem& item, const RunOptions& options,
                      const std::filesystem::path& out,
                      std::chrono::steady_clock::time_point start) {
   RunOptions of_item = options;
+  if (!options.dry_run) of_item.outputs = {};  // they are of all suites
   of_item.started = start;
   of_item.suite = item.suite;
   of_item.out = (out / item.name).string();
@@ -79,15 +81,19 @@ ExitCode RunCollection(const RunOptions& options, const Registries& registries) 
     std::filesystem::create_directories(out);
     io::WriteFileAtomically((out / kCollectionFile).string(), io::DumpJson(collection.config, 2));
   }
+  const auto end = [&](ExitCode code) {
+    if (!options.dry_run) WriteCollectionVerdicts(options.outputs, out, code);
+    return code;
+  };
   ExitCode worst = ExitCode::kOk;
   for (const CollectionItem& item : collection.items) {
-    if (options.dry_run) std::cout << item.name << "\n";
+    if (options.dry_run) (options.outputs.json ? std::cerr : std::cout) << item.name << "\n";
     const ExitCode code = Run(OptionsOf(item, options, out, start), registries);
     if (!options.dry_run) WriteScore(out);
-    if (code == ExitCode::kStoppedEarly) return code;
+    if (code == ExitCode::kStoppedEarly) return end(code);
     if (code != ExitCode::kOk) worst = code;
   }
-  return worst;
+  return end(worst);
 }
 
 }  // namespace mixerbench::harness

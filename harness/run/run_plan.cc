@@ -71,6 +71,15 @@ std::optional<LargestCell> FindLargest(const std::vector<Cell>& cells,
 
 Eta::CellType TypeOf(const Cell& cell) { return {std::string(NameOf(cell.kind)), cell.group_id}; }
 
+std::vector<Eta::Waiting> WaitingOf(const std::vector<Cell>& cells,
+                                    const std::vector<std::size_t>& pending) {
+  std::vector<Eta::Waiting> waiting;
+  for (const std::size_t i : pending) {
+    waiting.push_back({TypeOf(cells[i]), cells[i].kind == CellKind::kThroughput});
+  }
+  return waiting;
+}
+
 Eta EtaFrom(const std::vector<Cell>& cells, const CellResults& done, std::size_t num_workers,
             std::int64_t cells_per_worker) {
   Eta eta(num_workers, cells_per_worker);
@@ -107,11 +116,8 @@ std::string Summarize(const std::vector<Cell>& cells, const std::vector<std::siz
   if (pending.empty()) return text;
   const std::size_t slots = num_workers * static_cast<std::size_t>(cells_per_worker);
   text += ", " + std::to_string(std::min(slots, pending.size())) + " at once";
-  std::vector<Eta::Waiting> waiting;
-  for (const std::size_t i : pending) {
-    waiting.push_back({TypeOf(cells[i]), cells[i].kind == CellKind::kThroughput});
-  }
-  const auto left = EtaFrom(cells, done, num_workers, cells_per_worker).Estimate({}, waiting);
+  const auto left =
+      EtaFrom(cells, done, num_workers, cells_per_worker).Estimate({}, WaitingOf(cells, pending));
   return left.seconds > 0 ? text + ", about " + FormatLeft(left) : text;
 }
 

@@ -45,6 +45,10 @@ std::optional<LargestCell> FindLargest(const std::vector<Cell>& cells,
                                        const std::vector<std::size_t>& pending, at::Device device,
                                        const Registries& registries);
 
+// What waits to be run, for an Eta.
+std::vector<Eta::Waiting> WaitingOf(const std::vector<Cell>& cells,
+                                    const std::vector<std::size_t>& pending);
+
 // How long cells take by the completed ones.
 Eta EtaFrom(const std::vector<Cell>& cells, const CellResults& done, std::size_t num_workers,
             std::int64_t cells_per_worker);

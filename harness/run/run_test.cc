@@ -382,6 +382,23 @@ TEST_CASE("run: once the device time is used no cell begins, and the rest says w
   CHECK(NotedDeviceTime(run.options.out) > noted + 2);
 }
 
+TEST_CASE("run: what finished cells say will exceed the device time is refused before it starts") {
+  TestRun run;
+  run.options.jobs = 1;
+  for (const Cell& cell : run.Cells()) {
+    run.Behave(cell, "pause(1); complete()", CellState::kCompleted, /*wall_s=*/500);
+  }
+  run.options.max_device_s = 1.5;
+  CHECK(run.Run().code == ExitCode::kMissing);  // nothing was known
+  const double noted = NotedDeviceTime(run.options.out);
+  run.options.max_device_s = noted + 900;  // two cells of 500 s are left
+  CHECK_THROWS_WITH(run.Run(), Catch::Contains("--max-gpu-hours: what is to run takes about") &&
+                                   Catch::Contains("16m40s of device time"));
+  CHECK(NotedDeviceTime(run.options.out) == noted);
+  run.options.max_device_s = noted + 1100;
+  CHECK(run.Run().code == ExitCode::kOk);
+}
+
 TEST_CASE("run: in strict mode only strict results stand, and what was refused may run without") {
   TestRun run;
   run.AllComplete();

@@ -18,10 +18,12 @@
 #include "base/suggest.h"
 #include "harness/suite/add_mixer.h"
 #include "harness/suite/all_mixers.h"
+#include "harness/suite/config_errors.h"
 #include "harness/suite/data.h"
 #include "harness/suite/embedded.h"
 #include "harness/suite/identity.h"
 #include "harness/suite/step_count.h"
+#include "harness/suite/suite_keys.h"
 #include "harness/suite/sweep.h"
 #include "harness/suite/training_uses.h"
 #include "io/atomic_file.h"
@@ -276,9 +278,7 @@ std::string CellNameOf(const SweepPoint& point, const Cell& cell, const std::str
 }
 
 // The suite after what the command line sets, its keys checked.
-Value ReadDocument(std::string_view text, const SuiteOverrides& overrides,
-                   const Registries& registries) {
-  Value parsed = io::ParseJson(text);
+Value ReadDocument(Value parsed, const SuiteOverrides& overrides, const Registries& registries) {
   if (!parsed.is_object()) {
     throw ConfigError("", "a suite is a JSON object; see docs/CONFIG.md");
   }
@@ -286,9 +286,7 @@ Value ReadDocument(std::string_view text, const SuiteOverrides& overrides,
   ApplyOverrides(document, overrides);
   ListAllMixers(document, registries.mixers);
   for (const std::string& mixer : overrides.add_mixers) AddMixer(document, mixer);
-  io::RequireKnownKeys(document, "",
-                       {"$schema", "analyse", "description", "evaluate", "model", "name",
-                        "schema_version", "seeds", "sweep", "task", "throughput", "train"});
+  io::RequireKnownKeys(document, "", SuiteKeys());
   RequireSchemaVersion(parsed);
   return parsed;
 }
@@ -337,16 +335,26 @@ class CellCollector {
   Cell MakeCell(const SweepPoint& point) {
     Cell cell;
     const Value& task = point.document.at("task");
-    cell.task = ParseTaskPlan(task, registries_.tasks);
-    ApplyLimit(cell.task, overrides_.limit);
+    std::string label;
+    ErrorCollector errors;  // of sections that say nothing of each other
+    errors.Try([&] {
+      cell.task = ParseTaskPlan(task, registries_.tasks);
+      ApplyLimit(cell.task, overrides_.limit);
+    });
+    errors.Try([&] {
+      Value model = point.document.at("model");
+      label = TakeLabel(model);
+      cell.model = ResolveModel(model, registries_);
+    });
+    errors.Try([&] {
+      // Of a wrong task, which is told already, no preset is known.
+      const auto preset = errors.is_empty() ? PresetOf(task, registries_.tasks) : std::nullopt;
+      cell.train = ParseTrainConfig(TrainOptions(point.document, preset), "/train");
+    });
+    errors.ThrowAny();
     cell.limited = overrides_.limit > 0;
     cell.device_type = overrides_.device_type;
-    Value model = point.document.at("model");
-    const std::string label = TakeLabel(model);
-    cell.model = ResolveModel(model, registries_);
     CheckTaskSuitsModel(cell, registries_);
-    cell.train =
-        ParseTrainConfig(TrainOptions(point.document, PresetOf(task, registries_.tasks)), "/train");
     CheckTraining(cell);
     CheckWeightedLoss(cell, registries_);
     CheckPieces(cell, registries_);
@@ -485,24 +493,53 @@ std::string ReadSuiteText(const std::string& name_or_path) {
   return io::ReadFile(name_or_path, io::JsonLimits{}.max_bytes);
 }
 
+namespace {
+
+Suite ParseDocument(const Value& document, const SuiteOverrides& overrides,
+                    const Registries& registries) {
+  const Value parsed = ReadDocument(document, overrides, registries);
+  Suite suite;
+  ErrorCollector errors;
+  errors.Try([&] { suite.name = ReadFolderName(io::RequireMember(parsed, "", "name"), "/name"); });
+  errors.Try([&] {
+    if (const Value* description = parsed.Find("description")) {
+      suite.description = io::ReadName(*description, "/description");
+    }
+  });
+  for (const char* section : {"task", "model"}) {
+    errors.Try([&] { io::RequireMember(parsed, "", section); });
+  }
+  if (parsed.Find("task") == nullptr || parsed.Find("model") == nullptr) errors.ThrowAny();
+  errors.Try([&] {
+    const std::vector<SweepPoint> points = ExpandSweep(parsed.as_object());
+    CellCollector cells(parsed, overrides, registries);
+    cells.RequireRoomFor(points.size());
+    ErrorCollector of_points;
+    for (const SweepPoint& point : points) {
+      of_points.Try([&] { cells.Add(point); });
+      if (of_points.is_full()) break;
+    }
+    of_points.ThrowAny();
+    suite.cells = cells.Take();
+  });
+  errors.ThrowAny();
+  suite.config = parsed;
+  return suite;
+}
+
+}  // namespace
+
 Suite ParseSuite(std::string_view text, const SuiteOverrides& overrides,
                  const Registries& registries) {
-  const Value parsed = ReadDocument(text, overrides, registries);
-  Suite suite;
-  suite.name = ReadFolderName(io::RequireMember(parsed, "", "name"), "/name");
-  if (const Value* description = parsed.Find("description")) {
-    suite.description = io::ReadName(*description, "/description");
+  const Value document = io::ParseJson(text);
+  try {
+    return ParseDocument(document, overrides, registries);
+  } catch (const ConfigError& error) {
+    const auto parse = [&](const Value& rest, const SuiteOverrides& rest_overrides) {
+      ParseDocument(rest, rest_overrides, registries);
+    };
+    ThrowAllErrors(text, document, overrides, parse, error);
   }
-  io::RequireMember(parsed, "", "task");
-  io::RequireMember(parsed, "", "model");
-
-  const std::vector<SweepPoint> points = ExpandSweep(parsed.as_object());
-  CellCollector cells(parsed, overrides, registries);
-  cells.RequireRoomFor(points.size());
-  for (const SweepPoint& point : points) cells.Add(point);
-  suite.config = parsed;
-  suite.cells = cells.Take();
-  return suite;
 }
 
 }  // namespace mixerbench::harness

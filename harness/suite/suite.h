@@ -37,7 +37,8 @@ std::string ReadFolderName(const Value& value, const std::string& where);
 // A suite's "/model" with every default spelt out. Throws ConfigError.
 Value ResolveModel(const Value& model, const Registries& registries);
 
-// Throws ConfigError with a JSON pointer for anything wrong, before any work.
+// Throws ConfigError for anything wrong, before any work: all of it, each with its JSON pointer,
+// line and column (config_errors.h).
 Suite ParseSuite(std::string_view text, const SuiteOverrides& overrides,
                  const Registries& registries);
 

@@ -9,12 +9,15 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "reports/summary/sweep_report.h"
 #include "reports/view/page.h"
 
 namespace mixerbench::reports {
+
+inline constexpr std::string_view kLeaderboardVersion = "1.2.0";  // of its JSON
 
 inline constexpr int kRankResamples = 1000;
 inline constexpr double kRankLevel = 0.9;

@@ -266,7 +266,7 @@ Value LeaderboardToValue(const Leaderboard& board) {
   for (const Sentence& sentence : Formula(board)) {
     formula += (formula.empty() ? "" : " ") + sentence.lead + " " + sentence.text;
   }
-  return Object{{"schema_version", "1.2.0"},
+  return Object{{"schema_version", kLeaderboardVersion},
                 {"kind", "leaderboard"},
                 {"formula", formula},
                 {"min_seeds", static_cast<std::int64_t>(board.min_seeds)},

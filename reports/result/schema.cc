@@ -39,7 +39,9 @@ std::string Pointer(const std::vector<std::string>& context) {
   return pointer;
 }
 
-std::vector<std::string> Validate(const Value& document, std::string_view schema_text) {
+}  // namespace
+
+std::vector<std::string> ValidateAgainst(std::string_view schema_text, const Value& document) {
   const Json schema_json = Json::parse(schema_text);
   valijson::Schema schema;
   valijson::SchemaParser().populateSchema(Adapter(schema_json), schema, FetchSchema, FreeSchema);
@@ -55,27 +57,25 @@ std::vector<std::string> Validate(const Value& document, std::string_view schema
   return faults;
 }
 
-}  // namespace
-
 std::string_view CellSchema() { return kCellSchemaText; }
 std::string_view ReportSchema() { return kReportSchemaText; }
 std::string_view LeaderboardSchema() { return kLeaderboardSchemaText; }
 std::string_view ScoreSchema() { return kScoreSchemaText; }
 
 std::vector<std::string> ValidateCell(const Value& document) {
-  return Validate(document, CellSchema());
+  return ValidateAgainst(CellSchema(), document);
 }
 
 std::vector<std::string> ValidateReport(const Value& document) {
-  return Validate(document, ReportSchema());
+  return ValidateAgainst(ReportSchema(), document);
 }
 
 std::vector<std::string> ValidateLeaderboard(const Value& document) {
-  return Validate(document, LeaderboardSchema());
+  return ValidateAgainst(LeaderboardSchema(), document);
 }
 
 std::vector<std::string> ValidateScore(const Value& document) {
-  return Validate(document, ScoreSchema());
+  return ValidateAgainst(ScoreSchema(), document);
 }
 
 }  // namespace mixerbench::reports

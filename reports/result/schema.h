@@ -18,6 +18,7 @@ std::string_view ScoreSchema();        // score-1.schema.json
 
 // What is wrong with a document, as "<JSON pointer>: <fault>", outermost first; empty when valid.
 // Checksums and summaries are beyond a schema: CellFromValue and ParseSweep check those.
+std::vector<std::string> ValidateAgainst(std::string_view schema, const Value& document);
 std::vector<std::string> ValidateCell(const Value& document);
 std::vector<std::string> ValidateReport(const Value& document);
 std::vector<std::string> ValidateLeaderboard(const Value& document);

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -18,6 +19,8 @@
 #include "reports/view/study.h"
 
 namespace mixerbench::reports {
+
+inline constexpr std::string_view kScoreVersion = "1.0.0";  // of its JSON
 
 // A suite's part in a score.
 struct ScorePart {

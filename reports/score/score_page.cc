@@ -211,7 +211,7 @@ Value ScoreToValue(const ScoreReport& report) {
   for (const auto& [suite, checksum] : report.sources) {
     sources.push_back(Object{{"suite", suite}, {"content_sha256", TextOrNull(checksum)}});
   }
-  return Object{{"schema_version", "1.0.0"},       {"kind", "score"},
+  return Object{{"schema_version", kScoreVersion}, {"kind", "score"},
                 {"collection", report.collection}, {"name", report.rule.name},
                 {"metric", report.rule.metric},    {"parts", std::move(parts)},
                 {"scores", std::move(scores)},     {"sources", std::move(sources)}};

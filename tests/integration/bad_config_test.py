@@ -5,6 +5,7 @@ SPDX-License-Identifier: Apache-2.0
 
 import json
 import os
+import re
 import resource
 import subprocess
 import unittest
@@ -203,6 +204,57 @@ class BadConfigTest(ProgramTest):
             seconds.append(children_seconds() - used)
         # 2.7 s more when every parameter was compared with every other one by building a message.
         self.assertLess(max(seconds) - seconds[0], 1.5, seconds)
+
+    def test_all_errors_at_once_each_with_its_place(self):
+        text = """{
+  "name": "bad", "$schema": "https://example.org/config.json",
+  "trian": {},
+  "task": {"name": "mqar", "vocab_sise": 32, "noise": "zeros",
+    "train": {"input_seq_len": 16, "num_kv_pairs": 2, "num_examples": 64},
+    "validation": {"num_examples": 8}, "test": {"num_examples": 8}},
+  "model": {"d_modle": 16,
+    "n_layers": "2",
+    "sequence_mixer": "gla"},
+  "train": {"lr": 99, "batch_size": 8, "learning_rate": 1},
+  "sweep": {"grid": {"model.sequence_mixer": [{"name": "gla"}, {"name": "glaa"}]}},
+  "seeds": {"count": 0}
+}"""
+        self.write("bad.json", text)
+        result = self.expect(2, "validate", "bad.json", "--set", "train.dtype=fp33")
+        lines = result.stderr.splitlines()
+        self.assertEqual(lines[0], "error: 10 errors:", result.stderr)
+        for expected in (
+            r"/trian: unknown key .*'train'.*\(line 3, column 3\)",
+            r"/task/train/vocab_sise: .*did you mean 'vocab_size'.*\(line 4, column 28\)",
+            r"/task/train/noise: .*did you mean 'zero'.*\(line 4, column 46\)",
+            r"/model/d_modle: .*did you mean 'd_model'.*\(line 7, column 13\)",
+            r"/model/n_layers: expected an integer, got string \(line 8, column 5\)",
+            r"/model/sequence_mixer.*did you mean 'gla'.*\(line 11, column 22\)",
+            r"/train/lr: must be in .*\(line 10, column 13\)",
+            r"/train/learning_rate: unknown .*\(line 10, column 40\)",
+            r"/train/dtype: unknown .*\(--set train.dtype\)",
+            r"/seeds/count: must be >= 1 \(line 12, column 13\)",
+        ):
+            found = [line for line in lines if re.fullmatch("  " + expected, line)]
+            self.assertEqual(len(found), 1, f"{expected}: {result.stderr}")
+
+    def test_what_follows_from_an_error_is_not_told(self):
+        # Without its length the task's own default would not fit the vocabulary.
+        suite = changed("task/train/input_seq_len", "long")
+        suite["model"]["d_model"] = True
+        self.write("bad.json", suite)
+        lines = self.expect(2, "validate", "bad.json").stderr.splitlines()
+        self.assertEqual(len(lines), 3, lines)
+        self.assertIn("/input_seq_len: expected", lines[1])
+        self.assertIn("/model/d_model: expected an integer, got boolean", lines[2])
+
+    def test_the_first_twenty(self):
+        suite = tiny_suite()
+        suite["train"].update({f"option_{i}": i for i in range(30)})
+        self.write("bad.json", suite)
+        lines = self.expect(2, "validate", "bad.json").stderr.splitlines()
+        self.assertEqual(len(lines), 21)
+        self.assertIn("error: 20 errors", lines[0])
 
     def test_enough_cases(self):
         self.assertGreaterEqual(len(CASES), 30)

@@ -32,7 +32,7 @@ class CommandLineTest(ProgramTest):
             (["wroker"], "unknown command 'wroker'; known: run,"),
             (["run", "quickstart", "--jbos", "3"], "unknown option '--jbos' (did you mean '--jobs'?)"),
             (["report", "out", "--fromat=md"], "unknown option '--fromat' (did you mean '--format'?)"),
-            (["report", "out", "other"], "unexpected argument 'other'"),
+            (["status", "out", "other"], "unexpected argument 'other'"),
         ):
             self.assertIn(expected, self.expect(2, *arguments).stderr)
 
@@ -59,6 +59,7 @@ class CommandLineTest(ProgramTest):
             ("mixers", "gated_delta_net"),
             ("cores", "delta_rule"),
             ("backbones", "zoology"),
+            ("metrics", "steps_to_threshold"),
         ):
             self.assertIn(known, self.expect(0, "list", kind).stdout)
             names = [entry["name"] for entry in json.loads(self.expect(0, "list", kind, "--json").stdout)]
@@ -255,7 +256,12 @@ class CommandLineTest(ProgramTest):
         self.assertIn("mixerbench", self.expect(0, "version").stdout)
         self.assertEqual(self.expect(0, "version").stdout, self.expect(0, "--version").stdout)
         self.assertIn("git_commit", json.loads(self.expect(0, "version", "--json").stdout))
-        self.assertIn("$schema", json.loads(self.expect(0, "schema", "report").stdout))
+        titles = set()
+        for name in ("config", "report", "cell", "leaderboard", "score"):
+            schema = json.loads(self.expect(0, "schema", name).stdout)
+            self.assertIn("$schema", schema)
+            titles.add(schema["title"])
+        self.assertEqual(len(titles), 5, titles)  # each its own
 
 
 if __name__ == "__main__":

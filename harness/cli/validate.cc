@@ -1,0 +1,185 @@
+// `validate`: whether files have the form that they should, and aggregates what they are made of.
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <filesystem>
+#include <iostream>
+
+#include "harness/cli/commands.h"
+#include "harness/run/collection_report.h"
+#include "harness/run/folder_report.h"
+#include "harness/run/plan.h"
+#include "io/atomic_file.h"
+#include "io/dataset_manifest.h"
+#include "io/json.h"
+#include "reports/items/items.h"
+#include "reports/leaderboard/leaderboard.h"
+#include "reports/result/result_json.h"
+#include "reports/result/schema.h"
+#include "reports/score/score.h"
+#include "reports/summary/deep_check.h"
+#include "reports/summary/sweep_report.h"
+
+namespace mixerbench::harness {
+namespace {
+
+constexpr std::size_t kMaxShownViolations = 3;
+
+// What a folder's files should say, and the first that says something else.
+std::vector<std::string> ScoreFaults(const std::filesystem::path& out) {
+  const auto score = ScoreOf(out);
+  const std::filesystem::path file = out / "score.json";
+  if (!score || !std::filesystem::exists(file)) return {};
+  if (io::ReadFile(file) == io::DumpJson(reports::ScoreToValue(*score), 2)) return {};
+  return {"score.json is not what its reports give; `report` shows what they give"};
+}
+
+// Recomputes every aggregate of a run folder or report.json from what it is made of, and compares
+// the folder's report.json, or that of a collection its score.json, byte by byte. kNo when anything
+// differs.
+ExitCode ValidateDeep(const std::string& path) {
+  std::vector<std::string> faults;
+  if (IsCollection(path)) {
+    faults = ScoreFaults(path);
+  } else if (std::filesystem::is_directory(std::filesystem::path(path) / "cells")) {
+    const reports::SweepReport report = ReportOf(path);
+    RequireCells(report, path);
+    faults = reports::DeepFaults(report);
+    for (const reports::CellResult& cell : report.cells) {
+      for (const reports::KeptItems& items : cell.items) {
+        const auto found = reports::ItemFaults(CellFolder(path, cell.run_id), cell, items);
+        faults.insert(faults.end(), found.begin(), found.end());
+      }
+    }
+    const std::filesystem::path file = std::filesystem::path(path) / "report.json";
+    if (std::filesystem::exists(file) && io::ReadFile(file) != reports::DumpSweep(report)) {
+      faults.push_back("report.json is not what its cells give; `report` shows what they give");
+    }
+  } else {
+    const reports::SweepReport report = ReadReport(path);
+    RequireCells(report, path);
+    faults = reports::DeepFaults(report);
+  }
+  for (const std::string& fault : faults) std::cout << path << ": " << fault << "\n";
+  if (!faults.empty()) return ExitCode::kNo;
+  std::cout << path << ": every aggregate agrees with what it is made of\n";
+  return ExitCode::kOk;
+}
+
+bool IsItemFile(const std::string& file) {
+  return file.ends_with(".jsonl") || file.ends_with(".jsonl.zst");
+}
+
+// The kind that a JSON document says it is: a result, a manifest. Empty for a suite, which says
+// none, and for what is no JSON: whoever reads suites tells what is wrong with it.
+std::string KindOf(const std::string& text) {
+  try {
+    const Value document = io::ParseJson(text, io::kReportLimits);
+    const Value* kind = document.Find("kind");
+    return kind != nullptr && kind->is_string() ? kind->as_string() : "";
+  } catch (const ConfigError&) {
+    return "";
+  }
+}
+
+bool IsResultFile(const std::string& file) {
+  if (!std::filesystem::is_regular_file(file)) return false;
+  return IsItemFile(file) || !KindOf(io::ReadFile(file)).empty();
+}
+
+// A report or a cell's result against its schema and its checksums; the form of a data set's
+// manifest or of a file of items. Throws Error(kBadInput) with the first violations.
+ExitCode ValidateResultFile(const std::string& file) {
+  if (IsItemFile(file)) {
+    const std::string fault = reports::ItemFormFault(file);
+    if (!fault.empty()) throw Error(ExitCode::kBadInput, fault);
+    std::cout << file << ": valid; `validate --deep` of its run counts it again\n";
+    return ExitCode::kOk;
+  }
+  const std::string text = io::ReadFile(file);
+  const Value document = io::ParseJson(text, io::kReportLimits);
+  const Value* kind = document.Find("kind");
+  if (kind->as_string() == "dataset") {
+    io::ParseManifest(text, file);
+    std::cout << file << ": valid; `verify` compares the samples\n";
+    return ExitCode::kOk;
+  }
+  if (kind->as_string() == "leaderboard" || kind->as_string() == "score") {
+    const auto violations = kind->as_string() == "score" ? reports::ValidateScore(document)
+                                                         : reports::ValidateLeaderboard(document);
+    if (!violations.empty()) throw Error(ExitCode::kBadInput, file + ": " + violations.front());
+    std::cout << file << ": valid\n";
+    return ExitCode::kOk;
+  }
+  const bool is_report = kind->as_string() == "sweep";
+  if (!is_report && kind->as_string() != "run") {
+    throw Error(ExitCode::kBadInput, file + ": kind '" + kind->as_string().substr(0, 40) +
+                                         "' is none of run, sweep, leaderboard, score and dataset");
+  }
+  const auto violations =
+      is_report ? reports::ValidateReport(document) : reports::ValidateCell(document);
+  if (!violations.empty()) {
+    std::string message = file + ": " + std::to_string(violations.size()) + " violations";
+    for (std::size_t i = 0; i < std::min(violations.size(), kMaxShownViolations); ++i) {
+      message += "; " + violations[i];
+    }
+    throw Error(ExitCode::kBadInput, message);
+  }
+  if (is_report) {
+    reports::ParseSweep(text, file);  // checksums, and aggregates against their cells
+  } else {
+    reports::ParseCell(text, file);
+  }
+  std::cout << file << ": valid\n";
+  return ExitCode::kOk;
+}
+
+// When several codes apply, the first in this order (base/error.h) is told.
+ExitCode First(ExitCode a, ExitCode b) {
+  for (const ExitCode code : {ExitCode::kInternal, ExitCode::kUsage, ExitCode::kBadInput,
+                              ExitCode::kOutput, ExitCode::kEnvironment, ExitCode::kStoppedEarly,
+                              ExitCode::kNothingSelected, ExitCode::kMissing, ExitCode::kNo}) {
+    if (a == code || b == code) return code;
+  }
+  return a;
+}
+
+// All files, whatever is wrong with some of them.
+ExitCode ValidateEach(const ValidateOptions& options, const SuiteValidator& validate_suite) {
+  ExitCode worst = ExitCode::kOk;
+  const auto run = [&](const std::string& file, const auto& validate) {
+    try {
+      worst = First(worst, validate());
+    } catch (const Error& error) {
+      const std::string text = error.what();
+      std::cerr << "error: " << (text.starts_with(file) ? "" : file + ": ") << text << "\n";
+      worst = First(worst, error.code());
+    }
+  };
+  if (options.is_deep) {
+    for (const std::string& file : options.files) run(file, [&] { return ValidateDeep(file); });
+    return worst;
+  }
+  // Suites first: nothing must have been said when another program takes over for them.
+  std::vector<std::string> others;
+  for (const std::string& file : options.files) {
+    if (IsResultFile(file)) {
+      others.push_back(file);
+    } else {
+      run(file, [&] { return validate_suite(file, options.overrides); });
+    }
+  }
+  for (const std::string& file : others) run(file, [&] { return ValidateResultFile(file); });
+  return worst;
+}
+
+}  // namespace
+
+ExitCode Validate(const ValidateOptions& options, const SuiteValidator& validate_suite) {
+  if (options.files.size() > 1) return ValidateEach(options, validate_suite);
+  const std::string& file = options.files.front();
+  if (options.is_deep) return ValidateDeep(file);
+  if (IsResultFile(file)) return ValidateResultFile(file);
+  return validate_suite(file, options.overrides);
+}
+
+}  // namespace mixerbench::harness

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "harness/run/verdict_outputs.h"
+
+#include <cstdlib>
+#include <fstream>
+#include <iostream>
+#include <utility>
+
+#include "harness/run/collection_report.h"
+#include "harness/run/folder_report.h"
+#include "io/atomic_file.h"
+#include "io/json.h"
+#include "reports/export/run_outputs.h"
+#include "reports/render/html_page.h"
+#include "reports/render/markdown_page.h"
+#include "reports/score/score.h"
+#include "reports/summary/merge_reports.h"
+#include "reports/view/report_page.h"
+
+namespace mixerbench::harness {
+namespace {
+
+namespace fs = std::filesystem;
+
+void WriteForCi(const VerdictOutputs& outputs, const std::vector<reports::SweepReport>& reports,
+                ExitCode code) {
+  if (!outputs.junit_file.empty()) {
+    WriteOutput(outputs.junit_file, reports::RenderCellsJUnit(reports));
+  }
+  if (outputs.job_summary.empty()) return;
+  std::string pages;
+  for (const reports::SweepReport& report : reports) {
+    pages += reports::RenderMarkdownPage(reports::MakeReportPage(report)) + "\n";
+  }
+  AppendJobSummary(outputs.job_summary, reports::RenderRunSummary(reports, code, pages));
+  std::cerr << reports::RenderRunAnnotations(reports);
+}
+
+}  // namespace
+
+std::string JobSummaryFile(const std::string& given) {
+  if (!given.empty()) return given;
+  const char* variable = std::getenv("GITHUB_STEP_SUMMARY");
+  if (variable == nullptr || *variable == '\0') {
+    throw ConfigError("--github-summary", "GITHUB_STEP_SUMMARY is not set; give a file");
+  }
+  return variable;
+}
+
+void WriteOutput(const std::string& file, const std::string& text) {
+  if (file.empty()) return;
+  io::WriteFileAtomically(file, text);
+  std::cerr << fs::absolute(file).string() << "\n";
+}
+
+void AppendJobSummary(const std::string& file, const std::string& text) {
+  std::ofstream stream(file, std::ios::app | std::ios::binary);
+  stream << text << std::flush;
+  if (!stream) throw Error(ExitCode::kOutput, file + ": cannot append the job summary");
+}
+
+void WriteVerdicts(const VerdictOutputs& outputs, std::vector<reports::SweepReport> reports,
+                   ExitCode code) {
+  WriteForCi(outputs, reports, code);
+  if (outputs.html_file.empty() && !outputs.json) return;
+  const reports::SweepReport all = reports::MergeReports(std::move(reports));
+  if (!outputs.html_file.empty()) {
+    WriteOutput(outputs.html_file, reports::RenderHtmlPage(reports::MakeReportPage(all)));
+  }
+  if (outputs.json) std::cout << reports::DumpSweep(all);
+}
+
+void WriteCollectionVerdicts(const VerdictOutputs& outputs, const fs::path& out, ExitCode code) {
+  if (!outputs.AnyWanted()) return;
+  std::vector<reports::SweepReport> reports;
+  for (const std::string& path : FindReports(out)) reports.push_back(ReadReport(path));
+  if (reports.empty()) return;
+  const auto score = ScoreOf(out);
+  if (!score) return WriteVerdicts(outputs, std::move(reports), code);
+  WriteForCi(outputs, reports, code);
+  if (!outputs.html_file.empty()) {
+    WriteOutput(outputs.html_file, reports::RenderHtmlPage(reports::MakeScorePage(*score)));
+  }
+  if (outputs.json) std::cout << io::DumpJson(reports::ScoreToValue(*score), 2);
+}
+
+}  // namespace mixerbench::harness

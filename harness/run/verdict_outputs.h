@@ -1,0 +1,35 @@
+// Outputs beside the answer of a command that yields verdicts: files for CI and for people.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "harness/run/options.h"
+#include "reports/summary/sweep_report.h"
+
+namespace mixerbench::harness {
+
+// The file of a job summary: the one given, else that of $GITHUB_STEP_SUMMARY. Throws ConfigError
+// when there is neither.
+std::string JobSummaryFile(const std::string& given);
+
+// Writes the file and says on stderr where it is; nothing for "".
+void WriteOutput(const std::string& file, const std::string& text);
+
+// Job summaries are appended to: other steps of the job write there too. Throws Error(kOutput).
+void AppendJobSummary(const std::string& file, const std::string& text);
+
+// What was asked for, of the reports of a command that ends with `code`: JUnit and the summary of
+// their cells, as HTML and as JSON on stdout what they say together.
+void WriteVerdicts(const VerdictOutputs& outputs, std::vector<reports::SweepReport> reports,
+                   ExitCode code);
+
+// The same of all runs in the folder of a collection: where it states a score, HTML and JSON are
+// the score's. Nothing when it holds no run yet.
+void WriteCollectionVerdicts(const VerdictOutputs& outputs, const std::filesystem::path& out,
+                             ExitCode code);
+
+}  // namespace mixerbench::harness

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "reports/export/run_outputs.h"
+
+#include <algorithm>
+#include <array>
+#include <string>
+#include <utility>
+
+#include "reports/export/junit_xml.h"
+#include "reports/testing/test_cells.h"
+
+#include "tests/support/catch2.h"
+
+namespace mixerbench::reports {
+namespace {
+
+std::size_t Count(const std::string& text, const std::string& part) {
+  std::size_t count = 0;
+  for (std::size_t at = text.find(part); at != text.npos; at = text.find(part, at + 1)) ++count;
+  return count;
+}
+
+bool Contains(const std::string& text, const std::string& part) { return Count(text, part) > 0; }
+
+// A cell in each state.
+SweepReport EveryState() {
+  std::vector<CellResult> cells;
+  for (const auto& [state, name] : EnumNames<CellState>::kNames) {
+    CellResult cell = ExampleCell();
+    cell.name = "mqar/gla/state=" + std::string(name);
+    cell.state = state;
+    cell.reason = state == CellState::kCompleted ? "" : "because of " + std::string(name);
+    cell.run_id = "sha256:" + std::string(name);
+    cell.group_id = cell.run_id;
+    cells.push_back(std::move(cell));
+  }
+  return MakeSweepReport("states", {}, std::move(cells));
+}
+
+}  // namespace
+
+TEST_CASE("JUnit: a case for each cell, by its state", "[reports][export]") {
+  const std::string xml = RenderCellsJUnit(std::array{EveryState()});
+  CHECK(Count(xml, "<testcase ") == 9);
+  CHECK(Contains(xml, R"(tests="9" failures="0" errors="4" skipped="4")"));
+  for (const char* state : {"diverged", "oom", "timeout", "error"}) {
+    CHECK(Contains(xml, "type=\"" + std::string(state) + "\">because of " + state + "</error>"));
+  }
+  for (const char* state : {"planned", "interrupted", "skipped", "unsupported"}) {
+    CHECK(Contains(xml, "<skipped message=\"" + std::string(state) + ": because of " + state));
+  }
+  CHECK(Contains(xml, "gla state=completed seed"));
+  CHECK(Contains(xml, R"(<testsuite package="mixerbench.run" id="0" name="mqar")"));
+}
+
+TEST_CASE("JUnit: suites of several reports are told apart", "[reports][export]") {
+  SweepReport other = EveryState();
+  other.name = "others";
+  const std::string xml = RenderCellsJUnit(std::array{EveryState(), other});
+  CHECK(Count(xml, "<testsuite ") == 2);
+  CHECK(Contains(xml, "name=\"states/mqar\""));
+  CHECK(Contains(xml, "name=\"others/mqar\""));
+}
+
+TEST_CASE("JUnit: nothing that XML 1.0 cannot hold", "[reports][export]") {
+  CHECK(EscapeXml("a<b>&\"c\n\x01") == "a&lt;b&gt;&amp;&quot;c&#10;\xEF\xBF\xBD");
+  CHECK(EscapeXml("\xEF\xBF\xBF") == "\xEF\xBF\xBD");
+  CHECK(EscapeXml("é→") == "é→");
+}
+
+TEST_CASE("A job summary has every cell that did not complete", "[reports][export]") {
+  const std::string text =
+      RenderRunSummary(std::array{EveryState()}, ExitCode::kCellsFailed, "the page");
+  CHECK(Contains(text, "9 cells: 1 planned, 1 completed, 1 diverged"));
+  CHECK(Contains(text, "Exit code 4."));
+  CHECK(Count(text, "| states | mqar/gla/state=") == 8);
+  CHECK(Contains(text, "the page"));
+}
+
+TEST_CASE("A job summary keeps its limit: the page goes first, then rows", "[reports][export]") {
+  const SweepReport report = EveryState();
+  const std::string page(5000, 'p');
+  const auto render = [&](std::size_t max_bytes) {
+    return RenderRunSummary(std::array{report}, ExitCode::kCellsFailed, page, max_bytes);
+  };
+  const std::string whole = render(kMaxSummaryBytes);
+  const std::string without_page = render(whole.size() - 1);
+  CHECK_FALSE(Contains(without_page, "ppp"));
+  CHECK(Count(without_page, "because of") == 8);
+  const std::string cut = render(700);
+  CHECK(cut.size() <= 700);
+  CHECK(Contains(cut, "more are in the report"));
+}
+
+TEST_CASE("Annotations: failed cells, at most ten, nothing of a name acts", "[reports][export]") {
+  CHECK(Count(RenderRunAnnotations(std::array{EveryState()}), "::error title=") == 4);
+  std::vector<CellResult> cells(12, ExampleCell());
+  for (std::size_t i = 0; i < cells.size(); ++i) {
+    cells[i].name = "mqar/a%0A::error::b,c/lr=" + std::to_string(i);
+    cells[i].state = CellState::kOom;
+    cells[i].reason = "first\n::error::second";
+  }
+  const std::string text =
+      RenderRunAnnotations(std::array{MakeSweepReport("many", {}, std::move(cells))});
+  CHECK(std::count(text.begin(), text.end(), '\n') == 10);
+  CHECK(Count(text, "\n::error title=") == 9);
+  CHECK_FALSE(Contains(text, "%0A"));
+}
+
+}  // namespace mixerbench::reports
