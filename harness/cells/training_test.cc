@@ -214,10 +214,11 @@ TEST_CASE("auxiliary losses: a name that the model does not have is refused when
                     Catch::StartsWith("/train/auxiliary_losses/sise: ") &&
                         Catch::Contains("did you mean 'size'"));
   CHECK_THROWS_WITH(LeakyCell(R"({"size": -1})"),
-                    "/train/auxiliary_losses/size: expected a number >= 0");
+                    Catch::StartsWith("/train/auxiliary_losses/size: expected a number >= 0 ("));
   CHECK_THROWS_WITH(LeakyCell("[1]"), Catch::StartsWith("/train/auxiliary_losses: "));
-  CHECK_THROWS_WITH(TinyCell("gla", {{"train.auxiliary_losses", R"({"size": 1})"}}),
-                    "/train/auxiliary_losses/size: this model has no auxiliary losses");
+  CHECK_THROWS_WITH(
+      TinyCell("gla", {{"train.auxiliary_losses", R"({"size": 1})"}}),
+      Catch::StartsWith("/train/auxiliary_losses/size: this model has no auxiliary losses ("));
 }
 
 TEST_CASE("adamw: follows the published update, with and without clipping and exemption") {

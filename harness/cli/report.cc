@@ -47,6 +47,7 @@ std::string SourceName(const std::filesystem::path& path) {
 // From the folder in which the command runs, where its output is meant to lie, to the page of a
 // report below it; else to the report itself, "" where it lies elsewhere.
 std::string LinkTo(const std::filesystem::path& path) {
+  if (path == cli::kStandardInput) return "";
   const auto whole = std::filesystem::weakly_canonical(path);
   const auto folder = std::filesystem::is_directory(whole) ? whole : whole.parent_path();
   for (const char* name : {"report.html", "report.md", "report.json"}) {

@@ -99,13 +99,14 @@ TEST_CASE("suite: the grid is a product, zip moves together, exclude removes") {
             .cells.size() == 1);
 }
 
-// What ParseWith throws.
+// What ParseWith throws, without the place in the file at the end (bad_config_test has those).
 std::string Refusal(const std::string& path, const std::string& json,
                     const SuiteOverrides& overrides = {}) {
   try {
     ParseWith(path, json, overrides);
   } catch (const ConfigError& error) {
-    return error.what();
+    const std::string text = error.what();
+    return text.substr(0, text.rfind(" ("));
   }
   return "accepted";
 }
@@ -513,9 +514,10 @@ TEST_CASE("suite: a task that a causal model only copies is refused, and takes a
   const std::string compression = R"({"preset": "mad/c/baseline"})";
   CHECK_THROWS_WITH(
       ParseWith("task", compression),
-      "/model/backbone: 'mad_compression' asks for the tokens at their own positions, which "
-      "'zoology' reads and copies: it would score 1 with any mixer. It needs an auto-encoder: "
-      "mad_autoencoder");
+      Catch::StartsWith(
+          "/model/backbone: 'mad_compression' asks for the tokens at their own positions, which "
+          "'zoology' reads and copies: it would score 1 with any mixer. It needs an auto-encoder: "
+          "mad_autoencoder ("));
   const Registries registries;
   const auto parse = [&](const std::string& task, const std::string& train) {
     return ParseSuite(R"({"name": "test", "task": )" + task + R"(, "train": )" + train + R"(,
@@ -523,12 +525,14 @@ TEST_CASE("suite: a task that a causal model only copies is refused, and takes a
                       {}, registries);
   };
   CHECK(parse(compression, "{}").cells.size() == 1);
-  CHECK_THROWS_WITH(parse(R"({"preset": "mqar/tiny"})", "{}"),
-                    "/model/backbone: 'mad_autoencoder' is an auto-encoder, which only tasks that "
-                    "reproduce their input ask for; 'mqar' needs another backbone");
-  CHECK_THROWS_WITH(parse(compression, R"({"eval_piece_len": 16})"),
-                    "/train/eval_piece_len: 'mad_autoencoder' reads an input in one call: at least "
-                    "32, the longest input");
+  CHECK_THROWS_WITH(
+      parse(R"({"preset": "mqar/tiny"})", "{}"),
+      Catch::StartsWith("/model/backbone: 'mad_autoencoder' is an auto-encoder, which only tasks "
+                        "that reproduce their input ask for; 'mqar' needs another backbone ("));
+  CHECK_THROWS_WITH(
+      parse(compression, R"({"eval_piece_len": 16})"),
+      Catch::StartsWith("/train/eval_piece_len: 'mad_autoencoder' reads an input in one "
+                        "call: at least 32, the longest input ("));
 }
 
 TEST_CASE(
@@ -644,8 +648,8 @@ TEST_CASE("suite: a preset that does not fit is named") {
                     Catch::Contains("/task/preset: unknown preset 'mad/m/baselin' (did you mean "
                                     "'mad/m/baseline'?)"));
   CHECK_THROWS_WITH(ParseWith("task", R"({"name": "mqar", "preset": "mad/m/baseline"})"),
-                    "/task/preset: 'mad/m/baseline' is a preset of 'mad_memorization', not of "
-                    "'mqar'; leave 'name' out");
+                    Catch::StartsWith("/task/preset: 'mad/m/baseline' is a preset of "
+                                      "'mad_memorization', not of 'mqar'; leave 'name' out ("));
   CHECK_THROWS_WITH(
       ParseWith("task", R"({"preset": "mqar/based", "test": {"input_seq_len": [64, 128]}})"),
       Catch::Contains("need equal lengths") &&

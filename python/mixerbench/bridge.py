@@ -74,9 +74,9 @@ def create(text, _):
     spec = json.loads(text)
     if trial.is_started():
         facts, shapes = trial.build(spec)
-        if spec["device"] == "meta":  # a plan, which needs no more than that
+        if spec["device"] == "meta":  # a plan, which needs no more than that: nothing reads these
             dtype = torch.float64 if spec["double"] else torch.float32
-            tensors = [torch.empty(shape, dtype=dtype, device="meta") for shape in shapes]
+            tensors = [torch.empty(shape, dtype=dtype) for shape in shapes]
             return json.dumps({"key": "", **facts}), tensors
     unit = modules.Unit(spec)
     _units[unit.key] = unit

@@ -61,9 +61,19 @@ TEST_CASE("metrics: every number of a report's rows is one, or says what a row i
   std::set<std::string> paths;
   for (const Metric& metric : kMetrics) CHECK(paths.insert(std::string(metric.path)).second);
   // Sizes, counts and bounds.
-  const std::set<std::string> others = {"num_sequences",     "num_scored", "num_correct", "chance",
-                                        "ceiling",           "batch_size", "seq_len",     "samples",
-                                        "warmup_iterations", "step",       "elapsed_s",   "lr"};
+  const std::set<std::string> others = {"num_sequences",
+                                        "num_scored",
+                                        "num_correct",
+                                        "chance",
+                                        "ceiling",
+                                        "batch_size",
+                                        "seq_len",
+                                        "samples",
+                                        "warmup_iterations",
+                                        "step",
+                                        "elapsed_s",
+                                        "lr",
+                                        "throttled_samples_dropped"};
   const Value report = Example();
   for (const char* rows :
        {"cells.accuracy_by_length", "cells.throughput", "cells.learning_curve"}) {

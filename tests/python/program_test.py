@@ -236,7 +236,7 @@ class ProgramTest(unittest.TestCase):
         for name, place in {"Spins": "34", "HoldsTheLock": "568 in forward"}.items():
             out, _ = self.expect(1, "mixer", "check", f"{HERE}/misbehaving.py:{name}", "--json", "--check-timeout", "5")
             found = json.loads(out)
-            self.assertIn(f"does not end within 5 s (misbehaving.py:{place})", found["checks"][-1]["reason"])
+            self.assertIn(f"does not end within 5 s (misbehaving.py:{place}", found["checks"][-1]["reason"])
             self.assertEqual((found["passed"], len(found["checks"]) + len(found["not_run"])), (False, 14))
 
     def test_what_a_class_prints_is_no_answer(self):
