@@ -191,16 +191,21 @@ at::Tensor ParameterScope::AddRows(std::string_view name, const std::vector<RowB
   std::int64_t num_rows = 0;
   for (const RowBlock& block : blocks) num_rows += block.num_rows;
   if (auto shared = FindShared(full_name, {num_rows, num_columns})) return *std::move(shared);
+  const auto add = [&](const at::Tensor& values) {
+    return set_->Add(full_name, values, set_->dtype_, role, /*weight_decay=*/true);
+  };
+  // Where a model is only planned one value stands for all, and joining blocks would take memory.
+  if (set_->device_.is_meta()) {
+    return add(set_->Draw(full_name, {num_rows, num_columns}, blocks.front().init));
+  }
   std::vector<at::Tensor> drawn;
   std::int64_t first = 0;
   for (const RowBlock& block : blocks) {
-    const at::Tensor values = set_->Draw(full_name, {block.num_rows, num_columns},
-                                         set_->ApplyPolicy(role, block.init), first);
-    // Where a model is only planned, joining them on the CPU would take its memory.
-    drawn.push_back(values.to(set_->device_));
-    first += values.numel();
+    drawn.push_back(set_->Draw(full_name, {block.num_rows, num_columns},
+                               set_->ApplyPolicy(role, block.init), first));
+    first += drawn.back().numel();
   }
-  return set_->Add(full_name, at::cat(drawn), set_->dtype_, role, /*weight_decay=*/true);
+  return add(at::cat(drawn));
 }
 
 std::shared_ptr<const at::Tensor> ParameterScope::Shadow(std::string_view name) const {

@@ -73,7 +73,8 @@ TEST_CASE("metrics: every number of a report's rows is one, or says what a row i
                                         "step",
                                         "elapsed_s",
                                         "lr",
-                                        "throttled_samples_dropped"};
+                                        "throttled_samples_dropped",
+                                        "energy_j"};
   const Value report = Example();
   for (const char* rows :
        {"cells.accuracy_by_length", "cells.throughput", "cells.learning_curve"}) {
