@@ -1,5 +1,6 @@
 // Passes that carry a state: reading a prompt, and one more token of every sequence.
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <string>
 #include <utility>
 

@@ -43,7 +43,7 @@ class ThroughputRun : CellRun {
     const std::int64_t longest = std::max(
         *std::max_element(cell_.throughput.seq_len.begin(), cell_.throughput.seq_len.end()),
         train_len);
-    const std::int64_t max_seq_len = longest + (Measures("decode") ? 1 : 0);
+    const std::int64_t max_seq_len = longest + (cell_.throughput.Measures("decode") ? 1 : 0);
     const Model model = BuildModel(cell_, device_, registries_, max_seq_len);
     result_.model = MeasureModel(model, std::min(longest, kStateTokens), device_,
                                  ComputeDtype(cell_.train.dtype));
@@ -64,11 +64,6 @@ class ThroughputRun : CellRun {
   }
 
  private:
-  bool Measures(const std::string& phase) const {
-    const auto& phases = cell_.throughput.phases;
-    return std::find(phases.begin(), phases.end(), phase) != phases.end();
-  }
-
   void AddRow(const std::string& phase, std::int64_t batch_size, std::int64_t seq_len,
               const std::function<std::unique_ptr<TimedPass>()>& make) {
     reports::ThroughputRow row;

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <filesystem>
 #include <iostream>
+#include <optional>
+#include <utility>
 
 #include "harness/cli/commands.h"
 #include "harness/run/collection_report.h"
@@ -69,50 +71,56 @@ bool IsItemFile(const std::string& file) {
   return file.ends_with(".jsonl") || file.ends_with(".jsonl.zst");
 }
 
-// The kind that a JSON document says it is: a result, a manifest. Empty for a suite, which says
-// none, and for what is no JSON: whoever reads suites tells what is wrong with it.
-std::string KindOf(const std::string& text) {
-  try {
-    const Value document = io::ParseJson(text, io::kReportLimits);
-    const Value* kind = document.Find("kind");
-    return kind != nullptr && kind->is_string() ? kind->as_string() : "";
-  } catch (const ConfigError&) {
-    return "";
-  }
-}
+// A result or a manifest, which says its kind; of items nothing is read here.
+struct ResultFile {
+  std::string text;
+  Value document;
+  std::string kind;
+};
 
-bool IsResultFile(const std::string& file) {
-  if (!std::filesystem::is_regular_file(file)) return false;
-  return IsItemFile(file) || !KindOf(io::ReadFile(file)).empty();
+// Nothing for a suite, which says no kind, and for what is no JSON: whoever reads suites tells what
+// is wrong with it.
+std::optional<ResultFile> ReadResultFile(const std::string& file) {
+  if (!std::filesystem::is_regular_file(file)) return std::nullopt;
+  ResultFile result;
+  if (IsItemFile(file)) return result;
+  result.text = io::ReadFile(file);
+  try {
+    result.document = io::ParseJson(result.text, io::kReportLimits);
+  } catch (const ConfigError&) {
+    return std::nullopt;
+  }
+  const Value* kind = result.document.Find("kind");
+  if (kind == nullptr || !kind->is_string() || kind->as_string().empty()) return std::nullopt;
+  result.kind = kind->as_string();
+  return result;
 }
 
 // A report or a cell's result against its schema and its checksums; the form of a data set's
 // manifest or of a file of items. Throws Error(kBadInput) with the first violations.
-ExitCode ValidateResultFile(const std::string& file) {
+ExitCode ValidateResult(const std::string& file, const ResultFile& result) {
   if (IsItemFile(file)) {
     const std::string fault = reports::ItemFormFault(file);
     if (!fault.empty()) throw Error(ExitCode::kBadInput, fault);
     std::cout << file << ": valid; `validate --deep` of its run counts it again\n";
     return ExitCode::kOk;
   }
-  const std::string text = io::ReadFile(file);
-  const Value document = io::ParseJson(text, io::kReportLimits);
-  const Value* kind = document.Find("kind");
-  if (kind->as_string() == "dataset") {
+  const auto& [text, document, kind] = result;
+  if (kind == "dataset") {
     io::ParseManifest(text, file);
     std::cout << file << ": valid; `verify` compares the samples\n";
     return ExitCode::kOk;
   }
-  if (kind->as_string() == "leaderboard" || kind->as_string() == "score") {
-    const auto violations = kind->as_string() == "score" ? reports::ValidateScore(document)
-                                                         : reports::ValidateLeaderboard(document);
+  if (kind == "leaderboard" || kind == "score") {
+    const auto violations =
+        kind == "score" ? reports::ValidateScore(document) : reports::ValidateLeaderboard(document);
     if (!violations.empty()) throw Error(ExitCode::kBadInput, file + ": " + violations.front());
     std::cout << file << ": valid\n";
     return ExitCode::kOk;
   }
-  const bool is_report = kind->as_string() == "sweep";
-  if (!is_report && kind->as_string() != "run") {
-    throw Error(ExitCode::kBadInput, file + ": kind '" + kind->as_string().substr(0, 40) +
+  const bool is_report = kind == "sweep";
+  if (!is_report && kind != "run") {
+    throw Error(ExitCode::kBadInput, file + ": kind '" + kind.substr(0, 40) +
                                          "' is none of run, sweep, leaderboard, score and dataset");
   }
   const auto violations =
@@ -160,15 +168,17 @@ ExitCode ValidateEach(const ValidateOptions& options, const SuiteValidator& vali
     return worst;
   }
   // Suites first: nothing must have been said when another program takes over for them.
-  std::vector<std::string> others;
+  std::vector<std::pair<std::string, ResultFile>> results;
   for (const std::string& file : options.files) {
-    if (IsResultFile(file)) {
-      others.push_back(file);
+    if (auto result = ReadResultFile(file)) {
+      results.emplace_back(file, std::move(*result));
     } else {
       run(file, [&] { return validate_suite(file, options.overrides); });
     }
   }
-  for (const std::string& file : others) run(file, [&] { return ValidateResultFile(file); });
+  for (const auto& [file, result] : results) {
+    run(file, [&, &name = file, &read = result] { return ValidateResult(name, read); });
+  }
   return worst;
 }
 
@@ -178,7 +188,7 @@ ExitCode Validate(const ValidateOptions& options, const SuiteValidator& validate
   if (options.files.size() > 1) return ValidateEach(options, validate_suite);
   const std::string& file = options.files.front();
   if (options.is_deep) return ValidateDeep(file);
-  if (IsResultFile(file)) return ValidateResultFile(file);
+  if (const auto result = ReadResultFile(file)) return ValidateResult(file, *result);
   return validate_suite(file, options.overrides);
 }
 

@@ -53,25 +53,24 @@ Value AnyOf(Array schemas) { return Object{{"anyOf", std::move(schemas)}}; }
 
 Value ListOf(Value items) { return Object{{"type", "array"}, {"items", std::move(items)}}; }
 
+Value Names(const auto& registry) {
+  Array names;
+  for (const auto& [name, entry] : registry.entries()) names.emplace_back(name);
+  return Object{{"enum", std::move(names)}};
+}
+
 // An object with `key`: "name" is of this form, for each of the registry's names.
 template <typename Entry, typename Form>
 Value ByName(const Registry<Entry>& registry, const char* key, const Form& form) {
-  Array names, cases;
+  Array cases;
   for (const auto& [name, entry] : registry.entries()) {
-    names.emplace_back(name);
     const Object is_it = {{"properties", Object{{key, Object{{"const", name}}}}},
                           {"required", Array{key}}};
     cases.push_back(Object{{"if", is_it}, {"then", form(entry)}});
   }
   return Object{{"type", "object"},
-                {"properties", Object{{key, Object{{"enum", std::move(names)}}}}},
+                {"properties", Object{{key, Names(registry)}}},
                 {"allOf", std::move(cases)}};
-}
-
-Value Names(const auto& registry) {
-  Array names;
-  for (const auto& [name, entry] : registry.entries()) names.emplace_back(name);
-  return Object{{"enum", std::move(names)}};
 }
 
 // A mixer with its options.

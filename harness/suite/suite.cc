@@ -420,8 +420,7 @@ class CellCollector {
   // Speed depends on no rate and no seed; the task and the batch matter to a whole step alone.
   void AddTimed(const Cell& cell) {
     std::string key = io::DumpJson(cell.model) + std::string(NameOf(cell.train.dtype));
-    const auto& phases = throughput_->phases;
-    if (std::find(phases.begin(), phases.end(), "train_step") != phases.end()) {
+    if (throughput_->Measures("train_step")) {
       key += io::DumpJson(TaskPlanToValue(cell.task)) + std::to_string(cell.train.batch_size);
     }
     if (!timed_models_.insert(key).second) return;

@@ -9,6 +9,10 @@
 
 namespace mixerbench::harness {
 
+bool ThroughputPlan::Measures(std::string_view phase) const {
+  return std::find(phases.begin(), phases.end(), phase) != phases.end();
+}
+
 ThroughputPlan ParseThroughputPlan(const Value& value) {
   const std::string where = "/throughput";
   io::RequireKnownKeys(value, where, {"batch_size", "num_samples", "phases", "seq_len"});

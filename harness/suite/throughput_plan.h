@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/value.h"
@@ -15,6 +16,8 @@ struct ThroughputPlan {
   std::int64_t batch_size = 8;
   std::vector<std::string> phases;  // fwd, fwd_bwd, prefill, decode, train_step
   std::int64_t num_samples = 20;
+
+  bool Measures(std::string_view phase) const;
 };
 
 // Parses a suite's "/throughput", and back. Throws ConfigError.

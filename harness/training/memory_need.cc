@@ -86,13 +86,10 @@ MemoryNeed EstimateMemory(const Cell& cell, at::Device device, const Registries&
 void RequireMemory(const Cell& cell, at::Device device, const Registries& registries) {
   MemoryNeed need = EstimateMemory(cell, device, registries);
   if (cell.kind == CellKind::kThroughput) {
-    const auto& phases = cell.throughput.phases;
-    const auto measures = [&](const char* phase) {
-      return std::find(phases.begin(), phases.end(), phase) != phases.end();
-    };
+    const bool has_step = cell.throughput.Measures("train_step");
     need.activations = 0;  // every row is measured and fails by itself
-    if (!measures("train_step")) need.optimizer = 0;
-    if (!measures("train_step") && !measures("fwd_bwd")) need.gradients = 0;
+    if (!has_step) need.optimizer = 0;
+    if (!has_step && !cell.throughput.Measures("fwd_bwd")) need.gradients = 0;
   }
   if (NamesTraining(cell.kind)) need.gradients = need.optimizer = need.activations = 0;
   const std::string lack = DescribeLack(need, TotalMemory(device));

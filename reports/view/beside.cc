@@ -43,6 +43,13 @@ std::vector<Datum> CellsOf(const PublishedResult& result, const std::string& lab
 
 }  // namespace
 
+void FoldIfLong(Table& table, std::string_view what) {
+  constexpr std::size_t kMaxUnfolded = 30;
+  if (table.num_rows() <= kMaxUnfolded) return;
+  table.is_long = true;
+  table.summary = fmt::format("{} {} beside ours", table.num_rows(), what);
+}
+
 std::optional<Table> PublishedTable(const Study& study, const MixerList& mixers) {
   Table table{.key = "",
               .title = "Beside published numbers.",
@@ -79,10 +86,7 @@ std::optional<Table> PublishedTable(const Study& study, const MixerList& mixers)
     }
   }
   if (table.rows.empty()) return std::nullopt;
-  if (table.rows.size() > 30) {
-    table.is_long = true;
-    table.summary = fmt::format("{} published numbers beside ours", table.num_rows());
-  }
+  FoldIfLong(table, "published numbers");
   return table;
 }
 

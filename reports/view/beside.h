@@ -4,12 +4,16 @@
 #pragma once
 
 #include <optional>
+#include <string_view>
 #include <vector>
 
 #include "reports/view/page.h"
 #include "reports/view/study.h"
 
 namespace mixerbench::reports {
+
+// A long table is folded under a line that counts `what`: "published numbers".
+void FoldIfLong(Table& table, std::string_view what);
 
 // Accuracies; nothing when no published result corresponds.
 std::optional<Table> PublishedTable(const Study& study, const MixerList& mixers);

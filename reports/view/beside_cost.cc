@@ -1,7 +1,6 @@
 // Published times, rates of work, memory and state beside ours.
 // SPDX-License-Identifier: Apache-2.0
 #include <array>
-#include <charconv>
 #include <cmath>
 #include <fmt/format.h>
 #include <set>
@@ -50,14 +49,11 @@ std::optional<double> SizeOf(const Value* value) {
   if (value->is_number()) return value->as_double();
   if (!value->is_string()) return std::nullopt;
   const std::string& text = value->as_string();
-  double number = 0;
-  const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (code != std::errc()) return std::nullopt;
-  const std::string_view unit(end, static_cast<std::size_t>(text.data() + text.size() - end));
-  if (unit.empty()) return number;
-  if (unit == "k" || unit == "K") return number * 1024;
-  if (unit == "M") return number * 1e6;
-  if (unit == "B") return number * 1e9;
+  if (const auto number = NumberOf(text)) return number;
+  const auto leading = LeadingNumberOf(text);
+  if (!leading) return std::nullopt;
+  if (leading->rest == "M") return leading->value * 1e6;
+  if (leading->rest == "B") return leading->value * 1e9;
   return std::nullopt;
 }
 
@@ -234,11 +230,7 @@ std::optional<Table> PublishedCostTable(const SweepReport& report, const MixerLi
   AddTimings(report, mixers, table);
   AddStates(report, mixers, table);
   if (table.rows.empty()) return std::nullopt;
-  constexpr std::size_t kMaxUnfolded = 30;
-  if (table.num_rows() > kMaxUnfolded) {
-    table.is_long = true;
-    table.summary = fmt::format("{} published speeds and sizes beside ours", table.num_rows());
-  }
+  FoldIfLong(table, "published speeds and sizes");
   return table;
 }
 

@@ -2,10 +2,8 @@
 #include "reports/view/correspondence.h"
 
 #include <algorithm>
-#include <charconv>
 #include <fmt/format.h>
 #include <map>
-#include <optional>
 
 #include "base/dotted_path.h"
 #include "io/json.h"
@@ -43,16 +41,6 @@ const std::map<std::string, Param>& Params() {
       {"steps", {kSteps, "{} steps"}},
       {"lr", {"train.lr", "lr {}"}}};
   return kParams;
-}
-
-// "8k" and "8K" are 8192; numbers are numbers.
-std::optional<double> NumberOf(const std::string& text) {
-  double value = 0;
-  const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (code != std::errc()) return std::nullopt;
-  const std::string_view rest(end, static_cast<std::size_t>(text.data() + text.size() - end));
-  if (rest == "k" || rest == "K") return value * 1024;
-  return rest.empty() ? std::optional(value) : std::nullopt;
 }
 
 std::string TextOf(const Value& value) {
@@ -204,6 +192,13 @@ std::string Listed(const std::vector<std::string>& parts) {
 }
 
 }  // namespace
+
+std::optional<double> NumberOf(std::string_view text) {
+  const auto number = LeadingNumberOf(text);
+  if (!number) return std::nullopt;
+  if (number->rest == "k" || number->rest == "K") return number->value * 1024;
+  return number->rest.empty() ? std::optional(number->value) : std::nullopt;
+}
 
 std::string SettingText(const PublishedResult& result) {
   std::string text;

@@ -2,12 +2,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "reports/published/published.h"
 
 namespace mixerbench::reports {
+
+// "8k" and "8K" are 8192; numbers are numbers.
+std::optional<double> NumberOf(std::string_view text);
 
 // Whether a published result is of the mixer of this config: the same by OurMixerName, with the
 // same positions and kernel where the paper tells them apart.

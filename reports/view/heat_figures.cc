@@ -44,18 +44,24 @@ std::set<double> RatesOf(const StudyCell& cell, const std::string& key) {
   return rates;
 }
 
-// A choice among two values, such as rate and weight decay: a grid for each mixer and setting.
-std::optional<HeatFigure> OverTwoRates(const Study& study, const MixerList& mixers) {
-  const std::string& across = study.chosen_keys[0];
-  const std::string& down = study.chosen_keys[1];
+// The figure of a choice among `keys`, without its heats.
+HeatFigure FigureOfChoice(const Study& study, const std::string& keys) {
   HeatFigure figure{
-      .title = "Accuracy at every " + across + " and " + down,
+      .title = "Accuracy at every " + keys,
       .caption = {"All cells. Outlined: the one with the highest validation accuracy, "
                   "which the other figures show."},
       .heats = {}};
   if (study.segments.size() > 1) {
     figure.caption.push_back("At " + SegmentText(study.segments.back()) + ".");
   }
+  return figure;
+}
+
+// A choice among two values, such as rate and weight decay: a grid for each mixer and setting.
+std::optional<HeatFigure> OverTwoRates(const Study& study, const MixerList& mixers) {
+  const std::string& across = study.chosen_keys[0];
+  const std::string& down = study.chosen_keys[1];
+  HeatFigure figure = FigureOfChoice(study, across + " and " + down);
   std::size_t num_all = 0;
   for (std::size_t s = 0; s < study.settings.size(); ++s) {
     for (const int mixer : study.mixers) {
@@ -97,11 +103,7 @@ std::optional<HeatFigure> OverRates(const Study& study, const MixerList& mixers)
   if (study.chosen_keys.size() == 2) return OverTwoRates(study, mixers);
   if (study.chosen_keys.size() != 1) return std::nullopt;
   const std::string& key = study.chosen_keys.front();
-  HeatFigure figure{
-      .title = "Accuracy at every " + key,
-      .caption = {"All cells. Outlined: the one with the highest validation accuracy, "
-                  "which the other figures show."},
-      .heats = {}};
+  HeatFigure figure = FigureOfChoice(study, key);
   std::size_t num_all = 0;
   for (std::size_t s = 0; s < study.settings.size(); ++s) {
     std::set<double> rates;
@@ -123,9 +125,6 @@ std::optional<HeatFigure> OverRates(const Study& study, const MixerList& mixers)
     figure.heats.push_back(std::move(heat));
   }
   if (figure.heats.empty()) return std::nullopt;
-  if (study.segments.size() > 1) {
-    figure.caption.push_back("At " + SegmentText(study.segments.back()) + ".");
-  }
   SayLeftOut(figure.heats.size(), num_all, "settings", figure.caption);
   return figure;
 }

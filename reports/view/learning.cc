@@ -1,7 +1,6 @@
 // Speed of learning and learning curves; and what the figures of a study share.
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <fmt/format.h>
 #include <map>
@@ -140,10 +139,8 @@ std::optional<double> RateOf(const GroupSummary& group, const std::string& key) 
   const auto parts = PartsOf(group);
   const auto found = parts.find(key);
   if (found == parts.end()) return std::nullopt;
-  double value = 0;
-  const auto [end, code] =
-      std::from_chars(found->second.data(), found->second.data() + found->second.size(), value);
-  return code == std::errc() ? std::optional(value) : std::nullopt;
+  const auto number = LeadingNumberOf(found->second);
+  return number ? std::optional(number->value) : std::nullopt;
 }
 
 Datum SliceDatum(const AccuracyOverSeeds& row) {

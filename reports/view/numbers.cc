@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <cmath>
 #include <fmt/format.h>
 #include <utility>
@@ -98,6 +99,14 @@ std::string SignedPercent(double share, int decimals) {
 std::string TimeText(const std::string& iso) {
   if (iso.size() < 17 || iso[10] != 'T') return iso;
   return iso.substr(0, 10) + " " + iso.substr(11, 5) + " UTC";
+}
+
+std::optional<LeadingNumber> LeadingNumberOf(std::string_view text) {
+  double value = 0;
+  const char* const last = text.data() + text.size();
+  const auto [end, code] = std::from_chars(text.data(), last, value);
+  if (code != std::errc()) return std::nullopt;
+  return LeadingNumber{value, std::string_view(end, static_cast<std::size_t>(last - end))};
 }
 
 std::string Plural(std::int64_t count, const std::string& noun) {

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 
 namespace mixerbench::reports {
 
@@ -37,6 +38,13 @@ std::string SignedPercent(double share, int decimals = 1);
 
 // "2026-11-21T08:00:00Z" -> "2026-11-21 08:00 UTC"; anything else as it is.
 std::string TimeText(const std::string& iso);
+
+// "8k" -> 8 and "k": the number that a text begins with and what comes after it.
+struct LeadingNumber {
+  double value = 0;
+  std::string_view rest;
+};
+std::optional<LeadingNumber> LeadingNumberOf(std::string_view text);
 
 // "3 seeds", "1 seed".
 std::string Plural(std::int64_t count, const std::string& noun);

@@ -2,7 +2,6 @@
 #include "reports/view/study.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <limits>
 #include <optional>
@@ -19,10 +18,8 @@ namespace mixerbench::reports {
 namespace {
 
 std::optional<double> NumberOf(const std::string& text) {
-  double value = 0;
-  const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (code != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  return value;
+  const auto number = LeadingNumberOf(text);
+  return number && number->rest.empty() ? std::optional(number->value) : std::nullopt;
 }
 
 bool ValuesLess(const std::vector<std::string>& a, const std::vector<std::string>& b) {
