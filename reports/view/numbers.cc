@@ -6,6 +6,7 @@
 #include <charconv>
 #include <cmath>
 #include <fmt/format.h>
+#include <memory>
 #include <utility>
 
 #include "reports/view/page.h"
@@ -103,8 +104,8 @@ std::string TimeText(const std::string& iso) {
 
 std::optional<LeadingNumber> LeadingNumberOf(std::string_view text) {
   double value = 0;
-  const char* const last = text.data() + text.size();
-  const auto [end, code] = std::from_chars(text.data(), last, value);
+  const char* const last = std::to_address(text.end());
+  const auto [end, code] = std::from_chars(std::to_address(text.begin()), last, value);
   if (code != std::errc()) return std::nullopt;
   return LeadingNumber{value, std::string_view(end, static_cast<std::size_t>(last - end))};
 }
