@@ -138,10 +138,10 @@ struct TapRow {
   std::int64_t num_sequences = 0;
   std::int64_t num_values = 0;
   std::int64_t num_not_finite = 0;  // of the values; in none of the numbers below
-  std::optional<double> mean;
-  std::optional<double> std;  // with n
-  std::optional<double> min;
-  std::optional<double> max;
+  std::optional<double> mean{};
+  std::optional<double> std{};  // with n
+  std::optional<double> min{};
+  std::optional<double> max{};
 };
 
 // Time of one phase at one shape. Samples are kept: every summary can be recomputed.

@@ -241,7 +241,7 @@ std::vector<Case> Cases() {
   for (const Convolution& c : {Convolution{kSeqLen, kSeqLen, kSeqLen}, Convolution{319, 64, 256},
                                Convolution{512, 512, 512}, Convolution{1024, 1024, 1024}}) {
     const std::int64_t batch_size = kTokens / c.num_outputs;
-    const double inputs = kFloats * static_cast<double>(c.num_inputs * batch_size) / kTokens;
+    const double read = kFloats * static_cast<double>(c.num_inputs * batch_size) / kTokens;
     cases.push_back({"direct convolution, " + std::to_string(c.num_taps) + " taps, " +
                          std::to_string(c.num_inputs) + " tokens",
                      {Random({batch_size, c.num_inputs, kWidth}, at::kFloat, 61),
@@ -249,8 +249,8 @@ std::vector<Case> Cases() {
                      [=](const Tensors& x) -> Tensors {
                        return {DirectConvolution(x[0], x[1], c.num_outputs)};
                      },
-                     kFloats + inputs,
-                     2 * kFloats + 2 * inputs});
+                     kFloats + read,
+                     2 * kFloats + 2 * read});
   }
 
   cases.push_back({"log sigmoid decay",
