@@ -26,48 +26,6 @@ std::vector<std::string> SplitPath(std::string_view path, const std::string& whe
   return steps;
 }
 
-// Splits at commas outside brackets, braces and quotes.
-std::vector<std::string> SplitTopLevel(std::string_view text) {
-  std::vector<std::string> parts(1);
-  int depth = 0;
-  bool quoted = false;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    const char c = text[i];
-    if (quoted) {
-      if (c == '\\' && i + 1 < text.size()) {
-        parts.back() += c;
-        parts.back() += text[++i];
-        continue;
-      }
-      if (c == '"') quoted = false;
-    } else if (c == '"') {
-      quoted = true;
-    } else if (c == '[' || c == '{') {
-      ++depth;
-    } else if (c == ']' || c == '}') {
-      --depth;
-    } else if (c == ',' && depth == 0) {
-      parts.emplace_back();
-      continue;
-    }
-    parts.back() += c;
-  }
-  return parts;
-}
-
-// A value given by hand replaces the axis that a suite sweeps there.
-void EraseAxis(Object& document, const std::string& path) {
-  const auto sweep = document.find("sweep");
-  if (sweep == document.end() || !sweep->second.is_object()) return;
-  Object& kinds = sweep->second.as_object();
-  for (const char* kind : {"grid", "zip"}) {
-    const auto axes = kinds.find(kind);
-    if (axes == kinds.end() || !axes->second.is_object()) continue;
-    axes->second.as_object().erase(path);
-    if (axes->second.as_object().empty()) kinds.erase(axes);
-  }
-}
-
 }  // namespace
 
 const Value* FindPath(const Object& document, std::string_view path) {
@@ -105,24 +63,6 @@ Value ParseSettingValue(std::string_view text) {
   } catch (const ConfigError&) {
     return text;  // not JSON: a bare word such as gla or cosine_epoch
   }
-}
-
-void ApplySetting(Object& document, const std::string& path, const std::string& text) {
-  const std::string where = "--set " + path;
-  const auto parts = SplitTopLevel(text);
-  EraseAxis(document, path);
-  if (parts.size() == 1) {
-    SetPath(document, path, ParseSettingValue(text), where);
-    return;
-  }
-  Array values;
-  for (const auto& part : parts) values.push_back(ParseSettingValue(part));
-  Object grid;
-  if (const Value* known = FindPath(document, "sweep.grid"); known && known->is_object()) {
-    grid = known->as_object();
-  }
-  grid[path] = std::move(values);  // one key with dots, so not by SetPath
-  SetPath(document, "sweep.grid", std::move(grid), where);
 }
 
 }  // namespace mixerbench::io

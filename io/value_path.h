@@ -20,11 +20,6 @@ const Value* FindPath(const Object& document, std::string_view path);
 // Creates missing objects on the way. Throws ConfigError at `where` when a step is not an object.
 void SetPath(Object& document, std::string_view path, const Value& value, const std::string& where);
 
-// One --set path=text. `text` is JSON, else a plain string; it replaces an axis that the suite
-// sweeps over the same path. Several values, comma-separated at the top level, become an axis of
-// sweep.grid.
-void ApplySetting(Object& document, const std::string& path, const std::string& text);
-
 // JSON where it parses, else the text itself.
 Value ParseSettingValue(std::string_view text);
 

@@ -22,6 +22,7 @@
 #include "harness/suite/data.h"
 #include "harness/suite/embedded.h"
 #include "harness/suite/identity.h"
+#include "harness/suite/setting.h"
 #include "harness/suite/step_count.h"
 #include "harness/suite/suite_keys.h"
 #include "harness/suite/sweep.h"
@@ -83,7 +84,7 @@ void ApplyOverrides(Object& document, const SuiteOverrides& overrides) {
       std::any_of(overrides.set.begin(), overrides.set.end(),
                   [](const auto& setting) { return setting.first.starts_with("sweep"); });
   if (!sets_sweep) CheckExclude(document);
-  for (const auto& [path, value] : overrides.set) io::ApplySetting(document, path, value);
+  for (const auto& [path, value] : overrides.set) ApplySetting(document, path, value);
   if (sets_sweep) CheckExclude(document);
 }
 

@@ -336,6 +336,36 @@ TEST_CASE("suite: --set replaces an axis that the suite sweeps") {
   CHECK(cells[0].train.lr == 0.5);
 }
 
+TEST_CASE("suite: --set replaces an axis of one of several zips") {
+  SuiteOverrides overrides;
+  overrides.set = {{"train.lr", "0.5"}, {"model.n_layers", "1"}};
+  const auto cells =
+      ParseWith(
+          "sweep.zip",
+          R"([{"train.lr": [0.1, 0.2], "model.d_model": [16, 32]}, {"model.n_layers": [1, 2]}])",
+          overrides)
+          .cells;
+  REQUIRE(cells.size() == 2);
+  for (const Cell& cell : cells) CHECK(cell.train.lr == 0.5);
+}
+
+TEST_CASE("suite: --set holds for every value of the axis that it lies in") {
+  const std::string mixers = R"([{"name": "gla"}, {"name": "delta_net", "num_heads": 1}])";
+  for (const std::string axes : {"sweep.grid", "sweep.zip"}) {
+    for (const std::string text : {"4", "4,8"}) {
+      SuiteOverrides overrides;
+      overrides.set = {{"model.sequence_mixer.num_heads", text}};
+      const auto cells =
+          ParseWith(axes, R"({"model.sequence_mixer": )" + mixers + "}", overrides).cells;
+      CHECK(cells.size() == (text == "4" ? 2 : 4));
+      for (const Cell& cell : cells) {
+        const Value& mixer = *cell.model.Find("sequence_mixer");
+        CHECK(mixer.Find("num_heads")->as_int() >= 4);
+      }
+    }
+  }
+}
+
 TEST_CASE("suite: a throughput section adds one cell per model, not per seed or rate") {
   SuiteOverrides overrides;
   overrides.seeds = {0, 1};

@@ -2,6 +2,7 @@
 #include "harness/suite/sweep.h"
 
 #include <algorithm>
+#include <map>
 #include <set>
 
 #include "base/error.h"
@@ -165,6 +166,12 @@ void CheckCondition(const std::string& path, const Value& wanted, const std::vec
   throw ConfigError(where, "excludes nothing: " + AxisText(wanted) + " is none of " + texts);
 }
 
+// One value of each axis.
+struct Choice {
+  std::map<std::string, const Value*> values;  // by path: what lies inside another one comes later
+  std::vector<std::pair<std::string, std::string>> axes;  // as SweepPoint
+};
+
 bool Excluded(const SweepPoint& point, const Value& rules) {
   for (const Value& rule : rules.as_array()) {
     const bool all_match =
@@ -193,9 +200,8 @@ void CheckExclude(const Object& document) {
 }
 
 std::vector<SweepPoint> ExpandSweep(const Object& document) {
-  std::vector<SweepPoint> points = {{document, {}}};
   const auto found = document.find("sweep");
-  if (found == document.end()) return points;
+  if (found == document.end()) return {{document, {}}};
   const Value& sweep = found->second;
   io::RequireKnownKeys(sweep, "/sweep", {"exclude", "grid", "select", "zip"});
   if (const Value* select = sweep.Find("select")) CheckSelect(*select, sweep);
@@ -207,22 +213,31 @@ std::vector<SweepPoint> ExpandSweep(const Object& document) {
     throw ConfigError("/sweep",
                       "more than " + std::to_string(kMaxCells) + " cells; split the suite");
   }
+  std::vector<Choice> choices(1);
   for (const Axes& factor : factors) {
     std::vector<std::vector<std::string>> texts;
     for (const auto& [path, values] : factor) texts.push_back(AxisTexts(*values));
-    std::vector<SweepPoint> next;
-    for (const SweepPoint& point : points) {
+    std::vector<Choice> next;
+    for (const Choice& choice : choices) {
       for (std::size_t i = 0; i < factor.front().second->size(); ++i) {
-        SweepPoint grown = point;
+        Choice grown = choice;
         for (std::size_t j = 0; j < factor.size(); ++j) {
           const auto& [path, values] = factor[j];
-          io::SetPath(grown.document, path, (*values)[i], "/sweep");
+          grown.values[path] = &(*values)[i];
           grown.axes.emplace_back(path, texts[j][i]);
         }
         next.push_back(std::move(grown));
       }
     }
-    points = std::move(next);
+    choices = std::move(next);
+  }
+  std::vector<SweepPoint> points;
+  for (Choice& choice : choices) {
+    SweepPoint point{document, std::move(choice.axes)};
+    for (const auto& [path, value] : choice.values) {
+      io::SetPath(point.document, path, *value, "/sweep");
+    }
+    points.push_back(std::move(point));
   }
   if (const Value* rules = sweep.Find("exclude")) {
     ReadExclude(*rules);

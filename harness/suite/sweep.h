@@ -24,7 +24,8 @@ struct SweepPoint {
 void CheckExclude(const Object& document);
 
 // Expands "/sweep" of a suite: the product of `grid`, times the paired lists of each `zip`, less
-// what `exclude` names. Without a sweep the document is the one point. Throws ConfigError.
+// what `exclude` names. Paths inside other ones are set after them, in every order of factors.
+// Without a sweep the document is the one point. Throws ConfigError.
 std::vector<SweepPoint> ExpandSweep(const Object& document);
 
 }  // namespace mixerbench::harness

@@ -5,21 +5,18 @@
 #include <cstdint>
 #include <string>
 
-#include "base/error.h"
 #include "base/fields.h"
 #include "models/blocks/config_checks.h"
 #include "models/blocks/low_rank_decay.h"
 #include "models/blocks/matrix_state_mixer.h"
+#include "models/blocks/value_heads.h"
 
 namespace mixerbench::models {
 
 // All options but how the two kinds of gates are called.
 template <typename Config>
 Fields<Config> VectorDeltaFields() {
-  return MatrixFields<Config>()
-      .Add("num_v_heads", &Config::num_v_heads,
-           "heads of values, states and gates, a multiple of num_heads; 0: num_heads")
-      .Add("expand_v", &Config::expand_v, "value channels of a head per key channel")
+  return WithValueHeads(MatrixFields<Config>())
       .Add("gate_low_rank_dim", &Config::gate_low_rank_dim,
            "width between the two projections of decays and of the output gate; 0: value channels "
            "of a head")
@@ -36,13 +33,7 @@ MatrixLayout VectorDeltaLayout(const Config& config, std::int64_t d_model,
   CheckRange(config.gate_low_rank_dim, 0, 4096, where, "gate_low_rank_dim");
   CheckMinLogDecay(config.min_log_decay, where);
   MatrixLayout layout = KeyLayoutOf(config, d_model, where);
-  if (config.num_v_heads != 0) layout.num_heads = config.num_v_heads;
-  if (layout.num_heads < layout.qk_heads || layout.num_heads % layout.qk_heads != 0) {
-    throw ConfigError(where + "/num_v_heads", std::to_string(config.num_v_heads) +
-                                                  " is not a multiple of num_heads " +
-                                                  std::to_string(config.num_heads));
-  }
-  layout.head_v_dim = ExpandedHeadDim(config.expand_v, layout.head_k_dim, 1, where, "expand_v");
+  SetValueHeads(config, where, layout);
   layout.silu = true;
   layout.l2_norm = true;
   layout.output.gate_rank =

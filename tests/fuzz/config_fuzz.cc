@@ -3,8 +3,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <string>
 
+#include "harness/suite/setting.h"
 #include "io/json.h"
-#include "io/value_path.h"
 #include "tasks/task.h"
 #include "tests/fuzz/fuzz_target.h"
 
@@ -36,8 +36,8 @@ void Configure(std::string_view text) {
   fuzz::Demand(entry.resolve(resolved, "/task") == resolved);
   Object document = resolved.as_object();
   const std::size_t equals = std::min(setting.find('='), setting.size());
-  io::ApplySetting(document, std::string(setting.substr(0, equals)),
-                   std::string(setting.substr(std::min(equals + 1, setting.size()))));
+  harness::ApplySetting(document, std::string(setting.substr(0, equals)),
+                        setting.substr(std::min(equals + 1, setting.size())));
   entry.resolve(document, "/task");
 }
 

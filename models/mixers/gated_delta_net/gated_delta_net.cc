@@ -6,6 +6,7 @@
 
 #include "models/blocks/delta_rule_gates.h"
 #include "models/blocks/matrix_state_mixer.h"
+#include "models/blocks/value_heads.h"
 #include "models/mixer_entry.h"
 
 namespace mixerbench::models::gated_delta_net {
@@ -13,26 +14,16 @@ namespace {
 
 const Fields<GatedDeltaNetConfig>& ConfigFields() {
   using Config = GatedDeltaNetConfig;
-  static const auto fields =
-      MatrixFields<Config>()
-          .Add("num_v_heads", &Config::num_v_heads,
-               "heads of values, states and gates, a multiple of num_heads; 0: num_heads")
-          .Add("expand_v", &Config::expand_v, "value channels of a head per key channel")
-          .Add("allow_neg_eigval", &Config::allow_neg_eigval,
-               "write strength in (0,2) instead of (0,1)");
+  static const auto fields = WithValueHeads(MatrixFields<Config>())
+                                 .Add("allow_neg_eigval", &Config::allow_neg_eigval,
+                                      "write strength in (0,2) instead of (0,1)");
   return fields;
 }
 
 std::unique_ptr<Mixer> Make(const GatedDeltaNetConfig& config, const std::string& where,
                             const MixerContext& context, const ParameterScope& scope) {
   MatrixLayout layout = KeyLayoutOf(config, context.d_model, where);
-  if (config.num_v_heads != 0) layout.num_heads = config.num_v_heads;
-  if (layout.num_heads % layout.qk_heads != 0) {
-    throw ConfigError(where + "/num_v_heads", std::to_string(config.num_v_heads) +
-                                                  " is not a multiple of num_heads " +
-                                                  std::to_string(config.num_heads));
-  }
-  layout.head_v_dim = ExpandedHeadDim(config.expand_v, layout.head_k_dim, 1, where, "expand_v");
+  SetValueHeads(config, where, layout);
   layout.silu = true;
   layout.l2_norm = true;
   const GateFunction gates =

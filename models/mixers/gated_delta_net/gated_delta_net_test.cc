@@ -80,6 +80,8 @@ TEST_CASE("gated delta net: value heads come in multiples of key heads") {
   ParameterSet parameters(1, InitPolicy::kDefault, 1, at::kCPU, at::kFloat);
   CHECK_THROWS_WITH(Make({{"num_v_heads", 3}}, parameters),
                     "/mixer/num_v_heads: 3 is not a multiple of num_heads 2");
+  CHECK_THROWS_WITH(Make({{"num_v_heads", -4}}, parameters),
+                    "/mixer/num_v_heads: -4 is not a multiple of num_heads 2");
 }
 
 }  // namespace

@@ -17,6 +17,7 @@
 #include "models/blocks/delta_rule_gates.h"
 #include "models/blocks/erase_tap.h"
 #include "models/blocks/matrix_state_mixer.h"
+#include "models/blocks/value_heads.h"
 #include "models/blocks/write_strength.h"
 #include "models/mixer_entry.h"
 
@@ -26,10 +27,7 @@ namespace {
 const Fields<GatedDeltaProductConfig>& ConfigFields() {
   using Config = GatedDeltaProductConfig;
   static const auto fields =
-      MatrixFields<Config>()
-          .Add("num_v_heads", &Config::num_v_heads,
-               "heads of values, states and gates, a multiple of num_heads; 0: num_heads")
-          .Add("expand_v", &Config::expand_v, "value channels of a head per key channel")
+      WithValueHeads(MatrixFields<Config>())
           .Add("num_householder", &Config::num_householder,
                "steps of the delta rule a token, each with its own key, value and write strength")
           .Add("use_forget_gate", &Config::use_forget_gate, "decay the state before each token")
@@ -91,13 +89,7 @@ std::unique_ptr<Mixer> Make(const GatedDeltaProductConfig& config, const std::st
                             const MixerContext& context, const ParameterScope& scope) {
   CheckRange(config.num_householder, 1, 64, where, "num_householder");
   MatrixLayout layout = KeyLayoutOf(config, context.d_model, where);
-  if (config.num_v_heads != 0) layout.num_heads = config.num_v_heads;
-  if (layout.num_heads % layout.qk_heads != 0) {
-    throw ConfigError(where + "/num_v_heads", std::to_string(config.num_v_heads) +
-                                                  " is not a multiple of num_heads " +
-                                                  std::to_string(config.num_heads));
-  }
-  layout.head_v_dim = ExpandedHeadDim(config.expand_v, layout.head_k_dim, 1, where, "expand_v");
+  SetValueHeads(config, where, layout);
   layout.silu = true;
   layout.l2_norm = true;
   layout.writes_per_token = config.num_householder;

@@ -10,6 +10,7 @@
 #include "models/blocks/delta_rule_gates.h"
 #include "models/blocks/level_states.h"
 #include "models/blocks/matrix_state_mixer.h"
+#include "models/blocks/value_heads.h"
 #include "models/mixer_entry.h"
 
 namespace mixerbench::models::log_linear_gdn {
@@ -18,10 +19,7 @@ namespace {
 const Fields<LogLinearGdnConfig>& ConfigFields() {
   using Config = LogLinearGdnConfig;
   static const auto fields =
-      MatrixFields<Config>()
-          .Add("num_v_heads", &Config::num_v_heads,
-               "heads of values, states and gates, a multiple of num_heads; 0: num_heads")
-          .Add("expand_v", &Config::expand_v, "value channels of a head per key channel")
+      WithValueHeads(MatrixFields<Config>())
           .Add("num_levels", &Config::num_levels,
                "levels, for 2^(num_levels-1) tokens; 0: for the longest input")
           .Add("allow_neg_eigval", &Config::allow_neg_eigval,
@@ -33,13 +31,7 @@ std::unique_ptr<Mixer> Make(const LogLinearGdnConfig& config, const std::string&
                             const MixerContext& context, const ParameterScope& scope) {
   const std::int64_t num_levels = NumLevels(config.num_levels, where, context);
   MatrixLayout layout = KeyLayoutOf(config, context.d_model, where);
-  if (config.num_v_heads != 0) layout.num_heads = config.num_v_heads;
-  if (layout.num_heads % layout.qk_heads != 0) {
-    throw ConfigError(where + "/num_v_heads", std::to_string(config.num_v_heads) +
-                                                  " is not a multiple of num_heads " +
-                                                  std::to_string(config.num_heads));
-  }
-  layout.head_v_dim = ExpandedHeadDim(config.expand_v, layout.head_k_dim, 1, where, "expand_v");
+  SetValueHeads(config, where, layout);
   layout.silu = true;
   layout.l2_norm = true;
   const GateFunction delta_gates =

@@ -6,10 +6,10 @@
 
 #include <ATen/ops/silu.h>
 
-#include "base/error.h"
 #include "kernels/gates/gates.h"
 #include "kernels/linear_attention/delta_rule/delta_rule.h"
 #include "models/blocks/decay.h"
+#include "models/blocks/value_heads.h"
 #include "models/mixer_entry.h"
 
 namespace mixerbench::models::sse_gdn {
@@ -17,13 +17,9 @@ namespace {
 
 const Fields<SseGdnConfig>& ConfigFields() {
   using Config = SseGdnConfig;
-  static const auto fields =
-      StateExpansionFields<Config>()
-          .Add("num_v_heads", &Config::num_v_heads,
-               "heads of values, states and gates, a multiple of num_heads; 0: num_heads")
-          .Add("expand_v", &Config::expand_v, "value channels of a head per key channel")
-          .Add("allow_neg_eigval", &Config::allow_neg_eigval,
-               "write strength in (0,2) instead of (0,1)");
+  static const auto fields = WithValueHeads(StateExpansionFields<Config>())
+                                 .Add("allow_neg_eigval", &Config::allow_neg_eigval,
+                                      "write strength in (0,2) instead of (0,1)");
   return fields;
 }
 
@@ -53,12 +49,7 @@ std::unique_ptr<Mixer> Make(const SseGdnConfig& config, const std::string& where
   StateExpansionLayout layout = StateExpansionLayoutOf(
       config, context.d_model, ExpandedHeadDim(config.expand_v, head_k_dim, 1, where, "expand_v"),
       where);
-  if (config.num_v_heads != 0) layout.num_heads = config.num_v_heads;
-  if (layout.num_heads < 1 || layout.num_heads % layout.qk_heads != 0) {
-    throw ConfigError(where + "/num_v_heads", std::to_string(config.num_v_heads) +
-                                                  " is not a multiple of num_heads " +
-                                                  std::to_string(config.num_heads));
-  }
+  layout.num_heads = NumValueHeads(config, where);
   layout.gate_columns = 2 * layout.num_heads;
   const BranchFunction partitions = MakeBranch(config, layout.num_heads, scope);
   BranchFunction shared;

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "harness/suite/setting.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "io/value_path.h"
+
+namespace mixerbench::harness {
+namespace {
+
+// Splits at commas outside brackets, braces and quotes.
+std::vector<std::string> SplitTopLevel(std::string_view text) {
+  std::vector<std::string> parts(1);
+  int depth = 0;
+  bool quoted = false;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    if (quoted) {
+      if (c == '\\' && i + 1 < text.size()) {
+        parts.back() += c;
+        parts.back() += text[++i];
+        continue;
+      }
+      if (c == '"') quoted = false;
+    } else if (c == '"') {
+      quoted = true;
+    } else if (c == '[' || c == '{') {
+      ++depth;
+    } else if (c == ']' || c == '}') {
+      --depth;
+    } else if (c == ',' && depth == 0) {
+      parts.emplace_back();
+      continue;
+    }
+    parts.back() += c;
+  }
+  return parts;
+}
+
+// The grid and the zips of a suite, those that are objects of paths.
+std::vector<Object*> SweptAxes(Object& document) {
+  std::vector<Object*> all;
+  const auto add = [&all](Value& axes) {
+    if (axes.is_object()) all.push_back(&axes.as_object());
+  };
+  const auto sweep = document.find("sweep");
+  if (sweep == document.end() || !sweep->second.is_object()) return all;
+  Object& kinds = sweep->second.as_object();
+  if (const auto grid = kinds.find("grid"); grid != kinds.end()) add(grid->second);
+  if (const auto zip = kinds.find("zip"); zip != kinds.end()) {
+    add(zip->second);
+    if (zip->second.is_array()) {
+      for (Value& axes : zip->second.as_array()) add(axes);
+    }
+  }
+  return all;
+}
+
+// Nor what is left empty by it, which would be no axes at all.
+void EraseAxis(Object& document, const std::string& path) {
+  bool is_erased = false;
+  for (Object* axes : SweptAxes(document)) is_erased = axes->erase(path) > 0 || is_erased;
+  if (!is_erased) return;
+  Object& kinds = document.at("sweep").as_object();
+  const auto is_empty = [](const Value& axes) { return axes == Value(Object{}); };
+  if (const auto zip = kinds.find("zip"); zip != kinds.end() && zip->second.is_array()) {
+    std::erase_if(zip->second.as_array(), is_empty);
+    if (zip->second.as_array().empty()) kinds.erase(zip);
+  }
+  std::erase_if(kinds, [&](const auto& kind) { return is_empty(kind.second); });
+}
+
+bool IsBelowAxis(Object& document, const std::string& path) {
+  const std::vector<Object*> all = SweptAxes(document);
+  return std::any_of(all.begin(), all.end(), [&](const Object* axes) {
+    return std::any_of(axes->begin(), axes->end(),
+                       [&](const auto& axis) { return path.starts_with(axis.first + "."); });
+  });
+}
+
+}  // namespace
+
+void ApplySetting(Object& document, const std::string& path, std::string_view text) {
+  const std::string where = "--set " + path;
+  Array values;
+  for (const auto& part : SplitTopLevel(text)) values.push_back(io::ParseSettingValue(part));
+  EraseAxis(document, path);
+  if (values.size() == 1 && !IsBelowAxis(document, path)) {
+    io::SetPath(document, path, values[0], where);
+    return;
+  }
+  Object grid;
+  if (const Value* known = io::FindPath(document, "sweep.grid"); known && known->is_object()) {
+    grid = known->as_object();
+  }
+  grid[path] = std::move(values);  // one key with dots, so not by SetPath
+  io::SetPath(document, "sweep.grid", std::move(grid), where);
+}
+
+}  // namespace mixerbench::harness
