@@ -79,6 +79,14 @@ bool IsBelowAxis(Object& document, const std::string& path) {
   });
 }
 
+// Whether the suite chooses among the values of this axis, of which one may be left.
+bool IsChosenOver(const Object& document, const std::string& path) {
+  const Value* over = io::FindPath(document, "sweep.select.over");
+  if (over == nullptr || !over->is_array()) return false;
+  const Array& paths = over->as_array();
+  return std::find(paths.begin(), paths.end(), Value(path)) != paths.end();
+}
+
 }  // namespace
 
 void ApplySetting(Object& document, const std::string& path, std::string_view text) {
@@ -86,7 +94,7 @@ void ApplySetting(Object& document, const std::string& path, std::string_view te
   Array values;
   for (const auto& part : SplitTopLevel(text)) values.push_back(io::ParseSettingValue(part));
   EraseAxis(document, path);
-  if (values.size() == 1 && !IsBelowAxis(document, path)) {
+  if (values.size() == 1 && !IsBelowAxis(document, path) && !IsChosenOver(document, path)) {
     io::SetPath(document, path, values[0], where);
     return;
   }

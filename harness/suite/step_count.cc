@@ -76,6 +76,11 @@ StepCount CountSteps(const TaskPlan& task, const TrainConfig& train) {
   RequireAtMost(count.total, kMaxSteps,
                 train.max_steps > 0 ? "/train/max_steps" : "/train/num_epochs",
                 "the number of steps of all epochs");
+  if (train.warmup_steps > 0 && train.warmup_steps >= count.total) {
+    throw ConfigError("/train/warmup_steps", "must be below the " + std::to_string(count.total) +
+                                                 " steps of the training, which would never reach "
+                                                 "the rate of its schedule");
+  }
   return count;
 }
 

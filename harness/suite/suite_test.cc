@@ -349,6 +349,20 @@ TEST_CASE("suite: --set replaces an axis of one of several zips") {
   for (const Cell& cell : cells) CHECK(cell.train.lr == 0.5);
 }
 
+TEST_CASE("suite: --set may leave one value to choose from") {
+  SuiteOverrides overrides;
+  overrides.set = {{"train.lr", "0.5"}};
+  const std::string sweep =
+      R"({"grid": {"train.lr": [0.1, 0.2], "model.d_model": [16, 32]}, "select":
+      {"over": ["train.lr"], "by": "validation.accuracy", "reseed": {"count": 3}}})";
+  const auto cells = ParseWith("sweep", sweep, overrides).cells;
+  REQUIRE(cells.size() == 2);
+  for (const Cell& cell : cells) {
+    CHECK(cell.train.lr == 0.5);
+    CHECK(cell.phase == reports::CellPhase::kSelection);
+  }
+}
+
 TEST_CASE("suite: --set holds for every value of the axis that it lies in") {
   const std::string mixers = R"([{"name": "gla"}, {"name": "delta_net", "num_heads": 1}])";
   for (const std::string axes : {"sweep.grid", "sweep.zip"}) {
@@ -419,6 +433,16 @@ TEST_CASE("suite: what a model lacks is refused at every point of a sweep") {
   CHECK(cells[0].run_id != cells[1].run_id);
   CHECK_THAT(Refusal("sweep", R"({"grid": {"train.auxiliary_losses": [{}, {"balance": 1}]}})"),
              Catch::StartsWith("/train/auxiliary_losses/balance: "));
+}
+
+TEST_CASE("suite: settings of the rate that would do nothing, or never all they say, are refused") {
+  CHECK(Refusal("train.warmup_steps", "15") == "accepted");
+  CHECK_THAT(Refusal("train.warmup_steps", "16"),
+             Catch::StartsWith("/train/warmup_steps: must be below the 16 steps of the training"));
+  CHECK(Refusal("train", R"({"schedule": "linear", "min_lr": 1e-4})") == "accepted");
+  CHECK_THAT(Refusal("train", R"({"schedule": "constant", "min_lr": 1e-4})"),
+             Catch::StartsWith("/train/min_lr: is of schedules that fall"));
+  CHECK(Refusal("train", R"({"recipe": "mad", "min_lr": 1e-6})") == "accepted");  // as resolved
 }
 
 TEST_CASE("suite: everything that can change the result changes the run id, and nothing else") {

@@ -99,7 +99,9 @@ TrainConfig ParseTrainConfig(const Value& value, const std::string& where) {
   if (recipe && !recipe->is_string()) {
     throw ConfigError(where + "/recipe", "expected a string, one of zoology, mad, mad-cosine");
   }
-  TrainConfig c = RecipeDefaults(recipe ? recipe->as_string() : "zoology", where + "/recipe");
+  const TrainConfig defaults =
+      RecipeDefaults(recipe ? recipe->as_string() : "zoology", where + "/recipe");
+  TrainConfig c = defaults;
   TrainFields().Read(value, where, c);
   RequireRange(c.lr > 0 && c.lr <= 10, where, "lr", "must be in (0, 10]");
   RequireRange(c.weight_decay >= 0, where, "weight_decay", "must be >= 0");
@@ -108,6 +110,8 @@ TrainConfig ParseTrainConfig(const Value& value, const std::string& where) {
   RequireRange(c.eps > 0, where, "eps", "must be > 0");
   RequireRange(c.grad_clip >= 0, where, "grad_clip", "must be >= 0; 0 turns clipping off");
   RequireRange(c.min_lr >= 0 && c.min_lr <= c.lr, where, "min_lr", "must be in [0, lr]");
+  RequireRange(c.schedule != Schedule::kConstant || c.min_lr == defaults.min_lr, where, "min_lr",
+               "is of schedules that fall; this one is constant");
   RequireRange(c.warmup_steps >= 0, where, "warmup_steps", "must be >= 0; 0 is no warm-up");
   RequireRange(c.ssm_lr >= 0 && c.ssm_lr <= 10, where, "ssm_lr", "must be in [0, 10]; 0 is lr");
   CheckLossWeights(c.auxiliary_losses, where + "/auxiliary_losses");

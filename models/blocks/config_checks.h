@@ -60,7 +60,7 @@ inline std::int64_t ExpandedHeadDim(double expand, std::int64_t d_model, std::in
   const double total = expand * static_cast<double>(d_model);
   const double head_dim = total / static_cast<double>(num_heads);
   const auto rounded = static_cast<std::int64_t>(std::llround(head_dim));
-  if (head_dim > 0 && std::abs(head_dim - static_cast<double>(rounded)) < 1e-9) return rounded;
+  if (rounded > 0 && std::abs(head_dim - static_cast<double>(rounded)) < 1e-9) return rounded;
   throw ConfigError(where + "/" + std::string(option),
                     "d_model " + std::to_string(d_model) + " times " + std::to_string(expand) +
                         " is not a multiple of num_heads " + std::to_string(num_heads));

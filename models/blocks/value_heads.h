@@ -24,8 +24,9 @@ Fields<Config> WithValueHeads(Fields<Config> fields) {
 // Throws ConfigError below `where` unless they are a multiple of num_heads.
 template <typename Config>
 std::int64_t NumValueHeads(const Config& config, const std::string& where) {
+  CheckRange(config.num_v_heads, 0, 1 << 16, where, "num_v_heads");
   const std::int64_t num_v_heads = config.num_v_heads != 0 ? config.num_v_heads : config.num_heads;
-  if (num_v_heads > 0 && num_v_heads % config.num_heads == 0) return num_v_heads;
+  if (num_v_heads % config.num_heads == 0) return num_v_heads;
   throw ConfigError(where + "/num_v_heads", std::to_string(num_v_heads) +
                                                 " is not a multiple of num_heads " +
                                                 std::to_string(config.num_heads));

@@ -81,7 +81,7 @@ TEST_CASE("gated delta net: value heads come in multiples of key heads") {
   CHECK_THROWS_WITH(Make({{"num_v_heads", 3}}, parameters),
                     "/mixer/num_v_heads: 3 is not a multiple of num_heads 2");
   CHECK_THROWS_WITH(Make({{"num_v_heads", -4}}, parameters),
-                    "/mixer/num_v_heads: -4 is not a multiple of num_heads 2");
+                    "/mixer/num_v_heads: -4 is not in 0..65536");
 }
 
 }  // namespace
