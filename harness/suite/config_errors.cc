@@ -186,7 +186,7 @@ void ErrorCollector::ThrowAny() const {
 }
 
 void ThrowAllErrors(std::string_view text, const Value& document, const SuiteOverrides& overrides,
-                    const std::function<void(const Value&, const SuiteOverrides&)>& parse,
+                    const std::function<void(const Value&, const SuiteOverrides&)>& check,
                     const ConfigError& first) {
   std::vector<ConfigError> errors = ErrorsIn(first), met = errors, taken;
   std::set<std::string> known;
@@ -202,7 +202,7 @@ void ThrowAllErrors(std::string_view text, const Value& document, const SuiteOve
     }
     if (!is_changed) break;
     try {
-      parse(rest, rest_overrides);
+      check(rest, rest_overrides);
       break;
     } catch (const ConfigError& next) {
       met = ErrorsIn(next);

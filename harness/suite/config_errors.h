@@ -51,13 +51,13 @@ class ErrorCollector {
 };
 
 // Throws one ConfigError with all errors of a suite, a line each when there are several, each with
-// the line and the column of `text`, or the --set that it comes of. `first` is what `parse` of
-// `document`, the JSON of `text`, threw. Others show when it is parsed again without members that
+// the line and the column of `text`, or the --set that it comes of. `first` is what `check` of
+// `document`, the JSON of `text`, threw. Others show when it is checked again without members that
 // are wrong by themselves: unknown, of the wrong type, out of range. What then follows from their
 // absence is not told.
 [[noreturn]] void ThrowAllErrors(
     std::string_view text, const Value& document, const SuiteOverrides& overrides,
-    const std::function<void(const Value&, const SuiteOverrides&)>& parse,
+    const std::function<void(const Value&, const SuiteOverrides&)>& check,
     const ConfigError& first);
 
 }  // namespace mixerbench::harness

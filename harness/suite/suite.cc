@@ -294,6 +294,7 @@ Value ReadDocument(Value parsed, const SuiteOverrides& overrides, const Registri
 
 // The cells of a suite, collected point by point of its sweep: one for each seed, those that use
 // its training, and one that is timed for each model, dtype and whatever else its time depends on.
+// All points are checked before any cell is identified, which draws samples of its data.
 class CellCollector {
  public:
   // `overrides` and `registries` must outlive it.
@@ -322,14 +323,25 @@ class CellCollector {
                                     " cells; split the suite");
   }
 
+  // Throws ConfigError for what is wrong with the point.
   void Add(const SweepPoint& point) {
     const Cell cell = MakeCell(point);
-    AddSeeds(cell);
+    checked_.push_back(cell);
     for (const TrainingUse& use : uses_) AddUse(cell, use, point.document.at("task"));
     if (throughput_) AddTimed(cell);
   }
 
-  std::vector<Cell> Take() { return std::move(cells_); }
+  // Of the points that were added, with their seeds and ids. Throws ConfigError when two are one.
+  std::vector<Cell> Identify() {
+    for (const Cell& cell : checked_) {
+      if (cell.kind == CellKind::kThroughput) {
+        identifier_.Identify(cells_.emplace_back(cell));
+      } else {
+        AddSeeds(cell);
+      }
+    }
+    return std::move(cells_);
+  }
 
  private:
   // Without a seed and without ids.
@@ -386,6 +398,7 @@ class CellCollector {
     return !fresh.empty();
   }
 
+  // Points that differ in what is tested alone share a training, and with it what uses it.
   void AddSeeds(const Cell& cell) {
     for (const std::uint64_t seed : seeds_) {
       Cell seeded = cell;
@@ -393,29 +406,21 @@ class CellCollector {
       seeded.phase = phase_;
       identifier_.Identify(seeded);
       const auto [known, is_new] = names_.try_emplace(seeded.run_id, seeded.name);
-      if (!is_new) {
+      if (is_new) {
+        cells_.push_back(std::move(seeded));
+      } else if (!NamesTraining(cell.kind)) {
         throw ConfigError("/sweep", "'" + known->second + "' and '" + seeded.name +
                                         "' are one cell; leave one of them out");
       }
-      cells_.push_back(std::move(seeded));
     }
   }
 
-  // Points that differ in what is tested alone share a training, and with it what uses it.
   void AddUse(const Cell& trained, const TrainingUse& use, const Value& task) {
     Cell cell = UseTraining(trained, use, task, registries_.tasks);
     ApplyLimit(cell.task, overrides_.limit);
     CheckDataSizes(cell.task);
     CheckPieces(cell, registries_);
-    for (const std::uint64_t seed : seeds_) {
-      Cell seeded = cell;
-      seeded.seed = seed;
-      seeded.phase = phase_;
-      identifier_.Identify(seeded);
-      if (names_.try_emplace(seeded.run_id, seeded.name).second) {
-        cells_.push_back(std::move(seeded));
-      }
-    }
+    checked_.push_back(std::move(cell));
   }
 
   // Speed depends on no rate and no seed; the task and the batch matter to a whole step alone.
@@ -428,8 +433,7 @@ class CellCollector {
     Cell timed = cell;
     timed.kind = CellKind::kThroughput;
     timed.throughput = *throughput_;
-    identifier_.Identify(timed);
-    cells_.push_back(std::move(timed));
+    checked_.push_back(std::move(timed));
   }
 
   const SuiteOverrides& overrides_;
@@ -439,6 +443,7 @@ class CellCollector {
   std::vector<TrainingUse> uses_;
   reports::CellPhase phase_ = reports::CellPhase::kNone;
   std::optional<ThroughputPlan> throughput_;
+  std::vector<Cell> checked_;  // without seeds and ids
   std::vector<Cell> cells_;
   std::set<std::string> checked_models_, timed_models_;
   std::map<std::string, std::string> names_;  // of the cells by their ids
@@ -495,10 +500,18 @@ std::string ReadSuiteText(const std::string& name_or_path) {
 
 namespace {
 
-Suite ParseDocument(const Value& document, const SuiteOverrides& overrides,
-                    const Registries& registries) {
+// A suite without cells, and what they are made of.
+struct CheckedSuite {
+  Suite suite;
+  CellCollector cells;
+};
+
+// Throws ConfigErrors for all that is met. `overrides` and `registries` must outlive the result.
+CheckedSuite CheckDocument(const Value& document, const SuiteOverrides& overrides,
+                           const Registries& registries) {
   const Value parsed = ReadDocument(document, overrides, registries);
   Suite suite;
+  std::optional<CellCollector> cells;
   ErrorCollector errors;
   errors.Try([&] { suite.name = ReadFolderName(io::RequireMember(parsed, "", "name"), "/name"); });
   errors.Try([&] {
@@ -512,19 +525,18 @@ Suite ParseDocument(const Value& document, const SuiteOverrides& overrides,
   if (parsed.Find("task") == nullptr || parsed.Find("model") == nullptr) errors.ThrowAny();
   errors.Try([&] {
     const std::vector<SweepPoint> points = ExpandSweep(parsed.as_object());
-    CellCollector cells(parsed, overrides, registries);
-    cells.RequireRoomFor(points.size());
+    cells.emplace(parsed, overrides, registries);
+    cells->RequireRoomFor(points.size());
     ErrorCollector of_points;
     for (const SweepPoint& point : points) {
-      of_points.Try([&] { cells.Add(point); });
+      of_points.Try([&] { cells->Add(point); });
       if (of_points.is_full()) break;
     }
     of_points.ThrowAny();
-    suite.cells = cells.Take();
   });
   errors.ThrowAny();
   suite.config = parsed;
-  return suite;
+  return {std::move(suite), std::move(*cells)};
 }
 
 }  // namespace
@@ -533,12 +545,14 @@ Suite ParseSuite(std::string_view text, const SuiteOverrides& overrides,
                  const Registries& registries) {
   const Value document = io::ParseJson(text);
   try {
-    return ParseDocument(document, overrides, registries);
+    CheckedSuite checked = CheckDocument(document, overrides, registries);
+    checked.suite.cells = checked.cells.Identify();
+    return std::move(checked.suite);
   } catch (const ConfigError& error) {
-    const auto parse = [&](const Value& rest, const SuiteOverrides& rest_overrides) {
-      ParseDocument(rest, rest_overrides, registries);
+    const auto check = [&](const Value& rest, const SuiteOverrides& rest_overrides) {
+      CheckDocument(rest, rest_overrides, registries);
     };
-    ThrowAllErrors(text, document, overrides, parse, error);
+    ThrowAllErrors(text, document, overrides, check, error);
   }
 }
 
