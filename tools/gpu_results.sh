@@ -1,11 +1,13 @@
 #!/usr/bin/env bash
 # gpu_results.sh PROGRAMS OUT PART...: makes the files of results/h200 anew, on a GPU machine.
 #
-# PROGRAMS is a folder of tools/package.sh. A part is `tests`, `golden` (samples of the CUDA generator),
-# `conformance`, `sanitizers`, `cores`, `operations`, `starts`, `leaderboard` (the collection) or the name
-# of a suite; OUT/h200 gets what is committed, OUT/runs and OUT/logs the rest. A part that fails is named
-# at the end, and the others still run. Suites resume: the same command goes on where it was stopped, on
-# every GPU of the machine. See docs/GPU.md.
+# PROGRAMS is a folder of tools/package.sh. A part is `tests` or one of them by its name (`engine_test`),
+# `golden` (samples of the CUDA generator), `python` (mixers in Python; PROGRAMS/site holds the wheel),
+# `conformance`, `sanitizers`, `cores`, `operations`, `starts`, `calibration` (the gate), `leaderboard`
+# (the collection) or the name of a suite; OUT/h200 gets what is committed, OUT/runs and OUT/logs the rest.
+# A part that fails is named at the end, and the others still run. With TIME_LIMIT in the environment the
+# whole ends after so many seconds: tests that run then fail, what runs cells saves them, later parts are
+# not begun, and the same command with the same OUT goes on, on every GPU of the machine. See docs/GPU.md.
 # SPDX-License-Identifier: Apache-2.0
 set -uo pipefail
 
@@ -22,14 +24,26 @@ readonly root programs out
 readonly time_limit_s=${CONFORMANCE_TIME_LIMIT:-190} shards_per_gpu=11
 gpus=$(nvidia-smi --list-gpus 2>/dev/null | wc -l)
 readonly gpus
+readonly end=${TIME_LIMIT:+$((SECONDS + TIME_LIMIT))} saving_s=30  # which a run of cells may take at its end
+
+# left: seconds that a part may take from now on.
+left() { echo $((end - saving_s > SECONDS ? end - saving_s - SECONDS : 1)); }
+
+# limited COMMAND...: ends it in time.
+limited() {
+  if [[ -n $end ]]; then timeout --kill-after=10 "$(left)" "$@"; else "$@"; fi
+}
+
+# run_cells WORD...: the program, which stops and saves in time.
+run_cells() { "$programs/mixerbench" "$@" ${end:+--time-limit "$(left)"}; }
 
 # share N: threads for each of N processes side by side.
 share() { echo $((($(nproc) + $1 - 1) / $1)); }
 
 run_test() {  # run_test NAME: its last line is the count
-  OMP_NUM_THREADS=$(share 6) "$programs/$1" >"$out/logs/$1.txt" 2>&1
+  OMP_NUM_THREADS=$(share 6) limited "$programs/$1" >"$out/logs/$1.txt" 2>&1
   local status=$?
-  printf '%s: %s\n' "$1" "$(grep -E 'All tests passed|assertions:' "$out/logs/$1.txt" | tail -n 1)"
+  printf '%s: %s\n' "$1" "$(grep -E 'All tests passed|assertions:' "$out/logs/$1.txt" || tail -n 1 "$out/logs/$1.txt")"
   return "$status"
 }
 
@@ -62,7 +76,18 @@ run_conformance() {
 
 run_benchmark() {  # run_benchmark PROGRAM FILE
   mkdir -p -- "$(dirname -- "$out/h200/$2")"
-  "$programs/$1" >"$out/h200/$2" 2>&1
+  limited "$programs/$1" >"$out/h200/$2" 2>&1
+}
+
+# The package that is tested is that of PROGRAMS/site, as installed by pip --target from tools/wheel.sh.
+run_python() {
+  local name status=0
+  for name in api_test program_test; do
+    PYTHONPATH=$programs/site:$root/tests/python MIXERBENCH_TEST_DEVICE=cuda \
+      limited python3 "$root/tests/python/$name.py" "$programs/site/mixerbench/libmixerbench_engine.so" >"$out/logs/$name.txt" 2>&1 || status=1
+    printf '%s: %s\n' "$name" "$(tail -n 1 "$out/logs/$name.txt")"
+  done
+  return "$status"
 }
 
 # The checkout that holds this script is the one that PROGRAMS were made from.
@@ -79,7 +104,8 @@ run_sanitizers() {
     for name in core_gpu_test dplr_gpu_test mesa_gpu_test sila_gpu_test; do
       log=$out/logs/$name-$tool.txt
       # Without caching every tensor is an allocation of its own, beyond which the tool sees.
-      PYTORCH_NO_CUDA_MEMORY_CACHING=1 compute-sanitizer --tool "$tool" --error-exitcode 1 "$programs/$name" '[sanitizer]' >"$log" 2>&1 || status=1
+      PYTORCH_NO_CUDA_MEMORY_CACHING=1 limited \
+        compute-sanitizer --tool "$tool" --error-exitcode 1 "$programs/$name" '[sanitizer]' >"$log" 2>&1 || status=1
       { echo "$name"; tail -n 4 -- "$log"; } | tee -a "$out/h200/sanitizers/$tool.txt"
     done
   done
@@ -96,9 +122,9 @@ run_suite() {  # run_suite NAME
   case $1 in
     step-time | mixers-step-time) options=(bench "$1" --device cuda) ;;
     selcopy-* | resona-* | induction-* | mad-small) options=(run "$1" --gpus all --jobs 8) ;;
-    mqar-iclr24-64x4) options=(run "$1" --gpus all --jobs 14) ;;
+    mixers | mqar-iclr24-64x4) options=(run "$1" --gpus all --jobs 12) ;;
   esac
-  "$programs/mixerbench" "${options[@]}" -o "$out/runs/$1" >"$out/logs/$1.txt" 2>&1
+  run_cells "${options[@]}" -o "$out/runs/$1" >"$out/logs/$1.txt" 2>&1
   local status=$?
   tail -n 1 "$out/logs/$1.txt"
   mkdir -p -- "$out/h200/$1"
@@ -106,12 +132,27 @@ run_suite() {  # run_suite NAME
   return "$status"
 }
 
+# The noise of this runner, by one build twice: what docs/GATE.md, "Calibrate a runner", says.
+run_calibration() {
+  local folder=$out/runs/calibration side
+  mkdir -p -- "$out/h200/gate"
+  for side in base again; do
+    run_cells run "$root/docs/ci/gate-suite.json" -o "$folder/$side" >"$out/logs/calibration-$side.txt" 2>&1 || return
+  done
+  limited "$programs/mixerbench" compare "$folder/base" "$folder/again" --measure "$root/docs/ci/gate-suite.json" \
+    --pairs "$folder/pairs" --self --calibration "$out/h200/gate/calibration" \
+    --verdict "$out/h200/gate/aa.json" --markdown "$out/h200/gate/aa.md" >"$out/logs/calibration.txt" 2>&1
+  local status=$?
+  tail -n 1 "$out/logs/calibration.txt"
+  return "$status"
+}
+
 # Its cells fill many megabytes, so what is ranked is kept and not they. A sitting that ends before the
-# collection does (LEADERBOARD_TIME_LIMIT) ranks the tasks that are done; fails while some are missing.
+# collection does ranks the tasks that are done; fails while some are missing.
 run_leaderboard() {
   local folder format status=0 finished=()
-  "$programs/mixerbench" run collection leaderboard -o "$out/runs/leaderboard" --gpus all --jobs 12 --keep-weights none \
-    ${LEADERBOARD_TIME_LIMIT:+--time-limit "$LEADERBOARD_TIME_LIMIT"} >"$out/logs/leaderboard.txt" 2>&1 || status=$?
+  run_cells run collection leaderboard -o "$out/runs/leaderboard" --gpus all --jobs 12 --keep-weights none \
+    >"$out/logs/leaderboard.txt" 2>&1 || status=$?
   tail -n 1 "$out/logs/leaderboard.txt"
   for folder in "$out/runs/leaderboard"/*/; do
     "$programs/mixerbench" leaderboard "$folder" --format json >/dev/null 2>&1 && finished+=("$folder")
@@ -127,9 +168,15 @@ run_leaderboard() {
 ((gpus)) || { echo "gpu_results.sh: no GPU here" >&2; exit 7; }
 failed=()
 for part in "$@"; do
+  if [[ -n $end ]] && ((end - saving_s <= SECONDS)); then
+    echo "$part: no time left"
+    failed+=("$part")
+    continue
+  fi
   start=$SECONDS
   case $part in
-    tests | golden | conformance | sanitizers | starts | leaderboard) "run_$part" ;;
+    tests | golden | python | conformance | sanitizers | starts | calibration | leaderboard) "run_$part" ;;
+    *_test) run_test "$part" ;;
     cores) run_benchmark core_device_benchmark cores/core_device_benchmark.txt ;;
     operations) run_benchmark operations_benchmark fused/fused_benchmark.txt ;;
     *) run_suite "$part" ;;

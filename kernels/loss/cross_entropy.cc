@@ -4,8 +4,10 @@
 #include <vector>
 
 #include <ATen/TensorOperators.h>
+#include <ATen/core/Reduction.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/log_softmax.h>
+#include <ATen/ops/nll_loss.h>
 
 #include "base/check.h"
 #include "kernels/device/dispatch.h"
@@ -21,12 +23,12 @@ at::Tensor AtLeastFloat(const at::Tensor& x) {
   return x.to(c10::promoteTypes(x.scalar_type(), at::kFloat));
 }
 
-// [N], 0 where a row does not count.
+// [N], 0 where a row does not count. Not by gather: what scatters its gradient in a fixed order
+// copies strides from the CPU on the way, which the capture of a graph does not allow.
 at::Tensor Nll(const at::Tensor& logits, const at::Tensor& targets) {
-  return -at::log_softmax(AtLeastFloat(logits), 1)
-              .gather(1, targets.clamp_min(0).unsqueeze(1))
-              .squeeze(1)
-              .masked_fill(targets.lt(0), 0);
+  return at::nll_loss(at::log_softmax(AtLeastFloat(logits), 1), targets.clamp_min(0), /*weight=*/{},
+                      at::Reduction::None)
+      .masked_fill(targets.lt(0), 0);
 }
 
 }  // namespace

@@ -3,10 +3,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <cmath>
 #include <cstdint>
+#include <memory>
+#include <set>
+#include <string>
 #include <vector>
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/tensor.h>
+#include <ATen/record_function.h>
 
 #include "kernels/loss/cross_entropy.h"
 #include "kernels/loss/linear_cross_entropy.h"
@@ -81,6 +85,27 @@ TEST_CASE("linear cross-entropy: weighted rows, over the number of rows that cou
   const at::Tensor wanted = -(softmax[0][4].log() * 2 + softmax[3][4].log() * 0.5) / 3;
   CHECK(RelativeError(function(inputs)[0], wanted) < kFloat64Tolerance);
   CHECK(GradientCheckError(function, inputs) < kGradientCheckTolerance);
+}
+
+// On a GPU ATen scatters in a fixed order with the help of a copy from the CPU, which waits.
+TEST_CASE("linear cross-entropy: of weighted rows nothing is scattered") {
+  static std::set<std::string> called;
+  called.clear();
+  const auto handle =
+      at::addThreadLocalCallback(at::RecordFunctionCallback([](const at::RecordFunction& function) {
+                                   called.insert(function.name());
+                                   return std::unique_ptr<at::ObserverContext>();
+                                 }).scopes({at::RecordScope::FUNCTION}));
+  const at::Tensor hidden = RandomNormal({4, 3}, 1).requires_grad_(true);
+  LinearCrossEntropy(hidden, RandomNormal({5, 3}, 2), {}, Longs({4, -1, 0, 4}),
+                     ExecutionPath::kFast, {}, at::tensor({2., 7., 0., 0.5}, at::kDouble))
+      .backward();
+  at::removeCallback(handle);
+  CHECK(called.contains("aten::log_softmax"));
+  for (const std::string& name : called) {
+    CAPTURE(name);
+    CHECK(name.find("scatter") == std::string::npos);
+  }
 }
 
 TEST_CASE("linear cross-entropy: which sizes have device functions, and how they are cut") {

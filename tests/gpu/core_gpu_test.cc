@@ -798,6 +798,56 @@ TEST_CASE("core gpu: slices of one projection are read in place, other layouts a
   }
 }
 
+// Outputs and gradients when q, k, v and what the output's gradient is are the same for all of an
+// axis; copied for each before, or not.
+NamedTensors RunShared(const CoreEntry& core, const NamedTensors& inputs, std::int64_t axis,
+                       bool copies) {
+  const auto spread = [&](const at::Tensor& x, const at::Tensor& like) {
+    const at::Tensor shared = x.expand(like.sizes());
+    return copies ? shared.contiguous() : shared;
+  };
+  NamedTensors leaves, given;
+  for (const auto& [name, value] : inputs) {
+    const bool is_shared = name == "q" || name == "k" || name == "v";
+    leaves[name] =
+        (is_shared ? value.narrow(axis, 0, 1) : value).detach().clone().requires_grad_(true);
+    given[name] = is_shared ? spread(leaves[name], value) : leaves[name];
+  }
+  const at::Tensor o = core.run(given, {}).at("o");
+  const at::Tensor weight = RandomNormal(o.sizes(), 37).to(o.device(), o.scalar_type());
+  o.backward(spread(weight.narrow(axis, 0, 1), o));
+  NamedTensors results = {{"o", o.detach()}};
+  for (const auto& [name, leaf] : leaves) {
+    if (leaf.grad().defined()) results["d " + name] = leaf.grad();
+  }
+  return results;
+}
+
+TEST_CASE("core gpu: what heads or sequences share gives the bits of copies, in every plan") {
+  for (const char* core_name : kCores) {
+    for (const Precision& precision : kPrecisions) {
+      // Of the fused plans; of scans by warpgroups; of other scans, in segments.
+      for (const CoreCase& c :
+           {CoreCase{.batch_size = 70, .seq_len = 70, .head_k_dim = 64, .head_v_dim = 64},
+            CoreCase{.seq_len = 150, .num_heads = 4, .head_k_dim = 128, .head_v_dim = 64},
+            CoreCase{.seq_len = 600, .num_heads = 3, .head_k_dim = 32, .head_v_dim = 16}}) {
+        const CoreEntry& core = Core(core_name);
+        const auto inputs =
+            InPrecision(On(Gpu(precision), DrawInputs(core, c, /*seed=*/31)), precision);
+        for (const std::int64_t axis : {0, 2}) {
+          const NamedTensors expected = RunShared(core, inputs, axis, /*copies=*/true);
+          const NamedTensors actual = RunShared(core, inputs, axis, /*copies=*/false);
+          REQUIRE(actual.size() == expected.size());
+          for (const auto& [name, value] : expected) {
+            CAPTURE(core_name, precision.name, c.seq_len, axis, name);
+            CHECK(BitwiseEqual(actual.at(name).cpu(), value.cpu()));
+          }
+        }
+      }
+    }
+  }
+}
+
 TEST_CASE("core gpu: gradients of some inputs alone are those of all") {
   const at::Device gpu = Gpu(kPrecisions[0]);
   for (const char* core_name : kCores) {

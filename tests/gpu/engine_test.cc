@@ -139,10 +139,14 @@ TEST_CASE("engine: a whole cell has the same checksum with and without graphs") 
        {R"({"backbone": "zoology", "d_model": 16, "resid_dropout": 0.1, "positions": "learned",
             "sequence_mixer": {"name": "attention"}})",
         R"({"backbone": "mad", "d_model": 16, "sequence_mixer": {"name": "delta_net"}})"}) {
-    for (const char* mode : {"scored", "all_tokens", "target_only"}) {
+    for (const char* mode : {"scored", "all_tokens", "target_only", "weighted"}) {
       const Cell cell = MakeCell(kMixture, {{"model", model}, {"train.loss_mode", mode}});
       INFO(model << " " << mode);
-      CHECK(Checksum(Run(cell, {})) == Checksum(Run(cell, {.use_graphs = false})));
+      const reports::CellResult graph = Run(cell, {});
+      CHECK(Checksum(graph) == Checksum(Run(cell, {.use_graphs = false})));
+      for (const auto& plan : graph.plans) {
+        if (plan.phase == "train_step") CHECK(plan.eager_reason == "");
+      }
     }
   }
 }
@@ -156,10 +160,11 @@ TEST_CASE("engine: kept weights are evaluated to the bits of a training, and tap
   const std::string test = R"({"input_seq_len": [16, 64, 100], "num_kv_pairs": [2, 5, 5],
                                "num_examples": 70})";
   overrides.set = {{"model.sequence_mixer.name", "delta_net"},
-                   {"evaluate", "[" + test + "]"},
+                   {"evaluate", "[" + test + R"(, {"reset_write_gate": {"share": 0.3}},
+                                {"reset_write_gate": {"first_token": 0, "last_token": 63}}])"},
                    {"analyse", R"([{"taps": ["write_gate"], "num_examples": 70}])"}};
   const auto cells = ParseSuite(kMixture, overrides, AllRegistries()).cells;
-  REQUIRE(cells.size() == 3);
+  REQUIRE(cells.size() == 5);
   REQUIRE(Run(cells[0], control).weights);
   const auto silent = [](const Progress&) {};
   const auto evaluated = RunEvaluateCell(cells[1], Gpu(), AllRegistries(), control, silent);
@@ -172,7 +177,17 @@ TEST_CASE("engine: kept weights are evaluated to the bits of a training, and tap
   };
   CHECK(rows(evaluated) == rows(inside));
 
-  const auto analysed = RunAnalyseCell(cells[2], Gpu(), AllRegistries(), control, silent);
+  for (const std::size_t reset : {2, 3}) {  // positions and means are those of the CPU
+    const auto nll = [&](at::Device device) {
+      const auto result = RunEvaluateCell(cells[reset], device, AllRegistries(), control, silent);
+      INFO(result.reason);
+      REQUIRE(result.state == reports::CellState::kCompleted);
+      return result.accuracy.front().nll.value();
+    };
+    CHECK(nll(Gpu()) == Approx(nll(at::kCPU)).epsilon(1e-4));
+  }
+
+  const auto analysed = RunAnalyseCell(cells[4], Gpu(), AllRegistries(), control, silent);
   INFO(analysed.reason);
   REQUIRE(analysed.state == reports::CellState::kCompleted);
   REQUIRE(analysed.taps.size() == 4);  // two layers on two segments

@@ -1,11 +1,14 @@
-// What only a GPU can show of training: it repeats itself, and survives a lack of memory. Without a
-// GPU every case fails; nothing passes quietly.
+// What only a GPU can show of cells: training repeats itself and survives a lack of memory, what is
+// timed runs as graphs, the driver tells of the GPU. Without a GPU every case fails; nothing passes
+// quietly.
 // SPDX-License-Identifier: Apache-2.0
+#include <chrono>
 #include <string>
 
 #include "harness/cells/throughput.h"
 #include "harness/cells/train.h"
 #include "harness/device/device.h"
+#include "harness/device/gpu_monitor.h"
 #include "harness/suite/registries.h"
 #include "harness/suite/suite.h"
 #include "io/json.h"
@@ -81,18 +84,20 @@ TEST_CASE("gpu: lack of memory is a state, and the next cell is not affected") {
   CHECK(fits.state == reports::CellState::kCompleted);
 }
 
-Cell SpeedCell(const std::string& mixer, const std::string& dtype, const std::string& d_model) {
+Cell SpeedCell(const std::string& mixer, const std::string& dtype, const std::string& d_model,
+               const std::string& phases = R"("train_step", "fwd", "fwd_bwd")") {
   SuiteOverrides overrides;
   overrides.device_type = "cuda";
-  overrides.set = {
-      {"train.dtype", dtype}, {"model.d_model", d_model}, {"model.sequence_mixer.name", mixer}};
+  overrides.set = {{"train.dtype", dtype},
+                   {"model.d_model", d_model},
+                   {"model.sequence_mixer.name", mixer},
+                   {"throughput.phases", "[" + phases + "]"}};
   const Suite suite = ParseSuite(R"({"name": "speed",
       "task": {"name": "mqar", "vocab_size": 512, "input_seq_len": 64, "num_kv_pairs": 4,
                "noise": "zero", "train": {"num_examples": 4096}, "validation": {"num_examples": 8},
                "test": {"num_examples": 8}},
       "model": {"n_layers": 2}, "train": {"batch_size": 128},
-      "throughput": {"seq_len": [64, 1000], "batch_size": 128, "num_samples": 5,
-                     "phases": ["train_step", "fwd", "fwd_bwd"]}})",
+      "throughput": {"seq_len": [64, 1000], "batch_size": 128, "num_samples": 5}})",
                                  overrides, AllRegistries());
   for (const Cell& cell : suite.cells) {
     if (cell.kind == CellKind::kThroughput) return cell;
@@ -125,6 +130,51 @@ TEST_CASE("gpu: what is timed is compared, its plans and its memory are told") {
       for (const auto& plan : result.plans) CHECK(plan.eager_reason.empty());
     }
   }
+}
+
+TEST_CASE("gpu: prompts are read and tokens decoded by graphs, from a state and to one") {
+  const at::Device gpu = Gpu();
+  for (const auto& [mixer, entry] : AllRegistries().mixers.entries()) {
+    for (const char* dtype : {"fp32", "bf16"}) {
+      const auto result = RunThroughputCell(SpeedCell(mixer, dtype, "64", R"("prefill", "decode")"),
+                                            gpu, AllRegistries(), {}, [](const Progress&) {});
+      INFO(mixer << " " << dtype << " " << result.reason);
+      CHECK(result.state == reports::CellState::kCompleted);
+      CHECK(result.throughput.size() == 4);
+      for (const auto& row : result.throughput) {
+        CAPTURE(row.phase, row.seq_len, row.reason);
+        CHECK(row.parity_check == "passed");
+        CHECK(row.execution == "graph");
+      }
+      for (const auto& plan : result.plans) CHECK(plan.eager_reason == "");
+    }
+  }
+}
+
+TEST_CASE("gpu: the driver tells what a GPU is, whether it is slowed down, what it uses") {
+  const at::Device gpu = Gpu();
+  const GpuMonitor monitor = GpuMonitor::At(PciBusId(gpu));
+  CHECK(monitor.DriverVersion().value_or("").find('.') != std::string::npos);
+  CHECK(monitor.Uuid().value_or("").starts_with("GPU-"));
+  CHECK(monitor.SmClockMhz().value_or(0) > 100);
+  CHECK(monitor.MaxSmClockMhz().value_or(0) >= monitor.SmClockMhz().value_or(1));
+  CHECK(monitor.MemoryClockMhz().value_or(0) > 100);
+  CHECK(monitor.PowerLimitWatts().value_or(0) > 50);
+  CHECK(monitor.HasEcc());
+  CHECK(monitor.HasMig());
+  CHECK(monitor.ThrottleReasons());
+  CHECK(monitor.UtilizationPercent().value_or(-1) >= 0);
+  CHECK(monitor.ComputeProcesses());
+  const auto before = monitor.EnergyJoules();
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(1);
+  while (std::chrono::steady_clock::now() < end) {
+    FlushCache(gpu);
+    Synchronize(gpu);
+  }
+  const double used_j = monitor.EnergyJoules().value_or(0) - before.value_or(0);
+  // Between what a GPU takes that has nothing to do and what none has power for.
+  CHECK(used_j > 20);
+  CHECK(used_j < 3000);
 }
 
 TEST_CASE("gpu: plans name the device code, or why there is none") {

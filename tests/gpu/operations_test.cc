@@ -396,6 +396,20 @@ TEST_CASE("gpu: linear cross-entropy with one target for all rows and with rows 
               kHeadTypes);
 }
 
+TEST_CASE("gpu: linear cross-entropy of weighted rows") {
+  at::Tensor targets = (RandomUniform({77}, 1) * 300).to(at::kLong);
+  targets.narrow(0, 30, 5).fill_(-100);
+  const at::Tensor weights = RandomUniform({77}, 2, at::kFloat) * 3;
+  for (const at::ScalarType dtype : {at::kFloat, at::kBFloat16}) {
+    CheckParity(
+        [&](const Tensors& x, ExecutionPath path) -> Tensors {
+          return {LinearCrossEntropy(x[0], x[1], {}, targets.to(x[0].device()), path, {},
+                                     weights.to(x[0].device()))};
+        },
+        {RandomNormal({77, 64}, 3), RandomNormal({300, 64}, 4)}, {dtype, at::kFloat});
+  }
+}
+
 TEST_CASE("gpu: linear cross-entropy of extreme logits stays finite, rises of the maximum") {
   constexpr std::int64_t kVocabSize = 8192;
   // Logits that grow along the vocabulary, from -4000 to 4000: exponentials of the next tile are
@@ -699,6 +713,13 @@ TEST_CASE("gpu: direct convolution") {
           return convolve({x[0].mT(), x[1].mT()}, path);
         },
         turned, {at::kFloat, at::kFloat});
+    // One input for all sequences, one filter for all channels.
+    CheckParity(
+        [&](const Tensors& x, ExecutionPath path) {
+          return convolve({x[0].expand({c.batch_size, -1, -1}), x[1].expand({-1, c.channels})},
+                          path);
+        },
+        {inputs[0].narrow(0, 0, 1), inputs[1].narrow(1, 0, 1)}, {at::kFloat, at::kFloat});
   }
 }
 
@@ -742,29 +763,56 @@ TEST_CASE("gpu: output norm") {
     GateActivation activation;
     bool before_norm = false;
   };
-  for (const std::int64_t head_dim : {8, 40, 64, 128, 264}) {
+  struct Size {
+    std::int64_t tokens, heads, head_dim;
+  };
+  for (const auto& [tokens, heads, head_dim] :
+       {Size{17, 3, 8}, Size{17, 3, 40}, Size{17, 3, 64}, Size{17, 3, 128}, Size{17, 3, 264},
+        // More heads than groups of lanes in a block, and than the blocks of a backward pass take
+        // in one turn.
+        Size{5, 19, 512}, Size{4501, 3, 64}}) {
     for (const Gated gating : {Gated{GateActivation::kNone}, Gated{GateActivation::kSilu},
                                Gated{GateActivation::kSigmoid}, Gated{GateActivation::kSilu, true},
                                Gated{GateActivation::kSigmoid, true}}) {
       const bool gated = gating.activation != GateActivation::kNone;
-      CAPTURE(head_dim, gated, gating.before_norm);
+      CAPTURE(tokens, heads, head_dim, gated, gating.before_norm);
       for (const at::ScalarType dtype : {at::kFloat, at::kBFloat16}) {
         CheckParity(
             [&](const Tensors& x, ExecutionPath path) -> Tensors {
               return {OutputNorm(
                   {.x = x[0],
-                   .gate = gated ? x[1].narrow(-1, 8, 3 * head_dim).unflatten(-1, {3, head_dim})
-                                 : at::Tensor(),
+                   .gate =
+                       gated ? x[1].narrow(-1, 8, heads * head_dim).unflatten(-1, {heads, head_dim})
+                             : at::Tensor(),
                    .weight = x[2],
                    .activation = gating.activation,
                    .gate_before_norm = gating.before_norm},
                   path)};
             },
-            {RandomNormal({2, 17, 3, head_dim}, 1), RandomNormal({2, 17, 3 * head_dim + 8}, 2) * 3,
-             RandomNormal({head_dim}, 3)},
+            {RandomNormal({2, tokens, heads, head_dim}, 1),
+             RandomNormal({2, tokens, heads * head_dim + 8}, 2) * 3, RandomNormal({head_dim}, 3)},
             {dtype, dtype, at::kFloat});
       }
     }
+  }
+}
+
+TEST_CASE("gpu: output norm of heads that share what is read, with a gate of columns before it") {
+  for (const at::ScalarType dtype : {at::kFloat, at::kBFloat16}) {
+    CheckParity(
+        [](const Tensors& x, ExecutionPath path) -> Tensors {
+          const auto columns = SplitColumns(x[1], {4 * 64, 8}, path);
+          return {OutputNorm({.x = x[0].expand({-1, -1, 4, -1}),
+                              .gate = columns[0].unflatten(-1, {4, 64}),
+                              .weight = x[2],
+                              .activation = GateActivation::kSilu,
+                              .gate_before_norm = true},
+                             path),
+                  columns[1]};
+        },
+        {RandomNormal({2, 33, 1, 64}, 1), RandomNormal({2, 33, 4 * 64 + 8}, 2),
+         RandomNormal({64}, 3)},
+        {dtype, dtype, at::kFloat});
   }
 }
 
@@ -826,6 +874,29 @@ TEST_CASE("gpu: heads times a number each") {
           }
         }
       }
+    }
+  }
+}
+
+TEST_CASE("gpu: heads that share what is multiplied, and more heads than blocks") {
+  for (const at::ScalarType dtype : {at::kFloat, at::kBFloat16}) {
+    for (const bool scale_of_rows : {false, true}) {
+      CAPTURE(dtype, scale_of_rows);
+      CheckParity(
+          [](const Tensors& x, ExecutionPath path) -> Tensors {
+            return {
+                ScaleHeads(x[0].expand({-1, -1, 5, -1}), x[1], x[2].expand({-1, -1, 5, -1}), path)};
+          },
+          {RandomNormal({3, 50, 1, 16}, 1),
+           scale_of_rows ? RandomNormal({3, 50, 5}, 2) : RandomNormal({5}, 2),
+           RandomNormal({3, 50, 1, 16}, 3)},
+          {dtype, at::kFloat, dtype});
+      // More heads of a row than the backward pass has blocks.
+      CheckParity([](const Tensors& x,
+                     ExecutionPath path) -> Tensors { return {ScaleHeads(x[0], x[1], {}, path)}; },
+                  {RandomNormal({300, 1100, 8}, 4),
+                   scale_of_rows ? RandomNormal({300, 1100}, 5) : RandomNormal({1100}, 5)},
+                  {dtype, at::kFloat});
     }
   }
 }

@@ -40,6 +40,16 @@ at::Tensor Empty(at::IntArrayRef shape, const at::Tensor& like, at::ScalarType d
   return at::empty(shape, like.options().dtype(dtype));
 }
 
+// x [B,T,H,D] with aligned rows, each in a place of its own: tensor maps know no axis along which
+// the same memory is read again.
+at::Tensor Rows(const at::Tensor& x) {
+  bool repeats = false;
+  for (std::int64_t axis = 0; axis < 3; ++axis) {
+    repeats = repeats || (x.size(axis) > 1 && x.stride(axis) == 0);
+  }
+  return device::WithAlignedRows(repeats ? x.contiguous() : x);
+}
+
 // A dense tensor with the shape and dtype of `x`.
 at::Tensor EmptyDense(const at::Tensor& x) { return Empty(x.sizes(), x, x.scalar_type()); }
 
@@ -154,8 +164,8 @@ class DeltaRuleFunction : public torch::autograd::Function<DeltaRuleFunction> {
         FactorData(tensors[3], tensors[4], tensors[5], data["has_log_decay"].toBool());
     const c10::DeviceGuard guard(q.device());
     const auto stream = device::CurrentStream(q);
-    const auto d_o = d_outputs[0].defined() ? device::WithAlignedRows(d_outputs[0])
-                                            : at::zeros(v.sizes(), v.options());
+    const auto d_o =
+        d_outputs[0].defined() ? Rows(d_outputs[0]) : at::zeros(v.sizes(), v.options());
     const auto d_final_state =
         d_outputs.size() > 1 && d_outputs[1].defined() ? d_outputs[1].contiguous() : at::Tensor();
 
@@ -232,12 +242,8 @@ DeviceAttempt<RecurrenceResult> RunKernels(const RecurrenceArgs& args,
     if (!x.defined()) return std::nullopt;
     return x.to(at::kFloat).contiguous();
   };
-  // Tensor maps know no axis along which the same memory is read again.
-  const auto rows = [](const at::Tensor& x) {
-    return device::WithAlignedRows(x.stride(2) == 0 ? x.contiguous() : x);
-  };
   const auto outputs = DeltaRuleFunction::apply(
-      rows(args.q), rows(args.k), rows(args.v), dense(args.log_decay), *dense(args.beta),
+      Rows(args.q), Rows(args.k), Rows(args.v), dense(args.log_decay), *dense(args.beta),
       dense(args.initial_state), Operation{device_sizes, *plan, args.wants_final_state});
   return {RecurrenceResult{.o = outputs[0],
                            .final_state = outputs.size() > 1 ? outputs[1] : at::Tensor()},
