@@ -218,7 +218,7 @@ class FailuresTest(unittest.TestCase):
         for name, fault in {
             "EndsWhenBuilt": "c.*EndsWhenBuilt: ends its process while it is imported or built, with exit code 0",
             "EndsInItsSecondLayer": "ends its process while it is imported or built, with exit code 0",
-            "CrashesWhenBuilt": "ends its process while it is imported or built, with signal 11",
+            "CrashesWhenBuilt": "imported or built, with signal 11 .Segmentation fault. .misbehaving.py:.* in __init__",
             "RaisesWhenBuilt": "!KeyError: 'no such width' .misbehaving.py:",
             "KeepsAList": "something else holds parameter value.weight",
             "SetsAVariable": "changes the environment variable CUDA_VISIBLE_DEVICES",
@@ -226,11 +226,17 @@ class FailuresTest(unittest.TestCase):
         }.items():
             with self.assertRaisesRegex(failures.Failed, fault):
                 trial.build(spec_of(f"misbehaving.py:{name}"))
-        for name in ("BlocksWhenBuilt", "BlocksInItsSecondLayer"):
-            fault = f"{name}: is not built within 3 s .misbehaving.py:.* in __init__"
-            with self.assertRaisesRegex(failures.Failed, fault):
-                trial.build(spec_of(f"misbehaving.py:{name}"), seconds=3)
         trial.build(spec_of("mixers.py:Mean") | {"layer_idx": 0})  # others go on
+
+    def test_where_a_class_hangs_that_is_built_in_another_process(self):
+        self.start_trials()
+        for name in ("BlocksWhenBuilt", "BlocksInItsSecondLayer", "HoldsTheLockWhenBuilt"):
+            fault = f"{name}: is not built within 2 s .misbehaving.py:[0-9]+ in __init__.$"
+            with self.assertRaisesRegex(failures.Failed, fault) as failed:
+                trial.build(spec_of(f"misbehaving.py:{name}"), seconds=2)
+            self.assertIn('misbehaving.py", line ', failed.exception.text)
+        with self.assertRaisesRegex(failures.Failed, "KeepsItsPlaceForItself: is not built within 1 s$"):
+            trial.build(spec_of("misbehaving.py:KeepsItsPlaceForItself"), seconds=1)
 
     def test_a_plan_is_of_what_another_process_has_built(self):
         self.start_trials()

@@ -614,3 +614,19 @@ class LoadsOtherWeights(Mean):
     def __init__(self, d_model, layer_idx, num_layers):
         super().__init__(d_model, layer_idx, num_layers)
         self.value.load_state_dict({})
+
+
+class HoldsTheLockWhenBuilt(Mean):
+    """No code of Python runs in its process any more."""
+
+    def __init__(self, d_model, layer_idx, num_layers):
+        super().__init__(d_model, layer_idx, num_layers)
+        self.sum = sum(range(1 << 62))
+
+
+class KeepsItsPlaceForItself(Mean):
+    """Takes the signal that asks where it stands."""
+
+    def __init__(self, d_model, layer_idx, num_layers):
+        signal.signal(signal.SIGUSR2, signal.SIG_IGN)
+        time.sleep(1e6)
