@@ -5,7 +5,9 @@ import os
 import random
 import sys
 import tempfile
+import types
 import unittest
+import unittest.mock
 from concurrent.futures import ThreadPoolExecutor
 
 import torch
@@ -50,6 +52,23 @@ class Layer:
         return (answer, *tensors)
 
 
+class StandInForNumpy(types.ModuleType):
+    """What is used of its global generator, where the Python of the tests has no NumPy."""
+
+    def __init__(self):
+        super().__init__("numpy")
+        generator = random.Random(1)
+        self.random = types.SimpleNamespace(
+            get_state=generator.getstate, normal=generator.gauss, seed=self._seed, set_state=generator.setstate
+        )
+        self._generator = generator
+
+    def _seed(self, seed):
+        if not 0 <= seed < 2**32:
+            raise ValueError("Seed must be between 0 and 2**32 - 1")
+        self._generator.seed(seed)
+
+
 def inputs(tokens=6, batch=2):
     return torch.randn(batch, tokens, WIDTH, generator=torch.Generator().manual_seed(1))
 
@@ -87,6 +106,17 @@ class ModulesTest(unittest.TestCase):
         self.assertTrue(first.parameters[0].equal(again.parameters[0]))
         self.assertNotEqual(first.parameters[0][0, 0], other.parameters[0][0, 0])
         self.assertEqual(state, random.getstate())
+
+    def test_numpys_generator_is_seeded_and_left_too(self):
+        numpy = settings.numpy or StandInForNumpy()
+        modules_there = unittest.mock.patch.dict(sys.modules, {"numpy": numpy})
+        with unittest.mock.patch.object(settings, "numpy", numpy), modules_there:
+            state = repr(numpy.random.get_state())
+            seeds = (5, 5, 6, 2**53 - 1)  # NumPy takes 32 bits of them
+            drawn = [Layer("misbehaving.py:DrawnByNumpy", seed=seed).parameters[0] for seed in seeds]
+            self.assertTrue(drawn[0].equal(drawn[1]))
+            self.assertNotEqual(drawn[0][0, 0], drawn[2][0, 0])
+            self.assertEqual(state, repr(numpy.random.get_state()))
 
     def test_what_an_import_sets_is_put_back(self):
         with tempfile.TemporaryDirectory() as folder:

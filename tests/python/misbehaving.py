@@ -630,3 +630,14 @@ class KeepsItsPlaceForItself(Mean):
     def __init__(self, d_model, layer_idx, num_layers):
         signal.signal(signal.SIGUSR2, signal.SIG_IGN)
         time.sleep(1e6)
+
+
+class DrawnByNumpy(Mean):
+    """Harmless, as DrawnByPython."""
+
+    def __init__(self, d_model, layer_idx, num_layers):
+        import numpy
+
+        super().__init__(d_model, layer_idx, num_layers)
+        with torch.no_grad():
+            self.value.weight[0, 0] = numpy.random.normal(0, 1)
