@@ -14,6 +14,7 @@ import torch
 from . import sources
 
 _watched = None  # the file that watch() names
+_said = set()
 _LONGEST = 300  # characters of an exception
 ASKED = signal.SIGUSR2  # kAskWhere of harness/python/watch.h
 _STACK = "(most recent call first):"  # how faulthandler begins a thread
@@ -133,6 +134,8 @@ def note(text):
 
 
 def say(text):
-    """On standard error."""
-    sys.stderr.write(text)
-    sys.stderr.flush()
+    """On standard error, once in this process: what fails in one check or cell often fails in the next as well."""
+    if text not in _said:
+        _said.add(text)
+        sys.stderr.write(text)
+        sys.stderr.flush()

@@ -16,13 +16,12 @@ import time
 
 import torch
 
-from . import failures, modules, settings, sources
+from . import failures, host, modules, settings
 
 SECONDS = 60
 _GRACE = 5  # for a process that is to end, and to say first where it stands
 _PR_SET_PDEATHSIG = 1
 _known = {}  # by what is asked: what was answered
-_said = set()
 _lock = threading.Lock()
 _server = None  # a copy of this process, which has loaded no user's code
 
@@ -122,15 +121,10 @@ def _serve(orders, answers):
                 builder.end_asking()
                 fault = f"is not built within {seconds} s"
             else:
-                fault = _how(builder.end())
+                fault = f"ends its process while it is imported or built, with {host.ending(builder.end())}"
             dump = builder.dump()
             answer = json.dumps({"failure": f"c{place}: {fault}{failures.places_in(dump)}", "traceback": dump})
         print(answer.strip(), file=answers, flush=True)
-
-
-def _how(ended):
-    how = f"signal {-ended} ({signal.strsignal(-ended)})" if ended < 0 else f"exit code {ended}"
-    return f"ends its process while it is imported or built, with {how}"
 
 
 def _build_all(orders, answers):
@@ -167,7 +161,5 @@ def build(spec, seconds=SECONDS):
     if "failure" in answer:
         raise failures.Failed(answer["failure"], answer["traceback"])
     for text in answer["notes"]:
-        if text not in _said:
-            _said.add(text)
-            failures.say(f"note: {text}\n")
+        failures.say(f"note: {text}\n")
     return answer["facts"], answer["shapes"]

@@ -1,5 +1,7 @@
 """What Python answers, without the engine: this test declares its operator. SPDX-License-Identifier: Apache-2.0"""
 
+import contextlib
+import io
 import json
 import os
 import random
@@ -215,6 +217,8 @@ class ModulesTest(unittest.TestCase):
         torch.testing.assert_close(scaled.forward(inputs())[1], 2 * plain.forward(inputs())[1])
         self.assertIn("unexpected keyword argument 'scal'", Layer("mixers.py:Mean", scal=2).answer)
         self.assertIn("'window'", Layer("misbehaving.py:NeedsAnOption").answer)
+        called = "WithoutWidth is called as WithoutWidth(d_model, layer_idx=1): too many positional arguments"
+        self.assertIn(called, Layer("misbehaving.py:WithoutWidth").answer)
 
 
 class FailuresTest(unittest.TestCase):
@@ -375,6 +379,12 @@ class FailuresTest(unittest.TestCase):
         self.expect("SaysWhatCannotBeWritten", "ValueError: a name of a file: \\udce4 (misbehaving.py:")
         self.expect("SaysNothing", "_Unspeakable (misbehaving.py:")
         self.expect("LoadsOtherWeights", 'for Linear: Missing key(s) in state_dict: "weight", "bias". (misbehaving.py:')
+
+    def test_what_was_said_is_not_said_again(self):
+        with contextlib.redirect_stderr(io.StringIO()) as said:
+            for text in ("once\n", "twice\n", "once\n"):
+                failures.say(text)
+        self.assertEqual(said.getvalue(), "once\ntwice\n")
 
     def test_lack_of_memory_is_told_apart(self):
         self.expect("Large", "allocate", kind="m")

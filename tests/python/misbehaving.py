@@ -641,3 +641,8 @@ class DrawnByNumpy(Mean):
         super().__init__(d_model, layer_idx, num_layers)
         with torch.no_grad():
             self.value.weight[0, 0] = numpy.random.normal(0, 1)
+
+
+class WithoutWidth(nn.Module):
+    def __init__(self, *, layer_idx):
+        super().__init__()
