@@ -47,7 +47,7 @@ def _dispatch(function, text, tensors):
 
 def _failure(error):
     text = failures.traceback_of(error)
-    failures.say(text)
+    failures.say(text, failures.stack_of(error))  # what fails in one check often fails in the next one too
     failures.note(text)
     return failures.answer_of(error)
 

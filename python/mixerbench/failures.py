@@ -133,9 +133,15 @@ def note(text):
         _watched.flush()
 
 
-def say(text):
-    """On standard error, once in this process: what fails in one check or cell often fails in the next as well."""
-    if text not in _said:
-        _said.add(text)
+def stack_of(error):
+    """The same for all exceptions that are raised in one place, whatever they say of sizes."""
+    return traceback_of(error) if isinstance(error, Failed) else "".join(traceback.format_tb(error.__traceback__))
+
+
+def say(text, key=None):
+    """On standard error, once in this process for each key, by default `text`."""
+    key = text if key is None else key
+    if key not in _said:
+        _said.add(key)
         sys.stderr.write(text)
         sys.stderr.flush()

@@ -381,10 +381,13 @@ class FailuresTest(unittest.TestCase):
         self.expect("LoadsOtherWeights", 'for Linear: Missing key(s) in state_dict: "weight", "bias". (misbehaving.py:')
 
     def test_what_was_said_is_not_said_again(self):
+        layer, unlike = Layer("misbehaving.py:Recites"), Layer("misbehaving.py:Narrow")
         with contextlib.redirect_stderr(io.StringIO()) as said:
-            for text in ("once\n", "twice\n", "once\n"):
-                failures.say(text)
-        self.assertEqual(said.getvalue(), "once\ntwice\n")
+            for tokens in (5, 6):
+                self.assertIn(f"{tokens} tokens", layer.forward(inputs(tokens))[0])
+                unlike.forward(inputs(tokens))
+        self.assertEqual(said.getvalue().count("Traceback"), 2)
+        self.assertIn("ValueError: 5 tokens are too many", said.getvalue())
 
     def test_lack_of_memory_is_told_apart(self):
         self.expect("Large", "allocate", kind="m")

@@ -646,3 +646,10 @@ class DrawnByNumpy(Mean):
 class WithoutWidth(nn.Module):
     def __init__(self, *, layer_idx):
         super().__init__()
+
+
+class Recites(Mean):
+    """Says something else each time."""
+
+    def forward(self, x):
+        raise ValueError(f"{x.shape[1]} tokens are too many")
