@@ -85,8 +85,11 @@ def create(text, _):
 
 @exported
 def install(text, tensors):
+    """The unit is destroyed by whoever has it, and who gets an exception here never has."""
     if text:
-        _units[text].install(tensors)
+        unit = _units.pop(text)
+        unit.install(tensors)
+        _units[text] = unit
     return "", []
 
 

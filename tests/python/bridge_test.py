@@ -272,6 +272,21 @@ class FailuresTest(unittest.TestCase):
         with self.assertRaisesRegex(failures.Failed, "KeepsItsPlaceForItself: is not built within 1 s$"):
             trial.build(spec_of("misbehaving.py:KeepsItsPlaceForItself"), seconds=1)
 
+    def test_a_file_that_cannot_be_imported_is_found_in_another_process(self):
+        self.start_trials()
+        for number, (source, fault) in enumerate({
+            "import no_such_package": "^!ModuleNotFoundError: No module named 'no_such_package' .file0.py:1 in <module>",
+            "import sys; sys.exit(0)": "^!SystemExit: 0 .file1.py:1 in <module>",
+            "import os; os._exit(0)": "^c.*file2.py:A: ends its process while it is imported or built, with exit code 0$",
+            "while True: pass": "^c.*file3.py:A: is not built within 2 s .file3.py:1 in <module>.$",
+        }.items()):
+            with tempfile.TemporaryDirectory() as folder:
+                path = os.path.join(folder, f"file{number}.py")
+                with open(path, "w", encoding="utf-8") as file:
+                    file.write(f"{source}\nclass A: pass\n")
+                with self.assertRaisesRegex(failures.Failed, fault):
+                    trial.build(spec_of(f"{path}:A"), seconds=2)
+
     def test_a_plan_is_of_what_another_process_has_built(self):
         self.start_trials()
         with tempfile.TemporaryDirectory() as folder:
@@ -310,6 +325,7 @@ class FailuresTest(unittest.TestCase):
         self.expect("Whole", "y is torch.int64")
         self.expect("Detached", "y has no gradient")
         self.expect("Inference", "y has no gradient")
+        self.expect("Sparse", "y is sparse or nested, not a dense tensor")
         self.expect("Elsewhere", "y is on meta, not on cpu as x")
         self.expect("Overwrites", "writes to its input")
         self.expect("Counts", "writes to its buffer calls")
@@ -357,13 +373,18 @@ class FailuresTest(unittest.TestCase):
 
     def test_what_is_used_is_what_is_trained(self):
         self.expect("HooksAWeight", "parameter value.weight has a hook")
+        before = set(bridge._units)
         self.assertIn("something else holds parameter value.weight", self.installed("misbehaving.py:KeepsAList"))
         self.assertEqual(self.installed("mixers.py:Mean"), "=")
+        self.assertEqual(set(bridge._units), before)  # of what could not be installed nothing is kept
 
     def installed(self, place):
         answer, values = ask("create", json.dumps(spec_of(place)))
         key = json.loads(answer[1:])["key"]
-        return ask("install", key, [value.clone().requires_grad_() for value in values])[0]
+        installed = ask("install", key, [value.clone().requires_grad_() for value in values])[0]
+        if installed == "=":
+            ask("destroy", key)
+        return installed
 
     def test_wrong_classes(self):
         self.expect("Lazy", "parameter value.weight has no shape before the first call")
