@@ -68,8 +68,8 @@ def _execute(arguments: Sequence[str], allowed: Sequence[int] = (0,), is_quiet: 
             listener.join()
     if process.returncode not in allowed:
         errors = [line for line in said if line.startswith("error: ")]
-        text = "".join(errors[-1:] or said[-20:]).strip()
-        raise MixerbenchError(text or f"mixerbench {arguments[0]} ended with {process.returncode}")
+        how = f"mixerbench {arguments[0]} ended with {host.ending(process.returncode)}"
+        raise MixerbenchError(errors[-1].strip() if errors else "\n".join([how, "".join(said[-20:])]).strip())
     return out
 
 
@@ -223,7 +223,7 @@ class Report:
         return found
 
     def to_pandas(self) -> pandas.DataFrame:
-        """`rows` as a data frame, numbers as numbers."""
+        """`rows` as a data frame, numbers as numbers. Needs the package pandas."""
         import pandas
 
         text = io.StringIO()

@@ -47,7 +47,7 @@ def _dispatch(function, text, tensors):
 
 def _failure(error):
     text = failures.traceback_of(error)
-    failures.say(text)
+    failures.say(text, failures.stack_of(error))  # what fails in one check often fails in the next one too
     failures.note(text)
     return failures.answer_of(error)
 
@@ -85,8 +85,11 @@ def create(text, _):
 
 @exported
 def install(text, tensors):
+    """The unit is destroyed by whoever has it, and who gets an exception here never has."""
     if text:
-        _units[text].install(tensors)
+        unit = _units.pop(text)
+        unit.install(tensors)
+        _units[text] = unit
     return "", []
 
 

@@ -3,6 +3,7 @@
 import contextlib
 import faulthandler
 import os
+import re
 import signal
 import sys
 import tempfile
@@ -13,8 +14,11 @@ import torch
 from . import sources
 
 _watched = None  # the file that watch() names
+_said = set()
 _LONGEST = 300  # characters of an exception
-_ASKED = signal.SIGUSR2  # harness/python/watch.cc
+ASKED = signal.SIGUSR2  # kAskWhere of harness/python/watch.h
+_STACK = "(most recent call first):"  # how faulthandler begins a thread
+_FRAME = re.compile(r'^  File "(.*)", line (\d+) in (.*)$', re.MULTILINE)
 
 
 class Failed(Exception):
@@ -26,7 +30,7 @@ class Failed(Exception):
 
 
 def hidden_folders():
-    """The starts of file names whose code is no user's."""
+    """The starts of file names whose code is no user's; the first is this package."""
     own = os.path.dirname(os.path.abspath(__file__))
     return (own + os.sep, os.path.dirname(torch.__file__) + os.sep, contextlib.__file__, "<frozen", "<string>")
 
@@ -53,9 +57,29 @@ def one_line(error):
     text, _, more = _text(error).strip().partition("\n")
     if text.endswith(":"):  # as of load_state_dict
         text = " ".join([text, *more.split()])[:_LONGEST]
-    frames = [f for f in traceback.extract_tb(error.__traceback__) if not f.filename.startswith(hidden_folders())]
-    places = "; ".join(f"{os.path.basename(f.filename)}:{f.lineno} in {f.name}" for f in frames[-3:])
-    return plain(type(error).__name__ + (f": {text}" if text else "") + (f" ({places})" if places else ""))
+    places = _places([(f.filename, f.lineno, f.name) for f in traceback.extract_tb(error.__traceback__)])
+    return plain(type(error).__name__ + (f": {text}" if text else "") + places)
+
+
+def places_in(dump):
+    """' (mine.py:14 in forward)': where the thread that called a user's code stands, in what faulthandler has written.
+
+    '' where there is none. The same of what the engine reads without the interpreter's lock: harness/python/watch.h.
+    """
+    for thread in dump.split(_STACK)[1:]:
+        called = []  # by this package, from the innermost on
+        for file, line, function in _FRAME.findall(thread):
+            if file.startswith(hidden_folders()[0]):
+                return _places(called[::-1])
+            called.append((file, line, function))
+    return ""
+
+
+def _places(frames):
+    """The innermost three of a user's code, in brackets, of (file, line, function) from the outermost on."""
+    own = [frame for frame in frames if not frame[0].startswith(hidden_folders())]
+    text = "; ".join(f"{os.path.basename(file)}:{line} in {function}" for file, line, function in own[-3:])
+    return f" ({text})" if text else ""
 
 
 def _text(error):
@@ -76,12 +100,17 @@ def watch(path, ends):
     So is, at SIGUSR2, where every thread stands, without the interpreter's lock; then the process ends if it `ends`.
     Without a path it is a file of its own. Returns the path of the file.
     """
+    watch_in(open(path, "w", encoding="utf-8") if path else tempfile.TemporaryFile("w", encoding="utf-8"), ends)
+    return path or f"/proc/self/fd/{_watched.fileno()}"
+
+
+def watch_in(file, ends):
+    """As watch(), with an open file."""
     global _watched
     unwatch()
-    _watched = open(path, "w", encoding="utf-8") if path else tempfile.TemporaryFile("w", encoding="utf-8")
-    faulthandler.enable(_watched)
-    faulthandler.register(_ASKED, _watched, all_threads=True, chain=ends)
-    return path or f"/proc/self/fd/{_watched.fileno()}"
+    _watched = file
+    faulthandler.enable(file)
+    faulthandler.register(ASKED, file, all_threads=True, chain=ends)
 
 
 def unwatch():
@@ -89,7 +118,7 @@ def unwatch():
     global _watched
     if _watched is None:
         return
-    faulthandler.unregister(_ASKED)
+    faulthandler.unregister(ASKED)
     faulthandler.disable()
     if isinstance(_watched.name, str) and os.fstat(_watched.fileno()).st_size == 0:
         os.remove(_watched.name)
@@ -104,7 +133,15 @@ def note(text):
         _watched.flush()
 
 
-def say(text):
-    """On standard error."""
-    sys.stderr.write(text)
-    sys.stderr.flush()
+def stack_of(error):
+    """The same for all exceptions that are raised in one place, whatever they say of sizes."""
+    return traceback_of(error) if isinstance(error, Failed) else "".join(traceback.format_tb(error.__traceback__))
+
+
+def say(text, key=None):
+    """On standard error, once in this process for each key, by default `text`."""
+    key = text if key is None else key
+    if key not in _said:
+        _said.add(key)
+        sys.stderr.write(text)
+        sys.stderr.flush()

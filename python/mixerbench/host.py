@@ -59,6 +59,11 @@ def _end_with(parent, number):
         os._exit(75)
 
 
+def ending(code):
+    """'exit code 3' or 'signal 11 (Segmentation fault)', which is minus a signal."""
+    return f"signal {-code} ({signal.strsignal(-code)})" if code < 0 else f"exit code {code}"
+
+
 def _run_in_child(words):
     """A command on one mixer, whose class may end its process: the exit code, 1 with a reason where it did."""
     said, ends = os.pipe()
@@ -69,8 +74,8 @@ def _run_in_child(words):
     if select.select([said], [], [], 0)[0]:
         return code
     if code != _HANGS:
-        how = f"signal {-code} ({signal.strsignal(-code)})" if code < 0 else f"exit code {code}"
-        print(f"error: the class ended its process while it was {_RUNNING[words[1]]}, with {how}", file=sys.stderr)
+        ended = f"ended its process while it was {_RUNNING[words[1]]}, with {ending(code)}"
+        print(f"error: the class {ended}", file=sys.stderr)
     return 1
 
 

@@ -76,6 +76,18 @@ def _accepted(cls, offered):
     return {name: value for name, value in offered.items() if name in taken}
 
 
+def _built(cls, spec):
+    """The class called as docs/PYTHON.md says."""
+    offered = {name: spec[name] for name in ("layer_idx", "num_layers", "max_seq_len")}
+    named = {**_accepted(cls, offered), **spec["options"]}
+    try:
+        inspect.signature(cls.__init__).bind(None, spec["d_model"], **named)
+    except TypeError as error:
+        call = ", ".join(["d_model", *(f"{name}={value!r}" for name, value in named.items())])
+        raise sources.ConfigProblem(f"{spec['module']} is called as {cls.__name__}({call}): {error}") from error
+    return cls(spec["d_model"], **named)
+
+
 def _precision(x):
     """Products in the dtype of x where the weights are kept in more bits."""
     if x.dtype in (torch.bfloat16, torch.float16):
@@ -149,10 +161,9 @@ class Unit:
             raise TypeError(f"{spec['module']} is no subclass of torch.nn.Module")
         if cls.__init__ is torch.nn.Module.__init__:
             raise TypeError(f"{spec['module']} has no __init__(self, d_model)")
-        offered = {name: spec[name] for name in ("layer_idx", "num_layers", "max_seq_len")}
         # On the CPU: a seed gives the same weights everywhere.
         with settings.drawing_all_from(spec["seed"]), settings.kept_by_constructor():
-            module = cls(spec["d_model"], **{**_accepted(cls, offered), **spec["options"]})
+            module = _built(cls, spec)
         for name, parameter in module.named_parameters():
             if isinstance(parameter, torch.nn.UninitializedParameter):
                 raise TypeError(f"parameter {name} has no shape before the first call: give the layer its sizes")

@@ -10,18 +10,18 @@ import json
 import os
 import select
 import signal
+import tempfile
 import threading
 import time
 
 import torch
 
-from . import failures, modules, settings, sources
+from . import failures, host, modules, settings
 
 SECONDS = 60
-_GRACE = 5  # for a class that is to say where it stands
+_GRACE = 5  # for a process that is to end, and to say first where it stands
 _PR_SET_PDEATHSIG = 1
 _known = {}  # by what is asked: what was answered
-_said = set()
 _lock = threading.Lock()
 _server = None  # a copy of this process, which has loaded no user's code
 
@@ -69,6 +69,29 @@ class _Peer:
             time.sleep(0.01)
 
 
+class _Builder(_Peer):
+    """Builds layers of one class, and is watched (failures.watch)."""
+
+    def __init__(self):
+        self._watched = tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace")
+        super().__init__(self._serve)
+
+    def _serve(self, orders, answers):
+        failures.watch_in(self._watched, ends=True)
+        _build_all(orders, answers)
+
+    def end_asking(self):
+        """As end(), of one that hangs: it is asked where it stands."""
+        os.kill(self.process, failures.ASKED)
+        return self.end()
+
+    def dump(self):
+        """What it has left, once it has ended: where its threads stood when it was asked or crashed."""
+        with self._watched:
+            self._watched.seek(0)
+            return self._watched.read()
+
+
 def start():
     """To be called while the process has one thread, so that a copy of it works, and torch is loaded already."""
     global _server
@@ -82,54 +105,37 @@ def is_started():
 def _serve(orders, answers):
     """Has each class built by a builder, of which there is one for each class."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # meant for who asks
+    nothing = os.open(os.devnull, os.O_RDWR)
     for stream in range(3):
-        os.dup2(os.open(os.devnull, os.O_RDWR), stream)
+        os.dup2(nothing, stream)
     builders = {}
     for line in orders:
         seconds, spec = json.loads(line)
         place = spec["module"]
         if place not in builders:
-            builders[place] = _Peer(_build_all)
-        answer = builders[place].ask(line.strip(), seconds + _GRACE)
+            builders[place] = _Builder()
+        answer = builders[place].ask(line.strip(), seconds)
         if not answer:
             builder = builders.pop(place)
             if answer is None:
-                os.kill(builder.process, signal.SIGKILL)
-            ended = builder.end()
-            fault = f"is not built within {seconds} s" if answer is None else _how(ended)
-            answer = json.dumps({"failure": f"c{place}: {fault}", "traceback": ""})
+                builder.end_asking()
+                fault = f"is not built within {seconds} s"
+            else:
+                fault = f"ends its process while it is imported or built, with {host.ending(builder.end())}"
+            dump = builder.dump()
+            answer = json.dumps({"failure": f"c{place}: {fault}{failures.places_in(dump)}", "traceback": dump})
         print(answer.strip(), file=answers, flush=True)
 
 
-def _how(ended):
-    how = f"signal {-ended} ({signal.strsignal(-ended)})" if ended < 0 else f"exit code {ended}"
-    return f"ends its process while it is imported or built, with {how}"
-
-
-class _TookTooLong(BaseException):
-    pass
-
-
-def _say_late(*_):
-    raise _TookTooLong
-
-
 def _build_all(orders, answers):
-    signal.signal(signal.SIGALRM, _say_late)
     process = os.getpid()
     for line in orders:
-        seconds, spec = json.loads(line)
-        signal.alarm(seconds)
         try:
-            answer = _built(spec)
-        except _TookTooLong as late:
-            place = failures.one_line(late).removeprefix(_TookTooLong.__name__)
-            answer = {"failure": f"c{spec['module']}: is not built within {seconds} s{place}", "traceback": ""}
+            answer = _built(json.loads(line)[1])
         except BaseException as error:
             answer = {"failure": failures.answer_of(error), "traceback": failures.traceback_of(error)}
         if os.getpid() != process:
             os._exit(1)  # the class forked: the copy must not answer as well
-        signal.alarm(0)
         print(json.dumps(answer), file=answers, flush=True)
 
 
@@ -155,7 +161,5 @@ def build(spec, seconds=SECONDS):
     if "failure" in answer:
         raise failures.Failed(answer["failure"], answer["traceback"])
     for text in answer["notes"]:
-        if text not in _said:
-            _said.add(text)
-            failures.say(f"note: {text}\n")
+        failures.say(f"note: {text}\n")
     return answer["facts"], answer["shapes"]

@@ -5,6 +5,7 @@ import os
 import sys
 import tempfile
 import unittest
+import unittest.mock
 
 import torch
 
@@ -58,6 +59,17 @@ class ApiTest(unittest.TestCase):
         for quiet in (False, True):
             with self.assertRaisesRegex(mixerbench.MixerbenchError, "did you mean 'gla'"):
                 mixerbench.run(SUITE, {"mine": "glaa"}, DEVICE, out=self.out, quiet=quiet)
+
+        with tempfile.TemporaryDirectory() as folder, self.assertRaisesRegex(
+            mixerbench.MixerbenchError, "^mixerbench run ended with signal 9 .Killed.\nits last words$"
+        ):
+            package = os.path.join(folder, "mixerbench")  # a program that is killed
+            os.mkdir(package)
+            with open(os.path.join(package, "host.py"), "w", encoding="utf-8") as file:
+                file.write("import os\ndef main(parent):\n  os.write(2, b'its last words')\n  os.kill(os.getpid(), 9)\n")
+            open(os.path.join(package, "__init__.py"), "w", encoding="utf-8").close()
+            with unittest.mock.patch.object(sys, "path", [folder, *sys.path]):
+                mixerbench.run(SUITE, None, DEVICE, out=self.out, quiet=True)
 
         class Inner(Mean):
             pass

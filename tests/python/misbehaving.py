@@ -614,3 +614,42 @@ class LoadsOtherWeights(Mean):
     def __init__(self, d_model, layer_idx, num_layers):
         super().__init__(d_model, layer_idx, num_layers)
         self.value.load_state_dict({})
+
+
+class HoldsTheLockWhenBuilt(Mean):
+    """No code of Python runs in its process any more."""
+
+    def __init__(self, d_model, layer_idx, num_layers):
+        super().__init__(d_model, layer_idx, num_layers)
+        self.sum = sum(range(1 << 62))
+
+
+class KeepsItsPlaceForItself(Mean):
+    """Takes the signal that asks where it stands."""
+
+    def __init__(self, d_model, layer_idx, num_layers):
+        signal.signal(signal.SIGUSR2, signal.SIG_IGN)
+        time.sleep(1e6)
+
+
+class DrawnByNumpy(Mean):
+    """Harmless, as DrawnByPython."""
+
+    def __init__(self, d_model, layer_idx, num_layers):
+        import numpy
+
+        super().__init__(d_model, layer_idx, num_layers)
+        with torch.no_grad():
+            self.value.weight[0, 0] = numpy.random.normal(0, 1)
+
+
+class WithoutWidth(nn.Module):
+    def __init__(self, *, layer_idx):
+        super().__init__()
+
+
+class Recites(Mean):
+    """Says something else each time."""
+
+    def forward(self, x):
+        raise ValueError(f"{x.shape[1]} tokens are too many")

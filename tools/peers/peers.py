@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """Layers of flash-linear-attention beside our mixers, pair by pair, and their table.
 
-    python3 tools/peers/peers.py run -o out/fla gla delta_net      # all pairs of fla.json without names
-    python3 tools/peers/peers.py table out/fla/*/report.json       # Markdown; --json for programs
+    python3 tools/peers/peers.py warm --gpus 0,1                     # compiles kernels, many layers at once
+    python3 tools/peers/peers.py run --gpus 0,1 -o out/fla           # all pairs of fla.json, or those that are named
+    python3 tools/peers/peers.py table out/fla/*/*/report.json       # Markdown; --json for programs
 
 `run` goes on where an earlier one stopped: what is finished stays. tools/peers/README.md says what it needs.
 SPDX-License-Identifier: Apache-2.0
@@ -12,10 +13,12 @@ import argparse
 import json
 import os
 import pathlib
+import queue
 import statistics
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 
 HERE = pathlib.Path(__file__).absolute().parent
@@ -25,8 +28,19 @@ import mixerbench_reader  # noqa: E402
 
 FINISHED = (0, 4)  # exit codes: all cells completed, some failed and have a reason
 STOPPED = 75
-# Choices of Triton's tuner are kept for later processes; README.md says what the check is.
-ENVIRONMENT = {"TRITON_CACHE_AUTOTUNING": "1", "FLA_HOPPER_CHECK": "0"}
+# README.md says what the check is. Choices of Triton's tuner are kept for later processes, those of kernels that it
+# timed while others computed are not.
+CHECK = {"FLA_HOPPER_CHECK": "0"}
+ALONE = {**CHECK, "TRITON_CACHE_AUTOTUNING": "1"}
+BESIDE_OTHERS = {**CHECK, "TRITON_CACHE_AUTOTUNING": "0", "FLA_CACHE_RESULTS": "0"}
+# One step and one batch of each kind, with the shapes that the suite has: all kernels, each once.
+SHORT = {
+    "task.train.num_examples": 256,
+    "task.validation.num_examples": 256,
+    "task.test.num_examples": 256,
+    "train.num_epochs": 1,
+    "throughput.num_samples": 3,
+}
 
 
 def pairs(suite):
@@ -46,37 +60,103 @@ def commands(out):
     yield ["run", "-o", os.path.join(out, "graph")]
 
 
-def run(options):
+def chosen(options):
+    """{name of ours: the suite of its pair} of the layers that are named, or of all."""
     suite = json.loads(SUITE.read_text(encoding="utf-8"))
     known = pairs(suite)
     unknown = sorted(set(options.layers) - set(known))
     if unknown:
         raise SystemExit(f"error: no pair {', '.join(unknown)}; there are {', '.join(known)}")
+    return {layer: one_pair(suite, known[layer]) for layer in options.layers or known}
+
+
+class Workers:
+    """Takes jobs in turn, one at a time on each of the devices that are listed (None: whatever CUDA shows)."""
+
+    def __init__(self, jobs, devices):
+        self._jobs = queue.SimpleQueue()
+        for job in jobs:
+            self._jobs.put(job)
+        self._code = 0
+        self._threads = [threading.Thread(target=self._work, args=(device,)) for device in devices]
+
+    def run(self):
+        """0, or the exit code that ended the first job that could not be finished, after which none is begun."""
+        for thread in self._threads:
+            thread.start()
+        for thread in self._threads:
+            while thread.is_alive():
+                try:
+                    thread.join()
+                except KeyboardInterrupt:  # which the program has got as well: it saves what runs
+                    continue
+        return self._code
+
+    def _work(self, device):
+        visible = {} if device is None else {"CUDA_VISIBLE_DEVICES": device}
+        while not self._code:
+            try:
+                job = self._jobs.get_nowait()
+            except queue.Empty:
+                return
+            code = job(visible)
+            if code not in FINISHED:
+                self._code = self._code or code
+
+
+def devices(options):
+    return options.gpus.split(",") if options.gpus else [None]
+
+
+def run(options):
     end = time.monotonic() + options.seconds
-    with tempfile.TemporaryDirectory() as folder:
-        file = os.path.join(folder, "suite.json")
-        for layer in options.layers or known:
-            with open(file, "w", encoding="utf-8") as opened:
-                json.dump(one_pair(suite, known[layer]), opened)
-            for command, *words in commands(options.out):
+
+    def both_commands(layer, suite):
+        def job(visible):
+            for command, *words in commands(os.path.join(options.out, layer)):
                 left = int(end - time.monotonic())
-                code = STOPPED
-                if left > 0:
-                    words += ["--plan", "merge", "--time-limit", str(left), *options.arguments]
-                    code = execute([command, file, *words])
+                if left <= 0:
+                    return STOPPED
+                words += ["--plan", "merge", "--time-limit", str(left), *options.arguments]
+                code = execute(command, suite, words, {**ALONE, **os.environ, **visible})
                 if code not in FINISHED:
                     return code
-    return 0
+            return 0
+
+        return job
+
+    jobs = [both_commands(layer, suite) for layer, suite in chosen(options).items()]
+    return Workers(jobs, devices(options)).run()
 
 
-def execute(arguments):
-    command = [sys.executable, "-m", "mixerbench", *arguments]
-    with subprocess.Popen(command, env={**ENVIRONMENT, **os.environ}) as process:
-        while True:
-            try:
-                return process.wait()
-            except KeyboardInterrupt:  # which the program has got as well: it saves what runs
-                continue
+def warm(options):
+    """Of what is measured here nothing is kept but the compiled kernels, in TRITON_CACHE_DIR."""
+    words = ["--seeds", "1", "-q"]
+    for path, value in SHORT.items():
+        words += ["--set", f"{path}={value}"]
+
+    def theirs_alone(suite):
+        _, theirs = suite["sweep"]["grid"]["model.sequence_mixer"]
+        suite = {**suite, "sweep": {"grid": {"model.sequence_mixer": [theirs]}}}
+
+        def job(visible):
+            with tempfile.TemporaryDirectory() as folder:
+                return execute("run", suite, [*words, "-o", folder], {**os.environ, **BESIDE_OTHERS, **visible})
+
+        return job
+
+    jobs = [theirs_alone(suite) for suite in chosen(options).values()]
+    lanes = [device for device in devices(options) for _ in range(options.jobs)]
+    return Workers(jobs, lanes).run()
+
+
+def execute(command, suite, words, environment):
+    """The exit code of `mixerbench COMMAND` on the content of a suite."""
+    with tempfile.TemporaryDirectory() as folder:
+        file = os.path.join(folder, "suite.json")
+        with open(file, "w", encoding="utf-8") as opened:
+            json.dump(suite, opened)
+        return subprocess.call([sys.executable, "-m", "mixerbench", command, file, *words], env=environment)
 
 
 def mixer_of(cell):
@@ -182,18 +262,23 @@ def markdown(found, where):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     verbs = parser.add_subparsers(dest="verb", required=True)
+    warms = verbs.add_parser("warm", help="compiles the kernels of their layers, many at once")
+    warms.add_argument("--jobs", type=int, default=max(1, (os.cpu_count() or 1) // 2),
+                       help="layers at once on each GPU, by default half as many as there are cores")
     runs = verbs.add_parser("run", help="trains and times pairs")
-    runs.add_argument("layers", nargs="*", metavar="LAYER", help="names of our mixers; all without one")
-    runs.add_argument("-o", "--out", default="out/fla")
+    runs.add_argument("-o", "--out", default="out/fla", help="the folder, in which each pair has one")
     runs.add_argument("--seconds", type=int, default=24 * 3600, help="stop after so many; the same command goes on")
     runs.add_argument("--argument", dest="arguments", action="append", default=[], metavar="OPTION",
                       help="of mixerbench, such as --argument=--seeds=1")
+    for verb in (warms, runs):
+        verb.add_argument("layers", nargs="*", metavar="LAYER", help="names of our mixers; all without one")
+        verb.add_argument("--gpus", metavar="LIST", help="such as 0,1: pairs on each of them, one at a time")
     tables = verbs.add_parser("table", help="the table of reports")
     tables.add_argument("reports", nargs="+", metavar="REPORT")
     tables.add_argument("--json", action="store_true")
     options = parser.parse_args()
-    if options.verb == "run":
-        return run(options)
+    if options.verb != "table":
+        return {"run": run, "warm": warm}[options.verb](options)
     try:
         cells = [cell for path in options.reports for cell in mixerbench_reader.read(path).cells]
     except (mixerbench_reader.FormatError, OSError) as error:

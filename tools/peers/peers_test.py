@@ -15,13 +15,16 @@ import peers  # noqa: E402
 
 # In the place of the program: notes its arguments, and of the suite the mixers; ends with the code in CODE.
 PROGRAM = """
-import json, os, sys
+import fcntl, json, os, sys
 with open(sys.argv[2], encoding="utf-8") as file:
     mixers = json.load(file)["sweep"]["grid"]["model.sequence_mixer"]
+environment = {name: os.environ[name] for name in os.environ["NAMES"].split() if name in os.environ}
 with open(os.environ["CALLS"], "a", encoding="utf-8") as file:
-    file.write(json.dumps([sys.argv[1], mixers, sys.argv[3:], os.environ["TRITON_CACHE_AUTOTUNING"]]) + "\\n")
+    fcntl.flock(file, fcntl.LOCK_EX)
+    file.write(json.dumps([sys.argv[1], mixers, sys.argv[3:], environment]) + "\\n")
 sys.exit(int(os.environ["CODE"]))
 """
+NAMES = ("TRITON_CACHE_AUTOTUNING", "FLA_CACHE_RESULTS", "FLA_HOPPER_CHECK", "CUDA_VISIBLE_DEVICES")
 OURS = {"name": "abc"}
 THEIRS = {"name": "python", "module": "tools/peers/fla_layers.py:Abc"}
 
@@ -108,8 +111,8 @@ class PeersTest(unittest.TestCase):
             self.assertEqual(name.lower(), ours.replace("_", ""))
             self.assertIn(f"\n{name} = _peer(", source)
 
-    def run_with(self, code, *arguments):
-        """The exit code and the calls of the program."""
+    def run_with(self, code, *arguments, verb="run"):
+        """How it ended, and the calls of the program."""
         package = os.path.join(self.folder, "mixerbench")
         os.makedirs(package, exist_ok=True)
         with open(os.path.join(package, "__main__.py"), "w", encoding="utf-8") as file:
@@ -117,8 +120,10 @@ class PeersTest(unittest.TestCase):
         calls = os.path.join(self.folder, "calls")
         with open(calls, "w", encoding="utf-8"):
             pass
-        environment = {**os.environ, "PYTHONPATH": self.folder, "CALLS": calls, "CODE": str(code)}
-        ended = subprocess.run([sys.executable, PEERS, "run", "-o", "out", *arguments], env=environment, check=False,
+        environment = {name: value for name, value in os.environ.items() if name not in NAMES}
+        environment |= {"PYTHONPATH": self.folder, "CALLS": calls, "CODE": str(code), "NAMES": " ".join(NAMES)}
+        words = ["-o", "out"] if verb == "run" else []
+        ended = subprocess.run([sys.executable, PEERS, verb, *words, *arguments], env=environment, check=False,
                                capture_output=True, text=True)
         with open(calls, encoding="utf-8") as file:
             return ended, [json.loads(line) for line in file]
@@ -129,9 +134,43 @@ class PeersTest(unittest.TestCase):
         self.assertEqual([(call[0], call[1][0]["name"]) for call in calls],
                          [("bench", "gla"), ("run", "gla"), ("bench", "abc"), ("run", "abc")])
         self.assertEqual(calls[2][1], [OURS, THEIRS])
-        self.assertEqual(calls[0][2][:5], ["--no-graph", "--jobs", "1", "-o", os.path.join("out", "eager")])
-        self.assertEqual(calls[3][2][:4], ["-o", os.path.join("out", "graph"), "--plan", "merge"])
-        self.assertTrue(all(call[2][-1] == "--seeds=1" and call[3] == "1" for call in calls))
+        self.assertEqual(calls[0][2][:5], ["--no-graph", "--jobs", "1", "-o", os.path.join("out", "gla", "eager")])
+        self.assertEqual(calls[3][2][:4], ["-o", os.path.join("out", "abc", "graph"), "--plan", "merge"])
+        self.assertTrue(all(call[2][-1] == "--seeds=1" for call in calls))
+        environment = {"TRITON_CACHE_AUTOTUNING": "1", "FLA_HOPPER_CHECK": "0"}
+        self.assertEqual([call[3] for call in calls], [environment] * 4)
+
+    def test_each_gpu_has_one_pair_at_a_time(self):
+        ended, calls = self.run_with(0, "--gpus", "0,2", "gla", "abc", "fox", "kda")
+        self.assertEqual((ended.returncode, len(calls)), (0, 8))
+        of_pairs = {}
+        for command, mixers, _, environment in calls:
+            of_pairs.setdefault(mixers[0]["name"], []).append((command, environment["CUDA_VISIBLE_DEVICES"]))
+        self.assertEqual(set(of_pairs), {"gla", "abc", "fox", "kda"})
+        for (first, gpu), (second, same) in of_pairs.values():
+            self.assertEqual((first, second, gpu), ("bench", "run", same))
+            self.assertIn(gpu, ("0", "2"))
+
+    def test_kernels_are_compiled_and_their_times_forgotten(self):
+        ended, calls = self.run_with(4, "--jobs", "3", "--gpus", "0,1", "gla", "abc", verb="warm")
+        self.assertEqual(ended.returncode, 0)
+        self.assertEqual(sorted(call[1][0]["module"] for call in calls),
+                         ["tools/peers/fla_layers.py:Abc", "tools/peers/fla_layers.py:Gla"])
+        for command, mixers, words, environment in calls:
+            self.assertEqual((command, len(mixers)), ("run", 1))
+            self.assertIn("train.num_epochs=1", words)
+            self.assertFalse(os.path.exists(words[words.index("-o") + 1]))
+            self.assertEqual((environment["TRITON_CACHE_AUTOTUNING"], environment["FLA_CACHE_RESULTS"]), ("0", "0"))
+
+    def test_the_short_form_has_the_shapes_of_the_suite(self):
+        with open(peers.SUITE, encoding="utf-8") as file:
+            suite = json.load(file)
+        for path in peers.SHORT:
+            value = suite
+            for key in path.split("."):
+                value = value[key]
+            self.assertGreater(value, peers.SHORT[path])
+        self.assertEqual(suite["train"]["batch_size"], peers.SHORT["task.train.num_examples"])
 
     def test_what_stops_the_program_stops_here(self):
         for code in (2, 75):
