@@ -46,6 +46,7 @@ CellResult MadeCell(const Setting& setting, std::uint64_t seed, const std::strin
       Object{{"train", "sha256:train" + std::to_string(seed)}, {"test", "sha256:test"}};
   cell.threshold = 0.95;
   cell.step = kBudget;
+  cell.planned_steps = kBudget;
   const bool is_solved = UniformDraw(random) < setting.solve_probability;
   const double steps = setting.steps * std::exp(setting.steps_sd * NormalDraw(random));
   const double accuracy = setting.accuracy + setting.accuracy_sd * NormalDraw(random);

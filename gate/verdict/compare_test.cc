@@ -163,15 +163,11 @@ TEST_CASE(
 }
 
 TEST_CASE("compare: a seed that never gets there counts at the steps that were planned") {
-  // All seeds of base stop early; new would have had 100 epochs of 2 + 1 batches.
+  // All seeds stop early, those of new because they failed.
   Made made = Drawn({.steps = 50}, {.solve_probability = 0}, 5);
-  const Object config = {
-      {"task",
-       Object{{"train", Array{Object{{"num_examples", 100}}, Object{{"num_examples", 64}}}}}},
-      {"train", Object{{"batch_size", 64}, {"num_epochs", 100}, {"max_steps", 0}}}};
   for (Cells* cells : {&made.base, &made.candidate}) {
     for (CellResult& cell : *cells) {
-      cell.config = config;
+      cell.planned_steps = 300;
       cell.step = 60;
     }
   }
@@ -179,6 +175,18 @@ TEST_CASE("compare: a seed that never gets there counts at the steps that were p
   const Row& steps = Find(comparison, "steps_to_threshold");
   CHECK(steps.candidate_value == 300.);
   CHECK(steps.say.starts_with("Needs at least "));
+  CHECK(steps.say.ends_with(" 5 of 5 seeds of new never get there and count at the budget."));
+
+  // Of results that do not tell, at the most that any seed did.
+  for (Cells* cells : {&made.base, &made.candidate}) {
+    for (CellResult& cell : *cells) cell.planned_steps.reset();
+  }
+  made.base[3].step = 70;
+  const Comparison older = Compare(made);
+  const Row& most = Find(older, "steps_to_threshold");
+  CHECK(most.candidate_value == 70.);
+  CHECK(most.verdict == Verdict::kRegression);
+  CHECK(most.say.ends_with("results before schema 1.11 do not say how many were planned."));
 }
 
 TEST_CASE("compare: an open question asks for the next look") {

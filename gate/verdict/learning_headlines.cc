@@ -142,8 +142,12 @@ class Steps : public Headline {
     out.say = fmt::format("Needs {}{:.0f} % {} steps.", losses.num_censored > 0 ? "at least " : "",
                           std::abs(percent), percent >= 0 ? "more" : "fewer");
     if (losses.num_censored > 0) {
-      out.say += fmt::format(" {} of {} seeds of new never get there and count at the budget.",
-                             losses.num_censored, count);
+      const bool is_planned = scores_.front().candidate.is_budget_planned;
+      out.say += fmt::format(" {} of {} seeds of new never get there and count at the {}",
+                             losses.num_censored, count,
+                             is_planned ? "budget."
+                                        : "most steps that any seed did: results before schema "
+                                          "1.11 do not say how many were planned.");
     }
   }
 

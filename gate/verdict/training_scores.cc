@@ -15,43 +15,22 @@ using reports::AccuracyRow;
 using reports::CellResult;
 using reports::CellState;
 
-std::int64_t IntOr(const Value* object, const char* key, std::int64_t otherwise) {
-  const Value* const value = object ? object->Find(key) : nullptr;
-  return value && value->is_int() ? value->as_int() : otherwise;
-}
+// Steps that every seed of the experiment had: those that were planned, or, of results that do not
+// tell, the most that any of them did.
+struct Budget {
+  std::int64_t steps = 1;
+  bool is_planned = false;
+};
 
-// The steps that a config asks for; 0 where it does not tell. Batches never mix segments, and in
-// stages an epoch is one segment, each with as many batches.
-std::int64_t PlannedSteps(const Value& config) {
-  const Value* const train = config.Find("train");
-  const std::int64_t limit = IntOr(train, "max_steps", 0);
-  std::int64_t per_epoch = IntOr(train, "steps_per_epoch", 0);
-  const Value* const task = config.Find("task");
-  const Value* const segments = task ? task->Find("train") : nullptr;
-  const std::int64_t batch_size = IntOr(train, "batch_size", 0);
-  if (per_epoch == 0 && batch_size > 0 && segments && segments->is_array()) {
-    const Value* const order = train->Find("batch_order");
-    const bool has_stages = order && *order == Value("stages");
-    for (const Value& segment : segments->as_array()) {
-      const std::int64_t batches =
-          (IntOr(&segment, "num_examples", 0) + batch_size - 1) / batch_size;
-      per_epoch = has_stages ? batches : per_epoch + batches;
-    }
-  }
-  const std::int64_t planned = per_epoch * IntOr(train, "num_epochs", 0);
-  return planned > 0 && limit > 0 ? std::min(planned, limit) : std::max(planned, limit);
-}
-
-// Steps that every seed of the experiment had: those of its config, or the most that any of them
-// did. A seed that stopped early did fewer.
-double BudgetOf(const Experiment& experiment) {
-  std::int64_t budget = 1;
+Budget BudgetOf(const Experiment& experiment) {
+  Budget budget;
   for (const CellPair& pair : experiment.pairs) {
     for (const CellResult* cell : {pair.base, pair.candidate}) {
-      budget = std::max({budget, cell->step, PlannedSteps(cell->config)});
+      budget.steps = std::max({budget.steps, cell->step, cell->planned_steps.value_or(0)});
+      budget.is_planned |= cell->planned_steps.has_value();
     }
   }
-  return static_cast<double>(budget);
+  return budget;
 }
 
 bool IsWhole(const AccuracyRow& row) { return row.slice.empty(); }
@@ -79,9 +58,10 @@ std::optional<double> MeanOverSegments(const CellResult& cell, Value value) {
 
 double Chance(const AccuracyRow& row) { return row.chance; }
 
-SideScore ScoreOf(const CellResult& cell, const CellResult& other, double budget) {
+SideScore ScoreOf(const CellResult& cell, const CellResult& other, Budget budget) {
   SideScore score;
-  score.budget = budget;
+  score.budget = static_cast<double>(budget.steps);
+  score.is_budget_planned = budget.is_planned;
   if (cell.state == CellState::kCompleted) {
     if (cell.steps_to_threshold) {
       score.steps = std::max<std::int64_t>(1, *cell.steps_to_threshold);
@@ -140,7 +120,7 @@ Detail DetailOf(const Experiment& experiment, const AccuracyRow& segment) {
 }  // namespace
 
 std::vector<TrainingScore> ScoresOf(const Experiment& experiment) {
-  const double budget = BudgetOf(experiment);
+  const Budget budget = BudgetOf(experiment);
   std::vector<TrainingScore> scores;
   for (const CellPair& pair : experiment.pairs) {
     scores.push_back({ScoreOf(*pair.base, *pair.candidate, budget),

@@ -45,6 +45,7 @@ class TrainRun : CellRun {
     if (!control_.weights_folder.empty()) {
       weights_.emplace(control_.weights_folder, cell_.training_id);
     }
+    result_.planned_steps = trainer_.num_steps();
   }
 
   ~TrainRun() { EnterPhase(phase_); }  // also a cell that failed shows where its time went

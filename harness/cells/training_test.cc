@@ -507,6 +507,7 @@ TEST_CASE("training: early stopping looks at validation, and only when asked") {
   const auto stopped = Run(TinyCell("delta_net", {{"train.early_stop_accuracy", "0.5"}}));
   CHECK(stopped.stopped_early);
   CHECK(stopped.step < 160);
+  CHECK(stopped.planned_steps == 160);
   CHECK(*stopped.learning_curve.back().validation_accuracy > 0.5);
 }
 
@@ -544,6 +545,7 @@ TEST_CASE("training: divergence, time limits and unsupported sizes are states wi
       Run(TinyCell("attention", {{"train.weight_decay", "1e30"}, {"train.lr", "10"}}));
   CHECK(diverged.state == reports::CellState::kDiverged);
   CHECK_THAT(diverged.reason, Catch::Contains("not finite at step"));
+  CHECK(diverged.planned_steps > diverged.step);
   RunControl control;
   control.deadline = std::chrono::steady_clock::now();
   const auto late = Run(TinyCell("attention"), control);
@@ -555,6 +557,7 @@ TEST_CASE("training: divergence, time limits and unsupported sizes are states wi
   const auto unsupported = Run(impossible);
   CHECK(unsupported.state == reports::CellState::kUnsupported);
   CHECK_THAT(unsupported.reason, Catch::Contains("num_heads"));
+  CHECK_FALSE(unsupported.planned_steps);
 }
 
 TEST_CASE("training: a cell that failed has a row for every test segment") {

@@ -53,7 +53,9 @@ Value Answer(const reports::CellResult& cell) {
                           "accuracy_by_length", "taps", "plans"}) {
     answer[key] = std::move(members.at(key));
   }
-  answer.at("state").as_object().erase("halved_from");  // why it was asked for, not what came out
+  for (const char* asked : {"halved_from", "planned_steps"}) {  // not what came out
+    answer.at("state").as_object().erase(asked);
+  }
   for (Value& point : answer.at("learning_curve").as_array()) point.as_object().erase("elapsed_s");
   reports::DropExecution(answer.at("plans"));
   return answer;

@@ -48,6 +48,7 @@ TEST_CASE("difference: what a cell answered, not when and how fast") {
   reports::CellResult again = Result();
   again.wall_s = 7;
   again.started = "2026-01-01T00:00:00Z";
+  again.planned_steps = 300;  // a result before schema 1.11 does not tell
   again.learning_curve[0].elapsed_s = 3;
   again.environment = Object{};
   CHECK(FindResultDifferences(Result(), again).empty());

@@ -124,6 +124,7 @@ const std::vector<CsvColumn<CellResult>>& CellColumns() {
       {"state", [](const C& c) { return std::string(NameOf(c.state)); }},
       {"reason", [](const C& c) { return io::CsvField(c.reason); }},
       {"steps", [](const C& c) { return std::to_string(c.step); }},
+      {"planned_steps", [](const C& c) { return Integer(c.planned_steps); }},
       {"stopped_early", [](const C& c) { return Truth(c.stopped_early); }},
       {"threshold",
        [](const C& c) { return c.threshold > 0 ? Number(c.threshold) : std::string(); }},

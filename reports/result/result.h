@@ -234,6 +234,8 @@ struct CellResult {
   CellState state = CellState::kPlanned;
   std::string reason;     // one line, empty when completed
   std::int64_t step = 0;  // optimiser steps done
+  // Those that the config asks for; nothing where no training began, and up to schema 1.10.
+  std::optional<std::int64_t> planned_steps;
   bool stopped_early = false;
   // The batch size of the plan's cell, for which memory lacked: this is the result of a training
   // with the smaller one of `config`, whose experiment it is. Only run_id is that of the plan.

@@ -246,10 +246,12 @@ inline constexpr std::array kIdentityFields = {
     internal::SeedField(),
     Field<&CellResult::data_hash>("data_hash")};
 
-inline constexpr std::array kStateFields = {
-    Field<&CellResult::state>("value"), Field<&CellResult::reason, Null::kAllowed>("reason"),
-    Field<&CellResult::step>("step"), Field<&CellResult::stopped_early>("stopped_early"),
-    Field<&CellResult::halved_from>("halved_from", 9)};
+inline constexpr std::array kStateFields = {Field<&CellResult::state>("value"),
+                                            Field<&CellResult::reason, Null::kAllowed>("reason"),
+                                            Field<&CellResult::step>("step"),
+                                            Field<&CellResult::planned_steps>("planned_steps", 11),
+                                            Field<&CellResult::stopped_early>("stopped_early"),
+                                            Field<&CellResult::halved_from>("halved_from", 9)};
 
 inline constexpr std::array kModelFields = {
     Field<&ModelFacts::num_parameters, Null::kAllowed>("num_parameters"),

@@ -137,6 +137,7 @@ CellResult Training(const Mixer& mixer, std::uint64_t seed) {
   }
   cell.threshold = 0.95;
   cell.step = last;
+  cell.planned_steps = 4000;
   cell.wall_s = static_cast<double>(last) * 0.0012;
   cell.tokens_seen = last * 256 * 256;
   cell.model = {.num_parameters = 1'184'512,
