@@ -85,19 +85,21 @@ TEST_CASE("gpu: lack of memory is a state, and the next cell is not affected") {
 }
 
 Cell SpeedCell(const std::string& mixer, const std::string& dtype, const std::string& d_model,
-               const std::string& phases = R"("train_step", "fwd", "fwd_bwd")") {
+               const std::string& phases = R"("train_step", "fwd", "fwd_bwd")",
+               const std::string& seq_len = "64, 1000") {
   SuiteOverrides overrides;
   overrides.device_type = "cuda";
   overrides.set = {{"train.dtype", dtype},
                    {"model.d_model", d_model},
                    {"model.sequence_mixer.name", mixer},
-                   {"throughput.phases", "[" + phases + "]"}};
+                   {"throughput.phases", "[" + phases + "]"},
+                   {"throughput.seq_len", "[" + seq_len + "]"}};
   const Suite suite = ParseSuite(R"({"name": "speed",
       "task": {"name": "mqar", "vocab_size": 512, "input_seq_len": 64, "num_kv_pairs": 4,
                "noise": "zero", "train": {"num_examples": 4096}, "validation": {"num_examples": 8},
                "test": {"num_examples": 8}},
       "model": {"n_layers": 2}, "train": {"batch_size": 128},
-      "throughput": {"seq_len": [64, 1000], "batch_size": 128, "num_samples": 5}})",
+      "throughput": {"batch_size": 128, "num_samples": 5}})",
                                  overrides, AllRegistries());
   for (const Cell& cell : suite.cells) {
     if (cell.kind == CellKind::kThroughput) return cell;
@@ -140,9 +142,9 @@ TEST_CASE("gpu: prompts are read and tokens decoded by graphs, from a state and 
                                             gpu, AllRegistries(), {}, [](const Progress&) {});
       INFO(mixer << " " << dtype << " " << result.reason);
       CHECK(result.state == reports::CellState::kCompleted);
-      CHECK(result.throughput.size() == 4);
+      CHECK(result.throughput.size() == 2);
       for (const auto& row : result.throughput) {
-        CAPTURE(row.phase, row.seq_len, row.reason);
+        CAPTURE(row.phase, row.reason);
         CHECK(row.parity_check == "passed");
         CHECK(row.execution == "graph");
       }
@@ -160,8 +162,6 @@ TEST_CASE("gpu: the driver tells what a GPU is, whether it is slowed down, what 
   CHECK(monitor.MaxSmClockMhz().value_or(0) >= monitor.SmClockMhz().value_or(1));
   CHECK(monitor.MemoryClockMhz().value_or(0) > 100);
   CHECK(monitor.PowerLimitWatts().value_or(0) > 50);
-  CHECK(monitor.HasEcc());
-  CHECK(monitor.HasMig());
   CHECK(monitor.ThrottleReasons());
   CHECK(monitor.UtilizationPercent().value_or(-1) >= 0);
   CHECK(monitor.ComputeProcesses());

@@ -2,7 +2,8 @@
 // the bytes they must move set. Device time by events behind a queue of other work, so that no
 // launch is waited for; the cache holds other data at the start.
 //
-//   tools/package.sh //tests/gpu:fused_benchmark, then on the GPU machine: ./fused_benchmark
+//   tools/package.sh //tests/gpu:operations_benchmark, then on the GPU machine:
+//   ./operations_benchmark
 // SPDX-License-Identifier: Apache-2.0
 #include <cstdint>
 #include <functional>
@@ -33,6 +34,8 @@
 #include "kernels/norm/residual_norm.h"
 #include "kernels/optimizer/adamw.h"
 #include "kernels/rope/rotary.h"
+#include "kernels/runtime/plain_aten.h"
+#include "models/blocks/long_convolution.h"
 #include "tests/support/tensors.h"
 
 namespace mixerbench::kernels {
@@ -251,6 +254,13 @@ std::vector<Case> Cases() {
                      },
                      kFloats + read,
                      2 * kFloats + 2 * read});
+    Case transforms = cases.back();  // what is taken where there are more taps
+    transforms.name = "by transforms: " + transforms.name;
+    transforms.run = [=](const Tensors& x) -> Tensors {
+      const PlainAten plain;
+      return {models::LongConvolution(x[0], x[1], c.num_outputs, ExecutionPath::kFast)};
+    };
+    cases.push_back(std::move(transforms));
   }
 
   cases.push_back({"log sigmoid decay",
