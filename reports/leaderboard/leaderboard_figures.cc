@@ -15,16 +15,9 @@ std::string NameOf(const Leaderboard& board, int mixer) {
   return board.mixers[static_cast<std::size_t>(mixer)].label;
 }
 
-// A panel of marks; of more mixers than it can name a panel for each of their families.
-void AddScatter(const Leaderboard& board, Panel panel, Figure& figure) {
-  if (panel.series.size() <= kMaxInSmallCharts) {
-    panel.names =
-        panel.series.size() <= kMaxInOneChart ? Panel::Names::kNear : Panel::Names::kHidden;
-    figure.panels.push_back(std::move(panel));
-    return;
-  }
-  for (Panel& part : FamilyPanels(panel, board.mixers, panel.title, Panel::Names::kNear)) {
-    if (part.series.size() > kMaxNamesNear) part.names = Panel::Names::kEnds;
+void AddScatter(const Leaderboard& board, Panel panel, Better better, Figure& figure) {
+  const std::string second = panel.title;
+  for (Panel& part : ScatterPanels(std::move(panel), better, board.mixers, second)) {
     figure.panels.push_back(std::move(part));
   }
 }
@@ -42,7 +35,8 @@ Figure StateFigure(const Leaderboard& board) {
       .title = "Accuracy at matched state",
       .caption = {"What one sequence carries from token to token, measured. Left and up is "
                   "better; compare mixers at equal state. Marks joined: other widths.",
-                  "One panel per family, at the setting with the lowest mean accuracy."},
+                  "One panel per family, at the setting with the lowest mean accuracy.",
+                  kNamesWithRoom},
       .panels = {}};
   for (const auto& [family, num] : board.families) {
     const RankedSetting* hardest = nullptr;
@@ -101,7 +95,7 @@ Figure StateFigure(const Leaderboard& board) {
       panel.series.push_back(std::move(series));
     }
     panel.height = 285;
-    AddScatter(board, std::move(panel), figure);
+    AddScatter(board, std::move(panel), {.is_low_x = true}, figure);
   }
   NameInLegend(board, figure);
   return figure;
@@ -113,7 +107,8 @@ Figure StepsFigure(const Leaderboard& board) {
                             "measured at " +
                                 board.shape + ". Right and down is better.",
                             "Steps: median over settings of the median over seeds. A red cross: "
-                            "the threshold is reached in fewer than half of the settings."},
+                            "the threshold is reached in fewer than half of the settings.",
+                            kNamesWithRoom},
                 .panels = {}};
   std::vector<double> speeds, steps;
   for (const RankedMixer& ranked : board.ranking) {
@@ -149,7 +144,7 @@ Figure StepsFigure(const Leaderboard& board) {
                             .has_name = true});
   }
   panel.height = 285;
-  AddScatter(board, std::move(panel), figure);
+  AddScatter(board, std::move(panel), {.is_low_y = true}, figure);
   NameInLegend(board, figure);
   return figure;
 }

@@ -7,8 +7,10 @@
 #include <fmt/format.h>
 #include <numeric>
 #include <string_view>
+#include <utility>
 
 #include "io/text.h"
+#include "reports/render/label_places.h"
 
 namespace mixerbench::reports {
 namespace {
@@ -177,15 +179,6 @@ std::string Title(const std::string& note) {
     start = end + 1;
   }
   return "<title>" + text + "</title>";
-}
-
-struct Box {
-  double x0, y0, x1, y1;
-};
-
-double Overlap(const Box& a, const Box& b) {
-  return std::max(0.0, std::min(a.x1, b.x1) - std::max(a.x0, b.x0)) *
-         std::max(0.0, std::min(a.y1, b.y1) - std::max(a.y0, b.y0));
 }
 
 std::size_t NumLines(const std::string& text) {
@@ -437,10 +430,13 @@ class Drawing {
       if (!mark.failed.empty()) {
         front_ += fmt::format(R"(<g class="pt">{}{}</g>)", Title(mark.note),
                               Cross(x, y, panel_.has_rows ? 3.4 : 4));
+        taken_.push_back({x - 5, y - 5, x + 5, y + 5});
         if (!panel_.has_rows && !panel_.is_small && mark.failed != last_word_) {
+          const Box word = BoxOfWord(x, y, mark.failed);
           notes_ +=
               fmt::format(R"(<text class="note bad" x="{}" y="{}" text-anchor="middle">{}</text>)",
-                          N(x), N(BaseOfWord(x, y, mark.failed)), io::EscapeHtml(mark.failed));
+                          N(x), N(word.y1 - 2), io::EscapeHtml(mark.failed));
+          taken_.push_back(word);
           last_word_ = mark.failed;
         }
         continue;
@@ -461,15 +457,16 @@ class Drawing {
   }
 
   // Where the word of a failed mark stands: above it, unless the label of a line is there.
-  double BaseOfWord(double x, double y, const std::string& word) const {
+  Box BoxOfWord(double x, double y, const std::string& word) const {
     const double half = WidthOf(word, 12) / 2;
+    const auto box_at = [&](double base) { return Box{x - half, base - 10, x + half, base + 2}; };
     for (const double base : {y - 8, y + 17, y - 21}) {
-      const Box box{x - half, base - 10, x + half, base + 2};
+      const Box box = box_at(base);
       const bool is_taken = std::any_of(reference_labels_.begin(), reference_labels_.end(),
                                         [&](const Box& label) { return Overlap(label, box) > 0; });
-      if (!is_taken && base < bottom_) return base;
+      if (!is_taken && base < bottom_) return box;
     }
-    return y - 8;
+    return box_at(y - 8);
   }
 
   struct End {
@@ -503,50 +500,21 @@ class Drawing {
     }
   }
 
-  // Names beside their points, at the first of twelve places that is free. Widths of text are
-  // guesses, so a name left of its point ends there whatever the reader's font.
+  // Names beside their points where they have room; the notes of the marks have all of them.
   void NameNear() {
-    struct Place {
-      double dx, dy;
-      std::string_view anchor;
+    const auto label = [&](const End& end) -> const std::string& {
+      return mixers_[static_cast<std::size_t>(end.mixer)].label;
     };
-    constexpr std::array<Place, 12> kPlaces = {{{8, 4, "start"},
-                                                {-8, 4, "end"},
-                                                {0, -9, "middle"},
-                                                {0, 17, "middle"},
-                                                {7, -7, "start"},
-                                                {7, 15, "start"},
-                                                {-7, -7, "end"},
-                                                {-7, 15, "end"},
-                                                {8, 27, "start"},
-                                                {-8, 27, "end"},
-                                                {8, -18, "start"},
-                                                {-8, -18, "end"}}};
-    std::stable_sort(ends_.begin(), ends_.end(),
-                     [](const End& a, const End& b) { return a.y < b.y; });
+    std::vector<NamedPoint> points;
     for (const End& end : ends_) {
-      const std::string& label = mixers_[static_cast<std::size_t>(end.mixer)].label;
-      const double w = WidthOf(label, kNameSize);
-      double best_cost = 1e300;
-      Box best_box{};
-      Place best = kPlaces[0];
-      for (const Place& place : kPlaces) {
-        const double share = place.anchor == "end" ? 1 : place.anchor == "middle" ? 0.5 : 0;
-        const double x0 = end.x + place.dx - share * w;
-        constexpr double kGuess = 3;  // the reader's font may be wider
-        const Box box{x0 - kGuess, end.y + place.dy - 9, x0 + w + kGuess, end.y + place.dy + 2};
-        double cost = box.x0 >= left_ && box.x1 <= width_ && box.y0 >= top_ - 8 && box.y1 <= bottom_
-                          ? 0
-                          : 1e4;
-        for (const Box& taken : taken_) cost += Overlap(box, taken);
-        for (const Box& label : reference_labels_) cost += Overlap(box, label);
-        if (cost >= best_cost - 1e-9) continue;
-        best_cost = cost;
-        best_box = box;
-        best = place;
-      }
-      taken_.push_back(best_box);
-      Name(end.mixer, end.x + best.dx, end.y + best.dy, label, best.anchor);
+      points.push_back({end.x, end.y, WidthOf(label(end), kNameSize)});
+    }
+    std::vector<Box> taken = taken_;
+    taken.insert(taken.end(), reference_labels_.begin(), reference_labels_.end());
+    const auto places = PlaceNames(points, {left_, top_ - 8, width_, bottom_}, std::move(taken));
+    for (std::size_t i = 0; i < ends_.size(); ++i) {
+      if (!places[i]) continue;
+      Name(ends_[i].mixer, places[i]->x, places[i]->y, label(ends_[i]), places[i]->anchor);
     }
   }
 

@@ -74,15 +74,6 @@ const char* CountsAs(const std::string& kind) {
   return kind == "throughput" ? "no time" : "nothing";
 }
 
-std::string PhaseTitle(const std::string& phase) {
-  if (phase == "train_step") return "One training step.";
-  if (phase == "fwd") return "Forward pass.";
-  if (phase == "fwd_bwd") return "Forward and backward pass.";
-  if (phase == "prefill") return "Forward pass with the state that it leaves.";
-  if (phase == "decode") return "One more token of every sequence.";
-  return phase + ".";
-}
-
 std::map<std::string, std::map<Shape, std::map<int, const ThroughputRow*>>> ByPhase(
     const SweepReport& report, const MixerList& mixers) {
   const std::set<std::string> varying = TimingKeys(report);
@@ -102,7 +93,7 @@ std::map<std::string, std::map<Shape, std::map<int, const ThroughputRow*>>> ByPh
 Table SpeedTable(const MixerList& mixers, const std::string& phase,
                  const std::map<Shape, std::map<int, const ThroughputRow*>>& shapes) {
   Table table{.key = "",
-              .title = PhaseTitle(phase),
+              .title = PhaseName(phase) + ".",
               .note =
                   "Median, ms; small: tokens per second. Bars: share of the slowest in the "
                   "column."};
@@ -136,6 +127,15 @@ Table SpeedTable(const MixerList& mixers, const std::string& phase,
 }
 
 }  // namespace
+
+std::string PhaseName(const std::string& phase) {
+  if (phase == "train_step") return "One training step";
+  if (phase == "fwd") return "Forward pass";
+  if (phase == "fwd_bwd") return "Forward and backward pass";
+  if (phase == "prefill") return "Forward pass with the state that it leaves";
+  if (phase == "decode") return "One more token of every sequence";
+  return phase;
+}
 
 std::string ShortName(const SweepReport& report, const MixerList& mixers, const CellResult& cell) {
   const CellName name = SplitCellName(cell.name);

@@ -14,7 +14,6 @@ namespace mixerbench::reports {
 
 inline constexpr std::size_t kMaxInOneChart = 8;      // lines; beyond, a panel for each mixer
 inline constexpr std::size_t kMaxInSmallCharts = 24;  // mixers; beyond, a panel for each family
-inline constexpr std::size_t kMaxNamesNear = 4;       // at points that may lie in one corner
 inline constexpr std::size_t kMaxPanels = 24;  // of a figure; its caption says that there are more
 
 // The axis for all accuracies of a study: log-odds when half of the means are above 95 %.
@@ -32,6 +31,22 @@ void SayLeftOut(std::size_t num_drawn, std::size_t num_all, const std::string& w
 // the second line of their titles, `names` where the names of their series stand.
 std::vector<Panel> FamilyPanels(const Panel& panel, const std::vector<MixerStyle>& styles,
                                 const std::string& second, Panel::Names names);
+
+// Of a caption: names that have no room are not drawn.
+inline constexpr const char* kNamesWithRoom =
+    "Where a name has no room, pointing at the mark tells whose it is.";
+
+// Which end of each axis is the better one, of a chart of marks.
+struct Better {
+  bool is_low_x = false;
+  bool is_low_y = false;
+};
+
+// A chart of marks with names beside them; of more than kMaxInSmallCharts mixers a panel for each
+// family, as FamilyPanels. Names are placed in the order of the series: those come first that no
+// other one beats on both axes.
+std::vector<Panel> ScatterPanels(Panel panel, Better better, const std::vector<MixerStyle>& styles,
+                                 const std::string& second);
 
 // Draws `panels`; those of more than kMaxInOneChart lines become small ones, a mixer each with the
 // others grey, and those of more than kMaxInSmallCharts a panel for each family. The second line

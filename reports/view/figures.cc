@@ -266,7 +266,8 @@ std::optional<Figure> OverState(const Study& study, const MixerList& mixers) {
   Figure figure{
       .title = "Accuracy at matched state",
       .caption = {"What one sequence carries from token to token, measured. Left and up is "
-                  "better; compare mixers at equal state."},
+                  "better; compare mixers at equal state.",
+                  kNamesWithRoom},
       .panels = {}};
   if (study.segments.size() > 1) {
     figure.caption.push_back("At " + SegmentText(study.segments.back()) + ".");
@@ -291,19 +292,10 @@ std::optional<Figure> OverState(const Study& study, const MixerList& mixers) {
       panel.shades.push_back({.y0 = stop});
     }
     AddThreshold(study, panel);
-    panel.names =
-        panel.series.size() <= kMaxInOneChart ? Panel::Names::kNear : Panel::Names::kHidden;
     panel.height = 270;
-    std::vector<Panel> parts;
-    if (panel.series.size() <= kMaxInSmallCharts) {
-      parts.push_back(std::move(panel));
-    } else {
-      const std::string second = by_task.size() > 1 ? panel.title : "";
-      parts = FamilyPanels(panel, mixers.styles(), second, Panel::Names::kNear);
-      for (Panel& part : parts) {
-        if (part.series.size() > kMaxNamesNear) part.names = Panel::Names::kEnds;
-      }
-    }
+    const std::string second = by_task.size() > 1 ? panel.title : "";
+    std::vector<Panel> parts =
+        ScatterPanels(std::move(panel), {.is_low_x = true}, mixers.styles(), second);
     num_all += parts.size();
     if (figure.panels.size() >= kMaxPanels) continue;
     std::move(parts.begin(), parts.end(), std::back_inserter(figure.panels));

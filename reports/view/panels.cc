@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <fmt/format.h>
 #include <map>
+#include <utility>
 
 #include "reports/view/figure_parts.h"
 
@@ -46,6 +47,23 @@ Panel SmallPanelOf(int mixer, const std::string& title, const Panel& panel) {
   return own;
 }
 
+// Whether some mark of the series is beaten by none: another one that is as good on both axes and
+// better on one.
+bool IsOnFrontier(const Series& series, const Panel& panel, Better better) {
+  const auto beats = [&](const Mark& a, const Mark& b) {
+    const double x = better.is_low_x ? b.x - a.x : a.x - b.x;
+    const double y = better.is_low_y ? b.y - a.y : a.y - b.y;
+    return a.failed.empty() && x >= 0 && y >= 0 && (x > 0 || y > 0);
+  };
+  return std::any_of(series.marks.begin(), series.marks.end(), [&](const Mark& mark) {
+    if (!mark.failed.empty()) return false;
+    return std::none_of(panel.series.begin(), panel.series.end(), [&](const Series& other) {
+      return std::any_of(other.marks.begin(), other.marks.end(),
+                         [&](const Mark& rival) { return beats(rival, mark); });
+    });
+  });
+}
+
 std::string Under(const std::string& title, const std::string& second) {
   return title + (second.empty() ? "" : "\n" + second);
 }
@@ -81,6 +99,22 @@ std::vector<Panel> FamilyPanels(const Panel& panel, const std::vector<MixerStyle
       own.names = names;
       panels.push_back(std::move(own));
     }
+  }
+  return panels;
+}
+
+std::vector<Panel> ScatterPanels(Panel panel, Better better, const std::vector<MixerStyle>& styles,
+                                 const std::string& second) {
+  std::vector<Panel> panels;
+  panel.names = Panel::Names::kNear;
+  if (panel.series.size() <= kMaxInSmallCharts) {
+    panels.push_back(std::move(panel));
+  } else {
+    panels = FamilyPanels(panel, styles, second, Panel::Names::kNear);
+  }
+  for (Panel& part : panels) {
+    std::stable_partition(part.series.begin(), part.series.end(),
+                          [&](const Series& series) { return IsOnFrontier(series, part, better); });
   }
   return panels;
 }

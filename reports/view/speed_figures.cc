@@ -9,6 +9,7 @@
 #include "reports/view/figure_parts.h"
 #include "reports/view/figures.h"
 #include "reports/view/numbers.h"
+#include "reports/view/tables.h"
 
 namespace mixerbench::reports {
 namespace {
@@ -42,13 +43,8 @@ std::map<Shown, Timings> Collect(const SweepReport& report, const MixerList& mix
 }
 
 std::string TitleOf(const Shown& shown) {
-  const std::string phase = shown.phase == "train_step" ? "training step"
-                            : shown.phase == "fwd"      ? "forward"
-                            : shown.phase == "fwd_bwd"  ? "forward and backward"
-                            : shown.phase == "decode"   ? "decoding, token by token"
-                                                        : shown.phase;
-  return phase + ", " + shown.dtype + ", batch " + std::to_string(shown.batch_size) +
-         (shown.setting.empty() ? "" : ", " + shown.setting);
+  return PhaseName(shown.phase) + ", " + shown.dtype + ", batch " +
+         std::to_string(shown.batch_size) + (shown.setting.empty() ? "" : ", " + shown.setting);
 }
 
 // One line per mixer over length; `value_of` gives the height of a point, or nothing.

@@ -37,6 +37,9 @@ std::vector<Table> AccuracyTables(const Study& study, const MixerList& mixers);
 // Parameters and state where they differ between settings; nothing when the main table has them.
 std::optional<Table> ModelTable(const Study& study, const MixerList& mixers);
 
+// What a phase of `throughput` is: "Forward and backward pass"; the phase itself where none knows.
+std::string PhaseName(const std::string& phase);
+
 // The time of the step, or of every phase where no step was timed.
 std::vector<Table> SpeedTables(const SweepReport& report, const MixerList& mixers);
 

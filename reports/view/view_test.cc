@@ -477,6 +477,27 @@ TEST_CASE("The summary names the tasks that it leaves to their sections", "[repo
   CHECK(said + std::stoi(more->lead) == 20);
 }
 
+TEST_CASE("Of marks those that none beats are named first", "[reports][view]") {
+  const auto at = [](int mixer, double x, double y, const char* failed = "") {
+    return Series{.mixer = mixer, .marks = {{.x = x, .y = y, .failed = failed}}, .has_name = true};
+  };
+  // By y; 3 beats 1, 4 equals 3, and 5 did not get there.
+  Panel panel;
+  panel.series = {at(0, 1, 0.2), at(1, 4, 0.5), at(2, 8, 0.9),
+                  at(3, 2, 0.6), at(4, 2, 0.6), at(5, 0, 1, "never")};
+  const auto order = [&](Better better) {
+    const auto parts = ScatterPanels(panel, better, {}, "");
+    CHECK(parts.size() == 1);
+    CHECK(parts[0].names == Panel::Names::kNear);
+    std::vector<int> mixers;
+    for (const Series& series : parts[0].series) mixers.push_back(series.mixer);
+    return mixers;
+  };
+  CHECK(order({.is_low_x = true}) == std::vector<int>{0, 2, 3, 4, 1, 5});
+  CHECK(order({.is_low_y = true}) == std::vector<int>{0, 1, 2, 3, 4, 5});
+  CHECK(order({}) == std::vector<int>{2, 0, 1, 3, 4, 5});
+}
+
 TEST_CASE("Numbers as people read them", "[reports][view]") {
   CHECK(Percent(1.0) == "100.00");
   CHECK(Percent(0.0) == "0.00");
