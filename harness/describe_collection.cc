@@ -33,12 +33,13 @@ std::vector<SuiteFacts> FactsOf(const Collection& collection,
                                 const std::optional<reports::ScoreRule>& score,
                                 const Registries& registries) {
   std::vector<SuiteFacts> all;
-  for (const CollectionItem& item : collection.items) {
+  const std::vector<Suite> suites = ParseItems(collection, {}, registries);
+  for (std::size_t i = 0; i < suites.size(); ++i) {
+    const CollectionItem& item = collection.items[i];
     SuiteFacts facts{
         .name = item.name, .suite = item.suite, .tasks = {}, .num_cells = 0, .part = {}};
-    const Suite suite = ParseItem(collection, item, {}, registries);
-    for (const Cell& cell : suite.cells) facts.tasks.insert(cell.task.name);
-    facts.num_cells = suite.cells.size();
+    for (const Cell& cell : suites[i].cells) facts.tasks.insert(cell.task.name);
+    facts.num_cells = suites[i].cells.size();
     for (const auto& part : score ? score->parts : std::vector<reports::ScorePart>{}) {
       if (part.suite == item.name) facts.part = part;
     }

@@ -23,6 +23,7 @@
 #include "harness/run/repro.h"
 #include "harness/run/run.h"
 #include "harness/run/run_collection.h"
+#include "harness/suite/collection.h"
 #include "harness/suite/config_schema.h"
 #include "harness/suite/registries.h"
 #include "harness/suite/suite.h"
@@ -131,8 +132,16 @@ ExitCode GenerateOnDevice(const GenerateOptions& options, const Registries& regi
 
 ExitCode Validate(const std::string& file, const SuiteOverrides& overrides,
                   const Registries& registries) {
-  const Suite suite = ParseSuite(ReadSuiteText(file), overrides, registries);
-  std::cout << file << ": valid, " << suite.cells.size() << " cells\n";
+  const std::string text = ReadSuiteText(file);
+  if (io::ParseJson(text).Find("suites") == nullptr) {
+    const Suite suite = ParseSuite(text, overrides, registries);
+    std::cout << file << ": valid, " << suite.cells.size() << " cells\n";
+    return ExitCode::kOk;
+  }
+  std::size_t num_cells = 0;
+  const std::vector<Suite> suites = ParseItems(ReadCollection(file), overrides, registries);
+  for (const Suite& suite : suites) num_cells += suite.cells.size();
+  std::cout << file << ": valid, " << suites.size() << " suites, " << num_cells << " cells\n";
   return ExitCode::kOk;
 }
 

@@ -175,8 +175,8 @@ void AddValidate(const Parser& parser) {
     std::vector<std::string> set;
   };
   const auto values = std::make_shared<Values>();
-  auto* command =
-      parser.app.add_subcommand("validate", "Check suites, reports, cells' results or manifests");
+  auto* command = parser.app.add_subcommand(
+      "validate", "Check suites, collections, reports, cells' results or manifests");
   command
       ->add_option("file", values->options.files,
                    "files, - for standard input, or names of built-in suites")

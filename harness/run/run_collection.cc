@@ -43,14 +43,6 @@ RunOptions OptionsOf(const CollectionItem& item, const RunOptions& options,
   return of_item;
 }
 
-// Everything that is wrong with a suite is found before another one has trained for hours.
-void CheckSuites(const Collection& collection, const RunOptions& options,
-                 const Registries& registries) {
-  for (const CollectionItem& item : collection.items) {
-    ParseItem(collection, item, options.overrides, registries);
-  }
-}
-
 void CheckScore(const Collection& collection) {
   const auto rule = reports::ReadScoreRule(collection.config);
   if (!rule) return;
@@ -76,7 +68,8 @@ ExitCode RunCollection(const RunOptions& options, const Registries& registries) 
   const std::filesystem::path out = options.out.empty() ? "out/" + collection.name : options.out;
   CheckFolder(out, collection);
   CheckScore(collection);
-  CheckSuites(collection, options, registries);
+  // Everything that is wrong with a suite is found before another one has trained for hours.
+  ParseItems(collection, options.overrides, registries);
   if (!options.dry_run) {
     std::filesystem::create_directories(out);
     io::WriteFileAtomically((out / kCollectionFile).string(), io::DumpJson(collection.config, 2));

@@ -106,13 +106,28 @@ SuiteOverrides OverridesOf(const CollectionItem& item, const SuiteOverrides& of_
   return overrides;
 }
 
-Suite ParseItem(const Collection& collection, const CollectionItem& item,
-                const SuiteOverrides& of_command, const Registries& registries) {
-  try {
-    return ParseSuite(ReadSuiteText(item.suite), OverridesOf(item, of_command), registries);
-  } catch (const ConfigError& error) {
-    throw ConfigError(collection.name + ", suite '" + item.name + "'", error.what());
+std::vector<Suite> ParseItems(const Collection& collection, const SuiteOverrides& of_command,
+                              const Registries& registries) {
+  std::vector<Suite> suites;
+  std::vector<std::string> faults;
+  ExitCode code = ExitCode::kBadInput;
+  for (const CollectionItem& item : collection.items) {
+    try {
+      suites.push_back(
+          ParseSuite(ReadSuiteText(item.suite), OverridesOf(item, of_command), registries));
+    } catch (const Error& error) {
+      if (error.code() != ExitCode::kUsage && error.code() != ExitCode::kBadInput) throw;
+      if (error.code() == ExitCode::kUsage) code = ExitCode::kUsage;
+      const std::string file = item.suite == item.name ? "" : " (" + item.suite + ")";
+      faults.push_back("suite '" + item.name + "'" + file + ": " + error.what());
+    }
   }
+  if (faults.empty()) return suites;
+  std::string all = collection.name + ": ";
+  if (faults.size() > 1) all += std::to_string(faults.size()) + " suites cannot be run";
+  for (const std::string& fault : faults) all += (faults.size() > 1 ? "\n" : "") + fault;
+  if (code == ExitCode::kUsage) throw ConfigError("", all);
+  throw Error(code, all);
 }
 
 }  // namespace mixerbench::harness

@@ -36,8 +36,10 @@ Collection ReadCollection(const std::string& name_or_path);
 // What `item` is run with: its own settings, then those of the command line.
 SuiteOverrides OverridesOf(const CollectionItem& item, const SuiteOverrides& of_command);
 
-// The cells of `item`. Throws what ParseSuite throws, a ConfigError with the item's name.
-Suite ParseItem(const Collection& collection, const CollectionItem& item,
-                const SuiteOverrides& of_command, const Registries& registries);
+// The suites of all items, in their order. Throws one error with all that is wrong with any of
+// them, each under the item's name and the file: a ConfigError, or Error(kBadInput) when all that
+// is wrong are files that cannot be read.
+std::vector<Suite> ParseItems(const Collection& collection, const SuiteOverrides& of_command,
+                              const Registries& registries);
 
 }  // namespace mixerbench::harness

@@ -84,6 +84,32 @@ TEST_CASE("collection: what is wrong is named by its place") {
   CHECK_THROWS_WITH(ReadCollection("smok"), Catch::Contains("did you mean 'smoke'?"));
 }
 
+TEST_CASE("collection: all that is wrong with any of its suites is told at once") {
+  const Folder folder;
+  const Registries registries;
+  folder.Write("first.json", R"({"name": "a", "modle": {}, "task": {"name": "mqra"}})");
+  folder.Write("second.json", R"({"name": "b", "task": )");
+  const Collection c = ReadCollection(folder.Write("c.json", R"({"name": "c", "suites": [
+      {"suite": "first.json"}, {"suite": "quickstart"}, {"suite": "second.json", "name": "other"},
+      {"suite": "quickstart", "name": "again", "set": {"train.lr": "fast"}}]})"));
+  try {
+    ParseItems(c, {}, registries);
+    FAIL("accepted");
+  } catch (const ConfigError& error) {
+    CHECK(error.code() == ExitCode::kUsage);
+    CHECK_THAT(error.what(),
+               Catch::StartsWith("c: 3 suites cannot be run\nsuite 'first' (" + c.items[0].suite) &&
+                   Catch::Contains("unknown key 'modle'") &&
+                   Catch::Contains("\nsuite 'other' (" + c.items[2].suite + "): ") &&
+                   Catch::Contains("\nsuite 'again' (quickstart): /train/lr: expected a number"));
+  }
+  const Collection one = ReadCollection(folder.Write("one.json", R"({"name": "one", "suites": [
+      {"suite": "quickstart", "set": {"train.lr": "fast"}}]})"));
+  CHECK_THROWS_WITH(
+      ParseItems(one, {}, registries),
+      Catch::StartsWith("one: suite 'quickstart': /train/lr: expected a number, got string"));
+}
+
 TEST_CASE("collection: every suite of the built-in ones is valid, and they hold what they say") {
   const Registries registries;
   std::map<std::string, std::size_t> num_points;
