@@ -133,6 +133,8 @@ AttentionLayout AttentionLayoutOf(const Config& config, std::int64_t d_model,
   if (config.position == PositionEncoding::kRope) {
     CheckRange(layout.rotary_dim, 2, layout.head_dim, where, "rotary_dim");
     DivideExactly(layout.rotary_dim, 2, where, "rotary_dim", "rotary_dim");
+  } else if (config.rotary_dim != 0) {
+    throw ConfigError(where + "/rotary_dim", "is of position rope");
   }
   layout.qk_norm = config.qk_norm ? QkNorm::kSharedWeight : QkNorm::kNone;
   CheckEps(config.norm_eps, where, "norm_eps");

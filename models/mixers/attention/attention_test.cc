@@ -193,6 +193,8 @@ TEST_CASE("attention: impossible sizes are errors that name the option") {
                     "/mixer/rotary_dim: 10 is not in 2..8");
   CHECK_THROWS_WITH(Make({{"position", "rope"}, {"rotary_dim", 3}}, parameters),
                     Catch::Matchers::StartsWith("/mixer/rotary_dim: "));
+  CHECK_THROWS_WITH(Make({{"rotary_dim", 4}}, parameters),
+                    "/mixer/rotary_dim: is of position rope");
   CHECK_THROWS_WITH(Make({{"dropout", 1}}, parameters),
                     Catch::Matchers::StartsWith("/mixer/dropout: "));
 }

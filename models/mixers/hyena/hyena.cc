@@ -215,6 +215,9 @@ std::unique_ptr<Mixer> Make(const HyenaConfig& config, const std::string& where,
     if (config.inner_factor != 1) {
       throw ConfigError(where + "/inner_factor", "has no meaning with experts: see expert_dim");
     }
+  } else if (config.expert_dim != HyenaConfig{}.expert_dim ||
+             config.active_experts != HyenaConfig{}.active_experts) {
+    throw ConfigError(where + "/num_experts", "0: expert_dim and active_experts have no meaning");
   }
   const std::int64_t inner = InnerWidth(config, context.d_model);
   DivideExactly(3 * inner, config.proj_groups, where, "proj_groups",

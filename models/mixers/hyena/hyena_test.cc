@@ -126,6 +126,8 @@ TEST_CASE("hyena: an input longer than its filters is refused, and impossible op
   CHECK_THROWS_WITH(Model({{"proj_groups", 5}}, 8),
                     Catch::Matchers::StartsWith("/mixer/proj_groups: "));
   CHECK_THROWS_WITH(Model({{"head_dim", 3}}, 8), Catch::Matchers::StartsWith("/mixer/head_dim: "));
+  CHECK_THROWS_WITH(Model({{"active_experts", 1}}, 8),
+                    Catch::Matchers::StartsWith("/mixer/num_experts: 0"));
   CHECK_THROWS_WITH(Model({{"filter_frequency", 0}}, 8),
                     Catch::Matchers::StartsWith("/mixer/filter_frequency: "));
 }

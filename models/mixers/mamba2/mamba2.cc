@@ -112,6 +112,7 @@ MatrixLayout LayoutOfConfig(const Mamba2Config& config, std::int64_t d_model,
     throw ConfigError(where + "/dt_limit_max", "must be 0 or at least dt_limit_min");
   }
   const std::int64_t num_channels = config.expand * d_model;
+  CheckRange(config.head_dim, 0, num_channels, where, "head_dim");
   MatrixLayout layout;
   layout.head_v_dim =
       config.head_dim > 0 ? config.head_dim : std::min(kDefaultHeadDim, num_channels);

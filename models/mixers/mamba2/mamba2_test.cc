@@ -133,6 +133,7 @@ TEST_CASE("mamba2: the norm is over the channels of a group, after the gate") {
 
 TEST_CASE("mamba2: impossible options are named") {
   CHECK_THROWS_WITH(Make({{"head_dim", 5}}, 16), Catch::StartsWith("/mixer/head_dim: "));
+  CHECK_THROWS_WITH(Make({{"head_dim", -1}}, 16), Catch::StartsWith("/mixer/head_dim: "));
   CHECK_THROWS_WITH(Make({{"num_groups", 3}}, 64), Catch::StartsWith("/mixer/num_groups: "));
   CHECK_THROWS_WITH(Make({{"A_min", 17}}, 16), Catch::StartsWith("/mixer/A_min: "));
   CHECK_THROWS_WITH(Make({{"dt_limit_min", 1}, {"dt_limit_max", 0.5}}, 16),

@@ -261,6 +261,7 @@ std::unique_ptr<Mixer> Make(const Mamba3Config& config, const std::string& where
     throw ConfigError(where + "/rope_fraction", "must be 0.5 or 1");
   }
   const std::int64_t num_channels = config.expand * context.d_model;
+  CheckRange(config.head_dim, 0, num_channels, where, "head_dim");
   Sizes sizes;
   sizes.head_dim = config.head_dim > 0 ? config.head_dim : std::min(kDefaultHeadDim, num_channels);
   sizes.num_heads = DivideExactly(num_channels, sizes.head_dim, where, "head_dim", "the channels");

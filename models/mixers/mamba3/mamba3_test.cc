@@ -223,6 +223,7 @@ TEST_CASE("mamba3: what reads and what is written turn together, distances stay"
 
 TEST_CASE("mamba3: impossible options are named") {
   CHECK_THROWS_WITH(Make({{"head_dim", 5}}, 16), Catch::StartsWith("/mixer/head_dim: "));
+  CHECK_THROWS_WITH(Make({{"head_dim", -1}}, 16), Catch::StartsWith("/mixer/head_dim: "));
   CHECK_THROWS_WITH(Make({{"num_groups", 3}}, 64), Catch::StartsWith("/mixer/num_groups: "));
   CHECK_THROWS_WITH(Make({{"rope_fraction", 0.75}}, 16),
                     Catch::StartsWith("/mixer/rope_fraction: "));
