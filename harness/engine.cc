@@ -182,9 +182,10 @@ int EngineMain(int argc, char** argv, const std::vector<std::string>& worker_com
       .mixer_run = [&](const auto& options) { return MixerRun(options, registries); },
       .core_run = [&](const auto& options) { return CoreRun(options, registries); },
       .mixer_check = [&](const auto& options) { return MixerCheck(options, registries); },
-      .print_config_schema =
-          [&] {
-            std::cout << io::DumpJson(ConfigSchema(registries), 2);
+      .print_form_schema =
+          [&](const auto& name) {
+            std::cout << io::DumpJson(
+                name == "config" ? ConfigSchema(registries) : CollectionSchema(), 2);
             return ExitCode::kOk;
           },
       .check = CheckEngine,

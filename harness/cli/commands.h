@@ -31,7 +31,7 @@ struct EngineCommands {
   std::function<ExitCode(const UnitRunOptions&)> mixer_run;
   std::function<ExitCode(const UnitRunOptions&)> core_run;
   std::function<ExitCode(const MixerCheckOptions&)> mixer_check;
-  std::function<ExitCode()> print_config_schema;
+  std::function<ExitCode(const std::string&)> print_form_schema;  // "config" or "collection"
   // Of `doctor`; waits first, that many seconds, where that is asked for.
   std::function<std::vector<HealthCheck>(const std::string& device,
                                          std::optional<double> wait_idle_s)>

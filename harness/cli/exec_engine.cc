@@ -112,7 +112,7 @@ EngineCommands ExecEngine(char** argv) {
           .mixer_run = [exec](const auto&) { return exec(); },
           .core_run = [exec](const auto&) { return exec(); },
           .mixer_check = [exec](const auto&) { return exec(); },
-          .print_config_schema = exec,
+          .print_form_schema = [exec](const auto&) { return exec(); },
           .check = CheckInEngine,
           .worker = [exec](const auto&) { return static_cast<int>(exec()); }};
 }

@@ -121,11 +121,13 @@ void AddMixerCheck(const Parser& parser, CLI::App* group) {
 void AddSchema(const Parser& parser) {
   const auto name = std::make_shared<std::string>();
   auto* command = parser.app.add_subcommand("schema", "Print a JSON Schema");
-  command->add_option("name", *name, "config (suites), report, cell, leaderboard or score")
+  command
+      ->add_option("name", *name, "config (suites), collection, report, cell, leaderboard or score")
       ->required()
-      ->check(CLI::IsMember({"config", "report", "cell", "leaderboard", "score"}));
+      ->check(CLI::IsMember({"config", "collection", "report", "cell", "leaderboard", "score"}));
   parser.WhenChosen(command, [name, &engine = parser.engine] {
-    return *name == "config" ? engine.print_config_schema() : PrintSchema(*name);
+    const bool is_read = *name == "config" || *name == "collection";  // by the engine
+    return is_read ? engine.print_form_schema(*name) : PrintSchema(*name);
   });
 }
 

@@ -8,10 +8,10 @@
 #include "base/error.h"
 #include "base/suggest.h"
 #include "harness/suite/embedded.h"
+#include "harness/suite/section_forms.h"
 #include "harness/suite/suite.h"
 #include "io/atomic_file.h"
 #include "io/json.h"
-#include "io/read_value.h"
 
 namespace mixerbench::harness {
 namespace {
@@ -29,18 +29,14 @@ std::string FindSuite(const std::string& suite, const std::filesystem::path& fol
 
 CollectionItem ReadItem(const Value& value, const std::filesystem::path& folder,
                         const std::string& where) {
-  io::RequireObject(value, where);
-  io::RequireKnownKeys(value, where, {"name", "set", "suite"});
   CollectionItem item;
-  const std::string suite =
-      io::ReadName(io::RequireMember(value, where, "suite"), where + "/suite");
+  const std::string& suite = value.Find("suite")->as_string();
   item.suite = FindSuite(suite, folder, where + "/suite");
   const Value* name = value.Find("name");
   item.name = ReadFolderName(name ? *name : Value(std::filesystem::path(suite).stem().string()),
                              where + "/name");
   item.set = {{"name", io::DumpJson(Value(item.name))}};
   if (const Value* set = value.Find("set")) {
-    io::RequireObject(*set, where + "/set");
     for (const auto& [path, setting] : set->as_object()) {
       if (path == "name") throw ConfigError(where + "/set/name", "is the item's own 'name'");
       item.set.emplace_back(path, io::DumpJson(setting));
@@ -76,22 +72,17 @@ Collection ReadCollection(const std::string& name_or_path) {
   Collection collection;
   collection.config = io::ParseJson(text);
   const Value& parsed = collection.config;
-  io::RequireObject(parsed, "");
-  io::RequireKnownKeys(parsed, "",
-                       {"$schema", "description", "name", "schema_version", "score", "suites"});
+  CollectionForm().check(parsed, "");
   RequireSchemaVersion(parsed);
-  collection.name = ReadFolderName(io::RequireMember(parsed, "", "name"), "/name");
+  collection.name = ReadFolderName(*parsed.Find("name"), "/name");
   if (const Value* description = parsed.Find("description")) {
-    collection.description = io::ReadName(*description, "/description");
+    collection.description = description->as_string();
   }
-  const Value& suites = io::RequireMember(parsed, "", "suites");
-  if (!suites.is_array() || suites.as_array().empty()) {
-    throw ConfigError("/suites", "expected a list of objects with at least one entry");
-  }
+  const Array& suites = parsed.Find("suites")->as_array();
   std::set<std::string> names;
-  for (std::size_t i = 0; i < suites.as_array().size(); ++i) {
+  for (std::size_t i = 0; i < suites.size(); ++i) {
     const std::string where = "/suites/" + std::to_string(i);
-    collection.items.push_back(ReadItem(suites.as_array()[i], folder, where));
+    collection.items.push_back(ReadItem(suites[i], folder, where));
     const std::string& name = collection.items.back().name;
     if (!names.insert(name).second) {
       throw ConfigError(where, "two suites are called '" + name + "'; give one another 'name'");

@@ -8,8 +8,13 @@
 #include <vector>
 
 #include "base/fields.h"
+#include "harness/suite/cell.h"
+#include "harness/suite/section_forms.h"
 #include "harness/suite/suite_keys.h"
+#include "harness/suite/throughput_plan.h"
 #include "harness/suite/train_config.h"
+#include "harness/suite/write_gate_reset.h"
+#include "io/form.h"
 
 namespace mixerbench::harness {
 namespace {
@@ -73,12 +78,28 @@ Value ByName(const Registry<Entry>& registry, const char* key, const Form& form)
                 {"allOf", std::move(cases)}};
 }
 
-// A mixer with its options.
-Value MixerSchema(const models::MixerRegistry& mixers) {
-  Value mixer = ByName(mixers, "name", [](const models::MixerEntry& entry) {
-    Object properties = Properties(entry.params);
+bool IsMixer(const Value& value) { return value.Find("name") != nullptr; }
+
+// The options of a mixer, those that are mixers themselves (by what they are by default) included.
+Object MixerProperties(const std::vector<FieldInfo>& fields) {
+  const Object held = {{"$ref", "#/definitions/held_mixer"}};
+  Object properties = Properties(fields);
+  for (const FieldInfo& field : fields) {
+    const Value& value = field.default_value;
+    if (IsMixer(value)) properties[field.name] = held;
+    if (value.is_array() && !value.as_array().empty() && IsMixer(value.as_array().front())) {
+      properties[field.name] = ListOf(held);
+    }
+  }
+  return properties;
+}
+
+// A mixer with its options; a held one has no name in reports.
+Value MixerSchema(const models::MixerRegistry& mixers, bool is_held) {
+  Value mixer = ByName(mixers, "name", [is_held](const models::MixerEntry& entry) {
+    Object properties = MixerProperties(entry.params);
     properties["name"] = Object{};
-    properties["label"] = Object{{"type", "string"}};
+    if (!is_held) properties["label"] = Object{{"type", "string"}};
     return Closed(std::move(properties));
   });
   mixer.as_object()["required"] = Array{"name"};
@@ -131,7 +152,35 @@ Value TaskSchema(const tasks::TaskRegistry& tasks) {
   return task;
 }
 
+// What each use of the trainings tests, options of the task that the suite names.
+Object UsesSchema(const tasks::TaskEntry& entry) {
+  Object evaluated = SplitProperties(entry), analysed = evaluated;
+  evaluated[kResetWriteGate] = Closed(Properties(WriteGateResetFields().Describe()));
+  analysed["taps"] = TapsForm().schema;
+  return Object{{"properties", Object{{"evaluate", ListOf(Closed(std::move(evaluated)))},
+                                      {"analyse", ListOf(Closed(std::move(analysed)))}}}};
+}
+
+Array UsesByTask(const tasks::TaskRegistry& tasks) {
+  Array cases;
+  for (const auto& [name, entry] : tasks.entries()) {
+    const Object is_name = {{"properties", Object{{"name", Object{{"const", name}}}}},
+                            {"required", Array{"name"}}};
+    cases.push_back(Object{{"if", Object{{"properties", Object{{"task", is_name}}}}},
+                           {"then", UsesSchema(entry)}});
+  }
+  return cases;
+}
+
+Value SchemaOf(Value form, const char* title) {
+  form.as_object()["$schema"] = "http://json-schema.org/draft-07/schema#";
+  form.as_object()["title"] = title;
+  return form;
+}
+
 }  // namespace
+
+Value CollectionSchema() { return SchemaOf(CollectionForm().schema, "A collection of mixerbench"); }
 
 Value ConfigSchema(const Registries& registries) {
   Object sections;
@@ -139,22 +188,26 @@ Value ConfigSchema(const Registries& registries) {
   for (const char* text : {"$schema", "name", "description", "schema_version"}) {
     sections[text] = Object{{"type", "string"}};
   }
-  for (const char* object : {"seeds", "smoke", "sweep", "throughput"}) {
-    sections[object] = Object{{"type", "object"}};
-  }
+  sections["seeds"] = SeedsForm().schema;
+  sections["smoke"] = io::ObjectForm().schema;
+  sections["sweep"] = SweepForm().schema;
+  sections["throughput"] = ThroughputForm().schema;
   for (const char* list : {"analyse", "evaluate"}) {
-    sections[list] = ListOf(Object{{"type", "object"}});
+    Object use = {{"type", "object"}};
+    if (list == NameOf(CellKind::kAnalyse)) use["required"] = Array{"taps"};
+    sections[list] = Object{
+        {"type", "array"}, {"items", std::move(use)}, {"minItems", 1}, {"uniqueItems", true}};
   }
   sections["task"] = TaskSchema(registries.tasks);
   sections["model"] = ModelSchema(registries.backbones);
   sections["train"] = Closed(Properties(TrainFields().Describe()));
   Value schema = Closed(std::move(sections));
-  schema.as_object().merge(
-      Object{{"$schema", "http://json-schema.org/draft-07/schema#"},
-             {"title", "A suite of mixerbench"},
-             {"required", Array{"name", "task", "model"}},
-             {"definitions", Object{{"mixer", MixerSchema(registries.mixers)}}}});
-  return schema;
+  schema.as_object().merge(Object{
+      {"required", Array{"name", "task", "model"}},
+      {"allOf", UsesByTask(registries.tasks)},
+      {"definitions", Object{{"mixer", MixerSchema(registries.mixers, /*is_held=*/false)},
+                             {"held_mixer", MixerSchema(registries.mixers, /*is_held=*/true)}}}});
+  return SchemaOf(std::move(schema), "A suite of mixerbench");
 }
 
 }  // namespace mixerbench::harness

@@ -22,6 +22,7 @@
 #include "harness/suite/data.h"
 #include "harness/suite/embedded.h"
 #include "harness/suite/identity.h"
+#include "harness/suite/section_forms.h"
 #include "harness/suite/setting.h"
 #include "harness/suite/step_count.h"
 #include "harness/suite/suite_keys.h"
@@ -38,20 +39,15 @@
 namespace mixerbench::harness {
 namespace {
 
-constexpr std::int64_t kMaxSeeds = 10'000;
-
 std::vector<std::uint64_t> ParseSeeds(const Value* value) {
   std::int64_t count = 1;
   std::int64_t base = 0;
   if (value) {
-    io::RequireKnownKeys(*value, "/seeds", {"base", "count"});
-    if (const Value* v = value->Find("count")) count = io::ReadInt(*v, "/seeds/count", 1);
-    if (const Value* v = value->Find("base")) base = io::ReadInt(*v, "/seeds/base", 0);
+    SeedsForm().check(*value, "/seeds");
+    if (const Value* v = value->Find("count")) count = v->as_int();
+    if (const Value* v = value->Find("base")) base = v->as_int();
   }
   std::vector<std::uint64_t> seeds;
-  if (count > kMaxSeeds) {
-    throw ConfigError("/seeds/count", "must be in 1.." + std::to_string(kMaxSeeds));
-  }
   if (base > INT64_MAX - count) throw ConfigError("/seeds/base", "the last seed needs 64 bits");
   for (std::int64_t i = 0; i < count; ++i) seeds.push_back(static_cast<std::uint64_t>(base + i));
   return seeds;

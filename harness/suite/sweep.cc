@@ -8,45 +8,19 @@
 #include "base/error.h"
 #include "base/suggest.h"
 #include "harness/suite/axis_text.h"
+#include "harness/suite/section_forms.h"
 #include "io/json.h"
-#include "io/read_value.h"
 #include "io/value_path.h"
 
 namespace mixerbench::harness {
 namespace {
 
-constexpr std::int64_t kMaxFreshSeeds = 10'000;
-
-void RequireSweepable(const std::string& path, const std::string& where) {
-  static const std::vector<std::string> kRoots = {"model", "task", "train"};
-  const std::string root = path.substr(0, path.find('.'));
-  if (root == path || std::find(kRoots.begin(), kRoots.end(), root) == kRoots.end()) {
-    throw ConfigError(where,
-                      "only model.*, task.* and train.* can be swept; write the full "
-                      "dotted path, such as train.lr");
-  }
-}
-
-const Array& RequireAxis(const Value& values, const std::string& where) {
-  if (!values.is_array() || values.as_array().empty()) {
-    throw ConfigError(where, "expected a list of values with at least one entry");
-  }
-  return values.as_array();
-}
-
 // Paths with as many values each, which move together.
 using Axes = std::vector<std::pair<std::string, const Array*>>;
 
-Axes ReadAxes(const Value& object, const std::string& where) {
-  if (!object.is_object() || object.as_object().empty()) {
-    throw ConfigError(where, "expected an object of path: values");
-  }
+Axes ReadAxes(const Value& object) {
   Axes axes;
-  for (const auto& [path, values] : object.as_object()) {
-    const std::string place = where + "/" + path;
-    RequireSweepable(path, place);
-    axes.emplace_back(path, &RequireAxis(values, place));
-  }
+  for (const auto& [path, values] : object.as_object()) axes.emplace_back(path, &values.as_array());
   return axes;
 }
 
@@ -62,17 +36,17 @@ void RequireDistinct(const Axes& axes, const std::string& where) {
   }
 }
 
-// The factors of the sweep: each axis of the grid, then each zip.
+// The factors of a sweep of the right form: each axis of the grid, then each zip.
 std::vector<Axes> ReadFactors(const Value& sweep) {
   std::vector<Axes> factors;
   if (const Value* grid = sweep.Find("grid"); grid && !(*grid == Value(Object{}))) {
-    for (const auto& axis : ReadAxes(*grid, "/sweep/grid")) {
+    for (const auto& axis : ReadAxes(*grid)) {
       factors.push_back({axis});
       RequireDistinct(factors.back(), "/sweep/grid/" + axis.first);
     }
   }
   const auto read_zip = [&](const Value& zip, const std::string& where) {
-    const Axes axes = ReadAxes(zip, where);
+    const Axes axes = ReadAxes(zip);
     for (const auto& [path, values] : axes) {
       if (values->size() == axes.front().second->size()) continue;
       throw ConfigError(where + "/" + path, "zipped lists need equal lengths");
@@ -96,52 +70,27 @@ std::vector<Axes> ReadFactors(const Value& sweep) {
   return factors;
 }
 
-// How many fresh seeds report a chosen setting, and the first of them.
-void CheckReseed(const Value& reseed) {
-  const std::string where = "/sweep/select/reseed";
-  io::RequireKnownKeys(reseed, where, {"base", "count"});
-  const std::int64_t count =
-      io::ReadInt(io::RequireMember(reseed, where, "count"), where + "/count", 1);
-  if (count > kMaxFreshSeeds) {
-    throw ConfigError(where + "/count", "must be in 1.." + std::to_string(kMaxFreshSeeds));
-  }
-  const Value* base = reseed.Find("base");
-  if (base && io::ReadInt(*base, where + "/base", 0) > INT64_MAX - count) {
-    throw ConfigError(where + "/base", "the last seed needs 64 bits");
-  }
-}
-
 // Paths of /sweep/grid over which reports choose the best setting.
 void CheckSelect(const Value& select, const Value& sweep) {
   const std::string where = "/sweep/select";
-  io::RequireKnownKeys(select, where, {"by", "over", "reseed"});
-  if (const Value* reseed = select.Find("reseed")) CheckReseed(*reseed);
-  const Value& by = io::RequireMember(select, where, "by");
-  if (io::ReadName(by, where + "/by") != "validation.accuracy") {
+  if (const Value* reseed = select.Find("reseed")) {
+    const Value* base = reseed->Find("base");
+    if (base && base->as_int() > INT64_MAX - reseed->Find("count")->as_int()) {
+      throw ConfigError(where + "/reseed/base", "the last seed needs 64 bits");
+    }
+  }
+  if (select.Find("by")->as_string() != "validation.accuracy") {
     throw ConfigError(where + "/by", "only validation.accuracy may decide; test results never do");
   }
-  const Array& over = RequireAxis(io::RequireMember(select, where, "over"), where + "/over");
+  const Array& over = select.Find("over")->as_array();
   const Value* grid = sweep.Find("grid");
   for (std::size_t i = 0; i < over.size(); ++i) {
-    const std::string place = where + "/over/" + std::to_string(i);
-    const std::string path = io::ReadName(over[i], place);
+    const std::string& path = over[i].as_string();
     if (!grid || !grid->Find(path)) {
-      throw ConfigError(place, "'" + path + "' is no axis of sweep.grid");
+      throw ConfigError(where + "/over/" + std::to_string(i),
+                        "'" + path + "' is no axis of sweep.grid");
     }
   }
-}
-
-// Objects with at least one condition each.
-const Array& ReadExclude(const Value& rules) {
-  if (!rules.is_array()) throw ConfigError("/sweep/exclude", "expected a list of objects");
-  for (std::size_t i = 0; i < rules.as_array().size(); ++i) {
-    const Value& rule = rules.as_array()[i];
-    if (!rule.is_object() || rule.as_object().empty()) {
-      throw ConfigError("/sweep/exclude/" + std::to_string(i),
-                        "expected an object such as {\"train.lr\": 0.01}");
-    }
-  }
-  return rules.as_array();
 }
 
 // A condition on `path` must name an axis, or an option inside one, and one of its values.
@@ -190,8 +139,9 @@ void CheckExclude(const Object& document) {
   const auto sweep = document.find("sweep");
   const Value* rules = sweep == document.end() ? nullptr : sweep->second.Find("exclude");
   if (rules == nullptr) return;
+  SweepForm().check(sweep->second, "/sweep");
   const std::vector<Axes> factors = ReadFactors(sweep->second);
-  const Array& list = ReadExclude(*rules);
+  const Array& list = rules->as_array();
   for (std::size_t i = 0; i < list.size(); ++i) {
     for (const auto& [path, value] : list[i].as_object()) {
       CheckCondition(path, value, factors, "/sweep/exclude/" + std::to_string(i) + "/" + path);
@@ -203,7 +153,7 @@ std::vector<SweepPoint> ExpandSweep(const Object& document) {
   const auto found = document.find("sweep");
   if (found == document.end()) return {{document, {}}};
   const Value& sweep = found->second;
-  io::RequireKnownKeys(sweep, "/sweep", {"exclude", "grid", "select", "zip"});
+  SweepForm().check(sweep, "/sweep");
   if (const Value* select = sweep.Find("select")) CheckSelect(*select, sweep);
   const std::vector<Axes> factors = ReadFactors(sweep);
   std::size_t num_points = 1;
@@ -240,7 +190,6 @@ std::vector<SweepPoint> ExpandSweep(const Object& document) {
     points.push_back(std::move(point));
   }
   if (const Value* rules = sweep.Find("exclude")) {
-    ReadExclude(*rules);
     std::erase_if(points, [&](const SweepPoint& point) { return Excluded(point, *rules); });
   }
   return points;

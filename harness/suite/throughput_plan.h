@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/value.h"
+#include "io/form.h"
 
 namespace mixerbench::harness {
 
@@ -19,6 +20,9 @@ struct ThroughputPlan {
 
   bool Measures(std::string_view phase) const;
 };
+
+// Of "/throughput".
+const io::Form& ThroughputForm();
 
 // Parses a suite's "/throughput", and back. Throws ConfigError.
 ThroughputPlan ParseThroughputPlan(const Value& value);

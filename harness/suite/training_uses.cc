@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "base/error.h"
+#include "harness/suite/section_forms.h"
 #include "io/read_value.h"
 
 namespace mixerbench::harness {
@@ -12,22 +13,10 @@ namespace {
 
 // A list of names without repetition, or "all".
 std::vector<std::string> ReadTaps(const Value& value, const std::string& where) {
-  if (value.is_string() && value.as_string() == kAllTaps) return {kAllTaps};
-  if (!value.is_array() || value.as_array().empty()) {
-    throw ConfigError(where, "expected \"all\" or a list of names, such as [\"write_gate\"]");
-  }
+  TapsForm().check(value, where);
+  if (value.is_string()) return {kAllTaps};
   std::vector<std::string> taps;
-  for (const Value& item : value.as_array()) {
-    const std::string place = where + "/" + std::to_string(taps.size());
-    const std::string name = io::ReadName(item, place);
-    if (name.empty() || name.find('.') != name.npos || name == kAllTaps) {
-      throw ConfigError(place, "'" + name + "' names no tap; layers are reported one by one");
-    }
-    if (std::find(taps.begin(), taps.end(), name) != taps.end()) {
-      throw ConfigError(place, "'" + name + "' stands there already");
-    }
-    taps.push_back(name);
-  }
+  for (const Value& tap : value.as_array()) taps.push_back(tap.as_string());
   return taps;
 }
 

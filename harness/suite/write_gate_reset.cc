@@ -4,12 +4,9 @@
 #include <sstream>
 
 #include "base/error.h"
-#include "base/fields.h"
 
 namespace mixerbench::harness {
-namespace {
-
-const Fields<WriteGateReset>& ResetFields() {
+const Fields<WriteGateReset>& WriteGateResetFields() {
   using Reset = WriteGateReset;
   static const auto fields =
       Fields<Reset>()
@@ -18,8 +15,6 @@ const Fields<WriteGateReset>& ResetFields() {
           .AddLater("share", &Reset::share, "of all positions, in (0,1], instead of tokens");
   return fields;
 }
-
-}  // namespace
 
 std::string WriteGateReset::text() const {
   std::ostringstream text;
@@ -32,7 +27,7 @@ std::string WriteGateReset::text() const {
 }
 
 WriteGateReset ParseWriteGateReset(const Value& value, const std::string& where) {
-  const WriteGateReset reset = ResetFields().Parse(value, where);
+  const WriteGateReset reset = WriteGateResetFields().Parse(value, where);
   const bool has_tokens =
       value.Find("first_token") != nullptr || value.Find("last_token") != nullptr;
   const bool has_share = value.Find("share") != nullptr;
@@ -48,6 +43,8 @@ WriteGateReset ParseWriteGateReset(const Value& value, const std::string& where)
   return reset;
 }
 
-Value WriteGateResetToValue(const WriteGateReset& reset) { return ResetFields().Write(reset); }
+Value WriteGateResetToValue(const WriteGateReset& reset) {
+  return WriteGateResetFields().Write(reset);
+}
 
 }  // namespace mixerbench::harness

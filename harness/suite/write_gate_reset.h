@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <string>
 
+#include "base/fields.h"
 #include "base/value.h"
 
 namespace mixerbench::harness {
@@ -21,6 +22,8 @@ struct WriteGateReset {
   // "tokens 4 to 9", "0.04 of all positions"
   std::string text() const;
 };
+
+const Fields<WriteGateReset>& WriteGateResetFields();
 
 // {"first_token": 4, "last_token": 9} or {"share": 0.04}, `where` being its JSON pointer. Throws
 // ConfigError.
