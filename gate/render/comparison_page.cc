@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "gate/render/comparison_page.h"
 
+#include <algorithm>
 #include <fmt/format.h>
 #include <utility>
 
 #include "gate/render/comparison_tables.h"
 #include "gate/render/row_text.h"
 #include "reports/render/html_page.h"
+#include "reports/view/sentences.h"
 
 namespace mixerbench::gate {
 namespace {
@@ -17,6 +19,8 @@ using reports::Page;
 using reports::Section;
 using reports::Sentence;
 using reports::Sentences;
+
+constexpr std::size_t kMaxCellsOfNote = 8;  // that are named
 
 Fact SideFact(const char* term, const SideFacts& side) {
   std::string sub = side.code.empty() ? "code unknown" : "code " + side.code;
@@ -95,6 +99,23 @@ Sentences Method(const Comparison& comparison) {
         "first of 6, 1, 5 wins."}}};
 }
 
+// What is noted, once for all that it is noted of.
+std::vector<reports::Sentence> Care(const Comparison& comparison, const CellLabels& labels) {
+  std::vector<std::pair<std::string, std::vector<std::string>>> notes;  // texts with their cells
+  for (const Note& note : comparison.notes) {
+    auto found = std::find_if(notes.begin(), notes.end(),
+                              [&](const auto& other) { return other.first == note.text; });
+    if (found == notes.end()) found = notes.insert(found, {note.text, {}});
+    if (!note.cell.empty()) found->second.push_back(labels.Of(note.cell).Text());
+  }
+  std::vector<reports::Sentence> care;
+  for (const auto& [text, cells] : notes) {
+    const std::string about = reports::FirstOf(cells, "; ", kMaxCellsOfNote);
+    care.push_back({about + (about.empty() ? "" : ":"), text});
+  }
+  return care;
+}
+
 // A section of the tables that have rows; nothing when none has.
 void AddSection(std::vector<Section>& sections, Section section,
                 std::vector<reports::Table> tables) {
@@ -126,10 +147,7 @@ Page ComparisonPage(const Comparison& comparison, ExitCode code) {
   const CellLabels labels(comparison);
   page.mixers = labels.styles();
   page.facts = PageFacts(comparison, labels);
-  for (const Note& note : comparison.notes) {
-    const std::string about = note.cell.empty() ? "" : labels.Of(note.cell).Text() + ":";
-    page.care.push_back({about, note.text});
-  }
+  page.care = Care(comparison, labels);
   AddSection(
       page.sections,
       {"decides", "What decides", "What decides", "Read this table; the rest is evidence.", {}},
@@ -146,6 +164,7 @@ Page ComparisonPage(const Comparison& comparison, ExitCode code) {
              {SegmentTable(comparison, labels)});
   AddSection(page.sections, {"names", "Full names", "Names", "", {}}, {NamesTable(labels)});
   page.sections.push_back({"method", "How it was decided", "Method", "", {Method(comparison)}});
+  reports::NumberBlocks(page);
   page.footer =
       fmt::format("Schema {} of the comparison. Built from the two reports alone.", "1.0");
   return page;

@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "gate/render/row_text.h"
+#include "reports/view/numbers.h"
 
 namespace mixerbench::gate {
 namespace {
@@ -153,6 +154,12 @@ std::string LevelText(const Row* row) {
   return row == nullptr ? "interval" : fmt::format("{:.0f} % interval", 100 * row->effect.level);
 }
 
+// "5,194 → 7,840".
+std::string StepsText(const Row& row) {
+  if (!row.base_value || !row.candidate_value) return ValuesText(row);
+  return reports::Count(*row.base_value) + " → " + reports::Count(*row.candidate_value);
+}
+
 }  // namespace
 
 Table DecidingTable(const Comparison& comparison, const CellLabels& labels) {
@@ -188,7 +195,7 @@ Table StepsTable(const Comparison& comparison, const CellLabels& labels) {
               .rows = {}};
   for (const Row* row : RowsOf(comparison, {"steps_to_threshold"})) {
     Add(JudgedRow(labels, *row),
-        {Plot(*row, RatioAxis()), EffectDatum(*row), Number(row->candidate_value, ValuesText(*row)),
+        {Plot(*row, RatioAxis()), EffectDatum(*row), Number(row->candidate_value, StepsText(*row)),
          P(*row), Seen(*row)},
         table);
   }

@@ -87,6 +87,27 @@ Comparison LabelledComparison() {
   return comparison;
 }
 
+TEST_CASE("page: what is noted of several cells is said once, and tables have numbers") {
+  Comparison comparison = LabelledComparison();
+  const std::string text = "base solves 1/2";
+  comparison.notes = {
+      {comparison.rows[0].cell, text}, {"", "not calibrated"}, {comparison.rows[1].cell, text}};
+  Row& steps = comparison.rows.emplace_back(comparison.rows.front());
+  steps.metric = "steps_to_threshold";
+  steps.base_value = 5194;
+  steps.candidate_value = 7840;
+  const reports::Page page = ComparisonPage(comparison, ExitCode::kNo);
+  REQUIRE(page.care.size() == 2);
+  CHECK(page.care[0].lead ==
+        "mqar, Conv + GLA, 256 tokens, lr 1e-2; mqar, Conv + GLA, 64 tokens, lr 1e-2:");
+  CHECK(page.care[0].text == text);
+  CHECK(page.care[1].lead.empty());
+  const std::string html = RenderPage(comparison, ExitCode::kNo);
+  CHECK(Contains(html, "Table 1. Every row that is not a pass."));
+  CHECK(Contains(html, "Table 2. Speed of learning (G3)."));
+  CHECK(Contains(html, "5,194 → 7,840"));
+}
+
 TEST_CASE("labels: what differs between the cells of a task, and once what does not") {
   const CellLabels labels(LabelledComparison());
   CHECK(labels.Of("mqar/base_conv+gla/d_model=64,input_seq_len=256,lr=0.01").Text() ==

@@ -46,7 +46,7 @@ void AddTimings(const CellResult& cell, const ThroughputRow& timing, std::int64_
     rows.emplace_back(std::move(row));
     return;
   }
-  const double tokens = static_cast<double>(timing.batch_size * timing.seq_len);
+  const auto tokens = static_cast<double>(TimedTokens(timing));
   for (std::int64_t i = 0; i < repetitions; ++i) {
     const double ms = timing.samples_ms[static_cast<std::size_t>(i)];
     if (!std::isfinite(ms)) continue;

@@ -125,6 +125,26 @@ TEST_CASE("Google Benchmark's form: rows with names, times and units; failures a
   CHECK_FALSE(medians.empty());
 }
 
+TEST_CASE("A step of decoding counts one token of each sequence", "[reports][export]") {
+  CellResult cell = ExampleCell();
+  cell.throughput.resize(1);
+  ThroughputRow& timing = cell.throughput[0];
+  timing.phase = "decode";
+  timing.batch_size = 8;
+  timing.seq_len = 512;
+  timing.samples_ms = {2};
+  timing.median_ms = 2;
+  const Value document =
+      io::ParseJson(RenderGoogleBenchmark(MakeSweepReport("e", {}, {cell})), io::kReportLimits);
+  int num_timings = 0;
+  for (const Value& row : document.Find("benchmarks")->as_array()) {
+    if (row.Find("name")->as_string().find("/decode/") == std::string::npos) continue;
+    CHECK(row.Find("items_per_second")->as_double() == Approx(4000));
+    ++num_timings;
+  }
+  CHECK(num_timings == 2);  // the sample and the median
+}
+
 TEST_CASE("The log has one start and one stop a run, in MLPerf's form", "[reports][export]") {
   const SweepReport report = Example();
   std::istringstream lines(RenderMlLog(report));

@@ -181,21 +181,6 @@ Table ReportsTable(const Leaderboard& board) {
   return table;
 }
 
-// Tables and figures are numbered over the page.
-void NumberBlocks(Page& page) {
-  int num_tables = 0, num_figures = 0;
-  const auto number = [](const char* what, int& count, std::string& title) {
-    title = fmt::format("{} {}. {}", what, ++count, title);
-  };
-  for (Section& section : page.sections) {
-    for (Block& block : section.blocks) {
-      if (auto* table = std::get_if<Table>(&block)) number("Table", num_tables, table->title);
-      if (auto* figure = std::get_if<Figure>(&block)) number("Figure", num_figures, figure->title);
-      if (auto* heat = std::get_if<HeatFigure>(&block)) number("Figure", num_figures, heat->title);
-    }
-  }
-}
-
 Value Optional(const std::optional<double>& value) { return NumberOrNull(value); }
 
 }  // namespace

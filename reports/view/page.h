@@ -269,4 +269,8 @@ std::vector<const T*> BlocksOf(const Section& section) {
   return found;
 }
 
+// "Table 1. Ranks": tables with a title and figures are numbered over the page, and a table has a
+// key then.
+void NumberBlocks(Page& page);
+
 }  // namespace mixerbench::reports

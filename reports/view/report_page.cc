@@ -132,25 +132,6 @@ Section Appendix(const SweepReport& report, const MixerList& mixers) {
   return section;
 }
 
-// Tables and figures are numbered over the page.
-void Number(Page& page) {
-  int num_tables = 0;
-  int num_figures = 0;
-  for (Section& section : page.sections) {
-    for (Block& block : section.blocks) {
-      if (Table* table = std::get_if<Table>(&block)) {
-        if (table->title.empty()) continue;
-        table->title = fmt::format("Table {}. {}", ++num_tables, table->title);
-        if (table->key.empty()) table->key = fmt::format("t{}", num_tables);
-      } else if (Figure* figure = std::get_if<Figure>(&block)) {
-        figure->title = fmt::format("Figure {}. {}", ++num_figures, figure->title);
-      } else if (HeatFigure* heats = std::get_if<HeatFigure>(&block)) {
-        heats->title = fmt::format("Figure {}. {}", ++num_figures, heats->title);
-      }
-    }
-  }
-}
-
 }  // namespace
 
 Page MakeReportPage(const SweepReport& report) {
@@ -189,7 +170,7 @@ Page MakeReportPage(const SweepReport& report) {
   page.footer =
       "Built from the cells of this report: the same cells give the same bytes. "
       "Self-contained: no network, no fonts or scripts from elsewhere.";
-  Number(page);
+  NumberBlocks(page);
   return page;
 }
 

@@ -166,6 +166,16 @@ std::vector<std::string> Values(const Study& study, const std::string& path) {
   return sorted;
 }
 
+// The same of a number of things: "8,192".
+std::vector<std::string> Counts(const Study& study, const std::string& path) {
+  std::vector<std::string> counts = Values(study, path);
+  for (std::string& text : counts) {
+    const auto number = LeadingNumberOf(text);
+    if (number && number->rest.empty()) text = Count(number->value);
+  }
+  return counts;
+}
+
 std::string Or(const std::vector<std::string>& values) { return FirstOf(values, " or ", 6); }
 
 void AddFact(const std::string& term, const std::string& text, std::vector<Fact>& out) {
@@ -302,16 +312,16 @@ std::vector<Sentence> CareOf(const SweepReport& report, const std::vector<Study>
 std::vector<Fact> SetupOf(const Study& study) {
   std::vector<Fact> facts;
   std::string task = Or(Values(study, "task.name"));
-  if (const std::string vocab = Or(Values(study, "task.test.vocab_size")); !vocab.empty()) {
+  if (const std::string vocab = Or(Counts(study, "task.test.vocab_size")); !vocab.empty()) {
     task += ", vocabulary " + vocab;
   }
   if (const std::string noise = Or(Values(study, "task.test.noise")); !noise.empty()) {
     task += ", filler " + noise;
   }
   AddFact("Task", task, facts);
-  AddFact("Training data", WithUnit(Or(Values(study, "task.train.num_examples")), " sequences"),
+  AddFact("Training data", WithUnit(Or(Counts(study, "task.train.num_examples")), " sequences"),
           facts);
-  AddFact("Test", WithUnit(Or(Values(study, "task.test.num_examples")), " sequences a segment"),
+  AddFact("Test", WithUnit(Or(Counts(study, "task.test.num_examples")), " sequences a segment"),
           facts);
   std::string model = WithUnit(Or(Values(study, "model.n_layers")), " layers");
   if (const std::string d = Or(Values(study, "model.d_model")); !d.empty()) model += ", d " + d;
@@ -324,8 +334,8 @@ std::vector<Fact> SetupOf(const Study& study) {
     recipe += ", batch " + b;
   }
   AddFact("Recipe", recipe, facts);
-  const std::string epochs = Or(Values(study, "train.num_epochs"));
-  const std::string steps = Or(Values(study, "train.max_steps"));
+  const std::string epochs = Or(Counts(study, "train.num_epochs"));
+  const std::string steps = Or(Counts(study, "train.max_steps"));
   AddFact("Budget", steps.empty() ? WithUnit(epochs, " epochs") : WithUnit(steps, " steps"), facts);
   std::vector<std::string> rates;
   for (const std::string& rate : Values(study, "train.lr")) {

@@ -477,6 +477,18 @@ TEST_CASE("The summary names the tasks that it leaves to their sections", "[repo
   CHECK(said + std::stoi(more->lead) == 20);
 }
 
+TEST_CASE("What is counted in the setup has thousands", "[reports][view]") {
+  CellResult cell = Cell("gla", 64, 4, 0.01, 0.9, 0.96);
+  cell.config.as_object()["task"].as_object()["test"] =
+      Object{{"vocab_size", 8192}, {"num_examples", 3000}};
+  const SweepReport report = MakeSweepReport("e", {}, {cell});
+  const MixerList mixers({&report});
+  const auto setup = SetupOf(StudiesOf(report, mixers).front());
+  REQUIRE(setup.size() >= 2);
+  CHECK(setup[0].text == "mqar, vocabulary 8,192");
+  CHECK(setup[1].text == "3,000 sequences a segment");
+}
+
 TEST_CASE("Of marks those that none beats are named first", "[reports][view]") {
   const auto at = [](int mixer, double x, double y, const char* failed = "") {
     return Series{.mixer = mixer, .marks = {{.x = x, .y = y, .failed = failed}}, .has_name = true};
