@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <memory>
 
+#include "base/error.h"
 #include "gate/verdict/settings.h"
 #include "harness/cli/command.h"
 #include "harness/cli/standard_input.h"
@@ -31,7 +32,8 @@ void AddBuilds(CLI::App* command, CompareOptions& options) {
                       "folder of such measurements; without --measure those there are judged");
   command
       ->add_flag("--self", options.self, "both sides are one build: store the noise of this runner")
-      ->excludes("--base-program");
+      ->excludes("--base-program")
+      ->needs("--pairs");
   command
       ->add_flag("--top-up", options.top_up,
                  "run more seeds in both folders while a headline is inconclusive")
@@ -41,6 +43,16 @@ void AddBuilds(CLI::App* command, CompareOptions& options) {
   command->add_option("--device", options.device, "of measurements: cpu, cuda[:i] or auto")
       ->envname("MIXERBENCH_DEVICE");
   measure->needs("--pairs");
+}
+
+// Builds that nothing is run with would look compared.
+void RequireUseOfBuilds(const CompareOptions& options) {
+  if (!options.measure.empty() || options.top_up) return;
+  const bool is_base = !options.base_program.empty();
+  if (!is_base && options.candidate_program.empty()) return;
+  throw ConfigError(is_base ? "--base-program" : "--new-program",
+                    "is run by --measure and by --top-up; without them folders are compared, "
+                    "whichever build made them");
 }
 
 }  // namespace
@@ -73,6 +85,7 @@ void AddCompareCommand(const Parser& parser) {
   parser.WhenChosen(command, [values, command] {
     CompareOptions& chosen = values->options;
     chosen.set = ParseSettings(values->set);
+    RequireUseOfBuilds(chosen);
     FindJobSummary(*command, chosen.outputs);
     chosen.fail_on_is_given = command->count("--fail-on") > 0;
     chosen.fail_on = ParseNames(values->fail_on);

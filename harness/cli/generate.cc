@@ -53,6 +53,9 @@ ExitCode Generate(const GenerateOptions& options, const tasks::BatchGenerator& g
   const Dataset dataset = ResolveDataset(options.samples, AllTasks());
   PrintWarnings(dataset);
   const SampleFormat format = FormatOf(options);
+  if (format == SampleFormat::kJsonl && options.dtype != GenerateOptions{}.dtype) {
+    throw ConfigError("--dtype", "is of npy and safetensors; numbers of jsonl are texts");
+  }
   const ElementType dtype = options.dtype == "int64" ? ElementType::kI64 : ElementType::kI32;
   const FileMaker make = TokenFileMaker(dataset, format, dtype, generate, NumThreads(0));
   if (options.out.empty()) {

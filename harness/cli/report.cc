@@ -153,6 +153,7 @@ ExitCode Leaderboard(const LeaderboardOptions& options) {
 
 ExitCode PrintSchema(const std::string& name) {
   std::cout << (name == "cell"          ? reports::CellSchema()
+                : name == "dataset"     ? reports::DatasetSchema()
                 : name == "leaderboard" ? reports::LeaderboardSchema()
                 : name == "score"       ? reports::ScoreSchema()
                                         : reports::ReportSchema());

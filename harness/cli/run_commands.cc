@@ -182,10 +182,13 @@ void AddValidate(const Parser& parser) {
                    "files, - for standard input, or names of built-in suites")
       ->required()
       ->transform(FileOrStandardInput());
-  AddSet(command, values->set, "change a value by its dotted path");
-  command->add_flag("--deep", values->options.is_deep,
-                    "of a run folder or report.json: recompute every aggregate");
+  AddSet(command, values->set, "change a value of a suite by its dotted path");
   AddSmoke(command, values->options.overrides.smoke);
+  command
+      ->add_flag("--deep", values->options.is_deep,
+                 "of a run folder or report.json: recompute every aggregate")
+      ->excludes("--set")
+      ->excludes("--smoke");
   parser.WhenChosen(command, [values, &engine = parser.engine] {
     values->options.overrides.set = ParseSettings(values->set);
     return Validate(values->options, engine.validate_suite);

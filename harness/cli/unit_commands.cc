@@ -122,9 +122,11 @@ void AddSchema(const Parser& parser) {
   const auto name = std::make_shared<std::string>();
   auto* command = parser.app.add_subcommand("schema", "Print a JSON Schema");
   command
-      ->add_option("name", *name, "config (suites), collection, report, cell, leaderboard or score")
+      ->add_option("name", *name,
+                   "config (suites), collection, report, cell, leaderboard, score or dataset")
       ->required()
-      ->check(CLI::IsMember({"config", "collection", "report", "cell", "leaderboard", "score"}));
+      ->check(CLI::IsMember(
+          {"config", "collection", "report", "cell", "leaderboard", "score", "dataset"}));
   parser.WhenChosen(command, [name, &engine = parser.engine] {
     const bool is_read = *name == "config" || *name == "collection";  // by the engine
     return is_read ? engine.print_form_schema(*name) : PrintSchema(*name);

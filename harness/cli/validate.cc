@@ -151,6 +151,12 @@ ExitCode First(ExitCode a, ExitCode b) {
   return a;
 }
 
+// What is set changes suites alone.
+void RequireSuite(const SuiteOverrides& overrides, bool is_any) {
+  if (is_any || (overrides.set.empty() && !overrides.smoke)) return;
+  throw ConfigError(overrides.smoke ? "--smoke" : "--set", "no suite is given, which it changes");
+}
+
 // All files, whatever is wrong with some of them.
 ExitCode ValidateEach(const ValidateOptions& options, const SuiteValidator& validate_suite) {
   ExitCode worst = ExitCode::kOk;
@@ -176,6 +182,7 @@ ExitCode ValidateEach(const ValidateOptions& options, const SuiteValidator& vali
       run(file, [&] { return validate_suite(file, options.overrides); });
     }
   }
+  RequireSuite(options.overrides, results.size() < options.files.size());
   for (const auto& [file, result] : results) {
     run(file, [&, &name = file, &read = result] { return ValidateResult(name, read); });
   }
@@ -188,7 +195,9 @@ ExitCode Validate(const ValidateOptions& options, const SuiteValidator& validate
   if (options.files.size() > 1) return ValidateEach(options, validate_suite);
   const std::string& file = options.files.front();
   if (options.is_deep) return ValidateDeep(file);
-  if (const auto result = ReadResultFile(file)) return ValidateResult(file, *result);
+  const auto result = ReadResultFile(file);
+  RequireSuite(options.overrides, !result);
+  if (result) return ValidateResult(file, *result);
   return validate_suite(file, options.overrides);
 }
 

@@ -58,12 +58,17 @@ std::vector<std::string> ValidateAgainst(std::string_view schema_text, const Val
 }
 
 std::string_view CellSchema() { return kCellSchemaText; }
+std::string_view DatasetSchema() { return kDatasetSchemaText; }
 std::string_view ReportSchema() { return kReportSchemaText; }
 std::string_view LeaderboardSchema() { return kLeaderboardSchemaText; }
 std::string_view ScoreSchema() { return kScoreSchemaText; }
 
 std::vector<std::string> ValidateCell(const Value& document) {
   return ValidateAgainst(CellSchema(), document);
+}
+
+std::vector<std::string> ValidateDataset(const Value& document) {
+  return ValidateAgainst(DatasetSchema(), document);
 }
 
 std::vector<std::string> ValidateReport(const Value& document) {

@@ -12,14 +12,17 @@
 namespace mixerbench::reports {
 
 std::string_view CellSchema();         // cell-1.schema.json
+std::string_view DatasetSchema();      // dataset-1.schema.json
 std::string_view ReportSchema();       // report-1.schema.json, which refers to the other
 std::string_view LeaderboardSchema();  // leaderboard-1.schema.json
 std::string_view ScoreSchema();        // score-1.schema.json
 
 // What is wrong with a document, as "<JSON pointer>: <fault>", outermost first; empty when valid.
-// Checksums and summaries are beyond a schema: CellFromValue and ParseSweep check those.
+// Checksums, summaries and gaps are beyond a schema: CellFromValue, ParseSweep and ParseManifest
+// check those.
 std::vector<std::string> ValidateAgainst(std::string_view schema, const Value& document);
 std::vector<std::string> ValidateCell(const Value& document);
+std::vector<std::string> ValidateDataset(const Value& document);
 std::vector<std::string> ValidateReport(const Value& document);
 std::vector<std::string> ValidateLeaderboard(const Value& document);
 std::vector<std::string> ValidateScore(const Value& document);

@@ -4,6 +4,8 @@
 #include <functional>
 #include <utility>
 
+#include "io/dataset_manifest.h"
+#include "io/json.h"
 #include "reports/leaderboard/leaderboard.h"
 #include "reports/result/result_json.h"
 #include "reports/score/score.h"
@@ -129,6 +131,24 @@ std::vector<Fault> ScoreFaults() {
   };
 }
 
+std::vector<Fault> DatasetFaults() {
+  const auto part = [](Value& v) -> Value& { return Member(v, "parts").as_array()[0]; };
+  const auto file = [=](Value& v) -> Value& { return Member(part(v), "files").as_array()[0]; };
+  return {
+      {"no_parts", [](Value& v) { Member(v, "parts") = Array{}; }},
+      {"missing_seed", [](Value& v) { v.as_object().erase("seed"); }},
+      {"seed_as_number", [](Value& v) { Member(v, "seed") = 7; }},
+      {"negative_first", [=](Value& v) { Member(part(v), "first") = "-5"; }},
+      {"count_of_none", [=](Value& v) { Member(part(v), "count") = 0; }},
+      {"no_params", [=](Value& v) { Member(part(v), "params") = Array{}; }},
+      {"warning_as_number", [=](Value& v) { Member(part(v), "warnings") = Array{1}; }},
+      {"upper_case_hash",
+       [=](Value& v) { Member(file(v), "sha256") = "sha256:" + std::string(64, 'A'); }},
+      {"file_elsewhere", [=](Value& v) { Member(file(v), "name") = "../a.npy"; }},
+      {"hidden_file", [=](Value& v) { Member(file(v), "name") = ".a.npy"; }},
+  };
+}
+
 // Examples of every later minor version have keys that this one does not know.
 void AddAll(std::vector<SchemaExample>& examples, const std::string& kind, const Value& good,
             const std::vector<Fault>& faults) {
@@ -154,6 +174,26 @@ Value ExampleScore(const SweepReport& report) {
   return ScoreToValue(MakeScoreReport(collection, *rule, {{"recall", report}}));
 }
 
+Value ExampleManifest() {
+  io::DatasetPart part{.name = "0",
+                       .params = Object{{"vocab_size", 64}},
+                       .canon = "mqar;L=16",
+                       .count = 10,
+                       .seq_len = 16,
+                       .vocab_size = 64,
+                       .sha256 = std::string(64, 'b'),
+                       .warnings = {"one"}};
+  part.files = {{.name = "a.npy", .count = 10, .num_bytes = 1408, .sha256 = std::string(64, 'c')}};
+  return io::ParseJson(io::DumpManifest({.generator = Object{{"version", "0.1.0"}},
+                                         .task = "mqar",
+                                         .task_code = std::string(64, 'a'),
+                                         .preset = "mqar/tiny",
+                                         .labels = "scored",
+                                         .format = "npy",
+                                         .dtype = "I32",
+                                         .parts = {part}}));
+}
+
 }  // namespace
 
 std::vector<SchemaExample> SchemaExamples() {
@@ -164,6 +204,7 @@ std::vector<SchemaExample> SchemaExamples() {
   AddAll(examples, "leaderboard", LeaderboardToValue(MakeLeaderboard({{"recall", report}}, 5)),
          LeaderboardFaults());
   AddAll(examples, "score", ExampleScore(report), ScoreFaults());
+  AddAll(examples, "dataset", ExampleManifest(), DatasetFaults());
   return examples;
 }
 

@@ -11,7 +11,7 @@ namespace mixerbench::reports {
 
 struct SchemaExample {
   std::string name;  // of a file, without ".json"
-  std::string kind;  // "cell", "report", "leaderboard" or "score"
+  std::string kind;  // "cell", "report", "leaderboard", "score" or "dataset"
   bool is_valid = false;
   Value document;
 };

@@ -7,7 +7,9 @@
 #include <string>
 #include <vector>
 
+#include "base/error.h"
 #include "io/atomic_file.h"
+#include "io/dataset_manifest.h"
 #include "io/json.h"
 #include "reports/result/result_json.h"
 #include "reports/testing/schema_examples.h"
@@ -22,7 +24,8 @@ std::vector<std::string> FaultsOf(const SchemaExample& example) {
   if (example.kind == "cell") return ValidateCell(example.document);
   if (example.kind == "report") return ValidateReport(example.document);
   if (example.kind == "leaderboard") return ValidateLeaderboard(example.document);
-  return ValidateScore(example.document);
+  if (example.kind == "score") return ValidateScore(example.document);
+  return ValidateDataset(example.document);
 }
 
 TEST_CASE("schema: every cell and every report of the examples is valid") {
@@ -63,13 +66,20 @@ void CollectKeys(const Value& schema, std::set<std::string>& keys) {
   }
 }
 
-TEST_CASE("schema: docs/REPORT_SCHEMA.md describes every key") {
-  const std::string page = io::ReadFile("docs/REPORT_SCHEMA.md");
-  std::set<std::string> keys;
-  for (const auto schema : {CellSchema(), ReportSchema(), LeaderboardSchema(), ScoreSchema()}) {
-    CollectKeys(io::ParseJson(schema), keys);
+TEST_CASE("schema: what reads a manifest accepts what its schema does") {
+  for (const SchemaExample& example : SchemaExamples()) {
+    if (example.kind != "dataset") continue;
+    CAPTURE(example.name);
+    const std::string text = io::DumpJson(example.document);
+    if (example.is_valid) {
+      CHECK_NOTHROW(io::ParseManifest(text, "m"));
+    } else {
+      CHECK_THROWS_AS(io::ParseManifest(text, "m"), Error);
+    }
   }
-  CHECK(keys.size() > 90);
+}
+
+void CheckDescribed(const std::string& page, const std::set<std::string>& keys) {
   for (const std::string& key : keys) {
     CAPTURE(key);
     // A name stands in code, as a step of a path or in quotes.
@@ -81,6 +91,23 @@ TEST_CASE("schema: docs/REPORT_SCHEMA.md describes every key") {
     }
     CHECK(is_described);
   }
+}
+
+TEST_CASE("schema: docs/DATA.md describes every key of a manifest") {
+  std::set<std::string> keys;
+  CollectKeys(io::ParseJson(DatasetSchema()), keys);
+  CHECK(keys.size() > 20);
+  CheckDescribed(io::ReadFile("docs/DATA.md"), keys);
+}
+
+TEST_CASE("schema: docs/REPORT_SCHEMA.md describes every key") {
+  const std::string page = io::ReadFile("docs/REPORT_SCHEMA.md");
+  std::set<std::string> keys;
+  for (const auto schema : {CellSchema(), ReportSchema(), LeaderboardSchema(), ScoreSchema()}) {
+    CollectKeys(io::ParseJson(schema), keys);
+  }
+  CHECK(keys.size() > 90);
+  CheckDescribed(page, keys);
   CHECK_THAT(page, Catch::Contains("version " + std::string(kSchemaVersion)));
 }
 

@@ -36,6 +36,19 @@ class CommandLineTest(ProgramTest):
         ):
             self.assertIn(expected, self.expect(2, *arguments).stderr)
 
+    def test_options_that_would_do_nothing(self):
+        report = self.write("report.json", json.dumps({"kind": "sweep", "schema_version": "1.0.0"}))
+        for arguments, expected in (
+            (["compare", report, report, "--new-program", PROGRAM], "--new-program: is run by --measure and by --top-up"),
+            (["compare", report, report, "--base-program", PROGRAM], "--base-program: is run by --measure and by --top-up"),
+            (["compare", report, report, "--self"], "--self requires --pairs"),
+            (["validate", report, "--set", "train.lr=1"], "--set: no suite is given, which it changes"),
+            (["validate", report, report, "--smoke"], "--smoke: no suite is given, which it changes"),
+            (["validate", report, "--smoke", "--deep"], "--smoke excludes --deep"),
+            (["generate", "mqar/tiny", "--dtype", "int64"], "--dtype: is of npy and safetensors"),
+        ):
+            self.assertIn(expected, self.expect(2, *arguments).stderr)
+
     def test_numbers_out_of_range(self):
         for arguments, expected in (
             (["run", "quickstart", "--jobs", "0"], "--jobs: must be a whole number in 1..1024, got '0'"),
