@@ -135,10 +135,10 @@ at::Tensor DirectConvolution(const at::Tensor& u, const at::Tensor& filter,
   SetBackward("DirectConvolution", {input, taps}, {y}, {input, taps},
               [](const BackwardArgs& backward) -> std::vector<at::Tensor> {
                 const at::Tensor dy = WithAdjacentChannels(backward.grads[0]);
-                const at::Tensor &u = backward.saved[0], &filter = backward.saved[1];
+                const auto& saved = backward.saved;
                 std::vector<at::Tensor> gradients(2);
-                if (backward.wanted[0]) gradients[0] = InputGradient(u, filter, dy);
-                if (backward.wanted[1]) gradients[1] = FilterGradient(u, filter, dy);
+                if (backward.wanted[0]) gradients[0] = InputGradient(saved[0], saved[1], dy);
+                if (backward.wanted[1]) gradients[1] = FilterGradient(saved[0], saved[1], dy);
                 return gradients;
               });
   return y;

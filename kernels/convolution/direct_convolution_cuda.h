@@ -29,9 +29,9 @@ struct LagSumsArgs {
   int num_sequences = 0;
   int num_channels = 0;
   int shift = 0;
-  ConstSeries input;
-  ConstSeries taps;
-  Series out;
+  ConstSeries input = {};
+  ConstSeries taps = {};
+  Series out = {};
   // For sums over sequences too: `out` gets sums of parts, so many sequences each in order, in the
   // place of sequences; `total`, dense in the order of memory, their sum.
   int sequences_per_part = 0;
