@@ -57,7 +57,7 @@ std::vector<Object*> SweptAxes(Object& document) {
   return all;
 }
 
-// Nor what is left empty by it, which would be no axes at all.
+// And what is left empty by that, which would be no axes at all.
 void EraseAxis(Object& document, const std::string& path) {
   bool is_erased = false;
   for (Object* axes : SweptAxes(document)) is_erased = axes->erase(path) > 0 || is_erased;
