@@ -61,6 +61,13 @@ TEST_CASE("a dotted path has a last part, and all before it") {
   CHECK(AllButLastPart("num_heads") == "");
 }
 
+TEST_CASE("a dotted path lies in those that lead to it") {
+  CHECK(LiesIn("model.sequence_mixer", "model.sequence_mixer"));
+  CHECK(LiesIn("model.sequence_mixer.num_heads", "model.sequence_mixer"));
+  CHECK_FALSE(LiesIn("model.sequence_mixers", "model.sequence_mixer"));
+  CHECK_FALSE(LiesIn("model", "model.sequence_mixer"));
+}
+
 TEST_CASE("a broken precondition names the place of the call") {
   std::string message;
   try {

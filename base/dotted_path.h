@@ -18,4 +18,9 @@ inline std::string AllButLastPart(std::string_view path) {
   return std::string(path.substr(0, dot == std::string_view::npos ? 0 : dot));
 }
 
+// Whether a path is `outer` or leads into what `outer` leads to.
+inline bool LiesIn(std::string_view path, std::string_view outer) {
+  return path.starts_with(outer) && (path.size() == outer.size() || path[outer.size()] == '.');
+}
+
 }  // namespace mixerbench

@@ -8,6 +8,7 @@
 #include <string>
 #include <utility>
 
+#include "base/dotted_path.h"
 #include "io/json_position.h"
 
 namespace mixerbench::harness {
@@ -19,11 +20,6 @@ std::string Dotted(const Steps& steps) {
   std::string path;
   for (const std::string& step : steps) path += (path.empty() ? "" : ".") + step;
   return path;
-}
-
-// Whether what a dotted path leads to holds what another leads to.
-bool Holds(const std::string& path, const std::string& other) {
-  return other == path || other.starts_with(path + ".");
 }
 
 // Wrong whatever the rest of the suite says.
@@ -89,7 +85,7 @@ std::optional<Steps> FindInTables(const Value& document, bool smoke, const Steps
     const Value* entries = Follow(document, table);
     if (entries == nullptr || !entries->is_object()) continue;
     for (const auto& [path, values] : entries->as_object()) {
-      if (!Holds(path, Dotted(steps))) continue;
+      if (!LiesIn(Dotted(steps), path)) continue;
       table.push_back(path);
       return table;
     }
@@ -101,7 +97,7 @@ std::optional<Steps> FindInTables(const Value& document, bool smoke, const Steps
 io::Settings::const_iterator FindSetting(const io::Settings& settings, const std::string& where) {
   const auto gives = [&](const auto& setting) {
     return where == "--set " + setting.first ||
-           Holds(setting.first, Dotted(io::PointerSteps(where)));
+           LiesIn(Dotted(io::PointerSteps(where)), setting.first);
   };
   const auto found = std::find_if(settings.rbegin(), settings.rend(), gives);
   return found == settings.rend() ? settings.end() : std::prev(found.base());
@@ -158,7 +154,7 @@ bool TakeOut(const ConfigError& error, Value& document, SuiteOverrides& override
 bool MayFollow(const ConfigError& error, const std::vector<ConfigError>& taken) {
   if (!IsLocal(error)) return true;
   const auto holds = [](const std::string& a, const std::string& b) {
-    return Holds(Dotted(io::PointerSteps(a)), Dotted(io::PointerSteps(b)));
+    return LiesIn(Dotted(io::PointerSteps(b)), Dotted(io::PointerSteps(a)));
   };
   return std::any_of(taken.begin(), taken.end(), [&](const ConfigError& other) {
     return holds(error.where(), other.where()) || holds(other.where(), error.where());

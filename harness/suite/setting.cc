@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "base/dotted_path.h"
 #include "io/value_path.h"
 
 namespace mixerbench::harness {
@@ -71,11 +72,12 @@ void EraseAxis(Object& document, const std::string& path) {
   std::erase_if(kinds, [&](const auto& kind) { return is_empty(kind.second); });
 }
 
+// Of a path that is no axis itself.
 bool IsBelowAxis(Object& document, const std::string& path) {
   const std::vector<Object*> all = SweptAxes(document);
   return std::any_of(all.begin(), all.end(), [&](const Object* axes) {
     return std::any_of(axes->begin(), axes->end(),
-                       [&](const auto& axis) { return path.starts_with(axis.first + "."); });
+                       [&](const auto& axis) { return LiesIn(path, axis.first); });
   });
 }
 

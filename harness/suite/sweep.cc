@@ -5,6 +5,7 @@
 #include <map>
 #include <set>
 
+#include "base/dotted_path.h"
 #include "base/error.h"
 #include "base/suggest.h"
 #include "harness/suite/axis_text.h"
@@ -101,7 +102,7 @@ void CheckCondition(const std::string& path, const Value& wanted, const std::vec
   for (const Axes& factor : factors) {
     for (const auto& [axis, values] : factor) {
       known.push_back(axis);
-      if (path != axis && !path.starts_with(axis + ".")) continue;
+      if (!LiesIn(path, axis)) continue;
       for (const Value& value : *values) {
         const Object holder = {{"value", value}};
         const Value* found = io::FindPath(holder, "value" + path.substr(axis.size()));
