@@ -162,6 +162,7 @@ void CudaResetPeakMemory(int index) {
 }
 
 DeviceMemory CudaMemory(int index) {
+  at::globalContext().lazyInitDevice(c10::DeviceType::CUDA);  // nothing is counted before
   const auto stats =
       c10::cuda::CUDACachingAllocator::getDeviceStats(static_cast<c10::DeviceIndex>(index));
   const auto& all = stats.allocated_bytes[0];  // sums the large and small pools

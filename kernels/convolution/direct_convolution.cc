@@ -20,7 +20,7 @@ namespace mixerbench::kernels {
 namespace {
 
 // Outputs of more taps, on average over the inputs, are left to transforms (direct_convolution.md).
-constexpr std::int64_t kMaxTaps = 512;
+constexpr std::int64_t kMaxTaps = 1024;
 // Of the gradient of the filter, so that sums over sequences fill the GPU.
 constexpr std::int64_t kMinBlocks = 1024;
 
