@@ -148,7 +148,8 @@ run_calibration() {
 }
 
 # Its cells fill many megabytes, so what is ranked is kept and not they. A sitting that ends before the
-# collection does ranks the tasks that are done; fails while some are missing.
+# collection does ranks the tasks that are done; fails while some are missing. The report of its first
+# task is that of the suite `mixers`.
 run_leaderboard() {
   local folder format status=0 finished=()
   run_cells run collection leaderboard -o "$out/runs/leaderboard" --gpus all --jobs 12 --keep-weights none \
@@ -162,6 +163,8 @@ run_leaderboard() {
   for format in json md html; do
     "$programs/mixerbench" leaderboard "${finished[@]}" --format "$format" >"$out/h200/leaderboard/leaderboard.$format" || return
   done
+  mkdir -p -- "$out/h200/mixers"
+  cp -- "$out/runs/leaderboard/mqar"/report.{json,md} "$out/h200/mixers/" || return
   return "$status"
 }
 

@@ -4,25 +4,17 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "harness/suite/held_mixers.h"
 
 namespace mixerbench::harness {
 namespace {
 
-// A mixer's options hold another mixer.
-bool HoldsMixers(const Value& options) {
-  const auto is_mixer = [](const Value& value) { return value.Find("name") != nullptr; };
-  return std::any_of(
-      options.as_object().begin(), options.as_object().end(), [&](const auto& option) {
-        const Value& value = option.second;
-        return is_mixer(value) ||
-               (value.is_array() &&
-                std::any_of(value.as_array().begin(), value.as_array().end(), is_mixer));
-      });
-}
-
 bool StandsAlone(const models::MixerEntry& mixer, const models::MixerRegistry& mixers) {
   try {
-    return !HoldsMixers(mixer.resolve(Object{}, "", mixers));
+    const Value options = mixer.resolve(Object{}, "", mixers);
+    return std::none_of(
+        options.as_object().begin(), options.as_object().end(),
+        [](const auto& option) { return IsMixer(option.second) || IsListOfMixers(option.second); });
   } catch (const ConfigError&) {
     return false;
   }

@@ -9,6 +9,7 @@
 
 #include "base/fields.h"
 #include "harness/suite/cell.h"
+#include "harness/suite/held_mixers.h"
 #include "harness/suite/section_forms.h"
 #include "harness/suite/suite_keys.h"
 #include "harness/suite/throughput_plan.h"
@@ -78,8 +79,6 @@ Value ByName(const Registry<Entry>& registry, const char* key, const Form& form)
                 {"allOf", std::move(cases)}};
 }
 
-bool IsMixer(const Value& value) { return value.Find("name") != nullptr; }
-
 // The options of a mixer, those that are mixers themselves (by what they are by default) included.
 Object MixerProperties(const std::vector<FieldInfo>& fields) {
   const Object held = {{"$ref", "#/definitions/held_mixer"}};
@@ -87,9 +86,7 @@ Object MixerProperties(const std::vector<FieldInfo>& fields) {
   for (const FieldInfo& field : fields) {
     const Value& value = field.default_value;
     if (IsMixer(value)) properties[field.name] = held;
-    if (value.is_array() && !value.as_array().empty() && IsMixer(value.as_array().front())) {
-      properties[field.name] = ListOf(held);
-    }
+    if (IsListOfMixers(value)) properties[field.name] = ListOf(held);
   }
   return properties;
 }
