@@ -390,16 +390,33 @@ class Renderer {
     return out + "</div></div></figure>\n";
   }
 
-  static std::string HeatKey() {
+  static bool HasFailed(const Datum& datum) { return !datum.value && IsFailure(datum.state); }
+
+  static bool HasAny(const HeatFigure& figure, const auto& is_it) {
+    for (const Heat& heat : figure.heats) {
+      for (const auto& [name, data] : heat.rows) {
+        if (std::any_of(data.begin(), data.end(), is_it)) return true;
+      }
+    }
+    return false;
+  }
+
+  // Of what the figure shows.
+  static std::string HeatKey(const HeatFigure& figure) {
     constexpr std::array<const char*, 9> kSteps = {"&lt;10", "10", "25", "50",   "75",
                                                    "90",     "95", "99", "≥99.9"};
     std::string out = "<div class=\"key\" aria-hidden=\"true\"><span>accuracy, %</span><span>";
     for (std::size_t i = 0; i < kSteps.size(); ++i) {
       out += fmt::format("<span class=\"step q{}\">{}</span>", i, kSteps[i]);
     }
-    return out +
-           "</span><span><span class=\"step chosen\">99.9</span> chosen</span><span><span "
-           "class=\"step cell-fail\">oom</span> failed</span></div>";
+    out += "</span>";
+    if (HasAny(figure, [](const Datum& datum) { return datum.is_chosen; })) {
+      out += "<span><span class=\"step chosen\">99.9</span> chosen</span>";
+    }
+    if (HasAny(figure, HasFailed)) {
+      out += "<span><span class=\"step cell-fail\">oom</span> failed</span>";
+    }
+    return out + "</div>";
   }
 
   static int HeatStep(double share) {
@@ -427,7 +444,7 @@ class Renderer {
         std::string look = "cell-none";
         if (datum.value) {
           look = fmt::format("q{}", HeatStep(*datum.value));
-        } else if (IsFailure(datum.state)) {
+        } else if (HasFailed(datum)) {
           look = "cell-fail";
         }
         if (datum.is_chosen) look += " chosen";
@@ -442,7 +459,7 @@ class Renderer {
 
   std::string RenderBlock(const HeatFigure& figure) {
     std::string out =
-        OpenFigure(figure.title, figure.caption) + HeatKey() + "<div class=\"heats\">";
+        OpenFigure(figure.title, figure.caption) + HeatKey(figure) + "<div class=\"heats\">";
     for (const Heat& heat : figure.heats) out += RenderHeat(heat);
     return out + "</div></div></figure>\n";
   }

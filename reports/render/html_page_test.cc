@@ -245,6 +245,27 @@ TEST_CASE("10,000 cells in 5 seconds of one core and 1 GiB", "[reports][html]") 
   CHECK(html.size() < 32U << 20);
 }
 
+TEST_CASE("The key of a heat map names what the map shows", "[reports][html]") {
+  const auto page_of = [](std::vector<Datum> data) {
+    Page page;
+    const Heat heat{
+        "", "", std::vector<std::string>(data.size(), "64"), {{"GLA", std::move(data)}}};
+    page.sections.push_back({"heat", "", "", "", {HeatFigure{"", {}, {heat}}}});
+    return RenderHtmlPage(page);
+  };
+  const auto has = [&](const std::vector<Datum>& data, const char* word) {
+    return page_of(data).find(std::string(" ") + word + "</span>") != std::string::npos;
+  };
+  const Datum plain{.value = 0.5}, best{.value = 0.9, .is_chosen = true},
+      lost{.value = {}, .state = CellState::kOom},
+      planned{.value = {}, .state = CellState::kPlanned};
+  CHECK_FALSE(has({plain, planned}, "chosen"));
+  CHECK_FALSE(has({plain, planned}, "failed"));
+  CHECK(has({plain, best}, "chosen"));
+  CHECK_FALSE(has({plain, best}, "failed"));
+  CHECK(has({plain, lost}, "failed"));
+}
+
 TEST_CASE("Names at line ends keep their order and their distance", "[reports][svg]") {
   const std::vector<double> places = SpreadApart({50, 10, 11, 12}, 13.5, 0, 100);
   CHECK(places[1] < places[2]);
