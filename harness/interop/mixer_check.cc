@@ -73,10 +73,27 @@ struct Row {
   checks::Finding finding;
 };
 
+std::string Number(double value) {
+  std::ostringstream text;
+  text << std::setprecision(2) << value;
+  return text.str();
+}
+
+// One line, as people read it.
+std::string WhatWasFound(const checks::Finding& finding) {
+  if (!finding.reason.empty()) return io::PlainLine(finding.reason);
+  if (finding.tolerance == 0) return {};
+  const std::string measured =
+      std::isfinite(finding.error) ? Number(finding.error) : "another shape or not finite";
+  return io::PlainLine(finding.where) + ": " + measured +
+         (finding.passed ? ", may be " : ", may only be ") + Number(finding.tolerance);
+}
+
 Object ToObject(const Row& row) {
   const checks::Finding& finding = row.finding;
   Object object{
       {"name", row.check->name}, {"promise", row.check->promise}, {"passed", finding.passed}};
+  if (const std::string found = WhatWasFound(finding); !found.empty()) object["found"] = found;
   if (!finding.reason.empty()) object["reason"] = finding.reason;
   if (finding.tolerance == 0) return object;
   object["where"] = finding.where;
@@ -86,26 +103,11 @@ Object ToObject(const Row& row) {
   return object;
 }
 
-std::string Number(double value) {
-  std::ostringstream text;
-  text << std::setprecision(2) << value;
-  return text.str();
-}
-
-std::string WhatWasFound(const checks::Finding& finding) {
-  if (!finding.reason.empty()) return finding.reason;
-  if (finding.tolerance == 0) return {};
-  const std::string measured =
-      std::isfinite(finding.error) ? Number(finding.error) : "another shape or not finite";
-  return finding.where + ": " + measured + (finding.passed ? ", may be " : ", may only be ") +
-         Number(finding.tolerance);
-}
-
 void PrintRow(const Row& row) {
   std::cout << (row.finding.passed ? "ok    " : "FAIL  ") << std::left << std::setw(11)
             << row.check->name << row.check->promise << "\n";
   const std::string found = WhatWasFound(row.finding);
-  if (!found.empty()) std::cout << std::string(17, ' ') << io::PlainLine(found) << "\n";
+  if (!found.empty()) std::cout << std::string(17, ' ') << found << "\n";
 }
 
 // What was found, as lines that appear when it is or as one JSON document.

@@ -341,12 +341,10 @@ class CheckReport:
 
     def __str__(self) -> str:
         lines = []
-        for found in self.data["checks"]:
-            lines.append(f"{'ok  ' if found['passed'] else 'FAIL'}  {found['name']:<11}{found['promise']}")
-            if "reason" in found:
-                lines.append(" " * 17 + found["reason"])
-            elif "where" in found and not found["passed"]:
-                lines.append(" " * 17 + f"{found['where']}: {found['error']}, may only be {found['tolerance']}")
+        for check in self.data["checks"]:
+            lines.append(f"{'ok  ' if check['passed'] else 'FAIL'}  {check['name']:<11}{check['promise']}")
+            if "found" in check:
+                lines.append(" " * 17 + check["found"])
         if "not_run" in self.data:
             lines.append(f"not run: {', '.join(self.data['not_run'])}")
         return "\n".join(lines)

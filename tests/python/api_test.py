@@ -106,6 +106,7 @@ class ApiTest(unittest.TestCase):
         good = mixerbench.check(Balanced)
         self.assertTrue(good and good.passed)
         self.assertEqual(good.failed, [])
+        self.assertIn(f"\n{mixerbench.check('gla')}\n", api._execute(["mixer", "check", "gla"]))
         bad = mixerbench.check((SeesTheFuture, {"scale": 0.5}), skip=["gradients"])
         self.assertFalse(bad)
         self.assertIn("causality", bad.failed)
