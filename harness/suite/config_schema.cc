@@ -149,15 +149,41 @@ Value TaskSchema(const tasks::TaskRegistry& tasks) {
   return task;
 }
 
+// Of the values on a sweep's axes, by their paths; those of paths that are not named are open.
+Object SweepOf(Object axes) {
+  const Object factor = {{"properties", std::move(axes)}};
+  const Object zip = {
+      {"if", Object{{"type", "array"}}}, {"then", Object{{"items", factor}}}, {"else", factor}};
+  return Object{{"properties", Object{{"grid", factor}, {"zip", zip}}}};
+}
+
+Value MixersAndTrainingSwept() {
+  Object axes;
+  axes["model.sequence_mixer"] =
+      AnyOf({Object{{"const", "all"}}, ListOf(Object{{"$ref", "#/definitions/mixer"}})});
+  for (const FieldInfo& field : TrainFields().Describe()) {
+    axes["train." + field.name] = ListOf(TypeSchema(field.type));
+  }
+  return SweepOf(std::move(axes));
+}
+
+Object OptionsSwept(const tasks::TaskEntry& entry) {
+  Object axes;
+  for (auto& [name, schema] : SplitProperties(entry)) axes["task." + name] = ListOf(schema);
+  return SweepOf(std::move(axes));
+}
+
 // What each use of the trainings tests, options of the task that the suite names.
 Object UsesSchema(const tasks::TaskEntry& entry) {
   Object evaluated = SplitProperties(entry), analysed = evaluated;
   evaluated[kResetWriteGate] = Closed(Properties(WriteGateResetFields().Describe()));
   analysed["taps"] = TapsForm().schema;
   return Object{{"properties", Object{{"evaluate", ListOf(Closed(std::move(evaluated)))},
-                                      {"analyse", ListOf(Closed(std::move(analysed)))}}}};
+                                      {"analyse", ListOf(Closed(std::move(analysed)))},
+                                      {"sweep", OptionsSwept(entry)}}}};
 }
 
+// Of what names options of the task elsewhere.
 Array UsesByTask(const tasks::TaskRegistry& tasks) {
   Array cases;
   for (const auto& [name, entry] : tasks.entries()) {
@@ -187,7 +213,7 @@ Value ConfigSchema(const Registries& registries) {
   }
   sections["seeds"] = SeedsForm().schema;
   sections["smoke"] = io::ObjectForm().schema;
-  sections["sweep"] = SweepForm().schema;
+  sections["sweep"] = Object{{"allOf", Array{SweepForm().schema, MixersAndTrainingSwept()}}};
   sections["throughput"] = ThroughputForm().schema;
   for (const char* list : {"analyse", "evaluate"}) {
     Object use = {{"type", "object"}};
