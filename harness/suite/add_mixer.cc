@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "harness/python/python_mixer.h"
+#include "harness/suite/swept_axes.h"
 #include "io/json.h"
 #include "io/value_path.h"
 
@@ -81,12 +82,10 @@ Value MostFrequent(const Array& values) {
                            [&](const Value& a, const Value& b) { return count(a) < count(b); });
 }
 
-// Lengthens the axis of mixers in `axes`, "grid" or one object of "zip"; false without one.
-bool Extend(Value& axes, const Value& mixer) {
-  if (!axes.is_object()) return false;
-  const auto axis = axes.as_object().find(kPath);
-  if (axis == axes.as_object().end() || !axis->second.is_array() ||
-      axis->second.as_array().empty()) {
+// Whether the axes have one of mixers, which it lengthens.
+bool Extend(Object& axes, const Value& mixer) {
+  const auto axis = axes.find(kPath);
+  if (axis == axes.end() || !axis->second.is_array() || axis->second.as_array().empty()) {
     return false;
   }
   Array& mixers = axis->second.as_array();
@@ -94,13 +93,11 @@ bool Extend(Value& axes, const Value& mixer) {
   return true;
 }
 
-bool ExtendZip(Value& axes, const Value& mixer) {
-  if (!Extend(axes, mixer)) return false;
-  for (auto& [path, values] : axes.as_object()) {
+void LengthenOthers(Object& zip) {
+  for (auto& [path, values] : zip) {
     if (path == kPath || !values.is_array() || values.as_array().empty()) continue;
     values.as_array().push_back(MostFrequent(values.as_array()));
   }
-  return true;
 }
 
 }  // namespace
@@ -109,21 +106,14 @@ void AddMixer(Object& document, const std::string& text) {
   const Value mixer = ParseMixer(text);
   Value& sweep = document.try_emplace("sweep", Object{}).first->second;
   if (!sweep.is_object()) return;  // an error of the suite, which is told where it is read
-  Object& kinds = sweep.as_object();
-  if (const auto grid = kinds.find("grid"); grid != kinds.end() && Extend(grid->second, mixer)) {
+  for (const SweptAxes& swept : SweptAxesOf(document)) {
+    if (!Extend(*swept.axes, mixer)) continue;
+    if (swept.is_zip) LengthenOthers(*swept.axes);
     return;
-  }
-  if (const auto zip = kinds.find("zip"); zip != kinds.end()) {
-    if (ExtendZip(zip->second, mixer)) return;
-    if (zip->second.is_array()) {
-      for (Value& axes : zip->second.as_array()) {
-        if (ExtendZip(axes, mixer)) return;
-      }
-    }
   }
   const Value* own = io::FindPath(document, kPath);
   if (own == nullptr) throw ConfigError("/model/sequence_mixer", "missing; the suite has no mixer");
-  Value& grid = kinds.try_emplace("grid", Object{}).first->second;
+  Value& grid = sweep.as_object().try_emplace("grid", Object{}).first->second;
   if (!grid.is_object()) return;
   grid.as_object()[kPath] = Array{*own, UnderTheirConditions(mixer, {*own})};
 }

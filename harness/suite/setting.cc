@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "base/dotted_path.h"
+#include "harness/suite/swept_axes.h"
 #include "io/value_path.h"
 
 namespace mixerbench::harness {
@@ -39,29 +40,12 @@ std::vector<std::string> SplitTopLevel(std::string_view text) {
   return parts;
 }
 
-// The grid and the zips of a suite, those that are objects of paths.
-std::vector<Object*> SweptAxes(Object& document) {
-  std::vector<Object*> all;
-  const auto add = [&all](Value& axes) {
-    if (axes.is_object()) all.push_back(&axes.as_object());
-  };
-  const auto sweep = document.find("sweep");
-  if (sweep == document.end() || !sweep->second.is_object()) return all;
-  Object& kinds = sweep->second.as_object();
-  if (const auto grid = kinds.find("grid"); grid != kinds.end()) add(grid->second);
-  if (const auto zip = kinds.find("zip"); zip != kinds.end()) {
-    add(zip->second);
-    if (zip->second.is_array()) {
-      for (Value& axes : zip->second.as_array()) add(axes);
-    }
-  }
-  return all;
-}
-
 // And what is left empty by that, which would be no axes at all.
 void EraseAxis(Object& document, const std::string& path) {
   bool is_erased = false;
-  for (Object* axes : SweptAxes(document)) is_erased = axes->erase(path) > 0 || is_erased;
+  for (const SweptAxes& swept : SweptAxesOf(document)) {
+    is_erased = swept.axes->erase(path) > 0 || is_erased;
+  }
   if (!is_erased) return;
   Object& kinds = document.at("sweep").as_object();
   const auto is_empty = [](const Value& axes) { return axes == Value(Object{}); };
@@ -74,9 +58,9 @@ void EraseAxis(Object& document, const std::string& path) {
 
 // Of a path that is no axis itself.
 bool IsBelowAxis(Object& document, const std::string& path) {
-  const std::vector<Object*> all = SweptAxes(document);
-  return std::any_of(all.begin(), all.end(), [&](const Object* axes) {
-    return std::any_of(axes->begin(), axes->end(),
+  const std::vector<SweptAxes> all = SweptAxesOf(document);
+  return std::any_of(all.begin(), all.end(), [&](const SweptAxes& swept) {
+    return std::any_of(swept.axes->begin(), swept.axes->end(),
                        [&](const auto& axis) { return LiesIn(path, axis.first); });
   });
 }
