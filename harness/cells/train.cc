@@ -149,19 +149,37 @@ class TrainRun : CellRun {
   }
 
   double Validate() {
-    Tally sum;
+    double sum = 0, weight = 0;
     for (const auto& evaluator : validation_) {
-      const Tally tally = evaluator->Count([this] { CheckLimits(); });
-      if (tally.num_not_finite > 0) {
-        throw Diverged("validation loss is not finite after step " + std::to_string(result_.step));
-      }
-      sum.num_scored += tally.num_scored;
-      sum.num_correct += tally.num_correct;
+      const auto [segment_sum, segment_weight] = ValidateSegment(*evaluator);
+      sum += segment_sum;
+      weight += segment_weight;
     }
     for (const auto& evaluator : validation_) AddPlans(evaluator->work("validation"));
-    validation_accuracy_ =
-        static_cast<double>(sum.num_correct) / static_cast<double>(sum.num_scored);
+    validation_accuracy_ = sum / weight;
     return *validation_accuracy_;
+  }
+
+  // The metric as a sum over positions or sequences, and how many these are.
+  std::pair<double, double> ValidateSegment(SegmentEvaluator& evaluator) {
+    const auto check_limits = [this] { CheckLimits(); };
+    const auto require_finite = [this](const Tally& tally) {
+      if (tally.num_not_finite == 0) return;
+      throw Diverged("validation loss is not finite after step " + std::to_string(result_.step));
+    };
+    if (cell_.train.validation_metric == ValidationMetric::kAccuracy) {
+      const Tally tally = evaluator.Count(check_limits);
+      require_finite(tally);
+      return {static_cast<double>(tally.num_correct), static_cast<double>(tally.num_scored)};
+    }
+    const SegmentScore score = evaluator.Score({}, check_limits);
+    require_finite(score.tally);
+    const reports::AccuracyRow& whole = score.rows.front();
+    const auto& accuracy = cell_.train.validation_metric == ValidationMetric::kAccuracyPerExample
+                               ? whole.accuracy_per_example
+                               : whole.accuracy_macro_batched;
+    const auto num_sequences = static_cast<double>(whole.num_sequences);
+    return {accuracy.value() * num_sequences, num_sequences};
   }
 
   void Test() {

@@ -511,6 +511,28 @@ TEST_CASE("training: early stopping looks at validation, and only when asked") {
   CHECK(*stopped.learning_curve.back().validation_accuracy > 0.5);
 }
 
+TEST_CASE("training: validation accuracy weighs segments by what its metric counts") {
+  const auto validated = [](const char* metric, const char* lengths, const char* pairs) {
+    const auto result = Run(TinyCell("delta_net", {{"task.validation.input_seq_len", lengths},
+                                                   {"task.validation.num_kv_pairs", pairs},
+                                                   {"train.validation_metric", metric},
+                                                   {"train.early_stop_accuracy", "0"},
+                                                   {"train.num_epochs", "2"}}));
+    REQUIRE(result.state == reports::CellState::kCompleted);
+    return *result.learning_curve.back().validation_accuracy;
+  };
+  // As many sequences each, of one and of two queries.
+  const double one = validated("accuracy", "8", "1"), two = validated("accuracy", "12", "2");
+  REQUIRE(std::abs(one - two) > 0.01);
+  const auto both = [&](const char* metric) { return validated(metric, "[8,12]", "[1,2]"); };
+  CHECK(both("accuracy") == Approx((one + 2 * two) / 3).epsilon(1e-12));
+  CHECK(both("accuracy_per_example") == Approx((one + two) / 2).epsilon(1e-12));
+  const double macro_one = validated("accuracy_macro_batched", "8", "1");
+  const double macro_two = validated("accuracy_macro_batched", "12", "2");
+  CHECK(macro_one != one);
+  CHECK(both("accuracy_macro_batched") == Approx((macro_one + macro_two) / 2).epsilon(1e-12));
+}
+
 TEST_CASE("training: every loss mode and precision runs") {
   for (const char* mode : {"scored", "all_tokens", "target_only"}) {
     const auto result =

@@ -471,6 +471,8 @@ TEST_CASE("suite: everything that can change the result changes the run id, and 
       expect_new(path, R"("fixed")");
     } else if (name == "loss_mode") {
       expect_new(path, R"("all_tokens")");
+    } else if (name == "validation_metric") {
+      expect_new(path, R"("accuracy_per_example")");
     } else if (name == "dtype") {
       expect_new(path, R"("bf16")");
     } else if (value.is_bool()) {

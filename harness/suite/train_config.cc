@@ -40,6 +40,10 @@ const Fields<TrainConfig>& TrainFields() {
                     "of loss_mode weighted: steps in which the weight 1 of all tokens falls by e; "
                     "0: a 15th of the run's")
           .Add("dtype", &C::dtype, "of activations and matrix products; tf32 is never implied")
+          .Add(
+              "validation_metric", &C::validation_metric,
+              "what validation accuracy is: the share of scored positions, the mean over sequences "
+              "of their shares, or the mean recall over tokens in batches of 128 sequences")
           .Add("early_stop_accuracy", &C::early_stop_accuracy,
                "stop once validation accuracy exceeds this, 0 is never")
           .Add("solved_accuracy", &C::solved_accuracy,
@@ -63,12 +67,14 @@ TrainConfig RecipeDefaults(std::string_view recipe, const std::string& where) {
     config.recipe = recipe;
     config.lr = 5e-4;
     config.weight_decay = 0;
+    config.decay_all_parameters = false;
     config.schedule = recipe == "mad" ? Schedule::kConstant : Schedule::kCosineEpoch;
     config.min_lr = 1e-6;
     config.num_epochs = 200;
     config.batch_size = 128;
     config.loss_mode = LossMode::kAllTokens;
     config.dtype = Dtype::kBf16;
+    config.validation_metric = ValidationMetric::kAccuracyMacroBatched;
     config.early_stop_accuracy = 0.999;
     return config;
   }

@@ -29,6 +29,13 @@ enum class LossMode {
   kWeighted,  // all tokens, answers by how far back they lie (SILA, Algorithm 1)
 };
 
+// What "validation accuracy" is, which stops trainings and chooses settings.
+enum class ValidationMetric {
+  kAccuracy,              // share of the scored positions of all segments
+  kAccuracyPerExample,    // mean over sequences of their shares
+  kAccuracyMacroBatched,  // mean recall over tokens, of batches of 128 sequences: MAD's
+};
+
 enum class Dtype { kFp32, kTf32, kBf16 };
 
 enum class BatchOrder {
@@ -67,7 +74,8 @@ struct TrainConfig {
   // Of kWeighted: lambda, and the steps in which tokens of weight 1 fade by e; 0: a 15th of all.
   double loss_distance_weight = 0.5;
   double loss_fade_steps = 0;
-  Dtype dtype = Dtype::kFp32;              // of activations; parameters and states stay fp32
+  Dtype dtype = Dtype::kFp32;  // of activations; parameters and states stay fp32
+  ValidationMetric validation_metric = ValidationMetric::kAccuracy;
   double early_stop_accuracy = 0.99;       // on validation, after an epoch; 0: never stop early
   double solved_accuracy = 0.95;           // validation accuracy that steps_to_threshold waits for
   std::int64_t eval_batch_tokens = 65536;  // changes speed, not results
@@ -103,6 +111,13 @@ struct EnumNames<harness::LossMode> {
        {harness::LossMode::kAllTokens, "all_tokens"},
        {harness::LossMode::kTargetOnly, "target_only"},
        {harness::LossMode::kWeighted, "weighted"}}};
+};
+template <>
+struct EnumNames<harness::ValidationMetric> {
+  static constexpr std::array<std::pair<harness::ValidationMetric, std::string_view>, 3> kNames = {
+      {{harness::ValidationMetric::kAccuracy, "accuracy"},
+       {harness::ValidationMetric::kAccuracyPerExample, "accuracy_per_example"},
+       {harness::ValidationMetric::kAccuracyMacroBatched, "accuracy_macro_batched"}}};
 };
 template <>
 struct EnumNames<harness::Dtype> {

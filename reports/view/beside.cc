@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "reports/view/correspondence.h"
+#include "reports/view/counted.h"
 #include "reports/view/numbers.h"
 #include "reports/view/tables.h"
 
@@ -11,18 +12,18 @@ namespace mixerbench::reports {
 namespace {
 
 constexpr char kNoDifference[] = "none";
-constexpr std::size_t kDifferencesAt = 5;  // in the columns of PublishedTable
+constexpr std::size_t kPublishedAt = 3, kDifferencesAt = 5;  // in the columns of PublishedTable
 
-// The columns of PublishedTable, of one result beside `ours`, whose mean is `mean`.
+// The columns of PublishedTable, of one result beside `ours`.
 std::vector<Datum> CellsOf(const PublishedResult& result, const std::string& label,
-                           const Datum& ours, double mean, const std::string& differences) {
+                           const Datum& ours, const std::string& differences) {
   const auto share = PublishedShare(result);
   Datum theirs;
   theirs.value = share;
   theirs.text = share ? Percent(share, 1) : "not given";
   Datum gap;
-  if (share) {
-    gap.value = mean - *share;
+  if (share && ours.value) {
+    gap.value = *ours.value - *share;
     gap.text = SignedPercent(*gap.value);
     const bool is_inside = ours.low && *ours.low <= *share && *share <= *ours.high;
     gap.sub = !differences.empty() ? "not judged"
@@ -33,7 +34,7 @@ std::vector<Datum> CellsOf(const PublishedResult& result, const std::string& lab
   Datum source = TextDatum(result.source + ", " + result.table);
   source.note = result.note;
   return {TextDatum(label, result.mixer == label ? "" : result.mixer),
-          TextDatum(SettingText(result)),
+          TextDatum(SettingText(result), CountedText(HowCounted(result))),
           ours,
           theirs,
           gap,
@@ -54,9 +55,9 @@ std::optional<Table> PublishedTable(const Study& study, const MixerList& mixers)
   Table table{.key = "",
               .title = "Beside published numbers.",
               .note =
-                  "Published values are quoted, never mixed into ours. A difference is judged "
-                  "only where no stated setting differs; what a paper does not state may "
-                  "differ all the same."};
+                  "Published values are quoted, never mixed into ours, which are counted as the "
+                  "paper counts. A difference is judged only where no stated setting differs; "
+                  "what a paper does not state may differ all the same."};
   table.columns = {{.label = "Mixer", .kind = Column::Kind::kText},
                    {.label = "Setting", .kind = Column::Kind::kText},
                    {.label = "Ours, %", .is_down_first = true},
@@ -69,18 +70,19 @@ std::optional<Table> PublishedTable(const Study& study, const MixerList& mixers)
     for (std::size_t s = 0; s < study.settings.size(); ++s) {
       const GroupSummary* group = study.Shown(mixer, s);
       if (!group) continue;
-      const Value& config = study.report->cells[group->first_cell].config;
+      const CellResult& cell = study.report->cells[group->first_cell];
       for (std::size_t g = 0; g < study.segments.size(); ++g) {
         const AccuracyOverSeeds* row = RowAt(study, *group, g);
         if (!row || !row->mean) continue;
         for (const PublishedResult& result : PublishedResults()) {
           const bool is_accuracy = result.metric.find("accuracy") != std::string::npos;
-          if (!is_accuracy || !Corresponds(result, config, row->axes)) continue;
+          if (!is_accuracy || !Corresponds(result, cell.config, row->axes)) continue;
           table.Add(
               {.mixer = mixer,
                .cells = CellsOf(result, mixers.styles()[static_cast<std::size_t>(mixer)].label,
-                                AccuracyDatum(study, group, g), *row->mean,
-                                Differences(result, config, row->axes, is_best_rate))});
+                                CountedDatum(study, *group, g, HowCounted(result)),
+                                Differences(result, cell.config, row->axes,
+                                            cell.model.num_parameters, is_best_rate))});
         }
       }
     }
@@ -95,6 +97,7 @@ std::optional<Sentence> PublishedCare(const std::vector<std::optional<Table>>& t
   for (const auto& table : tables) {
     if (!table) continue;
     for (const Row& row : table->rows) {
+      if (!row.cells[kPublishedAt].value) continue;
       ++num_all;
       num_differing += row.cells[kDifferencesAt].text != kNoDifference;
     }

@@ -90,7 +90,6 @@ const std::vector<Published>& PublishedTimings() {
 // What is known of ours beside what the paper states.
 std::string CostDifferences(const Published& published, const CellResult& cell,
                             const ThroughputRow& row) {
-  static const std::set<std::string_view> kModelSizes = {"model_size", "params", "param_count"};
   Contrasts contrasts;
   const auto contrast = [&](std::string ours, std::string theirs) {
     contrasts.ours.push_back(std::move(ours));
@@ -105,20 +104,16 @@ std::string CostDifferences(const Published& published, const CellResult& cell,
       if (*size != static_cast<double>(row.batch_size)) {
         contrast("batch " + std::to_string(row.batch_size), fmt::format("batch {:.0f}", *size));
       }
-    } else if (kModelSizes.contains(key) && value.is_string()) {
-      has_size = true;
-      const auto ours = static_cast<double>(cell.model.num_parameters);
-      if (size && AboutEqual(ours, *size)) continue;
-      contrast(Si(ours) + " parameters", value.as_string() + " parameters");
     } else if (key == "gpu" && value.is_string()) {
       contrast(DeviceOf(cell), value.as_string());
     } else {
+      has_size = has_size || IsModelSize(key);
       others[key] = value;
     }
   }
   PublishedResult rest = *published.result;
   rest.params = std::move(others);
-  Contrasts stated = ContrastsOf(rest, cell.config, {});
+  Contrasts stated = ContrastsOf(rest, cell.config, {}, cell.model.num_parameters);
   contrasts.ours.insert(contrasts.ours.end(), stated.ours.begin(), stated.ours.end());
   contrasts.theirs.insert(contrasts.theirs.end(), stated.theirs.begin(), stated.theirs.end());
   contrasts.stated = std::move(stated.stated);

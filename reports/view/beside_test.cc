@@ -4,6 +4,7 @@
 #include <string>
 
 #include "reports/view/correspondence.h"
+#include "reports/view/counted.h"
 
 #include "tests/support/catch2.h"
 
@@ -45,9 +46,9 @@ TEST_CASE("A result corresponds when task, mixer and the sizes that name it agre
       Corresponds(Mqar("BaseConv + RESONA layer 0", setting), Config("base_conv", 64), axes));
   CHECK_FALSE(
       Corresponds(Mqar("BaseConv", setting), Config("base_conv", 64), {{"input_seq_len", 128}}));
-  CHECK(Differences(Mqar("BaseConv", setting), Config("base_conv", 64), axes, true) ==
+  CHECK(Differences(Mqar("BaseConv", setting), Config("base_conv", 64), axes, 0, true) ==
         "Ours has 2 layers, the paper 4 layers.");
-  CHECK(Differences(Mqar("BaseConv", {{"seq_len", 64}}), Config("base_conv", 64), axes, false)
+  CHECK(Differences(Mqar("BaseConv", {{"seq_len", 64}}), Config("base_conv", 64), axes, 0, false)
             .empty());
 }
 
@@ -106,8 +107,8 @@ TEST_CASE("Attention corresponds by its positions", "[reports][published]") {
 TEST_CASE("The best of several rates is not the setting of one rate", "[reports][published]") {
   PublishedResult best = Mqar("BaseConv", {});
   best.metric = "best accuracy over lr";
-  CHECK(Differences(best, Config("base_conv", 64), {}, true).empty());
-  CHECK(Differences(best, Config("base_conv", 64), {}, false) ==
+  CHECK(Differences(best, Config("base_conv", 64), {}, 0, true).empty());
+  CHECK(Differences(best, Config("base_conv", 64), {}, 0, false) ==
         "Ours is of one learning rate, the paper's the best of several.");
 }
 
@@ -117,13 +118,108 @@ TEST_CASE("Steps and lengths are compared in the paper's units", "[reports][publ
                       {"test", Array{Object{{"prefix_len", 4112}, {"num_tokens_to_copy", 16}}}}}},
       {"train", Object{{"steps_per_epoch", 4000}, {"num_epochs", 100}, {"max_steps", 0}}}};
   CHECK(Differences(Mqar("S4", {{"length", 4128}, {"steps", 400000}, {"architecture", "no gate"}}),
-                    config, {}, true)
+                    config, {}, 0, true)
             .empty());
-  CHECK(Differences(Mqar("S4", {{"steps", 20000}}), config, {}, true) ==
+  CHECK(Differences(Mqar("S4", {{"steps", 20000}}), config, {}, 0, true) ==
         "Ours has 400,000 steps, the paper 20,000 steps.");
-  PublishedResult whole = Mqar("S4", {});
-  whole.metric = "whole-output accuracy";
-  CHECK(Differences(whole, config, {}, true) == "Ours counts tokens, the paper whole outputs.");
+}
+
+TEST_CASE("The size of a model differs from a tenth on", "[reports][published]") {
+  const Value config = Config("s4", 64);
+  const auto differences = [&](const char* theirs, std::int64_t ours) {
+    return Differences(Mqar("S4", {{"params", theirs}}), config, {}, ours, true);
+  };
+  CHECK(differences("21K", 21'500).empty());
+  CHECK(differences("21K", 50'880) == "Ours has 50.9 k parameters, the paper 21K parameters.");
+  CHECK(differences("69M (as printed)", 6'460'000) ==
+        "Ours has 6.46 M parameters, the paper 69M (as printed) parameters.");
+  CHECK(differences("1.3B", 1'300'000'000).empty());
+}
+
+TEST_CASE("What MAD's tables are of is said", "[reports][published]") {
+  PublishedResult mad = Mqar("GLA", {{"layers", 2}, {"epochs", 200}, {"train_examples", 20000}});
+  mad.task = "MAD compression";
+  const Value config = Object{{"task", Object{{"name", "mad_compression"},
+                                              {"train", Array{Object{{"num_examples", 12800}}}}}},
+                              {"model", Object{{"n_layers", 2}}},
+                              {"train", Object{{"num_epochs", 50}}}};
+  CHECK(Differences(mad, config, {}, 0, false) ==
+        "Ours has 50 epochs and 12,800 training sequences, the paper 200 epochs and 20,000 "
+        "training sequences; the paper's is a mean over the settings of the benchmark, each the "
+        "best of six rates and decays.");
+}
+
+TEST_CASE("Needle tasks of papers are ours by haystack, needle and instruction",
+          "[reports][published]") {
+  const auto config = [](const char* haystack, const char* needle, const char* inst) {
+    Object all = Config("gla", 64).as_object();
+    all["task"] = Object{{"name", "niah"},
+                         {"test", Array{Object{{"type_haystack", haystack},
+                                               {"type_needle_v", needle},
+                                               {"inst", inst},
+                                               {"input_seq_len", 1024}}}}};
+    return Value(all);
+  };
+  PublishedResult needle = Mqar("GLA", {{"instruction", "no inst"}, {"context", "1k"}});
+  const auto corresponds = [&](const char* task, const Value& value) {
+    needle.task = task;
+    return Corresponds(needle, value, {});
+  };
+  CHECK(corresponds("NIAH-1", config("noise", "numbers", "none")));
+  CHECK_FALSE(corresponds("NIAH-1", config("kjv", "numbers", "none")));
+  CHECK(corresponds("NIAH-2", config("kjv", "numbers", "none")));
+  CHECK(corresponds("NIAH-2", config("kjv_test", "numbers", "none")));
+  CHECK_FALSE(corresponds("NIAH-2", config("noise", "numbers", "none")));
+  CHECK(corresponds("NIAH-3", config("kjv", "uuids", "none")));
+  CHECK_FALSE(corresponds("NIAH-3", config("kjv", "numbers", "none")));
+  needle.task = "NIAH-2";
+  CHECK(Differences(needle, config("kjv", "numbers", "none"), {}, 0, true) ==
+        "The paper's haystack is of essays.");
+  CHECK(Differences(needle, config("kjv", "numbers", "strong"), {}, 0, true) ==
+        "Ours has instruction strong, the paper instruction none; the paper's haystack is of "
+        "essays.");
+}
+
+TEST_CASE("Ours is counted as the paper counts", "[reports][published]") {
+  const auto report = [](std::vector<std::optional<double>> whole) {
+    std::vector<CellResult> cells;
+    for (std::size_t seed = 0; seed < whole.size(); ++seed) {
+      CellResult cell;
+      cell.name = "mqar/base_conv/d_model=64";
+      cell.kind = "train";
+      cell.seed = seed;
+      cell.state = CellState::kCompleted;
+      cell.config = Config("base_conv", 64);
+      cell.accuracy.resize(1);
+      cell.accuracy[0].axes = {{"input_seq_len", 64}};
+      cell.accuracy[0].num_scored = 4000;
+      cell.accuracy[0].num_sequences = 1000;
+      cell.accuracy[0].accuracy = 0.9;
+      cell.accuracy[0].accuracy_macro_batched = 0.8;
+      cell.accuracy[0].sequence_accuracy = whole[seed];
+      cell.accuracy[0].ci_sequences = Interval{"wilson", 0.95, 0.45, 0.55};
+      cells.push_back(std::move(cell));
+    }
+    return MakeSweepReport("counted", {}, std::move(cells));
+  };
+  const auto datum = [](const SweepReport& sweep, CountedAs counted) {
+    const std::vector<Study> studies = StudiesOf(sweep, MixerList({&sweep}));
+    return CountedDatum(studies.front(), sweep.groups.front(), 0, counted);
+  };
+  const SweepReport one = report({0.5}), two = report({0.5, 0.75}), part = report({0.5, {}});
+  CHECK(datum(one, CountedAs::kTokens).value == 0.9);
+  CHECK(datum(one, CountedAs::kMacro).value == 0.8);
+  CHECK(datum(one, CountedAs::kWholeOutputs).value == 0.5);
+  CHECK(datum(one, CountedAs::kWholeOutputs).sub == "45.00–55.00");
+  CHECK(datum(two, CountedAs::kWholeOutputs).value == 0.625);
+  CHECK(datum(two, CountedAs::kWholeOutputs).sub == "50.00 · 75.00");
+  CHECK_FALSE(datum(part, CountedAs::kWholeOutputs).value);
+  PublishedResult result = Mqar("BaseConv", {});
+  CHECK(HowCounted(result) == CountedAs::kTokens);
+  result.metric = "whole-output accuracy, best over lr";
+  CHECK(HowCounted(result) == CountedAs::kWholeOutputs);
+  result.metric = "macro accuracy";
+  CHECK(HowCounted(result) == CountedAs::kMacro);
 }
 
 TEST_CASE("All settings that differ make one sentence", "[reports][published]") {
@@ -133,11 +229,10 @@ TEST_CASE("All settings that differ make one sentence", "[reports][published]") 
                                                    {"lr", 0.01},
                                                    {"batch", 256},
                                                    {"tokens_to_copy", 16},
-                                                   {"gumbel_noise", false},
-                                                   {"model_size", "1.3B"}});
-  CHECK(Differences(result, config, {}, true) ==
+                                                   {"gumbel_noise", false}});
+  CHECK(Differences(result, config, {}, 0, true) ==
         "Ours has 1 layer and lr 1e-3, the paper 4 layers and lr 1e-2; the paper also states no "
-        "gumbel_noise, 1.3B parameters and 16 tokens to copy.");
+        "gumbel_noise and 16 tokens to copy.");
 }
 
 namespace {

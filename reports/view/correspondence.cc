@@ -2,6 +2,7 @@
 #include "reports/view/correspondence.h"
 
 #include <algorithm>
+#include <cmath>
 #include <fmt/format.h>
 #include <map>
 
@@ -38,6 +39,9 @@ const std::map<std::string, Param>& Params() {
       {"channels", {"model.d_model", "d {}"}},
       {"layers", {"model.n_layers", "{} layers"}},
       {"batch", {"train.batch_size", "batch {}"}},
+      {"epochs", {"train.num_epochs", "{} epochs"}},
+      {"train_examples", {"task.train.num_examples", "{} training sequences"}},
+      {"instruction", {"task.test.inst", "instruction {}"}},
       {"steps", {kSteps, "{} steps"}},
       {"lr", {"train.lr", "lr {}"}}};
   return kParams;
@@ -64,6 +68,13 @@ std::string CopyingLength(const Value& config) {
   return prefix && copied ? fmt::format("{:.0f}", *prefix + *copied) : "";
 }
 
+// The paper's value as our options write it.
+std::string Theirs(const std::string& key, const Value& value) {
+  std::string text = TextOf(value);
+  if (key != "instruction") return text;
+  return text == "no inst" ? "none" : text.starts_with("strong") ? "strong" : text;
+}
+
 // Our value at the path of a parameter: the segment's own before the config's first segment.
 std::string Ours(const Param& param, const Value& config, const Object& axes) {
   const std::string path = param.path;
@@ -84,13 +95,18 @@ bool Equal(const std::string& ours, const std::string& theirs) {
   return a && b ? *a == *b : ours == theirs;
 }
 
+// Where papers have essays, ours has other prose.
+bool IsProse(const std::string& haystack) {
+  return haystack.starts_with("kjv") || haystack == "file";
+}
+
 // Which needle task of a paper: haystack and needle types of ours.
 bool SameNeedleTask(const PublishedResult& result, const Value& config) {
   const std::string haystack = ConfigText(config, "task.test.type_haystack");
   const std::string value = ConfigText(config, "task.test.type_needle_v");
-  if (result.task == "NIAH-1") return haystack == "noise" || haystack == "repeat";
-  if (result.task == "NIAH-2") return haystack == "essay" && value == "numbers";
-  if (result.task == "NIAH-3") return haystack == "essay" && value == "uuids";
+  if (result.task == "NIAH-1") return haystack == "noise";
+  if (result.task == "NIAH-2") return IsProse(haystack) && value == "numbers";
+  if (result.task == "NIAH-3") return IsProse(haystack) && value == "uuids";
   if (result.task == "NIAH-Word") return value == "words";
   return true;
 }
@@ -176,9 +192,7 @@ std::string InWords(const Param& param, const std::string& value) {
 
 // A param that we have no counterpart for, as the paper writes it: "model_size 1.3B".
 std::string AsStated(const std::string& key, const Value& value) {
-  if (key == "params" || key == "param_count" || key == "model_size") {
-    return TextOf(value) + " parameters";
-  }
+  if (IsModelSize(key)) return TextOf(value) + " parameters";
   if (value.is_bool()) return (value.as_bool() ? "" : "no ") + key;
   return key + " " + TextOf(value);
 }
@@ -226,7 +240,7 @@ bool Corresponds(const PublishedResult& result, const Value& config, const Objec
   return std::all_of(result.params.begin(), result.params.end(), [&](const auto& item) {
     const auto known = Params().find(item.first);
     return known == Params().end() || !known->second.names_setting ||
-           Equal(Ours(known->second, config, axes), TextOf(item.second));
+           Equal(Ours(known->second, config, axes), Theirs(item.first, item.second));
   });
 }
 
@@ -245,35 +259,62 @@ std::string SentenceOf(const Contrasts& contrasts) {
   return text;
 }
 
-Contrasts ContrastsOf(const PublishedResult& result, const Value& config, const Object& axes) {
+bool IsModelSize(std::string_view param) {
+  return param == "params" || param == "param_count" || param == "model_size";
+}
+
+std::optional<double> NumParameters(const Value& value) {
+  if (value.is_number()) return value.as_double();
+  const auto number = value.is_string() ? LeadingNumberOf(value.as_string()) : std::nullopt;
+  if (!number || number->rest.empty()) return std::nullopt;
+  static const std::map<char, double> kFactors = {{'K', 1e3}, {'M', 1e6}, {'B', 1e9}};
+  const auto factor = kFactors.find(number->rest.front());
+  return factor == kFactors.end() ? std::nullopt : std::optional(number->value * factor->second);
+}
+
+Contrasts ContrastsOf(const PublishedResult& result, const Value& config, const Object& axes,
+                      std::int64_t num_parameters) {
   Contrasts contrasts;
+  const auto contrast = [&](std::string ours, std::string theirs) {
+    contrasts.ours.push_back(std::move(ours));
+    contrasts.theirs.push_back(std::move(theirs));
+  };
   for (const auto& [key, value] : result.params) {
     if (NamesRow(key)) continue;
+    if (const auto size = IsModelSize(key) ? NumParameters(value) : std::nullopt) {
+      const auto own = static_cast<double>(num_parameters);
+      if (std::abs(own / *size - 1) >= 0.1) {
+        contrast(Si(own) + " parameters", AsStated(key, value));
+      }
+      continue;
+    }
     const auto known = Params().find(key);
     const std::string ours = known == Params().end() ? "" : Ours(known->second, config, axes);
+    const std::string theirs = Theirs(key, value);
     if (ours.empty()) {
       contrasts.stated.push_back(known == Params().end() ? AsStated(key, value)
-                                                         : InWords(known->second, TextOf(value)));
-    } else if (!Equal(ours, TextOf(value))) {
-      contrasts.ours.push_back(InWords(known->second, ours));
-      contrasts.theirs.push_back(InWords(known->second, TextOf(value)));
+                                                         : InWords(known->second, theirs));
+    } else if (!Equal(ours, theirs)) {
+      contrast(InWords(known->second, ours), InWords(known->second, theirs));
     }
   }
   return contrasts;
 }
 
 std::string Differences(const PublishedResult& result, const Value& config, const Object& axes,
-                        bool is_best_rate) {
-  Contrasts contrasts = ContrastsOf(result, config, axes);
+                        std::int64_t num_parameters, bool is_best_rate) {
+  Contrasts contrasts = ContrastsOf(result, config, axes, num_parameters);
   const auto add = [&](const char* clause) { contrasts.clauses.emplace_back(clause); };
-  if (result.metric == "best accuracy over lr" && !is_best_rate) {
+  if (result.metric.find("best") != std::string::npos && !is_best_rate) {
     add("ours is of one learning rate, the paper's the best of several");
   }
-  if (result.metric.starts_with("whole-output")) {
-    add("ours counts tokens, the paper whole outputs");
+  if (result.task == "NIAH-2" || result.task == "NIAH-3") {
+    add("the paper's haystack is of essays");
   }
   if (result.task.starts_with("MAD")) {
-    add("the paper's is a mean over the settings of the benchmark");
+    add(is_best_rate ? "the paper's is a mean over the settings of the benchmark"
+                     : "the paper's is a mean over the settings of the benchmark, each the best of "
+                       "six rates and decays");
   }
   return SentenceOf(contrasts);
 }

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -29,14 +30,22 @@ struct Contrasts {
   std::vector<std::string> clauses;       // anything else
 };
 
-Contrasts ContrastsOf(const PublishedResult& result, const Value& config, const Object& axes);
+// Of a model of so many parameters; a size that differs by less than a tenth is the same.
+Contrasts ContrastsOf(const PublishedResult& result, const Value& config, const Object& axes,
+                      std::int64_t num_parameters);
+
+// "1.3B", "21K": how many parameters a model has, nothing for other texts.
+std::optional<double> NumParameters(const Value& value);
+
+// A param that tells a model's size.
+bool IsModelSize(std::string_view param);
 
 // "Ours has 2 layers, the paper 4 layers; the paper also states K 32."; empty without any.
 std::string SentenceOf(const Contrasts& contrasts);
 
 // The sentence of an accuracy. `is_best_rate`: ours was chosen among learning rates.
 std::string Differences(const PublishedResult& result, const Value& config, const Object& axes,
-                        bool is_best_rate);
+                        std::int64_t num_parameters, bool is_best_rate);
 
 // "MQAR, d_model 64, kv_pairs 4": the task and the sizes that name the setting, as in the paper.
 std::string SettingText(const PublishedResult& result);

@@ -24,17 +24,6 @@ const AccuracyRow* ItemRow(const Study& study, const GroupSummary& group,
   return nullptr;
 }
 
-std::string SeedList(const std::vector<std::optional<double>>& seeds, int decimals) {
-  std::string text;
-  for (const auto& seed : seeds) text += (text.empty() ? "" : " · ") + Percent(seed, decimals);
-  return text;
-}
-
-std::string IntervalText(const Interval& interval, double value, int decimals) {
-  if (value >= 1) return "≥ " + Percent(interval.low, decimals);
-  return PercentRange(interval.low, interval.high, decimals);
-}
-
 std::string FirstFailure(const Study& study, const GroupSummary& group) {
   for (const CellResult& cell : CellsOf(*study.report, group)) {
     if (cell.state != CellState::kCompleted) {
@@ -371,6 +360,17 @@ double EarlyStop(const Study& study) {
     }
   }
   return highest;
+}
+
+std::string SeedList(const std::vector<std::optional<double>>& seeds, int decimals) {
+  std::string text;
+  for (const auto& seed : seeds) text += (text.empty() ? "" : " · ") + Percent(seed, decimals);
+  return text;
+}
+
+std::string IntervalText(const Interval& interval, double value, int decimals) {
+  if (value >= 1) return "≥ " + Percent(interval.low, decimals);
+  return PercentRange(interval.low, interval.high, decimals);
 }
 
 Datum TextDatum(std::string text, std::string sub) {

@@ -22,6 +22,12 @@ Datum TextDatum(std::string text, std::string sub = "");
 // A number and how it is written; nothing without a number.
 Datum NumberDatum(std::optional<double> value, std::string text);
 
+// The interval of a share in percent, "97.12–99.87"; "≥ 98.6" where all were right.
+std::string IntervalText(const Interval& interval, double value, int decimals);
+
+// "97.12 · 99.87"
+std::string SeedList(const std::vector<std::optional<double>>& seeds, int decimals);
+
 // One accuracy over the seeds of a group, with its interval, counts and chosen rate.
 Datum AccuracyDatum(const Study& study, const GroupSummary* group, std::size_t segment);
 

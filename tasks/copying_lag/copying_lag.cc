@@ -104,7 +104,7 @@ void Register(TaskRegistry& registry) {
            .presentation_params = {},
            .presets = {{.name = "copy/s4-lag",
                         .params = CopyingLagFields().Write({}),
-                        .num_train = 10000,
+                        .num_train = 0,  // made as they are needed
                         .num_test = 1000,
                         .reproduces = "S4 copying with a lag, sizes of its default"}},
            .deviations =

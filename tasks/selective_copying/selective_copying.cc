@@ -123,13 +123,13 @@ std::vector<Preset> Presets() {
       {.name = "copy/s4",
        .params = params(
            {.vocab_size = 10, .num_tokens_to_copy = 10, .prefix_len = 110, .variable = false}),
-       .num_train = 10000,
+       .num_train = kOnline,
        .num_test = 1000,
        .reproduces = "S4 copying, default"},
       {.name = "copy/s4-long",
        .params = params(
            {.vocab_size = 64, .num_tokens_to_copy = 1024, .prefix_len = 1024, .variable = false}),
-       .num_train = 10000,
+       .num_train = kOnline,
        .num_test = 1000,
        .reproduces = "S4 copying, reconstruction style"},
   };

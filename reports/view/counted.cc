@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "reports/view/counted.h"
+
+#include <algorithm>
+#include <numeric>
+#include <optional>
+#include <vector>
+
+#include "reports/view/numbers.h"
+#include "reports/view/tables.h"
+
+namespace mixerbench::reports {
+namespace {
+
+constexpr std::int64_t kSequencesForTwoDecimals = 1000;
+
+struct Counted {
+  std::optional<double> share;
+  std::optional<Interval> ci_items;
+  std::int64_t num_items = 0;
+};
+
+// Of the whole segment `axes`.
+Counted CountedIn(const CellResult& cell, const Object& axes, CountedAs counted) {
+  const auto row = std::find_if(cell.accuracy.begin(), cell.accuracy.end(), [&](const auto& item) {
+    return item.slice.empty() && item.axes == axes;
+  });
+  if (row == cell.accuracy.end()) return {};
+  if (counted == CountedAs::kMacro) return {row->accuracy_macro_batched, {}, row->num_scored};
+  return {row->sequence_accuracy, row->ci_sequences, row->num_sequences};
+}
+
+}  // namespace
+
+CountedAs HowCounted(const PublishedResult& result) {
+  if (result.metric.starts_with("whole-output")) return CountedAs::kWholeOutputs;
+  if (result.metric.starts_with("macro")) return CountedAs::kMacro;
+  return CountedAs::kTokens;
+}
+
+const char* CountedText(CountedAs counted) {
+  switch (counted) {
+    case CountedAs::kTokens:
+      return "";
+    case CountedAs::kWholeOutputs:
+      return "whole outputs";
+    case CountedAs::kMacro:
+      return "mean over classes";
+  }
+  return "";
+}
+
+Datum CountedDatum(const Study& study, const GroupSummary& group, std::size_t segment,
+                   CountedAs counted) {
+  if (counted == CountedAs::kTokens) return AccuracyDatum(study, &group, segment);
+  const AccuracyOverSeeds* row = RowAt(study, group, segment);
+  Datum datum;
+  if (row == nullptr) return datum;
+  std::vector<std::optional<double>> listed;
+  std::vector<double> seeds;
+  Counted last;
+  for (const CellResult& cell : CellsOf(*study.report, group)) {
+    last = CountedIn(cell, row->axes, counted);
+    if (!last.share) return datum;
+    listed.push_back(last.share);
+    seeds.push_back(*last.share);
+  }
+  if (seeds.empty()) return datum;
+  const double mean =
+      std::accumulate(seeds.begin(), seeds.end(), 0.0) / static_cast<double>(seeds.size());
+  const int decimals = last.num_items < kSequencesForTwoDecimals ? 1 : 2;
+  datum.value = mean;
+  datum.text = Percent(mean, decimals);
+  const auto ci = seeds.size() == 1 ? last.ci_items : SeedInterval(seeds);
+  if (ci) {
+    datum.low = ci->low;
+    datum.high = ci->high;
+    datum.sub = IntervalText(*ci, mean, decimals);
+  } else if (seeds.size() > 1) {
+    datum.sub = SeedList(listed, decimals);
+  }
+  return datum;
+}
+
+}  // namespace mixerbench::reports
