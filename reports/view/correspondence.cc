@@ -8,6 +8,7 @@
 
 #include "base/dotted_path.h"
 #include "io/json.h"
+#include "reports/view/counted.h"
 #include "reports/view/numbers.h"
 #include "reports/view/study.h"
 
@@ -312,6 +313,9 @@ std::string Differences(const PublishedResult& result, const Value& config, cons
     add("the paper's haystack is of essays");
   }
   if (result.task.starts_with("MAD")) {
+    if (HowCounted(result) == CountedAs::kWholeOutputs) {
+      add("the paper says that it counts whole outputs, MAD's code means over classes");
+    }
     add(is_best_rate ? "the paper's is a mean over the settings of the benchmark"
                      : "the paper's is a mean over the settings of the benchmark, each the best of "
                        "six rates and decays");
