@@ -74,6 +74,33 @@ TEST_CASE("short convolution: the weighted sum of the last inputs, zeros before 
   CHECK(conv(x, conv.InitialHistory(2), kFast).y.equal(result.y));
 }
 
+TEST_CASE("short convolution: filters that runs of channels have in common act on each of them") {
+  Scope scope;
+  const ShortConvolution conv(scope.root, {{2, 1}, {1, 3}, {2, 2}}, /*width=*/4);
+  CHECK(conv.channels() == 9);
+  CHECK(conv.InitialHistory(2).sizes() == at::IntArrayRef({2, 3, 9}));
+  const at::Tensor weight = scope[0];
+  REQUIRE(weight.sizes() == at::IntArrayRef({5, 4}));
+  const at::Tensor x = RandomNormal({2, 6, 9}, 1);
+  const at::Tensor y = conv(x, {}, kFast).y;
+  y.square().sum().backward();
+
+  const at::Tensor gradient = weight.grad().clone();
+  weight.mutable_grad().reset();
+  const std::int64_t filter_of[] = {0, 1, 2, 2, 2, 3, 4, 3, 4};
+  at::Tensor sum = at::zeros({}, x.options());
+  for (std::int64_t c = 0; c < 9; ++c) {
+    const at::Tensor inputs = at::cat({at::zeros({2, 3}, x.options()), x.select(2, c)}, 1);
+    const at::Tensor expected =
+        inputs.unfold(1, 4, 1).matmul(weight[filter_of[static_cast<std::size_t>(c)]]);
+    CAPTURE(c);
+    CHECK(RelativeError(y.select(2, c), expected) < kDoubleTolerance);
+    sum = sum + expected.square().sum();
+  }
+  sum.backward();
+  CHECK(RelativeError(gradient, weight.grad()) < kDoubleTolerance);
+}
+
 TEST_CASE("short convolution: the history of an input shorter than the kernel keeps older inputs") {
   const at::NoGradGuard no_grad;
   Scope scope;

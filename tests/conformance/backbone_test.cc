@@ -386,6 +386,38 @@ TEST_CASE("backbones: the stream of mamba_lm stays in fp32 where it is asked to"
   CHECK(error(true) < error(false));
 }
 
+// What every layer adds is below half a step of bf16 beside 256, all of it together is not.
+TEST_CASE("backbones: MAD's streams stay in fp32, so that bf16 layers add up") {
+  const at::NoGradGuard no_grad;
+  constexpr std::int64_t kWidth = 16;
+  constexpr std::int64_t kNumLayers = 16;
+  for (const std::string name : {"mad", "mad_autoencoder"}) {
+    CAPTURE(name);
+    const TestModel model =
+        Make(name,
+             Object{{"d_model", kWidth},
+                    {"n_layers", kNumLayers},
+                    {"channel_mixer", "identity"},
+                    {"sequence_mixer", Object{{"name", "attention"}, {"out_bias", true}}}},
+             31, 64);
+    model.Parameter("embedding.weight").fill_(256);
+    const auto hidden = [&](double added, at::ScalarType compute_dtype) {
+      for (std::int64_t layer = 0; layer < kNumLayers; ++layer) {
+        const std::string out_proj = "layers." + std::to_string(layer) + ".mixer.out_proj.";
+        model.Parameter(out_proj + "weight").zero_();
+        model.Parameter(out_proj + "bias").narrow(0, 0, kWidth / 2).fill_(added);
+      }
+      return model.backbone->Forward(Tokens(2, 5, 31), {.compute_dtype = compute_dtype})
+          .hidden.to(at::kFloat);
+    };
+    const auto effect = [&](at::ScalarType compute_dtype) {
+      return RelativeError(hidden(0.5, compute_dtype), hidden(0, compute_dtype));
+    };
+    CHECK(effect(at::kFloat) > 0.01);
+    CHECK(effect(at::kBFloat16) > 0.8 * effect(at::kFloat));
+  }
+}
+
 TEST_CASE("backbones: mixers have the published numbers of parameters and states") {
   struct Expected {
     Value config;

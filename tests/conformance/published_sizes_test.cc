@@ -109,7 +109,7 @@ TEST_CASE("sizes: the parameters of a mixer of each kind") {
        H + H + H + 7 * H + 5 * (2 * d + 2 * 64) + 2 * d},
       {{{"name", "mom"}},
        d * d + 5 * d * 2 * d + 2 * d * d + d * 4,
-       2 * 5 * d * H + 2 * H + 4 * 11 * d + D},
+       2 * 5 * d * H + 2 * H + 4 * 3 * d + D},
       {{{"name", "sse"}}, 4 * d * d + 4 * D * d + 2 * d * D + 64 * d + d * 4, 2 * d + D},
       {{{"name", "raven"}, {"num_heads", 2}}, 5 * d * d + d * H * 64, d * H + 2 * H + 2 * D + D},
       {{{"name", "sila"}}, 5 * d * d + 3 * d * H + 2 * H * D, 12 * d + D},

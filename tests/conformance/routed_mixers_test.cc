@@ -240,7 +240,14 @@ at::Tensor SlowMom(const MomCase& c, const Weights& w, const at::Tensor& x) {
   const std::vector<at::Tensor> z =
       Project(x, w.at("in_proj.weight")).split_with_sizes({qkv, gates, kMemories, kModelDim}, -1);
   at::Tensor convolved = z[0];
-  if (c.conv_size > 0) convolved = Convolved(z[0], w.at("conv.weight"));
+  if (c.conv_size > 0) {  // filters of q, k and v, the same for all sets
+    std::vector<at::Tensor> filters = w.at("conv.weight").split(kModelDim);
+    for (std::size_t part = 1; part < 3; ++part) {
+      filters[part] =
+          at::cat(std::vector<at::Tensor>(static_cast<std::size_t>(sets), filters[part]));
+    }
+    convolved = Convolved(z[0], at::cat(filters));
+  }
   if (c.conv_size > 0 || !c.gla) convolved = at::silu(convolved);
   const std::vector<at::Tensor> parts =
       convolved.split_with_sizes({kModelDim, kModelDim * sets, kModelDim * sets}, -1);

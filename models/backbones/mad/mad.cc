@@ -39,7 +39,8 @@ std::unique_ptr<Backbone> Make(const MadConfig& config, const std::string& where
       .channel_mixer =
           MadChannelMixer(config.channel_mixer, config.channel_mixer_dim, config.d_model),
       .norm = config.norm,
-      .final_norm = config.norm};
+      .final_norm = config.norm,
+      .fp32_stream = true};
   return std::make_unique<ResidualModel>(layers, HeadKind::kUntiedWithBias, where, context,
                                          parameters);
 }

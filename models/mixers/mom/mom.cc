@@ -120,7 +120,11 @@ class Mom final : public Mixer {
                  ProjectionRows(config, sizes, all_sets_, gates_, gate_width_)),
         output_(output, sizes.num_heads, sizes.head_v_dim, context, scope) {
     if (config.conv_size == 0) return;
-    conv_.emplace(scope.Child("conv"), qkv_dim(), config.conv_size, /*bias=*/false);
+    conv_.emplace(
+        scope.Child("conv"),
+        std::vector<SharedFilters>{
+            {sizes.key_dim(), 1}, {sizes.key_dim(), all_sets_}, {sizes.value_dim(), all_sets_}},
+        config.conv_size);
   }
 
   MixerTraits traits() const override {
