@@ -74,6 +74,8 @@ Init ParameterSet::ApplyPolicy(ParameterRole role, Init init) const {
   switch (role) {
     case ParameterRole::kLinearWeight:
       return is_normal ? Init::Normal(kStddev) : init;
+    case ParameterRole::kOwnLinearWeight:
+      return is_normal && !is_fla ? Init::Normal(kStddev) : init;
     case ParameterRole::kResidualOutputWeight:
       if (policy_ == InitPolicy::kZoology) return Init::Normal(kStddev / std::sqrt(2 * layers));
       if (policy_ == InitPolicy::kMamba)

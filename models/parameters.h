@@ -20,6 +20,7 @@ namespace mixerbench::models {
 // What a parameter is decides how an initialisation policy treats it.
 enum class ParameterRole {
   kLinearWeight,          // [out, in]
+  kOwnLinearWeight,       // [out, in], of a layer that draws itself: fla's models pass over it
   kResidualOutputWeight,  // [out, in], the last of a branch that joins the residual stream
   kLinearBias,            // [out]
   kConvWeight,            // depthwise [channels, width]

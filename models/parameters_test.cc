@@ -132,6 +132,25 @@ TEST_CASE("parameters: the fla policy starts convolutions too, and rescales no o
   CHECK(scope.AddSpecial("s", {100}, init).abs().max().item<double>() > 1);
 }
 
+TEST_CASE("parameters: weights of a layer that draws itself are for those that draw all anew") {
+  const Init own = Init::Constant(3);
+  const auto stays = [&](InitPolicy policy) {
+    ParameterSet set = Set(policy);
+    return ParameterScope(set)
+        .Add("w", {100}, ParameterRole::kOwnLinearWeight, own)
+        .eq(3)
+        .all()
+        .item<bool>();
+  };
+  for (const InitPolicy policy :
+       {InitPolicy::kDefault, InitPolicy::kMad, InitPolicy::kMamba, InitPolicy::kFla}) {
+    CAPTURE(NameOf(policy));
+    CHECK(stays(policy));
+  }
+  CHECK_FALSE(stays(InitPolicy::kZoology));
+  CHECK_FALSE(stays(InitPolicy::kMadReset));
+}
+
 TEST_CASE("parameters: blocks of rows have a start each, and are one draw where it is the same") {
   constexpr auto kOutput = ParameterRole::kResidualOutputWeight;
   for (const InitPolicy policy : {InitPolicy::kDefault, InitPolicy::kZoology, InitPolicy::kMamba}) {

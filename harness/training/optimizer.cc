@@ -48,6 +48,7 @@ bool IsMatrix(const models::Parameter& parameter) {
     case ParameterRole::kNormBias:
       return false;
     case ParameterRole::kLinearWeight:
+    case ParameterRole::kOwnLinearWeight:
     case ParameterRole::kResidualOutputWeight:
     case ParameterRole::kConvWeight:
     case ParameterRole::kEmbedding:

@@ -30,12 +30,12 @@ at::Tensor AddLayers(const ParameterScope& scope, std::int64_t in,
 }  // namespace
 
 Linear::Linear(const ParameterScope& scope, std::int64_t in, std::int64_t out, bool bias,
-               ParameterRole role, LinearInit init)
+               ParameterRole role, LinearInit init, std::optional<Init> bias_init)
     : weight_(scope.Add("weight", {out, in}, role, WeightInit(init, in, out))),
       shadow_weight_(scope.Shadow("weight")) {
   if (!bias) return;
-  bias_ = scope.Add("bias", {out}, ParameterRole::kLinearBias,
-                    init == LinearInit::kXavier ? Init::Constant(0) : FanInUniform(in));
+  const Init by_init = init == LinearInit::kXavier ? Init::Constant(0) : FanInUniform(in);
+  bias_ = scope.Add("bias", {out}, ParameterRole::kLinearBias, bias_init.value_or(by_init));
   shadow_bias_ = scope.Shadow("bias");
 }
 

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -35,9 +36,10 @@ struct LinearRows {
 class Linear {
  public:
   // Parameters `weight` [out,in] and, when `bias`, `bias` [out]; the role is that of the weight.
+  // `bias_init` stands in place of the bias's start by `init`.
   Linear(const ParameterScope& scope, std::int64_t in, std::int64_t out, bool bias,
-         ParameterRole role = ParameterRole::kLinearWeight,
-         LinearInit init = LinearInit::kBackbone);
+         ParameterRole role = ParameterRole::kLinearWeight, LinearInit init = LinearInit::kBackbone,
+         std::optional<Init> bias_init = std::nullopt);
 
   // Layers of the same input as one without a bias: `weight` [sum of out,in].
   Linear(const ParameterScope& scope, std::int64_t in, const std::vector<LinearRows>& layers);

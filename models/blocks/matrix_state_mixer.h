@@ -160,17 +160,21 @@ class MatrixStateMixer final : public Mixer {
   OutputBlock output_;
 };
 
+// Texts of conv_size: silu comes with the convolution, as LayoutOf has it, or stays without one.
+inline constexpr char kConvWithSilu[] = "width of a convolution with silu on q, k, v; 0: neither";
+inline constexpr char kConvBeforeSilu[] =
+    "width of a convolution with silu on q, k, v; 0: silu alone";
+
 // The options that matrix-state mixers have in common, of those that Config has.
 template <typename Config>
-Fields<Config> MatrixFields() {
+Fields<Config> MatrixFields(std::string conv_size_help = kConvWithSilu) {
   Fields<Config> fields;
   fields.Add("num_heads", &Config::num_heads, "heads");
   if constexpr (requires(Config c) { c.expand_k; }) {
     fields.Add("expand_k", &Config::expand_k, "key channels per channel of d_model");
   }
   if constexpr (requires(Config c) { c.conv_size; }) {
-    fields.Add("conv_size", &Config::conv_size,
-               "width of a convolution with silu on q, k, v; 0: none");
+    fields.Add("conv_size", &Config::conv_size, std::move(conv_size_help));
   }
   if constexpr (requires(Config c) { c.output_gate; }) {
     fields.Add("output_gate", &Config::output_gate, "after the norm of each head's output");

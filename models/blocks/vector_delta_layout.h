@@ -16,7 +16,7 @@ namespace mixerbench::models {
 // All options but how the two kinds of gates are called.
 template <typename Config>
 Fields<Config> VectorDeltaFields() {
-  return WithValueHeads(MatrixFields<Config>())
+  return WithValueHeads(MatrixFields<Config>(kConvBeforeSilu))
       .Add("gate_low_rank_dim", &Config::gate_low_rank_dim,
            "width between the two projections of decays and of the output gate; 0: value channels "
            "of a head")

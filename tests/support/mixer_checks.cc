@@ -40,6 +40,19 @@ void CheckOutputsAndState(const models::Mixer& mixer, const models::MixerInputs&
   }
 }
 
+void CheckOnlyConvolutionGoes(const RegisterMixers& registration) {
+  constexpr double kTolerance = 1e-12;  // a few roundings at 1e-16
+  const at::NoGradGuard no_grad;
+  const MadeMixer with(registration, {{"conv_size", 4}}, {.d_model = 16});
+  const MadeMixer without(registration, {{"conv_size", 0}}, {.d_model = 16});
+  for (const auto& parameter : without.parameters.parameters()) {
+    with[parameter.name].copy_(without[parameter.name]);
+  }
+  with["conv.weight"].zero_().select(1, 3).fill_(1);
+  const at::Tensor x = RandomNormal({2, 9, 16}, 1) * 50;  // logits of size 1 and more
+  CHECK(RelativeError(Forward(*without.mixer, {x}).y, Forward(*with.mixer, {x}).y) < kTolerance);
+}
+
 void CheckVectorDeltaErrors(const std::function<void(Object config)>& make) {
   CHECK_THROWS_WITH(make({{"num_v_heads", 3}}),
                     "/mixer/num_v_heads: 3 is not a multiple of num_heads 2");

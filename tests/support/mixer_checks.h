@@ -19,6 +19,10 @@ void CheckSelectiveStart(const MadeMixer& made);
 void CheckOutputsAndState(const models::Mixer& mixer, const models::MixerInputs& inputs,
                           const std::vector<double>& y, const std::vector<double>& state);
 
+// With `conv_size` 0 a mixer does what a convolution that takes each token as it is does:
+// activations stay. Of mixers with a parameter conv.weight.
+void CheckOnlyConvolutionGoes(const RegisterMixers& registration);
+
 // Sizes that do not fit are errors that name the option, of mixers with the options of
 // vector_delta_layout.h; `make` builds one of d_model 16 from a config.
 void CheckVectorDeltaErrors(const std::function<void(Object config)>& make);

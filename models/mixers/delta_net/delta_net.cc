@@ -20,7 +20,8 @@ namespace {
 const Fields<DeltaNetConfig>& ConfigFields() {
   using Config = DeltaNetConfig;
   static const auto fields =
-      MatrixFields<Config>()
+      MatrixFields<Config>(
+          "width of a convolution before the activations of q, k, v; 0: these alone")
           .Add("expand_v", &Config::expand_v, "value channels per channel of d_model")
           .Add("qk_activation", &Config::qk_activation,
                "of queries and keys, a feature map that keeps their channels; values take silu")

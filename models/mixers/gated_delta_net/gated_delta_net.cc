@@ -14,7 +14,7 @@ namespace {
 
 const Fields<GatedDeltaNetConfig>& ConfigFields() {
   using Config = GatedDeltaNetConfig;
-  static const auto fields = WithValueHeads(MatrixFields<Config>())
+  static const auto fields = WithValueHeads(MatrixFields<Config>(kConvBeforeSilu))
                                  .Add("allow_neg_eigval", &Config::allow_neg_eigval,
                                       "write strength in (0,2) instead of (0,1)");
   return fields;

@@ -27,7 +27,7 @@ namespace {
 const Fields<GatedDeltaProductConfig>& ConfigFields() {
   using Config = GatedDeltaProductConfig;
   static const auto fields =
-      WithValueHeads(MatrixFields<Config>())
+      WithValueHeads(MatrixFields<Config>(kConvBeforeSilu))
           .Add("num_householder", &Config::num_householder,
                "steps of the delta rule a token, each with its own key, value and write strength")
           .Add("use_forget_gate", &Config::use_forget_gate, "decay the state before each token")

@@ -47,7 +47,8 @@ std::unique_ptr<Mixer> Make(const GlaConfig& config, const std::string& where,
   const FeatureMap map =
       ChannelFeatureMap(config.feature_map, layout.head_k_dim, scope, where + "/feature_map");
   const Linear decay_proj(scope.Child("decay_proj"), config.gate_low_rank_dim, layout.key_dim(),
-                          /*bias=*/true, ParameterRole::kLinearWeight, config.init);
+                          /*bias=*/true, ParameterRole::kLinearWeight, config.init,
+                          /*bias_init=*/Init::Constant(0));
   const auto gates = [=](const std::vector<at::Tensor>& columns, const MixerOptions& options,
                          kernels::RecurrenceArgs& args) {
     args.q = map(args.q, options.path);

@@ -133,11 +133,20 @@ TEST_CASE("gla: MAD's start has the bound of each projection, where the policy k
   }
   CHECK(largest(mad["o_proj.weight"]) <= square);
   CHECK(largest(mad["o_proj.weight"]) > 0.99 * square);
-  CHECK(largest(make(InitPolicy::kDefault)["decay_proj.bias"]) == 0);
   // MAD's auto-encoder draws them anew.
   const at::Tensor reset = make(InitPolicy::kMadReset)["in_proj.weight"];
   CHECK(largest(reset) > 0.06);
   CHECK(std::abs(reset.std().item<double>() - 0.02) < 0.001);
+}
+
+TEST_CASE("gla: the decay's bias starts at 0, also where the policy keeps mixers' starts") {
+  for (const char* init : {"backbone", "xavier"}) {
+    CAPTURE(init);
+    const testing::MadeMixer made(Register, {{"init", init}}, {.d_model = kModelDim},
+                                  InitPolicy::kDefault);
+    CHECK(made["decay_proj.bias"].eq(0).all().item<bool>());
+    CHECK(made["decay_proj.weight"].ne(0).any().item<bool>());
+  }
 }
 
 TEST_CASE("gla: impossible gates are errors that name the option") {

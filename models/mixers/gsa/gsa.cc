@@ -18,7 +18,8 @@ namespace {
 
 const Fields<GsaConfig>& ConfigFields() {
   static const auto fields =
-      MatrixFields<GsaConfig>()
+      MatrixFields<GsaConfig>(
+          "width of a convolution before the maps of q and k and the silu of v; 0: these alone")
           .Add("num_kv_heads", &GsaConfig::num_kv_heads,
                "heads of keys, values, slots and their gates; divides num_heads; 0: num_heads")
           .Add("expand_v", &GsaConfig::expand_v, "value channels per channel of d_model")

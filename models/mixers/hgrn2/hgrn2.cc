@@ -24,8 +24,10 @@ namespace {
 
 const Fields<Hgrn2Config>& ConfigFields() {
   static const auto fields =
-      MatrixFields<Hgrn2Config>().Add("lower_bounds", &Hgrn2Config::lower_bounds,
-                                      "learned lower bounds of the forget gates, 0 in layer 0");
+      MatrixFields<Hgrn2Config>(
+          "width of a convolution on q, forget logits and v, without activation; 0: none")
+          .Add("lower_bounds", &Hgrn2Config::lower_bounds,
+               "learned lower bounds of the forget gates, 0 in layer 0");
   return fields;
 }
 

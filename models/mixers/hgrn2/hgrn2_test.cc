@@ -17,6 +17,7 @@
 #include "models/mixer.h"
 #include "tests/support/compare.h"
 #include "tests/support/mixer.h"
+#include "tests/support/mixer_checks.h"
 #include "tests/support/tensors.h"
 
 #include "tests/support/catch2.h"
@@ -101,6 +102,10 @@ TEST_CASE("hgrn2: all layers share one parameter of bounds") {
     CHECK(parameter.tensor.grad().abs().min().item<double>() > 0);
   }
   CHECK(found == 1);
+}
+
+TEST_CASE("hgrn2: the convolution has no activation") {
+  testing::CheckOnlyConvolutionGoes(Register);
 }
 
 TEST_CASE("hgrn2: heads that do not divide the width are an error that names the option") {

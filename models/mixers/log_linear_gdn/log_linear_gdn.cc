@@ -19,7 +19,7 @@ namespace {
 const Fields<LogLinearGdnConfig>& ConfigFields() {
   using Config = LogLinearGdnConfig;
   static const auto fields =
-      WithValueHeads(MatrixFields<Config>())
+      WithValueHeads(MatrixFields<Config>(kConvBeforeSilu))
           .Add("num_levels", &Config::num_levels,
                "levels, for 2^(num_levels-1) tokens; 0: for the longest input")
           .Add("allow_neg_eigval", &Config::allow_neg_eigval,

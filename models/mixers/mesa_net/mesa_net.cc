@@ -10,6 +10,7 @@
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/sigmoid.h>
+#include <ATen/ops/silu.h>
 #include <ATen/ops/softplus.h>
 
 #include "kernels/gates/gates.h"
@@ -30,7 +31,7 @@ constexpr char kConvolution[] = "conv";
 const Fields<MesaNetConfig>& ConfigFields() {
   using Config = MesaNetConfig;
   static const auto fields =
-      MatrixFields<Config>()
+      MatrixFields<Config>("width of a convolution with silu on q and k; 0: silu alone")
           .Add("expand_v", &Config::expand_v, "value channels per channel of d_model")
           .Add("num_iterations", &Config::num_iterations,
                "conjugate gradients for each token; head_k_dim of them are exact")
@@ -67,6 +68,8 @@ class Projection {
       if (options.want_final_state) {
         mixed.final_state.tensors[kConvolution] = {convolved.history, StateKind::kConvolution};
       }
+    } else {
+      qk = at::silu(qk);
     }
     const auto both =
         kernels::SplitColumns(qk, {layout_.key_dim(), layout_.key_dim()}, options.path);

@@ -10,6 +10,7 @@
 #include "models/mixer.h"
 #include "tests/support/compare.h"
 #include "tests/support/mixer.h"
+#include "tests/support/mixer_checks.h"
 #include "tests/support/tensors.h"
 
 #include "tests/support/catch2.h"
@@ -52,6 +53,10 @@ TEST_CASE("mesa_net: the ridge starts at 1 and the systems are solved") {
     CHECK(recorder.records.at("write_gate").sizes() == at::IntArrayRef({2, 9, 2}));
     CHECK(recorder.records.at("log_decay").max().item<double>() < 0);
   }
+}
+
+TEST_CASE("mesa_net: without a convolution silu stays") {
+  testing::CheckOnlyConvolutionGoes(Register);
 }
 
 TEST_CASE("mesa_net: impossible options are errors that name the option") {

@@ -151,7 +151,7 @@ void Register(MixerRegistry& registry) {
                                {"use_output_gate", false},
                                {"norm_eps", 1e-6}},
                         Object{{"conv_size", 3}, {"gate_logit_normalizer", 0.1}},
-                        Object{{"init", "xavier"}}};
+                        Object{{"init", "backbone"}}};
   registry.Add("metala", std::move(entry));
 }
 

@@ -17,7 +17,7 @@ struct MetaLaConfig {
   bool self_augmentation = true;      // a token reads its own value, without writing more of it
   bool use_output_gate = true;
   double norm_eps = 1e-5;
-  LinearInit init = LinearInit::kBackbone;  // of the projections of q and k
+  LinearInit init = LinearInit::kXavier;  // of the projections of q and k
 };
 
 }  // namespace mixerbench::models

@@ -39,9 +39,8 @@ std::unique_ptr<Mixer> Make(Object config, ParameterSet& parameters) {
 }
 
 // Bounds 2^-2.5 sqrt(6 / (64 + 32)) = 0.125 / sqrt(8) of q and k, 1/sqrt(64) of the others.
-TEST_CASE("metala: by Xavier the projections of q and k start smaller than others") {
-  const testing::MadeMixer made(Register, {{"init", "xavier"}}, {.d_model = 64},
-                                InitPolicy::kDefault);
+TEST_CASE("metala: the projections of q and k start smaller than others, by Xavier") {
+  const testing::MadeMixer made(Register, {}, {.d_model = 64}, InitPolicy::kDefault);
   const auto rows = made["in_proj.weight"].split_with_sizes({32, 32, 64, 64});
   for (std::size_t i = 0; i < rows.size(); ++i) {
     CAPTURE(i);

@@ -47,7 +47,7 @@ const Fields<MomConfig>& ConfigFields() {
           .Add("single_kv_proj", &Config::single_kv_proj,
                "one projection of keys, values and gates for all memories but the shared one")
           .Add("conv_size", &Config::conv_size,
-               "width of a convolution with silu on q, k, v; 0: none")
+               "width of a convolution with silu on q, k, v; 0: silu alone, of gla neither")
           .Add("allow_neg_eigval", &Config::allow_neg_eigval,
                "write strength in (0,2) instead of (0,1), of gated_delta_net")
           .Add("gate_low_rank_dim", &Config::gate_low_rank_dim,

@@ -32,7 +32,7 @@ constexpr double kLoadWeight = 1e-3;
 const Fields<RavenConfig>& ConfigFields() {
   using Config = RavenConfig;
   static const auto fields =
-      MatrixFields<Config>()
+      MatrixFields<Config>(kConvBeforeSilu)
           .Add("num_kv_heads", &Config::num_kv_heads,
                "heads of keys, values, slots and their gates; divides num_heads; 0: num_heads")
           .Add("expand_v", &Config::expand_v, "value channels per channel of d_model")

@@ -23,15 +23,18 @@ const Fields<Rwkv5Config>& ConfigFields() {
   static const auto fields =
       Fields<Rwkv5Config>()
           .Add("num_heads", &Rwkv5Config::num_heads, "heads")
-          .Add("norm_eps", &Rwkv5Config::norm_eps, "eps of the norm of a head's output over 8");
+          .Add("norm_eps", &Rwkv5Config::norm_eps, "eps of the norm of a head's output over 8")
+          .AddLater("by_depth", &Rwkv5Config::by_depth,
+                    "starts by the layer's depth; MAD's layers all start as a single one");
   return fields;
 }
 
 // Token shift with constant shares, and what is projected from the four mixes.
 class Projection {
  public:
-  Projection(std::int64_t num_heads, const MixerContext& context, const ParameterScope& scope)
-      : token_mix_(scope.AddSpecial("token_mix", StartShares(context))),
+  Projection(std::int64_t num_heads, const RwkvStart& start, const MixerContext& context,
+             const ParameterScope& scope)
+      : token_mix_(scope.AddSpecial("token_mix", StartShares(start))),
         heads_(num_heads, context, scope) {}
 
   void AddInitialState(std::int64_t batch_size, State& state) const {
@@ -46,8 +49,7 @@ class Projection {
   }
 
  private:
-  static at::Tensor StartShares(const MixerContext& context) {
-    const RwkvStart start(context);
+  static at::Tensor StartShares(const RwkvStart& start) {
     return at::stack({start.Share(0.5), start.Share(1), start.ValueShare(), start.Share(0.5)});
   }
 
@@ -55,11 +57,20 @@ class Projection {
   RwkvHeads heads_;
 };
 
+RwkvStart StartOf(const Rwkv5Config& config, MixerContext context) {
+  if (!config.by_depth) {
+    context.layer_index = 0;
+    context.num_layers = 1;
+  }
+  return RwkvStart(context);
+}
+
 std::unique_ptr<Mixer> Make(const Rwkv5Config& config, const std::string& where,
                             const MixerContext& context, const ParameterScope& scope) {
   const MatrixLayout layout = RwkvLayout(config.num_heads, config.norm_eps, context.d_model, where);
-  const auto projection = std::make_shared<const Projection>(config.num_heads, context, scope);
-  const RwkvStart start(context);
+  const RwkvStart start = StartOf(config, context);
+  const auto projection =
+      std::make_shared<const Projection>(config.num_heads, start, context, scope);
   const auto add = [&](const char* name, const at::Tensor& values) {
     return scope.AddSpecial(name, values.view({config.num_heads, -1}));
   };
@@ -79,7 +90,7 @@ void Register(MixerRegistry& registry) {
   MixerEntry entry = MakeMixerEntry(ConfigFields(), Make);
   entry.summary = "RWKV-5: a constant decay per channel, a bonus for the token, token shift";
   entry.source = "arXiv 2404.05892";
-  entry.test_configs = {Object{{"num_heads", 2}, {"norm_eps", 1e-4}}};
+  entry.test_configs = {Object{{"num_heads", 2}, {"norm_eps", 1e-4}, {"by_depth", false}}};
   registry.Add("rwkv5", std::move(entry));
 }
 

@@ -47,11 +47,16 @@ TEST_CASE("rwkv5: parameters and state have the sizes of its page") {
   CHECK(size.conv == 16);
 }
 
+// Start values of a parameter of layer `layer` of two, flat.
+at::Tensor StartOfTwo(Object config, std::int64_t layer, const char* name) {
+  ParameterSet parameters = NewParameters(2);
+  Make(std::move(config), parameters, layer, 2);
+  return FindParameter(parameters, name).detach().flatten();
+}
+
 TEST_CASE("rwkv5: start values of the first and the last of two layers") {
   const auto value = [](std::int64_t layer, const char* name, std::int64_t index) {
-    ParameterSet parameters = NewParameters(2);
-    Make({}, parameters, layer, 2);
-    return FindParameter(parameters, name).detach().flatten()[index].item<double>();
+    return StartOfTwo({}, layer, name)[index].item<double>();
   };
   // By hand at channel 9 of 16; mu of r, k, v, g.
   CHECK(value(0, "token_mix", 9) == Approx(0.75));
@@ -68,6 +73,19 @@ TEST_CASE("rwkv5: start values of the first and the last of two layers") {
   CHECK(value(0, "bonus", 9) == Approx(0).margin(1e-12));
   CHECK(value(0, "bonus", 10) == Approx(0.1));
   CHECK(value(1, "bonus", 8) == Approx(7.0 / 15 - 0.1));
+}
+
+TEST_CASE("rwkv5: MAD's layers start as a single one, whatever their depth") {
+  for (const char* name : {"token_mix", "decay", "bonus"}) {
+    CAPTURE(name);
+    ParameterSet single = NewParameters();
+    Make({}, single);
+    const at::Tensor expected = FindParameter(single, name).flatten();
+    for (const std::int64_t layer : {0, 1}) {
+      CHECK(StartOfTwo({{"by_depth", false}}, layer, name).equal(expected));
+    }
+    CHECK_FALSE(StartOfTwo({}, 1, name).equal(expected));
+  }
 }
 
 TEST_CASE("rwkv5: without a bonus the first token reads nothing, the second the first") {

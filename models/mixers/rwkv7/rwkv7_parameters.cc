@@ -28,7 +28,7 @@ constexpr double kUpGain = 0.1;
 }  // namespace
 
 std::int64_t RoundedRank(double dim) {
-  return std::max<std::int64_t>(32, 32 * std::llround(dim / 32));
+  return std::max<std::int64_t>(32, 32 * static_cast<std::int64_t>(std::nearbyint(dim / 32)));
 }
 
 Rwkv7Config WithRanks(const Rwkv7Config& config, std::int64_t d_model) {
@@ -93,10 +93,10 @@ at::Tensor AddProjection(const ParameterScope& scope, std::string_view name, std
     return scope.Add(name, {width, width}, ParameterRole::kLinearWeight, FanInUniform(width));
   }
   at::Tensor weight =
-      scope.Add(name, {width, width}, ParameterRole::kLinearWeight, Init::Constant(0));
+      scope.Add(name, {width, width}, ParameterRole::kOwnLinearWeight, Init::Constant(0));
   if (weight.is_meta()) return weight;  // of a model that is only planned
   const at::NoGradGuard no_grad;
-  // A policy with a start of its own for linear layers has replaced the zeros.
+  // A policy that draws these layers too has replaced the zeros.
   if (!weight.any().item<bool>()) weight.copy_(DrawOrthogonal(scope, name, width, width, gain));
   return weight;
 }

@@ -15,7 +15,7 @@
 
 namespace mixerbench::models::rwkv7 {
 
-// 32 times the nearest whole number to `dim` / 32, at least 32.
+// 32 times the nearest whole number to `dim` / 32, ties to even, at least 32.
 std::int64_t RoundedRank(double dim);
 
 // `config` with the formulas' values in place of zeros.
@@ -37,8 +37,8 @@ StartValues StartValuesOf(const MixerContext& context, std::int64_t num_heads);
 at::Tensor DrawOrthogonal(const ParameterScope& scope, std::string_view name, std::int64_t rows,
                           std::int64_t cols, double gain);
 
-// A square projection that starts orthogonal times `gain`, unless the policy of the backbone or
-// `init` has a start of its own.
+// A square projection that starts orthogonal times `gain`, unless `init` or the policy of the
+// backbone (zoology's; not fla's, whose models pass over these layers) has a start of its own.
 at::Tensor AddProjection(const ParameterScope& scope, std::string_view name, std::int64_t width,
                          double gain, Rwkv7Init init);
 

@@ -108,12 +108,34 @@ TEST_CASE("rwkv7: parameters start as those of its authors") {
   CHECK(is_orthogonal(testing::FindParameter(parameters, "k_proj.weight"), 0.1));
   CHECK(is_orthogonal(testing::FindParameter(parameters, "gate_up"), 0.1));
 
+  // Models of fla draw their other linear layers.
+  ParameterSet fla(1, InitPolicy::kFla, 2, at::kCPU, at::kDouble);
+  Make({}, 128, /*layer=*/1, fla);
+  CHECK(is_orthogonal(testing::FindParameter(fla, "r_proj.weight"), 1));
+  CHECK(is_orthogonal(testing::FindParameter(fla, "k_proj.weight"), 0.1));
+  CHECK(is_orthogonal(testing::FindParameter(fla, "v_proj.weight"), 1));
+  CHECK(testing::FindParameter(fla, "o_proj.weight").std().item<double>() ==
+        Approx(0.02).epsilon(0.05));
+
   ParameterSet zoology(1, InitPolicy::kZoology, 2, at::kCPU, at::kDouble);
   Make({}, 128, /*layer=*/0, zoology);
   CHECK(testing::FindParameter(zoology, "r_proj.weight").std().item<double>() ==
         Approx(0.02).epsilon(0.05));
   CHECK(testing::FindParameter(zoology, "o_norm.weight")[0].item<double>() ==
         close(std::pow(0.5, 0.7)));
+}
+
+// sqrt(256) = 16: 5 16 and, in two heads of 128, 2.5 16 128/64 are both 80 = 2.5 32.
+TEST_CASE("rwkv7: widths halfway between two multiples of 32 are the even one") {
+  const auto width = [](std::int64_t num_heads, const char* name) {
+    ParameterSet parameters(1, InitPolicy::kDefault, 2, at::kCPU, at::kDouble);
+    Make({{"num_heads", num_heads}}, 256, /*layer=*/0, parameters);
+    return testing::FindParameter(parameters, name).size(1);
+  };
+  CHECK(width(4, "gate_up") == 64);
+  CHECK(width(4, "decay_up") == 32);
+  CHECK(width(2, "decay_up") == 64);
+  CHECK(width(2, "a_up") == 64);
 }
 
 TEST_CASE("rwkv7: decays stay above exp(-0.61), and the write gate is the learning rate") {

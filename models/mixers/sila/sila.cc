@@ -27,7 +27,7 @@ constexpr char kState[] = "state";
 const Fields<SilaConfig>& ConfigFields() {
   using Config = SilaConfig;
   static const auto fields =
-      MatrixFields<Config>()
+      MatrixFields<Config>(kConvBeforeSilu)
           .Add("expand_v", &Config::expand_v, "value channels per channel of d_model")
           .Add("memory_gates", &Config::memory_gates,
                "write and forget gates depend on what the memory recalls")
@@ -136,6 +136,7 @@ std::unique_ptr<Mixer> Make(const SilaConfig& config, const std::string& where,
     throw ConfigError(where + "/cross_head", "needs memory_gates");
   }
   MatrixLayout layout = LayoutOf(config, context.d_model, where);
+  layout.silu = true;
   layout.l2_norm = true;
   layout.write_gate = WriteGate::kOwn;
   layout.gate_columns = {3 * layout.num_heads};

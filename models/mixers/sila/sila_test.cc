@@ -11,6 +11,7 @@
 #include "models/mixer.h"
 #include "tests/support/compare.h"
 #include "tests/support/mixer.h"
+#include "tests/support/mixer_checks.h"
 #include "tests/support/tensors.h"
 
 #include "tests/support/catch2.h"
@@ -91,6 +92,8 @@ TEST_CASE("sila: an overridden write gate is its mean of the first pass, and lat
   }
   CHECK(plain.records.at("log_decay").max().item<double>() <= 0);
 }
+
+TEST_CASE("sila: without a convolution silu stays") { testing::CheckOnlyConvolutionGoes(Register); }
 
 TEST_CASE("sila: impossible options are errors that name the option") {
   CHECK_THROWS_WITH(Model({{"memory_init_std", -1}}),

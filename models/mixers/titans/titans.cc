@@ -40,7 +40,7 @@ constexpr Unfinished kUnfinished[] = {
 const Fields<TitansConfig>& ConfigFields() {
   using Config = TitansConfig;
   static const auto fields =
-      MatrixFields<Config>()
+      MatrixFields<Config>(kConvBeforeSilu)
           .Add("expand_v", &Config::expand_v, "value channels per channel of d_model")
           .Add("mini_batch_size", &Config::mini_batch_size,
                "tokens whose gradients are taken at the same memory")
@@ -126,6 +126,7 @@ std::unique_ptr<Mixer> Make(const TitansConfig& config, const std::string& where
     throw ConfigError(where + "/forget_bias", "must be a number");
   }
   MatrixLayout layout = LayoutOf(config, context.d_model, where);
+  layout.silu = true;
   layout.l2_norm = true;
   layout.write_gate = WriteGate::kOwn;
   layout.gate_columns = {3 * layout.num_heads};

@@ -12,6 +12,7 @@
 #include "models/mixer.h"
 #include "tests/support/compare.h"
 #include "tests/support/mixer.h"
+#include "tests/support/mixer_checks.h"
 #include "tests/support/tensors.h"
 
 #include "tests/support/catch2.h"
@@ -55,6 +56,10 @@ TEST_CASE("titans: an unfinished chunk is carried as its tokens") {
       Forward(*model.mixer, {RandomNormal({2, 7, 16}, 1)}, {.want_final_state = true});
   CHECK(Find(&result.final_state, "unfinished_k").sizes() == at::IntArrayRef({2, 3, 2, 8}));
   CHECK(Find(&result.final_state, "unfinished_step").sizes() == at::IntArrayRef({2, 3, 2}));
+}
+
+TEST_CASE("titans: without a convolution silu stays") {
+  testing::CheckOnlyConvolutionGoes(Register);
 }
 
 TEST_CASE("titans: impossible options are errors that name the option") {
