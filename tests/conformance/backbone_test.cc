@@ -4,8 +4,10 @@
 
 #include <cmath>
 #include <memory>
+#include <set>
 #include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <ATen/CPUGeneratorImpl.h>
@@ -550,6 +552,38 @@ TEST_CASE("backbones: options are complete, strict, and each is tested away from
                       "/backbone", Mixers()),
         Catch::Matchers::StartsWith("/backbone/sequence_mixer/num_head: "));
     CHECK(models::BackboneCodeHash(name).size() == 64);
+  }
+}
+
+TEST_CASE("backbones: under the fla policy the weights of systems and filters keep their starts") {
+  const auto with_policy = [](const Object& mixer, models::InitPolicy policy) {
+    auto parameters = std::make_unique<models::ParameterSet>(1, policy, 2, at::kCPU, at::kDouble);
+    models::CreateMixer(mixer, "", {.d_model = 16, .max_seq_len = 64, .registry = &Mixers()},
+                        models::ParameterScope(*parameters));
+    return parameters;
+  };
+  const auto long_filter =
+      Object{{"name", "base_conv"}, {"kernel_sizes", Array{-1}}, {"long_filter", "explicit"}};
+  const std::vector<std::pair<Object, std::set<std::string>>> cases = {
+      {{{"name", "s4"}}, {"C", "D"}},
+      {{{"name", "s4d"}}, {"C", "D"}},
+      {{{"name", "s5"}}, {"C", "D"}},
+      {{{"name", "lru"}}, {"C", "D"}},
+      {{{"name", "h3"}}, {"C", "D", "shift.C", "shift.D"}},
+      {{{"name", "hyena"}}, {"filter.bias"}},
+      {long_filter, {"conv.filter"}},
+  };
+  for (const auto& [mixer, names] : cases) {
+    CAPTURE(mixer.at("name").as_string());
+    const auto plain = with_policy(mixer, models::InitPolicy::kDefault);
+    const auto fla = with_policy(mixer, models::InitPolicy::kFla);
+    std::set<std::string> kept;  // of what decays as weights do
+    for (std::size_t i = 0; i < plain->parameters().size(); ++i) {
+      const models::Parameter& parameter = fla->parameters()[i];
+      const bool is_same = parameter.tensor.equal(plain->parameters()[i].tensor);
+      if (is_same && parameter.weight_decay) kept.insert(parameter.name);
+    }
+    CHECK(kept == names);
   }
 }
 

@@ -110,7 +110,7 @@ class Hyena final : public Mixer {
         in_proj_(scope.Child("in_proj"), context.d_model, 3 * inner_ / groups_, /*bias=*/true),
         conv_(scope.Child("conv"), 3 * inner_, kConvSize, /*bias=*/true),
         filter_(scope.Child("filter"), config, inner_ / head_dim_, max_seq_len_),
-        skip_(scope.Add("filter.bias", {inner_ / head_dim_}, ParameterRole::kConvWeight,
+        skip_(scope.Add("filter.bias", {inner_ / head_dim_}, ParameterRole::kOwnWeight,
                         Init::Normal(1))) {
     if (config.num_experts > 0) {
       router_.emplace(scope.Child("router"), context.d_model, config.num_experts, /*bias=*/true);
