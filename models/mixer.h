@@ -36,8 +36,8 @@ using kernels::ScoredPositions;
 
 struct MixerInputs {
   at::Tensor x;  // [B,T,D] in the compute dtype
-  // [B,T,...], by the names of MixerTraits::reads: what the backbone ("embeddings", the start of
-  // the residual stream; "previous_output", of the mixer before) and earlier layers offer.
+  // [B,T,...], by the names of MixerTraits::reads: what the backbone ("embeddings", those of
+  // the tokens; "previous_output", of the mixer before) and earlier layers offer.
   NamedTensors values = {};
   // [S+1] int32 or int64 on the CPU: where each of S sequences that stand one after the other in x
   // (B = 1) begins, and T; undefined: a sequence an entry of the batch. Forward alone reads it and

@@ -89,6 +89,7 @@ Init ParameterSet::ApplyPolicy(ParameterRole role, Init init) const {
       return is_fla ? Init::Normal(kStddev) : init;
     case ParameterRole::kConvBias:
       return is_fla ? Init::Constant(0) : init;
+    case ParameterRole::kOwnWeight:
     case ParameterRole::kNormWeight:
     case ParameterRole::kNormBias:
     case ParameterRole::kSpecial:

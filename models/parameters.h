@@ -23,12 +23,14 @@ enum class ParameterRole {
   kOwnLinearWeight,       // [out, in], of a layer that draws itself: fla's models pass over it
   kResidualOutputWeight,  // [out, in], the last of a branch that joins the residual stream
   kLinearBias,            // [out]
-  kConvWeight,            // depthwise [channels, width]
+  kConvWeight,            // depthwise [channels, width], of a short convolution
   kConvBias,              // [channels]
   kEmbedding,             // [rows, width]
-  kNormWeight,            // starts at 1
-  kNormBias,              // starts at 0
-  kSpecial,  // A_log, dt_bias, feature maps, ...: the mixer's own initialisation stands
+  kOwnWeight,   // C and D of state spaces, explicit filters, ...: the mixer's own initialisation
+                // stands, and it decays as weights do
+  kNormWeight,  // starts at 1
+  kNormBias,    // starts at 0
+  kSpecial,     // A_log, dt_bias, feature maps, ...: the mixer's own initialisation stands
 };
 
 // Spec: mixers_linear_attention.md section 0.2.

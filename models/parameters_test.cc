@@ -151,6 +151,26 @@ TEST_CASE("parameters: weights of a layer that draws itself are for those that d
   CHECK_FALSE(stays(InitPolicy::kMadReset));
 }
 
+TEST_CASE("parameters: an own weight starts as its mixer says under every policy, and decays") {
+  const Init init = Init::Normal(3);
+  const auto add = [&](ParameterSet& set, ParameterRole role) {
+    return ParameterScope(set).Add("w", {6, 4}, role, init);
+  };
+  ParameterSet plain = Set();
+  const at::Tensor expected = add(plain, ParameterRole::kOwnWeight);
+  for (const InitPolicy policy : {InitPolicy::kDefault, InitPolicy::kZoology, InitPolicy::kMad,
+                                  InitPolicy::kMadReset, InitPolicy::kMamba, InitPolicy::kFla}) {
+    CAPTURE(static_cast<int>(policy));
+    ParameterSet own = Set(policy);
+    CHECK(add(own, ParameterRole::kOwnWeight).equal(expected));
+    CHECK(own.parameters()[0].weight_decay);
+    // A convolution starts alike under all policies but one.
+    ParameterSet convolution = Set(policy);
+    CHECK(add(convolution, ParameterRole::kConvWeight).equal(expected) ==
+          (policy != InitPolicy::kFla));
+  }
+}
+
 TEST_CASE("parameters: blocks of rows have a start each, and are one draw where it is the same") {
   constexpr auto kOutput = ParameterRole::kResidualOutputWeight;
   for (const InitPolicy policy : {InitPolicy::kDefault, InitPolicy::kZoology, InitPolicy::kMamba}) {

@@ -130,7 +130,7 @@ class PythonMixer final : public models::Mixer {
         continue;
       }
       // A role whose values no policy replaces.
-      own.push_back(scope.Add(name, values[i].sizes().vec(), models::ParameterRole::kConvWeight,
+      own.push_back(scope.Add(name, values[i].sizes().vec(), models::ParameterRole::kOwnWeight,
                               models::Init::Constant(0)));
       const at::NoGradGuard no_grad;
       own.back().copy_(values[i]);

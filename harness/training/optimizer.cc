@@ -52,6 +52,7 @@ bool IsMatrix(const models::Parameter& parameter) {
     case ParameterRole::kResidualOutputWeight:
     case ParameterRole::kConvWeight:
     case ParameterRole::kEmbedding:
+    case ParameterRole::kOwnWeight:
     case ParameterRole::kSpecial:
       return parameter.tensor.dim() >= 2;
   }

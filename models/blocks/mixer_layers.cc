@@ -48,12 +48,12 @@ MixerLayers::MixerLayers(const Value& config, const std::string& where,
   channels_have_state_ = channels != nullptr && !channels->InitialState(1).tensors.empty();
 }
 
+bool MixerLayers::reads_embeddings() const { return read_.contains(kEmbeddings); }
+
 MixerLayers::Pass::Pass(const MixerLayers& layers, const BackboneOptions& options,
                         const at::Tensor& embeddings, BackboneOutput& output)
     : layers_(layers), options_(options), output_(output) {
-  if (layers.read_.contains(kEmbeddings)) {
-    values_[kEmbeddings] = embeddings.to(options.compute_dtype);
-  }
+  if (layers.reads_embeddings()) values_[kEmbeddings] = embeddings.to(options.compute_dtype);
 }
 
 MixerResult MixerLayers::Pass::Run(const Mixer& mixer, const std::string& name, bool has_state,

@@ -33,13 +33,17 @@ class MixerLayers {
               std::int64_t d_model, std::int64_t num_layers, ParameterSet& parameters,
               const ChannelMixers& channel_mixers = {});
 
+  // Whether any mixer reads the embeddings.
+  bool reads_embeddings() const;
+
   std::int64_t size() const { return static_cast<std::int64_t>(layers_.size()); }
 
   // One pass through the layers: Next, then NextChannels, in order.
   class Pass {
    public:
-    // `embeddings` [B,T,D]: the start of the residual stream. States, offers and losses go to
-    // `output`; all three must outlive the pass.
+    // `embeddings` [B,T,D]: of the tokens, before positions and dropout; not used unless
+    // reads_embeddings(). States, offers and losses go to `output`; it, `layers` and `options` must
+    // outlive the pass.
     Pass(const MixerLayers& layers, const BackboneOptions& options, const at::Tensor& embeddings,
          BackboneOutput& output);
 

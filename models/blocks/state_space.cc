@@ -38,15 +38,14 @@ at::Tensor FromPairs(const at::Tensor& parameter) {
 at::Tensor AddComplexNormal(const ParameterScope& scope, std::string_view name,
                             std::vector<std::int64_t> shape) {
   shape.push_back(2);
-  return scope.Add(name, std::move(shape), ParameterRole::kConvWeight,
-                   Init::Normal(std::sqrt(0.5)));
+  return scope.Add(name, std::move(shape), ParameterRole::kOwnWeight, Init::Normal(std::sqrt(0.5)));
 }
 
 at::Tensor AddComplex(const ParameterScope& scope, std::string_view name,
                       const at::Tensor& values) {
   const at::Tensor pairs = ToPairs(values);
   const at::Tensor parameter =
-      scope.Add(name, pairs.sizes().vec(), ParameterRole::kConvWeight, Init::Constant(0));
+      scope.Add(name, pairs.sizes().vec(), ParameterRole::kOwnWeight, Init::Constant(0));
   const at::NoGradGuard no_grad;
   parameter.copy_(pairs);
   return parameter;
@@ -81,7 +80,7 @@ void CheckSteps(double dt_min, double dt_max, const std::string& where) {
 StateSpaceOutput::StateSpaceOutput(const Config& config, const MixerContext& context,
                                    const ParameterScope& scope)
     : config_(config),
-      skip_(scope.Add("D", {context.d_model}, ParameterRole::kConvWeight, Init::Normal(1))) {
+      skip_(scope.Add("D", {context.d_model}, ParameterRole::kOwnWeight, Init::Normal(1))) {
   if (!context.output_projection) return;
   output_linear_.emplace(scope.Child("output_linear"), context.d_model, 2 * context.d_model,
                          /*bias=*/true);

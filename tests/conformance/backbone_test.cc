@@ -4,8 +4,10 @@
 
 #include <cmath>
 #include <memory>
+#include <set>
 #include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <ATen/CPUGeneratorImpl.h>
@@ -13,6 +15,7 @@
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/arange.h>
 #include <ATen/ops/cat.h>
+#include <ATen/ops/embedding.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/isfinite.h>
 #include <ATen/ops/tensor.h>
@@ -582,6 +585,97 @@ TEST_CASE("backbones: options are complete, strict, and each is tested away from
                       "/backbone", Mixers()),
         Catch::Matchers::StartsWith("/backbone/sequence_mixer/num_head: "));
     CHECK(models::BackboneCodeHash(name).size() == 64);
+  }
+}
+
+// Answers with what it reads and leaves it in `*read`.
+class Reader final : public models::Mixer {
+ public:
+  explicit Reader(at::Tensor* read) : read_(read) {}
+
+  models::MixerTraits traits() const override { return {.reads = {"embeddings"}}; }
+  models::State InitialState(std::int64_t) const override { return {}; }
+  models::Mixed Mix(const models::MixerInputs& inputs, const models::MixerOptions&) const override {
+    *read_ = inputs.values.at("embeddings");
+    return {.tokens = {{*read_}}};
+  }
+  at::Tensor Output(const models::Mixed& mixed, const models::MixerOptions&) const override {
+    return mixed.tokens[0].value;
+  }
+
+ private:
+  at::Tensor* read_;
+};
+
+TEST_CASE("backbones: the embeddings that mixers read are without positions and dropout") {
+  constexpr std::int64_t kVocabSize = 31;
+  constexpr std::int64_t kModelDim = 16;
+  at::Tensor read;
+  models::MixerRegistry mixers("mixer");
+  models::MixerEntry reader;
+  reader.create = [&](const Value&, const std::string&, const models::MixerContext&,
+                      const models::ParameterScope&) { return std::make_unique<Reader>(&read); };
+  mixers.Add("reader", std::move(reader));
+  const at::Tensor tokens = Tokens(2, 9, kVocabSize);  // each but some twice
+  for (const auto& [positions, dropout] :
+       {std::pair("none", 0.0), std::pair("none", 0.99), std::pair("learned", 0.0)}) {
+    CAPTURE(positions, dropout);
+    models::ParameterSet parameters(7, models::InitPolicy::kDefault, 2, at::kCPU, at::kDouble);
+    const auto backbone = Backbones()
+                              .Find("zoology", "")
+                              .create(Object{{"d_model", kModelDim},
+                                             {"positions", positions},
+                                             {"embed_dropout", dropout},
+                                             {"sequence_mixer", Object{{"name", "reader"}}}},
+                                      "", {kVocabSize, 64, &mixers}, parameters);
+    const at::Tensor table = parameters.parameters()[0].tensor;
+    REQUIRE(parameters.parameters()[0].name == "embedding.weight");
+    for (const bool is_training : {false, true}) {
+      const at::Tensor rows = at::embedding(table, tokens);
+      models::BackboneOptions options{.compute_dtype = at::kDouble};
+      if (is_training) options.generator = at::detail::createCPUGenerator(5);
+      backbone->Forward(tokens, options);
+      CHECK(BitwiseEqual(read.detach(), rows.detach()));
+      const at::Tensor weights = testing::RandomNormal(rows.sizes(), 3);
+      const auto gradient = [&](const at::Tensor& x) {
+        table.mutable_grad().reset();
+        (x * weights).sum().backward();
+        return table.grad().clone();
+      };
+      CHECK(RelativeError(gradient(read), gradient(rows)) < kDoubleTolerance);
+    }
+  }
+}
+
+TEST_CASE("backbones: under the fla policy the weights of systems and filters keep their starts") {
+  const auto with_policy = [](const Object& mixer, models::InitPolicy policy) {
+    auto parameters = std::make_unique<models::ParameterSet>(1, policy, 2, at::kCPU, at::kDouble);
+    models::CreateMixer(mixer, "", {.d_model = 16, .max_seq_len = 64, .registry = &Mixers()},
+                        models::ParameterScope(*parameters));
+    return parameters;
+  };
+  const auto long_filter =
+      Object{{"name", "base_conv"}, {"kernel_sizes", Array{-1}}, {"long_filter", "explicit"}};
+  const std::vector<std::pair<Object, std::set<std::string>>> cases = {
+      {{{"name", "s4"}}, {"C", "D"}},
+      {{{"name", "s4d"}}, {"C", "D"}},
+      {{{"name", "s5"}}, {"C", "D"}},
+      {{{"name", "lru"}}, {"C", "D"}},
+      {{{"name", "h3"}}, {"C", "D", "shift.C", "shift.D"}},
+      {{{"name", "hyena"}}, {"filter.bias"}},
+      {long_filter, {"conv.filter"}},
+  };
+  for (const auto& [mixer, names] : cases) {
+    CAPTURE(mixer.at("name").as_string());
+    const auto plain = with_policy(mixer, models::InitPolicy::kDefault);
+    const auto fla = with_policy(mixer, models::InitPolicy::kFla);
+    std::set<std::string> kept;  // of what decays as weights do
+    for (std::size_t i = 0; i < plain->parameters().size(); ++i) {
+      const models::Parameter& parameter = fla->parameters()[i];
+      const bool is_same = parameter.tensor.equal(plain->parameters()[i].tensor);
+      if (is_same && parameter.weight_decay) kept.insert(parameter.name);
+    }
+    CHECK(kept == names);
   }
 }
 

@@ -79,7 +79,8 @@ class Zoology final : public Backbone {
     const bool fuse_identity = identity && !has_dropout;
     const auto embedded = Embed(embedding_, tokens, TakePositions(tokens.size(1), options),
                                 config_.embed_dropout, blocks_.front().norm1.parameters(), options);
-    MixerLayers::Pass mixers(mixers_, options, embedded.stream, output);
+    const at::Tensor embeddings = EmbeddingsForMixers(tokens, embedded.stream, options);
+    MixerLayers::Pass mixers(mixers_, options, embeddings, output);
     at::Tensor residual = embedded.stream;
     at::Tensor added;
     std::optional<kernels::Norm> mid;
@@ -150,6 +151,18 @@ class Zoology final : public Backbone {
   static std::int64_t FirstPosition(const BackboneOptions& options) {
     if (options.initial_state == nullptr) return 0;
     return Find(options.initial_state, "position").item<std::int64_t>();
+  }
+
+  // What mixers that read embeddings get [B,T,D]: the rows of the table, which the stream starts
+  // with but for positions and dropout. Looked up again only where these make a difference to a
+  // mixer.
+  at::Tensor EmbeddingsForMixers(const at::Tensor& tokens, const at::Tensor& stream,
+                                 const BackboneOptions& options) const {
+    const bool is_dropped = options.generator && config_.embed_dropout > 0;
+    if (!mixers_.reads_embeddings() || (!positions_.defined() && !is_dropped)) return stream;
+    return Embed(embedding_, tokens, /*positions=*/{}, /*dropout=*/0,
+                 blocks_.front().norm1.parameters(), options)
+        .stream;
   }
 
   // Undefined without learned positions.

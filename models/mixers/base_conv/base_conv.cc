@@ -52,7 +52,7 @@ class Convolution {
     } else if (config.long_filter == LongFilter::kImplicit) {
       implicit_.emplace(scope, channels, context.max_seq_len);
     } else {
-      filter_ = scope.Add("filter", {channels, context.max_seq_len}, ParameterRole::kConvWeight,
+      filter_ = scope.Add("filter", {channels, context.max_seq_len}, ParameterRole::kOwnWeight,
                           Init::Normal(1));
     }
   }

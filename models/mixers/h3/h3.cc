@@ -43,8 +43,8 @@ class ShiftSystem {
       : length_(length),
         input_(AddSsmParameter(scope, "B", Impulse(channels, length))),
         output_(
-            scope.Add("C", {channels, length}, ParameterRole::kConvWeight, FanInUniform(length))),
-        skip_(scope.Add("D", {channels}, ParameterRole::kConvWeight, Init::Normal(1))) {}
+            scope.Add("C", {channels, length}, ParameterRole::kOwnWeight, FanInUniform(length))),
+        skip_(scope.Add("D", {channels}, ParameterRole::kOwnWeight, Init::Normal(1))) {}
 
   // `all`: the N-1 inputs before x [B,T,D], and x.
   at::Tensor operator()(const at::Tensor& all, const at::Tensor& x, ExecutionPath path) const {
@@ -136,7 +136,7 @@ class H3 final : public Mixer {
         rates_(scope, modes.rate, /*min_frequency=*/0),
         input_(AddSsmParameter(scope, "B", ToPairs(modes.input))),
         output_(AddComplexNormal(scope, "C", {num_heads, config.d_state / 2})),
-        skip_(scope.Add("D", {num_heads}, ParameterRole::kConvWeight, Init::Normal(1))) {
+        skip_(scope.Add("D", {num_heads}, ParameterRole::kOwnWeight, Init::Normal(1))) {
     if (!context.output_projection) return;
     // An ordinary weight: zoology calls it output_linear, which its initialisation does not
     // rescale.

@@ -110,7 +110,7 @@ class Hyena final : public Mixer {
         in_proj_(scope.Child("in_proj"), context.d_model, 3 * inner_ / groups_, /*bias=*/true),
         conv_(scope.Child("conv"), 3 * inner_, kConvSize, /*bias=*/true),
         filter_(scope.Child("filter"), config, inner_ / head_dim_, max_seq_len_),
-        skip_(scope.Add("filter.bias", {inner_ / head_dim_}, ParameterRole::kConvWeight,
+        skip_(scope.Add("filter.bias", {inner_ / head_dim_}, ParameterRole::kOwnWeight,
                         Init::Normal(1))) {
     if (config.num_experts > 0) {
       router_.emplace(scope.Child("router"), context.d_model, config.num_experts, /*bias=*/true);
@@ -138,9 +138,12 @@ class Hyena final : public Mixer {
     const auto convolved =
         conv_(projected, Find(options.initial_state, kConvolution), options.path);
     const auto heads = convolved.y.unflatten(-1, {3, -1, head_dim_}).unbind(2);  // [B,T,H,E]
-    // Each channel of v with each of the first gate: [B,T,H E E].
+    // MAD's heads are written with the second gate and read with the first.
+    const std::size_t writer = head_dim_ > 1 ? 1 : 0;
+    const at::Tensor &write = heads[writer], &read = heads[1 - writer];
+    // Each channel of v with each of the gate that writes: [B,T,H E E].
     const at::Tensor crossed =
-        AtLeastFloat(heads[2].unsqueeze(-1) * heads[0].unsqueeze(-2)).flatten(2);
+        AtLeastFloat(heads[2].unsqueeze(-1) * write.unsqueeze(-2)).flatten(2);
     const at::Tensor old = Find(options.initial_state, kInputs);
     const at::Tensor all =
         old.defined() ? at::cat({old.to(crossed.scalar_type()), crossed}, 1) : crossed;
@@ -153,9 +156,9 @@ class Hyena final : public Mixer {
                          crossed * OfChannels(skip_.to(dtype).unsqueeze(0)).squeeze(0);
     const at::Tensor by_heads =
         s.to(inputs.x.scalar_type())
-            .view_as(heads[0].unsqueeze(-1).expand({-1, -1, -1, -1, head_dim_}));
+            .view_as(read.unsqueeze(-1).expand({-1, -1, -1, -1, head_dim_}));
     Mixed mixed;
-    mixed.tokens = {{(by_heads * heads[1].unsqueeze(-1)).sum(-2).flatten(2)}};
+    mixed.tokens = {{(by_heads * read.unsqueeze(-1)).sum(-2).flatten(2)}};
     if (router_) {
       mixed.tokens.push_back({(*router_)(inputs.x, options.path)});
       options.taps.Record("router", WeightsOf(mixed.tokens[1].value));

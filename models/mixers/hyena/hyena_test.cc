@@ -94,7 +94,9 @@ TEST_CASE("hyena: the equations of hyena.md, one token after the other") {
       mixed = mixed + padded.narrow(0, m, kLength) * model["conv.weight"].select(1, m);
     }
     const auto parts = mixed.view({kLength, 3, -1, head_dim}).unbind(1);  // [T,H,E]
-    const at::Tensor w = parts[2].unsqueeze(-1) * parts[0].unsqueeze(-2);
+    const at::Tensor& write = parts[head_dim > 1 ? 1 : 0];
+    const at::Tensor& read = parts[head_dim > 1 ? 0 : 1];
+    const at::Tensor w = parts[2].unsqueeze(-1) * write.unsqueeze(-2);
     const at::Tensor filter = model.Filter(kLength);
     std::vector<at::Tensor> outputs;
     for (std::int64_t t = 0; t < kLength; ++t) {
@@ -102,7 +104,7 @@ TEST_CASE("hyena: the equations of hyena.md, one token after the other") {
       for (std::int64_t past = 0; past <= t; ++past) {
         s = s + filter[t - past].view({-1, 1, 1}) * w[past];
       }
-      outputs.push_back((parts[1][t].unsqueeze(-1) * s).sum(-2).flatten());
+      outputs.push_back((read[t].unsqueeze(-1) * s).sum(-2).flatten());
     }
     const at::Tensor expected = model.Linear("out_proj", at::stack(outputs));
     for (const auto path : {ExecutionPath::kReference, ExecutionPath::kFast}) {

@@ -53,7 +53,7 @@ class Lru final : public Mixer {
     input_ = AddSsmParameter(
         scope, "B",
         scope.Draw("B", {modes, context.d_model, 2}, Init::Normal(std::sqrt(0.5 / width))));
-    output_ = scope.Add("C", {context.d_model, modes, 2}, ParameterRole::kConvWeight,
+    output_ = scope.Add("C", {context.d_model, modes, 2}, ParameterRole::kOwnWeight,
                         Init::Normal(1 / std::sqrt(static_cast<double>(modes))));
   }
 

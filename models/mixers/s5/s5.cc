@@ -95,7 +95,7 @@ class S5 final : public Mixer {
         scope, "B",
         ToPairs(at::matmul(block.v.conj().t(), b.to(at::kComplexDouble)).flatten(0, 1)));
     output_ = AddOutput(scope, block.v, width);
-    skip_ = scope.Add("D", {width}, ParameterRole::kConvWeight, Init::Normal(1));
+    skip_ = scope.Add("D", {width}, ParameterRole::kOwnWeight, Init::Normal(1));
     const auto add = [&](std::optional<Linear>& linear, std::string_view name) {
       linear.emplace(scope.Child(name), width, width, /*bias=*/true);
     };
