@@ -471,8 +471,6 @@ TEST_CASE("suite: everything that can change the result changes the run id, and 
       expect_new(path, R"("fixed")");
     } else if (name == "loss_mode") {
       expect_new(path, R"("all_tokens")");
-    } else if (name == "validation_metric") {
-      expect_new(path, R"("accuracy_per_example")");
     } else if (name == "dtype") {
       expect_new(path, R"("bf16")");
     } else if (value.is_bool()) {
@@ -485,6 +483,7 @@ TEST_CASE("suite: everything that can change the result changes the run id, and 
       expect_new(path, std::to_string(value.as_int() + 1));
     }
   }
+  expect_new("train.validation_metric", R"("accuracy_per_example")");
   expect_new("task.noise", R"("random")");
   expect_new("task.data_seed", "5");
   expect_new("task.train.num_examples", "65");

@@ -40,7 +40,7 @@ const Fields<TrainConfig>& TrainFields() {
                     "of loss_mode weighted: steps in which the weight 1 of all tokens falls by e; "
                     "0: a 15th of the run's")
           .Add("dtype", &C::dtype, "of activations and matrix products; tf32 is never implied")
-          .Add(
+          .AddLater(
               "validation_metric", &C::validation_metric,
               "what validation accuracy is: the share of scored positions, the mean over sequences "
               "of their shares, or the mean recall over tokens in batches of 128 sequences")
