@@ -149,9 +149,9 @@ void Register(MixerRegistry& registry) {
                                {"conv_size", 0},
                                {"self_augmentation", false},
                                {"use_output_gate", false},
-                               {"norm_eps", 1e-6}},
-                        Object{{"conv_size", 3}, {"gate_logit_normalizer", 0.1}},
-                        Object{{"init", "backbone"}}};
+                               {"norm_eps", 1e-6},
+                               {"init", "backbone"}},
+                        Object{{"conv_size", 3}, {"gate_logit_normalizer", 0.1}}};
   registry.Add("metala", std::move(entry));
 }
 
