@@ -62,9 +62,6 @@ const Value* Find(const Object& object, std::string_view key) {
   return found == object.end() ? nullptr : &found->second;
 }
 
-// Of the parameters of a model, which papers round.
-bool AboutEqual(double a, double b) { return std::abs(a / b - 1) < 0.1; }
-
 // A published timing with the length it is for.
 struct Published {
   const PublishedResult* result;
@@ -91,10 +88,6 @@ const std::vector<Published>& PublishedTimings() {
 std::string CostDifferences(const Published& published, const CellResult& cell,
                             const ThroughputRow& row) {
   Contrasts contrasts;
-  const auto contrast = [&](std::string ours, std::string theirs) {
-    contrasts.ours.push_back(std::move(ours));
-    contrasts.theirs.push_back(std::move(theirs));
-  };
   Object others;
   bool has_size = false;
   for (const auto& [key, value] : published.result->params) {
@@ -102,10 +95,11 @@ std::string CostDifferences(const Published& published, const CellResult& cell,
     if (key == published.measure->length) continue;
     if (key == "batch" && size) {
       if (*size != static_cast<double>(row.batch_size)) {
-        contrast("batch " + std::to_string(row.batch_size), fmt::format("batch {:.0f}", *size));
+        contrasts.Differ("batch " + std::to_string(row.batch_size),
+                         fmt::format("batch {:.0f}", *size));
       }
     } else if (key == "gpu" && value.is_string()) {
-      contrast(DeviceOf(cell), value.as_string());
+      contrasts.Differ(DeviceOf(cell), value.as_string());
     } else {
       has_size = has_size || IsModelSize(key);
       others[key] = value;
@@ -188,7 +182,7 @@ void AddStates(const SweepReport& report, const MixerList& mixers, Table& table)
       const CellResult& cell = report.cells[group.first_cell];
       const ModelFacts& model = cell.model;
       if (size <= 0 || model.state_at_num_tokens == 0 ||
-          !AboutEqual(static_cast<double>(model.num_parameters), size) ||
+          !SameModelSize(static_cast<double>(model.num_parameters), size) ||
           !SameMixer(named, cell.config) ||
           !known.emplace(&result, model.state_bytes_measured).second) {
         continue;

@@ -198,6 +198,16 @@ std::string AsStated(const std::string& key, const Value& value) {
   return key + " " + TextOf(value);
 }
 
+// "1.3B", "21K": how many parameters a model has, nothing for other texts.
+std::optional<double> NumParameters(const Value& value) {
+  if (value.is_number()) return value.as_double();
+  const auto number = value.is_string() ? LeadingNumberOf(value.as_string()) : std::nullopt;
+  if (!number || number->rest.empty()) return std::nullopt;
+  static const std::map<char, double> kFactors = {{'K', 1e3}, {'M', 1e6}, {'B', 1e9}};
+  const auto factor = kFactors.find(number->rest.front());
+  return factor == kFactors.end() ? std::nullopt : std::optional(number->value * factor->second);
+}
+
 std::string Listed(const std::vector<std::string>& parts) {
   std::string text;
   for (std::size_t i = 0; i < parts.size(); ++i) {
@@ -264,28 +274,17 @@ bool IsModelSize(std::string_view param) {
   return param == "params" || param == "param_count" || param == "model_size";
 }
 
-std::optional<double> NumParameters(const Value& value) {
-  if (value.is_number()) return value.as_double();
-  const auto number = value.is_string() ? LeadingNumberOf(value.as_string()) : std::nullopt;
-  if (!number || number->rest.empty()) return std::nullopt;
-  static const std::map<char, double> kFactors = {{'K', 1e3}, {'M', 1e6}, {'B', 1e9}};
-  const auto factor = kFactors.find(number->rest.front());
-  return factor == kFactors.end() ? std::nullopt : std::optional(number->value * factor->second);
-}
+bool SameModelSize(double ours, double theirs) { return std::abs(ours / theirs - 1) < 0.1; }
 
 Contrasts ContrastsOf(const PublishedResult& result, const Value& config, const Object& axes,
                       std::int64_t num_parameters) {
   Contrasts contrasts;
-  const auto contrast = [&](std::string ours, std::string theirs) {
-    contrasts.ours.push_back(std::move(ours));
-    contrasts.theirs.push_back(std::move(theirs));
-  };
   for (const auto& [key, value] : result.params) {
     if (NamesRow(key)) continue;
     if (const auto size = IsModelSize(key) ? NumParameters(value) : std::nullopt) {
       const auto own = static_cast<double>(num_parameters);
-      if (std::abs(own / *size - 1) >= 0.1) {
-        contrast(Si(own) + " parameters", AsStated(key, value));
+      if (!SameModelSize(own, *size)) {
+        contrasts.Differ(Si(own) + " parameters", AsStated(key, value));
       }
       continue;
     }
@@ -296,7 +295,7 @@ Contrasts ContrastsOf(const PublishedResult& result, const Value& config, const 
       contrasts.stated.push_back(known == Params().end() ? AsStated(key, value)
                                                          : InWords(known->second, theirs));
     } else if (!Equal(ours, theirs)) {
-      contrast(InWords(known->second, ours), InWords(known->second, theirs));
+      contrasts.Differ(InWords(known->second, ours), InWords(known->second, theirs));
     }
   }
   return contrasts;

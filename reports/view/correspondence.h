@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "reports/published/published.h"
@@ -28,14 +29,19 @@ struct Contrasts {
   std::vector<std::string> ours, theirs;  // pairs: "2 layers" and "4 layers"
   std::vector<std::string> stated;        // by the paper, without a counterpart: "gumbel_noise"
   std::vector<std::string> clauses;       // anything else
+
+  void Differ(std::string our_words, std::string their_words) {
+    ours.push_back(std::move(our_words));
+    theirs.push_back(std::move(their_words));
+  }
 };
 
-// Of a model of so many parameters; a size that differs by less than a tenth is the same.
+// Of a model of so many parameters.
 Contrasts ContrastsOf(const PublishedResult& result, const Value& config, const Object& axes,
                       std::int64_t num_parameters);
 
-// "1.3B", "21K": how many parameters a model has, nothing for other texts.
-std::optional<double> NumParameters(const Value& value);
+// Of numbers of parameters, which papers round: less than a tenth apart.
+bool SameModelSize(double ours, double theirs);
 
 // A param that tells a model's size.
 bool IsModelSize(std::string_view param);

@@ -12,8 +12,6 @@
 namespace mixerbench::reports {
 namespace {
 
-constexpr std::int64_t kSequencesForTwoDecimals = 1000;
-
 struct Counted {
   std::optional<double> share;
   std::optional<Interval> ci_items;
@@ -68,7 +66,7 @@ Datum CountedDatum(const Study& study, const GroupSummary& group, std::size_t se
   if (seeds.empty()) return datum;
   const double mean =
       std::accumulate(seeds.begin(), seeds.end(), 0.0) / static_cast<double>(seeds.size());
-  const int decimals = last.num_items < kSequencesForTwoDecimals ? 1 : 2;
+  const int decimals = last.num_items < kItemsForTwoDecimals ? 1 : 2;
   datum.value = mean;
   datum.text = Percent(mean, decimals);
   const auto ci = seeds.size() == 1 ? last.ci_items : SeedInterval(seeds);

@@ -12,8 +12,6 @@
 namespace mixerbench::reports {
 namespace {
 
-constexpr std::int64_t kItemsForTwoDecimals = 1000;
-
 const AccuracyRow* ItemRow(const Study& study, const GroupSummary& group,
                            const AccuracyOverSeeds& row) {
   for (const CellResult& cell : CellsOf(*study.report, group)) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -15,6 +16,9 @@ namespace mixerbench::reports {
 
 // A table has at most so many columns of one quantity; more settings make more tables.
 inline constexpr std::size_t kMaxColumns = 14;
+
+// Accuracies over fewer items have one decimal.
+inline constexpr std::int64_t kItemsForTwoDecimals = 1000;
 
 // A text, kNone for an empty one.
 Datum TextDatum(std::string text, std::string sub = "");
