@@ -34,8 +34,8 @@ limited() {
   if [[ -n $end ]]; then timeout --kill-after=10 "$(left)" "$@"; else "$@"; fi
 }
 
-# run_cells WORD...: the program, which stops and saves in time.
-run_cells() { "$programs/mixerbench" "$@" ${end:+--time-limit "$(left)"}; }
+# run_cells WORD...: the program, which stops and saves in time. What is committed are reports, so no weights are kept.
+run_cells() { "$programs/mixerbench" "$@" --keep-weights none ${end:+--time-limit "$(left)"}; }
 
 # share N: threads for each of N processes side by side.
 share() { echo $((($(nproc) + $1 - 1) / $1)); }
@@ -152,7 +152,7 @@ run_calibration() {
 # task is that of the suite `mixers`.
 run_leaderboard() {
   local folder format status=0 finished=()
-  run_cells run collection leaderboard -o "$out/runs/leaderboard" --gpus all --jobs 12 --keep-weights none \
+  run_cells run collection leaderboard -o "$out/runs/leaderboard" --gpus all --jobs 12 \
     >"$out/logs/leaderboard.txt" 2>&1 || status=$?
   tail -n 1 "$out/logs/leaderboard.txt"
   for folder in "$out/runs/leaderboard"/*/; do
