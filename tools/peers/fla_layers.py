@@ -1,4 +1,5 @@
-"""Layers of flash-linear-attention as mixers, with the sizes that our mixers of the same name have by default.
+"""Layers of flash-linear-attention as mixers, with the sizes that our mixers of the same name have by default and the
+start that they get in the backbone zoology.
 
 See tools/peers/README.md. SPDX-License-Identifier: Apache-2.0
 """
@@ -15,6 +16,18 @@ from torch import nn
 # gradients are right is then for `mixer check --dtype fp32 --device cuda` to say.
 if os.environ.get("FLA_HOPPER_CHECK") == "0":
     chunk_o.TRITON_ABOVE_3_7_1 = True
+
+
+def start_as_zoology(module, num_layers):
+    """The start that zoology gives the layers it holds, and so the backbone zoology ours: linear weights N(0, 0.02^2),
+    those that add to the residual stream divided by sqrt(2 num_layers), biases 0 but for those marked."""
+    for name, linear in module.named_modules():
+        if not isinstance(linear, nn.Linear):
+            continue
+        adds = name.rpartition(".")[2] in ("out_proj", "fc2")
+        nn.init.normal_(linear.weight, std=0.02 / (2 * num_layers) ** 0.5 if adds else 0.02)
+        if linear.bias is not None and not getattr(linear.bias, "_no_reinit", False):
+            nn.init.zeros_(linear.bias)
 
 
 def _find(layer):
@@ -34,6 +47,7 @@ def _peer(layer, heads=2, computes_in=(torch.bfloat16, torch.float32), **sizes):
             sized = {name: value(d_model) if callable(value) else value for name, value in sizes.items()}
             arguments = {"hidden_size": d_model, "num_heads": heads, "layer_idx": layer_idx, **sized, **options}
             self.layer = _find(layer)(**{name: value for name, value in arguments.items() if value is not None})
+            start_as_zoology(self.layer, num_layers)
 
         def forward(self, x):
             y = self.layer(x)
@@ -56,7 +70,7 @@ GatedDeltaNet = _peer("GatedDeltaNet", head_dim=_head, expand_v=2, use_gate=Fals
 GatedDeltaProduct = _peer("GatedDeltaProduct", computes_in=_BF16, head_dim=_head, expand_v=2)
 Gla = _peer("GatedLinearAttention", expand_k=0.5, expand_v=1.0)
 Gsa = _peer("GatedSlotAttention", expand_k=1.0, expand_v=1.0)
-Hgrn2 = _peer("HGRN2Attention")
+Hgrn2 = _peer("HGRN2Attention", expand_ratio=_head)  # without lower bounds, which only their model hands to its layers
 Kda = _peer("KimiDeltaAttention", head_dim=_head, expand_v=1.0)
 LinearAttention = _peer("LinearAttention", feature_map="elu", expand_k=1, expand_v=1)
 Mamba = _peer("Mamba", heads=None, intermediate_size=lambda d_model: 2 * d_model)

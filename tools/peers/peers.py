@@ -43,6 +43,10 @@ SHORT = {
 }
 
 
+def read_suite():
+    return json.loads(SUITE.read_text(encoding="utf-8"))
+
+
 def pairs(suite):
     """{name of ours: (our configuration, theirs)}: the suite lists them in turn."""
     mixers = suite["sweep"]["grid"]["model.sequence_mixer"]
@@ -62,7 +66,7 @@ def commands(out):
 
 def chosen(options):
     """{name of ours: the suite of its pair} of the layers that are named, or of all."""
-    suite = json.loads(SUITE.read_text(encoding="utf-8"))
+    suite = read_suite()
     known = pairs(suite)
     unknown = sorted(set(options.layers) - set(known))
     if unknown:
@@ -208,7 +212,7 @@ class Side:
 
 def rows(cells):
     """A dict for each pair of which the cells know something, in the order of the suite."""
-    suite = json.loads(SUITE.read_text(encoding="utf-8"))
+    suite = read_suite()
     names = {ours: theirs["module"].rpartition(":")[2] for ours, (_, theirs) in pairs(suite).items()}
     sides = {}
     for cell in cells:

@@ -11,6 +11,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 PEERS = os.path.join(HERE, "peers.py")
 sys.path.insert(0, HERE)
 sys.dont_write_bytecode = True
+import parity  # noqa: E402
 import peers  # noqa: E402
 
 # In the place of the program: notes its arguments, and of the suite the mixers; ends with the code in CODE.
@@ -100,9 +101,9 @@ class PeersTest(unittest.TestCase):
         self.assertIn("- abc, theirs, step: error: no graph of it", self.table(path))
 
     def test_the_suite_lists_pairs_and_the_layers_are_there(self):
-        with open(peers.SUITE, encoding="utf-8") as file:
-            found = peers.pairs(json.load(file))
+        found = peers.pairs(peers.read_suite())
         self.assertEqual(len(found), 15)
+        self.assertEqual(set(found), set(parity.PARAMETERS))
         with open(os.path.join(HERE, "fla_layers.py"), encoding="utf-8") as file:
             source = file.read()
         for ours, (_, theirs) in found.items():
@@ -163,8 +164,7 @@ class PeersTest(unittest.TestCase):
             self.assertEqual((environment["TRITON_CACHE_AUTOTUNING"], environment["FLA_CACHE_RESULTS"]), ("0", "0"))
 
     def test_the_short_form_has_the_shapes_of_the_suite(self):
-        with open(peers.SUITE, encoding="utf-8") as file:
-            suite = json.load(file)
+        suite = peers.read_suite()
         for path in peers.SHORT:
             value = suite
             for key in path.split("."):

@@ -1,0 +1,251 @@
+#!/usr/bin/env python3
+"""Whether layers of flash-linear-attention compute what our mixers do: same weights, outputs and all gradients.
+
+    python3 tools/peers/parity.py --device cuda           # all pairs, by the kernels that Triton compiles
+    python3 tools/peers/parity.py gla kda --tokens 70     # without a GPU by Triton's interpreter
+
+Theirs computes in fp32, ours in fp64 by its reference (`mixer run`). Prints a Markdown table of errors, largest
+difference over largest value; ends with 1 when one exceeds its tolerance. tools/peers/README.md says what it needs.
+SPDX-License-Identifier: Apache-2.0
+"""
+
+import argparse
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+HERE = pathlib.Path(__file__).absolute().parent
+D_MODEL = 128
+D_STATE = 128  # of Mamba-2
+# Its keys are fp16, and 1e-5 is added to the denominators of its iterations, where ours adds nothing.
+TOLERANCES = {"mesa_net": 2e-2}
+TOLERANCE = 5e-5
+
+CONVOLUTIONS = ["q_conv1d.weight", "k_conv1d.weight", "v_conv1d.weight"]
+SPLITS = {  # of Mamba-2, theirs: z x B C dt, ours: C B x dt z
+    "in_proj.weight": ([2 * D_MODEL, 2 * D_MODEL, D_STATE, D_STATE, -1], [3, 2, 1, 4, 0]),
+    "conv1d.weight": ([2 * D_MODEL, D_STATE, D_STATE], [2, 1, 0]),
+    "conv1d.bias": ([2 * D_MODEL, D_STATE, D_STATE], [2, 1, 0]),
+}
+
+
+def rows(*names):
+    return [f"{name}_proj.weight" for name in names]
+
+
+OUTPUT = {"o_norm.weight": ["o_norm.weight"], "o_proj.weight": ["o_proj.weight"]}
+GATES = {"A_log": ["A_log"], "dt_bias": ["dt_bias"]}
+# {our mixer: {our parameter: theirs, one below the other}}
+PARAMETERS = {
+    "abc": {**OUTPUT, "in_proj.weight": rows("q", "k", "v", "s", "g"), "o_norm.weight": ["g_norm.weight"]},
+    "delta_net": {**OUTPUT, "in_proj.weight": rows("q", "k", "v", "b"), "conv.weight": CONVOLUTIONS},
+    "fox": {
+        "qkv_proj.weight": rows("q", "k", "v", "f"),
+        "forget_bias": ["f_proj.bias"],
+        "o_proj.weight": ["o_proj.weight"],
+    },
+    "gated_delta_net": {
+        **OUTPUT,
+        **GATES,
+        "in_proj.weight": rows("q", "k", "v", "b", "a"),
+        "conv.weight": CONVOLUTIONS,
+    },
+    "gated_delta_product": {
+        **OUTPUT,
+        **GATES,
+        "in_proj.weight": rows("q", "k", "v", "b", "a", "g"),
+        "conv.weight": CONVOLUTIONS,
+    },
+    "gla": {
+        **OUTPUT,
+        "in_proj.weight": [*rows("q", "k", "v"), "gk_proj.0.weight", "g_proj.weight"],
+        "decay_proj.weight": ["gk_proj.1.weight"],
+        "decay_proj.bias": ["gk_proj.1.bias"],
+        "o_norm.weight": ["g_norm_swish_gate.weight"],
+    },
+    "gsa": {**OUTPUT, "in_proj.weight": rows("q", "k", "v", "f"), "o_norm.weight": ["g_norm.weight"]},
+    "hgrn2": {**OUTPUT, "in_proj.weight": rows("q", "f", "i"), "o_norm.weight": ["g_norm.weight"]},
+    "kda": {
+        **OUTPUT,
+        **GATES,
+        "in_proj.weight": [*rows("q", "k", "v"), "f_proj.0.weight", "b_proj.weight", "g_proj.0.weight"],
+        "conv.weight": CONVOLUTIONS,
+        "decay_proj.weight": ["f_proj.1.weight"],
+        "gate_proj.weight": ["g_proj.1.weight"],
+        "gate_proj.bias": ["g_proj.1.bias"],
+    },
+    "linear_attention": {**OUTPUT, "in_proj.weight": rows("q", "k", "v"), "o_norm.weight": ["norm.weight"]},
+    "mamba": {
+        **{name: [name] for name in ("A_log", "D", "in_proj.weight", "x_proj.weight", "out_proj.weight")},
+        **{name: [name] for name in ("dt_proj.weight", "dt_proj.bias")},
+        "conv.weight": ["conv1d.weight"],
+        "conv.bias": ["conv1d.bias"],
+    },
+    "mamba2": {
+        **GATES,
+        "D": ["D"],
+        "in_proj.weight": ["in_proj.weight"],
+        "conv.weight": ["conv1d.weight"],
+        "conv.bias": ["conv1d.bias"],
+        "o_norm.weight": ["norm.weight"],
+        "o_proj.weight": ["out_proj.weight"],
+    },
+    "mesa_net": {
+        **OUTPUT,
+        "in_proj.weight": rows("q", "k", "v", "b", "a"),
+        "gate_bias": ["b_proj.bias", "a_proj.bias"],
+        "conv.weight": CONVOLUTIONS[:2],
+        "ridge": ["lambda_params"],
+    },
+    "retnet": {**OUTPUT, "in_proj.weight": rows("q", "k", "v", "g"), "o_norm.weight": ["g_norm_swish_gate.weight"]},
+    "simple_gla": {
+        **OUTPUT,
+        "in_proj.weight": rows("q", "k", "v", "gk", "g"),
+        "decay_bias": ["gk_proj.bias"],
+        "conv.weight": CONVOLUTIONS,
+        "o_norm.weight": ["g_norm_swish_gate.weight"],
+    },
+}
+# Triton's interpreter rounds states in bf16 wrongly, which are only read beyond the first chunk.
+INTERPRETED_TOKENS = {"mesa_net": 64}
+
+
+def interpret():
+    """Triton's kernels on the CPU, as Python: without timing their variants, which only a GPU can."""
+    os.environ["TRITON_INTERPRET"] = "1"
+    from triton.runtime import autotuner
+
+    init = autotuner.Autotuner.__init__
+
+    def with_one_variant(self, function, arguments, configs, *rest, **more):
+        init(self, function, arguments, configs[:1], *rest, **more)
+
+    autotuner.Autotuner.__init__ = with_one_variant
+
+
+def draw(layer, generator):
+    """Weights of a size at which gates are neither open nor shut."""
+    import torch
+
+    for name, parameter in layer.named_parameters():
+        noise = torch.randn(parameter.shape, generator=generator)
+        value = parameter.detach().cpu()
+        if name == "A_log" and value.dim() == 1:
+            value = (0.3 + 0.5 * torch.arange(value.numel())).log()
+        elif name in ("A_log", "lambda_params"):
+            value = value + 0.2 * noise
+        elif name in ("dt_bias", "dt_proj.bias"):
+            value = 0.5 * noise - 0.5
+        elif name == "D" or value.dim() == 1 and name.endswith("weight"):
+            value = 1 + 0.3 * noise
+        elif value.dim() == 1 or "conv1d" in name:
+            value = 0.5 * noise
+        else:
+            value = noise / value.shape[1] ** 0.5
+        parameter.data.copy_(value)
+
+
+def ours_of(mixer, ours, tensors):
+    """Their tensors as our parameter has them."""
+    import torch
+
+    found = []
+    for name in PARAMETERS[mixer][ours]:
+        tensor = tensors[name].detach().cpu().double()
+        if "conv1d.weight" in name:
+            tensor = tensor.flatten(1)
+        if name == "lambda_params":
+            tensor = tensor.unflatten(0, (-1, D_MODEL // 2))
+        if mixer == "mamba2" and name in SPLITS:
+            sizes, order = SPLITS[name]
+            sizes = [size if size >= 0 else len(tensor) - sum(sizes) + size for size in sizes]
+            parts = tensor.split(sizes)
+            tensor = torch.cat([parts[i] for i in order])
+        found.append(tensor)
+    return torch.cat(found)
+
+
+def compare(mixer, options, peer, tokens, device):
+    """{tensor: error} of the output and the gradients; `options` are ours."""
+    import torch
+    from safetensors.torch import load_file, save_file
+
+    generator = torch.Generator().manual_seed(1)
+    theirs = peer(D_MODEL, layer_idx=0, num_layers=2, max_seq_len=tokens).to(device)
+    draw(theirs.layer, generator)
+    x, grad = (torch.randn(2, tokens, D_MODEL, generator=generator) for _ in range(2))
+    their_x = x.to(device).requires_grad_()
+    y = theirs(their_x)
+    y.backward(grad.to(device))
+    weights = dict(theirs.layer.named_parameters())
+    unused = set(weights) - {name for names in PARAMETERS[mixer].values() for name in names}
+    if unused:
+        raise SystemExit(f"error: {mixer}: nothing of ours stands for {', '.join(sorted(unused))}")
+    gradients = {name: weight.grad for name, weight in weights.items()}
+
+    with tempfile.TemporaryDirectory() as folder:
+        given, returned = os.path.join(folder, "in.safetensors"), os.path.join(folder, "out.safetensors")
+        words = [sys.executable, "-m", "mixerbench", "mixer", "run", mixer, "--set", f"d_model={D_MODEL}"]
+        for name, value in options.items():
+            words += ["--set", f"{name}={json.dumps(value)}"]
+        inputs = {"x": x.double(), "grad.y": grad.double()}
+        for name in PARAMETERS[mixer]:
+            inputs[f"param.{name}"] = ours_of(mixer, name, weights)
+        save_file(inputs, given)
+        words += ["--in", given, "--out", returned, "--gradients", "--dtype", "fp64", "--path", "reference"]
+        subprocess.run(words, check=True)
+        ours = load_file(returned)
+
+    def error(found, right):
+        return ((found.reshape(right.shape) - right).abs().max() / right.abs().max()).item()
+
+    errors = {"y": error(y.detach().cpu().double(), ours["y"]),
+              "grad.x": error(their_x.grad.cpu().double(), ours["grad.x"])}
+    for name in PARAMETERS[mixer]:
+        errors[name] = error(ours_of(mixer, name, gradients), ours[f"grad.param.{name}"])
+    return errors
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("layers", nargs="*", metavar="LAYER", help="names of our mixers; all without one")
+    parser.add_argument("--tokens", type=int, default=70)
+    parser.add_argument("--device", default="cpu", help="cpu (Triton's interpreter, the default) or cuda")
+    options = parser.parse_args()
+    unknown = sorted(set(options.layers) - set(PARAMETERS))
+    if unknown:
+        raise SystemExit(f"error: no pair {', '.join(unknown)}; there are {', '.join(PARAMETERS)}")
+    os.environ.setdefault("FLA_HOPPER_CHECK", "0")
+    os.environ.setdefault("TRITON_F32_DEFAULT", "ieee")  # else products of fp32 are tf32
+    if options.device == "cpu":
+        interpret()
+    sys.path.insert(0, str(HERE))
+    import fla_layers
+    import peers
+
+    print("| layer | output | gradient of x | of a parameter, the worst |\n|---|---|---|---|")
+    failed = []
+    for mixer, (ours, theirs) in peers.pairs(peers.read_suite()).items():
+        if options.layers and mixer not in options.layers:
+            continue
+        peer = getattr(fla_layers, theirs["module"].rpartition(":")[2])
+        tokens = options.tokens
+        if options.device == "cpu":
+            tokens = min(tokens, INTERPRETED_TOKENS.get(mixer, tokens))
+        ours = {name: value for name, value in ours.items() if name != "name"}
+        errors = compare(mixer, ours, peer, tokens, options.device)
+        y, x = errors.pop("y"), errors.pop("grad.x")
+        worst = max(errors, key=errors.get)
+        print(f"| {mixer} | {y:.1e} | {x:.1e} | {errors[worst]:.1e} (`{worst}`) |", flush=True)
+        if not max(y, x, errors[worst]) <= TOLERANCES.get(mixer, TOLERANCE):
+            failed.append(mixer)
+    if failed:
+        print(f"error: beyond tolerance: {', '.join(failed)}", file=sys.stderr)
+    return bool(failed)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
