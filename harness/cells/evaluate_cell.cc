@@ -47,7 +47,6 @@ class EvaluateRun : CellRun {
   }
 
  private:
-  const Clock::time_point start_ = Clock::now();
   StreamScope stream_{device_};
   GraphContext graphs_;
   TrainedModel trained_;

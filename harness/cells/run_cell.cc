@@ -40,9 +40,10 @@ reports::CellResult RunCell(const Cell& cell, at::Device device, const Registrie
                             const RunControl& control, const ProgressCallback& progress,
                             const std::function<void(const CellRun&)>& work) {
   reports::CellResult result = ResultOf(cell);
+  const CellRun run{cell, device, registries, control, progress, result};
   const Outcome outcome = Guard([&] {
-    RequireMemory(cell, device, registries);
-    work({cell, device, registries, control, progress, result});
+    RequireMemory(cell, device, registries);  // builds the model once, which may take a while
+    work(run);
   });
   result.state = outcome.state;
   result.reason = outcome.reason;

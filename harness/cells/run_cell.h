@@ -42,6 +42,7 @@ class CellRun {
   // Throws Interrupted when a stop is requested, TimedOut when the cell's time is up.
   void RequireTimeLeft() const;
 
+  const Clock::time_point start_ = Clock::now();
   const Cell& cell_;
   at::Device device_;
   const Registries& registries_;

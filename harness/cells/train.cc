@@ -322,7 +322,6 @@ class TrainRun : CellRun {
     phase_ = phase;
   }
 
-  const Clock::time_point start_ = Clock::now();
   Phase phase_ = &reports::PhaseTimes::setup_s;
   Clock::time_point phase_start_ = start_;
   Clock::time_point last_save_ = start_;

@@ -151,6 +151,15 @@ class ProgramTest(unittest.TestCase):
         self.assertEqual(self.results("inside")["Balanced"]["accuracy_by_length"],
                          results["evaluate"]["accuracy_by_length"])
 
+    def test_what_loading_a_module_takes_is_part_of_the_setup(self):
+        with open(os.path.join(self.folder, "slow.py"), "w", encoding="utf-8") as file:
+            file.write("import time\ntime.sleep(1)\n" + read(os.path.join(HERE, "mixers.py")))
+        self.write({**SUITE, "model": {**SUITE["model"], "sequence_mixer": {"name": "python", "module": "slow.py:Mean"}}})
+        self.expect(0, "run", "suite.json", "--device", DEVICE, "-o", "out", "-q")
+        spent = self.results()["Mean"]["time"]
+        self.assertGreater(spent["phases"]["setup_s"], 1)
+        self.assertGreaterEqual(spent["wall_s"], sum(spent["phases"].values()))
+
     def test_without_a_state_inputs_are_evaluated_whole(self):
         self.sweep("Short", train={**SUITE["train"], "eval_piece_len": 16})
         self.expect(0, "run", "suite.json", "--device", DEVICE, "-o", "out", "-q")
