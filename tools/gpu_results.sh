@@ -3,11 +3,13 @@
 #
 # PROGRAMS is a folder of tools/package.sh. A part is `tests` or one of them by its name (`engine_test`),
 # `golden` (samples of the CUDA generator), `python` (mixers in Python; PROGRAMS/site holds the wheel),
-# `conformance`, `sanitizers`, `cores`, `operations`, `starts`, `calibration` (the gate), `leaderboard`
-# (the collection) or the name of a suite; OUT/h200 gets what is committed, OUT/runs and OUT/logs the rest.
-# A part that fails is named at the end, and the others still run. With TIME_LIMIT in the environment the
-# whole ends after so many seconds: tests that run then fail, what runs cells saves them, later parts are
-# not begun, and the same command with the same OUT goes on, on every GPU of the machine. See docs/GPU.md.
+# `peers` (beside it those of tools/peers/README.md), `conformance`, `sanitizers`, `cores`, `operations`,
+# `starts`, `calibration` (the gate), `leaderboard` (the collection) or the name of a suite; OUT/h200 gets
+# what is committed, OUT/runs and OUT/logs the rest. A part that fails is named at the end, and the others
+# still run. With TIME_LIMIT in the environment the whole ends after so many seconds: tests that run then
+# fail, what runs cells saves them, later parts are not begun, and the same command with the same OUT goes
+# on. Every GPU is used, or those of CUDA_VISIBLE_DEVICES; give each to one such command alone, since
+# processes on one GPU wait for each other. See docs/GPU.md.
 # SPDX-License-Identifier: Apache-2.0
 set -uo pipefail
 
@@ -22,8 +24,12 @@ out=$(readlink -f -- "$2")
 shift 2
 readonly root programs out
 readonly time_limit_s=${CONFORMANCE_TIME_LIMIT:-190} shards_per_gpu=11
-gpus=$(nvidia-smi --list-gpus 2>/dev/null | wc -l)
-readonly gpus
+if [[ -n ${CUDA_VISIBLE_DEVICES:-} ]]; then
+  IFS=, read -ra devices <<<"$CUDA_VISIBLE_DEVICES"
+else
+  mapfile -t devices < <(nvidia-smi --query-gpu=index --format=csv,noheader 2>/dev/null)
+fi
+readonly devices gpus=${#devices[@]}
 readonly end=${TIME_LIMIT:+$((SECONDS + TIME_LIMIT))} saving_s=30  # which a run of cells may take at its end
 
 # left: seconds that a part may take from now on.
@@ -65,7 +71,7 @@ run_conformance() {
   mkdir -p -- "$folder" "$out/h200/conformance"
   export PYTORCH_CUDA_ALLOC_CONF=per_process_memory_fraction:0.075
   for ((shard = 0; shard < shards; ++shard)); do
-    OMP_NUM_THREADS=$(share "$shards") CUDA_VISIBLE_DEVICES=$((shard % gpus)) \
+    OMP_NUM_THREADS=$(share "$shards") CUDA_VISIBLE_DEVICES=${devices[shard % gpus]} \
       "$programs/conformance" -o "$folder" --shard "$shard/$shards" \
       --time-limit "$time_limit_s" >"$out/logs/conformance-$shard.txt" 2>&1 &
   done
@@ -88,6 +94,22 @@ run_python() {
     printf '%s: %s\n' "$name" "$(tail -n 1 "$out/logs/$name.txt")"
   done
   return "$status"
+}
+
+# The table is of the pairs that are done.
+run_peers() {
+  local peers=$root/tools/peers folder=$out/runs/peers found=$out/h200/peers status=0
+  mkdir -p -- "$found"
+  (
+    cd -- "$root" || exit
+    export PYTHONPATH=$programs/site
+    python3 "$peers/peers.py" run --gpus "$(IFS=,; echo "${devices[*]}")" -o "$folder" ${end:+--seconds "$(left)"} \
+      >"$out/logs/peers.txt" 2>&1 || status=1
+    python3 "$peers/peers.py" table "$folder"/*/*/report.json >"$found/peers.md" || status=1
+    python3 "$peers/peers.py" table --json "$folder"/*/*/report.json >"$found/peers.json" || status=1
+    limited python3 "$peers/parity.py" --device cuda >"$found/parity.md" 2>"$out/logs/parity.txt" || status=1
+    exit "$status"
+  )
 }
 
 # The checkout that holds this script is the one that PROGRAMS were made from.
@@ -178,7 +200,7 @@ for part in "$@"; do
   fi
   start=$SECONDS
   case $part in
-    tests | golden | python | conformance | sanitizers | starts | calibration | leaderboard) "run_$part" ;;
+    tests | golden | python | peers | conformance | sanitizers | starts | calibration | leaderboard) "run_$part" ;;
     *_test) run_test "$part" ;;
     cores) run_benchmark core_device_benchmark cores/core_device_benchmark.txt ;;
     operations) run_benchmark operations_benchmark fused/fused_benchmark.txt ;;
