@@ -55,7 +55,7 @@ class TrainRun : CellRun {
   void Run() {
     if (control_.require_device_cores) ProbeDeviceCores();
     if (!ResumeFromCheckpoint()) ReuseWeights();
-    trainer_.losses().Restart(result_.step);  // also where no step is left and no epoch begins
+    trainer_.losses().Restart(result_.step);
     result_.model =
         MeasureModel(model_, trainer_.max_seq_len(), device_, ComputeDtype(cell_.train.dtype));
     Train();

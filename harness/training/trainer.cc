@@ -179,7 +179,6 @@ void Trainer::WriteRecords(std::int64_t epoch, std::int64_t first_batch) {
   const at::Tensor seeds = at::empty({kMaskSeeds}, at::kLong);
   FillMaskSeeds(records[0].dropout_seed, static_cast<std::uint64_t*>(seeds.mutable_data_ptr()));
   mask_seeds_.copy_(seeds);
-  losses_.Restart(step_);
 }
 
 Trainer::Shape& Trainer::ShapeOf(const BatchSlot& slot) {

@@ -21,12 +21,6 @@ std::int64_t NumFilters(const std::vector<SharedFilters>& filters) {
       [](std::int64_t sum, const SharedFilters& run) { return sum + run.channels; });
 }
 
-std::int64_t NumChannels(const std::vector<SharedFilters>& filters) {
-  return std::accumulate(
-      filters.begin(), filters.end(), std::int64_t{0},
-      [](std::int64_t sum, const SharedFilters& run) { return sum + run.times * run.channels; });
-}
-
 }  // namespace
 
 ShortConvolution::ShortConvolution(const ParameterScope& scope, std::int64_t channels,
@@ -40,7 +34,7 @@ ShortConvolution::ShortConvolution(const ParameterScope& scope, std::int64_t cha
 ShortConvolution::ShortConvolution(const ParameterScope& scope, std::vector<SharedFilters> filters,
                                    std::int64_t width)
     : ShortConvolution(scope, NumFilters(filters), width, /*bias=*/false) {
-  channels_ = NumChannels(filters);
+  for (const SharedFilters& run : filters) channels_ += (run.times - 1) * run.channels;
   shared_ = std::move(filters);
 }
 

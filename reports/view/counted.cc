@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "reports/view/counted.h"
 
-#include <algorithm>
-#include <numeric>
 #include <optional>
 #include <vector>
 
+#include "reports/statistics/statistics.h"
 #include "reports/view/numbers.h"
 #include "reports/view/tables.h"
 
@@ -20,10 +19,8 @@ struct Counted {
 
 // Of the whole segment `axes`.
 Counted CountedIn(const CellResult& cell, const Object& axes, CountedAs counted) {
-  const auto row = std::find_if(cell.accuracy.begin(), cell.accuracy.end(), [&](const auto& item) {
-    return item.slice.empty() && item.axes == axes;
-  });
-  if (row == cell.accuracy.end()) return {};
+  const AccuracyRow* row = WholeSegment(cell, axes);
+  if (row == nullptr) return {};
   if (counted == CountedAs::kMacro) return {row->accuracy_macro_batched, {}, row->num_scored};
   return {row->sequence_accuracy, row->ci_sequences, row->num_sequences};
 }
@@ -54,18 +51,15 @@ Datum CountedDatum(const Study& study, const GroupSummary& group, std::size_t se
   const AccuracyOverSeeds* row = RowAt(study, group, segment);
   Datum datum;
   if (row == nullptr) return datum;
-  std::vector<std::optional<double>> listed;
   std::vector<double> seeds;
   Counted last;
   for (const CellResult& cell : CellsOf(*study.report, group)) {
     last = CountedIn(cell, row->axes, counted);
     if (!last.share) return datum;
-    listed.push_back(last.share);
     seeds.push_back(*last.share);
   }
   if (seeds.empty()) return datum;
-  const double mean =
-      std::accumulate(seeds.begin(), seeds.end(), 0.0) / static_cast<double>(seeds.size());
+  const double mean = Mean(seeds);
   const int decimals = last.num_items < kItemsForTwoDecimals ? 1 : 2;
   datum.value = mean;
   datum.text = Percent(mean, decimals);
@@ -75,7 +69,7 @@ Datum CountedDatum(const Study& study, const GroupSummary& group, std::size_t se
     datum.high = ci->high;
     datum.sub = IntervalText(*ci, mean, decimals);
   } else if (seeds.size() > 1) {
-    datum.sub = SeedList(listed, decimals);
+    datum.sub = SeedList({seeds.begin(), seeds.end()}, decimals);
   }
   return datum;
 }

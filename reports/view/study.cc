@@ -352,6 +352,13 @@ const AccuracyOverSeeds* RowAt(const Study& study, const GroupSummary& group, st
   return nullptr;
 }
 
+const AccuracyRow* WholeSegment(const CellResult& cell, const Object& axes) {
+  for (const AccuracyRow& row : cell.accuracy) {
+    if (row.slice.empty() && row.axes == axes) return &row;
+  }
+  return nullptr;
+}
+
 std::string PartText(const std::string& key, const std::string& value) {
   static const std::map<std::string, std::string> kUnits = {{"input_seq_len", " tokens"},
                                                             {"num_kv_pairs", " pairs"},

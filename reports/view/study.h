@@ -82,6 +82,9 @@ bool ChoosesRate(const Study& study);
 // The row of a whole segment of `study.segments`, or nullptr.
 const AccuracyOverSeeds* RowAt(const Study& study, const GroupSummary& group, std::size_t segment);
 
+// What one cell scored on the whole segment `axes`, or nullptr.
+const AccuracyRow* WholeSegment(const CellResult& cell, const Object& axes);
+
 // Parts of names that tell timings apart: keys with several values for one mixer, without those
 // that a timing says itself (length, batch, type).
 std::set<std::string> TimingKeys(const SweepReport& report);

@@ -15,9 +15,8 @@ namespace {
 const AccuracyRow* ItemRow(const Study& study, const GroupSummary& group,
                            const AccuracyOverSeeds& row) {
   for (const CellResult& cell : CellsOf(*study.report, group)) {
-    for (const AccuracyRow& item : cell.accuracy) {
-      if (item.slice.empty() && item.axes == row.axes && item.num_scored > 0) return &item;
-    }
+    const AccuracyRow* item = WholeSegment(cell, row.axes);
+    if (item && item->num_scored > 0) return item;
   }
   return nullptr;
 }

@@ -19,7 +19,8 @@ import subprocess
 import sys
 import tempfile
 
-HERE = pathlib.Path(__file__).absolute().parent
+import peers
+
 D_MODEL = 128
 D_STATE = 128  # of Mamba-2
 # Its keys are fp16, and 1e-5 is added to the denominators of its iterations, where ours adds nothing.
@@ -225,17 +226,14 @@ def compare(mixer, options, peer, tokens, device):
     return errors
 
 
-def compare_all(options):
-    sys.path.insert(0, str(HERE))
+def compare_all(pairs, options):
+    """Prints the table; 1 when an error exceeds its tolerance."""
     import fla_layers
-    import peers
 
     print("| layer | output | gradient of x | of a parameter, the worst |\n|---|---|---|---|")
     failed = []
-    for mixer, (ours, theirs) in peers.pairs(peers.read_suite()).items():
-        if options.layers and mixer not in options.layers:
-            continue
-        peer = getattr(fla_layers, theirs["module"].rpartition(":")[2])
+    for mixer, (ours, theirs) in pairs.items():
+        peer = getattr(fla_layers, peers.class_of(theirs))
         tokens = options.tokens
         if options.device == "cpu":
             tokens = min(tokens, INTERPRETED_TOKENS.get(mixer, tokens))
@@ -257,16 +255,15 @@ def main():
     parser.add_argument("--tokens", type=int, default=70)
     parser.add_argument("--device", default="cpu", help="cpu (Triton's interpreter, the default) or cuda")
     options = parser.parse_args()
-    unknown = sorted(set(options.layers) - set(PARAMETERS))
-    if unknown:
-        raise SystemExit(f"error: no pair {', '.join(unknown)}; there are {', '.join(PARAMETERS)}")
-    os.environ.setdefault("FLA_HOPPER_CHECK", "0")
-    os.environ.setdefault("TRITON_F32_DEFAULT", "ieee")  # else products of fp32 are tf32
+    pairs = peers.named(peers.read_suite(), options.layers)
+    # Without the latter products of fp32 are tf32.
+    for name, value in {**peers.CHECK, "TRITON_F32_DEFAULT": "ieee"}.items():
+        os.environ.setdefault(name, value)
     if options.device == "cpu":
         interpret()
     with tempfile.TemporaryDirectory() as folder:
         use_copy(folder, interpreted=options.device == "cpu")
-        return compare_all(options)
+        return compare_all(pairs, options)
 
 
 if __name__ == "__main__":

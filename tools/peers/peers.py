@@ -64,14 +64,24 @@ def commands(out):
     yield ["run", "-o", os.path.join(out, "graph")]
 
 
+def named(suite, layers):
+    """The pairs of the layers that are named, or all."""
+    known = pairs(suite)
+    unknown = sorted(set(layers) - set(known))
+    if unknown:
+        raise SystemExit(f"error: no pair {', '.join(unknown)}; there are {', '.join(known)}")
+    return {layer: known[layer] for layer in layers or known}
+
+
+def class_of(mixer):
+    """The name of the class in fla_layers.py, of a mixer in Python."""
+    return mixer["module"].rpartition(":")[2]
+
+
 def chosen(options):
     """{name of ours: the suite of its pair} of the layers that are named, or of all."""
     suite = read_suite()
-    known = pairs(suite)
-    unknown = sorted(set(options.layers) - set(known))
-    if unknown:
-        raise SystemExit(f"error: no pair {', '.join(unknown)}; there are {', '.join(known)}")
-    return {layer: one_pair(suite, known[layer]) for layer in options.layers or known}
+    return {layer: one_pair(suite, pair) for layer, pair in named(suite, options.layers).items()}
 
 
 class Workers:
@@ -166,7 +176,7 @@ def execute(command, suite, words, environment):
 def mixer_of(cell):
     """The name that the suite has for it, and whether it is theirs."""
     mixer = cell.config["model"]["sequence_mixer"]
-    return (mixer["module"].rpartition(":")[2], True) if mixer["name"] == "python" else (mixer["name"], False)
+    return (class_of(mixer), True) if mixer["name"] == "python" else (mixer["name"], False)
 
 
 class Side:
@@ -212,8 +222,7 @@ class Side:
 
 def rows(cells):
     """A dict for each pair of which the cells know something, in the order of the suite."""
-    suite = read_suite()
-    names = {ours: theirs["module"].rpartition(":")[2] for ours, (_, theirs) in pairs(suite).items()}
+    names = {ours: class_of(theirs) for ours, (_, theirs) in pairs(read_suite()).items()}
     sides = {}
     for cell in cells:
         sides.setdefault(mixer_of(cell), Side()).read(cell)
