@@ -154,20 +154,21 @@ run_suite() {  # run_suite NAME
   return "$status"
 }
 
-# The noise of this runner, by one build twice: what docs/GATE.md, "Calibrate a runner", says.
-run_calibration() {
-  local folder=$out/runs/calibration side
+# The noise of this runner, by one build twice: what docs/GATE.md, "Calibrate a runner", says. The verdict
+# names the two folders as they are given.
+run_calibration() (
   mkdir -p -- "$out/h200/gate"
+  cd -- "$out/runs" || return
   for side in base again; do
-    run_cells run "$root/docs/ci/gate-suite.json" -o "$folder/$side" >"$out/logs/calibration-$side.txt" 2>&1 || return
+    run_cells run "$root/docs/ci/gate-suite.json" -o "calibration/$side" >"$out/logs/calibration-$side.txt" 2>&1 || return
   done
-  limited "$programs/mixerbench" compare "$folder/base" "$folder/again" --measure "$root/docs/ci/gate-suite.json" \
-    --pairs "$folder/pairs" --self --calibration "$out/h200/gate/calibration" \
+  limited "$programs/mixerbench" compare calibration/base calibration/again --measure "$root/docs/ci/gate-suite.json" \
+    --pairs calibration/pairs --self --calibration "$out/h200/gate/calibration" \
     --verdict "$out/h200/gate/aa.json" --markdown "$out/h200/gate/aa.md" >"$out/logs/calibration.txt" 2>&1
-  local status=$?
+  status=$?
   tail -n 1 "$out/logs/calibration.txt"
   return "$status"
-}
+)
 
 # Its cells fill many megabytes, so what is ranked is kept and not they. A sitting that ends before the
 # collection does ranks the tasks that are done; fails while some are missing. The report of its first

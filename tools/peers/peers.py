@@ -192,7 +192,7 @@ class Side:
         self.parameters = (cell.json["model_facts"] or {}).get("num_parameters", self.parameters)
         what = "step" if cell.kind == "throughput" else "training"
         if cell.state != "completed":
-            self.reasons[what] = f"{cell.state}: {cell.reason}"
+            self.reasons[what] = ": ".join(filter(None, (cell.state, cell.reason)))
         for row in [*cell.timings(), *cell.accuracy()]:
             if row["state"] != "completed":
                 self.reasons[what] = f"{row['state']}: {row['reason']}"
@@ -201,9 +201,8 @@ class Side:
             else:
                 self.accuracies.setdefault(cell.run_id, []).append(row["accuracy"])
 
-    def accuracy(self):
-        found = [statistics.fmean(values) for values in self.accuracies.values()]
-        return statistics.fmean(found) if found else None
+    def accuracy_by_seed(self):
+        return sorted(statistics.fmean(values) for values in self.accuracies.values())
 
     def step(self, execution):
         found = list(self.steps[execution].values())
@@ -212,8 +211,7 @@ class Side:
     def facts(self):
         return {
             "num_parameters": self.parameters,
-            "accuracy": self.accuracy(),
-            "num_seeds": len(self.accuracies),
+            "accuracy_by_seed": self.accuracy_by_seed(),
             "eager_ms": self.step("eager"),
             "graph_ms": self.step("graph"),
             "failures": self.reasons,
@@ -243,7 +241,9 @@ def machines(cells):
 
 
 def percent(side):
-    return "–" if side["accuracy"] is None else f"{100 * side['accuracy']:.1f} % ({side['num_seeds']})"
+    """The mean over seeds and, in brackets, each seed's."""
+    found = [100 * accuracy for accuracy in side["accuracy_by_seed"]]
+    return f"{statistics.fmean(found):.1f} % ({', '.join(f'{accuracy:.1f}' for accuracy in found)})" if found else "–"
 
 
 def milliseconds(value):

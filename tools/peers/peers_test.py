@@ -77,13 +77,15 @@ class PeersTest(unittest.TestCase):
                             cell(THEIRS, "throughput", 0, timings=[("graph", 5.0)]))
         second = self.report("eager", cell(OURS, "throughput", 0, timings=[("eager", 4.0)]),
                              cell(THEIRS, "throughput", 0, timings=[("eager", 20.0)]),
-                             cell({"name": "gla"}, "throughput", 0, "oom", "out of memory"))
+                             cell({"name": "gla"}, "throughput", 0, "oom", "out of memory"),
+                             cell({"name": "gla"}, "train", 1, "planned"))
         lines = self.table(first, second).splitlines()
-        self.assertIn("| abc | 50.0 % (1) | 85.0 % (2) | 20.00 | 5.00 | 2.00 | 2.5 |", lines)
+        self.assertIn("| abc | 50.0 % (50.0) | 85.0 % (80.0, 90.0) | 20.00 | 5.00 | 2.00 | 2.5 |", lines)
         self.assertIn("| gla | – | – | – | – | – | – |", lines)
         self.assertIn("Measured on: G.", lines)
         self.assertIn("- abc, theirs, training: error: RuntimeError: no", lines)
         self.assertIn("- gla, ours, step: oom: out of memory", lines)
+        self.assertIn("- gla, ours, training: planned", lines)
         self.assertEqual(self.table(second, first).splitlines(), lines)
         abc, gla = json.loads(self.table("--json", first, second))
         self.assertEqual((abc["layer"], abc["ours"]["eager_ms"], abc["theirs"]["num_parameters"]), ("Abc", 4.0, 5))
