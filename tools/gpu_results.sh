@@ -98,7 +98,7 @@ run_python() {
 
 # The table is of the pairs that are done.
 run_peers() {
-  local peers=$root/tools/peers folder=$out/runs/peers found=$out/h200/peers status=0
+  local peers=$root/tools/peers folder=$out/runs/peers found=$out/h200/peers status=0 dtype
   mkdir -p -- "$found"
   (
     cd -- "$root" || exit
@@ -107,7 +107,9 @@ run_peers() {
       >"$out/logs/peers.txt" 2>&1 || status=1
     python3 "$peers/peers.py" table "$folder"/*/*/report.json >"$found/peers.md" || status=1
     python3 "$peers/peers.py" table --json "$folder"/*/*/report.json >"$found/peers.json" || status=1
-    limited python3 "$peers/parity.py" --device cuda >"$found/parity.md" 2>"$out/logs/parity.txt" || status=1
+    for dtype in bf16 fp32; do
+      limited python3 "$peers/parity.py" --device cuda --dtype "$dtype" >"$found/parity-$dtype.md" 2>"$out/logs/parity-$dtype.txt" || status=1
+    done
     exit "$status"
   )
 }

@@ -3,8 +3,9 @@
 
     python3 tools/peers/parity.py --device cuda           # all pairs, by the kernels that Triton compiles
     python3 tools/peers/parity.py gla kda --tokens 70     # without a GPU by Triton's interpreter
+    python3 tools/peers/parity.py --device cuda --dtype bf16    # by the kernels that train
 
-Theirs computes in fp32, ours in fp64 by its reference (`mixer run`). Prints a Markdown table of errors, largest
+Theirs computes in fp32 or as it trains, ours in fp64 by its reference (`mixer run`). Prints a Markdown table of errors, largest
 difference over largest value; ends with 1 when one exceeds its tolerance. tools/peers/README.md says what it needs.
 SPDX-License-Identifier: Apache-2.0
 """
@@ -26,6 +27,7 @@ D_STATE = 128  # of Mamba-2
 # Its keys are fp16, and 1e-5 is added to the denominators of its iterations, where ours adds nothing.
 TOLERANCES = {"mesa_net": 2e-2}
 TOLERANCE = 5e-5
+BF16_TOLERANCE = 5e-2  # a few roundings to 8 digits, which gates and denominators magnify
 
 CONVOLUTIONS = ["q_conv1d.weight", "k_conv1d.weight", "v_conv1d.weight"]
 SPLITS = {  # of Mamba-2, theirs: z x B C dt, ours: C B x dt z
@@ -185,8 +187,9 @@ def ours_of(mixer, ours, tensors):
     return torch.cat(found)
 
 
-def compare(mixer, options, peer, tokens, device):
-    """{tensor: error} of the output and the gradients; `options` are ours."""
+def compare(mixer, options, peer, tokens, device, dtype):
+    """{tensor: error} of the output and the gradients; `options` are ours. In bf16 theirs is called as a training step
+    does it: weights fp32, x bf16, under autocast."""
     import torch
     from safetensors.torch import load_file, save_file
 
@@ -194,9 +197,12 @@ def compare(mixer, options, peer, tokens, device):
     theirs = peer(D_MODEL, layer_idx=0, num_layers=2, max_seq_len=tokens).to(device)
     draw(theirs.layer, generator)
     x, grad = (torch.randn(2, tokens, D_MODEL, generator=generator) for _ in range(2))
+    if dtype == "bf16":
+        x, grad = x.bfloat16(), grad.bfloat16()
     their_x = x.to(device).requires_grad_()
-    y = theirs(their_x)
-    y.backward(grad.to(device))
+    with torch.autocast(torch.device(device).type, torch.bfloat16, enabled=dtype == "bf16"):
+        y = theirs(their_x)
+    y.backward(grad.to(device, y.dtype))
     weights = dict(theirs.layer.named_parameters())
     unused = set(weights) - {name for names in PARAMETERS[mixer].values() for name in names}
     if unused:
@@ -238,11 +244,12 @@ def compare_all(pairs, options):
         if options.device == "cpu":
             tokens = min(tokens, INTERPRETED_TOKENS.get(mixer, tokens))
         ours = {name: value for name, value in ours.items() if name != "name"}
-        errors = compare(mixer, ours, peer, tokens, options.device)
+        errors = compare(mixer, ours, peer, tokens, options.device, options.dtype)
         y, x = errors.pop("y"), errors.pop("grad.x")
         worst = max(errors, key=errors.get)
         print(f"| {mixer} | {y:.1e} | {x:.1e} | {errors[worst]:.1e} (`{worst}`) |", flush=True)
-        if not max(y, x, errors[worst]) <= TOLERANCES.get(mixer, TOLERANCE):
+        tolerance = BF16_TOLERANCE if options.dtype == "bf16" else TOLERANCES.get(mixer, TOLERANCE)
+        if not max(y, x, errors[worst]) <= tolerance:
             failed.append(mixer)
     if failed:
         print(f"error: beyond tolerance: {', '.join(failed)}", file=sys.stderr)
@@ -254,15 +261,21 @@ def main():
     parser.add_argument("layers", nargs="*", metavar="LAYER", help="names of our mixers; all without one")
     parser.add_argument("--tokens", type=int, default=70)
     parser.add_argument("--device", default="cpu", help="cpu (Triton's interpreter, the default) or cuda")
+    parser.add_argument("--dtype", choices=("fp32", "bf16"), default="fp32", help="that theirs computes in")
     options = parser.parse_args()
+    if options.dtype == "bf16" and options.device == "cpu":
+        parser.error("--dtype bf16 needs --device cuda: Triton's interpreter does not know it")
     pairs = peers.named(peers.read_suite(), options.layers)
-    # Without the latter products of fp32 are tf32.
-    for name, value in {**peers.CHECK, "TRITON_F32_DEFAULT": "ieee"}.items():
+    environment = dict(peers.CHECK)
+    if options.dtype == "fp32":
+        environment["TRITON_F32_DEFAULT"] = "ieee"  # products of fp32 are tf32 otherwise
+    for name, value in environment.items():
         os.environ.setdefault(name, value)
     if options.device == "cpu":
         interpret()
     with tempfile.TemporaryDirectory() as folder:
-        use_copy(folder, interpreted=options.device == "cpu")
+        if options.dtype == "fp32":
+            use_copy(folder, interpreted=options.device == "cpu")
         return compare_all(pairs, options)
 
 
