@@ -97,6 +97,7 @@ std::string OurPlainMixerName(std::string_view published) {
       {"mamba2", "mamba2"},
       {"raven", "raven"},
       {"retnet", "retnet"},
+      {"rwkv", "rwkv5"},  // of no stated version, which the reports say
       {"rwkv5", "rwkv5"},
       {"rwkv6", "rwkv6"},
       {"rwkv7", "rwkv7"},

