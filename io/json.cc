@@ -72,7 +72,8 @@ std::string SyntaxReason(std::string_view what) {
 // checked before anything is stored.
 class ValueBuilder {
  public:
-  ValueBuilder(std::string_view text, const JsonLimits& limits) : text_(text), limits_(limits) {}
+  ValueBuilder(std::string_view text, const JsonLimits& limits, const TakenElements& taken)
+      : text_(text), limits_(limits), taken_(taken) {}
 
   bool null() { return Place(Value()); }
   bool boolean(bool v) { return Place(Value(v)); }
@@ -145,6 +146,12 @@ class ValueBuilder {
 
   bool Close() {
     stack_.pop_back();
+    const bool is_taken = taken_.take && stack_.size() == 2 && stack_[0].key == taken_.key &&
+                          stack_[0].node->is_object() && stack_[1].node->is_array();
+    if (is_taken) {
+      Array& elements = stack_[1].node->as_array();
+      elements.back() = taken_.take(std::move(elements.back()), elements.size() - 1);
+    }
     return true;
   }
 
@@ -171,10 +178,13 @@ class ValueBuilder {
 
   std::string_view text_;
   JsonLimits limits_;
+  const TakenElements& taken_;
   Value root_;
   std::vector<Frame> stack_;
   std::size_t num_nodes_ = 0;
 };
+
+bool IsWrittenAsItIs(char c) { return c >= ' ' && c < 0x7F && c != '"' && c != '\\'; }
 
 class Writer {
  public:
@@ -218,6 +228,11 @@ class Writer {
 
   void WriteString(const std::string& raw) {
     out_ += '"';
+    if (std::ranges::all_of(raw, IsWrittenAsItIs)) {
+      out_ += raw;
+      out_ += '"';
+      return;
+    }
     for (const char c : ValidUtf8(raw)) {
       switch (c) {
         case '"':
@@ -303,12 +318,16 @@ void RefuseHiddenBytes(std::string_view text) {
 }  // namespace
 
 Value ParseJson(std::string_view text, const JsonLimits& limits) {
+  return ParseJson(text, limits, TakenElements{});
+}
+
+Value ParseJson(std::string_view text, const JsonLimits& limits, const TakenElements& taken) {
   if (text.size() > limits.max_bytes) {
     throw ConfigError(
         "", fmt::format("{} bytes of JSON; the limit is {}", text.size(), limits.max_bytes));
   }
   RefuseHiddenBytes(text);
-  ValueBuilder builder(text, limits);
+  ValueBuilder builder(text, limits, taken);
   nlohmann::json::sax_parse(text.begin(), text.end(), &builder);
   return builder.Take();
 }

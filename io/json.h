@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <string>
 #include <string_view>
 
@@ -24,6 +25,14 @@ inline constexpr JsonLimits kReportLimits = {
 // are errors. Throws ConfigError whose `where` is "line L, column C" for syntax errors, else the
 // JSON pointer.
 Value ParseJson(std::string_view text, const JsonLimits& limits = {});
+
+// One array of a document, a member of it, whose elements are taken as soon as they are read: a
+// document of many large ones is never whole in memory.
+struct TakenElements {
+  std::string_view key;
+  std::function<Value(Value element, std::size_t index)> take;  // what stays in its place
+};
+Value ParseJson(std::string_view text, const JsonLimits& limits, const TakenElements& taken);
 
 // Sorted keys, shortest round-trip numbers; a double keeps a mark of its type ("1.0"), so that
 // ParseJson(DumpJson(v)) == v. indent < 0: one line without spaces (canonical form); otherwise

@@ -8,6 +8,7 @@
 #include <limits>
 #include <stdexcept>
 #include <string>
+#include <vector>
 
 #include "base/error.h"
 
@@ -87,6 +88,19 @@ TEST_CASE("json: depth, number of values and size are bounded") {
   CHECK(Failure("[1,2,3]", {.max_nodes = 3}) == "/2: more than 3 values");
   CHECK(Failure("[1,2,3]", {.max_bytes = 7}) == "accepted");
   CHECK(Failure("[1,2,3]", {.max_bytes = 6}) == "7 bytes of JSON; the limit is 6");
+}
+
+TEST_CASE("json: elements of one array are taken as they are read") {
+  std::vector<std::string> taken;
+  const auto take = [&](const Value& element, std::size_t index) {
+    taken.push_back(std::to_string(index) + " " + DumpJson(element));
+    return Value(static_cast<std::int64_t>(index));
+  };
+  const Value left =
+      ParseJson(R"({"a":[{"cells":[{"x":0}]}],"cells":[{"x":[{}]},7,[]],"z":{"cells":[{}]}})", {},
+                {"cells", take});
+  CHECK(taken == std::vector<std::string>{R"(0 {"x":[{}]})", "2 []"});
+  CHECK(DumpJson(left) == R"({"a":[{"cells":[{"x":0}]}],"cells":[0,7,2],"z":{"cells":[{}]}})");
 }
 
 TEST_CASE("json: text is canonical") {

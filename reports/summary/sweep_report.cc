@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <fmt/format.h>
 #include <limits>
 #include <tuple>
 #include <utility>
@@ -313,16 +314,15 @@ LeftOut LeftOutFromValue(const Value& value, const std::string& where) {
           .reason = reader.String("reason")};
 }
 
-// Of the document without `integrity`, each cell being represented by its own content checksum:
-// times of a cell do not count.
-std::string ContentChecksum(const Value& document) {
-  Object content = document.as_object();
-  content.erase("integrity");
-  for (Value& cell : content["cells"].as_array()) {
-    const Value checksum = io::ObjectReader(cell, "").Nested("integrity").Member("content_sha256");
-    cell = checksum;
-  }
-  return "sha256:" + Sha256Hex(io::DumpJson(content));
+// What stands for a cell in the checksum of a report: times of a cell do not count.
+Value ContentOf(const Value& cell) {
+  return io::ObjectReader(cell, "").Nested("integrity").Member("content_sha256");
+}
+
+// Of a document each of whose cells is ContentOf it, without `integrity`.
+std::string ContentChecksum(Object document) {
+  document.erase("integrity");
+  return "sha256:" + Sha256Hex(io::DumpJson(std::move(document)));
 }
 
 // Equal but for rounding: another compiler or mathematics library may differ in the last digits.
@@ -435,23 +435,21 @@ Value ReseedToValue(const Reseed& reseed) {
 }
 
 Value SweepToValue(const SweepReport& report) {
-  Array cells;
-  for (const CellResult& cell : report.cells) cells.push_back(CellToValue(cell));
-  Array groups;
-  for (const GroupSummary& group : report.groups) groups.push_back(GroupToValue(group));
-  Array reseeds;
-  for (const Reseed& reseed : report.reseeds) reseeds.push_back(ReseedToValue(reseed));
-  Array left_out;
-  for (const LeftOut& result : report.left_out) left_out.push_back(LeftOutToValue(result));
-  Value document = Object{{"schema_version", kSchemaVersion},
-                          {"kind", "sweep"},
-                          {"name", report.name},
-                          {"config", report.config},
-                          {"cells", std::move(cells)},
-                          {"groups", std::move(groups)},
-                          {"reseeds", std::move(reseeds)},
-                          {"left_out", std::move(left_out)}};
-  document.as_object()["integrity"] = Object{{"content_sha256", ContentChecksum(document)}};
+  Array cells, contents;
+  for (const CellResult& cell : report.cells) {
+    cells.push_back(CellToValue(cell));
+    contents.push_back(ContentOf(cells.back()));
+  }
+  Object document = {{"schema_version", kSchemaVersion},
+                     {"kind", "sweep"},
+                     {"name", report.name},
+                     {"config", report.config},
+                     {"cells", std::move(contents)},
+                     {"groups", ArrayOf(report.groups, GroupToValue)},
+                     {"reseeds", ArrayOf(report.reseeds, ReseedToValue)},
+                     {"left_out", ArrayOf(report.left_out, LeftOutToValue)}};
+  document["integrity"] = Object{{"content_sha256", ContentChecksum(document)}};
+  document["cells"] = std::move(cells);
   return document;
 }
 
@@ -459,14 +457,23 @@ std::string DumpSweep(const SweepReport& report) { return io::DumpJson(SweepToVa
 
 SweepReport ParseSweep(std::string_view text, const std::string& path) {
   try {
-    const Value document = io::ParseJson(text, io::kReportLimits);
+    std::vector<CellResult> cells;
+    const auto take = [&](const Value& cell, std::size_t index) {
+      cells.push_back(CellFromValue(cell, fmt::format("/cells/{}", index)));
+      return ContentOf(cell);
+    };
+    const Value document = io::ParseJson(text, io::kReportLimits, {"cells", take});
     CheckDocument(document, "sweep", "");
     const io::ObjectReader reader(document, "");
-    SweepReport report = MakeSweepReport(reader.String("name"), reader.Member("config"),
-                                         reader.List("cells", CellFromValue));
+    const auto is_taken = [](const Value& left, const std::string&) { return left.is_string(); };
+    if (reader.List("cells", is_taken).size() != cells.size()) {
+      throw Error(ExitCode::kBadInput, reader.Pointer("cells") + ": a cell is no object");
+    }
+    SweepReport report =
+        MakeSweepReport(reader.String("name"), reader.Member("config"), std::move(cells));
     if (reader.Has("left_out")) report.left_out = reader.List("left_out", LeftOutFromValue);
     const io::ObjectReader integrity = reader.Nested("integrity");
-    if (integrity.String("content_sha256") != ContentChecksum(document)) {
+    if (integrity.String("content_sha256") != ContentChecksum(document.as_object())) {
       throw Error(ExitCode::kBadInput,
                   integrity.Pointer("content_sha256") +
                       ": the content does not match its checksum; the file was damaged or edited, "
@@ -474,9 +481,10 @@ SweepReport ParseSweep(std::string_view text, const std::string& path) {
     }
     // A later minor version may summarise more than this one; its cells are still read.
     if (reader.String("schema_version") == kSchemaVersion) {
-      const Value again = SweepToValue(report);
-      for (const char* part : {"groups", "reseeds"}) {
-        if (AlmostEqual(*again.Find(part), reader.Member(part))) continue;
+      const Object again = {{"groups", ArrayOf(report.groups, GroupToValue)},
+                            {"reseeds", ArrayOf(report.reseeds, ReseedToValue)}};
+      for (const auto& [part, value] : again) {
+        if (AlmostEqual(value, reader.Member(part))) continue;
         throw Error(ExitCode::kBadInput, reader.Pointer(part) +
                                              ": the summaries are not those of the cells; build "
                                              "the report again from its cells");
