@@ -83,18 +83,26 @@ class AnalyseRun : CellRun {
       if (found.contains(tap) || (tap == kAllTaps && !found.empty())) continue;
       rows.emplace_back().tap = tap;
       const bool has_failed = outcome.state != reports::CellState::kCompleted;
-      rows.back().state = has_failed ? outcome.state : reports::CellState::kSkipped;
-      rows.back().reason = has_failed ? outcome.reason : WhyNot(tap, recorded);
+      const Outcome why = has_failed ? outcome : WhyNot(tap, recorded);
+      rows.back().state = why.state;
+      rows.back().reason = why.reason;
     }
     return rows;
   }
 
-  static std::string WhyNot(const std::string& tap, const Recorded& recorded) {
-    if (recorded.offered.contains(tap)) return "layers know it, and had nothing to record";
+  // A tap by its name that this model does not have is asked for in vain; one that has nothing to
+  // record here, and all taps of a model without any, are answered.
+  static Outcome WhyNot(const std::string& tap, const Recorded& recorded) {
+    using reports::CellState;
+    if (recorded.offered.contains(tap)) {
+      return {CellState::kSkipped, "layers know it, and had nothing to record"};
+    }
+    if (tap == kAllTaps) return {CellState::kSkipped, "this model has no taps"};
     std::string names;
     for (const std::string& name : recorded.offered) names += (names.empty() ? "" : ", ") + name;
-    return "no layer records it; " +
-           (names.empty() ? "this model has no taps" : "recorded are: " + names);
+    return {CellState::kUnsupported,
+            "no layer records it; " +
+                (names.empty() ? "this model has no taps" : "recorded are: " + names)};
   }
 
   // Half as many samples at once as often as memory lacks.
@@ -190,8 +198,13 @@ class AnalyseRun : CellRun {
 reports::CellResult RunAnalyseCell(const Cell& cell, at::Device device,
                                    const Registries& registries, const RunControl& control,
                                    const ProgressCallback& progress) {
-  return RunCell(cell, device, registries, control, progress,
-                 [](const CellRun& run) { AnalyseRun(run).Run(); });
+  reports::CellResult result = RunCell(cell, device, registries, control, progress,
+                                       [](const CellRun& run) { AnalyseRun(run).Run(); });
+  for (const reports::TapRow& row : result.taps) {
+    if (row.state == reports::CellState::kSkipped) continue;
+    TakeStateOf("tap " + row.tap + ", " + AxesText(row.axes), row.state, row.reason, result);
+  }
+  return result;
 }
 
 }  // namespace mixerbench::harness

@@ -61,6 +61,9 @@ reports::CellResult RunEvaluateCell(const Cell& cell, at::Device device,
                                     const ProgressCallback& progress) {
   reports::CellResult result = RunCell(cell, device, registries, control, progress,
                                        [](const CellRun& run) { EvaluateRun(run).Run(); });
+  for (const reports::AccuracyRow& row : result.accuracy) {
+    if (row.slice.empty()) TakeStateOf(AxesText(row.axes), row.state, row.reason, result);
+  }
   Guard([&] { AddMissingRows(cell, registries.tasks, result); });  // it has failed already
   return result;
 }

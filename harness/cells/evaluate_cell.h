@@ -11,7 +11,8 @@ namespace mixerbench::harness {
 
 // A cell of kEvaluate: the rows that the training cell would have if it tested these segments, to
 // the bit. Without intact weights of its training in control.weights_folder it ends as kError: it
-// never trains. A segment that is too long for what the model is built for is `unsupported`.
+// never trains. A segment that is too long for what the model is built for is `unsupported`, and so
+// is the cell then, beside the rows of the others.
 reports::CellResult RunEvaluateCell(const Cell& cell, at::Device device,
                                     const Registries& registries, const RunControl& control,
                                     const ProgressCallback& progress);

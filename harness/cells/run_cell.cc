@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "harness/cells/run_cell.h"
 
+#include <algorithm>
+#include <array>
 #include <stdexcept>
 
 #include "base/error.h"
@@ -9,6 +11,24 @@
 #include "harness/training/memory_need.h"
 
 namespace mixerbench::harness {
+namespace {
+
+// Of what a row may have; what else ends a cell (a stop, its time limit) is worse.
+int Badness(reports::CellState state) {
+  using S = reports::CellState;
+  constexpr std::array kFromBest = {S::kCompleted, S::kSkipped,  S::kUnsupported,
+                                    S::kOom,       S::kDiverged, S::kError};
+  return static_cast<int>(std::find(kFromBest.begin(), kFromBest.end(), state) - kFromBest.begin());
+}
+
+// What Require says, without the place in the code before it.
+std::string WithoutPlace(const std::string& message) {
+  const std::size_t end = message.find(": ");
+  const bool has_place = end != std::string::npos && message.find(".cc:") < end;
+  return has_place ? message.substr(end + 2) : message;
+}
+
+}  // namespace
 
 double SecondsSince(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
@@ -51,12 +71,19 @@ reports::CellResult RunCell(const Cell& cell, at::Device device, const Registrie
   return result;
 }
 
+void TakeStateOf(const std::string& row, reports::CellState state, const std::string& reason,
+                 reports::CellResult& result) {
+  if (Badness(state) <= Badness(result.state)) return;
+  result.state = state;
+  result.reason = row + ": " + reason;
+}
+
 void RunOrRefuse(std::int64_t seq_len, std::int64_t built_for, const std::function<void()>& work) {
   try {
     work();
   } catch (const std::logic_error& error) {
     if (seq_len <= built_for) throw;
-    throw ConfigError("", error.what());
+    throw ConfigError("", WithoutPlace(error.what()));
   }
 }
 

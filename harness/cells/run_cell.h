@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <string>
 
 #include "harness/cells/train.h"
 #include "harness/device/graph.h"
@@ -56,6 +57,11 @@ class CellRun {
 reports::CellResult RunCell(const Cell& cell, at::Device device, const Registries& registries,
                             const RunControl& control, const ProgressCallback& progress,
                             const std::function<void(const CellRun&)>& work);
+
+// A cell that came to its end without a row that it was asked for is not completed: it takes the
+// state of the worst of these rows, the first of equals, and says which it is. `row` names it.
+void TakeStateOf(const std::string& row, reports::CellState state, const std::string& reason,
+                 reports::CellResult& result);
 
 // Runs `work` on inputs of `seq_len` tokens. A model may refuse those that are longer than what it
 // is built for, as positions or filters end: then this throws ConfigError, which is `unsupported`.

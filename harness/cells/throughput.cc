@@ -188,14 +188,11 @@ reports::CellResult RunThroughputCell(const Cell& cell, at::Device device,
                                       const ProgressCallback& progress) {
   reports::CellResult result = RunCell(cell, device, registries, control, progress,
                                        [](const CellRun& run) { ThroughputRun(run).Run(); });
-  if (result.state == reports::CellState::kCompleted) {
-    for (const auto& row : result.throughput) {
-      if (row.state == reports::CellState::kError ||
-          row.state == reports::CellState::kUnsupported) {
-        result.state = row.state;
-        result.reason = row.phase + " at " + std::to_string(row.seq_len) + ": " + row.reason;
-      }
-    }
+  for (const reports::ThroughputRow& row : result.throughput) {
+    const bool is_refused =
+        row.state == reports::CellState::kError || row.state == reports::CellState::kUnsupported;
+    if (!is_refused) continue;  // where memory ends is what a curve shows
+    TakeStateOf(row.phase + " at " + std::to_string(row.seq_len), row.state, row.reason, result);
   }
   return result;
 }

@@ -58,12 +58,6 @@ gate::Tolerance ToleranceOf(const CompareOptions& options) {
   const auto fails = [&](const char* name) {
     return std::find(options.fail_on.begin(), options.fail_on.end(), name) != options.fail_on.end();
   };
-  for (const std::string& name : options.fail_on) {
-    if (name != "missing" && name != "empty" && name != "inconclusive" && name != "failed") {
-      throw ConfigError("--fail-on", "'" + name.substr(0, 40) +
-                                         "' is none of missing, empty, inconclusive and failed");
-    }
-  }
   tolerance.missing = tolerance.missing || !fails("missing");
   tolerance.empty = !fails("empty");
   tolerance.inconclusive = !fails("inconclusive");

@@ -88,7 +88,7 @@ void AddCompareCommand(const Parser& parser) {
     RequireUseOfBuilds(chosen);
     FindJobSummary(*command, chosen.outputs);
     chosen.fail_on_is_given = command->count("--fail-on") > 0;
-    chosen.fail_on = ParseNames(values->fail_on);
+    chosen.fail_on = ParseFailOn(values->fail_on, {"missing", "empty", "inconclusive", "failed"});
     return Compare(chosen);
   });
 }

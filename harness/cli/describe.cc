@@ -169,11 +169,11 @@ void PrintOptions(const TaskFacts& facts) {
 void PrintScores(const TaskFacts& facts) {
   std::cout << "\n\nwithout reading the order of the tokens\n";
   for (const auto& baseline : facts.task->baselines()) {
-    std::cout << fmt::format("  {:<44}{:.6g}\n", baseline.name, baseline.accuracy);
+    std::cout << fmt::format("  {:<43} {:.6g}\n", baseline.name, baseline.accuracy);
   }
   if (!facts.ceilings.empty()) std::cout << "\nat best, from the training data of the preset\n";
   for (const auto& [preset, ceiling] : facts.ceilings) {
-    std::cout << fmt::format("  {:<44}{:.6g}\n", preset, ceiling);
+    std::cout << fmt::format("  {:<43} {:.6g}\n", preset, ceiling);
   }
   std::cout << "\nslices:";
   for (const auto& key : facts.task->slice_keys()) std::cout << " " << key.name;

@@ -8,13 +8,13 @@
 namespace mixerbench::harness {
 
 std::string NameAndText(const std::string& name, const std::string& text) {
-  return fmt::format("{:<24}{}\n", name, text);
+  return fmt::format("{:<23} {}\n", name, text);
 }
 
 std::string FieldsToText(const std::vector<FieldInfo>& fields) {
   std::string text;
   for (const auto& field : fields) {
-    text += fmt::format("  {:<22}{:<12}{} [{}]\n", field.name, io::DumpJson(field.default_value),
+    text += fmt::format("  {:<21} {:<11} {} [{}]\n", field.name, io::DumpJson(field.default_value),
                         field.help, field.type);
   }
   return text;

@@ -47,7 +47,7 @@ std::string OptionsText(const Object& params, const std::set<std::string>& names
 std::string SegmentLine(const tasks::FoundPreset& found, const char* split,
                         const tasks::Segment& segment, const std::set<std::string>& differing) {
   const auto shape = found.entry.create(segment.params, "")->shape();
-  return fmt::format("  {:<6}{:>8} of {} tokens, {} token ids{}\n", split,
+  return fmt::format("  {:<5} {:>8} of {} tokens, {} token ids{}\n", split,
                      segment.num_samples == 0 ? "online" : std::to_string(segment.num_samples),
                      shape.seq_len, shape.vocab_size,
                      OptionsText(segment.params.as_object(), differing));

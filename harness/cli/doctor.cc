@@ -52,7 +52,7 @@ ExitCode Doctor(const DoctorOptions& options, const EngineCommands& engine) {
     std::cout << io::DumpJson(Object{{"checks", ToArray(checks)}, {"fit", num_failed == 0}}, 2);
   } else {
     for (const HealthCheck& check : checks) {
-      std::cout << fmt::format("{:<4}  {:<16}{}\n", NameOf(check.verdict), check.name,
+      std::cout << fmt::format("{:<4}  {:<15} {}\n", NameOf(check.verdict), check.name,
                                io::PlainLine(check.text));
     }
     std::cout << fmt::format("{} ok, {} to look at, {} failed\n", Count(checks, Verdict::kOk),

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <map>
 #include <memory>
+#include <set>
 
 #include "harness/cli/command.h"
 #include "harness/cli/standard_input.h"
@@ -17,6 +19,7 @@ struct RunValues {
   std::string keep_weights = "final";
   std::string deterministic = "warn";
   std::string on_oom = "fail";
+  std::string fail_on;
   std::optional<double> max_gpu_hours;
   bool fresh = false;
 };
@@ -112,6 +115,19 @@ void AddLimitsOfCells(CLI::App* command, RunValues& values) {
       ->capture_default_str();
 }
 
+// Of the ends that a run may fail for, those that --fail-on does not name.
+std::set<ExitCode> OtherThan(const std::string& fail_on) {
+  const std::map<std::string, ExitCode> ends = {{"empty", ExitCode::kNothingSelected},
+                                                {"failed", ExitCode::kCellsFailed},
+                                                {"missing", ExitCode::kMissing}};
+  std::vector<std::string> known;
+  for (const auto& [name, code] : ends) known.push_back(name);
+  std::set<ExitCode> others;
+  for (const auto& [name, code] : ends) others.insert(code);
+  for (const std::string& name : ParseFailOn(fail_on, known)) others.erase(ends.at(name));
+  return others;
+}
+
 void AddRun(const Parser& parser, const char* name, const char* help, bool throughput_only) {
   const auto values = std::make_shared<RunValues>();
   RunOptions& options = values->options;
@@ -141,6 +157,9 @@ void AddRun(const Parser& parser, const char* name, const char* help, bool throu
   for (const char* file : {"--html", "--junit", "--github-summary"}) {
     command->get_option(file)->excludes(dry_run);
   }
+  command->add_option("--fail-on", values->fail_on,
+                      "which of failed (cells), missing and empty fail, separated by commas; none "
+                      "when it is empty, all by default");
   command->add_flag("-q,--quiet", options.quiet, "no progress");
   command->add_option("--log-file", options.log_file,
                       "append what is said on stderr, with times, and progress despite -q");
@@ -160,6 +179,7 @@ void AddRun(const Parser& parser, const char* name, const char* help, bool throu
     chosen.cell.is_strict = values->deterministic == "strict";
     if (values->on_oom == "halve") chosen.on_oom = OnOom::kHalve;
     if (values->max_gpu_hours) chosen.max_device_s = *values->max_gpu_hours * 3600;
+    if (command->count("--fail-on") > 0) chosen.let_pass = OtherThan(values->fail_on);
     if (values->fresh) chosen.retry = RetryPolicy::kAll;
     if (!values->retry.empty()) chosen.retry = RetryPolicy::kFailed;
     if (!values->plan.empty()) {

@@ -40,7 +40,7 @@ Value RowValue(const ScoreRow& row) {
 
 void PrintRow(const std::string& name, const ScoreRow& row) {
   std::string line =
-      fmt::format("{:<20}{:>9.2f} {:<7}", name, Shown(row.score, row.scale), ScaleText(row.scale));
+      fmt::format("{:<19} {:>9.2f} {:<7}", name, Shown(row.score, row.scale), ScaleText(row.scale));
   if (row.interval) {
     line += fmt::format(" [{:.2f}, {:.2f}] {}", Shown(row.interval->low, row.scale),
                         Shown(row.interval->high, row.scale), row.interval->method);
@@ -174,7 +174,7 @@ ExitCode ScorePredictions(const ScoreOptions& options) {
     if (object == result.end()) continue;
     std::cout << name << "\n";
     for (const auto& [key, value] : object->second.as_object()) {
-      std::cout << fmt::format("  {:<20}{}\n", key, io::DumpJson(value));
+      std::cout << fmt::format("  {:<19} {}\n", key, io::DumpJson(value));
     }
   }
   return ExitCode::kOk;

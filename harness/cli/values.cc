@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "harness/cli/values.h"
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <cstdlib>
@@ -88,11 +89,19 @@ std::vector<std::uint64_t> ParseSeeds(const std::string& text) {
   return seeds;
 }
 
-std::vector<std::string> ParseNames(const std::string& text) {
+std::vector<std::string> ParseFailOn(const std::string& text,
+                                     const std::vector<std::string>& known) {
+  constexpr std::size_t kShown = 40;
   std::vector<std::string> names;
   std::istringstream stream(text);
   for (std::string name; std::getline(stream, name, ',');) {
-    if (!name.empty()) names.push_back(name);
+    if (name.empty()) continue;
+    if (std::find(known.begin(), known.end(), name) == known.end()) {
+      std::string list;
+      for (const std::string& each : known) list += (list.empty() ? "" : ", ") + each;
+      throw ConfigError("--fail-on", "'" + name.substr(0, kShown) + "' is none of " + list);
+    }
+    names.push_back(name);
   }
   return names;
 }

@@ -25,8 +25,9 @@ std::uint64_t ParseUnsigned(const std::string& text, const std::string& where);
 // likely a seed.
 std::vector<std::uint64_t> ParseSeeds(const std::string& text);
 
-// "a,b": its names; none for "".
-std::vector<std::string> ParseNames(const std::string& text);
+// --fail-on "a,b": names out of `known`, of the ends that a command fails for; none for "".
+std::vector<std::string> ParseFailOn(const std::string& text,
+                                     const std::vector<std::string>& known);
 
 // "90", "1.5", "20m" or "1h30m" (d, h, m, s): seconds, at least 0. Nothing for any other text.
 std::optional<double> ParseSeconds(const std::string& text);

@@ -47,6 +47,14 @@ TEST_CASE("settings: path=value, of which only the first = counts") {
   CHECK_THROWS_AS(ParseSettings({"=1"}), ConfigError);
 }
 
+TEST_CASE("--fail-on: names out of those of the command") {
+  const std::vector<std::string> known = {"failed", "missing"};
+  CHECK(ParseFailOn("", known).empty());
+  CHECK(ParseFailOn("missing,failed", known) == std::vector<std::string>{"missing", "failed"});
+  CHECK_THROWS_WITH(ParseFailOn("failed,empty", known),
+                    "--fail-on: 'empty' is none of failed, missing");
+}
+
 TEST_CASE("shards: parts count from 0") {
   CHECK(ParseShard("").count == 1);
   CHECK(ParseShard("2/8").index == 2);

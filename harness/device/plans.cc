@@ -78,7 +78,8 @@ void RefuseFallbacks(const std::vector<kernels::PlanRecord>& records,
 }
 
 bool IsRefusedFallback(const reports::CellResult& result) {
-  return result.state == reports::CellState::kUnsupported && result.reason.starts_with(kFlag);
+  return result.state == reports::CellState::kUnsupported &&
+         result.reason.find(kFlag) != std::string::npos;  // after the row that it is of, if one
 }
 
 }  // namespace mixerbench::harness

@@ -73,6 +73,8 @@ TEST_CASE("plans: a core that falls back is refused with the reason, other funct
   result.state = reports::CellState::kUnsupported;
   result.reason = "--require-device-cores: because";
   CHECK(IsRefusedFallback(result));
+  result.reason = "fwd at 128: " + result.reason;
+  CHECK(IsRefusedFallback(result));
   result.reason = "too long";
   CHECK_FALSE(IsRefusedFallback(result));
 }

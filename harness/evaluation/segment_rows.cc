@@ -6,6 +6,8 @@
 #include <set>
 #include <utility>
 
+#include "io/json.h"
+
 namespace mixerbench::harness {
 
 std::vector<Object> SegmentAxes(const Cell& cell) {
@@ -31,6 +33,15 @@ std::vector<Object> SegmentAxes(const Cell& cell) {
     axes.push_back(std::move(object));
   }
   return axes;
+}
+
+std::string AxesText(const Object& axes) {
+  std::string text;
+  for (const auto& [key, value] : axes) {
+    text += (text.empty() ? "" : ", ") + key + " " +
+            (value.is_string() ? value.as_string() : io::DumpJson(value));
+  }
+  return text;
 }
 
 std::vector<reports::Guess> GuessesOf(const tasks::Task& task) {

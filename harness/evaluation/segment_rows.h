@@ -19,6 +19,9 @@ namespace mixerbench::harness {
 // it, and the intervention of a cell that has one, so that its rows are never taken for plain ones.
 std::vector<Object> SegmentAxes(const Cell& cell);
 
+// "input_seq_len 48, num_kv_pairs 4".
+std::string AxesText(const Object& axes);
+
 // What guessing scores on samples of `task`, chance first.
 std::vector<reports::Guess> GuessesOf(const tasks::Task& task);
 

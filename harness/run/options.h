@@ -8,9 +8,11 @@
 #include <filesystem>
 #include <functional>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
+#include "base/error.h"
 #include "harness/run/free_space.h"
 #include "harness/suite/overrides.h"
 
@@ -98,6 +100,7 @@ struct RunOptions {
   std::optional<std::chrono::steady_clock::time_point> started = std::nullopt;
   std::string log_file;  // "": none
   VerdictOutputs outputs;
+  std::set<ExitCode> let_pass = {};  // ends that are none to fail for (--fail-on)
   bool dry_run = false;
   bool throughput_only = false;  // `bench`
   bool quiet = false;
@@ -105,6 +108,8 @@ struct RunOptions {
   std::function<std::optional<std::int64_t>(const std::filesystem::path&)> free_space = FreeSpace;
   // Starts a worker, its arguments coming after it: this program again.
   std::vector<std::string> worker_command = {"/proc/self/exe"};
+
+  ExitCode CodeOf(ExitCode end) const { return let_pass.contains(end) ? ExitCode::kOk : end; }
 };
 
 struct ReproOptions {

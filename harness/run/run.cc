@@ -149,9 +149,6 @@ Suite ReadSuite(const RunOptions& options, at::Device device, const Registries& 
       throw ConfigError("/throughput", "the suite measures no speed; add a throughput section");
     }
   }
-  if (suite.cells.empty()) {
-    throw Error(ExitCode::kNothingSelected, "the suite has no cells: sweep.exclude leaves none");
-  }
   return suite;
 }
 
@@ -201,7 +198,7 @@ class SuiteRun {
   }
 
   ExitCode Run(std::chrono::steady_clock::time_point start) {
-    const ExitCode code = RunCells(start);
+    const ExitCode code = options_.CodeOf(RunCells(start));
     if (options_.outputs.AnyWanted()) WriteVerdicts(options_.outputs, {ReportOf(out_)}, code);
     return code;
   }
@@ -439,7 +436,15 @@ ExitCode RunSuite(const RunOptions& options, const Registries& registries, LogFi
     throw ConfigError("--require-device-cores",
                       "this run is on the CPU, where no core has device code; use --device cuda");
   }
-  SuiteRun run(options, registries, log, device, ReadSuite(options, device, registries));
+  Suite suite = ReadSuite(options, device, registries);
+  if (suite.cells.empty()) {
+    const std::string problem = "the suite has no cells: sweep.exclude leaves none";
+    const ExitCode code = options.CodeOf(ExitCode::kNothingSelected);
+    if (code != ExitCode::kOk) throw Error(code, problem);
+    std::cerr << problem << "\n";
+    return code;
+  }
+  SuiteRun run(options, registries, log, device, std::move(suite));
   if (StopRequested()) return StoppedEarly();
   return options.dry_run ? run.PrintPlan() : run.Run(start);
 }

@@ -185,6 +185,11 @@ TEST_CASE("run: a failed cell stays, is tried again when asked, and decides the 
   CHECK(again.code == ExitCode::kCellsFailed);
   CHECK(CountStarts(again) == 0);
   CHECK_THAT(again.err, Catch::Contains("done: 3 completed, 1 not"));
+  run.options.let_pass = {ExitCode::kMissing};
+  CHECK(run.Run().code == ExitCode::kCellsFailed);
+  run.options.let_pass = {ExitCode::kCellsFailed};
+  CHECK(run.Run().code == ExitCode::kOk);
+  run.options.let_pass = {};
 
   run.Behave(failing, "complete()", CellState::kCompleted);
   run.options.retry = RetryPolicy::kFailed;
@@ -370,6 +375,8 @@ TEST_CASE("run: once the device time is used no cell begins, and the rest says w
   CHECK(again.code == ExitCode::kMissing);
   CHECK(CountStarts(again) == 0);
   CHECK(reasons() == 2);
+  run.options.let_pass = {ExitCode::kMissing};
+  CHECK(run.Run().code == ExitCode::kOk);
   const double noted = NotedDeviceTime(run.options.out);
   CHECK(noted > 2);
   CHECK(noted < 60);

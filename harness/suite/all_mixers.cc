@@ -2,6 +2,7 @@
 #include "harness/suite/all_mixers.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/error.h"
 #include "harness/suite/held_mixers.h"
@@ -33,12 +34,21 @@ void ListAllMixers(Object& document, const models::MixerRegistry& mixers) {
   const auto sweep = document.find("sweep");
   if (sweep == document.end()) return;
   Value* axis = Member(Member(&sweep->second, "grid"), "model.sequence_mixer");
-  if (axis == nullptr || *axis != Value("all")) return;
-  Array all;
-  for (const auto& [name, mixer] : mixers.entries()) {
-    if (StandsAlone(mixer, mixers)) all.emplace_back(Object{{"name", name}});
+  if (axis == nullptr) return;
+  const Value all("all");
+  if (*axis == all) *axis = Array{all};
+  if (!axis->is_array()) return;
+  Array listed;
+  for (const Value& item : axis->as_array()) {
+    if (item != all) {
+      listed.push_back(item);
+      continue;
+    }
+    for (const auto& [name, mixer] : mixers.entries()) {
+      if (StandsAlone(mixer, mixers)) listed.emplace_back(Object{{"name", name}});
+    }
   }
-  *axis = all;
+  *axis = std::move(listed);
 }
 
 }  // namespace mixerbench::harness

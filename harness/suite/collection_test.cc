@@ -163,8 +163,29 @@ TEST_CASE("collection: \"all\" is every mixer that stands alone, and neighbours 
   CHECK_FALSE(mixers.contains("hybrid"));
   CHECK_FALSE(mixers.contains("resona"));
   CHECK(mixers.size() + 8 > registries.mixers.entries().size());
+  std::string with_more = text;
+  with_more.replace(with_more.rfind(R"("all")"), 5, R"(["all", {"name": "resona"}])");
+  const auto cells = ParseSuite(with_more, overrides, registries).cells;
+  REQUIRE(cells.size() == mixers.size() + 1);
+  CHECK(cells.back().model.Find("sequence_mixer")->Find("name")->as_string() == "resona");
   overrides.add_mixers = {R"({"name": "gla", "num_heads": 4})"};
   CHECK(ParseSuite(text, overrides, registries).cells.size() == mixers.size() + 1);
+  CHECK(ParseSuite(with_more, overrides, registries).cells.size() == mixers.size() + 2);
+}
+
+TEST_CASE(
+    "collection: the step of every mixer is timed, of those that hold others by default too") {
+  const Registries registries;
+  std::set<std::string> mixers;
+  for (const Cell& cell :
+       ParseSuite(ReadSuiteText("mixers-step-time"), SuiteOverrides{}, registries).cells) {
+    if (cell.kind != CellKind::kThroughput) continue;
+    mixers.insert(cell.model.Find("sequence_mixer")->Find("name")->as_string());
+  }
+  for (const auto& [name, entry] : registries.mixers.entries()) {
+    CAPTURE(name);
+    CHECK(mixers.contains(name) != (name == "hybrid"));  // an arrangement, no mixer of its own
+  }
 }
 
 }  // namespace

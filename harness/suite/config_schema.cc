@@ -159,8 +159,9 @@ Object SweepOf(Object axes) {
 
 Value MixersAndTrainingSwept() {
   Object axes;
+  const Object all = {{"const", "all"}};
   axes["model.sequence_mixer"] =
-      AnyOf({Object{{"const", "all"}}, ListOf(Object{{"$ref", "#/definitions/mixer"}})});
+      AnyOf({all, ListOf(AnyOf({all, Object{{"$ref", "#/definitions/mixer"}}}))});
   for (const FieldInfo& field : TrainFields().Describe()) {
     axes["train." + field.name] = ListOf(TypeSchema(field.type));
   }

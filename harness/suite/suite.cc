@@ -11,8 +11,6 @@
 #include <utility>
 #include <vector>
 
-#include <c10/util/Exception.h>
-
 #include "base/dotted_path.h"
 #include "base/error.h"
 #include "base/suggest.h"
@@ -22,6 +20,7 @@
 #include "harness/suite/data.h"
 #include "harness/suite/embedded.h"
 #include "harness/suite/identity.h"
+#include "harness/suite/model_checks.h"
 #include "harness/suite/section_forms.h"
 #include "harness/suite/setting.h"
 #include "harness/suite/step_count.h"
@@ -84,55 +83,6 @@ void ApplyOverrides(Object& document, const SuiteOverrides& overrides) {
   if (sets_sweep) CheckExclude(document);
 }
 
-// A weight of a loss that the model does not have would do nothing.
-void CheckLossNames(const Value& weights, const std::map<std::string, double>& losses) {
-  std::vector<std::string> known;
-  for (const auto& [name, weight] : losses) known.push_back(name);
-  for (const auto& [name, weight] : weights.as_object()) {
-    if (losses.contains(name)) continue;
-    throw ConfigError("/train/auxiliary_losses/" + name,
-                      known.empty() ? "this model has no auxiliary losses"
-                                    : UnknownName("auxiliary loss", name, known));
-  }
-}
-
-// Nor would a rate for parameters that it does not have.
-void CheckStateSpaceRate(const TrainConfig& train, const models::ParameterSet& parameters) {
-  if (train.ssm_lr == 0) return;
-  const auto& all = parameters.parameters();
-  const bool is_there = std::any_of(all.begin(), all.end(), [](const models::Parameter& parameter) {
-    return parameter.lr_group == kStateSpaceGroup;
-  });
-  if (is_there) return;
-  throw ConfigError("/train/ssm_lr",
-                    "this model has no parameters of state spaces, which it would be the rate of; "
-                    "leave it at 0");
-}
-
-// Makes the layers of the model without memory for its weights and without drawing them, so that
-// impossible sizes are found now.
-void CheckModel(const Cell& cell, const Registries& registries) {
-  const std::string name = cell.model.Find("backbone")->as_string();
-  const auto& entry = registries.backbones.Find(name, "/model/backbone");
-  Value config = cell.model;
-  config.as_object().erase("backbone");
-  models::ParameterSet parameters(0, entry.init_policy(config), entry.num_layers(config), at::kMeta,
-                                  at::kFloat);
-  try {
-    const auto backbone = entry.create(config, "/model",
-                                       {.vocab_size = cell.task.vocab_size,
-                                        .max_seq_len = cell.task.max_seq_len,
-                                        .mixers = &registries.mixers},
-                                       parameters);
-    CheckLossNames(cell.train.auxiliary_losses, backbone->losses());
-    CheckStateSpaceRate(cell.train, parameters);
-  } catch (const c10::Error& error) {
-    const std::string reason = error.what_without_backtrace();
-    throw ConfigError("/model",
-                      "no tensors of these sizes: " + reason.substr(0, reason.find('\n')));
-  }
-}
-
 // "/train" with what a preset says of it.
 Value TrainOptions(const Object& document, const std::optional<tasks::FoundPreset>& preset) {
   const auto found = document.find("train");
@@ -157,38 +107,6 @@ std::string TakeBackbone(Object& model, const std::string& where) {
     throw ConfigError(place + "/" + option, "stands in " + where + " too; leave one of them out");
   }
   return io::ReadName(io::RequireMember(backbone, place, "name"), place + "/name");
-}
-
-// A number that says nothing of the mixer is worse than none.
-void CheckTaskSuitsModel(const Cell& cell, const Registries& registries) {
-  const std::string backbone = cell.model.Find("backbone")->as_string();
-  const bool is_autoencoder = registries.backbones.Find(backbone, "/model/backbone").is_autoencoder;
-  if (registries.tasks.Find(cell.task.name, "/task").needs_autoencoder == is_autoencoder) return;
-  if (is_autoencoder) {
-    throw ConfigError("/model/backbone", "'" + backbone +
-                                             "' is an auto-encoder, which only tasks "
-                                             "that reproduce their input ask for; '" +
-                                             cell.task.name + "' needs another backbone");
-  }
-  std::string known;
-  for (const auto& [name, entry] : registries.backbones.entries()) {
-    if (entry.is_autoencoder) known += (known.empty() ? "" : ", ") + name;
-  }
-  throw ConfigError("/model/backbone",
-                    "'" + cell.task.name + "' asks for the tokens at their own positions, which '" +
-                        backbone +
-                        "' reads and copies: it would score 1 with any mixer. It needs " +
-                        "an auto-encoder: " + known);
-}
-
-// An auto-encoder cannot go on from a state: what it would decode belongs to the last piece.
-void CheckPieces(const Cell& cell, const Registries& registries) {
-  const std::string backbone = cell.model.Find("backbone")->as_string();
-  if (!registries.backbones.Find(backbone, "/model/backbone").is_autoencoder) return;
-  if (cell.task.max_seq_len <= cell.train.eval_piece_len) return;
-  throw ConfigError("/train/eval_piece_len",
-                    "'" + backbone + "' reads an input in one call: at least " +
-                        std::to_string(cell.task.max_seq_len) + ", the longest input");
 }
 
 void ApplyLimit(TaskPlan& task, std::int64_t limit) {
@@ -426,6 +344,7 @@ class CellCollector {
       key += io::DumpJson(TaskPlanToValue(cell.task)) + std::to_string(cell.train.batch_size);
     }
     if (!timed_models_.insert(key).second) return;
+    CheckPhases(cell, *throughput_, registries_);
     Cell timed = cell;
     timed.kind = CellKind::kThroughput;
     timed.throughput = *throughput_;

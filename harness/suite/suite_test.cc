@@ -427,7 +427,10 @@ TEST_CASE("suite: what a model lacks is refused at every point of a sweep") {
            R"("}]}})";
   };
   CHECK_THAT(Refusal("train.ssm_lr", "0.001"), Catch::StartsWith("/train/ssm_lr: "));
-  CHECK_THAT(Refusal("sweep", rates("mamba")), Catch::StartsWith("/train/ssm_lr: "));
+  CHECK_THAT(
+      Refusal("sweep", rates("mamba")),
+      Catch::StartsWith("/train/ssm_lr: is the rate of time-invariant state spaces, of which "
+                        "this model has none (h3, lru, s4, s4d, s5"));
   const auto cells = ParseWith("sweep", rates("s4d")).cells;
   REQUIRE(cells.size() == 2);
   CHECK(cells[0].run_id != cells[1].run_id);
@@ -443,6 +446,9 @@ TEST_CASE("suite: settings of the rate that would do nothing, or never all they 
   CHECK_THAT(Refusal("train", R"({"schedule": "constant", "min_lr": 1e-4})"),
              Catch::StartsWith("/train/min_lr: is of schedules that fall"));
   CHECK(Refusal("train", R"({"recipe": "mad", "min_lr": 1e-6})") == "accepted");  // as resolved
+  CHECK(Refusal("train", R"({"recipe": "mad", "lr": 1e-7})") == "accepted");      // it never falls
+  CHECK_THAT(Refusal("train", R"({"recipe": "mad-cosine", "lr": 1e-7})"),
+             Catch::StartsWith("/train/min_lr: must be in [0, lr]"));
 }
 
 TEST_CASE("suite: everything that can change the result changes the run id, and nothing else") {
@@ -588,6 +594,21 @@ TEST_CASE("suite: a task that a causal model only copies is refused, and takes a
       parse(compression, R"({"eval_piece_len": 16})"),
       Catch::StartsWith("/train/eval_piece_len: 'mad_autoencoder' reads an input in one "
                         "call: at least 32, the longest input ("));
+  const auto timed = [&](const std::string& phases) {
+    return ParseSuite(R"({"name": "test", "task": )" + compression + R"(,
+        "model": {"backbone": "mad_autoencoder", "d_model": 128},
+        "throughput": {"seq_len": [32], "phases": )" +
+                          phases + "}}",
+                      {}, registries);
+  };
+  CHECK(timed(R"(["fwd", "fwd_bwd", "train_step"])").cells.size() == 2);
+  for (const std::string phase : {"prefill", "decode"}) {
+    CHECK_THROWS_WITH(
+        timed(R"(["fwd", ")" + phase + R"("])"),
+        Catch::StartsWith("/throughput/phases: 'mad_autoencoder' reads an input in one call and "
+                          "goes on from no state, so it has no " +
+                          phase));
+  }
 }
 
 TEST_CASE(

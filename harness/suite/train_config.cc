@@ -115,9 +115,12 @@ TrainConfig ParseTrainConfig(const Value& value, const std::string& where) {
   RequireRange(c.beta2 >= 0 && c.beta2 < 1, where, "beta2", "must be in [0, 1)");
   RequireRange(c.eps > 0, where, "eps", "must be > 0");
   RequireRange(c.grad_clip >= 0, where, "grad_clip", "must be >= 0; 0 turns clipping off");
-  RequireRange(c.min_lr >= 0 && c.min_lr <= c.lr, where, "min_lr", "must be in [0, lr]");
-  RequireRange(c.schedule != Schedule::kConstant || c.min_lr == defaults.min_lr, where, "min_lr",
-               "is of schedules that fall; this one is constant");
+  if (c.schedule == Schedule::kConstant) {
+    RequireRange(c.min_lr == defaults.min_lr, where, "min_lr",
+                 "is of schedules that fall; this one is constant");
+  } else {
+    RequireRange(c.min_lr >= 0 && c.min_lr <= c.lr, where, "min_lr", "must be in [0, lr]");
+  }
   RequireRange(c.warmup_steps >= 0, where, "warmup_steps", "must be >= 0; 0 is no warm-up");
   RequireRange(c.ssm_lr >= 0 && c.ssm_lr <= 10, where, "ssm_lr", "must be in [0, 10]; 0 is lr");
   CheckLossWeights(c.auxiliary_losses, where + "/auxiliary_losses");

@@ -26,6 +26,15 @@ constexpr std::string_view kEffectiveLengthRule =
 
 bool Ran(CellState state) { return state == CellState::kCompleted || IsFailure(state); }
 
+// Of a cell that scores the weights of another, which is its rows: what one lacks, and the cell
+// with it, takes nothing from the others.
+bool OnlyScores(const CellResult& cell) { return cell.kind == "evaluate"; }
+
+bool HasScoredSome(const CellResult& cell) {
+  return OnlyScores(cell) && std::any_of(cell.accuracy.begin(), cell.accuracy.end(),
+                                         [](const AccuracyRow& row) { return Ran(row.state); });
+}
+
 using Cells = std::vector<const CellResult*>;
 
 // What tells segments apart. Canonical text orders integers of different lengths badly, so axes are
@@ -91,13 +100,15 @@ AccuracyOverSeeds Summarise(const Segment& segment, const Cells& cells) {
   for (const CellResult* cell : cells) {
     const AccuracyRow* row = FindRow(*cell, segment);
     if (row != nullptr) summary.ceiling = std::max(summary.ceiling, row->ceiling);
-    const bool has_value = cell->state == CellState::kCompleted && row != nullptr &&
-                           row->state == CellState::kCompleted && row->accuracy.has_value();
-    const bool failed = IsFailure(cell->state) || (row != nullptr && IsFailure(row->state));
-    const CellState state = IsFailure(cell->state) || row == nullptr ? cell->state : row->state;
+    const bool is_by_row = row != nullptr && (OnlyScores(*cell) || !IsFailure(cell->state));
+    const CellState state = is_by_row ? row->state : cell->state;
+    const bool has_value = is_by_row && row->state == CellState::kCompleted &&
+                           (OnlyScores(*cell) || cell->state == CellState::kCompleted) &&
+                           row->accuracy.has_value();
+    const bool failed = IsFailure(state);
     if (state != CellState::kCompleted && summary.state == CellState::kCompleted) {
       summary.state = state;
-      summary.reason = IsFailure(cell->state) || row == nullptr ? cell->reason : row->reason;
+      summary.reason = is_by_row ? row->reason : cell->reason;
     }
     summary.imputed.push_back(!has_value && failed);
     if (has_value) {
@@ -205,7 +216,7 @@ GroupSummary SummariseGroup(const Cells& cells) {
   for (const CellResult* cell : cells) {
     ++group.states[std::string(NameOf(cell->state))];
     group.partial = group.partial || cell->partial;
-    if (!Ran(cell->state)) continue;
+    if (!Ran(cell->state) && !HasScoredSome(*cell)) continue;
     ran.push_back(cell);
     group.seeds.push_back(cell->seed);
   }

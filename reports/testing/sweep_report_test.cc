@@ -183,6 +183,24 @@ TEST_CASE("sweep: a segment that ran out of memory counts as chance, one not run
   CHECK(row.reason == "requested 2 GiB");
 }
 
+TEST_CASE("sweep: what an evaluation lacks takes nothing from the rows that it has") {
+  for (const CellState state : {CellState::kUnsupported, CellState::kOom}) {
+    CAPTURE(state);
+    CellResult cell = Seed(1, {0.9, 0.9});
+    cell.kind = "evaluate";
+    cell.accuracy[1].state = cell.state = state;
+    cell.accuracy[1].reason = "too long";
+    cell.accuracy[1].accuracy.reset();
+    const GroupSummary group = Group({cell});
+    REQUIRE(group.accuracy.size() == 2);
+    CHECK(group.accuracy[0].mean == 0.9);
+    CHECK(group.accuracy[0].imputed == std::vector<bool>{false});
+    CHECK(group.accuracy[1].imputed == std::vector<bool>{state == CellState::kOom});
+    CHECK(group.accuracy[1].state == state);
+    CHECK(group.accuracy[1].reason == "too long");
+  }
+}
+
 TEST_CASE("sweep: the mean has an interval from five seeds on, one seed has that of its items") {
   std::vector<CellResult> cells;
   for (std::uint64_t seed = 0; seed < 9; ++seed) {

@@ -122,6 +122,16 @@ class CommandLineTest(ProgramTest):
         self.assertEqual([plan["plan"] for plan in plans["mesa"]], ["conjugate_gradient"])
         self.assertIn("device code", self.expect(0, "describe", "core", "delta_rule").stdout)
 
+    def test_columns_stand_apart_whatever_their_width(self):
+        for line in self.expect(0, "list", "suites").stdout.splitlines():
+            self.assertRegex(line, r"^[a-z0-9.-]+ +[A-Z0-9]")
+        for command, column in (
+            (("describe", "mixer", "resona"), '"previous_output" what'),
+            (("describe", "backbone", "mad"), '} mixer over time'),
+            (("describe", "task", "mad_compression"), "known 0.0958333"),
+        ):
+            self.assertIn(column, self.expect(0, *command).stdout)
+
     def test_describe(self):
         self.assertIn("power_a", self.expect(0, "describe", "task", "mqar").stdout)
         self.assertIn("num_heads", self.expect(0, "describe", "mixer", "gla").stdout)

@@ -119,6 +119,35 @@ class EvaluateTest(ProgramTest):
             self.assertIn("its training: ", cell["state"]["reason"])
             self.assertEqual(len([r for r in cell["accuracy_by_length"] if r["slice"] is None]), 2)
 
+    def test_a_cell_that_lacks_what_it_was_asked_for_is_not_completed(self):
+        self.suite["model"].update({"positions": "learned", "sequence_mixer": {"name": "attention"}})
+        self.suite["evaluate"] = [{**ENTRY, "input_seq_len": [16, 48], "num_kv_pairs": [2, 2]}]
+        self.suite["analyse"] = [{"taps": ["nosuch"], "num_examples": 16}]
+        result = self.run_suite("out", "--junit", "junit.xml", code=4)
+        self.assertIn("done: 2 completed, 4 not", result.stderr)
+        for kind in ("evaluate", "analyse"):
+            for cell in self.cells("out", kind):
+                self.assertEqual(cell["state"]["value"], "unsupported", kind)
+        reason = self.cells("out", "evaluate")[0]["state"]["reason"]
+        self.assertRegex(reason, r"^input_seq_len 48(, num_kv_pairs \d)?: there are \d+ learned positions")
+        self.assertIn("no layer records it", self.cells("out", "analyse")[0]["state"]["reason"])
+        with open(self.path("junit.xml"), encoding="utf-8") as file:
+            self.assertEqual(file.read().count("<skipped"), 4)
+        # What was scored counts.
+        groups = [g for g in self.read_json("out/report.json")["groups"] if g["kind"] == "evaluate"]
+        rows = groups[0]["aggregate"]["accuracy_by_length"]
+        states = [r["state"] for r in rows if r["slice"] is None]
+        self.assertEqual(states, ["completed", "unsupported"])
+        self.expect(0, "validate", "--deep", "out")
+        self.assertIn("4 unsupported", self.expect(0, "status", "out").stdout)
+        # It stays, also for the exit code, until it is asked for again.
+        self.assertIn("nothing to do", self.run_suite("out", code=4).stderr)
+        self.run_suite("out", "--fail-on", "", code=0)
+        self.run_suite("out", "--fail-on", "missing,empty", code=0)
+        self.run_suite("out", "--fail-on", "failed", code=4)
+        self.assertIn("'fail' is none of", self.run_suite("out", "--fail-on", "fail", code=2).stderr)
+        self.expect(4, "report", "out", "--format", "json")
+
     def test_killed_at_any_moment_it_goes_on(self):
         self.suite["evaluate"] = [ENTRY, {**ENTRY, "num_examples": 30}]
         self.suite["analyse"] = [{"taps": "all", "num_examples": 16}]

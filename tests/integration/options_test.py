@@ -57,8 +57,21 @@ class OptionsTest(ProgramTest):
 
     def test_no_option_stands_anywhere_on_the_page_that_no_command_has(self):
         known = set().union(*self.options_of_help().values()) | {"--help"}
-        foreign = {"--partition"}  # sbatch's
+        foreign = {"--partition"} | self.left_out()  # sbatch's
         self.assertEqual({o for o in options_in(self.page) if o.startswith("--")} - known - foreign, set())
+
+    def left_out(self):
+        """The page names them to say that no command has them."""
+        named = options_in(self.page.split("\n## What is left out\n")[1].split("\n## ")[0])
+        return named & {"--allow-comments", "--color", "--config", "--resume", "--rules", "--trust", "-c", "-v"}
+
+    def test_what_is_left_out_is_not_there(self):
+        self.assertEqual(len(self.left_out()), 8)
+        known = set().union(*self.options_of_help().values())
+        self.assertEqual(self.left_out() & known, set())
+        self.assertNotIn("--dtype", self.options_of_help()["run"])
+        refused = self.expect(2, "validate", "quickstart", "--set", "task.seq_len=64").stderr
+        self.assertIn("unknown parameter 'seq_len'; known: vocab_size, input_seq_len", refused)
 
     def test_what_the_program_does_not_have_is_found(self):
         rows = rows_of("\n## Options\n\n| command | options |\n|---|---|\n| `run` | `--out` (`-o`), `--gone` |\n\n## Next\n")
