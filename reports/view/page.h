@@ -71,6 +71,9 @@ struct Datum {
   CellState state = CellState::kCompleted;
   std::string note = {};  // shown by a pointer at rest
   std::string link = {};  // a relative path of what the text names
+  // The values of the single seeds, of a mean over so many that two such means can be compared.
+  std::vector<double> seeds = {};
+  bool is_imputed = false;  // a failed seed counts in it as chance
   bool is_best = false;
   bool is_chosen = false;
   bool is_code = false;
