@@ -111,6 +111,8 @@ struct Table {
   std::string summary = {};      // of a long table: "All 80 cells"
   bool is_stacked = false;       // on a phone every row is a block, for sentences
   std::size_t num_left_out = 0;  // rows without room, which the note tells of
+  // What notes say, for pages on which no pointer rests: below the table.
+  std::vector<std::string> remarks = {};
 
   static constexpr std::size_t kMaxRows = 10'000;
 
