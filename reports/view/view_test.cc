@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "io/json.h"
 #include "reports/summary/sweep_report.h"
 #include "reports/testing/test_cells.h"
 #include "reports/view/figure_parts.h"
@@ -350,6 +351,28 @@ TEST_CASE("More mixers than small charts: a panel for each family, on the same a
   CHECK(num_series == names.size());
 }
 
+TEST_CASE("Rates are compared by the seeds that chose, and the caption says so",
+          "[reports][view]") {
+  const auto caption_of = [](const char* reseed) {
+    const Value config =
+        io::ParseJson(R"({"sweep": {"select": {"over": ["train.lr"], "by": "validation.accuracy")" +
+                      std::string(reseed) + "}}}");
+    std::vector<CellResult> cells;
+    for (const double rate : {0.001, 0.01}) {
+      cells.push_back(Cell("gla", 64, 4, rate, rate < 0.005 ? 0.9 : 0.3, rate < 0.005 ? 0.9 : 0.3));
+      if (*reseed != 0) cells.back().phase = CellPhase::kSelection;
+    }
+    const SweepReport report = MakeSweepReport("rates", config, std::move(cells));
+    const MixerList mixers({&report});
+    return OverRates(StudiesOf(report, mixers).front(), mixers)->caption.front();
+  };
+  CHECK((caption_of("").find("which the other figures show") != std::string::npos));
+  const std::string fresh = caption_of(R"(, "reseed": {"count": 5, "base": 0})");
+  CHECK((fresh.find("By the seeds that chose.") == 0));
+  CHECK((fresh.find("by its fresh seeds") != std::string::npos));
+  CHECK((fresh.find("which the other figures show") == std::string::npos));
+}
+
 TEST_CASE("A choice among two keys is a grid for each mixer", "[reports][view]") {
   std::vector<CellResult> cells;
   for (const char* mixer : {"gla", "delta_net"}) {
@@ -486,7 +509,7 @@ TEST_CASE("What is counted in the setup has thousands", "[reports][view]") {
   const auto setup = SetupOf(StudiesOf(report, mixers).front());
   REQUIRE(setup.size() >= 2);
   CHECK(setup[0].text == "mqar, vocabulary 8,192");
-  CHECK(setup[1].text == "3,000 sequences a segment");
+  CHECK(setup[1].text == "3,000 sequences of 64 tokens");
 }
 
 TEST_CASE("Of marks those that none beats are named first", "[reports][view]") {
