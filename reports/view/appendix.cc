@@ -150,18 +150,6 @@ std::string PhaseName(const std::string& phase) {
   return phase;
 }
 
-std::string ShortName(const SweepReport& report, const MixerList& mixers, const CellResult& cell) {
-  const CellName name = SplitCellName(cell.name);
-  std::set<std::string> tasks;
-  for (const GroupSummary& group : report.groups) tasks.insert(SplitCellName(group.name).task);
-  GroupSummary named;
-  named.name = cell.name;
-  const std::string setting = PartsText(named, VaryingKeys(report));
-  return (tasks.size() > 1 ? name.task + ": " : "") +
-         LabelOf(mixers, mixers.IndexOf(MixerKey(cell.name))) +
-         (setting.empty() ? "" : ", " + setting);
-}
-
 std::vector<Table> SpeedTables(const SweepReport& report, const MixerList& mixers) {
   const auto phases = ByPhase(report, mixers);
   std::vector<Table> tables;

@@ -105,14 +105,22 @@ std::string OptionsText(const Study& study) {
   return text;
 }
 
-// "128 tokens, 8 pairs" where all tests are of one size, else empty.
+// "128 tokens, 8 pairs" where all tests are of one size, else empty. Rows do not name every size.
 std::string TestSize(const Study& study) {
   std::set<std::string> sizes;
   for (const auto& [place, cell] : study.cells) {
     for (const GroupSummary* group : cell.all) {
-      for (const AccuracyOverSeeds& row : group->accuracy) {
-        if (row.slice.empty()) sizes.insert(SegmentText(row.axes));
+      const auto tests = SegmentsOf(study.report->cells[group->first_cell].config, "test");
+      if (tests.size() != 1) return "";
+      Object size;
+      for (const char* name : {"input_seq_len", "num_kv_pairs"}) {
+        const auto found = tests.front().find(name);
+        if (found != tests.front().end()) size.insert(*found);
       }
+      for (const AccuracyOverSeeds& row : group->accuracy) {
+        if (row.slice.empty()) size.insert(row.axes.begin(), row.axes.end());
+      }
+      sizes.insert(SegmentText(size));
     }
   }
   return sizes.size() == 1 ? *sizes.begin() : "";

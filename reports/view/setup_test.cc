@@ -31,7 +31,7 @@ CellResult Trained(const std::vector<int>& lengths) {
   for (const int length : lengths) {
     tests.emplace_back(Segment(length, "longest"));
     AccuracyRow row;
-    row.axes = {{"input_seq_len", length}, {"num_kv_pairs", 8}};
+    row.axes = {{"input_seq_len", length}};
     row.num_sequences = row.num_scored = 1000;
     row.num_correct = 500;
     row.accuracy = 0.5;

@@ -59,9 +59,6 @@ std::optional<Table> TimingTable(const SweepReport& report, const MixerList& mix
 std::optional<Table> PlanTable(const SweepReport& report);
 std::optional<Table> TimeTable(const SweepReport& report, const MixerList& mixers);
 
-// The name of a cell without what is the same in all of its report: "GLA, 64 tokens, lr 1e-3".
-std::string ShortName(const SweepReport& report, const MixerList& mixers, const CellResult& cell);
-
 // From this p value on two means over seeds are not told apart.
 inline constexpr double kNotTold = 0.05;
 

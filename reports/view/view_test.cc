@@ -509,7 +509,7 @@ TEST_CASE("What is counted in the setup has thousands", "[reports][view]") {
   const auto setup = SetupOf(StudiesOf(report, mixers).front());
   REQUIRE(setup.size() >= 2);
   CHECK(setup[0].text == "mqar, vocabulary 8,192");
-  CHECK(setup[1].text == "3,000 sequences of 64 tokens");
+  CHECK(setup[1].text == "3,000 sequences a segment");
 }
 
 TEST_CASE("Of marks those that none beats are named first", "[reports][view]") {
