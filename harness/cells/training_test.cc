@@ -439,6 +439,16 @@ TEST_CASE("score: macro recall over the split, and over batches of 128 samples")
   CHECK(*row.accuracy_macro_batched == Approx((128 * 1 + 2 * 0.25) / 130));
 }
 
+TEST_CASE("score: a mean loss that rounding leaves below 0 is 0") {
+  const auto task = AllRegistries().tasks.Find("circuits", "").create(Object{}, "");
+  Scorer scorer(*task);
+  std::vector<std::int32_t> inputs(static_cast<std::size_t>(task->shape().seq_len), 0);
+  std::vector<std::int32_t> labels(inputs.size(), tasks::kIgnore);
+  labels.back() = 1;
+  scorer.Add(inputs, labels, std::vector<std::int64_t>{1}, std::vector<float>{-1.7e-7f});
+  for (const auto& row : scorer.Rows({})) CHECK(row.nll == 0.0);
+}
+
 TEST_CASE("evaluation: pieces with carried state give what one call gives") {
   const std::string mixer = GENERATE("attention", "gla", "gated_delta_net");
   const Cell cell = TinyCell(

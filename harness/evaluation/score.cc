@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "harness/evaluation/score.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "harness/evaluation/segment_rows.h"
@@ -112,7 +113,8 @@ reports::AccuracyRow Scorer::Row(const Tally& tally, const Object& axes) const {
   row.accuracy_macro = tally.classes.MacroRecall();
   row.sequence_accuracy = static_cast<double>(whole) / n;
   if (std::isfinite(tally.nll)) {
-    row.nll = tally.nll / static_cast<double>(row.num_scored);
+    // The log softmax of a certain answer may round to just above 0.
+    row.nll = std::max(0.0, tally.nll / static_cast<double>(row.num_scored));
   } else {
     row.state = reports::CellState::kDiverged;
     row.reason = "a loss in this segment is not finite";

@@ -68,12 +68,14 @@ void AddTimings(const CellResult& cell, const ThroughputRow& timing, std::int64_
   rows.emplace_back(std::move(median));
 }
 
-// A trained cell is one row: its time is the training's, accuracies are counters.
+// A trained cell is one row of one iteration, as its time is that of all of it, tests included, and
+// Google Benchmark's times are of an iteration. Steps and accuracies are counters.
 void AddTraining(const CellResult& cell, std::int64_t family, Array& rows) {
   Object row = BaseRow(fmt::format("{}/seed:{}", io::PlainLine(cell.name), cell.seed), family, 1);
   row["run_type"] = "iteration";
   row["repetition_index"] = 0;
-  row["iterations"] = cell.step;
+  row["iterations"] = 1;
+  row["steps"] = cell.step;
   AddTimes(std::isfinite(cell.wall_s) ? 1e3 * cell.wall_s : 0, 0, row);
   if (cell.state != CellState::kCompleted) {
     row["error_occurred"] = true;

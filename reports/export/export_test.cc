@@ -125,6 +125,20 @@ TEST_CASE("Google Benchmark's form: rows with names, times and units; failures a
   CHECK_FALSE(medians.empty());
 }
 
+TEST_CASE("A training is one iteration of Google Benchmark's, with the time of all of it",
+          "[reports][export]") {
+  CellResult cell = ExampleCell();
+  cell.step = 32;
+  cell.wall_s = 1.5;
+  cell.throughput.clear();
+  const Value document =
+      io::ParseJson(RenderGoogleBenchmark(MakeSweepReport("e", {}, {cell})), io::kReportLimits);
+  const Value& row = document.Find("benchmarks")->as_array().at(0);
+  CHECK(row.Find("iterations")->as_int() == 1);
+  CHECK(row.Find("real_time")->as_double() == Approx(1.5e6));
+  CHECK(row.Find("steps")->as_int() == 32);
+}
+
 TEST_CASE("A step of decoding counts one token of each sequence", "[reports][export]") {
   CellResult cell = ExampleCell();
   cell.throughput.resize(1);

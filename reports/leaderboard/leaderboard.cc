@@ -89,23 +89,68 @@ std::string DoubtOf(const SweepReport& report) {
   return lacks(kUncommitted) ? "not recorded whether the code had uncommitted changes" : "";
 }
 
+double InputLength(const Object& axes) {
+  const auto found = axes.find("input_seq_len");
+  return found != axes.end() && found->second.is_number() ? found->second.as_double() : 0;
+}
+
+// The whole segment that the numbers of a setting are of: the longest, of equals the last; nullptr
+// where nothing was tested.
+const AccuracyOverSeeds* LongestRow(const GroupSummary& group) {
+  const AccuracyOverSeeds* longest = nullptr;
+  for (const AccuracyOverSeeds& row : group.accuracy) {
+    if (!row.slice.empty()) continue;
+    if (!longest || InputLength(row.axes) >= InputLength(longest->axes)) longest = &row;
+  }
+  return longest;
+}
+
+// The test segments of a config, the longest last.
+std::vector<Object> TestsOf(const Value& config) {
+  std::vector<Object> tests;
+  const Value* const task = config.Find("task");
+  const Value* const test = task ? task->Find("test") : nullptr;
+  if (!test || !test->is_array()) return tests;
+  for (const Value& segment : test->as_array()) tests.push_back(segment.as_object());
+  std::stable_sort(tests.begin(), tests.end(), [](const Object& a, const Object& b) {
+    return InputLength(a) < InputLength(b);
+  });
+  return tests;
+}
+
+// "128 tokens"; where tests differ in it, that of the longest: "20 tokens (of 2 to 20)".
+std::string SizeText(const std::string& key, const std::vector<Object>& tests) {
+  std::vector<double> values;
+  for (const Object& test : tests) {
+    const auto found = test.find(key);
+    if (found != test.end() && found->second.is_number()) {
+      values.push_back(found->second.as_double());
+    }
+  }
+  if (values.empty()) return "";
+  const std::string text = PartText(key, fmt::format("{}", values.back()));
+  const auto [low, high] = std::minmax_element(values.begin(), values.end());
+  return *low == *high ? text : fmt::format("{} (of {} to {})", text, Count(*low), Count(*high));
+}
+
 // Sizes first, then what else the suite varied: not what it chose, nor what goes with a size.
 std::string SettingLabel(const SweepReport& report, const GroupSummary& group) {
   const Value& config = report.cells[group.first_cell].config;
+  const std::vector<Object> tests = TestsOf(config);
+  const std::string width = ConfigText(config, "model.d_model");
   const std::vector<std::pair<std::string, std::string>> sizes = {
-      {"input_seq_len", "task.test.input_seq_len"},
-      {"num_kv_pairs", "task.test.num_kv_pairs"},
-      {"d_model", "model.d_model"}};
+      {"input_seq_len", SizeText("input_seq_len", tests)},
+      {"num_kv_pairs", SizeText("num_kv_pairs", tests)},
+      {"d_model", width.empty() ? "" : PartText("d_model", width)}};
   std::set<std::string> others = VaryingKeys(report);
   for (const std::string& path : SelectedOver(report.config)) {
     others.erase(LastPart(path));
   }
   for (const char* with_size : {"batch_size", "positions"}) others.erase(with_size);
   std::string text;
-  for (const auto& [key, path] : sizes) {
+  for (const auto& [key, size] : sizes) {
     others.erase(key);
-    const std::string value = ConfigText(config, path);
-    if (!value.empty()) text += (text.empty() ? "" : ", ") + PartText(key, value);
+    if (!size.empty()) text += (text.empty() ? "" : ", ") + size;
   }
   const std::string rest = PartsText(group, others);
   return text + (text.empty() || rest.empty() ? "" : ", ") + rest;
@@ -128,11 +173,10 @@ SettingResult ResultOf(const LeaderboardInput& input, const GroupSummary& group)
     result.num_solved += result.solved.back() ? 1 : 0;
   }
   result.is_unsupported = result.solved.empty();
-  for (const AccuracyOverSeeds& row : group.accuracy) {
-    if (!row.slice.empty() || !row.mean) continue;
-    result.accuracy = row.mean;  // the last, the longest
-    result.low = row.ci_seeds ? std::optional(row.ci_seeds->low) : std::nullopt;
-    result.high = row.ci_seeds ? std::optional(row.ci_seeds->high) : std::nullopt;
+  if (const AccuracyOverSeeds* row = LongestRow(group)) {
+    result.accuracy = row->mean;
+    result.low = row->ci_seeds ? std::optional(row->ci_seeds->low) : std::nullopt;
+    result.high = row->ci_seeds ? std::optional(row->ci_seeds->high) : std::nullopt;
   }
   if (group.steps_to_threshold) result.steps = group.steps_to_threshold->median;
   if (group.effective_length && group.effective_length->median) {
@@ -169,10 +213,9 @@ void Collect(const LeaderboardInput& input, const MixerList& list, Settings& set
     setting.text = SettingLabel(report, group);
     setting.d_model = ConfigNumber(config, "model.d_model");
     const int mixer = list.IndexOf(MixerKey(group.name));
-    for (const AccuracyOverSeeds& row : group.accuracy) {
-      if (!row.slice.empty()) continue;
-      setting.chance = row.chance;
-      setting.guesses = row.guesses;
+    if (const AccuracyOverSeeds* row = LongestRow(group)) {
+      setting.chance = row->chance;
+      setting.guesses = row->guesses;
     }
     for (const CellResult& cell : CellsOf(report, group)) {
       if (cell.threshold > 0) setting.threshold = cell.threshold;
@@ -203,11 +246,14 @@ std::map<std::string, double> FamilyShares(const Leaderboard& board, int mixer,
   return shares;
 }
 
-// Families weigh the same, whatever their number of settings.
+// Families weigh the same, whatever their number of settings. Rounded to 1e-12: sums of other terms
+// that make the same score shall be equal, so that ties decide between them.
 double ScoreOf(const std::map<std::string, double>& shares) {
   double sum = 0;
   for (const auto& [family, share] : shares) sum += share;
-  return shares.empty() ? 0 : sum / static_cast<double>(shares.size());
+  const double score = shares.empty() ? 0 : sum / static_cast<double>(shares.size());
+  constexpr double kUnits = 1e12;
+  return std::round(score * kUnits) / kUnits;
 }
 
 // From the run ids alone: the same cells give the same bands.
@@ -240,8 +286,8 @@ void FindBands(Leaderboard& board, std::uint64_t seed) {
       double above = 0;
       double equal = 0;
       for (const double score : scores) {
-        above += score > scores[m] + 1e-12 ? 1 : 0;
-        equal += std::abs(score - scores[m]) <= 1e-12 ? 1 : 0;
+        above += score > scores[m] ? 1 : 0;
+        equal += score == scores[m] ? 1 : 0;
       }
       best[m].push_back(above + 1);
       worst[m].push_back(above + equal);

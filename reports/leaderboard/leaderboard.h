@@ -42,7 +42,7 @@ struct SettingResult {
   std::string source;  // of the report
   std::int64_t num_solved = 0;
   std::vector<bool> solved;         // by seed
-  std::optional<double> accuracy;   // mean over seeds on the last, longest segment
+  std::optional<double> accuracy;   // mean over seeds on the longest segment, of equals the last
   std::optional<double> low, high;  // its interval over seeds
   std::optional<double> steps;      // median; absent: not reached
   std::optional<double> length;     // effective
@@ -62,7 +62,7 @@ struct RankedSetting {
   std::string key;  // what its groups share
   std::string family;
   std::string task;
-  std::string text;  // "64 tokens, 4 pairs, d 64"
+  std::string text;  // "64 tokens, 4 pairs, d 64"; of several lengths "20 tokens (of 2 to 20)"
   std::int64_t d_model = 0;
   std::map<int, SettingResult> results;  // by mixer
   std::optional<double> chance;          // on the longest segment, as far as some mixer has a row
@@ -83,7 +83,7 @@ struct FamilyResult {
 
 struct RankedMixer {
   int mixer = kNoMixer;  // of Leaderboard::mixers
-  double score = 0;      // mean over families of FamilyResult::share
+  double score = 0;      // mean over families of FamilyResult::share, rounded to 1e-12
   RankBand rank = {};
   std::map<std::string, FamilyResult> families = {};
   std::optional<double> length = {};

@@ -31,6 +31,9 @@ std::vector<Sentence> Formula(const Leaderboard& board) {
        "= mean over the families of the mean over their settings of the share of seeds that "
        "solve the setting, times 100. A seed solves it when validation accuracy reaches the "
        "threshold within the budget."},
+      {"Several lengths:",
+       "of a setting that is tested at several lengths, accuracy and guessers are of the longest, "
+       "which its name says first; a seed solves it by its validation data, whatever the lengths."},
       {"Families weigh the same,",
        "whatever their number of settings; settings weigh the same "
        "within a family."},
@@ -81,8 +84,10 @@ Table RankTable(const Leaderboard& board) {
                              .is_down_first = true});
   }
   const std::string ties = "What orders ties";
-  table.columns.push_back(
-      {.label = "Length", .group = ties, .unit = "effective", .is_down_first = true});
+  table.columns.push_back({.label = "Effective length",
+                           .group = ties,
+                           .unit = "tokens, median",
+                           .is_down_first = true});
   table.columns.push_back({.label = "Steps", .group = ties, .unit = "median"});
   table.columns.push_back(
       {.label = "Accuracy", .group = ties, .unit = "%, mean", .is_down_first = true});

@@ -108,6 +108,69 @@ TEST_CASE("Mixers that tie have all of their places for a band", "[reports][lead
   }
 }
 
+TEST_CASE("Scores that differ by the rounding of their sums are ordered by ties",
+          "[reports][leaderboard]") {
+  // Three families, summed in order: the same score of other shares.
+  REQUIRE((0.6 + 0.7 + 0.8) / 3 < (0.8 + 0.7 + 0.6) / 3);
+  for (const std::string slow : {"gla", "delta_net"}) {
+    std::vector<CellResult> cells;
+    const auto add = [&](const std::string& mixer, int mad, int mqar, int words) {
+      Add("mad_fuzzy", mixer, 64, mad, 10, cells);
+      Add("mqar", mixer, 64, mqar, 10, cells);
+      Add("group_word", mixer, 64, words, 10, cells);
+    };
+    add("gla", 6, 7, 8);
+    add("delta_net", 8, 7, 6);
+    for (CellResult& cell : cells) {
+      if (!cell.steps_to_threshold) continue;
+      cell.steps_to_threshold = cell.name.find("/" + slow + "/") != std::string::npos ? 500 : 100;
+    }
+    const Leaderboard board = MakeLeaderboard({Input("noise", std::move(cells))}, 5);
+    REQUIRE(board.ranking.size() == 2);
+    CHECK(board.ranking[0].score == board.ranking[1].score);
+    CHECK(board.mixers[static_cast<std::size_t>(board.ranking[1].mixer)].key == slow);
+    const Value document = LeaderboardToValue(board);
+    const Array& ranking = document.Find("ranking")->as_array();
+    CHECK(ranking[1].Find("mixer")->as_string() == slow);
+    CHECK(*ranking[0].Find("score") == *ranking[1].Find("score"));
+  }
+}
+
+TEST_CASE("A setting of several lengths is named by the longest, which its numbers are of",
+          "[reports][leaderboard]") {
+  std::vector<CellResult> cells;
+  for (const char* mixer : {"gla", "delta_net"}) Add("group_word", mixer, 20, 5, 5, cells);
+  for (CellResult& cell : cells) {
+    Array tests;
+    for (const int length : {4, 20, 2}) {
+      tests.emplace_back(Object{{"input_seq_len", length}, {"group", "A4xZ5"}});
+    }
+    cell.config.as_object()["task"].as_object()["test"] = std::move(tests);
+    for (const int length : {4, 2}) {
+      AccuracyRow row = cell.accuracy.front();
+      row.axes = {{"input_seq_len", length}};
+      row.num_correct = 500;
+      row.accuracy = 0.5;
+      row.chance = 0.25;
+      cell.accuracy.push_back(row);
+    }
+  }
+  const Leaderboard board = MakeLeaderboard({Input("words", std::move(cells))}, 5);
+  REQUIRE(board.settings.size() == 1);
+  const RankedSetting& setting = board.settings.front();
+  CHECK(setting.text == "20 tokens (of 2 to 20), d 64");
+  CHECK(setting.chance == 0.0);
+  for (const auto& [mixer, result] : setting.results)
+    CHECK(result.accuracy.value() == Approx(0.99));
+  const auto options = std::find_if(setting.conditions.begin(), setting.conditions.end(),
+                                    [](const Condition& c) { return c.term == "Task options"; });
+  REQUIRE(options != setting.conditions.end());
+  CHECK(options->texts == std::vector<std::string>{"group A4xZ5"});
+  const std::string page = RenderMarkdownPage(MakeLeaderboardPage(board));
+  CHECK((page.find("group\\_word 20 tokens (of 2 to 20), d 64") != std::string::npos));
+  CHECK((page.find("Effective length (tokens, median)") != std::string::npos));
+}
+
 TEST_CASE("Of mixers that solved nothing the more accurate is listed first",
           "[reports][leaderboard]") {
   std::vector<CellResult> cells;

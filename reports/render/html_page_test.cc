@@ -195,6 +195,23 @@ TEST_CASE("A page reaches for nothing outside and allows its own style and scrip
   CHECK(html.find("unsafe-inline") == html.npos);
 }
 
+TEST_CASE("What a pointer shows in HTML stands below the table in Markdown", "[reports][html]") {
+  Table table;
+  table.title = "Beside.";
+  table.columns = {{.label = "Mixer"}, {.label = "Source"}};
+  Datum name, source;
+  name.text = "GLA";
+  source.text = "paper";
+  source.note = "secondary: read in notes";
+  table.Add({.cells = {name, source}});
+  table.remarks = {"paper: secondary: read in *notes*"};
+  Page page;
+  page.sections.push_back({.id = "s", .title = "S", .blocks = {table}});
+  CHECK(RenderMarkdownPage(page).find("| paper |\n\n- paper: secondary: read in \\*notes\\*\n\n") !=
+        std::string::npos);
+  CHECK(RenderHtmlPage(page).find("data-tip=\"secondary: read in notes\"") != std::string::npos);
+}
+
 TEST_CASE("The same cells in another order give the same bytes", "[reports][html]") {
   std::vector<CellResult> cells = ExampleSweep(3);
   const std::string first = RenderHtmlPage(MakeReportPage(MakeSweepReport("e", {}, cells)));

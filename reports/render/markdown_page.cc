@@ -69,7 +69,9 @@ std::string RenderBlock(const Table& table) {
       out += Line(fields);
     }
   }
-  return out + "\n";
+  out += "\n";
+  for (const std::string& remark : table.remarks) out += "- " + io::EscapeMarkdown(remark) + "\n";
+  return table.remarks.empty() ? out : out + "\n";
 }
 
 std::string RenderBlock(const HeatFigure& figure) {

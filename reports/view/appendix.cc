@@ -67,6 +67,19 @@ bool AnyThrottled(const SweepReport& report) {
   return false;
 }
 
+// Where a cell stopped. Of one without result nobody knows: it may be running.
+Datum StepDatum(const CellResult& cell) {
+  const auto step = static_cast<double>(cell.step);
+  if (IsMissing(cell) && cell.step == 0) return {};
+  return NumberDatum(step, Count(step));
+}
+
+// What a cell is beside the training of the same name; empty for a training.
+std::string UseText(const std::string& kind) {
+  if (kind == "train") return "";
+  return kind == "throughput" ? "speed" : kind;
+}
+
 // What a failure of a cell of this kind does to the numbers.
 const char* CountsAs(const std::string& kind) {
   if (kind == "train") return "chance, unsolved";
@@ -137,18 +150,6 @@ std::string PhaseName(const std::string& phase) {
   return phase;
 }
 
-std::string ShortName(const SweepReport& report, const MixerList& mixers, const CellResult& cell) {
-  const CellName name = SplitCellName(cell.name);
-  std::set<std::string> tasks;
-  for (const GroupSummary& group : report.groups) tasks.insert(SplitCellName(group.name).task);
-  GroupSummary named;
-  named.name = cell.name;
-  const std::string setting = PartsText(named, VaryingKeys(report));
-  return (tasks.size() > 1 ? name.task + ": " : "") +
-         LabelOf(mixers, mixers.IndexOf(MixerKey(cell.name))) +
-         (setting.empty() ? "" : ", " + setting);
-}
-
 std::vector<Table> SpeedTables(const SweepReport& report, const MixerList& mixers) {
   const auto phases = ByPhase(report, mixers);
   std::vector<Table> tables;
@@ -182,8 +183,8 @@ std::optional<Table> FailureTable(const SweepReport& report, const MixerList& mi
     table.Add(
         {kNoMixer,
          {TextDatum(name), NumberDatum(static_cast<double>(cell.seed), std::to_string(cell.seed)),
-          word, NumberDatum(static_cast<double>(cell.step), Count(static_cast<double>(cell.step))),
-          TextDatum(reason), TextDatum(counts)}});
+          word, cell.kind == "train" ? StepDatum(cell) : Datum{}, TextDatum(reason),
+          TextDatum(counts)}});
   };
   for (const GroupSummary& group : report.groups) {
     const std::string setting = PartsText(group, varying);
@@ -191,7 +192,8 @@ std::optional<Table> FailureTable(const SweepReport& report, const MixerList& mi
                              (setting.empty() ? "" : ", " + setting);
     for (const CellResult& cell : CellsOf(report, group)) {
       if (cell.state != CellState::kCompleted) {
-        add(cell, name, cell.state, cell.reason,
+        const std::string use = UseText(cell.kind);
+        add(cell, use.empty() ? name : name + ", " + use, cell.state, cell.reason,
             IsFailure(cell.state) ? CountsAs(cell.kind) : "nothing");
         continue;
       }
@@ -244,20 +246,21 @@ Table CellTable(const SweepReport& report, const MixerList& mixers) {
         if (row.slice.empty() && row.accuracy) accuracy = row.accuracy;  // the last, the longest
       }
       const bool is_training = cell.kind == "train";
+      const bool is_timed = !IsMissing(cell) || cell.wall_s > 0;
+      const auto wall = is_timed ? std::optional(cell.wall_s) : std::nullopt;
       Datum state = TextDatum(std::string(NameOf(cell.state)));
       state.state = cell.state;
       Datum run = TextDatum(io::ShortHash(cell.run_id));
       run.is_code = true;
-      const auto steps = is_training ? std::optional(static_cast<double>(cell.step)) : std::nullopt;
       const auto tokens = cell.tokens_seen > 0
                               ? std::optional(static_cast<double>(cell.tokens_seen))
                               : std::nullopt;
       table.Add({kNoMixer,
                  {TextDatum(name), TextDatum(parts.task), TextDatum(cell.kind),
                   NumberDatum(static_cast<double>(cell.seed), std::to_string(cell.seed)), state,
-                  NumberDatum(accuracy, Percent(accuracy)),
-                  NumberDatum(steps, Count(steps.value_or(0))), NumberDatum(tokens, Si(tokens)),
-                  NumberDatum(cell.wall_s, fmt::format("{:.1f}", cell.wall_s)), run}});
+                  NumberDatum(accuracy, Percent(accuracy)), is_training ? StepDatum(cell) : Datum{},
+                  NumberDatum(tokens, Si(tokens)),
+                  NumberDatum(wall, fmt::format("{:.1f}", cell.wall_s)), run}});
     }
   }
   table.is_long = true;

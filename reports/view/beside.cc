@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "reports/view/beside.h"
 
+#include <algorithm>
 #include <fmt/format.h>
 
 #include "reports/view/correspondence.h"
@@ -51,6 +52,17 @@ void FoldIfLong(Table& table, std::string_view what) {
   table.summary = fmt::format("{} {} beside ours", table.num_rows(), what);
 }
 
+void RemarkOnSources(Table& table) {
+  for (const Row& row : table.rows) {
+    const Datum& source = row.cells.back();
+    if (source.note.empty()) continue;
+    std::string remark = source.text + ": " + source.note;
+    if (std::find(table.remarks.begin(), table.remarks.end(), remark) == table.remarks.end()) {
+      table.remarks.push_back(std::move(remark));
+    }
+  }
+}
+
 std::optional<Table> PublishedTable(const Study& study, const MixerList& mixers) {
   Table table{.key = "",
               .title = "Beside published numbers.",
@@ -89,6 +101,7 @@ std::optional<Table> PublishedTable(const Study& study, const MixerList& mixers)
   }
   if (table.rows.empty()) return std::nullopt;
   FoldIfLong(table, "published numbers");
+  RemarkOnSources(table);
   return table;
 }
 

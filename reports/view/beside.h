@@ -15,6 +15,9 @@ namespace mixerbench::reports {
 // A long table is folded under a line that counts `what`: "published numbers".
 void FoldIfLong(Table& table, std::string_view what);
 
+// Makes remarks of what the sources of a table, its last column, have for notes: each once.
+void RemarkOnSources(Table& table);
+
 // Accuracies; nothing when no published result corresponds.
 std::optional<Table> PublishedTable(const Study& study, const MixerList& mixers);
 

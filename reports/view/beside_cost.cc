@@ -220,6 +220,7 @@ std::optional<Table> PublishedCostTable(const SweepReport& report, const MixerLi
   AddStates(report, mixers, table);
   if (table.rows.empty()) return std::nullopt;
   FoldIfLong(table, "published speeds and sizes");
+  RemarkOnSources(table);
   return table;
 }
 

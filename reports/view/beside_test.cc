@@ -2,9 +2,11 @@
 #include "reports/view/beside.h"
 
 #include <string>
+#include <vector>
 
 #include "reports/view/correspondence.h"
 #include "reports/view/counted.h"
+#include "reports/view/tables.h"
 
 #include "tests/support/catch2.h"
 
@@ -315,6 +317,22 @@ TEST_CASE("A published state is of a model of its size", "[reports][published]")
   REQUIRE(table);
   CHECK(table->rows.front().cells[3].text == "13,025,280 elements");
   CHECK_FALSE(table->rows.front().cells[4].value);
+}
+
+TEST_CASE("Notes of sources are remarks, each once", "[reports][published]") {
+  const auto source = [](const std::string& text, const std::string& note) {
+    Datum datum = TextDatum(text);
+    datum.note = note;
+    return datum;
+  };
+  Table table;
+  table.Add({.cells = {TextDatum("GLA"), source("paper, Table 1", "secondary: read in notes")}});
+  table.Add({.cells = {TextDatum("H3"), source("paper, Table 1", "secondary: read in notes")}});
+  table.Add({.cells = {TextDatum("H3"), source("paper, Table 2", "")}});
+  table.Add({.cells = {TextDatum("S4"), source("other, Table 2", "columns inferred")}});
+  RemarkOnSources(table);
+  CHECK(table.remarks == std::vector<std::string>{"paper, Table 1: secondary: read in notes",
+                                                  "other, Table 2: columns inferred"});
 }
 
 }  // namespace mixerbench::reports

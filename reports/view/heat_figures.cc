@@ -46,10 +46,14 @@ std::set<double> RatesOf(const StudyCell& cell, const std::string& key) {
 
 // The figure of a choice among `keys`, without its heats.
 HeatFigure FigureOfChoice(const Study& study, const std::string& keys) {
+  const bool has_fresh_seeds = !study.report->reseeds.empty();
   HeatFigure figure{
       .title = "Accuracy at every " + keys,
-      .caption = {"All cells. Outlined: the one with the highest validation accuracy, "
-                  "which the other figures show."},
+      .caption = {has_fresh_seeds
+                      ? "By the seeds that chose. Outlined: the highest validation accuracy; the "
+                        "other figures show that setting by its fresh seeds."
+                      : "All cells. Outlined: the one with the highest validation accuracy, "
+                        "which the other figures show."},
       .heats = {}};
   if (study.segments.size() > 1) {
     figure.caption.push_back("At " + SegmentText(study.segments.back()) + ".");

@@ -71,6 +71,9 @@ struct Datum {
   CellState state = CellState::kCompleted;
   std::string note = {};  // shown by a pointer at rest
   std::string link = {};  // a relative path of what the text names
+  // The values of the single seeds, of a mean over so many that two such means can be compared.
+  std::vector<double> seeds = {};
+  bool is_imputed = false;  // a failed seed counts in it as chance
   bool is_best = false;
   bool is_chosen = false;
   bool is_code = false;
@@ -108,6 +111,8 @@ struct Table {
   std::string summary = {};      // of a long table: "All 80 cells"
   bool is_stacked = false;       // on a phone every row is a block, for sentences
   std::size_t num_left_out = 0;  // rows without room, which the note tells of
+  // What notes say, for pages on which no pointer rests: below the table.
+  std::vector<std::string> remarks = {};
 
   static constexpr std::size_t kMaxRows = 10'000;
 

@@ -48,8 +48,15 @@ std::vector<Fact> Masthead(const SweepReport& report) {
   add("Device", Joined(gpus.empty() ? Distinct(report, "cpu.model") : gpus), "");
   const std::string torch = Joined(Distinct(report, "libtorch"));
   const std::string cuda = Joined(Distinct(report, "cuda.runtime"));
-  add("Software", "mixerbench " + Joined(Distinct(report, "tool.version")),
-      (torch.empty() ? "" : "libtorch " + torch) + (cuda.empty() ? "" : ", CUDA " + cuda));
+  const std::string version = Joined(Distinct(report, "tool.version"));
+  std::vector<std::string> libraries;
+  if (!torch.empty()) libraries.push_back("libtorch " + torch);
+  if (!cuda.empty()) libraries.push_back("CUDA " + cuda);
+  if (version.empty()) {
+    add("Software", Joined(libraries), "");
+  } else {
+    add("Software", "mixerbench " + version, Joined(libraries));
+  }
   add("Started", TimeText(first), last == first ? "" : "last cell " + TimeText(last));
   add("Cells", counts, fmt::format("{} failed", num_failed));
   add("Computing time",

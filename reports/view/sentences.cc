@@ -18,29 +18,10 @@ std::string Where(const Study& study, std::size_t setting) {
   return text.empty() ? "" : " at " + text;
 }
 
-std::set<std::uint64_t> SeedsOf(const Study& study, bool fresh) {
-  std::set<std::uint64_t> seeds;
-  for (const auto& [place, cell] : study.cells) {
-    for (const GroupSummary* group : cell.all) {
-      if ((group->phase == CellPhase::kReport) == fresh) {
-        seeds.insert(group->seeds.begin(), group->seeds.end());
-      }
-    }
-  }
-  return seeds;
-}
-
 // Those behind what is shown: the fresh ones, once there are any.
 std::set<std::uint64_t> ReportedSeeds(const Study& study) {
   const auto fresh = SeedsOf(study, true);
   return fresh.empty() || study.chosen_keys.empty() ? SeedsOf(study, false) : fresh;
-}
-
-// "3 (0, 1, 2)".
-std::string SeedsText(const std::set<std::uint64_t>& seeds) {
-  std::vector<std::string> texts;
-  for (const std::uint64_t seed : seeds) texts.push_back(std::to_string(seed));
-  return fmt::format("{} ({})", seeds.size(), FirstOf(texts, ", ", 10));
 }
 
 void SaySolved(const Study& study, const MixerList& mixers, std::vector<Sentence>& out) {
@@ -152,40 +133,6 @@ void SaySpeed(const SweepReport& report, const MixerList& mixers, std::vector<Se
        fmt::format("{} ms for {} to {} ms for {}.", fast->text, fast_name, slow->text, slow_name)});
 }
 
-// The distinct texts at a path of the configs of a study, as `write` puts them.
-std::vector<std::string> Values(const Study& study, const std::string& path) {
-  std::set<std::string> texts;
-  for (const auto& [place, cell] : study.cells) {
-    for (const GroupSummary* group : cell.all) {
-      const std::string text = ConfigText(study.report->cells[group->first_cell].config, path);
-      if (!text.empty() && text != "0") texts.insert(text);
-    }
-  }
-  std::vector<std::string> sorted(texts.begin(), texts.end());
-  std::sort(sorted.begin(), sorted.end(), ValueLess);
-  return sorted;
-}
-
-// The same of a number of things: "8,192".
-std::vector<std::string> Counts(const Study& study, const std::string& path) {
-  std::vector<std::string> counts = Values(study, path);
-  for (std::string& text : counts) {
-    const auto number = LeadingNumberOf(text);
-    if (number && number->rest.empty()) text = Count(number->value);
-  }
-  return counts;
-}
-
-std::string Or(const std::vector<std::string>& values) { return FirstOf(values, " or ", 6); }
-
-void AddFact(const std::string& term, const std::string& text, std::vector<Fact>& out) {
-  if (!text.empty()) out.push_back({term, text});
-}
-
-std::string WithUnit(const std::string& value, const std::string& unit) {
-  return value.empty() ? "" : value + unit;
-}
-
 // "mqar/gla/batch_size=256 seed 0 (512 asked for)".
 std::vector<std::string> HalvedOf(const SweepReport& report) {
   std::vector<std::string> halved;
@@ -219,6 +166,18 @@ std::vector<std::string> Distinct(const SweepReport& report, const std::string& 
   return {found.begin(), found.end()};
 }
 
+std::set<std::uint64_t> SeedsOf(const Study& study, bool fresh) {
+  std::set<std::uint64_t> seeds;
+  for (const auto& [place, cell] : study.cells) {
+    for (const GroupSummary* group : cell.all) {
+      if ((group->phase == CellPhase::kReport) == fresh) {
+        seeds.insert(group->seeds.begin(), group->seeds.end());
+      }
+    }
+  }
+  return seeds;
+}
+
 std::vector<Sentence> GlanceOf(const SweepReport& report, const std::vector<Study>& studies,
                                const MixerList& mixers) {
   std::vector<Sentence> out;
@@ -245,7 +204,8 @@ std::vector<Sentence> CareOf(const SweepReport& report, const std::vector<Study>
   bool has_choice = false;
   double stop = 0;
   for (const Study& study : studies) {
-    fewest = std::min(fewest, ReportedSeeds(study).size());
+    const std::size_t num_seeds = ReportedSeeds(study).size();
+    if (num_seeds > 0) fewest = std::min(fewest, num_seeds);  // else nothing ran
     has_choice = has_choice || (!study.chosen_keys.empty() && report.reseeds.empty());
     stop = std::max(stop, EarlyStop(study));
     if (!study.undecided.empty()) {
@@ -269,21 +229,25 @@ std::vector<Sentence> CareOf(const SweepReport& report, const std::vector<Study>
     out.push_back({"Cells of " + Plural(static_cast<std::int64_t>(codes.size()), "build") + ":",
                    "differences between them may be the code's."});
   }
-  if (Distinct(report, "tool.git_commit").empty()) {
-    out.push_back({"No commit", "is recorded; the hash of the code is."});
+  const bool has_run = std::any_of(report.cells.begin(), report.cells.end(),
+                                   [](const CellResult& cell) { return !IsMissing(cell); });
+  if (has_run && Distinct(report, "tool.git_commit").empty()) {
+    out.push_back({"No commit", Distinct(report, "tool.code").empty()
+                                    ? "is recorded, and no hash of the code."
+                                    : "is recorded; the hash of the code is."});
   }
   for (const std::string& dirty : Distinct(report, "tool.git_dirty")) {
     if (dirty == "true") out.push_back({"Uncommitted changes", "were in the code that ran."});
   }
   std::set<std::string> fallbacks;
-  std::size_t num_failed = 0;
+  std::int64_t num_failed = 0;                   // trainings: only these have an accuracy to lose
   std::int64_t num_slowed = 0, num_dropped = 0;  // timings, samples
   for (const CellResult& cell : report.cells) {
     for (const ThroughputRow& row : cell.throughput) {
       num_slowed += row.throttled_samples_dropped > 0;
       num_dropped += row.throttled_samples_dropped;
     }
-    if (IsFailure(cell.state)) ++num_failed;
+    num_failed += IsFailure(cell.state) && cell.kind == "train";
     const Value* const device_type = cell.config.Find("device_type");
     if (device_type && *device_type == Value("cpu")) continue;
     for (const PhasePlan& phase : cell.plans) {
@@ -303,93 +267,11 @@ std::vector<Sentence> CareOf(const SweepReport& report, const std::vector<Study>
                        " dropped; “Lower clocks” says where and why."});
   }
   if (num_failed > 0) {
-    out.push_back({Plural(static_cast<std::int64_t>(num_failed), "failed cell") + ":",
-                   "their accuracy counts as chance and they are unsolved."});
+    out.push_back({Plural(num_failed, "failed training") + ":",
+                   num_failed == 1 ? "its accuracy counts as chance and it is unsolved."
+                                   : "their accuracies count as chance and they are unsolved."});
   }
   return out;
-}
-
-std::vector<Fact> SetupOf(const Study& study) {
-  std::vector<Fact> facts;
-  std::string task = Or(Values(study, "task.name"));
-  if (const std::string vocab = Or(Counts(study, "task.test.vocab_size")); !vocab.empty()) {
-    task += ", vocabulary " + vocab;
-  }
-  if (const std::string noise = Or(Values(study, "task.test.noise")); !noise.empty()) {
-    task += ", filler " + noise;
-  }
-  AddFact("Task", task, facts);
-  AddFact("Training data", WithUnit(Or(Counts(study, "task.train.num_examples")), " sequences"),
-          facts);
-  AddFact("Test", WithUnit(Or(Counts(study, "task.test.num_examples")), " sequences a segment"),
-          facts);
-  std::string model = WithUnit(Or(Values(study, "model.n_layers")), " layers");
-  if (const std::string d = Or(Values(study, "model.d_model")); !d.empty()) model += ", d " + d;
-  if (const std::string b = Or(Values(study, "model.backbone")); !b.empty()) model += ", " + b;
-  AddFact("Model", model, facts);
-  AddFact("Channel mixer", Or(Values(study, "model.state_mixer")), facts);
-  std::string recipe = Or(Values(study, "train.recipe"));
-  if (const std::string t = Or(Values(study, "train.dtype")); !t.empty()) recipe += ", " + t;
-  if (const std::string b = Or(Values(study, "train.batch_size")); !b.empty()) {
-    recipe += ", batch " + b;
-  }
-  AddFact("Recipe", recipe, facts);
-  const std::string epochs = Or(Counts(study, "train.num_epochs"));
-  const std::string steps = Or(Counts(study, "train.max_steps"));
-  AddFact("Budget", steps.empty() ? WithUnit(epochs, " epochs") : WithUnit(steps, " steps"), facts);
-  std::vector<std::string> rates;
-  for (const std::string& rate : Values(study, "train.lr")) {
-    rates.push_back(RateText(std::stod(rate)));
-  }
-  const bool is_chosen = ChoosesRate(study);
-  AddFact("Learning rate",
-          (is_chosen ? "best of " : "") + FirstOf(rates, ", ", 8) +
-              (is_chosen ? " by validation accuracy" : ""),
-          facts);
-  if (const double stop = EarlyStop(study); stop > 0) {
-    AddFact("Stops early at", GuessPercent(stop) + " % validation accuracy", facts);
-  }
-  const auto sweep = SeedsOf(study, false);
-  if (study.report->reseeds.empty()) {
-    AddFact("Seeds", SeedsText(sweep), facts);
-  } else {
-    const auto& fresh = study.report->reseeds.front().seeds;
-    AddFact("Seeds",
-            "chosen by " + SeedsText(sweep) + "; reported by fresh ones, " +
-                SeedsText({fresh.begin(), fresh.end()}) + ", which chose nothing",
-            facts);
-  }
-  return facts;
-}
-
-std::vector<Fact> EnvironmentOf(const SweepReport& report) {
-  std::vector<Fact> facts;
-  static const std::vector<std::pair<const char*, const char*>> kPaths = {
-      {"GPU", "gpu.name"},
-      {"GPU memory, bytes", "gpu.memory_bytes"},
-      {"Compute capability", "gpu.compute_capability"},
-      {"CPU", "cpu.model"},
-      {"CPU threads", "cpu.threads"},
-      {"libtorch", "libtorch"},
-      {"CUDA runtime", "cuda.runtime"},
-      {"CUDA driver", "cuda.driver"},
-      {"mixerbench", "tool.version"},
-      {"Code", "tool.code"},
-      {"Commit", "tool.git_commit"},
-      {"Uncommitted changes", "tool.git_dirty"},
-      {"Compiler", "tool.compiler"},
-      {"Build", "tool.build"},
-      {"Deterministic algorithms", "determinism.deterministic_algorithms"},
-      {"TF32", "determinism.tf32"},
-      {"cuDNN benchmark", "determinism.cudnn_benchmark"}};
-  for (const auto& [term, path] : kPaths) {
-    std::vector<std::string> values = Distinct(report, path);
-    for (std::string& value : values) {
-      if (value.size() == 64 || value.size() == 40) value = value.substr(0, 12);  // a hash
-    }
-    AddFact(term, FirstOf(values, ", ", 6), facts);
-  }
-  return facts;
 }
 
 std::vector<Sentence> TermsOf(const SweepReport&) {

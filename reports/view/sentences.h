@@ -3,6 +3,8 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -21,6 +23,9 @@ std::vector<Sentence> CareOf(const SweepReport& report, const std::vector<Study>
 
 // What is the same in all rows of a study, and what was varied.
 std::vector<Fact> SetupOf(const Study& study);
+
+// The seeds of a study that ran: those that choose, or the fresh ones that are reported.
+std::set<std::uint64_t> SeedsOf(const Study& study, bool fresh);
 
 // A fact for each part of the environment; several values where cells differ.
 std::vector<Fact> EnvironmentOf(const SweepReport& report);

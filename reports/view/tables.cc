@@ -7,6 +7,7 @@
 #include <functional>
 #include <map>
 
+#include "reports/statistics/permutation.h"
 #include "reports/view/numbers.h"
 
 namespace mixerbench::reports {
@@ -242,10 +243,20 @@ std::string AccuracyNote(const Study& study) {
                  ? "Mean over seeds. Small: the single seeds; fewer than five give no interval"
                  : "Small: 95 % interval over test items");
   if (!study.chosen_keys.empty()) note += "; the chosen setting";
-  note += seeds > 1 && seeds < static_cast<std::int64_t>(kSeedsForInterval)
-              ? ". Bold: the highest accuracy and the fewest steps, which so few seeds do not tell "
-                "apart from others"
-              : ". Bold: the best accuracy, or not distinguishable from it, and the fewest steps";
+  if (seeds >= static_cast<std::int64_t>(kSeedsForInterval)) {
+    note += fmt::format(
+        ". Bold: the fewest steps, and the highest accuracy with all that the seeds do not tell "
+        "apart from it (permutation test, p ≥ {:.2f}, each against the highest alone)",
+        kNotTold);
+  } else if (seeds > 1) {
+    note +=
+        ". Bold: the highest accuracy and the fewest steps, which so few seeds do not tell apart "
+        "from others";
+  } else {
+    note +=
+        ". Bold: the fewest steps, and the highest accuracy with all whose intervals overlap with "
+        "its own";
+  }
   if (const double stop = EarlyStop(study); stop > 0) {
     note += fmt::format("; {} % and more count as equal, because training stops there",
                         GuessPercent(stop));
@@ -254,7 +265,7 @@ std::string AccuracyNote(const Study& study) {
   for (const auto& [place, cell] : study.cells) {
     if (!cell.shown) continue;
     for (const AccuracyOverSeeds& row : cell.shown->accuracy) {
-      if (AnyImputed(row)) return note + " † A failed seed counts as chance.";
+      if (AnyImputed(row)) return note + " † A failed seed counts as chance; never bold.";
     }
   }
   return note;
@@ -278,6 +289,28 @@ bool HasSteps(const Study& study) {
 void AddColumn(Table& table, Column column, const std::function<Datum(std::size_t)>& datum_of) {
   table.columns.push_back(std::move(column));
   for (std::size_t i = 0; i < table.rows.size(); ++i) table.rows[i].cells.push_back(datum_of(i));
+}
+
+// The row whose value in a column comes first, or nullptr where there are no two to compare.
+const Row* BestOf(const Table& table, std::size_t column,
+                  const std::function<bool(double, double)>& comes_before) {
+  const Row* best = nullptr;
+  std::size_t num_values = 0;
+  for (const Row& row : table.rows) {
+    const auto& value = row.cells[column].value;
+    if (!value) continue;
+    ++num_values;
+    if (!best || comes_before(*value, *best->cells[column].value)) best = &row;
+  }
+  return num_values < 2 ? nullptr : best;
+}
+
+// Two results of one kind each: over seeds, over items, or without an interval, which is told apart
+// from everything.
+bool IsToldApart(const Datum& a, const Datum& b) {
+  if (!a.seeds.empty() && !b.seeds.empty()) return PermutationPValue(a.seeds, b.seeds) < kNotTold;
+  const bool are_comparable = a.seeds.empty() && b.seeds.empty() && a.low && b.low;
+  return !are_comparable || *a.high < *b.low || *a.low > *b.high;
 }
 
 // The table of some settings. With `settings_in_rows` each row is a setting of the only mixer.
@@ -310,7 +343,7 @@ Table AccuracyTable(const Study& study, const MixerList& mixers,
       return AccuracyDatum(study, shown(row, item.setting), item.segment);
     });
     const double stop = EarlyStop(study);
-    MarkBest(table, table.columns.size() - 1, true, stop > 0 ? stop : 2);
+    MarkHighest(table, table.columns.size() - 1, stop > 0 ? std::optional(stop) : std::nullopt);
   }
   const auto add_each = [&](const std::string& quantity, bool is_down,
                             const std::function<Datum(const GroupSummary*)>& datum_of) {
@@ -327,7 +360,7 @@ Table AccuracyTable(const Study& study, const MixerList& mixers,
     const std::size_t first = table.columns.size();
     add_each("Steps to " + solved_at, false,
              [&](const GroupSummary* group) { return StepsDatum(study, group); });
-    for (std::size_t i = first; i < table.columns.size(); ++i) MarkBest(table, i, false);
+    for (std::size_t i = first; i < table.columns.size(); ++i) MarkLowest(table, i);
   }
   if (head.size() == 1) {
     const std::size_t at = head.front();
@@ -396,7 +429,13 @@ Datum AccuracyDatum(const Study& study, const GroupSummary* group, std::size_t s
   const int decimals = item && item->num_scored < kItemsForTwoDecimals ? 1 : 2;
   Datum datum;
   datum.value = row->mean;
-  datum.text = Percent(row->mean, decimals) + (AnyImputed(*row) ? " †" : "");
+  datum.is_imputed = AnyImputed(*row);
+  datum.text = Percent(row->mean, decimals) + (datum.is_imputed ? " †" : "");
+  if (row->ci_seeds) {
+    for (const auto& seed : row->per_seed) {
+      if (seed) datum.seeds.push_back(*seed);
+    }
+  }
   std::string what;
   if (const auto& ci = row->ci_seeds ? row->ci_seeds : row->ci_items) {
     datum.low = ci->low;
@@ -450,25 +489,25 @@ Datum StepsDatum(const Study& study, const GroupSummary* group) {
   return datum;
 }
 
-void MarkBest(Table& table, std::size_t column, bool is_high_best, double tied) {
-  const Datum* best = nullptr;
-  std::size_t num_values = 0;
-  for (const Row& row : table.rows) {
-    const Datum& datum = row.cells[column];
-    if (!datum.value) continue;
-    ++num_values;
-    if (!best || (is_high_best ? *datum.value > *best->value : *datum.value < *best->value)) {
-      best = &datum;
-    }
-  }
-  if (num_values < 2) return;
-  const Datum top = *best;
+void MarkHighest(Table& table, std::size_t column, std::optional<double> tied) {
+  const Row* best = BestOf(table, column, std::greater<>());
+  if (!best) return;
+  const Datum top = best->cells[column];
   for (Row& row : table.rows) {
     Datum& datum = row.cells[column];
-    if (!datum.value) continue;
-    const bool overlaps =
-        datum.low && top.low && !(*datum.high < *top.low || *datum.low > *top.high);
-    datum.is_best = *datum.value == *top.value || overlaps || *datum.value >= tied;
+    if (!datum.value || datum.is_imputed) continue;
+    datum.is_best =
+        *datum.value == *top.value || !IsToldApart(datum, top) || (tied && *datum.value >= *tied);
+  }
+}
+
+void MarkLowest(Table& table, std::size_t column) {
+  const Row* best = BestOf(table, column, std::less<>());
+  if (!best) return;
+  const double lowest = *best->cells[column].value;
+  for (Row& row : table.rows) {
+    Datum& datum = row.cells[column];
+    datum.is_best = datum.value && *datum.value == lowest;
   }
 }
 

@@ -59,11 +59,15 @@ std::optional<Table> TimingTable(const SweepReport& report, const MixerList& mix
 std::optional<Table> PlanTable(const SweepReport& report);
 std::optional<Table> TimeTable(const SweepReport& report, const MixerList& mixers);
 
-// The name of a cell without what is the same in all of its report: "GLA, 64 tokens, lr 1e-3".
-std::string ShortName(const SweepReport& report, const MixerList& mixers, const CellResult& cell);
+// From this p value on two means over seeds are not told apart.
+inline constexpr double kNotTold = 0.05;
 
-// Marks the best of a column and all that its interval does not exclude; values of `tied` and more
-// count as equal.
-void MarkBest(Table& table, std::size_t column, bool is_high_best, double tied = 2);
+// Marks the highest of a column and what is not told apart from it: means over seeds by a
+// permutation test of the seeds, others where the intervals overlap. Values of `tied` and more
+// count as equal. One with a failed seed in it is not marked, even where it is the highest.
+void MarkHighest(Table& table, std::size_t column, std::optional<double> tied = std::nullopt);
+
+// Marks the lowest of a column wherever it stands.
+void MarkLowest(Table& table, std::size_t column);
 
 }  // namespace mixerbench::reports

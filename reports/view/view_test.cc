@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "io/json.h"
 #include "reports/summary/sweep_report.h"
 #include "reports/testing/test_cells.h"
 #include "reports/view/figure_parts.h"
@@ -348,6 +349,28 @@ TEST_CASE("More mixers than small charts: a panel for each family, on the same a
   CHECK(titles == std::vector<std::string>{"Delta rule", "Other mixers, 1 of 3",
                                            "Other mixers, 2 of 3", "Other mixers, 3 of 3"});
   CHECK(num_series == names.size());
+}
+
+TEST_CASE("Rates are compared by the seeds that chose, and the caption says so",
+          "[reports][view]") {
+  const auto caption_of = [](const char* reseed) {
+    const Value config =
+        io::ParseJson(R"({"sweep": {"select": {"over": ["train.lr"], "by": "validation.accuracy")" +
+                      std::string(reseed) + "}}}");
+    std::vector<CellResult> cells;
+    for (const double rate : {0.001, 0.01}) {
+      cells.push_back(Cell("gla", 64, 4, rate, rate < 0.005 ? 0.9 : 0.3, rate < 0.005 ? 0.9 : 0.3));
+      if (*reseed != 0) cells.back().phase = CellPhase::kSelection;
+    }
+    const SweepReport report = MakeSweepReport("rates", config, std::move(cells));
+    const MixerList mixers({&report});
+    return OverRates(StudiesOf(report, mixers).front(), mixers)->caption.front();
+  };
+  CHECK((caption_of("").find("which the other figures show") != std::string::npos));
+  const std::string fresh = caption_of(R"(, "reseed": {"count": 5, "base": 0})");
+  CHECK((fresh.find("By the seeds that chose.") == 0));
+  CHECK((fresh.find("by its fresh seeds") != std::string::npos));
+  CHECK((fresh.find("which the other figures show") == std::string::npos));
 }
 
 TEST_CASE("A choice among two keys is a grid for each mixer", "[reports][view]") {
