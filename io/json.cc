@@ -87,7 +87,7 @@ struct TellingIterator {
   }
   friend bool operator!=(const TellingIterator& a, const TellingIterator& b) { return !(a == b); }
 
-  const char* at;
+  std::string_view::const_iterator at;
   std::size_t* num_read;
 };
 
@@ -135,8 +135,8 @@ class ValueBuilder {
 
   Value Take() { return std::move(root_); }
 
-  TellingIterator begin() { return {text_.data(), &num_read_}; }
-  TellingIterator end() { return {text_.data() + text_.size(), &num_read_}; }
+  TellingIterator begin() { return {text_.begin(), &num_read_}; }
+  TellingIterator end() { return {text_.end(), &num_read_}; }
 
  private:
   struct Frame {
