@@ -68,6 +68,29 @@ std::string SyntaxReason(std::string_view what) {
   return ValidUtf8(what.substr(0, what.find("; last read")));
 }
 
+// Over the text, telling how far the library has read, which its events of well-formed text do not.
+struct TellingIterator {
+  using iterator_category = std::input_iterator_tag;
+  using value_type = char;
+  using difference_type = std::ptrdiff_t;
+  using pointer = const char*;
+  using reference = const char&;
+
+  reference operator*() const { return *at; }
+  TellingIterator& operator++() {
+    ++at;
+    ++*num_read;
+    return *this;
+  }
+  friend bool operator==(const TellingIterator& a, const TellingIterator& b) {
+    return a.at == b.at;
+  }
+  friend bool operator!=(const TellingIterator& a, const TellingIterator& b) { return !(a == b); }
+
+  std::string_view::const_iterator at;
+  std::size_t* num_read;
+};
+
 // Builds a Value from the library's events. Iterative, so depth costs no stack; every limit is
 // checked before anything is stored.
 class ValueBuilder {
@@ -98,7 +121,9 @@ class ValueBuilder {
   bool key(std::string& name) {
     Frame& top = stack_.back();
     top.key = std::move(name);
-    if (top.node->as_object().contains(top.key)) throw ConfigError(Pointer(), "duplicate key");
+    if (top.node->as_object().contains(top.key)) {
+      throw ConfigError(Pointer(), "duplicate key, " + LineAndColumn(text_, num_read_ - 1));
+    }
     return true;
   }
 
@@ -110,6 +135,9 @@ class ValueBuilder {
   }
 
   Value Take() { return std::move(root_); }
+
+  TellingIterator begin() { return {text_.begin(), &num_read_}; }
+  TellingIterator end() { return {text_.end(), &num_read_}; }
 
  private:
   struct Frame {
@@ -179,6 +207,7 @@ class ValueBuilder {
   std::string_view text_;
   JsonLimits limits_;
   const TakenElements& taken_;
+  std::size_t num_read_ = 0;  // bytes of the text
   Value root_;
   std::vector<Frame> stack_;
   std::size_t num_nodes_ = 0;
@@ -328,7 +357,7 @@ Value ParseJson(std::string_view text, const JsonLimits& limits, const TakenElem
   }
   RefuseHiddenBytes(text);
   ValueBuilder builder(text, limits, taken);
-  nlohmann::json::sax_parse(text.begin(), text.end(), &builder);
+  nlohmann::json::sax_parse(builder.begin(), builder.end(), &builder);
   return builder.Take();
 }
 

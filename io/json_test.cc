@@ -69,7 +69,8 @@ TEST_CASE("json: bad UTF-8 is refused on reading and replaced on writing") {
 }
 
 TEST_CASE("json: values that a library accepts quietly are refused with a pointer") {
-  CHECK(Failure(R"({"a":{"x~/y":1,"x~/y":2}})") == "/a/x~0~1y: duplicate key");
+  CHECK(Failure(R"({"a":{"x~/y":1,"x~/y":2}})") == "/a/x~0~1y: duplicate key, line 1, column 21");
+  CHECK(Failure("{\n  \"a\": 1,\n  \"a\": 2\n}") == "/a: duplicate key, line 3, column 5");
   CHECK(Failure(R"({"a":[0,9223372036854775808]})") ==
         "/a/1: integer 9223372036854775808 does not fit in 64 bits; write it as a string");
   CHECK_THAT(Failure("-9223372036854775809"), Catch::Contains("does not fit"));

@@ -95,8 +95,8 @@ Sentences Method(const Comparison& comparison) {
         "Diverged, oom, timeout and error count as unsolved and as chance, on either side."},
        {"Would have seen.", "The loss that 8 in 10 comparisons like this one would have called."},
        {"Exit code.",
-        "0 pass, 1 regression, 5 inconclusive, 6 missing or not comparable. Of several the "
-        "first of 6, 1, 5 wins."}}};
+        "0 pass, 1 regression, 4 failed cells where they fail, 5 inconclusive, 6 missing or not "
+        "comparable, 9 no result on either side. Of several the first of 9, 6, 1, 4, 5 wins."}}};
 }
 
 // What is noted, once for all that it is noted of.

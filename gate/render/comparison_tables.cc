@@ -19,6 +19,8 @@ using reports::IntervalPlot;
 using reports::Table;
 using ReportRow = reports::Row;
 
+constexpr const char* kInJson = "also in the JSON of --verdict";
+
 Datum Text(std::string text, std::string sub = "") {
   Datum datum;
   datum.text = text.empty() ? reports::kNone : std::move(text);
@@ -317,6 +319,7 @@ Table SegmentTable(const Comparison& comparison, const CellLabels& labels) {
                   NumberColumn("Difference", "points, 95 % interval"), TextColumn("By seed, %")},
       .rows = {}};
   table.is_long = true;
+  table.elsewhere = kInJson;
   table.summary = fmt::format("All {} segments", comparison.details.size());
   for (const Detail& detail : comparison.details) {
     Row effect;
@@ -339,6 +342,7 @@ Table NamesTable(const CellLabels& labels) {
               .columns = {TextColumn("Mixer"), TextColumn("Name", true)},
               .rows = {}};
   table.is_long = true;
+  table.elsewhere = kInJson;
   table.summary = fmt::format("Full names of all {} cells", labels.names().size());
   for (const std::string& name : labels.names()) {
     Datum code = Text(name);

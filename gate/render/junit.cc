@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <map>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -43,14 +45,18 @@ std::string OneLine(const Row& row) {
 
 std::string RenderJUnit(const Comparison& comparison, const Tolerance& tolerance) {
   std::vector<reports::JUnitCase> cases;
+  std::map<std::string, int> uses;  // of a row's whole name: readers keep one case of each
   for (const Row& row : comparison.rows) {
     const CellText cell = SplitCell(row.cell);
-    reports::JUnitCase one{.suite = cell.task.empty() ? "compare" : cell.task,
-                           .name = cell.mixer + ": " + WhatText(row),
-                           .outcome = OutcomeOf(row, comparison, tolerance),
-                           .message = OneLine(row),
-                           .type = std::string(NameOf(row.verdict)),
-                           .details = ValuesText(row)};
+    const std::string what = WhatText(row);
+    const int use = ++uses[row.cell + ": " + what];
+    reports::JUnitCase one{
+        .suite = cell.task.empty() ? "compare" : cell.task,
+        .name = cell.mixer + ": " + what + (use > 1 ? " (" + std::to_string(use) + ")" : ""),
+        .outcome = OutcomeOf(row, comparison, tolerance),
+        .message = OneLine(row),
+        .type = std::string(NameOf(row.verdict)),
+        .details = ValuesText(row)};
     if (!row.experiment_id.empty()) one.properties = {{"experiment_id", row.experiment_id}};
     cases.push_back(std::move(one));
   }

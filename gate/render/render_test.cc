@@ -61,6 +61,71 @@ TEST_CASE("example: has a row of every verdict") {
   }
 }
 
+Row RowOfGla(Gate gate, const char* metric, Verdict verdict) {
+  Row row;
+  row.gate = gate;
+  row.metric = metric;
+  row.cell = "mqar/gla";
+  row.verdict = verdict;
+  return row;
+}
+
+TEST_CASE(
+    "outcome: a pass that judged nothing, or lacks rows, does not say that nothing was lost") {
+  Comparison comparison;
+  const auto add = [&](Verdict verdict, Gate gate) {
+    comparison.rows.push_back(RowOfGla(gate, "solve_rate", verdict));
+  };
+  const Tolerance all{.missing = true, .inconclusive = true, .empty = true};
+  CHECK(CodeOf(comparison, all) == ExitCode::kOk);
+  CHECK(OutcomeText(comparison, ExitCode::kOk) == "No result on either side, which passes here.");
+  for (int i = 0; i < 2; ++i) add(Verdict::kMissing, Gate::kPairing);
+  add(Verdict::kNotGated, Gate::kPairing);
+  CHECK(CodeOf(comparison, all) == ExitCode::kOk);
+  const std::string blind =
+      "Nothing was judged, which passes here. 2 rows are missing, which is allowed here.";
+  CHECK(OutcomeText(comparison, ExitCode::kOk) == blind);
+  for (const std::string& form :
+       {RenderTerminal(comparison, ExitCode::kOk, false), RenderMarkdown(comparison, ExitCode::kOk),
+        RenderPage(comparison, ExitCode::kOk), RenderJson(comparison, ExitCode::kOk)}) {
+    CHECK(Contains(form, blind));
+  }
+  const std::string junit = RenderJUnit(comparison, all);
+  CHECK(Contains(junit, "skipped=\"3\""));
+  add(Verdict::kPass, Gate::kLearning);
+  CHECK(OutcomeText(comparison, ExitCode::kOk) ==
+        "2 rows are missing, which is allowed here. The rows that were judged show no loss.");
+  add(Verdict::kInconclusive, Gate::kLearning);
+  CHECK(OutcomeText(comparison, ExitCode::kOk) ==
+        "1 row is inconclusive, which passes here. 2 rows are missing, which is allowed here.");
+  comparison.rows.erase(comparison.rows.begin(), comparison.rows.begin() + 2);
+  comparison.rows.pop_back();
+  CHECK(OutcomeText(comparison, ExitCode::kOk) ==
+        "Nothing was lost that these margins and seeds can show.");
+}
+
+// What new lacks was not looked at: allowing it makes no pass of a gate that judged nothing else.
+TEST_CASE("outcome: a missing shape judges nothing") {
+  Comparison comparison;
+  comparison.rows = {RowOfGla(Gate::kSpeed, "time", Verdict::kMissing)};
+  CHECK(CodeOf(comparison, {.missing = true}) == ExitCode::kInconclusive);
+}
+
+TEST_CASE("junit: two rows that read alike are two cases by name") {
+  Comparison comparison;
+  comparison.rows = {2, RowOfGla(Gate::kSpeed, "time", Verdict::kPass)};
+  const std::string text = RenderJUnit(comparison, {});
+  CHECK(Contains(text, "name=\"gla: time\""));
+  CHECK(Contains(text, "name=\"gla: time (2)\""));
+}
+
+TEST_CASE("page: names no file that compare does not write, and every exit code of its own") {
+  const std::string html = RenderPage(ExampleComparison(false), ExitCode::kNo);
+  CHECK_FALSE(Contains(html, "report.json"));
+  CHECK(Contains(html, "also in the JSON of --verdict"));
+  CHECK(Contains(html, "Of several the first of 9, 6, 1, 4, 5 wins."));
+}
+
 // Two settings of a hybrid and one of a known mixer; the width is the same everywhere.
 Comparison LabelledComparison() {
   Comparison comparison;

@@ -22,6 +22,32 @@ std::string Value(EffectKind kind, double value) {
   return Signed(100 * value);
 }
 
+std::int64_t CountOf(const std::map<Verdict, std::int64_t>& counts, Verdict verdict) {
+  const auto found = counts.find(verdict);
+  return found == counts.end() ? 0 : found->second;
+}
+
+std::string RowsAre(std::int64_t count, const char* what) {
+  return fmt::format("{} {} {}", count, count == 1 ? "row is" : "rows are", what);
+}
+
+// A pass says how far it looked: that nothing was lost only where every row was judged, else what
+// was let pass.
+std::string PassText(const Comparison& comparison, const std::map<Verdict, std::int64_t>& counts) {
+  if (comparison.rows.empty()) return "No result on either side, which passes here.";
+  const std::int64_t missing = CountOf(counts, Verdict::kMissing);
+  const std::int64_t inconclusive = CountOf(counts, Verdict::kInconclusive);
+  const bool is_blind = CountJudged(comparison) == 0;
+  std::string text;
+  if (is_blind) text = "Nothing was judged, which passes here.";
+  if (inconclusive > 0) text = RowsAre(inconclusive, "inconclusive, which passes here.");
+  if (missing > 0) {
+    text += (text.empty() ? "" : " ") + RowsAre(missing, "missing, which is allowed here.");
+    if (!is_blind && inconclusive == 0) text += " The rows that were judged show no loss.";
+  }
+  return text.empty() ? "Nothing was lost that these margins and seeds can show." : text;
+}
+
 }  // namespace
 
 std::string VerdictWord(Verdict verdict) {
@@ -104,18 +130,11 @@ std::string CountsText(const Comparison& comparison) {
 
 std::string OutcomeText(const Comparison& comparison, ExitCode code) {
   const auto counts = CountVerdicts(comparison);
-  const auto count = [&](Verdict verdict) {
-    const auto found = counts.find(verdict);
-    return found == counts.end() ? std::int64_t{0} : found->second;
-  };
-  const auto rows = [](std::int64_t n, const char* what) {
-    return fmt::format("{} {} {}", n, n == 1 ? "row is" : "rows are", what);
-  };
+  const auto count = [&](Verdict verdict) { return CountOf(counts, verdict); };
+  const auto rows = RowsAre;
   switch (code) {
     case ExitCode::kOk:
-      return count(Verdict::kInconclusive) > 0
-                 ? rows(count(Verdict::kInconclusive), "inconclusive, which passes here.")
-                 : "Nothing was lost that these margins and seeds can show.";
+      return PassText(comparison, counts);
     case ExitCode::kNo:
       return rows(count(Verdict::kRegression), "a regression") +
              (comparison.settings.suspicious_fails && count(Verdict::kSuspicious) > 0

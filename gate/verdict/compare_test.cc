@@ -3,6 +3,7 @@
 #include "gate/verdict/compare.h"
 
 #include <algorithm>
+#include <set>
 
 #include "gate/testing/made_results.h"
 
@@ -439,6 +440,12 @@ TEST_CASE("compare: one model's state is one row, and a finding where its result
   // A state that grows with the text differs at another length.
   for (CellResult& cell : made.base) cell.model.state_at_num_tokens = cell.kind == "train" ? 64 : 9;
   CHECK(rows(Verdict::kSuspicious) == 0);
+  made.candidate = made.base;
+  std::set<std::string> places;
+  for (const Row& row : Compare(made).rows) {
+    if (row.metric == "state_bytes") places.insert(row.where);
+  }
+  CHECK(places == std::set<std::string>{"at 64 tokens", "at 9 tokens"});
 }
 
 TEST_CASE("compare: fresh seeds are judged apart, and not at all where the choice is another") {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "gate/verdict/comparison.h"
 
+#include <algorithm>
+
 namespace mixerbench::gate {
 
 std::string NoteText(const Note& note) {
@@ -11,6 +13,13 @@ std::map<Verdict, std::int64_t> CountVerdicts(const Comparison& comparison) {
   std::map<Verdict, std::int64_t> counts;
   for (const Row& row : comparison.rows) ++counts[row.verdict];
   return counts;
+}
+
+std::int64_t CountJudged(const Comparison& comparison) {
+  return std::count_if(comparison.rows.begin(), comparison.rows.end(), [](const Row& row) {
+    return row.gate != Gate::kData && row.gate != Gate::kPairing &&
+           row.verdict != Verdict::kNotGated && row.verdict != Verdict::kMissing;
+  });
 }
 
 ExitCode CodeOf(const Comparison& comparison, const Tolerance& tolerance) {
@@ -26,12 +35,7 @@ ExitCode CodeOf(const Comparison& comparison, const Tolerance& tolerance) {
   if (any(Verdict::kSuspicious) && comparison.settings.suspicious_fails) return ExitCode::kNo;
   if (comparison.num_failed > 0 && !tolerance.failed_cells) return ExitCode::kCellsFailed;
   // Data alone judges nothing: a gate that looked at no result is no pass.
-  std::int64_t judged = 0;
-  for (const Row& row : comparison.rows) {
-    judged +=
-        row.gate != Gate::kData && row.gate != Gate::kPairing && row.verdict != Verdict::kNotGated;
-  }
-  const bool is_open = any(Verdict::kInconclusive) || judged == 0;
+  const bool is_open = any(Verdict::kInconclusive) || CountJudged(comparison) == 0;
   if (is_open && comparison.settings.inconclusive_fails && !tolerance.inconclusive) {
     return ExitCode::kInconclusive;
   }

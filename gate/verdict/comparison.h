@@ -130,6 +130,10 @@ struct Comparison {
 
 std::map<Verdict, std::int64_t> CountVerdicts(const Comparison& comparison);
 
+// Rows that say of a result whether it got worse: neither those of data, nor those that are shown
+// alone or found nothing on the other side. A gate without any has looked at nothing.
+std::int64_t CountJudged(const Comparison& comparison);
+
 // What the caller lets pass beside what the settings say.
 struct Tolerance {
   bool missing = false;

@@ -64,6 +64,17 @@ struct StateKey {
 
 std::int64_t StateOf(const CellResult& cell) { return cell.model.state_bytes_measured; }
 
+// "at 256 tokens"; with the kind of the result where others of the cell say something else there.
+// A cell has a row for each length.
+std::string PlaceOfState(const CellResult& cell, bool is_first) {
+  std::string place;
+  if (cell.model.state_at_num_tokens > 0) {
+    place = fmt::format("at {} tokens", cell.model.state_at_num_tokens);
+  }
+  if (is_first) return place;
+  return place + (place.empty() ? "" : ", ") + cell.kind;
+}
+
 // They carry different states, in base or in the candidate.
 Row ContradictionRow(const Experiment& one, const Experiment& other, std::int64_t num_tokens) {
   const CellPair &a = one.pairs.front(), &b = other.pairs.front();
@@ -97,8 +108,10 @@ void AddStates(const std::vector<Experiment>& experiments, const GateSettings& s
       rows.push_back(ContradictionRow(*at->second, experiment, key.num_tokens));
     }
     if (is_new || !is_same) {
-      rows.push_back(BytesRow(experiment, "state_bytes", StateOf(*base), StateOf(*candidate),
-                              settings.memory_margin));
+      Row row = BytesRow(experiment, "state_bytes", StateOf(*base), StateOf(*candidate),
+                         settings.memory_margin);
+      row.where = PlaceOfState(*base, is_new);
+      rows.push_back(std::move(row));
     }
   }
 }

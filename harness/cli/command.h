@@ -46,6 +46,8 @@ void FindJobSummary(const CLI::App& command, VerdictOutputs& outputs);
 // A whole number from `low` to `high`, by a message without the digits of the largest number.
 CLI::Validator Between(std::int64_t low, std::int64_t high);
 CLI::Validator AtLeast(std::int64_t low);
+// A number above 0 of `what`, such as "hours", fractions allowed.
+CLI::Validator AboveZero(const std::string& what);
 // Seconds, fractions allowed, or a time such as 1h30m, which `transform` turns into seconds.
 CLI::Validator AtLeastSeconds(double low);
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <exception>
 #include <iostream>
 #include <limits>
@@ -108,6 +109,17 @@ CLI::Validator Between(std::int64_t low, std::int64_t high) {
 
 CLI::Validator AtLeast(std::int64_t low) {
   return Between(low, std::numeric_limits<std::int64_t>::max());
+}
+
+CLI::Validator AboveZero(const std::string& what) {
+  return {[=](const std::string& text) -> std::string {
+            double value = 0;
+            const char* end = text.data() + text.size();
+            const auto parsed = std::from_chars(text.data(), end, value);
+            const bool ok = parsed.ec == std::errc() && parsed.ptr == end && std::isfinite(value);
+            return ok && value > 0 ? "" : OutOfRange(what + " above 0", text);
+          },
+          ""};
 }
 
 CLI::Validator AtLeastSeconds(double low) {

@@ -164,6 +164,9 @@ Builds BuildsOf(const CompareOptions& options) {
 ExitCode Compare(const CompareOptions& options) {
   const gate::GateSettings settings = ReadSettings(options);
   const gate::Tolerance tolerance = ToleranceOf(options);
+  RequireWritable(options.outputs);  // before hours of measuring
+  RequireWritable("--verdict", options.json_file);
+  RequireWritable("--markdown", options.markdown_file);
   if (!options.measure.empty()) {
     MeasurePairs(BuildsOf(options), options.measure, options.device, options.pairs, settings);
   }

@@ -51,7 +51,7 @@ void AddDoctor(const Parser& parser) {
       ->add_option("--wait-idle", options->wait_idle_s,
                    "first wait, so long at most, until the GPU is idle")
       ->type_name("SECONDS")
-      ->check(CLI::NonNegativeNumber);
+      ->transform(AtLeastSeconds(0));
   command->add_flag("--json", options->json, "JSON on stdout");
   command->add_flag("--engine-only", options->engine_only)->group("");
   parser.WhenChosen(command,

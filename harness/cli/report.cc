@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <iostream>
 
+#include "gate/render/comparison_json.h"
 #include "harness/cli/commands.h"
 #include "harness/cli/standard_input.h"
 #include "harness/run/collection_report.h"
@@ -152,11 +153,15 @@ ExitCode Leaderboard(const LeaderboardOptions& options) {
 }
 
 ExitCode PrintSchema(const std::string& name) {
+  if (name == "report") {
+    std::cout << reports::WholeReportSchema() << "\n";
+    return ExitCode::kOk;
+  }
   std::cout << (name == "cell"          ? reports::CellSchema()
+                : name == "comparison"  ? gate::ComparisonSchema()
                 : name == "dataset"     ? reports::DatasetSchema()
                 : name == "leaderboard" ? reports::LeaderboardSchema()
-                : name == "score"       ? reports::ScoreSchema()
-                                        : reports::ReportSchema());
+                                        : reports::ScoreSchema());
   return ExitCode::kOk;
 }
 

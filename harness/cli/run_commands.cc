@@ -67,7 +67,7 @@ void AddLimitsOfCells(CLI::App* command, RunValues& values) {
   command
       ->add_option("--max-gpu-hours", values.max_gpu_hours,
                    "hours of device time, over all runs in the folder: then no cell begins")
-      ->check(CLI::PositiveNumber)
+      ->check(AboveZero("hours"))
       ->type_name("HOURS");
   command
       ->add_option("--deterministic", values.deterministic,
@@ -168,6 +168,11 @@ void AddRun(const Parser& parser, const char* name, const char* help, bool throu
     FindJobSummary(*command, chosen.outputs);
     chosen.suite = values->what.back();
     chosen.is_collection = values->what.size() == 2;
+    if (values->what == std::vector<std::string>{"collection"}) {
+      throw ConfigError("",
+                        "which collection? Give its name after the word, or its file; `list "
+                        "collections` has the names");
+    }
     if (chosen.is_collection && values->what.front() != "collection") {
       throw ConfigError("", "one suite at a time, not '" + values->what.front() + "' and '" +
                                 chosen.suite + "'; several in one file are a collection");

@@ -15,6 +15,7 @@ namespace mixerbench::harness::cli {
 
 void PrepareDescriptors() {
   std::signal(SIGXFSZ, SIG_IGN);
+  std::signal(SIGPIPE, SIG_IGN);
   for (const int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
     if (::fcntl(fd, F_GETFD) >= 0) continue;
     // The lowest free number, so it is `fd`; the wrong direction, so that its use fails.

@@ -9,7 +9,7 @@ namespace mixerbench::harness::cli {
 
 // To be called before anything is opened. Standard descriptors that are closed become ones on which
 // reading or writing fails, so that no file takes their numbers; and a file that reaches its size
-// limit is a failed write instead of the end of the process.
+// limit, or a pipe without a reader, is a failed write instead of the end of the process.
 void PrepareDescriptors();
 
 // Only what std::cout writes belongs to an answer: from now on whatever else writes to standard

@@ -122,11 +122,12 @@ void AddSchema(const Parser& parser) {
   const auto name = std::make_shared<std::string>();
   auto* command = parser.app.add_subcommand("schema", "Print a JSON Schema");
   command
-      ->add_option("name", *name,
-                   "config (suites), collection, report, cell, leaderboard, score or dataset")
+      ->add_option(
+          "name", *name,
+          "config (suites), collection, report, cell, leaderboard, score, comparison or dataset")
       ->required()
-      ->check(CLI::IsMember(
-          {"config", "collection", "report", "cell", "leaderboard", "score", "dataset"}));
+      ->check(CLI::IsMember({"config", "collection", "report", "cell", "leaderboard", "score",
+                             "comparison", "dataset"}));
   parser.WhenChosen(command, [name, &engine = parser.engine] {
     const bool is_read = *name == "config" || *name == "collection";  // by the engine
     return is_read ? engine.print_form_schema(*name) : PrintSchema(*name);

@@ -6,6 +6,7 @@
 #include <optional>
 #include <utility>
 
+#include "gate/render/comparison_json.h"
 #include "harness/cli/commands.h"
 #include "harness/run/collection_report.h"
 #include "harness/run/folder_report.h"
@@ -111,17 +112,21 @@ ExitCode ValidateResult(const std::string& file, const ResultFile& result) {
     std::cout << file << ": valid; `verify` compares the samples\n";
     return ExitCode::kOk;
   }
-  if (kind == "leaderboard" || kind == "score") {
-    const auto violations =
-        kind == "score" ? reports::ValidateScore(document) : reports::ValidateLeaderboard(document);
+  if (kind == "leaderboard" || kind == "score" || kind == "comparison") {
+    const auto violations = kind == "score" ? reports::ValidateScore(document)
+                            : kind == "comparison"
+                                ? reports::ValidateAgainst(gate::ComparisonSchema(), document)
+                                : reports::ValidateLeaderboard(document);
     if (!violations.empty()) throw Error(ExitCode::kBadInput, file + ": " + violations.front());
     std::cout << file << ": valid\n";
     return ExitCode::kOk;
   }
   const bool is_report = kind == "sweep";
   if (!is_report && kind != "run") {
-    throw Error(ExitCode::kBadInput, file + ": kind '" + kind.substr(0, 40) +
-                                         "' is none of run, sweep, leaderboard, score and dataset");
+    throw Error(ExitCode::kBadInput,
+                file + ": kind '" + kind.substr(0, 40) +
+                    "' is none of run, sweep, leaderboard, score, comparison and "
+                    "dataset");
   }
   const auto violations =
       is_report ? reports::ValidateReport(document) : reports::ValidateCell(document);

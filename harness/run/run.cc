@@ -198,6 +198,11 @@ class SuiteRun {
   }
 
   ExitCode Run(std::chrono::steady_clock::time_point start) {
+    const VerdictOutputs& outputs = options_.outputs;
+    RequireNotInTheWay("--html", outputs.html_file, out_);
+    RequireNotInTheWay("--junit", outputs.junit_file, out_);
+    RequireNotInTheWay("--github-summary", outputs.job_summary, out_);
+    RequireWritable(outputs, out_);
     const ExitCode code = options_.CodeOf(RunCells(start));
     if (options_.outputs.AnyWanted()) WriteVerdicts(options_.outputs, {ReportOf(out_)}, code);
     return code;
@@ -427,6 +432,14 @@ class SuiteRun {
   bool said_space_ = false;      // that disk space is scarce
 };
 
+// Where the run goes, before the suite was read, which may name it: then out/<any name>, if the log
+// is meant to lie in one of these.
+std::filesystem::path LikelyFolder(const RunOptions& options) {
+  if (!options.out.empty()) return options.out;
+  return std::filesystem::path("out") /
+         std::filesystem::absolute(options.log_file).parent_path().filename();
+}
+
 // `log` may be nullptr.
 ExitCode RunSuite(const RunOptions& options, const Registries& registries, LogFile* log) {
   const auto start = std::chrono::steady_clock::now();
@@ -453,6 +466,7 @@ ExitCode RunSuite(const RunOptions& options, const Registries& registries, LogFi
 
 ExitCode Run(const RunOptions& options, const Registries& registries) {
   if (options.log_file.empty() || options.dry_run) return RunSuite(options, registries, nullptr);
+  RequireNotInTheWay("--log-file", options.log_file, LikelyFolder(options));
   LogFile log(options.log_file);
   try {
     const ExitCode code = RunSuite(options, registries, &log);

@@ -71,6 +71,7 @@ ExitCode RunCollection(const RunOptions& options, const Registries& registries) 
   // Everything that is wrong with a suite is found before another one has trained for hours.
   ParseItems(collection, options.overrides, registries);
   if (!options.dry_run) {
+    RequireWritable(options.outputs, out);
     std::filesystem::create_directories(out);
     io::WriteFileAtomically((out / kCollectionFile).string(), io::DumpJson(collection.config, 2));
   }

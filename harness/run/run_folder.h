@@ -29,6 +29,11 @@
 
 namespace mixerbench::harness {
 
+// Refuses an output that would lie in the run folder `out` under a name that is not ours, since the
+// folder would then be refused for it: throws ConfigError that names the option. Nothing for "".
+void RequireNotInTheWay(const std::string& option, const std::string& file,
+                        const std::filesystem::path& out);
+
 // Where attempts at a cell save their state: in its folder, or below it where they would end with
 // other numbers: a strict cell never goes on from what was not strict. batch_size: of an attempt
 // with smaller batches than the cell's; 0: with these.

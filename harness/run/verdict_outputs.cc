@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "harness/run/verdict_outputs.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <fstream>
 #include <iostream>
+#include <unistd.h>
 #include <utility>
 
 #include "harness/run/collection_report.h"
@@ -36,7 +38,34 @@ void WriteForCi(const VerdictOutputs& outputs, const std::vector<reports::SweepR
   std::cerr << reports::RenderRunAnnotations(reports);
 }
 
+// Whether `folder` is `out` or one above it.
+bool IsMadeWith(const fs::path& folder, const fs::path& out) {
+  const fs::path above = fs::absolute(folder).lexically_normal();
+  const fs::path below = (fs::absolute(out) / "").lexically_normal();
+  return std::mismatch(above.begin(), above.end(), below.begin(), below.end()).first == above.end();
+}
+
 }  // namespace
+
+void RequireWritable(const std::string& option, const std::string& file, const fs::path& out) {
+  if (file.empty()) return;
+  std::error_code error;
+  const fs::path folder = fs::path(file).has_parent_path() ? fs::path(file).parent_path() : ".";
+  if (!out.empty() && !fs::exists(folder, error) && IsMadeWith(folder, out)) return;
+  try {
+    const io::AtomicFile probe(file);  // never committed: leaves nothing
+  } catch (const Error& cause) {
+    throw ConfigError(option, cause.what());
+  }
+}
+
+void RequireWritable(const VerdictOutputs& outputs, const fs::path& out) {
+  RequireWritable("--html", outputs.html_file, out);
+  RequireWritable("--junit", outputs.junit_file, out);
+  // Appended to, so that it may be a device, and its folder another's.
+  if (access(outputs.job_summary.c_str(), W_OK) == 0) return;
+  RequireWritable("--github-summary", outputs.job_summary, out);
+}
 
 std::string JobSummaryFile(const std::string& given) {
   if (!given.empty()) return given;

@@ -16,6 +16,15 @@ namespace mixerbench::harness {
 // when there is neither.
 std::string JobSummaryFile(const std::string& given);
 
+// Refuses a file that could not be written, before anything is worked out for it: throws
+// ConfigError that names the option. Nothing for "". A folder counts as there when making `out`
+// makes it.
+void RequireWritable(const std::string& option, const std::string& file,
+                     const std::filesystem::path& out = {});
+
+// The same of all that a command with verdicts was asked for.
+void RequireWritable(const VerdictOutputs& outputs, const std::filesystem::path& out = {});
+
 // Writes the file and says on stderr where it is; nothing for "".
 void WriteOutput(const std::string& file, const std::string& text);
 

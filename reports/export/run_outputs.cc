@@ -31,7 +31,9 @@ std::string NameInTask(const CellResult& cell) {
 std::string Outcome(const CellResult& cell) {
   std::string text(NameOf(cell.state));
   if (!cell.reason.empty()) text += ": " + cell.reason;
-  if (cell.step > 0) text += fmt::format(" at step {}", cell.step);
+  const std::string step = fmt::format(" step {}", cell.step);
+  const bool is_told = cell.reason.ends_with(step);  // "loss is not finite at step 5"
+  if (cell.step > 0 && !is_told) text += " at" + step;
   const auto scored = std::find_if(
       cell.learning_curve.rbegin(), cell.learning_curve.rend(),
       [](const LearningPoint& point) { return point.validation_accuracy.has_value(); });

@@ -53,6 +53,21 @@ TEST_CASE("JUnit: a case for each cell, by its state", "[reports][export]") {
   CHECK(Contains(xml, R"(<testsuite package="mixerbench.run" id="0" name="mqar")"));
 }
 
+TEST_CASE("JUnit: a step that the reason tells is not told again", "[reports][export]") {
+  SweepReport report = EveryState();
+  for (CellResult& cell : report.cells) {
+    if (cell.state != CellState::kDiverged) continue;
+    cell.step = 5;
+    cell.reason = "training loss is not finite at step 5";
+  }
+  std::string xml = RenderCellsJUnit(std::array{report});
+  CHECK(Count(xml, "not finite at step 5") > 0);
+  CHECK_FALSE(Contains(xml, "at step 5 at step 5"));
+  for (CellResult& cell : report.cells) cell.step = 15;
+  xml = RenderCellsJUnit(std::array{report});
+  CHECK(Contains(xml, "not finite at step 5 at step 15"));
+}
+
 TEST_CASE("JUnit: suites of several reports are told apart", "[reports][export]") {
   SweepReport other = EveryState();
   other.name = "others";

@@ -224,7 +224,7 @@ class Renderer {
     const std::string id = "table-" + table.key;
     const std::string left_out = LeftOutText(table);
     return "<details><summary>" + Text(table.summary) + " <small>" +
-           (left_out.empty() ? "also in report.json and as CSV" : Text(left_out)) +
+           Text(left_out.empty() ? table.elsewhere : left_out) +
            "</small></summary><div class=\"filter\"><label "
            "for=\"f-" +
            table.key + "\">Filter</label><input id=\"f-" + table.key + "\" data-filter=\"" + id +

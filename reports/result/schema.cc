@@ -39,6 +39,23 @@ std::string Pointer(const std::vector<std::string>& context) {
   return pointer;
 }
 
+constexpr std::string_view kDefinitions = "#/definitions/";
+constexpr std::string_view kCellPrefix = "cell.";  // of its definitions in the report's
+
+// Lets what the cell's schema says of its own definitions stand within the report's. Its depth is
+// that of a file of ours.
+void MoveReferences(Json& schema) {
+  for (auto& [key, part] : schema.items()) {
+    if (key == "$ref" && part.is_string()) {
+      std::string target = part.get<std::string>();
+      if (!target.starts_with(kDefinitions)) throw std::logic_error("a cell refers to " + target);
+      part = target.insert(kDefinitions.size(), kCellPrefix);
+    } else if (part.is_structured()) {
+      MoveReferences(part);
+    }
+  }
+}
+
 }  // namespace
 
 std::vector<std::string> ValidateAgainst(std::string_view schema_text, const Value& document) {
@@ -55,6 +72,22 @@ std::vector<std::string> ValidateAgainst(std::string_view schema_text, const Val
     faults.push_back(Pointer(error.context) + ": " + error.description);
   }
   return faults;
+}
+
+std::string WholeReportSchema() {
+  Json report = Json::parse(ReportSchema());
+  Json cell = Json::parse(CellSchema());
+  MoveReferences(cell);
+  Json& definitions = report["definitions"];
+  for (auto& [name, definition] : cell["definitions"].items()) {
+    definitions[std::string(kCellPrefix) + name] = std::move(definition);
+  }
+  cell.erase("$schema");
+  cell.erase("definitions");
+  definitions["cell"] = std::move(cell);
+  report["properties"]["cells"]["items"]["$ref"] = "#/definitions/cell";
+  constexpr int kIndent = 2;
+  return report.dump(kIndent);
 }
 
 std::string_view CellSchema() { return kCellSchemaText; }

@@ -17,6 +17,10 @@ std::string_view ReportSchema();       // report-1.schema.json, which refers to 
 std::string_view LeaderboardSchema();  // leaderboard-1.schema.json
 std::string_view ScoreSchema();        // score-1.schema.json
 
+// report-1.schema.json with the other in it, so that it refers to nothing outside: for readers that
+// have it alone.
+std::string WholeReportSchema();
+
 // What is wrong with a document, as "<JSON pointer>: <fault>", outermost first; empty when valid.
 // Checksums, summaries and gaps are beyond a schema: CellFromValue, ParseSweep and ParseManifest
 // check those.

@@ -107,8 +107,9 @@ struct Table {
   std::vector<Column> columns = {};
   std::vector<Row> rows = {};
   std::vector<Row> foot = {};
-  bool is_long = false;          // folded, with a filter
-  std::string summary = {};      // of a long table: "All 80 cells"
+  bool is_long = false;                                      // folded, with a filter
+  std::string summary = {};                                  // of a long table: "All 80 cells"
+  std::string elsewhere = "also in report.json and as CSV";  // where a long table's rows stand too
   bool is_stacked = false;       // on a phone every row is a block, for sentences
   std::size_t num_left_out = 0;  // rows without room, which the note tells of
   // What notes say, for pages on which no pointer rests: below the table.

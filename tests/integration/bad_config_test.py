@@ -36,7 +36,7 @@ def changed(path, value):
 CASES = {
     "not json": ("{", "line 1"),
     "not an object": ("[1]", "JSON object"),
-    "duplicate key": ('{"name": "a", "name": "b"}', "/name"),
+    "duplicate key": ('{"name": "a", "name": "b"}', "/name: duplicate key, line 1, column 20"),
     "too deep": ("[" * 100 + "]" * 100, "nested deeper than 64"),
     "bad utf-8": ('{"name": "\udcff"}', "UTF-8"),
     "huge integer": ('{"name": 123456789012345678901234567890}', "integer"),

@@ -16,6 +16,18 @@ from program import PROGRAM, ProgramTest, tiny_suite
 from safetensors_file import read_safetensors, write_safetensors
 
 
+def references_of(schema):
+    """Every $ref in it."""
+    if isinstance(schema, dict):
+        if isinstance(schema.get("$ref"), str):
+            yield schema["$ref"]
+        for part in schema.values():
+            yield from references_of(part)
+    elif isinstance(schema, list):
+        for part in schema:
+            yield from references_of(part)
+
+
 class CommandLineTest(ProgramTest):
     def test_help_and_unknown_words(self):
         self.assertIn("generate", self.expect(0, "--help").stdout)
@@ -33,6 +45,7 @@ class CommandLineTest(ProgramTest):
             (["run", "quickstart", "--jbos", "3"], "unknown option '--jbos' (did you mean '--jobs'?)"),
             (["report", "out", "--fromat=md"], "unknown option '--fromat' (did you mean '--format'?)"),
             (["status", "out", "other"], "unexpected argument 'other'"),
+            (["run", "collection"], "error: which collection? Give its name after the word"),
         ):
             self.assertIn(expected, self.expect(2, *arguments).stderr)
 
@@ -57,6 +70,8 @@ class CommandLineTest(ProgramTest):
             (["run", "quickstart", "--time-limit", "3w"], "--time-limit: must be seconds above 0, or a time such as 1h30m, got '3w'"),
             (["generate", "mqar", "--start", "-1"], "--start: expected a whole number from 0 to 2^64-1, got '-1'"),
             (["generate", "mqar", "--count", "9" * 300], "--count: must be a whole number >= 1, got '" + "9" * 40 + "'"),
+            (["run", "quickstart", "--max-gpu-hours", "-1"], "--max-gpu-hours: must be hours above 0, got '-1'"),
+            (["doctor", "--wait-idle", "-1"], "--wait-idle: must be seconds, at least 0, or a time such as 1h30m, got '-1'"),
             (["run", "quickstart", "--seeds", "777"], "777 is a number of seeds"),
             (["run", "quickstart", "--seeds", "4,4"], "seed 4 stands there twice"),
         ):
@@ -280,11 +295,35 @@ class CommandLineTest(ProgramTest):
         self.assertEqual(self.expect(0, "version").stdout, self.expect(0, "--version").stdout)
         self.assertIn("git_commit", json.loads(self.expect(0, "version", "--json").stdout))
         titles = set()
-        for name in ("config", "report", "cell", "leaderboard", "score"):
+        names = ("config", "collection", "report", "cell", "leaderboard", "score", "comparison", "dataset")
+        for name in names:
             schema = json.loads(self.expect(0, "schema", name).stdout)
             self.assertIn("$schema", schema)
             titles.add(schema["title"])
-        self.assertEqual(len(titles), 5, titles)  # each its own
+            for target in references_of(schema):
+                self.assertTrue(target.startswith("#/definitions/"), target)  # a reader has this schema alone
+                self.assertIn(target.removeprefix("#/definitions/"), schema["definitions"])
+        self.assertEqual(len(titles), len(names), titles)  # each its own
+
+    def test_a_verdict_of_compare_is_validated(self):
+        self.write("suite.json", tiny_suite())
+        self.expect(0, "run", "suite.json", "--device", "cpu", "-o", "out", "-q")
+        self.expect(0, "compare", "out", "out", "--fail-on", "", "--verdict", "verdict.json")
+        self.assertEqual(self.expect(0, "validate", "verdict.json").stdout, "verdict.json: valid\n")
+        verdict = self.read_json("verdict.json")
+        self.write("verdict.json", {**verdict, "exit_code": 3})
+        self.assertIn("verdict.json: /exit_code: ", self.expect(3, "validate", "verdict.json").stderr)
+
+    def test_a_report_whose_summaries_were_changed(self):
+        self.write("suite.json", tiny_suite())
+        self.expect(0, "run", "suite.json", "--device", "cpu", "-o", "out", "-q")
+        report = self.read_json("out/report.json")
+        report["groups"][0]["num_seeds"] = 99
+        self.write("forged.json", report)
+        for deep in ([], ["--deep"]):
+            self.assertIn("/integrity/content_sha256: ", self.expect(3, "validate", *deep, "forged.json").stderr)
+        self.write("out/report.json", report)
+        self.assertIn("report.json is not what its cells give", self.expect(1, "validate", "--deep", "out").stdout)
 
 
 if __name__ == "__main__":

@@ -5,7 +5,6 @@ SPDX-License-Identifier: Apache-2.0
 
 import os
 import resource
-import signal
 import stat
 import subprocess
 import unittest
@@ -82,10 +81,21 @@ class StandardOutputTest(ProgramTest):
             cwd=self.folder.name,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
-            preexec_fn=lambda: signal.signal(signal.SIGPIPE, signal.SIG_IGN),
         )
         process.stdout.readline()
         process.stdout.close()
+        message = process.stderr.read()
+        process.stderr.close()
+        self.assertEqual((process.wait(), message), (0, b""))
+
+    def test_reader_that_leaves_the_engine_is_no_error(self):
+        process = subprocess.Popen(
+            [PROGRAM, "list", "cores", "--json"],
+            cwd=self.folder.name,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
+        process.stdout.close()  # before anything was written
         message = process.stderr.read()
         process.stderr.close()
         self.assertEqual((process.wait(), message), (0, b""))

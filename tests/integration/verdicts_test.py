@@ -81,9 +81,38 @@ class VerdictsTest(ProgramTest):
         self.assertEqual(result.returncode, 0, result.stderr)
         self.assertIn("4 cells: 4 completed", self.read("job.md"))
 
-    def test_a_plan_is_a_report_without_results(self):
+    def test_what_cannot_be_written_is_refused_before_anything_starts(self):
+        for option in ("--html", "--junit", "--github-summary"):
+            result = self.expect(2, *self.run_suite, "-o", "out", f"{option}=nowhere/x")
+            self.assertEqual(result.stderr.count("\n"), 1)
+            self.assertIn(f"{option}: nowhere/x: cannot ", result.stderr)
+            result = self.expect(2, *self.run_suite, "-o", "out", f"{option}=out/x")
+            self.assertIn(f"{option}: out/x would lie in the run folder", result.stderr)
+        self.assertFalse(os.path.exists(self.path("out")))
+        # A folder that the run makes.
+        self.expect(0, *self.run_suite, "-o", "all/out", "--junit", "all/cells.xml")
+        self.assertEqual(list(self.cases("all/cells.xml").values()), ["passed"] * 4)
+        for option in ("--verdict", "--markdown", "--html", "--junit"):
+            result = self.expect(2, "compare", "all/out", "all/out", option, "nowhere/x")
+            self.assertIn(f"{option}: nowhere/x: cannot ", result.stderr)
+
+    def test_a_log_that_would_bar_the_run_folder_is_refused(self):
+        for out in (["-o", "runs/a"], []):
+            folder = out[1] if out else "out/" + fast_suite()["name"]
+            os.makedirs(self.path(folder))
+            result = self.expect(2, *self.run_suite, *out, "--log-file", folder + "/foo.txt")
+            self.assertIn("--log-file: " + folder + "/foo.txt would lie in the run folder", result.stderr)
+            self.assertEqual(os.listdir(self.path(folder)), [])
+            self.expect(0, *self.run_suite, *out, "--log-file", folder + "/foo.log")
+
+    def test_a_plan_is_a_report_with_the_results_that_are_there(self):
         planned = json.loads(self.expect(0, *self.run_suite, "-o", "out", "-n", "--json").stdout)
         self.assertEqual([cell["state"]["value"] for cell in planned["cells"]], ["planned"] * 4)
+        self.expect(0, *self.run_suite, "-o", "out", "--shard", "0/2")
+        states = [cell["state"]["value"] for cell in self.read_json("out/report.json")["cells"]]
+        planned = json.loads(self.expect(0, *self.run_suite, "-o", "out", "-n", "--json").stdout)
+        self.assertEqual([cell["state"]["value"] for cell in planned["cells"]], states)
+        self.assertEqual(set(states), {"completed", "planned"})
         self.assertIn("excludes --junit", self.expect(2, *self.run_suite, "-n", "--junit", "x").stderr)
 
     def test_a_collection_is_one_file(self):
