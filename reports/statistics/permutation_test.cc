@@ -42,6 +42,8 @@ TEST_CASE("permutation: many values are drawn, the same every time") {
   CHECK(PermutationPValue(low, high) > 0);  // as it is one of the ways itself
   CHECK(PermutationPValue(low, mixed) > 0.9);
   CHECK(PermutationPValue(low, high) == PermutationPValue(low, high));
+  const std::vector<double> thousand(1000, 0.5);
+  CHECK(PermutationPValue(thousand, thousand) == 1);
 }
 
 }  // namespace mixerbench::reports
