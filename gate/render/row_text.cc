@@ -131,20 +131,19 @@ std::string CountsText(const Comparison& comparison) {
 std::string OutcomeText(const Comparison& comparison, ExitCode code) {
   const auto counts = CountVerdicts(comparison);
   const auto count = [&](Verdict verdict) { return CountOf(counts, verdict); };
-  const auto rows = RowsAre;
   switch (code) {
     case ExitCode::kOk:
       return PassText(comparison, counts);
     case ExitCode::kNo:
-      return rows(count(Verdict::kRegression), "a regression") +
+      return RowsAre(count(Verdict::kRegression), "a regression") +
              (comparison.settings.suspicious_fails && count(Verdict::kSuspicious) > 0
-                  ? ", " + rows(count(Verdict::kSuspicious), "suspicious and not acknowledged.")
+                  ? ", " + RowsAre(count(Verdict::kSuspicious), "suspicious and not acknowledged.")
                   : ".");
     case ExitCode::kCellsFailed:
       return fmt::format("{} cells of new failed.", comparison.num_failed);
     case ExitCode::kInconclusive: {
       std::string text = count(Verdict::kInconclusive) > 0
-                             ? rows(count(Verdict::kInconclusive), "inconclusive")
+                             ? RowsAre(count(Verdict::kInconclusive), "inconclusive")
                              : std::string("Nothing was judged");
       if (comparison.seeds_wanted) {
         text += fmt::format("; {} paired seeds are the next look", *comparison.seeds_wanted);
@@ -152,8 +151,8 @@ std::string OutcomeText(const Comparison& comparison, ExitCode code) {
       return text + ".";
     }
     case ExitCode::kMissing:
-      return rows(count(Verdict::kMissing), "missing, ") +
-             rows(count(Verdict::kNotComparable), "not comparable.");
+      return RowsAre(count(Verdict::kMissing), "missing, ") +
+             RowsAre(count(Verdict::kNotComparable), "not comparable.");
     default:
       return "No result on either side.";
   }

@@ -107,11 +107,7 @@ const AccuracyOverSeeds* LongestRow(const GroupSummary& group) {
 
 // The test segments of a config, the longest last.
 std::vector<Object> TestsOf(const Value& config) {
-  std::vector<Object> tests;
-  const Value* const task = config.Find("task");
-  const Value* const test = task ? task->Find("test") : nullptr;
-  if (!test || !test->is_array()) return tests;
-  for (const Value& segment : test->as_array()) tests.push_back(segment.as_object());
+  std::vector<Object> tests = SegmentsOf(config, "test");
   std::stable_sort(tests.begin(), tests.end(), [](const Object& a, const Object& b) {
     return InputLength(a) < InputLength(b);
   });

@@ -7,7 +7,6 @@
 #include <map>
 
 #include "base/dotted_path.h"
-#include "io/json.h"
 #include "reports/view/counted.h"
 #include "reports/view/numbers.h"
 #include "reports/view/study.h"
@@ -47,10 +46,6 @@ const std::map<std::string, Param>& Params() {
       {"steps", {kSteps, "{} steps"}},
       {"lr", {"train.lr", "lr {}"}}};
   return kParams;
-}
-
-std::string TextOf(const Value& value) {
-  return value.is_string() ? value.as_string() : io::DumpJson(value);
 }
 
 // All steps of the training; the configured limit alone where the steps of an epoch follow from the

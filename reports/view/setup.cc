@@ -5,7 +5,6 @@
 #include <map>
 #include <set>
 
-#include "io/json.h"
 #include "reports/view/numbers.h"
 #include "reports/view/sentences.h"
 #include "reports/view/tables.h"
@@ -13,23 +12,9 @@
 namespace mixerbench::reports {
 namespace {
 
-// The distinct texts at a path of the configs of a study, as `write` puts them.
-std::vector<std::string> Values(const Study& study, const std::string& path) {
-  std::set<std::string> texts;
-  for (const auto& [place, cell] : study.cells) {
-    for (const GroupSummary* group : cell.all) {
-      const std::string text = ConfigText(study.report->cells[group->first_cell].config, path);
-      if (!text.empty() && text != "0") texts.insert(text);
-    }
-  }
-  std::vector<std::string> sorted(texts.begin(), texts.end());
-  std::sort(sorted.begin(), sorted.end(), ValueLess);
-  return sorted;
-}
-
-// The same of a number of things: "8,192".
+// ConfigValues of a number of things: "8,192".
 std::vector<std::string> Counts(const Study& study, const std::string& path) {
-  std::vector<std::string> counts = Values(study, path);
+  std::vector<std::string> counts = ConfigValues(study, path);
   for (std::string& text : counts) {
     const auto number = LeadingNumberOf(text);
     if (number && number->rest.empty()) text = Count(number->value);
@@ -47,18 +32,6 @@ std::string WithUnit(const std::string& value, const std::string& unit) {
   return value.empty() ? "" : value + unit;
 }
 
-// The test segments, or the train ones, of a config.
-std::vector<Object> SegmentsOf(const Value& config, const char* split) {
-  const Value* const task = config.Find("task");
-  const Value* const segments = task ? task->Find(split) : nullptr;
-  std::vector<Object> found;
-  if (!segments || !segments->is_array()) return found;
-  for (const Value& segment : segments->as_array()) {
-    if (segment.is_object()) found.push_back(segment.as_object());
-  }
-  return found;
-}
-
 // The options of a split by name, as far as its segments agree in them: what differs is a size, or
 // goes with one, and stands with the results. So do `said` ones.
 std::map<std::string, std::set<std::string>> OptionsOf(const Study& study, const char* split,
@@ -71,7 +44,7 @@ std::map<std::string, std::set<std::string>> OptionsOf(const Study& study, const
            SegmentsOf(study.report->cells[group->first_cell].config, split)) {
         for (const auto& [name, value] : segment) {
           if (value.is_object() || said.contains(name)) continue;
-          own[name].insert(value.is_string() ? value.as_string() : io::DumpJson(value));
+          own[name].insert(TextOf(value));
         }
       }
       for (const auto& [name, values] : own) {
@@ -154,11 +127,11 @@ std::string SeedsFact(const Study& study) {
 
 std::vector<Fact> SetupOf(const Study& study) {
   std::vector<Fact> facts;
-  std::string task = Or(Values(study, "task.name"));
+  std::string task = Or(ConfigValues(study, "task.name"));
   if (const std::string vocab = Or(Counts(study, "task.test.vocab_size")); !vocab.empty()) {
     task += ", vocabulary " + vocab;
   }
-  if (const std::string noise = Or(Values(study, "task.test.noise")); !noise.empty()) {
+  if (const std::string noise = Or(ConfigValues(study, "task.test.noise")); !noise.empty()) {
     task += ", filler " + noise;
   }
   AddFact("Task", task, facts);
@@ -166,14 +139,16 @@ std::vector<Fact> SetupOf(const Study& study) {
   AddFact("Training data", WithUnit(Or(Counts(study, "task.train.num_examples")), " sequences"),
           facts);
   AddFact("Test", TestText(study), facts);
-  std::string model = WithUnit(Or(Values(study, "model.n_layers")), " layers");
-  if (const std::string d = Or(Values(study, "model.d_model")); !d.empty()) model += ", d " + d;
-  if (const std::string b = Or(Values(study, "model.backbone")); !b.empty()) model += ", " + b;
+  std::string model = WithUnit(Or(ConfigValues(study, "model.n_layers")), " layers");
+  if (const std::string d = Or(ConfigValues(study, "model.d_model")); !d.empty())
+    model += ", d " + d;
+  if (const std::string b = Or(ConfigValues(study, "model.backbone")); !b.empty())
+    model += ", " + b;
   AddFact("Model", model, facts);
-  AddFact("Channel mixer", Or(Values(study, "model.state_mixer")), facts);
-  std::string recipe = Or(Values(study, "train.recipe"));
-  if (const std::string t = Or(Values(study, "train.dtype")); !t.empty()) recipe += ", " + t;
-  if (const std::string b = Or(Values(study, "train.batch_size")); !b.empty()) {
+  AddFact("Channel mixer", Or(ConfigValues(study, "model.state_mixer")), facts);
+  std::string recipe = Or(ConfigValues(study, "train.recipe"));
+  if (const std::string t = Or(ConfigValues(study, "train.dtype")); !t.empty()) recipe += ", " + t;
+  if (const std::string b = Or(ConfigValues(study, "train.batch_size")); !b.empty()) {
     recipe += ", batch " + b;
   }
   AddFact("Recipe", recipe, facts);
@@ -185,7 +160,7 @@ std::vector<Fact> SetupOf(const Study& study) {
   }
   AddFact("Budget", steps.empty() ? WithUnit(epochs, epoch) : WithUnit(steps, " steps"), facts);
   std::vector<std::string> rates;
-  for (const std::string& rate : Values(study, "train.lr")) {
+  for (const std::string& rate : ConfigValues(study, "train.lr")) {
     rates.push_back(RateText(std::stod(rate)));
   }
   const bool is_chosen = ChoosesRate(study);

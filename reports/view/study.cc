@@ -346,13 +346,35 @@ bool ChoosesRate(const Study& study) {
 
 std::int64_t NumRates(const Study& study) {
   if (!ChoosesRate(study)) return 1;
-  std::set<std::string> rates;
+  return static_cast<std::int64_t>(ConfigValues(study, "train.lr").size());
+}
+
+std::vector<std::string> ConfigValues(const Study& study, const std::string& path) {
+  std::set<std::string> texts;
   for (const auto& [place, cell] : study.cells) {
     for (const GroupSummary* group : cell.all) {
-      rates.insert(ConfigText(study.report->cells[group->first_cell].config, "train.lr"));
+      const std::string text = ConfigText(study.report->cells[group->first_cell].config, path);
+      if (!text.empty() && text != "0") texts.insert(text);
     }
   }
-  return static_cast<std::int64_t>(rates.size());
+  std::vector<std::string> sorted(texts.begin(), texts.end());
+  std::sort(sorted.begin(), sorted.end(), ValueLess);
+  return sorted;
+}
+
+std::vector<Object> SegmentsOf(const Value& config, const char* split) {
+  const Value* const task = config.Find("task");
+  const Value* const segments = task ? task->Find(split) : nullptr;
+  std::vector<Object> found;
+  if (!segments || !segments->is_array()) return found;
+  for (const Value& segment : segments->as_array()) {
+    if (segment.is_object()) found.push_back(segment.as_object());
+  }
+  return found;
+}
+
+std::string TextOf(const Value& value) {
+  return value.is_string() ? value.as_string() : io::DumpJson(value);
 }
 
 const AccuracyOverSeeds* RowAt(const Study& study, const GroupSummary& group, std::size_t segment) {
@@ -445,8 +467,7 @@ std::string SegmentText(const Object& axes, const char* between) {
   std::string text;
   for (const std::string& key : keys) {
     const Value& value = axes.at(key);
-    text += (text.empty() ? "" : between) +
-            PartText(key, value.is_string() ? value.as_string() : io::DumpJson(value));
+    text += (text.empty() ? "" : between) + PartText(key, TextOf(value));
   }
   return text;
 }
@@ -482,7 +503,7 @@ std::string ConfigText(const Value& config, const std::string& path) {
     start = dot + 1;
   }
   if (at == nullptr || at->is_null()) return "";
-  return at->is_string() ? at->as_string() : io::DumpJson(*at);
+  return TextOf(*at);
 }
 
 }  // namespace mixerbench::reports

@@ -82,6 +82,15 @@ bool ChoosesRate(const Study& study);
 // Among how many it is: 1 where it is not chosen.
 std::int64_t NumRates(const Study& study);
 
+// The distinct texts at a path of the configs of a study, in order, without "0".
+std::vector<std::string> ConfigValues(const Study& study, const std::string& path);
+
+// The test segments, or the train ones, of a config.
+std::vector<Object> SegmentsOf(const Value& config, const char* split);
+
+// A string as it is, other values as JSON.
+std::string TextOf(const Value& value);
+
 // The row of a whole segment of `study.segments`, or nullptr.
 const AccuracyOverSeeds* RowAt(const Study& study, const GroupSummary& group, std::size_t segment);
 
