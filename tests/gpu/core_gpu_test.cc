@@ -770,12 +770,137 @@ TEST_CASE("core gpu: softmax attention of scored queries in bf16 is that of all 
   }
 }
 
+// What changes the scores, and the sizes of a case. q has three heads, k and v one.
+struct TermsCase {
+  std::int64_t head_dim, seq_len;
+  std::int64_t window = 0;
+  double log_decay = 0;  // the strongest of a token; some are resets
+  bool slopes = false;
+  double dropout_p = 0;
+  std::int64_t num_queries = 0;  // scored ones of a sequence; 0: all tokens ask
+};
+
+// The gradient of a log decay is a sum over all later tokens of differences that bf16 has rounded.
+constexpr double kDecayGradientTolerance = 2e-2;
+
+void CheckTerms(const TermsCase& c) {
+  constexpr std::int64_t kBatch = 3;
+  constexpr std::int64_t kHeads = 3;
+  const auto chosen = ChooseTokens(kBatch, c.seq_len, std::max<std::int64_t>(c.num_queries, 1));
+  auto log_decay = RandomUniform({kBatch, c.seq_len, kHeads}, 4, at::kFloat) * -c.log_decay;
+  for (const std::int64_t token : {0, 5, 64}) {
+    if (token < c.seq_len) {
+      log_decay.select(1, token).fill_(-std::numeric_limits<double>::infinity());
+    }
+  }
+  std::vector<at::Tensor> inputs = {
+      RandomNormal({kBatch, c.seq_len, kHeads, c.head_dim}, 1, at::kBFloat16).to(at::kCUDA),
+      RandomNormal({kBatch, c.seq_len, 1, c.head_dim}, 2, at::kBFloat16).to(at::kCUDA),
+      RandomNormal({kBatch, c.seq_len, 1, c.head_dim}, 3, at::kBFloat16).to(at::kCUDA)};
+  if (c.log_decay > 0) inputs.push_back(log_decay.to(at::kCUDA));
+  std::vector<at::Tensor> exact;
+  for (const auto& x : inputs) exact.push_back(x.to(at::kDouble));
+  const auto args = [&](const std::vector<at::Tensor>& x) {
+    const auto dtype = x[0].scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
+    return SoftmaxAttentionArgs{
+        .q = x[0],
+        .k = x[1],
+        .v = x[2],
+        .dropout_p = c.dropout_p,
+        .generator = harness::MakeGenerator(at::kCUDA, 43),
+        .window = c.window,
+        .log_decay = x.size() > 3 ? x[3] : at::Tensor(),
+        .slopes = c.slopes ? RandomUniform({kHeads}, 6, dtype).to(at::kCUDA) : at::Tensor()};
+  };
+  const auto of_chosen = [&](const at::Tensor& o) {
+    if (c.num_queries == 0) return std::vector<at::Tensor>{o};
+    const auto tokens = chosen.rows.positions.index_select(0, chosen.entries);
+    return std::vector<at::Tensor>{o.flatten(0, 1).index_select(0, tokens)};
+  };
+  const auto expected = testing::Differentiate(
+      [&](const std::vector<at::Tensor>& x) {
+        return of_chosen(ReferenceSoftmaxAttention(args(x)));
+      },
+      exact);
+  const auto run = [&](const std::vector<at::Tensor>& x) {
+    auto few = args(x);
+    if (c.num_queries == 0) {
+      const auto o = ParallelSoftmaxAttention(few);
+      CHECK_THAT(o.grad_fn()->name(), Catch::Contains("AttentionFunction"));
+      return std::vector<at::Tensor>{o};
+    }
+    const auto q = x[0].flatten(0, 1).index_select(0, chosen.rows.positions);
+    few.q = q.view({kBatch, c.num_queries, kHeads, c.head_dim});
+    few.scored = &chosen.rows;
+    const auto o = ParallelSoftmaxAttention(few);
+    CHECK_THAT(o.grad_fn()->name(), Catch::Contains("ScoredPositions"));
+    return std::vector<at::Tensor>{o.flatten(0, 1).index_select(0, chosen.entries)};
+  };
+  const auto actual = testing::Differentiate(run, inputs);
+  const testing::PoisonUninitializedMemory poison;
+  const auto again = testing::Differentiate(run, inputs);
+  CAPTURE(c.head_dim, c.seq_len, c.window, c.log_decay, c.slopes, c.dropout_p, c.num_queries);
+  CHECK(RelativeError(actual.outputs[0], expected.outputs[0]) < kAttentionTolerance);
+  CHECK(BitwiseEqual(actual.outputs[0].cpu(), again.outputs[0].cpu()));
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    CAPTURE(i);
+    CHECK(RelativeError(actual.gradients[i], expected.gradients[i]) <
+          (i == 3 ? kDecayGradientTolerance : kAttentionTolerance));
+    CHECK(BitwiseEqual(actual.gradients[i].cpu(), again.gradients[i].cpu()));
+  }
+}
+
+TEST_CASE("core gpu: softmax attention with decays, slopes and windows is that of the reference") {
+  Gpu(kPrecisions[0]);
+  for (const std::int64_t head_dim : {16, 32, 64, 128}) {
+    for (const std::int64_t seq_len : {17, 64, 65, 130, 300, 600}) {
+      // Decays of a gate that opens at a half, of one that is nearly shut, and a few tokens' worth.
+      for (const double log_decay : {0.05, 1.4, 30.0}) {
+        CheckTerms({.head_dim = head_dim, .seq_len = seq_len, .log_decay = log_decay});
+      }
+      for (const std::int64_t window : {2, 63, 64, 65, 200}) {
+        CheckTerms({.head_dim = head_dim, .seq_len = seq_len, .window = window, .slopes = true});
+      }
+      CheckTerms({.head_dim = head_dim,
+                  .seq_len = seq_len,
+                  .window = 40,
+                  .log_decay = 0.7,
+                  .slopes = true,
+                  .dropout_p = 0.1});
+    }
+    for (const auto& [seq_len, num_queries] : std::vector<std::pair<std::int64_t, std::int64_t>>{
+             {64, 4}, {65, 16}, {130, 17}, {200, 33}, {1000, 49}}) {
+      const TermsCase scored = {
+          .head_dim = head_dim, .seq_len = seq_len, .num_queries = num_queries};
+      for (const double log_decay : {0.05, 1.4, 30.0}) {
+        TermsCase decays = scored;
+        decays.log_decay = log_decay;
+        CheckTerms(decays);
+      }
+      TermsCase all = scored;
+      all.window = 40;
+      all.log_decay = 0.7;
+      all.slopes = true;
+      all.dropout_p = 0.1;
+      CheckTerms(all);
+    }
+  }
+}
+
 TEST_CASE("core gpu: softmax attention in every plan, of few tokens", "[sanitizer]") {
   Gpu(kPrecisions[0]);
   for (const std::int64_t seq_len : {17, 65, 130, 260}) CheckAttention(64, seq_len);
   CheckAttention(32, 65);
   CheckAttention(128, 65);
   for (const double dropout_p : {0.0, 0.1}) CheckScoredQueries(64, 70, 17, dropout_p);
+  for (const std::int64_t num_queries : {0, 17}) {
+    CheckTerms({.head_dim = 64,
+                .seq_len = 130,
+                .window = 70,
+                .log_decay = 0.7,
+                .dropout_p = 0.1,
+                .num_queries = num_queries});
+  }
 }
 
 TEST_CASE("core gpu: slices of one projection are read in place, other layouts are copied") {

@@ -171,6 +171,31 @@ std::vector<Case> Cases() {
        kHalves*(2 + 2.0 / 16),
        kHalves*(4 + 4.0 / 16)});
 
+  // A gate that is open at a half, a window of a quarter of the tokens.
+  const at::Tensor log_decay = RandomUniform({kBatch, kSeqLen, 2}, 36, at::kFloat).mul(-1.4).cuda();
+  struct Terms {
+    std::string name;
+    std::int64_t window = 0;
+    at::Tensor log_decay = {};
+  };
+  for (const Terms& terms :
+       {Terms{.name = ""}, Terms{.name = ", log decay", .log_decay = log_decay},
+        Terms{.name = ", window of 64", .window = 64}}) {
+    cases.push_back({"attention of all rows" + terms.name,
+                     {Random({kBatch, kSeqLen, 2, 64}, at::kBFloat16, 37),
+                      Random({kBatch, kSeqLen, 2, 64}, at::kBFloat16, 38),
+                      Random({kBatch, kSeqLen, 2, 64}, at::kBFloat16, 39)},
+                     [=](const Tensors& x) -> Tensors {
+                       return {ParallelSoftmaxAttention({.q = x[0],
+                                                         .k = x[1],
+                                                         .v = x[2],
+                                                         .window = terms.window,
+                                                         .log_decay = terms.log_decay})};
+                     },
+                     4 * kHalves,
+                     8 * kHalves});
+  }
+
   const at::Tensor targets = (RandomUniform({kScored}, 11) * kVocab).to(at::kLong).cuda();
   constexpr double kLogits = 2.0 * kScored * kVocab;
   cases.push_back(

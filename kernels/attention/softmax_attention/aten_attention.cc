@@ -17,6 +17,7 @@
 #include <ATen/ops/softmax.h>
 #include <ATen/ops/zeros_like.h>
 
+#include "kernels/attention/softmax_attention/decay_sums.h"
 #include "kernels/runtime/differentiable.h"
 
 namespace mixerbench::kernels::softmax_attention {
@@ -32,9 +33,6 @@ constexpr std::int64_t kMaxKeptWeights = 2 * kMaxScores;
 // Queries of a tile with a window, unless the window is longer: the keys of a tile are those of its
 // queries and a window before them.
 constexpr std::int64_t kMinWindowTile = 128;
-
-// What a reset counts as: -infinity has no differences. Any weight behind it is zero.
-constexpr double kStrongestDecay = -1e4;
 
 // One call in the compute dtype, laid out for batched products: R = B Hk sequences of keys, G =
 // H/Hk query heads for each, so that [R,G,...] is [B,H,...].
@@ -91,11 +89,13 @@ std::vector<Tile> CutQueries(const Problem& p) {
 enum Saved { kQ, kK, kV, kLogDecay, kSinks, kSlopes, kPositions, kDropout, kNumSaved };
 
 void SetDecay(Problem& p, const at::Tensor& log_decay) {
-  const auto sums =
-      log_decay.clamp_min(kStrongestDecay).to(at::kDouble).cumsum(1).transpose(1, 2).contiguous();
-  p.coarse_decay = sums.to(p.sizes.compute_dtype);
-  if (p.sizes.compute_dtype != at::kDouble) {
-    p.fine_decay = (sums - p.coarse_decay).to(p.sizes.compute_dtype);
+  const auto sums = SumLogDecay(log_decay);
+  if (p.sizes.compute_dtype == at::kDouble) {
+    p.coarse_decay = sums;
+  } else {
+    auto parts = Split(sums, p.sizes.compute_dtype);
+    p.coarse_decay = std::move(parts.coarse);
+    p.fine_decay = std::move(parts.fine);
   }
   p.decay_of_queries =
       p.has_rows
@@ -275,13 +275,6 @@ Gradients Backward(const Problem& p, const std::vector<at::Tensor>& saved, const
     AddTile(p, tile, weights, d_o, sums);
   }
   return sums;
-}
-
-// From that of the sums [B,H,S]: dg_t is the sum of those from t on, zero for a reset.
-at::Tensor LogDecayGradient(const at::Tensor& d_sums, const at::Tensor& log_decay) {
-  const auto d_log_decay =
-      d_sums.to(at::kDouble).flip(-1).cumsum(-1).flip(-1).transpose(1, 2).to(d_sums.scalar_type());
-  return d_log_decay.masked_fill(log_decay.le(kStrongestDecay), 0);
 }
 
 }  // namespace

@@ -139,13 +139,17 @@ __device__ void StoreResult(const Rows& rows, std::int64_t first, std::int64_t s
   }
 }
 
-// Calls launch.template operator()<head_dim, whether weights are dropped>(); launch returns a
-// cudaError_t.
+// Calls launch.template operator()<head_dim, whether weights are dropped, whether scores have a
+// decay or a window>(); launch returns a cudaError_t.
 template <typename Launch>
 cudaError_t ForKernel(const AttentionProblem& p, const Launch& launch) {
+  const auto for_terms = [&]<int kD, bool kDrops>() {
+    return p.has_terms() ? launch.template operator()<kD, kDrops, true>()
+                         : launch.template operator()<kD, kDrops, false>();
+  };
   const auto for_dropout = [&]<int kD>() {
-    return p.dropout.threshold == 0 ? launch.template operator()<kD, false>()
-                                    : launch.template operator()<kD, true>();
+    return p.dropout.threshold == 0 ? for_terms.template operator()<kD, false>()
+                                    : for_terms.template operator()<kD, true>();
   };
   switch (p.head_dim) {
     case 16:

@@ -3,8 +3,12 @@
 #pragma once
 
 #include "kernels/attention/softmax_attention/attention_tiles.cuh"
+#include "kernels/attention/softmax_attention/score_terms.cuh"
 
 namespace mixerbench::kernels::softmax_attention {
+
+// Below every score, and finite: a warp may see no key of a query.
+constexpr float kNoMaximum = -1e30f;
 
 // 16 queries of one warp and what they have read so far. Running maximum and sum, scores and
 // outputs fp32 in registers.
@@ -13,20 +17,22 @@ struct QueryReader {
   static constexpr float kSlack = 8;  // in base two, see Read
 
   Accumulators o[kD / 16];
-  float maximum[2] = {-INFINITY, -INFINITY};  // of rows g and g + 8, in base two
-  float denominator[2] = {0, 0};              // this lane's part
+  float maximum[2] = {kNoMaximum, kNoMaximum};  // of rows g and g + 8, in base two
+  float denominator[2] = {0, 0};                // this lane's part
 
   __device__ QueryReader() { device::Clear(o); }
 
   // A tile of keys and values. The queries are block `block` of the diagonal tile; they see all of
-  // other tiles. `dropped` is this lane's word of DropoutDraws::OfKeys.
-  template <bool kIsDiagonal, bool kDrops>
+  // other tiles, but for a window. `apply_terms` gives scores their terms; `scale` is left for the
+  // others. `dropped` is this lane's word of DropoutDraws::OfKeys.
+  template <bool kIsDiagonal, bool kDrops, typename ApplyTerms>
   __device__ void Read(const Element* q, const Element* k_tile, const Element* v_tile, int block,
-                       float scale, std::uint32_t dropped) {
+                       float scale, std::uint32_t dropped, const ApplyTerms& apply_terms) {
     const VisibleBlocks<kIsDiagonal> blocks = {0, block + 1};
     Accumulators scores[kTile / 16];
     device::Clear(scores);
     MultiplyTransposed<kD>(scores, q, k_tile, blocks);
+    apply_terms(scores);
     if (kIsDiagonal) {
 #pragma unroll
       for (int b = 0; b < kTile / 16; ++b) {
@@ -60,7 +66,7 @@ struct QueryReader {
         tile_maximum[e % 4 / 2] = fmaxf(tile_maximum[e % 4 / 2], scores[b][e / 4][e % 4]);
       }
     }
-    float next[2];  // finite: a key is visible, or the maximum is; the scale is positive
+    float next[2];  // finite, as the maximum is; the scale is positive
 #pragma unroll
     for (int i = 0; i < 2; ++i) next[i] = fmaxf(maximum[i], RowMax(tile_maximum[i]) * scale);
     // Weights up to 2^kSlack of an older maximum are as exact.

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "kernels/attention/softmax_attention/attention_tiles.cuh"
+#include "kernels/attention/softmax_attention/score_terms.cuh"
 #include "kernels/attention/softmax_attention/scored_positions_kernels.h"
 
 namespace mixerbench::kernels::softmax_attention {
@@ -74,14 +75,15 @@ struct ScoredDropout {
   }
 };
 
-// Two stages of a tile of keys and one of values. Tiles 0 and 1 are loaded first, and j + 2 when
-// all threads are done with j; every load is one group of copies.
-template <int kD>
+// Two stages of a tile of keys and one of values, and of their decays elsewhere. Tiles 0 and 1 are
+// loaded first, and j + 2 when all threads are done with j; every load is one group of copies.
+template <int kD, bool kHasTerms>
 struct KeyTiles {
   static constexpr int kSize = kTile * device::PaddedRow(kD);
   static constexpr int kBytes = 4 * kSize * sizeof(Element);
 
   Element* stages;  // k, v, k, v
+  KeyDecays<kHasTerms> decays;
 
   __device__ Element* Keys(int tile) const { return stages + tile % 2 * 2 * kSize; }
   __device__ Element* Values(int tile) const { return Keys(tile) + kSize; }
@@ -92,6 +94,7 @@ struct KeyTiles {
       const std::int64_t first = std::int64_t{tile} * kTile;
       CopyTile<kD, kThreads>(Keys(tile), Rows(p.k, head), first, p.seq_len);
       CopyTile<kD, kThreads>(Values(tile), Rows(p.v, head), first, p.seq_len);
+      decays.Load(p, head, tile);
     }
     device::CommitCopies();
   }

@@ -7,34 +7,42 @@
 namespace mixerbench::kernels::softmax_attention {
 namespace {
 
-// A CTA that holds q, dO, log denominators, delta and positions of up to
+// A CTA that holds q, dO, log denominators, delta, positions and decays of up to
 // 16 kQueryBlocks queries, all those of one (b, h), beside the tiles of keys.
-template <int kHeadDim, int kNumQueryBlocks>
+template <int kHeadDim, int kNumQueryBlocks, bool kWithTerms>
 struct QueryShape {
   static constexpr int kD = kHeadDim;
+  static constexpr bool kHasTerms = kWithTerms;
   static constexpr int kQueryBlocks = kNumQueryBlocks;
   static constexpr int kQueries = 16 * kQueryBlocks;
   // CTAs that shall share a multiprocessor, so that a batch is one wave of them.
   static constexpr int kMinBlocks = kQueryBlocks > 1 || kD == 128 ? 1 : kD == 64 ? 4 : 8;
   static constexpr int kRow = device::PaddedRow(kD);
   static constexpr int kScoreRow = device::PaddedRow(kQueries);
-  static constexpr int kBytes = KeyTiles<kD>::kBytes +
+  using Tiles = KeyTiles<kD, kHasTerms>;
+  static constexpr int kBytes = Tiles::kBytes + KeyDecays<kHasTerms>::kBytes +
                                 (2 * kQueries * kRow + kTile * kScoreRow) * sizeof(Element) +
-                                kQueries * (2 * sizeof(float) + sizeof(int));
+                                kQueries * ((kHasTerms ? 3 : 2) * sizeof(float) + sizeof(int));
 
-  Element *stages, *q, *d_o;
+  Element* stages;
+  float2* key_decays;
+  Element *q, *d_o;
   Element* d_scores;  // dl^T of a tile, [key][query]
   float *log_denominators, *deltas;
   int* positions;
+  float* decays;  // with terms
 
   __device__ explicit QueryShape(void* shared)
       : stages(static_cast<Element*>(shared)),
-        q(stages + 4 * KeyTiles<kD>::kSize),
+        key_decays(reinterpret_cast<float2*>(stages + 4 * Tiles::kSize)),
+        q(reinterpret_cast<Element*>(key_decays) +
+          KeyDecays<kHasTerms>::kBytes / static_cast<int>(sizeof(Element))),
         d_o(q + kQueries * kRow),
         d_scores(d_o + kQueries * kRow),
         log_denominators(reinterpret_cast<float*>(d_scores + kTile * kScoreRow)),
         deltas(log_denominators + kQueries),
-        positions(reinterpret_cast<int*>(deltas + kQueries)) {}
+        positions(reinterpret_cast<int*>(deltas + kQueries)),
+        decays(reinterpret_cast<float*>(positions + kQueries)) {}
 
   // Fills all but the stages; q and dO arrive with the first group of copies. Queries from R on
   // are zeros.
@@ -46,6 +54,7 @@ struct QueryShape {
     const auto thread = static_cast<int>(threadIdx.x);
     if (thread < kQueries) {
       positions[thread] = Position(p, head, thread);
+      if constexpr (kHasTerms) decays[thread] = DecayOfQuery(p, head, positions[thread]);
       log_denominators[thread] =
           thread < num_queries ? p.log_denominators[head.row * num_queries + thread] : 0;
     }
@@ -82,10 +91,11 @@ __device__ void StoreZeros(const Rows& rows, std::int64_t first, std::int64_t se
   }
 }
 
-// dK and dV of this warp's 16 keys of a tile, complete; leaves their dl^T in shared memory. Scores
-// are transposed, [key, query], so that they are left operands of both gradients.
+// dK and dV of this warp's 16 keys of a tile and the gradient of their sums of decays, complete;
+// leaves their dl^T in shared memory. Scores are transposed, [key, query], so that they are left
+// operands of both gradients.
 template <typename S, bool kDrops>
-__device__ void VisitKeys(const S& s, const KeyTiles<S::kD>& tiles, const ScoredProblem& p,
+__device__ void VisitKeys(const S& s, const typename S::Tiles& tiles, const ScoredProblem& p,
                           const Head& head, int tile) {
   constexpr int kD = S::kD;
   const VisibleBlocks<false> all = {};
@@ -99,6 +109,14 @@ __device__ void VisitKeys(const S& s, const KeyTiles<S::kD>& tiles, const Scored
   Accumulators d_k[kD / 16], d_v[kD / 16];
   device::Clear(d_k);
   device::Clear(d_v);
+  float2 key_decay[2] = {};  // of rows g and g + 8
+  float d_scores[2] = {};    // this lane's part of their sums of dl
+  if constexpr (S::kHasTerms) {
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+      key_decay[i] = tiles.decays.Tile(tile)[own + device::BlockRow(2 * i)];
+    }
+  }
   const int num_blocks = S::kQueryBlocks == 1 ? 1 : static_cast<int>((p.num_queries + 15) / 16);
 #pragma unroll 1
   for (int block = 0; block < num_blocks; ++block) {
@@ -115,8 +133,12 @@ __device__ void VisitKeys(const S& s, const KeyTiles<S::kD>& tiles, const Scored
     for (int e = 0; e < 8; ++e) {
       const int query = block * 16 + device::BlockColumn(e / 4, e % 4);
       float& x = weights[0][e / 4][e % 4];
-      const bool hidden = first_key + device::BlockRow(e % 4) > s.positions[query];
-      x = hidden ? 0.f : device::Exp2(x * scale - s.log_denominators[query]);
+      const int distance = s.positions[query] - (first_key + device::BlockRow(e % 4));
+      float score = x * scale;
+      if constexpr (S::kHasTerms) {
+        score = ScoreWithTerms(p, score, s.decays[query], key_decay[e % 4 / 2], distance);
+      }
+      x = distance < 0 ? 0.f : device::Exp2(score - s.log_denominators[query]);
     }
     const std::uint32_t word = dropout.Draw(s.positions[block * 16 + device::LaneId() % 16],
                                             tile * (kTile / 16) + device::WarpId());
@@ -129,6 +151,7 @@ __device__ void VisitKeys(const S& s, const KeyTiles<S::kD>& tiles, const Scored
     for (int e = 0; e < 8; ++e) {
       const int query = block * 16 + device::BlockColumn(e / 4, e % 4);
       weights[0][e / 4][e % 4] *= kept_scale * d_weights[0][e / 4][e % 4] - s.deltas[query];
+      if constexpr (S::kHasTerms) d_scores[e % 4 / 2] += weights[0][e / 4][e % 4];
     }
     const auto operand = device::ToOperand<Operand>(weights[0]);
     // Its words: keys g and g + 8 of queries 2t and 2t + 1, then of 2t + 8 and 2t + 9.
@@ -142,6 +165,7 @@ __device__ void VisitKeys(const S& s, const KeyTiles<S::kD>& tiles, const Scored
   }
   StoreResult<kD>(Rows(p.d_k, head), first_key, p.seq_len, d_k, p.scale, p.scale);
   StoreResult<kD>(Rows(p.d_v, head), first_key, p.seq_len, d_v, kept_scale, kept_scale);
+  if constexpr (S::kHasTerms) StoreDecayGradient(p, head, first_key, d_scores, /*scale=*/1);
 }
 
 // dQ of a warp: 16x16 blocks of kRows query blocks, kRowGroups apart, and kColumns neighbouring
@@ -215,13 +239,19 @@ __global__ void __launch_bounds__(kThreads, S::kMinBlocks)
   extern __shared__ __align__(16) char shared_bytes[];
   const S s(shared_bytes);
   const Head head(p, blockIdx.x);
-  const KeyTiles<S::kD> tiles = {s.stages};
+  const typename S::Tiles tiles = {s.stages, {s.key_decays}};
   s.Load(p, head);
   tiles.Load(p, head, 0, 1);
   const int num_tiles = LastPosition<S::kQueries>(p, head, 0) / kTile + 1;
   tiles.Load(p, head, 1, num_tiles);
   StoreZeros<S::kD>(Rows(p.d_k, head), std::int64_t{num_tiles} * kTile, p.seq_len);
   StoreZeros<S::kD>(Rows(p.d_v, head), std::int64_t{num_tiles} * kTile, p.seq_len);
+  if (S::kHasTerms && p.d_decay_sums != nullptr) {
+    for (std::int64_t token = num_tiles * kTile + threadIdx.x; token < p.seq_len;
+         token += kThreads) {
+      p.d_decay_sums[head.row * p.seq_len + token] = 0;
+    }
+  }
   QueryGradients<S> query_gradients;
 #pragma unroll 1
   for (int tile = 0; tile < num_tiles; ++tile) {
@@ -235,9 +265,9 @@ __global__ void __launch_bounds__(kThreads, S::kMinBlocks)
   query_gradients.Store(p, head);
 }
 
-template <int kD, int kQueryBlocks, bool kDrops>
+template <int kD, int kQueryBlocks, bool kDrops, bool kHasTerms>
 cudaError_t Launch(const ScoredProblem& problem, cudaStream_t stream) {
-  using S = QueryShape<kD, kQueryBlocks>;
+  using S = QueryShape<kD, kQueryBlocks, kHasTerms>;
   return device::Launch(ScoredPositionsGradientKernel<S, kDrops>,
                         problem.batch_size * problem.num_heads, kThreads, S::kBytes, stream,
                         problem);
@@ -247,10 +277,12 @@ cudaError_t Launch(const ScoredProblem& problem, cudaStream_t stream) {
 
 int ScoredPositionsBackward(const ScoredProblem& problem, CUstream_st* stream) {
   if (problem.num_queries > MaxScoredPositions(problem.head_dim)) return cudaErrorInvalidValue;
-  return ForKernel(problem, [&]<int kD, bool kDrops>() {
-    if (problem.num_queries <= 16) return Launch<kD, 1, kDrops>(problem, stream);
-    if (problem.num_queries <= 64) return Launch<kD, 4, kDrops>(problem, stream);
-    if constexpr (MaxScoredPositions(kD) > 64) return Launch<kD, 8, kDrops>(problem, stream);
+  return ForKernel(problem, [&]<int kD, bool kDrops, bool kHasTerms>() {
+    if (problem.num_queries <= 16) return Launch<kD, 1, kDrops, kHasTerms>(problem, stream);
+    if (problem.num_queries <= 64) return Launch<kD, 4, kDrops, kHasTerms>(problem, stream);
+    if constexpr (MaxScoredPositions(kD) > 64) {
+      return Launch<kD, 8, kDrops, kHasTerms>(problem, stream);
+    }
     return cudaErrorInvalidValue;
   });
 }

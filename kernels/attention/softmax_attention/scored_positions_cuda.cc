@@ -11,6 +11,7 @@
 
 #include "base/check.h"
 #include "kernels/attention/softmax_attention/attention_problem_cuda.h"
+#include "kernels/attention/softmax_attention/decay_sums.h"
 #include "kernels/attention/softmax_attention/scored_positions_kernels.h"
 #include "kernels/attention/softmax_attention/softmax_attention_plan.h"
 #include "kernels/device/host.h"
@@ -32,20 +33,23 @@ ScoredProblem ForRows(const AttentionProblem& problem, const at::Tensor& q,
 
 class ScoredPositionsFunction : public torch::autograd::Function<ScoredPositionsFunction> {
  public:
-  // Tensors with aligned rows; a seed with dropout.
+  // Tensors with aligned rows; those of OptionalTensors.
   static at::Tensor forward(AutogradContext* context, const at::Tensor& q, const at::Tensor& k,
-                            const at::Tensor& v, const at::Tensor& rows, double scale,
-                            double dropout_p, const std::optional<at::Tensor>& optional_seed) {
+                            const at::Tensor& v, const std::optional<at::Tensor>& log_decay,
+                            const at::Tensor& rows, const std::optional<at::Tensor>& decay_sums,
+                            const std::optional<at::Tensor>& dropout_seed, const ScoreRule& rule) {
     const c10::DeviceGuard guard(q.device());
-    const at::Tensor dropout_seed = optional_seed.value_or(at::Tensor());
+    const at::Tensor none;
     const auto o = at::empty(q.sizes(), q.options());
     const auto log_denominators = EmptyStatistics(q);
     const auto problem =
-        ForRows(MakeProblem(q, k, v, o, log_denominators, scale, dropout_p, dropout_seed), q, rows);
+        ForRows(MakeProblem(q, k, v, o, log_denominators, rule, dropout_seed.value_or(none),
+                            decay_sums.value_or(none)),
+                q, rows);
     device::CheckLaunch(ScoredPositionsForward(problem, device::CurrentStream(q)), kCore);
-    context->save_for_backward({q, k, v, o, log_denominators, rows, dropout_seed});
-    context->saved_data["scale"] = scale;
-    context->saved_data["dropout_p"] = dropout_p;
+    context->save_for_backward({q, k, v, o, log_denominators, rows, dropout_seed.value_or(none),
+                                decay_sums.value_or(none), log_decay.value_or(none)});
+    SaveRule(context, rule);
     return o;
   }
 
@@ -59,17 +63,23 @@ class ScoredPositionsFunction : public torch::autograd::Function<ScoredPositions
     // Side by side when k and v are: SplitColumns then need not copy them together.
     auto gradients = EmptyTogether({saved[1], saved[2]});
     auto problem = ForRows(MakeProblem(q, saved[1], saved[2], saved[3], saved[4],
-                                       context->saved_data["scale"].toDouble(),
-                                       context->saved_data["dropout_p"].toDouble(), saved[6]),
+                                       SavedRule(context), saved[6], saved[7]),
                            q, saved[5]);
     problem.d_o = AsSequence(d_o);
     problem.d_q = AsSequence(d_q);
     problem.d_k = AsSequence(gradients[0]);
     problem.d_v = AsSequence(gradients[1]);
+    const at::Tensor& log_decay = saved[8];
+    at::Tensor d_decay_sums;
+    if (log_decay.defined()) {
+      d_decay_sums = EmptyStatistics(saved[1]);
+      problem.d_decay_sums = d_decay_sums.mutable_data_ptr<float>();
+    }
     device::CheckLaunch(ScoredPositionsBackward(problem, device::CurrentStream(q)), kCore);
     return {std::move(d_q),
             std::move(gradients[0]),
             std::move(gradients[1]),
+            log_decay.defined() ? LogDecayGradient(d_decay_sums, log_decay) : at::Tensor(),
             at::Tensor(),
             at::Tensor(),
             at::Tensor(),
@@ -78,7 +88,7 @@ class ScoredPositionsFunction : public torch::autograd::Function<ScoredPositions
 };
 
 std::string ScoredPositionsRefusal(const SoftmaxAttentionArgs& args, const Prepared& sizes) {
-  std::string reason = HeadRefusal(args, sizes);
+  std::string reason = DeviceCodeRefusal(args, sizes);
   const std::int64_t most = MaxScoredPositions(sizes.head_k_dim);
   if (!reason.empty() || sizes.num_queries <= most) return reason;
   return std::to_string(sizes.num_queries) + " scored positions are above " + std::to_string(most);
@@ -92,11 +102,13 @@ DeviceAttempt<at::Tensor> RunScoredPositionsOnCuda(const SoftmaxAttentionArgs& a
     return {{}, std::move(refusal)};
   }
   RecordAttention(args, kScoredPlan, kScoredPlan);
-  return {ScoredPositionsFunction::apply(
-              device::WithAlignedRows(args.q), device::WithAlignedRows(RepeatHeads(args.k, sizes)),
-              device::WithAlignedRows(RepeatHeads(args.v, sizes)), args.scored->positions,
-              sizes.scale, args.dropout_p, OptionalDropoutSeed(args)),
-          {}};
+  const OptionalTensors optional = MakeOptionalTensors(args, sizes);
+  return {
+      ScoredPositionsFunction::apply(
+          device::WithAlignedRows(args.q), device::WithAlignedRows(RepeatHeads(args.k, sizes)),
+          device::WithAlignedRows(RepeatHeads(args.v, sizes)), optional.log_decay,
+          args.scored->positions, optional.decay_sums, optional.dropout_seed, RuleOf(args, sizes)),
+      {}};
 }
 
 }  // namespace mixerbench::kernels::softmax_attention

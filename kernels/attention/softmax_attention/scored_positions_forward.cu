@@ -5,9 +5,6 @@
 namespace mixerbench::kernels::softmax_attention {
 namespace {
 
-// Below every score, and finite: a warp may see no key of a query.
-constexpr float kNoMaximum = -1e30f;
-
 // What the warps have read of 16 queries each, to be joined: warps that share queries have read
 // different keys.
 template <int kD>
@@ -54,16 +51,17 @@ constexpr int kMinBlocks = kD == 128          ? 2
 // Block: 16 kQueryBlocks queries of one (b, h). It scans the tiles of keys up to the last that a
 // query sees; a warp has 16 queries and kQueryBlocks blocks of 16 keys of every tile. What the
 // warps have read of a query is joined in shared memory at the end. Shared memory: q, two stages of
-// k and v. Sums fp32 in registers. Deterministic.
-template <int kD, int kQueryBlocks, bool kDrops>
+// k and v and of their decays. Sums fp32 in registers. Deterministic.
+template <int kD, int kQueryBlocks, bool kDrops, bool kHasTerms>
 __global__ void __launch_bounds__(kThreads, kMinBlocks<kD, kQueryBlocks>)
     ScoredPositionsForwardKernel(const ScoredProblem p) {
   constexpr int kQueries = 16 * kQueryBlocks;
   constexpr int kRow = device::PaddedRow(kD);
-  static_assert(sizeof(float) * kTile * (Partials<kD>::kRow + 2) <= KeyTiles<kD>::kBytes);
+  using Tiles = KeyTiles<kD, kHasTerms>;
+  static_assert(sizeof(float) * kTile * (Partials<kD>::kRow + 2) <= Tiles::kBytes);
   extern __shared__ __align__(16) char shared_bytes[];
   Element* const stages = reinterpret_cast<Element*>(shared_bytes);
-  Element* const q = stages + 4 * KeyTiles<kD>::kSize;
+  Element* const q = stages + 4 * Tiles::kSize;
 
   const auto num_groups = static_cast<unsigned>((p.num_queries + kQueries - 1) / kQueries);
   const Head head(p, blockIdx.x / num_groups);
@@ -71,7 +69,7 @@ __global__ void __launch_bounds__(kThreads, kMinBlocks<kD, kQueryBlocks>)
   const auto num_valid =
       static_cast<int>(min(static_cast<std::int64_t>(kQueries), p.num_queries - first));
   const Rows q_rows(p.q, head);
-  const KeyTiles<kD> tiles = {stages};
+  const Tiles tiles = {stages, {reinterpret_cast<float2*>(q + kQueries * kRow)}};
   device::CopyRowsAsync<kQueries>(q, q_rows.Token(first), q_rows.stride, num_valid, kD);
   tiles.Load(p, head, 0, 1);
   const int num_tiles = LastPosition<kQueries>(p, head, first) / kTile + 1;
@@ -80,16 +78,18 @@ __global__ void __launch_bounds__(kThreads, kMinBlocks<kD, kQueryBlocks>)
   const int query_block = device::WarpId() % kQueryBlocks;
   const int first_key = device::WarpId() / kQueryBlocks * kQueryBlocks * 16;
   int position[2];
+  float query_decay[2] = {};
 #pragma unroll
   for (int i = 0; i < 2; ++i) {
     position[i] = Position(p, head, first + query_block * 16 + device::BlockRow(2 * i));
+    if constexpr (kHasTerms) query_decay[i] = DecayOfQuery(p, head, position[i]);
   }
   const ScoredDropout<kDrops> dropout(p, head);
   const int drawn_position =
       kDrops ? Position(p, head, first + query_block * 16 + device::LaneId() % 16) : 0;
   const VisibleBlocks<false> all = {};
+  const float scale = p.scale * kLog2E;
   QueryReader<kD> reader;
-  reader.maximum[0] = reader.maximum[1] = kNoMaximum;
 #pragma unroll 1
   for (int tile = 0; tile < num_tiles; ++tile) {
     tiles.Wait();
@@ -101,11 +101,17 @@ __global__ void __launch_bounds__(kThreads, kMinBlocks<kD, kQueryBlocks>)
     for (int b = 0; b < kQueryBlocks; ++b) {
 #pragma unroll
       for (int e = 0; e < 8; ++e) {
-        const int key = tile * kTile + first_key + b * 16 + device::BlockColumn(e / 4, e % 4);
-        if (key > position[e % 4 / 2]) scores[b][e / 4][e % 4] = -INFINITY;
+        const int key_in_tile = first_key + b * 16 + device::BlockColumn(e / 4, e % 4);
+        const int distance = position[e % 4 / 2] - (tile * kTile + key_in_tile);
+        float& x = scores[b][e / 4][e % 4];
+        if constexpr (kHasTerms) {
+          x = ScoreWithTerms(p, x * scale, query_decay[e % 4 / 2],
+                             tiles.decays.Tile(tile)[key_in_tile], distance);
+        }
+        if (distance < 0) x = -INFINITY;
       }
     }
-    reader.ToWeights(scores, all, p.scale * kLog2E);
+    reader.ToWeights(scores, all, kHasTerms ? 1 : scale);
     // Lanes 0 to 15 draw for one block of keys, the others for the next.
 #pragma unroll
     for (int b = 0; b < kQueryBlocks; b += 2) {
@@ -158,23 +164,24 @@ __global__ void __launch_bounds__(kThreads, kMinBlocks<kD, kQueryBlocks>)
   }
 }
 
-template <int kD, int kQueryBlocks, bool kDrops>
+template <int kD, int kQueryBlocks, bool kDrops, bool kHasTerms>
 cudaError_t Launch(const ScoredProblem& p, cudaStream_t stream) {
   constexpr int kQueries = 16 * kQueryBlocks;
   const std::int64_t num_groups = (p.num_queries + kQueries - 1) / kQueries;
-  return device::Launch(ScoredPositionsForwardKernel<kD, kQueryBlocks, kDrops>,
-                        p.batch_size * p.num_heads * num_groups, kThreads,
-                        KeyTiles<kD>::kBytes + kQueries * device::PaddedRow(kD) * sizeof(Element),
-                        stream, p);
+  constexpr std::size_t kBytes = KeyTiles<kD, kHasTerms>::kBytes +
+                                 kQueries * device::PaddedRow(kD) * sizeof(Element) +
+                                 KeyDecays<kHasTerms>::kBytes;
+  return device::Launch(ScoredPositionsForwardKernel<kD, kQueryBlocks, kDrops, kHasTerms>,
+                        p.batch_size * p.num_heads * num_groups, kThreads, kBytes, stream, p);
 }
 
 }  // namespace
 
 int ScoredPositionsForward(const ScoredProblem& problem, CUstream_st* stream) {
-  return ForKernel(problem, [&]<int kD, bool kDrops>() {
-    if (problem.num_queries <= 16) return Launch<kD, 1, kDrops>(problem, stream);
-    if (problem.num_queries <= 32) return Launch<kD, 2, kDrops>(problem, stream);
-    return Launch<kD, 4, kDrops>(problem, stream);
+  return ForKernel(problem, [&]<int kD, bool kDrops, bool kHasTerms>() {
+    if (problem.num_queries <= 16) return Launch<kD, 1, kDrops, kHasTerms>(problem, stream);
+    if (problem.num_queries <= 32) return Launch<kD, 2, kDrops, kHasTerms>(problem, stream);
+    return Launch<kD, 4, kDrops, kHasTerms>(problem, stream);
   });
 }
 

@@ -11,6 +11,7 @@
 
 #include "base/check.h"
 #include "kernels/attention/softmax_attention/attention_problem_cuda.h"
+#include "kernels/attention/softmax_attention/decay_sums.h"
 #include "kernels/attention/softmax_attention/scored_positions_cuda.h"
 #include "kernels/attention/softmax_attention/softmax_attention_kernels.h"
 #include "kernels/attention/softmax_attention/softmax_attention_plan.h"
@@ -27,25 +28,27 @@ using torch::autograd::variable_list;
 
 constexpr char kCore[] = "softmax_attention";
 
-AttentionPlan PlanFor(const at::Tensor& q, const DropoutRule& dropout) {
-  return PlanAttention(q.size(1), q.size(3), dropout.threshold > 0, device::LimitsOf(q));
+AttentionForm FormOf(const AttentionProblem& problem) {
+  return {.has_dropout = problem.dropout.threshold > 0, .has_terms = problem.has_terms()};
 }
 
 class AttentionFunction : public torch::autograd::Function<AttentionFunction> {
  public:
-  // Tensors with aligned rows; a seed with dropout.
+  // Tensors with aligned rows; those of OptionalTensors.
   static at::Tensor forward(AutogradContext* context, const at::Tensor& q, const at::Tensor& k,
-                            const at::Tensor& v, double scale, double dropout_p,
-                            const std::optional<at::Tensor>& optional_seed) {
+                            const at::Tensor& v, const std::optional<at::Tensor>& log_decay,
+                            const std::optional<at::Tensor>& decay_sums,
+                            const std::optional<at::Tensor>& dropout_seed, const ScoreRule& rule) {
     const c10::DeviceGuard guard(q.device());
     const auto o = at::empty(v.sizes(), v.options());
     const auto log_denominators = EmptyStatistics(q);
-    const at::Tensor dropout_seed = optional_seed.value_or(at::Tensor());
-    const auto problem = MakeProblem(q, k, v, o, log_denominators, scale, dropout_p, dropout_seed);
+    const at::Tensor none;
+    const auto problem = MakeProblem(q, k, v, o, log_denominators, rule,
+                                     dropout_seed.value_or(none), decay_sums.value_or(none));
     device::CheckLaunch(TiledForward(problem, device::CurrentStream(q)), kCore);
-    context->save_for_backward({q, k, v, o, log_denominators, dropout_seed});
-    context->saved_data["scale"] = scale;
-    context->saved_data["dropout_p"] = dropout_p;
+    context->save_for_backward({q, k, v, o, log_denominators, dropout_seed.value_or(none),
+                                decay_sums.value_or(none), log_decay.value_or(none)});
+    SaveRule(context, rule);
     return o;
   }
 
@@ -57,14 +60,20 @@ class AttentionFunction : public torch::autograd::Function<AttentionFunction> {
     const auto d_o = device::WithAlignedRows(d_outputs[0]);
     // Side by side when q, k and v are: SplitColumns then need not copy them together.
     auto gradients = EmptyTogether({q, saved[1], saved[2]});
-    auto problem = MakeProblem(q, saved[1], saved[2], saved[3], saved[4],
-                               context->saved_data["scale"].toDouble(),
-                               context->saved_data["dropout_p"].toDouble(), saved[5]);
+    auto problem = MakeProblem(q, saved[1], saved[2], saved[3], saved[4], SavedRule(context),
+                               saved[5], saved[6]);
     problem.d_o = AsSequence(d_o);
     problem.d_q = AsSequence(gradients[0]);
     problem.d_k = AsSequence(gradients[1]);
     problem.d_v = AsSequence(gradients[2]);
-    if (PlanFor(q, problem.dropout) == AttentionPlan::kWhole) {
+    const at::Tensor& log_decay = saved[7];
+    at::Tensor d_decay_sums;
+    if (log_decay.defined()) {
+      d_decay_sums = EmptyStatistics(q);
+      problem.d_decay_sums = d_decay_sums.mutable_data_ptr<float>();
+    }
+    if (PlanAttention(problem.seq_len, problem.head_dim, FormOf(problem), device::LimitsOf(q)) ==
+        AttentionPlan::kWhole) {
       device::CheckLaunch(WholeBackward(problem, device::CurrentStream(q)), kCore);
     } else {
       const auto o_products = EmptyStatistics(q);
@@ -74,6 +83,7 @@ class AttentionFunction : public torch::autograd::Function<AttentionFunction> {
     return {std::move(gradients[0]),
             std::move(gradients[1]),
             std::move(gradients[2]),
+            log_decay.defined() ? LogDecayGradient(d_decay_sums, log_decay) : at::Tensor(),
             at::Tensor(),
             at::Tensor(),
             at::Tensor()};
@@ -82,7 +92,7 @@ class AttentionFunction : public torch::autograd::Function<AttentionFunction> {
 
 // Of attention of all queries.
 std::string AttentionRefusal(const SoftmaxAttentionArgs& args, const Prepared& sizes) {
-  std::string reason = HeadRefusal(args, sizes);
+  std::string reason = DeviceCodeRefusal(args, sizes);
   if (!reason.empty()) return reason;
   return sizes.num_keys == sizes.num_queries ? "" : "there are keys before the first query";
 }
@@ -95,13 +105,17 @@ DeviceAttempt<at::Tensor> RunOnCuda(const SoftmaxAttentionArgs& args, const Prep
   if (std::string refusal = AttentionRefusal(args, sizes); !refusal.empty()) {
     return {{}, std::move(refusal)};
   }
-  const AttentionPlan plan = PlanFor(args.q, MakeDropoutRule(args.dropout_p));
+  const AttentionForm form = {.has_dropout = args.dropout_p > 0,
+                              .has_terms = !ExtraTerm(args, sizes).empty()};
+  const AttentionPlan plan =
+      PlanAttention(sizes.num_keys, sizes.head_k_dim, form, device::LimitsOf(args.q));
   if (plan == AttentionPlan::kNone) return {};  // ATen's is faster
   RecordAttention(args, NameOf(AttentionPlan::kTiled), NameOf(plan));
-  return {AttentionFunction::apply(device::WithAlignedRows(args.q),
-                                   device::WithAlignedRows(RepeatHeads(args.k, sizes)),
-                                   device::WithAlignedRows(RepeatHeads(args.v, sizes)), sizes.scale,
-                                   args.dropout_p, OptionalDropoutSeed(args)),
+  const OptionalTensors optional = MakeOptionalTensors(args, sizes);
+  return {AttentionFunction::apply(
+              device::WithAlignedRows(args.q), device::WithAlignedRows(RepeatHeads(args.k, sizes)),
+              device::WithAlignedRows(RepeatHeads(args.v, sizes)), optional.log_decay,
+              optional.decay_sums, optional.dropout_seed, RuleOf(args, sizes)),
           {}};
 }
 

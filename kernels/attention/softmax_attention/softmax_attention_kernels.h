@@ -21,15 +21,23 @@ struct AttentionProblem {
   float* log_denominators = nullptr;  // [B,H,T], lse of softmax_attention.md in base two
   DropoutRule dropout;
   const std::int64_t* dropout_seed = nullptr;  // one, read only with dropout
+  // Query i sees the keys i - window < j <= i; as many as there are tokens: all before it.
+  int window = 0;
+  // c of softmax_attention.md in base two, as a float and the rest: [B,H,T,2]. nullptr: no decay.
+  const float* decay_sums = nullptr;
 
   // Backward only.
   device::Sequence d_o, d_q, d_k, d_v;
-  float* o_products = nullptr;  // [B,H,T], scratch for delta / dropout.scale; tiled only
+  float* o_products = nullptr;    // [B,H,T], scratch for delta / dropout.scale; tiled only
+  float* d_decay_sums = nullptr;  // [B,H,T], of c; nullptr: not wanted
+
+  bool has_terms() const { return decay_sums != nullptr || window < seq_len; }
 };
 
 // Start on `stream` of the current device and return the CUDA error code of the launch. Sums in
 // fp32 and in a fixed order, no atomics. Tiled: any number of tokens. Whole: as many as
-// PlanAttention (softmax_attention_plan.h) gives it; cudaErrorInvalidValue for more.
+// PlanAttention (softmax_attention_plan.h) gives it, no decay and no window; cudaErrorInvalidValue
+// for others.
 int TiledForward(const AttentionProblem& problem, CUstream_st* stream);
 int TiledBackward(const AttentionProblem& problem, CUstream_st* stream);
 int WholeBackward(const AttentionProblem& problem, CUstream_st* stream);

@@ -54,19 +54,22 @@ const std::vector<DevicePlan>& DevicePlans() {
        .head_v_dim = kHeadDims,
        .seq_len = {.multiple_of = 1, .max = kMaxWholeTokens},
        .when = shape + "; seq_len head_k_dim <= " + std::to_string(kMaxWholeElements) +
-               "; the backward pass alone, the forward pass is tiled"},
+               "; no log decay, slopes or window; the backward pass alone, the forward pass is "
+               "tiled"},
       {.name = std::string(kTiledName),
        .dtypes = {"bf16"},
        .head_k_dim = kHeadDims,
        .head_v_dim = kHeadDims,
-       .when = shape + "; with dropout or seq_len head_k_dim <= " + std::to_string(kMaxElements)}};
+       .when = shape + "; with dropout, a log decay, slopes, a window or seq_len head_k_dim <= " +
+               std::to_string(kMaxElements)}};
   return plans;
 }
 
-AttentionPlan PlanAttention(std::int64_t seq_len, std::int64_t head_dim, bool has_dropout,
+AttentionPlan PlanAttention(std::int64_t seq_len, std::int64_t head_dim, const AttentionForm& form,
                             const device::DeviceLimits& limits) {
   if (!HasDeviceCode(head_dim)) return AttentionPlan::kNone;
-  if (!has_dropout && seq_len * head_dim > kMaxElements) return AttentionPlan::kNone;
+  if (form.has_terms) return AttentionPlan::kTiled;
+  if (!form.has_dropout && seq_len * head_dim > kMaxElements) return AttentionPlan::kNone;
   const std::int64_t num_tokens = WholeTokens(seq_len);
   const bool fits = seq_len <= kMaxWholeTokens && num_tokens * head_dim <= kMaxWholeElements &&
                     WholeBackwardBytes(num_tokens, head_dim) <= limits.shared_memory_bytes;

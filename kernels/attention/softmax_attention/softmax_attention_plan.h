@@ -18,9 +18,15 @@ enum class AttentionPlan {
   kWhole,  // backward a CTA for all tokens of one (b, h)
 };
 
-// For bf16, `seq_len` >= 1 queries and as many keys, keys and values of `head_dim` channels. With
-// dropout the tiled kernels have no rival: ATen's attention takes no generator.
-AttentionPlan PlanAttention(std::int64_t seq_len, std::int64_t head_dim, bool has_dropout,
+// What ATen's attention cannot do: it takes no generator, and its kernels with a mask of scores
+// hold all of them in memory.
+struct AttentionForm {
+  bool has_dropout = false;
+  bool has_terms = false;  // a log decay, slopes or a window
+};
+
+// For bf16, `seq_len` >= 1 queries and as many keys, keys and values of `head_dim` channels.
+AttentionPlan PlanAttention(std::int64_t seq_len, std::int64_t head_dim, const AttentionForm& form,
                             const device::DeviceLimits& limits);
 
 // The name of the backward pass of a plan; forward all are "tiled".

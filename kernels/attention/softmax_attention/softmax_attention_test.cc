@@ -284,10 +284,10 @@ TEST_CASE("softmax attention: impossible arguments are refused") {
 TEST_CASE("softmax attention: a CTA holds what fits, long sequences are ATen's") {
   using softmax_attention::AttentionPlan;
   const auto plan = [](std::int64_t seq_len, std::int64_t head_dim, int shared_kilobytes,
-                       bool has_dropout = false) {
+                       const softmax_attention::AttentionForm& form = {}) {
     device::DeviceLimits limits;
     limits.shared_memory_bytes = shared_kilobytes * 1024;
-    return softmax_attention::PlanAttention(seq_len, head_dim, has_dropout, limits);
+    return softmax_attention::PlanAttention(seq_len, head_dim, form, limits);
   };
   constexpr int kHopper = 227;
   constexpr int kAmpere = 163;
@@ -301,8 +301,10 @@ TEST_CASE("softmax attention: a CTA holds what fits, long sequences are ATen's")
   CHECK(plan(257, 16, kHopper) == AttentionPlan::kTiled);
   CHECK(plan(512, 64, kHopper) == AttentionPlan::kTiled);
   CHECK(plan(513, 64, kHopper) == AttentionPlan::kNone);
-  CHECK(plan(513, 64, kHopper, /*has_dropout=*/true) == AttentionPlan::kTiled);
-  CHECK(plan(256, 64, kHopper, /*has_dropout=*/true) == AttentionPlan::kWhole);
+  CHECK(plan(513, 64, kHopper, {.has_dropout = true}) == AttentionPlan::kTiled);
+  CHECK(plan(256, 64, kHopper, {.has_dropout = true}) == AttentionPlan::kWhole);
+  CHECK(plan(513, 64, kHopper, {.has_terms = true}) == AttentionPlan::kTiled);
+  CHECK(plan(64, 64, kHopper, {.has_terms = true}) == AttentionPlan::kTiled);
   CHECK(plan(64, 80, kHopper) == AttentionPlan::kNone);
   CHECK(NameOf(AttentionPlan::kTiled) == "tiled");
   CHECK(NameOf(AttentionPlan::kWhole) == "whole");

@@ -80,11 +80,13 @@ cudaError_t LaunchWhole(const AttentionProblem& problem, cudaStream_t stream) {
 }  // namespace
 
 int WholeBackward(const AttentionProblem& problem, CUstream_st* stream) {
-  return ForKernel(problem, [&]<int kD, bool kDrops>() {
-    if (problem.seq_len <= 64) return LaunchWhole<Whole<kD, 4, 1>, kDrops>(problem, stream);
-    if (problem.seq_len <= 128) return LaunchWhole<Whole<kD, 8, 1>, kDrops>(problem, stream);
-    if constexpr (kD < 128) {
-      if (problem.seq_len <= 256) return LaunchWhole<Whole<kD, 8, 2>, kDrops>(problem, stream);
+  return ForKernel(problem, [&]<int kD, bool kDrops, bool kHasTerms>() {
+    if constexpr (!kHasTerms) {
+      if (problem.seq_len <= 64) return LaunchWhole<Whole<kD, 4, 1>, kDrops>(problem, stream);
+      if (problem.seq_len <= 128) return LaunchWhole<Whole<kD, 8, 1>, kDrops>(problem, stream);
+      if constexpr (kD < 128) {
+        if (problem.seq_len <= 256) return LaunchWhole<Whole<kD, 8, 2>, kDrops>(problem, stream);
+      }
     }
     return cudaErrorInvalidValue;
   });
