@@ -86,20 +86,26 @@ struct QueryTerms {
   }
 };
 
-// Stores the gradients of c at keys `first` and those after it: minus `scale` times what this
-// lane's parts of the sums of dl of rows g and g + 8 are together.
-__device__ inline void StoreDecayGradient(const AttentionProblem& p, const Head& head,
-                                          std::int64_t first, const float (&d_scores)[2],
-                                          float scale) {
-  if (p.d_decay_sums == nullptr) return;
+// This lane's part of the sums of dl of rows g and g + 8. The sum of a query's dl is zero but for
+// what is rounded in its delta; as a part of dc it takes back what that does to the sums of keys,
+// which would be added up along the sequence.
+struct DecayGradient {
+  float sum[2] = {};
+
+  // Calls set(element of d_decay_sums, sum) for each row of the 16 tokens from `first` on.
+  template <typename Set>
+  __device__ void Store(const AttentionProblem& p, const Head& head, std::int64_t first,
+                        const Set& set) const {
+    if (p.d_decay_sums == nullptr) return;
 #pragma unroll
-  for (int i = 0; i < 2; ++i) {
-    const float sum = RowSum(d_scores[i]);
-    const std::int64_t token = first + device::BlockRow(2 * i);
-    if (device::LaneId() % 4 == 0 && token < p.seq_len) {
-      p.d_decay_sums[head.row * p.seq_len + token] = -scale * sum;
+    for (int i = 0; i < 2; ++i) {
+      const float of_row = RowSum(sum[i]);
+      const std::int64_t token = first + device::BlockRow(2 * i);
+      if (device::LaneId() % 4 == 0 && token < p.seq_len) {
+        set(p.d_decay_sums[head.row * p.seq_len + token], of_row);
+      }
     }
   }
-}
+};
 
 }  // namespace mixerbench::kernels::softmax_attention

@@ -19,10 +19,12 @@ struct QueryShape {
   static constexpr int kMinBlocks = kQueryBlocks > 1 || kD == 128 ? 1 : kD == 64 ? 4 : 8;
   static constexpr int kRow = device::PaddedRow(kD);
   static constexpr int kScoreRow = device::PaddedRow(kQueries);
+  static constexpr int kWarps = kThreads / 32;
   using Tiles = KeyTiles<kD, kHasTerms>;
   static constexpr int kBytes = Tiles::kBytes + KeyDecays<kHasTerms>::kBytes +
                                 (2 * kQueries * kRow + kTile * kScoreRow) * sizeof(Element) +
-                                kQueries * ((kHasTerms ? 3 : 2) * sizeof(float) + sizeof(int));
+                                kQueries * (2 * sizeof(float) + sizeof(int)) +
+                                (kHasTerms ? kQueries * (1 + kWarps) * sizeof(float) : 0);
 
   Element* stages;
   float2* key_decays;
@@ -30,7 +32,8 @@ struct QueryShape {
   Element* d_scores;  // dl^T of a tile, [key][query]
   float *log_denominators, *deltas;
   int* positions;
-  float* decays;  // with terms
+  float* decays;    // with terms
+  float* row_sums;  // with terms: [warp][query], of dl
 
   __device__ explicit QueryShape(void* shared)
       : stages(static_cast<Element*>(shared)),
@@ -42,7 +45,8 @@ struct QueryShape {
         log_denominators(reinterpret_cast<float*>(d_scores + kTile * kScoreRow)),
         deltas(log_denominators + kQueries),
         positions(reinterpret_cast<int*>(deltas + kQueries)),
-        decays(reinterpret_cast<float*>(positions + kQueries)) {}
+        decays(reinterpret_cast<float*>(positions + kQueries)),
+        row_sums(decays + kQueries) {}
 
   // Fills all but the stages; q and dO arrive with the first group of copies. Queries from R on
   // are zeros.
@@ -57,6 +61,9 @@ struct QueryShape {
       if constexpr (kHasTerms) decays[thread] = DecayOfQuery(p, head, positions[thread]);
       log_denominators[thread] =
           thread < num_queries ? p.log_denominators[head.row * num_queries + thread] : 0;
+    }
+    if constexpr (kHasTerms) {
+      for (int i = thread; i < kWarps * kQueries; i += kThreads) row_sums[i] = 0;
     }
     // delta_i = <dO_i, o_i>: eight lanes share a query.
     constexpr int kLanes = 8;
@@ -91,9 +98,20 @@ __device__ void StoreZeros(const Rows& rows, std::int64_t first, std::int64_t se
   }
 }
 
-// dK and dV of this warp's 16 keys of a tile and the gradient of their sums of decays, complete;
-// leaves their dl^T in shared memory. Scores are transposed, [key, query], so that they are left
-// operands of both gradients.
+// Adds the sums of a block's columns to 16 numbers that are this warp's alone.
+__device__ inline void AddColumns(const Accumulators& c, float* sums) {
+#pragma unroll
+  for (int i = 0; i < 4; ++i) {  // columns 2t, 2t + 1, 2t + 8 and 2t + 9
+    float sum = c[i / 2][i % 2] + c[i / 2][i % 2 + 2];
+#pragma unroll
+    for (int lanes = 4; lanes < 32; lanes *= 2) sum += device::ShuffleXor(sum, lanes);
+    if (device::LaneId() < 4) sums[device::BlockColumn(i / 2, i % 2)] += sum;
+  }
+}
+
+// dK, dV and what they have in dc as keys of this warp's 16 keys of a tile, complete; leaves their
+// dl^T in shared memory, and what it adds to the sums of queries. Scores are transposed, [key,
+// query], so that they are left operands of both gradients.
 template <typename S, bool kDrops>
 __device__ void VisitKeys(const S& s, const typename S::Tiles& tiles, const ScoredProblem& p,
                           const Head& head, int tile) {
@@ -110,7 +128,7 @@ __device__ void VisitKeys(const S& s, const typename S::Tiles& tiles, const Scor
   device::Clear(d_k);
   device::Clear(d_v);
   float2 key_decay[2] = {};  // of rows g and g + 8
-  float d_scores[2] = {};    // this lane's part of their sums of dl
+  DecayGradient d_decay;
   if constexpr (S::kHasTerms) {
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
@@ -151,7 +169,10 @@ __device__ void VisitKeys(const S& s, const typename S::Tiles& tiles, const Scor
     for (int e = 0; e < 8; ++e) {
       const int query = block * 16 + device::BlockColumn(e / 4, e % 4);
       weights[0][e / 4][e % 4] *= kept_scale * d_weights[0][e / 4][e % 4] - s.deltas[query];
-      if constexpr (S::kHasTerms) d_scores[e % 4 / 2] += weights[0][e / 4][e % 4];
+      if constexpr (S::kHasTerms) d_decay.sum[e % 4 / 2] += weights[0][e / 4][e % 4];
+    }
+    if constexpr (S::kHasTerms) {
+      AddColumns(weights[0], s.row_sums + device::WarpId() * S::kQueries + block * 16);
     }
     const auto operand = device::ToOperand<Operand>(weights[0]);
     // Its words: keys g and g + 8 of queries 2t and 2t + 1, then of 2t + 8 and 2t + 9.
@@ -165,7 +186,9 @@ __device__ void VisitKeys(const S& s, const typename S::Tiles& tiles, const Scor
   }
   StoreResult<kD>(Rows(p.d_k, head), first_key, p.seq_len, d_k, p.scale, p.scale);
   StoreResult<kD>(Rows(p.d_v, head), first_key, p.seq_len, d_v, kept_scale, kept_scale);
-  if constexpr (S::kHasTerms) StoreDecayGradient(p, head, first_key, d_scores, /*scale=*/1);
+  if constexpr (S::kHasTerms) {
+    d_decay.Store(p, head, first_key, [](float& dc, float sum) { dc = -sum; });
+  }
 }
 
 // dQ of a warp: 16x16 blocks of kRows query blocks, kRowGroups apart, and kColumns neighbouring
@@ -229,6 +252,29 @@ struct QueryGradients {
   }
 };
 
+// Adds to dc what the queries have in it: the sums of their dl, which all warps have left by now. A
+// thread has a token, whatever the number of queries that stand there.
+template <typename S>
+__device__ void AddQueryDecays(const S& s, const ScoredProblem& p, const Head& head,
+                               int num_tiles) {
+  if (p.d_decay_sums == nullptr) return;
+  const auto thread = static_cast<int>(threadIdx.x);
+  if (thread < S::kQueries) {
+#pragma unroll
+    for (int w = 1; w < S::kWarps; ++w) s.row_sums[thread] += s.row_sums[w * S::kQueries + thread];
+  }
+  __syncthreads();
+  const std::int64_t num_tokens = min(std::int64_t{num_tiles} * kTile, p.seq_len);
+  for (int token = thread; token < num_tokens; token += kThreads) {
+    float sum = 0;
+#pragma unroll 1
+    for (int query = 0; query < p.num_queries; ++query) {
+      if (s.positions[query] == token) sum += s.row_sums[query];
+    }
+    p.d_decay_sums[head.row * p.seq_len + token] += sum;
+  }
+}
+
 // All gradients of one (b, h), a CTA each. It scans the tiles of keys up to the last
 // that a query sees: a warp forms P, dP and dl of its 16 keys and all queries once, and dK and dV
 // of these keys; dl goes through shared memory, where the warps read it for dQ, which stays in
@@ -263,6 +309,7 @@ __global__ void __launch_bounds__(kThreads, S::kMinBlocks)
     tiles.Load(p, head, tile + 2, num_tiles);
   }
   query_gradients.Store(p, head);
+  if constexpr (S::kHasTerms) AddQueryDecays(s, p, head, num_tiles);
 }
 
 template <int kD, int kQueryBlocks, bool kDrops, bool kHasTerms>

@@ -29,7 +29,7 @@ struct AttentionProblem {
   // Backward only.
   device::Sequence d_o, d_q, d_k, d_v;
   float* o_products = nullptr;    // [B,H,T], scratch for delta / dropout.scale; tiled only
-  float* d_decay_sums = nullptr;  // [B,H,T], of c; nullptr: not wanted
+  float* d_decay_sums = nullptr;  // [B,H,T], of c as query and as key; nullptr: not wanted
 
   bool has_terms() const { return decay_sums != nullptr || window < seq_len; }
 };

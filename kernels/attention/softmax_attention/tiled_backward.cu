@@ -10,10 +10,11 @@ __device__ inline float Weight(float score, float scale, float log_denominator, 
   return hidden ? 0.f : device::Exp2(score * scale - log_denominator);
 }
 
-// dQ, and delta for the kernel of dK and dV. With dropout deltas are divided by its scale c, as
-// dl = P (c m dP - delta) with m = 0 or 1; c joins the factor of the result. Block: 64 queries of
-// one (b, h), a warp 16 of them; it scans the tiles of keys up to its own. Shared memory: q, dO,
-// two stages of k and v and of their decays. Sums fp32 in registers. Deterministic.
+// dQ, and for the kernel of dK and dV delta and what queries add to dc. With dropout deltas are
+// divided by its scale c, as dl = P (c m dP - delta) with m = 0 or 1; c joins the factor of the
+// result. Block: 64 queries of one (b, h), a warp 16 of them; it scans the tiles of keys up to its
+// own. Shared memory: q, dO, two stages of k and v and of their decays. Sums fp32 in registers.
+// Deterministic.
 template <int kD, bool kDrops, bool kHasTerms>
 __global__ void __launch_bounds__(kThreads) QueryGradientKernel(const AttentionProblem p) {
   constexpr int kTileSize = kTile * device::PaddedRow(kD);
@@ -71,6 +72,7 @@ __global__ void __launch_bounds__(kThreads) QueryGradientKernel(const AttentionP
   const QueryTerms<kHasTerms> terms(p, head, first);
   Accumulators d_q[kD / 16];
   device::Clear(d_q);
+  DecayGradient d_decay;
   const auto visit = [&](std::int64_t j, auto is_diagonal) {
     constexpr bool kIsDiagonal = decltype(is_diagonal)::value;
     const std::uint32_t dropped = draws.OfKeys(tile * 4 + warp, j * 4);
@@ -98,6 +100,7 @@ __global__ void __launch_bounds__(kThreads) QueryGradientKernel(const AttentionP
                                                warp * 16 + device::BlockRow(e % 4);
         x = Weight(x, kHasTerms ? 1 : scale, log_denominator[i], hidden) *
             (d_weights[b][e / 4][e % 4] - delta[i]);
+        if constexpr (kHasTerms) d_decay.sum[i] += x;
       }
     }
     Multiply<kD>(d_q, scores, k_tile, blocks);
@@ -106,9 +109,12 @@ __global__ void __launch_bounds__(kThreads) QueryGradientKernel(const AttentionP
   visit(tile, std::true_type());
   const float factor = p.scale * p.dropout.scale;
   StoreResult<kD>(Rows(p.d_q, head), first, p.seq_len, d_q, factor, factor);
+  if constexpr (kHasTerms) {
+    d_decay.Store(p, head, first, [&](float& dc, float sum) { dc = p.dropout.scale * sum; });
+  }
 }
 
-// dK and dV, and the gradient of the sums of decays. Block: 64 keys of one (b, h), a warp 16 of
+// dK and dV, and all of dc. Block: 64 keys of one (b, h), a warp 16 of
 // them; it scans the tiles of queries from its own to the last that sees them. Scores are
 // transposed, [key, query], so that they are left operands of both results. Shared memory: k, v,
 // two stages of q, dO, log denominators, delta and decays of queries. Deterministic.
@@ -159,7 +165,7 @@ __global__ void __launch_bounds__(kThreads) KeyValueGradientKernel(const Attenti
   device::Clear(d_v);
   const std::int64_t first = tile * kTile + warp * 16;
   float2 key_decay[2] = {};  // of rows g and g + 8
-  float d_scores[2] = {};    // this lane's part of their sums of dl, over the scale of dropout
+  DecayGradient d_decay;
   if (kHasTerms && p.decay_sums != nullptr) {
 #pragma unroll
     for (int n = 0; n < 2; ++n) {
@@ -219,7 +225,7 @@ __global__ void __launch_bounds__(kThreads) KeyValueGradientKernel(const Attenti
       for (int e = 0; e < 8; ++e) {
         const int query = b * 16 + device::BlockColumn(e / 4, e % 4);
         weights[b][e / 4][e % 4] *= d_weights[b][e / 4][e % 4] - delta[query];
-        if constexpr (kHasTerms) d_scores[e % 4 / 2] += weights[b][e / 4][e % 4];
+        if constexpr (kHasTerms) d_decay.sum[e % 4 / 2] += weights[b][e / 4][e % 4];
       }
     }
     Multiply<kD>(d_k, weights, q_tile, blocks);
@@ -229,7 +235,9 @@ __global__ void __launch_bounds__(kThreads) KeyValueGradientKernel(const Attenti
   const float factor = p.scale * p.dropout.scale;
   StoreResult<kD>(Rows(p.d_k, head), first, p.seq_len, d_k, factor, factor);
   StoreResult<kD>(Rows(p.d_v, head), first, p.seq_len, d_v, p.dropout.scale, p.dropout.scale);
-  if constexpr (kHasTerms) StoreDecayGradient(p, head, first, d_scores, p.dropout.scale);
+  if constexpr (kHasTerms) {
+    d_decay.Store(p, head, first, [&](float& dc, float sum) { dc -= p.dropout.scale * sum; });
+  }
 }
 
 }  // namespace
