@@ -28,6 +28,8 @@
 #include "kernels/gates/head_scale.h"
 #include "kernels/layout/rows.h"
 #include "kernels/linear/linear.h"
+#include "kernels/linear_attention/linear_recurrence/linear_recurrence.h"
+#include "kernels/linear_attention/selective_scan/selective_scan.h"
 #include "kernels/loss/cross_entropy.h"
 #include "kernels/loss/linear_cross_entropy.h"
 #include "kernels/norm/output_norm.h"
@@ -195,6 +197,35 @@ std::vector<Case> Cases() {
                      4 * kHalves,
                      8 * kHalves});
   }
+
+  // Scans, as the pages of their cores count bytes: bf16 x and u, fp32 h, 256 channels.
+  constexpr std::int64_t kChannels = 256;
+  constexpr double kPairs = 1.0 * kTokens * kChannels;
+  cases.push_back(
+      {"selective scan, 16 states, gate",
+       {Random({kBatch, kSeqLen, kChannels}, at::kBFloat16, 50),
+        Random({kBatch, kSeqLen, kChannels}, at::kBFloat16, 51),
+        Random({kChannels, 16}, at::kFloat, 52),
+        Random({kBatch, kSeqLen, 1, 16}, at::kBFloat16, 53),
+        Random({kBatch, kSeqLen, 1, 16}, at::kBFloat16, 54),
+        Random({kBatch, kSeqLen, kChannels}, at::kBFloat16, 55)},
+       [](const Tensors& x) -> Tensors {
+         return {SelectiveScan(
+                     {.u = x[0], .delta = x[1], .A_log = x[2], .B = x[3], .C = x[4], .z = x[5]},
+                     ExecutionPath::kFast)
+                     .o};
+       },
+       8 * kPairs,
+       14 * kPairs});
+  cases.push_back({"linear recurrence, fp32",
+                   {Random({kBatch, kSeqLen, kChannels}, at::kFloat, 56),
+                    RandomUniform({kChannels}, 57, at::kFloat).mul(-1).cuda().requires_grad_(true)},
+                   [](const Tensors& x) -> Tensors {
+                     return {
+                         LinearRecurrence({.x = x[0], .log_decay = x[1]}, ExecutionPath::kFast).h};
+                   },
+                   8 * kPairs,
+                   12 * kPairs});
 
   const at::Tensor targets = (RandomUniform({kScored}, 11) * kVocab).to(at::kLong).cuda();
   constexpr double kLogits = 2.0 * kScored * kVocab;

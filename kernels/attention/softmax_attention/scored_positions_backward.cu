@@ -16,7 +16,10 @@ struct QueryShape {
   static constexpr int kQueryBlocks = kNumQueryBlocks;
   static constexpr int kQueries = 16 * kQueryBlocks;
   // CTAs that shall share a multiprocessor, so that a batch is one wave of them.
-  static constexpr int kMinBlocks = kQueryBlocks > 1 || kD == 128 ? 1 : kD == 64 ? 4 : 8;
+  static constexpr int kMinBlocks = kQueryBlocks > 1 || kD == 128 ? 1
+                                    : kD == 64                    ? 4
+                                    : kHasTerms                   ? 6
+                                                                  : 8;
   static constexpr int kRow = device::PaddedRow(kD);
   static constexpr int kScoreRow = device::PaddedRow(kQueries);
   static constexpr int kWarps = kThreads / 32;
