@@ -16,6 +16,9 @@ struct AutogradContext;
 
 namespace mixerbench::kernels::softmax_attention {
 
+// Which tensor of an autograd function the log decay is: after q, k and v.
+constexpr int kLogDecay = 3;
+
 // Log denominators or sums of products of q [B,R,H,D]: [B,H,R], fp32, not set.
 at::Tensor EmptyStatistics(const at::Tensor& q);
 

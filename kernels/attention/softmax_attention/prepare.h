@@ -32,8 +32,8 @@ Prepared Prepare(const SoftmaxAttentionArgs& args);
 void RecordAttention(const SoftmaxAttentionArgs& args, std::string_view forward,
                      std::string_view backward, std::string_view reason = {});
 
-// What `args` have beyond causal attention ("a window"), which only matrix products around a
-// softmax take; empty: nothing.
+// What `args` have beyond causal attention ("a window"), which ATen's fused attention does not
+// take; empty: nothing.
 std::string ExtraTerm(const SoftmaxAttentionArgs& args, const Prepared& sizes);
 
 // Keys or values [B,S,Hk,D] for every query head: [B,S,H,D].

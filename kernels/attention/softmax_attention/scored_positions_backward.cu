@@ -255,27 +255,22 @@ struct QueryGradients {
   }
 };
 
-// Adds to dc what the queries have in it: the sums of their dl, which all warps have left by now. A
-// thread has a token, whatever the number of queries that stand there.
+// Adds to dc what the queries have in it: the sums of their dl, which all warps have left by now.
+// Of queries that stand at one token the first adds for all.
 template <typename S>
-__device__ void AddQueryDecays(const S& s, const ScoredProblem& p, const Head& head,
-                               int num_tiles) {
-  if (p.d_decay_sums == nullptr) return;
-  const auto thread = static_cast<int>(threadIdx.x);
-  if (thread < S::kQueries) {
-#pragma unroll
-    for (int w = 1; w < S::kWarps; ++w) s.row_sums[thread] += s.row_sums[w * S::kQueries + thread];
-  }
-  __syncthreads();
-  const std::int64_t num_tokens = min(std::int64_t{num_tiles} * kTile, p.seq_len);
-  for (int token = thread; token < num_tokens; token += kThreads) {
-    float sum = 0;
+__device__ void AddQueryDecays(const S& s, const ScoredProblem& p, const Head& head) {
+  const auto query = static_cast<int>(threadIdx.x);
+  if (p.d_decay_sums == nullptr || query >= p.num_queries) return;
+  const int token = s.positions[query];
+  float sum = 0;
 #pragma unroll 1
-    for (int query = 0; query < p.num_queries; ++query) {
-      if (s.positions[query] == token) sum += s.row_sums[query];
-    }
-    p.d_decay_sums[head.row * p.seq_len + token] += sum;
+  for (int other = 0; other < p.num_queries; ++other) {
+    if (s.positions[other] != token) continue;
+    if (other < query) return;
+#pragma unroll
+    for (int w = 0; w < S::kWarps; ++w) sum += s.row_sums[w * S::kQueries + other];
   }
+  p.d_decay_sums[head.row * p.seq_len + token] += sum;
 }
 
 // All gradients of one (b, h), a CTA each. It scans the tiles of keys up to the last
@@ -312,7 +307,7 @@ __global__ void __launch_bounds__(kThreads, S::kMinBlocks)
     tiles.Load(p, head, tile + 2, num_tiles);
   }
   query_gradients.Store(p, head);
-  if constexpr (S::kHasTerms) AddQueryDecays(s, p, head, num_tiles);
+  if constexpr (S::kHasTerms) AddQueryDecays(s, p, head);
 }
 
 template <int kD, int kQueryBlocks, bool kDrops, bool kHasTerms>

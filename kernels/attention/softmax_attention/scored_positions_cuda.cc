@@ -71,7 +71,7 @@ class ScoredPositionsFunction : public torch::autograd::Function<ScoredPositions
     problem.d_v = AsSequence(gradients[1]);
     const at::Tensor& log_decay = saved[8];
     at::Tensor d_decay_sums;
-    if (log_decay.defined()) {
+    if (log_decay.defined() && context->needs_input_grad(kLogDecay)) {
       d_decay_sums = EmptyStatistics(saved[1]);
       problem.d_decay_sums = d_decay_sums.mutable_data_ptr<float>();
     }
@@ -79,7 +79,7 @@ class ScoredPositionsFunction : public torch::autograd::Function<ScoredPositions
     return {std::move(d_q),
             std::move(gradients[0]),
             std::move(gradients[1]),
-            log_decay.defined() ? LogDecayGradient(d_decay_sums, log_decay) : at::Tensor(),
+            d_decay_sums.defined() ? LogDecayGradient(d_decay_sums, log_decay) : at::Tensor(),
             at::Tensor(),
             at::Tensor(),
             at::Tensor(),

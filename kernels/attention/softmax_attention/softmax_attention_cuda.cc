@@ -68,7 +68,7 @@ class AttentionFunction : public torch::autograd::Function<AttentionFunction> {
     problem.d_v = AsSequence(gradients[2]);
     const at::Tensor& log_decay = saved[7];
     at::Tensor d_decay_sums;
-    if (log_decay.defined()) {
+    if (log_decay.defined() && context->needs_input_grad(kLogDecay)) {
       d_decay_sums = EmptyStatistics(q);
       problem.d_decay_sums = d_decay_sums.mutable_data_ptr<float>();
     }
@@ -83,7 +83,7 @@ class AttentionFunction : public torch::autograd::Function<AttentionFunction> {
     return {std::move(gradients[0]),
             std::move(gradients[1]),
             std::move(gradients[2]),
-            log_decay.defined() ? LogDecayGradient(d_decay_sums, log_decay) : at::Tensor(),
+            d_decay_sums.defined() ? LogDecayGradient(d_decay_sums, log_decay) : at::Tensor(),
             at::Tensor(),
             at::Tensor(),
             at::Tensor()};

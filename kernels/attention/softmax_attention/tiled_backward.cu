@@ -148,7 +148,11 @@ __global__ void __launch_bounds__(kThreads) KeyValueGradientKernel(const Attenti
     device::CopyAsync4(statistics + i % 2 * 2 * kTile + threadIdx.x,
                        source + head.row * p.seq_len + (valid ? token : 0), valid);
     if (kHasTerms && threadIdx.x < kTile) {
-      decays[i % 2 * kTile + threadIdx.x] = valid ? DecayOfQuery(p, head, token) : 0;
+      const bool has_decay = valid && p.decay_sums != nullptr;
+      device::CopyAsync4(
+          decays + i % 2 * kTile + threadIdx.x,
+          has_decay ? p.decay_sums + 2 * (head.row * p.seq_len + token) : p.log_denominators,
+          has_decay);
     }
     device::CommitCopies();
   };
@@ -163,13 +167,13 @@ __global__ void __launch_bounds__(kThreads) KeyValueGradientKernel(const Attenti
   Accumulators d_v[kD / 16];
   device::Clear(d_k);
   device::Clear(d_v);
-  const std::int64_t first = tile * kTile + warp * 16;
   float2 key_decay[2] = {};  // of rows g and g + 8
   DecayGradient d_decay;
   if (kHasTerms && p.decay_sums != nullptr) {
 #pragma unroll
     for (int n = 0; n < 2; ++n) {
-      const std::int64_t token = min(first + device::BlockRow(2 * n), p.seq_len - 1);
+      const std::int64_t token =
+          min(tile * kTile + warp * 16 + device::BlockRow(2 * n), p.seq_len - 1);
       key_decay[n] = reinterpret_cast<const float2*>(p.decay_sums)[head.row * p.seq_len + token];
     }
   }
@@ -232,6 +236,7 @@ __global__ void __launch_bounds__(kThreads) KeyValueGradientKernel(const Attenti
   };
   visit(tile, std::true_type());
   for (std::int64_t i = tile + 1; i < num_tiles; ++i) visit(i, std::false_type());
+  const std::int64_t first = tile * kTile + warp * 16;
   const float factor = p.scale * p.dropout.scale;
   StoreResult<kD>(Rows(p.d_k, head), first, p.seq_len, d_k, factor, factor);
   StoreResult<kD>(Rows(p.d_v, head), first, p.seq_len, d_v, p.dropout.scale, p.dropout.scale);
