@@ -26,14 +26,13 @@
 
 #include "harness/device/device.h"
 #include "kernels/core.h"
+#include "tests/gpu/ceilings.h"
 #include "tests/support/compare.h"
 
 namespace mixerbench::kernels {
 namespace {
 
-// Measured on one H200: a device-to-device copy, bytes read and written, and a bf16 matrix product.
-constexpr double kCopyBytesPerSecond = 4.3e12;
-constexpr double kBf16FlopsPerSecond = 802e12;
+using testing::Ceilings;
 
 constexpr int kSamples = 30;
 
@@ -167,10 +166,10 @@ std::vector<double> TimeGraph(at::Device device, const Work& work) {
 using TunedTimes = std::map<std::string, double>;
 
 void Print(const char* what, const std::vector<double>& times, double tokens, double bytes,
-           double flops, TunedTimes& tuned) {
+           double flops, const Ceilings& ceilings, TunedTimes& tuned) {
   const double median = times[times.size() / 2];
-  const double bytes_ms = tokens * bytes / kCopyBytesPerSecond * 1e3;
-  const double flops_ms = tokens * flops / kBf16FlopsPerSecond * 1e3;
+  const double bytes_ms = tokens * bytes / ceilings.bytes_per_second * 1e3;
+  const double flops_ms = tokens * flops / ceilings.flops_per_second * 1e3;
   const double per_flop = median / (tokens * flops);
   std::printf(
       " | %s %.3f ms (%.3f-%.3f), floor %.3f, %.0f%% of copy, %.0f%% of bf16 product, %.2f of the "
@@ -181,7 +180,7 @@ void Print(const char* what, const std::vector<double>& times, double tokens, do
 }
 
 void Measure(const std::string& name, const CoreEntry& core, const Shape& shape, at::Device device,
-             TunedTimes& tuned) {
+             const Ceilings& ceilings, TunedTimes& tuned) {
   auto inputs = DrawInputs(core, shape, device);
   if (name != CoreName(name)) inputs.erase("log_decay");
   const Cost cost =
@@ -192,7 +191,7 @@ void Measure(const std::string& name, const CoreEntry& core, const Shape& shape,
   {
     const at::NoGradGuard no_grad;
     const auto times = TimeGraph(device, [&] { core.run(inputs, {}); });
-    Print("fwd", times, tokens, cost.forward_bytes, cost.forward_flops, tuned);
+    Print("fwd", times, tokens, cost.forward_bytes, cost.forward_flops, ceilings, tuned);
   }
   std::vector<at::Tensor> leaves;
   for (auto& [input_name, value] : inputs) {
@@ -203,7 +202,7 @@ void Measure(const std::string& name, const CoreEntry& core, const Shape& shape,
   const auto times = TimeGraph(
       device, [&] { torch::autograd::grad({core.run(inputs, {}).at("o")}, leaves, {d_o}); });
   Print("fwd+bwd", times, tokens, cost.forward_bytes + cost.backward_bytes,
-        cost.forward_flops + cost.backward_flops, tuned);
+        cost.forward_flops + cost.backward_flops, ceilings, tuned);
   std::printf("\n");
   std::fflush(stdout);
 }
@@ -224,13 +223,16 @@ void PrintParity(const std::string& name, const CoreEntry& core, at::Device devi
 int Main(const std::vector<std::string>& names) {
   const at::Device device = harness::ParseDevice("cuda");
   harness::SetNumerics(/*allow_tf32=*/false);
+  const Ceilings ceilings = testing::MeasureCeilings();
+  std::printf("copy %.2f TB/s, bf16 product %.0f TFLOP/s\n", ceilings.bytes_per_second / 1e12,
+              ceilings.flops_per_second / 1e12);
   CoreRegistry cores("core");
   RegisterCores(cores);
   for (const auto& name : names) {
     const CoreEntry& core = cores.Find(CoreName(name), "");
     PrintParity(name, core, device);
     TunedTimes tuned;
-    for (const Shape& shape : kShapes) Measure(name, core, shape, device, tuned);
+    for (const Shape& shape : kShapes) Measure(name, core, shape, device, ceilings, tuned);
   }
   return 0;
 }

@@ -799,7 +799,6 @@ void CheckTerms(const TermsCase& c) {
   constexpr std::int64_t kHeads = 3;
   const auto chosen = ChooseTokens(kBatch, c.seq_len, std::max<std::int64_t>(c.num_queries, 1));
   auto log_decay = RandomUniform({kBatch, c.seq_len, kHeads}, 4, at::kFloat) * -c.log_decay;
-  constexpr double kInfinity = std::numeric_limits<double>::infinity();
   for (const std::int64_t token : {5, 64}) {
     if (token < c.seq_len) log_decay.select(1, token).fill_(-kInfinity);
   }

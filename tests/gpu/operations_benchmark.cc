@@ -38,16 +38,17 @@
 #include "kernels/rope/rotary.h"
 #include "kernels/runtime/plain_aten.h"
 #include "models/blocks/long_convolution.h"
+#include "tests/gpu/ceilings.h"
 #include "tests/support/tensors.h"
 
 namespace mixerbench::kernels {
 namespace {
 
+using testing::Ceilings;
 using testing::RandomNormal;
 using testing::RandomUniform;
 using Tensors = std::vector<at::Tensor>;
 
-constexpr double kBytesPerSecond = 4.3e12;  // a large copy on an H200, read and write
 constexpr std::int64_t kBatch = 256;
 constexpr std::int64_t kSeqLen = 256;
 constexpr std::int64_t kTokens = kBatch * kSeqLen;
@@ -67,7 +68,7 @@ struct Case {
   double backward_bytes = 0;
 };
 
-void Measure(benchmark::State& state, const Case& c, bool backward) {
+void Measure(benchmark::State& state, const Case& c, bool backward, const Ceilings& ceilings) {
   constexpr int kQueuedFlushes = 10;  // about a millisecond: longer than the host needs
   const at::Device device(at::kCUDA, 0);
   Tensors gradients;
@@ -96,12 +97,12 @@ void Measure(benchmark::State& state, const Case& c, bool backward) {
     state.SetIterationTime(milliseconds / 1e3);
   }
   const double bytes = backward ? c.backward_bytes : c.forward_bytes;
-  state.counters["floor_us"] = bytes / kBytesPerSecond * 1e6;
+  state.counters["floor_us"] = bytes / ceilings.bytes_per_second * 1e6;
   state.counters["bytes_per_s"] = benchmark::Counter(
       bytes * static_cast<double>(state.iterations()), benchmark::Counter::kIsRate);
 }
 
-std::vector<Case> Cases() {
+std::vector<Case> Cases(const Ceilings& ceilings) {
   constexpr double kFloats = 4.0 * kTokens * kWidth;  // bytes of [N,D] in fp32
   constexpr double kHalves = kFloats / 2;
   constexpr std::int64_t kScored = kTokens / 16;
@@ -238,17 +239,16 @@ std::vector<Case> Cases() {
 
   // Its floor is no traffic but four products, of which the forward pass forms two, at the rate of
   // a large product: given here as the bytes that a copy moves in that time.
-  constexpr double kFlopsPerSecond = 802e12;
-  constexpr double kProductAsBytes =
-      2.0 * kScored * kVocab * kWidth / kFlopsPerSecond * kBytesPerSecond;
+  const double product_as_bytes =
+      2.0 * kScored * kVocab * kWidth / ceilings.flops_per_second * ceilings.bytes_per_second;
   cases.push_back(
       {"linear cross-entropy",
        {Random({kScored, kWidth}, at::kBFloat16, 33), Random({kVocab, kWidth}, at::kFloat, 34)},
        [=](const Tensors& x) -> Tensors {
          return {LinearCrossEntropy(x[0], x[1], at::Tensor(), targets)};
        },
-       2 * kProductAsBytes,
-       2 * kProductAsBytes});
+       2 * product_as_bytes,
+       2 * product_as_bytes});
 
   cases.push_back({"rotary, queries and keys",
                    {Random({kBatch, kSeqLen, 4, 64}, at::kBFloat16, 35)},
@@ -388,12 +388,16 @@ std::vector<Case> Cases() {
 int main(int argc, char** argv) {
   benchmark::Initialize(&argc, argv);
   mixerbench::harness::SetNumerics(/*allow_tf32=*/false);
-  for (const mixerbench::kernels::Case& c : mixerbench::kernels::Cases()) {
+  const mixerbench::testing::Ceilings ceilings = mixerbench::testing::MeasureCeilings();
+  benchmark::AddCustomContext("copy, TB/s", std::to_string(ceilings.bytes_per_second / 1e12));
+  benchmark::AddCustomContext("bf16 product, TFLOP/s",
+                              std::to_string(ceilings.flops_per_second / 1e12));
+  for (const mixerbench::kernels::Case& c : mixerbench::kernels::Cases(ceilings)) {
     for (const bool backward : {false, true}) {
       if (backward && c.backward_bytes == 0) continue;
       benchmark::RegisterBenchmark((c.name + (backward ? ": backward" : ": forward")).c_str(),
-                                   [c, backward](benchmark::State& state) {
-                                     mixerbench::kernels::Measure(state, c, backward);
+                                   [c, backward, ceilings](benchmark::State& state) {
+                                     mixerbench::kernels::Measure(state, c, backward, ceilings);
                                    })
           ->UseManualTime()
           ->Unit(benchmark::kMicrosecond)

@@ -43,34 +43,39 @@ struct ScoredDropout {
   }
   // Bit m: whether key 16 key_block + m is dropped for the query at `position`.
   __device__ std::uint32_t Draw(int position, int key_block) const {
-    if constexpr (!kDrops) return 0;
-    return DroppedKeys(threshold, seed, row, static_cast<std::uint32_t>(position),
-                       static_cast<std::uint32_t>(key_block));
+    if constexpr (kDrops) {
+      return DroppedKeys(threshold, seed, row, static_cast<std::uint32_t>(position),
+                         static_cast<std::uint32_t>(key_block));
+    } else {
+      return 0;
+    }
   }
   // Sets dropped weights [query, key] to zero; lane first_lane + i has the word of query i.
   __device__ static void Apply(std::uint32_t word, int first_lane, Accumulators& weights) {
-    if constexpr (!kDrops) return;
-    std::uint32_t words[2];  // of queries g and g + 8
+    if constexpr (kDrops) {
+      std::uint32_t words[2];  // of queries g and g + 8
 #pragma unroll
-    for (int i = 0; i < 2; ++i) {
-      words[i] = __shfl_sync(~0u, word, first_lane + device::BlockRow(2 * i));
-    }
+      for (int i = 0; i < 2; ++i) {
+        words[i] = __shfl_sync(~0u, word, first_lane + device::BlockRow(2 * i));
+      }
 #pragma unroll
-    for (int e = 0; e < 8; ++e) {
-      if (words[e % 4 / 2] >> device::BlockColumn(e / 4, e % 4) & 1u) weights[e / 4][e % 4] = 0;
+      for (int e = 0; e < 8; ++e) {
+        if (words[e % 4 / 2] >> device::BlockColumn(e / 4, e % 4) & 1u) weights[e / 4][e % 4] = 0;
+      }
     }
   }
   // The same of weights [key, query]; lane i has the word of query i.
   __device__ static void ApplyTransposed(std::uint32_t word, Accumulators& weights) {
-    if constexpr (!kDrops) return;
-    std::uint32_t words[4];  // of queries 2t, 2t + 1, 2t + 8 and 2t + 9
+    if constexpr (kDrops) {
+      std::uint32_t words[4];  // of queries 2t, 2t + 1, 2t + 8 and 2t + 9
 #pragma unroll
-    for (int i = 0; i < 4; ++i) {
-      words[i] = __shfl_sync(~0u, word, device::BlockColumn(i / 2, i % 2));
-    }
+      for (int i = 0; i < 4; ++i) {
+        words[i] = __shfl_sync(~0u, word, device::BlockColumn(i / 2, i % 2));
+      }
 #pragma unroll
-    for (int e = 0; e < 8; ++e) {
-      if (words[e / 4 * 2 + e % 2] >> device::BlockRow(e % 4) & 1u) weights[e / 4][e % 4] = 0;
+      for (int e = 0; e < 8; ++e) {
+        if (words[e / 4 * 2 + e % 2] >> device::BlockRow(e % 4) & 1u) weights[e / 4][e % 4] = 0;
+      }
     }
   }
 };
