@@ -252,13 +252,16 @@ double ScoreOf(const std::map<std::string, double>& shares) {
   return std::round(score * kUnits) / kUnits;
 }
 
-// From the run ids alone: the same cells give the same bands.
+// From the run ids of what is tested alone: the same trainings give the same bands, in whatever
+// order and beside whatever timings they are named.
 std::uint64_t SeedOf(const std::vector<LeaderboardInput>& inputs) {
-  std::string ids;
+  std::set<std::string> ids;
   for (const LeaderboardInput& input : inputs) {
-    for (const CellResult& cell : input.report.cells) ids += cell.run_id + "\n";
+    for (const CellResult& cell : input.report.cells) {
+      if (ScoresTests(cell)) ids.insert(cell.run_id);
+    }
   }
-  return std::stoull(Sha256Hex(ids).substr(0, 15), nullptr, 16);
+  return std::stoull(Sha256Hex(fmt::format("{}", fmt::join(ids, "\n"))).substr(0, 15), nullptr, 16);
 }
 
 // Ranks in resampled worlds: the seeds of every mixer and setting drawn again with replacement.
@@ -266,17 +269,22 @@ void FindBands(Leaderboard& board, std::uint64_t seed) {
   const std::size_t num_mixers = board.ranking.size();
   // Equal scores take all of their places, so that no band is narrower than what is not told apart.
   std::vector<std::vector<double>> best(num_mixers), worst(num_mixers);
+  // Drawn by name: ties of the ranking may be decided by what was timed beside the trainings.
+  std::map<std::string, std::size_t> by_name;
+  for (std::size_t m = 0; m < num_mixers; ++m) {
+    by_name[board.mixers[static_cast<std::size_t>(board.ranking[m].mixer)].key] = m;
+  }
   std::uint64_t draw = 0;
   for (int resample = 0; resample < kRankResamples; ++resample) {
-    std::vector<double> scores;
-    for (const RankedMixer& ranked : board.ranking) {
-      scores.push_back(ScoreOf(FamilyShares(board, ranked.mixer, [&](const SettingResult& result) {
+    std::vector<double> scores(num_mixers);
+    for (const auto& [name, m] : by_name) {
+      scores[m] = ScoreOf(FamilyShares(board, board.ranking[m].mixer, [&](const auto& result) {
         double solved = 0;
         for (std::size_t i = 0; i < result.solved.size(); ++i) {
           solved += result.solved[BootstrapIndex(seed, draw++, result.solved.size())] ? 1 : 0;
         }
         return solved;
-      })));
+      }));
     }
     for (std::size_t m = 0; m < num_mixers; ++m) {
       double above = 0;

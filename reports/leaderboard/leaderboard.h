@@ -19,7 +19,7 @@ namespace mixerbench::reports {
 
 inline constexpr std::string_view kLeaderboardVersion = "1.2.0";  // of its JSON
 
-inline constexpr int kRankResamples = 1000;
+inline constexpr int kRankResamples = 10000;
 inline constexpr double kRankLevel = 0.9;
 
 // A report with where it was read from.

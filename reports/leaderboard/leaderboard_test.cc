@@ -2,6 +2,7 @@
 #include "reports/leaderboard/leaderboard.h"
 
 #include <algorithm>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -47,6 +48,27 @@ void Add(const std::string& task, const std::string& mixer, int length, int solv
                   .path = "fast"};
     cells.push_back(std::move(cell));
   }
+}
+
+void AddTiming(const std::string& mixer, const std::string& gpu, int n_layers,
+               double tokens_per_second, std::vector<CellResult>& cells) {
+  CellResult cell;
+  cell.name = "mqar/" + mixer + "/input_seq_len=64";
+  cell.kind = "throughput";
+  cell.group_id = cell.run_id = cell.name + gpu + std::to_string(n_layers);
+  cell.state = CellState::kCompleted;
+  cell.config = Object{{"model", Object{{"d_model", 64},
+                                        {"n_layers", n_layers},
+                                        {"sequence_mixer", Object{{"name", mixer}}}}}};
+  cell.environment = Object{{"device", "cuda"}, {"gpu", Object{{"name", gpu}}}};
+  ThroughputRow row;
+  row.phase = "train_step";
+  row.batch_size = 8;
+  row.seq_len = 64;
+  row.dtype = "bf16";
+  row.tokens_per_second = tokens_per_second;
+  cell.throughput = {row};
+  cells.push_back(std::move(cell));
 }
 
 LeaderboardInput Input(const std::string& source, std::vector<CellResult> cells) {
@@ -210,29 +232,37 @@ TEST_CASE("Steps are the median over settings, one that was not reached last",
   CHECK_FALSE(steps_of(1));
 }
 
+TEST_CASE("Bands depend on the trainings alone, not on their order or on timings",
+          "[reports][leaderboard]") {
+  std::vector<CellResult> first;
+  std::vector<CellResult> second;
+  const std::vector<std::string> mixers = {"gla", "delta_net", "kda", "retnet", "hgrn2", "rwkv7"};
+  for (int m = 0; m < 6; ++m) {
+    Add("mqar", mixers[m], 64, 1 + m % 4, 5, first);
+    Add("selective_copying", mixers[m], 64, 4 - m % 3, 5, second);
+  }
+  const auto bands = [](const std::vector<LeaderboardInput>& inputs) {
+    std::set<std::string> found;  // the ranking itself takes the faster of what ties
+    const Leaderboard board = MakeLeaderboard(inputs, 5);
+    for (const RankedMixer& ranked : board.ranking) {
+      found.insert(board.mixers[ranked.mixer].key + " " + std::to_string(ranked.rank.low) + " to " +
+                   std::to_string(ranked.rank.high));
+    }
+    return found;
+  };
+  const auto expected = bands({Input("first", first), Input("second", second)});
+  CHECK(bands({Input("second", second), Input("first", first)}) == expected);
+  AddTiming("gla", "GPU A", 2, 1e6, second);
+  CHECK(bands({Input("first", first), Input("second", second)}) == expected);
+}
+
 TEST_CASE("Tokens per second are compared on one device and depth alone",
           "[reports][leaderboard]") {
   std::vector<CellResult> cells;
   for (const char* mixer : {"gla", "retnet"}) Add("mqar", mixer, 64, 5, 5, cells);
   const auto time = [&](const std::string& mixer, const std::string& gpu, int n_layers,
                         double tokens_per_second) {
-    CellResult cell;
-    cell.name = "mqar/" + mixer + "/input_seq_len=64";
-    cell.kind = "throughput";
-    cell.group_id = cell.run_id = cell.name + gpu + std::to_string(n_layers);
-    cell.state = CellState::kCompleted;
-    cell.config = Object{{"model", Object{{"d_model", 64},
-                                          {"n_layers", n_layers},
-                                          {"sequence_mixer", Object{{"name", mixer}}}}}};
-    cell.environment = Object{{"device", "cuda"}, {"gpu", Object{{"name", gpu}}}};
-    ThroughputRow row;
-    row.phase = "train_step";
-    row.batch_size = 8;
-    row.seq_len = 64;
-    row.dtype = "bf16";
-    row.tokens_per_second = tokens_per_second;
-    cell.throughput = {row};
-    cells.push_back(std::move(cell));
+    AddTiming(mixer, gpu, n_layers, tokens_per_second, cells);
   };
   // Only at 4 layers on GPU B were both timed.
   time("gla", "GPU A", 2, 1e6);
