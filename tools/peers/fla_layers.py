@@ -4,11 +4,13 @@ start that they get in the backbone zoology.
 See tools/peers/README.md. SPDX-License-Identifier: Apache-2.0
 """
 
+import functools
 import importlib
 import os
 
 import fla.layers
 import torch
+import triton.testing
 from fla.ops.common import chunk_o
 from torch import nn
 
@@ -16,6 +18,20 @@ from torch import nn
 # gradients are right is then for `mixer check --dtype fp32 --device cuda` to say.
 if os.environ.get("FLA_HOPPER_CHECK") == "0":
     chunk_o.TRITON_ABOVE_3_7_1 = True
+
+
+def launch_once(call, quantiles=(), **_):
+    call()
+    return [0.0] * len(quantiles)
+
+
+# How long Triton's tuner times each variant of a kernel, where it is asked to be short: its own eighth of a second is
+# minutes for a layer that has a thousand of them. With 0 every variant is compiled and the first one chosen, for
+# `peers.py warm`, which runs many layers at once and drops what is chosen there.
+if (milliseconds := os.environ.get("PEERS_TUNING_MS")) is not None:
+    of_triton = triton.testing.do_bench
+    in_short = functools.partial(of_triton, warmup=int(milliseconds) / 4, rep=int(milliseconds))
+    triton.testing.do_bench = in_short if int(milliseconds) else launch_once
 
 
 def start_as_zoology(module, num_layers):

@@ -28,11 +28,11 @@ import mixerbench_reader  # noqa: E402
 
 FINISHED = (0, 4)  # exit codes: all cells completed, some failed and have a reason
 STOPPED = 75
-# README.md says what the check is. Choices of Triton's tuner are kept for later processes, those of kernels that it
-# timed while others computed are not.
+# README.md says what the check is and how long variants of a kernel are timed. Choices of Triton's tuner are kept for
+# later processes, those of kernels that were compiled and not timed are not.
 CHECK = {"FLA_HOPPER_CHECK": "0"}
-ALONE = {**CHECK, "TRITON_CACHE_AUTOTUNING": "1"}
-BESIDE_OTHERS = {**CHECK, "TRITON_CACHE_AUTOTUNING": "0", "FLA_CACHE_RESULTS": "0"}
+ALONE = {**CHECK, "TRITON_CACHE_AUTOTUNING": "1", "PEERS_TUNING_MS": "20"}
+BESIDE_OTHERS = {**CHECK, "TRITON_CACHE_AUTOTUNING": "0", "FLA_CACHE_RESULTS": "0", "PEERS_TUNING_MS": "0"}
 # One step and one batch of each kind, with the shapes that the suite has: all kernels, each once.
 SHORT = {
     "task.train.num_examples": 256,
