@@ -81,17 +81,9 @@ class ObjectReader {
   std::string StringOrEmpty(std::string_view key) const {
     return IsNull(key) ? std::string() : String(key);
   }
-  // StringOrEmpty of a member that an older minor version did not write.
-  std::string NewerString(std::string_view key) const {
-    return Has(key) ? StringOrEmpty(key) : std::string();
-  }
   std::optional<double> OptionalNumber(std::string_view key) const {
     if (IsNull(key)) return std::nullopt;
     return Number(key);
-  }
-  // OptionalNumber of a member that an older minor version did not write.
-  std::optional<double> NewerNumber(std::string_view key) const {
-    return Has(key) ? OptionalNumber(key) : std::nullopt;
   }
   std::optional<std::int64_t> OptionalInt(std::string_view key) const {
     if (IsNull(key)) return std::nullopt;

@@ -149,6 +149,5 @@ inline __device__ float LowBf16(std::uint32_t x) { return __uint_as_float(x << 1
 inline __device__ float HighBf16(std::uint32_t x) { return __uint_as_float(x & 0xffff0000u); }
 
 inline __device__ float FloatFromBits(std::uint32_t x) { return __uint_as_float(x); }
-inline __device__ std::uint32_t BitsFromFloat(float x) { return __float_as_uint(x); }
 
 }  // namespace mixerbench::kernels::device
