@@ -19,12 +19,24 @@ struct CallSite {
   }
 };
 
-// Throws std::logic_error with file and line when `condition` is false.
+// A failed Require. what() begins with the place in the code, "file:line: ".
+class BrokenPrecondition : public std::logic_error {
+ public:
+  BrokenPrecondition(std::string_view message, CallSite where)
+      : std::logic_error(std::string(where.file) + ":" + std::to_string(where.line) + ": " +
+                         std::string(message)),
+        message_(message) {}
+  // Without the place, for what a user is told.
+  const std::string& message() const { return message_; }
+
+ private:
+  std::string message_;
+};
+
+// Throws BrokenPrecondition, a std::logic_error, when `condition` is false.
 inline void Require(bool condition, std::string_view message,
                     CallSite where = CallSite::Current()) {
-  if (condition) return;
-  throw std::logic_error(std::string(where.file) + ":" + std::to_string(where.line) + ": " +
-                         std::string(message));
+  if (!condition) throw BrokenPrecondition(message, where);
 }
 
 }  // namespace mixerbench

@@ -3,8 +3,8 @@
 
 #include <algorithm>
 #include <array>
-#include <stdexcept>
 
+#include "base/check.h"
 #include "base/error.h"
 #include "harness/device/plans.h"
 #include "harness/training/cell_guard.h"
@@ -19,13 +19,6 @@ int Badness(reports::CellState state) {
   constexpr std::array kFromBest = {S::kCompleted, S::kSkipped,  S::kUnsupported,
                                     S::kOom,       S::kDiverged, S::kError};
   return static_cast<int>(std::find(kFromBest.begin(), kFromBest.end(), state) - kFromBest.begin());
-}
-
-// What Require says, without the place in the code before it.
-std::string WithoutPlace(const std::string& message) {
-  const std::size_t end = message.find(": ");
-  const bool has_place = end != std::string::npos && message.find(".cc:") < end;
-  return has_place ? message.substr(end + 2) : message;
 }
 
 }  // namespace
@@ -81,9 +74,9 @@ void TakeStateOf(const std::string& row, reports::CellState state, const std::st
 void RunOrRefuse(std::int64_t seq_len, std::int64_t built_for, const std::function<void()>& work) {
   try {
     work();
-  } catch (const std::logic_error& error) {
+  } catch (const BrokenPrecondition& broken) {
     if (seq_len <= built_for) throw;
-    throw ConfigError("", WithoutPlace(error.what()));
+    throw ConfigError("", broken.message());
   }
 }
 
