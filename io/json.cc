@@ -367,6 +367,10 @@ std::string DumpJson(const Value& value, int indent) {
   return writer.Take();
 }
 
+std::string ValueText(const Value& value) {
+  return value.is_string() ? value.as_string() : DumpJson(value);
+}
+
 std::string ValidUtf8(std::string_view text) {
   std::string valid;
   valid.reserve(text.size());

@@ -40,6 +40,9 @@ Value ParseJson(std::string_view text, const JsonLimits& limits, const TakenElem
 // Throws std::logic_error for a non-finite number: an absent value is null plus a state.
 std::string DumpJson(const Value& value, int indent = -1);
 
+// A value as a person reads it: the characters of a string, without quotes; other values as JSON.
+std::string ValueText(const Value& value);
+
 // `text` with every malformed UTF-8 sequence replaced by U+FFFD.
 std::string ValidUtf8(std::string_view text);
 

@@ -113,6 +113,16 @@ TEST_CASE("json: text is canonical") {
   CHECK_THROWS_AS(DumpJson(std::numeric_limits<double>::infinity()), std::logic_error);
 }
 
+TEST_CASE("json: the text of a value has no quotes around a string") {
+  CHECK(ValueText("\"gla\" \\ é") == "\"gla\" \\ é");
+  CHECK(ValueText("") == "");
+  CHECK(ValueText("64") == ValueText(64));
+  CHECK(ValueText(1.0) == "1.0");
+  CHECK(ValueText(true) == "true");
+  CHECK(ValueText(Value()) == "null");
+  CHECK(ValueText(Array{"gla", Object{{"a", 1}}}) == R"(["gla",{"a":1}])");
+}
+
 TEST_CASE("json: every finite double survives a round trip bit for bit") {
   std::uint64_t bits = GENERATE(range(1, 20)) * 0x9E3779B97F4A7C15ull;
   for (int i = 0; i < 2000; ++i) {

@@ -77,8 +77,7 @@ SideScore ScoreOf(const CellResult& cell, const CellResult& other, Budget budget
 std::string AxesText(const AccuracyRow& row) {
   std::string text;
   for (const auto& [axis, value] : row.axes) {
-    text += (text.empty() ? "" : " ") + axis + "=" +
-            (value.is_string() ? value.as_string() : io::DumpJson(value));
+    text += (text.empty() ? "" : " ") + axis + "=" + io::ValueText(value);
   }
   return text.empty() ? "test" : text;
 }

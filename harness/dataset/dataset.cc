@@ -86,8 +86,7 @@ std::vector<std::string> PartNames(const std::vector<Value>& params) {
     if (is_shared) continue;
     for (std::size_t i = 0; i < params.size(); ++i) {
       const Value& value = *params[i].Find(option);
-      names[i] += (names[i].empty() ? "" : "-") + option + "-" +
-                  (value.is_string() ? value.as_string() : io::DumpJson(value));
+      names[i] += (names[i].empty() ? "" : "-") + option + "-" + io::ValueText(value);
     }
   }
   const bool are_names = std::all_of(names.begin(), names.end(), [&](const std::string& name) {

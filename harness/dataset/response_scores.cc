@@ -159,8 +159,7 @@ std::vector<GroupKey> GroupKeys(const Run& run, const std::string& member) {
     }
     const Value& value = found->second;
     are_numbers = are_numbers && value.is_number();
-    keys.push_back({value.is_number() ? value.as_double() : 0,
-                    value.is_string() ? value.as_string() : io::DumpJson(value)});
+    keys.push_back({value.is_number() ? value.as_double() : 0, io::ValueText(value)});
   }
   const std::set<GroupKey> values(keys.begin(), keys.end());
   if (!are_numbers || values.size() <= kMaxValues) return keys;

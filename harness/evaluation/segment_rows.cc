@@ -38,8 +38,7 @@ std::vector<Object> SegmentAxes(const Cell& cell) {
 std::string AxesText(const Object& axes) {
   std::string text;
   for (const auto& [key, value] : axes) {
-    text += (text.empty() ? "" : ", ") + key + " " +
-            (value.is_string() ? value.as_string() : io::DumpJson(value));
+    text += (text.empty() ? "" : ", ") + key + " " + io::ValueText(value);
   }
   return text;
 }

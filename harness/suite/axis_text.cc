@@ -79,7 +79,6 @@ Names NamesOf(const Modules& modules) {
 }
 
 std::string TextOf(const Value& value, const Names& names) {
-  if (value.is_string()) return value.as_string();
   if (value.is_array()) {
     std::string text;
     for (const Value& item : value.as_array())
@@ -88,7 +87,7 @@ std::string TextOf(const Value& value, const Names& names) {
   }
   if (const Value* pattern = value.Find("pattern")) return TextOf(*pattern, names);
   const Value* name = value.Find("name");
-  if (!name || !name->is_string()) return io::DumpJson(value);
+  if (!name || !name->is_string()) return io::ValueText(value);
   const bool is_python = IsPython(value);
   std::string text =
       is_python ? names.at(value.Find("module")->as_string()) : reports::MixerText(value);

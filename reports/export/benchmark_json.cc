@@ -86,8 +86,7 @@ void AddTraining(const CellResult& cell, std::int64_t family, Array& rows) {
     if (!accuracy.slice.empty() || !accuracy.accuracy) continue;
     std::string key = "accuracy";
     for (const auto& [axis, value] : accuracy.axes) {
-      key += "/" + io::PlainLine(axis) + ":" +
-             io::PlainLine(value.is_string() ? value.as_string() : io::DumpJson(value));
+      key += "/" + io::PlainLine(axis) + ":" + io::PlainLine(io::ValueText(value));
     }
     row[key] = *accuracy.accuracy;
   }

@@ -23,7 +23,7 @@ std::string Member(const Object& object, const std::string& name) {
   if (found == object.end() || found->second.is_null()) return "";
   const Value& value = found->second;
   if (value.is_number()) return io::DumpJson(value);
-  return io::CsvField(value.is_string() ? value.as_string() : io::DumpJson(value));
+  return io::CsvField(io::ValueText(value));
 }
 
 std::string Line(const std::vector<std::string>& fields) {

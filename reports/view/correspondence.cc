@@ -7,6 +7,7 @@
 #include <map>
 
 #include "base/dotted_path.h"
+#include "io/json.h"
 #include "reports/view/counted.h"
 #include "reports/view/numbers.h"
 #include "reports/view/study.h"
@@ -67,7 +68,7 @@ std::string CopyingLength(const Value& config) {
 
 // The paper's value as our options write it.
 std::string Theirs(const std::string& key, const Value& value) {
-  std::string text = TextOf(value);
+  std::string text = io::ValueText(value);
   if (key != "instruction") return text;
   return text == "no inst" ? "none" : text.starts_with("strong") ? "strong" : text;
 }
@@ -81,7 +82,7 @@ std::string Ours(const Param& param, const Value& config, const Object& axes) {
   }
   if (path.starts_with("task.test.")) {
     const auto found = axes.find(LastPart(path));
-    if (found != axes.end()) return TextOf(found->second);
+    if (found != axes.end()) return io::ValueText(found->second);
   }
   return ConfigText(config, path);
 }
@@ -194,9 +195,9 @@ std::string InWords(const Param& param, const std::string& value) {
 
 // A param that we have no counterpart for, as the paper writes it: "model_size 1.3B".
 std::string AsStated(const std::string& key, const Value& value) {
-  if (IsModelSize(key)) return TextOf(value) + " parameters";
+  if (IsModelSize(key)) return io::ValueText(value) + " parameters";
   if (value.is_bool()) return (value.as_bool() ? "" : "no ") + key;
-  return key + " " + TextOf(value);
+  return key + " " + io::ValueText(value);
 }
 
 // "1.3B", "21K": how many parameters a model has, nothing for other texts.
@@ -231,7 +232,7 @@ std::string SettingText(const PublishedResult& result) {
   for (const auto& [key, value] : result.params) {
     const auto known = Params().find(key);
     if (known == Params().end() || !known->second.names_setting) continue;
-    text += (text.empty() ? "" : ", ") + key + " " + TextOf(value);
+    text += (text.empty() ? "" : ", ") + key + " " + io::ValueText(value);
   }
   return result.task + (text.empty() ? "" : ", " + text);
 }

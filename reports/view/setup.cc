@@ -5,6 +5,7 @@
 #include <map>
 #include <set>
 
+#include "io/json.h"
 #include "reports/view/numbers.h"
 #include "reports/view/sentences.h"
 #include "reports/view/tables.h"
@@ -44,7 +45,7 @@ std::map<std::string, std::set<std::string>> OptionsOf(const Study& study, const
            SegmentsOf(study.report->cells[group->first_cell].config, split)) {
         for (const auto& [name, value] : segment) {
           if (value.is_object() || said.contains(name)) continue;
-          own[name].insert(TextOf(value));
+          own[name].insert(io::ValueText(value));
         }
       }
       for (const auto& [name, values] : own) {

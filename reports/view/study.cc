@@ -373,10 +373,6 @@ std::vector<Object> SegmentsOf(const Value& config, const char* split) {
   return found;
 }
 
-std::string TextOf(const Value& value) {
-  return value.is_string() ? value.as_string() : io::DumpJson(value);
-}
-
 const AccuracyOverSeeds* RowAt(const Study& study, const GroupSummary& group, std::size_t segment) {
   const bool any = study.segments.size() == 1 && study.segments.front().empty();
   for (const AccuracyOverSeeds& row : group.accuracy) {
@@ -467,7 +463,7 @@ std::string SegmentText(const Object& axes, const char* between) {
   std::string text;
   for (const std::string& key : keys) {
     const Value& value = axes.at(key);
-    text += (text.empty() ? "" : between) + PartText(key, TextOf(value));
+    text += (text.empty() ? "" : between) + PartText(key, io::ValueText(value));
   }
   return text;
 }
@@ -503,7 +499,7 @@ std::string ConfigText(const Value& config, const std::string& path) {
     start = dot + 1;
   }
   if (at == nullptr || at->is_null()) return "";
-  return TextOf(*at);
+  return io::ValueText(*at);
 }
 
 }  // namespace mixerbench::reports

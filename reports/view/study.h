@@ -88,9 +88,6 @@ std::vector<std::string> ConfigValues(const Study& study, const std::string& pat
 // The test segments, or the train ones, of a config.
 std::vector<Object> SegmentsOf(const Value& config, const char* split);
 
-// A string as it is, other values as JSON.
-std::string TextOf(const Value& value);
-
 // The row of a whole segment of `study.segments`, or nullptr.
 const AccuracyOverSeeds* RowAt(const Study& study, const GroupSummary& group, std::size_t segment);
 

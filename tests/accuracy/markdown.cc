@@ -120,9 +120,7 @@ std::string PlanTable(const Value& plans) {
   return text;
 }
 
-std::string FactorText(const Value& factor) {
-  return EscapeMarkdown(factor.is_string() ? factor.as_string() : io::DumpJson(factor));
-}
+std::string FactorText(const Value& factor) { return EscapeMarkdown(io::ValueText(factor)); }
 
 std::string UnitTable(const std::string& unit, const std::vector<const Value*>& rows,
                       const std::set<std::string>& cores) {
