@@ -41,6 +41,11 @@ const Value* FindPath(const Object& document, std::string_view path) {
   return value;
 }
 
+std::string StringAt(const Value& document, std::string_view path) {
+  const Value* value = document.is_object() ? FindPath(document.as_object(), path) : nullptr;
+  return value && value->is_string() ? value->as_string() : "";
+}
+
 void SetPath(Object& document, std::string_view path, const Value& value,
              const std::string& where) {
   Object* object = &document;

@@ -17,6 +17,9 @@ using Settings = std::vector<std::pair<std::string, std::string>>;
 // nullptr when the path leads nowhere.
 const Value* FindPath(const Object& document, std::string_view path);
 
+// The string at a path; empty where there is none.
+std::string StringAt(const Value& document, std::string_view path);
+
 // Creates missing objects on the way. Throws ConfigError at `where` when a step is not an object.
 void SetPath(Object& document, std::string_view path, const Value& value, const std::string& where);
 

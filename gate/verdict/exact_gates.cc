@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "gate/verdict/shapes.h"
+#include "io/value_path.h"
 
 namespace mixerbench::gate {
 namespace {
@@ -96,9 +97,8 @@ Replays Collect(const Experiment& experiment, const GateSettings& settings) {
 
 // By the precision that the experiment was asked to train in.
 double ToleranceOf(const Experiment& experiment, const GateSettings& settings) {
-  const Value* train = experiment.pairs.front().base->config.Find("train");
-  const Value* dtype = train ? train->Find("dtype") : nullptr;
-  const bool is_low = dtype && dtype->is_string() && dtype->as_string() != "fp32";
+  const std::string dtype = io::StringAt(experiment.pairs.front().base->config, "train.dtype");
+  const bool is_low = !dtype.empty() && dtype != "fp32";
   return is_low ? settings.replay_tolerance_low : settings.replay_tolerance;
 }
 

@@ -3,13 +3,12 @@
 
 #include <algorithm>
 #include <fmt/format.h>
-#include <initializer_list>
 #include <map>
 #include <set>
-#include <string_view>
 #include <utility>
 
 #include "io/text.h"
+#include "io/value_path.h"
 #include "reports/result/device.h"
 
 namespace mixerbench::gate {
@@ -17,15 +16,6 @@ namespace {
 
 using reports::CellResult;
 using reports::CellState;
-
-std::string TextAt(const Value& value, std::initializer_list<std::string_view> path) {
-  const Value* at = &value;
-  for (const std::string_view key : path) {
-    at = at->Find(key);
-    if (at == nullptr) return "";
-  }
-  return at->is_string() ? at->as_string() : "";
-}
 
 std::string Joined(const std::set<std::string>& texts) {
   return fmt::format("{}", fmt::join(texts, ", "));
@@ -87,8 +77,8 @@ std::string StateText(const CellResult& cell) {
 // "test data differ: 51c0e2… and 8fd119…".
 std::string DataDifference(const CellResult& base, const CellResult& candidate) {
   for (const char* split : {"train", "validation", "test"}) {
-    const std::string a = TextAt(base.data_hash, {split});
-    const std::string b = TextAt(candidate.data_hash, {split});
+    const std::string a = io::StringAt(base.data_hash, split);
+    const std::string b = io::StringAt(candidate.data_hash, split);
     if (a != b) {
       return fmt::format("the {} data differ: {} in base, {} in new", split, io::ShortHash(a),
                          io::ShortHash(b));
@@ -187,7 +177,7 @@ SideFacts FactsOf(const Side& side) {
   for (const CellResult& cell : side.cells) {
     started = std::max(started, cell.started);
     if (!cell.code_id.empty()) codes.insert(io::ShortHash(cell.code_id));
-    const std::string commit = TextAt(cell.environment, {"tool", "git_commit"});
+    const std::string commit = io::StringAt(cell.environment, "tool.git_commit");
     const Value* tool = cell.environment.Find("tool");
     const Value* dirty = tool ? tool->Find("git_dirty") : nullptr;
     const bool is_dirty = dirty && dirty->is_bool() && dirty->as_bool();

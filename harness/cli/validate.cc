@@ -14,6 +14,7 @@
 #include "io/atomic_file.h"
 #include "io/dataset_manifest.h"
 #include "io/json.h"
+#include "io/value_path.h"
 #include "reports/items/items.h"
 #include "reports/leaderboard/leaderboard.h"
 #include "reports/result/result_json.h"
@@ -91,9 +92,8 @@ std::optional<ResultFile> ReadResultFile(const std::string& file) {
   } catch (const ConfigError&) {
     return std::nullopt;
   }
-  const Value* kind = result.document.Find("kind");
-  if (kind == nullptr || !kind->is_string() || kind->as_string().empty()) return std::nullopt;
-  result.kind = kind->as_string();
+  result.kind = io::StringAt(result.document, "kind");
+  if (result.kind.empty()) return std::nullopt;
   return result;
 }
 

@@ -3,6 +3,8 @@
 
 #include <ATen/Context.h>
 
+#include "io/value_path.h"
+
 namespace mixerbench::harness {
 namespace {
 
@@ -31,9 +33,7 @@ bool IsStrictRefusal(const reports::CellResult& result) {
 }
 
 bool WasStrict(const reports::CellResult& result) {
-  const Value* determinism = result.environment.Find("determinism");
-  const Value* mode = determinism ? determinism->Find("deterministic_algorithms") : nullptr;
-  return mode && mode->is_string() && mode->as_string() == "strict";
+  return io::StringAt(result.environment, "determinism.deterministic_algorithms") == "strict";
 }
 
 }  // namespace mixerbench::harness

@@ -1,22 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "reports/result/device.h"
 
+#include "io/value_path.h"
+
 namespace mixerbench::reports {
-namespace {
-
-std::string TextAt(const Value& environment, const char* part, const char* key) {
-  const Value* const object = environment.Find(part);
-  const Value* const text = object ? object->Find(key) : nullptr;
-  return text && text->is_string() ? text->as_string() : "";
-}
-
-}  // namespace
 
 std::string DeviceOf(const CellResult& cell) {
-  const Value* const device = cell.environment.Find("device");
-  const bool is_cpu = device && *device == Value("cpu");
-  const std::string gpu = is_cpu ? "" : TextAt(cell.environment, "gpu", "name");
-  return gpu.empty() ? TextAt(cell.environment, "cpu", "model") : gpu;
+  const bool is_cpu = io::StringAt(cell.environment, "device") == "cpu";
+  const std::string gpu = is_cpu ? "" : io::StringAt(cell.environment, "gpu.name");
+  return gpu.empty() ? io::StringAt(cell.environment, "cpu.model") : gpu;
 }
 
 }  // namespace mixerbench::reports

@@ -8,6 +8,7 @@
 
 #include "base/dotted_path.h"
 #include "io/json.h"
+#include "io/value_path.h"
 #include "reports/view/counted.h"
 #include "reports/view/numbers.h"
 #include "reports/view/study.h"
@@ -109,10 +110,7 @@ bool SameNeedleTask(const PublishedResult& result, const Value& config) {
   return true;
 }
 
-std::string NameOf(const Value& mixer) {
-  const Value* name = mixer.Find("name");
-  return name != nullptr && name->is_string() ? name->as_string() : "";
-}
+std::string NameOf(const Value& mixer) { return io::StringAt(mixer, "name"); }
 
 // The names of layers that hold `wrapper` once, over the mixer of all others: with the place of the
 // layer and, as papers often do, without.
