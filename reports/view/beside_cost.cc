@@ -6,6 +6,7 @@
 #include <set>
 #include <string_view>
 
+#include "io/json.h"
 #include "reports/result/device.h"
 #include "reports/view/beside.h"
 #include "reports/view/correspondence.h"
@@ -43,23 +44,9 @@ constexpr std::array kMeasures = std::to_array<Measure>({
      "ours is the peak of the pass"},
 });
 
-// "8k" is 8192, "1.3B" 1.3e9; nothing for other texts.
-std::optional<double> SizeOf(const Value* value) {
-  if (value == nullptr) return std::nullopt;
-  if (value->is_number()) return value->as_double();
-  if (!value->is_string()) return std::nullopt;
-  const std::string& text = value->as_string();
-  if (const auto number = NumberOf(text)) return number;
-  const auto leading = LeadingNumberOf(text);
-  if (!leading) return std::nullopt;
-  if (leading->rest == "M") return leading->value * 1e6;
-  if (leading->rest == "B") return leading->value * 1e9;
-  return std::nullopt;
-}
-
-const Value* Find(const Object& object, std::string_view key) {
-  const auto found = object.find(key);
-  return found == object.end() ? nullptr : &found->second;
+std::optional<double> NumberAt(const Object& params, std::string_view key) {
+  const auto found = params.find(key);
+  return found == params.end() ? std::nullopt : PublishedNumber(io::ValueText(found->second));
 }
 
 // A published timing with the length it is for.
@@ -74,7 +61,7 @@ const std::vector<Published>& PublishedTimings() {
     std::vector<Published> timings;
     for (const PublishedResult& result : PublishedResults()) {
       for (const Measure& measure : kMeasures) {
-        const auto length = SizeOf(Find(result.params, measure.length));
+        const auto length = NumberAt(result.params, measure.length);
         if (result.task != measure.task || result.unit != measure.unit || !length) continue;
         if (result.value) timings.push_back({&result, &measure, std::llround(*length)});
       }
@@ -91,12 +78,11 @@ std::string CostDifferences(const Published& published, const CellResult& cell,
   Object others;
   bool has_size = false;
   for (const auto& [key, value] : published.result->params) {
-    const auto size = SizeOf(&value);
     if (key == published.measure->length) continue;
-    if (key == "batch" && size) {
-      if (*size != static_cast<double>(row.batch_size)) {
+    if (const auto batch = key == "batch" ? PublishedNumber(io::ValueText(value)) : std::nullopt) {
+      if (*batch != static_cast<double>(row.batch_size)) {
         contrasts.Differ("batch " + std::to_string(row.batch_size),
-                         fmt::format("batch {:.0f}", *size));
+                         fmt::format("batch {:.0f}", *batch));
       }
     } else if (key == "gpu" && value.is_string()) {
       contrasts.Differ(DeviceOf(cell), value.as_string());
@@ -165,9 +151,8 @@ void AddTimings(const SweepReport& report, const MixerList& mixers, Table& table
 std::pair<std::string, double> NameAndSize(const std::string& name) {
   const std::size_t dash = name.rfind('-');
   if (dash == std::string::npos) return {name, 0};
-  const Value size(name.substr(dash + 1));
-  const auto number = SizeOf(&size);
-  return number ? std::pair(name.substr(0, dash), *number) : std::pair(name, 0.0);
+  const auto size = NumParameters(std::string_view(name).substr(dash + 1));
+  return size ? std::pair(name.substr(0, dash), *size) : std::pair(name, 0.0);
 }
 
 // A state belongs to a size of the model: without it equal nothing corresponds.

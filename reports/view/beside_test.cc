@@ -146,6 +146,23 @@ TEST_CASE("Steps and lengths are compared in the paper's units", "[reports][publ
         "Ours has 400,000 steps, the paper 20,000 steps.");
 }
 
+TEST_CASE("A k of tokens is 1024, a K of parameters 1000", "[reports][published]") {
+  CHECK(PublishedNumber("8k") == 8192);
+  CHECK(PublishedNumber("0.5K") == 512);
+  CHECK(PublishedNumber("4128") == 4128);
+  CHECK(NumParameters("21K") == 21e3);
+  CHECK(NumParameters("370M") == 370e6);
+  CHECK(NumParameters("1.5B") == 1.5e9);
+  CHECK(NumParameters("9000") == 9000);
+  for (const char* text : {"", "k", "no", "8 k", "1.3B2"}) {
+    CAPTURE(text);
+    CHECK_FALSE(PublishedNumber(text));
+    CHECK_FALSE(NumParameters(text));
+  }
+  CHECK_FALSE(PublishedNumber("1.5B"));
+  CHECK_FALSE(NumParameters("8k"));
+}
+
 TEST_CASE("The size of a model differs from a tenth on", "[reports][published]") {
   const Value config = Config("s4", 64);
   const auto differences = [&](const char* theirs, std::int64_t ours) {

@@ -89,8 +89,8 @@ std::string Ours(const Param& param, const Value& config, const Object& axes) {
 }
 
 bool Equal(const std::string& ours, const std::string& theirs) {
-  const auto a = NumberOf(ours);
-  const auto b = NumberOf(theirs);
+  const auto a = PublishedNumber(ours);
+  const auto b = PublishedNumber(theirs);
   return a && b ? *a == *b : ours == theirs;
 }
 
@@ -181,7 +181,7 @@ bool NamesRow(const std::string& param) {
 
 // "batch 256", "2 layers", "lr 1e-3", "1 layer".
 std::string InWords(const Param& param, const std::string& value) {
-  const auto number = NumberOf(value);
+  const auto number = PublishedNumber(value);
   const bool is_rate = std::string_view(param.words).starts_with("lr");
   std::string text =
       fmt::format(fmt::runtime(param.words), is_rate && number && *number > 0 ? RateText(*number)
@@ -198,16 +198,6 @@ std::string AsStated(const std::string& key, const Value& value) {
   return key + " " + io::ValueText(value);
 }
 
-// "1.3B", "21K": how many parameters a model has, nothing for other texts.
-std::optional<double> NumParameters(const Value& value) {
-  if (value.is_number()) return value.as_double();
-  const auto number = value.is_string() ? LeadingNumberOf(value.as_string()) : std::nullopt;
-  if (!number || number->rest.empty()) return std::nullopt;
-  static const std::map<char, double> kFactors = {{'K', 1e3}, {'M', 1e6}, {'B', 1e9}};
-  const auto factor = kFactors.find(number->rest.front());
-  return factor == kFactors.end() ? std::nullopt : std::optional(number->value * factor->second);
-}
-
 std::string Listed(const std::vector<std::string>& parts) {
   std::string text;
   for (std::size_t i = 0; i < parts.size(); ++i) {
@@ -218,11 +208,18 @@ std::string Listed(const std::vector<std::string>& parts) {
 
 }  // namespace
 
-std::optional<double> NumberOf(std::string_view text) {
+std::optional<double> PublishedNumber(std::string_view text) {
+  const bool in_k = text.ends_with('k') || text.ends_with('K');
+  const auto number = NumberOf(text.substr(0, text.size() - (in_k ? 1 : 0)));
+  return number && in_k ? *number * 1024 : number;
+}
+
+std::optional<double> NumParameters(std::string_view text) {
+  static const std::map<std::string_view, double> kFactors = {
+      {"", 1}, {"K", 1e3}, {"M", 1e6}, {"B", 1e9}};
   const auto number = LeadingNumberOf(text);
-  if (!number) return std::nullopt;
-  if (number->rest == "k" || number->rest == "K") return number->value * 1024;
-  return number->rest.empty() ? std::optional(number->value) : std::nullopt;
+  const auto factor = number ? kFactors.find(number->rest) : kFactors.end();
+  return factor == kFactors.end() ? std::nullopt : std::optional(number->value * factor->second);
 }
 
 std::string SettingText(const PublishedResult& result) {
@@ -281,7 +278,9 @@ Contrasts ContrastsOf(const PublishedResult& result, const Value& config, const 
   Contrasts contrasts;
   for (const auto& [key, value] : result.params) {
     if (NamesRow(key) || key == kNumRates) continue;
-    if (const auto size = IsModelSize(key) ? NumParameters(value) : std::nullopt) {
+    const std::string text = io::ValueText(value);
+    const std::string first_word = text.substr(0, text.find(' '));  // a remark may follow
+    if (const auto size = IsModelSize(key) ? NumParameters(first_word) : std::nullopt) {
       const auto own = static_cast<double>(num_parameters);
       if (!SameModelSize(own, *size)) {
         contrasts.Differ(Si(own) + " parameters", AsStated(key, value));

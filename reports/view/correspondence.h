@@ -13,8 +13,11 @@
 
 namespace mixerbench::reports {
 
-// "8k" and "8K" are 8192; numbers are numbers.
-std::optional<double> NumberOf(std::string_view text);
+// A number of tokens or the like as papers write it: "8k" and "8K" are 8192.
+std::optional<double> PublishedNumber(std::string_view text);
+
+// How many parameters a model has, as papers write it: "1.3B", "21K" are 1.3e9 and 21,000.
+std::optional<double> NumParameters(std::string_view text);
 
 // Whether a published result is of the mixer of this config: the same by OurMixerName, with the
 // same positions and kernel where the paper tells them apart.

@@ -110,6 +110,11 @@ std::optional<LeadingNumber> LeadingNumberOf(std::string_view text) {
   return LeadingNumber{value, std::string_view(end, static_cast<std::size_t>(last - end))};
 }
 
+std::optional<double> NumberOf(std::string_view text) {
+  const auto number = LeadingNumberOf(text);
+  return number && number->rest.empty() ? std::optional(number->value) : std::nullopt;
+}
+
 std::string Plural(std::int64_t count, const std::string& noun) {
   return Count(static_cast<double>(count)) + " " + noun + (count == 1 ? "" : "s");
 }

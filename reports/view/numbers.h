@@ -46,6 +46,9 @@ struct LeadingNumber {
 };
 std::optional<LeadingNumber> LeadingNumberOf(std::string_view text);
 
+// The number that a whole text is.
+std::optional<double> NumberOf(std::string_view text);
+
 // "3 seeds", "1 seed".
 std::string Plural(std::int64_t count, const std::string& noun);
 

@@ -17,8 +17,7 @@ namespace {
 std::vector<std::string> Counts(const Study& study, const std::string& path) {
   std::vector<std::string> counts = ConfigValues(study, path);
   for (std::string& text : counts) {
-    const auto number = LeadingNumberOf(text);
-    if (number && number->rest.empty()) text = Count(number->value);
+    if (const auto number = NumberOf(text)) text = Count(*number);
   }
   return counts;
 }

@@ -17,11 +17,6 @@
 namespace mixerbench::reports {
 namespace {
 
-std::optional<double> NumberOf(const std::string& text) {
-  const auto number = LeadingNumberOf(text);
-  return number && number->rest.empty() ? std::optional(number->value) : std::nullopt;
-}
-
 bool ValuesLess(const std::vector<std::string>& a, const std::vector<std::string>& b) {
   for (std::size_t i = 0; i < std::min(a.size(), b.size()); ++i) {
     if (a[i] != b[i]) return ValueLess(a[i], b[i]);
