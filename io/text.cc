@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "io/text.h"
 
+#include <algorithm>
 #include <array>
-#include <cmath>
 #include <fmt/format.h>
 
 #include "io/json.h"
@@ -104,7 +104,26 @@ std::string PlainLine(std::string_view text) {
   return line;
 }
 
+std::vector<std::string_view> LinesOf(std::string_view text) {
+  std::vector<std::string_view> lines;
+  while (true) {
+    const std::size_t end = text.find('\n');
+    lines.push_back(text.substr(0, end));
+    if (end == text.npos) return lines;
+    text.remove_prefix(end + 1);
+  }
+}
+
 std::string EscapeHtml(std::string_view text) { return Escaped(text, HtmlEntity); }
+
+std::string EscapeHtmlLines(std::string_view text, std::string_view line_end) {
+  std::string out;
+  for (const std::string_view line : LinesOf(text)) {
+    out += (line.data() == text.data() ? "" : line_end);
+    out += EscapeHtml(line);
+  }
+  return out;
+}
 
 std::string EscapeMarkdown(std::string_view text) { return Escaped(text, MarkdownEscape); }
 
@@ -130,18 +149,6 @@ std::string FormatPercent(double share) {
   return fmt::format("{:.1f}", percent);
 }
 
-std::string FormatPercentRange(double low, double high) {
-  constexpr double kRounding = 1e-9;  // of sums; 57 % must not begin at 56.9
-  const auto bound = [](double share, double (*round)(double), double slack) {
-    const bool is_near_end = (share > 0 && share < 0.001) || (share > 0.999 && share < 1);
-    const double scale = is_near_end ? 100 : 10;
-    const double percent = round(100 * share * scale + slack) / scale;
-    const bool is_end = percent == 0 || percent == 100;
-    return fmt::format("{:.{}f}", percent, is_near_end && !is_end ? 2 : 1);
-  };
-  return bound(low, std::floor, kRounding) + "–" + bound(high, std::ceil, -kRounding);
-}
-
 std::string FormatBytes(std::int64_t bytes) {
   static constexpr std::array kUnits = {"B", "KiB", "MiB", "GiB", "TiB"};
   double value = static_cast<double>(bytes);
@@ -151,16 +158,6 @@ std::string FormatBytes(std::int64_t bytes) {
     ++unit;
   }
   return fmt::format("{:.4g} {}", value, kUnits[unit]);
-}
-
-std::string FormatSi(double value) {
-  static constexpr std::array kUnits = {"", " k", " M", " G", " T"};
-  std::size_t unit = 0;
-  while (std::abs(value) >= 999.5 && unit + 1 < kUnits.size()) {
-    value /= 1000;
-    ++unit;
-  }
-  return fmt::format("{:.3g}{}", value, kUnits[unit]);
 }
 
 std::string ShortHash(const std::string& hash) { return hash.substr(hash.find(':') + 1, 12); }

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace mixerbench::io {
 
@@ -13,8 +14,14 @@ namespace mixerbench::io {
 // without those that change the direction of text.
 std::string PlainLine(std::string_view text);
 
-// For element content and for attributes in double quotes.
+// The lines of `text`, which they are parts of: one more than it has line feeds.
+std::vector<std::string_view> LinesOf(std::string_view text);
+
+// For element content and for attributes in double quotes; a line feed is no text.
 std::string EscapeHtml(std::string_view text);
+
+// Each line of `text` by itself, with `line_end` between them.
+std::string EscapeHtmlLines(std::string_view text, std::string_view line_end);
 
 // For a cell of a Markdown table: no markup, no cell or line end, no HTML.
 std::string EscapeMarkdown(std::string_view text);
@@ -23,11 +30,8 @@ std::string EscapeMarkdown(std::string_view text);
 // gets a ' in front.
 std::string CsvField(std::string_view text);
 
-std::string FormatPercent(double share);  // 0.9871 -> "98.7"; "0.0" and "100.0" are exact
-// 0.9712, 0.9987 -> "97.1–99.9": rounded outward, so that it holds what it held.
-std::string FormatPercentRange(double low, double high);
+std::string FormatPercent(double share);         // 0.9871 -> "98.7"; "0.0" and "100.0" are exact
 std::string FormatBytes(std::int64_t bytes);     // 65536 -> "64 KiB"
-std::string FormatSi(double value);              // 1184512 -> "1.18 M"
 std::string ShortHash(const std::string& hash);  // "sha256:3f1c..." -> "3f1c5e0a91d2"
 
 }  // namespace mixerbench::io

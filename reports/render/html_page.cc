@@ -56,15 +56,7 @@ std::string Text(std::string_view text) {
 }
 
 // Lines stay lines in an attribute.
-std::string NoteText(const std::string& note) {
-  std::string text;
-  for (std::size_t start = 0; start <= note.size();) {
-    const std::size_t end = std::min(note.find('\n', start), note.size());
-    text += (start == 0 ? "" : "&#10;") + io::EscapeHtml(note.substr(start, end - start));
-    start = end + 1;
-  }
-  return text;
-}
+std::string NoteText(const std::string& note) { return io::EscapeHtmlLines(note, "&#10;"); }
 
 std::string Small(const std::string& text) {
   return text.empty() ? "" : "<small>" + Text(text) + "</small>";
@@ -205,17 +197,10 @@ class Renderer {
 
   std::string RenderBlock(const Code& code) {
     const std::string id = fmt::format("code-{}", ++num_codes_);
-    // Every line is escaped by itself: a line end is not text.
-    std::string text;
-    for (std::size_t start = 0; start < code.text.size();) {
-      const std::size_t end = std::min(code.text.find('\n', start), code.text.size());
-      text += io::EscapeHtml(code.text.substr(start, end - start)) + "\n";
-      start = end + 1;
-    }
     return "<details><summary>" + Text(code.title) +
            " <small>exact configuration</small></summary><p>" + Text(code.note) +
            " <button type=\"button\" data-copy=\"" + id + "\">Copy</button></p><pre id=\"" + id +
-           "\">" + text + "</pre></details>\n";
+           "\">" + io::EscapeHtmlLines(code.text, "\n") + "</pre></details>\n";
   }
 
   std::string RenderBlock(const Table& table) {

@@ -69,10 +69,9 @@ std::string Fitted(const std::string& text, double room, double size) {
 // The lines of a title: its own, and where one has no room a break at the last space before it.
 std::vector<std::string> TitleLines(const std::string& title, double room, double size) {
   std::vector<std::string> lines;
-  for (std::size_t start = 0; start <= title.size() && !title.empty();) {
-    const std::size_t end = std::min(title.find('\n', start), title.size());
-    std::string line = title.substr(start, end - start);
-    start = end + 1;
+  if (title.empty()) return lines;
+  for (const std::string_view whole : io::LinesOf(title)) {
+    std::string line(whole);
     if (WidthOf(line, size) > room) {
       std::size_t space = line.rfind(' ');
       while (space != line.npos && WidthOf(line.substr(0, space), size) > room) {
@@ -171,18 +170,7 @@ std::string Path(const Pixels& points) {
 
 std::string Title(const std::string& note) {
   if (note.empty()) return "";
-  // Lines of a note are separated by line feeds; each is made harmless by itself.
-  std::string text;
-  for (std::size_t start = 0; start <= note.size();) {
-    const std::size_t end = std::min(note.find('\n', start), note.size());
-    text += (start == 0 ? "" : "\n") + io::EscapeHtml(note.substr(start, end - start));
-    start = end + 1;
-  }
-  return "<title>" + text + "</title>";
-}
-
-std::size_t NumLines(const std::string& text) {
-  return static_cast<std::size_t>(std::count(text.begin(), text.end(), '\n')) + 1;
+  return "<title>" + io::EscapeHtmlLines(note, "\n") + "</title>";
 }
 
 class Drawing {
@@ -192,7 +180,7 @@ class Drawing {
     width_ = panel.is_small ? kSmallWidth : kWidth;
     std::size_t lines = 1;
     double widest = 0;
-    for (const Tick& tick : panel.x.ticks) lines = std::max(lines, NumLines(tick.text));
+    for (const Tick& tick : panel.x.ticks) lines = std::max(lines, io::LinesOf(tick.text).size());
     for (const Tick& tick : panel.y.ticks) widest = std::max(widest, WidthOf(tick.text, 11.5));
     lines_ = Crowded() ? 1 : lines;
     double right = panel.is_small ? 8 : 14;
@@ -295,23 +283,16 @@ class Drawing {
       std::string text = tick.text;
       if (is_crowded) text = text.substr(0, text.find_first_of('\n'));
       if (is_crowded && text.ends_with(" tokens")) text.resize(text.size() - 7);
+      const auto lines = io::LinesOf(text);
       double wide = 0;
-      std::size_t line = 0;
-      for (std::size_t start = 0; start <= text.size(); ++line) {
-        const std::size_t end = std::min(text.find('\n', start), text.size());
-        wide = std::max(wide, WidthOf(text.substr(start, end - start), 11.5));
-        start = end + 1;
-      }
+      for (const std::string_view line : lines) wide = std::max(wide, WidthOf(line, 11.5));
       if (x - wide / 2 < free_from) continue;
       free_from = x + wide / 2 + 4;
-      line = 0;
-      for (std::size_t start = 0; start <= text.size(); ++line) {
-        const std::size_t end = std::min(text.find('\n', start), text.size());
+      for (std::size_t line = 0; line < lines.size(); ++line) {
         back_ += fmt::format(R"(<text class="tick" x="{}" y="{}" text-anchor="middle">{}</text>)",
                              N(std::min(x, width_ - wide / 2)),
                              N(bottom_ + 15 + 13 * static_cast<double>(line)),
-                             io::EscapeHtml(text.substr(start, end - start)));
-        start = end + 1;
+                             io::EscapeHtml(lines[line]));
       }
     }
     back_ += fmt::format(R"(<path class="axis" d="M{} {}H{}"/>)", N(left_), N(bottom_), N(right_));
