@@ -36,11 +36,11 @@ reports::MixerList MixersOf(const std::vector<std::string>& names, const Compari
   return reports::MixerList(models);
 }
 
+}  // namespace
+
 std::string Joined(const std::string& text, const std::string& more) {
   return text + (text.empty() || more.empty() ? "" : ", ") + more;
 }
-
-}  // namespace
 
 std::string CellLabel::Text() const { return Joined(Joined(task, name), setting); }
 

@@ -13,6 +13,9 @@
 
 namespace mixerbench::gate {
 
+// "a, b"; one of them where the other is empty.
+std::string Joined(const std::string& text, const std::string& more);
+
 struct CellLabel {
   int mixer = reports::kNoMixer;  // index into CellLabels::styles
   std::string name;               // "Gated DeltaNet"; all of what names no cell

@@ -8,6 +8,7 @@
 
 #include "gate/render/row_text.h"
 #include "reports/view/numbers.h"
+#include "reports/view/tables.h"
 
 namespace mixerbench::gate {
 namespace {
@@ -17,38 +18,28 @@ using reports::Column;
 using reports::Datum;
 using reports::IntervalPlot;
 using reports::Table;
+using reports::TextDatum;
 using ReportRow = reports::Row;
 
 constexpr const char* kInJson = "also in the JSON of --verdict";
 
-Datum Text(std::string text, std::string sub = "") {
-  Datum datum;
-  datum.text = text.empty() ? reports::kNone : std::move(text);
-  datum.sub = std::move(sub);
-  return datum;
-}
-
 Datum Number(std::optional<double> value, std::string text, std::string sub = "") {
-  Datum datum = Text(std::move(text), std::move(sub));
+  Datum datum = TextDatum(std::move(text), std::move(sub));
   datum.value = value;
   return datum;
 }
 
 Datum Word(const Row& row) {
-  Datum datum = Text(VerdictWord(row.verdict));
+  Datum datum = TextDatum(VerdictWord(row.verdict));
   datum.verdict = std::string(NameOf(row.verdict));
   return datum;
-}
-
-std::string Joined(const std::string& text, const std::string& more) {
-  return text + (text.empty() || more.empty() ? "" : ", ") + more;
 }
 
 // A row that begins with the mixer, what differs in its setting, the task and `more` below it.
 ReportRow NamedRow(const CellLabels& labels, const std::string& cell,
                    const std::string& more = "") {
   const CellLabel label = labels.Of(cell);
-  Datum name = Text(label.name, Joined(Joined(label.setting, label.task), more));
+  Datum name = TextDatum(label.name, Joined(Joined(label.setting, label.task), more));
   if (label.name != cell) name.note = cell;
   return {.mixer = label.mixer, .cells = {std::move(name)}};
 }
@@ -95,7 +86,7 @@ Axis PointsAxis() {
 
 // Shaded is what the margin tolerates, and everything better.
 Datum Plot(const Row& row, const Axis& axis) {
-  Datum datum = Text("");
+  Datum datum = TextDatum("");
   datum.verdict = std::string(NameOf(row.verdict));
   const Effect& effect = row.effect;
   if (effect.kind == EffectKind::kNone || !effect.low || !effect.high) return datum;
@@ -176,7 +167,8 @@ Table DecidingTable(const Comparison& comparison, const CellLabels& labels) {
     ReportRow judged = JudgedRow(labels, *row);
     std::string& sub = judged.cells.front().sub;
     sub = Joined(WhatText(*row), sub);
-    Add(std::move(judged), {Text(EffectText(*row)), Text(MarginText(*row)), Text(row->say)}, table);
+    Add(std::move(judged),
+        {TextDatum(EffectText(*row)), TextDatum(MarginText(*row)), TextDatum(row->say)}, table);
   }
   return table;
 }
@@ -216,7 +208,7 @@ Table SolveRateTable(const Comparison& comparison, const CellLabels& labels) {
               .rows = {}};
   for (const Row* row : RowsOf(comparison, {"solve_rate"})) {
     Add(JudgedRow(labels, *row),
-        {Number(row->candidate_value, ValuesText(*row)), P(*row), Seen(*row), Text(row->say)},
+        {Number(row->candidate_value, ValuesText(*row)), P(*row), Seen(*row), TextDatum(row->say)},
         table);
   }
   return table;
@@ -262,7 +254,7 @@ Table TimeTable(const Comparison& comparison, const CellLabels& labels) {
   for (const Row* row : rows) {
     Add(JudgedRow(labels, *row, row->where),
         {Plot(*row, ChangeAxis()), EffectDatum(*row),
-         Number(row->candidate_value, ValuesText(*row)), Seen(*row), Text(row->say)},
+         Number(row->candidate_value, ValuesText(*row)), Seen(*row), TextDatum(row->say)},
         table);
   }
   return table;
@@ -279,8 +271,8 @@ Table ResourceTable(const Comparison& comparison, const CellLabels& labels) {
   for (const Row* row :
        RowsOf(comparison, {"peak_memory_bytes", "state_bytes", "capture_seconds"})) {
     Add(JudgedRow(labels, *row, row->where),
-        {Text(MetricText(*row)), EffectDatum(*row), Number(row->candidate_value, ValuesText(*row)),
-         Number(row->margin, MarginText(*row))},
+        {TextDatum(MetricText(*row)), EffectDatum(*row),
+         Number(row->candidate_value, ValuesText(*row)), Number(row->margin, MarginText(*row))},
         table);
   }
   return table;
@@ -296,8 +288,8 @@ Table ExactTable(const Comparison& comparison, const CellLabels& labels) {
   table.is_stacked = true;
   for (const Row* row : RowsOf(comparison, {"data", "parity", "replay"})) {
     Add(JudgedRow(labels, *row),
-        {Text(std::string(NameOf(row->gate)) + " " + row->metric), Text(row->candidate),
-         Text(row->say)},
+        {TextDatum(std::string(NameOf(row->gate)) + " " + row->metric), TextDatum(row->candidate),
+         TextDatum(row->say)},
         table);
   }
   return table;
@@ -327,9 +319,9 @@ Table SegmentTable(const Comparison& comparison, const CellLabels& labels) {
                      0.95};
     const std::string segment = reports::SegmentText(detail.axes);
     Add(NamedRow(labels, detail.cell),
-        {Text(segment.empty() ? "test" : segment),
-         detail.difference ? EffectDatum(effect) : Text(""),
-         Text(seeds(detail.base), seeds(detail.candidate))},
+        {TextDatum(segment.empty() ? "test" : segment),
+         detail.difference ? EffectDatum(effect) : TextDatum(""),
+         TextDatum(seeds(detail.base), seeds(detail.candidate))},
         table);
   }
   return table;
@@ -345,7 +337,7 @@ Table NamesTable(const CellLabels& labels) {
   table.elsewhere = kInJson;
   table.summary = fmt::format("Full names of all {} cells", labels.names().size());
   for (const std::string& name : labels.names()) {
-    Datum code = Text(name);
+    Datum code = TextDatum(name);
     code.is_code = true;
     Add(NamedRow(labels, name), {std::move(code)}, table);
   }

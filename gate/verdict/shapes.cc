@@ -2,16 +2,11 @@
 #include "gate/verdict/shapes.h"
 
 #include <algorithm>
-#include <fmt/format.h>
 
 namespace mixerbench::gate {
 
 using reports::CellResult;
 using reports::ThroughputRow;
-
-std::string ShapeText(const ThroughputRow& row) {
-  return fmt::format("{}, {} x {}, {}", row.phase, row.batch_size, row.seq_len, row.dtype);
-}
 
 const ThroughputRow* FindShape(const CellResult& cell, const ThroughputRow& like) {
   const auto found =

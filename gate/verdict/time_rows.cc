@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "gate/statistics/median_bootstrap.h"
+#include "gate/verdict/shapes.h"
 #include "gate/verdict/speed_gate.h"
 #include "reports/statistics/statistics.h"
 

@@ -2,7 +2,6 @@
 #include "gate/verdict/timings.h"
 
 #include <cmath>
-#include <fmt/format.h>
 
 #include "reports/result/device.h"
 
@@ -48,10 +47,6 @@ std::map<TimeKey, TimeSeries> SeriesOf(const std::vector<ProcessPair>& pairs) {
     }
   }
   return all;
-}
-
-std::string ShapeText(const TimeKey& key) {
-  return fmt::format("{}, {} x {}, {}", key.phase, key.batch_size, key.seq_len, key.dtype);
 }
 
 }  // namespace mixerbench::gate

@@ -41,7 +41,4 @@ struct TimeSeries {
 
 std::map<TimeKey, TimeSeries> SeriesOf(const std::vector<ProcessPair>& pairs);
 
-// "fwd_bwd, 8 x 4096, bf16".
-std::string ShapeText(const TimeKey& key);
-
 }  // namespace mixerbench::gate

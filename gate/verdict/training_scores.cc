@@ -7,6 +7,7 @@
 #include "gate/statistics/paired_mean.h"
 #include "io/json.h"
 #include "reports/result/result_json.h"
+#include "reports/summary/sweep_report.h"
 
 namespace mixerbench::gate {
 namespace {
@@ -82,16 +83,9 @@ std::string AxesText(const AccuracyRow& row) {
   return text.empty() ? "test" : text;
 }
 
-const AccuracyRow* FindSegment(const CellResult& cell, const Object& axes) {
-  for (const AccuracyRow& row : cell.accuracy) {
-    if (IsWhole(row) && row.axes == axes) return &row;
-  }
-  return nullptr;
-}
-
 std::optional<double> SegmentAccuracy(const CellResult& cell, const AccuracyRow& segment) {
   if (cell.state != CellState::kCompleted) return segment.chance;
-  const AccuracyRow* row = FindSegment(cell, segment.axes);
+  const AccuracyRow* row = reports::WholeSegment(cell, segment.axes);
   if (row == nullptr) return std::nullopt;
   return AccuracyOf(*row);
 }

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "reports/items/items.h"
 
-#include <algorithm>
 #include <cmath>
 #include <fmt/format.h>
 #include <map>
@@ -92,10 +91,6 @@ struct Counts {
   }
 };
 
-bool Equal(double a, double b) {
-  return std::abs(a - b) <= 1e-9 * std::max({1.0, std::abs(a), std::abs(b)});
-}
-
 // What of a row is not what these items give.
 std::vector<std::string> Differences(const AccuracyRow& row, const Counts& counts) {
   double correct = 0;
@@ -113,8 +108,8 @@ std::vector<std::string> Differences(const AccuracyRow& row, const Counts& count
   compare("num_scored", row.num_scored, std::llround(scored));
   compare("num_correct", row.num_correct, std::llround(correct));
   const auto interval = ShareInterval(counts.samples);
-  const bool agrees = interval && row.ci_items ? Equal(interval->low, row.ci_items->low) &&
-                                                     Equal(interval->high, row.ci_items->high)
+  const bool agrees = interval && row.ci_items ? AlmostEqual(interval->low, row.ci_items->low) &&
+                                                     AlmostEqual(interval->high, row.ci_items->high)
                                                : interval.has_value() == row.ci_items.has_value();
   if (!agrees) found.emplace_back("ci_items of the row is not that of the items");
   return found;

@@ -113,6 +113,10 @@ struct Leaderboard {
   std::string shape;
   std::int64_t num_cells = 0;  // behind the ranks
   std::size_t min_seeds = kSeedsForInterval;
+
+  const std::string& LabelOf(int mixer) const {
+    return mixers[static_cast<std::size_t>(mixer)].label;
+  }
 };
 
 // The family of a task: "MQAR", "MAD", "State tracking", ...

@@ -11,10 +11,6 @@
 namespace mixerbench::reports {
 namespace {
 
-std::string NameOf(const Leaderboard& board, int mixer) {
-  return board.mixers[static_cast<std::size_t>(mixer)].label;
-}
-
 void AddScatter(const Leaderboard& board, Panel panel, Better better, Figure& figure) {
   const std::string second = panel.title;
   for (Panel& part : ScatterPanels(std::move(panel), better, board.mixers, second)) {
@@ -76,7 +72,7 @@ Figure StateFigure(const Leaderboard& board) {
              .y = *result.accuracy,
              .low = result.low,
              .high = result.high,
-             .note = fmt::format("{}, {}\n{}: {} %", NameOf(board, mixer), setting.text,
+             .note = fmt::format("{}, {}\n{}: {} %", board.LabelOf(mixer), setting.text,
                                  Bytes(result.state_bytes), Percent(result.accuracy))});
       }
     }
@@ -135,7 +131,7 @@ Figure StepsFigure(const Leaderboard& board) {
   for (const RankedMixer& ranked : board.ranking) {
     if (!ranked.tokens_per_second) continue;
     Mark mark{.x = *ranked.tokens_per_second, .y = ranked.steps.value_or(*many * kRoom)};
-    mark.note = fmt::format("{}\n{} tokens/s\n{}", NameOf(board, ranked.mixer), Si(mark.x),
+    mark.note = fmt::format("{}\n{} tokens/s\n{}", board.LabelOf(ranked.mixer), Si(mark.x),
                             ranked.steps ? Count(*ranked.steps) + " steps" : "not reached");
     if (!ranked.steps) mark.failed = "never";
     panel.series.push_back({.mixer = ranked.mixer,
@@ -174,13 +170,13 @@ HeatFigure TaskFigure(const Leaderboard& board) {
           datum.state = result.is_unsupported ? CellState::kUnsupported : result.state;
           datum.text = result.accuracy         ? Percent(result.accuracy, 1)
                        : result.is_unsupported ? std::string(kNone)
-                                               : std::string(mixerbench::NameOf(result.state));
-          datum.note = fmt::format("{}, {} {}\n{} of {} seeds solved", NameOf(board, ranked.mixer),
+                                               : std::string(NameOf(result.state));
+          datum.note = fmt::format("{}, {} {}\n{} of {} seeds solved", board.LabelOf(ranked.mixer),
                                    members[i]->task, members[i]->text, result.num_solved,
                                    result.solved.size());
           data.push_back(std::move(datum));
         }
-        heat.rows.emplace_back(NameOf(board, ranked.mixer), std::move(data));
+        heat.rows.emplace_back(board.LabelOf(ranked.mixer), std::move(data));
       }
       figure.heats.push_back(std::move(heat));
     }

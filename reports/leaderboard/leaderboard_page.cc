@@ -9,6 +9,7 @@
 #include "reports/leaderboard/leaderboard_figures.h"
 #include "reports/result/result_json.h"
 #include "reports/view/numbers.h"
+#include "reports/view/tables.h"
 
 namespace mixerbench::reports {
 namespace {
@@ -51,13 +52,6 @@ std::vector<Sentence> Formula(const Leaderboard& board) {
        "the mixer that lacks them."},
       {"Behind each figure:",
        behind + fmt::format("; {} in all.", Plural(board.num_cells, "run"))}};
-}
-
-Datum Number(std::optional<double> value, std::string text) {
-  Datum datum;
-  datum.value = value;
-  if (value) datum.text = std::move(text);
-  return datum;
 }
 
 std::string BandText(const RankBand& rank) {
@@ -103,8 +97,9 @@ Table RankTable(const Leaderboard& board) {
     Datum plot;
     plot.text = BandText(ranked.rank);
     plot.rank = ranked.rank;
-    row.cells = {name, Number(ranked.rank.low + ranked.rank.high / 1000, BandText(ranked.rank)),
-                 plot, Number(ranked.score, fmt::format("{:.1f}", 100 * ranked.score))};
+    row.cells = {name,
+                 NumberDatum(ranked.rank.low + ranked.rank.high / 1000, BandText(ranked.rank)),
+                 plot, NumberDatum(ranked.score, fmt::format("{:.1f}", 100 * ranked.score))};
     for (const auto& [family, num] : board.families) {
       const auto found = ranked.families.find(family);
       Datum datum;
@@ -121,19 +116,15 @@ Table RankTable(const Leaderboard& board) {
       }
       row.cells.push_back(std::move(datum));
     }
-    row.cells.push_back(Number(ranked.length, Count(ranked.length.value_or(0))));
-    row.cells.push_back(Number(ranked.steps, Count(ranked.steps.value_or(0))));
+    row.cells.push_back(NumberDatum(ranked.length, Count(ranked.length.value_or(0))));
+    row.cells.push_back(NumberDatum(ranked.steps, Count(ranked.steps.value_or(0))));
     if (!ranked.steps) row.cells.back().text = "not reached";
-    row.cells.push_back(Number(ranked.accuracy, Percent(ranked.accuracy, 1)));
-    row.cells.push_back(Number(ranked.state_bytes, Bytes(ranked.state_bytes)));
-    row.cells.push_back(Number(ranked.tokens_per_second, Si(ranked.tokens_per_second)));
+    row.cells.push_back(NumberDatum(ranked.accuracy, Percent(ranked.accuracy, 1)));
+    row.cells.push_back(NumberDatum(ranked.state_bytes, Bytes(ranked.state_bytes)));
+    row.cells.push_back(NumberDatum(ranked.tokens_per_second, Si(ranked.tokens_per_second)));
     table.rows.push_back(std::move(row));
   }
   return table;
-}
-
-std::string NameOf(const Leaderboard& board, int mixer) {
-  return board.mixers[static_cast<std::size_t>(mixer)].label;
 }
 
 Table RefusedTable(const Leaderboard& board) {
@@ -176,7 +167,7 @@ Table ReportsTable(const Leaderboard& board) {
       report.text = source;
       report.link = links[source];
       const auto count = static_cast<double>(num);
-      table.Add({.cells = {std::move(name), Number(count, Count(count)), std::move(report)}});
+      table.Add({.cells = {std::move(name), NumberDatum(count, Count(count)), std::move(report)}});
     }
   }
   constexpr std::size_t kMaxUnfolded = 12;
@@ -275,7 +266,7 @@ Page MakeLeaderboardPage(const Leaderboard& board) {
   page.title = "Sequence mixers, ranked";
   std::string first;
   for (const RankedMixer& ranked : board.ranking) {
-    if (ranked.rank.low <= 1) first += (first.empty() ? "" : ", ") + NameOf(board, ranked.mixer);
+    if (ranked.rank.low <= 1) first += (first.empty() ? "" : ", ") + board.LabelOf(ranked.mixer);
   }
   page.lead =
       fmt::format("{}, {}, {}.", Plural(static_cast<std::int64_t>(board.ranking.size()), "mixer"),
@@ -348,9 +339,7 @@ Page MakeLeaderboardPage(const Leaderboard& board) {
   }
   if (!sources.list.empty()) method.blocks.emplace_back(std::move(sources));
   page.sections.push_back(std::move(method));
-  page.footer =
-      "The same reports give the same bytes. Self-contained: no network, no fonts or "
-      "scripts from elsewhere.";
+  page.footer = kFooterOfReports;
   NumberBlocks(page);
   return page;
 }

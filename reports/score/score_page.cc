@@ -261,9 +261,7 @@ Page MakeScorePage(const ScoreReport& report) {
   for (const auto& [suite, checksum] : report.sources) sources.list.push_back({suite, checksum});
   if (!sources.list.empty()) method.blocks.emplace_back(std::move(sources));
   page.sections.push_back(std::move(method));
-  page.footer =
-      "The same reports give the same bytes. Self-contained: no network, no fonts or "
-      "scripts from elsewhere.";
+  page.footer = kFooterOfReports;
   return page;
 }
 

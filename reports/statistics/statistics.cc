@@ -186,6 +186,10 @@ double StandardDeviation(std::span<const double> values) {
   return std::sqrt(squares / static_cast<double>(values.size() - 1));
 }
 
+bool AlmostEqual(double a, double b) {
+  return std::abs(a - b) <= 1e-9 * std::max({1.0, std::abs(a), std::abs(b)});
+}
+
 double Median(std::span<const double> values) { return Percentile(values, 0.5); }
 
 double Percentile(std::span<const double> values, double share) {

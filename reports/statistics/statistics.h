@@ -44,6 +44,10 @@ std::size_t BootstrapIndex(std::uint64_t seed, std::uint64_t draw, std::size_t n
 // freedom. At 0.001: 32 for 2 errors, 1.5 for 64, 1.05 for 4096.
 double ErrorRatioQuantile(std::int64_t n, double probability);
 
+// Whether two numbers are one, computed twice: another compiler or mathematics library may differ
+// in the last digits.
+bool AlmostEqual(double a, double b);
+
 double Mean(std::span<const double> values);
 // Sample standard deviation (n - 1). 0 for one value.
 double StandardDeviation(std::span<const double> values);

@@ -84,6 +84,9 @@ TEST_CASE("summaries: known values") {
   CHECK(Percentile(v, 1) == 4);
   CHECK(std::abs(Percentile(v, 0.2) - 1.6) < kExact);  // R: quantile(1:4, 0.2) is 1.6
   CHECK(StandardDeviation(std::vector<double>{7}) == 0);
+  CHECK(AlmostEqual(0.1 + 0.2, 0.3));
+  CHECK(AlmostEqual(1e12, 1e12 + 1));
+  CHECK_FALSE(AlmostEqual(0.3, 0.3 + 1e-8));
 }
 
 TEST_CASE("Order statistics may be infinite", "[reports][statistics]") {

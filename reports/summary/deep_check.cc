@@ -12,11 +12,6 @@
 namespace mixerbench::reports {
 namespace {
 
-// Another compiler or mathematics library may differ in the last digits.
-bool Equal(double a, double b) {
-  return std::abs(a - b) <= 1e-9 * std::max({1.0, std::abs(a), std::abs(b)});
-}
-
 class Checker {
  public:
   explicit Checker(const CellResult& cell) : cell_(cell) {}
@@ -44,8 +39,8 @@ class Checker {
     }
     if (row.num_correct > row.num_scored) Fault(where, "more right than scored");
     if (row.accuracy && row.num_scored > 0 &&
-        !Equal(*row.accuracy,
-               static_cast<double>(row.num_correct) / static_cast<double>(row.num_scored))) {
+        !AlmostEqual(*row.accuracy,
+                     static_cast<double>(row.num_correct) / static_cast<double>(row.num_scored))) {
       Fault(where, "accuracy is not num_correct / num_scored");
     }
     for (const auto* interval : {&row.ci_items, &row.ci_sequences}) {
@@ -58,7 +53,8 @@ class Checker {
       // Of sequences: all or nothing each.
       const double right = *value * static_cast<double>(row.num_sequences);
       const Interval again = Wilson(std::llround(right), row.num_sequences, (*interval)->level);
-      if (!Equal(again.low, (*interval)->low) || !Equal(again.high, (*interval)->high)) {
+      if (!AlmostEqual(again.low, (*interval)->low) ||
+          !AlmostEqual(again.high, (*interval)->high)) {
         Fault(where, "Wilson's interval is another");
       }
     }
@@ -71,14 +67,16 @@ class Checker {
       return;
     }
     if (row.samples_ms.empty() || !row.median_ms) return Fault(where, "no samples");
-    if (!Equal(Median(row.samples_ms), *row.median_ms)) Fault(where, "not the samples' median");
-    if (row.spread_ms && (!Equal(Percentile(row.samples_ms, 0.2), row.spread_ms->low) ||
-                          !Equal(Percentile(row.samples_ms, 0.8), row.spread_ms->high))) {
+    if (!AlmostEqual(Median(row.samples_ms), *row.median_ms)) {
+      Fault(where, "not the samples' median");
+    }
+    if (row.spread_ms && (!AlmostEqual(Percentile(row.samples_ms, 0.2), row.spread_ms->low) ||
+                          !AlmostEqual(Percentile(row.samples_ms, 0.8), row.spread_ms->high))) {
       Fault(where, "not the samples' 20th and 80th percentile");
     }
     if (row.tokens_per_second) {
       const auto tokens = static_cast<double>(TimedTokens(row));
-      if (!Equal(1e3 * tokens / *row.median_ms, *row.tokens_per_second)) {
+      if (!AlmostEqual(1e3 * tokens / *row.median_ms, *row.tokens_per_second)) {
         Fault(where, "tokens_per_second is not the timed tokens / median");
       }
     }

@@ -420,6 +420,13 @@ std::span<const CellResult> CellsOf(const SweepReport& report, const GroupSummar
   return std::span(report.cells).subspan(group.first_cell, group.num_cells);
 }
 
+const AccuracyRow* WholeSegment(const CellResult& cell, const Object& axes) {
+  for (const AccuracyRow& row : cell.accuracy) {
+    if (row.slice.empty() && row.axes == axes) return &row;
+  }
+  return nullptr;
+}
+
 bool IsMissing(const CellResult& cell) {
   return cell.state == CellState::kPlanned || cell.state == CellState::kInterrupted;
 }

@@ -139,6 +139,9 @@ SweepReport MakeSweepReport(std::string name, Value config, std::vector<CellResu
 // The cells of a group, in order of seed.
 std::span<const CellResult> CellsOf(const SweepReport& report, const GroupSummary& group);
 
+// What one cell scored on the whole segment `axes`, or nullptr.
+const AccuracyRow* WholeSegment(const CellResult& cell, const Object& axes);
+
 Value ReseedToValue(const Reseed& reseed);
 Value SweepToValue(const SweepReport& report);
 std::string DumpSweep(const SweepReport& report);

@@ -59,15 +59,6 @@ std::vector<PlaceList> PlacesOf(const Study& study) {
   return panels;
 }
 
-bool IsExtrapolated(const Study& study, const Place& place) {
-  for (const int mixer : study.mixers) {
-    const GroupSummary* group = study.Shown(mixer, place.setting);
-    const auto* row = group ? RowAt(study, *group, place.segment) : nullptr;
-    if (row) return row->extrapolated;
-  }
-  return false;
-}
-
 std::size_t NumImputed(const AccuracyOverSeeds& row) {
   return static_cast<std::size_t>(std::count(row.imputed.begin(), row.imputed.end(), true));
 }
@@ -178,10 +169,11 @@ Panel AccuracyPanel(const Study& study, const MixerList& mixers, const PlaceList
                           "; the numbers are in the table",
               .x = NameAxis(names, ""),
               .y = y};
+  const auto is_extrapolated = [&](const Place& place) {
+    return IsExtrapolated(study, place.setting, place.segment);
+  };
   for (std::size_t i = 1; i < list.places.size(); ++i) {
-    if (!IsExtrapolated(study, list.places[i]) || IsExtrapolated(study, list.places[i - 1])) {
-      continue;
-    }
+    if (!is_extrapolated(list.places[i]) || is_extrapolated(list.places[i - 1])) continue;
     panel.shades.push_back({.x0 = static_cast<double>(i) - 0.5, .label = "longer than trained"});
   }
   if (const double stop = EarlyStop(study); stop > 0 && y.scale == Axis::Scale::kOdds) {

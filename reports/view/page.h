@@ -251,6 +251,11 @@ struct Outcome {
   std::vector<std::pair<std::string, std::int64_t>> counts = {};  // by verdict
 };
 
+// Of a page that is made of several reports.
+inline constexpr const char* kFooterOfReports =
+    "The same reports give the same bytes. Self-contained: no network, no fonts or scripts from "
+    "elsewhere.";
+
 struct Page {
   std::string eyebrow;
   std::string title;

@@ -376,11 +376,13 @@ const AccuracyOverSeeds* RowAt(const Study& study, const GroupSummary& group, st
   return nullptr;
 }
 
-const AccuracyRow* WholeSegment(const CellResult& cell, const Object& axes) {
-  for (const AccuracyRow& row : cell.accuracy) {
-    if (row.slice.empty() && row.axes == axes) return &row;
+bool IsExtrapolated(const Study& study, std::size_t setting, std::size_t segment) {
+  for (const int mixer : study.mixers) {
+    const GroupSummary* group = study.Shown(mixer, setting);
+    const AccuracyOverSeeds* row = group ? RowAt(study, *group, segment) : nullptr;
+    if (row) return row->extrapolated;
   }
-  return nullptr;
+  return false;
 }
 
 std::string PartText(const std::string& key, const std::string& value) {

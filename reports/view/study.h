@@ -91,8 +91,8 @@ std::vector<Object> SegmentsOf(const Value& config, const char* split);
 // The row of a whole segment of `study.segments`, or nullptr.
 const AccuracyOverSeeds* RowAt(const Study& study, const GroupSummary& group, std::size_t segment);
 
-// What one cell scored on the whole segment `axes`, or nullptr.
-const AccuracyRow* WholeSegment(const CellResult& cell, const Object& axes);
+// Whether a segment goes beyond what was trained, by the first mixer that has its row.
+bool IsExtrapolated(const Study& study, std::size_t setting, std::size_t segment);
 
 // Parts of names that tell timings apart: keys with several values for one mixer, without those
 // that a timing says itself (length, batch, type).

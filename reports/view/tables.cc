@@ -59,15 +59,6 @@ void SplitLabel(const std::string& text, Column& column) {
   if (comma != text.npos) column.unit = text.substr(comma + 2);
 }
 
-bool IsExtrapolated(const Study& study, std::size_t setting, std::size_t segment) {
-  for (const int mixer : study.mixers) {
-    const GroupSummary* group = study.Shown(mixer, setting);
-    const AccuracyOverSeeds* row = group ? RowAt(study, *group, segment) : nullptr;
-    if (row) return row->extrapolated;
-  }
-  return false;
-}
-
 bool HasRow(const Study& study, std::size_t setting, std::size_t segment) {
   return std::any_of(study.mixers.begin(), study.mixers.end(), [&](int mixer) {
     const GroupSummary* group = study.Shown(mixer, setting);
@@ -194,10 +185,6 @@ Datum LengthDatum(const GroupSummary* group) {
   return datum;
 }
 
-std::string MixerName(const MixerList& mixers, int mixer) {
-  return mixers.styles()[static_cast<std::size_t>(mixer)].label;
-}
-
 // Names of guesses in order, with what each scores by column.
 void AddGuesses(const Study& study, const std::vector<AccuracyColumn>& columns, Table& table) {
   std::vector<std::string> names;
@@ -274,7 +261,7 @@ std::string AccuracyNote(const Study& study) {
 Row NameRow(const MixerList& mixers, int mixer, const std::string& text) {
   Row row{.mixer = mixer, .cells = {}};
   Datum name;
-  name.text = text.empty() ? MixerName(mixers, mixer) : text;
+  name.text = text.empty() ? LabelOf(mixers, mixer) : text;
   row.cells.push_back(std::move(name));
   return row;
 }
@@ -320,7 +307,7 @@ Table AccuracyTable(const Study& study, const MixerList& mixers,
   table.columns.push_back({.label = "Mixer", .kind = Column::Kind::kText});
   std::vector<std::pair<int, std::size_t>> rows;
   if (settings_in_rows) {
-    table.columns[0].label = MixerName(mixers, study.mixers[0]);
+    table.columns[0].label = LabelOf(mixers, study.mixers[0]);
     for (const std::size_t setting : settings) rows.emplace_back(study.mixers[0], setting);
   } else {
     for (const int mixer : study.mixers) rows.emplace_back(mixer, 0);
