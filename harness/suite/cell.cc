@@ -62,6 +62,12 @@ Cell CellFromValue(const Value& value, const tasks::TaskRegistry& registry) {
   return cell;
 }
 
+Value Cell::BackboneOptions() const {
+  Value options = model;
+  options.as_object().erase("backbone");
+  return options;
+}
+
 reports::CellResult ResultOf(const Cell& cell) {
   reports::CellResult result;
   result.run_id = "sha256:" + cell.run_id;

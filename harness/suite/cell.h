@@ -65,6 +65,10 @@ struct Cell {
   std::string group_id;       // the same without the seed and the training samples that it draws
   Value code;                 // of each part: {"task": {"mqar": SHA-256}, ...}
   Value data_hash;            // of each split
+
+  // The name of the backbone, and its options: `model` without the name.
+  const std::string& Backbone() const { return model.Find("backbone")->as_string(); }
+  Value BackboneOptions() const;
 };
 
 // What was asked, and back; CellIdentifier gives the ids.

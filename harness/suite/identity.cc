@@ -42,7 +42,7 @@ void CollectMixers(const Value& value, const models::MixerRegistry& mixers, Obje
 // `mixers`: the code of those in Python.
 Value DescribeCode(const Cell& cell, Object mixers, const Registries& registries) {
   CollectMixers(cell.model, registries.mixers, mixers);
-  const std::string backbone = cell.model.Find("backbone")->as_string();
+  const std::string& backbone = cell.Backbone();
   return Object{{"task", Object{{cell.task.name, Prefixed(tasks::TaskCodeHash(cell.task.name))}}},
                 {"mixers", mixers},
                 {"backbone", Object{{backbone, Prefixed(models::BackboneCodeHash(backbone))}}},

@@ -73,10 +73,8 @@ void CheckStateSpaceRate(const TrainConfig& train, const models::ParameterSet& p
 }  // namespace
 
 void CheckModel(const Cell& cell, const Registries& registries) {
-  const std::string name = cell.model.Find("backbone")->as_string();
-  const auto& entry = registries.backbones.Find(name, "/model/backbone");
-  Value config = cell.model;
-  config.as_object().erase("backbone");
+  const auto& entry = registries.backbones.Find(cell.Backbone(), "/model/backbone");
+  const Value config = cell.BackboneOptions();
   models::ParameterSet parameters(0, entry.init_policy(config), entry.num_layers(config), at::kMeta,
                                   at::kFloat);
   try {
@@ -95,7 +93,7 @@ void CheckModel(const Cell& cell, const Registries& registries) {
 }
 
 void CheckTaskSuitsModel(const Cell& cell, const Registries& registries) {
-  const std::string backbone = cell.model.Find("backbone")->as_string();
+  const std::string& backbone = cell.Backbone();
   const bool is_autoencoder = IsAutoencoder(backbone, registries);
   if (registries.tasks.Find(cell.task.name, "/task").needs_autoencoder == is_autoencoder) return;
   if (is_autoencoder) {
@@ -116,7 +114,7 @@ void CheckTaskSuitsModel(const Cell& cell, const Registries& registries) {
 }
 
 void CheckPieces(const Cell& cell, const Registries& registries) {
-  const std::string backbone = cell.model.Find("backbone")->as_string();
+  const std::string& backbone = cell.Backbone();
   if (!IsAutoencoder(backbone, registries)) return;
   if (cell.task.max_seq_len <= cell.train.eval_piece_len) return;
   throw ConfigError("/train/eval_piece_len",
@@ -125,7 +123,7 @@ void CheckPieces(const Cell& cell, const Registries& registries) {
 }
 
 void CheckPhases(const Cell& cell, const ThroughputPlan& plan, const Registries& registries) {
-  const std::string backbone = cell.model.Find("backbone")->as_string();
+  const std::string& backbone = cell.Backbone();
   if (!IsAutoencoder(backbone, registries)) return;
   for (const char* phase : {"prefill", "decode"}) {
     if (!plan.Measures(phase)) continue;

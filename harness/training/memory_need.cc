@@ -48,10 +48,8 @@ double HostMemory() {
 double Activations(const Cell& cell, const Model& model, at::Device device,
                    const Registries& registries) {
   const auto width = static_cast<double>(model.backbone->head().weight.size(1));
-  const auto& backbone = registries.backbones.Find(cell.model.Find("backbone")->as_string(), "");
-  Value config = cell.model;
-  config.as_object().erase("backbone");
-  const auto num_layers = static_cast<double>(backbone.num_layers(config));
+  const auto& backbone = registries.backbones.Find(cell.Backbone(), "");
+  const auto num_layers = static_cast<double>(backbone.num_layers(cell.BackboneOptions()));
   const double bytes = cell.train.dtype == Dtype::kBf16 ? 2 : kFloatBytes;
   double most = 0;
   for (const Segment& segment : cell.task.train) {

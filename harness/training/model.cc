@@ -11,10 +11,8 @@ namespace mixerbench::harness {
 
 Model BuildModel(const Cell& cell, at::Device device, const Registries& registries,
                  std::int64_t max_seq_len, at::ScalarType dtype) {
-  const std::string name = cell.model.Find("backbone")->as_string();
-  const auto& entry = registries.backbones.Find(name, "/model/backbone");
-  Value config = cell.model;
-  config.as_object().erase("backbone");
+  const auto& entry = registries.backbones.Find(cell.Backbone(), "/model/backbone");
+  const Value config = cell.BackboneOptions();
   Model model;
   model.parameters = std::make_unique<models::ParameterSet>(
       DeriveSeed(cell.seed, "init"), entry.init_policy(config), entry.num_layers(config), device,
