@@ -35,7 +35,7 @@ constexpr std::int64_t kWidth = 16;     // d_model when none is set
 constexpr std::int64_t kLongest = 160;  // max_seq_len when none is set
 
 checks::Candidate ToCandidate(const MixerCheckOptions& options, const Registries& registries) {
-  MixerSetup setup = ParseMixerSetup(options.name, options.set);
+  MixerSetup setup = ParseMixerSetup(options.name, options.set, registries.mixers);
   UnitRunOptions numerics_options;
   numerics_options.dtype = options.dtype;
   numerics_options.device = options.device;
@@ -83,10 +83,10 @@ std::string Number(double value) {
 std::string WhatWasFound(const checks::Finding& finding) {
   if (!finding.reason.empty()) return io::PlainLine(finding.reason);
   if (finding.tolerance == 0) return {};
-  const std::string measured =
-      std::isfinite(finding.error) ? Number(finding.error) : "another shape or not finite";
-  return io::PlainLine(finding.where) + ": " + measured +
-         (finding.passed ? ", may be " : ", may only be ") + Number(finding.tolerance);
+  const std::string where = io::PlainLine(finding.where) + ": ";
+  if (!std::isfinite(finding.error)) return where + "another shape, or values that are not finite";
+  return where + Number(finding.error) + (finding.passed ? ", may be " : ", may only be ") +
+         Number(finding.tolerance);
 }
 
 Object ToObject(const Row& row) {

@@ -264,7 +264,7 @@ void AddGradients(const at::Tensor& x, const models::ParameterSet& parameters,
 
 ExitCode MixerRun(const UnitRunOptions& options, const Registries& registries) {
   const UnitNumerics numerics = ParseNumerics(options);
-  MixerSetup setup = ParseMixerSetup(options.name, options.set);
+  MixerSetup setup = ParseMixerSetup(options.name, options.set, registries.mixers);
   if (options.describe) return Describe(options, setup, numerics, registries);
 
   RequireOtherOutput(options);

@@ -2,6 +2,7 @@
 #include "harness/interop/mixer_setup.h"
 
 #include "base/error.h"
+#include "base/suggest.h"
 #include "harness/python/python_mixer.h"
 
 namespace mixerbench::harness {
@@ -16,10 +17,18 @@ void RequireOptionsOfModule(const Object& config) {
   }
 }
 
+void RequireKnown(const std::string& name, const models::MixerRegistry& registry) {
+  if (registry.Contains(name)) return;
+  throw ConfigError("", UnknownName("mixer", name, registry.Names()) +
+                            "; a class of your own is FILE.py:Class (docs/PYTHON.md)");
+}
+
 }  // namespace
 
-MixerSetup ParseMixerSetup(const std::string& name, const io::Settings& settings) {
+MixerSetup ParseMixerSetup(const std::string& name, const io::Settings& settings,
+                           const models::MixerRegistry& registry) {
   MixerSetup setup{.config = NameMixer(name)};
+  RequireKnown(setup.config.at("name").as_string(), registry);
   for (const auto& [path, text] : settings) {
     io::SetPath(setup.config, path, io::ParseSettingValue(text), "--set " + path);
   }

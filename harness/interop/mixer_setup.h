@@ -7,6 +7,7 @@
 
 #include "base/value.h"
 #include "io/value_path.h"
+#include "models/mixer.h"
 
 namespace mixerbench::harness {
 
@@ -19,7 +20,8 @@ struct MixerSetup {
   std::int64_t num_layers = 0;
 };
 
-// `name` of a mixer, or FILE.py:Class of one in Python. Throws ConfigError.
-MixerSetup ParseMixerSetup(const std::string& name, const io::Settings& settings);
+// `name` of a mixer of `registry`, or FILE.py:Class of one in Python. Throws ConfigError.
+MixerSetup ParseMixerSetup(const std::string& name, const io::Settings& settings,
+                           const models::MixerRegistry& registry);
 
 }  // namespace mixerbench::harness
