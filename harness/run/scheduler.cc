@@ -365,6 +365,7 @@ void Scheduler::HandleMessage(Worker& worker, const std::string& line) {
   if (word == "progress") TakeProgress(*found, text);
   if (word != "done" && word != "interrupted" && word != "failed") return;
   Running running = std::move(*found);
+  const std::size_t cell = running.cell;
   worker.running.erase(found);
   if (word == "failed") {
     Collect(std::move(running), reports::CellState::kError, text);
@@ -374,6 +375,9 @@ void Scheduler::HandleMessage(Worker& worker, const std::string& line) {
     Collect(std::move(running), reports::CellState::kInterrupted,
             "its worker was asked to stop; run again to continue");
   }
+  // What a user's code has left where it failed, such as open files, would fail the next cell too.
+  const bool has_failed = results_[cell] && results_[cell]->state == reports::CellState::kError;
+  if (has_failed && RunsPython(cells_[cell])) worker.process.reset();
 }
 
 void Scheduler::TakeProgress(Running& running, const std::string& text) {

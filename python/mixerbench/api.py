@@ -362,7 +362,8 @@ def check(
     """Whether a mixer keeps the promises of mixers: causal, the same in pieces and step by step, right gradients, ...
 
     dtype: "fp64", or "fp32" with wider tolerances for a mixer that knows no fp64.
-    settings: "d_model", "max_seq_len", "layer_index", "num_layers" and the mixer's own options.
+    settings: "d_model", "max_seq_len", "layer_index", "num_layers" and the options of a mixer of the program; those of
+        a class go with it: (MyMixer, {"scale": 0.5}).
     skip: names of checks to leave out.
     timeout: seconds for each check. One that takes longer has failed, and those after it are not run.
     """

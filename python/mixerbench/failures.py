@@ -15,7 +15,7 @@ from . import sources
 
 _watched = None  # the file that watch() names
 _said = set()
-_LONGEST = 300  # characters of an exception
+_LONGEST = 500  # characters of an exception
 ASKED = signal.SIGUSR2  # kAskWhere of harness/python/watch.h
 _STACK = "(most recent call first):"  # how faulthandler begins a thread
 _FRAME = re.compile(r'^  File "(.*)", line (\d+) in (.*)$', re.MULTILINE)
@@ -56,7 +56,8 @@ def one_line(error):
     """'ValueError: y is [2, 3] (mine.py:14 in forward; mine.py:30 in helper)': innermost last."""
     text, _, more = _text(error).strip().partition("\n")
     if text.endswith(":"):  # as of load_state_dict
-        text = " ".join([text, *more.split()])[:_LONGEST]
+        text = " ".join([text, *more.split()])
+    text = text if len(text) <= _LONGEST else text[:_LONGEST] + " ..."
     places = _places([(f.filename, f.lineno, f.name) for f in traceback.extract_tb(error.__traceback__)])
     return plain(type(error).__name__ + (f": {text}" if text else "") + places)
 
@@ -143,5 +144,6 @@ def say(text, key=None):
     key = text if key is None else key
     if key not in _said:
         _said.add(key)
-        sys.stderr.write(text)
-        sys.stderr.flush()
+        with contextlib.suppress(ValueError, OSError):  # a class may have closed it
+            sys.stderr.write(text)
+            sys.stderr.flush()

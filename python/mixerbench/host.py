@@ -1,5 +1,6 @@
 """Python around the engine: `python3 -m mixerbench ARGUMENTS`. SPDX-License-Identifier: Apache-2.0"""
 
+import contextlib
 import ctypes
 import os
 import select
@@ -114,7 +115,8 @@ def main(arguments=None, parent=None):
     sys.stdout, sys.stdin = sys.stderr, open(os.devnull, encoding="utf-8")
     code = engine.mixerbench_main(len(words), _strings(words), _strings(worker_command()))
     ctypes.CDLL(None).fflush(None)
-    sys.stderr.flush()
+    with contextlib.suppress(ValueError, OSError):  # a class may have closed it
+        sys.stderr.flush()
     if ends is not None:
         os.write(int(ends), b".")
     os._exit(code)  # a class may have left threads or exit handlers, which would be waited for

@@ -97,18 +97,57 @@ def _precision(x):
 
 @contextlib.contextmanager
 def _parameters_kept(module):
-    """What is trained are the parameters that were there when the module was built."""
-    earlier = {name: (p, p._version, p.requires_grad) for name, p in module.named_parameters()}
+    """What is trained are the parameters that were there when the module was built, by the step's gradients alone."""
+    earlier = {name: (p, p._version, p.requires_grad, _seen(p.grad)) for name, p in module.named_parameters()}
     yield
     now = dict(module.named_parameters())
     for name in {**earlier, **now}:
         if name not in earlier:
             raise RuntimeError(f"the module gets a new parameter {name} while it runs, which nothing trains")
-        parameter, version, is_trained = earlier[name]
+        parameter, version, is_trained, gradient = earlier[name]
         if now.get(name) is not parameter:
             raise RuntimeError(f"the module replaces or deletes its parameter {name} while it runs")
         if parameter._version != version or parameter.requires_grad != is_trained:
             raise RuntimeError(f"the module writes to its parameter {name} while it runs, or freezes it")
+        if not _is_as_seen(parameter.grad, gradient):
+            raise RuntimeError(
+                f"the module adds to the gradient of its parameter {name} while it runs: take torch.autograd.grad in "
+                "the place of backward()"
+            )
+
+
+def _seen(tensor):
+    return tensor, None if tensor is None else tensor._version
+
+
+def _is_as_seen(tensor, seen):
+    return tensor is seen[0] and (tensor is None or tensor._version == seen[1])
+
+
+def _saved_buffers(module):
+    """Those of the state_dict. The others may be made anew in a call, as tables are that grow with the input."""
+    return {
+        f"{prefix}.{name}".removeprefix("."): buffer
+        for prefix, part in module.named_modules()
+        for name, buffer in part._buffers.items()
+        if name not in part._non_persistent_buffers_set
+    }
+
+
+@contextlib.contextmanager
+def _buffers_kept(module):
+    """Buffers are constants: nothing saves what a call leaves in them."""
+    seen = {name: _seen(buffer) for name, buffer in module.named_buffers()}
+    earlier = _saved_buffers(module)
+    yield
+    for name, (buffer, version) in seen.items():
+        if buffer._version != version:
+            raise RuntimeError(f"the module writes to its buffer {name} while it runs, which nothing saves")
+    now = _saved_buffers(module)
+    for name in {**earlier, **now}:
+        if name not in earlier or name not in now or now[name] is not earlier[name]:
+            how = "adds, replaces or deletes"
+            raise RuntimeError(f"the module {how} its buffer {name} while it runs, which nothing saves")
 
 
 def _dtypes(module):
@@ -140,11 +179,11 @@ def _taps(module, losses):
     return sorted(taps)
 
 
-def _kind(leaf):
+def _kind(name, leaf):
     if isinstance(leaf, int) and not isinstance(leaf, bool):
         return "position"
     if not isinstance(leaf, torch.Tensor):
-        raise TypeError(f"a state is made of tensors and integers, not of {type(leaf).__name__}")
+        raise TypeError(f"state {name} is {type(leaf).__name__}: a state is made of tensors and integers")
     return "cache" if leaf.dim() > 1 and leaf.shape[1] == 0 else "recurrent"
 
 
@@ -183,7 +222,8 @@ class Unit:
             raise TypeError(f"{spec['module']} has no forward(self, x)")
         self.losses = _losses(module)
         self.taps = _taps(module, self.losses)
-        self.structure = None  # of the state, with names, kinds and order of its leaves
+        self.structure = None  # of the state, with the order and kinds of its leaves
+        self.state_names = None  # of its leaves
 
     def facts(self):
         """What the engine has to know of it."""
@@ -213,13 +253,14 @@ class Unit:
     def initial_state(self, batch_size):
         state = self.module.initial_state(batch_size)
         with_path, spec = pytree.tree_flatten_with_path(state)
-        leaves = [(_name(path), _kind(leaf), leaf) for path, leaf in with_path]
+        leaves = [(_name(path), _kind(_name(path), leaf), leaf) for path, leaf in with_path]
         for name, kind, leaf in leaves:
             if kind != "position" and (leaf.dim() == 0 or leaf.shape[0] != batch_size):
                 raise ValueError(f"state {name} is {list(leaf.shape)}: its first axis must be the batch, {batch_size}")
         # By name, as the engine keeps them.
         order = sorted(range(len(leaves)), key=lambda i: leaves[i][0].encode())
         self.structure = (spec, order, [kind for _, kind, _ in leaves])
+        self.state_names = [name for name, _, _ in leaves]
         return [leaves[i][:2] for i in order], self._to_engine([leaf for _, _, leaf in leaves])
 
     def _to_engine(self, leaves):
@@ -237,19 +278,22 @@ class Unit:
         """y; of a module with a state, the tensors of the next one; auxiliary losses; taps."""
         self.module.train(training)
         given, x = x, self._accepted_dtype(x)
-        version = x._version
-        buffers = {name: (b, b._version) for name, b in self.module.named_buffers()}
-        with settings.drawing_from(seed), _precision(x), settings.kept(), _parameters_kept(self.module):
+        versions = [tensor._version for tensor in (x, *tensors)]
+        with (
+            settings.drawing_from(seed),
+            _precision(x),
+            settings.kept(),
+            _parameters_kept(self.module),
+            _buffers_kept(self.module),
+        ):
             if not self.has_state:
                 y, leaves, extras = self._without_extras(self._call(x), "y")
             else:
                 y, leaves, extras = self._forward_with_state(x, tensors)
         self._check(x, y)
-        if x._version != version:
-            raise RuntimeError("the module writes to its input: work on a copy")
-        for name, (buffer, earlier) in buffers.items():
-            if buffer._version != earlier:
-                raise RuntimeError(f"the module writes to its buffer {name} while it runs, which nothing saves")
+        for what, tensor, version in zip(["input", *["state"] * len(tensors)], (x, *tensors), versions, strict=True):
+            if tensor._version != version:
+                raise RuntimeError(f"the module writes to its {what}: work on a copy")
         return y.to(given.dtype), leaves + extras
 
     def _accepted_dtype(self, x):
@@ -303,7 +347,24 @@ class Unit:
         leaves, spec = pytree.tree_flatten(state)
         if spec != self.structure[0]:
             raise ValueError(f"the state has the form {spec}, not that of initial_state: {self.structure[0]}")
+        self._check_state(leaves, tensors)
         return y, self._to_engine(leaves), extras
+
+    def _check_state(self, leaves, tensors):
+        """The initial state tells what a state takes: only a cache may grow, along its second axis."""
+        _, order, kinds = self.structure
+        for i, earlier in zip(order, tensors, strict=True):
+            name, kind, leaf = self.state_names[i], kinds[i], leaves[i]
+            if (_kind(name, leaf) == "position") != (kind == "position"):
+                raise TypeError(f"state {name} is {type(leaf).__name__}, not what it is in initial_state")
+            if kind == "position":
+                continue
+            grows = kind == "cache" and leaf.dim() == earlier.dim()
+            expected = [*earlier.shape[:1], *leaf.shape[1:2], *earlier.shape[2:]] if grows else [*earlier.shape]
+            if list(leaf.shape) != expected:
+                raise ValueError(f"state {name} is {list(leaf.shape)}, not {expected}: its size may not change")
+            if leaf.device != earlier.device:
+                raise ValueError(f"state {name} is on {leaf.device}, not on {earlier.device} as before")
 
     def _check(self, x, y):
         if not isinstance(y, torch.Tensor):

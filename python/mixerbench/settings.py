@@ -17,6 +17,7 @@ except ImportError:  # then no class uses it either
 notes = []  # what modules have set for the whole process when they were imported
 _drawing = threading.Lock()  # of the generators, which all threads share
 _backends = torch.backends
+_OF_COMPILERS = {"TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR"}  # variables that torch.compile sets when it is loaded
 _PRECISIONS = {"tf32": "high", "bf16": "medium"}
 
 
@@ -29,6 +30,7 @@ _SETTINGS = {
     "torch's gradient mode": (torch.is_grad_enabled, torch.set_grad_enabled),
     "torch's default dtype": (torch.get_default_dtype, torch.set_default_dtype),
     "torch's number of threads": (torch.get_num_threads, torch.set_num_threads),
+    "the seed of torch's generator": (torch.initial_seed, torch.default_generator.manual_seed),
     "torch's default device": (torch.get_default_device, torch.set_default_device),
     "torch's deterministic mode": (torch.get_deterministic_debug_mode, torch.set_deterministic_debug_mode),
     "torch's anomaly mode": (torch.is_anomaly_enabled, torch.autograd.set_detect_anomaly),
@@ -78,7 +80,7 @@ def kept_by_constructor():
         with kept(), _handlers_kept():
             yield
     finally:
-        changed = _changed(environment)
+        changed = [name for name in _changed(environment) if name not in _OF_COMPILERS]
         for name in changed:
             os.environ.pop(name, None)
             if name in environment:

@@ -24,7 +24,7 @@ def split(place):
         known = ", ".join(classes)
         raise ConfigProblem(f"{place}: name one of its classes, such as {place}:{classes[0]} ({known})")
     if not colon or not file or not name.isidentifier():
-        raise ConfigProblem(f"{place!r}: expected FILE.py:Class or package.module:Class")
+        raise ConfigProblem(f"{place!r}: expected FILE.py:Class or package.module:Class, a class at the top level")
     return file, name
 
 

@@ -1,9 +1,11 @@
 """mixerbench as a library, on the engine. SPDX-License-Identifier: Apache-2.0"""
 
+import csv
 import importlib.util
 import os
 import sys
 import tempfile
+import types
 import unittest
 import unittest.mock
 
@@ -45,6 +47,12 @@ class ApiTest(unittest.TestCase):
         self.assertEqual(mixerbench.Report.read(self.out, mixers).rows, report.rows)
         with self.assertRaisesRegex(ValueError, "'gla' is the name of a mixer of the suite"):
             mixerbench.Report.read(self.out, {"gla": Mean})
+
+    def test_a_data_frame_has_the_rows(self):
+        rows = [{"name": "mine", "accuracy": "0.5"}, {"name": "gla", "accuracy": ""}]
+        pandas = types.SimpleNamespace(read_csv=lambda file: list(csv.DictReader(file)))
+        with unittest.mock.patch.dict(sys.modules, {"pandas": pandas}):
+            self.assertEqual(mixerbench.Report("out", {}, rows).to_pandas(), rows)
 
     def test_a_cell_has_the_name_that_says_most_of_it(self):
         named = {"plain": {"name": "retnet"}, "wide": {"name": "retnet", "expand_v": 4}, "held": {"name": "gla"}}

@@ -257,6 +257,7 @@ class FailuresTest(unittest.TestCase):
             "KeepsAList": "something else holds parameter value.weight",
             "SetsAVariable": "changes the environment variable CUDA_VISIBLE_DEVICES",
             "HandlesSignals": "handles SIGTERM, which the program does itself",
+            "SeedsItself": "changes the seed of torch's generator",
         }.items():
             with self.assertRaisesRegex(failures.Failed, fault):
                 trial.build(spec_of(f"misbehaving.py:{name}"))
@@ -329,11 +330,28 @@ class FailuresTest(unittest.TestCase):
         self.expect("Elsewhere", "y is on meta, not on cpu as x")
         self.expect("Overwrites", "writes to its input")
         self.expect("Counts", "writes to its buffer calls")
+        self.expect("ReplacesABuffer", "adds, replaces or deletes its buffer calls")
+        self.expect("AddsABuffer", "adds, replaces or deletes its buffer first")
+
+    def test_compilers_may_set_their_folders(self):
+        with unittest.mock.patch.dict(os.environ):
+            self.assertEqual(Layer("misbehaving.py:LoadsACompiler").answer[0], "=")
+
+    def test_a_table_outside_of_the_state_dict_may_grow(self):
+        layer = Layer("misbehaving.py:GrowsATable")
+        for tokens in (3, 6):
+            self.assertEqual(layer.forward(inputs(tokens))[0], "=")
 
     def test_wrong_states(self):
         self.expect("StateChanges", "not that of initial_state")
         self.expect("StateWithoutBatch", "its first axis must be the batch, 2")
-        self.expect("StateOfText", "not of str")
+        self.expect("StateOfText", "state a is str: a state is made of tensors and integers")
+        self.expect("StateTurnsToText", "state state is str: a state is made of tensors and integers")
+        self.expect("StateTurnsToANumber", "state state is int, not what it is in initial_state")
+        self.expect("StateGrows", "state state is [2, 16], not [2, 8]: its size may not change")
+        self.expect("StateLosesBatch", "state state is [1, 8], not [2, 8]")
+        self.expect("StateElsewhere", "state state is on meta, not on cpu")
+        self.expect("WritesToState", "writes to its state")
         self.expect("StateForgotten", "must return (y, state)")
 
     def test_wrong_losses(self):
@@ -351,6 +369,8 @@ class FailuresTest(unittest.TestCase):
         self.expect("LeavesADevice", "changes torch's default device")
         self.expect("LeavesDeterminism", "changes torch's deterministic mode")
         self.expect("LeavesAnomalies", "changes torch's anomaly mode")
+        self.expect("SeedsItself", "changes the seed of torch's generator")
+        self.expect("SeedsACall", "changes the seed of torch's generator")
         self.expect("LeavesTf32", "changes torch's precision of float32 products")
         self.expect("SetsAVariable", "changes the environment variable CUDA_VISIBLE_DEVICES")
         self.assertNotIn("CUDA_VISIBLE_DEVICES", os.environ)
@@ -370,6 +390,7 @@ class FailuresTest(unittest.TestCase):
         self.expect("DeletesAWeight", "replaces or deletes its parameter value.weight")
         self.expect("WritesToAWeight", "writes to its parameter value.weight")
         self.expect("Freezes", "parameter value.weight while it runs, or freezes it")
+        self.expect("RunsBackward", "adds to the gradient of its parameter value.weight while it runs: take torch.autograd")
 
     def test_what_is_used_is_what_is_trained(self):
         self.expect("HooksAWeight", "parameter value.weight has a hook")
@@ -399,7 +420,15 @@ class FailuresTest(unittest.TestCase):
     def test_what_cannot_be_said_is_said_otherwise(self):
         self.expect("SaysWhatCannotBeWritten", "ValueError: a name of a file: \\udce4 (misbehaving.py:")
         self.expect("SaysNothing", "_Unspeakable (misbehaving.py:")
+        self.expect("SaysMuch", "ValueError: " + "x" * 500 + " ... (misbehaving.py:")
         self.expect("LoadsOtherWeights", 'for Linear: Missing key(s) in state_dict: "weight", "bias". (misbehaving.py:')
+
+    def test_what_cannot_be_heard_is_answered_all_the_same(self):
+        closed = open(os.devnull, "w", encoding="utf-8")
+        closed.close()
+        with unittest.mock.patch.object(sys, "stderr", closed):
+            failures.say("to nobody\n")
+            self.expect("Exits", "SystemExit: 3")
 
     def test_what_was_said_is_not_said_again(self):
         layer, unlike = Layer("misbehaving.py:Recites"), Layer("misbehaving.py:Narrow")
@@ -475,12 +504,23 @@ class SourcesTest(unittest.TestCase):
         self.assertIn("there is no module", self.refusal("torch.nn.linears:Linear"))
         self.assertIn("No module named", self.refusal("no_such_package.a:B"))
 
+    def test_a_class_of_a_package_may_import_relatively(self):
+        for name in ("__init__", "inner/__init__", "near"):
+            self.write(f"own_package/{name}.py", "K = 7\n")
+        self.write("own_package/inner/mixer.py", "import torch\nfrom ..near import K\nclass A(torch.nn.Module): k = K\n")
+        with unittest.mock.patch.object(sys, "path", [self.folder, *sys.path]):
+            first = sources.describe("own_package.inner.mixer:A")
+            self.assertEqual(modules.load_class("own_package.inner.mixer:A").k, 7)
+            self.write("own_package/near.py", "K = 8\n")
+            self.assertNotEqual(sources.describe("own_package.inner.mixer:A"), first)
+
     def test_what_is_not_there(self):
         path = self.write("mine.py", "class Mixer: pass\n")
         self.assertIn("did you mean 'Mixer'?", self.refusal(f"{path}:Mixr"))
         self.assertIn("there is no file", self.refusal("absent.py:Mixer"))
         self.assertIn("expected FILE.py:Class", self.refusal("mine"))
         self.assertIn(f"name one of its classes, such as {path}:Mixer (Mixer)", self.refusal(path))
+        self.assertIn("a class at the top level", self.refusal(f"{path}:Mixer.Inner"))
         broken = self.write("broken.py", "class Mixer:\n  def (:\n")
         self.assertIn("broken.py:2: ", self.refusal(f"{broken}:Mixer"))
 

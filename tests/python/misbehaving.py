@@ -653,3 +653,145 @@ class Recites(Mean):
 
     def forward(self, x):
         raise ValueError(f"{x.shape[1]} tokens are too many")
+
+
+class ReplacesABuffer(Counts):
+    def forward(self, x):
+        self.calls = self.calls + 1
+        return Mean.forward(self, x)
+
+
+class AddsABuffer(Mean):
+    def forward(self, x):
+        self.register_buffer("first", x.detach().mean())
+        return super().forward(x) - self.first
+
+
+class GrowsATable(Mean):
+    """Harmless: what is no part of the state_dict may be made anew."""
+
+    def __init__(self, d_model, layer_idx, num_layers):
+        super().__init__(d_model, layer_idx, num_layers)
+        self.register_buffer("positions", torch.arange(0), persistent=False)
+
+    def forward(self, x):
+        if len(self.positions) < x.shape[1]:
+            self.positions = torch.arange(x.shape[1], device=x.device)
+        return super().forward(x) * self.positions[: x.shape[1], None].cos()
+
+
+class StateGrows(LosesState):
+    def forward(self, x, state):
+        return self.value(x), torch.cat([state, state], 1)
+
+
+class StateLosesBatch(LosesState):
+    def forward(self, x, state):
+        return self.value(x), state[:1]
+
+
+class StateTurnsToText(LosesState):
+    def forward(self, x, state):
+        return self.value(x), "text"
+
+
+class StateTurnsToANumber(LosesState):
+    def forward(self, x, state):
+        return self.value(x), 3
+
+
+class StateElsewhere(LosesState):
+    def forward(self, x, state):
+        return self.value(x), state.to("meta")
+
+
+class WritesToState(LosesState):
+    def forward(self, x, state):
+        return self.value(x), state.add_(1)
+
+
+class RunsBackward(Mean):
+    """What is trained would follow two gradients."""
+
+    def forward(self, x):
+        y = super().forward(x)
+        if y.requires_grad:
+            y.sum().backward(retain_graph=True)
+        return y
+
+
+class SeedsItself(Mean):
+    """The same weights for every seed of a suite."""
+
+    def __init__(self, d_model, layer_idx, num_layers):
+        torch.manual_seed(0)
+        super().__init__(d_model, layer_idx, num_layers)
+
+
+class SeedsACall(Mean):
+    """The same mask in every step."""
+
+    def forward(self, x):
+        torch.manual_seed(0)
+        return nn.functional.dropout(super().forward(x), 0.5, self.training)
+
+
+class LoadsACompiler(Mean):
+    """Harmless: what torch.compile does to the environment when it is loaded."""
+
+    def __init__(self, d_model, layer_idx, num_layers):
+        super().__init__(d_model, layer_idx, num_layers)
+        os.environ["TORCHINDUCTOR_CACHE_DIR"] = "/tmp/compiled"
+
+
+class SaysMuch(Mean):
+    def forward(self, x):
+        raise ValueError("x" * 1_000_000)
+
+
+class ClosesErrors(Mean):
+    def forward(self, x):
+        sys.stderr.close()
+        return super().forward(x)
+
+
+class LeavesAMark(Mean):
+    """In its process, as open files would be, which is not that of the next cell."""
+
+    def forward(self, x):
+        sys.mark_of_misbehaving = True
+        raise ValueError("marked")
+
+
+class FindsAMark(Mean):
+    """Harmless where nothing has failed before it."""
+
+    def forward(self, x):
+        assert not hasattr(sys, "mark_of_misbehaving"), "the process of a cell that has failed"
+        return super().forward(x)
+
+
+class _NaNBackward(_RaisesBackward):
+    @staticmethod
+    def backward(ctx, gradient):
+        return gradient * float("nan")
+
+
+class NaNBackward(Mean):
+    def forward(self, x):
+        return _NaNBackward.apply(super().forward(x))
+
+
+class WritesToData(Mean):
+    """Of which torch keeps no account."""
+
+    def forward(self, x):
+        self.value.weight.data.mul_(0.9)
+        return super().forward(x)
+
+
+class WritesToInputData(Mean):
+    def forward(self, x):
+        y = super().forward(x)
+        x.data.mul_(2)
+        return y

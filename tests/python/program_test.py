@@ -50,6 +50,13 @@ MISBEHAVING = {
     "DrawnByPython": ("completed", ""),
     "LeavesTf32": ("error", "changes torch's precision of float32 products"),
     "SaysWhatCannotBeWritten": ("error", "ValueError: a name of a file: \\udce4"),
+    "AddsABuffer": ("error", "adds, replaces or deletes its buffer first"),
+    "WritesToState": ("error", "writes to its state"),
+    "RunsBackward": ("error", "adds to the gradient of its parameter value.weight"),
+    "SeedsACall": ("error", "changes the seed of torch's generator"),
+    "NaNBackward": ("diverged", "not finite at step 2"),
+    "GrowsATable": ("completed", ""),
+    "LoadsACompiler": ("completed", ""),
     "Kills": ("error", "signal"),
     "Spins": ("timeout", "no sign of life for 30s (misbehaving.py:34"),
     "SleepsBackward": ("timeout", "no sign of life for 30s (misbehaving.py:350 in <lambda>)"),
@@ -65,6 +72,9 @@ CHECKED = {
     "HidesNaN": "poison",
     "ReadsTheUnwritten": "repeats",
     "WrongGradient": "gradients",
+    "NaNBackward": "gradients",
+    "WritesToData": "causality",
+    "WritesToInputData": "batch",
     "LosesState": "pieces",
     "StepsWrong": "decoding",
     "Zero": "use",
@@ -189,6 +199,12 @@ class ProgramTest(unittest.TestCase):
         self.assertIn(" 144 in forward\n", tracebacks["Sleeps"])
         self.assertIsNone(tracebacks["Unpicklable"])
 
+    def test_what_fails_leaves_nothing_for_the_next_cell(self):
+        self.sweep("LeavesAMark", "FindsAMark", file="misbehaving.py")
+        self.expect(4, "run", "suite.json", "--device", DEVICE, "-o", "out", "-q", "--jobs", "1")
+        states = {name: result["state"]["value"] for name, result in self.results().items()}
+        self.assertEqual(states, {"LeavesAMark": "error", "FindsAMark": "completed"})
+
     def traceback(self, result):
         digits = result["identity"]["run_id"].removeprefix("sha256:")[:16]
         path = os.path.join(self.folder, "out", "cells", digits, "traceback.txt")
@@ -203,6 +219,7 @@ class ProgramTest(unittest.TestCase):
             f"{HERE}/misbehaving.py:ImportsWhenBuilt": "no_such_package",
             f"{HERE}/misbehaving.py:EndsWhenBuilt": "ends its process while it is imported or built, with exit code 0",
             f"{HERE}/misbehaving.py:EndsInItsSecondLayer": "imported or built, with exit code 0",
+            f"{HERE}/misbehaving.py:SeedsItself": "changes the seed of torch's generator",
             f"{HERE}/misbehaving.py:HandlesSignals": "handles SIGTERM, which the program does itself",
             f"{HERE}/misbehaving.py:CrashesWhenBuilt": "ends its process while it is imported or built, with signal 11",
             f"{HERE}/misbehaving.py:NotAModule": "no subclass of torch.nn.Module",
@@ -248,6 +265,9 @@ class ProgramTest(unittest.TestCase):
             self.assertIn(f"does not end within 5 s (misbehaving.py:{place}", found["checks"][-1]["reason"])
             self.assertEqual((found["passed"], len(found["checks"]) + len(found["not_run"])), (False, 14))
 
+    def test_a_class_that_closes_a_stream_is_checked_all_the_same(self):
+        self.assertEqual(len(self.check(0, f"{HERE}/misbehaving.py:ClosesErrors", "--skip", "gradients")), 13)
+
     def test_what_a_class_prints_is_no_answer(self):
         self.assertTrue(self.check(0, f"{HERE}/misbehaving.py:PrintsAnswers", "--skip", "gradients"))
 
@@ -278,6 +298,19 @@ class ProgramTest(unittest.TestCase):
 
     def test_what_a_class_leaves_running_is_not_waited_for(self):
         self.expect(0, "mixer", "check", f"{HERE}/misbehaving.py:LeavesAThread", "--skip", "gradients")
+
+    def test_the_engine_is_of_no_version_of_python(self):
+        needed = subprocess.run(["nm", "-D", "--undefined-only", ENGINE], check=True, capture_output=True, text=True)
+        self.assertNotRegex(needed.stdout, r" U _?Py")
+        libraries = subprocess.run(["readelf", "-d", ENGINE], check=True, capture_output=True, text=True)
+        self.assertIn("libtorch", libraries.stdout)
+        self.assertNotRegex(libraries.stdout, "libpython|libtorch_python")
+
+    def test_the_class_of_the_page_passes(self):
+        page = read(os.path.join(os.path.dirname(os.path.dirname(HERE)), "docs", "PYTHON.md"))
+        with open(os.path.join(self.folder, "mine.py"), "w", encoding="utf-8") as file:
+            file.write(page.partition("```python\n")[2].partition("```")[0])
+        self.check(0, "mine.py:Mean", "--skip", "gradients")
 
     def test_a_check_reads_like_a_report(self):
         out, _ = self.expect(1, "mixer", "check", f"{HERE}/misbehaving.py:SeesTheFuture", "--skip", "gradients")
