@@ -17,8 +17,10 @@
 #include "harness/device/device.h"
 #include "harness/device/device_plans.h"
 #include "harness/device/engine_check.h"
+#include "harness/device/graph.h"
 #include "harness/interop/mixer_facts.h"
 #include "harness/interop/unit_run.h"
+#include "harness/python/host.h"
 #include "harness/python/python_mixer.h"
 #include "harness/run/repro.h"
 #include "harness/run/run.h"
@@ -160,6 +162,7 @@ int EngineMain(int argc, char** argv, const std::vector<std::string>& worker_com
   // them one, and its constructor overwrites what lies behind it in libtorch. That is this flag, by
   // which an allocation that fails ends the process instead of throwing.
   FLAGS_caffe2_use_fatal_for_enforce = false;
+  HoldWhileCapturing([] { return std::make_shared<CollectorPause>(); });
   const Registries registries = WithPythonMixer();
   const EngineCommands engine = {
       .run =

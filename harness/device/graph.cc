@@ -39,7 +39,16 @@ Queue& TheQueue() {
   return queue;
 }
 
+std::function<std::shared_ptr<void>()>& TheHold() {
+  static std::function<std::shared_ptr<void>()> hold = [] { return nullptr; };
+  return hold;
+}
+
 }  // namespace
+
+void HoldWhileCapturing(std::function<std::shared_ptr<void>()> hold) {
+  TheHold() = std::move(hold);
+}
 
 FirstRun::FirstRun(at::Device device) : device_(device) {
   if (!device_.is_cuda()) return;
@@ -67,6 +76,7 @@ GraphContext GraphContext::WithoutGraphs(std::string reason) const {
 std::unique_ptr<CapturedGraph> GraphContext::Capture(const std::function<void()>& work) {
   const ProfileRange range("capture");
   const auto start = std::chrono::steady_clock::now();
+  const std::shared_ptr<void> held = TheHold()();
   std::unique_ptr<CapturedGraph> graph;
   try {
     if (!memory_) memory_ = internal::MakeGraphMemory(device_);

@@ -28,6 +28,10 @@ class GraphMemory {
   virtual ~GraphMemory() = default;
 };
 
+// From now on this process captures only while it has what `hold` returns: another language's
+// collector of garbage, say, must not destroy a graph beside a capture. Nothing is held before.
+void HoldWhileCapturing(std::function<std::shared_ptr<void>()> hold);
+
 // What the graphs of one cell have in common. Must outlive its RepeatedWork.
 class GraphContext {
  public:

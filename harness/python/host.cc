@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "harness/python/host.h"
 
+#include <cstdint>
 #include <dlfcn.h>
+#include <mutex>
 #include <string_view>
 #include <tuple>
 #include <utility>
@@ -19,8 +21,8 @@ using PythonOperator = std::tuple<std::string, std::vector<at::Tensor>>(std::str
                                                                         std::string_view,
                                                                         at::TensorList);
 
-// The functions of CPython's stable interface that pending errors need, as the process has them:
-// none where a test stands in for Python.
+// The functions of CPython's stable interface that pending errors and its collector need, as the
+// process has them: none where a test stands in for Python.
 struct Interpreter {
   int (*ensure)() = nullptr;
   void (*release)(int) = nullptr;
@@ -29,6 +31,9 @@ struct Interpreter {
   void (*restore_thread)(void*) = nullptr;
   void* (*error_occurred)() = nullptr;
   void (*write_unraisable)(void*) = nullptr;
+  std::intptr_t (*collect)() = nullptr;
+  int (*disable_collector)() = nullptr;  // whether it was on
+  int (*enable_collector)() = nullptr;
 };
 
 template <typename Function>
@@ -46,6 +51,9 @@ const Interpreter& ThisInterpreter() {
     FindSymbol("PyEval_RestoreThread", found.restore_thread);
     FindSymbol("PyErr_Occurred", found.error_occurred);
     FindSymbol("PyErr_WriteUnraisable", found.write_unraisable);
+    FindSymbol("PyGC_Collect", found.collect);
+    FindSymbol("PyGC_Disable", found.disable_collector);
+    FindSymbol("PyGC_Enable", found.enable_collector);
     return found;
   }();
   return interpreter;
@@ -110,6 +118,45 @@ PythonReply CallPython(const std::string& function, const std::string& text,
   Require(!answer.empty(), "Python answers with a kind");
   if (answer[0] != '=') ThrowFailure(answer[0], answer.substr(1));
   return {answer.substr(1), std::move(outputs)};
+}
+
+namespace {
+
+// How many pauses there are, in all threads, and whether the first one found the collector on.
+struct Pauses {
+  std::mutex mutex;
+  int num = 0;
+  bool was_on = false;
+};
+
+Pauses& ThePauses() {
+  static Pauses pauses;
+  return pauses;
+}
+
+bool HasCollector() { return HasPython() && ThisInterpreter().ensure != nullptr; }
+
+}  // namespace
+
+CollectorPause::CollectorPause() {
+  if (!HasCollector()) return;
+  const Interpreter& python = ThisInterpreter();
+  const std::lock_guard lock(ThePauses().mutex);
+  if (ThePauses().num++ > 0) return;
+  const int entered = python.ensure();
+  python.collect();
+  ThePauses().was_on = python.disable_collector() != 0;
+  python.release(entered);
+}
+
+CollectorPause::~CollectorPause() {
+  if (!HasCollector()) return;
+  const Interpreter& python = ThisInterpreter();
+  const std::lock_guard lock(ThePauses().mutex);
+  if (--ThePauses().num > 0 || !ThePauses().was_on) return;
+  const int entered = python.ensure();
+  python.enable_collector();
+  python.release(entered);
 }
 
 namespace {

@@ -35,6 +35,17 @@ struct PythonReply {
 PythonReply CallPython(const std::string& function, const std::string& text,
                        const std::vector<at::Tensor>& tensors = {});
 
+// Python's collector of garbage is off while one of these lives, after it has collected once: it
+// would run in a call in the middle of a capture, and destroy what a capture forbids. Nothing
+// without Python. Not with the interpreter's lock held.
+class CollectorPause {
+ public:
+  CollectorPause();
+  ~CollectorPause();
+  CollectorPause(const CollectorPause&) = delete;
+  CollectorPause& operator=(const CollectorPause&) = delete;
+};
+
 // root.backward(gradient). What Python throws in it comes as from CallPython: libtorch passes on
 // the message alone and leaves the exception pending in the thread, where the next call would meet
 // it.

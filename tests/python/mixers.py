@@ -1,5 +1,7 @@
 """Mixers as a user would write them. SPDX-License-Identifier: Apache-2.0"""
 
+import gc
+
 import torch
 from torch import nn
 
@@ -47,6 +49,15 @@ class Lstm(nn.Module):
 
     def forward(self, x):
         return self.lstm(x)[0]
+
+
+class InCaptures(Mean):
+    """The collector of garbage is off in captures, and on elsewhere."""
+
+    def forward(self, x):
+        is_captured = x.is_cuda and torch.cuda.is_current_stream_capturing()
+        assert gc.isenabled() != is_captured, f"collector on: {gc.isenabled()}"
+        return super().forward(x)
 
 
 class InBf16(Mean):

@@ -184,6 +184,12 @@ class ProgramTest(unittest.TestCase):
         for result in self.results().values():
             self.assertTrue(all(row["parity_check"] == "passed" for row in result["throughput"]))
 
+    def test_no_garbage_is_collected_in_captures(self):
+        self.sweep("InCaptures", throughput={"seq_len": [16], "batch_size": 2, "num_samples": 3, "phases": ["train_step"]})
+        self.expect(0, "bench", "suite.json", "--device", DEVICE, "-o", "out", "-q", "--jobs", "1")
+        rows = self.results()["InCaptures"]["throughput"]
+        self.assertEqual([row["execution"] for row in rows], ["graph" if DEVICE == "cuda" else "eager"])
+
     def test_what_fails_is_a_row(self):
         self.sweep(*MISBEHAVING, file="misbehaving.py")
         _, err = self.expect(4, "run", "suite.json", "--device", DEVICE, "-o", "out", "-q", "--stall-timeout", "30")
