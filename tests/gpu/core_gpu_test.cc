@@ -710,6 +710,42 @@ ChosenTokens ChooseTokens(std::int64_t batch_size, std::int64_t seq_len, std::in
           at::tensor(entries, at::kLong).cuda()};
 }
 
+// Of o [B,T,H,D] the rows of the chosen tokens.
+at::Tensor OfChosen(const at::Tensor& o, const ChosenTokens& chosen) {
+  const auto tokens = chosen.rows.positions.index_select(0, chosen.entries);
+  return o.flatten(0, 1).index_select(0, tokens);
+}
+
+// The same rows, by the device code in which only these tokens ask; args.q has all of them.
+at::Tensor AttendChosen(SoftmaxAttentionArgs args, const ChosenTokens& chosen) {
+  const auto q = args.q.flatten(0, 1).index_select(0, chosen.rows.positions);
+  args.q = q.view({args.q.size(0), -1, args.q.size(2), args.q.size(3)});
+  args.scored = &chosen.rows;
+  const auto o = ParallelSoftmaxAttention(args);
+  CHECK_THAT(o.grad_fn()->name(), Catch::Contains("ScoredPositions"));
+  return o.flatten(0, 1).index_select(0, chosen.entries);
+}
+
+// `run` of bf16 inputs beside what fp64 expects, and once more in memory that was filled with
+// something else, for the same bits. Returns the first.
+template <typename ToleranceOfGradient>
+testing::Derivative CheckTwice(const testing::TensorFunction& run,
+                               const std::vector<at::Tensor>& inputs,
+                               const testing::Derivative& expected,
+                               const ToleranceOfGradient& tolerance_of_gradient) {
+  auto actual = testing::Differentiate(run, inputs);
+  const testing::PoisonUninitializedMemory poison;
+  const auto again = testing::Differentiate(run, inputs);
+  CHECK(RelativeError(actual.outputs[0], expected.outputs[0]) < kAttentionTolerance);
+  CHECK(BitwiseEqual(actual.outputs[0].cpu(), again.outputs[0].cpu()));
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    CAPTURE(i);
+    CHECK(RelativeError(actual.gradients[i], expected.gradients[i]) < tolerance_of_gradient(i));
+    CHECK(BitwiseEqual(actual.gradients[i].cpu(), again.gradients[i].cpu()));
+  }
+  return actual;
+}
+
 void CheckScoredQueries(std::int64_t head_dim, std::int64_t seq_len, std::int64_t num_queries,
                         double dropout_p) {
   constexpr std::int64_t kBatch = 3;
@@ -731,30 +767,16 @@ void CheckScoredQueries(std::int64_t head_dim, std::int64_t seq_len, std::int64_
   }
   const auto expected = testing::Differentiate(
       [&](const std::vector<at::Tensor>& x) {
-        const auto o = ReferenceSoftmaxAttention(args(x[0], x[1], x[2]));
-        const auto tokens = chosen.rows.positions.index_select(0, chosen.entries);
-        return std::vector<at::Tensor>{o.flatten(0, 1).index_select(0, tokens)};
+        return std::vector<at::Tensor>{
+            OfChosen(ReferenceSoftmaxAttention(args(x[0], x[1], x[2])), chosen)};
       },
       exact);
-  const auto run = [&](const std::vector<at::Tensor>& x) {
-    const auto q = x[0].flatten(0, 1).index_select(0, chosen.rows.positions);
-    auto few = args(q.view({kBatch, num_queries, kHeads, head_dim}), x[1], x[2]);
-    few.scored = &chosen.rows;
-    const auto o = ParallelSoftmaxAttention(few);
-    CHECK_THAT(o.grad_fn()->name(), Catch::Contains("ScoredPositions"));
-    return std::vector<at::Tensor>{o.flatten(0, 1).index_select(0, chosen.entries)};
-  };
-  const auto actual = testing::Differentiate(run, inputs);
-  const testing::PoisonUninitializedMemory poison;
-  const auto again = testing::Differentiate(run, inputs);
   CAPTURE(head_dim, seq_len, num_queries, dropout_p);
-  CHECK(RelativeError(actual.outputs[0], expected.outputs[0]) < kAttentionTolerance);
-  CHECK(BitwiseEqual(actual.outputs[0].cpu(), again.outputs[0].cpu()));
-  for (std::size_t i = 0; i < inputs.size(); ++i) {
-    CAPTURE(i);
-    CHECK(RelativeError(actual.gradients[i], expected.gradients[i]) < kAttentionTolerance);
-    CHECK(BitwiseEqual(actual.gradients[i].cpu(), again.gradients[i].cpu()));
-  }
+  CheckTwice(
+      [&](const std::vector<at::Tensor>& x) {
+        return std::vector<at::Tensor>{AttendChosen(args(x[0], x[1], x[2]), chosen)};
+      },
+      inputs, expected, [](std::size_t) { return kAttentionTolerance; });
 }
 
 TEST_CASE("core gpu: softmax attention of scored queries in bf16 is that of all queries in fp64") {
@@ -826,9 +848,7 @@ void CheckTerms(const TermsCase& c) {
         .slopes = c.slopes ? RandomUniform({kHeads}, 6, dtype).to(at::kCUDA) : at::Tensor()};
   };
   const auto of_chosen = [&](const at::Tensor& o) {
-    if (c.num_queries == 0) return std::vector<at::Tensor>{o};
-    const auto tokens = chosen.rows.positions.index_select(0, chosen.entries);
-    return std::vector<at::Tensor>{o.flatten(0, 1).index_select(0, tokens)};
+    return std::vector<at::Tensor>{c.num_queries == 0 ? o : OfChosen(o, chosen)};
   };
   const auto expected = testing::Differentiate(
       [&](const std::vector<at::Tensor>& x) {
@@ -836,30 +856,14 @@ void CheckTerms(const TermsCase& c) {
       },
       exact);
   const auto run = [&](const std::vector<at::Tensor>& x) {
-    auto few = args(x);
-    if (c.num_queries == 0) {
-      const auto o = ParallelSoftmaxAttention(few);
-      CHECK_THAT(o.grad_fn()->name(), Catch::Contains("AttentionFunction"));
-      return std::vector<at::Tensor>{o};
-    }
-    const auto q = x[0].flatten(0, 1).index_select(0, chosen.rows.positions);
-    few.q = q.view({kBatch, c.num_queries, kHeads, c.head_dim});
-    few.scored = &chosen.rows;
-    const auto o = ParallelSoftmaxAttention(few);
-    CHECK_THAT(o.grad_fn()->name(), Catch::Contains("ScoredPositions"));
-    return std::vector<at::Tensor>{o.flatten(0, 1).index_select(0, chosen.entries)};
+    if (c.num_queries > 0) return std::vector<at::Tensor>{AttendChosen(args(x), chosen)};
+    const auto o = ParallelSoftmaxAttention(args(x));
+    CHECK_THAT(o.grad_fn()->name(), Catch::Contains("AttentionFunction"));
+    return std::vector<at::Tensor>{o};
   };
-  const auto actual = testing::Differentiate(run, inputs);
-  const testing::PoisonUninitializedMemory poison;
-  const auto again = testing::Differentiate(run, inputs);
   CAPTURE(c.head_dim, c.seq_len, c.window, c.log_decay, c.slopes, c.dropout_p, c.num_queries);
-  CHECK(RelativeError(actual.outputs[0], expected.outputs[0]) < kAttentionTolerance);
-  CHECK(BitwiseEqual(actual.outputs[0].cpu(), again.outputs[0].cpu()));
-  for (std::size_t i = 0; i < inputs.size(); ++i) {
-    CAPTURE(i);
-    CHECK(RelativeError(actual.gradients[i], expected.gradients[i]) < ToleranceOfGradient(c, i));
-    CHECK(BitwiseEqual(actual.gradients[i].cpu(), again.gradients[i].cpu()));
-  }
+  const auto actual =
+      CheckTwice(run, inputs, expected, [&](std::size_t i) { return ToleranceOfGradient(c, i); });
   if (inputs.size() > 3) {  // as a gate's bias sums it, over which errors of one sign would add up
     CHECK(RelativeError(actual.gradients[3].sum(1), expected.gradients[3].sum(1)) <
           kDecayGradientSumTolerance);
