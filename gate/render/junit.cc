@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <map>
 #include <string>
 #include <utility>
@@ -59,6 +60,18 @@ std::string RenderJUnit(const Comparison& comparison, const Tolerance& tolerance
         .details = ValuesText(row)};
     if (!row.experiment_id.empty()) one.properties = {{"experiment_id", row.experiment_id}};
     cases.push_back(std::move(one));
+  }
+  // What fails the comparison is red here, too, where no row alone explains it: nothing was judged.
+  const ExitCode code = CodeOf(comparison, tolerance);
+  const bool is_red = std::any_of(cases.begin(), cases.end(), [](const reports::JUnitCase& one) {
+    return one.outcome == CaseOutcome::kFailure || one.outcome == CaseOutcome::kError;
+  });
+  if (code != ExitCode::kOk && !is_red) {
+    cases.push_back({.suite = "compare",
+                     .name = "outcome",
+                     .outcome = CaseOutcome::kFailure,
+                     .message = OutcomeText(comparison, code),
+                     .type = std::string(WordOf(code))});
   }
   return reports::RenderJUnitXml("mixerbench.compare", comparison.candidate.started, cases);
 }

@@ -78,9 +78,14 @@ std::vector<double> FisherAttainable(SolvedCount base, SolvedCount candidate) {
   return attainable;
 }
 
-std::optional<std::int64_t> VisibleSolved(SolvedCount base, std::int64_t seeds, double level) {
+std::optional<std::int64_t> VisibleSolved(SolvedCount base, std::int64_t seeds, double level,
+                                          std::span<const Tested> others) {
+  std::vector<Tested> family(1);
+  for (const Tested& other : others) family.push_back({1, other.attainable});
   for (std::int64_t solved = seeds; solved >= 0; --solved) {
-    if (FisherLoss(base, {solved, seeds}) <= level) return solved;
+    const SolvedCount candidate{solved, seeds};
+    family.front() = {FisherLoss(base, candidate), FisherAttainable(base, candidate)};
+    if (HolmAdjusted(family).front() <= level) return solved;
   }
   return std::nullopt;
 }

@@ -8,6 +8,8 @@
 #include <span>
 #include <vector>
 
+#include "gate/statistics/multiple.h"
+
 namespace mixerbench::gate {
 
 struct SolvedCount {
@@ -22,9 +24,10 @@ double FisherLoss(SolvedCount base, SolvedCount candidate);
 // ascending. What a discrete test cannot reach costs a family of tests nothing (multiple.h).
 std::vector<double> FisherAttainable(SolvedCount base, SolvedCount candidate);
 
-// The most solved seeds out of `seeds` that would still be a loss at this level; nothing when not
-// even none would be.
-std::optional<std::int64_t> VisibleSolved(SolvedCount base, std::int64_t seeds, double level);
+// The most solved seeds out of `seeds` that would still be a loss at this level, beside `others`
+// that show none; nothing when not even none would be.
+std::optional<std::int64_t> VisibleSolved(SolvedCount base, std::int64_t seeds, double level,
+                                          std::span<const Tested> others = {});
 
 // The loss of one pair. A censored one is larger than any other, of the sign of `value`.
 struct PairedLoss {

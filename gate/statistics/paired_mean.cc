@@ -18,7 +18,7 @@ constexpr double kVisiblePower = 0.8;
 
 }  // namespace
 
-PairedMean::PairedMean(std::span<const double> differences)
+PairedMean::PairedMean(std::span<const double> differences, double least_deviation)
     : size_(static_cast<std::int64_t>(differences.size())) {
   Require(size_ >= 2, "a paired mean needs two pairs or more");
   mean_ = reports::Mean(differences);
@@ -28,10 +28,7 @@ PairedMean::PairedMean(std::span<const double> differences)
     mean_ = *low;
     error_ = 0;
   }
-}
-
-double PairedMean::standard_deviation() const {
-  return error_ * std::sqrt(static_cast<double>(size_));
+  error_ = std::max(error_, least_deviation / std::sqrt(static_cast<double>(size_)));
 }
 
 double PairedMean::Quantile(double probability) const {

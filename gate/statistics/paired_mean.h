@@ -11,11 +11,11 @@ namespace mixerbench::gate {
 
 class PairedMean {
  public:
-  // Needs two values or more. When all are equal the mean is taken as exact.
-  explicit PairedMean(std::span<const double> differences);
+  // Needs two values or more. `least_deviation` is what their deviation is at least, where they are
+  // rounded; without it the mean of equal values is taken as exact.
+  explicit PairedMean(std::span<const double> differences, double least_deviation = 0);
 
   double mean() const { return mean_; }
-  double standard_deviation() const;
   std::int64_t size() const { return size_; }
 
   // One-sided p value that the mean is above `bound`, or below it.

@@ -98,6 +98,16 @@ void NoteUnusedSeeds(const std::vector<Experiment>& experiments, const GateSetti
   }
 }
 
+// Bits and times differ between devices; learning is judged all the same.
+void NoteDevices(Comparison& comparison) {
+  const std::string &base = comparison.base.device, &candidate = comparison.candidate.device;
+  if (base.empty() || candidate.empty() || base == candidate) return;
+  comparison.notes.push_back(
+      {"", fmt::format("base ran on {}, new on {}: their times cannot be compared, and that other "
+                       "bits come from other code is not known",
+                       base, candidate)});
+}
+
 void KeepModels(const Side& side, std::map<std::string, Value>& models) {
   for (const reports::CellResult& cell : side.cells) {
     Value& model = models[cell.name];
@@ -133,15 +143,16 @@ Comparison CompareReports(const CompareInputs& inputs, const GateSettings& setti
 
   std::vector<Row> learning = LearningRows(pairing.experiments, inputs, settings, comparison);
   std::vector<ReplayRow> replays = ReplayRows(pairing.experiments, settings);
+  // Before equal bits settle what was not judged: those of some seeds say nothing of the others.
+  Append(FailureRows(pairing.experiments, learning), comparison.rows);
   SettleReplays(settings, replays, learning);
   comparison.seeds_wanted = SeedsWanted(learning, settings);
 
-  Append(FailureRows(pairing.experiments, learning), comparison.rows);
   Append(DataRows(pairing), comparison.rows);
   Append(NumericsRows(pairing.experiments), comparison.rows);
   std::set<std::string> equal;
   for (ReplayRow& replay : replays) {
-    if (replay.kind == ReplayKind::kEqual) equal.insert(replay.row.experiment_id);
+    if (replay.IsEqualWhole()) equal.insert(replay.row.experiment_id);
     comparison.rows.push_back(std::move(replay.row));
   }
   Append(std::move(learning), comparison.rows);
@@ -151,6 +162,7 @@ Comparison CompareReports(const CompareInputs& inputs, const GateSettings& setti
   Acknowledge(settings, comparison.rows);
   JudgeWeakBases(settings, equal, comparison);
   NoteUnusedSeeds(pairing.experiments, settings, comparison);
+  NoteDevices(comparison);
   SortRows(comparison.rows);
   for (const Experiment& experiment : pairing.experiments) {
     std::vector<Detail> details = DetailsOf(experiment);

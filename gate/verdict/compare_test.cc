@@ -163,6 +163,115 @@ TEST_CASE(
                      [](const Row& row) { return row.metric == "state"; }));
 }
 
+void Fail(CellResult& cell, CellState state) {
+  cell.state = state;
+  cell.reason = "made to fail";
+  cell.accuracy.clear();
+  cell.learning_curve.clear();
+  cell.model.state_bytes_measured = 0;
+}
+
+TEST_CASE("compare: equal bits of some seeds say nothing of those that failed") {
+  Made made = Drawn({}, {}, 5);
+  made.candidate = made.base;
+  for (std::size_t i = 1; i < 5; ++i) Fail(made.candidate[i], CellState::kDiverged);
+  for (const char* preset : {"smoke", "nightly", "release"}) {
+    CAPTURE(preset);
+    const Comparison comparison = Compare(made, PresetSettings(preset, ""));
+    CHECK(Find(comparison, "replay").candidate == "1 of 1 seeds equal bit by bit");
+    CHECK(Find(comparison, "solve_rate").verdict != Verdict::kPass);
+    const bool is_judged = std::string_view(preset) == "nightly";  // release asks for ten seeds
+    CHECK(Find(comparison, "state").verdict ==
+          (is_judged ? Verdict::kNotGated : Verdict::kInconclusive));
+    CHECK((CodeOf(comparison, {}) != ExitCode::kOk || std::string_view(preset) == "smoke"));
+  }
+}
+
+TEST_CASE("compare: what failed on both sides without a loss is not equal") {
+  Made made = Drawn({}, {}, 5);
+  for (Cells* cells : {&made.base, &made.candidate}) {
+    for (CellResult& cell : *cells) Fail(cell, CellState::kTimeout);
+  }
+  const Comparison comparison = Compare(made);
+  CHECK(std::none_of(comparison.rows.begin(), comparison.rows.end(), [](const Row& row) {
+    return row.gate != Gate::kData && row.verdict == Verdict::kPass;
+  }));
+  CHECK(CodeOf(comparison, {}) == ExitCode::kInconclusive);
+}
+
+TEST_CASE("compare: one seed that base completes by chance is no regression when it fails") {
+  Made made = Drawn({}, {}, 5);
+  for (CellResult& cell : made.candidate) Fail(cell, CellState::kDiverged);
+  for (std::size_t i = 1; i < 5; ++i) Fail(made.base[i], CellState::kDiverged);
+  CHECK(Find(Compare(made), "state").verdict != Verdict::kRegression);
+}
+
+TEST_CASE("compare: as many solved seeds pass where the loss of all would have shown") {
+  // Three of five, then eight and three of ten.
+  Made made = Drawn({}, {}, 10);
+  for (Cells* cells : {&made.base, &made.candidate}) {
+    for (CellResult& cell : *cells) cell.steps_to_threshold = 800;
+  }
+  const auto unsolve = [](Cells& cells, std::initializer_list<std::size_t> seeds) {
+    for (const std::size_t seed : seeds) cells[seed].steps_to_threshold.reset();
+  };
+  unsolve(made.base, {0, 1});
+  unsolve(made.candidate, {0, 1, 5, 6, 7, 8, 9});
+  const Comparison comparison = Compare(made);
+  const Row& row = Find(comparison, "solve_rate");
+  REQUIRE(row.looks.size() == 2);
+  CHECK(row.looks[0].verdict == Verdict::kInconclusive);
+  CHECK(row.candidate == "3/10");
+  CHECK(row.verdict == Verdict::kInconclusive);
+
+  // Beside other headlines the text says what would have been called one.
+  made = Drawn({}, {}, 5);
+  for (int i = 1; i < 4; ++i) {
+    const Made other =
+        Drawn({.mixer = "m" + std::to_string(i)}, {.mixer = "m" + std::to_string(i)}, 5, 7);
+    made.base.insert(made.base.end(), other.base.begin(), other.base.end());
+    made.candidate.insert(made.candidate.end(), other.candidate.begin(), other.candidate.end());
+  }
+  for (std::size_t i = 0; i < 5; ++i) made.candidate[i].steps_to_threshold.reset();
+  const Comparison four = Compare(made);
+  CHECK(four.num_headlines == 8);
+  CHECK(Find(four, "solve_rate").verdict == Verdict::kRegression);
+  CHECK(Find(four, "solve_rate").would_have_seen_text == "0/5 or less");
+}
+
+TEST_CASE("compare: steps that are known to an evaluation are not exact") {
+  const auto evaluated = [](CellResult& cell, std::int64_t steps) {
+    cell.steps_to_threshold = steps;
+    cell.learning_curve.clear();
+    for (std::int64_t step = 79; step <= 790; step += 79) {
+      reports::LearningPoint point;
+      point.step = step;
+      point.train_loss =
+          4 + 0.01 * static_cast<double>(cell.seed) + 1e-9 * static_cast<double>(steps);
+      point.validation_accuracy = step < steps ? 0.5 : 0.99;
+      cell.learning_curve.push_back(point);
+    }
+  };
+  const auto verdict = [&](std::int64_t base, std::int64_t candidate, std::uint64_t seeds) {
+    Made made = Drawn({}, {}, seeds);
+    for (CellResult& cell : made.base) evaluated(cell, base);
+    for (CellResult& cell : made.candidate) evaluated(cell, candidate);
+    return Find(Compare(made), "steps_to_threshold").verdict;
+  };
+  CHECK(verdict(158, 158, 5) == Verdict::kInconclusive);  // a third more steps would not show
+  CHECK(verdict(158, 158, 10) == Verdict::kPass);
+  CHECK(verdict(395, 395, 5) == Verdict::kPass);
+  CHECK(verdict(158, 632, 5) == Verdict::kRegression);
+
+  // Four pairs that reach it are not judged, however alike.
+  Made made = Drawn({}, {}, 5);
+  for (CellResult& cell : made.base) evaluated(cell, 158);
+  for (CellResult& cell : made.candidate) evaluated(cell, 632);
+  made.base[4].steps_to_threshold.reset();
+  made.candidate[4].steps_to_threshold.reset();
+  CHECK(Find(Compare(made), "steps_to_threshold").verdict == Verdict::kInconclusive);
+}
+
 TEST_CASE("compare: a seed that never gets there counts at the steps that were planned") {
   // All seeds stop early, those of new because they failed.
   Made made = Drawn({.steps = 50}, {.solve_probability = 0}, 5);
@@ -331,6 +440,29 @@ TEST_CASE("speed: a slower build must be slower twice") {
   CHECK(Find(Compare(Timed(-0.05, 0.005)), "time").verdict == Verdict::kImproved);
   CHECK(Find(Compare(Timed(0, 0.1)), "time").verdict == Verdict::kInconclusive);
   CHECK_FALSE(WantsSecondStage(Timed(0, 0.005).timings, {}));
+}
+
+TEST_CASE("speed: pairs of another build than the reports', and too few of them, pass nothing") {
+  Made made = Timed(0, 0.005);
+  made.candidate.front().code_id = "code 3";
+  CHECK(Find(Compare(made), "time").verdict == Verdict::kNotComparable);
+  CHECK(Find(Compare(made), "time").say.find("report of new") != std::string::npos);
+  made = Timed(0, 0.005);
+  made.timings.first.resize(6);
+  CHECK(Find(Compare(made), "time").verdict == Verdict::kInconclusive);
+  CHECK(Find(Compare(made), "time").say == "6 of 10 pairs.");
+}
+
+TEST_CASE("speed: states are those of cells that completed, and capture is shown") {
+  Made made = Timed(0, 0.005);
+  Fail(made.base.front(), CellState::kError);
+  const Comparison comparison = Compare(made);
+  CHECK(std::none_of(comparison.rows.begin(), comparison.rows.end(),
+                     [](const Row& row) { return row.metric == "state_bytes"; }));
+  made = Drawn({}, {}, 1);
+  made.base.front().phases.emplace().capture_s = 1;
+  made.candidate.front().phases.emplace().capture_s = 40;
+  CHECK(Find(Compare(made), "capture_seconds").verdict == Verdict::kNotGated);
 }
 
 TEST_CASE("speed: growth below the runner's own noise is no regression") {

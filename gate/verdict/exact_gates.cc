@@ -17,6 +17,7 @@ namespace {
 
 using reports::AccuracyRow;
 using reports::CellResult;
+using reports::CellState;
 using reports::LearningPoint;
 using reports::ThroughputRow;
 
@@ -78,8 +79,12 @@ struct Replays {
 Replays Collect(const Experiment& experiment, const GateSettings& settings) {
   Replays all;
   for (const CellPair& pair : experiment.pairs) {
-    // One that ended early for a reason of its own replays nothing (FailureRows).
+    // One that ended early for a reason of its own replays nothing (FailureRows), nor does one that
+    // was cut off on both sides: only a divergence has losses that lead to it.
     if (pair.base->state != pair.candidate->state) continue;
+    if (pair.base->state != CellState::kCompleted && pair.base->state != CellState::kDiverged) {
+      continue;
+    }
     const Replay replay = ReplayOf(pair, settings.replay_steps);
     ++all.seeds;
     all.same_bits += replay.same_bits;
@@ -260,7 +265,8 @@ std::vector<ReplayRow> ReplayRows(const std::vector<Experiment>& experiments,
     row.candidate = fmt::format("{} of {} seeds equal bit by bit", all.same_bits, all.seeds);
     row.verdict = VerdictOf(kind);
     row.say = Say(kind, all, tolerance, settings);
-    rows.push_back({kind, std::move(row)});
+    const bool has_all_seeds = all.seeds == static_cast<std::int64_t>(experiment.pairs.size());
+    rows.push_back({kind, has_all_seeds, std::move(row)});
   }
   return rows;
 }
@@ -276,8 +282,9 @@ void SettleReplays(const GateSettings& settings, std::vector<ReplayRow>& replays
   for (const Row& row : learning) {
     if (row.verdict != Verdict::kNotGated) judged.insert(row.experiment_id);
   }
-  for (auto& [kind, row] : replays) {
-    if (kind == ReplayKind::kEqual) equal.insert(row.experiment_id);
+  for (ReplayRow& replay : replays) {
+    auto& [kind, has_all_seeds, row] = replay;
+    if (replay.IsEqualWhole()) equal.insert(row.experiment_id);
     if (kind == ReplayKind::kBeyond && IsAcknowledged(row, settings)) {
       row.verdict = Verdict::kInconclusive;
       row.say += " Acknowledged;";
@@ -291,7 +298,8 @@ void SettleReplays(const GateSettings& settings, std::vector<ReplayRow>& replays
                           : " seeds (G3) must decide, and were not judged.";
   }
   for (Row& row : learning) {
-    if (row.verdict != Verdict::kNotGated || !equal.contains(row.experiment_id)) continue;
+    const bool is_open = row.verdict == Verdict::kNotGated || row.verdict == Verdict::kInconclusive;
+    if (!is_open || !equal.contains(row.experiment_id)) continue;
     row.verdict = Verdict::kPass;
     row.test = "exact";
     row.say = "Equal bit by bit (G2).";

@@ -36,14 +36,18 @@ enum class ReplayKind {
 
 struct ReplayRow {
   ReplayKind kind;
-  Row row;  // kUnknown and kWithin are inconclusive until SettleReplays
+  bool has_all_seeds;  // of the experiment: none ended otherwise, or before it was measured
+  Row row;             // kUnknown and kWithin are inconclusive until SettleReplays
+
+  bool IsEqualWhole() const { return kind == ReplayKind::kEqual && has_all_seeds; }
 };
 
 std::vector<ReplayRow> ReplayRows(const std::vector<Experiment>& experiments,
                                   const GateSettings& settings);
 
 // Where bits differ and nothing is known to be wrong, seeds decide: the row passes when learning
-// was judged. What is equal bit by bit lost nothing, however few the seeds.
+// was judged. What is equal bit by bit, every seed of it, lost nothing, however few the seeds and
+// whatever could have been seen.
 void SettleReplays(const GateSettings& settings, std::vector<ReplayRow>& replays,
                    std::vector<Row>& learning);
 

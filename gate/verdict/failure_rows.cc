@@ -44,9 +44,10 @@ std::vector<Row> FailureRows(const std::vector<Experiment>& experiments,
       row.candidate += fmt::format("{}{} {}", row.candidate.empty() ? "" : ", ", count, state);
     }
     const bool is_judged = IsJudged(learning, experiment.id);
-    row.verdict = failed == completed ? Verdict::kRegression
-                  : is_judged         ? Verdict::kNotGated
-                                      : Verdict::kInconclusive;
+    const bool is_whole = completed == static_cast<std::int64_t>(experiment.pairs.size());
+    row.verdict = is_whole && failed == completed ? Verdict::kRegression
+                  : is_judged                     ? Verdict::kNotGated
+                                                  : Verdict::kInconclusive;
     row.say = reason.empty() ? "Without a reason." : reason + (reason.ends_with('.') ? "" : ".");
     if (row.verdict == Verdict::kNotGated) row.say += " They count as unsolved (G3).";
     rows.push_back(std::move(row));

@@ -11,9 +11,9 @@ namespace mixerbench::gate {
 
 inline constexpr std::string_view kStateMetric = "state";
 
-// One row for each experiment with such cells, of any kind. All seeds that completed in base fail:
-// a regression, which no chance explains. Some of them: where `learning` judged the experiment they
-// count there as unsolved, else the question is open.
+// One row for each experiment with such cells, of any kind. Every seed completed in base and none
+// does now: a regression, which no chance explains. Else, where `learning` judged the experiment,
+// they count there as unsolved; where it did not, the question is open.
 std::vector<Row> FailureRows(const std::vector<Experiment>& experiments,
                              const std::vector<Row>& learning);
 

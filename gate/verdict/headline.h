@@ -26,6 +26,7 @@ struct Level {
   double one = 0;
   double shared = 0;
   bool is_last_look = false;
+  std::vector<Tested> others = {};  // headlines of the look; known when a headline is described
 };
 
 class Headline {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
-#include <fmt/format.h>
+#include <map>
 
 #include "gate/verdict/headline.h"
 
@@ -20,7 +20,8 @@ bool IsOpen(const Headline& headline) {
 
 // One look at the first `seeds` pairs of every open headline that has them. The others keep their
 // place in the family, with a p value of 1: what was decided before makes no later test easier.
-void LookAt(std::int64_t seeds, const Level& level, Headlines& headlines) {
+// Returns what was tested, by headline.
+std::vector<Tested> LookAt(std::int64_t seeds, const Level& level, Headlines& headlines) {
   std::vector<Evidence> evidence(headlines.size());
   std::vector<Tested> family(headlines.size());
   std::vector<bool> is_looked_at(headlines.size());
@@ -36,6 +37,7 @@ void LookAt(std::int64_t seeds, const Level& level, Headlines& headlines) {
     headlines[i]->row.looks.push_back(
         {seeds, level.one, family[i].p, adjusted[i], VerdictOf(evidence[i], adjusted[i], level)});
   }
+  return family;
 }
 
 void Finish(const Level& level, Headline& headline) {
@@ -54,13 +56,17 @@ void JudgeHeadlines(const GateSettings& settings, Headlines& headlines) {
   Level level;
   level.one = settings.alpha / static_cast<double>(settings.looks.size());
   level.shared = level.one / static_cast<double>(headlines.size());
+  std::map<std::int64_t, std::vector<Tested>> families;  // by look
   for (const std::int64_t seeds : settings.looks) {
     level.is_last_look = seeds == settings.looks.back();
-    LookAt(seeds, level, headlines);
+    families[seeds] = LookAt(seeds, level, headlines);
   }
-  for (auto& headline : headlines) {
-    level.is_last_look = headline->row.looks.back().seeds == settings.looks.back();
-    Finish(level, *headline);
+  for (std::size_t i = 0; i < headlines.size(); ++i) {
+    const std::int64_t last = headlines[i]->row.looks.back().seeds;
+    level.is_last_look = last == settings.looks.back();
+    level.others = families[last];
+    level.others.erase(level.others.begin() + static_cast<std::ptrdiff_t>(i));
+    Finish(level, *headlines[i]);
   }
 }
 

@@ -36,9 +36,13 @@ class SolveRate : public Headline {
     evidence.loss = {FisherLoss(base, candidate), FisherAttainable(base, candidate)};
     evidence.is_beyond_margin = true;
     const std::int64_t fewer = base.solved - candidate.solved;
-    const bool is_visible = VisibleSolved(base, candidate.seeds, level.shared).has_value();
-    // One fewer is luck once all seeds are there; two fewer are a warning.
-    evidence.passes = fewer <= 0 || (fewer == 1 && is_visible && level.is_last_look);
+    const auto is_visible = [&](double at) {
+      return VisibleSolved(base, candidate.seeds, at).has_value();
+    };
+    // As many pass where the loss of all would have shown. One fewer is luck once all seeds are
+    // there; two fewer are a warning.
+    evidence.passes = (fewer <= 0 && is_visible(level.one)) ||
+                      (fewer == 1 && level.is_last_look && is_visible(level.shared));
     evidence.improves = FisherLoss(candidate, base) <= level.one;
     return evidence;
   }
@@ -52,7 +56,7 @@ class SolveRate : public Headline {
     out.effect = {EffectKind::kPoints, Share(candidate) - Share(base), {}, {}, kShownLevel};
     out.test = "fisher";
     out.p_raw = FisherLoss(base, candidate);
-    const auto visible = VisibleSolved(base, candidate.seeds, level.shared);
+    const auto visible = VisibleSolved(base, candidate.seeds, level.one, level.others);
     out.would_have_seen_text =
         visible ? fmt::format("{}/{} or less", *visible, candidate.seeds) : "no loss at all";
     if (visible) out.would_have_seen = Share({*visible, candidate.seeds}) - Share(base);
@@ -88,7 +92,8 @@ class SolveRate : public Headline {
 // -----------------------------------------------------------------------
 
 // Losses are log ratios of steps; an unsolved seed counts at the budget, which is less than the
-// truth, so where the candidate has one only ranks can say that nothing was lost.
+// truth, so where the candidate has one only ranks can say that nothing was lost. Steps are known
+// to the evaluation before, so losses that are all alike are not exact.
 class Steps : public Headline {
  public:
   Steps(std::vector<TrainingScore> scores, double margin, double suspicious_ratio,
@@ -100,8 +105,8 @@ class Steps : public Headline {
 
   Evidence Look(std::int64_t count, const Level& level) const override {
     const Losses losses = LossesOf(count);
-    if (losses.values.size() < 2) return {};
-    const PairedMean mean(losses.values);
+    if (!losses.AreEnough()) return {};
+    const PairedMean mean(losses.values, losses.least_deviation);
     Evidence evidence;
     evidence.loss.p = mean.PAbove(0);
     evidence.is_beyond_margin = mean.mean() > margin_;
@@ -126,11 +131,12 @@ class Steps : public Headline {
     out.margin = std::exp(margin_);
     const Losses losses = LossesOf(count);
     out.test = losses.num_censored > 0 ? "student, signed_rank" : "student";
-    if (losses.values.size() < 2) {
-      out.say = "Too few seeds reach the threshold on either side.";
+    if (!losses.AreEnough()) {
+      out.say = fmt::format("{} pairs have a seed that reaches the threshold; {} are the fewest.",
+                            losses.values.size(), kFewestSeeds);
       return;
     }
-    const PairedMean mean(losses.values);
+    const PairedMean mean(losses.values, losses.least_deviation);
     const reports::Interval interval = mean.Interval(kShownLevel);
     out.effect = {EffectKind::kRatio, std::exp(mean.mean()), std::exp(interval.low),
                   std::exp(interval.high), kShownLevel};
@@ -156,11 +162,15 @@ class Steps : public Headline {
     std::vector<double> values;
     std::vector<PairedLoss> below_margin;  // margin - loss: above 0 where nothing was lost
     std::int64_t num_censored = 0;         // the candidate alone never got there
+    double least_deviation = 0;            // of `values`, for what lies between two evaluations
+
+    bool AreEnough() const { return static_cast<std::int64_t>(values.size()) >= kFewestSeeds; }
   };
 
   // Pairs in which neither side gets there say nothing of steps.
   Losses LossesOf(std::int64_t count) const {
     Losses losses;
+    double variance = 0;  // a value that is known to a width w has w^2 / 12
     for (const TrainingScore& score : First(scores_, count)) {
       const bool base_solved = score.base.steps.has_value();
       const bool candidate_solved = score.candidate.steps.has_value();
@@ -168,11 +178,17 @@ class Steps : public Headline {
       const double loss = std::log(score.candidate.StepsOrBudget() / score.base.StepsOrBudget());
       losses.values.push_back(loss);
       losses.num_censored += !candidate_solved;
+      for (const SideScore* side : {&score.base, &score.candidate}) {
+        variance += side->steps_width * side->steps_width / 12;
+      }
       if (base_solved && candidate_solved) {
         losses.below_margin.push_back({margin_ - loss, false});
       } else {
         losses.below_margin.push_back({candidate_solved ? 1.0 : -1.0, true});
       }
+    }
+    if (!losses.values.empty()) {
+      losses.least_deviation = std::sqrt(variance / static_cast<double>(losses.values.size()));
     }
     return losses;
   }

@@ -27,7 +27,6 @@ void CheckRanges(const GateSettings& s, const std::string& where) {
                              {"time_margin", s.time_margin, 0, kLarge},
                              {"time_alpha", s.time_alpha, 0, 0.5},
                              {"memory_margin", s.memory_margin, 0, kLarge},
-                             {"compile_margin", s.compile_margin, 0, kLarge},
                              {"replay_tolerance", s.replay_tolerance, 0, 1},
                              {"replay_tolerance_low", s.replay_tolerance_low, 0, 1},
                              {"suspicious_ratio", s.suspicious_ratio, 0, 1},
@@ -37,8 +36,7 @@ void CheckRanges(const GateSettings& s, const std::string& where) {
                                                             range.low, range.high, range.value));
   }
   for (const Floor& floor : {Floor{"accuracy_margin_sds", s.accuracy_margin_sds},
-                             {"base_solve_rate", s.base_solve_rate},
-                             {"compile_seconds", s.compile_seconds}}) {
+                             {"base_solve_rate", s.base_solve_rate}}) {
     if (!(floor.value >= 0)) throw ConfigError(where + "/" + floor.name, "must be at least 0");
   }
   if (s.replay_steps < 1) throw ConfigError(where + "/replay_steps", "must be at least 1");
@@ -80,8 +78,6 @@ const Fields<GateSettings>& SettingsFields() {
           .Add("time_alpha", &S::time_alpha, "one-sided level of the bound of a median ratio")
           .Add("pairs", &S::pairs, "pairs of processes that --measure times, in each stage")
           .Add("memory_margin", &S::memory_margin, "tolerated growth of memory and state")
-          .Add("compile_margin", &S::compile_margin, "tolerated growth of the time of capture")
-          .Add("compile_seconds", &S::compile_seconds, "below so much more, capture is not judged")
           .Add("replay_tolerance", &S::replay_tolerance, "of the loss over the first steps, fp32")
           .Add("replay_tolerance_low", &S::replay_tolerance_low, "the same in tf32 and bf16")
           .Add("replay_steps", &S::replay_steps, "how many steps these are")

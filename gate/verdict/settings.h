@@ -29,8 +29,6 @@ struct GateSettings {
   double time_alpha = 0.01;  // of the bound of a median, one-sided
   std::int64_t pairs = 10;   // of processes, in each of two stages
   double memory_margin = 0.02;
-  double compile_margin = 0.5;
-  double compile_seconds = 5;
   // Relative, of the loss over the first steps; rounding grows with every step, faults do not wait.
   double replay_tolerance = 1e-6;
   double replay_tolerance_low = 1e-3;  // of trainings in tf32 and bf16

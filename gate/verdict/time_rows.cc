@@ -2,6 +2,8 @@
 #include <algorithm>
 #include <cmath>
 #include <fmt/format.h>
+#include <map>
+#include <set>
 
 #include "gate/statistics/median_bootstrap.h"
 #include "gate/verdict/shapes.h"
@@ -10,6 +12,8 @@
 
 namespace mixerbench::gate {
 namespace {
+
+using reports::CellResult;
 
 // The quantile 0.8 of the normal distribution, of the error that a bound stands for.
 constexpr double kVisibleErrors = 0.8416;
@@ -85,8 +89,27 @@ Judged JudgePairs(const TimeSeries& first, const TimeSeries* second, double leas
                                  100 * std::expm1(low), 100 * std::expm1(high))};
 }
 
-std::vector<Row> PairedRows(const Timings& timings, const Calibration* calibration,
-                            const GateSettings& settings) {
+// The code behind the timings of the two reports, by experiment.
+std::map<std::string, CellPair> TimedBy(const std::vector<Experiment>& experiments) {
+  std::map<std::string, CellPair> timed;
+  for (const Experiment& experiment : experiments) {
+    if (experiment.kind == "throughput") timed.try_emplace(experiment.id, experiment.pairs.front());
+  }
+  return timed;
+}
+
+// Which side's report is of other code than the processes that were timed; "" where none is.
+std::string OtherBuild(const TimeSeries& series, const CellPair& reported) {
+  const auto is_other = [](const std::set<std::string>& codes, const CellResult& cell) {
+    return codes != std::set<std::string>{cell.code_id};
+  };
+  if (is_other(series.candidate_codes, *reported.candidate)) return "new";
+  return is_other(series.base_codes, *reported.base) ? "base" : "";
+}
+
+std::vector<Row> PairedRows(const std::vector<Experiment>& experiments, const Timings& timings,
+                            const Calibration* calibration, const GateSettings& settings) {
+  const std::map<std::string, CellPair> reported = TimedBy(experiments);
   const double least_growth =
       std::max(settings.time_margin, calibration ? calibration->LeastTimeGrowth() : 0);
   const std::map<TimeKey, TimeSeries> second = SeriesOf(timings.second);
@@ -96,7 +119,12 @@ std::vector<Row> PairedRows(const Timings& timings, const Calibration* calibrati
     const auto again = second.find(key);
     DescribePairs(series, least_growth, settings, row);
     const auto num_pairs = static_cast<std::int64_t>(series.log_ratios.size());
-    if (series.has_other_device) {
+    const auto report = reported.find(key.experiment_id);
+    const std::string other = report == reported.end() ? "" : OtherBuild(series, report->second);
+    if (!other.empty()) {
+      row.verdict = Verdict::kNotComparable;
+      row.say = "The pairs were timed with another build than the report of " + other + " is of.";
+    } else if (series.has_other_device) {
       row.verdict = Verdict::kNotComparable;
       row.say = "The processes of a pair ran on different devices.";
     } else if (!settings.judge_speed || num_pairs < kFewestSeeds) {
@@ -105,6 +133,9 @@ std::vector<Row> PairedRows(const Timings& timings, const Calibration* calibrati
           settings.judge_speed
               ? fmt::format("{} pairs; {} are the fewest that are judged.", num_pairs, kFewestSeeds)
               : "Preset " + settings.preset + " shows times and does not judge them.";
+    } else if (num_pairs < settings.pairs) {
+      row.verdict = Verdict::kInconclusive;
+      row.say = fmt::format("{} of {} pairs.", num_pairs, settings.pairs);
     } else {
       const Judged judged = JudgePairs(series, again == second.end() ? nullptr : &again->second,
                                        least_growth, settings);
@@ -126,7 +157,7 @@ bool FailsRuleR(std::span<const double> log_ratios, const GateSettings& settings
 
 std::vector<Row> TimeRows(const std::vector<Experiment>& experiments, const Timings& timings,
                           const Calibration* calibration, const GateSettings& settings) {
-  if (!timings.first.empty()) return PairedRows(timings, calibration, settings);
+  if (!timings.first.empty()) return PairedRows(experiments, timings, calibration, settings);
   std::vector<ProcessPair> stored(1);
   for (const Experiment& experiment : experiments) {
     for (const CellPair& pair : experiment.pairs) {

@@ -42,6 +42,8 @@ std::map<TimeKey, TimeSeries> SeriesOf(const std::vector<ProcessPair>& pairs) {
       series.base_ms.push_back(base.ms);
       series.candidate_ms.push_back(candidate.ms);
       series.log_ratios.push_back(std::log(candidate.ms / base.ms));
+      series.base_codes.insert(base.cell->code_id);
+      series.candidate_codes.insert(candidate.cell->code_id);
       series.has_other_device |=
           reports::DeviceOf(*base.cell) != reports::DeviceOf(*candidate.cell);
     }

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -36,7 +37,8 @@ struct TimeSeries {
   std::string cell;
   std::vector<double> base_ms, candidate_ms;
   std::vector<double> log_ratios;
-  bool has_other_device = false;  // of the two processes of a pair
+  bool has_other_device = false;                      // of the two processes of a pair
+  std::set<std::string> base_codes, candidate_codes;  // code ids of what was timed
 };
 
 std::map<TimeKey, TimeSeries> SeriesOf(const std::vector<ProcessPair>& pairs);

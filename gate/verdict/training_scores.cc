@@ -2,6 +2,7 @@
 #include "gate/verdict/training_scores.h"
 
 #include <algorithm>
+#include <cmath>
 #include <fmt/format.h>
 
 #include "gate/statistics/paired_mean.h"
@@ -59,6 +60,20 @@ std::optional<double> MeanOverSegments(const CellResult& cell, Value value) {
 
 double Chance(const AccuracyRow& row) { return row.chance; }
 
+double StepsWidth(const CellResult& cell, std::int64_t steps) {
+  std::int64_t before = 0;
+  bool is_evaluated = false;
+  for (const reports::LearningPoint& point : cell.learning_curve) {
+    if (!point.validation_accuracy) continue;
+    if (point.step < steps) before = point.step;
+    is_evaluated |= point.step == steps;
+  }
+  if (!is_evaluated) return 0;
+  // Reached by the first evaluation, it is as if there had been one at half of its steps.
+  const double from = before > 0 ? static_cast<double>(before) : static_cast<double>(steps) / 2;
+  return std::log(static_cast<double>(steps) / from);
+}
+
 SideScore ScoreOf(const CellResult& cell, const CellResult& other, Budget budget) {
   SideScore score;
   score.budget = static_cast<double>(budget.steps);
@@ -66,6 +81,7 @@ SideScore ScoreOf(const CellResult& cell, const CellResult& other, Budget budget
   if (cell.state == CellState::kCompleted) {
     if (cell.steps_to_threshold) {
       score.steps = std::max<std::int64_t>(1, *cell.steps_to_threshold);
+      score.steps_width = StepsWidth(cell, *score.steps);
     }
     score.accuracy = MeanOverSegments(cell, AccuracyOf).value_or(0);
   } else {

@@ -13,8 +13,11 @@ namespace mixerbench::gate {
 
 struct SideScore {
   std::optional<std::int64_t> steps;  // to the threshold; nothing for a seed that failed
-  double budget = 0;                  // steps that were there to be done
-  bool is_budget_planned = false;     // else the most that any seed of either side did
+  // Log of `steps` over those of the evaluation before, between which the threshold was passed; 0
+  // where the curve does not tell.
+  double steps_width = 0;
+  double budget = 0;               // steps that were there to be done
+  bool is_budget_planned = false;  // else the most that any seed of either side did
   // Mean over the segments no longer than what was trained on (over all, where all are longer). A
   // seed that failed has what guessing scores.
   double accuracy = 0;
