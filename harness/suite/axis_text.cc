@@ -78,11 +78,20 @@ Names NamesOf(const Modules& modules) {
   return names;
 }
 
+std::string TextOf(const Value& value, const Names& names);
+
+// An item that is joined itself stands in brackets.
+std::string ItemText(const Value& item, const Names& names) {
+  const std::string text = TextOf(item, names);
+  return text.find('+') == std::string::npos ? text : "[" + text + "]";
+}
+
 std::string TextOf(const Value& value, const Names& names) {
   if (value.is_array()) {
     std::string text;
-    for (const Value& item : value.as_array())
-      text += (text.empty() ? "" : "+") + TextOf(item, names);
+    for (const Value& item : value.as_array()) {
+      text += (text.empty() ? "" : "+") + ItemText(item, names);
+    }
     return text;
   }
   if (const Value* pattern = value.Find("pattern")) return TextOf(*pattern, names);
@@ -99,6 +108,19 @@ std::string TextOf(const Value& value, const Names& names) {
   return text;
 }
 
+// Texts say less than values do: true and "true", [1, 2] and "1+2". Cells of one name would be one
+// row of a report, so the second value with a text is numbered.
+void TellApart(const Array& values, std::vector<std::string>& texts) {
+  std::map<std::string, std::vector<std::string>> alike;  // by text: values, as they come
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    std::vector<std::string>& known = alike[texts[i]];
+    const auto found = std::find(known.begin(), known.end(), io::DumpJson(values[i]));
+    const auto number = found - known.begin() + 1;
+    if (found == known.end()) known.push_back(io::DumpJson(values[i]));
+    if (number > 1) texts[i] += " #" + std::to_string(number);
+  }
+}
+
 }  // namespace
 
 std::string AxisText(const Value& value) { return AxisTexts({value}).front(); }
@@ -109,6 +131,7 @@ std::vector<std::string> AxisTexts(const Array& values) {
   const Names names = NamesOf(modules);
   std::vector<std::string> texts;
   for (const Value& value : values) texts.push_back(TextOf(value, names));
+  TellApart(values, texts);
   return texts;
 }
 

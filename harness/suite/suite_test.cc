@@ -271,6 +271,19 @@ TEST_CASE("suite: classes of one name are told apart by their files") {
   CHECK(AxisText(mixers.as_array().at(1)) == "Mine");
 }
 
+TEST_CASE("suite: different values have different texts") {
+  const auto texts = [](const char* values) { return AxisTexts(io::ParseJson(values).as_array()); };
+  CHECK(texts(R"([{"name": "hybrid", "pattern": [
+                    {"name": "parallel", "branches": [{"name": "attention"}, {"name": "gla"}]},
+                    {"name": "base_conv"}]},
+                  {"name": "parallel",
+                   "branches": [{"name": "attention"}, {"name": "gla"}, {"name": "base_conv"}]}])") ==
+        std::vector<std::string>{"[parallel,branches=attention+gla]+base_conv",
+                                 "parallel,branches=attention+gla+base_conv"});
+  CHECK(texts(R"([true, "true", [1, 2], "1+2", true])") ==
+        std::vector<std::string>{"true", "true #2", "1+2", "1+2 #2", "true"});
+}
+
 TEST_CASE("suite: a mixer's label names its cells and changes no id") {
   const auto plain = ParseWith("model.sequence_mixer", R"({"name": "gla"})").cells;
   const auto labelled =
