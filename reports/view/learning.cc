@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <cmath>
 #include <fmt/format.h>
+#include <iterator>
 #include <map>
+#include <set>
 
 #include "reports/statistics/statistics.h"
 #include "reports/view/figure_parts.h"
@@ -99,38 +101,96 @@ double StrongestGuess(const Study& study, std::size_t setting) {
   return best;
 }
 
+// Validation accuracy by step.
+std::map<std::int64_t, double> ValidationOf(const CellResult& run) {
+  std::map<std::int64_t, double> by_step;
+  for (const LearningPoint& point : run.learning_curve) {
+    if (point.validation_accuracy && point.step > 0)
+      by_step[point.step] = *point.validation_accuracy;
+  }
+  return by_step;
+}
+
+// The median over the runs of a group at every step at which one of them was validated. Runs end at
+// different steps, and those that solve end first: without them the curve would be that of the
+// others. What a run counts as between and after its validations is what CurvesCaption says.
+std::vector<Mark> MedianCurve(const Study& study, const GroupSummary& group) {
+  const auto* row = RowAt(study, group, 0);
+  const double chance = row ? row->chance : 0;
+  std::set<std::int64_t> steps;
+  std::vector<std::pair<const CellResult*, std::map<std::int64_t, double>>> runs;
+  for (const CellResult& run : CellsOf(*study.report, group)) {
+    auto curve = ValidationOf(run);
+    for (const auto& [step, accuracy] : curve) steps.insert(step);
+    if (!curve.empty()) runs.emplace_back(&run, std::move(curve));
+  }
+  std::vector<Mark> marks;
+  for (const std::int64_t step : steps) {
+    std::vector<double> values;
+    for (const auto& [run, curve] : runs) {
+      const auto next = curve.upper_bound(step);
+      if (next == curve.begin()) continue;  // not validated yet
+      const bool has_ended = step > curve.rbegin()->first;
+      if (!has_ended || run->state == CellState::kCompleted) {
+        values.push_back(std::prev(next)->second);
+      } else if (IsFailure(run->state)) {
+        values.push_back(chance);
+      }
+    }
+    marks.push_back({.x = static_cast<double>(step), .y = Median(values)});
+  }
+  return marks;
+}
+
 // Thin: all runs. Thick: the chosen one, or the median of the seeds.
 void AddRuns(const Study& study, const MixerList& mixers, int mixer, std::size_t setting,
              Panel& panel) {
   const StudyCell* cell = study.At(mixer, setting);
   if (!cell) return;
-  std::map<double, std::vector<double>> by_step;
-  std::size_t num_thick = 0;
   for (const GroupSummary* group : cell->all) {
     for (const CellResult& run : CellsOf(*study.report, *group)) {
       AddCurve(run, {.mixer = mixer, .form = Series::Form::kThin, .has_marks = false}, panel);
-      if (group != cell->shown) continue;
-      ++num_thick;
-      for (const LearningPoint& point : run.learning_curve) {
-        if (!point.validation_accuracy || point.step <= 0) continue;
-        by_step[static_cast<double>(point.step)].push_back(*point.validation_accuracy);
-      }
     }
   }
-  Series thick{.mixer = mixer, .has_marks = false, .has_name = true};
-  for (const auto& [step, values] : by_step)
-    thick.marks.push_back({.x = step, .y = Median(values)});
+  if (!cell->shown) return;
+  Series thick{.mixer = mixer,
+               .marks = MedianCurve(study, *cell->shown),
+               .has_marks = false,
+               .has_name = true};
   if (thick.marks.empty()) return;
   const Mark last = thick.marks.back();
   panel.series.push_back(std::move(thick));
   panel.series.push_back(
       {.mixer = mixer,
        .form = Series::Form::kMarks,
-       .marks = {{.x = last.x,
-                  .y = last.y,
-                  .note = fmt::format("{}: {} % after {} steps{}", LabelOf(mixers, mixer),
-                                      Percent(last.y), Count(last.x),
-                                      num_thick > 1 ? ", median of the seeds" : "")}}});
+       .marks = {
+           {.x = last.x,
+            .y = last.y,
+            .note = fmt::format("{}: {} % after {} steps{}", LabelOf(mixers, mixer),
+                                Percent(last.y), Count(last.x),
+                                cell->shown->seeds.size() > 1 ? ", median of the seeds" : "")}}});
+}
+
+std::vector<std::string> CurvesCaption(const Study& study) {
+  const bool has_seeds = std::any_of(study.cells.begin(), study.cells.end(), [](const auto& item) {
+    return item.second.shown && item.second.shown->seeds.size() > 1;
+  });
+  std::vector<std::string> caption;
+  if (study.chosen_keys.empty()) {
+    caption.emplace_back("Thin: each seed. Thick: their median.");
+  } else if (has_seeds) {
+    caption.emplace_back(
+        "Thick: the chosen setting, the median of its seeds. Thin: all runs, same colour.");
+  } else {
+    caption.emplace_back("Thick: the chosen setting. Thin: the others, same colour.");
+  }
+  if (has_seeds) {
+    caption.emplace_back(
+        "In a median a seed that stopped early keeps its last value, and one that failed counts as "
+        "chance from there on.");
+  }
+  caption.emplace_back("Steps are on a log axis. A red cross: the run failed there.");
+  return caption;
 }
 
 }  // namespace
@@ -216,12 +276,7 @@ std::optional<Figure> StepsFigure(const Study& study, const MixerList& mixers) {
 }
 
 std::optional<Figure> CurvesFigure(const Study& study, const MixerList& mixers) {
-  Figure figure{.title = "Learning curves",
-                .caption = {study.chosen_keys.empty()
-                                ? "Thin: each seed. Thick: their median."
-                                : "Thick: the chosen setting. Thin: the others, same colour.",
-                            "Steps are on a log axis. A red cross: the run failed there."},
-                .panels = {}};
+  Figure figure{.title = "Learning curves", .caption = CurvesCaption(study), .panels = {}};
   std::vector<Panel> panels;
   const std::size_t num_drawn = std::min(study.settings.size(), kMaxPanels / 2);
   for (std::size_t s = 0; s < num_drawn; ++s) {

@@ -1,0 +1,106 @@
+// Charts of learning and of slices.
+// SPDX-License-Identifier: Apache-2.0
+#include "reports/view/figures.h"
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "reports/summary/sweep_report.h"
+#include "reports/view/figure_parts.h"
+#include "reports/view/study.h"
+
+#include "tests/support/catch2.h"
+
+namespace mixerbench::reports {
+namespace {
+
+constexpr double kChance = 0.01;
+
+// A seed of a mixer that was validated every 100 steps with these accuracies and then completed.
+CellResult Trained(const std::string& mixer, std::uint64_t seed, std::vector<double> validation) {
+  CellResult cell;
+  cell.name = "mqar/" + mixer;
+  cell.kind = "train";
+  cell.seed = seed;
+  cell.group_id = cell.name;
+  cell.run_id = cell.name + std::to_string(seed);
+  cell.state = CellState::kCompleted;
+  cell.config = Object{{"task", Object{{"name", "mqar"}}},
+                       {"model", Object{{"sequence_mixer", Object{{"name", mixer}}}}}};
+  for (const double accuracy : validation) {
+    cell.step += 100;
+    cell.learning_curve.push_back(
+        {.step = cell.step, .train_loss = 1, .validation_accuracy = accuracy});
+  }
+  AccuracyRow row;
+  row.axes = {{"input_seq_len", 64}};
+  row.num_sequences = row.num_scored = 1000;
+  row.num_correct = static_cast<std::int64_t>(validation.back() * 1000);
+  row.accuracy = validation.back();
+  row.chance = kChance;
+  cell.accuracy.push_back(row);
+  cell.threshold = 0.95;
+  return cell;
+}
+
+// The marks of the thick curve of the only mixer.
+std::vector<std::pair<double, double>> ThickOf(std::vector<CellResult> cells) {
+  const SweepReport report = MakeSweepReport("curves", {}, std::move(cells));
+  const MixerList mixers({&report});
+  const auto figure = CurvesFigure(StudiesOf(report, mixers).front(), mixers);
+  REQUIRE(figure);
+  std::vector<std::pair<double, double>> points;
+  for (const Series& series : figure->panels.at(0).series) {
+    if (series.form != Series::Form::kLine) continue;
+    for (const Mark& mark : series.marks) points.emplace_back(mark.x, mark.y);
+  }
+  return points;
+}
+
+using Points = std::vector<std::pair<double, double>>;
+
+}  // namespace
+
+TEST_CASE("The median of learning curves keeps seeds that stopped early", "[reports][view]") {
+  // Two of three solve and stop; without them the curve would fall to the third.
+  CHECK(ThickOf({Trained("fox", 0, {0.3, 0.99}), Trained("fox", 1, {0.97}),
+                 Trained("fox", 2, {0.1, 0.1, 0.2, 0.2})}) ==
+        Points{{100, 0.3}, {200, 0.97}, {300, 0.97}, {400, 0.97}});
+}
+
+TEST_CASE("In the median of learning curves a seed that failed counts as chance from there on",
+          "[reports][view]") {
+  std::vector<CellResult> cells = {Trained("fox", 0, {0.5}), Trained("fox", 1, {0.4}),
+                                   Trained("fox", 2, {0.6, 0.99})};
+  for (CellResult& cell : cells) {
+    if (cell.seed == 2) continue;
+    cell.state = CellState::kDiverged;
+    cell.accuracy.front().state = CellState::kSkipped;
+    cell.accuracy.front().accuracy.reset();
+  }
+  CHECK(ThickOf(cells) == Points{{100, 0.5}, {200, kChance}});
+  // What was interrupted is not known from there on.
+  for (CellResult& cell : cells) {
+    if (cell.seed != 2) cell.state = CellState::kInterrupted;
+  }
+  CHECK(ThickOf(cells) == Points{{100, 0.5}, {200, 0.99}});
+}
+
+TEST_CASE("A caption of learning curves says what a median counts, where there is one",
+          "[reports][view]") {
+  const auto caption_of = [](std::vector<CellResult> cells) {
+    const SweepReport report = MakeSweepReport("curves", {}, std::move(cells));
+    const MixerList mixers({&report});
+    const auto figure = CurvesFigure(StudiesOf(report, mixers).front(), mixers);
+    std::string text;
+    for (const std::string& line : figure.value().caption) text += line + " ";
+    return text;
+  };
+  const char* rule = "a seed that stopped early keeps its last value";
+  const CellResult first = Trained("fox", 0, {0.3, 0.99});
+  CHECK(caption_of({first}).find(rule) == std::string::npos);
+  CHECK(caption_of({first, Trained("fox", 1, {0.3})}).find(rule) != std::string::npos);
+}
+
+}  // namespace mixerbench::reports
