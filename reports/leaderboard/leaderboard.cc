@@ -7,6 +7,7 @@
 #include <limits>
 #include <set>
 #include <tuple>
+#include <utility>
 
 #include "base/dotted_path.h"
 #include "base/sha256.h"
@@ -252,13 +253,20 @@ double ScoreOf(const std::map<std::string, double>& shares) {
   return std::round(score * kUnits) / kUnits;
 }
 
-// From the run ids of what is tested alone: the same trainings give the same bands, in whatever
-// order and beside whatever timings they are named.
-std::uint64_t SeedOf(const std::vector<LeaderboardInput>& inputs) {
+// From the run ids of what is tested and ranked alone: the same trainings give the same bands, in
+// whatever order they are named and beside whatever timings and refused reports and mixers.
+std::uint64_t SeedOf(const std::vector<const LeaderboardInput*>& inputs, const MixerList& list,
+                     const Leaderboard& board) {
+  std::set<std::pair<std::string, int>> ranked;  // sources with their mixers
+  for (const RankedSetting& setting : board.settings) {
+    for (const auto& [mixer, result] : setting.results) ranked.emplace(result.source, mixer);
+  }
   std::set<std::string> ids;
-  for (const LeaderboardInput& input : inputs) {
-    for (const CellResult& cell : input.report.cells) {
-      if (ScoresTests(cell)) ids.insert(cell.run_id);
+  for (const LeaderboardInput* input : inputs) {
+    for (const CellResult& cell : input->report.cells) {
+      if (!ScoresTests(cell)) continue;
+      const std::pair of(input->source, list.IndexOf(MixerKey(cell.name)));
+      if (ranked.contains(of)) ids.insert(cell.run_id);
     }
   }
   return std::stoull(Sha256Hex(fmt::format("{}", fmt::join(ids, "\n"))).substr(0, 15), nullptr, 16);
@@ -492,7 +500,7 @@ Leaderboard MakeLeaderboard(const std::vector<LeaderboardInput>& inputs, std::si
   for (std::size_t i = 0; i < board.ranking.size(); ++i) {
     board.ranking[i].rank.place = static_cast<double>(i + 1);
   }
-  FindBands(board, SeedOf(inputs));
+  FindBands(board, SeedOf(taken, list, board));
   return board;
 }
 
