@@ -220,6 +220,8 @@ void RegisterPythonMixer(models::MixerRegistry& registry) {
   registry.Add(kPythonMixer, std::move(entry));
 }
 
+std::string PythonPackageCode() { return CallPython("describe_package", "").text; }
+
 Value NamePythonModules(const Value& model, Object& code) {
   Value named = model;
   if (model.is_array()) {

@@ -24,6 +24,13 @@ std::string HashOf(const Value& value) { return Sha256Hex(io::DumpJson(value)); 
 
 std::string Prefixed(std::string_view hash) { return "sha256:" + std::string(hash); }
 
+// What of this program answers for a mixer: of one in Python its half in the package too, which can
+// change without the engine.
+std::string HashMixer(const std::string& name) {
+  if (name != kPythonMixer) return Prefixed(models::MixerCodeHash(name));
+  return Prefixed(Sha256Hex(std::string(HarnessCodeHash(name)) + PythonPackageCode()));
+}
+
 // Collects the code of all mixers in a (nested) mixer configuration, by name.
 void CollectMixers(const Value& value, const models::MixerRegistry& mixers, Object& code) {
   if (value.is_array()) {
@@ -32,9 +39,7 @@ void CollectMixers(const Value& value, const models::MixerRegistry& mixers, Obje
     for (const auto& [key, item] : value.as_object()) {
       CollectMixers(item, mixers, code);
       if (key != "name" || !item.is_string() || !mixers.Contains(item.as_string())) continue;
-      const std::string& name = item.as_string();
-      code[name] =
-          Prefixed(name == kPythonMixer ? HarnessCodeHash(name) : models::MixerCodeHash(name));
+      code[item.as_string()] = HashMixer(item.as_string());
     }
   }
 }

@@ -3,7 +3,7 @@
 // experiment  what was asked: task, model, training, device type. Pairs a base with a candidate.
 // code        what answers: the sources behind the task, the mixers, the backbone and the training,
 //             comments and layout aside, and the version of libtorch. Other units are no part of
-//             it.
+//             it. Of a mixer in Python: its sources and the package that calls it, byte by byte.
 // data        every sample that the cell can draw. A sample is a function of the task's code and
 //             texts, its options, the content of the files that these name, the seed, the split and
 //             an index, so a hash of those covers all of them; samples from both ends of each

@@ -70,6 +70,11 @@ def describe_code(text, _):
 
 
 @exported
+def describe_package(_, __):
+    return sources.describe_package(), []
+
+
+@exported
 def create(text, _):
     spec = json.loads(text)
     if trial.is_started():

@@ -1,4 +1,4 @@
-"""What stands for a user's code in the identity of a result. SPDX-License-Identifier: Apache-2.0"""
+"""What stands for a user's code, and for that of this package, in the identity of a result. SPDX-License-Identifier: Apache-2.0"""
 
 import ast
 import difflib
@@ -169,10 +169,23 @@ def describe(place):
     """'sha256:... einops 0.8.1, torch 2.11.0': one hash of all source files, and what they import."""
     path = check(place)
     files, packages = _files_and_packages(path)
+    versions = ", ".join(f"{package} {_version(package)}" for package in sorted(packages))
+    return f"sha256:{_digest(files, path)}" + (f" {versions}" if versions else "")
+
+
+def _digest(files, path):
+    """One hash of the files, {name: hash}, by the names under which that at `path`, which has none, imports them."""
     folder = os.path.dirname(path)
-    # By the names under which they are imported, which the first has none of.
     names = {file: "" if file == path else os.path.relpath(file, folder) for file in files}
     lines = sorted(f"{digest}  {names[file]}\n" for file, digest in files.items())
-    digest = hashlib.sha256("".join(lines).encode()).hexdigest()
-    versions = ", ".join(f"{package} {_version(package)}" for package in sorted(packages))
-    return f"sha256:{digest}" + (f" {versions}" if versions else "")
+    return hashlib.sha256("".join(lines).encode()).hexdigest()
+
+
+@functools.cache
+def describe_package():
+    """'sha256:...': one hash of the files of this package that stand between the engine and a class.
+
+    They decide seeds, precision and weight decay, and the engine is built without them.
+    """
+    path = os.path.join(os.path.dirname(os.path.abspath(__file__)), "bridge.py")
+    return f"sha256:{_digest(_files_and_packages(path)[0], path)}"

@@ -1,6 +1,7 @@
 """What Python answers, without the engine: this test declares its operator. SPDX-License-Identifier: Apache-2.0"""
 
 import contextlib
+import importlib.util
 import io
 import json
 import os
@@ -513,6 +514,29 @@ class SourcesTest(unittest.TestCase):
             self.assertEqual(modules.load_class("own_package.inner.mixer:A").k, 7)
             self.write("own_package/near.py", "K = 8\n")
             self.assertNotEqual(sources.describe("own_package.inner.mixer:A"), first)
+
+    def test_the_package_counts_with_what_calls_a_class(self):
+        package = os.path.dirname(os.path.abspath(sources.__file__))
+        for name in os.listdir(package):
+            if name.endswith(".py"):
+                with open(os.path.join(package, name), encoding="utf-8") as file:
+                    self.write(f"copy/{name}", file.read())
+        spec = importlib.util.spec_from_file_location("copied_sources", os.path.join(self.folder, "copy/sources.py"))
+        copied = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(copied)
+        self.assertEqual(copied.describe_package(), sources.describe_package())
+        self.assertEqual(ask("describe_package", "")[0], "=" + sources.describe_package())
+
+        def changed(name):
+            with open(os.path.join(self.folder, "copy", name), "a", encoding="utf-8") as file:
+                file.write("\nchanged = 1\n")
+            before = copied.describe_package()
+            copied.describe_package.cache_clear()
+            return copied.describe_package() != before
+
+        for name in ("bridge.py", "modules.py", "settings.py"):
+            self.assertTrue(changed(name), name)
+        self.assertFalse(changed("api.py"))  # starts processes, and runs in none with a class
 
     def test_what_is_not_there(self):
         path = self.write("mine.py", "class Mixer: pass\n")

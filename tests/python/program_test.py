@@ -3,6 +3,7 @@
 import glob
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -347,6 +348,17 @@ class ProgramTest(unittest.TestCase):
             planned = self.expect(0, "run", "suite.json", "--device", DEVICE, "-o", "out", "-n")[0]
             self.assertIn("/Mean", planned)  # its class names it
             ids.add(planned.split()[0])
+        self.assertEqual(len(ids), 2)
+
+    def test_a_changed_package_is_another_cell(self):
+        package = os.path.join(self.folder, "mixerbench")  # the current folder comes first on the path
+        shutil.copytree(os.path.join(os.path.dirname(os.path.dirname(HERE)), "python", "mixerbench"), package)
+        self.sweep("Mean")
+        ids = set()
+        for change in ("", "\nchanged = True\n"):
+            with open(os.path.join(package, "modules.py"), "a", encoding="utf-8") as file:
+                file.write(change)
+            ids.add(self.expect(0, "run", "suite.json", "--device", DEVICE, "-o", "out", "-n")[0].split()[0])
         self.assertEqual(len(ids), 2)
 
     def test_an_interrupted_cell_continues_to_the_same_bits(self):
