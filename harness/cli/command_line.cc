@@ -126,8 +126,9 @@ CLI::Validator AtLeastSeconds(double low) {
   return {[=](std::string& text) -> std::string {
             const std::optional<double> value = ParseSeconds(text);
             if (!value || *value < low) {
-              return OutOfRange(low > 0 ? "seconds above 0, or a time such as 1h30m"
-                                        : "seconds, at least 0, or a time such as 1h30m",
+              return OutOfRange(low > 0
+                                    ? "seconds above 0, or a time such as 1h30m, up to 36525d"
+                                    : "seconds, at least 0, or a time such as 1h30m, up to 36525d",
                                 text);
             }
             if (text.find_first_of("dhms") != text.npos) text = std::to_string(*value);

@@ -17,6 +17,8 @@ namespace {
 // More seeds than anybody averages over: `--seeds 777` may mean the seed 777.
 constexpr std::int64_t kMaxSeedCount = 100;
 
+constexpr double kMaxSeconds = 36525 * 86400.;
+
 std::uint64_t ReadCountVariable(const char* name) {
   const char* text = std::getenv(name);
   if (text == nullptr) {
@@ -114,12 +116,16 @@ std::optional<double> ParseSeconds(const std::string& text) {
     char* end = nullptr;
     const double number = std::strtod(next, &end);
     if (end == next || !std::isfinite(number) || number < 0) return std::nullopt;
-    if (*end == '\0' && next == text.c_str()) return number;
+    if (*end == '\0' && next == text.c_str()) {
+      seconds = number;
+      break;
+    }
     const auto unit = kUnits.find(*end);
     if (unit == kUnits.end()) return std::nullopt;
     seconds += number * unit->second;
     next = end + 1;
   } while (*next != '\0');
+  if (seconds > kMaxSeconds) return std::nullopt;
   return seconds;
 }
 

@@ -29,7 +29,8 @@ std::vector<std::uint64_t> ParseSeeds(const std::string& text);
 std::vector<std::string> ParseFailOn(const std::string& text,
                                      const std::vector<std::string>& known);
 
-// "90", "1.5", "20m" or "1h30m" (d, h, m, s): seconds, at least 0. Nothing for any other text.
+// "90", "1.5", "20m" or "1h30m" (d, h, m, s): seconds, from 0 to 100 years, a bound below which
+// clocks count in nanoseconds. Nothing for any other text.
 std::optional<double> ParseSeconds(const std::string& text);
 
 // "2/8", or "slurm" for the place of this task in its job array.

@@ -70,10 +70,12 @@ TEST_CASE("times: seconds, or numbers with units") {
                                                                    {"0", 0},
                                                                    {"20m", 1200},
                                                                    {"1h30m", 5400},
-                                                                   {"1d2h3m4.5s", 93784.5}}) {
+                                                                   {"1d2h3m4.5s", 93784.5},
+                                                                   {"36525d", 3155760000}}) {
     CHECK(ParseSeconds(text) == seconds);
   }
-  for (const char* text : {"", "-1", "nan", "inf", "1h30", "h", "3w", "1h-5m", "1 2"}) {
+  for (const char* text : {"", "-1", "nan", "inf", "1h30", "h", "3w", "1h-5m", "1 2", "9999999999",
+                           "3000000h", "36525d1s"}) {
     CHECK_FALSE(ParseSeconds(text));
   }
 }

@@ -66,12 +66,13 @@ class CommandLineTest(ProgramTest):
         for arguments, expected in (
             (["run", "quickstart", "--jobs", "0"], "--jobs: must be a whole number in 1..1024, got '0'"),
             (["run", "quickstart", "--limit", "-1"], "--limit: must be a whole number >= 1, got '-1'"),
-            (["run", "quickstart", "--cell-timeout", "nan"], "--cell-timeout: must be seconds above 0, or a time such as 1h30m, got 'nan'"),
-            (["run", "quickstart", "--time-limit", "3w"], "--time-limit: must be seconds above 0, or a time such as 1h30m, got '3w'"),
+            (["run", "quickstart", "--cell-timeout", "nan"], "--cell-timeout: must be seconds above 0, or a time such as 1h30m, up to 36525d, got 'nan'"),
+            (["run", "quickstart", "--cell-timeout", "9999999999"], "--cell-timeout: must be seconds above 0, or a time such as 1h30m, up to 36525d, got '9999999999'"),
+            (["run", "quickstart", "--time-limit", "3w"], "--time-limit: must be seconds above 0, or a time such as 1h30m, up to 36525d, got '3w'"),
             (["generate", "mqar", "--start", "-1"], "--start: expected a whole number from 0 to 2^64-1, got '-1'"),
             (["generate", "mqar", "--count", "9" * 300], "--count: must be a whole number >= 1, got '" + "9" * 40 + "'"),
             (["run", "quickstart", "--max-gpu-hours", "-1"], "--max-gpu-hours: must be hours above 0, got '-1'"),
-            (["doctor", "--wait-idle", "-1"], "--wait-idle: must be seconds, at least 0, or a time such as 1h30m, got '-1'"),
+            (["doctor", "--wait-idle", "-1"], "--wait-idle: must be seconds, at least 0, or a time such as 1h30m, up to 36525d, got '-1'"),
             (["run", "quickstart", "--seeds", "777"], "777 is a number of seeds"),
             (["run", "quickstart", "--seeds", "4,4"], "seed 4 stands there twice"),
         ):
