@@ -122,17 +122,21 @@ std::optional<CellLock> CellLock::TryAcquire(const std::filesystem::path& cell_p
   const std::string path = (cell_path / "LOCK").string();
   const int descriptor = open(path.c_str(), O_CREAT | O_RDWR | O_CLOEXEC | O_NOFOLLOW, 0644);
   if (descriptor < 0) throw Error(ExitCode::kOutput, path + ": " + std::strerror(errno));
-  if (flock(descriptor, LOCK_EX | LOCK_NB) != 0) {
+  while (flock(descriptor, LOCK_EX | LOCK_NB) != 0) {
+    if (errno == EINTR) continue;
+    if (errno != EWOULDBLOCK) return CellLock(descriptor, std::strerror(errno));
     close(descriptor);
     return std::nullopt;
   }
-  return CellLock(descriptor);
+  return CellLock(descriptor, "");
 }
 
-CellLock::CellLock(CellLock&& other) noexcept : descriptor_(std::exchange(other.descriptor_, -1)) {}
+CellLock::CellLock(CellLock&& other) noexcept
+    : descriptor_(std::exchange(other.descriptor_, -1)), problem_(std::move(other.problem_)) {}
 
 CellLock& CellLock::operator=(CellLock&& other) noexcept {
   std::swap(descriptor_, other.descriptor_);
+  std::swap(problem_, other.problem_);
   return *this;
 }
 

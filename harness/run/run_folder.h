@@ -23,6 +23,7 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "harness/suite/cell.h"
 #include "reports/result/result.h"
@@ -65,10 +66,11 @@ class RunFolder {
   std::filesystem::path path_;
 };
 
-// Exclusive right to work on a cell, given back when the process ends in whatever way.
+// Exclusive right to work on a cell, given back when the process ends in whatever way. A file
+// system without locks only loses the protection against other processes.
 class CellLock {
  public:
-  // nullopt when another process holds it.
+  // nullopt when another process holds it. Throws Error(kOutput) when there can be no lock file.
   static std::optional<CellLock> TryAcquire(const std::filesystem::path& cell_path);
   CellLock(CellLock&& other) noexcept;
   CellLock& operator=(CellLock&& other) noexcept;
@@ -76,9 +78,14 @@ class CellLock {
   CellLock& operator=(const CellLock&) = delete;
   ~CellLock();
 
+  // Why it keeps nobody out; "" when it does.
+  const std::string& problem() const { return problem_; }
+
  private:
-  explicit CellLock(int descriptor) : descriptor_(descriptor) {}
+  CellLock(int descriptor, std::string problem)
+      : descriptor_(descriptor), problem_(std::move(problem)) {}
   int descriptor_ = -1;
+  std::string problem_;
 };
 
 }  // namespace mixerbench::harness

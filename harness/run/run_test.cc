@@ -3,6 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "harness/run/run.h"
 
+#include <cerrno>
 #include <chrono>
 #include <cstdlib>
 #include <filesystem>
@@ -10,6 +11,9 @@
 #include <iostream>
 #include <map>
 #include <sstream>
+#include <sys/file.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include "base/sha256.h"
 #include "harness/device/determinism.h"
@@ -28,6 +32,19 @@
 #include "reports/summary/deep_check.h"
 
 #include "tests/support/catch2.h"
+
+namespace {
+
+bool has_locks = true;
+
+}  // namespace
+
+// In the place of libc's, for what a file system without locks answers.
+extern "C" int flock(int descriptor, int operation) noexcept {
+  if (has_locks) return static_cast<int>(syscall(SYS_flock, descriptor, operation));
+  errno = EOPNOTSUPP;
+  return -1;
+}
 
 namespace mixerbench::harness {
 namespace {
@@ -214,6 +231,20 @@ TEST_CASE("run: a damaged result is named and made again") {
   CHECK(again.code == ExitCode::kOk);
   CHECK_THAT(again.err, Catch::Contains("warning: ") && Catch::Contains("result.json"));
   CHECK(again.starts == std::map<std::string, int>{{run.CellPath(damaged).filename().string(), 1}});
+}
+
+TEST_CASE(
+    "run: where files have no locks cells run, and it is said once that nothing protects them") {
+  const TestRun run;
+  run.AllComplete();
+  has_locks = false;
+  const Outcome outcome = run.Run();
+  has_locks = true;
+  CHECK(outcome.code == ExitCode::kOk);
+  CHECK(CountStarts(outcome) == 4);
+  const std::string warning = "its file system has no locks (Operation not supported)";
+  REQUIRE_THAT(outcome.err, Catch::Contains(warning));
+  CHECK(outcome.err.find(warning) == outcome.err.rfind(warning));
 }
 
 TEST_CASE("run: what a killed writer left does not make a folder another's") {

@@ -251,6 +251,10 @@ void Scheduler::Assign(Worker& worker) {
       pending_.push_back(index);  // another process has it; look again later
       continue;
     }
+    if (!lock->problem().empty() && !std::exchange(lacks_locks_, true)) {
+      line_.Print("warning: " + folder_.path().string() + ": its file system has no locks (" +
+                  lock->problem() + "); another run in this folder would do the same cells");
+    }
     // Another process may have finished it since this one looked.
     std::string problem;
     if (auto result = folder_.LoadResult(cell, &problem); result && MayStand(cell, *result)) {

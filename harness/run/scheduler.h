@@ -157,6 +157,7 @@ class Scheduler {
   std::size_t num_pending_ = 0;
   std::size_t num_finished_ = 0;
   bool has_started_ = false;  // any cell
+  bool lacks_locks_ = false;  // and it was said
   DeviceTime device_time_;
   Clock::time_point noted_until_ = Clock::now();
   Eta eta_;
