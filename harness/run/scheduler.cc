@@ -30,7 +30,8 @@
 namespace mixerbench::harness {
 namespace {
 
-// A worker that is this late past a cell's time limit hangs: it is killed.
+// A worker that is this late past a cell's time limit, or does not end for so long after it has
+// closed its output, hangs: it is killed.
 constexpr double kHangGrace_s = 10;
 // For saving when the run is stopped; batch systems kill not long after they ask.
 constexpr auto kStopGrace = std::chrono::seconds(30);
@@ -340,18 +341,20 @@ void Scheduler::Wait() {
   for (Worker& worker : workers_) {
     if (worker.running.empty()) continue;
     busy.push_back(&worker);
-    descriptors.push_back({worker.process->read_descriptor(), POLLIN, 0});
+    const int descriptor = worker.process->closed() ? -1 : worker.process->read_descriptor();
+    descriptors.push_back({descriptor, POLLIN, 0});  // nothing is waited for at -1
   }
   poll(descriptors.data(), descriptors.size(), kPollInterval_ms);
   for (std::size_t i = 0; i < busy.size(); ++i) {
     if (descriptors[i].revents != 0) ReadMessages(*busy[i]);
+    if (busy[i]->process && busy[i]->process->closed()) CheckEnd(*busy[i]);
     CheckTimes(*busy[i]);
   }
 }
 
 void Scheduler::ReadMessages(Worker& worker) {
   const auto lines = worker.process->ReadLines();
-  if (!lines) return HandleExit(worker);
+  if (!lines) return;
   for (const std::string& line : *lines) HandleMessage(worker, line);
 }
 
@@ -426,8 +429,14 @@ std::string Scheduler::PlaceOf(const Running& running) const {
   return places.empty() ? "" : " (" + places + ")";
 }
 
-void Scheduler::HandleExit(Worker& worker) {
-  const WorkerProcess::End end = worker.process->Wait();
+void Scheduler::CheckEnd(Worker& worker) {
+  if (worker.process->HasEnded()) return HandleExit(worker, worker.process->Wait());
+  if (Seconds(Clock::now() - *worker.process->closed()) < kHangGrace_s) return;
+  worker.process->KillAsking();
+  HandleExit(worker, {.text = "closed its output and did not end"});
+}
+
+void Scheduler::HandleExit(Worker& worker, const WorkerProcess::End& end) {
   const auto state = end.out_of_memory ? reports::CellState::kOom : reports::CellState::kError;
   const std::string reason = "the worker process " + end.text;
   worker.process.reset();

@@ -120,8 +120,10 @@ class Scheduler {
   void HandleMessage(Worker& worker, const std::string& line);
   static void TakeProgress(Running& running, const std::string& text);
   void CheckTimes(Worker& worker);
+  // Of a worker that has closed its output: once it has ended, or was ended for not doing so.
+  void CheckEnd(Worker& worker);
   // After the end of its process: cells that shared it go back to the queue, a lone one failed.
-  void HandleExit(Worker& worker);
+  void HandleExit(Worker& worker, const WorkerProcess::End& end);
   std::string PlaceOf(const Running& running) const;
   static std::vector<Running> TakeAll(Worker& worker);
   // Takes the result that the worker left, or makes one that says why there is none.

@@ -307,6 +307,22 @@ complete())");
   CHECK(plan.Workers(plan.cells()[1]).size() == 2);
 }
 
+TEST_CASE("scheduler: a worker that closes its output and hangs is given up, others go on") {
+  Plan plan(3);
+  plan.Behave(plan.cells()[0], "import os; os.close(1); pause(100)");
+  SchedulerOptions options = OneWorker();
+  options.devices.push_back("cpu");
+  const auto start = std::chrono::steady_clock::now();
+  CHECK(plan.Run(options));
+  CHECK(std::chrono::steady_clock::now() - start < std::chrono::seconds(30));
+  CHECK(plan.result(0).state == CellState::kError);
+  CHECK_THAT(plan.result(0).reason, Catch::Contains("closed its output and did not end"));
+  const auto log = plan.Log();  // the others had ended before it was given up
+  CHECK(std::count_if(log.begin(), log.end(), [](const auto& e) { return e.word == "end"; }) == 2);
+  CHECK(plan.result(1).wall_s == 0.5);
+  CHECK(plan.result(2).wall_s == 0.5);
+}
+
 TEST_CASE("scheduler: a worker that says what is not so is not believed") {
   Plan plan(3);
   plan.Behave(plan.cells()[0], "say(f'done {cell.name}')");

@@ -104,7 +104,10 @@ std::optional<std::vector<std::string>> WorkerProcess::ReadLines() {
   do {
     count = read(from_worker_, buffer.data(), buffer.size());
   } while (count < 0 && errno == EINTR);
-  if (count <= 0) return std::nullopt;
+  if (count <= 0) {
+    closed_ = std::chrono::steady_clock::now();
+    return std::nullopt;
+  }
   partial_.append(buffer.data(), static_cast<std::size_t>(count));
   std::vector<std::string> lines;
   for (std::size_t end = partial_.find('\n'); end != std::string::npos; end = partial_.find('\n')) {

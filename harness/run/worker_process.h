@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -28,6 +29,9 @@ class WorkerProcess {
   // Complete lines that have arrived; nullopt at end of file.
   std::optional<std::vector<std::string>> ReadLines();
 
+  // When the end of file was read: the process ends, or a user's code has closed its descriptors.
+  std::optional<std::chrono::steady_clock::time_point> closed() const { return closed_; }
+
   // Asks it to save its work and end.
   void Terminate();
   bool HasEnded();
@@ -47,6 +51,7 @@ class WorkerProcess {
   int to_worker_ = -1;
   int from_worker_ = -1;
   std::string partial_;
+  std::optional<std::chrono::steady_clock::time_point> closed_;
   std::int64_t oom_kills_before_ = 0;  // of the machine
 };
 
