@@ -289,7 +289,11 @@ void Scheduler::Start(Worker& worker, std::size_t cell, CellLock lock) {
   const auto halved = halved_.find(cell);
   const std::string message =
       halved == halved_.end() ? id : id + " " + std::to_string(halved->second);
-  if (!worker.process || !worker.process->Send(message)) {
+  if (worker.process && !worker.process->Send(message)) {
+    worker.process->Kill();  // it takes no more, if it has not ended already
+    HandleExit(worker, worker.process->Wait());
+  }
+  if (!worker.process) {
     worker.process =
         std::make_unique<WorkerProcess>(options_.worker_command, WorkerArguments(worker.device));
     worker.process->Send(message);

@@ -307,6 +307,29 @@ complete())");
   CHECK(plan.Workers(plan.cells()[1]).size() == 2);
 }
 
+TEST_CASE("scheduler: what a worker leaves that died unnoticed between two cells runs again") {
+  Plan plan(3);
+  plan.Behave(plan.cells()[0], R"(
+if (cell / 'began').exists(): complete()
+(cell / 'began').touch())");
+  // The copy of the process holds the pipe, so that no end of file tells of the death.
+  plan.Behave(plan.cells()[1], R"(
+import os
+while not list(cell.parent.glob('*/began')): pause(0.01)
+worker = os.getpid()
+if os.fork() > 0: die()
+os.close(0)
+while os.getppid() == worker: pause(0.01)
+complete()
+pause(1)
+os._exit(0))");
+  SchedulerOptions options = OneWorker(/*cells_at_once=*/2);
+  options.stall_timeout_s = 10;
+  CHECK(plan.Run(options));
+  for (std::size_t i = 0; i < 3; ++i) CHECK(plan.result(i).state == CellState::kCompleted);
+  CHECK(plan.Workers(plan.cells()[0]).size() == 2);
+}
+
 TEST_CASE("scheduler: a worker that closes its output and hangs is given up, others go on") {
   Plan plan(3);
   plan.Behave(plan.cells()[0], "import os; os.close(1); pause(100)");
