@@ -55,6 +55,16 @@ std::string Text(std::string_view text) {
   return out;
 }
 
+// With the hyphen of a rate, "4.64e-4", as one at which no line ends: heads wrap.
+std::string Unbroken(std::string text) {
+  for (std::size_t i = 1; i + 2 < text.size(); ++i) {
+    const bool is_exponent = text[i - 1] >= '0' && text[i - 1] <= '9' && text[i] == 'e' &&
+                             text[i + 1] == '-' && text[i + 2] >= '0' && text[i + 2] <= '9';
+    if (is_exponent) text.replace(i + 1, 1, "\u2011");
+  }
+  return text;
+}
+
 // Lines stay lines in an attribute.
 std::string NoteText(const std::string& note) { return io::EscapeHtmlLines(note, "&#10;"); }
 
@@ -240,7 +250,7 @@ class Renderer {
                                 : fmt::format(
                                       "<th class=\"group\" scope=\"colgroup\" "
                                       "colspan=\"{}\"><span>{}</span></th>",
-                                      span, Text(group));
+                                      span, Text(Unbroken(group)));
         i += span;
       }
       groups = "<tr class=\"groups\">" + groups + "</tr>";
@@ -248,7 +258,7 @@ class Renderer {
     std::string head;
     for (std::size_t i = 0; i < table.columns.size(); ++i) {
       const Column& column = table.columns[i];
-      const std::string label = Text(column.label) + Small(column.unit);
+      const std::string label = Text(Unbroken(column.label)) + Small(Unbroken(column.unit));
       if (column.kind == Column::Kind::kPlot) {
         head += "<th scope=\"col\" class=\"t\">" + label +
                 (column.axis ? RenderIntervalAxis(*column.axis) : "") + "</th>";

@@ -262,6 +262,25 @@ TEST_CASE("10,000 cells in 5 seconds of one core and 1 GiB", "[reports][html]") 
   CHECK(html.size() < 32U << 20);
 }
 
+TEST_CASE("A rate in a head stays on one line, as elsewhere it stays text to copy",
+          "[reports][html]") {
+  Page page;
+  page.title = "e-2";
+  Table table{.key = "k", .title = "T", .note = "lr 4.64e-4"};
+  table.columns = {{.label = "Mixer", .kind = Column::Kind::kText},
+                   {.label = "lr 4.64e-4", .group = "Steps: lr 1e-3", .unit = "e-gla"}};
+  Datum named;
+  named.text = "lr 2.15e-3";
+  table.Add({.cells = {named, Datum{}}});
+  page.sections.push_back(
+      {.id = "s", .title = "S", .short_title = "S", .question = "", .blocks = {table}});
+  const std::string html = RenderHtmlPage(page);
+  CHECK((html.find("lr 4.64e\u20114<small>e-gla") != std::string::npos));
+  CHECK((html.find("Steps: lr 1e\u20113") != std::string::npos));
+  CHECK((html.find("lr 2.15e-3") != std::string::npos));
+  CHECK((html.find("</b> lr 4.64e-4") != std::string::npos));
+}
+
 TEST_CASE("The key of a heat map names what the map shows", "[reports][html]") {
   const auto page_of = [](std::vector<Datum> data) {
     Page page;
