@@ -505,6 +505,8 @@ TEST_CASE("sweep: fresh seeds without a cell are missing, whether their setting 
   const SweepReport chosen = MakeSweepReport("s", ReseedingSuite(), Swept());
   CHECK(CountMissing(chosen) == 2);
   CHECK(CountUnplanned(chosen) == 2);
+  CHECK(SetupOf(StudiesOf(chosen, MixerList({&chosen}))[0]).back().text ==
+        "chosen by 2 (0, 1); to be reported by fresh ones, 2 (100, 101), which chose nothing");
   CHECK_FALSE(chosen.reseeds[0].group_id.empty());
   CHECK(BannerOf(chosen)[0].text ==
         "2 of 6 planned cells have no result yet, 2 of them by fresh seeds of settings that "

@@ -99,11 +99,60 @@ std::string TestSize(const Study& study) {
   return sizes.size() == 1 ? *sizes.begin() : "";
 }
 
+// "3,000"; "16 to 256" where the segments of a test differ.
+std::string TestCount(const Study& study) {
+  std::set<std::int64_t> counts;
+  bool differ_within = false;
+  for (const auto& [place, cell] : study.cells) {
+    for (const GroupSummary* group : cell.all) {
+      std::set<std::int64_t> own;
+      for (const Object& segment :
+           SegmentsOf(study.report->cells[group->first_cell].config, "test")) {
+        const auto found = segment.find("num_examples");
+        if (found != segment.end() && found->second.is_int()) own.insert(found->second.as_int());
+      }
+      differ_within = differ_within || own.size() > 1;
+      counts.merge(own);
+    }
+  }
+  if (!differ_within) return Or(Counts(study, "task.test.num_examples"));
+  return Count(static_cast<double>(*counts.begin())) + " to " +
+         Count(static_cast<double>(*counts.rbegin()));
+}
+
 std::string TestText(const Study& study) {
-  const std::string count = WithUnit(Or(Counts(study, "task.test.num_examples")), " sequences");
+  const std::string count = WithUnit(TestCount(study), " sequences");
   const std::string size = TestSize(study);
   if (size.empty()) return WithUnit(count, " a segment");
   return count.empty() ? size : count + " of " + size;
+}
+
+// Whether every mixer has one rate, and not all the same.
+bool HasOwnRates(const Study& study) {
+  std::map<int, std::set<std::string>> rates;  // by mixer
+  std::set<std::set<std::string>> distinct;
+  for (const auto& [place, cell] : study.cells) {
+    for (const GroupSummary* group : cell.all) {
+      rates[place.first].insert(
+          ConfigText(study.report->cells[group->first_cell].config, "train.lr"));
+    }
+  }
+  for (const auto& [mixer, own] : rates) {
+    if (own.size() > 1) return false;
+    distinct.insert(own);
+  }
+  return distinct.size() > 1;
+}
+
+// "1e-3"; "best of 1e-3, 1e-2 by validation accuracy"; "each mixer its own: 1e-3, 1e-2".
+std::string RatesText(const Study& study) {
+  std::vector<std::string> rates;
+  for (const std::string& rate : ConfigValues(study, "train.lr")) {
+    rates.push_back(RateText(std::stod(rate)));
+  }
+  const std::string list = FirstOf(rates, ", ", 8);
+  if (ChoosesRate(study)) return "best of " + list + " by validation accuracy";
+  return (HasOwnRates(study) ? "each mixer its own: " : "") + list;
 }
 
 // "3 (0, 1, 2)".
@@ -113,14 +162,14 @@ std::string SeedsText(const std::set<std::uint64_t>& seeds) {
   return fmt::format("{} ({})", seeds.size(), FirstOf(texts, ", ", 10));
 }
 
-// Of the seeds that ran; empty before any did.
+// Of the seeds that ran or, of fresh ones, are planned; empty before any did.
 std::string SeedsFact(const Study& study) {
   const auto sweep = SeedsOf(study, false);
   if (study.report->reseeds.empty()) return sweep.empty() ? "" : SeedsText(sweep);
   const auto& fresh = study.report->reseeds.front().seeds;
   return (sweep.empty() ? "" : "chosen by " + SeedsText(sweep) + "; ") +
-         "reported by fresh ones, " + SeedsText({fresh.begin(), fresh.end()}) +
-         ", which chose nothing";
+         (SeedsOf(study, true).empty() ? "to be " : "") + "reported by fresh ones, " +
+         SeedsText({fresh.begin(), fresh.end()}) + ", which chose nothing";
 }
 
 }  // namespace
@@ -139,7 +188,8 @@ std::vector<Fact> SetupOf(const Study& study) {
   AddFact("Training data", WithUnit(Or(Counts(study, "task.train.num_examples")), " sequences"),
           facts);
   AddFact("Test", TestText(study), facts);
-  std::string model = WithUnit(Or(ConfigValues(study, "model.n_layers")), " layers");
+  const std::string layers = Or(ConfigValues(study, "model.n_layers"));
+  std::string model = WithUnit(layers, layers == "1" ? " layer" : " layers");
   if (const std::string d = Or(ConfigValues(study, "model.d_model")); !d.empty())
     model += ", d " + d;
   if (const std::string b = Or(ConfigValues(study, "model.backbone")); !b.empty())
@@ -159,15 +209,7 @@ std::vector<Fact> SetupOf(const Study& study) {
     epoch += " of " + n + " steps";
   }
   AddFact("Budget", steps.empty() ? WithUnit(epochs, epoch) : WithUnit(steps, " steps"), facts);
-  std::vector<std::string> rates;
-  for (const std::string& rate : ConfigValues(study, "train.lr")) {
-    rates.push_back(RateText(std::stod(rate)));
-  }
-  const bool is_chosen = ChoosesRate(study);
-  AddFact("Learning rate",
-          (is_chosen ? "best of " : "") + FirstOf(rates, ", ", 8) +
-              (is_chosen ? " by validation accuracy" : ""),
-          facts);
+  AddFact("Learning rate", RatesText(study), facts);
   if (const double stop = EarlyStop(study); stop > 0) {
     AddFact("Stops early at", GuessPercent(stop) + " % validation accuracy", facts);
   }

@@ -86,9 +86,16 @@ TEST_CASE("The setup has the size of the only test, and the task's options", "[r
   CHECK(SetupText(one, "Task options") ==
         "group A4xZ5, key_length longest (uniform in training), prefix_len 126 (62 in training)");
   CHECK(SetupText(one, "Budget") == "10 epochs of 8,192 steps");
+  CellResult shallow = one;
+  shallow.config.as_object()["model"].as_object()["n_layers"] = 1;
+  CHECK(SetupText(shallow, "Model") == "1 layer");
   CellResult counted = one;  // steps follow from the data
   counted.config.as_object()["train"] = Object{{"num_epochs", 10}, {"steps_per_epoch", 0}};
   CHECK(SetupText(counted, "Budget") == "10 epochs");
+  CellResult differing = Trained({128, 256});  // what is long is tested on fewer
+  Object& task = differing.config.as_object()["task"].as_object();
+  task["test"].as_array()[1].as_object()["num_examples"] = 16;
+  CHECK(SetupText(differing, "Test") == "16 to 3,000 sequences a segment");
   const CellResult several = Trained({128, 256});
   CHECK(SetupText(several, "Test") == "3,000 sequences a segment");
   CHECK(SetupText(several, "Task options") ==
