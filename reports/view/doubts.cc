@@ -138,7 +138,7 @@ void CheckMixers(const Study& study, const MixerList& mixers, std::vector<Senten
     if (labels.size() < 2) continue;
     const std::string who =
         labels.size() == study.mixers.size() ? "all mixers" : FirstOf(labels, ", ");
-    out.push_back({"The same answers, " + study.task + ":",
+    out.push_back({"The same answers, " + study.title + ":",
                    who + " have the same train loss and as many right answers in every setting, "
                          "segment and seed."});
   }
@@ -163,7 +163,7 @@ std::vector<Sentence> DoubtsOf(const std::vector<Study>& studies, const MixerLis
     }
     const auto say = [&](const char* lead, const std::vector<std::string>& names) {
       if (!names.empty())
-        out.push_back({fmt::format("{}, {}:", lead, study.task), FirstOf(names, "; ") + "."});
+        out.push_back({fmt::format("{}, {}:", lead, study.title), FirstOf(names, "; ") + "."});
     };
     say("More right than can be known", named.above);
     say("Fewer right than by chance", named.below);

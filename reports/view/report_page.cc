@@ -76,9 +76,9 @@ std::string IdOf(const std::string& text) {
 
 Section TrainingSection(const Study& study, const MixerList& mixers, std::size_t index,
                         std::optional<Table> published) {
-  Section section{.id = fmt::format("task-{}-{}", index, IdOf(study.task)),
-                  .title = study.task,
-                  .short_title = study.task,
+  Section section{.id = fmt::format("task-{}-{}", index, IdOf(study.title)),
+                  .title = study.title,
+                  .short_title = study.title,
                   .question = "Which mixers learn the task, how fast, and where do they stop?",
                   .blocks = {}};
   section.blocks.emplace_back(Facts{SetupOf(study)});

@@ -43,13 +43,17 @@ void SaySolved(const Study& study, const MixerList& mixers, std::vector<Sentence
       if (rate.num_solved > 0) {
         partly.push_back(fmt::format("{} ({} of {} seeds)", name, rate.num_solved, rate.num_seeds));
       } else {
-        const auto* row = RowAt(study, *group, 0);
-        unsolved.push_back(name + (row && row->mean ? " (" + Percent(row->mean, 1) + " %)" : ""));
+        // Where it is hardest: the longest.
+        const auto* row = RowAt(study, *group, study.segments.size() - 1);
+        const std::string at = study.segments.size() > 1 && row ? SegmentText(row->axes) : "";
+        unsolved.push_back(name + (row && row->mean ? " (" + Percent(row->mean, 1) + " %" +
+                                                          (at.empty() ? "" : " at " + at) + ")"
+                                                    : ""));
       }
     }
   }
   if (total == 0) return;
-  Sentence say{.lead = study.task + ":",
+  Sentence say{.lead = study.title + ":",
                .text = fmt::format("{} of {} solved{}.", solved,
                                    Plural(total, study.settings.size() > 1 ? "setting" : "mixer"),
                                    ReportedSeeds(study).size() > 1 ? " by every seed" : "")};
@@ -74,25 +78,34 @@ void SaySteps(const Study& study, const MixerList& mixers, std::vector<Sentence>
       totals[mixer].reached_all = totals[mixer].reached_all && reached;
     }
   }
-  int best = kNoMixer;
+  if (totals.size() < 2) return;
+  std::vector<int> best;  // all that need the least
   for (const auto& [mixer, total] : totals) {
     if (!total.reached_all) continue;
-    if (best == kNoMixer || total.steps < totals[best].steps) best = mixer;
+    if (!best.empty() && total.steps < totals[best.front()].steps) best.clear();
+    if (best.empty() || total.steps == totals[best.front()].steps) best.push_back(mixer);
   }
-  if (best == kNoMixer || totals.size() < 2) return;
+  if (best.empty()) return;
+  std::vector<std::string> names;
   std::vector<double> steps;
-  for (std::size_t s = 0; s < study.settings.size(); ++s) {
-    steps.push_back(*study.Shown(best, s)->steps_to_threshold->median);
+  for (const int mixer : best) {
+    names.push_back(LabelOf(mixers, mixer));
+    for (std::size_t s = 0; s < study.settings.size(); ++s) {
+      steps.push_back(*study.Shown(mixer, s)->steps_to_threshold->median);
+    }
   }
   const auto [low, high] = std::minmax_element(steps.begin(), steps.end());
-  std::string text = LabelOf(mixers, best) + ", " + Count(*low);
+  std::string text = FirstOf(names, ", ") + ": " + Count(*low);
   if (*low != *high) text += " to " + Count(*high);
-  if (steps.size() > 1) text += " over " + Plural(static_cast<int>(steps.size()), "setting");
-  out.push_back({"Fewest steps to the threshold:", text + "."});
+  if (study.settings.size() > 1) {
+    text += " over " + Plural(static_cast<int>(study.settings.size()), "setting");
+  }
+  out.push_back({study.title + ", fewest steps to the threshold:", text + "."});
 }
 
+// Of one setting: a mixer may be the highest in one and the lowest in another.
 void SayBeyond(const Study& study, const MixerList& mixers, std::vector<Sentence>& out) {
-  if (study.segments.size() < 2 || study.mixers.size() < 2) return;
+  if (study.segments.size() < 2 || study.mixers.size() < 2 || study.settings.size() > 1) return;
   const std::size_t last = study.segments.size() - 1;
   std::vector<std::pair<double, int>> means;
   for (const int mixer : study.mixers) {
@@ -103,7 +116,7 @@ void SayBeyond(const Study& study, const MixerList& mixers, std::vector<Sentence
   if (means.size() < 2) return;
   std::sort(means.begin(), means.end());
   out.push_back(
-      {"Longer than trained, " + SegmentText(study.segments[last]) + ":",
+      {study.title + ", longer than trained, " + SegmentText(study.segments[last]) + ":",
        fmt::format("highest {} with {} %, lowest {} with {} %.",
                    LabelOf(mixers, means.back().second), Percent(means.back().first, 1),
                    LabelOf(mixers, means.front().second), Percent(means.front().first, 1))});
@@ -131,6 +144,52 @@ void SaySpeed(const SweepReport& report, const MixerList& mixers, std::vector<Se
   out.push_back(
       {title + fmt::format(" ({}, {}):", column.label, column.unit),
        fmt::format("{} ms for {} to {} ms for {}.", fast->text, fast_name, slow->text, slow_name)});
+}
+
+// Results that are in no table of a study.
+void SayHidden(const Study& study, std::vector<Sentence>& out) {
+  if (study.chosen_keys.empty()) {
+    std::size_t num_fresh = 0;
+    for (const auto& [place, cell] : study.cells) {
+      for (const GroupSummary* group : cell.all) {
+        if (group->phase == CellPhase::kReport) num_fresh += group->seeds.size();
+      }
+    }
+    if (num_fresh > 0) {
+      out.push_back({"Not shown, " + study.title + ":",
+                     Plural(static_cast<std::int64_t>(num_fresh), "result") +
+                         " by fresh seeds, because " +
+                         (study.undecided.empty() ? "the suites choose settings in different ways."
+                                                  : "nothing is chosen yet.")});
+    }
+  }
+  if (study.unplaced.empty()) return;
+  std::vector<std::string> names;
+  for (const GroupSummary* group : study.unplaced) names.push_back(group->name);
+  out.push_back({"Not shown, " + study.title + ":",
+                 FirstOf(names, ", ") + ": another has the same mixer and setting."});
+}
+
+// Of how many seeds the shown results are, where it is few: `lead` says so, with the tasks and how
+// many of their results unless it holds for all.
+void SaySeeds(const std::vector<Study>& studies, std::size_t least, std::size_t most,
+              const std::string& lead, const std::string& text, std::vector<Sentence>& out) {
+  std::vector<std::string> where;
+  bool holds_for_all = true;
+  for (const Study& study : studies) {
+    const std::vector<std::size_t> counts = ShownSeedCounts(study);
+    if (counts.empty()) continue;  // nothing ran
+    const auto num = static_cast<std::size_t>(
+        std::count_if(counts.begin(), counts.end(),
+                      [&](std::size_t count) { return count >= least && count <= most; }));
+    holds_for_all = holds_for_all && num == counts.size();
+    if (num == 0) continue;
+    where.push_back(study.title + (num == counts.size()
+                                       ? ""
+                                       : fmt::format(" ({} of {} results)", num, counts.size())));
+  }
+  if (where.empty()) return;
+  out.push_back({lead + (holds_for_all ? "" : ", " + FirstOf(where, ", ")) + ":", text});
 }
 
 // "mqar/gla/batch_size=256 seed 0 (512 asked for)".
@@ -200,23 +259,19 @@ std::vector<Sentence> GlanceOf(const SweepReport& report, const std::vector<Stud
 
 std::vector<Sentence> CareOf(const SweepReport& report, const std::vector<Study>& studies) {
   std::vector<Sentence> out;
-  std::size_t fewest = kSeedsForInterval;
   bool has_choice = false;
   double stop = 0;
   for (const Study& study : studies) {
-    const std::size_t num_seeds = ReportedSeeds(study).size();
-    if (num_seeds > 0) fewest = std::min(fewest, num_seeds);  // else nothing ran
     has_choice = has_choice || (!study.chosen_keys.empty() && report.reseeds.empty());
     stop = std::max(stop, EarlyStop(study));
     if (!study.undecided.empty()) {
       out.push_back({"Nothing is chosen yet:", study.undecided + "."});
     }
+    SayHidden(study, out);
   }
-  if (!studies.empty() && fewest == 1) {
-    out.push_back({"One seed:", "intervals cover test items, not training runs."});
-  } else if (!studies.empty() && fewest < kSeedsForInterval) {
-    out.push_back({"Fewer than five seeds:", "single seeds are shown, no intervals over seeds."});
-  }
+  SaySeeds(studies, 1, 1, "One seed", "intervals cover test items, not training runs.", out);
+  SaySeeds(studies, 2, kSeedsForInterval - 1, "Fewer than five seeds",
+           "single seeds are shown, no intervals over seeds.", out);
   if (has_choice) {
     out.push_back({"Chosen and reported on the same seeds:",
                    "the choice is by validation accuracy, and its luck is in the result."});

@@ -2,17 +2,22 @@
 #include "reports/view/study.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
 #include <optional>
 #include <set>
 #include <sstream>
+#include <string_view>
+#include <tuple>
 
 #include "base/dotted_path.h"
 #include "io/json.h"
 #include "reports/summary/select.h"
+#include "reports/view/config_leaves.h"
 #include "reports/view/mixer_style.h"
 #include "reports/view/numbers.h"
+#include "reports/view/study_split.h"
 
 namespace mixerbench::reports {
 namespace {
@@ -36,19 +41,43 @@ std::set<std::string> OptionsOf(const std::string& key) {
   return options;
 }
 
-// Appends to each of these labels, which are equal, what its mixer has and another lacks.
-void TellApart(const std::vector<MixerStyle*>& alike) {
+// The same, but where the mixer is written instead of its name.
+std::set<std::string> OptionsOf(const std::string& key, bool is_in_python) {
+  std::set<std::string> options = OptionsOf(key);
+  options.erase(key.substr(0, key.find(',')));
+  if (is_in_python) options.insert("Python");
+  return options;
+}
+
+// Appends to each of these labels, which are alike, what its mixer has and another lacks.
+void TellApart(const std::vector<MixerStyle*>& alike, const std::set<std::string>& in_python) {
+  const auto num_in_python =
+      std::count_if(alike.begin(), alike.end(),
+                    [&](const MixerStyle* style) { return in_python.contains(style->key); });
+  const bool is_mixed = num_in_python > 0 && num_in_python < std::ssize(alike);
+  const auto options_of = [&](const MixerStyle& style) {
+    return is_mixed ? OptionsOf(style.key, in_python.contains(style.key)) : OptionsOf(style.key);
+  };
   std::map<std::string, std::size_t> count;
   for (const MixerStyle* style : alike) {
-    for (const std::string& option : OptionsOf(style->key)) ++count[option];
+    for (const std::string& option : options_of(*style)) ++count[option];
   }
   for (MixerStyle* style : alike) {
     std::string own;
-    for (const std::string& option : OptionsOf(style->key)) {
+    for (const std::string& option : options_of(*style)) {
       if (count[option] < alike.size()) own += (own.empty() ? "" : ", ") + option;
     }
     if (!own.empty()) style->label += " (" + own + ")";
   }
+}
+
+// "Simple GLA" and "SimpleGla" look alike.
+std::string LookOf(const std::string& label) {
+  std::string look;
+  for (const char c : label) {
+    if (c != ' ' && c != '-') look += (c >= 'A' && c <= 'Z') ? static_cast<char>(c - 'A' + 'a') : c;
+  }
+  return look;
 }
 
 bool IsChosen(const GroupSummary& group) {
@@ -77,12 +106,14 @@ bool MoveTogether(const std::vector<Setting>& settings, const std::string& a,
   return true;
 }
 
-// Sizes of the task come first in the head of a table.
-int Weight(const std::string& key) {
-  static const std::vector<std::string> kFirst = {"input_seq_len", "num_kv_pairs", "vocab_size",
-                                                  "d_model",       "n_layers",     "lr"};
-  const auto found = std::find(kFirst.begin(), kFirst.end(), key);
-  return static_cast<int>(found - kFirst.begin());
+constexpr std::array<std::string_view, 5> kSizeKeys = {"input_seq_len", "num_kv_pairs",
+                                                       "vocab_size", "d_model", "n_layers"};
+
+// Sizes of the task come first in the head of a table, then those of the model, then the rate.
+std::size_t Weight(const std::string& key) {
+  const auto found = std::find(kSizeKeys.begin(), kSizeKeys.end(), key);
+  const auto weight = static_cast<std::size_t>(found - kSizeKeys.begin());
+  return weight + (found == kSizeKeys.end() && key != "lr" ? 1 : 0);
 }
 
 bool IsTaskKey(const SweepReport& report, const Study& study, const std::string& key) {
@@ -96,9 +127,7 @@ bool IsTaskKey(const SweepReport& report, const Study& study, const std::string&
 
 void FindAxes(Study& study, const std::set<std::string>& varying) {
   std::vector<std::string> keys(varying.begin(), varying.end());
-  std::sort(keys.begin(), keys.end(), [](const std::string& a, const std::string& b) {
-    return std::pair(Weight(a), a) < std::pair(Weight(b), b);
-  });
+  std::sort(keys.begin(), keys.end(), KeyLess);
   std::vector<std::vector<std::string>> classes;
   for (const std::string& key : keys) {
     auto found = std::find_if(classes.begin(), classes.end(), [&](const auto& members) {
@@ -197,11 +226,92 @@ void SortMixers(Study& study, const MixerList& list) {
             [&](int a, int b) { return ranks[a] < ranks[b]; });
 }
 
-Study MakeStudy(const SweepReport& report, const std::string& task,
-                const std::vector<const GroupSummary*>& groups, const MixerList& list) {
+// What tells settings apart, by group.
+using SaidParts = std::map<const GroupSummary*, std::map<std::string, std::string>>;
+
+// The parts of the names. A key that only other groups name is read from the config: suites that
+// were merged, and cells with a halved batch, do not all name the same. What two groups of one name
+// differ in is a key too.
+SaidParts SaidPartsOf(const SweepReport& report, const std::vector<const GroupSummary*>& groups) {
+  SaidParts said;
+  std::set<std::string> keys;
+  std::map<const GroupSummary*, Leaves> leaves;
+  for (const GroupSummary* group : groups) {
+    said[group] = PartsOf(*group);
+    leaves[group] = LeavesOf(ConfigOf(report, *group));
+    for (const auto& [key, value] : said[group]) keys.insert(key);
+  }
+  const auto fill = [&](const std::string& key) {
+    for (auto& [group, parts] : said) parts.try_emplace(key, LeafText(leaves[group], key));
+  };
+  for (const std::string& key : keys) fill(key);
+  std::map<std::tuple<std::string, CellPhase, std::map<std::string, std::string>>,
+           std::vector<const GroupSummary*>>
+      alike;
+  for (const GroupSummary* group : groups) {
+    alike[{MixerKey(group->name), group->phase, said[group]}].push_back(group);
+  }
+  for (const auto& [place, members] : alike) {
+    for (const GroupSummary* group : members) {
+      for (const auto& [path, text] : leaves[group]) {
+        const auto other = leaves[members.front()].find(path);
+        if (other == leaves[members.front()].end() || other->second != text) fill(LastPart(path));
+      }
+    }
+  }
+  return said;
+}
+
+// The keys with several values for one mixer, but those among which one is chosen.
+std::set<std::string> VaryingAmong(const SaidParts& said, const std::set<std::string>& chosen) {
+  std::map<std::pair<std::string, std::string>, std::string> value_of;  // by mixer and key
+  std::set<std::string> varying;
+  for (const auto& [group, parts] : said) {
+    for (const auto& [key, value] : parts) {
+      if (chosen.contains(key)) continue;
+      const auto [known, is_new] = value_of.try_emplace({MixerKey(group->name), key}, value);
+      if (!is_new && known->second != value) varying.insert(key);
+    }
+  }
+  return varying;
+}
+
+// Of each mixer the values that it has throughout and another mixer has otherwise.
+std::map<int, std::string> OwnTexts(const SaidParts& said, const std::set<std::string>& elsewhere,
+                                    const MixerList& list) {
+  std::map<std::string, std::map<int, std::string>> values;  // by key and mixer
+  for (const auto& [group, parts] : said) {
+    for (const auto& [key, value] : parts) {
+      if (!elsewhere.contains(key)) values[key][list.IndexOf(MixerKey(group->name))] = value;
+    }
+  }
+  std::vector<std::string> keys;
+  for (const auto& [key, by_mixer] : values) {
+    const std::string& first = by_mixer.begin()->second;
+    if (std::any_of(by_mixer.begin(), by_mixer.end(),
+                    [&](const auto& value) { return value.second != first; })) {
+      keys.push_back(key);
+    }
+  }
+  std::sort(keys.begin(), keys.end(), KeyLess);
+  std::map<int, std::string> texts;
+  for (const std::string& key : keys) {
+    for (const auto& [mixer, value] : values.at(key)) {
+      if (value.empty()) continue;
+      std::string& text = texts[mixer];
+      text += (text.empty() ? "" : ", ") + PartText(key, value);
+    }
+  }
+  return texts;
+}
+
+Study MakeStudy(const SweepReport& report, const std::string& task, const TaskPart& part,
+                const MixerList& list) {
+  const std::vector<const GroupSummary*>& groups = part.groups;
   Study study;
   study.report = &report;
   study.task = task;
+  study.title = part.title;
   std::set<std::string> over;
   for (const std::string& path : SelectedOver(report.config)) {
     over.insert(LastPart(path));
@@ -213,23 +323,16 @@ Study MakeStudy(const SweepReport& report, const std::string& task,
   }
   if (study.undecided.empty()) study.chosen_keys.assign(over.begin(), over.end());
 
-  std::map<std::pair<std::string, std::string>, std::string> value_of;  // by mixer and key
-  std::set<std::string> varying;
-  for (const GroupSummary* group : groups) {
-    for (const auto& [key, value] : PartsOf(*group)) {
-      if (study.undecided.empty() && over.contains(key)) continue;
-      const auto [known, is_new] = value_of.try_emplace({MixerKey(group->name), key}, value);
-      if (!is_new && known->second != value) varying.insert(key);
-    }
-  }
+  const std::set<std::string> chosen(study.chosen_keys.begin(), study.chosen_keys.end());
+  const SaidParts said = SaidPartsOf(report, groups);
+  const std::set<std::string> varying = VaryingAmong(said, chosen);
+  std::set<std::string> elsewhere = varying;
+  elsewhere.insert(chosen.begin(), chosen.end());
+  study.own_texts = OwnTexts(said, elsewhere, list);
   std::map<std::map<std::string, std::string>, std::vector<const GroupSummary*>> by_setting;
   for (const GroupSummary* group : groups) {
-    const auto parts = PartsOf(*group);
     std::map<std::string, std::string> own;
-    for (const std::string& key : varying) {
-      const auto found = parts.find(key);
-      own[key] = found == parts.end() ? "" : found->second;
-    }
+    for (const std::string& key : varying) own[key] = said.at(group).at(key);
     by_setting[own].push_back(group);
   }
   std::vector<std::pair<Setting, std::vector<const GroupSummary*>>> order;
@@ -239,9 +342,7 @@ Study MakeStudy(const SweepReport& report, const std::string& task,
     std::vector<std::string> y;
     std::vector<std::string> keys;
     for (const auto& [key, value] : a.first.parts) keys.push_back(key);
-    std::sort(keys.begin(), keys.end(), [](const std::string& p, const std::string& q) {
-      return std::pair(Weight(p), p) < std::pair(Weight(q), q);
-    });
+    std::sort(keys.begin(), keys.end(), KeyLess);
     for (const std::string& key : keys) {
       x.push_back(a.first.parts.at(key));
       y.push_back(b.first.parts.at(key));
@@ -253,7 +354,13 @@ Study MakeStudy(const SweepReport& report, const std::string& task,
     for (const GroupSummary* group : order[i].second) {
       StudyCell& cell = study.cells[{list.IndexOf(MixerKey(group->name)), i}];
       cell.all.push_back(group);
-      if (IsShown(study, *group) && (cell.shown == nullptr || IsChosen(*group))) cell.shown = group;
+      if (!IsShown(study, *group)) continue;
+      if (cell.shown != nullptr && IsChosen(*cell.shown) == IsChosen(*group) &&
+          (chosen.empty() || IsChosen(*group))) {
+        study.unplaced.push_back(group);
+      } else if (cell.shown == nullptr || IsChosen(*group)) {
+        cell.shown = group;
+      }
     }
   }
   FindAxes(study, varying);
@@ -272,6 +379,14 @@ std::string MixerKey(const std::string& cell_name) {
 
 std::string LabelOf(const MixerList& mixers, int mixer) {
   return mixers.styles()[static_cast<std::size_t>(mixer)].label;
+}
+
+bool IsSizeKey(const std::string& key) {
+  return std::find(kSizeKeys.begin(), kSizeKeys.end(), key) != kSizeKeys.end();
+}
+
+bool KeyLess(const std::string& a, const std::string& b) {
+  return std::pair(Weight(a), a) < std::pair(Weight(b), b);
 }
 
 bool ValueLess(const std::string& a, const std::string& b) {
@@ -302,13 +417,14 @@ void MixerList::Add(const std::string& cell_name, const Value& model) {
   const std::string key = MixerKey(cell_name);
   if (!index_.try_emplace(key, static_cast<int>(styles_.size())).second) return;
   styles_.push_back(StyleOf(key, model));
+  if (ConfigText(model, "sequence_mixer.name") == "python") in_python_.insert(key);
 }
 
 void MixerList::TellAlikeApart() {
-  std::map<std::string, std::vector<MixerStyle*>> by_label;
-  for (MixerStyle& style : styles_) by_label[style.label].push_back(&style);
-  for (const auto& [label, alike] : by_label) {
-    if (alike.size() > 1) TellApart(alike);
+  std::map<std::string, std::vector<MixerStyle*>> by_look;
+  for (MixerStyle& style : styles_) by_look[LookOf(style.label)].push_back(&style);
+  for (const auto& [look, alike] : by_look) {
+    if (alike.size() > 1) TellApart(alike, in_python_);
   }
 }
 
@@ -329,7 +445,9 @@ std::vector<Study> StudiesOf(const SweepReport& report, const MixerList& mixers)
   }
   std::vector<Study> studies;
   for (const auto& [task, groups] : by_task) {
-    studies.push_back(MakeStudy(report, task, groups, mixers));
+    for (const TaskPart& part : SplitTask(report, task, groups)) {
+      studies.push_back(MakeStudy(report, task, part, mixers));
+    }
   }
   return studies;
 }
@@ -417,13 +535,22 @@ std::map<std::string, std::string> PartsOf(const std::string& cell_name) {
 }
 
 std::set<std::string> VaryingKeys(const SweepReport& report) {
-  std::map<std::pair<std::string, std::string>, std::string> value_of;  // by mixer and key
-  std::set<std::string> varying;
+  std::map<std::string, std::set<std::string>> keys_of;  // by mixer
   for (const GroupSummary& group : report.groups) {
-    for (const auto& [key, value] : PartsOf(group)) {
-      const auto [known, is_new] = value_of.try_emplace({MixerKey(group.name), key}, value);
-      if (!is_new && known->second != value) varying.insert(key);
+    for (const auto& [key, value] : PartsOf(group)) keys_of[MixerKey(group.name)].insert(key);
+  }
+  std::map<std::pair<std::string, std::string>, std::set<std::string>> values;  // by mixer and key
+  for (const GroupSummary& group : report.groups) {
+    const std::string mixer = MixerKey(group.name);
+    const auto parts = PartsOf(group);
+    for (const std::string& key : keys_of[mixer]) {
+      const auto found = parts.find(key);
+      values[{mixer, key}].insert(found == parts.end() ? "" : found->second);
     }
+  }
+  std::set<std::string> varying;
+  for (const auto& [of, found] : values) {
+    if (found.size() > 1) varying.insert(of.second);
   }
   return varying;
 }
@@ -454,9 +581,7 @@ std::string AxisText(const SettingAxis& axis, std::size_t value, const char* bet
 std::string SegmentText(const Object& axes, const char* between) {
   std::vector<std::string> keys;
   for (const auto& [key, value] : axes) keys.push_back(key);
-  std::sort(keys.begin(), keys.end(), [](const std::string& a, const std::string& b) {
-    return std::pair(Weight(a), a) < std::pair(Weight(b), b);
-  });
+  std::sort(keys.begin(), keys.end(), KeyLess);
   std::string text;
   for (const std::string& key : keys) {
     const Value& value = axes.at(key);

@@ -17,7 +17,8 @@ namespace mixerbench::reports {
 // The mixer of a cell's name, as MixerStyle::key.
 std::string MixerKey(const std::string& cell_name);
 
-// The mixers of a page, each once. Two that would have the same label get their options in it.
+// The mixers of a page, each once. Those whose labels would be alike, in all but case, spaces and
+// hyphens, get their options in it, and "Python" where some are and some are not.
 class MixerList {
  public:
   explicit MixerList(const std::vector<const SweepReport*>& reports);
@@ -32,6 +33,7 @@ class MixerList {
 
   std::map<std::string, int> index_;
   std::vector<MixerStyle> styles_;
+  std::set<std::string> in_python_;  // by key
 };
 
 // What a mixer is called on the page.
@@ -57,10 +59,12 @@ struct StudyCell {
   std::vector<const GroupSummary*> all;
 };
 
-// Training groups of one task.
+// Training groups of one task; where suites were merged that differ in a size or a recipe, those of
+// one such setting.
 struct Study {
   const SweepReport* report = nullptr;
   std::string task;
+  std::string title;  // the task and, where it has several studies, what tells this one apart
   std::vector<std::string> chosen_keys;                    // "lr"; empty when nothing is chosen
   std::string undecided;                                   // why nothing could be chosen
   std::vector<SettingAxis> axes;                           // of the task first
@@ -68,12 +72,15 @@ struct Study {
   std::vector<int> mixers;                                 // best first
   std::map<std::pair<int, std::size_t>, StudyCell> cells;  // by mixer and setting
   std::vector<Object> segments;  // the whole test segments; one, empty, where groups have one each
+  // What a mixer has throughout and another has otherwise, "lr 1e-2, positions learned"; by mixer.
+  std::map<int, std::string> own_texts;
+  std::vector<const GroupSummary*> unplaced;  // in no table: their configs are those of others
 
   const StudyCell* At(int mixer, std::size_t setting) const;
   const GroupSummary* Shown(int mixer, std::size_t setting) const;
 };
 
-// One for each task that was trained, in order of name.
+// One or more for each task that was trained, in order of name.
 std::vector<Study> StudiesOf(const SweepReport& report, const MixerList& mixers);
 
 // Whether the learning rate is chosen by validation.
@@ -101,7 +108,7 @@ std::set<std::string> TimingKeys(const SweepReport& report);
 // The parts of a group's name whose keys are in `keys`: "d 64, lr 1e-3".
 std::string PartsText(const GroupSummary& group, const std::set<std::string>& keys);
 
-// Keys of names with several values for one mixer.
+// Keys of names with several values for one mixer, "it has none" being one.
 std::set<std::string> VaryingKeys(const SweepReport& report);
 
 // "64 tokens", "4 pairs", "d 64", "lr 1e-3", "noise zero".
@@ -124,6 +131,12 @@ std::string ChosenText(const Study& study, const GroupSummary& group);
 // mixer, its positions (attention learns them where recurrences need none) and what
 // `sweep.select` chooses among.
 std::string SettingKey(const SweepReport& report, const GroupSummary& group);
+
+// Whether a key is a size of the task or of the model: "input_seq_len", "d_model".
+bool IsSizeKey(const std::string& key);
+
+// The order of keys in heads and titles: sizes, the rate, others by name.
+bool KeyLess(const std::string& a, const std::string& b);
 
 // Numbers as numbers, before texts.
 bool ValueLess(const std::string& a, const std::string& b);

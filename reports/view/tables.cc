@@ -121,12 +121,9 @@ std::string ThresholdText(const Study& study) {
   return "the threshold";
 }
 
-std::int64_t MaxSeeds(const Study& study) {
-  std::size_t most = 0;
-  for (const auto& [place, cell] : study.cells) {
-    if (cell.shown) most = std::max(most, cell.shown->seeds.size());
-  }
-  return static_cast<std::int64_t>(most);
+std::size_t MaxSeeds(const Study& study) {
+  const std::vector<std::size_t> counts = ShownSeedCounts(study);
+  return counts.empty() ? 0 : std::ranges::max(counts);
 }
 
 Datum SolvedDatum(const GroupSummary* group) {
@@ -221,21 +218,31 @@ void AddGuesses(const Study& study, const std::vector<AccuracyColumn>& columns, 
   if (has_ceiling) add_row("ceiling: what the training data tell", ceilings);
 }
 
+// What the small line of an accuracy is, by the seeds that rows have.
+std::string SpreadNote(std::size_t fewest, std::size_t most) {
+  if (most <= 1) return "Small: 95 % interval over test items";
+  if (fewest >= kSeedsForInterval) return "Mean over seeds. Small: its 95 % interval over seeds";
+  std::string note = "Mean over seeds. Small: ";
+  if (most >= kSeedsForInterval) note += "its 95 % interval over seeds or ";
+  note += "the single seeds; fewer than five give no interval";
+  if (fewest == 1) note += "; of one seed, 95 % interval over test items";
+  return note;
+}
+
 std::string AccuracyNote(const Study& study) {
-  const std::int64_t seeds = MaxSeeds(study);
-  std::string note =
-      seeds >= static_cast<std::int64_t>(kSeedsForInterval)
-          ? "Mean over seeds. Small: its 95 % interval over seeds"
-          : (seeds > 1
-                 ? "Mean over seeds. Small: the single seeds; fewer than five give no interval"
-                 : "Small: 95 % interval over test items");
+  const std::size_t most = MaxSeeds(study);
+  const std::size_t fewest = most == 0 ? 0 : std::ranges::min(ShownSeedCounts(study));
+  std::string note = SpreadNote(fewest, most);
   if (!study.chosen_keys.empty()) note += "; the chosen setting";
-  if (seeds >= static_cast<std::int64_t>(kSeedsForInterval)) {
+  if (most >= kSeedsForInterval) {
     note += fmt::format(
         ". Bold: the fewest steps, and the highest accuracy with all that the seeds do not tell "
         "apart from it (permutation test, p ≥ {:.2f}, each against the highest alone)",
         kNotTold);
-  } else if (seeds > 1) {
+    if (fewest < kSeedsForInterval) {
+      note += "; where one of the two has fewer than five seeds, nothing is tested";
+    }
+  } else if (most > 1) {
     note +=
         ". Bold: the highest accuracy and the fewest steps, which so few seeds do not tell apart "
         "from others";
@@ -258,12 +265,12 @@ std::string AccuracyNote(const Study& study) {
   return note;
 }
 
-Row NameRow(const MixerList& mixers, int mixer, const std::string& text) {
-  Row row{.mixer = mixer, .cells = {}};
-  Datum name;
-  name.text = text.empty() ? LabelOf(mixers, mixer) : text;
-  row.cells.push_back(std::move(name));
-  return row;
+// Of a mixer, with what it has of its own; or of a setting of the only one.
+Row NameRow(const Study& study, const MixerList& mixers, int mixer, const std::string& text) {
+  const auto own = study.own_texts.find(mixer);
+  const std::string sub = own == study.own_texts.end() ? "" : own->second;
+  return {.mixer = mixer,
+          .cells = {text.empty() ? TextDatum(LabelOf(mixers, mixer), sub) : TextDatum(text)}};
 }
 
 bool HasSteps(const Study& study) {
@@ -314,7 +321,7 @@ Table AccuracyTable(const Study& study, const MixerList& mixers,
   }
   for (const auto& [mixer, setting] : rows) {
     table.rows.push_back(
-        NameRow(mixers, mixer, settings_in_rows ? study.settings[setting].text : ""));
+        NameRow(study, mixers, mixer, settings_in_rows ? study.settings[setting].text : ""));
   }
   const auto shown = [&](std::size_t row, std::size_t setting) {
     return study.Shown(rows[row].first, settings_in_rows ? rows[row].second : setting);
@@ -365,6 +372,14 @@ Table AccuracyTable(const Study& study, const MixerList& mixers,
 }
 
 }  // namespace
+
+std::vector<std::size_t> ShownSeedCounts(const Study& study) {
+  std::vector<std::size_t> counts;
+  for (const auto& [place, cell] : study.cells) {
+    if (cell.shown && !cell.shown->seeds.empty()) counts.push_back(cell.shown->seeds.size());
+  }
+  return counts;
+}
 
 double EarlyStop(const Study& study) {
   double highest = 0;
@@ -536,7 +551,7 @@ std::optional<Table> ModelTable(const Study& study, const MixerList& mixers) {
                   "State: bytes of what one sequence carries "
                   "from token to token, measured."};
   table.columns.push_back({.label = "Mixer", .kind = Column::Kind::kText});
-  for (const int mixer : study.mixers) table.rows.push_back(NameRow(mixers, mixer, ""));
+  for (const int mixer : study.mixers) table.rows.push_back(NameRow(study, mixers, mixer, ""));
   const auto add = [&](const std::string& quantity,
                        Datum (*datum_of)(const Study&, const GroupSummary*)) {
     std::vector<std::vector<std::string>> known;  // columns that say the same are said once

@@ -41,7 +41,11 @@ Datum StepsDatum(const Study& study, const GroupSummary* group);
 // The highest accuracy at which training stops early in the cells of a study; 0 for none.
 double EarlyStop(const Study& study);
 
-// Accuracy, solved seeds, speed of learning and facts; mixers in rows.
+// How many seeds ran of each result that is shown; none of those that did not run.
+std::vector<std::size_t> ShownSeedCounts(const Study& study);
+
+// Accuracy, solved seeds, speed of learning and facts; mixers in rows, each with what it has of its
+// own.
 std::vector<Table> AccuracyTables(const Study& study, const MixerList& mixers);
 
 // Parameters and state where they differ between settings; nothing when the main table has them.
