@@ -156,6 +156,7 @@ std::string SettingLabel(const SweepReport& report, const GroupSummary& group) {
 SettingResult ResultOf(const LeaderboardInput& input, const GroupSummary& group) {
   SettingResult result;
   result.source = input.source;
+  result.is_chosen = group.selection || group.phase == CellPhase::kReport;
   for (const CellResult& cell : CellsOf(input.report, group)) {
     if (cell.state != CellState::kCompleted && result.state == CellState::kCompleted) {
       result.state = cell.state;

@@ -50,6 +50,7 @@ struct SettingResult {
   CellState state = CellState::kCompleted;  // the first seed's that is not completed
   bool is_unsupported = false;              // by every seed: does not count
   bool is_failure = false;                  // some seed ran and failed
+  bool is_chosen = false;                   // the suite chose it among several rates
 };
 
 // A condition of training or scoring; several texts where reports or mixers differ in it.

@@ -27,13 +27,9 @@ void NameInLegend(const Leaderboard& board, Figure& figure) {
 }  // namespace
 
 Figure StateFigure(const Leaderboard& board) {
-  Figure figure{
-      .title = "Accuracy at matched state",
-      .caption = {"What one sequence carries from token to token, measured. Left and up is "
-                  "better; compare mixers at equal state. Marks joined: other widths.",
-                  "One panel per family, at the setting with the lowest mean accuracy.",
-                  kNamesWithRoom},
-      .panels = {}};
+  Figure figure{.title = "Accuracy at matched state", .caption = {}, .panels = {}};
+  bool has_widths = false;
+  bool has_intervals = false;
   for (const auto& [family, num] : board.families) {
     const RankedSetting* hardest = nullptr;
     double lowest = 2;
@@ -88,11 +84,26 @@ Figure StateFigure(const Leaderboard& board) {
     for (auto& [mixer, series] : by_mixer) {
       std::sort(series.marks.begin(), series.marks.end(),
                 [](const Mark& a, const Mark& b) { return a.x < b.x; });
+      has_widths = has_widths || series.marks.size() > 1;
+      has_intervals = has_intervals || std::any_of(series.marks.begin(), series.marks.end(),
+                                                   [](const Mark& mark) { return mark.low; });
       panel.series.push_back(std::move(series));
     }
     panel.height = 285;
     AddScatter(board, std::move(panel), {.is_low_x = true}, figure);
   }
+  figure.caption = {
+      "What one sequence carries from token to token, measured. Left and up is better; compare "
+      "mixers at equal state.",
+      std::string(board.ranking.size() > kMaxInSmallCharts
+                      ? "For each task family a chart for each family of mixers"
+                      : "For each task family a chart") +
+          ", at the setting with the lowest mean accuracy."};
+  std::string signs;
+  if (has_intervals) signs = "Bars: 95 % interval of the mean over seeds.";
+  if (has_widths) signs += std::string(signs.empty() ? "" : " ") + "Marks joined: other widths.";
+  if (!signs.empty()) figure.caption.push_back(std::move(signs));
+  figure.caption.emplace_back(kNamesWithRoom);
   NameInLegend(board, figure);
   return figure;
 }
@@ -146,8 +157,19 @@ Figure StepsFigure(const Leaderboard& board) {
 }
 
 HeatFigure TaskFigure(const Leaderboard& board) {
+  bool is_some_chosen = false;
+  bool is_all_chosen = true;
+  for (const RankedSetting& setting : board.settings) {
+    for (const auto& [mixer, result] : setting.results) {
+      is_some_chosen = is_some_chosen || result.is_chosen;
+      is_all_chosen = is_all_chosen && result.is_chosen;
+    }
+  }
   HeatFigure figure{.title = "By setting",
-                    .caption = {"Mean accuracy on the longest test segment; the chosen rate."},
+                    .caption = {std::string("Mean accuracy on the longest test segment") +
+                                (!is_some_chosen ? "."
+                                 : is_all_chosen ? "; the chosen rate."
+                                                 : "; the chosen rate where several were tried.")},
                     .heats = {}};
   constexpr std::size_t kMaxHeatColumns = 10;
   for (const auto& [family, num] : board.families) {

@@ -27,7 +27,7 @@ std::vector<Sentence> Formula(const Leaderboard& board) {
     behind += fmt::format("{}{} runs for {} ({})", behind.empty() ? "" : ", ",
                           Count(static_cast<double>(runs)), family, Plural(num, "setting"));
   }
-  return {
+  std::vector<Sentence> formula = {
       {"Score",
        "= mean over the families of the mean over their settings of the share of seeds that "
        "solve the setting, times 100. A seed solves it when validation accuracy reaches the "
@@ -49,9 +49,12 @@ std::vector<Sentence> Formula(const Leaderboard& board) {
        "no such order."},
       {"Failed runs",
        "are unsolved, and their accuracy counts as chance. Unsupported settings do not count for "
-       "the mixer that lacks them."},
-      {"Behind each figure:",
-       behind + fmt::format("; {} in all.", Plural(board.num_cells, "run"))}};
+       "the mixer that lacks them."}};
+  if (!behind.empty()) {
+    formula.push_back({"Behind each figure:",
+                       behind + fmt::format("; {} in all.", Plural(board.num_cells, "run"))});
+  }
+  return formula;
 }
 
 std::string BandText(const RankBand& rank) {
