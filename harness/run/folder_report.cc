@@ -104,6 +104,21 @@ std::optional<Source> SourceOf(const fs::path& path) {
 
 }  // namespace
 
+std::optional<std::string> ReadResultText(const fs::path& cell_folder) {
+  const fs::path path = cell_folder / "result.json";
+  const auto is_absent = [&] {
+    std::error_code error;
+    return fs::status(path, error).type() == fs::file_type::not_found;
+  };
+  if (is_absent()) return std::nullopt;
+  try {
+    return io::ReadFile(path, kMaxResultBytes);
+  } catch (const Error&) {
+    if (is_absent()) return std::nullopt;  // another process has begun the cell anew
+    throw;
+  }
+}
+
 CellResult RowOf(const fs::path& out, const CellResult& planned) {
   const fs::path folder = CellFolder(out, planned.run_id);
   CellResult row = planned;
@@ -111,9 +126,10 @@ CellResult RowOf(const fs::path& out, const CellResult& planned) {
     row.state = CellState::kInterrupted;
     row.reason = "no result: stopped, killed or still running; the same run continues it";
   }
-  if (!fs::exists(folder / "result.json")) return row;
+  const auto text = ReadResultText(folder);
+  if (!text) return row;
   try {
-    CellResult result = ReadResult(folder / "result.json");
+    CellResult result = reports::ParseCell(*text, (folder / "result.json").string());
     if (result.run_id != planned.run_id) return row;
     result.name = planned.name;  // by what this plan sweeps
     if (result.halved_from) result.name = NameOfHalved(planned.name, result);

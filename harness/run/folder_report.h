@@ -8,6 +8,7 @@
 
 #include <cstddef>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -18,13 +19,19 @@ namespace mixerbench::harness {
 
 inline constexpr std::size_t kMaxResultBytes = std::size_t{64} << 20;
 
-// Throws Error(kBadInput) for a folder that is none of ours. A damaged result is none.
+// What stands in the result.json of a cell's folder; nothing where there is none. Throws
+// Error(kBadInput) when it cannot be read: it may be whole, so it is not for a run to replace.
+std::optional<std::string> ReadResultText(const std::filesystem::path& cell_folder);
+
+// Throws Error(kBadInput) for a folder that is none of ours, and for results that cannot be read. A
+// damaged result is none.
 reports::SweepReport ReportOf(const std::filesystem::path& out);
 
 // The same of a plan that may not be the folder's, without the results beside it.
 reports::SweepReport ReportOf(const std::filesystem::path& out, const Plan& plan);
 
 // The result of a planned cell, or a row that says why there is none: kPlanned or kInterrupted.
+// Errors: as ReadResultText.
 reports::CellResult RowOf(const std::filesystem::path& out, const reports::CellResult& planned);
 
 // The results that lie in the folder without being those of its plan.

@@ -91,10 +91,11 @@ bool RunFolder::WriteConfig(const Cell& cell) const {
 
 std::optional<reports::CellResult> RunFolder::LoadResult(const Cell& cell,
                                                          std::string* problem) const {
+  const auto text = ReadResultText(CellPath(cell));
+  if (!text) return std::nullopt;
   const auto path = CellPath(cell) / "result.json";
-  if (!std::filesystem::exists(path)) return std::nullopt;
   try {
-    auto result = reports::ParseCell(io::ReadFile(path.string(), kMaxResultBytes), path.string());
+    auto result = reports::ParseCell(*text, path.string());
     if (result.run_id == "sha256:" + cell.run_id) return result;
     *problem = path.string() + ": belongs to another run; the cell runs again";
   } catch (const Error& error) {

@@ -59,7 +59,7 @@ class RunFolder {
   bool WriteConfig(const Cell& cell) const;
 
   // The finished result, or nothing. A file that is damaged or belongs to another run id counts as
-  // nothing, with a note in `problem`.
+  // nothing, with a note in `problem`. Throws Error(kBadInput) for one that cannot be read.
   std::optional<reports::CellResult> LoadResult(const Cell& cell, std::string* problem) const;
 
  private:

@@ -247,6 +247,19 @@ TEST_CASE(
   CHECK(outcome.err.find(warning) == outcome.err.rfind(warning));
 }
 
+TEST_CASE("run: a result that cannot be read ends the run and stays") {
+  const TestRun run;
+  run.AllComplete();
+  run.Run();
+  const auto path = run.CellPath(run.Cells()[1]) / "result.json";
+  std::filesystem::rename(path, path.string() + ".whole");
+  std::filesystem::create_symlink("result.json", path);  // a circle, which not even root reads
+  const std::string expected = "result.json: cannot read: Too many levels of symbolic links";
+  CHECK_THROWS_WITH(run.Run(), Catch::EndsWith(expected));
+  CHECK_THROWS_WITH(ReportOf(run.options.out), Catch::EndsWith(expected));
+  CHECK(std::filesystem::is_symlink(path));
+}
+
 TEST_CASE("run: what a killed writer left does not make a folder another's") {
   const TestRun run;
   run.AllComplete();
