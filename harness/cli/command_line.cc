@@ -5,6 +5,7 @@
 #include <charconv>
 #include <cmath>
 #include <exception>
+#include <filesystem>
 #include <iostream>
 #include <limits>
 #include <optional>
@@ -178,6 +179,11 @@ int Main(int argc, char** argv, const EngineCommands& engine, int answers) {
   } catch (const Error& error) {
     std::cerr << "error: " << error.what() << "\n";
     return static_cast<int>(error.code());
+  } catch (const std::filesystem::filesystem_error& error) {
+    // From listing a folder or asking what a path is: the user's files, not a fault of this
+    // program.
+    std::cerr << "error: " << error.path1().string() << ": " << error.code().message() << "\n";
+    return static_cast<int>(ExitCode::kBadInput);
   } catch (const std::exception& error) {
     const std::string text = error.what();
     std::cerr << "internal error: " << text.substr(0, text.find('\n'))

@@ -69,6 +69,12 @@ TEST_CASE("plan: what is written is read, and a damaged one is an error that say
   std::ofstream(out / "sweep.json") << text;
   CHECK_THROWS_WITH(ReadPlan(out),
                     Catch::Contains("checksum") && Catch::Contains("remove the file"));
+  // It may be whole: nobody is told to remove it.
+  fs::remove(out / "sweep.json");
+  fs::create_directory(out / "sweep.json");
+  CHECK_THROWS_WITH(ReadPlan(out),
+                    (out / "sweep.json").string() + ": cannot read: not a regular file");
+  fs::remove(out / "sweep.json");
   // What earlier versions wrote there is no plan.
   std::ofstream(out / "sweep.json") << R"({"name": "s"})";
   CHECK_FALSE(ReadPlan(out));

@@ -35,8 +35,9 @@ int OpenLock(const std::filesystem::path& out) {
 std::optional<Plan> ReadPlan(const std::filesystem::path& out) {
   const std::filesystem::path path = PlanPath(out);
   if (!std::filesystem::exists(path)) return std::nullopt;
+  const std::string text = io::ReadFile(path);  // one that cannot be read may be whole
   try {
-    const Value document = io::ParseJson(io::ReadFile(path), io::kReportLimits);
+    const Value document = io::ParseJson(text, io::kReportLimits);
     if (document.Find("kind") == nullptr) return std::nullopt;
     reports::CheckDocument(document, kKind, "");
     const io::ObjectReader reader(document, "");

@@ -22,7 +22,8 @@ struct Plan {
 };
 
 // Nothing when the folder has no plan: it is new, or was written by a version before 1.3 of the
-// schema, whose sweep.json is the suite. Throws Error(kBadInput) for a damaged one.
+// schema, whose sweep.json is the suite. Throws Error(kBadInput) for a damaged one, and
+// for one that cannot be read.
 std::optional<Plan> ReadPlan(const std::filesystem::path& out);
 
 void WritePlan(const std::filesystem::path& out, const Plan& plan);

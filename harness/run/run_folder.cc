@@ -51,19 +51,22 @@ void RequireNotInTheWay(const std::string& option, const std::string& file,
 
 RunFolder::RunFolder(const std::filesystem::path& path) : path_(path) {
   std::error_code error;
+  const auto require = [&](const std::string& step) {
+    if (!error) return;
+    throw Error(ExitCode::kOutput, path_.string() + ": cannot " + step + " the output folder: " +
+                                       error.message() + "; choose another with --out");
+  };
   if (std::filesystem::is_directory(path_, error)) {
-    for (const auto& entry : std::filesystem::directory_iterator(path_)) {
+    for (const auto& entry : std::filesystem::directory_iterator(path_, error)) {
       if (IsOurs(entry.path())) continue;
       throw Error(ExitCode::kOutput, path_.string() + ": holds '" +
                                          entry.path().filename().string() +
                                          "', which is not ours; choose an empty folder with --out");
     }
+    require("list");
   }
   std::filesystem::create_directories(path_ / "cells", error);
-  if (error) {
-    throw Error(ExitCode::kOutput, path_.string() + ": cannot create the output folder: " +
-                                       error.message() + "; choose another with --out");
-  }
+  require("create");
 }
 
 std::filesystem::path RunFolder::CellPath(const Cell& cell) const {

@@ -62,6 +62,11 @@ class CommandLineTest(ProgramTest):
         ):
             self.assertIn(expected, self.expect(2, *arguments).stderr)
 
+    def test_what_cannot_be_looked_at_is_no_bug(self):
+        name = "x" * 300  # longer than a file system takes
+        for arguments in (["status", name], ["report", name], ["leaderboard", name], ["validate", name]):
+            self.assertRegex(self.expect(3, *arguments).stderr, f"^error: {name}.*: File name too long\n$")
+
     def test_numbers_out_of_range(self):
         for arguments, expected in (
             (["run", "quickstart", "--jobs", "0"], "--jobs: must be a whole number in 1..1024, got '0'"),
