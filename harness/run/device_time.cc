@@ -59,9 +59,10 @@ void DeviceTime::Note() {
       open(path.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644));
   // A line end in front as well: what a crash tore before must not swallow this line.
   const std::string line = "\n" + io::DumpJson(Object{{"device_s", fresh_}}) + "\n";
-  if (file.get() < 0 ||
-      write(file.get(), line.data(), line.size()) != static_cast<ssize_t>(line.size())) {
-    throw Error(ExitCode::kOutput, path + ": " + std::strerror(errno));
+  const ssize_t count = file.get() < 0 ? -1 : write(file.get(), line.data(), line.size());
+  if (count < 0) throw Error(ExitCode::kOutput, path + ": " + std::strerror(errno));
+  if (count < static_cast<ssize_t>(line.size())) {  // which is no error of the call
+    throw Error(ExitCode::kOutput, path + ": " + std::strerror(ENOSPC));
   }
   fresh_ = 0;
   noted_ = NotedDeviceTime(out_);

@@ -433,6 +433,23 @@ TEST_CASE("run: once the device time is used no cell begins, and the rest says w
   CHECK(NotedDeviceTime(run.options.out) > noted + 2);
 }
 
+TEST_CASE("run: device time that cannot be noted stops a run with a budget, and no other") {
+  TestRun run;
+  run.options.jobs = 4;
+  for (const Cell& cell : run.Cells()) {
+    run.Behave(cell, "pause(4); complete()", CellState::kCompleted);
+  }
+  std::filesystem::create_directory(std::filesystem::path(run.options.out) / kDeviceTimeFile);
+  const auto outcome = run.Run();
+  CHECK(outcome.code == ExitCode::kOk);
+  const std::string warning = "device-time.jsonl: Is a directory; --max-gpu-hours will not count";
+  REQUIRE_THAT(outcome.err, Catch::Contains(warning));
+  CHECK(outcome.err.find(warning) == outcome.err.rfind(warning));
+  run.options.max_device_s = 1000;
+  run.options.retry = RetryPolicy::kAll;
+  CHECK_THROWS_WITH(run.Run(), Catch::EndsWith("device-time.jsonl: Is a directory"));
+}
+
 TEST_CASE("run: what finished cells say will exceed the device time is refused before it starts") {
   TestRun run;
   run.options.jobs = 1;

@@ -10,6 +10,7 @@
 #include <unistd.h>
 #include <utility>
 
+#include "base/error.h"
 #include "harness/cells/throughput.h"
 #include "harness/device/determinism.h"
 #include "harness/device/plans.h"
@@ -133,6 +134,15 @@ Scheduler::Scheduler(SchedulerOptions options, const tasks::TaskRegistry& tasks,
 }
 
 RunEnd Scheduler::Run() {
+  try {
+    return RunCells();
+  } catch (...) {
+    StopWorkers();
+    throw;
+  }
+}
+
+RunEnd Scheduler::RunCells() {
   std::signal(SIGPIPE, SIG_IGN);
   while (!StopRequested() && TimeToLimit() > 0) {
     for (Worker& worker : workers_) Assign(worker);
@@ -164,7 +174,16 @@ std::size_t Scheduler::CountBusyWorkers() const {
 
 void Scheduler::NoteDeviceTime(std::size_t num_busy) {
   const auto now = Clock::now();
-  device_time_.Add(static_cast<double>(num_busy) * Seconds(now - std::exchange(noted_until_, now)));
+  try {
+    device_time_.Add(static_cast<double>(num_busy) *
+                     Seconds(now - std::exchange(noted_until_, now)));
+  } catch (const Error& error) {
+    if (options_.max_device_s) throw;
+    if (!std::exchange(lacks_notes_, true)) {
+      line_.Print(std::string("warning: ") + error.what() +
+                  "; --max-gpu-hours will not count this run's time");
+    }
+  }
 }
 
 bool Scheduler::Done() const {

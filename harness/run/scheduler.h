@@ -71,7 +71,7 @@ class Scheduler {
   // Of workers of a run that is stopped is asked to save what they have, and they have some seconds
   // to do so; the second SIGINT ends the process at once. Under a time limit it also ends when no
   // cell that is left can end in time. Cells that run when the budget is used up go on to their
-  // end.
+  // end. Throws Error when results cannot be written or read, with the workers stopped as well.
   RunEnd Run();
 
  private:
@@ -96,10 +96,12 @@ class Scheduler {
     std::vector<Running> running;
   };
 
+  RunEnd RunCells();
   bool Done() const;
   bool BudgetIsUsed() const;
   std::size_t CountBusyWorkers() const;
-  void NoteDeviceTime(std::size_t num_busy);  // since it was last noted
+  // Since it was last noted. Throws Error(kOutput) when it cannot be and a budget needs it.
+  void NoteDeviceTime(std::size_t num_busy);
   // Infinite without a limit.
   double TimeToLimit() const;
   bool EndsTooLate(std::size_t cell) const;
@@ -160,6 +162,7 @@ class Scheduler {
   std::size_t num_finished_ = 0;
   bool has_started_ = false;  // any cell
   bool lacks_locks_ = false;  // and it was said
+  bool lacks_notes_ = false;  // of the device time, likewise
   DeviceTime device_time_;
   Clock::time_point noted_until_ = Clock::now();
   Eta eta_;
