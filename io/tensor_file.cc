@@ -244,8 +244,8 @@ std::string SafetensorsHeader(const std::map<std::string, TensorLayout>& tensors
   }
   std::string json = DumpJson(header);
   json.append((8 - json.size() % 8) % 8, ' ');
-  Require(json.size() <= kMaxHeaderBytes && tensors.size() <= kMaxTensors,
-          "too many tensors for one file");
+  Require(tensors.size() <= kMaxTensors, "too many tensors for one file");
+  Require(json.size() <= kMaxHeaderBytes, "names and metadata too long for one file");
 
   std::string bytes(sizeof(std::uint64_t), '\0');
   const std::uint64_t header_size = json.size();

@@ -5,10 +5,15 @@
 #include <fstream>
 #include <set>
 
+#include <ATen/ops/equal.h>
+#include <ATen/ops/ones.h>
+
+#include "base/sha256.h"
 #include "harness/cells/train.h"
 #include "harness/suite/suite.h"
 #include "io/atomic_file.h"
 #include "io/json.h"
+#include "io/tensor_file.h"
 #include "reports/result/result_json.h"
 #include "tests/support/temporary_folder.h"
 
@@ -127,6 +132,52 @@ TEST_CASE("weights: a crash between training and evaluation costs no training") 
   CHECK(second.result.weights.value().reused);
   CHECK(second.steps == std::set<std::int64_t>{16});
   CHECK(Checksum(second.result) == Checksum(Run(MakeCell("8"), {}).result));
+}
+
+TEST_CASE("weights: a training of any number of epochs is kept with them") {
+  const TemporaryFolder folder;
+  const Cell cell = MakeCell("8");
+  const WeightsFolder weights(folder.path(), cell.training_id);
+  FinalWeights saved{.training = ResultOf(cell), .parameters = {{"w", at::ones({3})}}};
+  saved.training.state = reports::CellState::kCompleted;
+  for (int epoch = 1; epoch <= 20'000; ++epoch) {
+    reports::LearningPoint& point = saved.training.learning_curve.emplace_back();
+    point.step = epoch;
+    point.train_loss = 1. / epoch;
+  }
+  const auto kept = weights.Save(saved, std::int64_t{1} << 30);
+  REQUIRE(kept);
+  std::vector<std::string> problems;
+  const auto loaded = weights.Load(problems);
+  CHECK(problems.empty());
+  REQUIRE(loaded);
+  CHECK(reports::DumpCell(loaded->training) == reports::DumpCell(saved.training));
+  CHECK(loaded->parameters.size() == 1);
+  CHECK(loaded->parameters.at("w").equal(at::ones({3})));
+  const std::string digits = kept->sha256.substr(std::string("sha256:").size());
+  CHECK(ReadKeptWeights(folder.path(), digits)->tensors.size() == 1);
+}
+
+TEST_CASE("weights: those that keep the training in their metadata are read") {
+  const TemporaryFolder folder;
+  const Cell cell = MakeCell("8");
+  reports::CellResult training = ResultOf(cell);
+  training.state = reports::CellState::kCompleted;
+  training.step = 16;
+  io::TensorFile file;
+  file.tensors["w"] = {io::ElementType::kF32, {1}, std::string(4, '\0')};
+  file.metadata = {{"format", "mixerbench-weights-1"},
+                   {"training_id", cell.training_id},
+                   {"training", io::DumpJson(reports::CellToValue(training))}};
+  const std::string bytes = io::WriteSafetensors(file);
+  const std::string name = cell.training_id.substr(0, 16) + "-" + Sha256Hex(bytes);
+  io::WriteFileAtomically(folder.path() / (name + ".safetensors"), bytes);
+  std::vector<std::string> problems;
+  const auto loaded = WeightsFolder(folder.path(), cell.training_id).Load(problems);
+  CHECK(problems.empty());
+  REQUIRE(loaded);
+  CHECK(loaded->training.step == 16);
+  CHECK(loaded->parameters.size() == 1);
 }
 
 TEST_CASE("weights: none are kept above the limit, nor where they cannot be written") {

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <string_view>
+#include <utility>
 
 #include "base/error.h"
 #include "base/sha256.h"
@@ -17,7 +18,10 @@ namespace {
 constexpr std::size_t kMaxFileBytes = std::size_t{16} << 30;
 constexpr std::size_t kNumIdDigits = 16;
 constexpr std::string_view kSuffix = ".safetensors";
-constexpr std::string_view kFormat = "mixerbench-weights-1";
+constexpr std::string_view kFormat = "mixerbench-weights-2";
+// With the training in the metadata, which have no room for thousands of epochs.
+constexpr std::string_view kEarlierFormat = "mixerbench-weights-1";
+constexpr const char* kTraining = "training.json";  // its text, as bytes
 
 std::int64_t CountBytes(const kernels::NamedTensors& tensors) {
   std::int64_t num_bytes = 0;
@@ -25,6 +29,19 @@ std::int64_t CountBytes(const kernels::NamedTensors& tensors) {
     num_bytes += static_cast<std::int64_t>(tensor.nbytes());
   }
   return num_bytes;
+}
+
+// As a tensor of bytes, filled up so that what follows it in the file stays aligned.
+io::StoredTensor TensorOf(std::string text) {
+  constexpr std::size_t kAlignment = 8;
+  text.append((kAlignment - text.size() % kAlignment) % kAlignment, ' ');
+  return {io::ElementType::kU8, {static_cast<std::int64_t>(text.size())}, std::move(text)};
+}
+
+// The text of the training, taken out of a file of either format: parameters are left.
+std::string ExtractTraining(io::TensorFile& file) {
+  auto stored = file.tensors.extract(kTraining);
+  return stored.empty() ? file.metadata["training"] : std::move(stored.mapped().bytes);
 }
 
 }  // namespace
@@ -49,9 +66,8 @@ std::optional<reports::KeptWeights> WeightsFolder::Save(const FinalWeights& weig
                                                         std::int64_t max_bytes) const {
   if (CountBytes(weights.parameters) > max_bytes) return std::nullopt;
   io::TensorFile file = ToTensorFile(weights.parameters);
-  file.metadata = {{"format", std::string(kFormat)},
-                   {"training_id", training_id_},
-                   {"training", io::DumpJson(reports::CellToValue(weights.training))}};
+  file.tensors[kTraining] = TensorOf(io::DumpJson(reports::CellToValue(weights.training)));
+  file.metadata = {{"format", std::string(kFormat)}, {"training_id", training_id_}};
   const std::string bytes = io::WriteSafetensors(file);
   if (static_cast<std::int64_t>(bytes.size()) > max_bytes) return std::nullopt;
   const auto path = folder_ / FileName(bytes);
@@ -76,10 +92,13 @@ std::optional<FinalWeights> WeightsFolder::Load(std::vector<std::string>& proble
         throw Error(ExitCode::kBadInput, path.string() + ": damaged, its name does not match");
       }
       io::TensorFile file = io::ReadSafetensors(bytes, path.string());
-      if (file.metadata["format"] != kFormat || file.metadata["training_id"] != training_id_) {
+      const std::string& format = file.metadata["format"];
+      if ((format != kFormat && format != kEarlierFormat) ||
+          file.metadata["training_id"] != training_id_) {
         throw Error(ExitCode::kBadInput, path.string() + ": belongs to another training");
       }
-      return FinalWeights{.training = reports::ParseCell(file.metadata["training"], path.string()),
+      const std::string training = ExtractTraining(file);
+      return FinalWeights{.training = reports::ParseCell(training, path.string()),
                           .parameters = FromTensorFile(file),
                           .file = {.sha256 = "sha256:" + Sha256Hex(bytes),
                                    .num_bytes = static_cast<std::int64_t>(bytes.size()),
@@ -118,7 +137,9 @@ std::optional<io::TensorFile> ReadKeptWeights(const std::filesystem::path& folde
     if (!entry.path().filename().string().ends_with(end)) continue;
     const std::string bytes = io::ReadFile(entry.path(), kMaxFileBytes);
     if (Sha256Hex(bytes) != sha256) return std::nullopt;
-    return io::ReadSafetensors(bytes, entry.path().string());
+    io::TensorFile file = io::ReadSafetensors(bytes, entry.path().string());
+    ExtractTraining(file);
+    return file;
   }
   return std::nullopt;
 }

@@ -3,8 +3,9 @@
 //   OUT/weights/<first digits of the training id>-<SHA-256 of the file>.safetensors
 //
 // A file names its own content, as checkpoints do: one that is damaged or swapped is passed over,
-// and a training cell trains again. Its tensors are the parameters under their own names; how
-// training went is in its metadata, so that a cell that only evaluates reports it too.
+// and a training cell trains again. Its tensors are the parameters under their own names, and
+// `training.json`: how training went, as the bytes of its text, so that a cell that only evaluates
+// reports it too.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -61,8 +62,8 @@ class WeightsFolder {
   std::string training_id_;
 };
 
-// The tensors of the file in `folder` whose content has these 64 digits; nothing when it is gone or
-// damaged.
+// The parameters in the file in `folder` whose content has these 64 digits; nothing when it is gone
+// or damaged.
 std::optional<io::TensorFile> ReadKeptWeights(const std::filesystem::path& folder,
                                               std::string_view sha256);
 
