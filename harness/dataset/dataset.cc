@@ -20,6 +20,8 @@ using tasks::LabelMode;
 using tasks::Split;
 
 constexpr std::uint64_t kFirstUserSplit = 16;
+// Of one part: as inputs and labels of 8 bytes they are 2^62 bytes, which a file can be asked for.
+constexpr std::int64_t kMaxTokens = std::int64_t{1} << 58;
 
 constexpr std::array<std::pair<Split, std::string_view>, 3> kSplits = {
     {{Split::kTrain, "train"}, {Split::kValidation, "validation"}, {Split::kTest, "test"}}};
@@ -144,9 +146,15 @@ Dataset ResolveDataset(const DatasetOptions& options, const tasks::TaskRegistry&
                                        std::to_string(count) + " from " +
                                        std::to_string(options.start) + " on are more");
     }
+    auto task = selection.entry->create(all_params[i], "--set");
+    if (count > kMaxTokens / task->shape().seq_len) {
+      throw ConfigError("--count", std::to_string(count) + " samples of " +
+                                       std::to_string(task->shape().seq_len) +
+                                       " tokens are more than 2^58 tokens, which no file holds");
+    }
     dataset.parts.push_back({.name = names[i],
                              .params = all_params[i],
-                             .task = selection.entry->create(all_params[i], "--set"),
+                             .task = std::move(task),
                              .first = options.start,
                              .count = count,
                              .first_index = options.start});

@@ -46,10 +46,14 @@ void AppendSlices(const tasks::Task& task, const std::vector<tasks::SliceKey>& k
 std::vector<io::DatasetFile> PlanFiles(const DatasetPart& part, const fs::path& out,
                                        std::int64_t num_shards) {
   const std::string stem = out.stem().string() + (part.name.empty() ? "" : "-" + part.name);
+  // count * shard / num_shards, of products that cannot overflow.
+  const auto begin_of = [&](std::int64_t shard) {
+    return part.count / num_shards * shard + part.count % num_shards * shard / num_shards;
+  };
   std::vector<io::DatasetFile> files;
   for (std::int64_t shard = 0; shard < num_shards; ++shard) {
-    const std::int64_t begin = part.count * shard / num_shards;
-    const std::int64_t end = part.count * (shard + 1) / num_shards;
+    const std::int64_t begin = begin_of(shard);
+    const std::int64_t end = begin_of(shard + 1);
     const std::string number =
         num_shards > 1 ? fmt::format("-{:05}-of-{:05}", shard, num_shards) : "";
     files.push_back({.name = stem + number + out.extension().string(),

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "harness/dataset/dataset.h"
 
+#include <limits>
+
 #include "tests/support/catch2.h"
 
 namespace mixerbench::harness {
@@ -41,6 +43,17 @@ TEST_CASE("dataset: seeds and indices have 64 bits") {
         kMax - 4);
   CHECK_THROWS_WITH(ResolveDataset({.what = "mqar", .start = kMax - 4, .count = 6}, Tasks()),
                     Catch::StartsWith("--start: samples are numbered up to 2^64-1"));
+}
+
+TEST_CASE("dataset: more samples than a file can hold are refused") {
+  const std::int64_t length =
+      ResolveDataset({.what = "mqar"}, Tasks()).parts[0].task->shape().seq_len;
+  const std::int64_t most = (std::int64_t{1} << 58) / length;
+  CHECK(ResolveDataset({.what = "mqar", .count = most}, Tasks()).parts[0].count == most);
+  for (const std::int64_t count : {most + 1, std::numeric_limits<std::int64_t>::max()}) {
+    CHECK_THROWS_WITH(ResolveDataset({.what = "mqar", .count = count}, Tasks()),
+                      Catch::StartsWith("--count: " + std::to_string(count) + " samples of "));
+  }
 }
 
 TEST_CASE("dataset: a preset is found by its name, with a task's name before it or without") {
