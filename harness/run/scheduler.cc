@@ -7,7 +7,7 @@
 #include <filesystem>
 #include <limits>
 #include <poll.h>
-#include <unistd.h>
+#include <thread>
 #include <utility>
 
 #include "base/error.h"
@@ -37,6 +37,7 @@ constexpr double kHangGrace_s = 10;
 // For saving when the run is stopped; batch systems kill not long after they ask.
 constexpr auto kStopGrace = std::chrono::seconds(30);
 constexpr int kPollInterval_ms = 200;
+constexpr auto kStopPollInterval = std::chrono::milliseconds(20);
 
 // Before the reason of a training, for what should use it.
 const std::string kOfTraining = "its training: ";
@@ -584,7 +585,7 @@ void Scheduler::StopWorkers() {
   const auto deadline = Clock::now() + kStopGrace;
   const auto alive = [](Worker& worker) { return worker.process && !worker.process->HasEnded(); };
   while (Clock::now() < deadline && std::any_of(workers_.begin(), workers_.end(), alive)) {
-    usleep(kPollInterval_ms * 100);
+    std::this_thread::sleep_for(kStopPollInterval);
   }
   workers_.clear();  // kills what is left
 }

@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <filesystem>
 #include <fstream>
+#include <future>
 #include <iostream>
 #include <limits>
 #include <mutex>
@@ -13,7 +14,6 @@
 #include <poll.h>
 #include <string>
 #include <sys/prctl.h>
-#include <thread>
 #include <unistd.h>
 #include <vector>
 
@@ -96,9 +96,10 @@ class Worker {
   // Works on cells, each in a thread of its own, until the input ends or a stop is requested.
   // Returns when the last cell has ended.
   void Serve(int input) {
-    std::vector<std::jthread> threads;
+    std::vector<std::future<void>> jobs;  // which are waited for when this ends
     std::string text;
     while (!StopRequested()) {
+      RemoveEnded(jobs);
       pollfd descriptor{input, POLLIN, 0};  // a signal may have come to another thread
       if (poll(&descriptor, 1, kPollInterval_ms) <= 0) continue;
       std::array<char, 4096> buffer{};
@@ -107,13 +108,23 @@ class Worker {
       if (count <= 0) break;
       text.append(buffer.data(), static_cast<std::size_t>(count));
       for (std::size_t end = text.find('\n'); end != std::string::npos; end = text.find('\n')) {
-        threads.emplace_back([this, job = ParseJob(cells_, text.substr(0, end))] { Work(job); });
+        jobs.push_back(std::async(std::launch::async, &Worker::Work, this,
+                                  ParseJob(cells_, text.substr(0, end))));
         text.erase(0, end + 1);
       }
     }
   }
 
  private:
+  // A thread that nobody waited for keeps its stack, and a sweep has thousands of cells.
+  static void RemoveEnded(std::vector<std::future<void>>& jobs) {
+    std::erase_if(jobs, [](std::future<void>& job) {
+      if (job.wait_for(std::chrono::seconds(0)) != std::future_status::ready) return false;
+      job.get();
+      return true;
+    });
+  }
+
   void Work(const Job& job) {
     const std::string id = job.folder.filename().string();
     try {
