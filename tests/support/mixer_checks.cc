@@ -28,16 +28,26 @@ void CheckSelectiveStart(const MadeMixer& made) {
 }
 
 void CheckOutputsAndState(const models::Mixer& mixer, const models::MixerInputs& inputs,
-                          const std::vector<double>& y, const std::vector<double>& state) {
+                          const std::vector<double>& y,
+                          const std::map<std::string, std::vector<double>>& states) {
   constexpr double kTolerance = 1e-12;  // a few roundings at 1e-16
   const at::NoGradGuard no_grad;
   for (const auto path : {models::ExecutionPath::kReference, models::ExecutionPath::kFast}) {
     CAPTURE(path == models::ExecutionPath::kFast);
     const auto result = Forward(mixer, inputs, {.path = path, .want_final_state = true});
     CHECK(RelativeError(result.y.flatten(), at::tensor(y, at::kDouble)) < kTolerance);
-    CHECK(RelativeError(Find(&result.final_state, "state").flatten(),
-                        at::tensor(state, at::kDouble)) < kTolerance);
+    for (const auto& [name, values] : states) {
+      CAPTURE(name);
+      CHECK(RelativeError(Find(&result.final_state, name).flatten(),
+                          at::tensor(values, at::kDouble)) < kTolerance);
+    }
   }
+}
+
+void CheckOutputsAndState(const models::Mixer& mixer, const models::MixerInputs& inputs,
+                          const std::vector<double>& y, const std::vector<double>& state) {
+  CheckOutputsAndState(mixer, inputs, y,
+                       std::map<std::string, std::vector<double>>{{"state", state}});
 }
 
 void CheckOnlyConvolutionGoes(const RegisterMixers& registration) {

@@ -3,6 +3,8 @@
 #pragma once
 
 #include <functional>
+#include <map>
+#include <string>
 #include <vector>
 
 #include "base/value.h"
@@ -15,7 +17,13 @@ namespace mixerbench::testing {
 // steps log-uniform in [1e-3, 0.1], A = -1, -2, ..., D = 1.
 void CheckSelectiveStart(const MadeMixer& made);
 
-// fp64 outputs and final "state" of both paths are these values, in row-major order.
+// fp64 outputs and the final states of these names, by both paths, are these values, in row-major
+// order.
+void CheckOutputsAndState(const models::Mixer& mixer, const models::MixerInputs& inputs,
+                          const std::vector<double>& y,
+                          const std::map<std::string, std::vector<double>>& states);
+
+// The same with the one state "state".
 void CheckOutputsAndState(const models::Mixer& mixer, const models::MixerInputs& inputs,
                           const std::vector<double>& y, const std::vector<double>& state);
 

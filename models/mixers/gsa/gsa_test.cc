@@ -18,6 +18,7 @@
 #include "models/mixer.h"
 #include "tests/support/compare.h"
 #include "tests/support/mixer.h"
+#include "tests/support/mixer_checks.h"
 #include "tests/support/tensors.h"
 
 #include "tests/support/catch2.h"
@@ -38,6 +39,25 @@ constexpr double kTolerance = 1e-12;  // some roundings at 1e-16
 std::unique_ptr<Mixer> Make(Object config, ParameterSet& parameters) {
   return testing::MakeMixer(Register, std::move(config), {.d_model = kModelDim},
                             ParameterScope(parameters));
+}
+
+// Values of a loop over tokens in Python, written from the equations of gsa.md.
+TEST_CASE("gsa: outputs and state are those of an independent loop") {
+  const testing::MadeMixer made(Register, {{"num_slots", 3}}, {.d_model = 4});
+  testing::FillParameters(made.parameters, {"in_proj.weight", "o_norm.weight", "o_proj.weight"});
+  testing::CheckOutputsAndState(
+      *made.mixer, {testing::Sines({1, 3, 4}, 30)},
+      {-0.12594398744317253, 0.2084350368229404, -0.26684030910216494, 0.2944107644310401,
+       -0.05535921565743929, 0.0020931908782640257, 0.051414713239870735, -0.09898137378562213,
+       -0.07606284205691566, 0.03660901958610034, 0.0070751698089150244, -0.04994178570206877},
+      {{"keys",
+        {-0.001616765983438866, -0.009763914938199118, 0.003181318487158976, 0.01677527582932465,
+         0.028606192503317737, 0.009493055272487805, -0.018631618594475804, 0.0102445239070541,
+         -0.018519308643832173, 0.04343528634811884, 0.010636488034756328, 0.0438921017670871}},
+       {"values",
+        {-0.0028497052175880267, 0.017978953250791734, -0.011949645458311647, 0.02398401120813566,
+         0.005518684018976568, 0.01010242708426177, -0.01060903541744699, 0.0063879954981665155,
+         0.002471087110238102, 0.0016079840698414978, -0.011674438187107776, 0.0078214236127904}}});
 }
 
 TEST_CASE("gsa: parameters and state have the sizes of its page") {

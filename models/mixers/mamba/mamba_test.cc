@@ -28,6 +28,21 @@ MadeMixer Make(Object config, std::int64_t d_model, InitPolicy policy = InitPoli
   return {Register, std::move(config), {.d_model = d_model}, policy, dtype};
 }
 
+// Values of a loop over tokens in Python, written from the equations of mamba.md.
+TEST_CASE("mamba: outputs and state are those of an independent loop") {
+  const testing::MadeMixer made(Register, {{"d_state", 2}, {"dt_rank", 2}, {"conv_size", 2}},
+                                {.d_model = 2});
+  testing::FillParameters(made.parameters,
+                          {"in_proj.weight", "conv.weight", "conv.bias", "x_proj.weight",
+                           "dt_proj.weight", "dt_proj.bias", "A_log", "D", "out_proj.weight"});
+  testing::CheckOutputsAndState(
+      *made.mixer, {testing::Sines({1, 3, 2}, 30)},
+      {-0.005856302285767105, 0.0063790850273734686, 0.003016153253426881, -0.0025193291258554435,
+       0.003930615472224946, -0.00358790231451667},
+      {-0.021049089169225054, 0.022919709827672004, -0.03973939388110072, 0.04941995957536702,
+       -0.06868276534552344, 0.07095125969859652, -0.0319733425084184, 0.03058115481982492});
+}
+
 TEST_CASE("mamba: parameters of the published blocks") {
   CHECK(Make({}, 64).parameters.num_elements() == 32640);
   CHECK(Make({}, 128).parameters.num_elements() == 116480);

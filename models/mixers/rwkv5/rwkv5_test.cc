@@ -13,6 +13,7 @@
 #include "models/mixer.h"
 #include "tests/support/compare.h"
 #include "tests/support/mixer.h"
+#include "tests/support/mixer_checks.h"
 #include "tests/support/tensors.h"
 
 #include "tests/support/catch2.h"
@@ -36,6 +37,30 @@ std::unique_ptr<Mixer> Make(Object config, ParameterSet& parameters, std::int64_
   return testing::MakeMixer(Register, std::move(config),
                             {.d_model = kModelDim, .layer_index = layer, .num_layers = num_layers},
                             ParameterScope(parameters));
+}
+
+// Values of a loop over tokens in Python, written from the equations of rwkv5.md.
+TEST_CASE("rwkv5: outputs and state are those of an independent loop") {
+  const testing::MadeMixer made(Register, {{"num_heads", 2}}, {.d_model = 6});
+  testing::FillParameters(made.parameters, {"token_mix", "r_proj.weight", "k_proj.weight",
+                                            "v_proj.weight", "g_proj.weight", "decay", "bonus",
+                                            "o_norm.weight", "o_norm.bias", "o_proj.weight"});
+  testing::CheckOutputsAndState(
+      *made.mixer, {testing::Sines({1, 3, 6}, 30)},
+      {-0.003074245417551805, 0.0017063559585303474, 0.0014011264700944186, -0.003080190786591728,
+       0.0016190672597466154, 0.0014926602974533118, -0.10774893814767691, 0.13322830410307493,
+       -0.022884297443126894, -0.1107897551825303, 0.1315160501869716, -0.018164578385768765,
+       0.06809159982065394, -0.045880485078232405, -0.0231047912247258, 0.06853523292371155,
+       -0.04409548794318424, -0.02529865265082286},
+      {{"state",
+        {0.06426589666473279, 0.39741596209965635, -0.4539408486504968, -0.1210631749918652,
+         -0.0758554893199826, 0.1954411239862959, 0.07555720689668186, -0.34703410976025245,
+         0.2647172484719181, 0.06169065045093865, 0.3905905744611732, -0.44467316213748015,
+         -0.2607281765508463, 0.09020277001832824, 0.17228240831806277, 0.21438677992653266,
+         -0.5002981215223254, 0.27616635601895656}},
+       {"shift",
+        {-0.4141621922838227, -0.4972298090022577, -0.34644247711684784, -0.032717834930353476,
+         0.2963945162541563, 0.4861078951522695}}});
 }
 
 TEST_CASE("rwkv5: parameters and state have the sizes of its page") {

@@ -14,6 +14,7 @@
 #include "models/mixer.h"
 #include "tests/support/compare.h"
 #include "tests/support/mixer.h"
+#include "tests/support/mixer_checks.h"
 #include "tests/support/tensors.h"
 
 #include "tests/support/catch2.h"
@@ -37,6 +38,33 @@ std::unique_ptr<Mixer> Make(Object config, ParameterSet& parameters, std::int64_
   return testing::MakeMixer(Register, std::move(config),
                             {.d_model = kModelDim, .layer_index = layer, .num_layers = num_layers},
                             ParameterScope(parameters));
+}
+
+// Values of a loop over tokens in Python, written from the equations of rwkv6.md.
+TEST_CASE("rwkv6: outputs and state are those of an independent loop") {
+  const testing::MadeMixer made(
+      Register, {{"num_heads", 2}, {"mix_low_rank_dim", 2}, {"decay_low_rank_dim", 3}},
+      {.d_model = 6});
+  testing::FillParameters(
+      made.parameters, {"base_mix", "token_mix", "mix_down", "mix_up", "decay_down", "decay_up",
+                        "decay_bias", "r_proj.weight", "k_proj.weight", "v_proj.weight",
+                        "g_proj.weight", "bonus", "o_norm.weight", "o_norm.bias", "o_proj.weight"});
+  testing::CheckOutputsAndState(
+      *made.mixer, {testing::Sines({1, 3, 6}, 30)},
+      {0.010927917842638739, 0.021161038698697343, -0.03167677426833013, 0.009898724041733488,
+       0.021970861110479634, -0.031441628868906064, 0.05908919670957024, -0.04436841042082074,
+       -0.015585010040584546, 0.05964985006702095, -0.04290295893283, -0.017582570298309834,
+       -0.07588269743438135, 0.13151512862338266, -0.05307073252087301, -0.07947812679371107,
+       0.1310007559618831, -0.04897094963454036},
+      {{"state",
+        {-0.10335270133377929, 0.6685309314227238, -0.5521563457281555, 0.022245935045633075,
+         -0.3266984991103466, 0.2980890139635915, 0.07099113145651771, -0.4085714108263504,
+         0.3296219794395921, -0.057267259567454445, 0.7680245272959847, -0.69579741155641,
+         -0.01506413618339121, -0.32625963338958075, 0.3349687678551741, 0.08505402303911311,
+         -0.43877765511854067, 0.3451769641296111}},
+       {"shift",
+        {-0.4141621922838227, -0.4972298090022577, -0.34644247711684784, -0.032717834930353476,
+         0.2963945162541563, 0.4861078951522695}}});
 }
 
 TEST_CASE("rwkv6: parameters and state have the sizes of its page") {
