@@ -44,6 +44,7 @@ def _load_file(path):
         folder = os.path.dirname(path)
         if folder not in sys.path:
             sys.path.append(folder)  # for what lies beside it, as `python3 FILE.py` would
+            sources.folders_of_files.add(folder)
         spec = importlib.util.spec_from_file_location(key, path)
         module = importlib.util.module_from_spec(spec)
         sys.modules[key] = module  # before it runs: pickling, dataclasses and Triton look it up

@@ -5,9 +5,11 @@ import difflib
 import functools
 import hashlib
 import importlib.metadata
-import importlib.util
 import os
 import sys
+
+
+folders_of_files = set()  # those that loading a file has added to sys.path
 
 
 class ConfigProblem(Exception):
@@ -76,25 +78,28 @@ def _outside_functions(node):
 
 
 def _imports(tree):
-    """(level, dotted name) of each import at top level: level 0 is absolute."""
+    """(level, dotted names) of each import at top level: level 0 is absolute. What is taken from a module may be one."""
     for node in _outside_functions(tree):
         if isinstance(node, ast.Import):
-            yield from ((0, alias.name) for alias in node.names)
+            yield from ((0, [alias.name]) for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
-            if node.module:
-                yield node.level, node.module
-            else:
-                yield from ((node.level, alias.name) for alias in node.names)
+            start = f"{node.module}." if node.module else ""
+            yield node.level, [start + alias.name for alias in node.names]
 
 
-def _beside(path, level, name):
-    """The source file of an import that lies with the file that imports it."""
-    folder = os.path.dirname(path)
+def _beside(path, file, level, name):
+    """The source files that run when `file` imports `name`, if they lie with it: packages on the way, then the module.
+
+    Absolute names are looked up where `path` lies, which is what Python is started on.
+    """
+    stem = os.path.dirname(file if level else path)
     for _ in range(level - 1):
-        folder = os.path.dirname(folder)
-    stem = os.path.join(folder, *name.split("."))
-    candidates = (stem + ".py", os.path.join(stem, "__init__.py"))
-    return next((file for file in candidates if os.path.isfile(file)), None)
+        stem = os.path.dirname(stem)
+    candidates = [(os.path.join(stem, "__init__.py"),)] if level else []
+    for part in name.split("."):
+        stem = os.path.join(stem, part)
+        candidates.append((os.path.join(stem, "__init__.py"), stem + ".py"))  # a package goes before a module
+    return [file for either in candidates if (file := next(filter(os.path.isfile, either), None))]
 
 
 def helpers(path):
@@ -116,12 +121,11 @@ def _files_and_packages(path):
             continue
         with open(file, "rb") as opened:
             files[file] = hashlib.sha256(opened.read()).hexdigest()
-        for level, name in _imports(_tree(file)):
-            beside = _beside(file, level, name)
-            if beside:
-                pending.append(beside)
-            elif level == 0:
-                packages.add(name.split(".")[0])
+        for level, names in _imports(_tree(file)):
+            beside = [found for name in names for found in _beside(path, file, level, name)]
+            pending += beside
+            if level == 0 and not beside:
+                packages.add(names[0].split(".")[0])
     return files, packages - sys.stdlib_module_names
 
 
@@ -134,7 +138,8 @@ def _version(package):
     names = _distributions().get(package)
     if names:
         return importlib.metadata.version(names[0])
-    spec = importlib.util.find_spec(package)
+    # Not in the folders of files that happen to be loaded: in every process it is the same.
+    spec = _find_spec(package, [folder for folder in sys.path if folder not in folders_of_files])
     if spec is None:
         return "missing"
     folders = spec.submodule_search_locations or []  # code on the path that nobody installed

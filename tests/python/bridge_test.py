@@ -478,6 +478,34 @@ class SourcesTest(unittest.TestCase):
             self.write(name, "b = c = 2\n")
             self.assertNotEqual(self.describe(), before)
 
+    def test_packages_beside_the_file_count_with_all_that_runs_of_them(self):
+        self.write("mine.py", "from ops import core\nimport more.deep.part\nfrom loose import leaf as l\nclass A: pass\n")
+        counted = ["ops/__init__.py", "ops/core.py", "ops/near.py", "util.py", "more/__init__.py", "more/deep/__init__.py"]
+        counted += ["more/deep/part.py", "loose/leaf.py"]
+        for name in counted:
+            self.write(name, "K = 1\n")
+        self.write("ops/core.py", "from . import near\nimport util\n")  # the latter from where Python is started
+        self.write("ops/unused.py", "K = 1\n")
+        first = self.describe()
+        self.assertRegex(first, r"^sha256:[0-9a-f]{64}$")
+        self.write("ops/unused.py", "K = 2\n")
+        self.assertEqual(self.describe(), first)
+        for name in counted:
+            before = self.describe()
+            with open(os.path.join(self.folder, name), "a", encoding="utf-8") as file:
+                file.write("L = 2\n")
+            self.assertNotEqual(self.describe(), before, name)
+
+    def test_code_is_described_alike_whatever_is_loaded(self):
+        self.write("loaded/mine.py", "import torch\nimport bare_folder\nclass A(torch.nn.Module): pass\n")
+        self.write("loaded/bare_folder/leaf.py", "K = 1\n")
+        self.write("other/mine.py", "import bare_folder\nclass A: pass\n")
+        places = ("loaded/mine.py:A", "other/mine.py:A")
+        before = [self.describe(place) for place in places]
+        with unittest.mock.patch.object(sys, "path", [*sys.path]):
+            modules.load_class(os.path.join(self.folder, places[0]))
+            self.assertEqual([self.describe(place) for place in places], before)
+
     def test_what_functions_import_does_not(self):
         self.write("mine.py", "try:\n  import absent\nexcept ImportError: pass\nclass A:\n  def f(self): import near\n")
         self.write("near.py", "c = 1\n")
