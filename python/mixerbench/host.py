@@ -103,8 +103,9 @@ def main(arguments=None, parent=None):
     if ends is not None:
         os.set_inheritable(int(ends), False)
     os.environ[_INSIDE] = "1"
-    from . import bridge, trial
+    from . import bridge, sources, trial
 
+    sources.load_from_sources()
     if not is_worker:  # whose end costs one cell
         trial.start()
     _load_libraries()

@@ -45,7 +45,7 @@ def _load_file(path):
         if folder not in sys.path:
             sys.path.append(folder)  # for what lies beside it, as `python3 FILE.py` would
             sources.folders_of_files.add(folder)
-        spec = importlib.util.spec_from_file_location(key, path)
+        spec = importlib.util.spec_from_loader(key, sources.FromSource(key, path))
         module = importlib.util.module_from_spec(spec)
         sys.modules[key] = module  # before it runs: pickling, dataclasses and Triton look it up
         try:

@@ -3,6 +3,7 @@
 import glob
 import json
 import os
+import py_compile
 import shutil
 import signal
 import subprocess
@@ -360,6 +361,19 @@ class ProgramTest(unittest.TestCase):
                 file.write(change)
             ids.add(self.expect(0, "run", "suite.json", "--device", DEVICE, "-o", "out", "-n")[0].split()[0])
         self.assertEqual(len(ids), 2)
+
+    def test_bytecode_of_another_source_is_not_run(self):
+        sources = {"own.py": read(os.path.join(HERE, "mixers.py")) + "import near\n", "near.py": "K = 1\n"}
+        for name, text in sources.items():
+            path, earlier = os.path.join(self.folder, name), "raise ValueError('earlier')\n"
+            for written in (earlier, text):  # of one size and second
+                with open(path, "w", encoding="utf-8") as file:
+                    file.write(written.ljust(max(len(text), len(earlier)), "\n"))
+                os.utime(path, (0, 0))
+                if written is earlier:
+                    py_compile.compile(path)
+        self.write({**SUITE, "model": {**SUITE["model"], "sequence_mixer": {"name": "python", "module": "own.py:Mean"}}})
+        self.expect(0, "run", "suite.json", "--device", DEVICE, "-o", "out", "-q")
 
     def test_an_interrupted_cell_continues_to_the_same_bits(self):
         self.sweep("Dropped", train={**SUITE["train"], "num_epochs": 400})
