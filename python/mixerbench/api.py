@@ -100,7 +100,11 @@ def _place(cls: type) -> str:
 
 
 def _configuration(mixer: Mixer) -> dict[str, Any]:
-    """{"name": ..., options}."""
+    """{"name": ..., options}, as a report gives it back: a tuple is a list there, and a key a text."""
+    return json.loads(json.dumps(_named(mixer)))
+
+
+def _named(mixer: Mixer) -> dict[str, Any]:
     options: Mapping[str, Any] = {}
     if isinstance(mixer, tuple):
         if len(mixer) != 2 or not isinstance(mixer[1], Mapping):
@@ -152,12 +156,20 @@ def _holds(resolved: Any, mixer: Mapping[str, Any]) -> bool:
 
 
 def _is(resolved: Mapping[str, Any], mixer: Mapping[str, Any]) -> bool:
-    return all(_whole(key, resolved.get(key)) == _whole(key, value) for key, value in mixer.items())
+    return all(key in resolved and _same(resolved[key], value, key) for key, value in mixer.items())
 
 
-def _whole(key: str, value: Any) -> Any:
-    """Where a module's file lies, however that was written."""
-    return os.path.abspath(value) if key == "module" and isinstance(value, str) and ".py:" in value else value
+def _same(resolved: Any, value: Any, key: str = "") -> bool:
+    """To a class 1, 1.0 and True are three values of an option; a module's file may be written in several ways."""
+    if key == "options":
+        return json.dumps(resolved, sort_keys=True) == json.dumps(value, sort_keys=True)
+    if key == "module" and ".py:" in str(value):
+        return os.path.abspath(resolved) == os.path.abspath(value)
+    if isinstance(resolved, Mapping) and isinstance(value, Mapping):
+        return resolved.keys() == value.keys() and _is(resolved, value)
+    if isinstance(resolved, list) and isinstance(value, list):
+        return len(resolved) == len(value) and all(map(_same, resolved, value))
+    return resolved == value
 
 
 def _name_of(resolved: Mapping[str, Any], named: Mapping[str, Mapping[str, Any]]) -> str | None:
@@ -230,7 +242,9 @@ class Report:
         writer = csv.DictWriter(text, self.rows[0])
         writer.writeheader()
         writer.writerows(self.rows)
-        return pandas.read_csv(io.StringIO(text.getvalue()))
+        text.seek(0)
+        # A mixer may be called "NA" or "1".
+        return pandas.read_csv(text, dtype={"name": str}, keep_default_na=False, na_values=[""])
 
 
 def run(

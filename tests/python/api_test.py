@@ -50,7 +50,12 @@ class ApiTest(unittest.TestCase):
 
     def test_a_data_frame_has_the_rows(self):
         rows = [{"name": "mine", "accuracy": "0.5"}, {"name": "gla", "accuracy": ""}]
-        pandas = types.SimpleNamespace(read_csv=lambda file: list(csv.DictReader(file)))
+
+        def read_csv(file, dtype, keep_default_na, na_values):  # a name may be "NA" or "1"
+            self.assertEqual((dtype, keep_default_na, na_values), ({"name": str}, False, [""]))
+            return list(csv.DictReader(file))
+
+        pandas = types.SimpleNamespace(read_csv=read_csv)
         with unittest.mock.patch.dict(sys.modules, {"pandas": pandas}):
             self.assertEqual(mixerbench.Report("out", {}, rows).to_pandas(), rows)
 
@@ -62,6 +67,18 @@ class ApiTest(unittest.TestCase):
         self.assertEqual(api._name_of({"name": "hybrid", "pattern": [{"name": "gla"}]}, named), "held")
         self.assertEqual(api._name_of({**retnet, "inner": {"name": "gla"}}, named), "plain")
         self.assertIsNone(api._name_of({"name": "mamba"}, named))
+
+    def test_options_are_those_that_the_class_gets(self):
+        values = {"three": (3, 5), "one": 1, "float": 1.0, "true": True, "keys": {1: 2}}
+        mixers = {name: (Mean, {"scale": value}) for name, value in values.items()}
+        named = {name: api._configuration(mixer) for name, mixer in mixers.items()}
+        for name, value in {**values, "three": [3, 5], "keys": {"1": 2}}.items():
+            cell = {"name": "python", "module": os.path.relpath(api._place(Mean)), "options": {"scale": value}}
+            self.assertEqual(api._name_of(cell, named), name)
+            self.assertEqual(api._name_of({"name": "hybrid", "pattern": [cell]}, named), name)
+        held = {"held": {"name": "hybrid", "pattern": [named["one"]]}}
+        for name, found in {"one": "held", "float": None}.items():
+            self.assertEqual(api._name_of({"name": "hybrid", "layers": 2, "pattern": [named[name]]}, held), found)
 
     def test_what_is_wrong_is_said(self):
         for quiet in (False, True):
