@@ -38,8 +38,13 @@ class MixerbenchError(RuntimeError):
     """The program ended with an error; the message is the program's."""
 
 
-def _execute(arguments: Sequence[str], allowed: Sequence[int] = (0,), is_quiet: bool = True) -> str:
-    """Standard output of `mixerbench ARGUMENTS`. What it says beside that goes to standard error unless `is_quiet`."""
+def _execute(
+    arguments: Sequence[str], allowed: Sequence[int] = (0,), is_quiet: bool = True, is_answer: bool = False
+) -> str:
+    """Standard output of `mixerbench ARGUMENTS`. What it says beside that goes to standard error unless `is_quiet`.
+
+    Where that `is_answer`, a program that says nothing there has failed, whatever its exit code.
+    """
     if host.is_inside():
         raise MixerbenchError(
             "a file with a mixer in it calls mixerbench when it is imported: put the call under "
@@ -66,7 +71,7 @@ def _execute(arguments: Sequence[str], allowed: Sequence[int] = (0,), is_quiet: 
             raise
         finally:
             listener.join()
-    if process.returncode not in allowed:
+    if process.returncode not in allowed or (is_answer and not out):
         errors = [line for line in said if line.startswith("error: ")]
         how = f"mixerbench {arguments[0]} ended with {host.ending(process.returncode)}"
         raise MixerbenchError(errors[-1].strip() if errors else "\n".join([how, "".join(said[-20:])]).strip())
@@ -380,6 +385,8 @@ def check(
         a class go with it: (MyMixer, {"scale": 0.5}).
     skip: names of checks to leave out.
     timeout: seconds for each check. One that takes longer has failed, and those after it are not run.
+
+    Raises MixerbenchError for what cannot be built, and for a class that ends its process.
     """
     _is_list("skip", skip, "['gradients']")
     configuration = _configuration(mixer)
@@ -390,5 +397,5 @@ def check(
     words += ["--check-timeout", str(timeout)]
     for left_out in skip:
         words += ["--skip", left_out]
-    out = _execute(["mixer", "check", name, "--json", *words], allowed=_CHECKED, is_quiet=False)
+    out = _execute(["mixer", "check", name, "--json", *words], allowed=_CHECKED, is_quiet=False, is_answer=True)
     return CheckReport(json.loads(out))

@@ -49,7 +49,8 @@ def _load_libraries():
 
 def worker_command():
     """Starts a process like this one, which finds the same modules and does not outlive this one."""
-    code = f"import sys; sys.path[:] = {sys.path!r}; from mixerbench import host; host.main(parent={os.getpid()})"
+    path = [folder for folder in sys.path if isinstance(folder, str)]  # Python itself passes over what else is in it
+    code = f"import sys; sys.path[:] = {path!r}; from mixerbench import host; host.main(parent={os.getpid()})"
     return [sys.executable, "-c", code]
 
 

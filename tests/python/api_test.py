@@ -3,6 +3,7 @@
 import csv
 import importlib.util
 import os
+import pathlib
 import sys
 import tempfile
 import types
@@ -18,7 +19,7 @@ DEVICE = os.environ.get("MIXERBENCH_TEST_DEVICE", "cpu")
 import mixerbench  # noqa: E402
 from mixerbench import api  # noqa: E402
 from mixers import Balanced, Mean  # noqa: E402
-from misbehaving import Raises, SeesTheFuture, Spins  # noqa: E402
+from misbehaving import Crashes, ExitsAtOnce, Raises, SeesTheFuture, Spins  # noqa: E402
 from program_suite import SUITE  # noqa: E402
 
 
@@ -101,6 +102,15 @@ class ApiTest(unittest.TestCase):
 
         with self.assertRaisesRegex(ValueError, "top level of a file"):
             mixerbench.check(Inner)
+
+    def test_a_class_that_ends_the_check_is_an_error(self):
+        for ends, how in {ExitsAtOnce: "exit code 3", Crashes: "signal 11"}.items():
+            with self.assertRaisesRegex(mixerbench.MixerbenchError, f"the class ended its process .* with {how}"):
+                mixerbench.check(ends)
+
+    def test_what_is_no_text_in_the_path_is_passed_over(self):
+        with unittest.mock.patch.object(sys, "path", [*sys.path, pathlib.Path("/nowhere")]):
+            self.assertIn("mixerbench", api._execute(["--version"]))
 
     def test_arguments_that_mean_nothing_are_refused(self):
         for error, text, call in (
