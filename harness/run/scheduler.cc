@@ -248,6 +248,7 @@ bool Scheduler::Fits(const Worker& worker, std::size_t cell) const {
     if (!other.running.empty() && solitary_.contains(other.running.front().cell)) return false;
   }
   if (worker.running.empty()) return true;
+  if (worker.process->closed()) return false;  // it ends
   if (static_cast<std::int64_t>(worker.running.size()) >= options_.cells_per_worker) return false;
   const std::size_t neighbour = worker.running.front().cell;
   // Whether matrix products may use tf32 is a setting of the whole process.
