@@ -357,4 +357,45 @@ TEST_CASE("Labels of lines that lie close stand on both sides of them", "[report
   CHECK(std::abs(labels[0].first - labels[1].first) >= 12);
 }
 
+TEST_CASE("Every run of a row is drawn or counted, and stands on its row", "[reports][svg]") {
+  Panel panel{.title = {},
+              .describe = {},
+              .x = {.label = "steps", .scale = Axis::Scale::kLog, .low = 50, .high = 1000},
+              .y = NameAxis({"a"}, ""),
+              .has_rows = true,
+              .has_never = true,
+              .height = 88};
+  panel.y.low = -0.6;
+  panel.y.high = 0.6;
+  const std::vector<MixerStyle> styles = {{.colour = "gla", .marker = "circle"}};
+  const auto drawing_of = [&](int num_reached, int num_never) {
+    Series series{.mixer = 0, .form = Series::Form::kMarks};
+    for (int i = 0; i < num_reached; ++i) {
+      series.marks.push_back({.x = 100, .y = 0, .note = "seed " + std::to_string(i)});
+    }
+    for (int i = 0; i < num_never; ++i) {
+      series.marks.push_back({.x = 50, .y = 0, .failed = "never", .is_never = true});
+    }
+    panel.series = {series};
+    return RenderPanel(panel, styles);
+  };
+  const auto count = [](const std::string& text, const std::string& part) {
+    std::size_t num = 0;
+    for (std::size_t at = text.find(part); at != text.npos; at = text.find(part, at + 1)) ++num;
+    return num;
+  };
+  const std::string few = drawing_of(3, 6);
+  CHECK(count(few, "<circle ") == 3);
+  CHECK(count(few, "class=\"fail\"") == 6);
+  CHECK(few.find("×") == std::string::npos);
+  const std::string many = drawing_of(7, 16);
+  CHECK(count(many, "<circle ") == 1);
+  CHECK(count(many, "class=\"fail\"") == 1);
+  CHECK(many.find(">×7<") != std::string::npos);
+  CHECK(many.find(">×16<") != std::string::npos);
+  CHECK(many.find("seed 6") != std::string::npos);
+  // "and 3 more", where a tooltip would be too long.
+  CHECK(drawing_of(11, 0).find("and 3 more") != std::string::npos);
+}
+
 }  // namespace mixerbench::reports

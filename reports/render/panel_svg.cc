@@ -2,7 +2,6 @@
 #include "reports/render/panel_svg.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <fmt/format.h>
 #include <numeric>
@@ -11,6 +10,7 @@
 
 #include "io/text.h"
 #include "reports/render/label_places.h"
+#include "reports/render/row_places.h"
 
 namespace mixerbench::reports {
 namespace {
@@ -391,28 +391,22 @@ class Drawing {
                                                             : "line";
       front_ += fmt::format(R"(<path class="{}" d="{}"/>)", look, Path(pixels));
     }
-    std::vector<Box> stacked;  // marks of a row that meet are stacked
-    int num_never = 0;
+    if (panel_.has_rows) {
+      DrawRow(series, style);
+      front_ += "</g>";
+      return;
+    }
     for (const Mark& mark : series.marks) {
-      double x = mark.is_never ? right_ + 22 + 14 * (num_never++ % 3) : X(mark.x);
-      double y = Y(mark.y);
-      if (mark.is_never) y += 9.0 * ((num_never - 1) / 3 % 2);
-      if (panel_.has_rows && !mark.is_never) {
-        const auto near = std::count_if(stacked.begin(), stacked.end(),
-                                        [&](const Box& box) { return std::abs(box.x0 - x) < 9; });
-        constexpr std::array<double, 5> kOffsets = {0, -8, 8, -4, 4};
-        stacked.push_back({x, y, x, y});
-        y += kOffsets[static_cast<std::size_t>(near) % kOffsets.size()];
-      }
+      const double x = X(mark.x);
+      const double y = Y(mark.y);
       if (mark.failed.empty() && mark.low && !series.has_band && series.has_marks) {
         front_ += fmt::format(R"(<path class="whisker" d="M{} {}V{}"/>)", N(x), N(Y(*mark.low)),
                               N(Y(*mark.high)));
       }
       if (!mark.failed.empty()) {
-        front_ += fmt::format(R"(<g class="pt">{}{}</g>)", Title(mark.note),
-                              Cross(x, y, panel_.has_rows ? 3.4 : 4));
+        front_ += fmt::format(R"(<g class="pt">{}{}</g>)", Title(mark.note), Cross(x, y));
         taken_.push_back({x - 5, y - 5, x + 5, y + 5});
-        if (!panel_.has_rows && !panel_.is_small && mark.failed != last_word_) {
+        if (!panel_.is_small && mark.failed != last_word_) {
           const Box word = BoxOfWord(x, y, mark.failed);
           notes_ +=
               fmt::format(R"(<text class="note bad" x="{}" y="{}" text-anchor="middle">{}</text>)",
@@ -423,18 +417,53 @@ class Drawing {
         continue;
       }
       if (!series.has_marks) continue;
-      const double r = panel_.is_small ? 2.8 : mark.is_ringed ? 4.2 : 3.4;
-      front_ +=
-          fmt::format(R"(<g class="pt">{}{}</g>)", Title(mark.note), Marker(style.marker, x, y, r));
-      if (mark.is_ringed) {
-        front_ += fmt::format(R"(<circle class="ring" cx="{}" cy="{}" r="7.2"/>)", N(x), N(y));
-      }
+      front_ += fmt::format(R"(<g class="pt">{}{}</g>)", Title(mark.note),
+                            Marker(style.marker, x, y, panel_.is_small ? 2.8 : 3.4));
       taken_.push_back({x - 5, y - 5, x + 5, y + 5});
     }
     front_ += "</g>";
     if (series.has_name && !pixels.empty()) {
       ends_.push_back({series.mixer, pixels.back().first, pixels.back().second});
     }
+  }
+
+  // Marks of a row on its axis, and beside the plot those of what was never reached.
+  void DrawRow(const Series& series, const MixerStyle& style) {
+    std::vector<const Mark*> reached;
+    std::vector<const Mark*> never;
+    std::vector<RowMark> on_axis;
+    for (const Mark& mark : series.marks) {
+      (mark.is_never ? never : reached).push_back(&mark);
+      if (!mark.is_never) on_axis.push_back({.x = X(mark.x), .is_ringed = mark.is_ringed});
+    }
+    for (const RowPlace& place : PlacesInRow(on_axis)) DrawPlace(place, reached, style);
+    for (const RowPlace& place : PlacesInZone(never.size(), right_ + 22)) {
+      DrawPlace(place, never, style);
+    }
+  }
+
+  // The first mark of a place, and right of it how many there are.
+  void DrawPlace(const RowPlace& place, const std::vector<const Mark*>& marks,
+                 const MixerStyle& style) {
+    constexpr std::size_t kNotes = 8;  // a tooltip that is no longer than a screen of a phone
+    const Mark& mark = *marks[place.marks.front()];
+    const double y = Y(mark.y) + place.dy;
+    std::string note;
+    for (std::size_t i = 0; i < std::min(place.marks.size(), kNotes); ++i) {
+      note += (i == 0 ? "" : "\n") + marks[place.marks[i]]->note;
+    }
+    const std::size_t num = place.marks.size();
+    if (num > kNotes) note += fmt::format("\nand {} more", num - kNotes);
+    const double r = mark.is_ringed ? 4.2 : 3.4;
+    front_ += fmt::format(
+        R"(<g class="pt">{}{}</g>)", Title(note),
+        mark.failed.empty() ? Marker(style.marker, place.x, y, r) : Cross(place.x, y, 3.4));
+    if (mark.failed.empty() && mark.is_ringed) {
+      front_ += fmt::format(R"(<circle class="ring" cx="{}" cy="{}" r="7.2"/>)", N(place.x), N(y));
+    }
+    if (num == 1) return;
+    notes_ += fmt::format(R"(<text class="note" x="{}" y="{}">×{}</text>)",
+                          N(place.x + (mark.is_ringed ? 9 : 6)), N(y + 3.8), num);
   }
 
   // Where the word of a failed mark stands: above it, unless the label of a line is there.

@@ -262,7 +262,7 @@ std::optional<Figure> StepsFigure(const Study& study, const MixerList& mixers) {
   if (high <= 0 || !has_choice || study.mixers.size() > kMaxRowsOfPanel) return std::nullopt;
   Figure figure{
       .title = "Speed of learning",
-      .caption = {"One mark per run" +
+      .caption = {"One mark per run, and one with their number where many meet" +
                       std::string(study.chosen_keys.empty() ? "."
                                                             : "; ringed: the chosen setting.") +
                       " A cross in the zone at the right: the threshold was never reached.",
