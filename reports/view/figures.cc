@@ -8,6 +8,7 @@
 #include <functional>
 #include <map>
 #include <set>
+#include <tuple>
 
 #include "io/json.h"
 #include "reports/view/figure_parts.h"
@@ -309,8 +310,9 @@ std::optional<Figure> OverSlices(const Study& study, const MixerList& mixers) {
       .panels = {}};
   std::vector<Panel> panels;
   for (std::size_t s = 0; s < study.settings.size(); ++s) {
-    std::map<std::pair<std::string, std::string>, Panel> by_slice;  // by segment and slice
-    std::map<std::pair<std::string, std::string>, std::vector<std::string>> buckets;
+    using Key = std::tuple<std::size_t, std::string, std::string>;  // place, segment, slice
+    std::map<Key, Panel> by_slice;
+    std::map<Key, std::vector<std::string>> buckets;
     std::set<std::string> poor;
     for (const int mixer : study.mixers) {
       const GroupSummary* group = study.Shown(mixer, s);
@@ -319,7 +321,9 @@ std::optional<Figure> OverSlices(const Study& study, const MixerList& mixers) {
         const std::string segment = SegmentText(row.axes);
         if (row.slice.empty() && row.mean && *row.mean < kAllRight) poor.insert(segment);
         if (row.slice.empty() || row.slice == "depth") continue;
-        const auto key = std::pair(segment, row.slice);
+        // In the order of the study: as texts 10 tokens come before 2.
+        const auto place = std::find(study.segments.begin(), study.segments.end(), row.axes);
+        const Key key(place - study.segments.begin(), segment, row.slice);
         auto& names = buckets[key];
         auto found = std::find(names.begin(), names.end(), row.bucket);
         if (found == names.end()) found = names.insert(names.end(), row.bucket);
@@ -336,7 +340,7 @@ std::optional<Figure> OverSlices(const Study& study, const MixerList& mixers) {
       }
     }
     for (auto& [key, panel] : by_slice) {
-      const auto& [segment, slice] = key;
+      const auto& [place, segment, slice] = key;
       if (!poor.contains(segment) || buckets[key].size() < 2) continue;
       const std::string& setting = study.settings[s].text;
       panel.title = "by " + slice;

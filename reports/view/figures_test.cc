@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "reports/summary/sweep_report.h"
@@ -101,6 +102,32 @@ TEST_CASE("A caption of learning curves says what a median counts, where there i
   const CellResult first = Trained("fox", 0, {0.3, 0.99});
   CHECK(caption_of({first}).find(rule) == std::string::npos);
   CHECK(caption_of({first, Trained("fox", 1, {0.3})}).find(rule) != std::string::npos);
+}
+
+TEST_CASE("Charts of slices stand in the order of their segments", "[reports][view]") {
+  CellResult cell = Trained("gla", 0, {0.5});
+  const AccuracyRow whole = cell.accuracy.front();
+  cell.accuracy.clear();
+  for (const int length : {2, 10, 9, 20}) {
+    AccuracyRow row = whole;
+    row.axes = {{"input_seq_len", length}};
+    cell.accuracy.push_back(row);
+    row.slice = "gap";
+    for (const char* bucket : {"0", "1-3"}) {
+      row.bucket = bucket;
+      cell.accuracy.push_back(row);
+    }
+  }
+  const SweepReport report = MakeSweepReport("slices", {}, {cell});
+  const MixerList mixers({&report});
+  std::vector<std::string> titles;
+  for (const Block& block : TrainingFigures(StudiesOf(report, mixers).front(), mixers)) {
+    const Figure* figure = std::get_if<Figure>(&block);
+    if (!figure || figure->title != "Where accuracy is lost") continue;
+    for (const Panel& panel : figure->panels) titles.push_back(panel.title);
+  }
+  CHECK(titles == std::vector<std::string>{"by gap: 2 tokens", "by gap: 9 tokens",
+                                           "by gap: 10 tokens", "by gap: 20 tokens"});
 }
 
 }  // namespace mixerbench::reports
