@@ -18,7 +18,7 @@ namespace mixerbench::testing {
 void CheckSelectiveStart(const MadeMixer& made);
 
 // fp64 outputs and the final states of these names, by both paths, are these values, in row-major
-// order.
+// order; of complex states pairs.
 void CheckOutputsAndState(const models::Mixer& mixer, const models::MixerInputs& inputs,
                           const std::vector<double>& y,
                           const std::map<std::string, std::vector<double>>& states);

@@ -20,6 +20,7 @@
 #include "tests/support/compare.h"
 #include "tests/support/gradient_check.h"
 #include "tests/support/mixer.h"
+#include "tests/support/mixer_checks.h"
 #include "tests/support/tensors.h"
 
 #include "tests/support/catch2.h"
@@ -40,6 +41,28 @@ constexpr double kTolerance = 1e-12;  // some roundings at 1e-16
 std::unique_ptr<Mixer> Make(Object config, ParameterSet& parameters) {
   return testing::MakeMixer(Register, std::move(config), {.d_model = kModelDim},
                             ParameterScope(parameters));
+}
+
+// Values of a loop over tokens in Python, written from the equations of abc.md.
+TEST_CASE("abc: outputs and state are those of an independent loop") {
+  const testing::MadeMixer made(Register, {{"expand_k", 1}, {"num_slots", 3}}, {.d_model = 4});
+  testing::FillParameters(made.parameters, {"in_proj.weight", "o_norm.weight", "o_proj.weight"});
+  testing::CheckOutputsAndState(
+      *made.mixer, {testing::Sines({1, 3, 4}, 30)},
+      {0.020219080045087493, -0.013859223719957448, 0.005897860381450312, 0.0027450320928633816,
+       0.022683878164082037, -0.009666524569008947, -0.004467847352996601, 0.01808593575039045,
+       0.06831457878216211, -0.03686022547599218, 0.001146477068965639, 0.034699752861104764},
+      {{"keys",
+        {0.10123055439244305, -0.04886589820847846, 0.16264899014519033, -0.09833584436664254,
+         -0.044408358704221024, -0.07701800670427264, -0.17399314738918634, 0.16788176484206008,
+         -0.160082522913128, -0.043997604981384775, 0.10277940034090423, -0.06722661463795171}},
+       {"values",
+        {-0.1486463713179531, 0.10868520265837135, -0.03831904146985618, 0.034747346792933065,
+         -0.2263358523997703, 0.17307838734285885, 0.019374698754242456, -0.003366282423859057,
+         -0.12755073269449033, 0.03538860993139503, 0.02673984573799447, -0.01281337068472832}},
+       {"sums",
+        {3.1430741262815842, 2.8771221371898235, 3.5275753213601, 2.8738593284196123,
+         3.719556619786303, 2.8771119943146664}}});
 }
 
 TEST_CASE("abc: parameters and state have the sizes of its page") {

@@ -10,6 +10,8 @@
 #include "base/error.h"
 #include "models/mixer.h"
 #include "tests/support/compare.h"
+#include "tests/support/mixer.h"
+#include "tests/support/mixer_checks.h"
 #include "tests/support/tensors.h"
 
 #include "tests/support/catch2.h"
@@ -28,6 +30,20 @@ std::unique_ptr<Mixer> Make(Object config, ParameterSet& parameters) {
   config["name"] = "delta_net";
   return CreateMixer(config, "/mixer", {.d_model = kModelDim, .registry = &registry},
                      ParameterScope(parameters));
+}
+
+// Values of a loop over tokens in Python, written from the equations of delta_net.md.
+TEST_CASE("delta net: outputs and state are those of an independent loop") {
+  const testing::MadeMixer made(Register, {{"conv_size", 2}}, {.d_model = 4});
+  testing::FillParameters(made.parameters,
+                          {"in_proj.weight", "conv.weight", "o_norm.weight", "o_proj.weight"});
+  testing::CheckOutputsAndState(
+      *made.mixer, {testing::Sines({1, 3, 4}, 30)},
+      {-0.06583043115077815, 0.023428181185997196, 0.021681319721418884, -0.06428542881939867,
+       -0.1370383436889313, 0.0544679103486401, 0.034396579728878954, -0.11928636207492055,
+       0.0835849241275317, -0.0798135027516979, 0.06681920663180654, -0.04610359579678916},
+      {0.013884971218880545, -0.014966242110851829, 0.054754200916147966, 0.007526867179989323,
+       0.011818820370932966, -0.0001814645963429267, 0.041032192706614616, -0.025612453267552272});
 }
 
 TEST_CASE("delta net: the write strength is in (0,1), and in (0,2) with negative eigenvalues") {

@@ -8,6 +8,8 @@
 #include "base/error.h"
 #include "models/mixer.h"
 #include "tests/support/compare.h"
+#include "tests/support/mixer.h"
+#include "tests/support/mixer_checks.h"
 #include "tests/support/tensors.h"
 
 #include "tests/support/catch2.h"
@@ -26,6 +28,23 @@ std::unique_ptr<Mixer> Make(Object config, ParameterSet& parameters) {
   config["name"] = "gated_delta_net";
   return CreateMixer(config, "/mixer", {.d_model = kModelDim, .registry = &registry},
                      ParameterScope(parameters));
+}
+
+// Values of a loop over tokens in Python, written from the equations of gated_delta_net.md.
+TEST_CASE("gated delta net: outputs and state are those of an independent loop") {
+  const testing::MadeMixer made(Register, {{"num_v_heads", 4}, {"expand_v", 1}, {"conv_size", 2}},
+                                {.d_model = 4});
+  testing::FillParameters(made.parameters, {"in_proj.weight", "conv.weight", "A_log", "dt_bias",
+                                            "o_norm.weight", "o_proj.weight"});
+  testing::CheckOutputsAndState(
+      *made.mixer, {testing::Sines({1, 3, 4}, 30)},
+      {-0.08403131472435418, -0.18554851897512864, -0.2037788855260878, -0.13053938177463154,
+       0.09129720294614668, -0.17771947321983858, -0.3669635216983922, -0.3914892989546186,
+       0.025506195414229403, 0.27781834820681606, 0.4054266671723418, 0.3510518303871837},
+      {-0.006765570064079546, -0.012133877413811004, 0.042116621447404176, 0.01231169562935233,
+       0.015847366931920633, -0.013124615433944952, -0.03161671566453825, 0.018007308770830538,
+       0.010750273526101537, -0.011383627406965819, -0.004571808427816725, 0.029688953952329754,
+       -0.014694366750520067, 0.02071866820166195, -0.03152610641439078, 0.0008303623414976192});
 }
 
 TEST_CASE("gated delta net: gates are per value head and decays start between -1.7 and 0") {

@@ -18,6 +18,7 @@
 #include "models/mixer.h"
 #include "tests/support/compare.h"
 #include "tests/support/mixer.h"
+#include "tests/support/mixer_checks.h"
 #include "tests/support/tensors.h"
 
 #include "tests/support/catch2.h"
@@ -33,6 +34,20 @@ constexpr double kFloat64Tolerance = 1e-12;  // a few roundings at 1e-16
 std::unique_ptr<Mixer> Make(Object config, std::int64_t d_model, ParameterSet& parameters) {
   return testing::MakeMixer(Register, std::move(config), {.d_model = d_model},
                             ParameterScope(parameters));
+}
+
+// Values of a loop over tokens in Python, written from the equations of gated_delta_product.md.
+TEST_CASE("gated delta product: outputs and state are those of an independent loop") {
+  const testing::MadeMixer made(Register, {{"expand_v", 1}, {"conv_size", 2}}, {.d_model = 4});
+  testing::FillParameters(made.parameters, {"in_proj.weight", "conv.weight", "A_log", "dt_bias",
+                                            "o_norm.weight", "o_proj.weight"});
+  testing::CheckOutputsAndState(
+      *made.mixer, {testing::Sines({1, 3, 4}, 30)},
+      {0.011627498209509804, -0.009883659668683334, 0.006997711685288652, -0.003303140898190829,
+       -0.02533090693491104, 0.01699821135206401, -0.006701282039733613, -0.004370016054146799,
+       -0.02830109079134415, 0.02763855302466662, -0.02378223345584829, 0.017177750321528948},
+      {-0.07033812622575973, 0.06279466819091484, -0.032002565603685425, -0.008950477132210317,
+       -0.05242089934318088, 0.07233469209551334, -0.04131392614829864, -0.011652830534464231});
 }
 
 TEST_CASE("gated delta product: two steps a token are a delta net of twice the tokens") {

@@ -14,6 +14,7 @@
 #include "models/mixer.h"
 #include "tests/support/compare.h"
 #include "tests/support/mixer.h"
+#include "tests/support/mixer_checks.h"
 #include "tests/support/tensors.h"
 
 #include "tests/support/catch2.h"
@@ -38,6 +39,21 @@ at::Tensor LogDecay(Object config, const at::Tensor& x) {
   TapRecorder recorder;
   Forward(*mixer, {x}, {.taps = TapScope(recorder)});
   return recorder.records.at("log_decay");
+}
+
+// Values of a loop over tokens in Python, written from the equations of gla.md.
+TEST_CASE("gla: outputs and state are those of an independent loop") {
+  const testing::MadeMixer made(Register, {{"expand_k", 1}, {"gate_low_rank_dim", 2}},
+                                {.d_model = 4});
+  testing::FillParameters(made.parameters, {"in_proj.weight", "decay_proj.weight",
+                                            "decay_proj.bias", "o_norm.weight", "o_proj.weight"});
+  testing::CheckOutputsAndState(
+      *made.mixer, {testing::Sines({1, 3, 4}, 30)},
+      {-0.01167929035033563, -0.015241953858742212, 0.04040190923263109, -0.06089320911056245,
+       0.029964420782349777, -0.045518858100346365, 0.05581334926539581, -0.05965831107045085,
+       -0.09121477296297067, 0.047134758337534374, 0.0023919283076843188, -0.0516422149150901},
+      {0.27927200531381297, -0.2049920662941555, -0.4077614264605002, 0.3134517912199585,
+       0.2377582333075135, -0.061571714994377774, -0.2655049937948428, 0.08409475529740841});
 }
 
 TEST_CASE("gla: the normaliser slows the decay and the bound limits it") {

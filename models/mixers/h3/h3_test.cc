@@ -14,6 +14,7 @@
 #include "models/mixer.h"
 #include "tests/support/compare.h"
 #include "tests/support/mixer.h"
+#include "tests/support/mixer_checks.h"
 #include "tests/support/tensors.h"
 
 #include "tests/support/catch2.h"
@@ -29,6 +30,29 @@ struct Model : testing::MadeMixer {
       : MadeMixer(Register, std::move(config), {.d_model = d_model, .max_seq_len = 64},
                   InitPolicy::kDefault) {}
 };
+
+// Values of a loop over tokens in Python, written from the equations of h3.md.
+TEST_CASE("h3: outputs and state are those of an independent loop") {
+  const testing::MadeMixer made(Register, {{"d_state", 4}, {"head_dim", 2}},
+                                {.d_model = 4, .max_seq_len = 4});
+  testing::FillParameters(
+      made.parameters, {"in_proj.weight", "in_proj.bias", "shift.B", "shift.C", "shift.D", "log_dt",
+                        "A_real", "A_imag", "B", "C", "D", "out_proj.weight", "out_proj.bias"});
+  testing::CheckOutputsAndState(
+      *made.mixer, {testing::Sines({1, 4, 4}, 30)},
+      {-0.2777274099202417, -0.48250062198459037, -0.4541944148896645, -0.21943225745457878,
+       -0.29178050443839604, -0.46491728290152384, -0.47327615018674535, -0.20105712194637473,
+       -0.27877302209476046, -0.48612162332140735, -0.44632522600486557, -0.23064030725815982,
+       -0.2956130759780949, -0.45851601496010425, -0.4815064139730698, -0.1919489130696521},
+      {-0.01392999446053646,  -0.008505672287388279, 0.0006024725212110593,  0.008970340675087334,
+       0.0015797050394120132, 0.002621645623975977,  0.002472418080256846,   -0.0001979702729836795,
+       0.058315874704580384,  0.03611295482367189,   -0.003589830908148873,  -0.03635010374521547,
+       -0.005338158088076188, -0.003984775881673069, -0.0012619774049127486, 0.0032388831505604813,
+       0.07311968999643506,   0.026241629710398545,  0.021161779746009853,   -0.028589263190117238,
+       -0.054132473108594384, -0.02235251330030337,  -0.016537522169917513,  0.019604192934820665,
+       -0.10837228121631237,  -0.04295306560753668,  -0.03236467003737836,   0.04005696933192189,
+       0.08001429134242659,   0.034812395822468825,  0.024886689257776144,   -0.02793671949102769});
+}
 
 TEST_CASE("h3: counts") {
   CHECK(Model({{"d_state", 16}, {"head_dim", 2}}, 64).parameters.num_elements() == 20352);

@@ -42,6 +42,20 @@ std::unique_ptr<Mixer> Make(Object config, ParameterSet& parameters, std::int64_
                             ParameterScope(parameters).Child("layers." + std::to_string(layer)));
 }
 
+// Values of a loop over tokens in Python, written from the equations of hgrn2.md.
+TEST_CASE("hgrn2: outputs and state are those of an independent loop") {
+  const testing::MadeMixer made(Register, {}, {.d_model = 4, .layer_index = 1, .num_layers = 2});
+  testing::FillParameters(made.parameters, {"in_proj.weight", "shared.hgrn2.lower_bounds_2x2",
+                                            "o_norm.weight", "o_proj.weight"});
+  testing::CheckOutputsAndState(
+      *made.mixer, {testing::Sines({1, 3, 4}, 30)},
+      {0.06312375164932206, -0.08611198528413969, 0.09914952101877227, -0.100729802256828,
+       -0.08957518893457733, 0.11977129626748127, -0.13612719329355383, 0.13675286911993292,
+       0.10309995426527534, -0.12497704554303302, 0.13241237449754462, -0.12454674932210981},
+      {-0.16541599547318453, 0.14315100897939076, -0.053687373439381986, 0.05259094792933565,
+       -0.0800358914779041, 0.035894319187089796, -0.011713056475542424, 0.007336770151445359});
+}
+
 TEST_CASE("hgrn2: parameters and state have the sizes of its page") {
   ParameterSet parameters = NewParameters();
   const auto mixer = Make({}, parameters);  // H 2, K = V = 8

@@ -11,6 +11,7 @@
 #include "models/mixer.h"
 #include "tests/support/compare.h"
 #include "tests/support/mixer.h"
+#include "tests/support/mixer_checks.h"
 #include "tests/support/tensors.h"
 
 #include "tests/support/catch2.h"
@@ -28,6 +29,45 @@ struct Model : testing::MadeMixer {
   explicit Model(Object config, std::int64_t d_model = 16)
       : MadeMixer(Register, std::move(config), {.d_model = d_model, .max_seq_len = 100}) {}
 };
+
+// Values of a loop over tokens in Python, written from the equations of log_linear.md.
+TEST_CASE("log_linear: outputs and state are those of an independent loop") {
+  const testing::MadeMixer made(Register, {{"head_k_dim", 2}, {"num_levels", 3}, {"conv_size", 2}},
+                                {.d_model = 4});
+  testing::FillParameters(made.parameters,
+                          {"in_proj.weight", "in_proj.bias", "conv.weight", "conv.bias", "A_log",
+                           "dt_bias", "D", "level_scale", "o_norm.weight", "o_proj.weight"});
+  testing::CheckOutputsAndState(
+      *made.mixer, {testing::Sines({1, 3, 4}, 30)},
+      {0.051780317642498054, -0.22648530605647238, 0.37501871275667614, -0.48021671259981247,
+       -0.17722171643746754, 0.07146642634887843, 0.04254718941013736, -0.15164425113866487,
+       0.07162107249814195, -0.22480693803089888, 0.35201516620191386, -0.43854616966836846},
+      {{"levels",
+        {-0.012841084050150008,
+         -0.025697227357812207,
+         -0.02806232760181623,
+         -0.05615756502776388,
+         -0.011280269176503172,
+         -0.032257243716564236,
+         -0.0017579518704076186,
+         -0.018937559234194063,
+         0.0,
+         0.0,
+         0.0,
+         0.0,
+         -0.008067245439008582,
+         -0.013744953547696727,
+         -0.017629795387179327,
+         -0.03003760335348836,
+         -0.003990848413150098,
+         -0.0011967150251446092,
+         -0.001274192289516131,
+         0.0005301371128119854,
+         0.0,
+         0.0,
+         0.0,
+         0.0}}});
+}
 
 TEST_CASE("log_linear: parameters and state have the sizes of the page") {
   const Model model({{"expand_v", 2}, {"bias", false}}, 64);

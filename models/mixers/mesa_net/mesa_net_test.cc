@@ -29,6 +29,24 @@ struct Model : testing::MadeMixer {
       : MadeMixer(Register, std::move(config), {.d_model = d_model}) {}
 };
 
+// Values of a loop over tokens in Python, written from the equations of mesa_net.md.
+TEST_CASE("mesa_net: outputs and state are those of an independent loop") {
+  const testing::MadeMixer made(Register, {{"conv_size", 2}}, {.d_model = 4});
+  testing::FillParameters(made.parameters, {"in_proj.weight", "gate_bias", "ridge", "conv.weight",
+                                            "o_norm.weight", "o_proj.weight"});
+  testing::CheckOutputsAndState(
+      *made.mixer, {testing::Sines({1, 3, 4}, 30)},
+      {-0.15153912842238748, 0.15416677629629458, -0.13897963320808476, 0.10773265431689139,
+       0.19147629504889746, -0.14590987674430203, 0.08348279613648595, -0.01140883441826615,
+       -0.24724193937238084, 0.2539794918476173, -0.23136836320861587, 0.18202138963057896},
+      {{"gram",
+        {0.1533282742912806, -0.1429744324008221, -0.14297443240082214, 0.8925102959012653,
+         0.5039156156893526, 0.29885746986686945, 0.29885746986686945, 0.2849000745624464}},
+       {"state",
+        {0.019812150610318643, -0.032434257865018246, -0.41284291447043997, 0.36440591139623923,
+         0.17808571506070509, -0.08895128814643388, 0.14199081941985534, -0.08812567128612253}}});
+}
+
 TEST_CASE("mesa_net: parameters and states have the sizes of the page") {
   const Model model({}, 64);
   // 4 d^2 + 2 d H with 2 H biases, lambda, the convolution of q and k, a norm of V.

@@ -16,6 +16,7 @@
 #include "models/mixer.h"
 #include "tests/support/compare.h"
 #include "tests/support/mixer.h"
+#include "tests/support/mixer_checks.h"
 #include "tests/support/tensors.h"
 
 #include "tests/support/catch2.h"
@@ -36,6 +37,25 @@ constexpr double kTolerance = 1e-12;  // some roundings at 1e-16
 std::unique_ptr<Mixer> Make(Object config, ParameterSet& parameters) {
   return testing::MakeMixer(Register, std::move(config), {.d_model = kModelDim},
                             ParameterScope(parameters));
+}
+
+// Values of a loop over tokens in Python, written from the equations of metala.md.
+TEST_CASE("metala: outputs and state are those of an independent loop") {
+  const testing::MadeMixer made(Register, {{"expand_k", 1}, {"conv_size", 2}}, {.d_model = 6});
+  testing::FillParameters(made.parameters, {"conv.weight", "in_proj.weight", "gate_bias",
+                                            "self_augmentation", "o_proj.weight"});
+  testing::CheckOutputsAndState(
+      *made.mixer, {testing::Sines({1, 3, 6}, 30)},
+      {0.06412832436949992, -0.11465240514210151, 0.04829084025780679, 0.06730219112605164,
+       -0.11428209525678064, 0.04475387664419907, 0.04349447434194282, -0.12457690044650423,
+       0.07865587272402065, 0.04745311491660822, -0.1251846789124028, 0.07529317208912445,
+       -0.009731084965541283, 0.13728055031664918, -0.12487546573914599, -0.014837453519496538,
+       0.13942391003729213, -0.12187070777933247},
+      {0.002840367346924098, 0.0018043143915891136, -0.004609536658078728, 0.0030401837798884885,
+       0.0019130070700199386, -0.004915928614645553, 0.0037315010166173996, 0.0023259590623809353,
+       -0.0060121542172728235, 0.0027279022049644776, 0.0019553822834374067, -0.004645196853590628,
+       0.0028910704044207486, 0.002054759458179882, -0.004905806523670429, 0.003572391346839913,
+       0.002514607153283821, -0.006038018083476171});
 }
 
 // Bounds 2^-2.5 sqrt(6 / (64 + 32)) = 0.125 / sqrt(8) of q and k, 1/sqrt(64) of the others.

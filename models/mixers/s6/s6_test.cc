@@ -32,6 +32,19 @@ MadeMixer Make(Object config, std::int64_t d_model, InitPolicy policy = InitPoli
   return {Register, std::move(config), {.d_model = d_model}, policy, dtype};
 }
 
+// Values of a loop over tokens in Python, written from the equations of s6.md.
+TEST_CASE("s6: outputs and state are those of an independent loop") {
+  const testing::MadeMixer made(Register, {{"d_state", 2}, {"dt_rank", 2}}, {.d_model = 3});
+  testing::FillParameters(made.parameters,
+                          {"x_proj.weight", "dt_proj.weight", "dt_proj.bias", "A_log", "D"});
+  testing::CheckOutputsAndState(*made.mixer, {testing::Sines({1, 3, 3}, 30)},
+                                {-0.11209382057744602, 0.024302714738319506, -0.04990372759407785,
+                                 0.10771423591298053, -0.045923583353961336, -0.12655744507848385,
+                                 0.027722179871350124, 0.05897813031810289, 0.21089680477687936},
+                                {-0.09490435421397073, 0.09514218852240044, -0.07999256591484005,
+                                 0.12951271944828618, -0.04575040303681368, 0.12096565798006288});
+}
+
 TEST_CASE("s6: parameters and state of SelectLTI's baseline") {
   const MadeMixer model = Make({}, 64);
   CHECK(model.parameters.num_elements() == 3712);

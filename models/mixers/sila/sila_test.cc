@@ -33,6 +33,20 @@ struct Model : testing::MadeMixer {
       : MadeMixer(Register, std::move(config), {.d_model = d_model}) {}
 };
 
+// Values of a loop over tokens in Python, written from the equations of sila.md.
+TEST_CASE("sila: outputs and state are those of an independent loop") {
+  const testing::MadeMixer made(Register, {{"conv_size", 2}}, {.d_model = 4});
+  testing::FillParameters(made.parameters, {"in_proj.weight", "write_memory", "forget_memory",
+                                            "conv.weight", "o_norm.weight", "o_proj.weight"});
+  testing::CheckOutputsAndState(
+      *made.mixer, {testing::Sines({1, 3, 4}, 30)},
+      {0.006122964725044967, 0.0008274758256440976, -0.007682297143615175, 0.013649388167094378,
+       0.005410058390735318, -0.0019621520323284966, -0.0017124914294386637, 0.00518924739836994,
+       0.014241756870597434, -0.0035062193240851395, -0.00763448051372303, 0.017892975522943947},
+      {0.021627075142166087, -0.015792083358480112, 0.0574211986722344, -0.01316732475612801,
+       0.024034075144273442, -0.020854876298834583, 0.01610158177281999, -0.023969621906552982});
+}
+
 TEST_CASE("sila: parameters and state have the published sizes") {
   constexpr std::int64_t kDim = 64;
   const Model model({}, kDim);

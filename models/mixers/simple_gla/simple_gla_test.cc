@@ -11,6 +11,7 @@
 #include "models/mixer.h"
 #include "tests/support/compare.h"
 #include "tests/support/mixer.h"
+#include "tests/support/mixer_checks.h"
 #include "tests/support/tensors.h"
 
 #include "tests/support/catch2.h"
@@ -27,6 +28,22 @@ constexpr double kTolerance = 1e-6;  // taps are float32
 std::unique_ptr<Mixer> Make(Object config, ParameterSet& parameters) {
   return testing::MakeMixer(Register, std::move(config), {.d_model = kModelDim},
                             ParameterScope(parameters));
+}
+
+// Values of a loop over tokens in Python, written from the equations of simple_gla.md.
+TEST_CASE("simple_gla: outputs and state are those of an independent loop") {
+  const testing::MadeMixer made(Register, {{"conv_size", 2}}, {.d_model = 4});
+  testing::FillParameters(made.parameters, {"in_proj.weight", "decay_bias", "conv.weight",
+                                            "o_norm.weight", "o_proj.weight"});
+  testing::CheckOutputsAndState(
+      *made.mixer, {testing::Sines({1, 3, 4}, 30)},
+      {-0.0008295421726128136, 0.0007851331170984396, -0.0006499977540451282,
+       0.00043975169339310427, 0.00283701011092387, -0.0014867494964540418, -3.531292985011283e-05,
+       0.0015532947592925234, 0.003153155127466438, -0.0009728367690794917, -0.0013198980521652059,
+       0.003460111633389694},
+      {0.0019100046261334744, -0.00660525939931849, 0.0027972986230392315, 0.0034041241806914793,
+       -0.0033452985803018465, -0.0024185379937471073, 0.003120120111969247,
+       0.00039239204950309854});
 }
 
 TEST_CASE("simple_gla: the log decay is a scaled log sigmoid of one logit a head") {

@@ -12,6 +12,7 @@
 #include "models/mixer.h"
 #include "tests/support/compare.h"
 #include "tests/support/mixer.h"
+#include "tests/support/mixer_checks.h"
 #include "tests/support/tensors.h"
 
 #include "tests/support/catch2.h"
@@ -31,6 +32,25 @@ constexpr double kSameMaths = 1e-12;
 std::unique_ptr<Mixer> Make(Object config, ParameterSet& parameters) {
   return testing::MakeMixer(Register, std::move(config), {.d_model = kModelDim},
                             ParameterScope(parameters));
+}
+
+// Values of a loop over tokens in Python, written from the equations of sliding_window.md.
+TEST_CASE("sliding window: outputs and state are those of an independent loop") {
+  const testing::MadeMixer made(Register, {{"window", 2}, {"position", "rope"}}, {.d_model = 4});
+  testing::FillParameters(made.parameters,
+                          {"qkv_proj.weight", "qkv_proj.bias", "out_proj.weight", "out_proj.bias"});
+  testing::CheckOutputsAndState(
+      *made.mixer, {testing::Sines({1, 4, 4}, 30)},
+      {-0.7349104150841135, -0.3208702971383349, -0.08116148846514366, -0.0031656531298480672,
+       -0.7649013621200002, -0.3126636182377944, -0.06663557383482363, -0.03874561459705511,
+       -0.7913061168241824, -0.27571062813086344, -0.10986668479715819, 0.005768032417288488,
+       -0.7880851821417871, -0.28787769978878286, -0.09015944600633696, -0.019202097247999428},
+      {{"k",
+        {0.31904475735746957, -0.556481777980057, -0.514982216219916, -0.7364373089489211,
+         0.579260317601295, 0.44527644989959386, -0.2644070433054908, 0.20697277503282385}},
+       {"v",
+        {-0.017184684314215992, 0.9099468644852379, -0.15749430924074634, 0.09035529637436504,
+         1.0122760276218403, -0.08768846806353897, 0.6930335751589242, -0.5147821191628947}}});
 }
 
 TEST_CASE("sliding window: a query sees the last tokens and no others") {

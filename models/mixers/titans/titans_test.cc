@@ -31,6 +31,27 @@ struct Model : testing::MadeMixer {
       : MadeMixer(Register, std::move(config), {.d_model = d_model}) {}
 };
 
+// Values of a loop over tokens in Python, written from the equations of titans.md.
+TEST_CASE("titans: outputs and state are those of an independent loop") {
+  const testing::MadeMixer made(Register, {{"mini_batch_size", 2}, {"conv_size", 2}},
+                                {.d_model = 4});
+  testing::FillParameters(made.parameters, {"in_proj.weight", "gate_bias", "conv.weight",
+                                            "o_norm.weight", "o_proj.weight"});
+  testing::CheckOutputsAndState(
+      *made.mixer, {testing::Sines({1, 4, 4}, 30)},
+      {0.03678048325799991, -0.036799895217976525, 0.03256688355928644, -0.02457059529305254,
+       0.01949183597162886, -0.007756916541680022, -0.00487435585108245, 0.01694237050019776,
+       0.01747697264186765, 0.016422546957312573, -0.04842435390958754, 0.07483046921480553,
+       -0.04315554231517874, 0.07534859474478257, -0.09883471629786739, 0.1108999607142163},
+      {{"memory",
+        {0.042891309294708295, -0.0789351275534755, 0.018962698057356123, -0.017738270694756895,
+         0.024615770759637466, -0.06874785090573811, -0.014355733689459704, 0.04372423461617375}},
+       {"momentum",
+        {0.030107197097987516, -0.05715546584083693, 0.014087701581994534, -0.024900399598632075,
+         0.03088181739250561, -0.060465155343632025, -0.019682866884914735,
+         0.039680001868985494}}});
+}
+
 TEST_CASE("titans: parameters and state have the sizes of the page") {
   const Model model({}, 64);
   CHECK(model.parameters.num_elements() == 5 * 64 * 64 + 3 * 64 * 2 + 3 * 2 + 3 * 64 * 4 + 32);
