@@ -3,14 +3,19 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <condition_variable>
 #include <cstdint>
 #include <cstdlib>
+#include <functional>
 #include <future>
 #include <iomanip>
 #include <iostream>
 #include <iterator>
+#include <memory>
+#include <mutex>
 #include <optional>
 #include <sstream>
+#include <stop_token>
 #include <string>
 #include <thread>
 #include <type_traits>
@@ -159,20 +164,46 @@ class Report {
   std::ptrdiff_t num_failed_ = 0;
 };
 
-// What `work` returns or throws; nothing when it takes longer. It then still runs, and all that it
-// uses must stay until the process ends.
-template <typename Work>
-std::optional<std::invoke_result_t<Work>> Within(double seconds, Work work) {
-  std::packaged_task<std::invoke_result_t<Work>()> task(std::move(work));
-  auto result = task.get_future();
-  std::thread thread(std::move(task));
-  if (result.wait_for(std::chrono::duration<double>(seconds)) == std::future_status::timeout) {
-    thread.detach();
-    return std::nullopt;
+// One thread for all that is checked: torch.compile crashes where a class that one thread has
+// compiled is called by another.
+class CheckThread {
+ public:
+  CheckThread() : thread_([this](const std::stop_token& stop) { WorkUntil(stop); }) {}
+
+  // What `work` returns or throws; nothing when it takes longer. It then still runs, and all that
+  // it uses, this thread too, must stay until the process ends.
+  template <typename Work>
+  std::optional<std::invoke_result_t<Work>> Within(double seconds, Work work) {
+    using Task = std::packaged_task<std::invoke_result_t<Work>()>;
+    const auto task = std::make_shared<Task>(std::move(work));
+    auto result = task->get_future();
+    {
+      const std::lock_guard lock(mutex_);
+      next_ = [task] { (*task)(); };
+    }
+    given_.notify_one();
+    const auto status = result.wait_for(std::chrono::duration<double>(seconds));
+    if (status == std::future_status::timeout) return std::nullopt;
+    return result.get();
   }
-  thread.join();
-  return result.get();
-}
+
+ private:
+  void WorkUntil(const std::stop_token& stop) {
+    std::unique_lock lock(mutex_);
+    while (given_.wait(lock, stop, [this] { return next_ != nullptr; })) {
+      std::function<void()> work = std::exchange(next_, nullptr);
+      lock.unlock();
+      work();
+      work = nullptr;  // what it holds is destroyed where it was used
+      lock.lock();
+    }
+  }
+
+  std::mutex mutex_;
+  std::condition_variable_any given_;
+  std::function<void()> next_;
+  std::jthread thread_;  // last: it uses the others
+};
 
 std::int64_t CountValues(const checks::Candidate& candidate) {
   std::int64_t count = 0;
@@ -205,15 +236,17 @@ ExitCode MixerCheck(const MixerCheckOptions& options, const Registries& registri
   const checks::Candidate candidate = ToCandidate(options, registries);
   const PythonWatch watch("", WhenAsked::kGoesOn);
   Report report(options, candidate.spec());
-  const auto is_built = Within(options.check_timeout_s, [&] { return CountValues(candidate); });
+  CheckThread thread;
+  const auto is_built =
+      thread.Within(options.check_timeout_s, [&] { return CountValues(candidate); });
   if (!is_built) {
     std::cerr << "error: " << options.name << " is not built" << After(options, watch) << "\n";
     EndWithWhatHangs();
   }
   report.Start(*is_built);
   for (auto check = chosen.begin(); check != chosen.end(); ++check) {
-    const auto finding =
-        Within(options.check_timeout_s, [&] { return checks::RunCheck(**check, candidate); });
+    const auto finding = thread.Within(options.check_timeout_s,
+                                       [&] { return checks::RunCheck(**check, candidate); });
     if (finding) {
       report.Add({*check, *finding});
       continue;

@@ -164,7 +164,7 @@ namespace {
 // Throws what is pending in this thread.
 void ThrowPending() {
   const Interpreter& python = ThisInterpreter();
-  if (python.ensure == nullptr || !HasPython()) return;
+  if (python.ensure == nullptr) return;
   const int entered = python.ensure();
   const bool is_pending = python.error_occurred() != nullptr;
   if (is_pending) python.write_unraisable(nullptr);  // to the hook of bridge.py
@@ -172,15 +172,45 @@ void ThrowPending() {
   if (is_pending) CallPython("raise_unraisable", "");
 }
 
+// While one lives, what Python does in this process is what a module does in a backward pass.
+class GuardedBackward {
+ public:
+  GuardedBackward() { CallPython("begin_backward", ""); }
+  ~GuardedBackward() {
+    if (is_ended_) return;
+    try {
+      CallPython("end_backward", "");
+    } catch (const std::exception&) {  // another one is on its way, which came first
+    }
+  }
+  GuardedBackward(const GuardedBackward&) = delete;
+  GuardedBackward& operator=(const GuardedBackward&) = delete;
+
+  // Throws where the module has left something changed.
+  void End() {
+    is_ended_ = true;
+    CallPython("end_backward", "");
+  }
+
+ private:
+  bool is_ended_ = false;
+};
+
 }  // namespace
 
 void Backward(const at::Tensor& root, const at::Tensor& gradient) {
+  if (!HasPython()) {
+    root.backward(gradient);
+    return;
+  }
+  GuardedBackward guarded;
   try {
     root.backward(gradient);
   } catch (const std::exception&) {
     ThrowPending();
     throw;
   }
+  guarded.End();
 }
 
 }  // namespace mixerbench::harness

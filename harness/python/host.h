@@ -48,7 +48,8 @@ class CollectorPause {
 
 // root.backward(gradient). What Python throws in it comes as from CallPython: libtorch passes on
 // the message alone and leaves the exception pending in the thread, where the next call would meet
-// it.
+// it. What a module draws there comes from the seed of its last call, and it must leave the
+// settings of the process as they were.
 void Backward(const at::Tensor& root, const at::Tensor& gradient = {});
 
 }  // namespace mixerbench::harness

@@ -93,19 +93,7 @@ class PythonMixer final : public models::Mixer {
   models::MixerTraits traits() const override { return traits_; }
 
   State InitialState(std::int64_t batch_size) const override {
-    if (!has_state_) {
-      return {.tensors = {{kModuleInputs,
-                           {at::empty({batch_size, 0, d_model_}, options_), StateKind::kCache}}}};
-    }
-    const PythonReply reply = CallPython("initial_state", key_ + " " + std::to_string(batch_size));
-    const Value described = io::ParseJson(reply.text);
-    State state;
-    for (std::size_t i = 0; i < reply.tensors.size(); ++i) {
-      const Array& name_and_kind = described.as_array()[i].as_array();
-      state.tensors[name_and_kind[0].as_string()] = {reply.tensors[i],
-                                                     KindOf(name_and_kind[1].as_string())};
-    }
-    return state;
+    return InitialState(batch_size, CallOf({}));
   }
 
   Mixed Mix(const models::MixerInputs& inputs, const models::MixerOptions& options) const override {
@@ -148,6 +136,22 @@ class PythonMixer final : public models::Mixer {
     return call + " " + std::to_string(seed);
   }
 
+  State InitialState(std::int64_t batch_size, const std::string& call) const {
+    if (!has_state_) {
+      return {.tensors = {{kModuleInputs,
+                           {at::empty({batch_size, 0, d_model_}, options_), StateKind::kCache}}}};
+    }
+    const PythonReply reply = CallPython("initial_state", call + " " + std::to_string(batch_size));
+    const Value described = io::ParseJson(reply.text);
+    State state;
+    for (std::size_t i = 0; i < reply.tensors.size(); ++i) {
+      const Array& name_and_kind = described.as_array()[i].as_array();
+      state.tensors[name_and_kind[0].as_string()] = {reply.tensors[i],
+                                                     KindOf(name_and_kind[1].as_string())};
+    }
+    return state;
+  }
+
   // Without a state the module sees all tokens again.
   Mixed MixWhole(const at::Tensor& x, const models::MixerOptions& options) const {
     const at::Tensor earlier = models::Find(options.initial_state, kModuleInputs);
@@ -165,11 +169,12 @@ class PythonMixer final : public models::Mixer {
   }
 
   Mixed MixWithState(const at::Tensor& x, const models::MixerOptions& options) const {
+    const std::string call = CallOf(options);
     State state =
-        options.initial_state != nullptr ? *options.initial_state : InitialState(x.size(0));
+        options.initial_state != nullptr ? *options.initial_state : InitialState(x.size(0), call);
     std::vector<at::Tensor> tensors = {x};
     for (const auto& [name, tensor] : state.tensors) tensors.push_back(tensor.value);
-    const std::vector<at::Tensor> results = CallPython("forward", CallOf(options), tensors).tensors;
+    const std::vector<at::Tensor> results = CallPython("forward", call, tensors).tensors;
     Mixed mixed;
     mixed.tokens = {{results.at(0)}};
     TakeExtras(results, 1 + state.tensors.size(), options, mixed);

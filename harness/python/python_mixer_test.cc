@@ -44,8 +44,10 @@ struct Module {
 
 struct StandIn {
   std::map<std::string, Module> modules = {};
-  std::string created = {};  // what the last of them was asked for
-  std::string called = {};   // the last forward pass
+  std::string created = {};              // what the last of them was asked for
+  std::string called = {};               // the last forward pass
+  std::string started = {};              // the last initial state
+  std::vector<std::string> passed = {};  // what was said of backward passes
 };
 StandIn& Python() {
   static StandIn python;
@@ -94,8 +96,10 @@ Answer AnswerAsPython(std::string_view function, std::string_view text, at::Tens
   if (function == "describe_code") {
     return {text.starts_with("n:") ? "=sha256:2 torch 2.11.0" : "=sha256:1 torch 2.11.0", {}};
   }
+  if (function.ends_with("_backward")) Python().passed.emplace_back(function);
   if (function == "initial_state") {
-    const std::int64_t batch_size = std::stoll(std::string(text.substr(text.find(' '))));
+    Python().started = text.substr(text.find(' ') + 1);
+    const std::int64_t batch_size = std::stoll(std::string(text.substr(text.rfind(' '))));
     return {R"(=[["count", "position"], ["sum", "recurrent"]])",
             {at::zeros({}, at::kLong), at::zeros({batch_size, kWidth})}};
   }
@@ -188,6 +192,23 @@ TEST_CASE("python mixer: training is told apart, with a seed for everything that
   CHECK(Python().called == "eval 0");
   Forward(*built.mixer, {x}, {.generator = kernels::SeedGenerator(at::full({2}, 41, at::kLong))});
   CHECK(Python().called == "train 41");
+  const Built with_state = Build("m:Sum");
+  with_state.mixer->InitialState(3);
+  CHECK(Python().started == "eval 0 3");
+  Forward(*with_state.mixer, {x},
+          {.generator = kernels::SeedGenerator(at::full({2}, 43, at::kLong))});
+  CHECK(Python().called == "train 43");
+  CHECK(Python().started == "train 43 1");
+}
+
+TEST_CASE("python mixer: Python hears where a backward pass begins and ends, also where it fails") {
+  const at::Tensor x = at::ones({2}).requires_grad_(true);
+  Python().passed.clear();
+  Backward(x.sum());
+  CHECK(Python().passed == std::vector<std::string>{"begin_backward", "end_backward"});
+  CHECK_THROWS(Backward(at::ones({2}).sum()));  // has no gradient
+  CHECK(Python().passed.size() == 4);
+  CHECK(Python().passed.back() == "end_backward");
 }
 
 TEST_CASE("python mixer: auxiliary losses and taps come under the names that the module declares") {

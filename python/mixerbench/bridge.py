@@ -5,6 +5,7 @@ that Python implements, so an answer's first character tells how it went: '=' we
 out of memory, '!' any other exception.
 """
 
+import contextlib
 import json
 import os
 import sys
@@ -12,11 +13,13 @@ import threading
 
 import torch
 
-from . import failures, modules, sources, trial
+from . import failures, modules, settings, sources, trial
 
 FUNCTIONS = {}
 _units = {}
 _unraisable = {}  # by thread: what a backward pass left
+_last_seed = 0  # of a call of forward()
+_backward = contextlib.ExitStack()  # around a backward pass: what holds for a call holds for that
 _library = None
 
 
@@ -107,17 +110,33 @@ def destroy(text, _):
 
 @exported
 def initial_state(text, _):
-    key, batch_size = text.split()
-    described, tensors = _units[key].initial_state(int(batch_size))
+    key, mode, seed, batch_size = text.split()
+    described, tensors = _units[key].initial_state(int(batch_size), mode == "train", int(seed))
     return json.dumps(described), tensors
 
 
 @exported
 def forward(text, tensors):
+    global _last_seed
     key, mode, seed = text.split()
+    _last_seed = int(seed)
     x, *state = tensors
-    y, others = _units[key].forward(x, state, mode == "train", int(seed))
+    y, others = _units[key].forward(x, state, mode == "train", _last_seed)
     return "", [y, *others]
+
+
+@exported
+def begin_backward(_, __):
+    if _units:
+        _backward.enter_context(settings.drawing_from(settings.another_seed(_last_seed, "backward")))
+        _backward.enter_context(settings.kept())
+    return "", []
+
+
+@exported
+def end_backward(_, __):
+    _backward.close()
+    return "", []
 
 
 @exported

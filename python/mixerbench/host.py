@@ -15,6 +15,7 @@ _ENDS = "MIXERBENCH_ENDS"  # in that of the process in which `mixer` runs: where
 _HANGS = 124  # exit code of a `mixer check` that has reported a class that hangs (harness/interop/mixer_check.cc)
 _RUNNING = {"check": "checked", "run": "run"}  # the commands on one mixer
 _PR_SET_PDEATHSIG = 1
+_RECURSION = 2000  # to which torch.compile raises the limit in the call in which it compiles, for good
 
 
 def engine_path():
@@ -107,6 +108,7 @@ def main(arguments=None, parent=None):
     from . import bridge, sources, trial
 
     sources.load_from_sources()
+    sys.setrecursionlimit(max(sys.getrecursionlimit(), _RECURSION))
     if not is_worker:  # whose end costs one cell
         trial.start()
     _load_libraries()

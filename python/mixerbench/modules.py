@@ -251,8 +251,21 @@ class Unit:
                     "would not be trained; look it up in the module when it is needed"
                 )
 
-    def initial_state(self, batch_size):
-        state = self.module.initial_state(batch_size)
+    @contextlib.contextmanager
+    def _guarded(self, training, seed):
+        """Around a call of the module."""
+        self.module.train(training)
+        with (
+            settings.drawing_from(seed),
+            settings.kept(),
+            _parameters_kept(self.module),
+            _buffers_kept(self.module),
+        ):
+            yield
+
+    def initial_state(self, batch_size, training, seed):
+        with self._guarded(training, settings.another_seed(seed, "state")):
+            state = self.module.initial_state(batch_size)
         with_path, spec = pytree.tree_flatten_with_path(state)
         leaves = [(_name(path), _kind(_name(path), leaf), leaf) for path, leaf in with_path]
         for name, kind, leaf in leaves:
@@ -277,16 +290,9 @@ class Unit:
 
     def forward(self, x, tensors, training, seed):
         """y; of a module with a state, the tensors of the next one; auxiliary losses; taps."""
-        self.module.train(training)
         given, x = x, self._accepted_dtype(x)
         versions = [tensor._version for tensor in (x, *tensors)]
-        with (
-            settings.drawing_from(seed),
-            _precision(x),
-            settings.kept(),
-            _parameters_kept(self.module),
-            _buffers_kept(self.module),
-        ):
+        with self._guarded(training, seed), _precision(x):
             if not self.has_state:
                 y, leaves, extras = self._without_extras(self._call(x), "y")
             else:

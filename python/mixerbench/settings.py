@@ -1,6 +1,7 @@
 """What a user's code may not change for all others of its process. SPDX-License-Identifier: Apache-2.0"""
 
 import contextlib
+import hashlib
 import os
 import random
 import signal
@@ -119,6 +120,11 @@ def _handlers_kept():
     for number, handler in earlier.items():
         if signal.getsignal(number) != handler:
             raise RuntimeError(f"the module handles {signal.Signals(number).name}, which the program does itself")
+
+
+def another_seed(seed, what):
+    """For what is drawn beside what comes of `seed` itself."""
+    return int.from_bytes(hashlib.sha256(f"{what} {seed}".encode()).digest()[:8], "big")
 
 
 @contextlib.contextmanager

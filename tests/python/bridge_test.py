@@ -46,8 +46,8 @@ class Layer:
         self.parameters = [value.clone().requires_grad_() for value in values]
         ask("install", self.key, self.parameters)
 
-    def initial_state(self, batch):
-        answer, tensors = ask("initial_state", f"{self.key} {batch}")
+    def initial_state(self, batch, mode="eval", seed=0):
+        answer, tensors = ask("initial_state", f"{self.key} {mode} {seed} {batch}")
         return answer, tensors
 
     def forward(self, x, state=(), mode="eval", seed=0):
@@ -354,6 +354,38 @@ class FailuresTest(unittest.TestCase):
         self.expect("StateElsewhere", "state state is on meta, not on cpu")
         self.expect("WritesToState", "writes to its state")
         self.expect("StateForgotten", "must return (y, state)")
+
+    def test_a_state_begins_under_the_rules_of_a_call(self):
+        for name, text in {
+            "StartsInDoubles": "changes torch's default dtype",
+            "StartsWithASeed": "changes the seed of torch's generator",
+            "StartsCounting": "writes to its buffer calls",
+            "StartsByWriting": "writes to its parameter value.weight",
+        }.items():
+            answer, _ = Layer(f"misbehaving.py:{name}").initial_state(2)
+            self.assertIn(text, answer)
+        self.assertEqual(torch.get_default_dtype(), torch.float32)
+        layer = Layer("misbehaving.py:StartsAnywhere")
+        first, again, other = (layer.initial_state(2, "train", seed)[1][0] for seed in (1, 1, 2))
+        self.assertTrue(first.equal(again))
+        self.assertFalse(first.equal(other))
+
+    def test_a_backward_pass_is_under_the_rules_of_a_call(self):
+        noise, doubles = Layer("misbehaving.py:NoiseBackward"), Layer("misbehaving.py:DoublesBackward")
+        state = torch.get_rng_state()
+        first, again, other = (self.gradient(noise, seed)[0] for seed in (1, 1, 2))
+        self.assertTrue(first.equal(again))
+        self.assertFalse(first.equal(other))
+        self.assertTrue(state.equal(torch.get_rng_state()))
+        self.assertIn("changes torch's default dtype", self.gradient(doubles, 1)[1])
+        self.assertEqual(self.gradient(noise, 1)[1], "=")
+
+    def gradient(self, layer, seed):
+        x = inputs().requires_grad_()
+        y = layer.forward(x, mode="train", seed=seed)[1]
+        ask("begin_backward", "")
+        y.sum().backward()
+        return x.grad, ask("end_backward", "")[0]
 
     def test_wrong_losses(self):
         self.expect("LossForgotten", "must return (y, {name: value})")

@@ -795,3 +795,108 @@ class WritesToInputData(Mean):
         y = super().forward(x)
         x.data.mul_(2)
         return y
+
+
+class CompilesInACall(Mean):
+    """Harmless: what torch.compile does to the limit when it compiles."""
+
+    def forward(self, x):
+        sys.setrecursionlimit(max(sys.getrecursionlimit(), 2000))
+        return super().forward(x)
+
+
+class InOneThread(Mean):
+    """Harmless where one thread calls it, as what torch.compile makes of a class must be called."""
+
+    thread = threading.local()
+    is_called = False
+
+    def forward(self, x):
+        assert hasattr(InOneThread.thread, "is_mine") or not InOneThread.is_called, "another thread"
+        InOneThread.thread.is_mine = InOneThread.is_called = True
+        return super().forward(x)
+
+
+class SumFrom(nn.Module):
+    """Of which others begin their state wrongly."""
+
+    def __init__(self, d_model):
+        super().__init__()
+        self.value = nn.Linear(d_model, d_model)
+        self.register_buffer("calls", torch.zeros(()))
+
+    def initial_state(self, batch):
+        return self.value.weight.new_zeros(batch, self.value.out_features)
+
+    def forward(self, x, state):
+        y = self.value(x).cumsum(1) + state[:, None]
+        return y, y[:, -1]
+
+
+class StartsAnywhere(SumFrom):
+    """Harmless: the seed of the step decides."""
+
+    def initial_state(self, batch):
+        return torch.randn_like(super().initial_state(batch))
+
+
+class StartsInDoubles(SumFrom):
+    def initial_state(self, batch):
+        torch.set_default_dtype(torch.float64)
+        return super().initial_state(batch)
+
+
+class StartsWithASeed(SumFrom):
+    def initial_state(self, batch):
+        torch.manual_seed(1)
+        return super().initial_state(batch)
+
+
+class StartsCounting(SumFrom):
+    def initial_state(self, batch):
+        self.calls += 1
+        return super().initial_state(batch)
+
+
+class StartsByWriting(SumFrom):
+    def initial_state(self, batch):
+        with torch.no_grad():
+            self.value.weight.mul_(1.001)
+        return super().initial_state(batch)
+
+
+class StartsTraining(SumFrom):
+    """Harmless: it starts as it goes on."""
+
+    def initial_state(self, batch):
+        self.starts_training = self.training
+        return super().initial_state(batch)
+
+    def forward(self, x, state):
+        assert self.starts_training == self.training
+        return super().forward(x, state)
+
+
+class _NoiseBackward(_RaisesBackward):
+    @staticmethod
+    def backward(ctx, gradient):
+        return gradient * (1 + 0.1 * torch.randn_like(gradient))
+
+
+class NoiseBackward(Mean):
+    """Harmless: the seed of the step decides."""
+
+    def forward(self, x):
+        return _NoiseBackward.apply(super().forward(x))
+
+
+class _DoublesBackward(_RaisesBackward):
+    @staticmethod
+    def backward(ctx, gradient):
+        torch.set_default_dtype(torch.float64)
+        return gradient
+
+
+class DoublesBackward(Mean):
+    def forward(self, x):
+        return _DoublesBackward.apply(super().forward(x))

@@ -59,6 +59,10 @@ MISBEHAVING = {
     "NaNBackward": ("diverged", "not finite at step 2"),
     "GrowsATable": ("completed", ""),
     "LoadsACompiler": ("completed", ""),
+    "CompilesInACall": ("completed", ""),
+    "StartsInDoubles": ("error", "changes torch's default dtype"),
+    "StartsTraining": ("completed", ""),
+    "DoublesBackward": ("error", "changes torch's default dtype"),
     "Kills": ("error", "signal"),
     "Spins": ("timeout", "no sign of life for 30s (misbehaving.py:34"),
     "SleepsBackward": ("timeout", "no sign of life for 30s (misbehaving.py:350 in <lambda>)"),
@@ -207,6 +211,14 @@ class ProgramTest(unittest.TestCase):
         self.assertIn(" 144 in forward\n", tracebacks["Sleeps"])
         self.assertIsNone(tracebacks["Unpicklable"])
 
+    def test_what_is_drawn_at_the_start_and_in_backward_passes_repeats(self):
+        self.sweep("StartsAnywhere", "NoiseBackward", file="misbehaving.py")
+        contents = []
+        for out in ("out", "again"):
+            self.expect(0, "run", "suite.json", "--device", DEVICE, "-o", out, "-q", "--jobs", "1")
+            contents.append({name: content(result) for name, result in self.results(out).items()})
+        self.assertEqual(*contents)
+
     def test_what_fails_leaves_nothing_for_the_next_cell(self):
         self.sweep("LeavesAMark", "FindsAMark", file="misbehaving.py")
         self.expect(4, "run", "suite.json", "--device", DEVICE, "-o", "out", "-q", "--jobs", "1")
@@ -275,6 +287,9 @@ class ProgramTest(unittest.TestCase):
 
     def test_a_class_that_closes_a_stream_is_checked_all_the_same(self):
         self.assertEqual(len(self.check(0, f"{HERE}/misbehaving.py:ClosesErrors", "--skip", "gradients")), 13)
+
+    def test_one_thread_makes_all_checks(self):
+        self.check(0, f"{HERE}/misbehaving.py:InOneThread")
 
     def test_what_a_class_prints_is_no_answer(self):
         self.assertTrue(self.check(0, f"{HERE}/misbehaving.py:PrintsAnswers", "--skip", "gradients"))
