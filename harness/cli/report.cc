@@ -7,7 +7,9 @@
 #include "gate/render/comparison_json.h"
 #include "harness/cli/commands.h"
 #include "harness/cli/standard_input.h"
+#include "harness/run/collection_folder.h"
 #include "harness/run/collection_report.h"
+#include "harness/run/exit_order.h"
 #include "harness/run/folder_report.h"
 #include "harness/run/verdict_outputs.h"
 #include "io/json.h"
@@ -96,12 +98,22 @@ std::string Render(const reports::SweepReport& report, const std::string& format
   return reports::RenderMarkdownPage(reports::MakeReportPage(report));
 }
 
-// One run folder or report, or those of several and of folders that hold several.
-std::vector<reports::SweepReport> ReadReports(const std::vector<std::string>& outs) {
+// Says what a folder of several lacks and what is left out of it: kMissing when it lacks a suite.
+ExitCode StateOf(const RunsBelow& runs) {
+  for (const std::string& note : NotesOn(runs)) std::cerr << note << "\n";
+  return runs.not_begun.empty() ? ExitCode::kOk : ExitCode::kMissing;
+}
+
+// One run folder or report, or those of several and of folders that hold several; `code` becomes
+// kMissing when one of these lacks a suite.
+std::vector<reports::SweepReport> ReadReports(const std::vector<std::string>& outs,
+                                              ExitCode& code) {
   std::vector<reports::SweepReport> read;
   if (outs.size() == 1 && !IsCollection(outs.front())) return {ReadReport(outs.front())};
   for (const std::string& out : outs) {
-    for (const std::string& path : ReportsBelow(out)) read.push_back(ReadReport(path));
+    const RunsBelow runs = ReportsBelow(out);
+    code = First(code, StateOf(runs));
+    for (const std::string& path : runs.reports) read.push_back(ReadReport(path));
   }
   return read;
 }
@@ -117,15 +129,16 @@ ExitCode Report(const ReportOptions& options) {
       options.outs.size() == 1 && IsCollection(first) ? ScoreOf(first) : std::nullopt;
   if (score) {
     std::cout << Render(*score, format);
-    const ExitCode code = StateOf(*score);
+    const ExitCode code = First(StateOf(*score), StateOf(FindReports(first)));
     WriteCollectionVerdicts(files, first, code);
     return code;
   }
-  std::vector<reports::SweepReport> parts = ReadReports(options.outs);
+  ExitCode code = ExitCode::kOk;
+  std::vector<reports::SweepReport> parts = ReadReports(options.outs, code);
   const reports::SweepReport report = reports::MergeReports(parts);
   RequireCells(report, first);
   std::cout << Render(report, format);
-  const ExitCode code = StateOf(report);
+  code = First(code, StateOf(report));
   WriteVerdicts(files, std::move(parts), code);
   return code;
 }
@@ -133,7 +146,9 @@ ExitCode Report(const ReportOptions& options) {
 ExitCode Leaderboard(const LeaderboardOptions& options) {
   std::vector<reports::LeaderboardInput> inputs;
   for (const std::string& out : options.outs) {
-    for (const std::string& path : ReportsBelow(out)) {
+    const RunsBelow runs = ReportsBelow(out);
+    for (const std::string& note : NotesOn(runs)) std::cerr << note << "\n";
+    for (const std::string& path : runs.reports) {
       inputs.push_back({SourceName(path), ReadReport(path), LinkTo(path)});
     }
   }

@@ -120,7 +120,8 @@ Value FolderToValue(const std::string& path, const FolderStatus& status) {
 
 ExitCode Status(const std::string& out, bool json) {
   Array folders;
-  for (const std::string& path : ReportsBelow(out)) {
+  const RunsBelow runs = ReportsBelow(out);
+  for (const std::string& path : runs.reports) {
     if (!std::filesystem::is_directory(path)) continue;  // a report alone
     const FolderStatus status = ReadStatus(path);
     folders.push_back(FolderToValue(path, status));
@@ -132,7 +133,15 @@ ExitCode Status(const std::string& out, bool json) {
   if (folders.empty()) {
     throw Error(ExitCode::kBadInput, out + ": a report; give the output folder of a run");
   }
-  if (json) std::cout << io::DumpJson(Object{{"folders", std::move(folders)}}, 2);
+  if (json) {
+    const auto text = [](const std::string& path) { return Value(path); };
+    std::cout << io::DumpJson(Object{{"folders", std::move(folders)},
+                                     {"not_begun", ArrayOf(runs.not_begun, text)},
+                                     {"beside", ArrayOf(runs.beside, text)}},
+                              2);
+    return ExitCode::kOk;
+  }
+  for (const std::string& note : NotesOn(runs)) std::cout << io::PlainLine(note) << "\n";
   return ExitCode::kOk;
 }
 

@@ -8,7 +8,9 @@
 
 #include "gate/render/comparison_json.h"
 #include "harness/cli/commands.h"
+#include "harness/run/collection_folder.h"
 #include "harness/run/collection_report.h"
+#include "harness/run/exit_order.h"
 #include "harness/run/folder_report.h"
 #include "harness/run/plan.h"
 #include "io/atomic_file.h"
@@ -37,34 +39,45 @@ std::vector<std::string> ScoreFaults(const std::filesystem::path& out) {
   return {"score.json is not what its reports give; `report` shows what they give"};
 }
 
-// Recomputes every aggregate of a run folder or report.json from what it is made of, and compares
-// the folder's report.json, or that of a collection its score.json, byte by byte. kNo when anything
-// differs.
-ExitCode ValidateDeep(const std::string& path) {
-  std::vector<std::string> faults;
-  if (IsCollection(path)) {
-    faults = ScoreFaults(path);
-  } else if (std::filesystem::is_directory(std::filesystem::path(path) / "cells")) {
-    const reports::SweepReport report = ReportOf(path);
-    RequireCells(report, path);
-    faults = reports::DeepFaults(report);
-    for (const reports::CellResult& cell : report.cells) {
-      for (const reports::KeptItems& items : cell.items) {
-        const auto found = reports::ItemFaults(CellFolder(path, cell.run_id), cell, items);
-        faults.insert(faults.end(), found.begin(), found.end());
-      }
+// What a run folder or report.json says beside what it is made of; a folder's report.json is
+// compared byte by byte.
+std::vector<std::string> RunFaults(const std::filesystem::path& path) {
+  const bool is_run = std::filesystem::is_directory(path / "cells");
+  const reports::SweepReport report = is_run ? ReportOf(path) : ReadReport(path);
+  RequireCells(report, path.string());
+  std::vector<std::string> faults = reports::DeepFaults(report);
+  if (!is_run) return faults;
+  for (const reports::CellResult& cell : report.cells) {
+    for (const reports::KeptItems& items : cell.items) {
+      const auto found = reports::ItemFaults(CellFolder(path, cell.run_id), cell, items);
+      faults.insert(faults.end(), found.begin(), found.end());
     }
-    const std::filesystem::path file = std::filesystem::path(path) / "report.json";
-    if (std::filesystem::exists(file) && io::ReadFile(file) != reports::DumpSweep(report)) {
-      faults.push_back("report.json is not what its cells give; `report` shows what they give");
-    }
-  } else {
-    const reports::SweepReport report = ReadReport(path);
-    RequireCells(report, path);
-    faults = reports::DeepFaults(report);
   }
-  for (const std::string& fault : faults) std::cout << path << ": " << fault << "\n";
-  if (!faults.empty()) return ExitCode::kNo;
+  const std::filesystem::path file = path / "report.json";
+  if (std::filesystem::exists(file) && io::ReadFile(file) != reports::DumpSweep(report)) {
+    faults.push_back("report.json is not what its cells give; `report` shows what they give");
+  }
+  return faults;
+}
+
+// Recomputes every aggregate of a run folder, a report.json, or those of a collection's suites and
+// its score. kNo when anything differs.
+ExitCode ValidateDeep(const std::string& path) {
+  RunsBelow runs;
+  bool is_fault = false;
+  const auto say = [&](const std::string& where, const std::vector<std::string>& faults) {
+    for (const std::string& fault : faults) std::cout << where << ": " << fault << "\n";
+    is_fault = is_fault || !faults.empty();
+  };
+  if (IsCollection(path)) {
+    runs = ReportsBelow(path);
+    say(path, ScoreFaults(path));
+  } else {
+    runs.reports = {path};
+  }
+  for (const std::string& run : runs.reports) say(run, RunFaults(run));
+  for (const std::string& note : NotesOn(runs)) std::cerr << note << "\n";
+  if (is_fault) return ExitCode::kNo;
   std::cout << path << ": every aggregate agrees with what it is made of\n";
   return ExitCode::kOk;
 }
@@ -144,16 +157,6 @@ ExitCode ValidateResult(const std::string& file, const ResultFile& result) {
   }
   std::cout << file << ": valid\n";
   return ExitCode::kOk;
-}
-
-// When several codes apply, the first in this order (base/error.h) is told.
-ExitCode First(ExitCode a, ExitCode b) {
-  for (const ExitCode code : {ExitCode::kInternal, ExitCode::kUsage, ExitCode::kBadInput,
-                              ExitCode::kOutput, ExitCode::kEnvironment, ExitCode::kStoppedEarly,
-                              ExitCode::kNothingSelected, ExitCode::kMissing, ExitCode::kNo}) {
-    if (a == code || b == code) return code;
-  }
-  return a;
 }
 
 // What is set changes suites alone.

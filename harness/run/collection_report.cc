@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "harness/run/collection_folder.h"
 #include "harness/run/folder_report.h"
 #include "harness/run/plan.h"
 #include "io/atomic_file.h"
@@ -14,8 +15,6 @@
 namespace mixerbench::harness {
 
 namespace fs = std::filesystem;
-
-bool IsCollection(const fs::path& out) { return fs::exists(out / kCollectionFile); }
 
 std::optional<reports::ScoreReport> ScoreOf(const fs::path& out) {
   const std::string file = (out / kCollectionFile).string();

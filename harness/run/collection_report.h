@@ -9,11 +9,6 @@
 
 namespace mixerbench::harness {
 
-// In the folder of a collection: the collection, as given.
-inline constexpr char kCollectionFile[] = "collection.json";
-
-bool IsCollection(const std::filesystem::path& out);
-
 // From the run folders that lie in `out` now; a suite that has none is missing from the score.
 // Nothing for a collection that states no score. Throws Error(kBadInput) for a folder that is none
 // of a collection, and what ReportOf throws.

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "harness/run/collection_folder.h"
 #include "io/atomic_file.h"
 #include "io/json.h"
 #include "reports/render/html_page.h"
@@ -178,22 +179,48 @@ reports::SweepReport ReportOf(const fs::path& out) {
   return report;
 }
 
-std::vector<std::string> FindReports(const fs::path& path) {
-  if (const auto source = SourceOf(path)) return {source->path.string()};
-  std::vector<std::string> found;
-  if (!fs::is_directory(path)) return found;
+RunsBelow FindReports(const fs::path& path) {
+  RunsBelow runs;
+  if (const auto source = SourceOf(path)) {
+    runs.reports = {source->path.string()};
+    return runs;
+  }
+  if (!fs::is_directory(path)) return runs;
+  std::set<fs::path> suites;
+  if (IsCollection(path)) {
+    for (const std::string& name : SuiteNamesOf(path)) suites.insert(path / name);
+  }
+  const bool takes_any = !IsCollection(path);
   for (const auto& entry : fs::directory_iterator(path)) {
     if (!entry.is_directory()) continue;
-    if (const auto source = SourceOf(entry.path())) found.push_back(source->path.string());
+    const auto source = SourceOf(entry.path());
+    if (!source) continue;
+    const bool is_taken = takes_any || suites.erase(entry.path()) > 0;
+    (is_taken ? runs.reports : runs.beside).push_back(source->path.string());
   }
-  std::sort(found.begin(), found.end());
-  return found;
+  std::sort(runs.reports.begin(), runs.reports.end());
+  std::sort(runs.beside.begin(), runs.beside.end());
+  for (const fs::path& suite : suites) runs.not_begun.push_back(suite.string());
+  return runs;
 }
 
-std::vector<std::string> ReportsBelow(const fs::path& path) {
-  const std::vector<std::string> found = FindReports(path);
-  if (found.empty()) throw NotFound(path, "no run folder and no report, nor holds it any");
-  return found;
+RunsBelow ReportsBelow(const fs::path& path) {
+  RunsBelow runs = FindReports(path);
+  if (!runs.reports.empty()) return runs;
+  throw NotFound(path, runs.not_begun.empty() ? "no run folder and no report, nor holds it any"
+                                              : "no suite of this collection has begun");
+}
+
+std::vector<std::string> NotesOn(const RunsBelow& runs) {
+  std::vector<std::string> notes;
+  for (const std::string& path : runs.not_begun) {
+    notes.push_back("Not begun: " + path +
+                    ", a suite of the collection, has no plan and no cells.");
+  }
+  for (const std::string& path : runs.beside) {
+    notes.push_back("Left out: " + path + " is of no suite of the collection.");
+  }
+  return notes;
 }
 
 void RequireCells(const reports::SweepReport& report, const std::string& path) {
@@ -203,7 +230,12 @@ void RequireCells(const reports::SweepReport& report, const std::string& path) {
 
 reports::SweepReport ReadReport(const fs::path& path) {
   const auto source = SourceOf(path);
-  if (!source) throw NotFound(path, "no run folder and no report");
+  if (!source) {
+    std::string below;
+    for (const std::string& report : FindReports(path).reports) below += " " + report;
+    throw NotFound(path, "no run folder and no report" +
+                             (below.empty() ? "" : ", but one of several; give one of" + below));
+  }
   if (source->is_run) return ReportOf(source->path);
   return reports::ParseSweep(io::ReadFile(source->path, io::kReportLimits.max_bytes),
                              source->path.string());

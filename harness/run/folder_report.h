@@ -37,10 +37,21 @@ reports::CellResult RowOf(const std::filesystem::path& out, const reports::CellR
 // The results that lie in the folder without being those of its plan.
 std::vector<reports::LeftOut> FindLeftOut(const std::filesystem::path& out, const Plan& plan);
 
-// A run folder, a report.json, or those of both kinds that lie directly in a folder of several, as
-// a collection leaves behind; sorted. ReportsBelow throws Error(kBadInput) when there is none.
-std::vector<std::string> FindReports(const std::filesystem::path& path);
-std::vector<std::string> ReportsBelow(const std::filesystem::path& path);
+// What lies in a folder of several runs.
+struct RunsBelow {
+  std::vector<std::string> reports;    // run folders and report.json files, sorted
+  std::vector<std::string> not_begun;  // folders of suites of its collection that hold neither
+  std::vector<std::string> beside;     // reports that are of no suite of its collection, sorted
+};
+
+// Of a run folder or a report.json: itself. Of a folder of several, those directly in it; when it
+// is a collection's (OUT/collection.json), those of the collection's suites. ReportsBelow throws
+// Error(kBadInput) when there is no report. Both throw what SuiteNamesOf throws.
+RunsBelow FindReports(const std::filesystem::path& path);
+RunsBelow ReportsBelow(const std::filesystem::path& path);
+
+// A line each for what has not begun and for what lies beside, for people.
+std::vector<std::string> NotesOn(const RunsBelow& runs);
 
 // The report of a run folder, of a report.json, or of a folder that holds one without its cells, as
 // reports are published.

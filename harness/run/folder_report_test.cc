@@ -176,5 +176,33 @@ TEST_CASE("folder report: a folder of an earlier version shows what finished") {
   CHECK_THROWS_AS(ReportOf("reports/testing/testdata"), Error);
 }
 
+TEST_CASE("folder report: of a collection's folder, what its suites are named is what counts") {
+  const fs::path out = NewFolder("collection");
+  for (const char* name : {"a", "b", "old"}) {
+    fs::create_directories(out / name / "cells");
+    WritePlan(out / name, {name, Object{{"name", name}}, {Planned("0.1", 0)}});
+  }
+  const auto paths = [&](const std::vector<std::string>& names) {
+    std::vector<std::string> whole;
+    for (const std::string& name : names) whole.push_back((out / name).string());
+    return whole;
+  };
+  CHECK(FindReports(out).reports == paths({"a", "b", "old"}));
+
+  std::ofstream(out / "collection.json")
+      << R"({"name": "c", "suites": [{"suite": "dir/b.json"}, {"suite": "b.json", "name": "a"},
+                                     {"suite": "quickstart"}]})";
+  const RunsBelow runs = FindReports(out);
+  CHECK(runs.reports == paths({"a", "b"}));
+  CHECK(runs.not_begun == paths({"quickstart"}));
+  CHECK(runs.beside == paths({"old"}));
+  CHECK(NotesOn(runs).size() == 2);
+
+  for (const char* damaged : {"{", "{}", R"({"suites": [3]})", R"({"suites": [{"name": 3}]})"}) {
+    std::ofstream(out / "collection.json") << damaged;
+    CHECK_THROWS_WITH(FindReports(out), Catch::Contains("collection.json: "));
+  }
+}
+
 }  // namespace
 }  // namespace mixerbench::harness

@@ -103,4 +103,9 @@ LogFile::~LogFile() = default;
 
 void LogFile::Write(std::string_view line) { tee_->WriteLine(line); }
 
+void SayAtStart(const std::string& text, bool quiet, LogFile* log) {
+  if (!quiet) std::cerr << text << "\n";
+  if (quiet && log != nullptr) log->Write(text);
+}
+
 }  // namespace mixerbench::harness

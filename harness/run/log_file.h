@@ -35,4 +35,8 @@ class LogFile {
   std::unique_ptr<Tee> tee_;
 };
 
+// What a run is going to do: a line on stderr or, when it is quiet, in the log alone, which may be
+// nullptr.
+void SayAtStart(const std::string& text, bool quiet, LogFile* log);
+
 }  // namespace mixerbench::harness

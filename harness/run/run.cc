@@ -17,6 +17,7 @@
 #include "harness/device/device.h"
 #include "harness/run/device_time.h"
 #include "harness/run/disk_need.h"
+#include "harness/run/enter_plan.h"
 #include "harness/run/folder_report.h"
 #include "harness/run/fresh_seeds.h"
 #include "harness/run/kept_trainings.h"
@@ -98,58 +99,9 @@ void LoadResults(const RunFolder& folder, const std::vector<Cell>& cells, RetryP
   }
 }
 
-// What entering a suite in a plan that is there has done to cells of the same trainings.
-struct TestedOtherwise {
-  std::size_t num_dropped = 0;                 // cells that left the plan
-  std::vector<reports::CellResult> trainings;  // of the old plan, that new cells share
-};
-
-// Enters the cells of the suite in the plan of the folder.
-TestedOtherwise UpdatePlan(const std::filesystem::path& out, const Suite& suite, PlanPolicy policy,
-                           const Registries& registries) {
-  const FolderLock lock(out);
-  const std::optional<Plan> old = ReadPlan(out);
-  Plan plan = MergePlan(old, suite, policy, registries, out);
-  for (reports::CellResult& cell : plan.cells) cell.reason.clear();  // why an earlier run left it
-  WritePlan(out, plan);
-  TestedOtherwise changed;
-  if (!old) return changed;
-  std::set<std::string> before, now, new_trainings;
-  for (const reports::CellResult& cell : old->cells) before.insert(cell.run_id);
-  for (const reports::CellResult& cell : plan.cells) {
-    now.insert(cell.run_id);
-    if (!before.contains(cell.run_id)) new_trainings.insert(cell.training_id);
-  }
-  for (const reports::CellResult& cell : old->cells) {
-    if (cell.training_id.empty() || !new_trainings.contains(cell.training_id)) continue;
-    changed.num_dropped += now.contains(cell.run_id) ? 0 : 1;
-    if (cell.kind == NameOf(CellKind::kTrain)) changed.trainings.push_back(cell);
-  }
-  return changed;
-}
-
-void SayAtStart(const std::string& text, bool quiet, LogFile* log) {
-  if (!quiet) std::cerr << text << "\n";
-  if (quiet && log != nullptr) log->Write(text);
-}
-
 ExitCode StoppedEarly() {
   std::cerr << "stopped; finished cells are saved, the same command continues\n";
   return ExitCode::kStoppedEarly;
-}
-
-// The cells that the command asks for.
-Suite ReadSuite(const RunOptions& options, at::Device device, const Registries& registries) {
-  SuiteOverrides overrides = options.overrides;
-  overrides.device_type = device.is_cuda() ? "cuda" : "cpu";
-  Suite suite = ParseSuite(ReadSuiteText(options.suite), overrides, registries);
-  if (options.throughput_only) {
-    std::erase_if(suite.cells, [](const Cell& cell) { return cell.kind != CellKind::kThroughput; });
-    if (suite.cells.empty()) {
-      throw ConfigError("/throughput", "the suite measures no speed; add a throughput section");
-    }
-  }
-  return suite;
 }
 
 // Cells that are worked on together, and what is known of them.
@@ -217,7 +169,9 @@ class SuiteRun {
     if (is_new) RequireSpace(sweep);  // nothing is written when it lacks
     folder_.emplace(out_);
     if (!is_new) RequireDeviceTime(sweep);
-    SayTestedOtherwise(UpdatePlan(out_, suite_, options_.plan, registries_));
+    for (const std::string& text : EnterPlan(out_, suite_, options_, registries_)) {
+      SayAtStart(text, options_.quiet, log_);
+    }
     if (const RunEnd end = Work(sweep, ""); end != RunEnd::kFinished) return EndEarly(end, sweep);
     // Any shard that finds a choice trains for it: nobody knows which of them is the last.
     Batch second = BatchOf(PlanFreshSeeds(out_, registries_));
@@ -227,17 +181,6 @@ class SuiteRun {
     }
     WriteReports(out_);
     return Conclude({&sweep, &second});
-  }
-
-  void SayTestedOtherwise(const TestedOtherwise& changed) const {
-    if (changed.num_dropped > 0) {
-      SayAtStart(suite_.name + ": " + Counted(changed.num_dropped, "cell") +
-                     " of the plan give way to others that test the same trainings; their results "
-                     "stay in the folder, and --plan merge keeps both",
-                 options_.quiet, log_);
-    }
-    const std::string why = WhyTrainedAgain(out_, changed.trainings, options_.cell.is_strict);
-    if (!why.empty()) SayAtStart(suite_.name + ": " + why, options_.quiet, log_);
   }
 
   // Of this command's settings, and says which there are.
@@ -444,7 +387,7 @@ std::filesystem::path LikelyFolder(const RunOptions& options) {
 ExitCode RunSuite(const RunOptions& options, const Registries& registries, LogFile* log) {
   const auto start = std::chrono::steady_clock::now();
   CatchStopSignals(OnInterrupt::kStop);
-  const at::Device device = ParseDevice(options.gpus.empty() ? options.device : "cuda");
+  const at::Device device = DeviceOf(options);
   if (options.cell.require_device_cores && device.is_cpu()) {
     throw ConfigError("--require-device-cores",
                       "this run is on the CPU, where no core has device code; use --device cuda");

@@ -4,13 +4,23 @@
 #include <chrono>
 #include <filesystem>
 #include <iostream>
+#include <optional>
 #include <range/v3/range/conversion.hpp>
 #include <range/v3/view/transform.hpp>
+#include <string>
+#include <utility>
 #include <vector>
 
+#include "harness/device/device.h"
+#include "harness/run/collection_folder.h"
 #include "harness/run/collection_report.h"
 #include "harness/run/device_time.h"
+#include "harness/run/enter_plan.h"
+#include "harness/run/exit_order.h"
+#include "harness/run/folder_report.h"
+#include "harness/run/log_file.h"
 #include "harness/run/run.h"
+#include "harness/run/run_folder.h"
 #include "harness/run/verdict_outputs.h"
 #include "harness/suite/collection.h"
 #include "harness/suite/suite.h"
@@ -20,27 +30,64 @@
 namespace mixerbench::harness {
 namespace {
 
-// What the other suites of the collection used of its budget.
-double DeviceTimeBeside(const CollectionItem& item, const std::filesystem::path& out) {
+// What the other runs below `out` used of the budget.
+double DeviceTimeBeside(const std::filesystem::path& item, const std::filesystem::path& out) {
   double sum = 0;
   if (!std::filesystem::is_directory(out)) return sum;
   for (const auto& entry : std::filesystem::directory_iterator(out)) {
-    if (entry.path().filename() != item.name) sum += NotedDeviceTime(entry.path());
+    if (entry.path() != item) sum += NotedDeviceTime(entry.path());
   }
   return sum;
 }
 
-RunOptions OptionsOf(const CollectionItem& item, const RunOptions& options,
-                     const std::filesystem::path& out,
+// A suite of the collection and what its run is asked for.
+struct ItemRun {
+  RunOptions options;
+  Suite suite;
+};
+
+// At its turn.
+RunOptions OptionsOf(const ItemRun& run, const std::filesystem::path& out,
                      std::chrono::steady_clock::time_point start) {
-  RunOptions of_item = options;
-  if (!options.dry_run) of_item.outputs = {};  // they are of all suites
-  of_item.started = start;
-  of_item.suite = item.suite;
-  of_item.out = (out / item.name).string();
-  of_item.overrides = OverridesOf(item, options.overrides);
-  if (of_item.max_device_s) *of_item.max_device_s -= DeviceTimeBeside(item, out);
-  return of_item;
+  RunOptions options = run.options;
+  if (!options.dry_run) options.outputs = {};  // they are of all suites
+  options.started = start;
+  if (options.max_device_s) *options.max_device_s -= DeviceTimeBeside(options.out, out);
+  return options;
+}
+
+// Throws what any suite would throw at its turn, before one has trained for hours.
+std::vector<ItemRun> CheckItems(const Collection& collection, const RunOptions& options,
+                                const std::filesystem::path& out, const Registries& registries) {
+  ParseItems(collection, options.overrides, registries);  // says all that is wrong with any
+  const at::Device device = DeviceOf(options);
+  std::vector<ItemRun> runs;
+  for (const CollectionItem& item : collection.items) {
+    ItemRun run{.options = options, .suite = {}};
+    run.options.suite = item.suite;
+    run.options.out = (out / item.name).string();
+    run.options.overrides = OverridesOf(item, options.overrides);
+    run.suite = ReadSuite(run.options, device, registries);
+    CheckEntry(run.options.out, run.suite, run.options, registries);
+    runs.push_back(std::move(run));
+  }
+  return runs;
+}
+
+// A suite that is not reached is then one whose cells are planned, and not one of which nobody
+// knows.
+void EnterPlans(const std::vector<ItemRun>& runs, const RunOptions& options,
+                const Registries& registries) {
+  std::optional<LogFile> log;  // as in each run later
+  if (!options.log_file.empty()) log.emplace(options.log_file);
+  for (const auto& [of_item, suite] : runs) {
+    if (suite.cells.empty()) continue;  // the run says so
+    const RunFolder folder(of_item.out);
+    for (const std::string& text : EnterPlan(of_item.out, suite, of_item, registries)) {
+      SayAtStart(text, options.quiet, log ? &*log : nullptr);
+    }
+    WriteReports(of_item.out);
+  }
 }
 
 void CheckScore(const Collection& collection) {
@@ -68,24 +115,26 @@ ExitCode RunCollection(const RunOptions& options, const Registries& registries) 
   const std::filesystem::path out = options.out.empty() ? "out/" + collection.name : options.out;
   CheckFolder(out, collection);
   CheckScore(collection);
-  // Everything that is wrong with a suite is found before another one has trained for hours.
-  ParseItems(collection, options.overrides, registries);
+  const std::vector<ItemRun> runs = CheckItems(collection, options, out, registries);
   if (!options.dry_run) {
     RequireWritable(options.outputs, out);
     std::filesystem::create_directories(out);
     io::WriteFileAtomically((out / kCollectionFile).string(), io::DumpJson(collection.config, 2));
+    EnterPlans(runs, options, registries);
   }
   const auto end = [&](ExitCode code) {
     if (!options.dry_run) WriteCollectionVerdicts(options.outputs, out, code);
     return code;
   };
   ExitCode worst = ExitCode::kOk;
-  for (const CollectionItem& item : collection.items) {
-    if (options.dry_run) (options.outputs.json ? std::cerr : std::cout) << item.name << "\n";
-    const ExitCode code = Run(OptionsOf(item, options, out, start), registries);
+  for (const ItemRun& run : runs) {
+    if (options.dry_run) {
+      (options.outputs.json ? std::cerr : std::cout) << run.suite.name << "\n";
+    }
+    const ExitCode code = Run(OptionsOf(run, out, start), registries);
     if (!options.dry_run) WriteScore(out);
     if (code == ExitCode::kStoppedEarly) return end(code);
-    if (code != ExitCode::kOk) worst = code;
+    worst = First(worst, code);
   }
   return end(worst);
 }

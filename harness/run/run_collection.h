@@ -8,11 +8,12 @@
 
 namespace mixerbench::harness {
 
-// options.suite is a collection. Its suites are read and planned before the first of them starts;
-// each runs as `Run` does, into a folder of its own beside OUT/collection.json and, where the
-// collection states a score, OUT/score.json, .md and .html, which are as far as the runs are.
-// Returns 0, kCellsFailed when a cell of any did not complete, or kStoppedEarly as soon as one was
-// stopped. Throws what Run throws, and Error(kBadInput) when OUT is for another collection.
+// options.suite is a collection. Its suites are read, checked against the plans of their folders
+// and entered in these before the first of them starts; each runs as `Run` does, into a folder of
+// its own beside OUT/collection.json and, where the collection states a score, OUT/score.json, .md
+// and .html, which are as far as the runs are. Returns kStoppedEarly as soon as one was stopped,
+// else of the codes of all the one that comes first (base/error.h). Throws what Run throws, and
+// Error(kBadInput) when OUT is for another collection.
 ExitCode RunCollection(const RunOptions& options, const Registries& registries);
 
 }  // namespace mixerbench::harness

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <fcntl.h>
 #include <sys/file.h>
+#include <system_error>
 #include <unistd.h>
 #include <utility>
 #include <vector>
@@ -35,6 +36,12 @@ bool IsOurs(const std::filesystem::path& path) {
   return std::any_of(kNames.begin(), kNames.end(), is_of) || path.extension() == ".log";
 }
 
+void RequireDone(const std::error_code& error, const std::filesystem::path& out, const char* step) {
+  if (!error) return;
+  throw Error(ExitCode::kOutput, out.string() + ": cannot " + step + " the output folder: " +
+                                     error.message() + "; choose another with --out");
+}
+
 }  // namespace
 
 void RequireNotInTheWay(const std::string& option, const std::string& file,
@@ -49,24 +56,25 @@ void RequireNotInTheWay(const std::string& option, const std::string& file,
                                 "ours; choose another place, or for a log a name in .log");
 }
 
-RunFolder::RunFolder(const std::filesystem::path& path) : path_(path) {
+void RequireOnlyOurs(const std::filesystem::path& out) {
   std::error_code error;
-  const auto require = [&](const std::string& step) {
-    if (!error) return;
-    throw Error(ExitCode::kOutput, path_.string() + ": cannot " + step + " the output folder: " +
-                                       error.message() + "; choose another with --out");
-  };
-  if (std::filesystem::is_directory(path_, error)) {
-    for (const auto& entry : std::filesystem::directory_iterator(path_, error)) {
-      if (IsOurs(entry.path())) continue;
-      throw Error(ExitCode::kOutput, path_.string() + ": holds '" +
-                                         entry.path().filename().string() +
-                                         "', which is not ours; choose an empty folder with --out");
-    }
-    require("list");
+  if (!std::filesystem::exists(out, error)) return;
+  if (!std::filesystem::is_directory(out, error)) {
+    RequireDone(std::make_error_code(std::errc::not_a_directory), out, "create");
   }
+  for (const auto& entry : std::filesystem::directory_iterator(out, error)) {
+    if (IsOurs(entry.path())) continue;
+    throw Error(ExitCode::kOutput, out.string() + ": holds '" + entry.path().filename().string() +
+                                       "', which is not ours; choose an empty folder with --out");
+  }
+  RequireDone(error, out, "list");
+}
+
+RunFolder::RunFolder(const std::filesystem::path& path) : path_(path) {
+  RequireOnlyOurs(path_);
+  std::error_code error;
   std::filesystem::create_directories(path_ / "cells", error);
-  require("create");
+  RequireDone(error, path_, "create");
 }
 
 std::filesystem::path RunFolder::CellPath(const Cell& cell) const {

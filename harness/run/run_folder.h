@@ -35,6 +35,9 @@ namespace mixerbench::harness {
 void RequireNotInTheWay(const std::string& option, const std::string& file,
                         const std::filesystem::path& out);
 
+// Throws Error(kOutput) for a folder that holds files which are not ours, or is no folder.
+void RequireOnlyOurs(const std::filesystem::path& out);
+
 // Where attempts at a cell save their state: in its folder, or below it where they would end with
 // other numbers: a strict cell never goes on from what was not strict. batch_size: of an attempt
 // with smaller batches than the cell's; 0: with these.
@@ -46,7 +49,7 @@ void RemoveCheckpoints(const std::filesystem::path& cell_path);
 
 class RunFolder {
  public:
-  // Creates the folder; refuses one that holds files which are not ours. Throws Error(kOutput).
+  // Creates the folder; throws as RequireOnlyOurs of one that is there.
   explicit RunFolder(const std::filesystem::path& path);
 
   const std::filesystem::path& path() const { return path_; }

@@ -102,7 +102,7 @@ void WriteVerdicts(const VerdictOutputs& outputs, std::vector<reports::SweepRepo
 void WriteCollectionVerdicts(const VerdictOutputs& outputs, const fs::path& out, ExitCode code) {
   if (!outputs.AnyWanted()) return;
   std::vector<reports::SweepReport> reports;
-  for (const std::string& path : FindReports(out)) reports.push_back(ReadReport(path));
+  for (const std::string& path : FindReports(out).reports) reports.push_back(ReadReport(path));
   if (reports.empty()) return;
   const auto score = ScoreOf(out);
   if (!score) return WriteVerdicts(outputs, std::move(reports), code);

@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/suggest.h"
 #include "harness/suite/embedded.h"
+#include "harness/suite/item_name.h"
 #include "harness/suite/section_forms.h"
 #include "harness/suite/suite.h"
 #include "io/atomic_file.h"
@@ -32,9 +33,7 @@ CollectionItem ReadItem(const Value& value, const std::filesystem::path& folder,
   CollectionItem item;
   const std::string& suite = value.Find("suite")->as_string();
   item.suite = FindSuite(suite, folder, where + "/suite");
-  const Value* name = value.Find("name");
-  item.name = ReadFolderName(name ? *name : Value(std::filesystem::path(suite).stem().string()),
-                             where + "/name");
+  item.name = ReadFolderName(Value(NameOfItem(value)), where + "/name");
   item.set = {{"name", io::DumpJson(Value(item.name))}};
   if (const Value* set = value.Find("set")) {
     for (const auto& [path, setting] : set->as_object()) {

@@ -6,9 +6,14 @@ SPDX-License-Identifier: Apache-2.0
 import glob
 import json
 import os
+import shutil
+import signal
+import subprocess
+import time
 import unittest
+import xml.etree.ElementTree
 
-from program import ProgramTest, tiny_suite
+from program import PROGRAM, ProgramTest, tiny_suite
 
 MIXERS = tiny_suite()["sweep"]["grid"]
 
@@ -32,7 +37,7 @@ def collection(num_settings):
     }
 
 
-class CollectionTest(ProgramTest):
+class CollectionFolderTest(ProgramTest):
     def setUp(self):
         super().setUp()
         suite = tiny_suite()
@@ -41,6 +46,8 @@ class CollectionTest(ProgramTest):
         del suite["throughput"]
         self.write("suite.json", suite)
 
+
+class CollectionTest(CollectionFolderTest):
     def run_collection(self, num_settings, *options):
         self.write("both.json", collection(num_settings))
         return self.expect(0, "run", "collection", "both.json", "--device", "cpu", "-o", "out", *options)
@@ -105,6 +112,109 @@ class CollectionTest(ProgramTest):
         self.assertIn("/score/parts/0/suite: ", result.stderr)
         self.assertIn("/score/parts/0/suite: ", self.expect(2, "describe", "collection", "both.json").stderr)
         self.assertFalse(os.path.exists(self.path("out")))
+
+
+class SuitesTest(CollectionFolderTest):
+    """Which suites a folder is of, and how far each of them is."""
+
+    def collect(self, code, suites, *options):
+        """Runs one suite under these names, each with what differs."""
+        items = [{"suite": "suite.json", "name": name, **({"set": set} if set else {})} for name, set in suites.items()]
+        self.write("c.json", {"name": "c", "suites": items})
+        return self.expect(code, "run", "collection", "c.json", "--device", "cpu", "-q", "-o", "out", *options)
+
+    def read_status(self):
+        return json.loads(self.expect(0, "status", "out", "--json").stdout)
+
+    def junit_suites(self):
+        root = xml.etree.ElementTree.parse(self.path("cells.xml")).getroot()
+        return [suite.get("name") for suite in root.iter("testsuite")]
+
+    def test_a_suite_that_left_the_collection_is_no_part_of_its_folder(self):
+        self.collect(0, {"a": None, "b": {"model.d_model": 24}}, "--seeds", "1")
+        answer = self.collect(0, {"a": None}, "--seeds", "1", "--plan", "replace", "--json", "--junit", "cells.xml",
+                              "--github-summary=summary.md")
+        report = json.loads(answer.stdout)
+        self.assertEqual((report["name"], len(report["cells"])), ("a", 2))
+        self.assertEqual(self.junit_suites(), ["mqar"])
+        with open(self.path("summary.md"), encoding="utf-8") as file:
+            self.assertNotIn("**b**", file.read())
+        answer = self.expect(0, "report", "out", "--json")
+        self.assertEqual(json.loads(answer.stdout)["name"], "a")
+        self.assertEqual(answer.stderr, "Left out: out/b is of no suite of the collection.\n")
+        status = self.read_status()
+        self.assertEqual([folder["name"] for folder in status["folders"]], ["a"])
+        self.assertEqual((status["not_begun"], status["beside"]), ([], ["out/b"]))
+        self.assertIn("Left out: out/b is", self.expect(0, "status", "out").stdout)
+        board = self.expect(9, "leaderboard", "out")
+        self.assertIn("Left out: out/b is", board.stderr)
+        self.assertNotIn("d_model=24", board.stdout + board.stderr)
+
+    def test_a_suite_that_never_began_is_missing(self):
+        self.collect(0, {"a": None, "b": None}, "--seeds", "1")
+        shutil.rmtree(self.path("out/b"))
+        note = "Not begun: out/b, a suite of the collection, has no plan and no cells.\n"
+        answer = self.expect(6, "report", "out")
+        self.assertEqual(answer.stderr, note)
+        self.assertEqual(self.read_status()["not_begun"], ["out/b"])
+        self.assertTrue(self.expect(0, "status", "out").stdout.endswith(note))
+        self.assertIn(note, self.expect(0, "validate", "--deep", "out").stderr)
+        self.assertIn(note, self.expect(9, "leaderboard", "out").stderr)
+        self.expect(6, "report", "out/a", "out")
+        shutil.rmtree(self.path("out/a"))
+        self.assertIn("out: no suite of this collection has begun", self.expect(3, "report", "out").stderr)
+
+    def test_suites_are_planned_before_the_first_one_trains(self):
+        self.write("c.json", {"name": "c", "suites": [{"suite": "suite.json", "name": name} for name in "ab"]})
+        command = ["run", "collection", "c.json", "--device", "cpu", "--jobs", "1", "--seeds", "40", "-o", "out",
+                   "--junit", "cells.xml"]
+        process = subprocess.Popen(
+            [PROGRAM, *command], cwd=self.folder.name, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
+        deadline = time.monotonic() + 120
+        while not glob.glob(self.path("out/a/cells/*/result.json")):
+            self.assertLess(time.monotonic(), deadline, "no cell finished in time")
+            time.sleep(0.002)
+        process.send_signal(signal.SIGTERM)
+        self.assertEqual(process.wait(timeout=60), 75)
+        a, b = self.read_status()["folders"]
+        self.assertLess(a["states"]["completed"], 80)
+        self.assertEqual((b["name"], b["states"], b["num_to_run"]), ("b", {"planned": 80}, 80))
+        self.assertEqual(self.junit_suites(), ["a/mqar", "b/mqar"])
+        self.expect(6, "report", "out")
+        self.expect(0, "validate", "--deep", "out")
+
+    def test_every_report_of_a_collection_is_checked_deeply(self):
+        self.collect(0, {"a": None}, "--seeds", "1")
+        with open(self.path("out/a/report.json"), "a", encoding="utf-8") as file:
+            file.write(" ")
+        found = self.expect(1, "validate", "--deep", "out").stdout
+        self.assertIn("out/a: report.json is not what its cells give", found)
+
+    def test_of_the_suites_codes_the_first_of_the_documented_order_is_told(self):
+        diverging = {"train.lr": 10, "train.weight_decay": 1e30, "train.early_stop_accuracy": 0}
+        suites = {"a": None, "b": diverging}
+        self.collect(4, suites, "--seeds", "1")
+        os.remove(glob.glob(self.path("out/a/cells/*/result.json"))[0])
+        self.collect(6, suites, "--seeds", "1", "--max-gpu-hours", "1e-9", "--github-summary=summary.md")
+        with open(self.path("summary.md"), encoding="utf-8") as file:
+            self.assertIn("\nExit code 6.\n", file.read())
+        self.expect(6, "report", "out")
+
+    def test_what_a_folder_refuses_is_refused_before_any_suite_trains(self):
+        self.collect(0, {"a": None, "b": None}, "--seeds", "1")
+        before = self.read_json("out/collection.json"), self.read_json("out/a/report.json")
+        for options in ([], ["-n"]):
+            refused = self.collect(8, {"a": None, "b": {"train.lr": 0.01}}, "--seeds", "2", *options)
+            self.assertIn("out/b: holds the plan of 'b'", refused.stderr)
+            self.assertEqual((self.read_json("out/collection.json"), self.read_json("out/a/report.json")), before)
+        self.write("out/b/mine.txt", "")
+        refused = self.collect(8, {"a": None, "b": None}, "--seeds", "2")
+        self.assertIn("out/b: holds 'mine.txt', which is not ours", refused.stderr)
+        os.remove(self.path("out/b/mine.txt"))
+        refused = self.collect(2, {"a": None, "b": None}, "--seeds", "2", "--junit", "out/b/cells.xml")
+        self.assertIn("--junit: out/b/cells.xml would lie in the run folder", refused.stderr)
+        self.assertEqual((self.read_json("out/collection.json"), self.read_json("out/a/report.json")), before)
 
 
 if __name__ == "__main__":

@@ -134,6 +134,9 @@ class VerdictsTest(ProgramTest):
         self.write("merged.json", merged)
         self.expect(0, "validate", "merged.json")
 
+        refused = self.expect(3, "compare", "out", "out/a").stderr
+        self.assertIn("out: no run folder and no report, but one of several; give one of out/a out/b", refused)
+
         parts = [{"suite": name, "num_settings": 1} for name in ("a", "b")]
         both["score"] = {"name": "Recall", "metric": "accuracy_macro", "parts": parts}
         self.write("both.json", both)
