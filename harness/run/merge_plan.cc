@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "harness/run/plan_suites.h"
 #include "harness/suite/identity.h"
 #include "io/json.h"
 #include "reports/summary/select.h"
@@ -85,12 +86,6 @@ bool AreTestedOtherwise(const std::vector<CellResult>& cells,
                      [&](const CellResult& cell) { return trainings.contains(TrainingOf(cell)); });
 }
 
-// The suites of a plan: one, or those that were merged.
-Array SuitesOf(const Value& config) {
-  const Value* merged = config.Find("merged");
-  return merged ? merged->as_array() : Array{config};
-}
-
 void AddSuite(Plan& plan, const Suite& suite) {
   Array suites = SuitesOf(plan.config);
   if (std::find(suites.begin(), suites.end(), suite.config) != suites.end()) return;
@@ -98,6 +93,55 @@ void AddSuite(Plan& plan, const Suite& suite) {
   plan.config = Object{{"merged", std::move(suites)}};
   const std::string name = " + " + suite.name;
   if (!(" + " + plan.name).ends_with(name)) plan.name += name;
+}
+
+// `sweep.select` of a suite, or null.
+Value SelectOf(const Value& suite) {
+  const Value* sweep = suite.Find("sweep");
+  const Value* select = sweep != nullptr ? sweep->Find("select") : nullptr;
+  return select != nullptr ? *select : Value();
+}
+
+// How a suite chooses, whatever it reports of what is chosen.
+Value ChoiceOf(const Value& suite) { return reports::Without(SelectOf(suite), {"reseed"}); }
+
+// Whether all fresh seeds of `part` are among those of `whole`.
+bool IsFreshPart(const Value& part, const Value& whole) {
+  const auto all = reports::SelectRuleOf(whole).fresh_seeds;
+  const auto some = reports::SelectRuleOf(part).fresh_seeds;
+  return std::all_of(some.begin(), some.end(), [&](std::uint64_t seed) {
+    return std::find(all.begin(), all.end(), seed) != all.end();
+  });
+}
+
+// The suites of a plan, of which those that choose as `suite` does report its fresh seeds when
+// these are theirs and more.
+Array WithFreshSeedsOf(const Value& suite, Array suites) {
+  for (Value& planned : suites) {
+    const bool grows = ChoiceOf(planned) == ChoiceOf(suite) && IsFreshPart(planned, suite);
+    if (grows && !SelectOf(suite).is_null()) {
+      planned.as_object().at("sweep").as_object()["select"] = SelectOf(suite);
+    }
+  }
+  return suites;
+}
+
+// A part of a plan chooses and reports as the whole does, or it would be done otherwise than asked.
+void RequireSameChoice(const Array& suites, const Value& suite, const std::filesystem::path& out) {
+  if (SelectOf(suite).is_null()) return;
+  const bool is_known = std::any_of(suites.begin(), suites.end(), [&](const Value& planned) {
+    return ChoiceOf(planned) == ChoiceOf(suite) && IsFreshPart(suite, planned);
+  });
+  if (is_known) return;
+  const Value planned = SelectOf(suites.front());
+  throw Error(ExitCode::kOutput,
+              out.string() +
+                  ": this command asks for a part of its plan and chooses otherwise, by " +
+                  io::DumpJson(SelectOf(suite)) +
+                  (planned.is_null() ? ", where the plan chooses nothing"
+                                     : ", where the plan has " + io::DumpJson(planned)) +
+                  "; ask for all of its cells, choose another folder with --out, or drop the old "
+                  "plan with --plan replace");
 }
 
 }  // namespace
@@ -139,6 +183,10 @@ Plan MergePlan(const std::optional<Plan>& old, const Suite& suite, PlanPolicy po
     }
     return requested;
   }
+  Array suites = WithFreshSeedsOf(suite.config, SuitesOf(merged.config));
+  if (added.empty()) RequireSameChoice(suites, suite.config, out);
+  const bool is_one = merged.config.Find("merged") == nullptr;
+  merged.config = is_one ? std::move(suites.front()) : Value(Object{{"merged", std::move(suites)}});
   if (added.empty()) return merged;
   if (policy == PlanPolicy::kRefuse && AreTestedOtherwise(only_old, requested.cells)) {
     return requested;

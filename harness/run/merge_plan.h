@@ -23,7 +23,9 @@ Cell PlanAgain(const reports::CellResult& planned, const Registries& registries)
 // grow, and a command may ask for a part of it: the plan is then the larger of the two. Where each
 // has cells that the other has not, `policy` decides; the default refuses with Error(kOutput), and
 // `out` says where. But cells that the old plan alone has leave it when this suite asks for all of
-// their trainings, tested otherwise.
+// their trainings, tested otherwise. Of what the plan chooses (`sweep.select`) a part may report
+// more fresh seeds, and the plan then does; one that chooses otherwise is refused, whatever the
+// policy but kReplace.
 //
 // Cells are the same when they ask the same with the same seed. Those of the old plan are
 // identified anew by this program, so a plan is of one code: its cells of older code are to be run

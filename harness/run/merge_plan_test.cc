@@ -7,6 +7,7 @@
 #include "base/sha256.h"
 #include "io/json.h"
 #include "io/value_path.h"
+#include "reports/summary/select.h"
 
 #include "tests/support/catch2.h"
 
@@ -109,6 +110,63 @@ TEST_CASE("plan: what uses a training joins its plan, and gives way to other use
   const Plan changed = Merge(joined, Tested(16, "0.1", other));
   CHECK(changed.cells.size() == 3);
   CHECK(changed.cells[1].run_id != joined.cells[1].run_id);
+}
+
+// Chooses the rate; `reseed` is a member of `sweep.select`, with a comma in front.
+Suite Choosing(const std::string& reseed, std::vector<std::uint64_t> seeds,
+               const std::string& name = "s", const std::string& d_model = "16",
+               const std::string& over = R"("train.lr")") {
+  return ParseSuite(R"({"name": ")" + name + R"(", "task": {"name": "mqar", "vocab_size": 128,
+      "train": {"input_seq_len": 16, "num_kv_pairs": 2, "num_examples": 64}, "test": {}},
+      "model": {"d_model": )" +
+                        d_model + R"(, "sequence_mixer": {"name": "attention"}},
+      "sweep": {"grid": {"train.lr": [0.1, 0.2], "train.eps": [1e-8]},
+                "select": {"by": "validation.accuracy", "over": [)" +
+                        over + "]" + reseed + "}}}",
+                    {.seeds = std::move(seeds)}, AllRegistries());
+}
+
+std::vector<std::uint64_t> FreshSeeds(const Plan& plan) {
+  return reports::SelectRuleOf(plan.config).fresh_seeds;
+}
+
+TEST_CASE("plan: a part that reports more fresh seeds makes the plan report them") {
+  const std::string three = R"(, "reseed": {"count": 3})";
+  const std::string five = R"(, "reseed": {"count": 5})";
+  const Plan old = Merge(std::nullopt, Choosing(three, {0, 1, 2}));
+  for (const PlanPolicy policy : {PlanPolicy::kRefuse, PlanPolicy::kMerge}) {
+    const Plan grown = Merge(old, Choosing(five, {0, 1}), policy);
+    CHECK(FreshSeeds(grown).size() == 5);
+    CHECK(grown.cells.size() == 6);
+    // One that asks for fewer is a part in this too.
+    CHECK(FreshSeeds(Merge(grown, Choosing(three, {0}), policy)).size() == 5);
+    CHECK(FreshSeeds(Merge(grown, Choosing("", {0}), policy)).size() == 5);
+    // A part that chooses otherwise cannot be done in this folder.
+    for (const Suite& other : {Choosing(R"(, "reseed": {"count": 3, "base": 70})", {0}),
+                               Choosing(three, {0}, "s", "16", R"("train.lr", "train.eps")")}) {
+      CHECK_THROWS_WITH(Merge(old, other, policy),
+                        Catch::Contains("chooses otherwise") && Catch::Contains("--plan replace"));
+    }
+  }
+  CHECK_THROWS_WITH(
+      Merge(Merge(std::nullopt, Parse({"0.1", "0.2", "0.3"}, {0})), Choosing(three, {0})),
+      Catch::Contains("chooses otherwise"));
+}
+
+TEST_CASE("plan: merged suites that choose alike go on to do so when one reports more") {
+  const std::string three = R"(, "reseed": {"count": 3})";
+  const std::string five = R"(, "reseed": {"count": 5})";
+  const Plan first = Merge(std::nullopt, Choosing(three, {0, 1}));
+  const Suite wide = Choosing(three, {0, 1}, "t", "32");
+  Plan merged = Merge(first, wide, PlanPolicy::kMerge);
+  CHECK(FreshSeeds(merged).size() == 3);
+  CHECK(FreshSeeds(Merge(merged, wide)).size() == 3);  // as its own command asks
+  // More seeds of each, as a top-up adds them.
+  merged = Merge(merged, Choosing(five, {0, 1, 2}), PlanPolicy::kMerge);
+  merged = Merge(merged, Choosing(five, {0, 1, 2}, "t", "32"), PlanPolicy::kMerge);
+  CHECK(merged.config.Find("merged")->as_array().size() == 2);
+  CHECK(FreshSeeds(merged).size() == 5);
+  CHECK(merged.cells.size() == 12);
 }
 
 TEST_CASE("plan: cells of older code are planned again by this one") {

@@ -94,6 +94,17 @@ class ReseedTest(ProgramTest):
         self.assertEqual(sum(c["identity"]["phase"] == "report" for c in report["cells"]), 4)
         self.expect(0, "validate", "--deep", "shards")
 
+    def test_more_fresh_seeds_are_trained_also_of_a_part_of_the_plan(self):
+        self.expect(0, *self.command, "out", "--seeds", "3")
+        more = ["out", "--set", "sweep.select.reseed.count=3"]  # and the two seeds of the suite
+        planned = self.expect(0, *self.command, *more, "-n").stdout
+        self.assertIn("2 chosen settings x 3 fresh seeds (70..72)", planned)
+        self.expect(0, *self.command, *more)
+        phases = [cell["identity"]["phase"] for cell in self.read_json("out/report.json")["cells"]]
+        self.assertEqual((phases.count("selection"), phases.count("report")), (12, 6))
+        refused = self.expect(8, *self.command, "out", "--set", "sweep.select.reseed.base=90")
+        self.assertIn("a part of its plan and chooses otherwise", refused.stderr)
+
     def test_what_is_compared_and_ranked(self):
         for out in ("base", "new"):
             self.expect(0, *self.command, out)
