@@ -6,15 +6,18 @@
 #include <cstring>
 #include <fmt/format.h>
 #include <iostream>
+#include <optional>
 #include <set>
 #include <spawn.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#include <utility>
 
 #include "base/error.h"
 #include "gate/verdict/compare.h"
 #include "harness/run/folder_report.h"
 #include "harness/run/plan.h"
+#include "harness/run/plan_suites.h"
 #include "io/atomic_file.h"
 #include "io/json.h"
 #include "reports/summary/select.h"
@@ -113,6 +116,18 @@ std::string SeedList(const Plan& plan, std::int64_t count) {
   return list;
 }
 
+Plan PlanToGrow(const fs::path& folder) {
+  std::optional<Plan> plan = ReadPlan(folder);
+  if (!plan) throw Error(ExitCode::kBadInput, folder.string() + ": no plan to add seeds to");
+  if (std::any_of(plan->cells.begin(), plan->cells.end(),
+                  [](const reports::CellResult& cell) { return cell.partial; })) {
+    throw ConfigError("--top-up", folder.string() +
+                                      ": ran with --limit, and more seeds would be of another "
+                                      "experiment; run it without");
+  }
+  return *std::move(plan);
+}
+
 }  // namespace
 
 std::string ThisProgram() { return fs::read_symlink("/proc/self/exe").string(); }
@@ -135,22 +150,26 @@ gate::Timings ReadPairs(const fs::path& folder) {
 
 void AddSeeds(const Builds& builds, const fs::path& base, const fs::path& candidate,
               std::int64_t count, const std::string& device) {
+  const Plan plans[] = {PlanToGrow(base), PlanToGrow(candidate)};
   for (const bool is_candidate : {false, true}) {
-    const fs::path& folder = is_candidate ? candidate : base;
-    const std::optional<Plan> plan = ReadPlan(folder);
-    if (!plan) throw Error(ExitCode::kBadInput, folder.string() + ": no plan to add seeds to");
-    const fs::path suite =
-        fs::temp_directory_path() / fmt::format("mixerbench-{}-{}.json", getpid(), is_candidate);
-    io::WriteFileAtomically(suite, io::DumpJson(plan->config, 1));
-    std::vector<std::string> arguments = {
-        "run",    suite.string(), "-o",       folder.string(), "--seeds", SeedList(*plan, count),
-        "--plan", "merge",        "--device", device,          "-q"};
-    if (!reports::SelectRuleOf(plan->config).fresh_seeds.empty()) {
-      arguments.insert(arguments.end(),
-                       {"--set", fmt::format("sweep.select.reseed.count={}", count)});
+    const Plan& plan = plans[is_candidate ? 1 : 0];
+    for (const Value& suite : SuitesOf(plan.config)) {
+      const fs::path file =
+          fs::temp_directory_path() / fmt::format("mixerbench-{}-{}.json", getpid(), is_candidate);
+      io::WriteFileAtomically(file, io::DumpJson(suite, 1));
+      std::vector<std::string> arguments = {"run",      file.string(),
+                                            "-o",       (is_candidate ? candidate : base).string(),
+                                            "--seeds",  SeedList(plan, count),
+                                            "--plan",   "merge",
+                                            "--device", device,
+                                            "-q"};
+      if (!reports::SelectRuleOf(plan.config).fresh_seeds.empty()) {
+        arguments.insert(arguments.end(),
+                         {"--set", fmt::format("sweep.select.reseed.count={}", count)});
+      }
+      RunBuild(is_candidate ? builds.candidate : builds.base, arguments);
+      fs::remove(file);
     }
-    RunBuild(is_candidate ? builds.candidate : builds.base, arguments);
-    fs::remove(suite);
   }
 }
 

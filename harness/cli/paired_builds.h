@@ -29,7 +29,9 @@ void MeasurePairs(const Builds& builds, const std::string& suite, const std::str
 // The finished pairs below `folder`.
 gate::Timings ReadPairs(const std::filesystem::path& folder);
 
-// Runs the suite of each folder with seeds up to `count` of them, those it has first.
+// Runs each suite of each folder's plan with seeds up to `count` of them, those it has first.
+// Throws before it runs any: Error(kBadInput) for a folder without a plan, ConfigError for one that
+// ran with --limit, whose cells more seeds would not join.
 void AddSeeds(const Builds& builds, const std::filesystem::path& base,
               const std::filesystem::path& candidate, std::int64_t count,
               const std::string& device);
