@@ -621,6 +621,48 @@ TEST_CASE("compare: fresh seeds are judged apart, and not at all where the choic
   CHECK(CodeOf(Compare(unfinished), {}) == ExitCode::kMissing);
 }
 
+TEST_CASE("compare: what new has not chosen yet is missing, and no other choice") {
+  std::mt19937_64 random(1);
+  // Two competitions, of a and of b, each over the rate; fresh seeds where a rate is chosen.
+  const auto cells = [&](const std::string& code, const std::map<std::string, int>& chosen) {
+    std::vector<CellResult> made;
+    for (const std::string mixer : {"a", "b"}) {
+      for (const int lr : {1, 2}) {
+        for (std::uint64_t seed = 0; seed < 10; ++seed) {
+          const bool is_fresh = seed >= 5;
+          if (is_fresh && (!chosen.contains(mixer) || chosen.at(mixer) != lr)) continue;
+          made.push_back(MadeCell({.mixer = mixer + std::to_string(lr)}, seed, code, random));
+          made.back().phase =
+              is_fresh ? reports::CellPhase::kReport : reports::CellPhase::kSelection;
+          made.back().config = Object{{"mixer", mixer}, {"train", Object{{"lr", lr}}}};
+        }
+      }
+    }
+    return made;
+  };
+  const auto rows = [](const std::vector<CellResult>& base, const std::vector<CellResult>& now) {
+    std::vector<std::string> found;
+    const Side candidate{"new", now, {"train.lr"}};
+    for (const Row& row : PairCells({"base", base, {"train.lr"}}, candidate).rows) {
+      found.push_back(row.cell + " " + std::string(NameOf(row.verdict)));
+    }
+    return found;
+  };
+  const auto base = cells("1", {{"a", 1}, {"b", 1}});
+  using Rows = std::vector<std::string>;
+  CHECK(rows(base, cells("2", {{"a", 1}})) == Rows{"mqar/b1/d_model=64 (fresh seeds) missing"});
+  CHECK(rows(base, cells("2", {{"a", 1}, {"b", 2}})) ==
+        Rows{"mqar/b1/d_model=64 (fresh seeds) inconclusive",
+             "mqar/b2/d_model=64 (fresh seeds) not_gated"});
+  // The setting itself has no result in new, so nothing tells that it lost.
+  auto unfinished = cells("2", {{"a", 1}, {"b", 2}});
+  for (CellResult& cell : unfinished) {
+    if (cell.name.starts_with("mqar/b1")) cell.state = CellState::kPlanned;
+  }
+  const Rows found = rows(base, unfinished);
+  CHECK(std::count(found.begin(), found.end(), "mqar/b1/d_model=64 (fresh seeds) missing") == 1);
+}
+
 TEST_CASE("compare: in fp32 a build cannot widen its own tolerance") {
   Made made;
   made.base = {MadeTimes("gla", 1, "1")};

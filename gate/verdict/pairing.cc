@@ -7,9 +7,11 @@
 #include <set>
 #include <utility>
 
+#include "io/json.h"
 #include "io/text.h"
 #include "io/value_path.h"
 #include "reports/result/device.h"
+#include "reports/summary/select.h"
 
 namespace mixerbench::gate {
 namespace {
@@ -111,15 +113,24 @@ std::optional<Obstacle> FindObstacle(const Found& found) {
   return Obstacle{Verdict::kNotGated, "unsupported on both sides"};
 }
 
-// Experiments of which a side ran seeds of its sweep and has no fresh ones: it chose another
-// setting.
+// Experiments that a side ran in a competition in which it chose another setting, whose fresh seeds
+// it has. A competition without fresh seeds is not decided yet.
 std::set<std::string> NotChosen(const Side& side) {
-  std::set<std::string> swept, chosen;
+  const auto competition = [&](const CellResult& cell) {
+    return io::DumpJson(reports::Without(cell.config, side.chosen_over));
+  };
+  std::set<std::string> chosen, decided;
   for (const CellResult& cell : side.cells) {
-    (IsFresh(cell) ? chosen : swept).insert(cell.experiment_id);
+    if (!IsFresh(cell)) continue;
+    chosen.insert(cell.experiment_id);
+    decided.insert(competition(cell));
   }
-  for (const std::string& id : chosen) swept.erase(id);
-  return chosen.empty() ? std::set<std::string>() : swept;
+  std::set<std::string> not_chosen;
+  for (const CellResult& cell : side.cells) {
+    if (!Ran(cell) || chosen.contains(cell.experiment_id)) continue;
+    if (decided.contains(competition(cell))) not_chosen.insert(cell.experiment_id);
+  }
+  return not_chosen;
 }
 
 std::string SeedList(const std::vector<std::uint64_t>& seeds) {

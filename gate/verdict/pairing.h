@@ -18,6 +18,9 @@ namespace mixerbench::gate {
 struct Side {
   std::string name;
   std::span<const reports::CellResult> cells;
+  // Paths of configs that its suite chooses over (`sweep.select`): cells whose configs differ in
+  // nothing else compete.
+  std::vector<std::string> chosen_over = {};
 };
 
 // Both ran: completed, or failed in a way that counts as chance.

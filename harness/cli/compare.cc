@@ -22,6 +22,7 @@
 #include "io/json.h"
 #include "io/value_path.h"
 #include "reports/export/workflow_command.h"
+#include "reports/summary/select.h"
 
 namespace mixerbench::harness {
 namespace {
@@ -126,7 +127,7 @@ struct Loaded {
 };
 
 gate::Side SideOf(const std::string& name, const reports::SweepReport& report) {
-  return {name, report.cells};
+  return {name, report.cells, reports::SelectedOver(report.config)};
 }
 
 gate::Comparison CompareOnce(const CompareOptions& options, const gate::GateSettings& settings,
