@@ -29,6 +29,7 @@
 #include "harness/suite/config_schema.h"
 #include "harness/suite/registries.h"
 #include "harness/suite/suite.h"
+#include "harness/suite/suite_text.h"
 #include "harness/training/batch.h"
 #include "io/json.h"
 

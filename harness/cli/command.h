@@ -35,6 +35,9 @@ void AddCompareCommand(const Parser& parser);   // compare
 void AddUnitCommands(const Parser& parser);     // list, describe, mixer, core, schema
 void AddProgramCommands(const Parser& parser);  // version, completion, man, doctor
 
+// What is wrong with the words that `app` met, in one line.
+std::string UsageFault(const CLI::App& app, const CLI::ParseError& error);
+
 // -s, --set KEY=VALUE, any number of times.
 void AddSet(CLI::App* command, std::vector<std::string>& texts, const char* help);
 

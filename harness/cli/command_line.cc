@@ -73,6 +73,12 @@ std::string OutOfRange(const std::string& range, const std::string& text) {
 
 }  // namespace
 
+std::string UsageFault(const CLI::App& app, const CLI::ParseError& error) {
+  std::string text = UnexpectedArgument(app);
+  if (text.empty()) text = error.what();
+  return text.substr(0, text.find('\n'));
+}
+
 void AddSet(CLI::App* command, std::vector<std::string>& texts, const char* help) {
   command->add_option("-s,--set", texts, help)->allow_extra_args(false)->type_name("KEY=VALUE");
 }
@@ -159,9 +165,7 @@ int ParseAndRun(int argc, char** argv, const EngineCommands& engine) {
   } catch (const CLI::Success& answer) {  // --help, --version
     return app.exit(answer);
   } catch (const CLI::ParseError& error) {
-    std::string text = UnexpectedArgument(app);
-    if (text.empty()) text = error.what();
-    throw ConfigError("", text.substr(0, text.find('\n')) + "; see mixerbench --help");
+    throw ConfigError("", UsageFault(app, error) + "; see mixerbench --help");
   }
   return action();
 }

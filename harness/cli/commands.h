@@ -106,6 +106,9 @@ ExitCode Validate(const ValidateOptions& options, const SuiteValidator& validate
 // "report", "cell", "leaderboard" or "score": the JSON Schema on stdout.
 ExitCode PrintSchema(const std::string& name);
 
+// The words behind the program's name that a task of the job array starts it with.
+std::vector<std::string> RunWords(const SlurmOptions& options, const std::string& shard);
+
 // A Slurm job-array script on stdout that runs the suite in shards, saves before the time limit and
 // puts itself back in the queue.
 ExitCode PrintSlurmScript(const SlurmOptions& options);

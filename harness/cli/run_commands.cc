@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <functional>
 #include <map>
 #include <memory>
 #include <set>
+#include <utility>
 
 #include "harness/cli/command.h"
 #include "harness/cli/standard_input.h"
 #include "harness/cli/values.h"
+#include "harness/suite/suite_text.h"
 
 namespace mixerbench::harness::cli {
 namespace {
@@ -220,6 +224,26 @@ void AddValidate(const Parser& parser) {
   });
 }
 
+// Throws what the tasks would throw of their words: a suite that is not there, an option that the
+// script gives already, or one that `run` has not.
+void CheckTask(const SlurmOptions& options) {
+  ReadSuiteText(options.suite);
+  CLI::App app;
+  EngineCommands engine;
+  engine.run = [](const RunOptions&) { return ExitCode::kOk; };
+  std::function<int()> action;
+  AddRun({app, engine, action}, "run", "", false);
+  std::vector<std::string> words = RunWords(options, "0/1");  // no task's place is known here
+  std::reverse(words.begin(), words.end());                   // as CLI11 takes them
+  try {
+    app.parse(std::move(words));
+  } catch (const CLI::ParseError& error) {
+    throw ConfigError("", "after --: " + UsageFault(app, error) +
+                              "; the script gives `run` --out, --shard and, with GPUs, --gpus");
+  }
+  action();
+}
+
 void AddSlurm(const Parser& parser) {
   const auto options = std::make_shared<SlurmOptions>();
   auto* command = parser.app.add_subcommand("slurm", "Print a Slurm job-array script for a suite");
@@ -245,7 +269,10 @@ void AddSlurm(const Parser& parser) {
       ->add_option("--sbatch", options->sbatch, "another line for sbatch, such as --partition=gpu")
       ->allow_extra_args(false);
   command->add_option("run_arguments", options->run_arguments, "after --: more options of `run`");
-  parser.WhenChosen(command, [options] { return PrintSlurmScript(*options); });
+  parser.WhenChosen(command, [options] {
+    CheckTask(*options);
+    return PrintSlurmScript(*options);
+  });
 }
 
 void AddReport(const Parser& parser) {

@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <iostream>
 #include <string>
+#include <vector>
 
 #include "harness/cli/commands.h"
 
@@ -30,6 +31,15 @@ void RequirePlain(const std::string& flag, const std::string& text) {
 
 }  // namespace
 
+std::vector<std::string> RunWords(const SlurmOptions& options, const std::string& shard) {
+  std::vector<std::string> words = {"run",     options.suite,
+                                    "--out",   std::filesystem::absolute(options.out).string(),
+                                    "--shard", shard};
+  if (options.gpus_per_task > 0) words.insert(words.end(), {"--gpus", "all"});
+  words.insert(words.end(), options.run_arguments.begin(), options.run_arguments.end());
+  return words;
+}
+
 ExitCode PrintSlurmScript(const SlurmOptions& options) {
   std::string program = options.program;
   if (program.empty()) {
@@ -37,10 +47,8 @@ ExitCode PrintSlurmScript(const SlurmOptions& options) {
                   ? std::filesystem::absolute("mixerbench").string()
                   : std::filesystem::read_symlink("/proc/self/exe").string();
   }
-  std::string run = Quote(program) + " run " + Quote(options.suite) + " --out " +
-                    Quote(std::filesystem::absolute(options.out).string()) + " --shard slurm";
-  if (options.gpus_per_task > 0) run += " --gpus all";
-  for (const std::string& argument : options.run_arguments) run += " " + Quote(argument);
+  std::string run = Quote(program);
+  for (const std::string& word : RunWords(options, "slurm")) run += " " + Quote(word);
 
   std::string array = "0-" + std::to_string(options.num_tasks - 1);
   if (options.max_running > 0) array += "%" + std::to_string(options.max_running);

@@ -26,6 +26,7 @@
 #include "harness/suite/identity.h"
 #include "harness/suite/registries.h"
 #include "harness/suite/suite.h"
+#include "harness/suite/suite_text.h"
 #include "io/atomic_file.h"
 #include "io/tensor_file.h"
 #include "reports/result/result_json.h"

@@ -11,6 +11,7 @@
 #include "harness/suite/item_name.h"
 #include "harness/suite/section_forms.h"
 #include "harness/suite/suite.h"
+#include "harness/suite/suite_text.h"
 #include "io/atomic_file.h"
 #include "io/json.h"
 

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "harness/suite/suite.h"
+#include "harness/suite/suite_text.h"
 #include "io/json.h"
 
 #include "tests/support/catch2.h"

@@ -8,6 +8,7 @@
 #include "harness/suite/collection.h"
 #include "harness/suite/section_forms.h"
 #include "harness/suite/suite.h"
+#include "harness/suite/suite_text.h"
 #include "io/json.h"
 #include "io/value_path.h"
 #include "reports/result/schema.h"

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <filesystem>
 #include <map>
 #include <optional>
 #include <set>
@@ -13,12 +12,10 @@
 
 #include "base/dotted_path.h"
 #include "base/error.h"
-#include "base/suggest.h"
 #include "harness/suite/add_mixer.h"
 #include "harness/suite/all_mixers.h"
 #include "harness/suite/config_errors.h"
 #include "harness/suite/data.h"
-#include "harness/suite/embedded.h"
 #include "harness/suite/identity.h"
 #include "harness/suite/model_checks.h"
 #include "harness/suite/section_forms.h"
@@ -27,7 +24,6 @@
 #include "harness/suite/suite_keys.h"
 #include "harness/suite/sweep.h"
 #include "harness/suite/training_uses.h"
-#include "io/atomic_file.h"
 #include "io/dataset_manifest.h"
 #include "io/json.h"
 #include "io/read_value.h"
@@ -378,12 +374,6 @@ Value ResolveModel(const Value& model, const Registries& registries) {
   return resolved;
 }
 
-std::vector<std::string> BuiltInSuiteNames() {
-  std::vector<std::string> names;
-  for (const auto& [name, text] : EmbeddedSuites()) names.emplace_back(name);
-  return names;
-}
-
 void RequireSchemaVersion(const Value& document) {
   const Value* version = document.Find("schema_version");
   if (version == nullptr) return;
@@ -398,19 +388,6 @@ std::string ReadFolderName(const Value& value, const std::string& where) {
   throw ConfigError(where, "'" + name.substr(0, 40) +
                                "' names no folder everywhere: letters, digits, '.', '_' and '-', "
                                "at most 128, no dot in front");
-}
-
-std::string ReadSuiteText(const std::string& name_or_path) {
-  for (const auto& [name, text] : EmbeddedSuites()) {
-    if (name == name_or_path) return std::string(text);
-  }
-  const bool looks_like_name =
-      name_or_path.find('/') == std::string::npos && name_or_path.find('.') == std::string::npos;
-  if (looks_like_name && !std::filesystem::exists(name_or_path)) {
-    throw ConfigError("", UnknownName("suite", name_or_path, BuiltInSuiteNames()) +
-                              "; or give the path of a suite file");
-  }
-  return io::ReadFile(name_or_path, io::JsonLimits{}.max_bytes);
 }
 
 namespace {

@@ -24,11 +24,6 @@ struct Suite {
   std::vector<Cell> cells;
 };
 
-// Reads "NAME" of a built-in suite or a path. Throws Error(kBadInput) or ConfigError.
-std::string ReadSuiteText(const std::string& name_or_path);
-
-std::vector<std::string> BuiltInSuiteNames();
-
 // Of suites and collections alike, both throw ConfigError: "/schema_version", if there is one, is
 // 1.x; `value` is a name that may become a folder's.
 void RequireSchemaVersion(const Value& document);

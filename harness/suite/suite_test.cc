@@ -8,6 +8,7 @@
 
 #include "harness/suite/axis_text.h"
 #include "harness/suite/step_count.h"
+#include "harness/suite/suite_text.h"
 #include "io/json.h"
 #include "io/value_path.h"
 #include "reports/summary/sweep_report.h"

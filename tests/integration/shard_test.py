@@ -71,6 +71,27 @@ class ShardTest(ProgramTest):
         )
         self.assertEqual(len(self.read_json("a folder/report.json")["cells"]), 6)
 
+    def test_slurm_script_of_what_run_would_refuse_is_not_printed(self):
+        script = ["slurm", "suite.json", "-o", "out", "--tasks", "2"]
+        self.expect(0, *script, "--", "--jobs", "2", "--max-gpu-hours", "3")
+        for words, expected in (
+            (["--shard", "0/2"], "after --: --shard: "),
+            (["--shard=0/2"], "after --: --shard: "),
+            (["--out", "other"], "after --: --out: "),
+            (["-oother"], "after --: --out: "),
+            (["--gpus", "0"], "after --: --gpus: "),
+            (["--job", "2"], "after --: unknown option '--job' (did you mean '--jobs'?)"),
+            (["--seeds", "2,2"], "--seeds: seed 2 stands there twice"),
+            (["other.json"], "one suite at a time"),
+        ):
+            result = self.expect(2, *script, "--", *words)
+            self.assertIn(expected, result.stderr)
+            self.assertEqual((result.stdout, result.stderr.count("\n")), ("", 1))
+        self.expect(0, *script, "--gpus-per-task", "0", "--", "--device", "cuda", "--gpus", "0")
+        for suite, code in (("nosuch.json", 3), ("quickstrat", 2)):
+            result = self.expect(code, "slurm", suite, "-o", "out", "--tasks", "2")
+            self.assertEqual((result.stdout, result.stderr), ("", self.expect(code, "run", suite).stderr))
+
     def test_a_signal_stops_the_run_with_75_and_the_same_command_continues(self):
         arguments = ["run", "suite.json", "--device", "cpu", "-o", "out", "--jobs", "1"]
         for number in (signal.SIGUSR1, signal.SIGTERM, signal.SIGINT):
