@@ -27,6 +27,7 @@
 #include "tests/support/compare.h"
 #include "tests/support/gradient_check.h"
 #include "tests/support/mixer.h"
+#include "tests/support/mixer_checks.h"
 #include "tests/support/tensors.h"
 
 #include "tests/support/catch2.h"
@@ -46,6 +47,19 @@ at::Tensor Complex(const at::Tensor& pairs) { return at::view_as_complex(pairs.c
 
 double LargestDifference(const at::Tensor& a, const std::vector<double>& b) {
   return (a.flatten() - at::tensor(b, at::kDouble)).abs().max().item<double>();
+}
+
+// Values of a loop over tokens in Python, written from the equations of s4.md.
+TEST_CASE("s4: outputs and state are those of an independent loop") {
+  const testing::MadeMixer made(Register, {{"d_state", 4}}, {.d_model = 2, .max_seq_len = 5});
+  testing::FillParameters(made.parameters, {"inv_dt", "A_real", "A_imag", "B", "P", "C", "D",
+                                            "output_linear.weight", "output_linear.bias"});
+  testing::CheckOutputsAndState(
+      *made.mixer, {testing::Sines({1, 4, 2}, 30)},
+      {-0.24800918610740147, -0.22190682656140756, -0.24307991592026126, -0.19249935704539126,
+       -0.25945276247419224, -0.19412380572677324, -0.2543757356029706, -0.20575721902844651},
+      {0.006836712944212402, 0.004223660496025891, 0.005326558862662975, -0.00942965374528915,
+       0.10753965542381799, 0.14438712587414568, 0.04521911005633511, 0.009727092721105599});
 }
 
 TEST_CASE("s4: the kernel of HiPPO-LegS of order 4") {

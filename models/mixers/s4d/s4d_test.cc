@@ -16,6 +16,7 @@
 #include "models/mixer.h"
 #include "tests/support/compare.h"
 #include "tests/support/mixer.h"
+#include "tests/support/mixer_checks.h"
 #include "tests/support/tensors.h"
 
 #include "tests/support/catch2.h"
@@ -33,6 +34,21 @@ struct Model : testing::MadeMixer {
   Model(Object config, std::int64_t d_model)
       : MadeMixer(Register, std::move(config), {.d_model = d_model, .max_seq_len = 64}) {}
 };
+
+// Values of a loop over tokens in Python, written from the equations of s4d.md.
+TEST_CASE("s4d: outputs and state are those of an independent loop") {
+  const testing::MadeMixer made(Register, {{"d_state", 4}}, {.d_model = 3, .max_seq_len = 4});
+  testing::FillParameters(made.parameters, {"inv_dt", "A_real", "A_imag", "C", "D",
+                                            "output_linear.weight", "output_linear.bias"});
+  testing::CheckOutputsAndState(
+      *made.mixer, {testing::Sines({1, 4, 3}, 30)},
+      {0.19740196674061872, 0.0018621785022927555, -0.09104617233894415, 0.20880684028069454,
+       0.010997682404626846, -0.10862217983367901, 0.1880127864019636, 0.0444046870924959,
+       -0.12498817169911233, 0.19538906397400874, 0.012325316765106242, -0.10054529202762026},
+      {0.24824541992707277, -0.008156421605819673, 0.2830439021111968, -0.04597597728962941,
+       0.1965911367081786, -0.08499126080684027, 0.248437741413647, -0.07765502892403003,
+       -0.00793278152893176, -0.007904256861105406, -0.018358262736775183, 0.024056870148189434});
+}
 
 TEST_CASE("s4d: parameter counts of SelectLTI's table") {
   CHECK(Model({{"form", "full"}, {"d_state", 16}, {"n_ssm", 1}}, 64).parameters.num_elements() ==

@@ -17,6 +17,7 @@
 #include "models/mixer.h"
 #include "tests/support/compare.h"
 #include "tests/support/mixer.h"
+#include "tests/support/mixer_checks.h"
 #include "tests/support/tensors.h"
 
 #include "tests/support/catch2.h"
@@ -36,6 +37,20 @@ struct Model : testing::MadeMixer {
     parameter.copy_(at::tensor(values, at::kDouble).view(parameter.sizes()));
   }
 };
+
+// Values of a loop over tokens in Python, written from the equations of s5.md.
+TEST_CASE("s5: outputs and state are those of an independent loop") {
+  const testing::MadeMixer made(Register, {{"d_state", 4}, {"blocks", 1}},
+                                {.d_model = 3, .max_seq_len = 4});
+  testing::FillParameters(made.parameters, {"Lambda_re", "Lambda_im", "B", "C", "D", "log_step",
+                                            "out2.weight", "out2.bias"});
+  testing::CheckOutputsAndState(
+      *made.mixer, {testing::Sines({1, 4, 3}, 30)},
+      {-0.07305865688940301, 0.27726906133777357, -0.07084880805453457, -0.026797639954047586,
+       0.31086042724269547, -0.07386472620910366, -0.026977886573471114, -0.02541900514314875,
+       1.5222386775505252, -0.014014155500872512, -0.000209658254636764, 7.0328846779481005},
+      {0.43385028020903293, 1.2489846726074303, -5.148618459597325, 8.402262375165524});
+}
 
 TEST_CASE("s5: four tokens of a system of two modes") {
   const at::NoGradGuard no_grad;
