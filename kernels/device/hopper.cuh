@@ -232,7 +232,7 @@ __device__ inline void StorePanel(void* panel, int first_row, const float (&d)[3
 #undef MB_WGMMA_R64
 
 // Registers that a product read or wrote asynchronously: the compiler shall move no use of them
-// across this point, which stands after AwaitProducts.
+// across this point, which stands after warpgroup::Wait.
 template <int kSize>
 __device__ inline void Pin(float (&registers)[kSize]) {
 #pragma unroll

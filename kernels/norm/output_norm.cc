@@ -36,8 +36,13 @@ std::string Refusal(const OutputNormArgs& args) {
     return "the gate has another dtype";
   }
   const std::int64_t head_dim = args.x.size(3);
-  if (OutputNormSupports(args.x.size(0) * args.x.size(1), args.x.size(2), head_dim)) return {};
-  return "no kernel for heads of " + std::to_string(head_dim) + " channels";
+  if (!OutputNormSupportsWidth(head_dim)) {
+    return "no kernel for heads of " + std::to_string(head_dim) + " channels";
+  }
+  if (!OutputNormSupportsCount(args.x.size(0) * args.x.size(1), args.x.size(2))) {
+    return "more than 2^" + std::to_string(kOutputNormLog2MaxHeads) + " heads of all tokens";
+  }
+  return {};
 }
 
 // [B,T,H,V] -> [B,T,H V] with aligned rows; undefined stays.

@@ -15,7 +15,7 @@ enum class GateActivation { kNone, kSilu, kSigmoid };
 struct OutputNormSizes {
   long long num_tokens = 0;
   int num_heads = 0;
-  int head_dim = 0;  // see OutputNormSupports
+  int head_dim = 0;  // see OutputNormSupportsWidth
   float eps = 0;
   GateActivation activation = GateActivation::kNone;
   bool gate_before_norm = false;
@@ -41,10 +41,14 @@ struct OutputNormBackward {
   float* d_weight = nullptr;  // [head_dim]
 };
 
-constexpr bool OutputNormSupports(long long num_tokens, long long num_heads, long long head_dim) {
-  constexpr long long kMaxHeads = 1LL << 30;  // of all tokens
-  return num_tokens <= kMaxHeads / num_heads && head_dim >= 8 && head_dim <= 512 &&
-         head_dim % 8 == 0;
+constexpr bool OutputNormSupportsWidth(long long head_dim) {
+  return head_dim >= 8 && head_dim <= 512 && head_dim % 8 == 0;
+}
+
+inline constexpr int kOutputNormLog2MaxHeads = 30;  // of all tokens
+
+constexpr bool OutputNormSupportsCount(long long num_tokens, long long num_heads) {
+  return num_tokens <= (1LL << kOutputNormLog2MaxHeads) / num_heads;
 }
 
 int OutputNormPartials(const OutputNormSizes& sizes);
