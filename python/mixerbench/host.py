@@ -12,6 +12,7 @@ TORCH = "2.11.0"  # of the engine; both must use one libtorch
 _LIBRARY = "libmixerbench_engine.so"
 _INSIDE = "MIXERBENCH_INSIDE"  # in the environment of the processes that the engine runs in
 _ENDS = "MIXERBENCH_ENDS"  # in that of the process in which `mixer` runs: where it says that it comes to its end
+_ORDER = "PYTHONHASHSEED"
 _HANGS = 124  # exit code of a `mixer check` that has reported a class that hangs (harness/interop/mixer_check.cc)
 _RUNNING = {"check": "checked", "run": "run"}  # the commands on one mixer
 _PR_SET_PDEATHSIG = 1
@@ -82,12 +83,20 @@ def _run_in_child(words):
     return 1
 
 
+def _fix_order_of_sets():
+    """Starts this process once more where Python orders sets of texts otherwise in each: a class may draw in it."""
+    if os.environ.get(_ORDER) != "0":
+        os.environ[_ORDER] = "0"  # for the processes that the engine starts too
+        os.execv(sys.executable, sys.orig_argv)
+
+
 def _strings(words):
     return (ctypes.c_char_p * (len(words) + 1))(*[os.fsencode(word) for word in words])
 
 
 def main(arguments=None, parent=None):
     """Runs the engine with the arguments of the command line and ends the process, with `parent` at the latest."""
+    _fix_order_of_sets()
     words = ["mixerbench", *(sys.argv[1:] if arguments is None else arguments)]
     is_worker, is_of_mixer = words[1:2] == ["worker"], words[1:2] == ["mixer"] and words[2:3] and words[2] in _RUNNING
     if parent is not None:  # a run saves its work; nothing else has any

@@ -192,6 +192,28 @@ def _in_fp32(value):
     return value.float() if isinstance(value, torch.Tensor) and value.dtype == torch.float64 else value
 
 
+def _differ(value, other):
+    """By more than the rounding of what computes them."""
+    if value.shape != other.shape or value.dtype != other.dtype:
+        return True
+    if value.is_complex():
+        value, other = torch.view_as_real(value), torch.view_as_real(other)
+    value, other = (tensor.detach().double().nan_to_num(0, 0, 0) for tensor in (value, other))
+    largest = value.abs().max().item() if value.numel() else 0
+    return not torch.allclose(value, other, rtol=0, atol=1e-3 * largest)
+
+
+def require_one_of_a_seed(module, other):
+    """Raises TypeError where two modules that were built alike have unlike weights or constants."""
+    values, others = ({**dict(m.named_parameters()), **dict(m.named_buffers())} for m in (module, other))
+    for name in {**values, **others}:
+        if name not in values or name not in others or _differ(values[name], others[name]):
+            raise TypeError(
+                f"{name} is another one each time that the class is built with the same seed: draw it from torch's "
+                "generator, random or numpy.random, which the seed of the cell sets, and leave no value unwritten"
+            )
+
+
 class Unit:
     """One layer: a module with its parameters and the form of its state."""
 

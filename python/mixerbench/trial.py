@@ -142,6 +142,7 @@ def _build_all(orders, answers):
 
 def _built(spec):
     unit = modules.Unit(spec)
+    modules.require_one_of_a_seed(unit.module, modules.Unit(spec).module)
     facts, stand_ins = unit.facts(), [torch.empty_like(value).requires_grad_() for value in unit.trained.values()]
     unit.install(stand_ins)
     return {"facts": facts, "shapes": [list(tensor.shape) for tensor in stand_ins], "notes": settings.notes}

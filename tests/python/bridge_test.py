@@ -289,6 +289,14 @@ class FailuresTest(unittest.TestCase):
                 with self.assertRaisesRegex(failures.Failed, fault):
                     trial.build(spec_of(f"{path}:A"), seconds=2)
 
+    def test_a_class_of_a_seed_is_one(self):
+        for name, text in {"DrawsAnew": "scales is another one", "FreezesAWeightDrawnAnew": "frozen is another one"}.items():
+            spec = spec_of(f"misbehaving.py:{name}")
+            with self.assertRaisesRegex(TypeError, text):
+                trial._built(spec)
+        for place in ("misbehaving.py:HasNoNumbers", "misbehaving.py:DrawnByPython", "mixers.py:Lstm"):
+            self.assertTrue(trial._built(spec_of(place))["shapes"])
+
     def test_a_plan_is_of_what_another_process_has_built(self):
         self.start_trials()
         with tempfile.TemporaryDirectory() as folder:

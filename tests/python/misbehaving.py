@@ -900,3 +900,47 @@ class _DoublesBackward(_RaisesBackward):
 class DoublesBackward(Mean):
     def forward(self, x):
         return _DoublesBackward.apply(super().forward(x))
+
+
+class DrawsInTheOrderOfASet(Mean):
+    """Harmless: that is the same in every process."""
+
+    def __init__(self, d_model, layer_idx, num_layers):
+        super().__init__(d_model, layer_idx, num_layers)
+        for name in {"first", "second", "third", "fourth", "fifth", "sixth"}:
+            self.register_buffer(name, torch.randn(d_model))
+
+    def forward(self, x):
+        return super().forward(x) * self.first + self.second * self.third
+
+
+class DrawsAnew(Mean):
+    """A constant that nothing saves is another one in each process."""
+
+    def __init__(self, d_model, layer_idx, num_layers):
+        super().__init__(d_model, layer_idx, num_layers)
+        own = random.Random()
+        self.register_buffer("scales", torch.tensor([own.random() for _ in range(d_model)]))
+
+    def forward(self, x):
+        return super().forward(x) * self.scales
+
+
+class FreezesAWeightDrawnAnew(DrawsAnew):
+    def __init__(self, d_model, layer_idx, num_layers):
+        super().__init__(d_model, layer_idx, num_layers)
+        self.frozen = nn.Parameter(self.scales.clone(), requires_grad=False)
+        del self.scales
+        self.scales = self.frozen.detach()
+
+
+class HasNoNumbers(Mean):
+    """Harmless: constants may be infinite, empty, complex or truths."""
+
+    def __init__(self, d_model, layer_idx, num_layers):
+        super().__init__(d_model, layer_idx, num_layers)
+        self.register_buffer("mask", torch.full((3, 3), float("-inf")).triu(1))
+        self.register_buffer("unknown", torch.tensor([float("nan"), 1]))
+        self.register_buffer("empty", torch.zeros(0))
+        self.register_buffer("turns", torch.polar(torch.ones(3), torch.rand(3)))
+        self.register_buffer("chosen", torch.rand(5) > 0.5)

@@ -11,6 +11,7 @@ import sys
 import tempfile
 import time
 import unittest
+import unittest.mock
 
 from program_suite import SUITE
 
@@ -219,6 +220,15 @@ class ProgramTest(unittest.TestCase):
             contents.append({name: content(result) for name, result in self.results(out).items()})
         self.assertEqual(*contents)
 
+    def test_sets_have_one_order_in_all_processes(self):
+        self.sweep("DrawsInTheOrderOfASet", file="misbehaving.py")
+        contents = []
+        for seed in ("1", "2"):
+            with unittest.mock.patch.dict(os.environ, {"PYTHONHASHSEED": seed}):
+                self.expect(0, "run", "suite.json", "--device", DEVICE, "-o", seed, "-q")
+            contents.append(content(self.results(seed)["DrawsInTheOrderOfASet"]))
+        self.assertEqual(*contents)
+
     def test_what_fails_leaves_nothing_for_the_next_cell(self):
         self.sweep("LeavesAMark", "FindsAMark", file="misbehaving.py")
         self.expect(4, "run", "suite.json", "--device", DEVICE, "-o", "out", "-q", "--jobs", "1")
@@ -242,6 +252,7 @@ class ProgramTest(unittest.TestCase):
             f"{HERE}/misbehaving.py:SeedsItself": "changes the seed of torch's generator",
             f"{HERE}/misbehaving.py:HandlesSignals": "handles SIGTERM, which the program does itself",
             f"{HERE}/misbehaving.py:CrashesWhenBuilt": "ends its process while it is imported or built, with signal 11",
+            f"{HERE}/misbehaving.py:DrawsAnew": "scales is another one each time",
             f"{HERE}/misbehaving.py:NotAModule": "no subclass of torch.nn.Module",
             f"{HERE}/misbehaving.py:Complex": "keep it as real numbers",
             f"{HERE}/misbehaving.py:Lazy": "has no shape before the first call",
