@@ -42,7 +42,12 @@ TestedOtherwise Changed(const Plan& old, const Plan& plan) {
 }  // namespace
 
 at::Device DeviceOf(const RunOptions& options) {
-  return ParseDevice(options.gpus.empty() ? options.device : "cuda");
+  const at::Device device = ParseDevice(options.gpus.empty() ? options.device : "cuda");
+  if (options.cell.require_device_cores && device.is_cpu()) {
+    throw ConfigError("--require-device-cores",
+                      "this run is on the CPU, where no core has device code; use --device cuda");
+  }
+  return device;
 }
 
 Suite ReadSuite(const RunOptions& options, at::Device device, const Registries& registries) {

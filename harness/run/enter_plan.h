@@ -14,7 +14,8 @@
 
 namespace mixerbench::harness {
 
-// Where the run begins; of several GPUs the first. Throws as ParseDevice.
+// Where the run begins; of several GPUs the first. Throws as ParseDevice, and ConfigError for a
+// CPU where device code is required.
 at::Device DeviceOf(const RunOptions& options);
 
 // The cells that the command asks for, as they are on this device. Throws ConfigError and

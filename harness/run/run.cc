@@ -388,10 +388,6 @@ ExitCode RunSuite(const RunOptions& options, const Registries& registries, LogFi
   const auto start = std::chrono::steady_clock::now();
   CatchStopSignals(OnInterrupt::kStop);
   const at::Device device = DeviceOf(options);
-  if (options.cell.require_device_cores && device.is_cpu()) {
-    throw ConfigError("--require-device-cores",
-                      "this run is on the CPU, where no core has device code; use --device cuda");
-  }
   Suite suite = ReadSuite(options, device, registries);
   if (suite.cells.empty()) {
     const std::string problem = "the suite has no cells: sweep.exclude leaves none";

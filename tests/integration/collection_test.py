@@ -208,6 +208,8 @@ class SuitesTest(CollectionFolderTest):
             refused = self.collect(8, {"a": None, "b": {"train.lr": 0.01}}, "--seeds", "2", *options)
             self.assertIn("out/b: holds the plan of 'b'", refused.stderr)
             self.assertEqual((self.read_json("out/collection.json"), self.read_json("out/a/report.json")), before)
+        self.collect(2, {"a": None}, "--require-device-cores")
+        self.assertEqual((self.read_json("out/collection.json"), self.read_json("out/a/report.json")), before)
         self.write("out/b/mine.txt", "")
         refused = self.collect(8, {"a": None, "b": None}, "--seeds", "2")
         self.assertIn("out/b: holds 'mine.txt', which is not ours", refused.stderr)
