@@ -65,6 +65,9 @@ std::string Unbroken(std::string text) {
   return text;
 }
 
+// A table of more columns is printed in smaller type.
+constexpr std::size_t kMaxOnPaper = 8;
+
 // Lines stay lines in an attribute.
 std::string NoteText(const std::string& note) { return io::EscapeHtmlLines(note, "&#10;"); }
 
@@ -316,7 +319,8 @@ class Renderer {
     if (table.is_stacked) return " class=\"stack\"";
     const bool judges = std::any_of(table.columns.begin(), table.columns.end(),
                                     [](const Column& column) { return column.axis.has_value(); });
-    return judges ? " class=\"judging\"" : "";
+    if (judges) return " class=\"judging\"";
+    return table.columns.size() > kMaxOnPaper ? " class=\"wide\"" : "";
   }
 
   std::string RenderTable(const Table& table) const {

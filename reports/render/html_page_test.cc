@@ -281,6 +281,21 @@ TEST_CASE("A rate in a head stays on one line, as elsewhere it stays text to cop
   CHECK((html.find("</b> lr 4.64e-4") != std::string::npos));
 }
 
+TEST_CASE("A table with more columns than paper has room for is printed small", "[reports][html]") {
+  const auto is_wide = [](std::size_t num_columns) {
+    Page page;
+    page.title = "t";
+    Table table{.key = "k", .title = "T", .note = ""};
+    table.columns = std::vector<Column>(num_columns, Column{.label = "c"});
+    table.Add({.cells = std::vector<Datum>(num_columns)});
+    page.sections.push_back(
+        {.id = "s", .title = "S", .short_title = "S", .question = "", .blocks = {table}});
+    return RenderHtmlPage(page).find("id=\"table-k\" class=\"wide\"") != std::string::npos;
+  };
+  CHECK_FALSE(is_wide(8));
+  CHECK(is_wide(9));
+}
+
 TEST_CASE("The key of a heat map names what the map shows", "[reports][html]") {
   const auto page_of = [](std::vector<Datum> data) {
     Page page;

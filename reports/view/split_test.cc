@@ -201,6 +201,39 @@ TEST_CASE("A row says what its mixer has of its own", "[reports][view]") {
   }
 }
 
+TEST_CASE("A setting of many lengths has tables that fit on paper", "[reports][view]") {
+  const auto tables_of = [](int num_lengths) {
+    std::vector<CellResult> cells = {Cell("gla", "", {}), Cell("fox", "", {})};
+    for (CellResult& cell : cells) {
+      cell.steps_to_threshold = 50;
+      const AccuracyRow row = cell.accuracy.front();
+      cell.accuracy.clear();
+      for (int length = 1; length <= num_lengths; ++length) {
+        cell.accuracy.push_back(row);
+        cell.accuracy.back().axes = {{"input_seq_len", length}};
+      }
+    }
+    const SweepReport report = MakeSweepReport("s", Object{}, cells);
+    const MixerList mixers({&report});
+    return AccuracyTables(StudiesOf(report, mixers).front(), mixers);
+  };
+  CHECK(tables_of(14).size() == 1);
+  const std::vector<Table> tables = tables_of(19);
+  REQUIRE(tables.size() == 2);
+  CHECK(tables[0].title == "Accuracy and speed of learning: 1 tokens to 9 tokens.");
+  CHECK(tables[1].title == "Accuracy: 10 tokens to 19 tokens.");
+  Strings lengths, rest;
+  for (const Table& table : tables) {
+    CHECK(table.rows.size() == 2);
+    for (const Column& column : table.columns) {
+      (column.label.ends_with(" tokens") ? lengths : rest).push_back(column.label);
+    }
+  }
+  CHECK(lengths.size() == 19);
+  CHECK(rest ==
+        Strings{"Mixer", "Steps to 95 %", "Effective length", "Parameters", "State", "Mixer"});
+}
+
 TEST_CASE("The leaves of a config are its values by path", "[reports][view]") {
   const Leaves leaves = LeavesOf(Object{
       {"task", Object{{"test", Array{Object{{"n", 64}}, Object{{"n", 128}}, Object{{"n", 64}}}}}},

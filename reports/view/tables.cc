@@ -5,13 +5,19 @@
 #include <algorithm>
 #include <fmt/format.h>
 #include <functional>
+#include <iterator>
 #include <map>
+#include <numeric>
 
 #include "reports/statistics/permutation.h"
 #include "reports/view/numbers.h"
 
 namespace mixerbench::reports {
 namespace {
+
+// Where one setting has more columns than kMaxColumns, each of its tables has at most so many
+// segments: with steps, length and facts beside them they fit on a sheet of paper.
+constexpr std::size_t kMaxSegments = 10;
 
 const AccuracyRow* ItemRow(const Study& study, const GroupSummary& group,
                            const AccuracyOverSeeds& row) {
@@ -92,12 +98,12 @@ Column SettingColumn(const Study& study, std::size_t index, const std::string& q
   return column;
 }
 
-std::vector<AccuracyColumn> ColumnsOf(const Study& study,
-                                      const std::vector<std::size_t>& settings) {
+std::vector<AccuracyColumn> ColumnsOf(const Study& study, const std::vector<std::size_t>& settings,
+                                      const std::vector<std::size_t>& segments) {
   std::vector<AccuracyColumn> columns;
   const bool has_segments = study.segments.size() > 1;
   for (const std::size_t setting : settings) {
-    for (std::size_t segment = 0; segment < study.segments.size(); ++segment) {
+    for (const std::size_t segment : segments) {
       if (has_segments && !HasRow(study, setting, segment)) continue;
       AccuracyColumn item{setting, segment, SettingColumn(study, setting, "Accuracy, %")};
       if (has_segments) {
@@ -307,9 +313,22 @@ bool IsToldApart(const Datum& a, const Datum& b) {
   return !are_comparable || *a.high < *b.low || *a.low > *b.high;
 }
 
-// The table of some settings. With `settings_in_rows` each row is a setting of the only mixer.
-Table AccuracyTable(const Study& study, const MixerList& mixers,
-                    const std::vector<std::size_t>& settings, bool settings_in_rows) {
+std::vector<std::size_t> UpTo(std::size_t count) {
+  std::vector<std::size_t> indices(count);
+  std::iota(indices.begin(), indices.end(), std::size_t{0});
+  return indices;
+}
+
+// What a table of accuracies has.
+struct Extent {
+  std::vector<std::size_t> settings;
+  std::vector<std::size_t> segments;
+  bool settings_in_rows = false;  // each row is a setting of the only mixer
+  bool has_rest = true;           // columns of solved seeds, steps, length and facts, and the note
+};
+
+Table AccuracyTable(const Study& study, const MixerList& mixers, const Extent& extent) {
+  const auto& [settings, segments, settings_in_rows, has_rest] = extent;
   Table table{.key = "", .title = "Accuracy and speed of learning.", .note = AccuracyNote(study)};
   table.columns.push_back({.label = "Mixer", .kind = Column::Kind::kText});
   std::vector<std::pair<int, std::size_t>> rows;
@@ -328,7 +347,7 @@ Table AccuracyTable(const Study& study, const MixerList& mixers,
   };
   const std::vector<std::size_t> head =
       settings_in_rows ? std::vector<std::size_t>{settings.front()} : settings;
-  auto columns = ColumnsOf(study, head);
+  auto columns = ColumnsOf(study, head, segments);
   if (settings_in_rows && study.segments.size() <= 1) {
     columns.front().column = {.label = "Accuracy, %", .is_down_first = true};
   }
@@ -348,7 +367,7 @@ Table AccuracyTable(const Study& study, const MixerList& mixers,
       AddColumn(table, column, [&](std::size_t row) { return datum_of(shown(row, setting)); });
     }
   };
-  if (HasSteps(study)) {
+  if (has_rest && HasSteps(study)) {
     const std::string solved_at = ThresholdText(study);
     if (MaxSeeds(study) > 1) add_each("Solved seeds", true, SolvedDatum);
     const std::size_t first = table.columns.size();
@@ -356,7 +375,7 @@ Table AccuracyTable(const Study& study, const MixerList& mixers,
              [&](const GroupSummary* group) { return StepsDatum(study, group); });
     for (std::size_t i = first; i < table.columns.size(); ++i) MarkLowest(table, i);
   }
-  if (head.size() == 1) {
+  if (has_rest && head.size() == 1) {
     const std::size_t at = head.front();
     if (study.segments.size() > 1) {
       AddColumn(table, {.label = "Effective length", .unit = "tokens", .is_down_first = true},
@@ -369,6 +388,38 @@ Table AccuracyTable(const Study& study, const MixerList& mixers,
   }
   if (!settings_in_rows || study.segments.size() > 1) AddGuesses(study, columns, table);
   return table;
+}
+
+// The tables of one setting: a second and a third where it has more segments than paper has room
+// for.
+std::vector<Table> TablesOfSetting(const Study& study, const MixerList& mixers,
+                                   std::size_t setting) {
+  std::vector<std::size_t> segments;
+  for (const std::size_t segment : UpTo(study.segments.size())) {
+    if (HasRow(study, setting, segment)) segments.push_back(segment);
+  }
+  const std::string at = study.settings[setting].text;
+  const std::string where = at.empty() ? "" : ": " + at;
+  if (segments.size() <= kMaxColumns) {
+    std::vector<Table> tables = {AccuracyTable(study, mixers, {{setting}, segments})};
+    tables.back().title = "Accuracy and speed of learning" + where + ".";
+    return tables;
+  }
+  const std::size_t num_tables = (segments.size() + kMaxSegments - 1) / kMaxSegments;
+  std::vector<Table> tables;
+  for (std::size_t i = 0; i < num_tables; ++i) {
+    const auto begin = static_cast<std::ptrdiff_t>(i * segments.size() / num_tables);
+    const auto end = static_cast<std::ptrdiff_t>((i + 1) * segments.size() / num_tables);
+    const std::vector<std::size_t> some(segments.begin() + begin, segments.begin() + end);
+    tables.push_back(AccuracyTable(study, mixers, {{setting}, some, false, /*has_rest=*/i == 0}));
+    Table& table = tables.back();
+    table.title =
+        fmt::format("{}{}{}{} to {}.", i == 0 ? "Accuracy and speed of learning" : "Accuracy",
+                    where, where.empty() ? ": " : ", ", SegmentText(study.segments[some.front()]),
+                    SegmentText(study.segments[some.back()]));
+    if (i > 0) table.note = "Small lines, bold and last rows are as in the table before.";
+  }
+  return tables;
 }
 
 }  // namespace
@@ -514,29 +565,29 @@ void MarkLowest(Table& table, std::size_t column) {
 }
 
 std::vector<Table> AccuracyTables(const Study& study, const MixerList& mixers) {
-  std::vector<std::size_t> all;
-  for (std::size_t i = 0; i < study.settings.size(); ++i) all.push_back(i);
+  const std::vector<std::size_t> all = UpTo(study.settings.size());
   const std::size_t num_segments = study.segments.size();
+  const std::vector<std::size_t> segments = UpTo(num_segments);
   if (study.mixers.size() == 1 && all.size() > 1 && all.size() * num_segments > 4) {
-    return {AccuracyTable(study, mixers, all, true)};
+    return {AccuracyTable(study, mixers, {all, segments, true})};
   }
-  if (study.axes.empty() || all.size() * num_segments <= kMaxColumns) {
-    return {AccuracyTable(study, mixers, all, false)};
+  if (all.size() * num_segments <= kMaxColumns) {
+    return {AccuracyTable(study, mixers, {all, segments})};
   }
+  if (study.axes.empty()) return TablesOfSetting(study, mixers, 0);
   // One table for each value of the first axis, or for each setting where that is still too wide.
   std::map<int, std::vector<std::size_t>> by_first;
   for (const std::size_t i : all) by_first[study.settings[i].at.front()].push_back(i);
   std::vector<Table> tables;
   for (const auto& [value, settings] : by_first) {
     if (settings.size() * num_segments <= kMaxColumns) {
-      tables.push_back(AccuracyTable(study, mixers, settings, false));
+      tables.push_back(AccuracyTable(study, mixers, {settings, segments}));
       tables.back().title = "Accuracy and speed of learning: " +
                             AxisText(study.axes[0], static_cast<std::size_t>(value)) + ".";
       continue;
     }
     for (const std::size_t setting : settings) {
-      tables.push_back(AccuracyTable(study, mixers, {setting}, false));
-      tables.back().title = "Accuracy and speed of learning: " + study.settings[setting].text + ".";
+      std::ranges::move(TablesOfSetting(study, mixers, setting), std::back_inserter(tables));
     }
   }
   return tables;
