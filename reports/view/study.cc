@@ -184,14 +184,20 @@ using SaidParts = std::map<const GroupSummary*, std::map<std::string, std::strin
 SaidParts SaidPartsOf(const SweepReport& report, const std::vector<const GroupSummary*>& groups) {
   SaidParts said;
   std::set<std::string> keys;
-  std::map<const GroupSummary*, Leaves> leaves;
+  std::map<const GroupSummary*, Leaves> known;
+  const auto leaves = [&](const GroupSummary* group) -> const Leaves& {  // few need theirs
+    const auto [found, is_new] = known.try_emplace(group);
+    if (is_new) found->second = LeavesOf(ConfigOf(report, *group));
+    return found->second;
+  };
   for (const GroupSummary* group : groups) {
     said[group] = PartsOf(*group);
-    leaves[group] = LeavesOf(ConfigOf(report, *group));
     for (const auto& [key, value] : said[group]) keys.insert(key);
   }
   const auto fill = [&](const std::string& key) {
-    for (auto& [group, parts] : said) parts.try_emplace(key, LeafText(leaves[group], key));
+    for (auto& [group, parts] : said) {
+      if (!parts.contains(key)) parts[key] = LeafText(leaves(group), key);
+    }
   };
   for (const std::string& key : keys) fill(key);
   std::map<std::tuple<std::string, CellPhase, std::map<std::string, std::string>>,
@@ -201,10 +207,12 @@ SaidParts SaidPartsOf(const SweepReport& report, const std::vector<const GroupSu
     alike[{MixerKey(group->name), group->phase, said[group]}].push_back(group);
   }
   for (const auto& [place, members] : alike) {
+    const GroupSummary* first = members.front();
     for (const GroupSummary* group : members) {
-      for (const auto& [path, text] : leaves[group]) {
-        const auto other = leaves[members.front()].find(path);
-        if (other == leaves[members.front()].end() || other->second != text) fill(LastPart(path));
+      if (group == first) continue;
+      for (const auto& [path, text] : leaves(group)) {
+        const auto other = leaves(first).find(path);
+        if (other == leaves(first).end() || other->second != text) fill(LastPart(path));
       }
     }
   }

@@ -351,11 +351,11 @@ Table AccuracyTable(const Study& study, const MixerList& mixers, const Extent& e
   if (settings_in_rows && study.segments.size() <= 1) {
     columns.front().column = {.label = "Accuracy, %", .is_down_first = true};
   }
+  const double stop = EarlyStop(study);  // over all cells: once
   for (const AccuracyColumn& item : columns) {
     AddColumn(table, item.column, [&](std::size_t row) {
       return AccuracyDatum(study, shown(row, item.setting), item.segment);
     });
-    const double stop = EarlyStop(study);
     MarkHighest(table, table.columns.size() - 1, stop > 0 ? std::optional(stop) : std::nullopt);
   }
   const auto add_each = [&](const std::string& quantity, bool is_down,
