@@ -226,18 +226,23 @@ class Unit:
         # On the CPU: a seed gives the same weights everywhere.
         with settings.drawing_all_from(spec["seed"]), settings.kept_by_constructor():
             module = _built(cls, spec)
+        self.place = spec["module"]
         for name, parameter in module.named_parameters():
             if isinstance(parameter, torch.nn.UninitializedParameter):
-                raise TypeError(f"parameter {name} has no shape before the first call: give the layer its sizes")
+                how = "has no shape before the first call: give the layer its sizes"
+                raise TypeError(f"{self.place}: parameter {name} {how}")
         module = module.double() if spec["double"] else module.float()
         self.module = module.to(spec["device"])
         self.key = str(next(_keys))
         self.trained = {name: p for name, p in module.named_parameters() if p.requires_grad}
         for name, parameter in self.trained.items():
             if not parameter.is_floating_point():
-                raise TypeError(f"parameter {name} is {parameter.dtype}: keep it as real numbers")
+                raise TypeError(f"{self.place}: parameter {name} is {parameter.dtype}: keep it as real numbers")
             if parameter._backward_hooks or parameter._post_accumulate_grad_hooks:
-                raise TypeError(f"parameter {name} has a hook, which training would not call")
+                raise TypeError(f"{self.place}: parameter {name} has a hook, which training would not call")
+            if type(parameter).__torch_dispatch__ is not torch.Tensor.__torch_dispatch__:
+                kind = type(parameter).__name__
+                raise TypeError(f"{self.place}: parameter {name} is a {kind}, which keeps its values elsewhere")
         self.has_state = callable(getattr(module, "initial_state", None))
         self.has_step = self.has_state and callable(getattr(module, "step", None))
         self.dtypes = _dtypes(module)
@@ -260,17 +265,19 @@ class Unit:
             for name, parameter in module._parameters.items():
                 places.setdefault(id(parameter), []).append((module, name))
         replaced = {name: weakref.ref(parameter) for name, parameter in self.trained.items()}
-        for key, tensor in zip([id(parameter) for parameter in self.trained.values()], tensors, strict=True):
-            tensor.__class__ = torch.nn.Parameter
-            for module, name in places[key]:
+        for parameter, tensor in zip(self.trained.values(), tensors, strict=True):
+            tensor.__class__ = type(parameter)
+            tensor.__dict__.update(parameter.__dict__)
+            for module, name in places[id(parameter)]:
                 setattr(module, name, tensor)
         parameter = self.trained = None
         gc.collect()
         for name, old in replaced.items():
             if old() is not None:
                 raise TypeError(
-                    f"something else holds parameter {name} too (a list, a closure, an optimiser): what is used there "
-                    "would not be trained; look it up in the module when it is needed"
+                    f"{self.place}: something else holds parameter {name} too (a list, a closure, an optimiser, a "
+                    "trace of torch.jit, torch.nn.utils.weight_norm in the place of that of parametrizations): what is "
+                    "used there would not be trained; look it up in the module when it is needed"
                 )
 
     @contextlib.contextmanager

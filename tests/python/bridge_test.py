@@ -138,6 +138,16 @@ class ModulesTest(unittest.TestCase):
             "sets.py sets OF_SETS in the environment when it is imported",
         ])
 
+    def test_what_a_weight_is_and_carries_stays(self):
+        x = inputs()
+        expected = Layer("mixers.py:Mean").forward(x)[1]
+        for name, factor in {"TagsAWeight": 100, "TriplesAWeight": 3}.items():
+            layer = Layer(f"misbehaving.py:{name}")
+            y = layer.forward(x, mode="train")[1]
+            self.assertTrue(y.allclose(expected * factor), name)
+            y.sum().backward()
+            self.assertTrue(all(tensor.grad is not None for tensor in layer.parameters))
+
     def test_names_and_decay(self):
         facts = Layer("mixers.py:Mean").facts
         self.assertEqual(facts["parameters"], [["value.weight", True], ["value.bias", True], ["out.weight", False]])
@@ -434,9 +444,10 @@ class FailuresTest(unittest.TestCase):
         self.expect("RunsBackward", "adds to the gradient of its parameter value.weight while it runs: take torch.autograd")
 
     def test_what_is_used_is_what_is_trained(self):
-        self.expect("HooksAWeight", "parameter value.weight has a hook")
+        self.expect("HooksAWeight", "misbehaving.py:HooksAWeight: parameter value.weight has a hook")
+        self.expect("KeepsValuesElsewhere", "parameter elsewhere is a _Elsewhere, which keeps its values elsewhere")
         before = set(bridge._units)
-        self.assertIn("something else holds parameter value.weight", self.installed("misbehaving.py:KeepsAList"))
+        self.assertIn("misbehaving.py:KeepsAList: something else holds parameter value.weight", self.installed("misbehaving.py:KeepsAList"))
         self.assertEqual(self.installed("mixers.py:Mean"), "=")
         self.assertEqual(set(bridge._units), before)  # of what could not be installed nothing is kept
 
@@ -449,7 +460,7 @@ class FailuresTest(unittest.TestCase):
         return installed
 
     def test_wrong_classes(self):
-        self.expect("Lazy", "parameter value.weight has no shape before the first call")
+        self.expect("Lazy", "misbehaving.py:Lazy: parameter value.weight has no shape before the first call")
         self.expect("WithoutForward", "has no forward(self, x)")
         self.expect("WithoutInit", "has no __init__(self, d_model)")
         self.expect("ForgetsSuper", "cannot assign module before Module.__init__() call")

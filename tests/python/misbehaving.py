@@ -944,3 +944,45 @@ class HasNoNumbers(Mean):
         self.register_buffer("empty", torch.zeros(0))
         self.register_buffer("turns", torch.polar(torch.ones(3), torch.rand(3)))
         self.register_buffer("chosen", torch.rand(5) > 0.5)
+
+
+class TagsAWeight(Mean):
+    """Harmless: what a weight is and what it carries stay."""
+
+    def __init__(self, d_model, layer_idx, num_layers):
+        super().__init__(d_model, layer_idx, num_layers)
+        self.value.weight.gain = 100.0
+
+    def forward(self, x):
+        return super().forward(x) * self.value.weight.gain
+
+
+class _Tripled(nn.Parameter):
+    @classmethod
+    def __torch_function__(cls, function, types, arguments=(), named=None):
+        with torch._C.DisableTorchFunctionSubclass():
+            value = function(*arguments, **(named or {}))
+        return 3 * value if function is nn.functional.linear else value
+
+
+class TriplesAWeight(Mean):
+    """Harmless, as TagsAWeight."""
+
+    def __init__(self, d_model, layer_idx, num_layers):
+        super().__init__(d_model, layer_idx, num_layers)
+        self.out.weight = _Tripled(self.out.weight.detach())
+
+
+class _Elsewhere(torch.Tensor):
+    @classmethod
+    def __torch_dispatch__(cls, function, types, arguments=(), named=None):
+        with torch._C._DisableTorchDispatch():
+            found = function(*arguments, **(named or {}))
+        return torch.Tensor._make_subclass(cls, found) if isinstance(found, torch.Tensor) else found
+
+
+class KeepsValuesElsewhere(Mean):
+    def __init__(self, d_model, layer_idx, num_layers):
+        super().__init__(d_model, layer_idx, num_layers)
+        values = torch.Tensor._make_subclass(_Elsewhere, torch.zeros(3))
+        self.elsewhere = nn.Parameter(values)
