@@ -305,6 +305,8 @@ def run(
                 raise
             how = "out='another/folder', arguments=['--plan', 'merge'] or arguments=['--plan', 'replace']"
             raise MixerbenchError(f"{error}; that is, in Python, {how}") from None
+    if not os.path.isfile(os.path.join(out, "report.json")):
+        raise MixerbenchError(f"with the arguments {list(arguments)} mixerbench run leaves no report in {out}")
     return Report.read(out, mixers)
 
 

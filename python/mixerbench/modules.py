@@ -1,5 +1,6 @@
 """A user's torch.nn.Module as the engine sees it. SPDX-License-Identifier: Apache-2.0"""
 
+import collections
 import contextlib
 import gc
 import hashlib
@@ -159,6 +160,8 @@ def _dtypes(module):
     dtypes = tuple(dtypes)
     if not dtypes or not set(dtypes) <= set(_BITS):
         raise TypeError(f"dtypes is {dtypes}, not some of torch.bfloat16, torch.float32 and torch.float64")
+    if set(dtypes) == {torch.float64}:
+        raise TypeError("dtypes names torch.float64 alone: a run keeps its weights in torch.float32")
     return dtypes
 
 
@@ -297,6 +300,8 @@ class Unit:
             state = self.module.initial_state(batch_size)
         with_path, spec = pytree.tree_flatten_with_path(state)
         leaves = [(_name(path), _kind(_name(path), leaf), leaf) for path, leaf in with_path]
+        if twins := [name for name, count in collections.Counter(name for name, *_ in leaves).items() if count > 1]:
+            raise ValueError(f"two parts of the state are called {twins[0]}: give them names that differ")
         for name, kind, leaf in leaves:
             if kind != "position" and (leaf.dim() == 0 or leaf.shape[0] != batch_size):
                 raise ValueError(f"state {name} is {list(leaf.shape)}: its first axis must be the batch, {batch_size}")
@@ -337,15 +342,17 @@ class Unit:
         return x if x.dtype in self.dtypes else x.to(max(self.dtypes, key=_BITS.get))
 
     def _fits(self, x):
-        """Whether the weights go with x: those of a model in float64 do not with anything else, under autocast too."""
-        return x.dtype == torch.float64 or all(p.dtype != torch.float64 for p in self.module.parameters())
+        """Whether weights and buffers go with x: those of a model in float64 do not with anything else, under autocast too."""
+        held = itertools.chain(self.module.parameters(), self.module.buffers())
+        return x.dtype == torch.float64 or all(tensor.dtype != torch.float64 for tensor in held)
 
     def _call(self, *arguments):
         """The module's answer to (x) or (x, state)."""
         if self._fits(arguments[0]):
             return self.module(*arguments)
-        parameters = {name: _in_fp32(p) for name, p in self.module.named_parameters()}
-        return torch.func.functional_call(self.module, parameters, pytree.tree_map(_in_fp32, arguments))
+        held = itertools.chain(self.module.named_parameters(), self.module.named_buffers())
+        in_fp32 = {name: _in_fp32(tensor) for name, tensor in held}
+        return torch.func.functional_call(self.module, in_fp32, pytree.tree_map(_in_fp32, arguments))
 
     def _without_extras(self, returned, form):
         """(y, [], losses and taps) of what a module without a state returns."""
@@ -380,11 +387,19 @@ class Unit:
         y, state = y_and_state
         if is_step and isinstance(y, torch.Tensor):
             y = y.unsqueeze(1)
-        leaves, spec = pytree.tree_flatten(state)
-        if spec != self.structure[0]:
-            raise ValueError(f"the state has the form {spec}, not that of initial_state: {self.structure[0]}")
+        leaves = self._leaves(state)
         self._check_state(leaves, tensors)
         return y, self._to_engine(leaves), extras
+
+    def _leaves(self, state):
+        """What a state is made of, in the order in which initial_state has it."""
+        leaves, spec = pytree.tree_flatten(state)
+        if spec == self.structure[0]:
+            return leaves
+        found = {_name(path): leaf for path, leaf in pytree.tree_flatten_with_path(state)[0]}
+        if sorted(found) != sorted(self.state_names) or len(found) != len(leaves):
+            raise ValueError(f"the state has the parts {list(found)}, not those of initial_state: {self.state_names}")
+        return [found[name] for name in self.state_names]
 
     def _check_state(self, leaves, tensors):
         """The initial state tells what a state takes: only a cache may grow, along its second axis."""

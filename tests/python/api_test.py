@@ -112,6 +112,10 @@ class ApiTest(unittest.TestCase):
         with unittest.mock.patch.object(sys, "path", [*sys.path, pathlib.Path("/nowhere")]):
             self.assertIn("mixerbench", api._execute(["--version"]))
 
+    def test_a_run_that_leaves_no_report_is_an_error(self):
+        with self.assertRaisesRegex(mixerbench.MixerbenchError, r"arguments \['-n'\] mixerbench run leaves no report in "):
+            mixerbench.run(SUITE, None, DEVICE, out=self.out, arguments=["-n"], quiet=True)
+
     def test_arguments_that_mean_nothing_are_refused(self):
         for error, text, call in (
             (TypeError, "suite is the name of one", lambda: mixerbench.run(3)),

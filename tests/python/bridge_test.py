@@ -214,6 +214,20 @@ class ModulesTest(unittest.TestCase):
         self.assertEqual((y.dtype, seen.item()), (torch.float64, x.shape[1]))
         self.assertIn("not some of torch.bfloat16", Layer("misbehaving.py:WrongDtypes").answer)
 
+    def test_buffers_go_with_the_inputs(self):
+        double, single = (Layer("misbehaving.py:ConstantInFp32", double=double) for double in (True, False))
+        y = double.forward(inputs().double())[1]
+        self.assertEqual(y.dtype, torch.float64)
+        self.assertTrue(y.allclose(single.forward(inputs())[1].double(), atol=1e-5))
+
+    def test_the_parts_of_a_state_have_names_and_no_order(self):
+        layer = Layer("misbehaving.py:StateInAnotherOrder")
+        state = layer.initial_state(2)[1]
+        answer, y, *after = layer.forward(inputs(), state)
+        self.assertEqual(answer, "=")
+        self.assertTrue(after[0].equal(state[0]))  # "ones", "sum"
+        self.assertTrue(after[1].equal(y[:, -1]))
+
     def test_threads_that_load_one_file_wait_for_it(self):
         with tempfile.TemporaryDirectory() as folder:
             path = os.path.join(folder, "slow.py")
@@ -362,7 +376,7 @@ class FailuresTest(unittest.TestCase):
             self.assertEqual(layer.forward(inputs(tokens))[0], "=")
 
     def test_wrong_states(self):
-        self.expect("StateChanges", "not that of initial_state")
+        self.expect("StateChanges", "not those of initial_state")
         self.expect("StateWithoutBatch", "its first axis must be the batch, 2")
         self.expect("StateOfText", "state a is str: a state is made of tensors and integers")
         self.expect("StateTurnsToText", "state state is str: a state is made of tensors and integers")
@@ -371,6 +385,7 @@ class FailuresTest(unittest.TestCase):
         self.expect("StateLosesBatch", "state state is [1, 8], not [2, 8]")
         self.expect("StateElsewhere", "state state is on meta, not on cpu")
         self.expect("WritesToState", "writes to its state")
+        self.expect("StateOfTwins", "two parts of the state are called a.b")
         self.expect("StateForgotten", "must return (y, state)")
 
     def test_a_state_begins_under_the_rules_of_a_call(self):
@@ -466,6 +481,7 @@ class FailuresTest(unittest.TestCase):
         self.expect("ForgetsSuper", "cannot assign module before Module.__init__() call")
         self.expect("NotAModule", "no subclass of torch.nn.Module")
         self.expect("function", "there is no class function", kind="c")
+        self.expect("InFp64Alone", "dtypes names torch.float64 alone")
         self.expect("Complex", "keep it as real numbers")
         self.expect("NeedsWidth", "width 8 is not for me")
 

@@ -986,3 +986,37 @@ class KeepsValuesElsewhere(Mean):
         super().__init__(d_model, layer_idx, num_layers)
         values = torch.Tensor._make_subclass(_Elsewhere, torch.zeros(3))
         self.elsewhere = nn.Parameter(values)
+
+
+class ConstantInFp32(Mean):
+    """Harmless: its constants go with its inputs, as its weights do."""
+
+    dtypes = torch.float32
+
+    def __init__(self, d_model, layer_idx, num_layers):
+        super().__init__(d_model, layer_idx, num_layers)
+        self.register_buffer("turn", torch.eye(d_model))
+
+    def forward(self, x):
+        assert x.dtype == torch.float32, f"x is {x.dtype}"
+        return super().forward(x @ self.turn)
+
+
+class InFp64Alone(Mean):
+    dtypes = torch.float64
+
+
+class StateInAnotherOrder(LosesState):
+    """Harmless: the parts of a state have names."""
+
+    def initial_state(self, batch):
+        return {"sum": super().initial_state(batch), "ones": super().initial_state(batch) + 1}
+
+    def forward(self, x, state):
+        y = (self.value(x).cumsum(1) + state["sum"][:, None]) * state["ones"][:, None]
+        return y, {"ones": state["ones"], "sum": y[:, -1]}
+
+
+class StateOfTwins(LosesState):
+    def initial_state(self, batch):
+        return {"a.b": super().initial_state(batch), "a": {"b": super().initial_state(batch)}}

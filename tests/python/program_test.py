@@ -34,7 +34,7 @@ MISBEHAVING = {
     "Counts": ("error", "writes to its buffer calls"),
     "NotANumber": ("diverged", "not finite at step 1"),
     "Large": ("oom", "allocate"),
-    "StateChanges": ("error", "not that of initial_state"),
+    "StateChanges": ("error", "not those of initial_state"),
     "LeavesNoGradient": ("error", "changes torch's gradient mode"),
     "LeavesDoubles": ("error", "changes torch's default dtype"),
     "ReadsBeyond": ("error", "out of bounds" if DEVICE == "cpu" else "assert"),
