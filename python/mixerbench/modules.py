@@ -342,7 +342,7 @@ class Unit:
         return x if x.dtype in self.dtypes else x.to(max(self.dtypes, key=_BITS.get))
 
     def _fits(self, x):
-        """Whether weights and buffers go with x: those of a model in float64 do not with anything else, under autocast too."""
+        """Whether weights and buffers go with x: those in float64 do not with anything else, under autocast too."""
         held = itertools.chain(self.module.parameters(), self.module.buffers())
         return x.dtype == torch.float64 or all(tensor.dtype != torch.float64 for tensor in held)
 

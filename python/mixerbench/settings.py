@@ -26,9 +26,19 @@ def _attribute(owner, name):
     return lambda: getattr(owner, name), lambda value: setattr(owner, name, value)
 
 
+def _autocast(device):
+    def put(value):
+        torch.set_autocast_enabled(device, value[0])
+        torch.set_autocast_dtype(device, value[1])
+
+    return lambda: (torch.is_autocast_enabled(device), torch.get_autocast_dtype(device)), put
+
+
 # By their names, how they are read and set.
 _SETTINGS = {
     "torch's gradient mode": (torch.is_grad_enabled, torch.set_grad_enabled),
+    "torch's autocast on the CPU": _autocast("cpu"),
+    "torch's autocast on GPUs": _autocast("cuda"),
     "torch's default dtype": (torch.get_default_dtype, torch.set_default_dtype),
     "torch's number of threads": (torch.get_num_threads, torch.set_num_threads),
     "the seed of torch's generator": (torch.initial_seed, torch.default_generator.manual_seed),

@@ -79,7 +79,7 @@ def _outside_functions(node):
 
 
 def _imports(tree):
-    """(level, dotted names) of each import at top level: level 0 is absolute. What is taken from a module may be one."""
+    """(level, dotted names) of each import at top level: level 0 is absolute. What a module gives may be a module."""
     for node in _outside_functions(tree):
         if isinstance(node, ast.Import):
             yield from ((0, [alias.name]) for alias in node.names)

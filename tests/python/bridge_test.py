@@ -314,10 +314,9 @@ class FailuresTest(unittest.TestCase):
                     trial.build(spec_of(f"{path}:A"), seconds=2)
 
     def test_a_class_of_a_seed_is_one(self):
-        for name, text in {"DrawsAnew": "scales is another one", "FreezesAWeightDrawnAnew": "frozen is another one"}.items():
-            spec = spec_of(f"misbehaving.py:{name}")
-            with self.assertRaisesRegex(TypeError, text):
-                trial._built(spec)
+        for name, what in {"DrawsAnew": "scales", "FreezesAWeightDrawnAnew": "frozen"}.items():
+            with self.assertRaisesRegex(TypeError, f"{what} is another one each time"):
+                trial._built(spec_of(f"misbehaving.py:{name}"))
         for place in ("misbehaving.py:HasNoNumbers", "misbehaving.py:DrawnByPython", "mixers.py:Lstm"):
             self.assertTrue(trial._built(spec_of(place))["shapes"])
 
@@ -432,6 +431,8 @@ class FailuresTest(unittest.TestCase):
     def test_torch_stays_as_it_was(self):
         self.expect("LeavesNoGradient", "changes torch's gradient mode")
         self.expect("LeavesDoubles", "changes torch's default dtype")
+        self.expect("LeavesAutocast", "changes torch's autocast on the CPU")
+        self.assertFalse(torch.is_autocast_enabled("cpu"))
         self.expect("LeavesADevice", "changes torch's default device")
         self.expect("LeavesDeterminism", "changes torch's deterministic mode")
         self.expect("LeavesAnomalies", "changes torch's anomaly mode")
@@ -462,7 +463,8 @@ class FailuresTest(unittest.TestCase):
         self.expect("HooksAWeight", "misbehaving.py:HooksAWeight: parameter value.weight has a hook")
         self.expect("KeepsValuesElsewhere", "parameter elsewhere is a _Elsewhere, which keeps its values elsewhere")
         before = set(bridge._units)
-        self.assertIn("misbehaving.py:KeepsAList: something else holds parameter value.weight", self.installed("misbehaving.py:KeepsAList"))
+        refusal = self.installed("misbehaving.py:KeepsAList")
+        self.assertIn("misbehaving.py:KeepsAList: something else holds parameter value.weight", refusal)
         self.assertEqual(self.installed("mixers.py:Mean"), "=")
         self.assertEqual(set(bridge._units), before)  # of what could not be installed nothing is kept
 
