@@ -14,8 +14,8 @@ namespace mixerbench::harness {
 std::string AxisText(const Value& value);
 
 // Of the values of one axis. A class in Python is named by itself, and after its file where
-// another file has a class of its name: "a.Mine" and "b.Mine". Different values have different texts:
-// the second of one text is "1 #2".
+// another file has a class of its name: "a.Mine" and "b.Mine". Different values have different
+// texts: the second of one text is "1 #2".
 std::vector<std::string> AxisTexts(const Array& values);
 
 }  // namespace mixerbench::harness
