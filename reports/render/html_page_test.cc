@@ -206,7 +206,8 @@ TEST_CASE("What a pointer shows in HTML stands below the table in Markdown", "[r
   table.Add({.cells = {name, source}});
   table.remarks = {"paper: secondary: read in *notes*"};
   Page page;
-  page.sections.push_back({.id = "s", .title = "S", .blocks = {table}});
+  page.sections.push_back(
+      {.id = "s", .title = "S", .short_title = "S", .question = "", .blocks = {table}});
   CHECK(RenderMarkdownPage(page).find("| paper |\n\n- paper: secondary: read in \\*notes\\*\n\n") !=
         std::string::npos);
   CHECK(RenderHtmlPage(page).find("data-tip=\"secondary: read in notes\"") != std::string::npos);
@@ -382,7 +383,8 @@ TEST_CASE("Every run of a row is drawn or counted, and stands on its row", "[rep
               .height = 88};
   panel.y.low = -0.6;
   panel.y.high = 0.6;
-  const std::vector<MixerStyle> styles = {{.colour = "gla", .marker = "circle"}};
+  const std::vector<MixerStyle> styles = {
+      {.key = "gla", .label = "GLA", .family = "", .colour = "gla", .marker = "circle"}};
   const auto drawing_of = [&](int num_reached, int num_never) {
     Series series{.mixer = 0, .form = Series::Form::kMarks};
     for (int i = 0; i < num_reached; ++i) {
