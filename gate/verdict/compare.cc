@@ -145,16 +145,12 @@ Comparison CompareReports(const CompareInputs& inputs, const GateSettings& setti
   std::vector<ReplayRow> replays = ReplayRows(pairing.experiments, settings);
   // Before equal bits settle what was not judged: those of some seeds say nothing of the others.
   Append(FailureRows(pairing.experiments, learning), comparison.rows);
-  SettleReplays(settings, replays, learning);
+  const std::set<std::string> equal = SettleReplays(settings, replays, learning);
   comparison.seeds_wanted = SeedsWanted(learning, settings);
 
   Append(DataRows(pairing), comparison.rows);
   Append(NumericsRows(pairing.experiments), comparison.rows);
-  std::set<std::string> equal;
-  for (ReplayRow& replay : replays) {
-    if (replay.IsEqualWhole()) equal.insert(replay.row.experiment_id);
-    comparison.rows.push_back(std::move(replay.row));
-  }
+  for (ReplayRow& replay : replays) comparison.rows.push_back(std::move(replay.row));
   Append(std::move(learning), comparison.rows);
   Append(TimeRows(pairing.experiments, timings, inputs.calibration, settings), comparison.rows);
   Append(ResourceRows(pairing.experiments, settings), comparison.rows);

@@ -6,7 +6,6 @@
 #include <fmt/format.h>
 #include <initializer_list>
 #include <limits>
-#include <set>
 #include <utility>
 
 #include "gate/verdict/shapes.h"
@@ -276,15 +275,14 @@ bool IsAcknowledged(const Row& row, const GateSettings& settings) {
          settings.acknowledged.end();
 }
 
-void SettleReplays(const GateSettings& settings, std::vector<ReplayRow>& replays,
-                   std::vector<Row>& learning) {
+std::set<std::string> SettleReplays(const GateSettings& settings, std::vector<ReplayRow>& replays,
+                                    std::vector<Row>& learning) {
   std::set<std::string> judged, equal;
   for (const Row& row : learning) {
     if (row.verdict != Verdict::kNotGated) judged.insert(row.experiment_id);
   }
-  for (ReplayRow& replay : replays) {
-    auto& [kind, has_all_seeds, row] = replay;
-    if (replay.IsEqualWhole()) equal.insert(row.experiment_id);
+  for (auto& [kind, has_all_seeds, row] : replays) {
+    if (kind == ReplayKind::kEqual && has_all_seeds) equal.insert(row.experiment_id);
     if (kind == ReplayKind::kBeyond && IsAcknowledged(row, settings)) {
       row.verdict = Verdict::kInconclusive;
       row.say += " Acknowledged;";
@@ -304,6 +302,7 @@ void SettleReplays(const GateSettings& settings, std::vector<ReplayRow>& replays
     row.test = "exact";
     row.say = "Equal bit by bit (G2).";
   }
+  return equal;
 }
 
 }  // namespace mixerbench::gate

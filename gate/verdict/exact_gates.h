@@ -4,6 +4,8 @@
 
 #include <cstdint>
 #include <optional>
+#include <set>
+#include <string>
 #include <vector>
 
 #include "gate/verdict/comparison.h"
@@ -38,8 +40,6 @@ struct ReplayRow {
   ReplayKind kind;
   bool has_all_seeds;  // of the experiment: none ended otherwise, or before it was measured
   Row row;             // kUnknown and kWithin are inconclusive until SettleReplays
-
-  bool IsEqualWhole() const { return kind == ReplayKind::kEqual && has_all_seeds; }
 };
 
 std::vector<ReplayRow> ReplayRows(const std::vector<Experiment>& experiments,
@@ -47,9 +47,9 @@ std::vector<ReplayRow> ReplayRows(const std::vector<Experiment>& experiments,
 
 // Where bits differ and nothing is known to be wrong, seeds decide: the row passes when learning
 // was judged. What is equal bit by bit, every seed of it, lost nothing, however few the seeds and
-// whatever could have been seen.
-void SettleReplays(const GateSettings& settings, std::vector<ReplayRow>& replays,
-                   std::vector<Row>& learning);
+// whatever could have been seen. Returns the experiments that are equal so.
+std::set<std::string> SettleReplays(const GateSettings& settings, std::vector<ReplayRow>& replays,
+                                    std::vector<Row>& learning);
 
 bool IsAcknowledged(const Row& row, const GateSettings& settings);
 

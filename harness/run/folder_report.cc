@@ -186,16 +186,16 @@ RunsBelow FindReports(const fs::path& path) {
     return runs;
   }
   if (!fs::is_directory(path)) return runs;
+  const bool is_collection = IsCollection(path);
   std::set<fs::path> suites;
-  if (IsCollection(path)) {
+  if (is_collection) {
     for (const std::string& name : SuiteNamesOf(path)) suites.insert(path / name);
   }
-  const bool takes_any = !IsCollection(path);
   for (const auto& entry : fs::directory_iterator(path)) {
     if (!entry.is_directory()) continue;
     const auto source = SourceOf(entry.path());
     if (!source) continue;
-    const bool is_taken = takes_any || suites.erase(entry.path()) > 0;
+    const bool is_taken = !is_collection || suites.erase(entry.path()) > 0;
     (is_taken ? runs.reports : runs.beside).push_back(source->path.string());
   }
   std::sort(runs.reports.begin(), runs.reports.end());

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <exception>
 #include <filesystem>
+#include <functional>
 #include <iostream>
 #include <optional>
 #include <set>
@@ -29,7 +30,6 @@
 #include "harness/run/scheduler.h"
 #include "harness/run/stop_signals.h"
 #include "harness/run/verdict_outputs.h"
-#include "harness/suite/suite.h"
 #include "harness/training/memory_need.h"
 #include "io/json.h"
 #include "io/text.h"
@@ -383,12 +383,15 @@ std::filesystem::path LikelyFolder(const RunOptions& options) {
          std::filesystem::absolute(options.log_file).parent_path().filename();
 }
 
+using SuiteReader = std::function<Suite(at::Device)>;
+
 // `log` may be nullptr.
-ExitCode RunSuite(const RunOptions& options, const Registries& registries, LogFile* log) {
+ExitCode RunSuite(const RunOptions& options, const SuiteReader& read, const Registries& registries,
+                  LogFile* log) {
   const auto start = std::chrono::steady_clock::now();
   CatchStopSignals(OnInterrupt::kStop);
   const at::Device device = DeviceOf(options);
-  Suite suite = ReadSuite(options, device, registries);
+  Suite suite = read(device);
   if (suite.cells.empty()) {
     const std::string problem = "the suite has no cells: sweep.exclude leaves none";
     const ExitCode code = options.CodeOf(ExitCode::kNothingSelected);
@@ -401,20 +404,33 @@ ExitCode RunSuite(const RunOptions& options, const Registries& registries, LogFi
   return options.dry_run ? run.PrintPlan() : run.Run(start);
 }
 
-}  // namespace
-
-ExitCode Run(const RunOptions& options, const Registries& registries) {
-  if (options.log_file.empty() || options.dry_run) return RunSuite(options, registries, nullptr);
+ExitCode RunLogged(const RunOptions& options, const SuiteReader& read,
+                   const Registries& registries) {
+  if (options.log_file.empty() || options.dry_run) {
+    return RunSuite(options, read, registries, nullptr);
+  }
   RequireNotInTheWay("--log-file", options.log_file, LikelyFolder(options));
   LogFile log(options.log_file);
   try {
-    const ExitCode code = RunSuite(options, registries, &log);
+    const ExitCode code = RunSuite(options, read, registries, &log);
     log.Write("exit code " + std::to_string(static_cast<int>(code)));
     return code;
   } catch (const std::exception& error) {
     log.Write(std::string("error: ") + error.what());
     throw;
   }
+}
+
+}  // namespace
+
+ExitCode Run(const RunOptions& options, const Registries& registries) {
+  const auto read = [&](at::Device device) { return ReadSuite(options, device, registries); };
+  return RunLogged(options, read, registries);
+}
+
+ExitCode Run(const RunOptions& options, Suite suite, const Registries& registries) {
+  return RunLogged(
+      options, [&](at::Device) { return std::move(suite); }, registries);
 }
 
 }  // namespace mixerbench::harness

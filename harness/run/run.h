@@ -7,12 +7,16 @@
 #include "base/error.h"
 #include "harness/run/options.h"
 #include "harness/suite/registries.h"
+#include "harness/suite/suite.h"
 
 namespace mixerbench::harness {
 
 // Plans, runs what is not finished and writes the reports. Returns 0, kCellsFailed or
 // kStoppedEarly. Throws ConfigError and Error before anything is written.
 ExitCode Run(const RunOptions& options, const Registries& registries);
+
+// The same of a suite that ReadSuite gave for these options (enter_plan.h).
+ExitCode Run(const RunOptions& options, Suite suite, const Registries& registries);
 
 // The other end of a worker's pipes: one line "ID" in, the name of a cell's folder; "progress ID
 // {...}", "done ID", "interrupted ID" and "failed ID reason" out. SIGTERM, SIGUSR1 or SIGHUP: every

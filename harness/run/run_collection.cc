@@ -115,7 +115,7 @@ ExitCode RunCollection(const RunOptions& options, const Registries& registries) 
   const std::filesystem::path out = options.out.empty() ? "out/" + collection.name : options.out;
   CheckFolder(out, collection);
   CheckScore(collection);
-  const std::vector<ItemRun> runs = CheckItems(collection, options, out, registries);
+  std::vector<ItemRun> runs = CheckItems(collection, options, out, registries);
   if (!options.dry_run) {
     RequireWritable(options.outputs, out);
     std::filesystem::create_directories(out);
@@ -127,11 +127,11 @@ ExitCode RunCollection(const RunOptions& options, const Registries& registries) 
     return code;
   };
   ExitCode worst = ExitCode::kOk;
-  for (const ItemRun& run : runs) {
+  for (ItemRun& run : runs) {
     if (options.dry_run) {
       (options.outputs.json ? std::cerr : std::cout) << run.suite.name << "\n";
     }
-    const ExitCode code = Run(OptionsOf(run, out, start), registries);
+    const ExitCode code = Run(OptionsOf(run, out, start), std::move(run.suite), registries);
     if (!options.dry_run) WriteScore(out);
     if (code == ExitCode::kStoppedEarly) return end(code);
     worst = First(worst, code);

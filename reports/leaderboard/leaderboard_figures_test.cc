@@ -8,6 +8,7 @@
 #include "io/json.h"
 #include "reports/leaderboard/leaderboard.h"
 #include "reports/render/markdown_page.h"
+#include "reports/testing/test_cells.h"
 #include "reports/view/study.h"
 
 #include "tests/support/catch2.h"
@@ -19,14 +20,9 @@ namespace {
 std::vector<CellResult> Seeds(const std::string& mixer, int d_model, double lr, int num_seeds) {
   std::vector<CellResult> cells;
   for (int seed = 0; seed < num_seeds; ++seed) {
-    CellResult cell;
-    cell.name =
-        "mqar/" + mixer + "/d_model=" + std::to_string(d_model) + ",lr=" + std::to_string(lr);
-    cell.kind = "train";
-    cell.group_id = cell.name;
-    cell.run_id = cell.name + std::to_string(seed);
-    cell.seed = static_cast<std::uint64_t>(seed);
-    cell.state = CellState::kCompleted;
+    CellResult cell = TrainedCell(
+        "mqar/" + mixer + "/d_model=" + std::to_string(d_model) + ",lr=" + std::to_string(lr),
+        static_cast<std::uint64_t>(seed));
     cell.config =
         Object{{"task", Object{{"name", "mqar"}, {"test", Array{Object{{"input_seq_len", 64}}}}}},
                {"model", Object{{"d_model", d_model}, {"sequence_mixer", Object{{"name", mixer}}}}},

@@ -11,6 +11,7 @@
 #include "reports/render/html_page.h"
 #include "reports/render/markdown_page.h"
 #include "reports/result/schema.h"
+#include "reports/testing/test_cells.h"
 #include "reports/view/study.h"
 
 #include "tests/support/catch2.h"
@@ -22,13 +23,8 @@ namespace {
 void Add(const std::string& task, const std::string& mixer, int length, int solved, int num_seeds,
          std::vector<CellResult>& cells) {
   for (int seed = 0; seed < num_seeds; ++seed) {
-    CellResult cell;
-    cell.name = task + "/" + mixer + "/input_seq_len=" + std::to_string(length);
-    cell.kind = "train";
-    cell.group_id = cell.name;
-    cell.run_id = cell.name + std::to_string(seed);
-    cell.seed = static_cast<std::uint64_t>(seed);
-    cell.state = CellState::kCompleted;
+    CellResult cell = TrainedCell(task + "/" + mixer + "/input_seq_len=" + std::to_string(length),
+                                  static_cast<std::uint64_t>(seed));
     cell.config =
         Object{{"task", Object{{"name", task}, {"test", Array{Object{{"input_seq_len", length}}}}}},
                {"model", Object{{"d_model", 64}, {"sequence_mixer", Object{{"name", mixer}}}}}};

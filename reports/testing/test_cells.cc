@@ -235,6 +235,17 @@ CellResult Throughput(const Mixer& mixer) {
 
 }  // namespace
 
+CellResult TrainedCell(const std::string& name, std::uint64_t seed) {
+  CellResult cell;
+  cell.name = name;
+  cell.kind = "train";
+  cell.group_id = name;
+  cell.run_id = name + std::to_string(seed);
+  cell.seed = seed;
+  cell.state = CellState::kCompleted;
+  return cell;
+}
+
 CellResult ExampleCell() {
   CellResult cell = Training(kMixers[2], 1000);
   CellResult measured = Throughput(kMixers[2]);

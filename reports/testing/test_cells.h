@@ -3,6 +3,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdint>
+#include <string>
 #include <vector>
 
 #include "reports/result/result.h"
@@ -11,6 +13,9 @@ namespace mixerbench::reports {
 
 // A cell with every field set to something.
 CellResult ExampleCell();
+
+// A training that completed, by itself a group of its name: no result yet.
+CellResult TrainedCell(const std::string& name, std::uint64_t seed = 0);
 
 // 3 seeds of each of 5 mixers on MQAR, and throughput cells.
 std::vector<CellResult> ExampleSweep(int num_seeds = 3);

@@ -4,6 +4,8 @@
 #include <string>
 #include <utility>
 
+#include "reports/testing/test_cells.h"
+
 #include "tests/support/catch2.h"
 
 namespace mixerbench::reports {
@@ -13,13 +15,7 @@ constexpr double kChance = 1.0 / 16;
 
 // A training with one test segment of which `right` of 1000 positions are right, within 3 points.
 CellResult Run(const std::string& mixer, std::uint64_t seed, std::int64_t right) {
-  CellResult cell;
-  cell.name = "mqar/" + mixer + "/d_model=64";
-  cell.kind = "train";
-  cell.group_id = cell.name;
-  cell.run_id = cell.name + std::to_string(seed);
-  cell.seed = seed;
-  cell.state = CellState::kCompleted;
+  CellResult cell = TrainedCell("mqar/" + mixer + "/d_model=64", seed);
   cell.config = Object{{"task", Object{{"name", "mqar"}}},
                        {"model", Object{{"sequence_mixer", Object{{"name", mixer}}}}}};
   cell.threshold = 0.95;

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "reports/summary/sweep_report.h"
+#include "reports/testing/test_cells.h"
 #include "reports/view/figure_parts.h"
 #include "reports/view/study.h"
 
@@ -20,13 +21,7 @@ constexpr double kChance = 0.01;
 
 // A seed of a mixer that was validated every 100 steps with these accuracies and then completed.
 CellResult Trained(const std::string& mixer, std::uint64_t seed, std::vector<double> validation) {
-  CellResult cell;
-  cell.name = "mqar/" + mixer;
-  cell.kind = "train";
-  cell.seed = seed;
-  cell.group_id = cell.name;
-  cell.run_id = cell.name + std::to_string(seed);
-  cell.state = CellState::kCompleted;
+  CellResult cell = TrainedCell("mqar/" + mixer, seed);
   cell.config = Object{{"task", Object{{"name", "mqar"}}},
                        {"model", Object{{"sequence_mixer", Object{{"name", mixer}}}}}};
   for (const double accuracy : validation) {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "reports/summary/sweep_report.h"
+#include "reports/testing/test_cells.h"
 #include "reports/view/study.h"
 #include "reports/view/tables.h"
 
@@ -26,13 +27,7 @@ struct Trained {
 };
 
 CellResult Cell(const Trained& trained, std::uint64_t seed = 0) {
-  CellResult cell;
-  cell.name = trained.task + "/" + trained.mixer + "/" + trained.variant;
-  cell.kind = "train";
-  cell.seed = seed;
-  cell.group_id = cell.name;
-  cell.run_id = cell.name + std::to_string(seed);
-  cell.state = CellState::kCompleted;
+  CellResult cell = TrainedCell(trained.task + "/" + trained.mixer + "/" + trained.variant, seed);
   cell.threshold = 0.95;
   cell.steps_to_threshold = trained.steps;
   cell.step = 1000;

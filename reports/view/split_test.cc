@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "reports/summary/sweep_report.h"
+#include "reports/testing/test_cells.h"
 #include "reports/view/config_leaves.h"
 #include "reports/view/sentences.h"
 #include "reports/view/study.h"
@@ -27,11 +28,7 @@ struct Asked {
 // "mqar/gla/lr=0.001" with a result; a group by itself.
 CellResult Cell(const std::string& mixer, const std::string& variant, const Asked& asked,
                 std::uint64_t seed = 0) {
-  CellResult cell;
-  cell.name = "mqar/" + mixer + "/" + variant;
-  cell.kind = "train";
-  cell.seed = seed;
-  cell.state = CellState::kCompleted;
+  CellResult cell = TrainedCell("mqar/" + mixer + "/" + variant, seed);
   const auto segment = [&](int num_examples) {
     return Array{Object{{"input_seq_len", asked.length},
                         {"num_kv_pairs", asked.length / 16},

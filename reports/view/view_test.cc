@@ -25,16 +25,12 @@ namespace {
 // A trained cell with one segment, as suites that sweep the task's size make them.
 CellResult Cell(const std::string& mixer, int length, int pairs, double lr, double accuracy,
                 double validation, std::uint64_t seed = 0) {
-  CellResult cell;
   const std::string length_text = std::to_string(length);
-  cell.name = "mqar/" + mixer + "/lr=" + std::to_string(lr) + ",input_seq_len=" + length_text +
-              ",num_kv_pairs=" + std::to_string(pairs) +
-              ",batch_size=" + std::to_string(1 << 14 >> (length / 64));
-  cell.kind = "train";
-  cell.seed = seed;
-  cell.group_id = cell.name;
-  cell.run_id = cell.name + std::to_string(seed);
-  cell.state = CellState::kCompleted;
+  CellResult cell =
+      TrainedCell("mqar/" + mixer + "/lr=" + std::to_string(lr) + ",input_seq_len=" + length_text +
+                      ",num_kv_pairs=" + std::to_string(pairs) +
+                      ",batch_size=" + std::to_string(1 << 14 >> (length / 64)),
+                  seed);
   cell.config = Object{
       {"task", Object{{"name", "mqar"},
                       {"test", Array{Object{{"input_seq_len", length}, {"num_kv_pairs", pairs}}}}}},
