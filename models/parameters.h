@@ -33,7 +33,6 @@ enum class ParameterRole {
   kSpecial,     // A_log, dt_bias, feature maps, ...: the mixer's own initialisation stands
 };
 
-// Spec: mixers_linear_attention.md section 0.2.
 enum class InitPolicy {
   kDefault,  // what each block asks for: U(+-1/sqrt(fan_in)) for linear and convolution weights and
              // biases, N(0, 1) for embeddings

@@ -1,4 +1,4 @@
-// Introspection: what a mixer did inside one call (spec: mixers_linear_attention.md section 0.9).
+// Introspection: what a mixer did inside one call.
 // Off unless a caller passes a recorder; recording never changes the numerics.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once

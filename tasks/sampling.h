@@ -287,14 +287,8 @@ MB_HOST_DEVICE inline void PickFew(const SampleStream& sample, std::uint32_t str
   }
 }
 
-// A uniform permutation of 0..n-1. out: [n].
-MB_HOST_DEVICE inline void Shuffle(const SampleStream& sample, std::uint32_t stream,
-                                   std::uint32_t n, std::uint32_t* out) {
-  Pick(sample, stream, n, n, 0, out, nullptr);
-}
-
 // Image of x under a keyed permutation of 0..n-1 with random access (eight Feistel rounds and
-// cycle walking). For the order of data sets; task content needs all n! permutations: Shuffle.
+// cycle walking). For the order of data sets; task content needs all n! permutations: Pick.
 MB_HOST_DEVICE inline std::uint64_t Feistel(const SampleStream& sample, std::uint32_t stream,
                                             std::uint64_t n, std::uint64_t x) {
   std::uint32_t bits = 0;

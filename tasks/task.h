@@ -76,7 +76,7 @@ class Task {
 
   virtual TaskShape shape() const = 0;
 
-  // The canonical string that keys the random streams (spec: short names, sorted).
+  // The canonical string that keys the random streams (tasks/README.md).
   virtual std::string canon() const = 0;
 
   // Writes sample `stream.index` of `stream.key`. inputs, labels: [seq_len]; scratch:
@@ -112,7 +112,7 @@ class Task {
                             std::span<const std::int32_t> labels,
                             std::span<std::int32_t> buckets) const = 0;
 
-  // Integer tables built once on the host (spec section 2.8), read by the device generator.
+  // Integer tables built once on the host, read by the device generator.
   virtual std::span<const std::uint32_t> tables() const { return {}; }
 
   // What a user of its samples should know and may not expect, one sentence each.
@@ -163,7 +163,7 @@ struct TaskEntry {
   std::vector<Preset> presets;
   std::vector<std::string> deviations;  // from the reference generators, with their Q-numbers
   // Parses and validates. `where` is the JSON pointer of `params`, used in messages.
-  // Throws ConfigError with the message of the specification.
+  // Throws ConfigError, which names the parameter, its value and what is allowed.
   std::function<std::unique_ptr<Task>(const Value& params, const std::string& where)> create{};
   // Every parameter with its default filled in, after validation.
   std::function<Value(const Value& params, const std::string& where)> resolve{};

@@ -17,16 +17,15 @@
 #include "io/atomic_file.h"
 #include "reports/export/run_outputs.h"
 
+namespace mixerbench::gate {
 namespace {
-
-using namespace mixerbench;
 
 // Cells of a run in every state, slow ones and such without a name or a start too.
 reports::SweepReport ExampleRun(const std::string& name) {
   std::mt19937_64 random(1);
   std::vector<reports::CellResult> cells;
   for (const auto& [state, text] : EnumNames<reports::CellState>::kNames) {
-    reports::CellResult cell = gate::MadeCell({}, 0, "code", random);
+    reports::CellResult cell = MadeCell({}, 0, "code", random);
     cell.name = "mqar/" + name + "/state=" + std::string(text);
     cell.state = state;
     cell.reason = name;
@@ -38,25 +37,29 @@ reports::SweepReport ExampleRun(const std::string& name) {
   return reports::MakeSweepReport(name, {}, std::move(cells));
 }
 
+void WriteOutputs(const std::filesystem::path& folder) {
+  for (const bool is_hostile : {false, true}) {
+    const Comparison comparison = ExampleComparison(is_hostile);
+    const ExitCode code = CodeOf(comparison, {});
+    const std::string name = is_hostile ? "hostile" : "example";
+    io::WriteFileAtomically(folder / (name + ".json"), RenderJson(comparison, code));
+    io::WriteFileAtomically(folder / (name + ".xml"), RenderJUnit(comparison, {}));
+    io::WriteFileAtomically(folder / (name + ".md"), RenderMarkdown(comparison, code));
+    io::WriteFileAtomically(folder / (name + ".html"), RenderPage(comparison, code));
+    io::WriteFileAtomically(folder / (name + ".txt"), RenderTerminal(comparison, code, true));
+    const reports::SweepReport run = ExampleRun(is_hostile ? "<&\"'\n\x1b\xff ]]>" : "gla");
+    io::WriteFileAtomically(folder / (name + "-run.xml"),
+                            reports::RenderCellsJUnit(std::array{run}));
+  }
+}
+
 }  // namespace
+}  // namespace mixerbench::gate
 
 int main(int argc, char** argv) {
   if (argc != 2) {
     std::cerr << "usage: write_outputs FOLDER\n";
     return 2;
   }
-  const std::filesystem::path folder = argv[1];
-  for (const bool is_hostile : {false, true}) {
-    const gate::Comparison comparison = gate::ExampleComparison(is_hostile);
-    const ExitCode code = gate::CodeOf(comparison, {});
-    const std::string name = is_hostile ? "hostile" : "example";
-    io::WriteFileAtomically(folder / (name + ".json"), gate::RenderJson(comparison, code));
-    io::WriteFileAtomically(folder / (name + ".xml"), gate::RenderJUnit(comparison, {}));
-    io::WriteFileAtomically(folder / (name + ".md"), gate::RenderMarkdown(comparison, code));
-    io::WriteFileAtomically(folder / (name + ".html"), gate::RenderPage(comparison, code));
-    io::WriteFileAtomically(folder / (name + ".txt"), gate::RenderTerminal(comparison, code, true));
-    const reports::SweepReport run = ExampleRun(is_hostile ? "<&\"'\n\x1b\xff ]]>" : "gla");
-    io::WriteFileAtomically(folder / (name + "-run.xml"),
-                            reports::RenderCellsJUnit(std::array{run}));
-  }
+  mixerbench::gate::WriteOutputs(argv[1]);
 }

@@ -59,7 +59,7 @@ TEST_CASE("schedule: zoology's cosine over epochs") {
   config.num_epochs = 64;
   const StepCount steps{.per_epoch = 3, .total = 64 * 3};
   const auto rate = [&](std::int64_t epoch) { return LearningRate(config, steps, 3 * epoch); };
-  // spec/mixers_ssm_and_recipes.md D10.
+  // Values of torch.optim.lr_scheduler.CosineAnnealingLR, as zoology steps it.
   CHECK(rate(0) == Approx(1e-2).epsilon(1e-12));
   CHECK(rate(1) == Approx(9.993977e-3).epsilon(1e-6));
   CHECK(rate(32) == Approx(5e-3).epsilon(1e-12));

@@ -58,9 +58,9 @@ const Fields<TrainConfig>& TrainFields() {
 std::vector<std::string> RecipeNames() { return {"mad", "mad-cosine", "zoology"}; }
 
 TrainConfig RecipeDefaults(std::string_view recipe, const std::string& where) {
-  // spec/mixers_ssm_and_recipes.md B1.2 and B1.4: the aggregate's own defaults.
+  // The aggregate's own defaults are zoology's.
   if (recipe == "zoology") return TrainConfig{};
-  // B2.2. The published code trains at a constant rate although its configuration asks for a
+  // The published code trains at a constant rate although its configuration asks for a
   // cosine; `mad` is faithful to what ran, `mad-cosine` to what was meant.
   if (recipe == "mad" || recipe == "mad-cosine") {
     TrainConfig config;

@@ -6,7 +6,7 @@
 // The paper reads r_t off the attention of a trained model (mixers/attention, tap
 // attention_distance). Here the samples themselves tell it: r_t is how many tokens before t the
 // answer to position t last stood, 0 where evaluation scores nothing or the answer never stood.
-// Source: SILA, Algorithm 1; spec: mixers_ssm_and_recipes.md section B8.3, "weights=oracle".
+// Source: SILA, Algorithm 1.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

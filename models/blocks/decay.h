@@ -1,5 +1,4 @@
 // Parameters of decays, and decays of them; for delta rules kernels/gates/gates.h computes these.
-// Spec: mixers_linear_attention.md section 0.4.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -11,7 +10,7 @@
 
 namespace mixerbench::models {
 
-// Of G2: g = -exp(A_log) softplus(logits + dt_bias), one of each per channel of the logits.
+// g = -exp(A_log) softplus(logits + dt_bias), one of each per channel of the logits.
 struct SoftplusDecay {
   // A ~ U(1e-4, 16) (0 would give A_log = -inf); softplus(dt_bias) log-uniform in [1e-3, 0.1].
   SoftplusDecay(const ParameterScope& scope, std::int64_t channels);

@@ -1,5 +1,5 @@
 // Precision policy of the blocks: matrix products run in the dtype of the activations, while gates,
-// decays and statistics never go below float32 (spec: mixers_linear_attention.md section 0.6).
+// decays and statistics never go below float32.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

@@ -1,5 +1,4 @@
 // Feature maps of linear attention, applied to queries and keys head by head.
-// Spec: mixers_linear_attention.md section 2.4 (table).
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

@@ -1,5 +1,4 @@
 // Log decays of every key channel from logits of low rank (KDA and its kin).
-// Spec: mixers_linear_attention.md section 0.4, G2 and G3.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

@@ -23,7 +23,6 @@ enum class OutputNormKind {
   kLayerPerHead,  // mean and variance of each head, no parameters
 };
 
-// Spec: mixers_linear_attention.md section 0.3, OB1 to OB5.
 struct OutputLayout {
   bool silu_before_norm = false;  // of what the heads read
   OutputNormKind norm = OutputNormKind::kPerHead;

@@ -1,6 +1,6 @@
 // S6: a diagonal state whose step, writes and reads are projections of its input. The whole of the
 // mixer s6 and the middle of the Mamba block.
-// Spec: mixers_ssm_and_recipes.md sections A6.1 and A6.3.
+// Source: Mamba (arXiv 2312.00752), section 3 and algorithm 2.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

@@ -1,5 +1,5 @@
 // The step of a state space at the start of training: log-uniform in a range, stored as what
-// softplus takes to it. Spec: mixers_ssm_and_recipes.md section A0.1.
+// softplus takes to it.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

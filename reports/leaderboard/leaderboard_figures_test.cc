@@ -36,7 +36,7 @@ std::vector<CellResult> Seeds(const std::string& mixer, int d_model, double lr, 
     row.num_correct = 990;
     row.accuracy = 0.99;
     cell.accuracy.push_back(row);
-    cell.model.state_bytes_measured = 64 * d_model;
+    cell.model.state_bytes_measured = std::int64_t{64} * d_model;
     cell.model.state_at_num_tokens = 64;
     cells.push_back(std::move(cell));
   }

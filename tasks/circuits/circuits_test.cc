@@ -13,7 +13,7 @@ std::string Rejected(const CircuitsParams& params) {
 }
 
 // The samples of this file come from tests/golden/derive/state_tracking.py, a second derivation in
-// plain Python; the specification has none of these circuits.
+// plain Python.
 TEST_CASE("circuits: golden samples at length 16") {
   struct Golden {
     Circuit circuit;

@@ -16,7 +16,7 @@ std::string Rejected(const Params& params) {
   return Rejection([&] { Validate(params, "/task"); });
 }
 
-// From tests/golden/derive/copying.py; the specification has none.
+// From tests/golden/derive/copying.py, a second derivation in plain Python.
 TEST_CASE("copying_lag: derived sample") {
   const auto task = MakeCopyingLag(kSmall);
   REQUIRE(task->canon() == "copying_lag;L=12;M=3;alphabet=10");

@@ -16,8 +16,7 @@ Sample First(std::int64_t num_points, LabelMode mode = LabelMode::kScored) {
   return MakeSample(*MakeGroupSwap({num_points, 12}), 1, 0, 0, mode);
 }
 
-// From tests/golden/derive/state_tracking.py, which moves cups in a list; the specification has
-// none.
+// From tests/golden/derive/state_tracking.py, which moves cups in a list.
 TEST_CASE("group_swap: derived samples") {
   REQUIRE(MakeGroupSwap({5, 12})->canon() == "group_swap;L=12;n=5");
   const Sample five = First(5);

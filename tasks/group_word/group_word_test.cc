@@ -34,8 +34,7 @@ TEST_CASE("group_word: golden sample of A5") {
   CHECK(InputsSha256(sample) == "90bc6aa96c82508c486d30fec755230249558bd50888a54214149eed11921f26");
 }
 
-// From tests/golden/derive/state_tracking.py, which multiplies lists of images; the specification
-// has none of these.
+// From tests/golden/derive/state_tracking.py, which multiplies lists of images.
 TEST_CASE("group_word: golden samples of a cyclic group, of products and of the largest S_n") {
   struct Golden {
     std::string group, inputs, labels;

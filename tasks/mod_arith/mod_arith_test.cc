@@ -15,7 +15,7 @@ std::string Rejected(const Params& params) {
 }
 
 // The samples come from tests/golden/derive/state_tracking.py, which lets Python evaluate the
-// expressions; the specification has none.
+// expressions.
 TEST_CASE("mod_arith: golden samples in both orders of evaluation") {
   struct Golden {
     Params params;

@@ -40,7 +40,7 @@ struct Golden {
   std::string strong_sha256, original_sha256, none_sha256;
 };
 
-// Section 8.5 of the specification: seed 42, test split, sample 0.
+// Seed 42, test split, sample 0.
 const Golden kGolden[] = {{"numbers",
                            1024,
                            {0xcbf96360, 0x555c63ec},
@@ -126,7 +126,7 @@ const Golden kGolden[] = {{"numbers",
                            "eec07919098b2fce4663a8c905080effc372a1e99f96b887ccafea6ce67c170c",
                            "aba572e3b73963f45c968dc5e5721772ebe44a79be651da88ae18cc47bf7b11c"}};
 
-TEST_CASE("prompts are those of the specification in all three instruction variants") {
+TEST_CASE("prompts are the golden ones in all three instruction variants") {
   for (const Golden& golden : kGolden) {
     CAPTURE(golden.v_type, golden.length);
     Object options = {{"type_needle_v", golden.v_type}, {"input_seq_len", golden.length}};
@@ -153,7 +153,7 @@ TEST_CASE("prompts are those of the specification in all three instruction varia
   }
 }
 
-TEST_CASE("the haystack of the golden samples begins with the sentences of the specification") {
+TEST_CASE("the haystack of the golden samples begins with the golden sentences") {
   const auto library = std::make_shared<TextLibrary>();
   const auto kjv = library->shipped_haystack(HaystackPart::kAll);
   const auto first_five = [&](const char* v_type) {

@@ -14,8 +14,7 @@ std::string Rejected(std::int64_t num_entries) {
   return Rejection([&] { Validate({num_entries}, "/task"); });
 }
 
-// Both samples come from tests/golden/derive/lookup.py, a second derivation in plain Python;
-// the specification has none.
+// Both samples come from tests/golden/derive/lookup.py, a second derivation in plain Python.
 TEST_CASE("phonebook_tok: golden samples of 3 and of 300 entries") {
   const auto small = MakePhonebookTok({3});
   REQUIRE(small->canon() == "phonebook_tok;n=3");

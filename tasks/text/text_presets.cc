@@ -8,7 +8,7 @@
 namespace mixerbench::tasks {
 namespace {
 
-// The seed of the specification's golden samples.
+// The seed of niah_test.cc's golden samples.
 constexpr std::uint64_t kSeed = 42;
 
 }  // namespace

@@ -37,7 +37,7 @@ const std::vector<std::string>& OddTexts() {
   return texts;
 }
 
-TEST_CASE("sqtok encodes the examples of the specification") {
+TEST_CASE("sqtok encodes the golden texts") {
   const auto sqtok = MakeShippedTokenizer();
   CHECK(sqtok->vocab_size() == 8192);
   CHECK(Encode(*sqtok, "In the beginning God created the heaven and the earth.") ==

@@ -18,7 +18,7 @@ std::string Rejected(const Params& params) {
 }
 
 // Both samples come from tests/golden/derive/state_tracking.py, a second derivation in plain
-// Python; the specification has none.
+// Python.
 TEST_CASE("vocab_majority: golden samples, one with a tie that is repaired") {
   const auto task = MakeVocabMajority({.vocab_size = 6, .input_seq_len = 16});
   REQUIRE(task->canon() == "vocab_majority;L=16;vocab=6");

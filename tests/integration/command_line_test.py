@@ -168,7 +168,7 @@ class CommandLineTest(ProgramTest):
         self.assertEqual(sum(label != -100 for label in row["labels"]), 2)
 
     def test_generate_golden_sample(self):
-        # spec/tasks.md section 8.4, first vector.
+        # tasks/mqar/mqar_test.cc, first vector.
         out = self.expect(
             0, "generate", "mqar", "--set", "input_seq_len=64", "--set", "num_kv_pairs=4",
             "--set", "noise=zero", "--seed", "123",
