@@ -4,6 +4,7 @@
     python3 tools/peers/peers.py warm --gpus 0,1                     # compiles kernels, many layers at once
     python3 tools/peers/peers.py run --gpus 0,1 -o out/fla           # all pairs of fla.json, or those that are named
     python3 tools/peers/peers.py table out/fla/*/*/report.json       # Markdown; --json for programs
+    python3 tools/peers/peers.py table --onto peers.json out/fla/*/*/report.json   # beside the rows of an earlier table
 
 `run` goes on where an earlier one stopped: what is finished stays. tools/peers/README.md says what it needs.
 SPDX-License-Identifier: Apache-2.0
@@ -183,12 +184,15 @@ class Side:
     """What reports say about one mixer."""
 
     def __init__(self):
+        self.machines = set()
         self.accuracies = {}  # by run: accuracies of its segments
         self.steps = {"graph": {}, "eager": {}}  # ms by run
         self.reasons = {}  # by what did not complete
         self.parameters = None
 
     def read(self, cell):
+        if cell.environment:  # none: not finished
+            self.machines.add((cell.environment.get("gpu") or {}).get("name") or cell.environment["cpu"]["model"])
         self.parameters = (cell.json["model_facts"] or {}).get("num_parameters", self.parameters)
         what = "step" if cell.kind == "throughput" else "training"
         if cell.state != "completed":
@@ -226,18 +230,30 @@ def rows(cells):
         sides.setdefault(mixer_of(cell), Side()).read(cell)
     for ours, theirs in names.items():
         if (ours, False) in sides or (theirs, True) in sides:
+            both = [sides.get(key, Side()) for key in ((theirs, True), (ours, False))]
             yield {
                 "mixer": ours,
                 "layer": theirs,
-                "theirs": sides.get((theirs, True), Side()).facts(),
-                "ours": sides.get((ours, False), Side()).facts(),
+                "machines": sorted(both[0].machines | both[1].machines),
+                "theirs": both[0].facts(),
+                "ours": both[1].facts(),
             }
 
 
-def machines(cells):
-    """What the cells ran on, for the line below the table."""
-    environments = [cell.environment for cell in cells if cell.environment]  # none: not finished
-    return sorted({(found.get("gpu") or {}).get("name") or found["cpu"]["model"] for found in environments})
+def onto(earlier, found):
+    """The rows of an earlier table with those that were found, which take the place of rows of the same pair."""
+    by_name = {row["mixer"]: row for row in [*earlier, *found]}
+    return [by_name[name] for name in pairs(read_suite()) if name in by_name]
+
+
+def measured_on(found):
+    """The line below the table: the machine, or those of each row where they are not all the same."""
+    of_machines = {}
+    for row in found:
+        of_machines.setdefault(", ".join(row["machines"]) or "no machine", []).append(row["mixer"])
+    if len(of_machines) == 1:
+        return f"Measured on: {', '.join(of_machines)}."
+    return "Measured on: " + "; ".join(f"{where} ({', '.join(names)})" for where, names in of_machines.items()) + "."
 
 
 def percent(side):
@@ -254,7 +270,7 @@ def times(theirs, ours):
     return "–" if theirs is None or ours is None else f"{theirs / ours:.1f}"
 
 
-def markdown(found, where):
+def markdown(found):
     lines = [
         "| layer | accuracy: theirs | ours | ms a step: theirs, operation by operation | theirs, in our graph "
         "| ours, in a graph | theirs / ours, both in a graph |",
@@ -269,7 +285,7 @@ def markdown(found, where):
         lines.append("| " + " | ".join(cells) + " |")
         for whose in ("theirs", "ours"):
             reasons += [f"- {row['mixer']}, {whose}, {what}: {why}" for what, why in row[whose]["failures"].items()]
-    return "\n".join([*lines, "", f"Measured on: {', '.join(where)}.", *[""] * bool(reasons), *reasons])
+    return "\n".join([*lines, "", measured_on(found), *[""] * bool(reasons), *reasons])
 
 
 def main():
@@ -289,15 +305,17 @@ def main():
     tables = verbs.add_parser("table", help="the table of reports")
     tables.add_argument("reports", nargs="+", metavar="REPORT")
     tables.add_argument("--json", action="store_true")
+    tables.add_argument("--onto", metavar="FILE", help="the JSON of an earlier table: its other rows stay")
     options = parser.parse_args()
     if options.verb != "table":
         return {"run": run, "warm": warm}[options.verb](options)
     try:
         cells = [cell for path in options.reports for cell in mixerbench_reader.read(path).cells]
-    except (mixerbench_reader.FormatError, OSError) as error:
+        earlier = json.loads(pathlib.Path(options.onto).read_text(encoding="utf-8")) if options.onto else []
+    except (mixerbench_reader.FormatError, OSError, json.JSONDecodeError) as error:
         raise SystemExit(f"error: {error}") from error
-    found = list(rows(cells))
-    print(json.dumps(found, indent=2) if options.json else markdown(found, machines(cells)))
+    found = onto(earlier, rows(cells))
+    print(json.dumps(found, indent=2) if options.json else markdown(found))
     return 0
 
 

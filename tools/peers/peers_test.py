@@ -91,6 +91,19 @@ class PeersTest(unittest.TestCase):
         self.assertEqual((abc["layer"], abc["ours"]["eager_ms"], abc["theirs"]["num_parameters"]), ("Abc", 4.0, 5))
         self.assertIsNone(gla["ours"]["graph_ms"])
 
+    def test_rows_of_an_earlier_table_stay(self):
+        first = self.report("first", cell(OURS, "train", 1, accuracy=[0.9]),
+                            cell({"name": "gla"}, "train", 1, accuracy=[0.1]))
+        earlier = os.path.join(self.folder, "earlier.json")
+        with open(earlier, "w", encoding="utf-8") as file:
+            file.write(self.table("--json", first))
+        other = cell(OURS, "train", 1, accuracy=[0.7])
+        other["environment"]["gpu"]["name"] = "H"
+        lines = self.table("--onto", earlier, self.report("second", other)).splitlines()
+        self.assertIn("| abc | – | 70.0 % (70.0) | – | – | – | – |", lines)
+        self.assertIn("| gla | – | 10.0 % (10.0) | – | – | – | – |", lines)
+        self.assertIn("Measured on: H (abc); G (gla).", lines)
+
     def test_a_cell_that_was_stopped_has_no_machine(self):
         stopped = cell(THEIRS, "throughput", 0, "interrupted", "stopped")
         stopped["environment"] = None
