@@ -5,6 +5,7 @@
 
 #include "gate/verdict/pairing.h"
 #include "reports/summary/sweep_report.h"
+#include "reports/view/cell_parts.h"
 
 namespace mixerbench::gate {
 namespace {

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "gate/verdict/comparison.h"
+#include "reports/view/mixer_list.h"
 #include "reports/view/page.h"
-#include "reports/view/study.h"
 
 namespace mixerbench::gate {
 

@@ -7,6 +7,8 @@
 #include <string_view>
 
 #include "gate/render/row_text.h"
+#include "reports/view/cell_parts.h"
+#include "reports/view/datums.h"
 #include "reports/view/numbers.h"
 #include "reports/view/tables.h"
 

@@ -5,7 +5,7 @@
 #include "io/json.h"
 #include "io/text.h"
 #include "reports/export/export.h"
-#include "reports/view/study.h"
+#include "reports/view/config_leaves.h"
 
 namespace mixerbench::reports {
 namespace {

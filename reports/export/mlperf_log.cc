@@ -4,7 +4,7 @@
 
 #include "io/json.h"
 #include "reports/export/export.h"
-#include "reports/view/study.h"
+#include "reports/view/config_leaves.h"
 
 namespace mixerbench::reports {
 namespace {

@@ -13,7 +13,8 @@
 #include "reports/export/export.h"
 #include "reports/result/device.h"
 #include "reports/result/result_json.h"
-#include "reports/view/study.h"
+#include "reports/view/cell_parts.h"
+#include "reports/view/config_leaves.h"
 
 namespace mixerbench::reports {
 namespace {

@@ -9,9 +9,11 @@
 #include "base/dotted_path.h"
 #include "reports/result/device.h"
 #include "reports/summary/select.h"
+#include "reports/view/cell_parts.h"
+#include "reports/view/config_leaves.h"
+#include "reports/view/datums.h"
 #include "reports/view/numbers.h"
 #include "reports/view/sentences.h"
-#include "reports/view/tables.h"
 
 namespace mixerbench::reports {
 namespace {

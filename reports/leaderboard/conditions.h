@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "reports/leaderboard/leaderboard.h"
-#include "reports/view/study.h"
+#include "reports/view/mixer_list.h"
 
 namespace mixerbench::reports {
 

@@ -16,8 +16,9 @@
 #include "reports/result/result_json.h"
 #include "reports/statistics/statistics.h"
 #include "reports/summary/select.h"
+#include "reports/view/cell_parts.h"
+#include "reports/view/config_leaves.h"
 #include "reports/view/numbers.h"
-#include "reports/view/study.h"
 
 namespace mixerbench::reports {
 namespace {

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "reports/summary/sweep_report.h"
+#include "reports/view/mixer_list.h"
 #include "reports/view/page.h"
 
 namespace mixerbench::reports {

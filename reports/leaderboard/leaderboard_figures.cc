@@ -6,6 +6,7 @@
 
 #include "reports/view/figure_parts.h"
 #include "reports/view/figures.h"
+#include "reports/view/mixer_list.h"
 #include "reports/view/numbers.h"
 
 namespace mixerbench::reports {

@@ -9,7 +9,6 @@
 #include "reports/leaderboard/leaderboard.h"
 #include "reports/render/markdown_page.h"
 #include "reports/testing/test_cells.h"
-#include "reports/view/study.h"
 
 #include "tests/support/catch2.h"
 

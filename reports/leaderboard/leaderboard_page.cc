@@ -8,8 +8,9 @@
 #include "reports/leaderboard/leaderboard.h"
 #include "reports/leaderboard/leaderboard_figures.h"
 #include "reports/result/result_json.h"
+#include "reports/view/datums.h"
+#include "reports/view/mixer_list.h"
 #include "reports/view/numbers.h"
-#include "reports/view/tables.h"
 
 namespace mixerbench::reports {
 namespace {

@@ -12,7 +12,7 @@
 #include "reports/render/markdown_page.h"
 #include "reports/result/schema.h"
 #include "reports/testing/test_cells.h"
-#include "reports/view/study.h"
+#include "reports/view/config_leaves.h"
 
 #include "tests/support/catch2.h"
 

@@ -15,6 +15,9 @@
 #include "reports/result/result_json.h"
 #include "reports/statistics/statistics.h"
 #include "reports/summary/select.h"
+#include "reports/view/cell_parts.h"
+#include "reports/view/config_leaves.h"
+#include "reports/view/mixer_list.h"
 #include "reports/view/numbers.h"
 
 namespace mixerbench::reports {

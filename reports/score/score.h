@@ -16,7 +16,6 @@
 
 #include "reports/summary/sweep_report.h"
 #include "reports/view/page.h"
-#include "reports/view/study.h"
 
 namespace mixerbench::reports {
 

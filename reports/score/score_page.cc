@@ -7,8 +7,8 @@
 #include "base/array_of.h"
 #include "reports/result/result_json.h"
 #include "reports/score/score.h"
+#include "reports/view/marks.h"
 #include "reports/view/numbers.h"
-#include "reports/view/tables.h"
 
 namespace mixerbench::reports {
 namespace {

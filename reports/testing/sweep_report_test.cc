@@ -15,6 +15,7 @@
 #include "reports/summary/deep_check.h"
 #include "reports/summary/select.h"
 #include "reports/testing/test_cells.h"
+#include "reports/view/mixer_list.h"
 #include "reports/view/sentences.h"
 #include "reports/view/study.h"
 

@@ -8,6 +8,9 @@
 
 #include "io/json.h"
 #include "io/text.h"
+#include "reports/view/cell_parts.h"
+#include "reports/view/datums.h"
+#include "reports/view/mixer_list.h"
 #include "reports/view/numbers.h"
 #include "reports/view/plan_table.h"
 #include "reports/view/tables.h"

@@ -6,8 +6,8 @@
 
 #include "reports/view/correspondence.h"
 #include "reports/view/counted.h"
+#include "reports/view/datums.h"
 #include "reports/view/numbers.h"
-#include "reports/view/tables.h"
 
 namespace mixerbench::reports {
 namespace {

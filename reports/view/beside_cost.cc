@@ -9,9 +9,11 @@
 #include "io/json.h"
 #include "reports/result/device.h"
 #include "reports/view/beside.h"
+#include "reports/view/cell_parts.h"
 #include "reports/view/correspondence.h"
+#include "reports/view/datums.h"
+#include "reports/view/mixer_list.h"
 #include "reports/view/numbers.h"
-#include "reports/view/tables.h"
 
 namespace mixerbench::reports {
 namespace {

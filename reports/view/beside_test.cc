@@ -6,7 +6,8 @@
 
 #include "reports/view/correspondence.h"
 #include "reports/view/counted.h"
-#include "reports/view/tables.h"
+#include "reports/view/datums.h"
+#include "reports/view/mixer_list.h"
 
 #include "tests/support/catch2.h"
 

@@ -6,6 +6,10 @@
 #include "reports/statistics/statistics.h"
 #include "reports/summary/sweep_report.h"
 #include "reports/testing/test_cells.h"
+#include "reports/view/datums.h"
+#include "reports/view/marks.h"
+#include "reports/view/mixer_list.h"
+#include "reports/view/study.h"
 #include "reports/view/tables.h"
 
 #include "tests/support/catch2.h"

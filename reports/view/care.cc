@@ -9,7 +9,6 @@
 #include "reports/view/numbers.h"
 #include "reports/view/sentences.h"
 #include "reports/view/study.h"
-#include "reports/view/tables.h"
 
 namespace mixerbench::reports {
 namespace {

@@ -50,4 +50,32 @@ bool HasPart(const std::string& path, const std::string& key) {
   return ("." + path + ".").find("." + key + ".") != std::string::npos;
 }
 
+std::string ConfigText(const Value& config, const std::string& path) {
+  const Value* at = &config;
+  for (std::size_t start = 0; start <= path.size() && at != nullptr;) {
+    const std::size_t dot = std::min(path.find('.', start), path.size());
+    const std::string key = path.substr(start, dot - start);
+    if (at->is_array()) {
+      at = at->as_array().empty() ? nullptr : &at->as_array().front();
+      if (at != nullptr) at = at->Find(key);
+    } else {
+      at = at->Find(key);
+    }
+    start = dot + 1;
+  }
+  if (at == nullptr || at->is_null()) return "";
+  return io::ValueText(*at);
+}
+
+std::vector<Object> SegmentsOf(const Value& config, const char* split) {
+  const Value* const task = config.Find("task");
+  const Value* const segments = task ? task->Find(split) : nullptr;
+  std::vector<Object> found;
+  if (!segments || !segments->is_array()) return found;
+  for (const Value& segment : segments->as_array()) {
+    if (segment.is_object()) found.push_back(segment.as_object());
+  }
+  return found;
+}
+
 }  // namespace mixerbench::reports

@@ -22,4 +22,10 @@ std::string LeafText(const Leaves& leaves, const std::string& key);
 // Whether a part of a dotted path is `key`: "sequence_mixer" of "model.sequence_mixer.name".
 bool HasPart(const std::string& path, const std::string& key);
 
+// A member at a dotted path of a config, as text; empty when it is not there.
+std::string ConfigText(const Value& config, const std::string& path);
+
+// The test segments, or the train ones, of a config.
+std::vector<Object> SegmentsOf(const Value& config, const char* split);
+
 }  // namespace mixerbench::reports

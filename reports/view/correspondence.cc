@@ -9,9 +9,9 @@
 #include "base/dotted_path.h"
 #include "io/json.h"
 #include "io/value_path.h"
+#include "reports/view/config_leaves.h"
 #include "reports/view/counted.h"
 #include "reports/view/numbers.h"
-#include "reports/view/study.h"
 
 namespace mixerbench::reports {
 namespace {

@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "reports/statistics/statistics.h"
+#include "reports/view/datums.h"
 #include "reports/view/numbers.h"
-#include "reports/view/tables.h"
 
 namespace mixerbench::reports {
 namespace {

@@ -7,6 +7,7 @@
 #include <map>
 #include <string>
 
+#include "reports/view/cell_parts.h"
 #include "reports/view/numbers.h"
 #include "reports/view/sentences.h"
 

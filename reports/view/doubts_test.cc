@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "reports/testing/test_cells.h"
+#include "reports/view/mixer_list.h"
 
 #include "tests/support/catch2.h"
 

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "reports/view/mixer_list.h"
 #include "reports/view/page.h"
 #include "reports/view/study.h"
 

@@ -11,9 +11,10 @@
 #include <tuple>
 
 #include "io/json.h"
+#include "reports/view/cell_parts.h"
+#include "reports/view/datums.h"
 #include "reports/view/figure_parts.h"
 #include "reports/view/numbers.h"
-#include "reports/view/tables.h"
 
 namespace mixerbench::reports {
 namespace {

@@ -4,6 +4,7 @@
 
 #include <vector>
 
+#include "reports/view/mixer_list.h"
 #include "reports/view/page.h"
 #include "reports/view/study.h"
 

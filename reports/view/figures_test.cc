@@ -10,6 +10,7 @@
 #include "reports/summary/sweep_report.h"
 #include "reports/testing/test_cells.h"
 #include "reports/view/figure_parts.h"
+#include "reports/view/mixer_list.h"
 #include "reports/view/study.h"
 
 #include "tests/support/catch2.h"

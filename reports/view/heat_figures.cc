@@ -5,9 +5,12 @@
 #include <set>
 
 #include "io/json.h"
+#include "reports/view/cell_parts.h"
+#include "reports/view/datums.h"
 #include "reports/view/figure_parts.h"
+#include "reports/view/mixer_list.h"
 #include "reports/view/numbers.h"
-#include "reports/view/tables.h"
+#include "reports/view/study.h"
 
 namespace mixerbench::reports {
 namespace {

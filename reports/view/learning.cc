@@ -8,9 +8,12 @@
 #include <set>
 
 #include "reports/statistics/statistics.h"
+#include "reports/view/cell_parts.h"
 #include "reports/view/figure_parts.h"
 #include "reports/view/figures.h"
+#include "reports/view/mixer_list.h"
 #include "reports/view/numbers.h"
+#include "reports/view/study.h"
 
 namespace mixerbench::reports {
 namespace {

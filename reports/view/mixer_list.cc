@@ -1,5 +1,6 @@
-// The mixers of a page and what they are called there.
 // SPDX-License-Identifier: Apache-2.0
+#include "reports/view/mixer_list.h"
+
 #include <algorithm>
 #include <iterator>
 #include <map>
@@ -8,8 +9,9 @@
 #include <string>
 #include <vector>
 
+#include "reports/view/cell_parts.h"
+#include "reports/view/config_leaves.h"
 #include "reports/view/mixer_style.h"
-#include "reports/view/study.h"
 
 namespace mixerbench::reports {
 namespace {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "reports/summary/sweep_report.h"
+#include "reports/view/cell_parts.h"
 
 namespace mixerbench::reports {
 namespace {

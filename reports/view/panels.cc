@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "reports/view/figure_parts.h"
+#include "reports/view/mixer_list.h"
 
 namespace mixerbench::reports {
 namespace {

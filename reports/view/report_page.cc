@@ -9,6 +9,7 @@
 #include "reports/view/beside.h"
 #include "reports/view/doubts.h"
 #include "reports/view/figures.h"
+#include "reports/view/mixer_list.h"
 #include "reports/view/numbers.h"
 #include "reports/view/sentences.h"
 #include "reports/view/study.h"

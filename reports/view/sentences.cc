@@ -6,6 +6,8 @@
 #include <map>
 #include <set>
 
+#include "reports/view/cell_parts.h"
+#include "reports/view/config_leaves.h"
 #include "reports/view/figure_parts.h"
 #include "reports/view/numbers.h"
 #include "reports/view/tables.h"

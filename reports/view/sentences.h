@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "reports/view/mixer_list.h"
 #include "reports/view/page.h"
 #include "reports/view/study.h"
 

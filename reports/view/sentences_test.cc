@@ -9,6 +9,7 @@
 
 #include "reports/summary/sweep_report.h"
 #include "reports/testing/test_cells.h"
+#include "reports/view/mixer_list.h"
 #include "reports/view/study.h"
 #include "reports/view/tables.h"
 

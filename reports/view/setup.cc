@@ -6,9 +6,11 @@
 #include <set>
 
 #include "io/json.h"
+#include "reports/view/cell_parts.h"
+#include "reports/view/config_leaves.h"
 #include "reports/view/numbers.h"
 #include "reports/view/sentences.h"
-#include "reports/view/tables.h"
+#include "reports/view/study.h"
 
 namespace mixerbench::reports {
 namespace {

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "reports/summary/sweep_report.h"
+#include "reports/view/mixer_list.h"
 #include "reports/view/report_page.h"
 #include "reports/view/sentences.h"
 #include "reports/view/study.h"

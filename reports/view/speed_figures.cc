@@ -6,8 +6,10 @@
 #include <set>
 #include <tuple>
 
+#include "reports/view/cell_parts.h"
 #include "reports/view/figure_parts.h"
 #include "reports/view/figures.h"
+#include "reports/view/mixer_list.h"
 #include "reports/view/numbers.h"
 #include "reports/view/tables.h"
 

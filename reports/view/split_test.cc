@@ -7,7 +7,9 @@
 
 #include "reports/summary/sweep_report.h"
 #include "reports/testing/test_cells.h"
+#include "reports/view/cell_parts.h"
 #include "reports/view/config_leaves.h"
+#include "reports/view/mixer_list.h"
 #include "reports/view/sentences.h"
 #include "reports/view/study.h"
 #include "reports/view/tables.h"

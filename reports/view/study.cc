@@ -2,17 +2,14 @@
 #include "reports/view/study.h"
 
 #include <algorithm>
-#include <array>
 #include <set>
-#include <sstream>
-#include <string_view>
 #include <tuple>
 
 #include "base/dotted_path.h"
 #include "io/json.h"
 #include "reports/summary/select.h"
+#include "reports/view/cell_parts.h"
 #include "reports/view/config_leaves.h"
-#include "reports/view/numbers.h"
 #include "reports/view/study_split.h"
 
 namespace mixerbench::reports {
@@ -53,16 +50,6 @@ bool MoveTogether(const std::vector<Setting>& settings, const std::string& a,
     if (from.try_emplace(y, x).first->second != x) return false;
   }
   return true;
-}
-
-constexpr std::array<std::string_view, 5> kSizeKeys = {"input_seq_len", "num_kv_pairs",
-                                                       "vocab_size", "d_model", "n_layers"};
-
-// Sizes of the task come first in the head of a table, then those of the model, then the rate.
-std::size_t Weight(const std::string& key) {
-  const auto found = std::find(kSizeKeys.begin(), kSizeKeys.end(), key);
-  const auto weight = static_cast<std::size_t>(found - kSizeKeys.begin());
-  return weight + (found == kSizeKeys.end() && key != "lr" ? 1 : 0);
 }
 
 bool IsTaskKey(const SweepReport& report, const Study& study, const std::string& key) {
@@ -329,27 +316,6 @@ Study MakeStudy(const SweepReport& report, const std::string& task, const TaskPa
 
 }  // namespace
 
-std::string MixerKey(const std::string& cell_name) {
-  const CellName name = SplitCellName(cell_name);
-  return name.mixer.empty() ? cell_name : name.mixer;
-}
-
-bool IsSizeKey(const std::string& key) {
-  return std::find(kSizeKeys.begin(), kSizeKeys.end(), key) != kSizeKeys.end();
-}
-
-bool KeyLess(const std::string& a, const std::string& b) {
-  return std::pair(Weight(a), a) < std::pair(Weight(b), b);
-}
-
-bool ValueLess(const std::string& a, const std::string& b) {
-  const auto x = NumberOf(a);
-  const auto y = NumberOf(b);
-  if (x && y && *x != *y) return *x < *y;
-  if (x.has_value() != y.has_value()) return x.has_value();
-  return a < b;
-}
-
 const StudyCell* Study::At(int mixer, std::size_t setting) const {
   const auto found = cells.find({mixer, setting});
   return found == cells.end() ? nullptr : &found->second;
@@ -397,17 +363,6 @@ std::vector<std::string> ConfigValues(const Study& study, const std::string& pat
   return sorted;
 }
 
-std::vector<Object> SegmentsOf(const Value& config, const char* split) {
-  const Value* const task = config.Find("task");
-  const Value* const segments = task ? task->Find(split) : nullptr;
-  std::vector<Object> found;
-  if (!segments || !segments->is_array()) return found;
-  for (const Value& segment : segments->as_array()) {
-    if (segment.is_object()) found.push_back(segment.as_object());
-  }
-  return found;
-}
-
 const AccuracyOverSeeds* RowAt(const Study& study, const GroupSummary& group, std::size_t segment) {
   const bool any = study.segments.size() == 1 && study.segments.front().empty();
   for (const AccuracyOverSeeds& row : group.accuracy) {
@@ -425,89 +380,10 @@ bool IsExtrapolated(const Study& study, std::size_t setting, std::size_t segment
   return false;
 }
 
-std::string PartText(const std::string& key, const std::string& value) {
-  static const std::map<std::string, std::string> kUnits = {{"input_seq_len", " tokens"},
-                                                            {"num_kv_pairs", " pairs"},
-                                                            {"n_layers", " layers"},
-                                                            {"gap", " apart"},
-                                                            {"num_needle_k", " needles"}};
-  const auto number = NumberOf(value);
-  if (const auto unit = kUnits.find(key); unit != kUnits.end() && number) {
-    return Count(*number) + unit->second;
-  }
-  if (key == "d_model") return "d " + value;
-  if (key == "lr" && number && *number > 0) return "lr " + RateText(*number);
-  if (key == "dtype") return value;
-  if (key == "batch_size") return "batch " + value;
-  return value.empty() ? key : key + " " + value;
-}
-
-std::map<std::string, std::string> PartsOf(const GroupSummary& group) {
-  return PartsOf(group.name);
-}
-
-std::map<std::string, std::string> PartsOf(const std::string& cell_name) {
-  std::map<std::string, std::string> parts;
-  std::istringstream variant(SplitCellName(cell_name).variant);
-  for (std::string part; std::getline(variant, part, ',');) {
-    const std::size_t equals = part.find('=');
-    parts[part.substr(0, equals)] = equals == part.npos ? "" : part.substr(equals + 1);
-  }
-  return parts;
-}
-
-std::set<std::string> VaryingKeys(const SweepReport& report) {
-  std::map<std::string, std::set<std::string>> keys_of;  // by mixer
-  for (const GroupSummary& group : report.groups) {
-    for (const auto& [key, value] : PartsOf(group)) keys_of[MixerKey(group.name)].insert(key);
-  }
-  std::map<std::pair<std::string, std::string>, std::set<std::string>> values;  // by mixer and key
-  for (const GroupSummary& group : report.groups) {
-    const std::string mixer = MixerKey(group.name);
-    const auto parts = PartsOf(group);
-    for (const std::string& key : keys_of[mixer]) {
-      const auto found = parts.find(key);
-      values[{mixer, key}].insert(found == parts.end() ? "" : found->second);
-    }
-  }
-  std::set<std::string> varying;
-  for (const auto& [of, found] : values) {
-    if (found.size() > 1) varying.insert(of.second);
-  }
-  return varying;
-}
-
-std::set<std::string> TimingKeys(const SweepReport& report) {
-  std::set<std::string> keys = VaryingKeys(report);
-  for (const char* said : {"dtype", "batch_size", "input_seq_len", "num_kv_pairs"})
-    keys.erase(said);
-  return keys;
-}
-
-std::string PartsText(const GroupSummary& group, const std::set<std::string>& keys) {
-  std::string text;
-  for (const auto& [key, value] : PartsOf(group)) {
-    if (keys.contains(key)) text += (text.empty() ? "" : ", ") + PartText(key, value);
-  }
-  return text;
-}
-
 std::string AxisText(const SettingAxis& axis, std::size_t value, const char* between) {
   std::string text;
   for (std::size_t i = 0; i < axis.keys.size(); ++i) {
     text += (i == 0 ? "" : between) + PartText(axis.keys[i], axis.values[value][i]);
-  }
-  return text;
-}
-
-std::string SegmentText(const Object& axes, const char* between) {
-  std::vector<std::string> keys;
-  for (const auto& [key, value] : axes) keys.push_back(key);
-  std::sort(keys.begin(), keys.end(), KeyLess);
-  std::string text;
-  for (const std::string& key : keys) {
-    const Value& value = axes.at(key);
-    text += (text.empty() ? "" : between) + PartText(key, io::ValueText(value));
   }
   return text;
 }
@@ -529,21 +405,25 @@ std::string ChosenText(const Study& study, const GroupSummary& group) {
   return text;
 }
 
-std::string ConfigText(const Value& config, const std::string& path) {
-  const Value* at = &config;
-  for (std::size_t start = 0; start <= path.size() && at != nullptr;) {
-    const std::size_t dot = std::min(path.find('.', start), path.size());
-    const std::string key = path.substr(start, dot - start);
-    if (at->is_array()) {
-      at = at->as_array().empty() ? nullptr : &at->as_array().front();
-      if (at != nullptr) at = at->Find(key);
-    } else {
-      at = at->Find(key);
+double EarlyStop(const Study& study) {
+  double highest = 0;
+  for (const auto& [place, cell] : study.cells) {
+    for (const GroupSummary* group : cell.all) {
+      const Value& config = study.report->cells[group->first_cell].config;
+      const Value* train = config.Find("train");
+      const Value* stop = train ? train->Find("early_stop_accuracy") : nullptr;
+      if (stop && stop->is_number()) highest = std::max(highest, stop->as_double());
     }
-    start = dot + 1;
   }
-  if (at == nullptr || at->is_null()) return "";
-  return io::ValueText(*at);
+  return highest;
+}
+
+std::vector<std::size_t> ShownSeedCounts(const Study& study) {
+  std::vector<std::size_t> counts;
+  for (const auto& [place, cell] : study.cells) {
+    if (cell.shown && !cell.shown->seeds.empty()) counts.push_back(cell.shown->seeds.size());
+  }
+  return counts;
 }
 
 }  // namespace mixerbench::reports

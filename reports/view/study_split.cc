@@ -7,8 +7,8 @@
 
 #include "base/dotted_path.h"
 #include "reports/summary/select.h"
+#include "reports/view/cell_parts.h"
 #include "reports/view/config_leaves.h"
-#include "reports/view/study.h"
 
 namespace mixerbench::reports {
 namespace {

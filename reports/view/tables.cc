@@ -9,7 +9,9 @@
 #include <map>
 #include <numeric>
 
-#include "reports/statistics/permutation.h"
+#include "reports/view/cell_parts.h"
+#include "reports/view/datums.h"
+#include "reports/view/marks.h"
 #include "reports/view/numbers.h"
 
 namespace mixerbench::reports {
@@ -18,39 +20,6 @@ namespace {
 // Where one setting has more columns than kMaxColumns, each of its tables has at most so many
 // segments: with steps, length and facts beside them they fit on a sheet of paper.
 constexpr std::size_t kMaxSegments = 10;
-
-const AccuracyRow* ItemRow(const Study& study, const GroupSummary& group,
-                           const AccuracyOverSeeds& row) {
-  for (const CellResult& cell : CellsOf(*study.report, group)) {
-    const AccuracyRow* item = WholeSegment(cell, row.axes);
-    if (item && item->num_scored > 0) return item;
-  }
-  return nullptr;
-}
-
-std::string FirstFailure(const Study& study, const GroupSummary& group) {
-  for (const CellResult& cell : CellsOf(*study.report, group)) {
-    if (cell.state != CellState::kCompleted) {
-      return std::string(NameOf(cell.state)) + (cell.reason.empty() ? "" : ": " + cell.reason);
-    }
-  }
-  return "";
-}
-
-Datum StateDatum(CellState state, std::string note) {
-  Datum datum;
-  datum.state = state;
-  datum.text = state == CellState::kCompleted ? kNone : std::string(NameOf(state));
-  datum.note = std::move(note);
-  return datum;
-}
-
-CellState FirstState(const Study& study, const GroupSummary& group) {
-  for (const CellResult& cell : CellsOf(*study.report, group)) {
-    if (cell.state != CellState::kCompleted) return cell.state;
-  }
-  return CellState::kCompleted;
-}
 
 struct AccuracyColumn {
   std::size_t setting = 0;
@@ -130,62 +99,6 @@ std::string ThresholdText(const Study& study) {
 std::size_t MaxSeeds(const Study& study) {
   const std::vector<std::size_t> counts = ShownSeedCounts(study);
   return counts.empty() ? 0 : std::ranges::max(counts);
-}
-
-Datum SolvedDatum(const GroupSummary* group) {
-  Datum datum;
-  if (!group || !group->solve_rate) return datum;
-  const SolveRate& rate = *group->solve_rate;
-  datum.value = static_cast<double>(rate.num_solved) / static_cast<double>(rate.num_seeds);
-  datum.text = fmt::format("{} of {}", rate.num_solved, rate.num_seeds);
-  datum.low = rate.ci.low;
-  datum.high = rate.ci.high;
-  datum.sub = PercentRange(rate.ci.low, rate.ci.high, 0) + " %";
-  datum.note = "95 % interval of the solve rate (Wilson)";
-  return datum;
-}
-
-const ModelFacts* FactsOf(const Study& study, const GroupSummary* group) {
-  if (!group) return nullptr;
-  for (const CellResult& cell : CellsOf(*study.report, *group)) {
-    if (cell.model.num_parameters > 0) return &cell.model;
-  }
-  return nullptr;
-}
-
-Datum ParamsDatum(const Study& study, const GroupSummary* group) {
-  Datum datum;
-  if (const ModelFacts* facts = FactsOf(study, group)) {
-    datum.value = static_cast<double>(facts->num_parameters);
-    datum.text = Si(datum.value);
-    datum.note = Count(*datum.value) + " parameters";
-  }
-  return datum;
-}
-
-Datum StateSizeDatum(const Study& study, const GroupSummary* group) {
-  Datum datum;
-  const ModelFacts* facts = FactsOf(study, group);
-  if (facts && facts->state_at_num_tokens > 0) {
-    datum.value = static_cast<double>(facts->state_bytes_measured);
-    datum.text = Bytes(datum.value);
-    datum.note = fmt::format("{} bytes of one sequence after {} tokens, measured",
-                             Count(*datum.value), facts->state_at_num_tokens);
-  }
-  return datum;
-}
-
-Datum LengthDatum(const GroupSummary* group) {
-  Datum datum;
-  if (!group || !group->effective_length) return datum;
-  const EffectiveLength& length = *group->effective_length;
-  if (length.median) {
-    datum.value = static_cast<double>(*length.median);
-    datum.text = Count(*datum.value);
-  } else {
-    datum.note = length.reason;
-  }
-  return datum;
 }
 
 // Names of guesses in order, with what each scores by column.
@@ -289,28 +202,6 @@ bool HasSteps(const Study& study) {
 void AddColumn(Table& table, Column column, const std::function<Datum(std::size_t)>& datum_of) {
   table.columns.push_back(std::move(column));
   for (std::size_t i = 0; i < table.rows.size(); ++i) table.rows[i].cells.push_back(datum_of(i));
-}
-
-// The row whose value in a column comes first, or nullptr where there are no two to compare.
-const Row* BestOf(const Table& table, std::size_t column,
-                  const std::function<bool(double, double)>& comes_before) {
-  const Row* best = nullptr;
-  std::size_t num_values = 0;
-  for (const Row& row : table.rows) {
-    const auto& value = row.cells[column].value;
-    if (!value) continue;
-    ++num_values;
-    if (!best || comes_before(*value, *best->cells[column].value)) best = &row;
-  }
-  return num_values < 2 ? nullptr : best;
-}
-
-// Two results of one kind each: over seeds, over items, or without an interval, which is told apart
-// from everything.
-bool IsToldApart(const Datum& a, const Datum& b) {
-  if (!a.seeds.empty() && !b.seeds.empty()) return PermutationPValue(a.seeds, b.seeds) < kNotTold;
-  const bool are_comparable = a.seeds.empty() && b.seeds.empty() && a.low && b.low;
-  return !are_comparable || *a.high < *b.low || *a.low > *b.high;
 }
 
 std::vector<std::size_t> UpTo(std::size_t count) {
@@ -423,146 +314,6 @@ std::vector<Table> TablesOfSetting(const Study& study, const MixerList& mixers,
 }
 
 }  // namespace
-
-std::vector<std::size_t> ShownSeedCounts(const Study& study) {
-  std::vector<std::size_t> counts;
-  for (const auto& [place, cell] : study.cells) {
-    if (cell.shown && !cell.shown->seeds.empty()) counts.push_back(cell.shown->seeds.size());
-  }
-  return counts;
-}
-
-double EarlyStop(const Study& study) {
-  double highest = 0;
-  for (const auto& [place, cell] : study.cells) {
-    for (const GroupSummary* group : cell.all) {
-      const Value& config = study.report->cells[group->first_cell].config;
-      const Value* train = config.Find("train");
-      const Value* stop = train ? train->Find("early_stop_accuracy") : nullptr;
-      if (stop && stop->is_number()) highest = std::max(highest, stop->as_double());
-    }
-  }
-  return highest;
-}
-
-std::string SeedList(const std::vector<std::optional<double>>& seeds, int decimals) {
-  std::string text;
-  for (const auto& seed : seeds) text += (text.empty() ? "" : " · ") + Percent(seed, decimals);
-  return text;
-}
-
-std::string IntervalText(const Interval& interval, double value, int decimals) {
-  if (value >= 1) return "≥ " + Percent(interval.low, decimals);
-  return PercentRange(interval.low, interval.high, decimals);
-}
-
-Datum TextDatum(std::string text, std::string sub) {
-  Datum datum;
-  datum.text = text.empty() ? std::string(kNone) : std::move(text);
-  datum.sub = std::move(sub);
-  return datum;
-}
-
-Datum NumberDatum(std::optional<double> value, std::string text) {
-  Datum datum;
-  datum.value = value;
-  if (value) datum.text = std::move(text);
-  return datum;
-}
-
-Datum AccuracyDatum(const Study& study, const GroupSummary* group, std::size_t segment) {
-  if (!group) return {};
-  const AccuracyOverSeeds* row = RowAt(study, *group, segment);
-  if (!row) {
-    const std::string why = FirstFailure(study, *group);
-    return StateDatum(FirstState(study, *group), why);
-  }
-  if (!row->mean) return StateDatum(row->state, row->reason);
-  const AccuracyRow* item = ItemRow(study, *group, *row);
-  const int decimals = item && item->num_scored < kItemsForTwoDecimals ? 1 : 2;
-  Datum datum;
-  datum.value = row->mean;
-  datum.is_imputed = AnyImputed(*row);
-  datum.text = Percent(row->mean, decimals) + (datum.is_imputed ? " †" : "");
-  if (row->ci_seeds) {
-    for (const auto& seed : row->per_seed) {
-      if (seed) datum.seeds.push_back(*seed);
-    }
-  }
-  std::string what;
-  if (const auto& ci = row->ci_seeds ? row->ci_seeds : row->ci_items) {
-    datum.low = ci->low;
-    datum.high = ci->high;
-    datum.sub = IntervalText(*ci, *row->mean, decimals);
-    what = row->ci_seeds ? "95 % interval over seeds " : "95 % interval over items ";
-  }
-  if (row->per_seed.size() > 1 && !row->ci_seeds) datum.sub = SeedList(row->per_seed, decimals);
-  datum.note = SegmentText(row->axes);
-  if (item && row->per_seed.size() == 1) {
-    datum.note +=
-        fmt::format("\n{} of {} positions right", Count(static_cast<double>(item->num_correct)),
-                    Count(static_cast<double>(item->num_scored)));
-  } else if (row->per_seed.size() > 1) {
-    datum.note += "\nseeds: " + SeedList(row->per_seed, decimals);
-  }
-  if (!what.empty())
-    datum.note +=
-        "\n" + what + IntervalText({"", .95, *datum.low, *datum.high}, *row->mean, decimals);
-  if (const std::string chosen = ChosenText(study, *group); !chosen.empty()) {
-    datum.note += "\nchosen: " + chosen;
-  }
-  if (row->state != CellState::kCompleted) {
-    datum.note +=
-        "\n" + std::string(NameOf(row->state)) + (row->reason.empty() ? "" : ": " + row->reason);
-  }
-  return datum;
-}
-
-Datum StepsDatum(const Study& study, const GroupSummary* group) {
-  Datum datum;
-  if (!group) return datum;
-  if (!group->steps_to_threshold) {
-    // All failed before they knew what they were to reach.
-    if (IsFailure(FirstState(study, *group))) datum.text = "not reached";
-    return datum;
-  }
-  const StepsOverSeeds& steps = *group->steps_to_threshold;
-  datum.value = steps.median;
-  datum.text = steps.median ? Count(*steps.median) : "not reached";
-  if (steps.per_seed.size() > 1) {
-    for (const auto& seed : steps.per_seed) {
-      datum.note += (datum.note.empty() ? "seeds: " : ", ") +
-                    (seed ? Count(static_cast<double>(*seed)) : std::string("never"));
-    }
-    if (steps.num_censored > 0) datum.sub = fmt::format("{} never", steps.num_censored);
-  }
-  if (const std::string chosen = ChosenText(study, *group); !chosen.empty()) {
-    datum.sub += (datum.sub.empty() ? "" : "; ") + chosen;
-  }
-  return datum;
-}
-
-void MarkHighest(Table& table, std::size_t column, std::optional<double> tied) {
-  const Row* best = BestOf(table, column, std::greater<>());
-  if (!best) return;
-  const Datum top = best->cells[column];
-  for (Row& row : table.rows) {
-    Datum& datum = row.cells[column];
-    if (!datum.value || datum.is_imputed) continue;
-    datum.is_best =
-        *datum.value == *top.value || !IsToldApart(datum, top) || (tied && *datum.value >= *tied);
-  }
-}
-
-void MarkLowest(Table& table, std::size_t column) {
-  const Row* best = BestOf(table, column, std::less<>());
-  if (!best) return;
-  const double lowest = *best->cells[column].value;
-  for (Row& row : table.rows) {
-    Datum& datum = row.cells[column];
-    datum.is_best = datum.value && *datum.value == lowest;
-  }
-}
 
 std::vector<Table> AccuracyTables(const Study& study, const MixerList& mixers) {
   const std::vector<std::size_t> all = UpTo(study.settings.size());

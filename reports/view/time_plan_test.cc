@@ -8,6 +8,7 @@
 
 #include "reports/summary/sweep_report.h"
 #include "reports/testing/test_cells.h"
+#include "reports/view/mixer_list.h"
 #include "reports/view/plan_table.h"
 #include "reports/view/sentences.h"
 #include "reports/view/tables.h"

@@ -13,8 +13,9 @@
 #include "io/json.h"
 #include "reports/statistics/statistics.h"
 #include "reports/summary/select.h"
+#include "reports/view/cell_parts.h"
+#include "reports/view/datums.h"
 #include "reports/view/numbers.h"
-#include "reports/view/tables.h"
 
 namespace mixerbench::reports {
 namespace {

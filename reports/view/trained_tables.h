@@ -5,8 +5,8 @@
 #include <optional>
 
 #include "reports/summary/sweep_report.h"
+#include "reports/view/mixer_list.h"
 #include "reports/view/page.h"
-#include "reports/view/study.h"
 
 namespace mixerbench::reports {
 

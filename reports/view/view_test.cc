@@ -9,6 +9,7 @@
 #include "reports/testing/test_cells.h"
 #include "reports/view/figure_parts.h"
 #include "reports/view/figures.h"
+#include "reports/view/mixer_list.h"
 #include "reports/view/mixer_style.h"
 #include "reports/view/numbers.h"
 #include "reports/view/report_page.h"
