@@ -104,15 +104,16 @@ ExitCode StateOf(const RunsBelow& runs) {
   return runs.not_begun.empty() ? ExitCode::kOk : ExitCode::kMissing;
 }
 
-// One run folder or report, or those of several and of folders that hold several; `code` becomes
-// kMissing when one of these lacks a suite.
+// One run folder or report, or those of several and of folders that hold several; the suites that
+// these lack are added to `not_begun`.
 std::vector<reports::SweepReport> ReadReports(const std::vector<std::string>& outs,
-                                              ExitCode& code) {
+                                              std::vector<std::string>& not_begun) {
   std::vector<reports::SweepReport> read;
   if (outs.size() == 1 && !IsCollection(outs.front())) return {ReadReport(outs.front())};
   for (const std::string& out : outs) {
     const RunsBelow runs = ReportsBelow(out);
-    code = First(code, StateOf(runs));
+    StateOf(runs);
+    not_begun.insert(not_begun.end(), runs.not_begun.begin(), runs.not_begun.end());
     for (const std::string& path : runs.reports) read.push_back(ReadReport(path));
   }
   return read;
@@ -133,13 +134,14 @@ ExitCode Report(const ReportOptions& options) {
     WriteCollectionVerdicts(files, first, code);
     return code;
   }
-  ExitCode code = ExitCode::kOk;
-  std::vector<reports::SweepReport> parts = ReadReports(options.outs, code);
+  std::vector<std::string> not_begun;
+  std::vector<reports::SweepReport> parts = ReadReports(options.outs, not_begun);
   const reports::SweepReport report = reports::MergeReports(parts);
   RequireCells(report, first);
   std::cout << Render(report, format);
-  code = First(code, StateOf(report));
-  WriteVerdicts(files, std::move(parts), code);
+  const ExitCode lacks = not_begun.empty() ? ExitCode::kOk : ExitCode::kMissing;
+  const ExitCode code = First(lacks, StateOf(report));
+  WriteVerdicts(files, std::move(parts), not_begun, code);
   return code;
 }
 

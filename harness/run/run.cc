@@ -156,7 +156,7 @@ class SuiteRun {
     RequireNotInTheWay("--github-summary", outputs.job_summary, out_);
     RequireWritable(outputs, out_);
     const ExitCode code = options_.CodeOf(RunCells(start));
-    if (options_.outputs.AnyWanted()) WriteVerdicts(options_.outputs, {ReportOf(out_)}, code);
+    if (options_.outputs.AnyWanted()) WriteVerdicts(options_.outputs, {ReportOf(out_)}, {}, code);
     return code;
   }
 

@@ -25,16 +25,18 @@ namespace {
 namespace fs = std::filesystem;
 
 void WriteForCi(const VerdictOutputs& outputs, const std::vector<reports::SweepReport>& reports,
-                ExitCode code) {
+                std::span<const std::string> folders_not_begun, ExitCode code) {
+  std::vector<std::string> not_begun;
+  for (const fs::path folder : folders_not_begun) not_begun.push_back(folder.filename().string());
   if (!outputs.junit_file.empty()) {
-    WriteOutput(outputs.junit_file, reports::RenderCellsJUnit(reports));
+    WriteOutput(outputs.junit_file, reports::RenderCellsJUnit(reports, not_begun));
   }
   if (outputs.job_summary.empty()) return;
   std::string pages;
   for (const reports::SweepReport& report : reports) {
     pages += reports::RenderMarkdownPage(reports::MakeReportPage(report)) + "\n";
   }
-  AppendJobSummary(outputs.job_summary, reports::RenderRunSummary(reports, code, pages));
+  AppendJobSummary(outputs.job_summary, reports::RenderRunSummary(reports, code, pages, not_begun));
   std::cerr << reports::RenderRunAnnotations(reports);
 }
 
@@ -89,8 +91,8 @@ void AppendJobSummary(const std::string& file, const std::string& text) {
 }
 
 void WriteVerdicts(const VerdictOutputs& outputs, std::vector<reports::SweepReport> reports,
-                   ExitCode code) {
-  WriteForCi(outputs, reports, code);
+                   std::span<const std::string> not_begun, ExitCode code) {
+  WriteForCi(outputs, reports, not_begun, code);
   if (outputs.html_file.empty() && !outputs.json) return;
   const reports::SweepReport all = reports::MergeReports(std::move(reports));
   if (!outputs.html_file.empty()) {
@@ -102,11 +104,12 @@ void WriteVerdicts(const VerdictOutputs& outputs, std::vector<reports::SweepRepo
 void WriteCollectionVerdicts(const VerdictOutputs& outputs, const fs::path& out, ExitCode code) {
   if (!outputs.AnyWanted()) return;
   std::vector<reports::SweepReport> reports;
-  for (const std::string& path : FindReports(out).reports) reports.push_back(ReadReport(path));
-  if (reports.empty()) return;
+  const RunsBelow runs = FindReports(out);
+  for (const std::string& path : runs.reports) reports.push_back(ReadReport(path));
+  if (reports.empty()) return WriteForCi(outputs, reports, runs.not_begun, code);
   const auto score = ScoreOf(out);
-  if (!score) return WriteVerdicts(outputs, std::move(reports), code);
-  WriteForCi(outputs, reports, code);
+  if (!score) return WriteVerdicts(outputs, std::move(reports), runs.not_begun, code);
+  WriteForCi(outputs, reports, runs.not_begun, code);
   if (!outputs.html_file.empty()) {
     WriteOutput(outputs.html_file, reports::RenderHtmlPage(reports::MakeScorePage(*score)));
   }

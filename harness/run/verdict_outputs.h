@@ -3,6 +3,7 @@
 #pragma once
 
 #include <filesystem>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -32,12 +33,13 @@ void WriteOutput(const std::string& file, const std::string& text);
 void AppendJobSummary(const std::string& file, const std::string& text);
 
 // What was asked for, of the reports of a command that ends with `code`: JUnit and the summary of
-// their cells, as HTML and as JSON on stdout what they say together.
+// their cells and of the suites whose folders are `not_begun` (RunsBelow), as HTML and as JSON on
+// stdout what they say together.
 void WriteVerdicts(const VerdictOutputs& outputs, std::vector<reports::SweepReport> reports,
-                   ExitCode code);
+                   std::span<const std::string> not_begun, ExitCode code);
 
 // The same of all runs in the folder of a collection: where it states a score, HTML and JSON are
-// the score's. Nothing when it holds no run yet.
+// the score's, and nothing when it holds no run yet.
 void WriteCollectionVerdicts(const VerdictOutputs& outputs, const std::filesystem::path& out,
                              ExitCode code);
 

@@ -65,7 +65,9 @@ std::string RowText(const SweepReport& report, const CellResult& cell) {
 
 }  // namespace
 
-std::string RenderCellsJUnit(std::span<const SweepReport> reports) {
+std::string RenderCellsJUnit(std::span<const SweepReport> reports,
+                             std::span<const std::string> not_begun) {
+  const bool is_collection = reports.size() + not_begun.size() > 1;
   std::vector<JUnitCase> cases;
   std::string started;
   for (const SweepReport& report : reports) {
@@ -74,7 +76,7 @@ std::string RenderCellsJUnit(std::span<const SweepReport> reports) {
         started = started.empty() ? cell.started : std::min(started, cell.started);
       }
       const std::string task = SplitCellName(cell.name).task;
-      cases.push_back({.suite = reports.size() > 1 ? report.name + "/" + task : task,
+      cases.push_back({.suite = is_collection ? report.name + "/" + task : task,
                        .name = NameInTask(cell),
                        .seconds = cell.wall_s,
                        .outcome = OutcomeOf(cell.state),
@@ -84,14 +86,24 @@ std::string RenderCellsJUnit(std::span<const SweepReport> reports) {
                        .properties = {{"run_id", cell.run_id}}});
     }
   }
+  for (const std::string& suite : not_begun) {
+    cases.push_back({.suite = suite,
+                     .name = "all cells",
+                     .outcome = CaseOutcome::kSkipped,
+                     .message = "the suite has not begun"});
+  }
   return RenderJUnitXml("mixerbench.run", started, cases);
 }
 
 std::string RenderRunSummary(std::span<const SweepReport> reports, ExitCode code,
-                             const std::string& pages, std::size_t max_bytes) {
+                             const std::string& pages, std::span<const std::string> not_begun,
+                             std::size_t max_bytes) {
   std::string text = "## mixerbench run\n\n";
   for (const SweepReport& report : reports) {
     text += fmt::format("- **{}**: {}\n", io::EscapeMarkdown(report.name), CountsText(report));
+  }
+  for (const std::string& suite : not_begun) {
+    text += fmt::format("- **{}**: has not begun\n", io::EscapeMarkdown(suite));
   }
   text += fmt::format("\nExit code {}.\n", static_cast<int>(code));
   std::size_t num_rows = 0, num_left_out = 0;

@@ -83,6 +83,17 @@ TEST_CASE("JUnit: nothing that XML 1.0 cannot hold", "[reports][export]") {
   CHECK(EscapeXml("é→") == "é→");
 }
 
+TEST_CASE("A suite that has not begun is a case and a line", "[reports][export]") {
+  const std::string suites[] = {"b<c"};
+  const std::string xml = RenderCellsJUnit({}, suites);
+  CHECK(Contains(xml, "name=\"b&lt;c\""));
+  CHECK(Count(xml, "<testcase") == 1);
+  CHECK(Contains(xml, "<skipped message=\"the suite has not begun\""));
+  const std::string text =
+      RenderRunSummary(std::array{EveryState()}, ExitCode::kMissing, "the page", suites);
+  CHECK(Contains(text, "- **b&lt;c**: has not begun\n"));
+}
+
 TEST_CASE("A job summary has every cell that did not complete", "[reports][export]") {
   const std::string text =
       RenderRunSummary(std::array{EveryState()}, ExitCode::kCellsFailed, "the page");
@@ -96,7 +107,7 @@ TEST_CASE("A job summary keeps its limit: the page goes first, then rows", "[rep
   const SweepReport report = EveryState();
   const std::string page(5000, 'p');
   const auto render = [&](std::size_t max_bytes) {
-    return RenderRunSummary(std::array{report}, ExitCode::kCellsFailed, page, max_bytes);
+    return RenderRunSummary(std::array{report}, ExitCode::kCellsFailed, page, {}, max_bytes);
   };
   const std::string whole = render(kMaxSummaryBytes);
   const std::string without_page = render(whole.size() - 1);

@@ -156,6 +156,10 @@ class SuitesTest(CollectionFolderTest):
         note = "Not begun: out/b, a suite of the collection, has no plan and no cells.\n"
         answer = self.expect(6, "report", "out")
         self.assertEqual(answer.stderr, note)
+        self.expect(6, "report", "out", "--junit", "cells.xml", "--github-summary=summary.md")
+        self.assertEqual(self.junit_suites(), ["a/mqar", "b"])
+        with open(self.path("summary.md"), encoding="utf-8") as file:
+            self.assertIn("- **b**: has not begun\n", file.read())
         self.assertEqual(self.read_status()["not_begun"], ["out/b"])
         self.assertTrue(self.expect(0, "status", "out").stdout.endswith(note))
         self.assertIn(note, self.expect(0, "validate", "--deep", "out").stderr)
