@@ -4,8 +4,8 @@
 # PROGRAMS is a folder of tools/package.sh. A part is `tests` or one of them by its name (`engine_test`),
 # `golden` (samples of the CUDA generator), `python` (mixers in Python; PROGRAMS/site holds the wheel),
 # `peers` (beside it those of tools/peers/README.md), `conformance`, `sanitizers`, `cores`, `operations`,
-# `starts`, `calibration` (the gate), `leaderboard` (the collection) or the name of a suite; OUT/h200 gets
-# what is committed, OUT/runs and OUT/logs the rest. A part that fails is named at the end, and the others
+# `starts`, `calibration` (the gate), `leaderboard`, `nightly` (the collections) or the name of a suite;
+# OUT/h200 gets what is committed, OUT/runs and OUT/logs the rest. A part that fails is named at the end, and the others
 # still run. With TIME_LIMIT in the environment the whole ends after so many seconds: tests that run then
 # fail, what runs cells saves them, later parts are not begun, and the same command with the same OUT goes
 # on. Every GPU is used, or those of CUDA_VISIBLE_DEVICES; give each to one such command alone, since
@@ -85,28 +85,39 @@ run_benchmark() {  # run_benchmark PROGRAM FILE
   limited "$programs/$1" >"$out/h200/$2" 2>&1
 }
 
-# The package that is tested is that of PROGRAMS/site, as installed by pip --target from tools/wheel.sh.
+# The package that is tested is that of PROGRAMS/site, as installed by pip --target from tools/wheel.sh. Most of a
+# test's time is the start of programs: several side by side on each GPU.
 run_python() {
-  local name status=0
+  local name tests shard shards=$((gpus * 4)) i own log pid pids status=0
   for name in api_test program_test; do
-    PYTHONPATH=$programs/site:$root/tests/python MIXERBENCH_TEST_DEVICE=cuda \
-      limited python3 "$root/tests/python/$name.py" "$programs/site/mixerbench/libmixerbench_engine.so" >"$out/logs/$name.txt" 2>&1 || status=1
-    printf '%s: %s\n' "$name" "$(tail -n 1 "$out/logs/$name.txt")"
+    mapfile -t tests < <(awk -F'[ (]+' '/^class / { class = $2 } /^    def test_/ { print class "." $3 }' "$root/tests/python/$name.py")
+    pids=()
+    for ((shard = 0; shard < shards && shard < ${#tests[@]}; ++shard)); do
+      own=()
+      for ((i = shard; i < ${#tests[@]}; i += shards)); do own+=("${tests[i]}"); done
+      CUDA_VISIBLE_DEVICES=${devices[shard % gpus]} PYTHONPATH=$programs/site:$root/tests/python MIXERBENCH_TEST_DEVICE=cuda \
+        limited python3 "$root/tests/python/$name.py" "$programs/site/mixerbench/libmixerbench_engine.so" "${own[@]}" \
+        >"$out/logs/$name-$shard.txt" 2>&1 &
+      pids+=("$!")
+    done
+    for pid in "${pids[@]}"; do wait "$pid" || status=1; done
+    for log in "$out/logs/$name"-*.txt; do printf '%s: %s\n' "$(basename -- "$log" .txt)" "$(tail -n 1 "$log")"; done
   done
   return "$status"
 }
 
-# The table is of the pairs that are done.
+# The table has the pairs that are done in the place of what is committed of them.
 run_peers() {
-  local peers=$root/tools/peers folder=$out/runs/peers found=$out/h200/peers status=0 dtype
+  local peers=$root/tools/peers folder=$out/runs/peers found=$out/h200/peers status=0 dtype onto=()
   mkdir -p -- "$found"
   (
     cd -- "$root" || exit
     export PYTHONPATH=$programs/site
+    [[ -f results/h200/peers/peers.json ]] && onto=(--onto results/h200/peers/peers.json)
     python3 "$peers/peers.py" run --gpus "$(IFS=,; echo "${devices[*]}")" -o "$folder" ${end:+--seconds "$(left)"} \
       >"$out/logs/peers.txt" 2>&1 || status=1
-    python3 "$peers/peers.py" table "$folder"/*/*/report.json >"$found/peers.md" || status=1
-    python3 "$peers/peers.py" table --json "$folder"/*/*/report.json >"$found/peers.json" || status=1
+    python3 "$peers/peers.py" table "${onto[@]}" "$folder"/*/*/report.json >"$found/peers.md" || status=1
+    python3 "$peers/peers.py" table --json "${onto[@]}" "$folder"/*/*/report.json >"$found/peers.json" || status=1
     for dtype in bf16 fp32; do
       limited python3 "$peers/parity.py" --device cuda --dtype "$dtype" >"$found/parity-$dtype.md" 2>"$out/logs/parity-$dtype.txt" || status=1
     done
@@ -139,6 +150,18 @@ run_sanitizers() {
 # Whether many cells that begin at once disturb each other.
 run_starts() {
   python3 "$root/tests/soak/starts.py" "$programs/mixerbench" --suite resona-mqar-small --jobs 12 --device cuda --starts 12
+}
+
+# What a gate may compare a candidate with.
+run_nightly() {
+  local status=0 folder
+  run_cells run collection nightly -o "$out/runs/nightly" --gpus all --jobs 12 >"$out/logs/nightly.txt" 2>&1 || status=$?
+  tail -n 1 "$out/logs/nightly.txt"
+  for folder in "$out/runs/nightly"/*/; do
+    mkdir -p -- "$out/h200/nightly/$(basename -- "$folder")"
+    cp -- "$folder"/report.{json,md} "$out/h200/nightly/$(basename -- "$folder")/" || return
+  done
+  return "$status"
 }
 
 run_suite() {  # run_suite NAME
@@ -206,7 +229,7 @@ for part in "$@"; do
   fi
   start=$SECONDS
   case $part in
-    tests | golden | python | peers | conformance | sanitizers | starts | calibration | leaderboard) "run_$part" ;;
+    tests | golden | python | peers | conformance | sanitizers | starts | calibration | leaderboard | nightly) "run_$part" ;;
     *_test) run_test "$part" ;;
     cores) run_benchmark core_device_benchmark cores/core_device_benchmark.txt ;;
     operations) run_benchmark operations_benchmark fused/fused_benchmark.txt ;;
