@@ -286,6 +286,7 @@ class Unit:
     @contextlib.contextmanager
     def _guarded(self, training, seed):
         """Around a call of the module."""
+        settings.keep_stand_in_for_gpu()
         self.module.train(training)
         with (
             settings.drawing_from(seed),

@@ -19,6 +19,7 @@ notes = []  # what modules have set for the whole process when they were importe
 _drawing = threading.Lock()  # of the generators, which all threads share
 _backends = torch.backends
 _OF_COMPILERS = {"TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR"}  # variables that torch.compile sets when it is loaded
+_standing_in = []  # the thread of keep_stand_in_for_gpu
 _PRECISIONS = {"tf32": "high", "bf16": "medium"}
 
 
@@ -91,7 +92,7 @@ def kept_by_constructor():
         with kept(), _handlers_kept():
             yield
     finally:
-        changed = [name for name in _changed(environment) if name not in _OF_COMPILERS]
+        changed = _changed(environment)
         for name in changed:
             os.environ.pop(name, None)
             if name in environment:
@@ -119,7 +120,26 @@ def put_back_after_import(path):
 
 
 def _changed(environment):
-    return [name for name in {**environment, **os.environ} if os.environ.get(name) != environment.get(name)]
+    names = {**environment, **os.environ}.keys() - _OF_COMPILERS
+    return sorted(name for name in names if os.environ.get(name) != environment.get(name))
+
+
+def keep_stand_in_for_gpu():
+    """Where there is no GPU torch.compile sets something in its place, for the whole process and once. It is of the
+    thread that compiles first and goes with it (torch 2.11): what another one compiles then crashes. Every cell has
+    a thread of its own, so this one stays."""
+    if _standing_in or "torch._dynamo" not in sys.modules or torch.cuda.is_available():
+        return
+    is_set = threading.Event()
+
+    def stay():
+        torch._C._ensureCUDADeviceGuardSet()
+        is_set.set()
+        threading.Event().wait()
+
+    _standing_in.append(threading.Thread(target=stay, daemon=True))
+    _standing_in[0].start()
+    is_set.wait()
 
 
 @contextlib.contextmanager

@@ -6,6 +6,7 @@ import io
 import json
 import os
 import random
+import subprocess
 import sys
 import tempfile
 import types
@@ -470,6 +471,23 @@ class FailuresTest(unittest.TestCase):
     @unittest.skipUnless(importlib.util.find_spec("sympy"), "without it torch makes no parameter of such a class")
     def test_a_parameter_that_keeps_its_values_elsewhere_is_refused(self):
         self.expect("KeepsValuesElsewhere", "parameter elsewhere is a _Elsewhere, which keeps its values elsewhere")
+
+    @unittest.skipIf(torch.cuda.is_available(), "there is nothing that stands in for a GPU")
+    def test_what_stands_in_for_a_gpu_outlives_the_thread_that_compiled_first(self):
+        lines = [
+            "import sys, threading, torch",
+            "from mixerbench import settings",
+            "sys.modules['torch._dynamo'] = None",  # that something was compiled; loading it takes seconds
+            "def compile():",
+            "    settings.keep_stand_in_for_gpu()",
+            "    torch._C._ensureCUDADeviceGuardSet()",  # as torch.compile does
+            "for _ in range(2):",
+            "    thread = threading.Thread(target=compile)",
+            "    thread.start()",
+            "    thread.join()",
+        ]
+        ended = subprocess.run([sys.executable, "-c", "\n".join(lines)], capture_output=True, text=True, check=False)
+        self.assertEqual((ended.returncode, ended.stderr), (0, ""))
 
     def installed(self, place):
         answer, values = ask("create", json.dumps(spec_of(place)))
