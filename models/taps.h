@@ -24,7 +24,7 @@ struct TapRecorder {
   std::optional<at::Tensor> override_write_gate;
 
   // float32 copies by path; names: write_gate [B,T,H], log_decay [B,T,H] or [B,T,H,K], state
-  // [B,H,K,V], ...
+  // [B,H,K,V], ...; what is the same for all samples has a single axis.
   kernels::NamedTensors records;
 };
 

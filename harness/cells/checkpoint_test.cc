@@ -57,6 +57,18 @@ TEST_CASE("checkpoint: comes back whole, the newest first, and two are kept") {
   CHECK(folder.Files().empty());
 }
 
+TEST_CASE("checkpoint: of several at one step the last is the newest") {
+  const TemporaryFolder folder;
+  const CheckpointFolder checkpoints(folder.path(), "run");
+  for (std::int64_t segment = 0; segment < 12; ++segment) {
+    Checkpoint checkpoint = MakeCheckpoint(7);
+    checkpoint.progress.as_object()["num_tested"] = segment;
+    checkpoints.Save(checkpoint);
+    CHECK(folder.Files().size() == std::min<std::size_t>(segment + 1, 2));
+    CHECK(Load(checkpoints, 0)->progress == checkpoint.progress);
+  }
+}
+
 TEST_CASE("checkpoint: damage is detected and the one before is taken") {
   const TemporaryFolder folder;
   const CheckpointFolder checkpoints(folder.path(), "run");
@@ -176,6 +188,29 @@ TEST_CASE("resume: checkpoints at intervals change nothing and survive a crash")
   REQUIRE(result.phases);
   CHECK(result.phases->checkpoint_s > 0);
   CHECK(Checksum(result) == WholeRun());
+}
+
+TEST_CASE("resume: slow steps are saved one by one") {
+  const TemporaryFolder folder;
+  Cell cell = MakeCell();
+  cell.train.steps_per_epoch = 40;
+  cell.train.num_epochs = 1;
+  int questions = 0;
+  struct Crash {};
+  CHECK_THROWS_AS(RunTrainCell(cell, at::kCPU, AllRegistries(),
+                               {.stop_requested = [&]() -> bool {
+                                  if (++questions > 20) throw Crash();
+                                  return false;
+                                },
+                                .checkpoint_folder = folder.path(),
+                                .checkpoint_interval_s = 0},
+                               [](const Progress&) {}),
+                  Crash);
+  std::vector<std::string> problems;
+  const auto checkpoint = CheckpointFolder(folder.path(), cell.run_id).Load(problems);
+  REQUIRE(checkpoint);
+  CHECK(checkpoint->step > 0);
+  CHECK(checkpoint->step < 20);
 }
 
 TEST_CASE("resume: a checkpoint that cannot be written does not end the cell") {

@@ -188,10 +188,13 @@ reports::CellResult RunThroughputCell(const Cell& cell, at::Device device,
                                       const ProgressCallback& progress) {
   reports::CellResult result = RunCell(cell, device, registries, control, progress,
                                        [](const CellRun& run) { ThroughputRun(run).Run(); });
+  const bool is_curve =
+      std::any_of(result.throughput.begin(), result.throughput.end(),
+                  [](const auto& row) { return row.state == reports::CellState::kCompleted; });
   for (const reports::ThroughputRow& row : result.throughput) {
-    const bool is_refused =
-        row.state == reports::CellState::kError || row.state == reports::CellState::kUnsupported;
-    if (!is_refused) continue;  // where memory ends is what a curve shows
+    // Where memory ends is what a curve shows.
+    if (row.state == reports::CellState::kOom && is_curve) continue;
+    if (row.state == reports::CellState::kSkipped) continue;
     TakeStateOf(row.phase + " at " + std::to_string(row.seq_len), row.state, row.reason, result);
   }
   return result;

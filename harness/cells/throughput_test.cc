@@ -100,6 +100,25 @@ TEST_CASE("throughput: of a large batch the first sequences are compared") {
   CHECK(result.throughput[1].parity->num_tokens == 8);
 }
 
+TEST_CASE("throughput: a step of a training in stages, or with a warm-up, is timed without them") {
+  const auto result = Run(TinyCell(
+      "attention",
+      R"({"seq_len": [8], "batch_size": 2, "num_samples": 30,
+                       "phases": ["train_step"]})",
+      {{"train.batch_order", "stages"}, {"train.num_epochs", "4"}, {"train.warmup_steps", "15"}}));
+  INFO(result.reason);
+  CHECK(result.state == reports::CellState::kCompleted);
+}
+
+TEST_CASE("throughput: where no size fits in memory nothing was measured") {
+  const auto curve = [](const char* seq_len) {
+    return Run(TinyCell("attention", R"({"seq_len": )" + std::string(seq_len) +
+                                         R"(, "num_samples": 3, "phases": ["fwd"]})"));
+  };
+  CHECK(curve("[8, 1099511627776]").state == reports::CellState::kCompleted);
+  CHECK(curve("[1099511627776]").state == reports::CellState::kOom);
+}
+
 TEST_CASE("throughput: what ran is part of the result, for every phase and shape") {
   const auto result = Run(TinyCell("delta_net", kAllPhases));
   CHECK(result.model.path == "fast");

@@ -116,8 +116,14 @@ class BackbonePass final : public TimedPass {
   RepeatedWork work_;
 };
 
-// A step is always of one shape here: one segment, no short batch at the end of an epoch.
+// A step is always of one shape here: one segment, no short batch at the end of an epoch. What
+// reaches over a whole training, stages and a warm-up, is of no cost and may not fit this short
+// one.
 Cell OfFullBatches(Cell cell) {
+  cell.train.warmup_steps = 0;
+  if (cell.train.batch_order == BatchOrder::kStages) {
+    cell.train.batch_order = BatchOrder::kShuffleExamples;
+  }
   cell.task.train.resize(1);
   Segment& segment = cell.task.train.front();
   const std::int64_t batch_size = cell.train.batch_size;

@@ -24,6 +24,9 @@
 namespace mixerbench::harness {
 namespace {
 
+// Steps may be slow: limits, checkpoints and signs of life do not wait for so and so many of them.
+constexpr double kCheckInterval_s = 1;
+
 // One training cell in flight.
 class TrainRun : CellRun {
  public:
@@ -99,6 +102,9 @@ class TrainRun : CellRun {
           CheckLimits();
         } else if (StopRequested()) {
           SaveAndStop();
+        } else if (SecondsSince(last_check_) >
+                   std::min(kCheckInterval_s, control_.checkpoint_interval_s)) {
+          CheckLimits();
         }
       }
       AddPlans(trainer_.work());
@@ -190,6 +196,7 @@ class TrainRun : CellRun {
 
   // Called now and then, wherever the cell may end or be saved.
   void CheckLimits() {
+    last_check_ = Clock::now();
     progress_({result_.step, trainer_.num_steps(), validation_accuracy_});
     if (StopRequested()) SaveAndStop();
     if (control_.deadline && Clock::now() > *control_.deadline) {
@@ -325,6 +332,7 @@ class TrainRun : CellRun {
   Phase phase_ = &reports::PhaseTimes::setup_s;
   Clock::time_point phase_start_ = start_;
   Clock::time_point last_save_ = start_;
+  Clock::time_point last_check_ = start_;
   StreamScope stream_{device_};
   GraphContext graphs_;
   Model model_;

@@ -69,6 +69,37 @@ TEST_CASE("schedule: zoology's cosine over epochs") {
   CHECK(rate(63) == 1e-2);
 }
 
+// A model that learns nothing: what falls is the weight of all tokens alike.
+TEST_CASE("training: weights of a weighted loss fade over a 15th of the run or as asked") {
+  const auto losses = [](const char* loss_mode,
+                         std::vector<std::pair<std::string, std::string>> set) {
+    set.insert(set.end(), {{"train.loss_mode", loss_mode},
+                           {"train.lr", "1e-12"},
+                           {"train.num_epochs", "30"},
+                           {"train.steps_per_epoch", "1"}});
+    std::vector<double> found;
+    for (const auto& point : Run(TinyCell("attention", std::move(set))).learning_curve) {
+      found.push_back(point.train_loss);
+    }
+    return found;
+  };
+  const auto all = losses("all_tokens", {});
+  const auto faded = losses("weighted", {{"train.loss_distance_weight", "1e-12"}});
+  const auto slow = losses(
+      "weighted", {{"train.loss_distance_weight", "1e-12"}, {"train.loss_fade_steps", "10"}});
+  const auto far = losses("weighted", {{"train.loss_distance_weight", "1"}});
+  REQUIRE(all.size() == 30);
+  REQUIRE(faded.size() == 30);
+  for (std::size_t step = 0; step < 30; ++step) {
+    CAPTURE(step);
+    CHECK(faded[step] ==
+          Approx(all[step] * std::exp(-0.5 * static_cast<double>(step))).epsilon(1e-4));
+    CHECK(slow[step] ==
+          Approx(all[step] * std::exp(-0.1 * static_cast<double>(step))).epsilon(1e-4));
+    CHECK(far[step] > 1.01 * faded[step]);
+  }
+}
+
 TEST_CASE("schedule: a linear fall by epochs ends at an eighth of the peak after eight") {
   TrainConfig config;
   config.lr = 8e-3;
@@ -514,7 +545,8 @@ TEST_CASE("training: two runs agree bit by bit, another seed does not") {
 }
 
 TEST_CASE("training: early stopping looks at validation, and only when asked") {
-  const auto stopped = Run(TinyCell("delta_net", {{"train.early_stop_accuracy", "0.5"}}));
+  const auto stopped = Run(TinyCell(
+      "delta_net", {{"train.early_stop_accuracy", "0.5"}, {"train.solved_accuracy", "0.5"}}));
   CHECK(stopped.stopped_early);
   CHECK(stopped.step < 160);
   CHECK(stopped.planned_steps == 160);

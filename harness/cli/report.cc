@@ -34,9 +34,7 @@ ExitCode StateOf(const reports::SweepReport& report) {
     std::cerr << note.lead << " " << note.text << "\n";
   }
   if (reports::CountMissing(report) > 0) return ExitCode::kMissing;
-  const bool completed = std::all_of(
-      report.cells.begin(), report.cells.end(),
-      [](const reports::CellResult& cell) { return cell.state == reports::CellState::kCompleted; });
+  const bool completed = std::all_of(report.cells.begin(), report.cells.end(), &reports::IsWhole);
   return completed ? ExitCode::kOk : ExitCode::kCellsFailed;
 }
 

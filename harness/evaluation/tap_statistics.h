@@ -15,8 +15,8 @@ namespace mixerbench::harness {
 // order, so that how samples are batched is of no influence.
 class TapStatistics {
  public:
-  // What a batch of so many samples recorded: samples come first in it, or it is the same for all,
-  // in which case it counts once.
+  // What a batch of so many samples recorded: samples come first in it, or it is the same for all
+  // (a single axis), in which case it counts once.
   void Add(const at::Tensor& record, std::int64_t batch_size);
 
   // The numbers of the row, which says nothing else yet.

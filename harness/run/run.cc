@@ -338,7 +338,7 @@ class SuiteRun {
       }
       for (const auto& result : batch->results) {
         ++all;
-        const bool is_complete = result && result->state == reports::CellState::kCompleted;
+        const bool is_complete = result && reports::IsWhole(*result);
         ++(!result ? missing : is_complete ? completed : failed);
         throttled += result && WasThrottled(*result);
       }

@@ -103,8 +103,7 @@ bool Reusable(const reports::CellResult& result, RetryPolicy retry, const CellOp
   const bool lacks_items = reports::ScoresTests(result) && result.items.empty() &&
                            result.state == reports::CellState::kCompleted;
   if (lacks_items && !options.log_items.empty()) return false;
-  return retry == RetryPolicy::kNone ||
-         (retry == RetryPolicy::kFailed && result.state == reports::CellState::kCompleted);
+  return retry == RetryPolicy::kNone || (retry == RetryPolicy::kFailed && reports::IsWhole(result));
 }
 
 Scheduler::Scheduler(SchedulerOptions options, const tasks::TaskRegistry& tasks,
@@ -469,7 +468,7 @@ void Scheduler::HandleExit(Worker& worker, const WorkerProcess::End& end) {
     std::string problem;
     const auto result = folder_.LoadResult(cells_[running.cell], &problem);
     // An error beside others may be what one of them did to the device.
-    const bool is_own = result && result->state != reports::CellState::kError;
+    const bool is_own = result && !reports::EndedInError(*result);
     if (running.shared && !is_own) {
       line_.Print(Label(cells_[running.cell]) + ": beside other cells " + reason +
                   ", to be tried alone");
@@ -538,6 +537,10 @@ void Scheduler::Collect(Running running, reports::CellState state, const std::st
   std::string problem;
   auto result = folder_.LoadResult(cell, &problem);
   const auto ended = result ? result->state : state;
+  // A training whose tests lacked memory has kept its weights, if any are kept.
+  if (result && reports::HasSegmentIn(reports::CellState::kOom, *result) && TryAlone(running)) {
+    return;
+  }
   if (ended == reports::CellState::kOom) {
     if (TryAlone(running) || TryHalved(running, result ? &*result : nullptr)) return;
     const std::int64_t batch_size = BatchSizeOf(running.cell);
@@ -572,7 +575,12 @@ void Scheduler::Finish(std::size_t cell, reports::CellResult result) {
                      "] " + Label(cells_[cell]) + ": " + std::string(NameOf(result.state));
   if (!result.reason.empty()) text += " (" + result.reason + ")";
   for (const auto& row : result.accuracy) {
-    if (row.slice.empty() && row.accuracy) text += Number(" %.3f", *row.accuracy);
+    if (!row.slice.empty()) continue;
+    if (row.accuracy) {
+      text += Number(" %.3f", *row.accuracy);
+    } else if (result.state == reports::CellState::kCompleted) {
+      text += " " + std::string(NameOf(row.state));
+    }
   }
   line_.Print(text + ", " + std::to_string(result.step) + " steps, " +
               FormatDuration(result.wall_s));

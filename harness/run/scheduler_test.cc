@@ -233,6 +233,35 @@ TEST_CASE("scheduler: a cell that lacked memory beside another is tried again, a
   CHECK(plan.Workers(plan.cells()[1]).size() == 1);
 }
 
+// As `Prepare`: a training that completed and could not score its test.
+void PrepareWithoutTest(const Plan& plan, const Cell& cell, CellState state) {
+  auto result = ResultOf(cell);
+  result.state = CellState::kCompleted;
+  result.accuracy.push_back({.axes = {{"input_seq_len", 8}}, .state = state, .reason = "as told"});
+  io::WriteFileAtomically(plan.folder().CellPath(cell) / "prepared.json",
+                          reports::DumpCell(result));
+}
+
+TEST_CASE("scheduler: a test that lacked memory beside others is tried again alone") {
+  Plan plan(2);
+  PrepareWithoutTest(plan, plan.cells()[0], CellState::kOom);
+  plan.Behave(plan.cells()[1], "pause(0.5); complete()");
+  CHECK(plan.Run(OneWorker(/*cells_at_once=*/2)));
+  CHECK(plan.result(0).state == CellState::kCompleted);
+  CHECK(plan.Workers(plan.cells()[0]).size() == 2);
+  CHECK(plan.Workers(plan.cells()[1]).size() == 1);
+}
+
+TEST_CASE(
+    "scheduler: a test that failed beside others is not believed when the worker dies of it") {
+  Plan plan(2);
+  PrepareWithoutTest(plan, plan.cells()[0], CellState::kError);
+  plan.Behave(plan.cells()[0], "shutil.copy(told / 'prepared.json', cell / 'result.json'); die()");
+  plan.Behave(plan.cells()[1], "pause(0.5); complete()");
+  CHECK(plan.Run(OneWorker(/*cells_at_once=*/2)));
+  CHECK(plan.Workers(plan.cells()[0]).size() == 2);
+}
+
 SchedulerOptions HalvingWorker(std::int64_t cells_at_once = 1) {
   SchedulerOptions options = OneWorker(cells_at_once);
   options.on_oom = OnOom::kHalve;
@@ -482,6 +511,11 @@ TEST_CASE("scheduler: which results may stand") {
     CHECK(reusable(CellState::kCompleted, retry) == (retry != RetryPolicy::kAll));
     CHECK(reusable(CellState::kOom, retry) == (retry == RetryPolicy::kNone));
   }
+  result.accuracy.push_back({.state = CellState::kUnsupported});
+  CHECK(reusable(CellState::kCompleted, RetryPolicy::kFailed));
+  result.accuracy.push_back({.state = CellState::kOom});
+  CHECK(reusable(CellState::kCompleted, RetryPolicy::kNone));
+  CHECK_FALSE(reusable(CellState::kCompleted, RetryPolicy::kFailed));
 }
 
 TEST_CASE("scheduler: timings lost to a hot GPU are taken again") {

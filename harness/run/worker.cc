@@ -128,10 +128,7 @@ class Worker {
   void Work(const Job& job) {
     const std::string id = job.folder.filename().string();
     try {
-      const reports::CellState state = RunCell(job);
-      // After a failed kernel every call fails: let the parent start a fresh process.
-      if (state == reports::CellState::kError && !DeviceWorks(device_)) std::_Exit(kUnusable);
-      const bool interrupted = state == reports::CellState::kInterrupted;
+      const bool interrupted = !RunCell(job);
       Say((interrupted ? "interrupted " : "done ") + id);
     } catch (const std::exception& error) {
       const std::string reason = error.what();
@@ -160,9 +157,9 @@ class Worker {
     return cell;
   }
 
-  // Runs the cell described in the job's folder and writes its result there, unless it was
-  // interrupted.
-  reports::CellState RunCell(const Job& job) {
+  // Runs the cell described in the job's folder and writes its result there; false when it was
+  // interrupted, which leaves none.
+  bool RunCell(const Job& job) {
     const std::filesystem::path& folder = job.folder;
     const Cell planned = ReadCell(folder);
     const bool is_halved = job.batch_size > 0;
@@ -228,14 +225,16 @@ class Worker {
       result.halved_from = planned.train.batch_size;
     }
     emit({{"event", "end"}, {"state", std::string(NameOf(result.state))}});
-    if (result.state == reports::CellState::kInterrupted) return result.state;
+    if (result.state == reports::CellState::kInterrupted) return false;
     result.environment = DescribeEnvironment(device_, cell.train.dtype, options_.is_strict, gpu_);
     result.machine = DescribeMachine(gpu_, gpu_at_start);
     result.started = started;
     AddSpent(SecondsSince(start), energy.Joules(), result);
     io::WriteFileAtomically(folder / "result.json", reports::DumpCell(result));
     if (result.state == reports::CellState::kCompleted) RemoveCheckpoints(folder);
-    return result.state;
+    // After a failed kernel every call fails: let the parent start a fresh process.
+    if (reports::EndedInError(result) && !DeviceWorks(device_)) std::_Exit(kUnusable);
+    return true;
   }
 
   void Say(const std::string& line) {

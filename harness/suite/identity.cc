@@ -95,7 +95,7 @@ Value CellIdentifier::DescribeSegments(const std::vector<Segment>& segments) {
 
 Value CellIdentifier::DescribeExperiment(const Cell& cell) {
   Value train = TrainFields().Write(cell.train);
-  train.as_object().erase("eval_batch_tokens");  // changes speed, not results
+  train.as_object().erase("eval_batch_tokens");  // changes results by rounding alone
   Object experiment = {{"kind", std::string(NameOf(cell.kind))},
                        {"task", cell.task.name},
                        {"data_seed", std::to_string(cell.task.data_seed)},

@@ -141,6 +141,9 @@ TrainConfig ParseTrainConfig(const Value& value, const std::string& where) {
                "early_stop_accuracy", "must be in [0, 1]; 0 never stops early");
   RequireRange(c.solved_accuracy > 0 && c.solved_accuracy <= 1, where, "solved_accuracy",
                "must be in (0, 1]");
+  RequireRange(c.early_stop_accuracy == 0 || c.early_stop_accuracy >= c.solved_accuracy, where,
+               "early_stop_accuracy",
+               "must be 0 or at least solved_accuracy: what stops below it is never solved");
   RequireRange(c.eval_batch_tokens >= 1, where, "eval_batch_tokens", "must be >= 1");
   RequireRange(c.eval_piece_len >= 1, where, "eval_piece_len", "must be >= 1");
   return c;

@@ -78,7 +78,7 @@ struct TrainConfig {
   ValidationMetric validation_metric = ValidationMetric::kAccuracy;
   double early_stop_accuracy = 0.99;       // on validation, after an epoch; 0: never stop early
   double solved_accuracy = 0.95;           // validation accuracy that steps_to_threshold waits for
-  std::int64_t eval_batch_tokens = 65536;  // changes speed, not results
+  std::int64_t eval_batch_tokens = 65536;  // changes speed, and results by rounding alone
   std::int64_t eval_piece_len = 4096;  // longer inputs are evaluated in pieces with carried state
 };
 

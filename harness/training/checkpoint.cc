@@ -2,7 +2,7 @@
 #include "harness/training/checkpoint.h"
 
 #include <algorithm>
-#include <cstdio>
+#include <fmt/format.h>
 #include <string_view>
 #include <utility>
 
@@ -19,17 +19,24 @@ namespace {
 constexpr std::size_t kMaxCheckpointBytes = std::size_t{16} << 30;
 constexpr std::size_t kNumKept = 2;
 constexpr std::string_view kPrefix = "checkpoint-";
+constexpr std::size_t kNumDigits = 12;
 constexpr std::string_view kSuffix = ".safetensors";
 constexpr std::string_view kFormat = "mixerbench-checkpoint-1";
 constexpr const char* kProgress = "progress.json";  // its text, as bytes
 
-std::string FileName(std::int64_t step, const std::string& bytes) {
-  char digits[24];
-  std::snprintf(digits, sizeof digits, "%012lld", static_cast<long long>(step));
-  return std::string(kPrefix) + digits + "-" + Sha256Hex(bytes) + std::string(kSuffix);
+std::string FileName(std::int64_t number, const std::string& bytes) {
+  return fmt::format("{}{:012}-{}{}", kPrefix, number, Sha256Hex(bytes), kSuffix);
 }
 
-// Checkpoints of a folder, newest first: the step leads in the name, with leading zeros.
+// 0 for a name that has none.
+std::int64_t NumberIn(const std::filesystem::path& path) {
+  const std::string digits = path.filename().string().substr(kPrefix.size(), kNumDigits);
+  const bool is_number =
+      digits.size() == kNumDigits && digits.find_first_not_of("0123456789") == std::string::npos;
+  return is_number ? std::stoll(digits) : 0;
+}
+
+// Checkpoints of a folder, newest first: the number leads in the name, with leading zeros.
 std::vector<std::filesystem::path> List(const std::filesystem::path& folder) {
   std::vector<std::filesystem::path> found;
   std::error_code error;
@@ -56,9 +63,10 @@ void CheckpointFolder::Save(const Checkpoint& checkpoint) const {
                    {"run_id", run_id_},
                    {"step", std::to_string(checkpoint.step)}};
   const std::string bytes = io::WriteSafetensors(file);
-  io::WriteFileAtomically(folder_ / FileName(checkpoint.step, bytes), bytes);
-  const auto all = List(folder_);
-  for (std::size_t i = kNumKept; i < all.size(); ++i) Remove(all[i]);
+  const auto earlier = List(folder_);
+  const std::int64_t number = earlier.empty() ? 1 : NumberIn(earlier.front()) + 1;
+  io::WriteFileAtomically(folder_ / FileName(number, bytes), bytes);
+  for (std::size_t i = kNumKept - 1; i < earlier.size(); ++i) Remove(earlier[i]);
 }
 
 std::optional<Checkpoint> CheckpointFolder::Load(std::vector<std::string>& problems) const {
@@ -66,15 +74,14 @@ std::optional<Checkpoint> CheckpointFolder::Load(std::vector<std::string>& probl
     try {
       const std::string bytes = io::ReadFile(path, kMaxCheckpointBytes);
       io::TensorFile file = io::ReadSafetensors(bytes, path.string());
-      const std::int64_t step = std::stoll(file.metadata["step"]);
-      if (FileName(step, bytes) != path.filename().string()) {
+      if (FileName(NumberIn(path), bytes) != path.filename().string()) {
         throw Error(ExitCode::kBadInput, path.string() + ": damaged, its name does not match");
       }
       if (file.metadata["format"] != kFormat || file.metadata["run_id"] != run_id_) {
         throw Error(ExitCode::kBadInput, path.string() + ": belongs to another run");
       }
       Checkpoint checkpoint;
-      checkpoint.step = step;
+      checkpoint.step = std::stoll(file.metadata["step"]);
       checkpoint.progress = io::ParseJson(file.tensors.at(kProgress).bytes);
       file.tensors.erase(kProgress);
       checkpoint.tensors = FromTensorFile(file);

@@ -1,7 +1,8 @@
 // Checkpoints inside a cell: files that name their own content.
 //
-//   CELL/checkpoint-<step, 12 digits>-<SHA-256 of the file>.safetensors
+//   CELL/checkpoint-<number, 12 digits>-<SHA-256 of the file>.safetensors
 //
+// Numbers count up: a cell is also saved while it is tested, where its step stays the same.
 // A file is written under a temporary name and renamed, so it is there completely or not at all; a
 // damaged or swapped one does not match its name. The newest two are kept.
 // SPDX-License-Identifier: Apache-2.0
@@ -30,7 +31,7 @@ class CheckpointFolder {
   CheckpointFolder(std::filesystem::path folder, std::string run_id)
       : folder_(std::move(folder)), run_id_(std::move(run_id)) {}
 
-  // Writes a checkpoint and removes all but the newest two. Throws Error(kOutput).
+  // Writes a checkpoint, the newest from then on, and removes all but two. Throws Error(kOutput).
   void Save(const Checkpoint& checkpoint) const;
 
   // The newest checkpoint that is intact; nothing when there is none. Each one passed over leaves a

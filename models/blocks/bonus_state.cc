@@ -19,7 +19,7 @@ MatrixCore BonusState(const at::Tensor& bonus, const MatrixLayout& layout) {
     const kernels::RecurrenceResult result = kernels::Rwkv6(args, bonus, options.path);
     if (options.taps) {
       TapState(options.taps, result.final_state);
-      options.taps.Record("bonus", bonus);
+      options.taps.Record("bonus", bonus.flatten());  // one axis: the same for all samples
     }
     if (options.want_final_state) mixed.final_state.tensors[kState] = {result.final_state};
     return result.o;

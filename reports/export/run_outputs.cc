@@ -9,13 +9,35 @@
 
 #include "io/text.h"
 #include "reports/export/junit_xml.h"
+#include "reports/view/cell_parts.h"
 
 namespace mixerbench::reports {
 namespace {
 
-CaseOutcome OutcomeOf(CellState state) {
-  if (state == CellState::kCompleted) return CaseOutcome::kPassed;
-  return IsFailure(state) ? CaseOutcome::kError : CaseOutcome::kSkipped;
+// Its state or, where it completed, that of the first segment that did not.
+CellState WorstOf(const CellResult& cell) {
+  const auto failed = std::find_if(cell.accuracy.begin(), cell.accuracy.end(),
+                                   [](const AccuracyRow& row) { return IsFailure(row.state); });
+  const bool takes_row = cell.state == CellState::kCompleted && failed != cell.accuracy.end();
+  return takes_row ? failed->state : cell.state;
+}
+
+CaseOutcome OutcomeOf(const CellResult& cell) {
+  const CellState worst = WorstOf(cell);
+  if (worst == CellState::kCompleted) return CaseOutcome::kPassed;
+  return IsFailure(worst) ? CaseOutcome::kError : CaseOutcome::kSkipped;
+}
+
+// Why it did not complete or, "512 tokens: oom: 3 GiB were wanted", not in all segments.
+std::string ReasonOf(const CellResult& cell) {
+  if (cell.state != CellState::kCompleted) return cell.reason;
+  std::string text;
+  for (const AccuracyRow& row : cell.accuracy) {
+    if (!IsFailure(row.state)) continue;
+    text += fmt::format("{}{}: {}{}", text.empty() ? "" : "; ", SegmentText(row.axes),
+                        NameOf(row.state), row.reason.empty() ? "" : ": " + row.reason);
+  }
+  return text;
 }
 
 // "gla lr=0.01 seed 3", "gla throughput".
@@ -30,7 +52,7 @@ std::string NameInTask(const CellResult& cell) {
 // "completed at step 400, validation accuracy 0.991", "oom: 3 GiB were wanted".
 std::string Outcome(const CellResult& cell) {
   std::string text(NameOf(cell.state));
-  if (!cell.reason.empty()) text += ": " + cell.reason;
+  if (const std::string reason = ReasonOf(cell); !reason.empty()) text += ": " + reason;
   const std::string step = fmt::format(" step {}", cell.step);
   const bool is_told = cell.reason.ends_with(step);  // "loss is not finite at step 5"
   if (cell.step > 0 && !is_told) text += " at" + step;
@@ -60,7 +82,7 @@ constexpr const char* kHeader = "| suite | cell | seed | state | reason |\n|---|
 std::string RowText(const SweepReport& report, const CellResult& cell) {
   return fmt::format("| {} | {} | {} | {} | {} |\n", io::EscapeMarkdown(report.name),
                      io::EscapeMarkdown(cell.name), cell.seed, NameOf(cell.state),
-                     io::EscapeMarkdown(cell.reason));
+                     io::EscapeMarkdown(ReasonOf(cell)));
 }
 
 }  // namespace
@@ -79,10 +101,10 @@ std::string RenderCellsJUnit(std::span<const SweepReport> reports,
       cases.push_back({.suite = is_collection ? report.name + "/" + task : task,
                        .name = NameInTask(cell),
                        .seconds = cell.wall_s,
-                       .outcome = OutcomeOf(cell.state),
+                       .outcome = OutcomeOf(cell),
                        .message = Outcome(cell),
-                       .type = std::string(NameOf(cell.state)),
-                       .details = cell.reason,
+                       .type = std::string(NameOf(WorstOf(cell))),
+                       .details = ReasonOf(cell),
                        .properties = {{"run_id", cell.run_id}}});
     }
   }
@@ -110,7 +132,7 @@ std::string RenderRunSummary(std::span<const SweepReport> reports, ExitCode code
   constexpr std::size_t kReserve = 200;  // for the line that says what was left out
   for (const SweepReport& report : reports) {
     for (const CellResult& cell : report.cells) {
-      if (cell.state == CellState::kCompleted) continue;
+      if (IsWhole(cell)) continue;
       if (num_rows++ == 0) text += std::string("\n### Cells that did not complete\n\n") + kHeader;
       const std::string row = RowText(report, cell);
       if (text.size() + row.size() + kReserve > max_bytes) {
@@ -130,8 +152,8 @@ std::string RenderRunAnnotations(std::span<const SweepReport> reports) {
   std::size_t count = 0;
   for (const SweepReport& report : reports) {
     for (const CellResult& cell : report.cells) {
-      if (!IsFailure(cell.state) || count++ >= kMaxAnnotations) continue;
-      text += Annotation("error", fmt::format("{}: {}", NameOf(cell.state), cell.name),
+      if (OutcomeOf(cell) != CaseOutcome::kError || count++ >= kMaxAnnotations) continue;
+      text += Annotation("error", fmt::format("{}: {}", NameOf(WorstOf(cell)), cell.name),
                          NameInTask(cell) + ": " + Outcome(cell));
     }
   }

@@ -14,9 +14,9 @@
 namespace mixerbench::reports {
 
 // A testcase for each cell, in a testsuite for each task (of several suites, for each task of
-// each): completed cells pass, those that diverged, ran out of memory or time or broke down are
-// errors, those that are unsupported or have no result yet are skipped, as is one for each suite of
-// `not_begun`, of a collection that is to have reports which nobody has.
+// each): cells that completed in every segment pass, those that diverged, ran out of memory or time
+// or broke down are errors, those that are unsupported or have no result yet are skipped, as is one
+// for each suite of `not_begun`, of a collection that is to have reports which nobody has.
 std::string RenderCellsJUnit(std::span<const SweepReport> reports,
                              std::span<const std::string> not_begun = {});
 

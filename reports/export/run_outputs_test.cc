@@ -53,6 +53,24 @@ TEST_CASE("JUnit: a case for each cell, by its state", "[reports][export]") {
   CHECK(Contains(xml, R"(<testsuite package="mixerbench.run" id="0" name="mqar")"));
 }
 
+TEST_CASE("JUnit: what completed without one of its segments is an error", "[reports][export]") {
+  SweepReport report = EveryState();
+  for (CellResult& cell : report.cells) {
+    if (cell.state != CellState::kCompleted) continue;
+    AccuracyRow& row = cell.accuracy.front();
+    row.state = CellState::kOom;
+    row.reason = "3 GiB were wanted";
+    row.accuracy.reset();
+  }
+  const std::string xml = RenderCellsJUnit(std::array{report});
+  CHECK(Contains(xml, R"(tests="9" failures="0" errors="5" skipped="4")"));
+  CHECK(Contains(xml, "oom: 3 GiB were wanted</error>"));
+  const std::string text = RenderRunSummary(std::array{report}, ExitCode::kCellsFailed, "");
+  CHECK(Count(text, "| states | mqar/gla/state=") == 9);
+  CHECK(Contains(text, "oom: 3 GiB were wanted |"));
+  CHECK(Contains(RenderRunAnnotations(std::array{report}), "oom: mqar/gla/state=completed"));
+}
+
 TEST_CASE("JUnit: a step that the reason tells is not told again", "[reports][export]") {
   SweepReport report = EveryState();
   for (CellResult& cell : report.cells) {

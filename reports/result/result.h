@@ -4,6 +4,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <optional>
@@ -271,6 +272,25 @@ struct CellResult {
 // Whether a cell scores test segments.
 inline bool ScoresTests(const CellResult& cell) {
   return cell.kind == "train" || cell.kind == "evaluate";
+}
+
+// Whether a test segment ended so.
+inline bool HasSegmentIn(CellState state, const CellResult& cell) {
+  return std::any_of(cell.accuracy.begin(), cell.accuracy.end(),
+                     [state](const AccuracyRow& row) { return row.state == state; });
+}
+
+// Whether the device may no longer work.
+inline bool EndedInError(const CellResult& cell) {
+  return cell.state == CellState::kError || HasSegmentIn(CellState::kError, cell);
+}
+
+// Whether a cell did all that it is for. A training completes also where a test segment fails: the
+// others are its results.
+inline bool IsWhole(const CellResult& cell) {
+  return cell.state == CellState::kCompleted &&
+         std::none_of(cell.accuracy.begin(), cell.accuracy.end(),
+                      [](const AccuracyRow& row) { return IsFailure(row.state); });
 }
 
 }  // namespace mixerbench::reports
