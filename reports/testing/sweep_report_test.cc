@@ -134,6 +134,28 @@ TEST_CASE(
   CHECK(undecided(three, one) == "mqar/gla/lr=0.200000,16 lacks 2 of 3 seeds");
 }
 
+TEST_CASE("sweep: nothing is selected between trainings with different batches") {
+  const auto setting = [](double lr, std::int64_t batch_size) {
+    CellResult cell = Setting(lr, 16, lr);
+    cell.config.as_object()["train"].as_object()["batch_size"] = batch_size;
+    if (batch_size < 8) cell.halved_from = 8;
+    return cell;
+  };
+  const auto report = [&](std::int64_t of_first, std::int64_t of_second) {
+    return MakeSweepReport("s", RateChoice(), {setting(0.1, of_first), setting(0.2, of_second)});
+  };
+  for (const GroupSummary& group : report(8, 4).groups) {
+    CHECK_FALSE(group.selection->selected);
+    CHECK(group.selection->undecided ==
+          "mqar/gla/lr=0.200000,16 trained with batches of 4, not of 8: memory lacked");
+  }
+  CHECK_FALSE(report(4, 8).groups[0].selection->undecided.empty());
+  CHECK_FALSE(report(4, 2).groups[1].selection->undecided.empty());
+  const SweepReport alike = report(4, 4);  // memory lacked for both
+  CHECK_FALSE(alike.groups[0].selection->selected);
+  CHECK(alike.groups[1].selection->selected);
+}
+
 TEST_CASE("sweep: rebuilt from its own text, or from shuffled cells, it has the same bytes") {
   const SweepReport report = MakeSweepReport("mqar-length", Object{{"seeds", 3}}, ExampleSweep());
   const std::string text = DumpSweep(report);
