@@ -370,6 +370,18 @@ TEST_CASE("sweep: a report of schema 1.2 is read and summarised by the rules of 
   CHECK(DumpSweep(ParseSweep(DumpSweep(report), "r")) == DumpSweep(report));
 }
 
+TEST_CASE("sweep: edited summaries of schema 1.2 are found, those of rules of its own are not") {
+  const auto with = [](const char* key, const Value& value) {
+    Value document =
+        io::ParseJson(io::ReadFile("reports/testing/golden/report-1.2.0.json"), io::kReportLimits);
+    Value& aggregate = document.as_object()["groups"].as_array()[0].as_object()["aggregate"];
+    aggregate.as_object()["accuracy_by_length"].as_array()[0].as_object()[key] = value;
+    return io::DumpJson(Sealed(document));
+  };
+  CHECK_NOTHROW(ParseSweep(with("ci_seeds", Value()), "r"));
+  CHECK_THROWS_WITH(ParseSweep(with("mean", 0.5), "r"), Catch::Contains("/groups: the summaries"));
+}
+
 TEST_CASE("sweep: edited summaries, damaged cells and other majors are refused") {
   const Value good = SweepToValue(MakeSweepReport("s", Value(), ExampleSweep()));
   const auto failure = [](const Value& document) -> std::string {
