@@ -139,6 +139,27 @@ TEST_CASE("A training is one iteration of Google Benchmark's, with the time of a
   CHECK(row.Find("steps")->as_int() == 32);
 }
 
+TEST_CASE("Google Benchmark's form: rows of several groups of one name have names of their own",
+          "[reports][export]") {
+  CellResult one = ExampleCell();
+  CellResult other = one;
+  other.group_id = "sha256:0123456789";
+  other.run_id += "0";
+  const auto names = [](std::vector<CellResult> cells) {
+    const Value document = io::ParseJson(
+        RenderGoogleBenchmark(MakeSweepReport("e", {}, std::move(cells))), io::kReportLimits);
+    std::set<std::string> trainings;
+    for (const Value& row : document.Find("benchmarks")->as_array()) {
+      const std::string name = row.Find("name")->as_string();
+      if (name.find("/seed:") != std::string::npos) trainings.insert(name);
+    }
+    return trainings;
+  };
+  CHECK(*names({one}).begin() == one.name + "/seed:1000");
+  CHECK(names({one, other}).size() == 2);
+  CHECK(names({one, other}).contains(one.name + "/group:01234567/seed:1000"));
+}
+
 TEST_CASE("A step of decoding counts one token of each sequence", "[reports][export]") {
   CellResult cell = ExampleCell();
   cell.throughput.resize(1);
