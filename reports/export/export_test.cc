@@ -315,6 +315,17 @@ TEST_CASE("csv-groups: one row for each group and segment, as the summary has it
   CHECK(rows.size() == at + 1);
 }
 
+TEST_CASE("csv: an axis with the name of a column has one of its own") {
+  CellResult cell = ExampleCell();
+  for (AccuracyRow& row : cell.accuracy) row.axes["variant"] = "copy";
+  for (const auto& render : {RenderAccuracyCsv, RenderGroupsCsv}) {
+    const auto rows = ReadCsv(render(MakeSweepReport("s", {}, {cell})));
+    CHECK(std::set<std::string>(rows[0].begin(), rows[0].end()).size() == rows[0].size());
+    CHECK(ColumnOf(rows, "variant").front() == "d_model=128");
+    CHECK(ColumnOf(rows, "axis.variant").front() == "copy");
+  }
+}
+
 TEST_CASE("csv: hostile names survive as fields") {
   for (const auto& render : {RenderAccuracyCsv, RenderCellsCsv, RenderGroupsCsv}) {
     const auto rows = ReadCsv(render(Hostile()));
