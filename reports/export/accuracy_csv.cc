@@ -69,7 +69,6 @@ std::string RenderAccuracyCsv(const SweepReport& report) {
   std::vector<std::string> header = {"task",    "mixer",      "variant",     "kind",
                                      "seed",    "cell_state", "cell_reason", "run_id",
                                      "partial", "selected",   "phase"};
-  for (const std::string& axis : axes) header.push_back(io::CsvField(axis));
   const std::vector<std::string> metrics = {"slice",
                                             "bucket",
                                             "state",
@@ -89,6 +88,10 @@ std::string RenderAccuracyCsv(const SweepReport& report) {
                                             "strongest_guess",
                                             "ceiling",
                                             "extrapolated"};
+  std::vector<std::string> taken = header;
+  taken.insert(taken.end(), metrics.begin(), metrics.end());
+  const std::vector<std::string> columns = AxisColumns(axes, taken);
+  header.insert(header.end(), columns.begin(), columns.end());
   header.insert(header.end(), metrics.begin(), metrics.end());
 
   std::string out = Line(header);

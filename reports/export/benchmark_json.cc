@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <cmath>
 #include <fmt/format.h>
+#include <map>
+#include <set>
+#include <utility>
 
 #include "io/json.h"
 #include "io/text.h"
@@ -10,11 +13,29 @@
 namespace mixerbench::reports {
 namespace {
 
+// Names of cells, which tell models apart: where several groups of a kind have one name, as in
+// reports that were merged, with the first digits of the group's id.
+class CellNames {
+ public:
+  explicit CellNames(const SweepReport& report) {
+    for (const CellResult& cell : report.cells)
+      groups_[{cell.name, cell.kind}].insert(cell.group_id);
+  }
+
+  std::string Of(const CellResult& cell) const {
+    const std::string name = io::PlainLine(cell.name);
+    if (groups_.at({cell.name, cell.kind}).size() == 1) return name;
+    return name + "/group:" + cell.group_id.substr(cell.group_id.find(':') + 1, 8);
+  }
+
+ private:
+  std::map<std::pair<std::string, std::string>, std::set<std::string>> groups_;
+};
+
 // "mqar/gla/d_model=64/fwd/seq_len:512/batch:8/bf16"; two rows of one name are repetitions.
-std::string RowName(const CellResult& cell, const ThroughputRow& row) {
-  return fmt::format("{}/{}/seq_len:{}/batch:{}/{}", io::PlainLine(cell.name),
-                     io::PlainLine(row.phase), row.seq_len, row.batch_size,
-                     io::PlainLine(row.dtype));
+std::string RowName(const std::string& cell, const ThroughputRow& row) {
+  return fmt::format("{}/{}/seq_len:{}/batch:{}/{}", cell, io::PlainLine(row.phase), row.seq_len,
+                     row.batch_size, io::PlainLine(row.dtype));
 }
 
 Object BaseRow(const std::string& name, std::int64_t family, std::int64_t repetitions) {
@@ -30,7 +51,7 @@ void AddTimes(double ms, double tokens_per_sample, Object& row) {
   if (ms > 0 && tokens_per_sample > 0) row["items_per_second"] = 1e3 * tokens_per_sample / ms;
 }
 
-void AddTimings(const CellResult& cell, const ThroughputRow& timing, std::int64_t family,
+void AddTimings(const std::string& cell, const ThroughputRow& timing, std::int64_t family,
                 Array& rows) {
   const std::string name = RowName(cell, timing);
   const auto repetitions = static_cast<std::int64_t>(timing.samples_ms.size());
@@ -70,8 +91,9 @@ void AddTimings(const CellResult& cell, const ThroughputRow& timing, std::int64_
 
 // A trained cell is one row of one iteration, as its time is that of all of it, tests included, and
 // Google Benchmark's times are of an iteration. Steps and accuracies are counters.
-void AddTraining(const CellResult& cell, std::int64_t family, Array& rows) {
-  Object row = BaseRow(fmt::format("{}/seed:{}", io::PlainLine(cell.name), cell.seed), family, 1);
+void AddTraining(const std::string& name, const CellResult& cell, std::int64_t family,
+                 Array& rows) {
+  Object row = BaseRow(fmt::format("{}/seed:{}", name, cell.seed), family, 1);
   row["run_type"] = "iteration";
   row["repetition_index"] = 0;
   row["iterations"] = 1;
@@ -127,10 +149,12 @@ std::string RenderGoogleBenchmark(const SweepReport& report) {
                     {"gpu", FirstText(report, "gpu.name")},
                     {"libtorch", FirstText(report, "libtorch")}};
   Array rows;
+  const CellNames names(report);
   std::int64_t family = 0;
   for (const CellResult& cell : report.cells) {
-    if (cell.kind == "train") AddTraining(cell, family++, rows);
-    for (const ThroughputRow& timing : cell.throughput) AddTimings(cell, timing, family++, rows);
+    if (cell.kind == "train") AddTraining(names.Of(cell), cell, family++, rows);
+    for (const ThroughputRow& timing : cell.throughput)
+      AddTimings(names.Of(cell), timing, family++, rows);
   }
   return io::DumpJson(Object{{"context", std::move(context)}, {"benchmarks", std::move(rows)}}, 2);
 }

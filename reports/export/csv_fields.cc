@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "reports/export/csv_fields.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "io/json.h"
@@ -24,6 +25,16 @@ std::string Member(const Object& object, const std::string& name) {
   const Value& value = found->second;
   if (value.is_number()) return io::DumpJson(value);
   return io::CsvField(io::ValueText(value));
+}
+
+std::vector<std::string> AxisColumns(const std::set<std::string>& axes,
+                                     const std::vector<std::string>& taken) {
+  std::vector<std::string> columns;
+  for (const std::string& axis : axes) {
+    const bool is_taken = std::find(taken.begin(), taken.end(), axis) != taken.end();
+    columns.push_back(io::CsvField(is_taken ? "axis." + axis : axis));
+  }
+  return columns;
 }
 
 std::string Line(const std::vector<std::string>& fields) {

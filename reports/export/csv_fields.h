@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -19,6 +20,10 @@ std::string Truth(std::optional<bool> value);
 
 // The value under a name, a text as a field; empty when it is not there.
 std::string Member(const Object& object, const std::string& name);
+
+// Names of the columns of these axes: with "axis." before one that another column has.
+std::vector<std::string> AxisColumns(const std::set<std::string>& axes,
+                                     const std::vector<std::string>& taken);
 
 std::string Line(const std::vector<std::string>& fields);
 

@@ -139,6 +139,27 @@ TEST_CASE("A training is one iteration of Google Benchmark's, with the time of a
   CHECK(row.Find("steps")->as_int() == 32);
 }
 
+TEST_CASE("Google Benchmark's form: rows of several groups of one name have names of their own",
+          "[reports][export]") {
+  CellResult one = ExampleCell();
+  CellResult other = one;
+  other.group_id = "sha256:0123456789";
+  other.run_id += "0";
+  const auto names = [](std::vector<CellResult> cells) {
+    const Value document = io::ParseJson(
+        RenderGoogleBenchmark(MakeSweepReport("e", {}, std::move(cells))), io::kReportLimits);
+    std::set<std::string> trainings;
+    for (const Value& row : document.Find("benchmarks")->as_array()) {
+      const std::string name = row.Find("name")->as_string();
+      if (name.find("/seed:") != std::string::npos) trainings.insert(name);
+    }
+    return trainings;
+  };
+  CHECK(*names({one}).begin() == one.name + "/seed:1000");
+  CHECK(names({one, other}).size() == 2);
+  CHECK(names({one, other}).contains(one.name + "/group:01234567/seed:1000"));
+}
+
 TEST_CASE("A step of decoding counts one token of each sequence", "[reports][export]") {
   CellResult cell = ExampleCell();
   cell.throughput.resize(1);
@@ -292,6 +313,17 @@ TEST_CASE("csv-groups: one row for each group and segment, as the summary has it
     }
   }
   CHECK(rows.size() == at + 1);
+}
+
+TEST_CASE("csv: an axis with the name of a column has one of its own") {
+  CellResult cell = ExampleCell();
+  for (AccuracyRow& row : cell.accuracy) row.axes["variant"] = "copy";
+  for (const auto& render : {RenderAccuracyCsv, RenderGroupsCsv}) {
+    const auto rows = ReadCsv(render(MakeSweepReport("s", {}, {cell})));
+    CHECK(std::set<std::string>(rows[0].begin(), rows[0].end()).size() == rows[0].size());
+    CHECK(ColumnOf(rows, "variant").front() == "d_model=128");
+    CHECK(ColumnOf(rows, "axis.variant").front() == "copy");
+  }
 }
 
 TEST_CASE("csv: hostile names survive as fields") {

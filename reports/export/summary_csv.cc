@@ -284,7 +284,9 @@ std::string RenderGroupsCsv(const SweepReport& report) {
   }
   std::vector<std::string> header = HeadNames(keys);
   Extend(header, NamesOf(GroupColumns()));
-  for (const std::string& axis : axes) header.push_back(io::CsvField(axis));
+  std::vector<std::string> taken = header;
+  Extend(taken, NamesOf(SegmentColumns()));
+  Extend(header, AxisColumns(axes, taken));
   Extend(header, NamesOf(SegmentColumns()));
 
   std::string out = Line(header);

@@ -19,6 +19,7 @@
 #include "reports/view/config_leaves.h"
 #include "reports/view/mixer_list.h"
 #include "reports/view/numbers.h"
+#include "reports/view/study.h"
 
 namespace mixerbench::reports {
 namespace {

@@ -2,8 +2,10 @@
 #include "reports/summary/select.h"
 
 #include <algorithm>
+#include <fmt/format.h>
 #include <map>
 #include <string>
+#include <utility>
 
 #include "base/error.h"
 #include "io/json.h"
@@ -48,8 +50,32 @@ double LastValidationAccuracy(const CellResult& cell) {
   return 0;
 }
 
+// The batch size that a group trained with because memory lacked for that of the plan; else 0.
+std::int64_t HalvedTo(const CellResult& cell) {
+  if (!cell.halved_from) return 0;
+  const io::ObjectReader train(*cell.config.Find("train"), "/train");
+  return train.Int("batch_size");
+}
+
+// What competing groups share: the config that the plan asked for, without what is chosen.
+std::string CompetitionOf(const CellResult& cell, const std::vector<std::string>& over) {
+  Value config = cell.config;
+  if (cell.halved_from) {
+    config.as_object()["train"].as_object()["batch_size"] = *cell.halved_from;
+  }
+  return io::DumpJson(Without(std::move(config), over));
+}
+
 // Why the scores of these groups cannot be compared; empty when they can.
 std::string WhyUndecided(const SweepReport& report, const std::vector<GroupSummary*>& groups) {
+  const std::int64_t first = HalvedTo(CellsOf(report, *groups.front()).front());
+  for (const GroupSummary* group : groups) {
+    const CellResult& cell = CellsOf(report, *group).front();
+    if (HalvedTo(cell) == first) continue;
+    const CellResult& halved = cell.halved_from ? cell : CellsOf(report, *groups.front()).front();
+    return fmt::format("{} trained with batches of {}, not of {}: memory lacked", halved.name,
+                       HalvedTo(halved), *halved.halved_from);
+  }
   for (const GroupSummary* group : groups) {
     const auto cells = CellsOf(report, *group);
     const auto num_missing = std::count_if(cells.begin(), cells.end(), IsMissing);
@@ -141,7 +167,7 @@ void SelectGroups(SweepReport& report) {
     double sum = 0;
     for (const CellResult& cell : cells) sum += LastValidationAccuracy(cell);
     group.selection = {.score = sum / static_cast<double>(cells.size())};
-    competitions[io::DumpJson(Without(cells.front().config, rule.over))].push_back(&group);
+    competitions[CompetitionOf(cells.front(), rule.over)].push_back(&group);
   }
   for (const auto& [rest, groups] : competitions) {
     Decide(report, groups);

@@ -2,6 +2,7 @@
 #include "reports/summary/sweep_report.h"
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <fmt/format.h>
 #include <limits>
@@ -357,6 +358,31 @@ bool AlmostEqual(const Value& a, const Value& b) {
   return a == b;
 }
 
+// Of a version of schema 1: "1.2.0" has 2.
+int MinorOf(std::string_view version) {
+  int minor = 0;
+  const std::size_t dot = std::min(version.find('.'), version.size() - 1);
+  std::from_chars(version.data() + dot + 1, version.data() + version.size(), minor);
+  return minor;
+}
+
+// Whether the summaries of an older file are those made again, as far as it has them. Intervals
+// over seeds and effective lengths were made by other rules before 1.3.
+bool Agrees(const Value& old, const Value& again, int minor) {
+  const auto agrees = [&](const Value& a, const Value& b) { return Agrees(a, b, minor); };
+  if (old.is_array() && again.is_array()) {
+    return std::equal(old.as_array().begin(), old.as_array().end(), again.as_array().begin(),
+                      again.as_array().end(), agrees);
+  }
+  if (!old.is_object() || !again.is_object()) return AlmostEqual(old, again);
+  return std::all_of(old.as_object().begin(), old.as_object().end(), [&](const auto& member) {
+    if (minor < 3 && (member.first == "ci_seeds" || member.first == "effective_length"))
+      return true;
+    const Value* found = again.Find(member.first);
+    return found != nullptr && agrees(member.second, *found);
+  });
+}
+
 }  // namespace
 
 bool AnyImputed(const AccuracyOverSeeds& row) {
@@ -498,11 +524,15 @@ SweepReport ParseSweep(std::string_view text, const std::string& path) {
                       "build the report again from its cells");
     }
     // A later minor version may summarise more than this one; its cells are still read.
-    if (reader.String("schema_version") == kSchemaVersion) {
+    const int minor = MinorOf(reader.String("schema_version"));
+    if (minor <= MinorOf(kSchemaVersion)) {
       const Object again = {{"groups", ArrayOf(report.groups, GroupToValue)},
                             {"reseeds", ArrayOf(report.reseeds, ReseedToValue)}};
       for (const auto& [part, value] : again) {
-        if (AlmostEqual(value, reader.Member(part))) continue;
+        const bool is_older = minor < MinorOf(kSchemaVersion);
+        if (is_older && !reader.Has(part)) continue;
+        const Value& read = reader.Member(part);
+        if (is_older ? Agrees(read, value, minor) : AlmostEqual(value, read)) continue;
         throw Error(ExitCode::kBadInput, reader.Pointer(part) +
                                              ": the summaries are not those of the cells; build "
                                              "the report again from its cells");

@@ -134,6 +134,28 @@ TEST_CASE(
   CHECK(undecided(three, one) == "mqar/gla/lr=0.200000,16 lacks 2 of 3 seeds");
 }
 
+TEST_CASE("sweep: nothing is selected between trainings with different batches") {
+  const auto setting = [](double lr, std::int64_t batch_size) {
+    CellResult cell = Setting(lr, 16, lr);
+    cell.config.as_object()["train"].as_object()["batch_size"] = batch_size;
+    if (batch_size < 8) cell.halved_from = 8;
+    return cell;
+  };
+  const auto report = [&](std::int64_t of_first, std::int64_t of_second) {
+    return MakeSweepReport("s", RateChoice(), {setting(0.1, of_first), setting(0.2, of_second)});
+  };
+  for (const GroupSummary& group : report(8, 4).groups) {
+    CHECK_FALSE(group.selection->selected);
+    CHECK(group.selection->undecided ==
+          "mqar/gla/lr=0.200000,16 trained with batches of 4, not of 8: memory lacked");
+  }
+  CHECK_FALSE(report(4, 8).groups[0].selection->undecided.empty());
+  CHECK_FALSE(report(4, 2).groups[1].selection->undecided.empty());
+  const SweepReport alike = report(4, 4);  // memory lacked for both
+  CHECK_FALSE(alike.groups[0].selection->selected);
+  CHECK(alike.groups[1].selection->selected);
+}
+
 TEST_CASE("sweep: rebuilt from its own text, or from shuffled cells, it has the same bytes") {
   const SweepReport report = MakeSweepReport("mqar-length", Object{{"seeds", 3}}, ExampleSweep());
   const std::string text = DumpSweep(report);
@@ -346,6 +368,18 @@ TEST_CASE("sweep: a report of schema 1.2 is read and summarised by the rules of 
   CHECK(group.accuracy.front().guesses.empty());
   CHECK_FALSE(group.effective_length->median);
   CHECK(DumpSweep(ParseSweep(DumpSweep(report), "r")) == DumpSweep(report));
+}
+
+TEST_CASE("sweep: edited summaries of schema 1.2 are found, those of rules of its own are not") {
+  const auto with = [](const char* key, const Value& value) {
+    Value document =
+        io::ParseJson(io::ReadFile("reports/testing/golden/report-1.2.0.json"), io::kReportLimits);
+    Value& aggregate = document.as_object()["groups"].as_array()[0].as_object()["aggregate"];
+    aggregate.as_object()["accuracy_by_length"].as_array()[0].as_object()[key] = value;
+    return io::DumpJson(Sealed(document));
+  };
+  CHECK_NOTHROW(ParseSweep(with("ci_seeds", Value()), "r"));
+  CHECK_THROWS_WITH(ParseSweep(with("mean", 0.5), "r"), Catch::Contains("/groups: the summaries"));
 }
 
 TEST_CASE("sweep: edited summaries, damaged cells and other majors are refused") {

@@ -68,8 +68,12 @@ class Cell:
         """Rows of whole segments; with `slices` the parts of them, too."""
         for row in self.json["accuracy_by_length"]:
             if row["slice"] is None or slices:
-                yield {**self.about(), **row["axes"],
-                       **{key: value for key, value in row.items() if key != "axes"}}
+                yield self._with_axes(row)
+
+    def _with_axes(self, row):
+        about = {**self.about(), **{key: value for key, value in row.items() if key != "axes"}}
+        axes = {f"axis.{axis}" if axis in about else axis: value for axis, value in row["axes"].items()}
+        return {**self.about(), **axes, **about}
 
     def curve(self):
         for point in self.json["learning_curve"]:
@@ -82,8 +86,7 @@ class Cell:
     def taps(self):
         """What taps recorded in a trained model; none in results before schema 1.8."""
         for row in self.json.get("taps", ()):
-            yield {**self.about(), **row["axes"],
-                   **{key: value for key, value in row.items() if key != "axes"}}
+            yield self._with_axes(row)
 
 
 class Report:
@@ -129,23 +132,22 @@ class Report:
         """{(cell name, axes as text): mean over seeds}; a failed seed counts as chance.
 
         Of the test segments of trainings; of a setting that reports fresh seeds, over these."""
-        sums = {}
+        sums, groups = {}, {}
         fresh = {cell.group_id for cell in self.cells if cell.phase == "report"}
         for cell in self.cells:
             if cell.kind != "train" or (cell.phase == "selection" and cell.group_id in fresh):
                 continue
-            rows = list(cell.accuracy())
-            for row in rows:
-                axes = {key: row[key] for key in sorted(row) if key in _axes_of(cell)}
+            if groups.setdefault(cell.name, cell.group_id) != cell.group_id:
+                raise FormatError(f"{cell.name}: the name of several groups; see `groups`")
+            for row in cell.json["accuracy_by_length"]:
+                if row["slice"] is not None:
+                    continue
+                axes = dict(sorted(row["axes"].items()))
                 failed = cell.state in FAILED or row["state"] in FAILED
                 value = row["chance"] if failed else row["accuracy"]
                 if value is not None:
                     sums.setdefault((cell.name, json.dumps(axes)), []).append(value)
         return {key: sum(values) / len(values) for key, values in sums.items()}
-
-
-def _axes_of(cell):
-    return {axis for row in cell.json["accuracy_by_length"] for axis in row["axes"]}
 
 
 def read(path):

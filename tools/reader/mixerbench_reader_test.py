@@ -44,6 +44,20 @@ class ReaderTest(unittest.TestCase):
                         key = (name, json.dumps(dict(sorted(row["axes"].items()))))
                         self.assertAlmostEqual(means[key], row["mean"], places=12)
 
+    def test_groups_of_one_name_are_not_pooled(self):
+        report = mb.read(REPORTS[0])
+        trained = [cell for cell in report.cells if cell.kind == "train"]
+        trained[-1].name, trained[-1].group_id = trained[0].name, "sha256:other"
+        with self.assertRaisesRegex(mb.FormatError, "the name of several groups"):
+            report.mean_accuracy()
+
+    def test_an_axis_takes_no_other_column(self):
+        cell = mb.read(REPORTS[0]).cells[-1]
+        row = {**cell.json["accuracy_by_length"][0], "axes": {"variant": "copy", "length": 8}}
+        cell.json["accuracy_by_length"] = [row]
+        (read,) = cell.accuracy()
+        self.assertEqual((read["variant"], read["axis.variant"], read["length"]), (cell.variant, "copy", 8))
+
     def test_csv_has_every_row(self):
         report = mb.read(REPORTS[0])
         text = io.StringIO()
