@@ -42,6 +42,15 @@ class ShardTest(ProgramTest):
             self.assertEqual("left to others" in result.stderr, done < 6)
         self.assertEqual(done, 6)
 
+    def test_a_plan_says_which_cells_are_of_other_shards(self):
+        lists = [
+            self.expect(0, "run", "suite.json", "--device", "cpu", "-n", "--shard", f"{index}/2").stdout
+            for index in range(2)
+        ]
+        own = [text.count("  to run  ") for text in lists]
+        self.assertEqual(sum(own), 6)
+        self.assertEqual([6 - text.count("  other shard  ") for text in lists], own)
+
     def test_slurm_tells_the_shard(self):
         variables = {"SLURM_ARRAY_TASK_MIN": "3", "SLURM_ARRAY_TASK_COUNT": "2"}
         self.run_shard(0, "slurm", SLURM_ARRAY_TASK_ID="3", **variables)
