@@ -92,11 +92,16 @@ class ShardTest(ProgramTest):
             (["--job", "2"], "after --: unknown option '--job' (did you mean '--jobs'?)"),
             (["--seeds", "2,2"], "--seeds: seed 2 stands there twice"),
             (["other.json"], "one suite at a time"),
+            (["--dry-run"], "after --: --dry-run: the tasks would run nothing"),
         ):
             result = self.expect(2, *script, "--", *words)
             self.assertIn(expected, result.stderr)
             self.assertEqual((result.stdout, result.stderr.count("\n")), ("", 1))
         self.expect(0, *script, "--gpus-per-task", "0", "--", "--device", "cuda", "--gpus", "0")
+        for time_limit in ("30", "4:00:00", "2-12", "1-2:30:00", "UNLIMITED"):
+            self.expect(0, *script, "--time", time_limit)
+        for time_limit in ("foo", "4h", "1:2:3:4", "-1", "30\nrm"):
+            self.assertIn("--time: ", self.expect(2, *script, f"--time={time_limit}").stderr)
         for suite, code in (("nosuch.json", 3), ("quickstrat", 2)):
             result = self.expect(code, "slurm", suite, "-o", "out", "--tasks", "2")
             self.assertEqual((result.stdout, result.stderr), ("", self.expect(code, "run", suite).stderr))
