@@ -403,6 +403,19 @@ TEST_CASE("suite: a throughput section adds one cell per model, not per seed or 
   for (const Cell& cell : cells) timed += cell.kind == CellKind::kThroughput ? 1 : 0;
   CHECK(cells.size() == 5);
   CHECK(timed == 1);
+TEST_CASE("suite: what is timed is bounded, and timed once") {
+  const auto refusal = [](const std::string& option, const std::string& value) {
+    return Refusal("throughput", R"({"seq_len": [16], ")" + option + "\": " + value + "}");
+  };
+  CHECK(refusal("batch_size", "1048577") == "/throughput/batch_size: must be in 1..1048576");
+  CHECK(refusal("num_samples", "1000000000") == "/throughput/num_samples: must be in 3..100000");
+  CHECK(refusal("phases", R"(["fwd", "fwd"])") == "/throughput/phases/1: stands there already");
+  CHECK(Refusal("throughput", R"({"seq_len": [4611686018427387904]})") ==
+        "/throughput/seq_len/0: must be in 1..134217728");
+  CHECK(Refusal("throughput", R"({"seq_len": [32, 16, 32]})") ==
+        "/throughput/seq_len/2: stands there already");
+}
+
 }
 
 TEST_CASE("suite: what uses trainings is a cell for each of them, tested as it says") {
