@@ -130,6 +130,17 @@ TEST_CASE("suite: what would run twice is refused") {
         "/sweep/grid/train.lr/1: 0.1 stands there already");
 }
 
+TEST_CASE("suite: segments of one setting, which would be one row of a report, are refused") {
+  const std::string reason = "segment 1 has the options of one that stands there already";
+  const std::string test = R"({"input_seq_len": [16, 16], "num_examples": [10, 80]})";
+  CHECK_THAT(Refusal("task.test", R"({"num_kv_pairs": 2, "input_seq_len": [16, 16]})"),
+             Catch::StartsWith("/task/test: " + reason));
+  CHECK_THAT(Refusal("task.validation.num_examples", "[20, 30]"), Catch::StartsWith("accepted"));
+  CHECK_THAT(Refusal("task.validation", R"({"input_seq_len": 16, "num_kv_pairs": [2, 2]})"),
+             Catch::StartsWith("/task/validation: " + reason));
+  CHECK_THAT(Refusal("evaluate", "[" + test + "]"), Catch::StartsWith("/evaluate/0: " + reason));
+}
+
 TEST_CASE("suite: an exclusion must name an axis and one of its values") {
   const auto refusal = [](const std::string& rule, const SuiteOverrides& overrides = {}) {
     return Refusal("sweep",
