@@ -217,6 +217,11 @@ TEST_CASE("suite: --add-mixer adds one under the conditions of its neighbours") 
   CHECK(mixers("sweep.grid", hybrids,
                R"({"name": "hybrid", "pattern": [{"name": "retnet"}, {"name": "gla"}]})")
             .back() == "retnet+gla");
+  // Their labels are their own.
+  const std::string labelled = R"({"model.sequence_mixer": [
+      {"name": "hybrid", "label": "A", "pattern": [{"name": "base_conv"}, {"name": "attention"}]},
+      {"name": "hybrid", "label": "B", "pattern": [{"name": "base_conv"}, {"name": "gla"}]}]})";
+  CHECK(mixers("sweep.grid", labelled, "retnet") == Names{"A", "B", "base_conv+retnet"});
   // A plain neighbour says that mixers stand alone.
   CHECK(mixers("sweep.grid", R"({"model.sequence_mixer": [{"name": "gla"},
             {"name": "hybrid", "pattern": [{"name": "base_conv"}, {"name": "gla"}]}]})",
