@@ -12,22 +12,18 @@
 
 #include "base/dotted_path.h"
 #include "base/error.h"
-#include "harness/suite/add_mixer.h"
-#include "harness/suite/all_mixers.h"
 #include "harness/suite/config_errors.h"
 #include "harness/suite/data.h"
 #include "harness/suite/identity.h"
 #include "harness/suite/model_checks.h"
+#include "harness/suite/read_document.h"
 #include "harness/suite/section_forms.h"
-#include "harness/suite/setting.h"
 #include "harness/suite/step_count.h"
-#include "harness/suite/suite_keys.h"
 #include "harness/suite/sweep.h"
 #include "harness/suite/training_uses.h"
 #include "io/dataset_manifest.h"
 #include "io/json.h"
 #include "io/read_value.h"
-#include "io/value_path.h"
 #include "reports/summary/select.h"
 #include "reports/summary/sweep_report.h"
 
@@ -46,37 +42,6 @@ std::vector<std::uint64_t> ParseSeeds(const Value* value) {
   if (base > INT64_MAX - count) throw ConfigError("/seeds/base", "the last seed needs 64 bits");
   for (std::int64_t i = 0; i < count; ++i) seeds.push_back(static_cast<std::uint64_t>(base + i));
   return seeds;
-}
-
-// Takes "/smoke" out of a suite: values by their dotted paths. When it is asked for, they replace
-// those of the suite, which then has a name of its own.
-void TakeSmoke(Object& document, bool is_asked) {
-  const auto found = document.find("smoke");
-  if (found == document.end()) {
-    if (is_asked) throw ConfigError("/smoke", "missing: this suite has no reduced form");
-    return;
-  }
-  const Value smoke = found->second;
-  document.erase(found);
-  io::RequireObject(smoke, "/smoke");
-  if (!is_asked) return;
-  for (const auto& [path, value] : smoke.as_object()) {
-    io::SetPath(document, path, value, "/smoke");
-  }
-  if (const auto name = document.find("name"); name != document.end() && name->second.is_string()) {
-    name->second = name->second.as_string() + "-smoke";
-  }
-}
-
-// What the command line sets in a suite.
-void ApplyOverrides(Object& document, const SuiteOverrides& overrides) {
-  TakeSmoke(document, overrides.smoke);
-  const bool sets_sweep =
-      std::any_of(overrides.set.begin(), overrides.set.end(),
-                  [](const auto& setting) { return setting.first.starts_with("sweep"); });
-  if (!sets_sweep) CheckExclude(document);
-  for (const auto& [path, value] : overrides.set) ApplySetting(document, path, value);
-  if (sets_sweep) CheckExclude(document);
 }
 
 // "/train" with what a preset says of it.
@@ -188,18 +153,6 @@ std::string CellNameOf(const SweepPoint& point, const Cell& cell, const std::str
   return cell.task.name + "/" + mixer + (variant.empty() ? "" : "/" + variant);
 }
 
-// The suite after what the command line sets, its keys checked.
-Value ReadDocument(Value parsed, const SuiteOverrides& overrides, const Registries& registries) {
-  if (!parsed.is_object()) {
-    throw ConfigError("", "a suite is a JSON object; see docs/CONFIG.md");
-  }
-  Object& document = parsed.as_object();
-  ApplyOverrides(document, overrides);
-  ListAllMixers(document, registries.mixers);
-  for (const std::string& mixer : overrides.add_mixers) AddMixer(document, mixer);
-  io::RequireKnownKeys(document, "", SuiteKeys());
-  RequireSchemaVersion(parsed);
-  return parsed;
 }
 
 // The cells of a suite, collected point by point of its sweep: one for each seed, those that use
@@ -401,7 +354,7 @@ struct CheckedSuite {
 // Throws ConfigErrors for all that is met. `overrides` and `registries` must outlive the result.
 CheckedSuite CheckDocument(const Value& document, const SuiteOverrides& overrides,
                            const Registries& registries) {
-  const Value parsed = ReadDocument(document, overrides, registries);
+  const Value parsed = ReadDocument(document, overrides, registries.mixers);
   Suite suite;
   std::optional<CellCollector> cells;
   ErrorCollector errors;
@@ -433,18 +386,37 @@ CheckedSuite CheckDocument(const Value& document, const SuiteOverrides& override
 
 }  // namespace
 
+namespace {
+
+// Whether the reduced form is to be checked too: of a suite as it was written, since what the
+// command line sets may not suit it.
+bool HasUnusedSmoke(const Value& document, const SuiteOverrides& overrides) {
+  return !overrides.smoke && document.Find("smoke") != nullptr &&
+         std::all_of(overrides.set.begin(), overrides.set.end(),
+                     [](const auto& setting) { return setting.first == "name"; });
+}
+
+}  // namespace
+
 Suite ParseSuite(std::string_view text, const SuiteOverrides& overrides,
                  const Registries& registries) {
   const Value document = io::ParseJson(text);
+  SuiteOverrides used = overrides;
+  const auto check = [&](const Value& rest, const SuiteOverrides& rest_overrides) {
+    return CheckDocument(rest, rest_overrides, registries);
+  };
   try {
-    CheckedSuite checked = CheckDocument(document, overrides, registries);
+    CheckedSuite checked = check(document, used);
     checked.suite.cells = checked.cells.Identify();
+    if (HasUnusedSmoke(document, overrides)) {
+      used = {};
+      used.smoke = true;
+      used.device_type = overrides.device_type;
+      check(document, used);
+    }
     return std::move(checked.suite);
   } catch (const ConfigError& error) {
-    const auto check = [&](const Value& rest, const SuiteOverrides& rest_overrides) {
-      CheckDocument(rest, rest_overrides, registries);
-    };
-    ThrowAllErrors(text, document, overrides, check, error);
+    ThrowAllErrors(text, document, used, check, error);
   }
 }
 

@@ -164,6 +164,13 @@ TEST_CASE("suite: an exclusion must name an axis and one of its values") {
              Catch::Contains("unknown axis 'train.lrr'"));
 }
 
+TEST_CASE("suite: of all mixers one may be excluded") {
+  const std::string grid = R"({"grid": {"model.sequence_mixer": "all"})";
+  const auto all = ParseWith("sweep", grid + "}").cells.size();
+  CHECK(ParseWith("sweep", grid + R"(, "exclude": [{"model.sequence_mixer.name": "gla"}]})")
+            .cells.size() == all - 1);
+}
+
 TEST_CASE("suite: a grid of any size is refused before it is expanded") {
   std::string axis = "[0.0001";
   for (int i = 2; i <= 1000; ++i) axis += ", " + std::to_string(i * 1e-4);
@@ -671,6 +678,15 @@ TEST_CASE(
   CHECK(smoke.cells.at(0).model.Find("d_model")->as_int() == 16);
   CHECK(smoke.cells.at(0).train.num_epochs == 2);
   CHECK(smoke.cells.at(0).train.lr == 0.001);  // the recipe's: "train" was replaced
+  // It is checked without --smoke too, and is the file's alone.
+  std::string wrong = text;
+  wrong.replace(wrong.find("model.d_model"), 13, "model.d_modle");
+  CHECK_THROWS_WITH(ParseSuite(wrong, {}, registries),
+                    Catch::StartsWith("/model/d_modle: unknown parameter") && Catch::Contains("(line 3"));
+  overrides.set = {{"smoke.model.d_model", "32"}};
+  CHECK_THROWS_WITH(ParseSuite(text, overrides, registries),
+                    Catch::StartsWith("--set smoke.model.d_model: the reduced form"));
+  overrides.set.clear();
   CHECK_THROWS_WITH(ParseSuite(R"({"name": "t", "task": {}, "model": {}})", overrides, registries),
                     "/smoke: missing: this suite has no reduced form");
 }
@@ -861,8 +877,7 @@ TEST_CASE("suite: no key of a built-in suite can be misspelt, nor its value be o
     std::vector<std::vector<std::string>> keys;
     CollectKeys(document, {}, keys);
     for (const auto& path : keys) {
-      if (path.front() == "smoke") continue;  // read when it is asked for
-      if (Sweeps(document, path)) continue;   // replaced at every point
+      if (Sweeps(document, path)) continue;  // replaced at every point
       for (const bool is_misspelt : {true, false}) {
         Value changed = document;
         Value* at = &changed;
