@@ -153,6 +153,17 @@ std::string CellNameOf(const SweepPoint& point, const Cell& cell, const std::str
   return cell.task.name + "/" + mixer + (variant.empty() ? "" : "/" + variant);
 }
 
+// What the time of a training's step depends on besides model and dtype: its data, and what it
+// does with them.
+Value WorkOfStep(const Cell& cell) {
+  const TrainConfig& train = cell.train;
+  return Object{{"task", TaskPlanToValue(cell.task)},
+                {"batch_size", train.batch_size},
+                {"loss_mode", std::string(NameOf(train.loss_mode))},
+                {"auxiliary_losses", train.auxiliary_losses},
+                {"clips", train.grad_clip > 0},
+                {"has_ssm_lr", train.ssm_lr > 0},
+                {"decay_all_parameters", train.decay_all_parameters}};
 }
 
 // The cells of a suite, collected point by point of its sweep: one for each seed, those that use
@@ -286,11 +297,12 @@ class CellCollector {
     checked_.push_back(std::move(cell));
   }
 
-  // Speed depends on no rate and no seed; the task and the batch matter to a whole step alone.
+  // Speed depends on no rate and no seed; what a whole step does matters to the phase train_step
+  // alone.
   void AddTimed(const Cell& cell) {
     std::string key = io::DumpJson(cell.model) + std::string(NameOf(cell.train.dtype));
     if (throughput_->Measures("train_step")) {
-      key += io::DumpJson(TaskPlanToValue(cell.task)) + std::to_string(cell.train.batch_size);
+      key += io::DumpJson(WorkOfStep(cell));
     }
     if (!timed_models_.insert(key).second) return;
     CheckPhases(cell, *throughput_, registries_);

@@ -426,6 +426,29 @@ TEST_CASE("suite: a throughput section adds one cell per model, not per seed or 
   for (const Cell& cell : cells) timed += cell.kind == CellKind::kThroughput ? 1 : 0;
   CHECK(cells.size() == 5);
   CHECK(timed == 1);
+}
+
+TEST_CASE("suite: a step is timed once for each kind of work that it does") {
+  const auto num_timed = [](const std::string& path, const std::string& values,
+                            const std::string& phase) {
+    SuiteOverrides overrides;
+    overrides.set = {{"throughput", R"({"seq_len": [16], "phases": [")" + phase + "\"]}"},
+                     {path, values}};
+    const auto cells = ParseWith("", "", overrides).cells;
+    return std::count_if(cells.begin(), cells.end(),
+                         [](const Cell& cell) { return cell.kind == CellKind::kThroughput; });
+  };
+  CHECK(num_timed("train.lr", "0.1,0.2", "train_step") == 1);
+  for (const auto& [path, values] : std::vector<std::pair<std::string, std::string>>{
+           {"train.loss_mode", "scored,all_tokens"},
+           {"train.grad_clip", "0,1,2"},
+           {"train.decay_all_parameters", "true,false"}}) {
+    INFO(path);
+    CHECK(num_timed(path, values, "train_step") == 2);
+    CHECK(num_timed(path, values, "fwd") == 1);
+  }
+}
+
 TEST_CASE("suite: what is timed is bounded, and timed once") {
   const auto refusal = [](const std::string& option, const std::string& value) {
     return Refusal("throughput", R"({"seq_len": [16], ")" + option + "\": " + value + "}");
