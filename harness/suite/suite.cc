@@ -70,11 +70,17 @@ std::string TakeBackbone(Object& model, const std::string& where) {
   return io::ReadName(io::RequireMember(backbone, place, "name"), place + "/name");
 }
 
-void ApplyLimit(TaskPlan& task, std::int64_t limit) {
-  if (limit <= 0) return;
+// Whether it cut anything.
+bool ApplyLimit(TaskPlan& task, std::int64_t limit) {
+  if (limit <= 0) return false;
+  bool is_cut = false;
   for (auto* segments : {&task.validation, &task.test}) {
-    for (Segment& segment : *segments) segment.num_examples = std::min(segment.num_examples, limit);
+    for (Segment& segment : *segments) {
+      is_cut = is_cut || segment.num_examples > limit;
+      segment.num_examples = std::min(segment.num_examples, limit);
+    }
   }
+  return is_cut;
 }
 
 void CheckTraining(const Cell& cell) {
@@ -226,7 +232,7 @@ class CellCollector {
     ErrorCollector errors;  // of sections that say nothing of each other
     errors.Try([&] {
       cell.task = ParseTaskPlan(task, registries_.tasks);
-      ApplyLimit(cell.task, overrides_.limit);
+      cell.limited = ApplyLimit(cell.task, overrides_.limit);
     });
     errors.Try([&] {
       Value model = point.document.at("model");
@@ -239,7 +245,6 @@ class CellCollector {
       cell.train = ParseTrainConfig(TrainOptions(point.document, preset), "/train");
     });
     errors.ThrowAny();
-    cell.limited = overrides_.limit > 0;
     cell.device_type = overrides_.device_type;
     CheckTaskSuitsModel(cell, registries_);
     CheckTraining(cell);
@@ -291,7 +296,7 @@ class CellCollector {
 
   void AddUse(const Cell& trained, const TrainingUse& use, const Value& task) {
     Cell cell = UseTraining(trained, use, task, registries_.tasks);
-    ApplyLimit(cell.task, overrides_.limit);
+    cell.limited = ApplyLimit(cell.task, overrides_.limit);
     CheckDataSizes(cell.task);
     CheckPieces(cell, registries_);
     checked_.push_back(std::move(cell));

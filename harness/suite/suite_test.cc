@@ -462,6 +462,16 @@ TEST_CASE("suite: what is timed is bounded, and timed once") {
         "/throughput/seq_len/2: stands there already");
 }
 
+TEST_CASE("suite: a limit that cuts nothing leaves results whole") {
+  SuiteOverrides overrides;
+  overrides.limit = 50;
+  CHECK_FALSE(ParseWith("", "", overrides).cells.at(0).limited);
+  const auto cells = ParseWith("evaluate", R"([{"num_examples": 51}])", overrides).cells;
+  REQUIRE(cells.size() == 2);
+  CHECK_FALSE(cells[0].limited);
+  CHECK(cells[1].limited);
+  overrides.limit = 49;
+  CHECK(ParseWith("", "", overrides).cells.at(0).limited);
 }
 
 TEST_CASE("suite: what uses trainings is a cell for each of them, tested as it says") {
