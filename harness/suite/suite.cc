@@ -10,8 +10,8 @@
 #include <utility>
 #include <vector>
 
-#include "base/dotted_path.h"
 #include "base/error.h"
+#include "harness/suite/cell_name.h"
 #include "harness/suite/config_errors.h"
 #include "harness/suite/data.h"
 #include "harness/suite/identity.h"
@@ -24,8 +24,8 @@
 #include "io/dataset_manifest.h"
 #include "io/json.h"
 #include "io/read_value.h"
+#include "reports/summary/axis_keys.h"
 #include "reports/summary/select.h"
-#include "reports/summary/sweep_report.h"
 
 namespace mixerbench::harness {
 namespace {
@@ -124,41 +124,6 @@ void CheckDtype(const Cell& cell) {
   throw ConfigError("/train/dtype", "tf32 needs --device cuda; use fp32 or bf16 on the CPU");
 }
 
-// The short name that a suite gives its mixer for reports, taken out of the model: it is no option,
-// and changes no result. Empty when there is none.
-std::string TakeLabel(Value& model) {
-  const Value* mixer = model.Find("sequence_mixer");
-  const Value* given = mixer ? mixer->Find("label") : nullptr;
-  if (!given) return "";
-  const std::string where = "/model/sequence_mixer/label";
-  constexpr std::size_t kMaxLabel = 40;
-  std::string label = io::ReadName(*given, where);
-  const bool is_plain = std::none_of(label.begin(), label.end(), [](char c) {
-    return c == '/' || c == ',' || static_cast<unsigned char>(c) < 0x20 || c == 0x7F;
-  });
-  if (label.empty() || label.size() > kMaxLabel || !is_plain) {
-    throw ConfigError(where, "expected 1 to " + std::to_string(kMaxLabel) +
-                                 " characters without '/', ',' and controls");
-  }
-  model.as_object().at("sequence_mixer").as_object().erase("label");
-  return label;
-}
-
-// "mqar/gla/d_model=64,lr=0.003": the form that reports split into task, mixer and variant.
-std::string CellNameOf(const SweepPoint& point, const Cell& cell, const std::string& label) {
-  std::string mixer = reports::MixerText(*cell.model.Find("sequence_mixer"));
-  std::string variant;
-  for (const auto& [path, text] : point.axes) {
-    if (path == "model.sequence_mixer") {
-      mixer = text;
-    } else {
-      variant += (variant.empty() ? "" : ",") + LastPart(path) + "=" + text;
-    }
-  }
-  if (!label.empty()) mixer = label;
-  return cell.task.name + "/" + mixer + (variant.empty() ? "" : "/" + variant);
-}
-
 // What the time of a training's step depends on besides model and dtype: its data, and what it
 // does with them.
 Value WorkOfStep(const Cell& cell) {
@@ -184,7 +149,8 @@ class CellCollector {
         registries_(registries),
         identifier_(registries),
         seeds_(ParseSeeds(document.Find("seeds"))),
-        uses_(ParseTrainingUses(document)) {
+        uses_(ParseTrainingUses(document)),
+        axis_keys_(reports::AxisKeys(document)) {
     if (!overrides.seeds.empty()) seeds_ = overrides.seeds;
     if (HasFreshSeeds(document)) phase_ = reports::CellPhase::kSelection;
     if (const Value* throughput = document.Find("throughput")) {
@@ -255,12 +221,17 @@ class CellCollector {
                                 io::DumpJson(cell.train.auxiliary_losses) +
                                 (cell.train.ssm_lr > 0 ? "ssm_lr" : "");
     if (checked_models_.insert(checked).second) CheckModel(cell, registries_);
-    cell.name = CellNameOf(point, cell, label);
-    if (!label.empty() && !labelled_.insert(cell.name).second) {
-      throw ConfigError("/model/sequence_mixer/label",
-                        "'" + label + "' names two mixers of one setting");
-    }
+    cell.name = CellNameOf(point, cell, label, axis_keys_);
+    RequireOwnName(cell, label);
     return cell;
+  }
+
+  // A label may be the name of no other mixer: reports would show two as one.
+  void RequireOwnName(const Cell& cell, const std::string& label) {
+    const auto [known, is_new] = labels_.try_emplace(cell.name, label);
+    if (is_new || (label.empty() && known->second.empty())) return;
+    throw ConfigError("/model/sequence_mixer/label", "'" + (label.empty() ? known->second : label) +
+                                                         "' names two mixers of one setting");
   }
 
   // Whether other seeds than those of the sweep are reported; they may be none of the sweep's.
@@ -324,11 +295,12 @@ class CellCollector {
   std::vector<TrainingUse> uses_;
   reports::CellPhase phase_ = reports::CellPhase::kNone;
   std::optional<ThroughputPlan> throughput_;
+  std::map<std::string, std::string> axis_keys_;
   std::vector<Cell> checked_;  // without seeds and ids
   std::vector<Cell> cells_;
   std::set<std::string> checked_models_, timed_models_;
-  std::map<std::string, std::string> names_;  // of the cells by their ids
-  std::set<std::string> labelled_;            // names of cells whose mixer has a label
+  std::map<std::string, std::string> names_;   // of the cells by their ids
+  std::map<std::string, std::string> labels_;  // of mixers, perhaps none, by names of cells
 };
 
 }  // namespace

@@ -130,6 +130,14 @@ TEST_CASE("suite: what would run twice is refused") {
         "/sweep/grid/train.lr/1: 0.1 stands there already");
 }
 
+TEST_CASE("suite: axes whose last words are one are told apart by the word before") {
+  const auto cells = ParseWith("sweep.grid", R"({"task.train.num_kv_pairs": [1, 2],
+      "task.test.num_kv_pairs": [3], "train.lr": [0.1]})")
+                         .cells;
+  REQUIRE(cells.size() == 2);
+  CHECK(cells[1].name == "mqar/attention/test.num_kv_pairs=3,train.num_kv_pairs=2,lr=0.1");
+}
+
 TEST_CASE("suite: segments of one setting, which would be one row of a report, are refused") {
   const std::string reason = "segment 1 has the options of one that stands there already";
   const std::string test = R"({"input_seq_len": [16, 16], "num_examples": [10, 80]})";
@@ -325,6 +333,19 @@ TEST_CASE("suite: a mixer's label names its cells and changes no id") {
   CHECK_THAT(Refusal("sweep.grid", R"({"model.sequence_mixer": [
       {"name": "gla", "label": "x"}, {"name": "attention", "label": "x"}]})"),
              Catch::Contains("names two mixers"));
+  // Nor may it be the name of a mixer without one, whichever comes first.
+  for (const char* mixers : {R"([{"name": "gla"}, {"name": "attention", "label": "gla"}])",
+                             R"([{"name": "attention", "label": "gla"}, {"name": "gla"}])"}) {
+    CHECK(Refusal("sweep.grid", R"({"model.sequence_mixer": )" + std::string(mixers) + "}") ==
+          "/model/sequence_mixer/label: 'gla' names two mixers of one setting");
+  }
+  const auto with_length = [](std::size_t length) {
+    std::string label;
+    for (std::size_t i = 0; i < length; ++i) label += "\u00e9";
+    return Refusal("model.sequence_mixer", R"({"name": "gla", "label": ")" + label + "\"}");
+  };
+  CHECK(with_length(40) == "accepted");
+  CHECK(with_length(41) != "accepted");
 }
 
 TEST_CASE("suite: a backbone may bring options that others do not have") {
