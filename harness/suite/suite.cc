@@ -12,6 +12,7 @@
 
 #include "base/error.h"
 #include "harness/suite/cell_name.h"
+#include "harness/suite/competition.h"
 #include "harness/suite/config_errors.h"
 #include "harness/suite/data.h"
 #include "harness/suite/identity.h"
@@ -150,7 +151,8 @@ class CellCollector {
         identifier_(registries),
         seeds_(ParseSeeds(document.Find("seeds"))),
         uses_(ParseTrainingUses(document)),
-        axis_keys_(reports::AxisKeys(document)) {
+        axis_keys_(reports::AxisKeys(document)),
+        competitions_(reports::SelectedOver(document)) {
     if (!overrides.seeds.empty()) seeds_ = overrides.seeds;
     if (HasFreshSeeds(document)) phase_ = reports::CellPhase::kSelection;
     if (const Value* throughput = document.Find("throughput")) {
@@ -173,9 +175,13 @@ class CellCollector {
   void Add(const SweepPoint& point) {
     const Cell cell = MakeCell(point);
     checked_.push_back(cell);
+    competitions_.Add(point, cell);
     for (const TrainingUse& use : uses_) AddUse(cell, use, point.document.at("task"));
     if (throughput_) AddTimed(cell);
   }
+
+  // Throws ConfigError when points among which the suite chooses cannot compete.
+  void CheckCompetitions() const { competitions_.Require(); }
 
   // Of the points that were added, with their seeds and ids. Throws ConfigError when two are one.
   std::vector<Cell> Identify() {
@@ -296,6 +302,7 @@ class CellCollector {
   reports::CellPhase phase_ = reports::CellPhase::kNone;
   std::optional<ThroughputPlan> throughput_;
   std::map<std::string, std::string> axis_keys_;
+  CompetitionCheck competitions_;
   std::vector<Cell> checked_;  // without seeds and ids
   std::vector<Cell> cells_;
   std::set<std::string> checked_models_, timed_models_;
@@ -367,6 +374,7 @@ CheckedSuite CheckDocument(const Value& document, const SuiteOverrides& override
       if (of_points.is_full()) break;
     }
     of_points.ThrowAny();
+    cells->CheckCompetitions();
   });
   errors.ThrowAny();
   suite.config = parsed;

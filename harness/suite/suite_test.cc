@@ -130,6 +130,45 @@ TEST_CASE("suite: what would run twice is refused") {
         "/sweep/grid/train.lr/1: 0.1 stands there already");
 }
 
+TEST_CASE("suite: settings are chosen among only where reports find them to be rivals") {
+  const auto refusal = [](const std::string& path, const std::string& values,
+                          const std::string& more = "") {
+    return Refusal("sweep", R"({"grid": {")" + path + R"(": )" + values + more +
+                                R"(}, "select": {"by": "validation.accuracy", "over": [")" + path +
+                                R"("]}})");
+  };
+  for (const auto& [path, values] : std::vector<std::pair<std::string, std::string>>{
+           {"train.lr", "[0.1, 0.2]"},
+           {"train.batch_size", "[8, 16]"},
+           {"train.loss_mode", R"(["scored", "all_tokens"])"},
+           {"model.d_model", "[16, 32]"},
+           {"model.sequence_mixer.num_heads", "[1, 2]"},
+           {"model.sequence_mixer", R"([{"name": "gla"}, {"name": "delta_net"}])"}}) {
+    INFO(path);
+    CHECK(refusal(path, values) == "accepted");
+  }
+  CHECK(refusal("train.lr", "[0.1, 0.2]", R"(, "task.noise": ["zero", "random"])") == "accepted");
+  // Other defaults come along, or the option is one of each segment in the end.
+  for (const auto& [path, values] : std::vector<std::pair<std::string, std::string>>{
+           {"train.recipe", R"(["mad", "mad-cosine"])"},
+           {"model.backbone", R"(["zoology", "mamba_lm"])"},
+           {"task.train.num_examples", "[64, 4096]"}}) {
+    INFO(path);
+    CHECK_THAT(refusal(path, values), Catch::StartsWith("/sweep/select/over: '") &&
+                                          Catch::Contains("differ in more than these paths"));
+  }
+  for (const auto& [path, values] : std::vector<std::pair<std::string, std::string>>{
+           {"train.validation_metric", R"(["accuracy", "accuracy_per_example"])"},
+           {"train.recipe", R"(["zoology", "mad"])"},
+           {"task.data_seed", "[1, 2]"},
+           {"task.noise", R"(["zero", "random"])"},
+           {"task.test.num_examples", "[40, 50]"}}) {
+    INFO(path);
+    CHECK_THAT(refusal(path, values),
+               Catch::StartsWith("/sweep/select/over: '") && Catch::Contains("other data"));
+  }
+}
+
 TEST_CASE("suite: axes whose last words are one are told apart by the word before") {
   const auto cells = ParseWith("sweep.grid", R"({"task.train.num_kv_pairs": [1, 2],
       "task.test.num_kv_pairs": [3], "train.lr": [0.1]})")
