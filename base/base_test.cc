@@ -59,6 +59,10 @@ TEST_CASE("a dotted path has a last part, and all before it") {
   CHECK(LastPart("") == "");
   CHECK(AllButLastPart("model.sequence_mixer.num_heads") == "model.sequence_mixer");
   CHECK(AllButLastPart("num_heads") == "");
+  CHECK(EndsWithPath("model.sequence_mixer.num_heads", "num_heads"));
+  CHECK(EndsWithPath("model.sequence_mixer.num_heads", "sequence_mixer.num_heads"));
+  CHECK(EndsWithPath("num_heads", "num_heads"));
+  CHECK_FALSE(EndsWithPath("model.num_heads", "heads"));
 }
 
 TEST_CASE("a dotted path lies in those that lead to it") {

@@ -23,4 +23,10 @@ inline bool LiesIn(std::string_view path, std::string_view outer) {
   return path.starts_with(outer) && (path.size() == outer.size() || path[outer.size()] == '.');
 }
 
+// Whether the last parts of a path are `end`: "num_heads", "sequence_mixer.num_heads".
+inline bool EndsWithPath(std::string_view path, std::string_view end) {
+  return path.ends_with(end) &&
+         (path.size() == end.size() || path[path.size() - end.size() - 1] == '.');
+}
+
 }  // namespace mixerbench

@@ -142,7 +142,9 @@ ExitCode Validate(const std::string& file, const SuiteOverrides& overrides,
     return ExitCode::kOk;
   }
   std::size_t num_cells = 0;
-  const std::vector<Suite> suites = ParseItems(ReadCollection(file), overrides, registries);
+  const Collection collection = ReadCollection(file);
+  CheckScore(collection);
+  const std::vector<Suite> suites = ParseItems(collection, overrides, registries);
   for (const Suite& suite : suites) num_cells += suite.cells.size();
   std::cout << file << ": valid, " << suites.size() << " suites, " << num_cells << " cells\n";
   return ExitCode::kOk;

@@ -52,6 +52,21 @@ Form ListForm(Form item, std::string expected) {
           }};
 }
 
+Form DistinctListForm(Form item, std::string expected) {
+  Form list = ListForm(std::move(item), std::move(expected));
+  list.schema.as_object()["uniqueItems"] = true;
+  return {.schema = std::move(list.schema),
+          .check = [check = std::move(list.check)](const Value& value, const std::string& where) {
+            check(value, where);
+            const Array& items = value.as_array();
+            for (auto item = items.begin(); item != items.end(); ++item) {
+              if (std::find(items.begin(), item, *item) == item) continue;
+              throw ConfigError(where + "/" + std::to_string(item - items.begin()),
+                                "stands there already");
+            }
+          }};
+}
+
 Form ClosedForm(std::vector<Member> members) {
   Object properties;
   Array required;

@@ -36,6 +36,8 @@ Form IntegerForm(std::int64_t least, std::int64_t most = std::numeric_limits<std
 Form OneOfForm(std::string kind, std::vector<std::string> names);
 // At least one item; `expected` is the message for what is no such list: "a list of lengths".
 Form ListForm(Form item, std::string expected);
+// The same, where no item stands twice.
+Form DistinctListForm(Form item, std::string expected);
 // An object with these members and no others.
 Form ClosedForm(std::vector<Member> members);
 

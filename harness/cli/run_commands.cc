@@ -3,6 +3,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <regex>
 #include <set>
 #include <utility>
 
@@ -230,7 +231,10 @@ void CheckTask(const SlurmOptions& options) {
   ReadSuiteText(options.suite);
   CLI::App app;
   EngineCommands engine;
-  engine.run = [](const RunOptions&) { return ExitCode::kOk; };
+  engine.run = [](const RunOptions& run) {
+    if (run.dry_run) throw ConfigError("after --: --dry-run", "the tasks would run nothing");
+    return ExitCode::kOk;
+  };
   std::function<int()> action;
   AddRun({app, engine, action}, "run", "", false);
   std::vector<std::string> words = RunWords(options, "0/1");  // no task's place is known here
@@ -244,6 +248,16 @@ void CheckTask(const SlurmOptions& options) {
   action();
 }
 
+// As sbatch takes it: minutes, with hours, days and seconds in their places, or no limit.
+CLI::Validator SlurmTime() {
+  return {[](const std::string& text) -> std::string {
+            static const std::regex form(R"(\d+(:\d+){0,2}|\d+-\d+(:\d+){0,2}|UNLIMITED)");
+            if (std::regex_match(text, form)) return "";
+            return "expected a time such as 30, 4:00:00 or 2-12";
+          },
+          "TIME"};
+}
+
 void AddSlurm(const Parser& parser) {
   const auto options = std::make_shared<SlurmOptions>();
   auto* command = parser.app.add_subcommand("slurm", "Print a Slurm job-array script for a suite");
@@ -254,7 +268,8 @@ void AddSlurm(const Parser& parser) {
       ->check(Between(1, 100'000));
   command->add_option("--max-running", options->max_running, "tasks at the same time")
       ->check(AtLeast(1));
-  command->add_option("--time", options->time, "limit of one task, such as 4:00:00");
+  command->add_option("--time", options->time, "limit of one task, such as 4:00:00")
+      ->check(SlurmTime());
   command->add_option("--warn", options->warn_s, "seconds before the limit for saving")
       ->check(AtLeast(1))
       ->capture_default_str();

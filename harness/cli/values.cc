@@ -10,6 +10,7 @@
 #include <sstream>
 
 #include "base/error.h"
+#include "io/json.h"
 
 namespace mixerbench::harness::cli {
 namespace {
@@ -46,6 +47,7 @@ std::vector<std::uint64_t> CountSeeds(const std::string& text) {
 io::Settings ParseSettings(const std::vector<std::string>& texts) {
   io::Settings settings;
   for (const std::string& text : texts) {
+    if (io::ValidUtf8(text) != text) throw ConfigError("--set", "expected UTF-8");
     const std::size_t equals = text.find('=');
     if (equals == std::string::npos || equals == 0) {
       throw ConfigError("--set " + text, "expected path=value, such as train.lr=0.003");

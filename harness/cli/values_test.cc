@@ -31,6 +31,13 @@ TEST_CASE("seeds: too many, none and repeated ones are refused") {
                     "--seeds: expected a whole number, got '" + std::string(40, '9') + "'");
 }
 
+TEST_CASE("settings: a path, its value, and no bytes that are no text") {
+  CHECK(ParseSettings({"train.lr=0.5", "a=b=c"}) ==
+        io::Settings{{"train.lr", "0.5"}, {"a", "b=c"}});
+  CHECK_THROWS_WITH(ParseSettings({"train.lr"}), Catch::Contains("expected path=value"));
+  CHECK_THROWS_WITH(ParseSettings({"name=\xFF"}), "--set: expected UTF-8");
+}
+
 TEST_CASE("64 bits: all of them, and neither signs nor more") {
   CHECK(ParseUnsigned("0", "--seed") == 0);
   CHECK(ParseUnsigned("18446744073709551615", "--seed") == ~std::uint64_t{0});

@@ -97,9 +97,9 @@ kernels::NamedTensors TakeInputs(UnitFile& file, const kernels::CoreEntry& entry
 
 ExitCode CoreRun(const UnitRunOptions& options, const Registries& registries) {
   const auto& entry = registries.cores.Find(options.name, "core run");
+  const kernels::CoreOptions core_options = ParseCoreOptions(options);
   if (options.describe) return Describe(entry);
   const UnitNumerics numerics = ParseNumerics(options);
-  const kernels::CoreOptions core_options = ParseCoreOptions(options);
   RequireOtherOutput(options);
   UnitFile file(options.in);
   const kernels::NamedTensors inputs = TakeInputs(file, entry, numerics, options.gradients);

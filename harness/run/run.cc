@@ -80,9 +80,12 @@ SchedulerOptions PlanWorkers(const RunOptions& options, at::Device device) {
   return plan;
 }
 
-void PrintCells(const std::vector<Cell>& cells, const CellResults& results, std::ostream& stream) {
+void PrintCells(const std::vector<Cell>& cells, const Shard& shard, const CellResults& results,
+                std::ostream& stream) {
   for (std::size_t i = 0; i < cells.size(); ++i) {
-    const std::string state = results[i] ? std::string(NameOf(results[i]->state)) : "to run";
+    const std::string state = results[i]                 ? std::string(NameOf(results[i]->state))
+                              : InShard(cells[i], shard) ? "to run"
+                                                         : "other shard";
     stream << cells[i].run_id.substr(0, 16) << "  " << state << "  " << Label(cells[i]) << "\n";
   }
 }
@@ -272,7 +275,7 @@ class SuiteRun {
     if (folder_) {
       LoadResults(*folder_, batch.cells, options_.retry, options_.cell, batch.results);
     }
-    PrintCells(batch.cells, batch.results, stream);
+    PrintCells(batch.cells, batch.shard, batch.results, stream);
     return SummaryOf(batch);
   }
 

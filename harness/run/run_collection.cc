@@ -90,13 +90,6 @@ void EnterPlans(const std::vector<ItemRun>& runs, const RunOptions& options,
   }
 }
 
-void CheckScore(const Collection& collection) {
-  const auto rule = reports::ReadScoreRule(collection.config);
-  if (!rule) return;
-  reports::RequireSuites(*rule, collection.items | ranges::views::transform(&CollectionItem::name) |
-                                    ranges::to<std::vector>());
-}
-
 // A folder is for one collection: ranks of two would be mixed.
 void CheckFolder(const std::filesystem::path& out, const Collection& collection) {
   if (!std::filesystem::exists(out / kCollectionFile)) return;
@@ -108,6 +101,13 @@ void CheckFolder(const std::filesystem::path& out, const Collection& collection)
 }
 
 }  // namespace
+
+void CheckScore(const Collection& collection) {
+  const auto rule = reports::ReadScoreRule(collection.config);
+  if (!rule) return;
+  reports::RequireSuites(*rule, collection.items | ranges::views::transform(&CollectionItem::name) |
+                                    ranges::to<std::vector>());
+}
 
 ExitCode RunCollection(const RunOptions& options, const Registries& registries) {
   const auto start = std::chrono::steady_clock::now();

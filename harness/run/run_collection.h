@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "harness/run/options.h"
+#include "harness/suite/collection.h"
 #include "harness/suite/registries.h"
 
 namespace mixerbench::harness {
@@ -15,5 +16,8 @@ namespace mixerbench::harness {
 // else of the codes of all the one that comes first (base/error.h). Throws what Run throws, and
 // Error(kBadInput) when OUT is for another collection.
 ExitCode RunCollection(const RunOptions& options, const Registries& registries);
+
+// Throws ConfigError for a wrong score of the collection, or one of suites that it does not have.
+void CheckScore(const Collection& collection);
 
 }  // namespace mixerbench::harness

@@ -31,13 +31,6 @@ std::string SeedsText(const std::vector<Cell>& cells) {
   return text + ")";
 }
 
-// The cells of one shard. An id decides, so that every shard finds the same split by itself: that
-// of the training, so that what uses its weights stays with it.
-bool InShard(const Cell& cell, const Shard& shard) {
-  const std::string& id = cell.training_id.empty() ? cell.run_id : cell.training_id;
-  return std::stoull(id.substr(0, 15), nullptr, 16) % shard.count == shard.index;
-}
-
 }  // namespace
 
 std::string Counted(std::size_t count, const std::string& noun) {
@@ -45,6 +38,11 @@ std::string Counted(std::size_t count, const std::string& noun) {
 }
 
 std::string Label(const Cell& cell) { return LabelOf(cell.name, NameOf(cell.kind), cell.seed); }
+
+bool InShard(const Cell& cell, const Shard& shard) {
+  const std::string& id = cell.training_id.empty() ? cell.run_id : cell.training_id;
+  return std::stoull(id.substr(0, 15), nullptr, 16) % shard.count == shard.index;
+}
 
 std::vector<std::size_t> FindPending(const std::vector<Cell>& cells, const Shard& shard,
                                      const CellResults& done) {

@@ -25,6 +25,10 @@ std::string Label(const Cell& cell);
 // "1 cell", "2 cells".
 std::string Counted(std::size_t count, const std::string& noun);
 
+// Whether a cell is of this shard. An id decides, so that every shard finds the same split by
+// itself: that of the training, so that what uses its weights stays with it.
+bool InShard(const Cell& cell, const Shard& shard);
+
 // The cells that have no result which may stand, of one shard.
 std::vector<std::size_t> FindPending(const std::vector<Cell>& cells, const Shard& shard,
                                      const CellResults& done);

@@ -36,8 +36,15 @@ const Array* PatternOf(const Value& mixer) {
   return pattern != nullptr && pattern->is_array() ? &pattern->as_array() : nullptr;
 }
 
-// The mixer but for the given layer of its pattern.
-Value WithoutLayer(Value mixer, std::size_t layer) {
+// A label is the name of one mixer, and says nothing of what it is.
+Value WithoutLabel(Value mixer) {
+  mixer.as_object().erase("label");
+  return mixer;
+}
+
+// The mixer but for its label and the given layer of its pattern.
+Value WithoutLayer(const Value& labelled, std::size_t layer) {
+  Value mixer = WithoutLabel(labelled);
   mixer.as_object()["pattern"].as_array()[layer] = Value();
   return mixer;
 }
@@ -70,7 +77,7 @@ Value UnderTheirConditions(const Value& mixer, const Array& neighbours) {
         "the mixers of this suite are hybrids that do not differ in exactly one layer; "
         R"(give the whole one: {"name": "hybrid", "pattern": [...]})");
   }
-  Value hybrid = neighbours.front();
+  Value hybrid = WithoutLabel(neighbours.front());
   hybrid.as_object()["pattern"].as_array()[*layer] = mixer;
   return hybrid;
 }

@@ -99,6 +99,10 @@ SuiteOverrides OverridesOf(const CollectionItem& item, const SuiteOverrides& of_
 
 std::vector<Suite> ParseItems(const Collection& collection, const SuiteOverrides& of_command,
                               const Registries& registries) {
+  for (const auto& [path, value] : of_command.set) {
+    if (path != "name") continue;
+    throw ConfigError("--set name", "the suites of a collection have the names that it gives them");
+  }
   std::vector<Suite> suites;
   std::vector<std::string> faults;
   ExitCode code = ExitCode::kBadInput;

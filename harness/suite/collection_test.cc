@@ -111,6 +111,13 @@ TEST_CASE("collection: all that is wrong with any of its suites is told at once"
       Catch::StartsWith("one: suite 'quickstart': /train/lr: expected a number, got string"));
 }
 
+TEST_CASE("collection: the command line cannot give all of its suites one name") {
+  SuiteOverrides overrides;
+  overrides.set = {{"name", "one"}};
+  CHECK_THROWS_WITH(ParseItems(ReadCollection("mad"), overrides, Registries()),
+                    Catch::StartsWith("--set name: the suites of a collection have the names"));
+}
+
 TEST_CASE("collection: every suite of the built-in ones is valid, and they hold what they say") {
   const Registries registries;
   std::map<std::string, std::size_t> num_points;

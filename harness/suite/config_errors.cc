@@ -65,14 +65,22 @@ const Value* Follow(const Value& document, const Steps& steps) {
   return value;
 }
 
+// The last --set that gives the value at a path.
+io::Settings::const_iterator FindSetting(const io::Settings& settings, const std::string& path) {
+  const auto found = std::find_if(settings.rbegin(), settings.rend(),
+                                  [&](const auto& setting) { return LiesIn(path, setting.first); });
+  return found == settings.rend() ? settings.end() : std::prev(found.base());
+}
+
 // Options of a split that stand in the task, for all splits, or in train, for validation.
-Steps StandsAt(const Value& document, const Steps& steps) {
+Steps StandsAt(const Value& document, const io::Settings& settings, const Steps& steps) {
   if (steps.size() < 3 || steps[0] != "task") return steps;
   const std::string& option = steps[2];
   for (const Steps& owner : {Steps{"task", steps[1]}, Steps{"task", "train"}, Steps{"task"}}) {
     Steps place = owner;
     place.push_back(option);
-    if (Follow(document, place) == nullptr) continue;
+    const bool is_set = FindSetting(settings, Dotted(place)) != settings.end();
+    if (!is_set && Follow(document, place) == nullptr) continue;
     place.insert(place.end(), steps.begin() + 3, steps.end());
     return place;
   }
@@ -93,14 +101,16 @@ std::optional<Steps> FindInTables(const Value& document, bool smoke, const Steps
   return std::nullopt;
 }
 
-// The last --set that gives the value that the steps lead to.
-io::Settings::const_iterator FindSetting(const io::Settings& settings, const std::string& where) {
-  const auto gives = [&](const auto& setting) {
-    return where == "--set " + setting.first ||
-           LiesIn(Dotted(io::PointerSteps(where)), setting.first);
-  };
-  const auto found = std::find_if(settings.rbegin(), settings.rend(), gives);
-  return found == settings.rend() ? settings.end() : std::prev(found.base());
+// The --set that an error is of. An axis that it adds stands in the grid under its own path.
+io::Settings::const_iterator FindSettingOf(const std::string& where, const Value& document,
+                                           const io::Settings& settings) {
+  constexpr std::string_view kSet = "--set ";
+  if (where.starts_with(kSet)) return FindSetting(settings, where.substr(kSet.size()));
+  Steps steps = io::PointerSteps(where);
+  if (steps.size() > 2 && steps[0] == "sweep" && steps[1] == "grid") {
+    steps.erase(steps.begin(), steps.begin() + 2);
+  }
+  return FindSetting(settings, Dotted(StandsAt(document, settings, steps)));
 }
 
 // " (line 3, column 5)", " (--set train.lr)"; of what is missing, where its owner stands. Empty for
@@ -108,14 +118,19 @@ io::Settings::const_iterator FindSetting(const io::Settings& settings, const std
 std::string PlaceOf(const ConfigError& error, std::string_view text, const Value& document,
                     const SuiteOverrides& overrides) {
   if (error.where().starts_with("--set ")) return "";
-  const auto setting = FindSetting(overrides.set, error.where());
+  const auto setting = FindSettingOf(error.where(), document, overrides.set);
   if (setting != overrides.set.end()) return " (--set " + setting->first + ")";
   if (!error.where().starts_with("/")) return "";
   Steps steps = io::PointerSteps(error.where());
+  // A rule over several options, of which the file may have the others.
+  const bool sets_part =
+      std::any_of(overrides.set.begin(), overrides.set.end(),
+                  [&](const auto& each) { return LiesIn(each.first, Dotted(steps)); });
+  if (sets_part) return "";
   if (const auto entry = FindInTables(document, overrides.smoke, steps)) {
     steps = *entry;
   } else {
-    steps = StandsAt(document, steps);
+    steps = StandsAt(document, overrides.set, steps);
   }
   for (; !steps.empty(); steps.pop_back()) {
     if (const auto found = io::FindPosition(text, steps)) {
@@ -128,14 +143,14 @@ std::string PlaceOf(const ConfigError& error, std::string_view text, const Value
 
 // Takes the member that is wrong out of what gives it; of a list all. False when that is not known.
 bool TakeOut(const ConfigError& error, Value& document, SuiteOverrides& overrides) {
-  const auto setting = FindSetting(overrides.set, error.where());
+  const auto setting = FindSettingOf(error.where(), document, overrides.set);
   if (setting != overrides.set.end()) {
     overrides.set.erase(setting);
     return true;
   }
   const Steps steps = io::PointerSteps(error.where());
   if (FindInTables(document, overrides.smoke, steps)) return false;  // one value of several
-  const Steps place = StandsAt(document, steps);
+  const Steps place = StandsAt(document, overrides.set, steps);
   Value* owner = &document;
   for (const std::string& step : place) {
     if (!owner->is_object() || !owner->as_object().contains(step)) return false;

@@ -10,26 +10,23 @@
 #include <utility>
 #include <vector>
 
-#include "base/dotted_path.h"
 #include "base/error.h"
-#include "harness/suite/add_mixer.h"
-#include "harness/suite/all_mixers.h"
+#include "harness/suite/cell_name.h"
+#include "harness/suite/competition.h"
 #include "harness/suite/config_errors.h"
 #include "harness/suite/data.h"
 #include "harness/suite/identity.h"
 #include "harness/suite/model_checks.h"
+#include "harness/suite/read_document.h"
 #include "harness/suite/section_forms.h"
-#include "harness/suite/setting.h"
 #include "harness/suite/step_count.h"
-#include "harness/suite/suite_keys.h"
 #include "harness/suite/sweep.h"
 #include "harness/suite/training_uses.h"
 #include "io/dataset_manifest.h"
 #include "io/json.h"
 #include "io/read_value.h"
-#include "io/value_path.h"
+#include "reports/summary/axis_keys.h"
 #include "reports/summary/select.h"
-#include "reports/summary/sweep_report.h"
 
 namespace mixerbench::harness {
 namespace {
@@ -46,37 +43,6 @@ std::vector<std::uint64_t> ParseSeeds(const Value* value) {
   if (base > INT64_MAX - count) throw ConfigError("/seeds/base", "the last seed needs 64 bits");
   for (std::int64_t i = 0; i < count; ++i) seeds.push_back(static_cast<std::uint64_t>(base + i));
   return seeds;
-}
-
-// Takes "/smoke" out of a suite: values by their dotted paths. When it is asked for, they replace
-// those of the suite, which then has a name of its own.
-void TakeSmoke(Object& document, bool is_asked) {
-  const auto found = document.find("smoke");
-  if (found == document.end()) {
-    if (is_asked) throw ConfigError("/smoke", "missing: this suite has no reduced form");
-    return;
-  }
-  const Value smoke = found->second;
-  document.erase(found);
-  io::RequireObject(smoke, "/smoke");
-  if (!is_asked) return;
-  for (const auto& [path, value] : smoke.as_object()) {
-    io::SetPath(document, path, value, "/smoke");
-  }
-  if (const auto name = document.find("name"); name != document.end() && name->second.is_string()) {
-    name->second = name->second.as_string() + "-smoke";
-  }
-}
-
-// What the command line sets in a suite.
-void ApplyOverrides(Object& document, const SuiteOverrides& overrides) {
-  TakeSmoke(document, overrides.smoke);
-  const bool sets_sweep =
-      std::any_of(overrides.set.begin(), overrides.set.end(),
-                  [](const auto& setting) { return setting.first.starts_with("sweep"); });
-  if (!sets_sweep) CheckExclude(document);
-  for (const auto& [path, value] : overrides.set) ApplySetting(document, path, value);
-  if (sets_sweep) CheckExclude(document);
 }
 
 // "/train" with what a preset says of it.
@@ -105,11 +71,17 @@ std::string TakeBackbone(Object& model, const std::string& where) {
   return io::ReadName(io::RequireMember(backbone, place, "name"), place + "/name");
 }
 
-void ApplyLimit(TaskPlan& task, std::int64_t limit) {
-  if (limit <= 0) return;
+// Whether it cut anything.
+bool ApplyLimit(TaskPlan& task, std::int64_t limit) {
+  if (limit <= 0) return false;
+  bool is_cut = false;
   for (auto* segments : {&task.validation, &task.test}) {
-    for (Segment& segment : *segments) segment.num_examples = std::min(segment.num_examples, limit);
+    for (Segment& segment : *segments) {
+      is_cut = is_cut || segment.num_examples > limit;
+      segment.num_examples = std::min(segment.num_examples, limit);
+    }
   }
+  return is_cut;
 }
 
 void CheckTraining(const Cell& cell) {
@@ -153,53 +125,17 @@ void CheckDtype(const Cell& cell) {
   throw ConfigError("/train/dtype", "tf32 needs --device cuda; use fp32 or bf16 on the CPU");
 }
 
-// The short name that a suite gives its mixer for reports, taken out of the model: it is no option,
-// and changes no result. Empty when there is none.
-std::string TakeLabel(Value& model) {
-  const Value* mixer = model.Find("sequence_mixer");
-  const Value* given = mixer ? mixer->Find("label") : nullptr;
-  if (!given) return "";
-  const std::string where = "/model/sequence_mixer/label";
-  constexpr std::size_t kMaxLabel = 40;
-  std::string label = io::ReadName(*given, where);
-  const bool is_plain = std::none_of(label.begin(), label.end(), [](char c) {
-    return c == '/' || c == ',' || static_cast<unsigned char>(c) < 0x20 || c == 0x7F;
-  });
-  if (label.empty() || label.size() > kMaxLabel || !is_plain) {
-    throw ConfigError(where, "expected 1 to " + std::to_string(kMaxLabel) +
-                                 " characters without '/', ',' and controls");
-  }
-  model.as_object().at("sequence_mixer").as_object().erase("label");
-  return label;
-}
-
-// "mqar/gla/d_model=64,lr=0.003": the form that reports split into task, mixer and variant.
-std::string CellNameOf(const SweepPoint& point, const Cell& cell, const std::string& label) {
-  std::string mixer = reports::MixerText(*cell.model.Find("sequence_mixer"));
-  std::string variant;
-  for (const auto& [path, text] : point.axes) {
-    if (path == "model.sequence_mixer") {
-      mixer = text;
-    } else {
-      variant += (variant.empty() ? "" : ",") + LastPart(path) + "=" + text;
-    }
-  }
-  if (!label.empty()) mixer = label;
-  return cell.task.name + "/" + mixer + (variant.empty() ? "" : "/" + variant);
-}
-
-// The suite after what the command line sets, its keys checked.
-Value ReadDocument(Value parsed, const SuiteOverrides& overrides, const Registries& registries) {
-  if (!parsed.is_object()) {
-    throw ConfigError("", "a suite is a JSON object; see docs/CONFIG.md");
-  }
-  Object& document = parsed.as_object();
-  ApplyOverrides(document, overrides);
-  ListAllMixers(document, registries.mixers);
-  for (const std::string& mixer : overrides.add_mixers) AddMixer(document, mixer);
-  io::RequireKnownKeys(document, "", SuiteKeys());
-  RequireSchemaVersion(parsed);
-  return parsed;
+// What the time of a training's step depends on besides model and dtype: its data, and what it
+// does with them.
+Value WorkOfStep(const Cell& cell) {
+  const TrainConfig& train = cell.train;
+  return Object{{"task", TaskPlanToValue(cell.task)},
+                {"batch_size", train.batch_size},
+                {"loss_mode", std::string(NameOf(train.loss_mode))},
+                {"auxiliary_losses", train.auxiliary_losses},
+                {"clips", train.grad_clip > 0},
+                {"has_ssm_lr", train.ssm_lr > 0},
+                {"decay_all_parameters", train.decay_all_parameters}};
 }
 
 // The cells of a suite, collected point by point of its sweep: one for each seed, those that use
@@ -214,7 +150,9 @@ class CellCollector {
         registries_(registries),
         identifier_(registries),
         seeds_(ParseSeeds(document.Find("seeds"))),
-        uses_(ParseTrainingUses(document)) {
+        uses_(ParseTrainingUses(document)),
+        axis_keys_(reports::AxisKeys(document)),
+        competitions_(reports::SelectedOver(document)) {
     if (!overrides.seeds.empty()) seeds_ = overrides.seeds;
     if (HasFreshSeeds(document)) phase_ = reports::CellPhase::kSelection;
     if (const Value* throughput = document.Find("throughput")) {
@@ -237,9 +175,13 @@ class CellCollector {
   void Add(const SweepPoint& point) {
     const Cell cell = MakeCell(point);
     checked_.push_back(cell);
+    competitions_.Add(point, cell);
     for (const TrainingUse& use : uses_) AddUse(cell, use, point.document.at("task"));
     if (throughput_) AddTimed(cell);
   }
+
+  // Throws ConfigError when points among which the suite chooses cannot compete.
+  void CheckCompetitions() const { competitions_.Require(); }
 
   // Of the points that were added, with their seeds and ids. Throws ConfigError when two are one.
   std::vector<Cell> Identify() {
@@ -262,7 +204,7 @@ class CellCollector {
     ErrorCollector errors;  // of sections that say nothing of each other
     errors.Try([&] {
       cell.task = ParseTaskPlan(task, registries_.tasks);
-      ApplyLimit(cell.task, overrides_.limit);
+      cell.limited = ApplyLimit(cell.task, overrides_.limit);
     });
     errors.Try([&] {
       Value model = point.document.at("model");
@@ -275,7 +217,6 @@ class CellCollector {
       cell.train = ParseTrainConfig(TrainOptions(point.document, preset), "/train");
     });
     errors.ThrowAny();
-    cell.limited = overrides_.limit > 0;
     cell.device_type = overrides_.device_type;
     CheckTaskSuitsModel(cell, registries_);
     CheckTraining(cell);
@@ -286,12 +227,17 @@ class CellCollector {
                                 io::DumpJson(cell.train.auxiliary_losses) +
                                 (cell.train.ssm_lr > 0 ? "ssm_lr" : "");
     if (checked_models_.insert(checked).second) CheckModel(cell, registries_);
-    cell.name = CellNameOf(point, cell, label);
-    if (!label.empty() && !labelled_.insert(cell.name).second) {
-      throw ConfigError("/model/sequence_mixer/label",
-                        "'" + label + "' names two mixers of one setting");
-    }
+    cell.name = CellNameOf(point, cell, label, axis_keys_);
+    RequireOwnName(cell, label);
     return cell;
+  }
+
+  // A label may be the name of no other mixer: reports would show two as one.
+  void RequireOwnName(const Cell& cell, const std::string& label) {
+    const auto [known, is_new] = labels_.try_emplace(cell.name, label);
+    if (is_new || (label.empty() && known->second.empty())) return;
+    throw ConfigError("/model/sequence_mixer/label", "'" + (label.empty() ? known->second : label) +
+                                                         "' names two mixers of one setting");
   }
 
   // Whether other seeds than those of the sweep are reported; they may be none of the sweep's.
@@ -327,17 +273,18 @@ class CellCollector {
 
   void AddUse(const Cell& trained, const TrainingUse& use, const Value& task) {
     Cell cell = UseTraining(trained, use, task, registries_.tasks);
-    ApplyLimit(cell.task, overrides_.limit);
+    cell.limited = ApplyLimit(cell.task, overrides_.limit);
     CheckDataSizes(cell.task);
     CheckPieces(cell, registries_);
     checked_.push_back(std::move(cell));
   }
 
-  // Speed depends on no rate and no seed; the task and the batch matter to a whole step alone.
+  // Speed depends on no rate and no seed; what a whole step does matters to the phase train_step
+  // alone.
   void AddTimed(const Cell& cell) {
     std::string key = io::DumpJson(cell.model) + std::string(NameOf(cell.train.dtype));
     if (throughput_->Measures("train_step")) {
-      key += io::DumpJson(TaskPlanToValue(cell.task)) + std::to_string(cell.train.batch_size);
+      key += io::DumpJson(WorkOfStep(cell));
     }
     if (!timed_models_.insert(key).second) return;
     CheckPhases(cell, *throughput_, registries_);
@@ -354,11 +301,13 @@ class CellCollector {
   std::vector<TrainingUse> uses_;
   reports::CellPhase phase_ = reports::CellPhase::kNone;
   std::optional<ThroughputPlan> throughput_;
+  std::map<std::string, std::string> axis_keys_;
+  CompetitionCheck competitions_;
   std::vector<Cell> checked_;  // without seeds and ids
   std::vector<Cell> cells_;
   std::set<std::string> checked_models_, timed_models_;
-  std::map<std::string, std::string> names_;  // of the cells by their ids
-  std::set<std::string> labelled_;            // names of cells whose mixer has a label
+  std::map<std::string, std::string> names_;   // of the cells by their ids
+  std::map<std::string, std::string> labels_;  // of mixers, perhaps none, by names of cells
 };
 
 }  // namespace
@@ -401,7 +350,7 @@ struct CheckedSuite {
 // Throws ConfigErrors for all that is met. `overrides` and `registries` must outlive the result.
 CheckedSuite CheckDocument(const Value& document, const SuiteOverrides& overrides,
                            const Registries& registries) {
-  const Value parsed = ReadDocument(document, overrides, registries);
+  const Value parsed = ReadDocument(document, overrides, registries.mixers);
   Suite suite;
   std::optional<CellCollector> cells;
   ErrorCollector errors;
@@ -425,6 +374,7 @@ CheckedSuite CheckDocument(const Value& document, const SuiteOverrides& override
       if (of_points.is_full()) break;
     }
     of_points.ThrowAny();
+    cells->CheckCompetitions();
   });
   errors.ThrowAny();
   suite.config = parsed;
@@ -433,18 +383,37 @@ CheckedSuite CheckDocument(const Value& document, const SuiteOverrides& override
 
 }  // namespace
 
+namespace {
+
+// Whether the reduced form is to be checked too: of a suite as it was written, since what the
+// command line sets may not suit it.
+bool HasUnusedSmoke(const Value& document, const SuiteOverrides& overrides) {
+  return !overrides.smoke && document.Find("smoke") != nullptr &&
+         std::all_of(overrides.set.begin(), overrides.set.end(),
+                     [](const auto& setting) { return setting.first == "name"; });
+}
+
+}  // namespace
+
 Suite ParseSuite(std::string_view text, const SuiteOverrides& overrides,
                  const Registries& registries) {
   const Value document = io::ParseJson(text);
+  SuiteOverrides used = overrides;
+  const auto check = [&](const Value& rest, const SuiteOverrides& rest_overrides) {
+    return CheckDocument(rest, rest_overrides, registries);
+  };
   try {
-    CheckedSuite checked = CheckDocument(document, overrides, registries);
+    CheckedSuite checked = check(document, used);
     checked.suite.cells = checked.cells.Identify();
+    if (HasUnusedSmoke(document, overrides)) {
+      used = {};
+      used.smoke = true;
+      used.device_type = overrides.device_type;
+      check(document, used);
+    }
     return std::move(checked.suite);
   } catch (const ConfigError& error) {
-    const auto check = [&](const Value& rest, const SuiteOverrides& rest_overrides) {
-      CheckDocument(rest, rest_overrides, registries);
-    };
-    ThrowAllErrors(text, document, overrides, check, error);
+    ThrowAllErrors(text, document, used, check, error);
   }
 }
 

@@ -130,6 +130,64 @@ TEST_CASE("suite: what would run twice is refused") {
         "/sweep/grid/train.lr/1: 0.1 stands there already");
 }
 
+TEST_CASE("suite: settings are chosen among only where reports find them to be rivals") {
+  const auto refusal = [](const std::string& path, const std::string& values,
+                          const std::string& more = "") {
+    return Refusal("sweep", R"({"grid": {")" + path + R"(": )" + values + more +
+                                R"(}, "select": {"by": "validation.accuracy", "over": [")" + path +
+                                R"("]}})");
+  };
+  for (const auto& [path, values] : std::vector<std::pair<std::string, std::string>>{
+           {"train.lr", "[0.1, 0.2]"},
+           {"train.batch_size", "[8, 16]"},
+           {"train.loss_mode", R"(["scored", "all_tokens"])"},
+           {"model.d_model", "[16, 32]"},
+           {"model.sequence_mixer.num_heads", "[1, 2]"},
+           {"model.sequence_mixer", R"([{"name": "gla"}, {"name": "delta_net"}])"}}) {
+    INFO(path);
+    CHECK(refusal(path, values) == "accepted");
+  }
+  CHECK(refusal("train.lr", "[0.1, 0.2]", R"(, "task.noise": ["zero", "random"])") == "accepted");
+  // Other defaults come along, or the option is one of each segment in the end.
+  for (const auto& [path, values] : std::vector<std::pair<std::string, std::string>>{
+           {"train.recipe", R"(["mad", "mad-cosine"])"},
+           {"model.backbone", R"(["zoology", "mamba_lm"])"},
+           {"task.train.num_examples", "[64, 4096]"}}) {
+    INFO(path);
+    CHECK_THAT(refusal(path, values), Catch::StartsWith("/sweep/select/over: '") &&
+                                          Catch::Contains("differ in more than these paths"));
+  }
+  for (const auto& [path, values] : std::vector<std::pair<std::string, std::string>>{
+           {"train.validation_metric", R"(["accuracy", "accuracy_per_example"])"},
+           {"train.recipe", R"(["zoology", "mad"])"},
+           {"task.data_seed", "[1, 2]"},
+           {"task.noise", R"(["zero", "random"])"},
+           {"task.test.num_examples", "[40, 50]"}}) {
+    INFO(path);
+    CHECK_THAT(refusal(path, values),
+               Catch::StartsWith("/sweep/select/over: '") && Catch::Contains("other data"));
+  }
+}
+
+TEST_CASE("suite: axes whose last words are one are told apart by the word before") {
+  const auto cells = ParseWith("sweep.grid", R"({"task.train.num_kv_pairs": [1, 2],
+      "task.test.num_kv_pairs": [3], "train.lr": [0.1]})")
+                         .cells;
+  REQUIRE(cells.size() == 2);
+  CHECK(cells[1].name == "mqar/attention/test.num_kv_pairs=3,train.num_kv_pairs=2,lr=0.1");
+}
+
+TEST_CASE("suite: segments of one setting, which would be one row of a report, are refused") {
+  const std::string reason = "segment 1 has the options of one that stands there already";
+  const std::string test = R"({"input_seq_len": [16, 16], "num_examples": [10, 80]})";
+  CHECK_THAT(Refusal("task.test", R"({"num_kv_pairs": 2, "input_seq_len": [16, 16]})"),
+             Catch::StartsWith("/task/test: " + reason));
+  CHECK_THAT(Refusal("task.validation.num_examples", "[20, 30]"), Catch::StartsWith("accepted"));
+  CHECK_THAT(Refusal("task.validation", R"({"input_seq_len": 16, "num_kv_pairs": [2, 2]})"),
+             Catch::StartsWith("/task/validation: " + reason));
+  CHECK_THAT(Refusal("evaluate", "[" + test + "]"), Catch::StartsWith("/evaluate/0: " + reason));
+}
+
 TEST_CASE("suite: an exclusion must name an axis and one of its values") {
   const auto refusal = [](const std::string& rule, const SuiteOverrides& overrides = {}) {
     return Refusal("sweep",
@@ -151,6 +209,13 @@ TEST_CASE("suite: an exclusion must name an axis and one of its values") {
   CHECK(refusal(R"({"train.lr": 0.1})", {.set = {{"train.lr", "0.5"}}}) == "accepted");
   CHECK_THAT(refusal("", {.set = {{"sweep.exclude", R"([{"train.lrr": 1}])"}}}),
              Catch::Contains("unknown axis 'train.lrr'"));
+}
+
+TEST_CASE("suite: of all mixers one may be excluded") {
+  const std::string grid = R"({"grid": {"model.sequence_mixer": "all"})";
+  const auto all = ParseWith("sweep", grid + "}").cells.size();
+  CHECK(ParseWith("sweep", grid + R"(, "exclude": [{"model.sequence_mixer.name": "gla"}]})")
+            .cells.size() == all - 1);
 }
 
 TEST_CASE("suite: a grid of any size is refused before it is expanded") {
@@ -206,6 +271,11 @@ TEST_CASE("suite: --add-mixer adds one under the conditions of its neighbours") 
   CHECK(mixers("sweep.grid", hybrids,
                R"({"name": "hybrid", "pattern": [{"name": "retnet"}, {"name": "gla"}]})")
             .back() == "retnet+gla");
+  // Their labels are their own.
+  const std::string labelled = R"({"model.sequence_mixer": [
+      {"name": "hybrid", "label": "A", "pattern": [{"name": "base_conv"}, {"name": "attention"}]},
+      {"name": "hybrid", "label": "B", "pattern": [{"name": "base_conv"}, {"name": "gla"}]}]})";
+  CHECK(mixers("sweep.grid", labelled, "retnet") == Names{"A", "B", "base_conv+retnet"});
   // A plain neighbour says that mixers stand alone.
   CHECK(mixers("sweep.grid", R"({"model.sequence_mixer": [{"name": "gla"},
             {"name": "hybrid", "pattern": [{"name": "base_conv"}, {"name": "gla"}]}]})",
@@ -302,6 +372,19 @@ TEST_CASE("suite: a mixer's label names its cells and changes no id") {
   CHECK_THAT(Refusal("sweep.grid", R"({"model.sequence_mixer": [
       {"name": "gla", "label": "x"}, {"name": "attention", "label": "x"}]})"),
              Catch::Contains("names two mixers"));
+  // Nor may it be the name of a mixer without one, whichever comes first.
+  for (const char* mixers : {R"([{"name": "gla"}, {"name": "attention", "label": "gla"}])",
+                             R"([{"name": "attention", "label": "gla"}, {"name": "gla"}])"}) {
+    CHECK(Refusal("sweep.grid", R"({"model.sequence_mixer": )" + std::string(mixers) + "}") ==
+          "/model/sequence_mixer/label: 'gla' names two mixers of one setting");
+  }
+  const auto with_length = [](std::size_t length) {
+    std::string label;
+    for (std::size_t i = 0; i < length; ++i) label += "\u00e9";
+    return Refusal("model.sequence_mixer", R"({"name": "gla", "label": ")" + label + "\"}");
+  };
+  CHECK(with_length(40) == "accepted");
+  CHECK(with_length(41) != "accepted");
 }
 
 TEST_CASE("suite: a backbone may bring options that others do not have") {
@@ -403,6 +486,52 @@ TEST_CASE("suite: a throughput section adds one cell per model, not per seed or 
   for (const Cell& cell : cells) timed += cell.kind == CellKind::kThroughput ? 1 : 0;
   CHECK(cells.size() == 5);
   CHECK(timed == 1);
+}
+
+TEST_CASE("suite: a step is timed once for each kind of work that it does") {
+  const auto num_timed = [](const std::string& path, const std::string& values,
+                            const std::string& phase) {
+    SuiteOverrides overrides;
+    overrides.set = {{"throughput", R"({"seq_len": [16], "phases": [")" + phase + "\"]}"},
+                     {path, values}};
+    const auto cells = ParseWith("", "", overrides).cells;
+    return std::count_if(cells.begin(), cells.end(),
+                         [](const Cell& cell) { return cell.kind == CellKind::kThroughput; });
+  };
+  CHECK(num_timed("train.lr", "0.1,0.2", "train_step") == 1);
+  for (const auto& [path, values] : std::vector<std::pair<std::string, std::string>>{
+           {"train.loss_mode", "scored,all_tokens"},
+           {"train.grad_clip", "0,1,2"},
+           {"train.decay_all_parameters", "true,false"}}) {
+    INFO(path);
+    CHECK(num_timed(path, values, "train_step") == 2);
+    CHECK(num_timed(path, values, "fwd") == 1);
+  }
+}
+
+TEST_CASE("suite: what is timed is bounded, and timed once") {
+  const auto refusal = [](const std::string& option, const std::string& value) {
+    return Refusal("throughput", R"({"seq_len": [16], ")" + option + "\": " + value + "}");
+  };
+  CHECK(refusal("batch_size", "1048577") == "/throughput/batch_size: must be in 1..1048576");
+  CHECK(refusal("num_samples", "1000000000") == "/throughput/num_samples: must be in 3..100000");
+  CHECK(refusal("phases", R"(["fwd", "fwd"])") == "/throughput/phases/1: stands there already");
+  CHECK(Refusal("throughput", R"({"seq_len": [4611686018427387904]})") ==
+        "/throughput/seq_len/0: must be in 1..134217728");
+  CHECK(Refusal("throughput", R"({"seq_len": [32, 16, 32]})") ==
+        "/throughput/seq_len/2: stands there already");
+}
+
+TEST_CASE("suite: a limit that cuts nothing leaves results whole") {
+  SuiteOverrides overrides;
+  overrides.limit = 50;
+  CHECK_FALSE(ParseWith("", "", overrides).cells.at(0).limited);
+  const auto cells = ParseWith("evaluate", R"([{"num_examples": 51}])", overrides).cells;
+  REQUIRE(cells.size() == 2);
+  CHECK_FALSE(cells[0].limited);
+  CHECK(cells[1].limited);
+  overrides.limit = 49;
+  CHECK(ParseWith("", "", overrides).cells.at(0).limited);
 }
 
 TEST_CASE("suite: what uses trainings is a cell for each of them, tested as it says") {
@@ -642,6 +771,15 @@ TEST_CASE(
   CHECK(smoke.cells.at(0).model.Find("d_model")->as_int() == 16);
   CHECK(smoke.cells.at(0).train.num_epochs == 2);
   CHECK(smoke.cells.at(0).train.lr == 0.001);  // the recipe's: "train" was replaced
+  // It is checked without --smoke too, and is the file's alone.
+  std::string wrong = text;
+  wrong.replace(wrong.find("model.d_model"), 13, "model.d_modle");
+  CHECK_THROWS_WITH(ParseSuite(wrong, {}, registries),
+                    Catch::StartsWith("/model/d_modle: unknown parameter") && Catch::Contains("(line 3"));
+  overrides.set = {{"smoke.model.d_model", "32"}};
+  CHECK_THROWS_WITH(ParseSuite(text, overrides, registries),
+                    Catch::StartsWith("--set smoke.model.d_model: the reduced form"));
+  overrides.set.clear();
   CHECK_THROWS_WITH(ParseSuite(R"({"name": "t", "task": {}, "model": {}})", overrides, registries),
                     "/smoke: missing: this suite has no reduced form");
 }
@@ -832,8 +970,7 @@ TEST_CASE("suite: no key of a built-in suite can be misspelt, nor its value be o
     std::vector<std::vector<std::string>> keys;
     CollectKeys(document, {}, keys);
     for (const auto& path : keys) {
-      if (path.front() == "smoke") continue;  // read when it is asked for
-      if (Sweeps(document, path)) continue;   // replaced at every point
+      if (Sweeps(document, path)) continue;  // replaced at every point
       for (const bool is_misspelt : {true, false}) {
         Value changed = document;
         Value* at = &changed;

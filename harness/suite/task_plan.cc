@@ -84,6 +84,20 @@ std::vector<Segment> ParseSplit(const tasks::TaskEntry& entry, const Object& mer
   return segments;
 }
 
+// Reports have a row for each setting of the task's options: two segments with one would be one
+// row.
+void RequireDistinct(const std::vector<Segment>& segments, const std::string& where) {
+  for (auto segment = segments.begin(); segment != segments.end(); ++segment) {
+    const bool is_new = std::none_of(segments.begin(), segment, [&](const Segment& other) {
+      return other.params == segment->params;
+    });
+    if (is_new) continue;
+    throw ConfigError(where, "segment " + std::to_string(segment - segments.begin()) +
+                                 " has the options of one that stands there already; give one all "
+                                 "of the samples");
+  }
+}
+
 // What "/task" says of the data: of all splits, and of each.
 struct GivenOptions {
   Object shared, train, validation, test;
@@ -187,6 +201,8 @@ TaskPlan ParseTaskPlan(const Value& task, const tasks::TaskRegistry& registry) {
   plan.validation = parse(Layered({&default_size, &given.shared, &inherited, &given.validation}),
                           "validation", 1);
   plan.test = parse(Layered({&default_size, &preset_test, &given.shared, &given.test}), "test", 1);
+  RequireDistinct(plan.validation, where + "/validation");
+  RequireDistinct(plan.test, where + "/test");
   MeasureTasks(plan, entry);
   return plan;
 }

@@ -3,7 +3,15 @@
 
 #include <algorithm>
 
+#include "harness/suite/step_count.h"
+#include "harness/suite/train_config.h"
+
 namespace mixerbench::harness {
+namespace {
+
+constexpr std::int64_t kMaxTimings = 100'000;
+
+}  // namespace
 
 bool ThroughputPlan::Measures(std::string_view phase) const {
   return std::find(phases.begin(), phases.end(), phase) != phases.end();
@@ -11,13 +19,16 @@ bool ThroughputPlan::Measures(std::string_view phase) const {
 
 const io::Form& ThroughputForm() {
   static const io::Form form = io::ClosedForm(
-      {{"batch_size", io::IntegerForm(1), "sequences of a call (8)"},
-       {"num_samples", io::IntegerForm(3), "timings of each (20)"},
+      {{"batch_size", io::IntegerForm(1, kMaxBatchSize), "sequences of a call (8)"},
+       {"num_samples", io::IntegerForm(3, kMaxTimings), "timings of each (20)"},
        {"phases",
-        io::ListForm(io::OneOfForm("phase", {"fwd", "fwd_bwd", "prefill", "decode", "train_step"}),
-                     "a list of phases: fwd, fwd_bwd, prefill, decode, train_step"),
+        io::DistinctListForm(
+            io::OneOfForm("phase", {"fwd", "fwd_bwd", "prefill", "decode", "train_step"}),
+            "a list of phases: fwd, fwd_bwd, prefill, decode, train_step"),
         "what is timed (fwd and fwd_bwd)"},
-       {"seq_len", io::ListForm(io::IntegerForm(1), "a list of lengths, such as [128, 512]"),
+       {"seq_len",
+        io::DistinctListForm(io::IntegerForm(1, kMaxSeqLen),
+                             "a list of lengths, such as [128, 512]"),
         "tokens of a sequence", true}});
   return form;
 }

@@ -83,8 +83,6 @@ TrainConfig RecipeDefaults(std::string_view recipe, const std::string& where) {
 
 namespace {
 
-constexpr std::int64_t kMaxBatchSize = 1'048'576;
-
 void RequireRange(bool ok, const std::string& where, const char* field, const char* rule) {
   if (!ok) throw ConfigError(where + "/" + field, rule);
 }

@@ -48,6 +48,8 @@ enum class BatchOrder {
 // The group of parameters (models::Parameter::lr_group) whose rate is ssm_lr.
 inline constexpr std::string_view kStateSpaceGroup = "ssm";
 
+inline constexpr std::int64_t kMaxBatchSize = 1'048'576;
+
 struct TrainConfig {
   // Change results.
   std::string recipe = "zoology";  // the source of the defaults below

@@ -6,9 +6,8 @@
 #include <map>
 #include <set>
 
-#include "base/dotted_path.h"
 #include "reports/result/device.h"
-#include "reports/summary/select.h"
+#include "reports/summary/axis_keys.h"
 #include "reports/view/cell_parts.h"
 #include "reports/view/config_leaves.h"
 #include "reports/view/datums.h"
@@ -32,11 +31,8 @@ std::map<std::string, Study> StudiesByKey(const SweepReport& report, const Mixer
     study.report = &report;
     study.cells[{mixers.IndexOf(MixerKey(group.name)), 0}].all.push_back(&group);
   }
-  for (auto& [key, study] : studies) {
-    for (const std::string& path : SelectedOver(report.config)) {
-      study.chosen_keys.push_back(LastPart(path));
-    }
-  }
+  const std::set<std::string> chosen = ChosenKeys(report.config);
+  for (auto& [key, study] : studies) study.chosen_keys.assign(chosen.begin(), chosen.end());
   return studies;
 }
 

@@ -9,12 +9,12 @@
 #include <tuple>
 #include <utility>
 
-#include "base/dotted_path.h"
 #include "base/sha256.h"
 #include "reports/leaderboard/conditions.h"
 #include "reports/result/device.h"
 #include "reports/result/result_json.h"
 #include "reports/statistics/statistics.h"
+#include "reports/summary/axis_keys.h"
 #include "reports/summary/select.h"
 #include "reports/view/cell_parts.h"
 #include "reports/view/config_leaves.h"
@@ -141,9 +141,7 @@ std::string SettingLabel(const SweepReport& report, const GroupSummary& group) {
       {"num_kv_pairs", SizeText("num_kv_pairs", tests)},
       {"d_model", width.empty() ? "" : PartText("d_model", width)}};
   std::set<std::string> others = VaryingKeys(report);
-  for (const std::string& path : SelectedOver(report.config)) {
-    others.erase(LastPart(path));
-  }
+  for (const std::string& key : ChosenKeys(report.config)) others.erase(key);
   for (const char* with_size : {"batch_size", "positions"}) others.erase(with_size);
   std::string text;
   for (const auto& [key, size] : sizes) {

@@ -8,13 +8,12 @@
 #include <range/v3/view/map.hpp>
 #include <set>
 
-#include "base/dotted_path.h"
 #include "base/error.h"
 #include "base/suggest.h"
 #include "io/read_value.h"
 #include "reports/result/result_json.h"
 #include "reports/statistics/statistics.h"
-#include "reports/summary/select.h"
+#include "reports/summary/axis_keys.h"
 #include "reports/view/cell_parts.h"
 #include "reports/view/config_leaves.h"
 #include "reports/view/mixer_list.h"
@@ -120,11 +119,10 @@ std::string WhyMissing(const SweepReport& report, const Competition& competition
 class Collector {
  public:
   Collector(const ScoreRule& rule, const SweepReport& report)
-      : metric_(Metrics().at(rule.metric)), metric_name_(rule.metric), report_(report) {
-    for (const std::string& path : SelectedOver(report.config)) {
-      chosen_keys_.insert(LastPart(path));
-    }
-  }
+      : metric_(Metrics().at(rule.metric)),
+        metric_name_(rule.metric),
+        report_(report),
+        chosen_keys_(ChosenKeys(report.config)) {}
 
   // By mixer, a setting each.
   std::map<std::string, std::vector<SettingScore>> Settings() const {

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -12,6 +14,7 @@
 #include "io/atomic_file.h"
 #include "io/json.h"
 #include "reports/statistics/statistics.h"
+#include "reports/summary/axis_keys.h"
 #include "reports/summary/deep_check.h"
 #include "reports/summary/select.h"
 #include "reports/testing/test_cells.h"
@@ -588,6 +591,21 @@ TEST_CASE("sweep: built a hundred times from its cells in any order, a report ha
     if (i % 3 != 0) std::swap(cells[0], cells[1]);
     REQUIRE(DumpSweep(MakeSweepReport("s", Object{}, cells)) == text);
   }
+}
+
+TEST_CASE("axes: the last word of a path, and as many as tell it from the others") {
+  const Value suite = io::ParseJson(R"({"sweep": {
+      "grid": {"task.train.num_kv_pairs": [4, 8], "train.lr": [0.1]},
+      "zip": [{"task.test.num_kv_pairs": [4]}, {"task.num_kv_pairs": [1]}],
+      "select": {"over": ["task.train.num_kv_pairs", "train.lr"], "by": "validation.accuracy"}}})");
+  CHECK(AxisKeys(suite) ==
+        std::map<std::string, std::string>{{"task.num_kv_pairs", "task.num_kv_pairs"},
+                                           {"task.test.num_kv_pairs", "test.num_kv_pairs"},
+                                           {"task.train.num_kv_pairs", "train.num_kv_pairs"},
+                                           {"train.lr", "lr"}});
+  CHECK(ChosenKeys(suite) == std::set<std::string>{"lr", "train.num_kv_pairs"});
+  CHECK(ChosenKeys(Object{{"merged", Array{suite, suite}}}) == ChosenKeys(suite));
+  CHECK(AxisKeys(Object{}).empty());
 }
 
 }  // namespace

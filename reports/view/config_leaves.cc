@@ -41,7 +41,7 @@ Leaves LeavesOf(const Value& config) {
 
 std::string LeafText(const Leaves& leaves, const std::string& key) {
   for (const auto& [path, text] : leaves) {
-    if (LastPart(path) == key && !HasPart(path, "sequence_mixer")) return text;
+    if (EndsWithPath(path, key) && !HasPart(path, "sequence_mixer")) return text;
   }
   return "";
 }

@@ -19,7 +19,8 @@ Leaves LeavesOf(const Value& config);
 // there is none.
 std::string LeafText(const Leaves& leaves, const std::string& key);
 
-// Whether a part of a dotted path is `key`: "sequence_mixer" of "model.sequence_mixer.name".
+// Whether parts of a dotted path that follow each other are `key`: "sequence_mixer" of
+// "model.sequence_mixer.name".
 bool HasPart(const std::string& path, const std::string& key);
 
 // A member at a dotted path of a config, as text; empty when it is not there.

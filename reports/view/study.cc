@@ -7,6 +7,7 @@
 
 #include "base/dotted_path.h"
 #include "io/json.h"
+#include "reports/summary/axis_keys.h"
 #include "reports/summary/select.h"
 #include "reports/view/cell_parts.h"
 #include "reports/view/config_leaves.h"
@@ -256,10 +257,7 @@ Study MakeStudy(const SweepReport& report, const std::string& task, const TaskPa
   study.report = &report;
   study.task = task;
   study.title = part.title;
-  std::set<std::string> over;
-  for (const std::string& path : SelectedOver(report.config)) {
-    over.insert(LastPart(path));
-  }
+  const std::set<std::string> over = ChosenKeys(report.config);
   for (const GroupSummary* group : groups) {
     if (group->selection && !group->selection->undecided.empty()) {
       study.undecided = group->selection->undecided;

@@ -6,7 +6,7 @@
 #include <set>
 
 #include "base/dotted_path.h"
-#include "reports/summary/select.h"
+#include "reports/summary/axis_keys.h"
 #include "reports/view/cell_parts.h"
 #include "reports/view/config_leaves.h"
 
@@ -18,7 +18,7 @@ namespace {
 std::set<std::string> FreeKeys(const SweepReport& report,
                                const std::vector<const GroupSummary*>& groups) {
   std::set<std::string> free = {"sequence_mixer", "positions"};
-  for (const std::string& path : SelectedOver(report.config)) free.insert(LastPart(path));
+  free.merge(ChosenKeys(report.config));
   for (const GroupSummary* group : groups) {
     for (const auto& [key, value] : PartsOf(*group)) free.insert(key);
   }

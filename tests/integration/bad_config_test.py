@@ -238,6 +238,17 @@ class BadConfigTest(ProgramTest):
             found = [line for line in lines if re.fullmatch("  " + expected, line)]
             self.assertEqual(len(found), 1, f"{expected}: {result.stderr}")
 
+    def test_what_is_set_is_named_instead_of_a_place_in_the_file(self):
+        self.write("suite.json", tiny_suite())
+        for setting, expected in (
+            ("train.lr=0.1,0.2,0.1", r"/sweep/grid/train.lr/2: .*\(--set train.lr\)"),
+            ("task.noise=zeros", r"/task/train/noise: .*\(--set task.noise\)"),
+            ("task.train.num_kv_pairs=4000", r"/task/train: [^(]*(\([^l][^)]*\))?[^(]*"),
+        ):
+            stderr = self.expect(2, "validate", "suite.json", "--set", setting).stderr
+            self.assertRegex(stderr, expected)
+            self.assertNotIn("(line ", stderr)
+
     def test_what_follows_from_an_error_is_not_told(self):
         # Without its length the task's own default would not fit the vocabulary.
         suite = changed("task/train/input_seq_len", "long")

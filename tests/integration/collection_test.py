@@ -111,6 +111,10 @@ class CollectionTest(CollectionFolderTest):
         result = self.expect(2, "run", "collection", "both.json", "--device", "cpu", "-o", "out")
         self.assertIn("/score/parts/0/suite: ", result.stderr)
         self.assertIn("/score/parts/0/suite: ", self.expect(2, "describe", "collection", "both.json").stderr)
+        self.assertIn("/score/parts/0/suite: ", self.expect(2, "validate", "both.json").stderr)
+        wrong["score"]["metrc"] = "accuracy"
+        self.write("both.json", wrong)
+        self.assertIn("/score/metrc: ", self.expect(2, "validate", "both.json").stderr)
         self.assertFalse(os.path.exists(self.path("out")))
 
 

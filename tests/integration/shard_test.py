@@ -42,6 +42,15 @@ class ShardTest(ProgramTest):
             self.assertEqual("left to others" in result.stderr, done < 6)
         self.assertEqual(done, 6)
 
+    def test_a_plan_says_which_cells_are_of_other_shards(self):
+        lists = [
+            self.expect(0, "run", "suite.json", "--device", "cpu", "-n", "--shard", f"{index}/2").stdout
+            for index in range(2)
+        ]
+        own = [text.count("  to run  ") for text in lists]
+        self.assertEqual(sum(own), 6)
+        self.assertEqual([6 - text.count("  other shard  ") for text in lists], own)
+
     def test_slurm_tells_the_shard(self):
         variables = {"SLURM_ARRAY_TASK_MIN": "3", "SLURM_ARRAY_TASK_COUNT": "2"}
         self.run_shard(0, "slurm", SLURM_ARRAY_TASK_ID="3", **variables)
@@ -83,11 +92,16 @@ class ShardTest(ProgramTest):
             (["--job", "2"], "after --: unknown option '--job' (did you mean '--jobs'?)"),
             (["--seeds", "2,2"], "--seeds: seed 2 stands there twice"),
             (["other.json"], "one suite at a time"),
+            (["--dry-run"], "after --: --dry-run: the tasks would run nothing"),
         ):
             result = self.expect(2, *script, "--", *words)
             self.assertIn(expected, result.stderr)
             self.assertEqual((result.stdout, result.stderr.count("\n")), ("", 1))
         self.expect(0, *script, "--gpus-per-task", "0", "--", "--device", "cuda", "--gpus", "0")
+        for time_limit in ("30", "4:00:00", "2-12", "1-2:30:00", "UNLIMITED"):
+            self.expect(0, *script, "--time", time_limit)
+        for time_limit in ("foo", "4h", "1:2:3:4", "-1", "30\nrm"):
+            self.assertIn("--time: ", self.expect(2, *script, f"--time={time_limit}").stderr)
         for suite, code in (("nosuch.json", 3), ("quickstrat", 2)):
             result = self.expect(code, "slurm", suite, "-o", "out", "--tasks", "2")
             self.assertEqual((result.stdout, result.stderr), ("", self.expect(code, "run", suite).stderr))

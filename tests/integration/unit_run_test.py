@@ -64,6 +64,11 @@ class UnitRunTest(ProgramTest):
         for name, tensor in outputs["fast"].items():
             self.assert_near(tensor, outputs["reference"][name], name)
 
+    def test_what_a_core_lacks_is_refused_when_it_is_described_too(self):
+        described = ["core", "run", "gla", "--describe", "--set"]
+        self.expect(0, *described, "chunk_size=16")
+        self.assertIn("--set foo: a core has scale", self.expect(2, *described, "foo=1").stderr)
+
     def test_drawn_weights_come_out_and_go_back_in(self):
         x = numbers([1, 5, 16])
         drawn = self.mixer("gla", {"x": x})
