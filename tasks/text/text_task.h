@@ -61,9 +61,6 @@ class TextTask : public Task {
   // "exact", "prefix5".
   virtual std::vector<std::string> metrics() const = 0;
 
-  // What guessing scores in the first metric, as a share; the first one is chance.
-  virtual std::vector<Baseline> answer_baselines() const = 0;
-
   // Lengths are counted in its tokens; token ids of samples are its ids.
   virtual const Tokenizer& tokenizer() const = 0;
 };
