@@ -59,7 +59,8 @@ class Guesser {
     std::map<std::int32_t, std::map<std::int32_t, std::int64_t>> counts;  // by place and answer
     for (const Answers& answers : samples) {
       for (std::size_t i = 0; i < answers.labels.size(); ++i) {
-        if (Counts(answers.labels[i])) ++counts[Place(answers.positions[i])][answers.labels[i]];
+        if (!IsLearned(answers.labels[i])) continue;
+        ++counts[Place(answers.positions[i])][answers.labels[i]];
       }
     }
     for (const auto& [place, count_of] : counts) {
@@ -71,9 +72,19 @@ class Guesser {
   }
 
   // Whether the baseline counts this answer.
-  bool Counts(std::int32_t label) const {
-    return std::find(baseline_.without.begin(), baseline_.without.end(), label) ==
-           baseline_.without.end();
+  bool Counts(std::int32_t label) const { return !Holds(baseline_.without, label); }
+
+  bool IsRight(std::int32_t position, std::int32_t label) const {
+    return Holds(baseline_.given, label) || Answer(position) == label;
+  }
+
+ private:
+  bool IsLearned(std::int32_t label) const {
+    return Counts(label) && !Holds(baseline_.given, label);
+  }
+
+  static bool Holds(const std::vector<std::int32_t>& answers, std::int32_t label) {
+    return std::find(answers.begin(), answers.end(), label) != answers.end();
   }
 
   std::int32_t Answer(std::int32_t position) const {
@@ -81,7 +92,6 @@ class Guesser {
     return found == answer_at_.end() ? kIgnore : found->second;
   }
 
- private:
   std::int32_t Place(std::int32_t position) const {
     return baseline_.knows_position ? position : 0;
   }
@@ -167,7 +177,7 @@ Estimate OrderFreeAccuracy(const std::vector<Answers>& samples, const std::vecto
     for (std::size_t i = 0; i < answers.labels.size(); ++i) {
       if (!guesser.Counts(answers.labels[i])) continue;
       ++counted;
-      hits += guesser.Answer(answers.positions[i]) == answers.labels[i];
+      hits += guesser.IsRight(answers.positions[i], answers.labels[i]);
     }
     hits_of_counted.emplace_back(hits, counted);
     num_hits += hits;

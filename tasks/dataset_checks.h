@@ -36,8 +36,9 @@ struct Answers {
 
 // Accuracy, on the answers of `samples`, of a guesser that names the commonest answer of `others`
 // whatever the input: at the position asked for when `baseline` knows it, without the answers that
-// it leaves out. The error takes answers of one sample together; it is at least that of independent
-// answers at the rate of `baseline`, because few samples may show no variance at all.
+// it leaves out; those that it is given are right. The error takes answers of one sample together;
+// it is at least that of independent answers at the rate of `baseline`, because few samples may
+// show no variance at all.
 Estimate OrderFreeAccuracy(const std::vector<Answers>& samples, const std::vector<Answers>& others,
                            const Baseline& baseline);
 

@@ -138,6 +138,8 @@ TEST_CASE("order-free accuracy: positions that are known and answers that do not
   const Baseline without{.name = "without 1", .accuracy = 0.5, .without = {1}};
   CHECK(OrderFreeAccuracy({{{3, 4}, {1, 5}}, {{3}, {1}}}, others, without).mean == 0);
   CHECK(OrderFreeAccuracy({{{3, 4}, {1, 2}}}, others, without).mean == 1);
+  const Baseline given{.name = "5 known", .accuracy = 0.5, .given = {5}};
+  CHECK(OrderFreeAccuracy({{{3, 4}, {1, 5}}, {{3, 4}, {2, 5}}}, others, given).mean == 0.75);
 }
 
 }  // namespace

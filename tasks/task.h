@@ -55,6 +55,8 @@ struct Baseline {
   bool knows_position = false;
   // Answers that `accuracy` leaves out, because the layout alone gives them away (an end mark).
   std::vector<std::int32_t> without = {};
+  // Answers that the layout gives away and that count as known.
+  std::vector<std::int32_t> given = {};
   double error = 0;  // standard error of `accuracy`, where that is an estimate
 };
 

@@ -42,7 +42,6 @@ class EchoTask final : public tasks::TextTask {
   std::string Answer(std::string_view) const override { return ""; }
   tasks::AnswerType answer_type() const override { return tasks::AnswerType::kNumber; }
   std::vector<std::string> metrics() const override { return {"int_first", "match_all"}; }
-  std::vector<tasks::Baseline> answer_baselines() const override { return {{"none", 0}}; }
   const tasks::Tokenizer& tokenizer() const override { throw std::logic_error("not needed"); }
 };
 

@@ -219,9 +219,10 @@ std::vector<Sentence> TermsOf(const SweepReport&) {
        "share of scored positions answered right, on test samples that no choice was "
        "made on. 100 means no error at all: it is never rounded to."},
       {"Guessers:",
-       "what answering with any value of the vocabulary scores, and with some value "
-       "of the context. A mixer at the second knows which words are values, not which "
-       "one belongs to the key."},
+       "what answers score that recall nothing: first one at the rate of all values, the chance "
+       "level; then, where a task has them, others that also look at the sample, such as some "
+       "value of the context. A mixer at those knows which words are values, not which one is "
+       "asked for."},
       {"Interval over items:",
        "sampling of the test set, by sequence. Interval over seeds: "
        "training runs, from five seeds on. They are never mixed."},

@@ -202,11 +202,6 @@ std::string CweTask::Answer(std::string_view prompt) const {
   return num_cw < 1 ? "" : " " + Numbered(CommonWords(items, num_cw));
 }
 
-std::vector<Baseline> CweTask::answer_baselines() const {
-  return {{"words of the list's dictionary at random",
-           static_cast<double>(params_.num_cw) / static_cast<double>(words_.size())}};
-}
-
 std::int64_t CweTask::max_answer_bytes() const {
   constexpr std::int64_t kWord = 8;
   std::int64_t numbers = 0;

@@ -173,10 +173,6 @@ std::string FweTask::Answer(std::string_view prompt) const {
   return " " + WriteList(asked);
 }
 
-std::vector<Baseline> FweTask::answer_baselines() const {
-  return {{"blind guess of three words", 3 / std::pow(26, kLetters)}};
-}
-
 std::int64_t FweTask::max_answer_bytes() const {
   return std::ssize(" " + WriteList({"aaaaaa", "aaaaaa", "aaaaaa"}));
 }

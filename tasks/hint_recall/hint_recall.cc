@@ -2,6 +2,7 @@
 #include "tasks/hint_recall/hint_recall.h"
 
 #include <algorithm>
+#include <cmath>
 #include <vector>
 
 #include "tasks/canon.h"
@@ -48,9 +49,8 @@ class HintRecallTask final : public SampledTask<HintRecallSampler> {
   }
 
   std::vector<Baseline> baselines() const override {
-    return {{"uniform over values",
-             1.0 / static_cast<double>(params_.vocab_size - sampler().num_keys())},
-            {"some value of the context", 1.0 / static_cast<double>(sampler().num_pairs())}};
+    const double uniform = 1.0 / static_cast<double>(params_.vocab_size - sampler().num_keys());
+    return {{"uniform over values", uniform}, {"some value of the context", SomeValue(uniform)}};
   }
 
   std::vector<SliceKey> slice_keys() const override { return {DecileSlice("depth")}; }
@@ -61,6 +61,22 @@ class HintRecallTask final : public SampledTask<HintRecallSampler> {
   }
 
  private:
+  // A value drawn from those shown is the target's in target_dup of the pairs that are not noise,
+  // and may be the same by luck in the others, which are binomially many.
+  double SomeValue(double uniform) const {
+    const auto num_targets = static_cast<double>(params_.target_dup);
+    const double most = static_cast<double>(sampler().num_pairs()) - num_targets;
+    const double noise = params_.frac_noise;
+    double target_share = noise == 0 ? num_targets / (num_targets + most) : 0;
+    for (double others = 0; noise > 0 && others <= most; ++others) {
+      const double log_rate = std::lgamma(most + 1) - std::lgamma(others + 1) -
+                              std::lgamma(most - others + 1) + others * std::log1p(-noise) +
+                              (most - others) * std::log(noise);
+      target_share += std::exp(log_rate) * num_targets / (num_targets + others);
+    }
+    return target_share + (1 - target_share) * uniform;
+  }
+
   std::size_t PositionOf(std::int64_t slot) const {
     return sampler().first_pair() + 2 * static_cast<std::size_t>(slot);
   }

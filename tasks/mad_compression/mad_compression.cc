@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tasks/mad_compression/mad_compression.h"
 
-#include <cmath>
-
 #include "tasks/canon.h"
 #include "tasks/presets.h"
 #include "tasks/rules.h"
@@ -47,11 +45,11 @@ class MadCompressionTask final : public SampledTask<MadCompressionSampler> {
 
   std::vector<Baseline> baselines() const override {
     const double per_token = 1.0 / static_cast<double>(sampler().num_data_tokens());
-    // The compression token is one of 1 + n answers, n data tokens that are not noise. The mean
-    // of 1 / (1 + n) for n binomial over L-1 tokens.
-    const auto length = static_cast<double>(params_.input_seq_len);
-    const double compression_share =
-        (1 - std::pow(params_.frac_noise, length)) / (length * (1 - params_.frac_noise));
+    // Accuracy is over the answers of all samples: for one compression token there are so many data
+    // tokens that are not noise.
+    const double num_data =
+        static_cast<double>(params_.input_seq_len - 1) * (1 - params_.frac_noise);
+    const double compression_share = 1 / (1 + num_data);
     return {{.name = "uniform over data tokens, the compression token known",
              .accuracy = (1 - compression_share) * per_token + compression_share,
              .knows_position = true},

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "tasks/canon.h"
+#include "tasks/drawn_guesses.h"
 #include "tasks/presets.h"
 #include "tasks/rules.h"
 #include "tasks/slices.h"
@@ -79,7 +80,11 @@ class MadFuzzyTask final : public SampledTask<MadFuzzySampler> {
   }
 
   std::vector<Baseline> baselines() const override {
-    return {{"uniform over values", 1.0 / static_cast<double>(sampler().num_values())}};
+    // A value does not repeat a token, so the one just read is not the next.
+    return {{"uniform over values", 1.0 / static_cast<double>(sampler().num_values())},
+            CommonestShown(
+                *this, "the commonest value so far",
+                [this](std::int32_t token) { return IsValue(token); }, /*but_last=*/true)};
   }
 
   std::vector<SliceKey> slice_keys() const override {

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "tasks/canon.h"
+#include "tasks/drawn_guesses.h"
 #include "tasks/presets.h"
 #include "tasks/rules.h"
 #include "tasks/slices.h"
@@ -55,7 +56,12 @@ class MadIcrTask final : public SampledTask<MadIcrSampler> {
   }
 
   std::vector<Baseline> baselines() const override {
-    return {{"uniform over values", 1.0 / static_cast<double>(sampler().num_values())}};
+    const auto is_value = [this](std::int32_t token) {
+      const auto id = static_cast<std::uint32_t>(token);
+      return id >= sampler().num_keys() && id < sampler().num_recall_tokens();
+    };
+    return {{"uniform over values", 1.0 / static_cast<double>(sampler().num_values())},
+            CommonestShown(*this, "the commonest value so far", is_value)};
   }
 
   std::vector<SliceKey> slice_keys() const override {

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "tasks/canon.h"
+#include "tasks/drawn_guesses.h"
 #include "tasks/presets.h"
 #include "tasks/rules.h"
 #include "tasks/slices.h"
@@ -47,7 +48,11 @@ class MadSelectiveCopyingTask final : public SampledTask<MadSelectiveCopyingSamp
   }
 
   std::vector<Baseline> baselines() const override {
-    return {{"uniform over data tokens", 1.0 / static_cast<double>(sampler().num_data_tokens())}};
+    const auto is_data = [this](std::int32_t token) {
+      return static_cast<std::uint32_t>(token) < sampler().num_data_tokens();
+    };
+    return {{"uniform over data tokens", 1.0 / static_cast<double>(sampler().num_data_tokens())},
+            CommonestShown(*this, "the commonest data token of the sample", is_data)};
   }
 
   std::vector<SliceKey> slice_keys() const override {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tasks/mod_arith/mod_arith.h"
 
+#include <algorithm>
+#include <map>
 #include <numeric>
 #include <vector>
 
@@ -21,50 +23,100 @@ struct AnswerRates {
   double zero = 0;   // of the digit 0
 };
 
-// After + or - a digit the value is uniform; after * it gathers factors of the modulus. It is
-// uniform among residues with one greatest common divisor with the modulus, so the probabilities
-// of these divisors say everything. Exact left to right; with * first, a term of one digit makes
-// the value uniform, and only expressions without such a term, (2/3)^num_digits of them, are not.
-AnswerRates RatesOfAnswers(const ModArithParams& params, std::int64_t num_digits) {
-  constexpr std::int64_t kNumUntilStationary = 60;  // what came before counts 3^-60
-  const std::int64_t modulus = params.modulus;
-  const auto divisor_of = [modulus](std::int64_t residue) {
-    return static_cast<std::size_t>(std::gcd(residue, modulus));
-  };
-  using Rates = std::vector<double>;  // [modulus + 1], by divisor
-  Rates num_residues(static_cast<std::size_t>(modulus) + 1);
-  for (std::int64_t residue = 0; residue < modulus; ++residue) ++num_residues[divisor_of(residue)];
+// The law of a value by its Fourier coefficients F(t), the mean of exp(2 pi i t value / modulus).
+// All of them are real here and depend on the greatest common divisor of t and the modulus alone,
+// so one number for each divisor says everything; 0 has the probability sum F(t) / modulus and, by
+// Parseval, labels drawn at their rate are right with sum F(t)^2 / modulus.
+class FourierLaw {
+ public:
+  explicit FourierLaw(std::int64_t modulus) : modulus_(modulus) {
+    for (std::int64_t t = 0; t < modulus; ++t) ++num_frequencies_[std::gcd(t, modulus)];
+  }
 
-  Rates rates = num_residues;  // of the value after some digits
-  for (double& rate : rates) rate /= static_cast<double>(modulus);
-  const Rates uniform = rates;
-  Rates sum = rates;  // over the scored digits
-  const std::int64_t num_operators = params.precedence ? 0 : num_digits - 1;
-  for (std::int64_t i = 0; i < num_operators; ++i) {
-    if (i < kNumUntilStationary) {
-      Rates next = uniform;
-      for (double& rate : next) rate *= 2.0 / 3;
-      for (std::int64_t divisor = 1; divisor <= modulus; ++divisor) {
-        const double rate = rates[static_cast<std::size_t>(divisor)];
-        if (rate == 0) continue;
-        for (std::int64_t digit = 0; digit < modulus; ++digit) {
-          next[divisor_of(divisor * digit)] += rate / (3 * static_cast<double>(modulus));
-        }
+  using Coefficients = std::map<std::int64_t, double>;  // by divisor
+
+  // Of a uniform digit.
+  Coefficients Uniform() const {
+    return OfEach([&](std::int64_t divisor) { return divisor == modulus_ ? 1.0 : 0.0; });
+  }
+  // Of the value, which is 0, before there is a digit.
+  Coefficients Zero() const {
+    return OfEach([](std::int64_t) { return 1.0; });
+  }
+  // Of a value times a uniform digit.
+  Coefficients TimesDigit(const Coefficients& value) const {
+    return OfEach([&](std::int64_t divisor) {
+      double sum = 0;
+      for (std::int64_t digit = 0; digit < modulus_; ++digit) {
+        sum += value.at(std::gcd(divisor * digit, modulus_));
       }
-      rates = next;
+      return sum / static_cast<double>(modulus_);
+    });
+  }
+  AnswerRates Rates(const Coefficients& value) const {
+    AnswerRates rates;
+    for (const auto& [divisor, count] : num_frequencies_) {
+      const double f = value.at(divisor);
+      rates.zero += static_cast<double>(count) * f / static_cast<double>(modulus_);
+      rates.drawn += static_cast<double>(count) * f * f / static_cast<double>(modulus_);
     }
-    for (std::size_t d = 0; d < sum.size(); ++d) sum[d] += rates[d];
+    return rates;
   }
-  if (params.cumulative) {
-    rates = sum;
-    for (double& rate : rates) rate /= static_cast<double>(num_operators + 1);
+
+  template <typename Make>
+  Coefficients OfEach(const Make& make) const {
+    Coefficients coefficients;
+    for (const auto& [divisor, count] : num_frequencies_) coefficients[divisor] = make(divisor);
+    return coefficients;
   }
-  AnswerRates result;
-  for (std::size_t d = 0; d < rates.size(); ++d) {
-    if (num_residues[d] != 0) result.drawn += rates[d] * rates[d] / num_residues[d];
+
+ private:
+  std::int64_t modulus_;
+  std::map<std::int64_t, std::int64_t> num_frequencies_;  // by divisor
+};
+
+// The laws of the value after 1, 2, ... digits. Left to right the value is uniform after + or -;
+// with * first it is a sum of independent products, whose coefficients multiply.
+std::vector<FourierLaw::Coefficients> LawsOfValues(const FourierLaw& law, std::int64_t num_digits,
+                                                   bool is_times_first) {
+  const FourierLaw::Coefficients uniform = law.Uniform();
+  std::vector<FourierLaw::Coefficients> values = {law.Zero()};
+  std::vector<FourierLaw::Coefficients> products = {law.Zero(), uniform};  // of so many digits
+  for (std::int64_t n = 1; n <= num_digits; ++n) {
+    const auto digits = static_cast<std::size_t>(n);
+    if (digits >= products.size()) products.push_back(law.TimesDigit(products.back()));
+    if (!is_times_first) {
+      const FourierLaw::Coefficients scaled = law.TimesDigit(values.back());
+      values.push_back(n == 1 ? uniform : law.OfEach([&](std::int64_t divisor) {
+        return uniform.at(divisor) * 2 / 3 + scaled.at(divisor) / 3;
+      }));
+      continue;
+    }
+    values.push_back(law.OfEach([&](std::int64_t divisor) {
+      double sum = 0;
+      double rate = 1;  // of a last term of so many digits or more
+      for (std::size_t last = 1; last <= digits; ++last, rate /= 3) {
+        const double begins = last == digits ? 1 : 2.0 / 3;
+        sum += rate * begins * products[last].at(divisor) * values[digits - last].at(divisor);
+      }
+      return sum;
+    }));
   }
-  result.zero = rates.back();
-  return result;
+  values.erase(values.begin());
+  return values;
+}
+
+AnswerRates RatesOfAnswers(const ModArithParams& params, std::int64_t num_digits) {
+  constexpr std::int64_t kUntilStationary = 60;  // what came before counts (2/3)^60 at most
+  const FourierLaw law(params.modulus);
+  const auto values = LawsOfValues(law, std::min(num_digits, kUntilStationary), params.precedence);
+  if (!params.cumulative) return law.Rates(values.back());
+  const auto num_stationary = static_cast<double>(num_digits - std::ssize(values));
+  return law.Rates(law.OfEach([&](std::int64_t divisor) {
+    double sum = num_stationary * values.back().at(divisor);
+    for (const auto& value : values) sum += value.at(divisor);
+    return sum / static_cast<double>(num_digits);
+  }));
 }
 
 class ModArithTask final : public SampledTask<ModArithSampler> {

@@ -57,12 +57,14 @@ TEST_CASE("mod_arith: the oracle evaluates the expression of the page") {
   CHECK(answers == std::vector<std::int32_t>{3, 2, 1, 0, 0});
 }
 
-TEST_CASE("mod_arith: chance left to right is that of all expressions") {
+TEST_CASE("mod_arith: chance is that of all expressions") {
   // All expressions of three digits modulo 4: their values, counted.
-  for (const bool cumulative : {false, true}) {
+  for (const auto& [precedence, cumulative] :
+       {std::pair{false, false}, {false, true}, {true, false}, {true, true}}) {
     std::vector<double> rate(4);
     double num_answers = 0;
-    const auto task = MakeModArith({.modulus = 4, .expression_len = 5, .cumulative = cumulative});
+    const auto task = MakeModArith(
+        {.modulus = 4, .expression_len = 5, .precedence = precedence, .cumulative = cumulative});
     for (int code = 0; code < 64 * 9; ++code) {
       const std::vector<std::int32_t> inputs = {code % 4,          4 + code / 64 % 3, code / 4 % 4,
                                                 4 + code / 64 / 3, code / 16 % 4,     7};
@@ -80,6 +82,13 @@ TEST_CASE("mod_arith: chance left to right is that of all expressions") {
   }
   // Modulo a prime p, zero has the share x = 2/(3p) + (x + (1-x)/p) / 3 of long expressions.
   CHECK(MakeModArith({.expression_len = 201})->baselines()[0].accuracy == Approx(3.0 / 11));
+  // Modulo 5 with * first, counted.
+  const auto zero = [](std::int64_t length) {
+    return MakeModArith({.expression_len = length, .precedence = true})->baselines()[0].accuracy;
+  };
+  CHECK(zero(3) == Approx(0.2533).epsilon(1e-3));
+  CHECK(zero(5) == Approx(0.2320).epsilon(1e-3));
+  CHECK(zero(7) == Approx(0.2168).epsilon(1e-3));
 }
 
 TEST_CASE("mod_arith: products of large residues do not overflow") {

@@ -151,24 +151,6 @@ AnswerType NiahTask::answer_type() const {
   return AnswerType::kWord;
 }
 
-std::vector<Baseline> NiahTask::answer_baselines() const {
-  // Shares of values: of phrases, of numbers, of UUIDs (122 random bits).
-  double num_values = 0x1p122;
-  if (params_.type_needle_v == NeedleType::kNumbers) num_values = 9e6;
-  if (params_.type_needle_v == NeedleType::kWords) {
-    num_values = 1;
-    for (std::int64_t t = 0; t < params_.phrase_words; ++t) {
-      num_values *=
-          static_cast<double>(t % 2 == 0 ? words_.adjectives.size() : words_.nouns.size());
-    }
-  }
-  std::vector<Baseline> baselines = {{"blind guess of a value", 1 / num_values}};
-  if (params_.type_haystack != HaystackType::kNeedle) {
-    baselines.push_back({"some needle's value", 1 / static_cast<double>(params_.num_needle_k)});
-  }
-  return baselines;
-}
-
 std::int64_t NiahTask::max_answer_bytes() const {
   constexpr std::int64_t kSeparator = 2, kAnd = 4;
   const std::int64_t value = MaxBytes(params_.type_needle_v, params_.phrase_words);

@@ -34,7 +34,6 @@ class NiahTask final : public ComposedTask {
   std::string Answer(std::string_view prompt) const override;
   AnswerType answer_type() const override;
   std::vector<std::string> metrics() const override { return {"match_all", "prefix5"}; }
-  std::vector<Baseline> answer_baselines() const override;
   std::vector<SliceKey> slice_keys() const override { return {DecileSlice("depth")}; }
 
  protected:

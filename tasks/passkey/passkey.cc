@@ -52,10 +52,9 @@ std::vector<Preset> Presets() {
   }
   return {TextPreset("passkey/sila", sila, 11 * 10,
                      "SILA Fig 8; 10 samples at each of 11 depths, grid assumed"),
-          TextPreset("passkey/longlora", longlora, 10, "LongLoRA; metric tok_exact_gen"),
+          TextPreset("passkey/longlora", longlora, 10, "LongLoRA"),
           TextPreset("passkey/landmark", landmark, 50, "landmark attention"),
-          TextPreset("passkey/blocks", blocks, kBlockTests,
-                     "Stuffed Mamba; metric tok_exact_gen; lengths assumed")};
+          TextPreset("passkey/blocks", blocks, kBlockTests, "Stuffed Mamba; lengths assumed")};
 }
 
 }  // namespace

@@ -243,10 +243,6 @@ void PasskeyTask::SliceBuckets(std::string_view prompt, std::span<std::int32_t> 
   buckets[0] = DecileBucket(static_cast<std::int64_t>(at), std::ssize(prompt));
 }
 
-std::vector<Baseline> PasskeyTask::answer_baselines() const {
-  return {{"blind guess of a key", 1.0 / num_keys()}};
-}
-
 std::int64_t PasskeyTask::max_answer_bytes() const {
   return 1 + (params_.key_digits == 0 ? 5 : params_.key_digits);
 }

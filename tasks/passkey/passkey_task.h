@@ -25,8 +25,7 @@ class PasskeyTask final : public ComposedTask {
   std::string canon() const override;
   std::string Answer(std::string_view prompt) const override;
   AnswerType answer_type() const override { return AnswerType::kNumber; }
-  std::vector<std::string> metrics() const override { return {"int_first", "tok_exact_gen"}; }
-  std::vector<Baseline> answer_baselines() const override;
+  std::vector<std::string> metrics() const override { return {"int_first"}; }
   std::vector<SliceKey> slice_keys() const override { return {DecileSlice("depth")}; }
 
  protected:

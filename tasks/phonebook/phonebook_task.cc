@@ -122,17 +122,6 @@ void PhonebookTask::SliceBuckets(std::string_view prompt, std::span<std::int32_t
   buckets[1] = CountBucket(num_entries);
 }
 
-std::vector<Baseline> PhonebookTask::answer_baselines() const {
-  // The mean of 1/n over the sizes n.
-  double some_entry = 0;
-  for (std::int64_t n = params_.min_entries; n <= params_.max_entries; ++n) {
-    some_entry += 1 / static_cast<double>(n);
-  }
-  return {{"blind guess of a number", 1 / 4e9},
-          {"the number of some entry",
-           some_entry / static_cast<double>(params_.max_entries - params_.min_entries + 1)}};
-}
-
 std::int64_t PhonebookTask::max_answer_bytes() const { return 1 + kDigits; }
 
 std::int64_t PhonebookTask::MinInputSeqLen() const {

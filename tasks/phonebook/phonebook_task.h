@@ -27,7 +27,6 @@ class PhonebookTask final : public ComposedTask {
   std::string Answer(std::string_view prompt) const override;
   AnswerType answer_type() const override { return AnswerType::kNumber; }
   std::vector<std::string> metrics() const override { return {"exact", "prefix5"}; }
-  std::vector<Baseline> answer_baselines() const override;
   std::vector<SliceKey> slice_keys() const override {
     return {DecileSlice("depth"), CountSlice("num_entries")};
   }

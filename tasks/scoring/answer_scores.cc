@@ -57,6 +57,23 @@ bool IsUuid(std::string_view run) {
                     [](char c, char form) { return form == '-' ? c == '-' : IsHex(c); });
 }
 
+// As many words as `model`, one space apart.
+std::string_view FirstWords(std::string_view text, std::string_view model) {
+  const auto num_spaces = std::count(model.begin(), model.end(), ' ');
+  const auto cut = [&](std::string_view run) {
+    std::size_t end = run.find(' ');
+    for (std::ptrdiff_t i = 0; i < num_spaces && end != run.npos; ++i) end = run.find(' ', end + 1);
+    return run.substr(0, end);
+  };
+  const std::string_view run = FirstRun(
+      text, [](char c) { return IsLetter(c) || c == ' '; },
+      [&](std::string_view part) {
+        const std::string_view words = cut(Trim(part));
+        return std::count(words.begin(), words.end(), ' ') == num_spaces;
+      });
+  return cut(Trim(run));
+}
+
 std::string_view FirstOfType(std::string_view text, AnswerType type, std::string_view model) {
   switch (type) {
     case AnswerType::kNumber:
@@ -65,6 +82,7 @@ std::string_view FirstOfType(std::string_view text, AnswerType type, std::string
       return FirstRun(
           text, [](char c) { return IsHex(c) || c == '-'; }, IsUuid);
     case AnswerType::kWord: {
+      if (Contains(model, " ")) return FirstWords(text, model);
       const auto num_hyphens = std::count(model.begin(), model.end(), '-');
       return FirstRun(
           text, [](char c) { return IsLetter(c) || c == '-'; },

@@ -35,6 +35,10 @@ TEST_CASE("first_match: the first piece of the answer's form decides") {
   CHECK(FirstMatch("it is Profuse-Coat.", {"profuse-coat"}, AnswerType::kWord));
   CHECK_FALSE(FirstMatch("well-known: profuse-coat", {"profuse-coat"}, AnswerType::kWord));
   CHECK(FirstMatch("1. river 2. cloud", {"river"}, AnswerType::kWord));
+  CHECK(FirstMatch(" Profuse coat.", {"profuse coat"}, AnswerType::kWord));
+  CHECK(FirstMatch("1. profuse coat and more", {"profuse coat"}, AnswerType::kWord));
+  CHECK_FALSE(FirstMatch("well known, profuse coat", {"profuse coat"}, AnswerType::kWord));
+  CHECK_FALSE(FirstMatch("profuse", {"profuse coat"}, AnswerType::kWord));
   const std::string uuid = "dec8e071-4edc-4f5f-b272-3b1d83022f05";
   CHECK(FirstMatch("abc-def " + uuid + ".", {uuid}, AnswerType::kUuid));
   CHECK_FALSE(FirstMatch("0" + uuid, {uuid}, AnswerType::kUuid));

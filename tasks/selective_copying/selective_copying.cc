@@ -6,6 +6,7 @@
 
 #include "base/check.h"
 #include "tasks/canon.h"
+#include "tasks/drawn_guesses.h"
 #include "tasks/rules.h"
 #include "tasks/slices.h"
 #include "tasks/task_entry.h"
@@ -61,7 +62,11 @@ class SelectiveCopyingTask final : public SampledTask<SelectiveCopyingSampler> {
   }
 
   std::vector<Baseline> baselines() const override {
-    return {{"uniform over data tokens", 1.0 / static_cast<double>(params_.vocab_size - 2)}};
+    const auto is_data = [this](std::int32_t token) {
+      return token != 0 && token < params_.vocab_size - 1;
+    };
+    return {{"uniform over data tokens", 1.0 / static_cast<double>(params_.vocab_size - 2)},
+            CommonestShown(*this, "the commonest data token of the sample", is_data)};
   }
 
   std::vector<SliceKey> slice_keys() const override {

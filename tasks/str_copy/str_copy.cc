@@ -6,6 +6,7 @@
 
 #include "base/check.h"
 #include "tasks/canon.h"
+#include "tasks/drawn_guesses.h"
 #include "tasks/presets.h"
 #include "tasks/rules.h"
 #include "tasks/slices.h"
@@ -73,9 +74,17 @@ class StrCopyTask final : public SampledTask<StrCopySampler> {
   }
 
   std::vector<Baseline> baselines() const override {
-    return {{.name = "uniform over letters, end marks left out",
-             .accuracy = 1.0 / static_cast<double>(params_.alphabet_size),
-             .without = {static_cast<std::int32_t>(sampler().end_mark())}}};
+    const auto end_mark = static_cast<std::int32_t>(sampler().end_mark());
+    const double per_letter = 1.0 / static_cast<double>(params_.alphabet_size);
+    const Baseline end_marks = DrawnGuess(
+        *this, "the end mark", [=](auto, auto, std::int32_t label) { return label == end_mark; });
+    return {{.name = "uniform over letters, end marks known",
+             .accuracy = end_marks.accuracy + (1 - end_marks.accuracy) * per_letter,
+             .given = {end_mark},
+             .error = (1 - per_letter) * end_marks.error},
+            {.name = "uniform over letters, end marks left out",
+             .accuracy = per_letter,
+             .without = {end_mark}}};
   }
 
   std::vector<SliceKey> slice_keys() const override {

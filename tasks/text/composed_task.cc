@@ -2,6 +2,7 @@
 #include "tasks/text/composed_task.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "base/check.h"
 #include "tasks/dataset_checks.h"
@@ -93,14 +94,21 @@ std::vector<Baseline> ComposedTask::baselines() const {
     for (std::uint64_t i = 0; i < kNumAnswers; ++i) {
       tokenizer_->Encode(DrawAnswer({key, first + i}), all[i].labels);
       all[i].positions.resize(all[i].labels.size());
+      std::iota(all[i].positions.begin(), all[i].positions.end(), 0);
     }
     return all;
   };
-  Baseline commonest{.name = "the commonest answer token"};
-  const Estimate estimate = OrderFreeAccuracy(drawn(0), drawn(kNumAnswers), commonest);
-  commonest.accuracy = estimate.mean;
-  commonest.error = estimate.error;
-  return {commonest};
+  const std::vector<Answers> answers = drawn(0);
+  const std::vector<Answers> others = drawn(kNumAnswers);
+  std::vector<Baseline> baselines = {
+      {.name = "the commonest answer token"},
+      {.name = "the commonest token at each place of the answer", .knows_position = true}};
+  for (Baseline& baseline : baselines) {
+    const Estimate estimate = OrderFreeAccuracy(answers, others, baseline);
+    baseline.accuracy = estimate.mean;
+    baseline.error = estimate.error;
+  }
+  return baselines;
 }
 
 void ComposedTask::SliceBuckets(std::string_view /*prompt*/,

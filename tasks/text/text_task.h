@@ -58,11 +58,8 @@ class TextTask : public Task {
   virtual AnswerType answer_type() const = 0;
 
   // Metrics of tasks/README.md that fit the task, the usual one first: "match_all", "int_first",
-  // "tok_exact_gen", "exact", "prefix5".
+  // "exact", "prefix5".
   virtual std::vector<std::string> metrics() const = 0;
-
-  // What guessing scores in the first metric, as a share; the first one is chance.
-  virtual std::vector<Baseline> answer_baselines() const = 0;
 
   // Lengths are counted in its tokens; token ids of samples are its ids.
   virtual const Tokenizer& tokenizer() const = 0;

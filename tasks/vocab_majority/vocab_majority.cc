@@ -3,7 +3,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <complex>
 #include <map>
+#include <numbers>
 #include <numeric>
 #include <vector>
 
@@ -15,30 +17,45 @@
 namespace mixerbench::tasks::vocab_majority {
 namespace {
 
-// Probability that each id is the answer, with the counts of the ids taken as independent Poisson
-// variables (in truth they have a fixed sum, which matters less the more ids or tokens there are).
-// Id i wins with count c when smaller ids stay below c and larger ones do not exceed it.
+// Probability that each id is the answer. Id i wins with count c when smaller ids stay below c and
+// larger ones do not exceed it. Counts are those of independent Poisson variables given that their
+// sum is num_tokens, which is a coefficient of a product of generating functions: its mean over the
+// unit circle, at more points than the sum spreads over.
 std::vector<double> AnswerProbabilities(std::int64_t num_ids, std::int64_t num_tokens) {
-  const double mean = static_cast<double>(num_tokens) / static_cast<double>(num_ids);
-  const double max_count =
-      std::min(static_cast<double>(num_tokens), mean + 12 * std::sqrt(mean) + 30);
+  const auto total = static_cast<double>(num_tokens);
+  const double mean = total / static_cast<double>(num_ids);
+  const double spread = 9 * std::sqrt(mean) + 20;  // of one count
+  const double min_count = std::max(0.0, std::floor(mean - spread));
+  std::vector<double> rates;  // of the counts from min_count on
+  for (double count = min_count; count <= std::min(total, mean + spread); ++count) {
+    rates.push_back(std::exp(count * std::log(mean) - mean - std::lgamma(count + 1)));
+  }
+  const auto half_points = static_cast<std::int64_t>(5 * std::sqrt(total) + 20);
   std::vector<double> share(static_cast<std::size_t>(num_ids));
-  double log_probability = -mean;  // of count 0
-  double up_to = std::exp(-mean);  // probability of at most count - 1
-  for (double count = 1; count <= max_count; ++count) {
-    log_probability += std::log(mean / count);
-    const double probability = std::exp(log_probability);
-    const double below = up_to;
-    up_to += probability;
-    if (below == 0) continue;  // no id stays below the count: nobody wins with so few
-    double wins = probability * std::pow(up_to, static_cast<double>(num_ids - 1));
-    for (double& id_share : share) {
-      id_share += wins;
-      wins *= below / up_to;
+  std::vector<std::complex<double>> not_larger(share.size());  // of the ids above each
+  for (std::int64_t point = 0; point <= half_points; ++point) {
+    // Counts by how far they are from the mean, so that the sum is to be 0. The other half of the
+    // circle is the conjugate of this one.
+    const double angle =
+        std::numbers::pi * static_cast<double>(point) / static_cast<double>(half_points);
+    const double weight = point == 0 || point == half_points ? 1 : 2;
+    const std::complex<double> step = std::polar(1.0, angle);
+    std::complex<double> phase = std::polar(1.0, angle * (min_count - mean));
+    std::complex<double> up_to = rates.front() * phase;
+    for (std::size_t i = 1; i < rates.size(); ++i) {
+      phase *= step;
+      const std::complex<double> below = up_to;
+      up_to += rates[i] * phase;
+      std::complex<double> product = weight;
+      for (std::size_t id = share.size(); id-- > 0; product *= up_to) not_larger[id] = product;
+      product = rates[i] * phase;
+      for (std::size_t id = 0; id < share.size(); ++id, product *= below) {
+        share[id] += (product * not_larger[id]).real();
+      }
     }
   }
-  const double total = std::accumulate(share.begin(), share.end(), 0.0);
-  for (double& id_share : share) id_share /= total;
+  const double all = std::accumulate(share.begin(), share.end(), 0.0);
+  for (double& id_share : share) id_share /= all;
   return share;
 }
 

@@ -217,12 +217,6 @@ std::string VtTask::Answer(std::string_view prompt) const {
   return Spaced(FindVariables(prompt.substr(context, question - context), value));
 }
 
-std::vector<Baseline> VtTask::answer_baselines() const {
-  constexpr double kNames = 26.0 * 26 * 26 * 26 * 26;
-  return {{"blind guess of a name", static_cast<double>(params_.num_hops + 1) / kNames},
-          {"the names of some chain", 1 / static_cast<double>(params_.num_chains)}};
-}
-
 std::int64_t VtTask::max_answer_bytes() const {
   return (params_.num_hops + 1) * (std::int64_t{kDraw.letters} + 1) - 1;
 }

@@ -31,7 +31,6 @@ class VtTask final : public ComposedTask {
   std::string Answer(std::string_view prompt) const override;
   AnswerType answer_type() const override { return AnswerType::kName; }
   std::vector<std::string> metrics() const override { return {"match_all"}; }
-  std::vector<Baseline> answer_baselines() const override;
 
  protected:
   Composition Compose(const SampleStream& stream) const override;
