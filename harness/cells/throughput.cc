@@ -188,6 +188,11 @@ reports::CellResult RunThroughputCell(const Cell& cell, at::Device device,
                                       const ProgressCallback& progress) {
   reports::CellResult result = RunCell(cell, device, registries, control, progress,
                                        [](const CellRun& run) { ThroughputRun(run).Run(); });
+  TakeStateOfTimings(result);
+  return result;
+}
+
+void TakeStateOfTimings(reports::CellResult& result) {
   const bool is_curve =
       std::any_of(result.throughput.begin(), result.throughput.end(),
                   [](const auto& row) { return row.state == reports::CellState::kCompleted; });
@@ -197,7 +202,6 @@ reports::CellResult RunThroughputCell(const Cell& cell, at::Device device,
     if (row.state == reports::CellState::kSkipped) continue;
     TakeStateOf(row.phase + " at " + std::to_string(row.seq_len), row.state, row.reason, result);
   }
-  return result;
 }
 
 bool WasThrottled(const reports::CellResult& result) {

@@ -340,9 +340,9 @@ std::vector<std::string> Scheduler::WorkerArguments(const std::string& device) c
       "--cells",
       std::filesystem::absolute(folder_.path() / "cells").string(),
       "--cell-timeout",
-      std::to_string(cell.timeout_s),
+      io::DumpJson(Value(cell.timeout_s)),  // all digits: a millionth is not 0
       "--checkpoint-interval",
-      std::to_string(cell.checkpoint_interval_s),
+      io::DumpJson(Value(cell.checkpoint_interval_s)),
       "--weights-limit",
       std::to_string(cell.weights_limit_mib)};
   if (!cell.log_items.empty()) {

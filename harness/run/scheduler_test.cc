@@ -237,7 +237,10 @@ TEST_CASE("scheduler: a cell that lacked memory beside another is tried again, a
 void PrepareWithoutTest(const Plan& plan, const Cell& cell, CellState state) {
   auto result = ResultOf(cell);
   result.state = CellState::kCompleted;
-  result.accuracy.push_back({.axes = {{"input_seq_len", 8}}, .state = state, .reason = "as told"});
+  reports::AccuracyRow& row = result.accuracy.emplace_back();
+  row.axes = {{"input_seq_len", 8}};
+  row.state = state;
+  row.reason = "as told";
   io::WriteFileAtomically(plan.folder().CellPath(cell) / "prepared.json",
                           reports::DumpCell(result));
 }
@@ -511,9 +514,9 @@ TEST_CASE("scheduler: which results may stand") {
     CHECK(reusable(CellState::kCompleted, retry) == (retry != RetryPolicy::kAll));
     CHECK(reusable(CellState::kOom, retry) == (retry == RetryPolicy::kNone));
   }
-  result.accuracy.push_back({.state = CellState::kUnsupported});
+  result.accuracy.emplace_back().state = CellState::kUnsupported;
   CHECK(reusable(CellState::kCompleted, RetryPolicy::kFailed));
-  result.accuracy.push_back({.state = CellState::kOom});
+  result.accuracy.emplace_back().state = CellState::kOom;
   CHECK(reusable(CellState::kCompleted, RetryPolicy::kNone));
   CHECK_FALSE(reusable(CellState::kCompleted, RetryPolicy::kFailed));
 }

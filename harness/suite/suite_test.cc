@@ -626,6 +626,8 @@ TEST_CASE("suite: everything that can change the result changes the run id, and 
       expect_new(path, value.as_bool() ? "false" : "true");
     } else if (name == "min_lr") {
       expect_new(path, "0.001");
+    } else if (name == "early_stop_accuracy") {
+      expect_new(path, "0.97");
     } else if (value.is_double() || name.ends_with("accuracy") || name.starts_with("beta")) {
       expect_new(path, "0.25");
     } else {

@@ -2,7 +2,7 @@
 #include "harness/training/checkpoint.h"
 
 #include <algorithm>
-#include <fmt/format.h>
+#include <cstdio>
 #include <string_view>
 #include <utility>
 
@@ -25,7 +25,9 @@ constexpr std::string_view kFormat = "mixerbench-checkpoint-1";
 constexpr const char* kProgress = "progress.json";  // its text, as bytes
 
 std::string FileName(std::int64_t number, const std::string& bytes) {
-  return fmt::format("{}{:012}-{}{}", kPrefix, number, Sha256Hex(bytes), kSuffix);
+  char digits[24];
+  std::snprintf(digits, sizeof digits, "%012lld", static_cast<long long>(number));
+  return std::string(kPrefix) + digits + "-" + Sha256Hex(bytes) + std::string(kSuffix);
 }
 
 // 0 for a name that has none.

@@ -68,7 +68,7 @@ TEST_CASE("JUnit: what completed without one of its segments is an error", "[rep
   const std::string text = RenderRunSummary(std::array{report}, ExitCode::kCellsFailed, "");
   CHECK(Count(text, "| states | mqar/gla/state=") == 9);
   CHECK(Contains(text, "oom: 3 GiB were wanted |"));
-  CHECK(Contains(RenderRunAnnotations(std::array{report}), "oom: mqar/gla/state=completed"));
+  CHECK(Contains(RenderRunAnnotations(std::array{report}), "oom%3A mqar/gla/state=completed"));
 }
 
 TEST_CASE("JUnit: a step that the reason tells is not told again", "[reports][export]") {
