@@ -76,7 +76,7 @@ TEST_CASE("training: weights of a weighted loss fade over a 15th of the run or a
     set.insert(set.end(), {{"train.loss_mode", loss_mode},
                            {"train.lr", "1e-12"},
                            {"train.num_epochs", "30"},
-                           {"train.steps_per_epoch", "1"}});
+                           {"task.train.num_examples", "32"}});
     std::vector<double> found;
     for (const auto& point : Run(TinyCell("attention", std::move(set))).learning_curve) {
       found.push_back(point.train_loss);

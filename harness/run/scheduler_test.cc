@@ -259,8 +259,9 @@ TEST_CASE(
     "scheduler: a test that failed beside others is not believed when the worker dies of it") {
   Plan plan(2);
   PrepareWithoutTest(plan, plan.cells()[0], CellState::kError);
-  plan.Behave(plan.cells()[0], "shutil.copy(told / 'prepared.json', cell / 'result.json'); die()");
-  plan.Behave(plan.cells()[1], "pause(0.5); complete()");
+  plan.Behave(plan.cells()[0],
+              "shutil.copy(cell / 'prepared.json', cell / 'result.json'); pause(0.3); die()");
+  plan.Behave(plan.cells()[1], "pause(1); complete()");
   CHECK(plan.Run(OneWorker(/*cells_at_once=*/2)));
   CHECK(plan.Workers(plan.cells()[0]).size() == 2);
 }

@@ -53,14 +53,15 @@ double LastValidationAccuracy(const CellResult& cell) {
 // The batch size that a group trained with because memory lacked for that of the plan; else 0.
 std::int64_t HalvedTo(const CellResult& cell) {
   if (!cell.halved_from) return 0;
-  const io::ObjectReader train(*cell.config.Find("train"), "/train");
-  return train.Int("batch_size");
+  const Value* train = cell.config.Find("train");
+  const Value* size = train ? train->Find("batch_size") : nullptr;
+  return size && size->is_int() ? size->as_int() : *cell.halved_from / 2;
 }
 
 // What competing groups share: the config that the plan asked for, without what is chosen.
 std::string CompetitionOf(const CellResult& cell, const std::vector<std::string>& over) {
   Value config = cell.config;
-  if (cell.halved_from) {
+  if (cell.halved_from && config.Find("train")) {
     config.as_object()["train"].as_object()["batch_size"] = *cell.halved_from;
   }
   return io::DumpJson(Without(std::move(config), over));
