@@ -59,9 +59,9 @@ Form DistinctListForm(Form item, std::string expected) {
           .check = [check = std::move(list.check)](const Value& value, const std::string& where) {
             check(value, where);
             const Array& items = value.as_array();
-            for (auto item = items.begin(); item != items.end(); ++item) {
-              if (std::find(items.begin(), item, *item) == item) continue;
-              throw ConfigError(where + "/" + std::to_string(item - items.begin()),
+            for (auto at = items.begin(); at != items.end(); ++at) {
+              if (std::find(items.begin(), at, *at) == at) continue;
+              throw ConfigError(where + "/" + std::to_string(at - items.begin()),
                                 "stands there already");
             }
           }};

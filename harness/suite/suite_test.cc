@@ -776,8 +776,9 @@ TEST_CASE(
   // It is checked without --smoke too, and is the file's alone.
   std::string wrong = text;
   wrong.replace(wrong.find("model.d_model"), 13, "model.d_modle");
-  CHECK_THROWS_WITH(ParseSuite(wrong, {}, registries),
-                    Catch::StartsWith("/model/d_modle: unknown parameter") && Catch::Contains("(line 3"));
+  CHECK_THROWS_WITH(
+      ParseSuite(wrong, {}, registries),
+      Catch::StartsWith("/model/d_modle: unknown parameter") && Catch::Contains("(line 3"));
   overrides.set = {{"smoke.model.d_model", "32"}};
   CHECK_THROWS_WITH(ParseSuite(text, overrides, registries),
                     Catch::StartsWith("--set smoke.model.d_model: the reduced form"));
