@@ -169,20 +169,24 @@ TEST_CASE("resume: a cell stopped at any step or evaluation batch ends with the 
   CHECK(Checksum(result) == WholeRun());
 }
 
-TEST_CASE("resume: checkpoints at intervals change nothing and survive a crash") {
-  const TemporaryFolder folder;
-  // An interval of nothing saves at every question; the deadline stands for a crash in between.
+// Saves at every question, an interval of nothing, and ends in between.
+void CrashAfter(int num_questions, const Cell& cell, const fs::path& folder) {
   int questions = 0;
   struct Crash {};
-  CHECK_THROWS_AS(RunTrainCell(MakeCell(), at::kCPU, AllRegistries(),
+  CHECK_THROWS_AS(RunTrainCell(cell, at::kCPU, AllRegistries(),
                                {.stop_requested = [&]() -> bool {
-                                  if (++questions > 25) throw Crash();
+                                  if (++questions > num_questions) throw Crash();
                                   return false;
                                 },
-                                .checkpoint_folder = folder.path(),
+                                .checkpoint_folder = folder,
                                 .checkpoint_interval_s = 0},
                                [](const Progress&) {}),
                   Crash);
+}
+
+TEST_CASE("resume: checkpoints at intervals change nothing and survive a crash") {
+  const TemporaryFolder folder;
+  CrashAfter(25, MakeCell(), folder.path());
   const auto result = Run({.checkpoint_folder = folder.path(), .checkpoint_interval_s = 1e9});
   CHECK(result.resumed_from_step.value_or(0) > 0);
   REQUIRE(result.phases);
@@ -195,17 +199,7 @@ TEST_CASE("resume: slow steps are saved one by one") {
   Cell cell = MakeCell();
   cell.train.steps_per_epoch = 40;
   cell.train.num_epochs = 1;
-  int questions = 0;
-  struct Crash {};
-  CHECK_THROWS_AS(RunTrainCell(cell, at::kCPU, AllRegistries(),
-                               {.stop_requested = [&]() -> bool {
-                                  if (++questions > 20) throw Crash();
-                                  return false;
-                                },
-                                .checkpoint_folder = folder.path(),
-                                .checkpoint_interval_s = 0},
-                               [](const Progress&) {}),
-                  Crash);
+  CrashAfter(20, cell, folder.path());
   std::vector<std::string> problems;
   const auto checkpoint = CheckpointFolder(folder.path(), cell.run_id).Load(problems);
   REQUIRE(checkpoint);
