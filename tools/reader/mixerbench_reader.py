@@ -9,14 +9,16 @@ Every reader ignores members that it does not know, and refuses another major sc
 SPDX-License-Identifier: Apache-2.0
 """
 
+import collections
 import csv
 import json
 import os
 import sys
+import warnings
 
 SCHEMA_MAJOR = 1
-FAILED = ("diverged", "oom", "timeout", "error")  # ran and failed: accuracy counts as chance
 MISSING = ("planned", "interrupted")  # no result yet
+OLD = ("1.0.", "1.1.", "1.2.")  # with other rules for some values
 
 
 class FormatError(ValueError):
@@ -43,6 +45,9 @@ def _load(path):
     version = str(document.get("schema_version", "")) if isinstance(document, dict) else ""
     if version.split(".")[0] != str(SCHEMA_MAJOR):
         raise FormatError(f"{path}: schema {version or 'unknown'}, this reads {SCHEMA_MAJOR}.x")
+    if version.startswith(OLD):  # without the path, so that a folder of cells warns once
+        warnings.warn(f"schema {version}: ci_items, ci_seeds, effective_length and peak_memory_bytes "
+                      "follow the rules before 1.3, see docs/REPORT_SCHEMA.md")
     return document
 
 
@@ -96,73 +101,63 @@ class Report:
         self.name, self.cells, self.groups, self.config = name, cells, groups, config
         self.reseeds = reseeds
 
-    def _rows(self, of_cell):
-        return [row for cell in self.cells for row in of_cell(cell)]
-
     def accuracy(self, slices=False):
-        return self._rows(lambda cell: cell.accuracy(slices))
+        return [row for cell in self.cells for row in cell.accuracy(slices)]
 
     def curves(self):
-        return self._rows(Cell.curve)
+        return [point for cell in self.cells for point in cell.curve()]
 
     def timings(self):
-        return self._rows(Cell.timings)
+        return [row for cell in self.cells for row in cell.timings()]
 
     def taps(self):
-        return self._rows(Cell.taps)
+        return [row for cell in self.cells for row in cell.taps()]
 
     def states(self):
         """How many cells ended how."""
-        count = {}
-        for cell in self.cells:
-            count[cell.state] = count.get(cell.state, 0) + 1
-        return count
+        return dict(collections.Counter(cell.state for cell in self.cells))
 
     def is_complete(self):
         return (not any(cell.state in MISSING or cell.partial for cell in self.cells)
                 and not any(reseed["unplanned"] for reseed in self.reseeds))
 
-    def groups_by_cell(self):
+    def groups_by_cell(self, kind="train"):
         """Summaries over seeds by cell name: solve_rate, accuracy_by_length, steps_to_threshold.
 
         Of a setting that reports fresh seeds, those of these: their group comes last."""
-        return {group["cell"]: group["aggregate"] for group in self.groups}
+        groups = {}
+        for group in self.groups:
+            if group["kind"] == kind:
+                known = groups.setdefault(group["cell"], group)
+                if known["group_id"] != group["group_id"]:
+                    raise FormatError(f"{group['cell']}: the name of several groups; see `groups`")
+                groups[group["cell"]] = group
+        return {name: group["aggregate"] for name, group in groups.items()}
 
     def mean_accuracy(self):
         """{(cell name, axes as text): mean over seeds}; a failed seed counts as chance.
 
-        Of the test segments of trainings; of a setting that reports fresh seeds, over these."""
-        sums, groups = {}, {}
-        fresh = {cell.group_id for cell in self.cells if cell.phase == "report"}
-        for cell in self.cells:
-            if cell.kind != "train" or (cell.phase == "selection" and cell.group_id in fresh):
-                continue
-            if groups.setdefault(cell.name, cell.group_id) != cell.group_id:
-                raise FormatError(f"{cell.name}: the name of several groups; see `groups`")
-            for row in cell.json["accuracy_by_length"]:
-                if row["slice"] is not None:
-                    continue
-                axes = dict(sorted(row["axes"].items()))
-                failed = cell.state in FAILED or row["state"] in FAILED
-                value = row["chance"] if failed else row["accuracy"]
-                if value is not None:
-                    sums.setdefault((cell.name, json.dumps(axes)), []).append(value)
-        return {key: sum(values) / len(values) for key, values in sums.items()}
+        Of the test segments of trainings, as the report summarises them (`groups_by_cell`)."""
+        if self.cells and not self.groups:
+            raise FormatError(f"{self.name}: cells without groups; `mixerbench report OUT "
+                              "--format json` summarises them")
+        return {(name, json.dumps(row["axes"], sort_keys=True)): row["mean"]
+                for name, aggregate in self.groups_by_cell().items()
+                for row in aggregate["accuracy_by_length"]
+                if row["slice"] is None and row["mean"] is not None}
 
 
 def read(path):
     """A run folder, a report.json, or the result.json of one cell."""
-    if os.path.isdir(path):
-        report = os.path.join(path, "report.json")
-        if os.path.exists(report):
-            return read(report)
+    report = os.path.join(path, "report.json")
+    if os.path.isdir(path) and not os.path.exists(report):
         folder = os.path.join(path, "cells")
         if not os.path.isdir(folder):
             raise FormatError(f"{path}: no report.json and no cells")
         files = [os.path.join(folder, name, "result.json") for name in sorted(os.listdir(folder))]
         return Report(os.path.basename(os.path.abspath(path)),
                       [Cell(_load(file)) for file in files if os.path.exists(file)], [], None)
-    document = _load(path)
+    document = _load(report if os.path.isdir(path) else path)
     kind = document.get("kind")
     try:
         if kind == "sweep":
@@ -186,8 +181,7 @@ def write_csv(rows, file):
 
 
 def main(arguments):
-    tables = {"accuracy": Report.accuracy, "curves": Report.curves, "timings": Report.timings,
-              "taps": Report.taps}
+    tables = {name: getattr(Report, name) for name in ("accuracy", "curves", "timings", "taps")}
     if len(arguments) != 2 or arguments[0] not in tables:
         sys.exit(f"usage: mixerbench_reader.py {'|'.join(tables)} FOLDER_OR_FILE > table.csv")
     try:

@@ -6,6 +6,7 @@ import os
 import sys
 import tempfile
 import unittest
+import warnings
 
 READER, *REPORTS = sys.argv[1:]
 sys.argv[1:] = []
@@ -14,6 +15,19 @@ sys.dont_write_bytecode = True
 import mixerbench_reader as mb  # noqa: E402
 
 MAX_LINES = 200
+
+
+def with_failed_seed(path):
+    """The report of `path` with the first training diverged, as the program summarises it."""
+    report = mb.read(path)
+    failed = next(cell for cell in report.cells if cell.kind == "train")
+    failed.state, failed.json["accuracy_by_length"] = "diverged", []
+    (group,) = [g for g in report.groups if g["group_id"] == failed.group_id]
+    seed = group["aggregate"]["seeds"].index(failed.seed)
+    for row in group["aggregate"]["accuracy_by_length"]:
+        row["per_seed"][seed], row["imputed"][seed] = row["chance"], True
+        row["mean"] = sum(row["per_seed"]) / len(row["per_seed"])
+    return report
 
 
 class ReaderTest(unittest.TestCase):
@@ -34,22 +48,62 @@ class ReaderTest(unittest.TestCase):
             for row in report.accuracy():
                 self.assertAlmostEqual(row["accuracy"], row["num_correct"] / row["num_scored"])
 
-    def test_means_are_those_of_the_report(self):
+    def test_means_are_those_of_the_cells(self):
         for path in REPORTS:
             report = mb.read(path)
+            fresh = {cell.group_id for cell in report.cells if cell.phase == "report"}
+            scores = {}
+            for cell in report.cells:
+                if cell.kind != "train" or (cell.phase == "selection" and cell.group_id in fresh):
+                    continue
+                for row in cell.json["accuracy_by_length"]:
+                    if row["slice"] is None:
+                        key = (cell.name, json.dumps(row["axes"], sort_keys=True))
+                        scores.setdefault(key, []).append(row["accuracy"])
             means = report.mean_accuracy()
-            for name, aggregate in report.groups_by_cell().items():
-                for row in aggregate["accuracy_by_length"]:
-                    if row["slice"] is None and row["mean"] is not None:
-                        key = (name, json.dumps(dict(sorted(row["axes"].items()))))
-                        self.assertAlmostEqual(means[key], row["mean"], places=12)
+            self.assertEqual(means.keys(), scores.keys())
+            for key, values in scores.items():
+                self.assertAlmostEqual(means[key], sum(values) / len(values), places=12)
 
-    def test_groups_of_one_name_are_not_pooled(self):
+    def test_a_failed_seed_without_rows_counts_as_chance(self):
+        report = with_failed_seed(REPORTS[0])
+        (key, mean), *_ = report.mean_accuracy().items()
+        failed = next(cell for cell in report.cells if cell.state == "diverged")
+        rows = [row for cell in report.cells if cell.name == failed.name
+                for row in cell.json["accuracy_by_length"]
+                if row["slice"] is None and json.dumps(row["axes"], sort_keys=True) == key[1]]
+        self.assertEqual(key[0], failed.name)
+        values = [row["accuracy"] for row in rows] + [rows[0]["chance"]]
+        self.assertAlmostEqual(mean, sum(values) / len(values), places=12)
+
+    def test_cells_without_groups_have_no_means(self):
         report = mb.read(REPORTS[0])
-        trained = [cell for cell in report.cells if cell.kind == "train"]
-        trained[-1].name, trained[-1].group_id = trained[0].name, "sha256:other"
-        with self.assertRaisesRegex(mb.FormatError, "the name of several groups"):
-            report.mean_accuracy()
+        with self.assertRaisesRegex(mb.FormatError, "cells without groups"):
+            mb.Report("cells", report.cells, [], None).mean_accuracy()
+
+    def test_groups_of_one_name_are_not_mixed(self):
+        report = mb.read(REPORTS[0])
+        trained = [group for group in report.groups if group["kind"] == "train"]
+        trained[1]["cell"] = trained[0]["cell"]
+        for summary in (report.groups_by_cell, report.mean_accuracy):
+            with self.assertRaisesRegex(mb.FormatError, "the name of several groups"):
+                summary()
+
+    def test_groups_have_a_kind(self):
+        report = mb.read(REPORTS[0])
+        kinds = [group["kind"] for group in report.groups]
+        self.assertEqual(set(kinds), {"train", "throughput"})
+        for kind in set(kinds):
+            self.assertEqual(len(report.groups_by_cell(kind)), kinds.count(kind))
+
+    def test_an_older_version_warns(self):
+        for path in REPORTS:
+            with open(path, encoding="utf-8") as file:
+                minor = int(json.load(file)["schema_version"].split(".")[1])
+            with warnings.catch_warnings(record=True) as caught:
+                warnings.simplefilter("always")
+                mb.read(path)
+            self.assertEqual(len(caught), 1 if minor < 3 else 0, path)
 
     def test_an_axis_takes_no_other_column(self):
         cell = mb.read(REPORTS[0]).cells[-1]
