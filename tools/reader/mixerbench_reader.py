@@ -170,14 +170,20 @@ def read(path):
     raise FormatError(f"{path}: kind {kind!r} is neither a sweep nor a run")
 
 
+def _csv_field(value):
+    """As in the program's CSV: text that a spreadsheet would run as a formula gets a ' in front."""
+    if isinstance(value, (dict, list)):
+        return json.dumps(value)
+    is_formula = isinstance(value, str) and value.lstrip().startswith(("=", "+", "-", "@"))
+    return "'" + value if is_formula else value
+
+
 def write_csv(rows, file):
     """Rows of dicts as CSV; columns in order of appearance, nested values as JSON."""
     columns = list(dict.fromkeys(key for row in rows for key in row))
     writer = csv.writer(file, lineterminator="\n")
-    writer.writerow(columns)
-    for row in rows:
-        writer.writerow([json.dumps(value) if isinstance(value, (dict, list)) else value
-                         for value in (row.get(column, "") for column in columns)])
+    writer.writerow(map(_csv_field, columns))
+    writer.writerows([_csv_field(row.get(column, "")) for column in columns] for row in rows)
 
 
 def main(arguments):

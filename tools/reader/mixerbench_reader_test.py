@@ -118,6 +118,14 @@ class ReaderTest(unittest.TestCase):
         mb.write_csv(report.accuracy(slices=True), text)
         self.assertEqual(text.getvalue().count("\n"), len(report.accuracy(slices=True)) + 1)
 
+    def test_csv_has_no_formulas(self):
+        text = io.StringIO()
+        mb.write_csv([{"=A1": "=1+1", "name": "+x", "reason": "\t@y", "low": -1.5, "axes": {"-": 1}, "why": None},
+                      {"name": "-"}], text)
+        self.assertEqual(text.getvalue(), "'=A1,name,reason,low,axes,why\n"
+                                          "'=1+1,'+x,'\t@y,-1.5,\"{\"\"-\"\": 1}\",\n"
+                                          ",'-,,,,\n")
+
     def test_a_folder_of_cells(self):
         with open(REPORTS[0], encoding="utf-8") as file:
             cells = json.load(file)["cells"]
