@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "reports/view/beside.h"
 
+#include <set>
 #include <string>
 #include <vector>
 
+#include "io/json.h"
 #include "reports/view/correspondence.h"
 #include "reports/view/counted.h"
 #include "reports/view/datums.h"
@@ -53,6 +55,24 @@ TEST_CASE("A result corresponds when task, mixer and the sizes that name it agre
         "Ours has 2 layers, the paper 4 layers.");
   CHECK(Differences(Mqar("BaseConv", {{"seq_len", 64}}), Config("base_conv", 64), axes, 0, 1)
             .empty());
+}
+
+TEST_CASE("Sizes of published results are numbers as ours are", "[reports][published]") {
+  const std::set<std::string> sizes = {
+      "batch",        "channels",       "context",       "d_model",     "dim",
+      "epochs",       "kv_pairs",       "layers",        "length",      "lr",
+      "num_rates",    "seq_len",        "steps",         "test_length", "vocab",
+      "train_length", "tokens_to_copy", "train_examples"};
+  std::set<std::string> found;
+  for (const PublishedResult& result : PublishedResults()) {
+    for (const auto& [key, value] : result.params) {
+      if (!sizes.contains(key)) continue;
+      found.insert(key);
+      CAPTURE(result.source, result.table, key, io::ValueText(value));
+      CHECK(PublishedNumber(io::ValueText(value)).value_or(0) > 0);
+    }
+  }
+  CHECK(found == sizes);
 }
 
 TEST_CASE("Mixers in wrappers correspond by what they hold and where", "[reports][published]") {
