@@ -40,9 +40,9 @@ class ThroughputRun : CellRun {
     const auto task = registries_.tasks.Find(cell_.task.name, "/task/name")
                           .create(cell_.task.train.front().params, "/task");
     const std::int64_t train_len = task->shape().seq_len;
-    const std::int64_t longest = std::max(
-        *std::max_element(cell_.throughput.seq_len.begin(), cell_.throughput.seq_len.end()),
-        train_len);
+    std::int64_t longest = train_len;
+    for (const std::int64_t seq_len : cell_.throughput.seq_len)
+      longest = std::max(longest, seq_len);
     const std::int64_t max_seq_len = longest + (cell_.throughput.Measures("decode") ? 1 : 0);
     const Model model = BuildModel(cell_, device_, registries_, max_seq_len);
     result_.model = MeasureModel(model, std::min(longest, kStateTokens), device_,

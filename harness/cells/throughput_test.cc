@@ -102,9 +102,7 @@ TEST_CASE("throughput: of a large batch the first sequences are compared") {
 
 TEST_CASE("throughput: a step of a training in stages, or with a warm-up, is timed without them") {
   const auto result = Run(TinyCell(
-      "attention",
-      R"({"seq_len": [8], "batch_size": 2, "num_samples": 30,
-                       "phases": ["train_step"]})",
+      "attention", R"({"num_samples": 30, "phases": ["train_step"]})",
       {{"train.batch_order", "stages"}, {"train.num_epochs", "4"}, {"train.warmup_steps", "9"}}));
   INFO(result.reason);
   CHECK(result.state == reports::CellState::kCompleted);

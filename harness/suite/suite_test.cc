@@ -492,7 +492,8 @@ TEST_CASE("suite: a step is timed once for each kind of work that it does") {
   const auto num_timed = [](const std::string& path, const std::string& values,
                             const std::string& phase) {
     SuiteOverrides overrides;
-    overrides.set = {{"throughput", R"({"seq_len": [16], "phases": [")" + phase + "\"]}"},
+    const std::string length = phase == "train_step" ? "" : R"("seq_len": [16], )";
+    overrides.set = {{"throughput", "{" + length + R"("phases": [")" + phase + "\"]}"},
                      {path, values}};
     const auto cells = ParseWith("", "", overrides).cells;
     return std::count_if(cells.begin(), cells.end(),
@@ -520,6 +521,14 @@ TEST_CASE("suite: what is timed is bounded, and timed once") {
         "/throughput/seq_len/0: must be in 1..134217728");
   CHECK(Refusal("throughput", R"({"seq_len": [32, 16, 32]})") ==
         "/throughput/seq_len/2: stands there already");
+  CHECK(Refusal("throughput", "{}") == "/throughput/seq_len: missing; add it");
+  CHECK(Refusal("throughput", R"({"phases": ["train_step", "fwd"]})") ==
+        "/throughput/seq_len: missing; add it");
+  for (const std::string member : {R"("seq_len": [16])", R"("batch_size": 8)"}) {
+    CAPTURE(member);
+    CHECK(Refusal("throughput", R"({"phases": ["train_step"], )" + member + "}")
+              .ends_with("has no effect: train_step has the task's length and train's batch_size"));
+  }
 }
 
 TEST_CASE("suite: a limit that cuts nothing leaves results whole") {

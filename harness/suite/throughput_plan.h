@@ -13,19 +13,23 @@
 namespace mixerbench::harness {
 
 struct ThroughputPlan {
-  std::vector<std::int64_t> seq_len;
+  std::vector<std::int64_t> seq_len;  // none where steps alone are measured
   std::int64_t batch_size = 8;
   std::vector<std::string> phases;  // fwd, fwd_bwd, prefill, decode, train_step
   std::int64_t num_samples = 20;
 
   bool Measures(std::string_view phase) const;
+  bool MeasuresStepsAlone() const;
 };
 
 // Of "/throughput".
 const io::Form& ThroughputForm();
 
-// Parses a suite's "/throughput", and back. Throws ConfigError.
+// Parses "/throughput" of a suite or a cell, and back. Throws ConfigError.
 ThroughputPlan ParseThroughputPlan(const Value& value);
+// Of a suite: throws ConfigError for a member that changes nothing. Cells of earlier versions have
+// such.
+void CheckThroughputHasEffect(const Value& value);
 Value ThroughputPlanToValue(const ThroughputPlan& plan);
 
 }  // namespace mixerbench::harness
