@@ -301,6 +301,7 @@ ScoreReport MakeScoreReport(const Value& collection, const ScoreRule& rule,
   for (const ScoreInput& input : inputs) {
     settings[input.suite] = Collector(rule, input.report).Settings();
     reports.push_back(&input.report);
+    report.has_fresh_seeds = report.has_fresh_seeds || !input.report.reseeds.empty();
     const Value document = SweepToValue(input.report);
     report.sources.emplace_back(input.suite, ConfigText(document, "integrity.content_sha256"));
   }

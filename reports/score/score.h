@@ -80,6 +80,7 @@ struct ScoreReport {
   std::string collection;
   std::string description;
   ScoreRule rule;
+  bool has_fresh_seeds = false;  // some suite reports seeds that chose nothing
   std::vector<MixerStyle> mixers;
   std::vector<MixerScore> scores;  // best by validation first, those without a score last
   std::vector<std::pair<std::string, std::string>> sources;  // suite, checksum of its report

@@ -270,6 +270,16 @@ TEST_CASE("score: fresh seeds of what validation chose are its score, once they 
   CHECK(part.by_validation->mean == Approx((0.5 + 0.3) / 2));
   CHECK(part.by_test->mean == Approx((0.7 + 0.4) / 2));  // of the sweep, whose best it is
   CHECK(part.settings[1].by_validation->chosen == "lr 1e-1");
+
+  // Other seeds may do better than those that chose.
+  for (CellResult& cell : cells) {
+    if (cell.phase == CellPhase::kReport) cell.accuracy.front().accuracy_macro = 0.9;
+  }
+  const ScoreReport lucky = make();
+  CHECK(lucky.scores.front().by_test->mean < lucky.scores.front().by_validation->mean);
+  CHECK_THAT(RenderMarkdownPage(MakeScorePage(lucky)), Catch::Contains("either may be higher"));
+  const ScoreReport same_seeds = Make({Input("short", Short("gla", 1))});
+  CHECK_THAT(RenderMarkdownPage(MakeScorePage(same_seeds)), Catch::Contains("at least as high"));
 }
 
 }  // namespace
