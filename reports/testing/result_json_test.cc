@@ -234,6 +234,8 @@ TEST_CASE("cell: missing and mistyped members are named") {
   Value document = CellToValue(ExampleCell());
   document.as_object()["accuracy_by_length"].as_array()[2].as_object().erase("chance");
   CHECK(Failure(Sealed(document)) == "/accuracy_by_length/2/chance: missing");
+  document.as_object()["accuracy_by_length"].as_array()[2].as_object()["chance"] = Value();
+  CHECK(Failure(Sealed(document)) == "/accuracy_by_length/2/chance: expected a number, got null");
 }
 
 TEST_CASE("cell: another major version and another kind are refused in words") {
