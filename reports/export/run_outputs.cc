@@ -2,6 +2,7 @@
 #include "reports/export/run_outputs.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <fmt/format.h>
 #include <map>
@@ -100,7 +101,7 @@ std::string RenderCellsJUnit(std::span<const SweepReport> reports,
       const std::string task = SplitCellName(cell.name).task;
       cases.push_back({.suite = is_collection ? report.name + "/" + task : task,
                        .name = NameInTask(cell),
-                       .seconds = cell.wall_s,
+                       .seconds = std::isnan(cell.wall_s) ? 0 : cell.wall_s,
                        .outcome = OutcomeOf(cell),
                        .message = Outcome(cell),
                        .type = std::string(NameOf(WorstOf(cell))),
