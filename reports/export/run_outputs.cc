@@ -17,10 +17,8 @@ namespace {
 
 // Its state or, where it completed, that of the first segment that did not.
 CellState WorstOf(const CellResult& cell) {
-  const auto failed = std::find_if(cell.accuracy.begin(), cell.accuracy.end(),
-                                   [](const AccuracyRow& row) { return IsFailure(row.state); });
-  const bool takes_row = cell.state == CellState::kCompleted && failed != cell.accuracy.end();
-  return takes_row ? failed->state : cell.state;
+  const AccuracyRow* failed = FailedSegment(cell);
+  return cell.state == CellState::kCompleted && failed ? failed->state : cell.state;
 }
 
 CaseOutcome OutcomeOf(const CellResult& cell) {
