@@ -238,6 +238,15 @@ TEST_CASE("cell: missing and mistyped members are named") {
   CHECK(Failure(Sealed(document)) == "/accuracy_by_length/2/chance: expected a number, got null");
 }
 
+TEST_CASE("cell: what repeats other members must agree with them") {
+  const Value document = CellToValue(ExampleCell());
+  REQUIRE(document.Find("solved")->as_bool());
+  CHECK_THAT(Failure(Sealed(Changed("", "solved", false))), Catch::StartsWith("/solved: "));
+  CHECK_THAT(Failure(Sealed(Changed("", "solved", Value()))), Catch::StartsWith("/solved: "));
+  CHECK_THAT(Failure(Sealed(Changed("steps_to_threshold", "censored", true))),
+             Catch::StartsWith("/steps_to_threshold/censored: "));
+}
+
 TEST_CASE("cell: another major version and another kind are refused in words") {
   CHECK(Failure(Changed("", "schema_version", "2.1.0")) ==
         "/schema_version: this report has schema 2.1.0, this program reads 1.x; use the mixerbench "
