@@ -13,6 +13,7 @@
 #include "base/sha256.h"
 #include "io/atomic_file.h"
 #include "io/json.h"
+#include "reports/result/result_json.h"
 #include "reports/statistics/statistics.h"
 #include "reports/summary/axis_keys.h"
 #include "reports/summary/deep_check.h"
@@ -523,6 +524,13 @@ TEST_CASE("sweep: aggregates inside cells are recomputed") {
   CHECK(faults(cell) == 0);
   cell.accuracy[0].num_correct = 301;
   CHECK(faults(cell) > 0);
+}
+
+TEST_CASE("sweep: what a reader does not compare of another version's summaries is told") {
+  CHECK(NotCompared(kSchemaVersion).empty());
+  CHECK(NotCompared("1.3.0").empty());
+  CHECK_THAT(NotCompared("1.2.0"), Catch::Contains("effective lengths"));
+  CHECK_THAT(NotCompared("1.99.0"), Catch::Contains("summaries"));
 }
 
 // A cell of a setting, for a phase of a suite that reports two fresh seeds, 100 and 101.
