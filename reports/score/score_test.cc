@@ -245,6 +245,27 @@ TEST_CASE("score: what is wrong with its rule is named by its place") {
              Catch::StartsWith("/score/metric: ") && Catch::Contains("'accuracy'?"));
 }
 
+TEST_CASE("score: the settings that a part is over are those of its suite") {
+  const auto fault = [](const std::string& name, std::vector<CellResult> cells) -> std::string {
+    for (CellResult& cell : cells) cell.state = CellState::kPlanned;
+    try {
+      const auto rule = ReadScoreRule(Object{
+          {"score", Object{{"name", "s"},
+                           {"metric", "accuracy"},
+                           {"parts", Array{Object{{"suite", name}, {"num_settings", 2}}}}}}});
+      RequireNumSettings(*rule, {Input(name, std::move(cells))});
+    } catch (const ConfigError& error) {
+      return error.what();
+    }
+    return "";
+  };
+  CHECK(fault("short", Short("gla", 2)).empty());
+  CHECK(fault("long", Long("gla", 1)) ==
+        "/score/parts/0/num_settings: is 2, but the suite trains each mixer at 1 setting");
+  CHECK(fault("none", {}) ==
+        "/score/parts/0/num_settings: is 2, but the suite trains each mixer at 0 settings");
+}
+
 TEST_CASE("score: fresh seeds of what validation chose are its score, once they are there") {
   const Value config = io::ParseJson(R"({"sweep": {"select": {"over": ["train.lr"],
       "by": "validation.accuracy", "reseed": {"count": 1, "base": 9}}}})");

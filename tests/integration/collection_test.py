@@ -115,6 +115,14 @@ class CollectionTest(CollectionFolderTest):
         wrong["score"]["metrc"] = "accuracy"
         self.write("both.json", wrong)
         self.assertIn("/score/metrc: ", self.expect(2, "validate", "both.json").stderr)
+        self.write("both.json", collection(3))
+        self.assertIn(
+            "/score/parts/1/num_settings: is 3, but the suite trains each mixer at 2 settings",
+            self.expect(2, "validate", "both.json").stderr,
+        )
+        self.expect(0, "validate", "both.json", "--set", "train.num_epochs=2")  # another suite
+        self.write("both.json", collection(2))
+        self.expect(0, "validate", "both.json")
         self.assertFalse(os.path.exists(self.path("out")))
 
 
