@@ -58,9 +58,16 @@ Value DocumentOf(const std::filesystem::path& path) {
   return io::ParseJson(io::ReadFile(file, io::kReportLimits.max_bytes), io::kReportLimits);
 }
 
+// Whether a cell has accuracies that its counts alone do not give.
+bool NeedsItems(const reports::CellResult& cell) {
+  return std::any_of(cell.accuracy.begin(), cell.accuracy.end(), [](const auto& row) {
+    return row.accuracy_per_example.has_value() || row.accuracy_macro.has_value();
+  });
+}
+
 struct RunFindings {
   std::vector<std::string> faults;
-  std::string not_compared;  // of a report of another version
+  std::set<std::string> not_compared;
 };
 
 // What a run folder or report.json says beside its schema and what it is made of; a folder's
@@ -69,13 +76,19 @@ RunFindings FindIn(const std::filesystem::path& path) {
   const bool is_run = std::filesystem::is_directory(path / "cells");
   const reports::SweepReport report = is_run ? ReportOf(path) : ReadReport(path);
   RequireCells(report, path.string());
-  RunFindings found{.faults = reports::DeepFaults(report), .not_compared = ""};
+  RunFindings found{.faults = reports::DeepFaults(report), .not_compared = {}};
   std::vector<std::string>& faults = found.faults;
   const Value document = is_run ? reports::SweepToValue(report) : DocumentOf(path);
   const std::string violations = ViolationsText(reports::ValidateReport(document));
   if (!violations.empty()) faults.push_back(violations);
+  const bool lacks_items =
+      std::any_of(report.cells.begin(), report.cells.end(), [&](const reports::CellResult& cell) {
+        return NeedsItems(cell) && (!is_run || cell.items.empty());
+      });
+  if (lacks_items) found.not_compared.insert("accuracies per sample and by class (no items)");
   if (!is_run) {
-    found.not_compared = reports::NotCompared(io::StringAt(document, "schema_version"));
+    const auto open = reports::NotCompared(io::StringAt(document, "schema_version"));
+    if (!open.empty()) found.not_compared.insert(open);
     return found;
   }
   for (const reports::CellResult& cell : report.cells) {
@@ -108,9 +121,9 @@ ExitCode ValidateDeep(const std::string& path) {
   }
   std::set<std::string> not_compared;
   for (const std::string& run : runs.reports) {
-    const RunFindings found = FindIn(run);
+    RunFindings found = FindIn(run);
     say(run, found.faults);
-    if (!found.not_compared.empty()) not_compared.insert(found.not_compared);
+    not_compared.merge(found.not_compared);
   }
   for (const std::string& note : NotesOn(runs)) std::cerr << note << "\n";
   const bool is_whole = runs.not_begun.empty();

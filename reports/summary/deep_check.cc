@@ -35,6 +35,9 @@ class Checker {
   void CheckRow(const AccuracyRow& row) {
     const std::string where = "accuracy at " + io::DumpJson(Value(row.axes)) +
                               (row.slice.empty() ? "" : ", " + row.slice + " " + row.bucket);
+    if (!row.guesses.empty() && row.guesses.front().accuracy != row.chance) {
+      Fault(where, "chance is not the first of the guesses");
+    }
     // Where losses are not finite a segment diverged, and its positions are counted all the same.
     if (row.state != CellState::kCompleted && row.state != CellState::kDiverged) {
       if (row.accuracy) Fault(where, "a value beside the state " + std::string(NameOf(row.state)));

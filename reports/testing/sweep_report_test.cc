@@ -480,6 +480,9 @@ TEST_CASE("sweep: aggregates inside cells are recomputed") {
   for (const auto& change : std::vector<void (*)(CellResult&)>{
            [](CellResult& c) { c.accuracy[0].num_correct = 301; },
            [](CellResult& c) { c.accuracy[0].ci_sequences->low += 0.01; },
+           [](CellResult& c) {
+             c.accuracy[0].guesses = {{"uniform", 0.5}};
+           },
            [](CellResult& c) { c.accuracy[0].ci_items->low = 0.76; },
            [](CellResult& c) { c.accuracy[0].ci_items->low = -0.01; },
            [](CellResult& c) { c.accuracy[0].ci_items->high = 1.01; },
