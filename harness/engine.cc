@@ -145,6 +145,8 @@ ExitCode Validate(const std::string& file, const SuiteOverrides& overrides,
   const Collection collection = ReadCollection(file);
   CheckScore(collection);
   const std::vector<Suite> suites = ParseItems(collection, overrides, registries);
+  const bool is_as_given = overrides.set.empty() && !overrides.smoke;
+  if (is_as_given) CheckNumSettings(collection, suites);
   for (const Suite& suite : suites) num_cells += suite.cells.size();
   std::cout << file << ": valid, " << suites.size() << " suites, " << num_cells << " cells\n";
   return ExitCode::kOk;

@@ -102,19 +102,20 @@ ExitCode StateOf(const RunsBelow& runs) {
   return runs.not_begun.empty() ? ExitCode::kOk : ExitCode::kMissing;
 }
 
-// One run folder or report, or those of several and of folders that hold several; the suites that
-// these lack are added to `not_begun`.
-std::vector<reports::SweepReport> ReadReports(const std::vector<std::string>& outs,
-                                              std::vector<std::string>& not_begun) {
-  std::vector<reports::SweepReport> read;
-  if (outs.size() == 1 && !IsCollection(outs.front())) return {ReadReport(outs.front())};
+// One run folder or report, or those of several and of folders that hold several.
+RunsBelow RunsOf(const std::vector<std::string>& outs) {
+  RunsBelow all;
+  if (outs.size() == 1 && !IsCollection(outs.front())) {
+    all.reports = outs;
+    return all;
+  }
   for (const std::string& out : outs) {
     const RunsBelow runs = ReportsBelow(out);
-    StateOf(runs);
-    not_begun.insert(not_begun.end(), runs.not_begun.begin(), runs.not_begun.end());
-    for (const std::string& path : runs.reports) read.push_back(ReadReport(path));
+    for (auto part : {&RunsBelow::reports, &RunsBelow::not_begun, &RunsBelow::beside}) {
+      (all.*part).insert((all.*part).end(), (runs.*part).begin(), (runs.*part).end());
+    }
   }
-  return read;
+  return all;
 }
 
 }  // namespace
@@ -132,14 +133,15 @@ ExitCode Report(const ReportOptions& options) {
     WriteCollectionVerdicts(files, first, code);
     return code;
   }
-  std::vector<std::string> not_begun;
-  std::vector<reports::SweepReport> parts = ReadReports(options.outs, not_begun);
+  const RunsBelow runs = RunsOf(options.outs);
+  const ExitCode lacks = StateOf(runs);
+  std::vector<reports::SweepReport> parts;
+  for (const std::string& path : runs.reports) parts.push_back(ReadReport(path));
   const reports::SweepReport report = reports::MergeReports(parts);
   RequireCells(report, first);
   std::cout << Render(report, format);
-  const ExitCode lacks = not_begun.empty() ? ExitCode::kOk : ExitCode::kMissing;
   const ExitCode code = First(lacks, StateOf(report));
-  WriteVerdicts(files, std::move(parts), not_begun, code);
+  WriteVerdicts(files, std::move(parts), runs.not_begun, code);
   return code;
 }
 

@@ -4,7 +4,10 @@
 #include <filesystem>
 #include <iostream>
 #include <optional>
+#include <set>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "gate/render/comparison_json.h"
 #include "harness/cli/commands.h"
@@ -30,6 +33,16 @@ namespace {
 
 constexpr std::size_t kMaxShownViolations = 3;
 
+// "5 violations of its schema; /cells/0: ...", the first of them; empty without any.
+std::string ViolationsText(const std::vector<std::string>& violations) {
+  if (violations.empty()) return "";
+  std::string text = std::to_string(violations.size()) + " violations of its schema";
+  for (std::size_t i = 0; i < std::min(violations.size(), kMaxShownViolations); ++i) {
+    text += "; " + violations[i];
+  }
+  return text;
+}
+
 // What a folder's files should say, and the first that says something else.
 std::vector<std::string> ScoreFaults(const std::filesystem::path& out) {
   const auto score = ScoreOf(out);
@@ -39,14 +52,45 @@ std::vector<std::string> ScoreFaults(const std::filesystem::path& out) {
   return {"score.json is not what its reports give; `report` shows what they give"};
 }
 
-// What a run folder or report.json says beside what it is made of; a folder's report.json is
-// compared byte by byte.
-std::vector<std::string> RunFaults(const std::filesystem::path& path) {
+// The report as it is published.
+Value DocumentOf(const std::filesystem::path& path) {
+  const auto file = std::filesystem::is_directory(path) ? path / "report.json" : path;
+  return io::ParseJson(io::ReadFile(file, io::kReportLimits.max_bytes), io::kReportLimits);
+}
+
+// Whether a cell has accuracies that its counts alone do not give.
+bool NeedsItems(const reports::CellResult& cell) {
+  return std::any_of(cell.accuracy.begin(), cell.accuracy.end(), [](const auto& row) {
+    return row.accuracy_per_example.has_value() || row.accuracy_macro.has_value();
+  });
+}
+
+struct RunFindings {
+  std::vector<std::string> faults;
+  std::set<std::string> not_compared;
+};
+
+// What a run folder or report.json says beside its schema and what it is made of; a folder's
+// report.json is compared byte by byte.
+RunFindings FindIn(const std::filesystem::path& path) {
   const bool is_run = std::filesystem::is_directory(path / "cells");
   const reports::SweepReport report = is_run ? ReportOf(path) : ReadReport(path);
   RequireCells(report, path.string());
-  std::vector<std::string> faults = reports::DeepFaults(report);
-  if (!is_run) return faults;
+  RunFindings found{.faults = reports::DeepFaults(report), .not_compared = {}};
+  std::vector<std::string>& faults = found.faults;
+  const Value document = is_run ? reports::SweepToValue(report) : DocumentOf(path);
+  const std::string violations = ViolationsText(reports::ValidateReport(document));
+  if (!violations.empty()) faults.push_back(violations);
+  const bool lacks_items =
+      std::any_of(report.cells.begin(), report.cells.end(), [&](const reports::CellResult& cell) {
+        return NeedsItems(cell) && (!is_run || cell.items.empty());
+      });
+  if (lacks_items) found.not_compared.insert("accuracies per sample and by class (no items)");
+  if (!is_run) {
+    const auto open = reports::NotCompared(io::StringAt(document, "schema_version"));
+    if (!open.empty()) found.not_compared.insert(open);
+    return found;
+  }
   for (const reports::CellResult& cell : report.cells) {
     for (const reports::KeptItems& items : cell.items) {
       const auto found = reports::ItemFaults(CellFolder(path, cell.run_id), cell, items);
@@ -57,11 +101,11 @@ std::vector<std::string> RunFaults(const std::filesystem::path& path) {
   if (std::filesystem::exists(file) && io::ReadFile(file) != reports::DumpSweep(report)) {
     faults.push_back("report.json is not what its cells give; `report` shows what they give");
   }
-  return faults;
+  return found;
 }
 
 // Recomputes every aggregate of a run folder, a report.json, or those of a collection's suites and
-// its score. kNo when anything differs.
+// its score. kNo when anything differs, kMissing when a suite has neither run folder nor report.
 ExitCode ValidateDeep(const std::string& path) {
   RunsBelow runs;
   bool is_fault = false;
@@ -75,11 +119,24 @@ ExitCode ValidateDeep(const std::string& path) {
   } else {
     runs.reports = {path};
   }
-  for (const std::string& run : runs.reports) say(run, RunFaults(run));
+  std::set<std::string> not_compared;
+  for (const std::string& run : runs.reports) {
+    RunFindings found = FindIn(run);
+    say(run, found.faults);
+    not_compared.merge(found.not_compared);
+  }
   for (const std::string& note : NotesOn(runs)) std::cerr << note << "\n";
-  if (is_fault) return ExitCode::kNo;
-  std::cout << path << ": every aggregate agrees with what it is made of\n";
-  return ExitCode::kOk;
+  const bool is_whole = runs.not_begun.empty();
+  if (!is_fault) {
+    std::cout << path << ": every aggregate " << (is_whole ? "" : "that is there ")
+              << "agrees with what it is made of";
+    const char* separator = "; not compared: ";
+    for (const std::string& part : not_compared)
+      std::cout << std::exchange(separator, ", ") << part;
+    std::cout << "\n";
+  }
+  return First(is_whole ? ExitCode::kOk : ExitCode::kMissing,
+               is_fault ? ExitCode::kNo : ExitCode::kOk);
 }
 
 bool IsItemFile(const std::string& file) {
@@ -141,15 +198,9 @@ ExitCode ValidateResult(const std::string& file, const ResultFile& result) {
                     "' is none of run, sweep, leaderboard, score, comparison and "
                     "dataset");
   }
-  const auto violations =
-      is_report ? reports::ValidateReport(document) : reports::ValidateCell(document);
-  if (!violations.empty()) {
-    std::string message = file + ": " + std::to_string(violations.size()) + " violations";
-    for (std::size_t i = 0; i < std::min(violations.size(), kMaxShownViolations); ++i) {
-      message += "; " + violations[i];
-    }
-    throw Error(ExitCode::kBadInput, message);
-  }
+  const std::string violations = ViolationsText(is_report ? reports::ValidateReport(document)
+                                                          : reports::ValidateCell(document));
+  if (!violations.empty()) throw Error(ExitCode::kBadInput, file + ": " + violations);
   if (is_report) {
     reports::ParseSweep(text, file);  // checksums, and aggregates against their cells
   } else {

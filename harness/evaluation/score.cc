@@ -9,30 +9,6 @@
 
 namespace mixerbench::harness {
 
-// Mean recall over the classes that were a target or were predicted (torchmetrics' rule).
-double Scorer::ClassCounts::MacroRecall() const {
-  std::map<std::int32_t, double> recall;
-  for (const auto& [label, count] : false_alarms) recall[label] = 0;
-  for (const auto& [label, count] : misses) recall[label] = 0;
-  for (const auto& [label, count] : hits) {
-    const auto missed = misses.find(label);
-    const std::int64_t total = count + (missed == misses.end() ? 0 : missed->second);
-    recall[label] = static_cast<double>(count) / static_cast<double>(total);
-  }
-  double sum = 0;
-  for (const auto& [label, value] : recall) sum += value;
-  return sum / static_cast<double>(recall.size());
-}
-
-void Scorer::ClassCounts::Add(std::int32_t label, std::int64_t prediction) {
-  if (prediction == label) {
-    ++hits[label];
-  } else {
-    ++misses[label];
-    ++false_alarms[static_cast<std::int32_t>(prediction)];
-  }
-}
-
 Scorer::Scorer(const tasks::Task& task)
     : task_(&task), keys_(task.slice_keys()), guesses_(GuessesOf(task)) {
   for (const auto& key : keys_) slices_.emplace_back(key.buckets.size());
@@ -44,10 +20,6 @@ void Scorer::Count(Tally& tally, std::int32_t label, std::int64_t prediction, do
   ++tally.samples.back().num_scored;
   tally.nll += nll;
   tally.classes.Add(label, prediction);
-}
-
-double Scorer::BatchSum() const {
-  return batch_size_ == 0 ? 0 : static_cast<double>(batch_size_) * batch_.MacroRecall();
 }
 
 void Scorer::Add(std::span<const std::int32_t> inputs, std::span<const std::int32_t> labels,
@@ -63,7 +35,8 @@ void Scorer::Add(std::span<const std::int32_t> inputs, std::span<const std::int3
     if (label == tasks::kIgnore) continue;
     finite_ = finite_ && std::isfinite(nll[scored]);
     Count(all_, label, predictions[scored], nll[scored]);
-    batch_.Add(label, predictions[scored]);
+    if (scored == 0) batches_.BeginSample();
+    batches_.Add(label, predictions[scored]);
     for (std::size_t key = 0; key < keys_.size(); ++key) {
       const std::int32_t bucket = buckets[scored * keys_.size() + key];
       if (bucket < 0) continue;
@@ -76,11 +49,6 @@ void Scorer::Add(std::span<const std::int32_t> inputs, std::span<const std::int3
       Count(tally, label, predictions[scored], nll[scored]);
     }
     ++scored;
-  }
-  if (scored > 0 && ++batch_size_ == reports::kMacroBatch) {
-    full_batches_sum_ += BatchSum();
-    batch_ = {};
-    batch_size_ = 0;
   }
 }
 
@@ -110,7 +78,7 @@ reports::AccuracyRow Scorer::Row(const Tally& tally, const Object& axes) const {
   const auto n = static_cast<double>(row.num_sequences);
   row.accuracy = static_cast<double>(row.num_correct) / static_cast<double>(row.num_scored);
   row.accuracy_per_example = shares / n;
-  row.accuracy_macro = tally.classes.MacroRecall();
+  row.accuracy_macro = tally.classes.Mean();
   row.sequence_accuracy = static_cast<double>(whole) / n;
   if (std::isfinite(tally.nll)) {
     // The log softmax of a certain answer may round to just above 0.
@@ -127,10 +95,7 @@ reports::AccuracyRow Scorer::Row(const Tally& tally, const Object& axes) const {
 std::vector<reports::AccuracyRow> Scorer::Rows(const Object& axes) const {
   std::vector<reports::AccuracyRow> rows = {Row(all_, axes)};
   rows.front().guesses = guesses_;
-  if (rows.front().accuracy_macro) {
-    rows.front().accuracy_macro_batched =
-        (full_batches_sum_ + BatchSum()) / static_cast<double>(rows.front().num_sequences);
-  }
+  if (rows.front().accuracy_macro) rows.front().accuracy_macro_batched = batches_.Mean();
   for (std::size_t key = 0; key < keys_.size(); ++key) {
     for (std::size_t bucket = 0; bucket < keys_[key].buckets.size(); ++bucket) {
       if (slices_[key][bucket].samples.empty()) continue;

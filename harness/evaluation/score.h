@@ -3,13 +3,13 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "base/value.h"
 #include "reports/result/result.h"
+#include "reports/statistics/class_recall.h"
 #include "tasks/task.h"
 
 namespace mixerbench::harness {
@@ -30,14 +30,6 @@ class Scorer {
   bool finite() const { return finite_; }
 
  private:
-  // Predictions by class.
-  struct ClassCounts {
-    std::map<std::int32_t, std::int64_t> hits, misses, false_alarms;
-
-    void Add(std::int32_t label, std::int64_t prediction);
-    double MacroRecall() const;
-  };
-
   // Of the scored positions of one sample.
   struct SampleCount {
     std::int64_t num_correct = 0;
@@ -47,21 +39,17 @@ class Scorer {
   struct Tally {
     std::vector<SampleCount> samples;  // those that have a scored position here
     double nll = 0;
-    ClassCounts classes;
+    reports::ClassRecall classes;
   };
 
   static void Count(Tally& tally, std::int32_t label, std::int64_t prediction, double nll);
   reports::AccuracyRow Row(const Tally& tally, const Object& axes) const;
-  // Macro recall of the batch at hand times its samples.
-  double BatchSum() const;
 
   const tasks::Task* task_;
   std::vector<tasks::SliceKey> keys_;
   std::vector<reports::Guess> guesses_;  // chance first
   Tally all_;
-  ClassCounts batch_;  // of the last batch_size_ samples, less than reports::kMacroBatch
-  std::int64_t batch_size_ = 0;
-  double full_batches_sum_ = 0;             // BatchSum() of those before
+  reports::BatchedClassRecall batches_;
   std::vector<std::vector<Tally>> slices_;  // per key, per bucket
   bool finite_ = true;
 };

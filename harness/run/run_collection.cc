@@ -2,6 +2,7 @@
 #include "harness/run/run_collection.h"
 
 #include <chrono>
+#include <cstddef>
 #include <filesystem>
 #include <iostream>
 #include <optional>
@@ -19,6 +20,7 @@
 #include "harness/run/exit_order.h"
 #include "harness/run/folder_report.h"
 #include "harness/run/log_file.h"
+#include "harness/run/merge_plan.h"
 #include "harness/run/run.h"
 #include "harness/run/run_folder.h"
 #include "harness/run/verdict_outputs.h"
@@ -26,6 +28,8 @@
 #include "harness/suite/suite.h"
 #include "io/atomic_file.h"
 #include "io/json.h"
+#include "reports/score/score.h"
+#include "reports/summary/sweep_report.h"
 
 namespace mixerbench::harness {
 namespace {
@@ -107,6 +111,20 @@ void CheckScore(const Collection& collection) {
   if (!rule) return;
   reports::RequireSuites(*rule, collection.items | ranges::views::transform(&CollectionItem::name) |
                                     ranges::to<std::vector>());
+}
+
+void CheckNumSettings(const Collection& collection, const std::vector<Suite>& suites) {
+  const auto rule = reports::ReadScoreRule(collection.config);
+  if (!rule) return;
+  std::vector<reports::ScoreInput> inputs;
+  for (std::size_t i = 0; i < suites.size(); ++i) {
+    auto planned =
+        suites[i].cells | ranges::views::transform(PlannedCell) | ranges::to<std::vector>();
+    inputs.push_back(
+        {collection.items[i].name,
+         reports::MakeSweepReport(suites[i].name, suites[i].config, std::move(planned))});
+  }
+  reports::RequireNumSettings(*rule, inputs);
 }
 
 ExitCode RunCollection(const RunOptions& options, const Registries& registries) {

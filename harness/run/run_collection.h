@@ -2,10 +2,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <vector>
+
 #include "base/error.h"
 #include "harness/run/options.h"
 #include "harness/suite/collection.h"
 #include "harness/suite/registries.h"
+#include "harness/suite/suite.h"
 
 namespace mixerbench::harness {
 
@@ -19,5 +22,9 @@ ExitCode RunCollection(const RunOptions& options, const Registries& registries);
 
 // Throws ConfigError for a wrong score of the collection, or one of suites that it does not have.
 void CheckScore(const Collection& collection);
+
+// Throws ConfigError for a score over another number of settings than the collection's `suites`
+// train, which are as it gives them.
+void CheckNumSettings(const Collection& collection, const std::vector<Suite>& suites);
 
 }  // namespace mixerbench::harness

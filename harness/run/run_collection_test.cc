@@ -1,15 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "harness/run/run_collection.h"
 
+#include <cstdint>
 #include <map>
-#include <set>
 #include <string>
 #include <vector>
 
 #include "harness/suite/collection.h"
 #include "harness/suite/suite.h"
-#include "harness/suite/suite_text.h"
-#include "io/json.h"
 #include "reports/score/score.h"
 
 #include "tests/support/catch2.h"
@@ -17,38 +15,22 @@
 namespace mixerbench::harness {
 namespace {
 
-// Tasks and ways of training that a suite asks for, whatever the mixer, the rate and the decay.
-std::set<std::string> SettingsOf(const Suite& suite) {
-  std::set<std::string> settings;
-  for (const Cell& cell : suite.cells) {
-    TrainConfig train = cell.train;
-    train.lr = train.weight_decay = 0;
-    settings.insert(io::DumpJson(TaskPlanToValue(cell.task)) +
-                    io::DumpJson(TrainFields().Write(train)));
-  }
-  return settings;
-}
-
 TEST_CASE("collection: a built-in score is over the settings that its suites ask for") {
   const Registries registries;
-  std::map<std::string, std::size_t> num_scored;
+  std::map<std::string, std::int64_t> num_scored;
   for (const std::string& name : BuiltInCollectionNames()) {
-    const Collection collection = ReadCollection(name);
+    INFO(name);
+    Collection collection = ReadCollection(name);
     const auto rule = reports::ReadScoreRule(collection.config);
     if (!rule) continue;
-    std::map<std::string, std::size_t> num_settings;
-    std::vector<std::string> names;
-    for (const CollectionItem& item : collection.items) {
-      const Suite suite = ParseSuite(ReadSuiteText(item.suite), OverridesOf(item, {}), registries);
-      num_settings[item.name] = SettingsOf(suite).size();
-      names.push_back(item.name);
-    }
-    CHECK_NOTHROW(reports::RequireSuites(*rule, names));
-    for (const reports::ScorePart& part : rule->parts) {
-      INFO(name << " " << part.suite);
-      CHECK(static_cast<std::size_t>(part.num_settings) == num_settings.at(part.suite));
-      num_scored[name] += num_settings.at(part.suite);
-    }
+    const std::vector<Suite> suites = ParseItems(collection, {}, registries);
+    CHECK_NOTHROW(CheckScore(collection));
+    CHECK_NOTHROW(CheckNumSettings(collection, suites));
+    for (const reports::ScorePart& part : rule->parts) num_scored[name] += part.num_settings;
+    Value& part = collection.config.as_object()["score"].as_object()["parts"].as_array().front();
+    part.as_object()["num_settings"] = rule->parts.front().num_settings + 1;
+    CHECK_THROWS_WITH(CheckNumSettings(collection, suites),
+                      Catch::StartsWith("/score/parts/0/num_settings: "));
   }
   CHECK(num_scored.at("mad") == 66);
 }

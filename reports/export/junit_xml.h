@@ -12,9 +12,9 @@ namespace mixerbench::reports {
 enum class CaseOutcome { kPassed, kFailure, kError, kSkipped };
 
 struct JUnitCase {
-  std::string suite;  // of cases that belong together: a task; becomes one line
-  std::string name;   // becomes one line
-  double seconds = 0;
+  std::string suite;   // of cases that belong together: a task; becomes one line
+  std::string name;    // becomes one line
+  double seconds = 0;  // also where it is not known: the schema of Ant wants a number
   CaseOutcome outcome = CaseOutcome::kPassed;
   std::string message = {};  // of a case that passed, stands in the output of its suite
   std::string type = {};     // of a failure or an error: "regression", "oom"

@@ -2,6 +2,7 @@
 #include "reports/export/run_outputs.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <fmt/format.h>
 #include <map>
@@ -16,10 +17,8 @@ namespace {
 
 // Its state or, where it completed, that of the first segment that did not.
 CellState WorstOf(const CellResult& cell) {
-  const auto failed = std::find_if(cell.accuracy.begin(), cell.accuracy.end(),
-                                   [](const AccuracyRow& row) { return IsFailure(row.state); });
-  const bool takes_row = cell.state == CellState::kCompleted && failed != cell.accuracy.end();
-  return takes_row ? failed->state : cell.state;
+  const AccuracyRow* failed = FailedSegment(cell);
+  return cell.state == CellState::kCompleted && failed ? failed->state : cell.state;
 }
 
 CaseOutcome OutcomeOf(const CellResult& cell) {
@@ -100,7 +99,7 @@ std::string RenderCellsJUnit(std::span<const SweepReport> reports,
       const std::string task = SplitCellName(cell.name).task;
       cases.push_back({.suite = is_collection ? report.name + "/" + task : task,
                        .name = NameInTask(cell),
-                       .seconds = cell.wall_s,
+                       .seconds = std::isnan(cell.wall_s) ? 0 : cell.wall_s,
                        .outcome = OutcomeOf(cell),
                        .message = Outcome(cell),
                        .type = std::string(NameOf(WorstOf(cell))),

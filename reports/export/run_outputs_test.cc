@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <string>
 #include <utility>
 
@@ -69,6 +70,14 @@ TEST_CASE("JUnit: what completed without one of its segments is an error", "[rep
   CHECK(Count(text, "| states | mqar/gla/state=") == 9);
   CHECK(Contains(text, "oom: 3 GiB were wanted |"));
   CHECK(Contains(RenderRunAnnotations(std::array{report}), "oom%3A mqar/gla/state=completed"));
+}
+
+TEST_CASE("JUnit: a duration that is not known is 0", "[reports][export]") {
+  SweepReport report = EveryState();
+  for (CellResult& cell : report.cells) cell.wall_s = std::nan("");
+  const std::string xml = RenderCellsJUnit(std::array{report});
+  CHECK(Count(xml, "time=\"0.000\"") == 10);  // the cells and their suite
+  CHECK_FALSE(Contains(xml, "nan"));
 }
 
 TEST_CASE("JUnit: a step that the reason tells is not told again", "[reports][export]") {

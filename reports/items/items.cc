@@ -12,6 +12,7 @@
 #include "io/json.h"
 #include "io/line_file.h"
 #include "io/object_reader.h"
+#include "reports/statistics/class_recall.h"
 #include "reports/statistics/statistics.h"
 
 namespace mixerbench::reports {
@@ -24,6 +25,8 @@ struct ReadItem {
   std::int64_t length = 0;
   std::int64_t sample = 0;
   std::int64_t position = 0;
+  std::int64_t expected = 0;
+  std::int64_t predicted = 0;
   bool correct = false;
   std::map<std::string, std::string> slices;
 };
@@ -36,17 +39,17 @@ ReadItem ParseItem(std::string_view line) {
                 .length = reader.Int("length"),
                 .sample = reader.Int("sample"),
                 .position = reader.Int("position"),
+                .expected = reader.Int("expected"),
+                .predicted = reader.Int("predicted"),
                 .correct = reader.Bool("correct"),
                 .slices = {}};
-  const std::int64_t expected = reader.Int("expected");
-  const std::int64_t predicted = reader.Int("predicted");
   const auto require = [](bool holds, const char* what) {
     if (!holds) throw Error(ExitCode::kBadInput, what);
   };
-  require(item.segment >= 0 && item.sample >= 0 && expected >= 0, "/: a number is below 0");
-  require(predicted >= -1, "/predicted: is below -1");
+  require(item.segment >= 0 && item.sample >= 0 && item.expected >= 0, "/: a number is below 0");
+  require(item.predicted >= -1, "/predicted: is below -1");
   require(item.position >= 0 && item.position < item.length, "/position: is outside the sample");
-  require(item.correct == (expected == predicted),
+  require(item.correct == (item.expected == item.predicted),
           "/correct: does not say whether `predicted` is `expected`");
   for (const auto& [key, bucket] : reader.Member("slices").as_object()) {
     item.slices[key] = bucket.as_string();
@@ -82,12 +85,26 @@ void ReadItems(const std::filesystem::path& file, Each each) {
 struct Counts {
   std::int64_t last_sample = -1;
   std::vector<Score> samples;
+  ClassRecall classes;
+  BatchedClassRecall batches;
 
   void Add(const ReadItem& item) {
-    if (item.sample != last_sample) samples.push_back({.value = 0, .size = 0});
+    if (item.sample != last_sample) {
+      samples.push_back({.value = 0, .size = 0});
+      batches.BeginSample();
+    }
     last_sample = item.sample;
     samples.back().value += item.correct ? 1 : 0;
     samples.back().size += 1;
+    classes.Add(item.expected, item.predicted);
+    batches.Add(item.expected, item.predicted);
+  }
+
+  // The mean over samples of what `of_sample` says of one.
+  double MeanOf(double (*of_sample)(const Score&)) const {
+    double sum = 0;
+    for (const Score& sample : samples) sum += of_sample(sample);
+    return sum / static_cast<double>(samples.size());
   }
 };
 
@@ -112,6 +129,21 @@ std::vector<std::string> Differences(const AccuracyRow& row, const Counts& count
                                                      AlmostEqual(interval->high, row.ci_items->high)
                                                : interval.has_value() == row.ci_items.has_value();
   if (!agrees) found.emplace_back("ci_items of the row is not that of the items");
+  if (counts.samples.empty()) return found;
+  const auto compare_share = [&](const char* what, std::optional<double> of_row, double of_items) {
+    if (of_row && AlmostEqual(*of_row, of_items)) return;
+    found.push_back(fmt::format("{} is {} in the row and {} by item", what,
+                                of_row ? fmt::to_string(*of_row) : "null", of_items));
+  };
+  compare_share("accuracy_per_example", row.accuracy_per_example,
+                counts.MeanOf([](const Score& sample) { return sample.value / sample.size; }));
+  compare_share("sequence_accuracy", row.sequence_accuracy, counts.MeanOf([](const Score& sample) {
+    return sample.value == sample.size ? 1.0 : 0.0;
+  }));
+  compare_share("accuracy_macro", row.accuracy_macro, counts.classes.Mean());
+  if (row.slice.empty()) {
+    compare_share("accuracy_macro_batched", row.accuracy_macro_batched, counts.batches.Mean());
+  }
   return found;
 }
 

@@ -3,6 +3,8 @@
 
 #include <cstdlib>
 #include <filesystem>
+#include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -45,7 +47,9 @@ KeptItems Write(const std::vector<Item>& items, const std::string& name = "items
           .num_items = static_cast<std::int64_t>(items.size())};
 }
 
-AccuracyRow Row(const std::string& bucket, const std::vector<Score>& samples) {
+// `per_sample`: each is all right or all wrong.
+AccuracyRow Row(const std::string& bucket, const std::vector<Score>& samples, double per_sample,
+                double macro) {
   AccuracyRow row;
   row.slice = bucket.empty() ? "" : "gap";
   row.bucket = bucket;
@@ -55,14 +59,18 @@ AccuracyRow Row(const std::string& bucket, const std::vector<Score>& samples) {
   }
   row.num_sequences = static_cast<std::int64_t>(samples.size());
   row.ci_items = ShareInterval(samples);
+  row.accuracy_per_example = row.sequence_accuracy = per_sample;
+  row.accuracy_macro = macro;
+  if (bucket.empty()) row.accuracy_macro_batched = macro;
   return row;
 }
 
 // What scoring the six items gives, as the second segment of a cell.
 CellResult Scored() {
   CellResult cell;
-  cell.accuracy = {Row("", {{1, 1}}), Row("", {{2, 2}, {2, 2}, {0, 2}}),
-                   Row("near", {{1, 1}, {0, 1}}), Row("far", {{1, 1}})};
+  // Class 5 is right 4 of 6 times, class -1 was only predicted.
+  cell.accuracy = {Row("", {{1, 1}}, 1, 1), Row("", {{2, 2}, {2, 2}, {0, 2}}, 2.0 / 3, 4.0 / 6 / 2),
+                   Row("near", {{1, 1}, {0, 1}}, 0.5, 0.5 / 2), Row("far", {{1, 1}}, 1, 1)};
   return cell;
 }
 
@@ -106,6 +114,19 @@ TEST_CASE("items: every difference from the rows is named") {
   CellResult narrower = Scored();
   narrower.accuracy[1].ci_items->low += 0.01;
   CHECK_THAT(Faults(narrower, Write(SixItems())), Catch::Contains("ci_items of the row"));
+
+  for (const auto& [name, member] : std::map<std::string, std::optional<double> AccuracyRow::*>{
+           {"accuracy_macro", &AccuracyRow::accuracy_macro},
+           {"accuracy_macro_batched", &AccuracyRow::accuracy_macro_batched},
+           {"accuracy_per_example", &AccuracyRow::accuracy_per_example},
+           {"sequence_accuracy", &AccuracyRow::sequence_accuracy}}) {
+    CellResult other = Scored();
+    other.accuracy[1].*member = 0.75;
+    CHECK_THAT(Faults(other, Write(SixItems())),
+               Catch::Contains(": " + name + " is 0.75 in the row and 0."));
+    other.accuracy[1].*member = std::nullopt;
+    CHECK_THAT(Faults(other, Write(SixItems())), Catch::Contains(name + " is null in the row"));
+  }
 
   KeptItems kept = Write(SixItems());
   kept.num_items = 7;

@@ -285,12 +285,17 @@ inline bool EndedInError(const CellResult& cell) {
   return cell.state == CellState::kError || HasSegmentIn(CellState::kError, cell);
 }
 
+// The first test segment that failed; null where none did.
+inline const AccuracyRow* FailedSegment(const CellResult& cell) {
+  const auto failed = std::find_if(cell.accuracy.begin(), cell.accuracy.end(),
+                                   [](const AccuracyRow& row) { return IsFailure(row.state); });
+  return failed == cell.accuracy.end() ? nullptr : &*failed;
+}
+
 // Whether a cell did all that it is for. A training completes also where a test segment fails: the
 // others are its results.
 inline bool IsWhole(const CellResult& cell) {
-  return cell.state == CellState::kCompleted &&
-         std::none_of(cell.accuracy.begin(), cell.accuracy.end(),
-                      [](const AccuracyRow& row) { return IsFailure(row.state); });
+  return cell.state == CellState::kCompleted && FailedSegment(cell) == nullptr;
 }
 
 }  // namespace mixerbench::reports

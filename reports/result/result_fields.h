@@ -163,7 +163,7 @@ struct Bound<AccuracyRow> {
       Field<&T::nll>("nll"),
       internal::IntervalField<&T::ci_items>("ci_items"),
       internal::IntervalField<&T::ci_sequences>("ci_sequences"),
-      Field<&T::chance, Null::kAllowed>("chance"),
+      Field<&T::chance>("chance"),
       Field<&T::guesses>("guesses", 3),
       Field<&T::ceiling>("ceiling", 2),
       Field<&T::extrapolated>("extrapolated")};

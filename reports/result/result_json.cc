@@ -78,6 +78,22 @@ void CheckChecksum(const io::ObjectReader& reader, std::string_view key, const V
                                        "damaged or edited, run the cell again");
 }
 
+// What repeats other members must agree with them, so that readers may take either.
+void CheckDerived(const io::ObjectReader& reader, const CellResult& cell) {
+  const auto fail = [](const std::string& pointer, const std::string& of) {
+    throw Error(ExitCode::kBadInput, pointer + ": does not agree with " + of);
+  };
+  const std::optional<bool> solved = Solved(cell);
+  if (reader.Member("solved") != (solved ? Value(*solved) : Value())) {
+    fail(reader.Pointer("solved"), "the state and steps_to_threshold");
+  }
+  if (reader.IsNull("steps_to_threshold")) return;
+  const io::ObjectReader threshold = reader.Nested("steps_to_threshold");
+  if (threshold.Bool("censored") == cell.steps_to_threshold.has_value()) {
+    fail(threshold.Pointer("censored"), "steps");
+  }
+}
+
 }  // namespace
 
 Value IntervalToValue(const std::optional<Interval>& interval) {
@@ -162,6 +178,7 @@ CellResult CellFromValue(const Value& value, const std::string& where) {
     cell.threshold = threshold.Number("threshold");
     cell.steps_to_threshold = threshold.OptionalInt("steps");
   }
+  CheckDerived(reader, cell);
   return cell;
 }
 

@@ -270,6 +270,23 @@ void RequireSuites(const ScoreRule& rule, const std::vector<std::string>& suites
   }
 }
 
+void RequireNumSettings(const ScoreRule& rule, const std::vector<ScoreInput>& inputs) {
+  for (std::size_t i = 0; i < rule.parts.size(); ++i) {
+    const ScorePart& part = rule.parts[i];
+    for (const ScoreInput& input : inputs) {
+      if (input.suite != part.suite) continue;
+      std::set<std::int64_t> nums{0};  // by mixer: one may be trained at some settings alone
+      for (const auto& [mixer, settings] : Collector(rule, input.report).Settings()) {
+        nums.insert(static_cast<std::int64_t>(settings.size()));
+      }
+      if (nums.contains(part.num_settings)) continue;
+      throw ConfigError(fmt::format("/score/parts/{}/num_settings", i),
+                        fmt::format("is {}, but the suite trains each mixer at {}",
+                                    part.num_settings, Plural(*nums.rbegin(), "setting")));
+    }
+  }
+}
+
 SeedScores WeightedMean(const std::vector<std::pair<double, SeedScores>>& values) {
   SeedScores mean{.mean = 0, .seeds = values.front().second.seeds, .per_seed = {}};
   double total = 0;
@@ -301,6 +318,7 @@ ScoreReport MakeScoreReport(const Value& collection, const ScoreRule& rule,
   for (const ScoreInput& input : inputs) {
     settings[input.suite] = Collector(rule, input.report).Settings();
     reports.push_back(&input.report);
+    report.has_fresh_seeds = report.has_fresh_seeds || !input.report.reseeds.empty();
     const Value document = SweepToValue(input.report);
     report.sources.emplace_back(input.suite, ConfigText(document, "integrity.content_sha256"));
   }

@@ -41,6 +41,16 @@ std::optional<ScoreRule> ReadScoreRule(const Value& collection);
 // Throws ConfigError for a part whose suite is none of these.
 void RequireSuites(const ScoreRule& rule, const std::vector<std::string>& suites);
 
+// A report of each suite that was run.
+struct ScoreInput {
+  std::string suite;
+  SweepReport report;
+};
+
+// Throws ConfigError for a part that is over another number of settings than its suite trains. A
+// report of each suite is needed; its cells may be planned ones.
+void RequireNumSettings(const ScoreRule& rule, const std::vector<ScoreInput>& inputs);
+
 // A mean, and its value for each seed where all that it is made of ran the same seeds.
 struct SeedScores {
   double mean = 0;
@@ -80,16 +90,13 @@ struct ScoreReport {
   std::string collection;
   std::string description;
   ScoreRule rule;
+  bool has_fresh_seeds = false;  // some suite reports seeds that chose nothing
   std::vector<MixerStyle> mixers;
   std::vector<MixerScore> scores;  // best by validation first, those without a score last
   std::vector<std::pair<std::string, std::string>> sources;  // suite, checksum of its report
 };
 
-// A report of each suite that was run. `collection` is the document that ReadScoreRule has read.
-struct ScoreInput {
-  std::string suite;
-  SweepReport report;
-};
+// `collection` is the document that ReadScoreRule has read.
 ScoreReport MakeScoreReport(const Value& collection, const ScoreRule& rule,
                             const std::vector<ScoreInput>& inputs);
 

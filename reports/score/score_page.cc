@@ -56,7 +56,8 @@ Value PartToValue(const ScorePart& part, const PartScore& score) {
                 {"settings", std::move(settings)}};
 }
 
-std::vector<Sentence> Formula(const ScoreRule& rule) {
+std::vector<Sentence> Formula(const ScoreReport& report) {
+  const ScoreRule& rule = report.rule;
   std::string parts;
   for (const ScorePart& part : rule.parts) {
     parts += fmt::format("{}{} ({}, weight {})", parts.empty() ? "" : ", ", part.suite,
@@ -67,10 +68,15 @@ std::vector<Sentence> Formula(const ScoreRule& rule) {
                       rule.metric + " on the test segments: " + parts + "."},
       {"By validation:",
        "of the settings that compete, such as learning rates, the one with the highest validation "
-       "accuracy counts, with its test result."},
+       "accuracy counts, with its test result" +
+           std::string(report.has_fresh_seeds ? " by fresh seeds, where a suite has them." : ".")},
       {"By test:",
        "the one with the highest test result itself counts. Published scores are made this way; it "
-       "is at least as high, and more so the more settings compete."},
+       "is " +
+           std::string(report.has_fresh_seeds
+                           ? "of the seeds that chose, so that against fresh ones either may be "
+                             "higher."
+                           : "at least as high, and more so the more settings compete.")},
       {"Failed runs",
        "count as chance. A mixer that lacks a result has no score, not the mean of "
        "those it has."},
@@ -256,7 +262,7 @@ Page MakeScorePage(const ScoreReport& report) {
                  .title = "How it is made",
                  .short_title = "Method",
                  .question = "",
-                 .blocks = {Sentences{"The score", Formula(report.rule)}, SettingTable(report)}};
+                 .blocks = {Sentences{"The score", Formula(report)}, SettingTable(report)}};
   Sentences sources{"Sources", {}};
   for (const auto& [suite, checksum] : report.sources) sources.list.push_back({suite, checksum});
   if (!sources.list.empty()) method.blocks.emplace_back(std::move(sources));

@@ -245,6 +245,27 @@ TEST_CASE("score: what is wrong with its rule is named by its place") {
              Catch::StartsWith("/score/metric: ") && Catch::Contains("'accuracy'?"));
 }
 
+TEST_CASE("score: the settings that a part is over are those of its suite") {
+  const auto fault = [](const std::string& name, std::vector<CellResult> cells) -> std::string {
+    for (CellResult& cell : cells) cell.state = CellState::kPlanned;
+    try {
+      const auto rule = ReadScoreRule(Object{
+          {"score", Object{{"name", "s"},
+                           {"metric", "accuracy"},
+                           {"parts", Array{Object{{"suite", name}, {"num_settings", 2}}}}}}});
+      RequireNumSettings(*rule, {Input(name, std::move(cells))});
+    } catch (const ConfigError& error) {
+      return error.what();
+    }
+    return "";
+  };
+  CHECK(fault("short", Short("gla", 2)).empty());
+  CHECK(fault("long", Long("gla", 1)) ==
+        "/score/parts/0/num_settings: is 2, but the suite trains each mixer at 1 setting");
+  CHECK(fault("none", {}) ==
+        "/score/parts/0/num_settings: is 2, but the suite trains each mixer at 0 settings");
+}
+
 TEST_CASE("score: fresh seeds of what validation chose are its score, once they are there") {
   const Value config = io::ParseJson(R"({"sweep": {"select": {"over": ["train.lr"],
       "by": "validation.accuracy", "reseed": {"count": 1, "base": 9}}}})");
@@ -270,6 +291,16 @@ TEST_CASE("score: fresh seeds of what validation chose are its score, once they 
   CHECK(part.by_validation->mean == Approx((0.5 + 0.3) / 2));
   CHECK(part.by_test->mean == Approx((0.7 + 0.4) / 2));  // of the sweep, whose best it is
   CHECK(part.settings[1].by_validation->chosen == "lr 1e-1");
+
+  // Other seeds may do better than those that chose.
+  for (CellResult& cell : cells) {
+    if (cell.phase == CellPhase::kReport) cell.accuracy.front().accuracy_macro = 0.9;
+  }
+  const ScoreReport lucky = make();
+  CHECK(lucky.scores.front().by_test->mean < lucky.scores.front().by_validation->mean);
+  CHECK_THAT(RenderMarkdownPage(MakeScorePage(lucky)), Catch::Contains("either may be higher"));
+  const ScoreReport same_seeds = Make({Input("short", Short("gla", 1))});
+  CHECK_THAT(RenderMarkdownPage(MakeScorePage(same_seeds)), Catch::Contains("at least as high"));
 }
 
 }  // namespace

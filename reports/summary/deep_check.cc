@@ -12,6 +12,8 @@
 namespace mixerbench::reports {
 namespace {
 
+constexpr double kRounding = 1e-12;  // of shares
+
 class Checker {
  public:
   explicit Checker(const CellResult& cell) : cell_(cell) {}
@@ -33,7 +35,11 @@ class Checker {
   void CheckRow(const AccuracyRow& row) {
     const std::string where = "accuracy at " + io::DumpJson(Value(row.axes)) +
                               (row.slice.empty() ? "" : ", " + row.slice + " " + row.bucket);
-    if (row.state != CellState::kCompleted) {
+    if (!row.guesses.empty() && row.guesses.front().accuracy != row.chance) {
+      Fault(where, "chance is not the first of the guesses");
+    }
+    // Where losses are not finite a segment diverged, and its positions are counted all the same.
+    if (row.state != CellState::kCompleted && row.state != CellState::kDiverged) {
       if (row.accuracy) Fault(where, "a value beside the state " + std::string(NameOf(row.state)));
       return;
     }
@@ -43,13 +49,18 @@ class Checker {
                      static_cast<double>(row.num_correct) / static_cast<double>(row.num_scored))) {
       Fault(where, "accuracy is not num_correct / num_scored");
     }
+    CheckOtherShares(row, where);
     for (const auto* interval : {&row.ci_items, &row.ci_sequences}) {
       const auto& value = interval == &row.ci_items ? row.accuracy : row.sequence_accuracy;
-      if (!*interval || !value) continue;
-      if ((*interval)->low > *value + 1e-12 || (*interval)->high < *value - 1e-12) {
+      if (!*interval) continue;
+      if (!value || (*interval)->low > *value + kRounding ||
+          (*interval)->high < *value - kRounding) {
         Fault(where, "an interval that does not hold its value");
       }
-      if ((*interval)->method != "wilson" || row.num_sequences == 0) continue;
+      if ((*interval)->low < 0 || (*interval)->high > 1) {
+        Fault(where, "an interval that leaves 0..1");
+      }
+      if (!value || (*interval)->method != "wilson" || row.num_sequences == 0) continue;
       // Of sequences: all or nothing each.
       const double right = *value * static_cast<double>(row.num_sequences);
       const Interval again = Wilson(std::llround(right), row.num_sequences, (*interval)->level);
@@ -60,8 +71,42 @@ class Checker {
     }
   }
 
+  // What counts alone say of the other shares; items say what they are (reports/items).
+  void CheckOtherShares(const AccuracyRow& row, const std::string& where) {
+    if (!row.accuracy || row.num_scored == 0) return;
+    const bool is_all_or_nothing = row.num_correct == 0 || row.num_correct == row.num_scored;
+    for (const auto* share : {&row.accuracy_per_example, &row.accuracy_macro,
+                              &row.accuracy_macro_batched, &row.sequence_accuracy}) {
+      if (*share && is_all_or_nothing && !AlmostEqual(**share, *row.accuracy)) {
+        Fault(where, "another share than all or no position right gives");
+      }
+    }
+    if (row.sequence_accuracy && row.accuracy_per_example &&
+        *row.sequence_accuracy > *row.accuracy_per_example + kRounding) {
+      Fault(where, "more samples right than their positions allow");
+    }
+  }
+
+  void CheckParity(const ThroughputRow& row, const std::string& where) {
+    const bool is_completed = row.state == CellState::kCompleted;
+    if (is_completed && row.parity_check == "failed") {
+      Fault(where, "a time of what does not agree with the reference");
+    }
+    if (!row.parity) return;
+    const Parity& parity = *row.parity;
+    // A row that ran out of time may end before the verdict.
+    const bool is_judged = is_completed || row.parity_check != "not run";
+    if (is_judged && row.parity_check != (parity.error <= parity.tolerance ? "passed" : "failed")) {
+      Fault(where, "parity_check is not what error and tolerance say");
+    }
+    if (parity.num_sequences > row.batch_size || parity.num_tokens > row.seq_len) {
+      Fault(where, "more compared than was timed");
+    }
+  }
+
   void CheckRow(const ThroughputRow& row) {
     const std::string where = row.phase + " at " + std::to_string(row.seq_len) + " tokens";
+    CheckParity(row, where);
     if (row.state != CellState::kCompleted) {
       if (row.median_ms) Fault(where, "a time beside the state " + std::string(NameOf(row.state)));
       return;
@@ -103,7 +148,7 @@ class Checker {
 
   // The first evaluation at or above the threshold.
   void CheckSteps() {
-    if (cell_.threshold <= 0 || cell_.learning_curve.empty()) return;
+    if (cell_.threshold <= 0) return;
     std::optional<std::int64_t> first;
     for (const LearningPoint& point : cell_.learning_curve) {
       if (!first && point.validation_accuracy && *point.validation_accuracy >= cell_.threshold) {

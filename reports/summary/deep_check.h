@@ -1,6 +1,6 @@
 // Recomputes the aggregates inside cells from what they are made of: shares from counts, medians
-// and rates from samples, steps from curves. Summaries over seeds are compared when a report is
-// read (ParseSweep).
+// and rates from samples, steps from curves, verdicts on parity from errors. Summaries over seeds
+// are compared when a report is read (ParseSweep).
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

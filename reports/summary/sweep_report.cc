@@ -366,8 +366,10 @@ int MinorOf(std::string_view version) {
   return minor;
 }
 
-// Whether the summaries of an older file are those made again, as far as it has them. Intervals
-// over seeds and effective lengths were made by other rules before 1.3.
+// Intervals over seeds and effective lengths were made by other rules before.
+constexpr int kSameRulesSince = 3;
+
+// Whether the summaries of an older file are those made again, as far as it has them.
 bool Agrees(const Value& old, const Value& again, int minor) {
   const auto agrees = [&](const Value& a, const Value& b) { return Agrees(a, b, minor); };
   if (old.is_array() && again.is_array()) {
@@ -376,7 +378,8 @@ bool Agrees(const Value& old, const Value& again, int minor) {
   }
   if (!old.is_object() || !again.is_object()) return AlmostEqual(old, again);
   return std::all_of(old.as_object().begin(), old.as_object().end(), [&](const auto& member) {
-    if (minor < 3 && (member.first == "ci_seeds" || member.first == "effective_length"))
+    if (minor < kSameRulesSince &&
+        (member.first == "ci_seeds" || member.first == "effective_length"))
       return true;
     const Value* found = again.Find(member.first);
     return found != nullptr && agrees(member.second, *found);
@@ -384,6 +387,14 @@ bool Agrees(const Value& old, const Value& again, int minor) {
 }
 
 }  // namespace
+
+std::string NotCompared(std::string_view schema_version) {
+  const int minor = MinorOf(schema_version);
+  const std::string of_version = " of schema " + std::string(schema_version);
+  if (minor > MinorOf(kSchemaVersion)) return "summaries" + of_version;
+  if (minor >= kSameRulesSince) return "";
+  return "intervals over seeds and effective lengths" + of_version;
+}
 
 bool AnyImputed(const AccuracyOverSeeds& row) {
   return std::find(row.imputed.begin(), row.imputed.end(), true) != row.imputed.end();

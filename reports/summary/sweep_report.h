@@ -149,6 +149,8 @@ std::string DumpSweep(const SweepReport& report);
 // Reads the cells and summarises them again. Errors: Error(kBadInput), as CellFromValue, and when
 // the summaries of the file are not those of its cells. `path` is used in messages only.
 SweepReport ParseSweep(std::string_view text, const std::string& path);
+// What it does not compare of a file of this version, for people; empty where it compares all.
+std::string NotCompared(std::string_view schema_version);
 
 // True for a planned cell without a result: not started, or not finished.
 bool IsMissing(const CellResult& cell);

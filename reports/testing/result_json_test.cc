@@ -234,6 +234,17 @@ TEST_CASE("cell: missing and mistyped members are named") {
   Value document = CellToValue(ExampleCell());
   document.as_object()["accuracy_by_length"].as_array()[2].as_object().erase("chance");
   CHECK(Failure(Sealed(document)) == "/accuracy_by_length/2/chance: missing");
+  document.as_object()["accuracy_by_length"].as_array()[2].as_object()["chance"] = Value();
+  CHECK(Failure(Sealed(document)) == "/accuracy_by_length/2/chance: expected a number, got null");
+}
+
+TEST_CASE("cell: what repeats other members must agree with them") {
+  const Value document = CellToValue(ExampleCell());
+  REQUIRE(document.Find("solved")->as_bool());
+  CHECK_THAT(Failure(Sealed(Changed("", "solved", false))), Catch::StartsWith("/solved: "));
+  CHECK_THAT(Failure(Sealed(Changed("", "solved", Value()))), Catch::StartsWith("/solved: "));
+  CHECK_THAT(Failure(Sealed(Changed("steps_to_threshold", "censored", true))),
+             Catch::StartsWith("/steps_to_threshold/censored: "));
 }
 
 TEST_CASE("cell: another major version and another kind are refused in words") {

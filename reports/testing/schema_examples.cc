@@ -37,6 +37,13 @@ std::vector<Fault> CellFaults() {
        [](Value& v) { Member(Member(v, "accuracy_by_length").as_array()[0], "accuracy") = {}; }},
       {"row_failed_without_reason",
        [](Value& v) { Member(Member(v, "accuracy_by_length").as_array()[0], "state") = "oom"; }},
+      {"row_failed_without_chance",
+       [](Value& v) {
+         Value& row = Member(v, "accuracy_by_length").as_array()[0];
+         Member(row, "state") = "oom";
+         Member(row, "reason") = "3 GiB were wanted";
+         Member(row, "chance") = Value();
+       }},
       {"count_as_text",
        [](Value& v) {
          Member(Member(v, "accuracy_by_length").as_array()[0], "num_scored") = "12";
@@ -84,6 +91,15 @@ std::vector<Fault> ReportFaults() {
        [=](Value& v) {
          Value& row = Member(aggregate(v), "accuracy_by_length").as_array()[0];
          Member(Member(row, "guesses").as_array()[1], "accuracy") = 1.5;
+       }},
+      {"group_without_chance",
+       [=](Value& v) {
+         Member(Member(aggregate(v), "accuracy_by_length").as_array()[0], "chance") = Value();
+       }},
+      {"selection_without_score",
+       [](Value& v) {
+         Member(v, "groups").as_array()[0].as_object()["selection"] =
+             Object{{"score", Value()}, {"selected", false}};
        }},
       {"solve_rate_of_none",
        [=](Value& v) { Member(Member(aggregate(v), "solve_rate"), "n") = 0; }},

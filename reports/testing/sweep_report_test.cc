@@ -13,6 +13,7 @@
 #include "base/sha256.h"
 #include "io/atomic_file.h"
 #include "io/json.h"
+#include "reports/result/result_json.h"
 #include "reports/statistics/statistics.h"
 #include "reports/summary/axis_keys.h"
 #include "reports/summary/deep_check.h"
@@ -447,7 +448,9 @@ TEST_CASE("sweep: aggregates inside cells are recomputed") {
   row.num_scored = 400;
   row.num_correct = 300;
   row.accuracy = 0.75;
+  row.accuracy_per_example = row.accuracy_macro = 0.7;
   row.sequence_accuracy = 0.5;
+  row.ci_items = Interval{"beta", 0.95, 0.7, 0.8};
   row.ci_sequences = Wilson(50, 100);
   cell.accuracy = {row};
   ThroughputRow timing;
@@ -456,6 +459,13 @@ TEST_CASE("sweep: aggregates inside cells are recomputed") {
   timing.samples_ms = {1, 2, 4};
   timing.median_ms = 2;
   timing.tokens_per_second = 100'000;
+  timing.parity_check = "passed";
+  timing.parity = Parity{.passes = "forward",
+                         .num_sequences = 2,
+                         .num_tokens = 100,
+                         .quantity = "hidden",
+                         .error = 0.001,
+                         .tolerance = 0.01};
   cell.throughput = {timing};
   cell.taps = {{.axes = {}, .tap = "gate", .path = "layers.0.gate", .reason = {}}};
   cell.taps[0].num_values = 4;
@@ -470,8 +480,33 @@ TEST_CASE("sweep: aggregates inside cells are recomputed") {
   for (const auto& change : std::vector<void (*)(CellResult&)>{
            [](CellResult& c) { c.accuracy[0].num_correct = 301; },
            [](CellResult& c) { c.accuracy[0].ci_sequences->low += 0.01; },
+           [](CellResult& c) {
+             c.accuracy[0].guesses = {{"uniform", 0.5}};
+           },
+           [](CellResult& c) { c.accuracy[0].ci_items->low = 0.76; },
+           [](CellResult& c) { c.accuracy[0].ci_items->low = -0.01; },
+           [](CellResult& c) { c.accuracy[0].ci_items->high = 1.01; },
+           [](CellResult& c) { c.accuracy[0].sequence_accuracy.reset(); },  // its interval stays
+           [](CellResult& c) { c.accuracy[0].accuracy_per_example = 0.4; },
+           [](CellResult& c) {
+             c.accuracy[0].num_correct = 0;
+             c.accuracy[0].accuracy = c.accuracy[0].accuracy_per_example = 0;
+             c.accuracy[0].ci_items->low = 0;
+             c.accuracy[0].sequence_accuracy = 0;
+             c.accuracy[0].ci_sequences = Wilson(0, 100);  // and a macro accuracy above 0
+           },
            [](CellResult& c) { c.steps_to_threshold = 10; },
-           [](CellResult& c) { c.taps[0].mean = 1.5; }, [](CellResult& c) { c.taps[0].std = 0.6; },
+           [](CellResult& c) { c.learning_curve.clear(); },
+           [](CellResult& c) { c.throughput[0].parity->error = 0.02; },
+           [](CellResult& c) { c.throughput[0].parity_check = "not run"; },
+           [](CellResult& c) {
+             c.throughput[0].parity_check = "failed";
+             c.throughput[0].parity->error = std::nan("");
+           },
+           [](CellResult& c) { c.throughput[0].parity->num_sequences = 3; },
+           [](CellResult& c) { c.throughput[0].parity->num_tokens = 101; },
+           [](CellResult& c) { c.taps[0].mean = 1.5; },
+           [](CellResult& c) { c.taps[0].std = 0.6; },
            [](CellResult& c) { c.taps[0].num_not_finite = 5; },
            [](CellResult& c) { c.taps[0].num_not_finite = 4; },
            [](CellResult& c) { c.taps[0].state = CellState::kSkipped; },
@@ -481,6 +516,24 @@ TEST_CASE("sweep: aggregates inside cells are recomputed") {
     change(changed);
     CHECK(faults(changed) > 0);
   }
+  CellResult late = cell;
+  late.throughput[0].state = CellState::kTimeout;
+  late.throughput[0].median_ms.reset();
+  late.throughput[0].parity_check = "not run";
+  CHECK(faults(late) == 0);
+  // Losses that are not finite take nothing from what was counted.
+  cell.accuracy[0].state = CellState::kDiverged;
+  cell.accuracy[0].reason = "a loss in this segment is not finite";
+  CHECK(faults(cell) == 0);
+  cell.accuracy[0].num_correct = 301;
+  CHECK(faults(cell) > 0);
+}
+
+TEST_CASE("sweep: what a reader does not compare of another version's summaries is told") {
+  CHECK(NotCompared(kSchemaVersion).empty());
+  CHECK(NotCompared("1.3.0").empty());
+  CHECK_THAT(NotCompared("1.2.0"), Catch::Contains("effective lengths"));
+  CHECK_THAT(NotCompared("1.99.0"), Catch::Contains("summaries"));
 }
 
 // A cell of a setting, for a phase of a suite that reports two fresh seeds, 100 and 101.

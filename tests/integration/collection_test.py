@@ -68,7 +68,8 @@ class CollectionTest(CollectionFolderTest):
         files = sorted(glob.glob(self.path("out/narrow/cells/*/items-*.jsonl.zst")))
         self.assertEqual(len(files), 8)  # two mixers, two seeds, two segments
         self.expect(0, "validate", files[0])
-        self.expect(0, "validate", "--deep", "out/narrow")
+        whole = "out/narrow: every aggregate agrees with what it is made of\n"
+        self.assertEqual(self.expect(0, "validate", "--deep", "out/narrow").stdout, whole)
         os.replace(files[1], files[0])
         self.assertIn("is not the file", self.expect(1, "validate", "--deep", "out/narrow").stdout)
 
@@ -115,6 +116,14 @@ class CollectionTest(CollectionFolderTest):
         wrong["score"]["metrc"] = "accuracy"
         self.write("both.json", wrong)
         self.assertIn("/score/metrc: ", self.expect(2, "validate", "both.json").stderr)
+        self.write("both.json", collection(3))
+        self.assertIn(
+            "/score/parts/1/num_settings: is 3, but the suite trains each mixer at 2 settings",
+            self.expect(2, "validate", "both.json").stderr,
+        )
+        self.expect(0, "validate", "both.json", "--set", "train.num_epochs=2")  # another suite
+        self.write("both.json", collection(2))
+        self.expect(0, "validate", "both.json")
         self.assertFalse(os.path.exists(self.path("out")))
 
 
@@ -166,7 +175,9 @@ class SuitesTest(CollectionFolderTest):
             self.assertIn("- **b**: has not begun\n", file.read())
         self.assertEqual(self.read_status()["not_begun"], ["out/b"])
         self.assertTrue(self.expect(0, "status", "out").stdout.endswith(note))
-        self.assertIn(note, self.expect(0, "validate", "--deep", "out").stderr)
+        deep = self.expect(6, "validate", "--deep", "out")
+        self.assertIn(note, deep.stderr)
+        self.assertIn("out: every aggregate that is there agrees", deep.stdout)
         self.assertIn(note, self.expect(9, "leaderboard", "out").stderr)
         self.expect(6, "report", "out/a", "out")
         shutil.rmtree(self.path("out/a"))
