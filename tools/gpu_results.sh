@@ -4,7 +4,7 @@
 # PROGRAMS is a folder of tools/package.sh. A part is `tests` or one of them by its name (`engine_test`),
 # `golden` (samples of the CUDA generator), `python` (mixers in Python; PROGRAMS/site holds the wheel),
 # `peers` (beside it those of tools/peers/README.md), `conformance`, `sanitizers`, `cores`, `operations`,
-# `starts`, `calibration` (the gate), `leaderboard`, `nightly` (the collections) or the name of a suite;
+# `starts`, `calibration` (the gate), `planted` (its faults; gate/trial/README.md), `leaderboard`, `nightly` (the collections) or the name of a suite;
 # OUT/h200 gets what is committed, OUT/runs and OUT/logs the rest. A part that fails is named at the end, and the others
 # still run. With TIME_LIMIT in the environment the whole ends after so many seconds: tests that run then
 # fail, what runs cells saves them, later parts are not begun, and the same command with the same OUT goes
@@ -195,6 +195,26 @@ run_calibration() (
   return "$status"
 )
 
+# What the gate says of PROGRAMS/decay and PROGRAMS/slow, beside PROGRAMS: 1 of each. Calibrated first, in this sitting or an earlier one.
+run_planted() (
+  local suite=$root/docs/ci/gate-suite.json calibration=$root/results/h200/gate/calibration fault code status=0
+  [[ -d $out/h200/gate/calibration ]] && calibration=$out/h200/gate/calibration
+  mkdir -p -- "$out/h200/gate"
+  cd -- "$out/runs" || return
+  run_cells run "$suite" -o gate/base >"$out/logs/planted-base.txt" 2>&1 || return
+  for fault in decay slow; do
+    "$programs/$fault/mixerbench" run "$suite" -o "gate/$fault" --keep-weights none ${end:+--time-limit "$(left)"} \
+      >"$out/logs/planted-$fault.txt" 2>&1 || return
+    code=0
+    limited "$programs/mixerbench" compare gate/base "gate/$fault" --measure "$suite" --pairs "gate/pairs-$fault" \
+      --base-program "$programs/mixerbench" --new-program "$programs/$fault/mixerbench" --calibration "$calibration" \
+      --verdict "$out/h200/gate/$fault.json" --markdown "$out/h200/gate/$fault.md" >>"$out/logs/planted-$fault.txt" 2>&1 || code=$?
+    echo "$fault: exit code $code"
+    ((code == 1)) || status=1
+  done
+  return "$status"
+)
+
 # Its cells fill many megabytes, so what is ranked is kept and not they. A sitting that ends before the
 # collection does ranks the tasks that are done; fails while some are missing. The report of its first
 # task is that of the suite `mixers`. Tokens per second are those of mixers-step-time, of this sitting or
@@ -229,7 +249,7 @@ for part in "$@"; do
   fi
   start=$SECONDS
   case $part in
-    tests | golden | python | peers | conformance | sanitizers | starts | calibration | leaderboard | nightly) "run_$part" ;;
+    tests | golden | python | peers | conformance | sanitizers | starts | calibration | planted | leaderboard | nightly) "run_$part" ;;
     *_test) run_test "$part" ;;
     cores) run_benchmark core_device_benchmark cores/core_device_benchmark.txt ;;
     operations) run_benchmark operations_benchmark fused/fused_benchmark.txt ;;

@@ -1,0 +1,48 @@
+#!/usr/bin/env python3
+"""Plants one of two faults in the sources of GLA, for a build that runs on a GPU.
+
+    plant_on_gpu.py decay|slow    # rewrites a file of the checkout; `git checkout -- models kernels` takes it back
+
+`decay` is off by one token; `slow` copies what the fused kernel reads, some 5 % of a training step. See README.md.
+SPDX-License-Identifier: Apache-2.0
+"""
+
+import pathlib
+import sys
+
+ROOT = pathlib.Path(__file__).absolute().parents[2]
+# {fault: (file, [(what stands there once, what takes its place)])}
+FAULTS = {
+    "decay": (
+        "models/mixers/gla/gla.cc",
+        [("            .view(args.k.sizes());", "            .view(args.k.sizes())\n            .roll(1, 1);")],
+    ),
+    "slow": (
+        "kernels/linear_attention/gla/gla_cuda.cc",
+        [
+            *(
+                (f"const at::Tensor {x} = device::WithAlignedRows(args.{x});", f"const at::Tensor {x} = args.{x}.clone();")
+                for x in "qkv"
+            ),
+            ("device::WithAlignedRows(args.log_decay.to(at::kFloat))", "args.log_decay.to(at::kFloat).clone()"),
+        ],
+    ),
+}
+
+
+def planted(fault, root=ROOT):
+    """The file, and its text with the fault in it."""
+    path, replacements = FAULTS[fault]
+    text = (root / path).read_text(encoding="utf-8")
+    for old, new in replacements:
+        if text.count(old) != 1:
+            raise SystemExit(f"error: {path}: not once: {old!r}")
+        text = text.replace(old, new)
+    return root / path, text
+
+
+if __name__ == "__main__":
+    if len(sys.argv) != 2 or sys.argv[1] not in FAULTS:
+        sys.exit(__doc__)
+    file, rewritten = planted(sys.argv[1])
+    file.write_text(rewritten, encoding="utf-8")
