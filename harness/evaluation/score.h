@@ -47,17 +47,20 @@ class Scorer {
   struct Tally {
     std::vector<SampleCount> samples;  // those that have a scored position here
     double nll = 0;
+    double sum_of_chances = 0;
     ClassCounts classes;
   };
 
-  static void Count(Tally& tally, std::int32_t label, std::int64_t prediction, double nll);
+  // chance: the probability that guessing is right there.
+  static void Count(Tally& tally, std::int32_t label, std::int64_t prediction, double nll,
+                    double chance);
   reports::AccuracyRow Row(const Tally& tally, const Object& axes) const;
   // Macro recall of the batch at hand times its samples.
   double BatchSum() const;
 
   const tasks::Task* task_;
   std::vector<tasks::SliceKey> keys_;
-  std::vector<reports::Guess> guesses_;  // chance first
+  std::vector<tasks::Baseline> baselines_;  // chance first
   Tally all_;
   ClassCounts batch_;  // of the last batch_size_ samples, less than reports::kMacroBatch
   std::int64_t batch_size_ = 0;
