@@ -264,6 +264,12 @@ void Validate(const StrCopyParams& params, const std::string& where) {
     rules.Must(params.max_len + params.n_gram + 3 <= params.context_len,
                "need max_len + n_gram + 3 <= context_len", {max_len, n_gram, context_len});
   }
+  const StrCopyParams standard;
+  rules.ActsOnly(params.variant != Variant::kCopy,
+                 "variant prefix_ngram, suffix_ngram and duplicate_ngram", n_gram,
+                 {"n_gram", standard.n_gram});
+  rules.ActsOnly(is_lookup, "variant prefix_ngram and suffix_ngram", length_answer,
+                 {"length_answer", standard.length_answer});
 }
 
 std::unique_ptr<Task> MakeStrCopy(const StrCopyParams& params) {

@@ -9,22 +9,17 @@
 #include "base/fields.h"
 #include "tasks/task.h"
 #include "tasks/text/haystack_options.h"
-#include "tasks/text/sentence_order.h"
 #include "tasks/text/text_library.h"
 #include "tasks/text/text_options.h"
 
 namespace mixerbench::tasks::vt {
 
-struct VtParams : TextOptions {
+struct VtParams : TextOptions, HaystackOptions {
   HaystackType type_haystack = HaystackType::kNoise;
-  std::string haystack_file;  // of HaystackType::kFile
   std::int64_t num_chains = 1;
   std::int64_t num_hops = 4;  // assignments after the first of a chain
 
-  // The rest does not enter the sampling key.
-  HaystackMode haystack_mode = HaystackMode::kShuffleSentence;
-  std::int64_t haystack_seed = 0;  // of the modes that are the same for all samples
-  bool example = false;            // a short solved question first
+  bool example = false;  // a short solved question first; not in the sampling key
 };
 
 const Fields<VtParams>& VtFields();

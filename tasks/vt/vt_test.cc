@@ -100,6 +100,14 @@ TEST_CASE("every broken rule of vt has its message") {
         "(num_chains=9, num_hops=4)");
   CHECK(RejectionOf(Vt(), {{"haystack_seed", -1}}) ==
         "/task: vt: haystack_seed must be >= 0 (haystack_seed=-1)");
+  CHECK(RejectionOf(Vt(), {{"haystack_mode", "fixed"}}) ==
+        "/task: vt: haystack_mode acts only with running text (haystack_mode=fixed)");
+  CHECK(RejectionOf(Vt(), {{"type_haystack", "kjv"}, {"haystack_seed", 1}}) ==
+        "/task: vt: haystack_seed acts only with haystack_mode fixed_perm and fixed_offset "
+        "(haystack_seed=1)");
+  CHECK(RejectionOf(Vt(), {{"type_haystack", "kjv"},
+                           {"haystack_mode", "fixed_perm"},
+                           {"haystack_seed", 1}}) == "");
   CHECK(RejectionOf(Vt(), {{"input_seq_len", 100}}).find("too small: needs at least ") !=
         std::string::npos);
 }
