@@ -48,9 +48,7 @@ void Validate(const VtParams& p, const std::string& where) {
   constexpr std::int64_t kMaxStatements = 64, kMaxDepths = 40;
   const Rules rules("vt", where);
   CheckTextOptions(p, rules);
-  rules.Must(p.type_haystack != HaystackType::kNeedle,
-             "type_haystack must be one of kjv, noise, kjv_train, kjv_test, file", {});
-  CheckHaystackOptions(p.type_haystack, p, rules);
+  CheckHaystackOptions(p.haystack(), p, rules);
   rules.Must(p.num_chains >= 1 && p.num_chains <= kMaxStatements, "num_chains must be in [1, 64]",
              {{"num_chains", p.num_chains}});
   rules.Must(p.num_hops >= 0 && p.num_hops < kMaxStatements, "num_hops must be in [0, 63]",
@@ -58,7 +56,7 @@ void Validate(const VtParams& p, const std::string& where) {
   const std::int64_t num_statements = p.num_chains * (p.num_hops + 1);
   rules.Must(num_statements <= kMaxStatements, "num_chains * (num_hops + 1) must be <= 64",
              {{"num_chains", p.num_chains}, {"num_hops", p.num_hops}});
-  rules.Must(p.type_haystack == HaystackType::kNoise || num_statements <= kMaxDepths,
+  rules.Must(p.type_haystack == VtHaystack::kNoise || num_statements <= kMaxDepths,
              "num_chains * (num_hops + 1) must be <= 40 in running text",
              {{"num_chains", p.num_chains}, {"num_hops", p.num_hops}});
 }
@@ -66,12 +64,12 @@ void Validate(const VtParams& p, const std::string& where) {
 std::unique_ptr<Task> MakeVt(const VtParams& params, std::shared_ptr<TextLibrary> library,
                              const std::string& where) {
   auto haystack =
-      FindHaystack(params.type_haystack, params.haystack_file, *library, where + "/haystack_file");
+      FindHaystack(params.haystack(), params.haystack_file, *library, where + "/haystack_file");
   auto tokenizer = library->tokenizer(params, where + "/tokenizer_file");
   auto task = std::make_unique<VtTask>(params, std::move(library), std::move(haystack),
                                        std::move(tokenizer));
   CheckFits("vt", where, params.input_seq_len, task->MinInputSeqLen());
-  if (params.type_haystack == HaystackType::kFile) task->CheckHaystack(where + "/haystack_file");
+  if (params.type_haystack == VtHaystack::kFile) task->CheckHaystack(where + "/haystack_file");
   return task;
 }
 
