@@ -183,6 +183,8 @@ int EngineMain(int argc, char** argv, const std::vector<std::string>& worker_com
           },
       .validate_suite = [&](const auto& file,
                             const auto& o) { return Validate(file, o, registries); },
+      .check_suite = [&](const auto& text,
+                         const auto& overrides) { ParseSuite(text, overrides, registries); },
       .list = [&](const auto& kind, bool json) { return List(kind, json, registries); },
       .describe = [&](const auto& kind, const auto& name,
                       bool json) { return Describe(kind, name, json, registries); },

@@ -33,6 +33,13 @@ void Rules::Must(bool holds, std::string_view rule,
   throw ConfigError(where_, message + (values.size() != 0 ? ")" : ""));
 }
 
+void Rules::ActsOnly(bool acts, std::string_view with, const NamedValue& option,
+                     const NamedValue& standard) const {
+  std::string rule(option.name);
+  rule.append(" acts only with ").append(with);
+  Must(acts || option.text == standard.text, rule, {option});
+}
+
 void Rules::VocabSize(std::int64_t vocab_size) const {
   Must(vocab_size >= 2 && vocab_size <= kMaxSize, "vocab_size must be in [2, 16777216]",
        {{"vocab_size", vocab_size}});

@@ -31,6 +31,10 @@ class Rules {
 
   void Must(bool holds, std::string_view rule, std::initializer_list<NamedValue> values) const;
 
+  // An option that acts only `with` others keeps its default without them: `acts` tells.
+  void ActsOnly(bool acts, std::string_view with, const NamedValue& option,
+                const NamedValue& standard) const;
+
   // The rules that every task has.
   void VocabSize(std::int64_t vocab_size) const;
   // The length is the sum of `parts`.

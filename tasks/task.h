@@ -58,6 +58,13 @@ struct Baseline {
   // Answers that the layout gives away and that count as known.
   std::vector<std::int32_t> given = {};
   double error = 0;  // standard error of `accuracy`, where that is an estimate
+  // The probability of a right guess at a scored position with this label, where that is not
+  // `accuracy` at each of them.
+  std::function<double(std::int64_t position, std::int32_t label)> accuracy_at = {};
+
+  double AccuracyAt(std::int64_t position, std::int32_t label) const {
+    return accuracy_at ? accuracy_at(position, label) : accuracy;
+  }
 };
 
 class Task;

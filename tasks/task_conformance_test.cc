@@ -1,6 +1,7 @@
 // What every task must do, asked of every task and preset in the registry.
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <optional>
 #include <set>
@@ -144,6 +145,72 @@ TEST_CASE("the oracle and an order-free guesser score what the task declares") {
             check.order_free.error, c.task.oracle_accuracy(), c.task.baselines().front().accuracy);
     CHECK(check.is_solved);
     CHECK(check.is_chance_right);
+  });
+}
+
+Answers AnswersOf(const Sample& sample) {
+  Answers answers{.positions = ScoredPositions(sample), .labels = {}};
+  for (const std::int32_t position : answers.positions) {
+    answers.labels.push_back(sample.labels[static_cast<std::size_t>(position)]);
+  }
+  return answers;
+}
+
+// Those that lie in one bucket of one slice key.
+Answers AnswersIn(const Task& task, const Sample& sample, std::size_t key, std::int32_t bucket) {
+  const Answers all = AnswersOf(sample);
+  const std::size_t num_keys = task.slice_keys().size();
+  std::vector<std::int32_t> buckets(all.labels.size() * num_keys);
+  task.AssignSlices(sample.inputs, sample.labels, buckets);
+  Answers inside;
+  for (std::size_t i = 0; i < all.labels.size(); ++i) {
+    if (buckets[i * num_keys + key] != bucket) continue;
+    inside.positions.push_back(all.positions[i]);
+    inside.labels.push_back(all.labels[i]);
+  }
+  return inside;
+}
+
+// None without answers.
+std::optional<double> MeanAccuracyAt(const Baseline& baseline,
+                                     const std::vector<Answers>& samples) {
+  double sum = 0;
+  double count = 0;
+  for (const Answers& answers : samples) {
+    for (std::size_t i = 0; i < answers.labels.size(); ++i, ++count) {
+      sum += baseline.AccuracyAt(answers.positions[i], answers.labels[i]);
+    }
+  }
+  return count == 0 ? std::nullopt : std::optional(sum / count);
+}
+
+TEST_CASE("an order-free guesser scores in every slice what the task declares there") {
+  ForEachTestSet([](const Case& c) {
+    constexpr std::uint64_t kMaxSamples = 400;
+    constexpr double kMaxErrors = 4.5;  // in none of hundreds of buckets
+    constexpr double kRounding = 1e-9;
+    const std::vector<Sample> samples = c.Samples(std::min(c.num_samples, kMaxSamples));
+    std::vector<Answers> others;
+    for (const Sample& other : c.Samples(c.num_samples, samples.size())) {
+      others.push_back(AnswersOf(other));
+    }
+    const std::vector<SliceKey> keys = c.task.slice_keys();
+    for (std::size_t key = 0; key < keys.size(); ++key) {
+      for (std::size_t bucket = 0; bucket < keys[key].buckets.size(); ++bucket) {
+        std::vector<Answers> inside;
+        for (const Sample& sample : samples) {
+          inside.push_back(AnswersIn(c.task, sample, key, static_cast<std::int32_t>(bucket)));
+        }
+        Baseline chance = c.task.baselines().front();
+        const auto expected = MeanAccuracyAt(chance, inside);
+        if (!expected) continue;
+        chance.accuracy = *expected;
+        const Estimate measured = OrderFreeAccuracy(inside, others, chance);
+        CAPTURE(keys[key].name, keys[key].buckets[bucket], *expected, measured.mean,
+                measured.error);
+        CHECK(std::abs(measured.mean - *expected) <= kMaxErrors * measured.error + kRounding);
+      }
+    }
   });
 }
 

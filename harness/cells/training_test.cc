@@ -450,6 +450,25 @@ TEST_CASE("score: the four accuracies, slices and divergence") {
   CHECK(scorer.Rows({}).front().state == reports::CellState::kDiverged);
 }
 
+TEST_CASE("score: chance of a slice is that of its own positions") {
+  const auto task = AllRegistries()
+                        .tasks.Find("copying_lag", "")
+                        .create(Object{{"vocab_size", 6}, {"input_seq_len", 8}, {"lag", 2}}, "");
+  std::vector<std::int32_t> inputs(8), labels(8);
+  tasks::GenerateOnCpu(*task,
+                       {.key = SampleKey(*task, 0, tasks::Split::kTest), .first = 0, .count = 1},
+                       inputs, labels);
+  Scorer scorer(*task);
+  scorer.Add(inputs, labels, std::vector<std::int64_t>(8, 0), std::vector<float>(8, 1.f));
+  const auto rows = scorer.Rows({});
+  REQUIRE(rows.size() == 3);
+  CHECK(rows[0].chance == Approx((2 + 6 * 0.25) / 8));
+  CHECK(rows[1].bucket == "zeros");
+  CHECK(rows[1].chance == 1);
+  CHECK(rows[2].bucket == "data");
+  CHECK(rows[2].chance == Approx(0.25));
+}
+
 TEST_CASE("score: macro recall over the split, and over batches of 128 samples") {
   const auto task = AllRegistries().tasks.Find("circuits", "").create(Object{}, "");
   Scorer scorer(*task);

@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <iostream>
 #include <limits>
+#include <memory>
 #include <optional>
 
 #include "base/suggest.h"
@@ -35,6 +36,19 @@ std::vector<std::string> OptionNames(const CLI::App& command) {
 std::vector<const CLI::App*> Commands(const CLI::App& app) {
   return app.get_subcommands([](const CLI::App*) { return true; });
 }
+
+// CLI11 writes "..." behind an option that may be given several times, as if one took many values.
+class HelpFormatter : public CLI::Formatter {
+ public:
+  std::string make_option_opts(const CLI::Option* option) const override {
+    std::string text = Formatter::make_option_opts(option);
+    const std::size_t dots = text.find(" ...");
+    if (dots == std::string::npos || option->get_positional() || option->get_allow_extra_args()) {
+      return text;
+    }
+    return text.replace(dots, 4, ", repeatable");
+  }
+};
 
 // The words in front must be commands, so that a misspelt one is named.
 void CheckCommandNames(const CLI::App& app, int argc, char** argv) {
@@ -148,6 +162,7 @@ namespace {
 
 int ParseAndRun(int argc, char** argv, const EngineCommands& engine) {
   CLI::App app{"mixerbench: which sequence mixer remembers, how far, and how fast", "mixerbench"};
+  app.formatter(std::make_shared<HelpFormatter>());
   std::function<int()> action;
   const Parser parser{app, engine, action};
   app.require_subcommand(1);

@@ -25,6 +25,8 @@ struct EngineCommands {
   std::function<ExitCode(const RunOptions&)> run;
   std::function<ExitCode(const ReproOptions&)> repro;
   std::function<ExitCode(const std::string& file, const SuiteOverrides&)> validate_suite;
+  // Throws what `run` would throw of a suite's text with these settings.
+  std::function<void(const std::string& text, const SuiteOverrides&)> check_suite;
   std::function<ExitCode(const std::string& kind, bool json)> list;  // mixers, cores, backbones
   std::function<ExitCode(const std::string& kind, const std::string& name, bool json)> describe;
   std::function<ExitCode(const GenerateOptions&)> generate_on_device;

@@ -106,6 +106,7 @@ EngineCommands ExecEngine(char** argv) {
   return {.run = exec_run,
           .repro = exec_run,
           .validate_suite = [exec](const auto&, const auto&) { return exec(); },
+          .check_suite = [exec](const auto&, const auto&) { exec(); },
           .list = [exec](const auto&, bool) { return exec(); },
           .describe = [exec](const auto&, const auto&, bool) { return exec(); },
           .generate_on_device = [exec](const auto&) { return exec(); },

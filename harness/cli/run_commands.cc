@@ -226,13 +226,16 @@ void AddValidate(const Parser& parser) {
 }
 
 // Throws what the tasks would throw of their words: a suite that is not there, an option that the
-// script gives already, or one that `run` has not.
-void CheckTask(const SlurmOptions& options) {
-  ReadSuiteText(options.suite);
+// script gives already or that `run` has not, a setting that the suite has not.
+void CheckTask(const SlurmOptions& options, const EngineCommands& program) {
+  const std::string suite = ReadSuiteText(options.suite);
   CLI::App app;
   EngineCommands engine;
-  engine.run = [](const RunOptions& run) {
+  engine.run = [&](const RunOptions& run) {
     if (run.dry_run) throw ConfigError("after --: --dry-run", "the tasks would run nothing");
+    SuiteOverrides overrides = run.overrides;
+    if (!run.gpus.empty() || run.device.starts_with("cuda")) overrides.device_type = "cuda";
+    program.check_suite(suite, overrides);
     return ExitCode::kOk;
   };
   std::function<int()> action;
@@ -284,8 +287,8 @@ void AddSlurm(const Parser& parser) {
       ->add_option("--sbatch", options->sbatch, "another line for sbatch, such as --partition=gpu")
       ->allow_extra_args(false);
   command->add_option("run_arguments", options->run_arguments, "after --: more options of `run`");
-  parser.WhenChosen(command, [options] {
-    CheckTask(*options);
+  parser.WhenChosen(command, [options, &engine = parser.engine] {
+    CheckTask(*options, engine);
     return PrintSlurmScript(*options);
   });
 }

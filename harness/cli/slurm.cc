@@ -23,6 +23,11 @@ std::string Quote(const std::string& word) {
 
 std::string Directive(const std::string& option) { return "#SBATCH " + option + "\n"; }
 
+// The program that the user started, which lies beside the engine.
+std::filesystem::path FrontProgram() {
+  return std::filesystem::read_symlink("/proc/self/exe").parent_path() / "mixerbench";
+}
+
 // Text of one line in the script's head, where nothing can be quoted.
 void RequirePlain(const std::string& flag, const std::string& text) {
   if (text.find_first_of("\n\r") == std::string::npos) return;
@@ -45,7 +50,7 @@ ExitCode PrintSlurmScript(const SlurmOptions& options) {
   if (program.empty()) {
     program = std::filesystem::exists("mixerbench")
                   ? std::filesystem::absolute("mixerbench").string()
-                  : std::filesystem::read_symlink("/proc/self/exe").string();
+                  : FrontProgram().string();
   }
   std::string run = Quote(program);
   for (const std::string& word : RunWords(options, "slurm")) run += " " + Quote(word);

@@ -10,15 +10,17 @@
 namespace mixerbench::harness {
 
 Scorer::Scorer(const tasks::Task& task)
-    : task_(&task), keys_(task.slice_keys()), guesses_(GuessesOf(task)) {
+    : task_(&task), keys_(task.slice_keys()), baselines_(task.baselines()) {
   for (const auto& key : keys_) slices_.emplace_back(key.buckets.size());
 }
 
-void Scorer::Count(Tally& tally, std::int32_t label, std::int64_t prediction, double nll) {
+void Scorer::Count(Tally& tally, std::int32_t label, std::int64_t prediction, double nll,
+                   double chance) {
   const bool correct = prediction == label;
   tally.samples.back().num_correct += correct ? 1 : 0;
   ++tally.samples.back().num_scored;
   tally.nll += nll;
+  tally.sum_of_chances += chance;
   tally.classes.Add(label, prediction);
 }
 
@@ -31,10 +33,12 @@ void Scorer::Add(std::span<const std::int32_t> inputs, std::span<const std::int3
   for (std::size_t key = 0; key < keys_.size(); ++key)
     opened[key].resize(keys_[key].buckets.size());
   std::size_t scored = 0;
-  for (const std::int32_t label : labels) {
+  for (std::size_t t = 0; t < labels.size(); ++t) {
+    const std::int32_t label = labels[t];
     if (label == tasks::kIgnore) continue;
     finite_ = finite_ && std::isfinite(nll[scored]);
-    Count(all_, label, predictions[scored], nll[scored]);
+    const double chance = baselines_.front().AccuracyAt(static_cast<std::int64_t>(t), label);
+    Count(all_, label, predictions[scored], nll[scored], chance);
     if (scored == 0) batches_.BeginSample();
     batches_.Add(label, predictions[scored]);
     for (std::size_t key = 0; key < keys_.size(); ++key) {
@@ -46,7 +50,7 @@ void Scorer::Add(std::span<const std::int32_t> inputs, std::span<const std::int3
         tally.samples.emplace_back();
         opened[key][b] = true;
       }
-      Count(tally, label, predictions[scored], nll[scored]);
+      Count(tally, label, predictions[scored], nll[scored], chance);
     }
     ++scored;
   }
@@ -55,7 +59,7 @@ void Scorer::Add(std::span<const std::int32_t> inputs, std::span<const std::int3
 reports::AccuracyRow Scorer::Row(const Tally& tally, const Object& axes) const {
   reports::AccuracyRow row;
   row.axes = axes;
-  row.chance = guesses_.front().accuracy;
+  row.chance = baselines_.front().accuracy;
   row.num_sequences = static_cast<std::int64_t>(tally.samples.size());
   for (const auto& sample : tally.samples) {
     row.num_scored += sample.num_scored;
@@ -94,12 +98,16 @@ reports::AccuracyRow Scorer::Row(const Tally& tally, const Object& axes) const {
 
 std::vector<reports::AccuracyRow> Scorer::Rows(const Object& axes) const {
   std::vector<reports::AccuracyRow> rows = {Row(all_, axes)};
-  rows.front().guesses = guesses_;
+  rows.front().guesses = GuessesOf(baselines_);
   if (rows.front().accuracy_macro) rows.front().accuracy_macro_batched = batches_.Mean();
   for (std::size_t key = 0; key < keys_.size(); ++key) {
     for (std::size_t bucket = 0; bucket < keys_[key].buckets.size(); ++bucket) {
-      if (slices_[key][bucket].samples.empty()) continue;
-      rows.push_back(Row(slices_[key][bucket], axes));
+      const Tally& tally = slices_[key][bucket];
+      if (tally.samples.empty()) continue;
+      rows.push_back(Row(tally, axes));
+      if (baselines_.front().accuracy_at) {
+        rows.back().chance = tally.sum_of_chances / static_cast<double>(rows.back().num_scored);
+      }
       rows.back().slice = keys_[key].name;
       rows.back().bucket = keys_[key].buckets[bucket];
     }

@@ -39,15 +39,18 @@ class Scorer {
   struct Tally {
     std::vector<SampleCount> samples;  // those that have a scored position here
     double nll = 0;
+    double sum_of_chances = 0;
     reports::ClassRecall classes;
   };
 
-  static void Count(Tally& tally, std::int32_t label, std::int64_t prediction, double nll);
+  // chance: the probability that guessing is right there.
+  static void Count(Tally& tally, std::int32_t label, std::int64_t prediction, double nll,
+                    double chance);
   reports::AccuracyRow Row(const Tally& tally, const Object& axes) const;
 
   const tasks::Task* task_;
   std::vector<tasks::SliceKey> keys_;
-  std::vector<reports::Guess> guesses_;  // chance first
+  std::vector<tasks::Baseline> baselines_;  // chance first
   Tally all_;
   reports::BatchedClassRecall batches_;
   std::vector<std::vector<Tally>> slices_;  // per key, per bucket

@@ -43,9 +43,9 @@ std::string AxesText(const Object& axes) {
   return text;
 }
 
-std::vector<reports::Guess> GuessesOf(const tasks::Task& task) {
+std::vector<reports::Guess> GuessesOf(const std::vector<tasks::Baseline>& baselines) {
   std::vector<reports::Guess> guesses;
-  for (const tasks::Baseline& baseline : task.baselines()) {
+  for (const tasks::Baseline& baseline : baselines) {
     guesses.push_back({.name = baseline.name, .accuracy = baseline.accuracy});
   }
   return guesses;
@@ -57,7 +57,7 @@ reports::AccuracyRow UnscoredRow(const tasks::Task& task, const Object& axes,
   row.axes = axes;
   row.state = state;
   row.reason = reason;
-  row.guesses = GuessesOf(task);
+  row.guesses = GuessesOf(task.baselines());
   row.chance = row.guesses.front().accuracy;
   return row;
 }

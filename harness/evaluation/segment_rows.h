@@ -22,8 +22,8 @@ std::vector<Object> SegmentAxes(const Cell& cell);
 // "input_seq_len 48, num_kv_pairs 4".
 std::string AxesText(const Object& axes);
 
-// What guessing scores on samples of `task`, chance first.
-std::vector<reports::Guess> GuessesOf(const tasks::Task& task);
+// What a report says of a task's baselines, in their order.
+std::vector<reports::Guess> GuessesOf(const std::vector<tasks::Baseline>& baselines);
 
 // The row of a whole segment without scores: chance, guesses, state and reason.
 reports::AccuracyRow UnscoredRow(const tasks::Task& task, const Object& axes,

@@ -60,8 +60,13 @@ class CircuitsTask final : public SampledTask<CircuitsSampler> {
 
   std::vector<Baseline> baselines() const override {
     const double ones = ShareOfOnes();
-    return {{"the more frequent label", std::max(ones, 1 - ones)},
-            {"labels drawn at their rate", ones * ones + (1 - ones) * (1 - ones)}};
+    Baseline frequent{"the more frequent label", std::max(ones, 1 - ones)};
+    if (ones != 0.5) {  // ties are rarer among more bits; the bits of a parity change nothing
+      frequent.accuracy_at = [answer = ones > 0.5 ? 1 : 0](std::int64_t, std::int32_t label) {
+        return label == answer ? 1.0 : 0.0;
+      };
+    }
+    return {frequent, {"labels drawn at their rate", ones * ones + (1 - ones) * (1 - ones)}};
   }
 
   std::vector<SliceKey> slice_keys() const override { return {CountSlice("position")}; }

@@ -47,7 +47,10 @@ class CopyingLagTask final : public SampledTask<CopyingLagSampler> {
         static_cast<double>(params_.lag) / static_cast<double>(params_.input_seq_len);
     return {{.name = "zeros first, then uniform over data tokens",
              .accuracy = zeros + (1 - zeros) * data,
-             .knows_position = true},
+             .knows_position = true,
+             .accuracy_at = [lag = params_.lag, data](
+                                std::int64_t position,
+                                std::int32_t) { return position < lag ? 1.0 : data; }},
             {"uniform over data tokens, of those alone", data}};
   }
 

@@ -2,6 +2,7 @@
 #include "tasks/group_swap/group_swap.h"
 
 #include <algorithm>
+#include <numeric>
 #include <utility>
 #include <vector>
 
@@ -57,15 +58,20 @@ class GroupSwapTask final : public SampledTask<GroupSwapSampler> {
   std::vector<Baseline> baselines() const override {
     const double n = static_cast<double>(params_.num_points);
     double power = 1;  // (1 - 2 / (n - 1))^t
-    double sum = 0;
+    std::vector<double> accuracies;
     for (std::int64_t t = 0; t < params_.input_seq_len; ++t) {
       power *= 1 - 2 / (n - 1);
       const double at_start = 1 / n + (1 - 1 / n) * power;
-      sum += std::max(at_start, (1 - at_start) / (n - 1));
+      accuracies.push_back(std::max(at_start, (1 - at_start) / (n - 1)));
     }
+    const double sum = std::accumulate(accuracies.begin(), accuracies.end(), 0.0);
     return {{.name = "the commonest place after each token",
              .accuracy = sum / static_cast<double>(params_.input_seq_len),
-             .knows_position = true},
+             .knows_position = true,
+             .accuracy_at =
+                 [accuracies](std::int64_t position, std::int32_t) {
+                   return accuracies[static_cast<std::size_t>(position)];
+                 }},
             {"uniform over places", 1 / n}};
   }
 

@@ -50,10 +50,14 @@ class MadCompressionTask final : public SampledTask<MadCompressionSampler> {
     const double num_data =
         static_cast<double>(params_.input_seq_len - 1) * (1 - params_.frac_noise);
     const double compression_share = 1 / (1 + num_data);
-    return {{.name = "uniform over data tokens, the compression token known",
-             .accuracy = (1 - compression_share) * per_token + compression_share,
-             .knows_position = true},
-            {"uniform over data tokens, without the compression token", per_token}};
+    return {
+        {.name = "uniform over data tokens, the compression token known",
+         .accuracy = (1 - compression_share) * per_token + compression_share,
+         .knows_position = true,
+         .accuracy_at = [=, compression = sampler().compression_token()](
+                            std::int64_t,
+                            std::int32_t label) { return label == compression ? 1.0 : per_token; }},
+        {"uniform over data tokens, without the compression token", per_token}};
   }
 
   std::vector<SliceKey> slice_keys() const override {

@@ -172,7 +172,11 @@ class ModArithTask final : public SampledTask<ModArithSampler> {
 
   std::vector<Baseline> baselines() const override {
     const AnswerRates rates = RatesOfAnswers(params_, sampler().num_digits());
-    return {{"the digit 0", rates.zero}, {"labels drawn at their rate", rates.drawn}};
+    return {
+        {.name = "the digit 0",
+         .accuracy = rates.zero,
+         .accuracy_at = [](std::int64_t, std::int32_t label) { return label == 0 ? 1.0 : 0.0; }},
+        {"labels drawn at their rate", rates.drawn}};
   }
 
   std::vector<SliceKey> slice_keys() const override { return {CountSlice("num_operators")}; }

@@ -17,6 +17,22 @@ NiahParams ParseParams(const Value& value, const std::string& where) {
   return params;
 }
 
+// That no option is given where it changes no sample.
+void CheckUse(const NiahParams& p, const Rules& rules) {
+  const NiahParams standard;
+  rules.ActsOnly(p.depth_mode == DepthMode::kGrid, "depth_mode grid", {"depth_grid", p.depth_grid},
+                 {"depth_grid", standard.depth_grid});
+  rules.ActsOnly(p.depth_mode == DepthMode::kFixed, "depth_mode fixed", {"depth", p.depth},
+                 {"depth", standard.depth});
+  const bool is_phrase = p.type_needle_v == NeedleType::kWords;
+  rules.ActsOnly(is_phrase, "type_needle_v words", {"phrase_words", p.phrase_words},
+                 {"phrase_words", standard.phrase_words});
+  rules.ActsOnly(is_phrase && p.phrase_words > 1, "type_needle_v words and phrase_words > 1",
+                 {"phrase_sep", NameOf(p.phrase_sep)}, {"phrase_sep", NameOf(standard.phrase_sep)});
+  rules.ActsOnly(IsRunningText(p.type_haystack), "running text", {"digit_noise", p.digit_noise},
+                 {"digit_noise", standard.digit_noise});
+}
+
 }  // namespace
 
 const Fields<NiahParams>& NiahFields() {
@@ -25,10 +41,9 @@ const Fields<NiahParams>& NiahFields() {
     AddTextFields(f);
     f.Add("type_haystack", &NiahParams::type_haystack,
           "kjv: the King James Bible (kjv_train, kjv_test: disjoint chapters of it); noise: one "
-          "line repeated; needle: needles nobody asks for; file: haystack_file")
-        .Add("haystack_file", &NiahParams::haystack_file,
-             "text for type_haystack file: a sentence a line, an empty line between paragraphs")
-        .Add("type_needle_k", &NiahParams::type_needle_k, "what keys are")
+          "line repeated; needle: needles nobody asks for; file: haystack_file");
+    AddHaystackFields(f);
+    f.Add("type_needle_k", &NiahParams::type_needle_k, "what keys are")
         .Add("type_needle_v", &NiahParams::type_needle_v,
              "what values are; words makes it NIAH-Word")
         .Add("num_needle_k", &NiahParams::num_needle_k, "keys hidden in the context")
@@ -39,9 +54,6 @@ const Fields<NiahParams>& NiahFields() {
         .Add("fit_on", &NiahParams::fit_on,
              "the instruction that the context leaves room for: strong, so that all variants have "
              "the same context, or the sample's own (self)")
-        .Add("haystack_mode", &NiahParams::haystack_mode, "order of the haystack's sentences")
-        .Add("haystack_seed", &NiahParams::haystack_seed,
-             "of haystack_mode fixed_perm and fixed_offset")
         .Add("depth_mode", &NiahParams::depth_mode,
              "random40: distinct points of RULER's 40; grid: sample i at point i mod depth_grid; "
              "fixed: at depth")
@@ -72,11 +84,7 @@ void Validate(const NiahParams& p, const std::string& where) {
   rules.Must(p.num_needle_q >= 1 && p.num_needle_q <= p.num_needle_k,
              "num_needle_q must be in [1, num_needle_k]",
              {{"num_needle_q", p.num_needle_q}, {"num_needle_k", p.num_needle_k}});
-  const bool is_file = p.type_haystack == HaystackType::kFile;
-  rules.Must(is_file != p.haystack_file.empty(),
-             "haystack_file must be given with type_haystack file, and only then", {});
-  rules.Must(p.haystack_seed >= 0, "haystack_seed must be >= 0",
-             {{"haystack_seed", p.haystack_seed}});
+  CheckHaystackOptions(p.type_haystack, p, rules);
   rules.Must(p.depth_mode == DepthMode::kRandom40 || p.num_needle_k * p.num_needle_v == 1,
              "depth_mode grid and fixed need a single needle",
              {{"num_needle_k", p.num_needle_k}, {"num_needle_v", p.num_needle_v}});
@@ -87,6 +95,7 @@ void Validate(const NiahParams& p, const std::string& where) {
              "phrase_words must be in [1, 6]", {{"phrase_words", p.phrase_words}});
   rules.Must(p.digit_noise >= 0 && p.digit_noise <= 1, "digit_noise must be in [0, 1]",
              {{"digit_noise", p.digit_noise}});
+  CheckUse(p, rules);
 }
 
 std::unique_ptr<Task> MakeNiah(const NiahParams& params, std::shared_ptr<TextLibrary> library,

@@ -12,7 +12,6 @@
 #include "tasks/niah/needles.h"
 #include "tasks/task.h"
 #include "tasks/text/haystack_options.h"
-#include "tasks/text/sentence_order.h"
 #include "tasks/text/text_library.h"
 #include "tasks/text/text_options.h"
 
@@ -26,9 +25,8 @@ enum class FitOn { kStrong, kSelf };
 
 enum class DepthMode { kRandom40, kGrid, kFixed };
 
-struct NiahParams : TextOptions {
+struct NiahParams : TextOptions, HaystackOptions {
   HaystackType type_haystack = HaystackType::kKjv;
-  std::string haystack_file;  // of kFile
   NeedleType type_needle_k = NeedleType::kWords;
   NeedleType type_needle_v = NeedleType::kNumbers;
   std::int64_t num_needle_k = 1;
@@ -38,8 +36,6 @@ struct NiahParams : TextOptions {
   // The rest does not enter the sampling key.
   Instruction inst = Instruction::kOriginal;
   FitOn fit_on = FitOn::kStrong;
-  HaystackMode haystack_mode = HaystackMode::kShuffleSentence;
-  std::int64_t haystack_seed = 0;  // of the modes that are the same for all samples
   DepthMode depth_mode = DepthMode::kRandom40;
   std::int64_t depth_grid = 11;  // of kGrid: sample i is at depth i mod this, over 0..100 %
   std::int64_t depth = 50;       // of kFixed, percent

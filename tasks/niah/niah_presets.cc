@@ -48,7 +48,10 @@ Preset AtLengths(std::string name, std::string_view variant, const Object& optio
     Object params = ParamsOf(variant);
     for (const auto& [key, value] : options) params[key] = value;
     params["input_seq_len"] = length;
-    points.push_back(NiahFields().Write(NiahFields().Parse(params, "")));
+    NiahParams point = NiahFields().Parse(params, "");
+    // A protocol fixes the order of sentences for all its variants; lines have none.
+    if (!IsRunningText(point.type_haystack)) point.haystack_mode = NiahParams().haystack_mode;
+    points.push_back(NiahFields().Write(point));
   }
   return TextPreset(std::move(name), points, num_test, std::move(reproduces));
 }

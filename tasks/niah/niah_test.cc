@@ -326,6 +326,29 @@ TEST_CASE("every broken rule has its message") {
         "/task: niah: phrase_words must be in [1, 6] (phrase_words=7)");
   CHECK(rejection({{"digit_noise", 1.5}}) ==
         "/task: niah: digit_noise must be in [0, 1] (digit_noise=1.5)");
+  const Object noise = {{"type_haystack", "noise"}};
+  const auto with = [](Object options, const char* name, Value value) {
+    options[name] = std::move(value);
+    return options;
+  };
+  CHECK(rejection(with(noise, "haystack_mode", "fixed")) ==
+        "/task: niah: haystack_mode acts only with running text (haystack_mode=fixed)");
+  CHECK(rejection(with(noise, "digit_noise", 0.5)) ==
+        "/task: niah: digit_noise acts only with running text (digit_noise=0.5)");
+  CHECK(rejection({{"haystack_seed", 1}}) ==
+        "/task: niah: haystack_seed acts only with haystack_mode fixed_perm and fixed_offset "
+        "(haystack_seed=1)");
+  CHECK(rejection({{"haystack_seed", 1}, {"haystack_mode", "fixed_offset"}}) == "");
+  CHECK(rejection({{"depth_grid", 5}}) ==
+        "/task: niah: depth_grid acts only with depth_mode grid (depth_grid=5)");
+  CHECK(rejection({{"depth", 20}, {"depth_mode", "grid"}}) ==
+        "/task: niah: depth acts only with depth_mode fixed (depth=20)");
+  CHECK(rejection({{"phrase_words", 3}}) ==
+        "/task: niah: phrase_words acts only with type_needle_v words (phrase_words=3)");
+  CHECK(rejection({{"phrase_sep", "space"}, {"type_needle_v", "words"}, {"phrase_words", 1}}) ==
+        "/task: niah: phrase_sep acts only with type_needle_v words and phrase_words > 1 "
+        "(phrase_sep=space)");
+  CHECK(rejection({{"phrase_sep", "space"}, {"type_needle_v", "words"}}) == "");
   CHECK(rejection({{"type_haystack", "essays"}}).starts_with("/task/type_haystack: unknown value"));
   CHECK(Rejection([] {
           Make({{"input_seq_len", 200}});

@@ -94,6 +94,13 @@ void Validate(const PasskeyParams& p, const std::string& where) {
   rules.Must(p.depth_grid >= 2 && p.depth_grid <= 1000, "depth_grid must be in [2, 1000]",
              {{"depth_grid", p.depth_grid}});
   rules.Must(p.depth >= 0 && p.depth <= 100, "depth must be in [0, 100]", {{"depth", p.depth}});
+  const PasskeyParams standard;
+  rules.ActsOnly(p.cut == Cut::kCharacter, "cut character", {"garbage_chars", p.garbage_chars},
+                 {"garbage_chars", standard.garbage_chars});
+  rules.ActsOnly(p.depth_mode == DepthMode::kGrid, "depth_mode grid", {"depth_grid", p.depth_grid},
+                 {"depth_grid", standard.depth_grid});
+  rules.ActsOnly(p.depth_mode == DepthMode::kFixed, "depth_mode fixed", {"depth", p.depth},
+                 {"depth", standard.depth});
 }
 
 std::unique_ptr<Task> MakePasskey(const PasskeyParams& params, TextLibrary& library,

@@ -122,6 +122,12 @@ TEST_CASE("every broken rule of passkey has its message") {
         "/task: passkey: cut character needs style classic");
   CHECK(RejectionOf(Passkey(), {{"garbage_chars", -1}}) ==
         "/task: passkey: garbage_chars must be in [0, 67108864] (garbage_chars=-1)");
+  CHECK(RejectionOf(Passkey(), {{"garbage_chars", 100}}) ==
+        "/task: passkey: garbage_chars acts only with cut character (garbage_chars=100)");
+  CHECK(RejectionOf(Passkey(), {{"depth_grid", 5}, {"depth_mode", "fixed"}}) ==
+        "/task: passkey: depth_grid acts only with depth_mode grid (depth_grid=5)");
+  CHECK(RejectionOf(Passkey(), {{"depth", 20}}) ==
+        "/task: passkey: depth acts only with depth_mode fixed (depth=20)");
   CHECK(RejectionOf(Passkey(), {{"depth_grid", 1}}) ==
         "/task: passkey: depth_grid must be in [2, 1000] (depth_grid=1)");
   CHECK(RejectionOf(Passkey(), {{"depth", -1}}) ==

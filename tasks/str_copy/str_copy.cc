@@ -78,13 +78,16 @@ class StrCopyTask final : public SampledTask<StrCopySampler> {
     const double per_letter = 1.0 / static_cast<double>(params_.alphabet_size);
     const Baseline end_marks = DrawnGuess(
         *this, "the end mark", [=](auto, auto, std::int32_t label) { return label == end_mark; });
-    return {{.name = "uniform over letters, end marks known",
-             .accuracy = end_marks.accuracy + (1 - end_marks.accuracy) * per_letter,
-             .given = {end_mark},
-             .error = (1 - per_letter) * end_marks.error},
-            {.name = "uniform over letters, end marks left out",
-             .accuracy = per_letter,
-             .without = {end_mark}}};
+    return {
+        {.name = "uniform over letters, end marks known",
+         .accuracy = end_marks.accuracy + (1 - end_marks.accuracy) * per_letter,
+         .given = {end_mark},
+         .error = (1 - per_letter) * end_marks.error,
+         .accuracy_at = [=](std::int64_t,
+                            std::int32_t label) { return label == end_mark ? 1.0 : per_letter; }},
+        {.name = "uniform over letters, end marks left out",
+         .accuracy = per_letter,
+         .without = {end_mark}}};
   }
 
   std::vector<SliceKey> slice_keys() const override {
@@ -261,6 +264,12 @@ void Validate(const StrCopyParams& params, const std::string& where) {
     rules.Must(params.max_len + params.n_gram + 3 <= params.context_len,
                "need max_len + n_gram + 3 <= context_len", {max_len, n_gram, context_len});
   }
+  const StrCopyParams standard;
+  rules.ActsOnly(params.variant != Variant::kCopy,
+                 "variant prefix_ngram, suffix_ngram and duplicate_ngram", n_gram,
+                 {"n_gram", standard.n_gram});
+  rules.ActsOnly(is_lookup, "variant prefix_ngram and suffix_ngram", length_answer,
+                 {"length_answer", standard.length_answer});
 }
 
 std::unique_ptr<Task> MakeStrCopy(const StrCopyParams& params) {

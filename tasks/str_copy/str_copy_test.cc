@@ -216,6 +216,15 @@ TEST_CASE("str_copy: each rule is rejected with its own message") {
   CHECK(Rejected({.variant = Variant::kDuplicateNgram, .n_gram = 11}) ==
         task + "min_len must be >= 2*n_gram (min_len=20, n_gram=11)");
   CHECK(Rejected({.variant = Variant::kDuplicateNgram, .n_gram = 10}) == "");
+  CHECK(Rejected({.n_gram = 4}) == task +
+                                       "n_gram acts only with variant prefix_ngram, suffix_ngram "
+                                       "and duplicate_ngram (n_gram=4)");
+  for (const Variant variant : {Variant::kCopy, Variant::kDuplicateNgram}) {
+    CHECK(
+        Rejected({.variant = variant, .length_answer = 2}) ==
+        task +
+            "length_answer acts only with variant prefix_ngram and suffix_ngram (length_answer=2)");
+  }
   CHECK(Rejected({.context_len = 100}) ==
         task + "context_len must be > 2*max_len (context_len=100, max_len=50)");
   CHECK(Rejected({.context_len = 101}) == "");

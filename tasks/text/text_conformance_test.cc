@@ -243,7 +243,10 @@ TEST_CASE("every option of a text task changes the sampling key or is presentati
     std::vector<Object> bases = {Object{},
                                  {{"input_seq_len", 65536}},
                                  {{"type_haystack", "file"}, {"haystack_file", files[0]}},
-                                 {{"tokenizer", "file"}, {"tokenizer_file", files[2]}}};
+                                 {{"tokenizer", "file"}, {"tokenizer_file", files[2]}},
+                                 {{"depth_mode", "fixed"}},
+                                 {{"depth_mode", "grid"}},
+                                 {{"type_haystack", "kjv"}, {"haystack_mode", "fixed_perm"}}};
     for (const Preset& preset : entry.presets) bases.push_back(preset.params.as_object());
     for (const FieldInfo& field : entry.params) {
       CAPTURE(name, field.name);
@@ -266,6 +269,52 @@ TEST_CASE("every option of a text task changes the sampling key or is presentati
                                               entry.presentation_params.end(), field.name) > 0;
       CHECK(is_tried);
       CHECK(is_changed != is_presentation);
+    }
+  }
+}
+
+// What options can change: the tokens of a few samples and the room for responses.
+std::vector<std::vector<std::int32_t>> SeenOf(const Task& task) {
+  constexpr std::uint64_t kNumSamples = 12;
+  const PhiloxKey key = DeriveKey("", 0, 0);  // the same for all settings
+  std::vector<std::vector<std::int32_t>> seen;
+  for (std::uint64_t i = 0; i < kNumSamples; ++i) {
+    seen.push_back(task.text()->MakePromptTokens({key, i}));
+    seen.back().push_back(
+        static_cast<std::int32_t>(task.text()->MakePrompt({key, i}).max_new_tokens));
+    seen.back().push_back(static_cast<std::int32_t>(task.shape().seq_len));
+  }
+  return seen;
+}
+
+TEST_CASE("a text task refuses an option where it changes no sample") {
+  for (const auto& [name, entry] : TextEntries()) {
+    std::vector<Object> bases = {Object{}};
+    for (const FieldInfo& field : entry.params) {
+      if (!field.type.starts_with("one of ")) continue;
+      for (const Value& choice : Neighbours(field, field.default_value, {})) {
+        bases.push_back({{field.name, choice}});
+      }
+    }
+    for (const Object& base : bases) {
+      if (!CanonOf(entry, base)) continue;
+      const auto seen = SeenOf(*entry.create(base, ""));
+      for (const FieldInfo& field : entry.params) {
+        if (field.name == "fit_on") continue;  // both may leave room for as many sentences
+        bool is_accepted = false;
+        bool is_changed = false;
+        std::vector<Value> values = Neighbours(field, field.default_value, {});
+        if (field.type == "integer") values.emplace_back(field.default_value.as_int() + 40);
+        for (const Value& value : values) {
+          Object changed = base;
+          changed[field.name] = value;
+          if (changed == base || value == field.default_value || !CanonOf(entry, changed)) continue;
+          is_accepted = true;
+          is_changed |= SeenOf(*entry.create(changed, "")) != seen;
+        }
+        CAPTURE(name, base.empty() ? "" : base.begin()->first, field.name);
+        CHECK((!is_accepted || is_changed));
+      }
     }
   }
 }

@@ -33,14 +33,10 @@ const Fields<VtParams>& VtFields() {
     AddTextFields(f);
     f.Add("type_haystack", &VtParams::type_haystack,
           "noise: one line repeated; kjv: the King James Bible (kjv_train, kjv_test: disjoint "
-          "chapters of it); file: haystack_file")
-        .Add("haystack_file", &VtParams::haystack_file,
-             "text for type_haystack file: a sentence a line, an empty line between paragraphs")
-        .Add("num_chains", &VtParams::num_chains, "chains of assignments; one is asked for")
+          "chapters of it); file: haystack_file");
+    AddHaystackFields(f);
+    f.Add("num_chains", &VtParams::num_chains, "chains of assignments; one is asked for")
         .Add("num_hops", &VtParams::num_hops, "assignments after the first of a chain")
-        .Add("haystack_mode", &VtParams::haystack_mode, "order of the haystack's sentences")
-        .Add("haystack_seed", &VtParams::haystack_seed,
-             "of haystack_mode fixed_perm and fixed_offset")
         .Add("example", &VtParams::example, "begin with a short solved question");
     return f;
   }();
@@ -52,11 +48,7 @@ void Validate(const VtParams& p, const std::string& where) {
   constexpr std::int64_t kMaxStatements = 64, kMaxDepths = 40;
   const Rules rules("vt", where);
   CheckTextOptions(p, rules);
-  rules.Must(p.type_haystack != HaystackType::kNeedle,
-             "type_haystack must be one of kjv, noise, kjv_train, kjv_test, file", {});
-  const bool is_file = p.type_haystack == HaystackType::kFile;
-  rules.Must(is_file != p.haystack_file.empty(),
-             "haystack_file must be given with type_haystack file, and only then", {});
+  CheckHaystackOptions(p.haystack(), p, rules);
   rules.Must(p.num_chains >= 1 && p.num_chains <= kMaxStatements, "num_chains must be in [1, 64]",
              {{"num_chains", p.num_chains}});
   rules.Must(p.num_hops >= 0 && p.num_hops < kMaxStatements, "num_hops must be in [0, 63]",
@@ -64,22 +56,20 @@ void Validate(const VtParams& p, const std::string& where) {
   const std::int64_t num_statements = p.num_chains * (p.num_hops + 1);
   rules.Must(num_statements <= kMaxStatements, "num_chains * (num_hops + 1) must be <= 64",
              {{"num_chains", p.num_chains}, {"num_hops", p.num_hops}});
-  rules.Must(p.type_haystack == HaystackType::kNoise || num_statements <= kMaxDepths,
+  rules.Must(p.type_haystack == VtHaystack::kNoise || num_statements <= kMaxDepths,
              "num_chains * (num_hops + 1) must be <= 40 in running text",
              {{"num_chains", p.num_chains}, {"num_hops", p.num_hops}});
-  rules.Must(p.haystack_seed >= 0, "haystack_seed must be >= 0",
-             {{"haystack_seed", p.haystack_seed}});
 }
 
 std::unique_ptr<Task> MakeVt(const VtParams& params, std::shared_ptr<TextLibrary> library,
                              const std::string& where) {
   auto haystack =
-      FindHaystack(params.type_haystack, params.haystack_file, *library, where + "/haystack_file");
+      FindHaystack(params.haystack(), params.haystack_file, *library, where + "/haystack_file");
   auto tokenizer = library->tokenizer(params, where + "/tokenizer_file");
   auto task = std::make_unique<VtTask>(params, std::move(library), std::move(haystack),
                                        std::move(tokenizer));
   CheckFits("vt", where, params.input_seq_len, task->MinInputSeqLen());
-  if (params.type_haystack == HaystackType::kFile) task->CheckHaystack(where + "/haystack_file");
+  if (params.type_haystack == VtHaystack::kFile) task->CheckHaystack(where + "/haystack_file");
   return task;
 }
 

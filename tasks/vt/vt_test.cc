@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tasks/vt/vt.h"
 
+#include <algorithm>
 #include <set>
 
 #include "tasks/text/text_testing.h"
@@ -84,9 +85,17 @@ TEST_CASE("RULER's preset shows an example at every length") {
   CHECK(record.prompt_tokens + record.max_new_tokens <= 4096);
 }
 
+TEST_CASE("vt says of type_haystack what it takes") {
+  const auto info =
+      std::find_if(Vt().params.begin(), Vt().params.end(),
+                   [](const FieldInfo& field) { return field.name == "type_haystack"; });
+  CHECK(info->type == "one of kjv|noise|kjv_train|kjv_test|file");
+}
+
 TEST_CASE("every broken rule of vt has its message") {
-  CHECK(RejectionOf(Vt(), {{"type_haystack", "needle"}}) ==
-        "/task: vt: type_haystack must be one of kjv, noise, kjv_train, kjv_test, file");
+  CHECK(
+      RejectionOf(Vt(), {{"type_haystack", "needle"}}) ==
+      "/task/type_haystack: unknown value 'needle'; known: kjv, noise, kjv_train, kjv_test, file");
   CHECK(RejectionOf(Vt(), {{"type_haystack", "file"}}) ==
         "/task: vt: haystack_file must be given with type_haystack file, and only then");
   CHECK(RejectionOf(Vt(), {{"num_chains", 0}}) ==
@@ -100,6 +109,14 @@ TEST_CASE("every broken rule of vt has its message") {
         "(num_chains=9, num_hops=4)");
   CHECK(RejectionOf(Vt(), {{"haystack_seed", -1}}) ==
         "/task: vt: haystack_seed must be >= 0 (haystack_seed=-1)");
+  CHECK(RejectionOf(Vt(), {{"haystack_mode", "fixed"}}) ==
+        "/task: vt: haystack_mode acts only with running text (haystack_mode=fixed)");
+  CHECK(RejectionOf(Vt(), {{"type_haystack", "kjv"}, {"haystack_seed", 1}}) ==
+        "/task: vt: haystack_seed acts only with haystack_mode fixed_perm and fixed_offset "
+        "(haystack_seed=1)");
+  CHECK(RejectionOf(Vt(), {{"type_haystack", "kjv"},
+                           {"haystack_mode", "fixed_perm"},
+                           {"haystack_seed", 1}}) == "");
   CHECK(RejectionOf(Vt(), {{"input_seq_len", 100}}).find("too small: needs at least ") !=
         std::string::npos);
 }

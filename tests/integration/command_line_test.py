@@ -36,6 +36,11 @@ class CommandLineTest(ProgramTest):
             self.assertTrue(result.stderr.startswith("error: "), result.stderr)
             self.assertEqual(result.stderr.count("\n"), 1)
 
+    def test_help_says_which_options_repeat(self):
+        for path in (["run"], ["validate"], ["generate"], ["mixer", "check"]):
+            self.assertRegex(self.expect(0, *path, "--help").stdout, r"-s,--set KEY=VALUE, repeatable\n? ")
+        self.expect(0, "validate", "quickstart", "-s", "train.lr=1e-3", "-s", "train.batch_size=8")
+
     def test_misspelt_words_are_named(self):
         for arguments, expected in (
             ([], "subcommand is required"),

@@ -91,6 +91,7 @@ class ShardTest(ProgramTest):
             (["--gpus", "0"], "after --: --gpus: "),
             (["--job", "2"], "after --: unknown option '--job' (did you mean '--jobs'?)"),
             (["--seeds", "2,2"], "--seeds: seed 2 stands there twice"),
+            (["--set", "train.foo=1"], self.expect(2, "run", "suite.json", "--set", "train.foo=1").stderr),
             (["other.json"], "one suite at a time"),
             (["--dry-run"], "after --: --dry-run: the tasks would run nothing"),
         ):
