@@ -164,6 +164,8 @@ void Validate(const ContinuousMqarParams& params, const std::string& where) {
   rules.Must(num_tokens <= (1 << 24), "2*(num_passes+1)*num_kv_pairs must be in [2, 16777216]",
              {num_passes, num_kv_pairs});
   rules.Must(params.map_seed >= 0, "map_seed must be >= 0", {{"map_seed", params.map_seed}});
+  rules.ActsOnly(!params.per_sequence_mapping, "per_sequence_mapping false",
+                 {"map_seed", params.map_seed}, {"map_seed", ContinuousMqarParams().map_seed});
 }
 
 std::unique_ptr<Task> MakeContinuousMqar(const ContinuousMqarParams& params) {

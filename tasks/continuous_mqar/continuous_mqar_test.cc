@@ -129,6 +129,8 @@ TEST_CASE("continuous mqar: each rule is rejected with its own message") {
             "2*(num_passes+1)*num_kv_pairs must be in [2, 16777216] (num_passes=2048, "
             "num_kv_pairs=4096)");
   CHECK(Rejected({.map_seed = -1}) == task + "map_seed must be >= 0 (map_seed=-1)");
+  CHECK(Rejected({.map_seed = 1}) ==
+        task + "map_seed acts only with per_sequence_mapping false (map_seed=1)");
 }
 
 }  // namespace
