@@ -40,8 +40,9 @@ limited() {
   if [[ -n $end ]]; then timeout --kill-after=10 "$(left)" "$@"; else "$@"; fi
 }
 
-# run_cells WORD...: the program, which stops and saves in time. What is committed are reports, so no weights are kept.
-run_cells() { "$programs/mixerbench" "$@" --keep-weights none ${end:+--time-limit "$(left)"}; }
+# run_cells_of FOLDER WORD...: its program, which stops and saves in time. What is committed are reports, so no weights are kept.
+run_cells_of() { "$1/mixerbench" "${@:2}" --keep-weights none ${end:+--time-limit "$(left)"}; }
+run_cells() { run_cells_of "$programs" "$@"; }
 
 # share N: threads for each of N processes side by side.
 share() { echo $((($(nproc) + $1 - 1) / $1)); }
@@ -203,8 +204,7 @@ run_planted() (
   cd -- "$out/runs" || return
   run_cells run "$suite" -o gate/base >"$out/logs/planted-base.txt" 2>&1 || return
   for fault in decay slow; do
-    "$programs/$fault/mixerbench" run "$suite" -o "gate/$fault" --keep-weights none ${end:+--time-limit "$(left)"} \
-      >"$out/logs/planted-$fault.txt" 2>&1 || return
+    run_cells_of "$programs/$fault" run "$suite" -o "gate/$fault" >"$out/logs/planted-$fault.txt" 2>&1 || return
     code=0
     limited "$programs/mixerbench" compare gate/base "gate/$fault" --measure "$suite" --pairs "gate/pairs-$fault" \
       --base-program "$programs/mixerbench" --new-program "$programs/$fault/mixerbench" --calibration "$calibration" \

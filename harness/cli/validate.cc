@@ -93,8 +93,8 @@ RunFindings FindIn(const std::filesystem::path& path) {
   }
   for (const reports::CellResult& cell : report.cells) {
     for (const reports::KeptItems& items : cell.items) {
-      const auto found = reports::ItemFaults(CellFolder(path, cell.run_id), cell, items);
-      faults.insert(faults.end(), found.begin(), found.end());
+      const auto of_items = reports::ItemFaults(CellFolder(path, cell.run_id), cell, items);
+      faults.insert(faults.end(), of_items.begin(), of_items.end());
     }
   }
   const std::filesystem::path file = path / "report.json";

@@ -157,7 +157,7 @@ class CellCollector {
     if (HasFreshSeeds(document)) phase_ = reports::CellPhase::kSelection;
     if (const Value* throughput = document.Find("throughput")) {
       throughput_ = ParseThroughputPlan(*throughput);
-      CheckThroughputHasEffect(*throughput);
+      CheckHasEffect(*throughput_, *throughput);
     }
   }
 

@@ -56,16 +56,6 @@ ThroughputPlan ParseThroughputPlan(const Value& value) {
   return plan;
 }
 
-void CheckThroughputHasEffect(const Value& value) {
-  if (!ParseThroughputPlan(value).MeasuresStepsAlone()) return;
-  for (const std::string key : {"seq_len", "batch_size"}) {
-    if (value.Find(key)) {
-      throw ConfigError("/throughput/" + key,
-                        "has no effect: train_step has the task's length and train's batch_size");
-    }
-  }
-}
-
 Value ThroughputPlanToValue(const ThroughputPlan& plan) {
   Object value = {{"phases", Array(plan.phases.begin(), plan.phases.end())},
                   {"num_samples", plan.num_samples}};
@@ -74,6 +64,16 @@ Value ThroughputPlanToValue(const ThroughputPlan& plan) {
     value["batch_size"] = plan.batch_size;
   }
   return value;
+}
+
+void CheckHasEffect(const ThroughputPlan& plan, const Value& value) {
+  if (!plan.MeasuresStepsAlone()) return;
+  for (const std::string key : {"seq_len", "batch_size"}) {
+    if (value.Find(key)) {
+      throw ConfigError("/throughput/" + key,
+                        "has no effect: train_step has the task's length and train's batch_size");
+    }
+  }
 }
 
 }  // namespace mixerbench::harness

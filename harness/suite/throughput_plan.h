@@ -27,9 +27,10 @@ const io::Form& ThroughputForm();
 
 // Parses "/throughput" of a suite or a cell, and back. Throws ConfigError.
 ThroughputPlan ParseThroughputPlan(const Value& value);
-// Of a suite: throws ConfigError for a member that changes nothing. Cells of earlier versions have
-// such.
-void CheckThroughputHasEffect(const Value& value);
 Value ThroughputPlanToValue(const ThroughputPlan& plan);
+
+// Of a suite's `value`, of which `plan` was parsed: throws ConfigError for a member that changes
+// nothing. Cells of earlier versions have such.
+void CheckHasEffect(const ThroughputPlan& plan, const Value& value);
 
 }  // namespace mixerbench::harness
