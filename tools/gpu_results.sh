@@ -3,7 +3,7 @@
 #
 # PROGRAMS is a folder of tools/package.sh. A part is `tests` or one of them by its name (`engine_test`),
 # `golden` (samples of the CUDA generator), `python` (mixers in Python; PROGRAMS/site holds the wheel),
-# `peers` (beside it those of tools/peers/README.md), `conformance`, `sanitizers`, `cores`, `operations`,
+# `peers` and `parity` (beside it those of tools/peers/README.md), `conformance`, `sanitizers`, `cores`, `operations`,
 # `starts`, `calibration` (the gate), `planted` (its faults; gate/trial/README.md), `leaderboard`, `nightly` (the collections) or the name of a suite;
 # OUT/h200 gets what is committed, OUT/runs and OUT/logs the rest. A part that fails is named at the end, and the others
 # still run. With TIME_LIMIT in the environment the whole ends after so many seconds: tests that run then
@@ -108,22 +108,30 @@ run_python() {
 }
 
 # The table has the pairs that are done in the place of what is committed of them.
-run_peers() {
-  local peers=$root/tools/peers folder=$out/runs/peers found=$out/h200/peers status=0 dtype onto=()
+run_peers() (
+  peers=$root/tools/peers folder=$out/runs/peers found=$out/h200/peers status=0 onto=()
   mkdir -p -- "$found"
-  (
-    cd -- "$root" || exit
-    export PYTHONPATH=$programs/site
-    [[ -f results/h200/peers/peers.json ]] && onto=(--onto results/h200/peers/peers.json)
-    python3 "$peers/peers.py" run --gpus "$(IFS=,; echo "${devices[*]}")" -o "$folder" ${end:+--seconds "$(left)"} \
-      >"$out/logs/peers.txt" 2>&1 || status=1
-    python3 "$peers/peers.py" table "${onto[@]}" "$folder"/*/*/report.json >"$found/peers.md" || status=1
-    python3 "$peers/peers.py" table --json "${onto[@]}" "$folder"/*/*/report.json >"$found/peers.json" || status=1
-    for dtype in bf16 fp32; do
-      limited python3 "$peers/parity.py" --device cuda --dtype "$dtype" >"$found/parity-$dtype.md" 2>"$out/logs/parity-$dtype.txt" || status=1
-    done
-    exit "$status"
-  )
+  cd -- "$root" || return
+  export PYTHONPATH=$programs/site
+  [[ -f results/h200/peers/peers.json ]] && onto=(--onto results/h200/peers/peers.json)
+  python3 "$peers/peers.py" run --gpus "$(IFS=,; echo "${devices[*]}")" -o "$folder" ${end:+--seconds "$(left)"} \
+    >"$out/logs/peers.txt" 2>&1 || status=1
+  python3 "$peers/peers.py" table "${onto[@]}" "$folder"/*/*/report.json >"$found/peers.md" || status=1
+  python3 "$peers/peers.py" table --json "${onto[@]}" "$folder"/*/*/report.json >"$found/peers.json" || status=1
+  return "$status"
+)
+
+# By the kernels that train (bf16), and by the same in fp32, which takes a closer look. Most of it is their compilation.
+run_parity() {
+  local dtype pid pids=() status=0
+  mkdir -p -- "$out/h200/peers"
+  for dtype in bf16 fp32; do
+    PYTHONPATH=$programs/site limited python3 "$root/tools/peers/parity.py" --device cuda --dtype "$dtype" \
+      >"$out/h200/peers/parity-$dtype.md" 2>"$out/logs/parity-$dtype.txt" &
+    pids+=("$!")
+  done
+  for pid in "${pids[@]}"; do wait "$pid" || status=1; done
+  return "$status"
 }
 
 # The checkout that holds this script is the one that PROGRAMS were made from.
@@ -249,7 +257,7 @@ for part in "$@"; do
   fi
   start=$SECONDS
   case $part in
-    tests | golden | python | peers | conformance | sanitizers | starts | calibration | planted | leaderboard | nightly) "run_$part" ;;
+    tests | golden | python | peers | parity | conformance | sanitizers | starts | calibration | planted | leaderboard | nightly) "run_$part" ;;
     *_test) run_test "$part" ;;
     cores) run_benchmark core_device_benchmark cores/core_device_benchmark.txt ;;
     operations) run_benchmark operations_benchmark fused/fused_benchmark.txt ;;
