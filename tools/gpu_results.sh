@@ -48,7 +48,7 @@ run_cells() { run_cells_of "$programs" "$@"; }
 share() { echo $((($(nproc) + $1 - 1) / $1)); }
 
 run_test() {  # run_test NAME: its last line is the count
-  OMP_NUM_THREADS=$(share 6) limited "$programs/$1" >"$out/logs/$1.txt" 2>&1
+  OMP_NUM_THREADS=$(share 6) limited "$programs/$1" --durations yes >"$out/logs/$1.txt" 2>&1
   local status=$?
   printf '%s: %s\n' "$1" "$(grep -E 'All tests passed|assertions:' "$out/logs/$1.txt" || tail -n 1 "$out/logs/$1.txt")"
   return "$status"
@@ -86,24 +86,36 @@ run_benchmark() {  # run_benchmark PROGRAM FILE
   limited "$programs/$1" >"$out/h200/$2" 2>&1
 }
 
+# run_python_tests DEVICE NAME.TEST...: one after the other, each with a log of its own.
+run_python_tests() {
+  local name test status=0
+  for test in "${@:2}"; do
+    name=${test%%.*}
+    CUDA_VISIBLE_DEVICES=$1 PYTHONPATH=$programs/site:$root/tests/python MIXERBENCH_TEST_DEVICE=cuda \
+      limited python3 "$root/tests/python/$name.py" "$programs/site/mixerbench/libmixerbench_engine.so" "${test#*.}" \
+      >"$out/logs/$test.txt" 2>&1 && continue
+    printf '%s: %s\n' "$test" "$(tail -n 1 "$out/logs/$test.txt")"
+    status=1
+  done
+  return "$status"
+}
+
 # The package that is tested is that of PROGRAMS/site, as installed by pip --target from tools/wheel.sh. Most of a
 # test's time is the start of programs: several side by side on each GPU.
 run_python() {
-  local name tests shard shards=$((gpus * 4)) i own log pid pids status=0
-  for name in api_test program_test; do
-    mapfile -t tests < <(awk -F'[ (]+' '/^class / { class = $2 } /^    def test_/ { print class "." $3 }' "$root/tests/python/$name.py")
-    pids=()
-    for ((shard = 0; shard < shards && shard < ${#tests[@]}; ++shard)); do
-      own=()
-      for ((i = shard; i < ${#tests[@]}; i += shards)); do own+=("${tests[i]}"); done
-      CUDA_VISIBLE_DEVICES=${devices[shard % gpus]} PYTHONPATH=$programs/site:$root/tests/python MIXERBENCH_TEST_DEVICE=cuda \
-        limited python3 "$root/tests/python/$name.py" "$programs/site/mixerbench/libmixerbench_engine.so" "${own[@]}" \
-        >"$out/logs/$name-$shard.txt" 2>&1 &
-      pids+=("$!")
-    done
-    for pid in "${pids[@]}"; do wait "$pid" || status=1; done
-    for log in "$out/logs/$name"-*.txt; do printf '%s: %s\n' "$(basename -- "$log" .txt)" "$(tail -n 1 "$log")"; done
+  local name tests=() shard shards=$((gpus * 6)) i own pid pids=() status=0
+  for name in program_test api_test; do
+    mapfile -t -O "${#tests[@]}" tests < <(awk -F'[ (]+' -v name="$name" \
+      '/^class / { class = $2 } /^    def test_/ { print name "." class "." $3 }' "$root/tests/python/$name.py")
   done
+  for ((shard = 0; shard < shards; ++shard)); do
+    own=()
+    for ((i = shard; i < ${#tests[@]}; i += shards)); do own+=("${tests[i]}"); done
+    run_python_tests "${devices[shard % gpus]}" "${own[@]}" &
+    pids+=("$!")
+  done
+  for pid in "${pids[@]}"; do wait "$pid" || status=1; done
+  echo "${#tests[@]} tests"
   return "$status"
 }
 
@@ -123,14 +135,12 @@ run_peers() (
 
 # By the kernels that train (bf16), and by the same in fp32, which takes a closer look. Most of it is their compilation.
 run_parity() {
-  local dtype pid pids=() status=0
+  local dtype status=0
   mkdir -p -- "$out/h200/peers"
   for dtype in bf16 fp32; do
-    PYTHONPATH=$programs/site limited python3 "$root/tools/peers/parity.py" --device cuda --dtype "$dtype" \
-      >"$out/h200/peers/parity-$dtype.md" 2>"$out/logs/parity-$dtype.txt" &
-    pids+=("$!")
+    PYTHONPATH=$programs/site OMP_NUM_THREADS=1 limited python3 "$root/tools/peers/parity.py" --device cuda --dtype "$dtype" \
+      >"$out/h200/peers/parity-$dtype.md" 2>"$out/logs/parity-$dtype.txt" || status=1
   done
-  for pid in "${pids[@]}"; do wait "$pid" || status=1; done
   return "$status"
 }
 

@@ -6,9 +6,11 @@
 #include <shared_mutex>
 #include <utility>
 
+#include <ATen/Context.h>
 #include <c10/util/Exception.h>
 
 #include "harness/device/device.h"
+#include "kernels/runtime/torch_generator.h"
 
 namespace mixerbench::harness {
 namespace {
@@ -44,6 +46,13 @@ std::function<std::shared_ptr<void>()>& TheHold() {
   return hold;
 }
 
+at::Generator GeneratorOn(at::Device device) {
+  if (!device.is_cuda()) return {};
+  return at::globalContext()
+      .getAcceleratorHooksInterface(device.type())
+      .getNewGenerator(device.index());
+}
+
 }  // namespace
 
 void HoldWhileCapturing(std::function<std::shared_ptr<void>()> hold) {
@@ -63,7 +72,9 @@ FirstRun::~FirstRun() {
 }
 
 GraphContext::GraphContext(at::Device device, bool use_graphs, std::string reason)
-    : device_(device), use_graphs_(use_graphs && device.is_cuda()) {
+    : device_(device),
+      generator_(GeneratorOn(device)),
+      use_graphs_(use_graphs && device.is_cuda()) {
   if (!use_graphs && device.is_cuda()) eager_reason_ = std::move(reason);
 }
 
@@ -71,6 +82,20 @@ GraphContext GraphContext::WithoutGraphs(std::string reason) const {
   GraphContext context(device_, /*use_graphs=*/false, std::move(reason));
   context.check_plans_ = check_plans_;
   return context;
+}
+
+void GraphContext::Run(const std::function<void()>& work) const {
+  const kernels::TorchGeneratorScope scope(generator_);
+  work();
+}
+
+std::unique_ptr<CapturedGraph> GraphContext::TryToCapture(const std::function<void()>& work) {
+  try {
+    return internal::CaptureGraph(memory_, generator_, [&] { Run(work); });
+  } catch (...) {
+    generator_ = GeneratorOn(device_);  // for libtorch the other one captures for good
+    throw;
+  }
 }
 
 std::unique_ptr<CapturedGraph> GraphContext::Capture(const std::function<void()>& work) {
@@ -81,10 +106,10 @@ std::unique_ptr<CapturedGraph> GraphContext::Capture(const std::function<void()>
   try {
     if (!memory_) memory_ = internal::MakeGraphMemory(device_);
     try {
-      graph = internal::CaptureGraph(memory_, work);
+      graph = TryToCapture(work);
     } catch (const c10::OutOfMemoryError&) {
       internal::ReleaseCachedMemory();
-      graph = internal::CaptureGraph(memory_, work);
+      graph = TryToCapture(work);
     }
   } catch (const c10::OutOfMemoryError&) {
     throw;
@@ -98,10 +123,15 @@ std::unique_ptr<CapturedGraph> GraphContext::Capture(const std::function<void()>
   return graph;
 }
 
-void RepeatedWork::RunFirst() {
+void GraphContext::SeedDraws(std::uint64_t seed) {
+  if (generator_.defined()) generator_.set_current_seed(seed);  // and from its first number on
+}
+
+void RepeatedWork::RunFirst(std::uint64_t seed) {
   const FirstRun alone(context_->device());
   const kernels::PlanRecorder recorder;
-  work_();
+  context_->SeedDraws(seed);
+  context_->Run(work_);
   plans_ = recorder.records();
   has_run_ = true;
   if (context_->check_plans_) context_->check_plans_(plans_);
@@ -112,18 +142,19 @@ std::string RepeatedWork::eager_reason() const {
   return context_->use_graphs() ? "ran once" : context_->eager_reason();
 }
 
-void RepeatedWork::Run() {
+void RepeatedWork::Run(std::uint64_t seed) {
   if (!has_run_) {
-    RunFirst();
+    RunFirst(seed);
     return;
   }
   std::shared_lock lock(TheQueue(), std::defer_lock);
   if (context_->device().is_cuda()) lock.lock();
   if (!graph_ && context_->use_graphs()) graph_ = context_->Capture(work_);
+  context_->SeedDraws(seed);
   if (graph_) {
     graph_->Replay();
   } else {
-    work_();
+    context_->Run(work_);
   }
 }
 

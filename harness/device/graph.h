@@ -4,11 +4,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include <ATen/core/Generator.h>
 #include <c10/core/Device.h>
 
 #include "kernels/runtime/plan.h"
@@ -54,11 +56,16 @@ class GraphContext {
 
  private:
   friend class RepeatedWork;
+  void SeedDraws(std::uint64_t seed);
+  // Where the work finds kernels::TorchGenerator().
+  void Run(const std::function<void()>& work) const;
   // nullptr when the work cannot be captured: it waits for the device, say. Lack of memory is
   // thrown, as ever.
   std::unique_ptr<CapturedGraph> Capture(const std::function<void()>& work);
+  std::unique_ptr<CapturedGraph> TryToCapture(const std::function<void()>& work);
 
   at::Device device_;
+  at::Generator generator_;  // undefined on the CPU
   bool use_graphs_;
   std::shared_ptr<GraphMemory> memory_;
   std::string eager_reason_;
@@ -90,8 +97,9 @@ class RepeatedWork {
       : context_(&context), work_(std::move(work)) {}
 
   // The first call runs the work: libraries create their handles and load their code, which a
-  // capture does not allow. The second captures it.
-  void Run();
+  // capture does not allow. The second captures it. On a GPU what the work draws from
+  // kernels::TorchGenerator() comes of `seed`, run as it is or replayed.
+  void Run(std::uint64_t seed = 0);
 
   bool has_run() const { return has_run_; }
   // What the functions inside chose (kernels/runtime/plan.h); empty before the first run. Plans
@@ -102,7 +110,7 @@ class RepeatedWork {
   std::string eager_reason() const;
 
  private:
-  void RunFirst();
+  void RunFirst(std::uint64_t seed);
 
   GraphContext* context_;
   std::function<void()> work_;
@@ -115,8 +123,9 @@ namespace internal {  // defined in graph_cuda.cc or graph_stub.cc
 std::shared_ptr<GraphMemory> MakeGraphMemory(at::Device device);
 // Gives back the device memory that the framework keeps for later; a capture cannot do it itself.
 void ReleaseCachedMemory();
-// Throws what the work or the capture throws; the device is usable afterwards.
+// Throws what the work or the capture throws; the device is usable afterwards, `generator` is not.
 std::unique_ptr<CapturedGraph> CaptureGraph(const std::shared_ptr<GraphMemory>& memory,
+                                            const at::Generator& generator,
                                             const std::function<void()>& work);
 }  // namespace internal
 

@@ -12,7 +12,7 @@ std::shared_ptr<GraphMemory> MakeGraphMemory(at::Device) {
 void ReleaseCachedMemory() {}
 
 std::unique_ptr<CapturedGraph> CaptureGraph(const std::shared_ptr<GraphMemory>&,
-                                            const std::function<void()>&) {
+                                            const at::Generator&, const std::function<void()>&) {
   throw BackendUnavailable("this program was built without CUDA");
 }
 

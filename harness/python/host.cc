@@ -4,22 +4,24 @@
 #include <cstdint>
 #include <dlfcn.h>
 #include <mutex>
+#include <optional>
 #include <string_view>
 #include <tuple>
 #include <utility>
 
+#include <ATen/core/Generator.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <c10/util/Exception.h>
 #include <torch/library.h>
 
 #include "base/check.h"
+#include "kernels/runtime/torch_generator.h"
 
 namespace mixerbench::harness {
 namespace {
 
-using PythonOperator = std::tuple<std::string, std::vector<at::Tensor>>(std::string_view,
-                                                                        std::string_view,
-                                                                        at::TensorList);
+using PythonOperator = std::tuple<std::string, std::vector<at::Tensor>>(
+    std::string_view, std::string_view, at::TensorList, const std::optional<at::Generator>&);
 
 // The functions of CPython's stable interface that pending errors and its collector need, as the
 // process has them: none where a test stands in for Python.
@@ -98,7 +100,8 @@ const c10::OperatorHandle& Operator() {
 }  // namespace
 
 TORCH_LIBRARY(mixerbench, library) {
-  library.def("python(str function, str text, Tensor[] tensors) -> (str, Tensor[])");
+  library.def(
+      "python(str function, str text, Tensor[] tensors, Generator? generator) -> (str, Tensor[])");
 }
 
 bool HasPython() {
@@ -114,7 +117,9 @@ PythonReply CallPython(const std::string& function, const std::string& text,
   }
   thread_local const KnownThread known;
   static const auto call = Operator().typed<PythonOperator>();
-  auto [answer, outputs] = call.call(function, text, tensors);
+  const at::Generator& generator = kernels::TorchGenerator();
+  auto [answer, outputs] = call.call(function, text, tensors,
+                                     generator.defined() ? std::optional(generator) : std::nullopt);
   Require(!answer.empty(), "Python answers with a kind");
   if (answer[0] != '=') ThrowFailure(answer[0], answer.substr(1));
   return {answer.substr(1), std::move(outputs)};

@@ -29,9 +29,9 @@ struct PythonReply {
   std::vector<at::Tensor> tensors;
 };
 
-// Calls a function of python/mixerbench/bridge.py. Not with the interpreter's lock held. Errors:
-// ConfigError when no Python is around this program and for what a user got wrong,
-// c10::OutOfMemoryError, PythonError.
+// Calls a function of python/mixerbench/bridge.py, which gets kernels::TorchGenerator() too. Not
+// with the interpreter's lock held. Errors: ConfigError when no Python is around this program and
+// for what a user got wrong, c10::OutOfMemoryError, PythonError.
 PythonReply CallPython(const std::string& function, const std::string& text,
                        const std::vector<at::Tensor>& tensors = {});
 

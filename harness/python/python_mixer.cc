@@ -127,7 +127,7 @@ class PythonMixer final : public models::Mixer {
   }
 
   // "key train seed": the seed of everything that the call draws. On a GPU only the device knows
-  // it.
+  // it, and kernels::TorchGenerator() is drawn from.
   std::string CallOf(const models::MixerOptions& options) const {
     std::string call = key_ + (options.generator ? " train" : " eval");
     const bool is_known = options.generator && options_.device().is_cpu();

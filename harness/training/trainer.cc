@@ -258,7 +258,7 @@ void Trainer::Step() {
     Generate(*shape.source, request, shape.host_made);
   }
   optimizer_.RefreshShadowWeights();
-  shape.work->Run();
+  shape.work->Run(DeriveSeed(cell_.seed, "torch", static_cast<std::uint64_t>(step_)));
   window_.Advance();
   last_batch_tokens_ = slot.count * shape.source->task().shape().seq_len;
   ++next_batch_;

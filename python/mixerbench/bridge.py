@@ -1,8 +1,8 @@
 """Implements the operator through which the engine calls Python. SPDX-License-Identifier: Apache-2.0
 
-Every function of FUNCTIONS takes (text, [tensors]) and returns (text, [tensors]). No exception may leave an operator
-that Python implements, so an answer's first character tells how it went: '=' well, 'c' what the user got wrong, 'm'
-out of memory, '!' any other exception.
+Every function of FUNCTIONS takes (text, [tensors], generator) and returns (text, [tensors]); `generator` is to stand
+for torch's own one of a GPU, or None. No exception may leave an operator that Python implements, so an answer's first
+character tells how it went: '=' well, 'c' what the user got wrong, 'm' out of memory, '!' any other exception.
 """
 
 import contextlib
@@ -18,7 +18,7 @@ from . import failures, modules, settings, sources, trial
 FUNCTIONS = {}
 _units = {}
 _unraisable = {}  # by thread: what a backward pass left
-_last_seed = 0  # of a call of forward()
+_last = threading.local()  # its draws: of this thread's last call of forward()
 _backward = contextlib.ExitStack()  # around a backward pass: what holds for a call holds for that
 _library = None
 
@@ -36,10 +36,10 @@ def implement():
     sys.unraisablehook = _keep_unraisable
 
 
-def _dispatch(function, text, tensors):
+def _dispatch(function, text, tensors, generator):
     process = os.getpid()
     try:
-        text, tensors = FUNCTIONS[function](text, tensors)
+        text, tensors = FUNCTIONS[function](text, tensors, generator)
         return "=" + text, list(tensors)
     except BaseException as error:  # SystemExit and KeyboardInterrupt too: a cell fails, not the program
         return _failure(error), []
@@ -63,22 +63,22 @@ def _keep_unraisable(unraisable):
 
 
 @exported
-def raise_unraisable(_, __):
+def raise_unraisable(*_):
     raise _unraisable.pop(threading.get_ident())
 
 
 @exported
-def describe_code(text, _):
+def describe_code(text, *_):
     return sources.describe(text), []
 
 
 @exported
-def describe_package(_, __):
+def describe_package(*_):
     return sources.describe_package(), []
 
 
 @exported
-def create(text, _):
+def create(text, *_):
     spec = json.loads(text)
     if trial.is_started():
         facts, shapes = trial.build(spec)
@@ -92,7 +92,7 @@ def create(text, _):
 
 
 @exported
-def install(text, tensors):
+def install(text, tensors, _):
     """The unit is destroyed by whoever has it, and who gets an exception here never has."""
     if text:
         unit = _units.pop(text)
@@ -102,55 +102,58 @@ def install(text, tensors):
 
 
 @exported
-def destroy(text, _):
+def destroy(text, *_):
     if text:
         del _units[text]
     return "", []
 
 
 @exported
-def initial_state(text, _):
+def initial_state(text, _, generator):
     key, mode, seed, batch_size = text.split()
-    described, tensors = _units[key].initial_state(int(batch_size), mode == "train", int(seed))
+    unit = _units[key]
+    draws = settings.Draws(int(seed), unit.device, generator)
+    described, tensors = unit.initial_state(int(batch_size), mode == "train", draws)
     return json.dumps(described), tensors
 
 
 @exported
-def forward(text, tensors):
-    global _last_seed
+def forward(text, tensors, generator):
     key, mode, seed = text.split()
-    _last_seed = int(seed)
+    unit = _units[key]
+    _last.draws = settings.Draws(int(seed), unit.device)
     x, *state = tensors
-    y, others = _units[key].forward(x, state, mode == "train", _last_seed)
+    y, others = unit.forward(x, state, mode == "train", _last.draws._replace(generator=generator))
     return "", [y, *others]
 
 
 @exported
-def begin_backward(_, __):
+def begin_backward(_, __, generator):
     if _units:
-        _backward.enter_context(settings.drawing_from(settings.another_seed(_last_seed, "backward")))
+        draws = getattr(_last, "draws", settings.Draws(0)).beside("backward")
+        _backward.enter_context(settings.drawing_from(draws._replace(generator=generator)))
         _backward.enter_context(settings.kept())
     return "", []
 
 
 @exported
-def end_backward(_, __):
+def end_backward(*_):
     _backward.close()
     return "", []
 
 
 @exported
-def watch(text, _):
+def watch(text, *_):
     spec = json.loads(text)
     return failures.watch(spec["path"], spec["ends"]), []
 
 
 @exported
-def unwatch(_, __):
+def unwatch(*_):
     failures.unwatch()
     return "", []
 
 
 @exported
-def hidden_folders(_, __):
+def hidden_folders(*_):
     return "\n".join(failures.hidden_folders()), []

@@ -3,6 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <filesystem>
 #include <map>
 #include <string>
@@ -26,6 +27,7 @@
 #include "harness/training/model.h"
 #include "harness/training/trainer.h"
 #include "io/json.h"
+#include "kernels/runtime/torch_generator.h"
 #include "reports/result/result_json.h"
 #include "tests/support/compare.h"
 
@@ -256,6 +258,50 @@ TEST_CASE("engine: work that waits for the device runs on without a graph") {
   for (int i = 0; i < 5; ++i) adds.Run();
   CHECK(sum.item<float>() == 10);
   CHECK(others.eager_reason().empty());
+}
+
+TEST_CASE("engine: what work draws comes of a seed, as it is and in a graph") {
+  const at::Device gpu = Gpu();
+  const StreamScope stream(gpu);
+  const auto options = at::TensorOptions().device(gpu);
+  at::Tensor drawn = at::zeros({100}, options);
+  const auto draw = [&] {
+    drawn.copy_(at::rand({100}, kernels::TorchGenerator(), options));
+    drawn.add_(at::rand({100}, kernels::TorchGenerator(), options));
+  };
+  const auto runs = [&](GraphContext& context) {
+    std::vector<at::Tensor> all;
+    RepeatedWork work(context, draw);
+    for (const std::uint64_t seed : {5, 5, 6, 5}) {
+      work.Run(seed);
+      all.push_back(drawn.clone());
+    }
+    return all;
+  };
+  GraphContext graphs(gpu, true);
+  GraphContext eager(gpu, false);
+  for (GraphContext* context : {&graphs, &eager, &graphs}) {
+    const auto all = runs(*context);
+    CAPTURE(context->eager_reason());
+    CHECK(context->use_graphs() == (context == &graphs));
+    CHECK(all[1].equal(all[0]));
+    CHECK_FALSE(all[2].equal(all[0]));
+    CHECK(all[3].equal(all[0]));
+  }
+  CHECK(runs(graphs)[2].equal(runs(eager)[2]));
+  // A capture that breaks takes its generator along.
+  GraphContext broken(gpu, true);
+  RepeatedWork waits(broken, [&] {
+    draw();
+    drawn.sum().item<float>();
+  });
+  const at::Tensor expected = runs(eager)[0];
+  for (int i = 0; i < 3; ++i) {
+    drawn.zero_();
+    waits.Run(5);
+    CHECK(drawn.equal(expected));
+  }
+  CHECK_FALSE(broken.use_graphs());
 }
 
 // Counts the memset nodes.

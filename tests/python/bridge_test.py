@@ -9,6 +9,7 @@ import random
 import subprocess
 import sys
 import tempfile
+import threading
 import types
 import unittest
 import unittest.mock
@@ -17,7 +18,7 @@ from concurrent.futures import ThreadPoolExecutor
 import torch
 
 _declared = torch.library.Library("mixerbench", "DEF")
-_declared.define("python(str function, str text, Tensor[] tensors) -> (str, Tensor[])")
+_declared.define("python(str function, str text, Tensor[] tensors, Generator? generator) -> (str, Tensor[])")
 
 from mixerbench import bridge, failures, modules, settings, sources, trial  # noqa: E402
 
@@ -27,7 +28,7 @@ WIDTH = 8
 
 
 def ask(function, text, tensors=()):
-    return torch.ops.mixerbench.python(function, text, list(tensors))
+    return torch.ops.mixerbench.python(function, text, list(tensors), None)
 
 
 def spec_of(place, seed=5, double=False, **options):
@@ -412,6 +413,37 @@ class FailuresTest(unittest.TestCase):
         self.assertTrue(state.equal(torch.get_rng_state()))
         self.assertIn("changes torch's default dtype", self.gradient(doubles, 1)[1])
         self.assertEqual(self.gradient(noise, 1)[1], "=")
+
+    def test_threads_draw_backward_from_seeds_of_their_own(self):
+        noise = Layer("misbehaving.py:NoiseBackward")
+        alone, _ = self.gradient(noise, 1)
+        x = inputs().requires_grad_()
+        y = noise.forward(x, mode="train", seed=1)[1]
+        other = threading.Thread(target=self.gradient, args=(noise, 2))
+        other.start()
+        other.join()
+        ask("begin_backward", "")
+        y.sum().backward()
+        ask("end_backward", "")
+        self.assertTrue(x.grad.equal(alone))
+
+    def test_on_a_gpu_another_generator_takes_the_place_of_torchs(self):
+        class OfGpu:
+            state = "own"
+
+            def graphsafe_get_state(self):
+                return self.state
+
+            def graphsafe_set_state(self, state):
+                self.state = state
+
+        gpus = (OfGpu(), OfGpu())
+        draws = settings.Draws(3, torch.device("cuda:1"), "of the graph")
+        with unittest.mock.patch("torch.cuda.default_generators", gpus):
+            with self.assertRaises(ArithmeticError), settings.drawing_from(draws.beside("state")):
+                self.assertEqual([gpu.state for gpu in gpus], ["own", "of the graph"])
+                raise ArithmeticError
+        self.assertEqual([gpu.state for gpu in gpus], ["own", "own"])
 
     def gradient(self, layer, seed):
         x = inputs().requires_grad_()

@@ -11,8 +11,10 @@ SPDX-License-Identifier: Apache-2.0
 """
 
 import argparse
+import concurrent.futures
 import importlib.util
 import json
+import multiprocessing
 import os
 import pathlib
 import shutil
@@ -118,8 +120,9 @@ PARAMETERS = {
 INTERPRETED_TOKENS = {"mesa_net": 64}
 
 
-def use_copy(folder, interpreted):
-    """Of flash-linear-attention, where every kernel takes fp32 and none casts what is a Python integer when interpreted."""
+def make_copy(folder, interpreted):
+    """Of flash-linear-attention, where every kernel takes fp32 and none casts what is a Python integer when interpreted:
+    the folder to look it up in."""
     source = importlib.util.find_spec("fla").submodule_search_locations[0]
     copy = pathlib.Path(shutil.copytree(source, os.path.join(folder, "fla"), ignore=shutil.ignore_patterns("*.pyc")))
     for file in copy.rglob("*.py"):
@@ -129,7 +132,7 @@ def use_copy(folder, interpreted):
             changed = changed.replace(".to(tl.int64)", "")
         if changed != text:
             file.write_text(changed, encoding="utf-8")
-    sys.path.insert(0, folder)
+    return folder
 
 
 def interpret():
@@ -232,27 +235,46 @@ def compare(mixer, options, peer, tokens, device, dtype):
     return errors
 
 
-def compare_all(pairs, options):
-    """Prints the table; 1 when an error exceeds its tolerance."""
+def start_process(folder, interpreted):
+    """One that compares: a kernel is compiled by one thread, which takes most of the time."""
+    if folder:
+        sys.path.insert(0, folder)
+    if interpreted:
+        interpret()
+
+
+def compare_pair(mixer, ours, theirs, options):
+    """What compare() gives, in such a process."""
     import fla_layers
 
+    peer = getattr(fla_layers, peers.class_of(theirs))
+    tokens = options.tokens
+    if options.device == "cpu":
+        tokens = min(tokens, INTERPRETED_TOKENS.get(mixer, tokens))
+    ours = {name: value for name, value in ours.items() if name != "name"}
+    return compare(mixer, ours, peer, tokens, options.device, options.dtype)
+
+
+def compare_all(pairs, options, processes):
+    """Prints the table; 1 when an error exceeds its tolerance or there is none."""
     print("| layer | output | gradient of x | of a parameter, the worst |\n|---|---|---|---|")
     failed = []
-    for mixer, (ours, theirs) in pairs.items():
-        peer = getattr(fla_layers, peers.class_of(theirs))
-        tokens = options.tokens
-        if options.device == "cpu":
-            tokens = min(tokens, INTERPRETED_TOKENS.get(mixer, tokens))
-        ours = {name: value for name, value in ours.items() if name != "name"}
-        errors = compare(mixer, ours, peer, tokens, options.device, options.dtype)
+    found = {mixer: processes.submit(compare_pair, mixer, *pair, options) for mixer, pair in pairs.items()}
+    for mixer, result in found.items():
+        try:
+            errors = result.result()
+        except Exception as error:  # of the layer: the others have errors all the same
+            print(f"| {mixer} | failed | – | – |", flush=True)
+            print(f"error: {mixer}: {type(error).__name__}: {error}", file=sys.stderr)
+            failed.append(mixer)
+            continue
         y, x = errors.pop("y"), errors.pop("grad.x")
         worst = max(errors, key=errors.get)
         print(f"| {mixer} | {y:.1e} | {x:.1e} | {errors[worst]:.1e} (`{worst}`) |", flush=True)
         tolerance = BF16_TOLERANCE if options.dtype == "bf16" else TOLERANCES.get(mixer, TOLERANCE)
         if not max(y, x, errors[worst]) <= tolerance:
+            print(f"error: {mixer}: beyond {tolerance:g}", file=sys.stderr)
             failed.append(mixer)
-    if failed:
-        print(f"error: beyond tolerance: {', '.join(failed)}", file=sys.stderr)
     return bool(failed)
 
 
@@ -262,6 +284,7 @@ def main():
     parser.add_argument("--tokens", type=int, default=70)
     parser.add_argument("--device", default="cpu", help="cpu (Triton's interpreter, the default) or cuda")
     parser.add_argument("--dtype", choices=("fp32", "bf16"), default="fp32", help="that theirs computes in")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="layers side by side (as many as cores)")
     options = parser.parse_args()
     if options.dtype == "bf16" and options.device == "cpu":
         parser.error("--dtype bf16 needs --device cuda: Triton's interpreter does not know it")
@@ -271,12 +294,16 @@ def main():
         environment["TRITON_F32_DEFAULT"] = "ieee"  # products of fp32 are tf32 otherwise
     for name, value in environment.items():
         os.environ.setdefault(name, value)
-    if options.device == "cpu":
-        interpret()
+    interpreted = options.device == "cpu"
     with tempfile.TemporaryDirectory() as folder:
-        if options.dtype == "fp32":
-            use_copy(folder, interpreted=options.device == "cpu")
-        return compare_all(pairs, options)
+        copy = make_copy(folder, interpreted) if options.dtype == "fp32" else None
+        with concurrent.futures.ProcessPoolExecutor(
+            max(1, min(options.jobs, len(pairs))),
+            multiprocessing.get_context("spawn"),
+            start_process,
+            (copy, interpreted),
+        ) as processes:
+            return compare_all(pairs, options, processes)
 
 
 if __name__ == "__main__":
