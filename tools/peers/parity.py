@@ -135,17 +135,16 @@ def make_copy(folder, interpreted):
     return folder
 
 
-def interpret():
-    """Triton's kernels on the CPU, as Python: without timing their variants, which only a GPU can."""
-    os.environ["TRITON_INTERPRET"] = "1"
+def keep_variants(number):
+    """Of each kernel of Triton's, which has up to a thousand."""
     from triton.runtime import autotuner
 
     init = autotuner.Autotuner.__init__
 
-    def with_one_variant(self, function, arguments, configs, *rest, **more):
-        init(self, function, arguments, configs[:1], *rest, **more)
+    def with_few_variants(self, function, arguments, configs, *rest, **more):
+        init(self, function, arguments, configs[:number], *rest, **more)
 
-    autotuner.Autotuner.__init__ = with_one_variant
+    autotuner.Autotuner.__init__ = with_few_variants
 
 
 def draw(layer, generator):
@@ -235,12 +234,12 @@ def compare(mixer, options, peer, tokens, device, dtype):
     return errors
 
 
-def start_process(folder, interpreted):
+def start_process(folder, variants):
     """One that compares: a kernel is compiled by one thread, which takes most of the time."""
     if folder:
         sys.path.insert(0, folder)
-    if interpreted:
-        interpret()
+    if variants:
+        keep_variants(variants)
 
 
 def compare_pair(mixer, ours, theirs, options):
@@ -265,7 +264,7 @@ def compare_all(pairs, options, processes):
             errors = result.result()
         except Exception as error:  # of the layer: the others have errors all the same
             print(f"| {mixer} | failed | – | – |", flush=True)
-            print(f"error: {mixer}: {type(error).__name__}: {error}", file=sys.stderr)
+            print(f"error: {mixer}: {type(error).__name__}: {str(error).partition(chr(10))[0]}", file=sys.stderr)
             failed.append(mixer)
             continue
         y, x = errors.pop("y"), errors.pop("grad.x")
@@ -284,24 +283,30 @@ def main():
     parser.add_argument("--tokens", type=int, default=70)
     parser.add_argument("--device", default="cpu", help="cpu (Triton's interpreter, the default) or cuda")
     parser.add_argument("--dtype", choices=("fp32", "bf16"), default="fp32", help="that theirs computes in")
+    parser.add_argument(
+        "--variants", type=int, help="of each kernel that are compiled and timed, the first (all; on the CPU one)"
+    )
     parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="layers side by side (as many as cores)")
     options = parser.parse_args()
     if options.dtype == "bf16" and options.device == "cpu":
         parser.error("--dtype bf16 needs --device cuda: Triton's interpreter does not know it")
     pairs = peers.named(peers.read_suite(), options.layers)
+    interpreted = options.device == "cpu"
     environment = dict(peers.CHECK)
     if options.dtype == "fp32":
         environment["TRITON_F32_DEFAULT"] = "ieee"  # products of fp32 are tf32 otherwise
+    if interpreted:
+        environment["TRITON_INTERPRET"] = "1"
+        options.variants = 1  # Python has no times to choose by
     for name, value in environment.items():
         os.environ.setdefault(name, value)
-    interpreted = options.device == "cpu"
     with tempfile.TemporaryDirectory() as folder:
         copy = make_copy(folder, interpreted) if options.dtype == "fp32" else None
         with concurrent.futures.ProcessPoolExecutor(
             max(1, min(options.jobs, len(pairs))),
             multiprocessing.get_context("spawn"),
             start_process,
-            (copy, interpreted),
+            (copy, options.variants),
         ) as processes:
             return compare_all(pairs, options, processes)
 
