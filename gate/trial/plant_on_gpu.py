@@ -1,10 +1,9 @@
 #!/usr/bin/env python3
 """Plants one of two faults in the sources of GLA, for a build that runs on a GPU.
 
-    plant_on_gpu.py decay|slow    # rewrites a file of the checkout; `git checkout -- models kernels` takes it back
+    plant_on_gpu.py decay|slow    # rewrites a file of the checkout; `git checkout -- models` takes it back
 
-`decay` is off by one token; `slow` copies keys and values before the fused kernel reads them, some 5 % of a call in
-bf16. See README.md.
+`decay` is off by one token; `slow` copies what the core reads, some 5 % of a forward pass. See README.md.
 SPDX-License-Identifier: Apache-2.0
 """
 
@@ -19,10 +18,13 @@ FAULTS = {
         [("            .view(args.k.sizes());", "            .view(args.k.sizes())\n            .roll(1, 1);")],
     ),
     "slow": (
-        "kernels/linear_attention/gla/gla_cuda.cc",
+        "models/mixers/gla/gla.cc",
         [
-            (f"const at::Tensor {x} = device::WithAlignedRows(args.{x});", f"const at::Tensor {x} = args.{x}.clone();")
-            for x in "kv"
+            ("    args.q = map(args.q, options.path);", "    args.q = map(args.q, options.path).clone();"),
+            (
+                "    args.k = map(args.k, options.path);",
+                "    args.k = map(args.k, options.path).clone();\n    args.v = args.v.clone();",
+            ),
         ],
     ),
 }
