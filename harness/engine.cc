@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <iostream>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <span>
 
@@ -20,6 +21,7 @@
 #include "harness/device/graph.h"
 #include "harness/interop/mixer_facts.h"
 #include "harness/interop/unit_run.h"
+#include "harness/python/draws.h"
 #include "harness/python/host.h"
 #include "harness/python/python_mixer.h"
 #include "harness/run/repro.h"
@@ -158,6 +160,13 @@ Registries WithPythonMixer() {
   return registries;
 }
 
+GraphHolds HoldsOfPython() {
+  return {.capture = [] { return std::make_shared<CollectorPause>(); },
+          .begin =
+              [] { return std::make_shared<std::unique_lock<std::mutex>>(HoldTorchsGenerators()); },
+          .work = [](const auto& generator) { return std::make_shared<DrawsOfWork>(generator); }};
+}
+
 }  // namespace
 
 int EngineMain(int argc, char** argv, const std::vector<std::string>& worker_command, int answers) {
@@ -167,7 +176,7 @@ int EngineMain(int argc, char** argv, const std::vector<std::string>& worker_com
   // them one, and its constructor overwrites what lies behind it in libtorch. That is this flag, by
   // which an allocation that fails ends the process instead of throwing.
   FLAGS_caffe2_use_fatal_for_enforce = false;
-  HoldWhileCapturing([] { return std::make_shared<CollectorPause>(); });
+  if (HasPython()) HoldInGraphs(HoldsOfPython());
   const Registries registries = WithPythonMixer();
   const EngineCommands engine = {
       .run =

@@ -93,9 +93,8 @@ run_python_tests() {
     name=${test%%.*}
     CUDA_VISIBLE_DEVICES=$1 PYTHONPATH=$programs/site:$root/tests/python MIXERBENCH_TEST_DEVICE=cuda \
       limited python3 "$root/tests/python/$name.py" "$programs/site/mixerbench/libmixerbench_engine.so" "${test#*.}" \
-      >"$out/logs/$test.txt" 2>&1 && continue
+      >"$out/logs/$test.txt" 2>&1 || status=1
     printf '%s: %s\n' "$test" "$(tail -n 1 "$out/logs/$test.txt")"
-    status=1
   done
   return "$status"
 }
@@ -108,6 +107,7 @@ run_python() {
     mapfile -t -O "${#tests[@]}" tests < <(awk -F'[ (]+' -v name="$name" \
       '/^class / { class = $2 } /^    def test_/ { print name "." class "." $3 }' "$root/tests/python/$name.py")
   done
+  ((${#tests[@]})) || return 1
   for ((shard = 0; shard < shards; ++shard)); do
     own=()
     for ((i = shard; i < ${#tests[@]}; i += shards)); do own+=("${tests[i]}"); done
@@ -115,7 +115,6 @@ run_python() {
     pids+=("$!")
   done
   for pid in "${pids[@]}"; do wait "$pid" || status=1; done
-  echo "${#tests[@]} tests"
   return "$status"
 }
 
@@ -133,8 +132,8 @@ run_peers() (
   return "$status"
 )
 
-# By the kernels that train (bf16), and by the same in fp32, which takes a closer look. Most of it is their compilation,
-# of every variant for many minutes.
+# By two variants of each kernel in bf16, in which it trains, and in fp32, which takes a closer look: to compile all of
+# them takes many minutes.
 run_parity() {
   local dtype status=0
   mkdir -p -- "$out/h200/peers"

@@ -5,7 +5,7 @@
 # (docs/GATE.md): 0 pass, 1 regression, 5 inconclusive, 6 missing or not comparable; 75 out of time, and
 # the same command continues; 2 wrong arguments, 8 OUT cannot be made; else as in docs/CLI.md.
 #
-# MIXERBENCH_DEVICE  cuda[:i], cpu or auto (default)
+# MIXERBENCH_DEVICE  cuda[:i], cpu or auto (default); a CPU needs a smaller SUITE
 # GATE               preset or file of settings (default nightly)
 # GATE_MINUTES       limit of everything after the builds (default 10)
 # SPDX-License-Identifier: Apache-2.0

@@ -6,11 +6,10 @@
 #include <shared_mutex>
 #include <utility>
 
-#include <ATen/Context.h>
 #include <c10/util/Exception.h>
 
+#include "base/error.h"
 #include "harness/device/device.h"
-#include "kernels/runtime/torch_generator.h"
 
 namespace mixerbench::harness {
 namespace {
@@ -41,23 +40,22 @@ Queue& TheQueue() {
   return queue;
 }
 
-std::function<std::shared_ptr<void>()>& TheHold() {
-  static std::function<std::shared_ptr<void>()> hold = [] { return nullptr; };
-  return hold;
+GraphHolds& TheHolds() {
+  static GraphHolds holds;
+  return holds;
 }
 
-at::Generator GeneratorOn(at::Device device) {
-  if (!device.is_cuda()) return {};
-  return at::globalContext()
-      .getAcceleratorHooksInterface(device.type())
-      .getNewGenerator(device.index());
+std::shared_ptr<void> HoldIfAsked(const std::function<std::shared_ptr<void>()>& hold) {
+  return hold ? hold() : nullptr;
+}
+
+std::shared_ptr<void> HoldDraws(const at::Generator& generator) {
+  return generator.defined() ? TheHolds().work(generator) : nullptr;
 }
 
 }  // namespace
 
-void HoldWhileCapturing(std::function<std::shared_ptr<void>()> hold) {
-  TheHold() = std::move(hold);
-}
+void HoldInGraphs(GraphHolds holds) { TheHolds() = std::move(holds); }
 
 FirstRun::FirstRun(at::Device device) : device_(device) {
   if (!device_.is_cuda()) return;
@@ -72,9 +70,7 @@ FirstRun::~FirstRun() {
 }
 
 GraphContext::GraphContext(at::Device device, bool use_graphs, std::string reason)
-    : device_(device),
-      generator_(GeneratorOn(device)),
-      use_graphs_(use_graphs && device.is_cuda()) {
+    : device_(device), use_graphs_(use_graphs && device.is_cuda()) {
   if (!use_graphs && device.is_cuda()) eager_reason_ = std::move(reason);
 }
 
@@ -84,32 +80,33 @@ GraphContext GraphContext::WithoutGraphs(std::string reason) const {
   return context;
 }
 
-void GraphContext::Run(const std::function<void()>& work) const {
-  const kernels::TorchGeneratorScope scope(generator_);
-  work();
-}
-
-std::unique_ptr<CapturedGraph> GraphContext::TryToCapture(const std::function<void()>& work) {
-  try {
-    return internal::CaptureGraph(memory_, generator_, [&] { Run(work); });
-  } catch (...) {
-    generator_ = GeneratorOn(device_);  // for libtorch the other one captures for good
-    throw;
-  }
-}
-
-std::unique_ptr<CapturedGraph> GraphContext::Capture(const std::function<void()>& work) {
+std::unique_ptr<CapturedGraph> GraphContext::Capture(at::Generator& generator,
+                                                     const std::function<void()>& work) {
   const ProfileRange range("capture");
   const auto start = std::chrono::steady_clock::now();
-  const std::shared_ptr<void> held = TheHold()();
+  const std::shared_ptr<void> held = HoldIfAsked(TheHolds().capture);
+  const auto capture = [&] {
+    try {
+      return internal::CaptureGraph(
+          memory_, generator, [] { return HoldIfAsked(TheHolds().begin); },
+          [&] {
+            const std::shared_ptr<void> draws = HoldDraws(generator);
+            work();
+          });
+    } catch (...) {
+      // For libtorch the one of a broken capture captures for good.
+      if (generator.defined()) generator = MakeGenerator(device_, 0);
+      throw;
+    }
+  };
   std::unique_ptr<CapturedGraph> graph;
   try {
     if (!memory_) memory_ = internal::MakeGraphMemory(device_);
     try {
-      graph = TryToCapture(work);
+      graph = capture();
     } catch (const c10::OutOfMemoryError&) {
       internal::ReleaseCachedMemory();
-      graph = TryToCapture(work);
+      graph = capture();
     }
   } catch (const c10::OutOfMemoryError&) {
     throw;
@@ -123,15 +120,28 @@ std::unique_ptr<CapturedGraph> GraphContext::Capture(const std::function<void()>
   return graph;
 }
 
-void GraphContext::SeedDraws(std::uint64_t seed) {
-  if (generator_.defined()) generator_.set_current_seed(seed);  // and from its first number on
+void RepeatedWork::RunAsItIs(std::uint64_t seed) {
+  if (!generator_.defined()) {
+    work_();
+    return;
+  }
+  generator_.set_current_seed(seed);
+  {
+    const std::shared_ptr<void> draws = HoldDraws(generator_);
+    work_();
+  }
+  if (generator_.current_seed() != seed) {
+    throw ConfigError("", "a call changes the seed of torch's generator of the GPU");
+  }
 }
 
 void RepeatedWork::RunFirst(std::uint64_t seed) {
   const FirstRun alone(context_->device());
   const kernels::PlanRecorder recorder;
-  context_->SeedDraws(seed);
-  context_->Run(work_);
+  if (TheHolds().work && context_->device().is_cuda()) {
+    generator_ = MakeGenerator(context_->device(), seed);
+  }
+  RunAsItIs(seed);
   plans_ = recorder.records();
   has_run_ = true;
   if (context_->check_plans_) context_->check_plans_(plans_);
@@ -149,13 +159,13 @@ void RepeatedWork::Run(std::uint64_t seed) {
   }
   std::shared_lock lock(TheQueue(), std::defer_lock);
   if (context_->device().is_cuda()) lock.lock();
-  if (!graph_ && context_->use_graphs()) graph_ = context_->Capture(work_);
-  context_->SeedDraws(seed);
-  if (graph_) {
-    graph_->Replay();
-  } else {
-    context_->Run(work_);
+  if (!graph_ && context_->use_graphs()) graph_ = context_->Capture(generator_, work_);
+  if (!graph_) {
+    RunAsItIs(seed);
+    return;
   }
+  if (generator_.defined()) generator_.set_current_seed(seed);
+  graph_->Replay();
 }
 
 }  // namespace mixerbench::harness

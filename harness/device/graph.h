@@ -30,9 +30,18 @@ class GraphMemory {
   virtual ~GraphMemory() = default;
 };
 
-// From now on this process captures only while it has what `hold` returns: another language's
-// collector of garbage, say, must not destroy a graph beside a capture. Nothing is held before.
-void HoldWhileCapturing(std::function<std::shared_ptr<void>()> hold);
+// What another language around the program asks for. Each is called, if it is there, and what it
+// returns is held for as long as is said.
+struct GraphHolds {
+  // A capture: a collector of garbage must not destroy a graph beside it.
+  std::function<std::shared_ptr<void>()> capture = {};
+  // The begin of a capture, whose graph registers the generator that torch has for the device.
+  std::function<std::shared_ptr<void>()> begin = {};
+  // Work on a GPU, which may draw from this generator and, in a graph, from no other.
+  std::function<std::shared_ptr<void>(const at::Generator&)> work = {};
+};
+// From now on, for work that has not run. Nothing is held before.
+void HoldInGraphs(GraphHolds holds);
 
 // What the graphs of one cell have in common. Must outlive its RepeatedWork.
 class GraphContext {
@@ -56,16 +65,12 @@ class GraphContext {
 
  private:
   friend class RepeatedWork;
-  void SeedDraws(std::uint64_t seed);
-  // Where the work finds kernels::TorchGenerator().
-  void Run(const std::function<void()>& work) const;
   // nullptr when the work cannot be captured: it waits for the device, say. Lack of memory is
-  // thrown, as ever.
-  std::unique_ptr<CapturedGraph> Capture(const std::function<void()>& work);
-  std::unique_ptr<CapturedGraph> TryToCapture(const std::function<void()>& work);
+  // thrown, as ever. Of a capture that breaks, `generator` is another one.
+  std::unique_ptr<CapturedGraph> Capture(at::Generator& generator,
+                                         const std::function<void()>& work);
 
   at::Device device_;
-  at::Generator generator_;  // undefined on the CPU
   bool use_graphs_;
   std::shared_ptr<GraphMemory> memory_;
   std::string eager_reason_;
@@ -97,8 +102,8 @@ class RepeatedWork {
       : context_(&context), work_(std::move(work)) {}
 
   // The first call runs the work: libraries create their handles and load their code, which a
-  // capture does not allow. The second captures it. On a GPU what the work draws from
-  // kernels::TorchGenerator() comes of `seed`, run as it is or replayed.
+  // capture does not allow. The second captures it. What the work draws from the generator of
+  // GraphHolds::work comes of `seed`, run as it is or replayed.
   void Run(std::uint64_t seed = 0);
 
   bool has_run() const { return has_run_; }
@@ -111,10 +116,12 @@ class RepeatedWork {
 
  private:
   void RunFirst(std::uint64_t seed);
+  void RunAsItIs(std::uint64_t seed);
 
   GraphContext* context_;
   std::function<void()> work_;
   std::vector<kernels::PlanRecord> plans_;
+  at::Generator generator_;  // undefined where nobody asks for it
   std::unique_ptr<CapturedGraph> graph_;
   bool has_run_ = false;
 };
@@ -123,9 +130,11 @@ namespace internal {  // defined in graph_cuda.cc or graph_stub.cc
 std::shared_ptr<GraphMemory> MakeGraphMemory(at::Device device);
 // Gives back the device memory that the framework keeps for later; a capture cannot do it itself.
 void ReleaseCachedMemory();
-// Throws what the work or the capture throws; the device is usable afterwards, `generator` is not.
+// Throws what the work or the capture throws; the device is usable afterwards, `generator`, which
+// may be undefined, is not. What `hold` returns is held while the capture begins.
 std::unique_ptr<CapturedGraph> CaptureGraph(const std::shared_ptr<GraphMemory>& memory,
                                             const at::Generator& generator,
+                                            const std::function<std::shared_ptr<void>()>& hold,
                                             const std::function<void()>& work);
 }  // namespace internal
 

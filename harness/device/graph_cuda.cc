@@ -60,14 +60,17 @@ struct DeleteGraph {
 class CudaGraph final : public CapturedGraph {
  public:
   CudaGraph(std::shared_ptr<GraphMemory> memory, const at::Generator& generator,
-            const std::function<void()>& work)
+            const std::function<std::shared_ptr<void>()>& hold, const std::function<void()>& work)
       : memory_(std::move(memory)), use_(static_cast<CudaGraphMemory&>(*memory_)) {
     const std::lock_guard lock(CaptureMutex());
     const auto pool = use_.pool();
     const auto device = c10::cuda::current_device();
-    graph_->register_generator_state(generator);
-    // What other threads do meanwhile is no part of the capture and not forbidden by it.
-    graph_->capture_begin(pool, cudaStreamCaptureModeThreadLocal);
+    {
+      const std::shared_ptr<void> held = hold();
+      if (generator.defined()) graph_->register_generator_state(generator);
+      // What other threads do meanwhile is no part of the capture and not forbidden by it.
+      graph_->capture_begin(pool, cudaStreamCaptureModeThreadLocal);
+    }
     try {
       work();
     } catch (...) {
@@ -123,8 +126,9 @@ void ReleaseCachedMemory() {
 
 std::unique_ptr<CapturedGraph> CaptureGraph(const std::shared_ptr<GraphMemory>& memory,
                                             const at::Generator& generator,
+                                            const std::function<std::shared_ptr<void>()>& hold,
                                             const std::function<void()>& work) {
-  return std::make_unique<CudaGraph>(memory, generator, work);
+  return std::make_unique<CudaGraph>(memory, generator, hold, work);
 }
 
 }  // namespace mixerbench::harness::internal

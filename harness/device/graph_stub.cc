@@ -12,7 +12,9 @@ std::shared_ptr<GraphMemory> MakeGraphMemory(at::Device) {
 void ReleaseCachedMemory() {}
 
 std::unique_ptr<CapturedGraph> CaptureGraph(const std::shared_ptr<GraphMemory>&,
-                                            const at::Generator&, const std::function<void()>&) {
+                                            const at::Generator&,
+                                            const std::function<std::shared_ptr<void>()>&,
+                                            const std::function<void()>&) {
   throw BackendUnavailable("this program was built without CUDA");
 }
 

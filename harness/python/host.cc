@@ -4,24 +4,23 @@
 #include <cstdint>
 #include <dlfcn.h>
 #include <mutex>
-#include <optional>
 #include <string_view>
 #include <tuple>
 #include <utility>
 
-#include <ATen/core/Generator.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <c10/util/Exception.h>
 #include <torch/library.h>
 
 #include "base/check.h"
-#include "kernels/runtime/torch_generator.h"
+#include "harness/python/draws.h"
 
 namespace mixerbench::harness {
 namespace {
 
-using PythonOperator = std::tuple<std::string, std::vector<at::Tensor>>(
-    std::string_view, std::string_view, at::TensorList, const std::optional<at::Generator>&);
+using PythonOperator = std::tuple<std::string, std::vector<at::Tensor>>(std::string_view,
+                                                                        std::string_view,
+                                                                        at::TensorList);
 
 // The functions of CPython's stable interface that pending errors and its collector need, as the
 // process has them: none where a test stands in for Python.
@@ -100,8 +99,7 @@ const c10::OperatorHandle& Operator() {
 }  // namespace
 
 TORCH_LIBRARY(mixerbench, library) {
-  library.def(
-      "python(str function, str text, Tensor[] tensors, Generator? generator) -> (str, Tensor[])");
+  library.def("python(str function, str text, Tensor[] tensors) -> (str, Tensor[])");
 }
 
 bool HasPython() {
@@ -117,9 +115,7 @@ PythonReply CallPython(const std::string& function, const std::string& text,
   }
   thread_local const KnownThread known;
   static const auto call = Operator().typed<PythonOperator>();
-  const at::Generator& generator = kernels::TorchGenerator();
-  auto [answer, outputs] = call.call(function, text, tensors,
-                                     generator.defined() ? std::optional(generator) : std::nullopt);
+  auto [answer, outputs] = call.call(function, text, tensors);
   Require(!answer.empty(), "Python answers with a kind");
   if (answer[0] != '=') ThrowFailure(answer[0], answer.substr(1));
   return {answer.substr(1), std::move(outputs)};
@@ -208,6 +204,7 @@ void Backward(const at::Tensor& root, const at::Tensor& gradient) {
     root.backward(gradient);
     return;
   }
+  const DrawsOfCall draws(root.device(), /*seed=*/0);
   GuardedBackward guarded;
   try {
     root.backward(gradient);

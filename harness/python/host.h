@@ -29,9 +29,9 @@ struct PythonReply {
   std::vector<at::Tensor> tensors;
 };
 
-// Calls a function of python/mixerbench/bridge.py, which gets kernels::TorchGenerator() too. Not
-// with the interpreter's lock held. Errors: ConfigError when no Python is around this program and
-// for what a user got wrong, c10::OutOfMemoryError, PythonError.
+// Calls a function of python/mixerbench/bridge.py. Not with the interpreter's lock held. Errors:
+// ConfigError when no Python is around this program and for what a user got wrong,
+// c10::OutOfMemoryError, PythonError.
 PythonReply CallPython(const std::string& function, const std::string& text,
                        const std::vector<at::Tensor>& tensors = {});
 
@@ -48,8 +48,8 @@ class CollectorPause {
 
 // root.backward(gradient). What Python throws in it comes as from CallPython: libtorch passes on
 // the message alone and leaves the exception pending in the thread, where the next call would meet
-// it. What a module draws there comes from the seed of its last call, and it must leave the
-// settings of the process as they were.
+// it. What a module draws there comes from the seed of this thread's last call or, on a GPU, as in
+// a call (draws.h), and it must leave the settings of the process as they were.
 void Backward(const at::Tensor& root, const at::Tensor& gradient = {});
 
 }  // namespace mixerbench::harness

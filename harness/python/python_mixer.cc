@@ -12,6 +12,7 @@
 
 #include "base/error.h"
 #include "base/fields.h"
+#include "harness/python/draws.h"
 #include "harness/python/host.h"
 #include "harness/python/module_state.h"
 #include "io/json.h"
@@ -126,8 +127,8 @@ class PythonMixer final : public models::Mixer {
     CallPython("install", key_, own);
   }
 
-  // "key train seed": the seed of everything that the call draws. On a GPU only the device knows
-  // it, and kernels::TorchGenerator() is drawn from.
+  // "key train seed": the seed of everything that the call draws on the CPU. For a cell on a GPU
+  // only the device knows it.
   std::string CallOf(const models::MixerOptions& options) const {
     std::string call = key_ + (options.generator ? " train" : " eval");
     const bool is_known = options.generator && options_.device().is_cpu();
@@ -136,12 +137,19 @@ class PythonMixer final : public models::Mixer {
     return call + " " + std::to_string(seed);
   }
 
+  // Of a function that runs the module.
+  PythonReply Call(const std::string& function, const std::string& text,
+                   const std::vector<at::Tensor>& tensors = {}) const {
+    const DrawsOfCall draws(options_.device(), /*seed=*/0);
+    return CallPython(function, text, tensors);
+  }
+
   State InitialState(std::int64_t batch_size, const std::string& call) const {
     if (!has_state_) {
       return {.tensors = {{kModuleInputs,
                            {at::empty({batch_size, 0, d_model_}, options_), StateKind::kCache}}}};
     }
-    const PythonReply reply = CallPython("initial_state", call + " " + std::to_string(batch_size));
+    const PythonReply reply = Call("initial_state", call + " " + std::to_string(batch_size));
     const Value described = io::ParseJson(reply.text);
     State state;
     for (std::size_t i = 0; i < reply.tensors.size(); ++i) {
@@ -158,7 +166,7 @@ class PythonMixer final : public models::Mixer {
     at::Tensor all = x;
     if (earlier.defined() && earlier.size(1) > 0)
       all = at::cat({earlier.to(x.scalar_type()), x}, 1);
-    const std::vector<at::Tensor> results = CallPython("forward", CallOf(options), {all}).tensors;
+    const std::vector<at::Tensor> results = Call("forward", CallOf(options), {all}).tensors;
     Mixed mixed;
     mixed.tokens = {{results.at(0).narrow(1, all.size(1) - x.size(1), x.size(1))}};
     TakeExtras(results, 1, options, mixed);
@@ -174,7 +182,7 @@ class PythonMixer final : public models::Mixer {
         options.initial_state != nullptr ? *options.initial_state : InitialState(x.size(0), call);
     std::vector<at::Tensor> tensors = {x};
     for (const auto& [name, tensor] : state.tensors) tensors.push_back(tensor.value);
-    const std::vector<at::Tensor> results = CallPython("forward", call, tensors).tensors;
+    const std::vector<at::Tensor> results = Call("forward", call, tensors).tensors;
     Mixed mixed;
     mixed.tokens = {{results.at(0)}};
     TakeExtras(results, 1 + state.tensors.size(), options, mixed);

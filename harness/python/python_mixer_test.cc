@@ -4,14 +4,12 @@
 
 #include <map>
 #include <memory>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <tuple>
 #include <utility>
 #include <vector>
 
-#include <ATen/CPUGeneratorImpl.h>
 #include <ATen/TensorOperators.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/cumsum.h>
@@ -24,7 +22,6 @@
 #include "harness/python/host.h"
 #include "harness/python/module_state.h"
 #include "io/json.h"
-#include "kernels/runtime/torch_generator.h"
 #include "tests/support/tensors.h"
 
 #include "tests/support/catch2.h"
@@ -47,11 +44,10 @@ struct Module {
 
 struct StandIn {
   std::map<std::string, Module> modules = {};
-  std::string created = {};                      // what the last of them was asked for
-  std::string called = {};                       // the last forward pass
-  std::string started = {};                      // the last initial state
-  std::vector<std::string> passed = {};          // what was said of backward passes
-  std::optional<at::Generator> draws_from = {};  // of the last call
+  std::string created = {};              // what the last of them was asked for
+  std::string called = {};               // the last forward pass
+  std::string started = {};              // the last initial state
+  std::vector<std::string> passed = {};  // what was said of backward passes
 };
 StandIn& Python() {
   static StandIn python;
@@ -93,9 +89,7 @@ Answer RunModule(std::string_view text, const std::vector<at::Tensor>& tensors) 
   return {"=", results};
 }
 
-Answer AnswerAsPython(std::string_view function, std::string_view text, at::TensorList tensors,
-                      const std::optional<at::Generator>& generator) {
-  Python().draws_from = generator;
+Answer AnswerAsPython(std::string_view function, std::string_view text, at::TensorList tensors) {
   if (function == "create") return Create(std::string(text));
   if (function == "install") Python().modules.at(std::string(text)).parameters = tensors.vec();
   if (function == "forward") return RunModule(text, tensors.vec());
@@ -205,18 +199,6 @@ TEST_CASE("python mixer: training is told apart, with a seed for everything that
           {.generator = kernels::SeedGenerator(at::full({2}, 43, at::kLong))});
   CHECK(Python().called == "train 43");
   CHECK(Python().started == "train 43 1");
-}
-
-TEST_CASE("python mixer: a generator in the place of torch's own crosses to Python") {
-  const Built built = Build("m:Whole");
-  {
-    const kernels::TorchGeneratorScope scope(at::detail::createCPUGenerator(7));
-    Forward(*built.mixer, {at::ones({1, 2, kWidth})});
-    REQUIRE(Python().draws_from);
-    CHECK(Python().draws_from->current_seed() == 7);
-  }
-  Forward(*built.mixer, {at::ones({1, 2, kWidth})});
-  CHECK_FALSE(Python().draws_from);
 }
 
 TEST_CASE("python mixer: Python hears where a backward pass begins and ends, also where it fails") {

@@ -1,8 +1,8 @@
 """Implements the operator through which the engine calls Python. SPDX-License-Identifier: Apache-2.0
 
-Every function of FUNCTIONS takes (text, [tensors], generator) and returns (text, [tensors]); `generator` is to stand
-for torch's own one of a GPU, or None. No exception may leave an operator that Python implements, so an answer's first
-character tells how it went: '=' well, 'c' what the user got wrong, 'm' out of memory, '!' any other exception.
+Every function of FUNCTIONS takes (text, [tensors]) and returns (text, [tensors]). No exception may leave an operator
+that Python implements, so an answer's first character tells how it went: '=' well, 'c' what the user got wrong, 'm'
+out of memory, '!' any other exception.
 """
 
 import contextlib
@@ -18,7 +18,7 @@ from . import failures, modules, settings, sources, trial
 FUNCTIONS = {}
 _units = {}
 _unraisable = {}  # by thread: what a backward pass left
-_last = threading.local()  # its draws: of this thread's last call of forward()
+_last = threading.local()  # its seed: of this thread's last call of forward()
 _backward = contextlib.ExitStack()  # around a backward pass: what holds for a call holds for that
 _library = None
 
@@ -36,10 +36,10 @@ def implement():
     sys.unraisablehook = _keep_unraisable
 
 
-def _dispatch(function, text, tensors, generator):
+def _dispatch(function, text, tensors):
     process = os.getpid()
     try:
-        text, tensors = FUNCTIONS[function](text, tensors, generator)
+        text, tensors = FUNCTIONS[function](text, tensors)
         return "=" + text, list(tensors)
     except BaseException as error:  # SystemExit and KeyboardInterrupt too: a cell fails, not the program
         return _failure(error), []
@@ -63,22 +63,22 @@ def _keep_unraisable(unraisable):
 
 
 @exported
-def raise_unraisable(*_):
+def raise_unraisable(_, __):
     raise _unraisable.pop(threading.get_ident())
 
 
 @exported
-def describe_code(text, *_):
+def describe_code(text, _):
     return sources.describe(text), []
 
 
 @exported
-def describe_package(*_):
+def describe_package(_, __):
     return sources.describe_package(), []
 
 
 @exported
-def create(text, *_):
+def create(text, _):
     spec = json.loads(text)
     if trial.is_started():
         facts, shapes = trial.build(spec)
@@ -92,7 +92,7 @@ def create(text, *_):
 
 
 @exported
-def install(text, tensors, _):
+def install(text, tensors):
     """The unit is destroyed by whoever has it, and who gets an exception here never has."""
     if text:
         unit = _units.pop(text)
@@ -102,58 +102,55 @@ def install(text, tensors, _):
 
 
 @exported
-def destroy(text, *_):
+def destroy(text, _):
     if text:
         del _units[text]
     return "", []
 
 
 @exported
-def initial_state(text, _, generator):
+def initial_state(text, _):
     key, mode, seed, batch_size = text.split()
-    unit = _units[key]
-    draws = settings.Draws(int(seed), unit.device, generator)
-    described, tensors = unit.initial_state(int(batch_size), mode == "train", draws)
+    described, tensors = _units[key].initial_state(int(batch_size), mode == "train", int(seed))
     return json.dumps(described), tensors
 
 
 @exported
-def forward(text, tensors, generator):
+def forward(text, tensors):
     key, mode, seed = text.split()
-    unit = _units[key]
-    _last.draws = settings.Draws(int(seed), unit.device)
+    _last.seed = int(seed)
     x, *state = tensors
-    y, others = unit.forward(x, state, mode == "train", _last.draws._replace(generator=generator))
+    y, others = _units[key].forward(x, state, mode == "train", _last.seed)
     return "", [y, *others]
 
 
 @exported
-def begin_backward(_, __, generator):
+def begin_backward(_, __):
     if _units:
-        draws = getattr(_last, "draws", settings.Draws(0)).beside("backward")
-        _backward.enter_context(settings.drawing_from(draws._replace(generator=generator)))
+        seed = settings.another_seed(getattr(_last, "seed", 0), "backward")
+        _backward.enter_context(settings.drawing_from(seed))
         _backward.enter_context(settings.kept())
     return "", []
 
 
 @exported
-def end_backward(*_):
-    _backward.close()
+def end_backward(_, __):
+    _backward.pop_all().close()  # which ends with the lock of the generators: from there on the stack is another thread's
     return "", []
 
 
 @exported
-def watch(text, *_):
+def watch(text, _):
     spec = json.loads(text)
     return failures.watch(spec["path"], spec["ends"]), []
 
 
 @exported
-def unwatch(*_):
+def unwatch(_, __):
     failures.unwatch()
     return "", []
 
 
 @exported
-def hidden_folders(*_):
+def hidden_folders(_, __):
     return "\n".join(failures.hidden_folders()), []

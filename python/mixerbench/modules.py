@@ -235,8 +235,7 @@ class Unit:
                 how = "has no shape before the first call: give the layer its sizes"
                 raise TypeError(f"{self.place}: parameter {name} {how}")
         module = module.double() if spec["double"] else module.float()
-        self.device = torch.device(spec["device"])
-        self.module = module.to(self.device)
+        self.module = module.to(spec["device"])
         self.key = str(next(_keys))
         self.trained = {name: p for name, p in module.named_parameters() if p.requires_grad}
         for name, parameter in self.trained.items():
@@ -285,20 +284,20 @@ class Unit:
                 )
 
     @contextlib.contextmanager
-    def _guarded(self, training, draws):
+    def _guarded(self, training, seed):
         """Around a call of the module."""
         settings.keep_stand_in_for_gpu()
         self.module.train(training)
         with (
-            settings.drawing_from(draws),
+            settings.drawing_from(seed),
             settings.kept(),
             _parameters_kept(self.module),
             _buffers_kept(self.module),
         ):
             yield
 
-    def initial_state(self, batch_size, training, draws):
-        with self._guarded(training, draws.beside("state")):
+    def initial_state(self, batch_size, training, seed):
+        with self._guarded(training, settings.another_seed(seed, "state")):
             state = self.module.initial_state(batch_size)
         with_path, spec = pytree.tree_flatten_with_path(state)
         leaves = [(_name(path), _kind(_name(path), leaf), leaf) for path, leaf in with_path]
@@ -324,11 +323,11 @@ class Unit:
             leaves[i] = int(tensor) if kinds[i] == "position" else tensor
         return pytree.tree_unflatten(leaves, spec)
 
-    def forward(self, x, tensors, training, draws):
+    def forward(self, x, tensors, training, seed):
         """y; of a module with a state, the tensors of the next one; auxiliary losses; taps."""
         given, x = x, self._accepted_dtype(x)
         versions = [tensor._version for tensor in (x, *tensors)]
-        with self._guarded(training, draws), _precision(x):
+        with self._guarded(training, seed), _precision(x):
             if not self.has_state:
                 y, leaves, extras = self._without_extras(self._call(x), "y")
             else:

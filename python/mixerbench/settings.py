@@ -7,7 +7,6 @@ import random
 import signal
 import sys
 import threading
-import typing
 
 import torch
 
@@ -153,47 +152,23 @@ def _handlers_kept():
             raise RuntimeError(f"the module handles {signal.Signals(number).name}, which the program does itself")
 
 
-class Draws(typing.NamedTuple):
-    """Where a call's random numbers come from."""
-
-    seed: int
-    device: torch.device = torch.device("cpu")
-    generator: torch.Generator | None = None  # in the place of torch's own one of a GPU; else one of `seed` is
-
-    def beside(self, what):
-        """For what is drawn beside what comes of `seed` itself."""
-        another = int.from_bytes(hashlib.sha256(f"{what} {self.seed}".encode()).digest()[:8], "big")
-        return self._replace(seed=another)
+def another_seed(seed, what):
+    """For what is drawn beside what comes of `seed` itself."""
+    return int.from_bytes(hashlib.sha256(f"{what} {seed}".encode()).digest()[:8], "big")
 
 
 @contextlib.contextmanager
-def drawing_from(draws):
-    """What is drawn of torch's generators comes of `draws`, and the generators are left as they were."""
-    with _drawing, torch.random.fork_rng(devices=[]), _drawing_on_gpu_from(draws):
-        torch.default_generator.manual_seed(draws.seed)
+def drawing_from(seed):
+    """What is drawn of torch's generator comes of `seed`, and the generator is left as it was."""
+    with _drawing, torch.random.fork_rng(devices=[]):
+        torch.default_generator.manual_seed(seed)
         yield
-
-
-@contextlib.contextmanager
-def _drawing_on_gpu_from(draws):
-    """A graph that is captured meanwhile knows the engine's generator and no other: it takes the place of torch's."""
-    if draws.device.type != "cuda":
-        yield
-        return
-    own = torch.cuda.default_generators[draws.device.index]
-    earlier = own.graphsafe_get_state()
-    generator = draws.generator
-    own.graphsafe_set_state(torch.Generator(draws.device).manual_seed(draws.seed) if generator is None else generator)
-    try:
-        yield
-    finally:
-        own.graphsafe_set_state(earlier)
 
 
 @contextlib.contextmanager
 def drawing_all_from(seed):
-    """What is drawn on the CPU comes of `seed`, also from Python's and NumPy's global generators."""
-    with drawing_from(Draws(seed)):
+    """The same of Python's and NumPy's global generators too."""
+    with drawing_from(seed):
         of_python, of_numpy = random.getstate(), numpy and numpy.random.get_state()
         random.seed(seed)
         if numpy:

@@ -2,11 +2,17 @@
 // operation give the same bits, in every mixer and in everything that goes around a step.
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <future>
 #include <map>
+#include <memory>
+#include <mutex>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include <cuda_runtime_api.h>
@@ -21,13 +27,13 @@
 #include "harness/device/device.h"
 #include "harness/device/graph.h"
 #include "harness/device/graph_nodes.h"
+#include "harness/python/draws.h"
 #include "harness/suite/registries.h"
 #include "harness/suite/suite.h"
 #include "harness/training/batch.h"
 #include "harness/training/model.h"
 #include "harness/training/trainer.h"
 #include "io/json.h"
-#include "kernels/runtime/torch_generator.h"
 #include "reports/result/result_json.h"
 #include "tests/support/compare.h"
 
@@ -260,48 +266,142 @@ TEST_CASE("engine: work that waits for the device runs on without a graph") {
   CHECK(others.eager_reason().empty());
 }
 
-TEST_CASE("engine: what work draws comes of a seed, as it is and in a graph") {
-  const at::Device gpu = Gpu();
-  const StreamScope stream(gpu);
-  const auto options = at::TensorOptions().device(gpu);
-  at::Tensor drawn = at::zeros({100}, options);
-  const auto draw = [&] {
-    drawn.copy_(at::rand({100}, kernels::TorchGenerator(), options));
-    drawn.add_(at::rand({100}, kernels::TorchGenerator(), options));
-  };
-  const auto runs = [&](GraphContext& context) {
+// What modules in Python draw from, without Python: work may draw in a DrawsOfCall.
+class Draws {
+ public:
+  Draws() {
+    HoldInGraphs(
+        {.begin =
+             [] { return std::make_shared<std::unique_lock<std::mutex>>(HoldTorchsGenerators()); },
+         .work = [](const auto& generator) { return std::make_shared<DrawsOfWork>(generator); }});
+  }
+  ~Draws() { HoldInGraphs({}); }
+  Draws(const Draws&) = delete;
+  Draws& operator=(const Draws&) = delete;
+
+  // From torch's own generator, in two calls.
+  void Draw() {
+    for (const at::Tensor& row : drawn_.unbind()) {
+      const DrawsOfCall draws(gpu_, /*seed=*/0);
+      row.copy_(at::rand({100}, options_));
+    }
+  }
+  const at::Tensor& drawn() const { return drawn_; }
+
+  // What is drawn with each of these seeds in turn.
+  std::vector<at::Tensor> Runs(GraphContext& graphs, const std::vector<std::uint64_t>& seeds) {
+    RepeatedWork work(graphs, [this] { Draw(); });
     std::vector<at::Tensor> all;
-    RepeatedWork work(context, draw);
-    for (const std::uint64_t seed : {5, 5, 6, 5}) {
+    for (const std::uint64_t seed : seeds) {
       work.Run(seed);
-      all.push_back(drawn.clone());
+      all.push_back(drawn_.clone());
     }
     return all;
-  };
+  }
+
+ private:
+  at::Device gpu_ = Gpu();
+  at::TensorOptions options_ = at::TensorOptions().device(gpu_);
+  at::Tensor drawn_ = at::zeros({2, 100}, options_);
+};
+
+TEST_CASE("engine: what a module draws comes of a seed, as it is and in a graph") {
+  const at::Device gpu = Gpu();
+  const StreamScope stream(gpu);
+  Draws draws;
   GraphContext graphs(gpu, true);
   GraphContext eager(gpu, false);
-  for (GraphContext* context : {&graphs, &eager, &graphs}) {
-    const auto all = runs(*context);
-    CAPTURE(context->eager_reason());
-    CHECK(context->use_graphs() == (context == &graphs));
-    CHECK(all[1].equal(all[0]));
-    CHECK_FALSE(all[2].equal(all[0]));
-    CHECK(all[3].equal(all[0]));
+  const auto expected = draws.Runs(eager, {5, 6});
+  CHECK_FALSE(expected[0][0].equal(expected[0][1]));
+  CHECK_FALSE(expected[0].equal(expected[1]));
+  for (int round = 0; round < 2; ++round) {
+    const auto all = draws.Runs(graphs, {5, 5, 6, 5});
+    CAPTURE(round, graphs.eager_reason());
+    CHECK(graphs.use_graphs());
+    for (const std::size_t i : {0, 1, 3}) CHECK(all[i].equal(expected[0]));
+    CHECK(all[2].equal(expected[1]));
   }
-  CHECK(runs(graphs)[2].equal(runs(eager)[2]));
-  // A capture that breaks takes its generator along.
-  GraphContext broken(gpu, true);
-  RepeatedWork waits(broken, [&] {
-    draw();
-    drawn.sum().item<float>();
+}
+
+TEST_CASE("engine: a capture that breaks leaves what other graphs of the cell draw as it was") {
+  const at::Device gpu = Gpu();
+  const StreamScope stream(gpu);
+  Draws draws;
+  GraphContext eager(gpu, false);
+  const auto expected = draws.Runs(eager, {5})[0];
+  GraphContext graphs(gpu, true);
+  RepeatedWork captured(graphs, [&] { draws.Draw(); });
+  for (int i = 0; i < 3; ++i) captured.Run(5);
+  REQUIRE(captured.is_graph());
+  RepeatedWork waits(graphs, [&] {
+    draws.Draw();
+    draws.drawn().sum().item<float>();
   });
-  const at::Tensor expected = runs(eager)[0];
   for (int i = 0; i < 3; ++i) {
-    drawn.zero_();
-    waits.Run(5);
-    CHECK(drawn.equal(expected));
+    for (RepeatedWork* work : {&waits, &captured}) {
+      draws.drawn().zero_();
+      work->Run(5);
+      CHECK(draws.drawn().equal(expected));
+    }
   }
-  CHECK_FALSE(broken.use_graphs());
+  CHECK(captured.is_graph());
+  CHECK_FALSE(waits.is_graph());
+}
+
+TEST_CASE("engine: what is drawn outside of repeated work comes of a seed, and torch's own stays") {
+  const at::Device gpu = Gpu();
+  const auto options = at::TensorOptions().device(gpu);
+  at::Generator torchs = at::globalContext().defaultGenerator(gpu);
+  torchs.set_current_seed(1);
+  const at::Tensor own = at::rand({100}, options);
+  torchs.set_current_seed(1);
+  std::vector<at::Tensor> drawn;
+  for (const std::uint64_t seed : {3, 3, 4}) {
+    const DrawsOfCall draws(gpu, seed);
+    drawn.push_back(at::rand({100}, options));
+  }
+  CHECK(drawn[1].equal(drawn[0]));
+  CHECK_FALSE(drawn[2].equal(drawn[0]));
+  CHECK(at::rand({100}, options).equal(own));
+}
+
+TEST_CASE("engine: work that seeds torch's generator fails") {
+  const at::Device gpu = Gpu();
+  const StreamScope stream(gpu);
+  const Draws draws;
+  GraphContext graphs(gpu, true);
+  RepeatedWork seeds(graphs, [&] {
+    const DrawsOfCall call(gpu, 0);
+    at::Generator(at::globalContext().defaultGenerator(gpu)).set_current_seed(1);
+  });
+  CHECK_THROWS_WITH(seeds.Run(5), Catch::Matchers::Contains("changes the seed"));
+}
+
+TEST_CASE("engine: draws of one cell run beside captures of another") {
+  const at::Device gpu = Gpu();
+  const auto options = at::TensorOptions().device(gpu);
+  Draws draws;
+  std::atomic<bool> is_done = false;
+  auto drawing = std::async(std::launch::async, [&] {
+    const StreamScope stream(gpu);
+    int num_drawn = 0;
+    for (; !is_done; ++num_drawn) {
+      {
+        const DrawsOfCall call(gpu, 7);
+        at::rand({100}, options);
+      }
+      std::this_thread::sleep_for(std::chrono::microseconds(100));  // the lock is not a fair one
+    }
+    return num_drawn;
+  });
+  const StreamScope stream(gpu);
+  for (int i = 0; i < 50; ++i) {
+    GraphContext graphs(gpu, true);
+    draws.Runs(graphs, {5, 5, 5});
+    CHECK(graphs.eager_reason().empty());
+  }
+  is_done = true;
+  CHECK(drawing.get() > 0);
 }
 
 // Counts the memset nodes.

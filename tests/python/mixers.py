@@ -89,6 +89,19 @@ class Dropped(Mean):
         return nn.functional.dropout(super().forward(x), 0.5, self.training)
 
 
+class Drawn(nn.Module):
+    """Has no weight, and a loss that tells what it draws."""
+
+    auxiliary_losses = {"drawn": 0.0}
+
+    def __init__(self, d_model):
+        super().__init__()
+
+    def forward(self, x):
+        drawn = torch.rand(len(x), 1, 1, device=x.device)
+        return x * (1 + drawn), {"drawn": drawn.mean()}
+
+
 class Stepped(Decay):
     """The same, one token at a time by a function of its own."""
 

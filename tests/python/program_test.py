@@ -151,6 +151,18 @@ class ProgramTest(unittest.TestCase):
         for name, result in self.results("again").items():
             self.assertEqual(content(result), content(results[name]), name)
 
+    def test_each_step_draws_its_own_and_the_same_without_a_graph(self):
+        self.sweep("Dropped", "Drawn")
+        self.expect(0, "run", "suite.json", "--device", DEVICE, "-o", "out", "-q")
+        self.expect(0, "run", "suite.json", "--device", DEVICE, "-o", "eager", "-q", "--no-graph")
+        results, eager = self.results(), self.results("eager")
+        self.assertEqual({name: content(result) for name, result in results.items()},
+                         {name: content(result) for name, result in eager.items()})
+        drawn = [entry["auxiliary_losses"]["drawn"] for entry in results["Drawn"]["learning_curve"]]
+        self.assertEqual(len(drawn), 2)
+        self.assertNotAlmostEqual(*drawn, places=4)
+        self.assertNotAlmostEqual(drawn[0], 1, places=4)  # the sum of two layers, of which each draws its own
+
     def test_trained_mixers_are_evaluated_and_their_taps_read(self):
         test = {"input_seq_len": [16, 48], "num_kv_pairs": [2, 3], "num_examples": 40}
         self.sweep("Balanced", evaluate=[test], analyse=[{"taps": ["value"], "num_examples": 8}])

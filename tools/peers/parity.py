@@ -3,7 +3,7 @@
 
     python3 tools/peers/parity.py --device cuda           # all pairs, by the kernels that Triton compiles
     python3 tools/peers/parity.py gla kda --tokens 70     # without a GPU by Triton's interpreter
-    python3 tools/peers/parity.py --device cuda --dtype bf16    # by the kernels that train
+    python3 tools/peers/parity.py --device cuda --dtype bf16    # by the kernels in which it trains
 
 Theirs computes in fp32 or as it trains, ours in fp64 by its reference (`mixer run`). Prints a Markdown table of errors, largest
 difference over largest value; ends with 1 when one exceeds its tolerance. tools/peers/README.md says what it needs.
@@ -14,7 +14,6 @@ import argparse
 import concurrent.futures
 import importlib.util
 import json
-import multiprocessing
 import os
 import pathlib
 import shutil
@@ -120,9 +119,8 @@ PARAMETERS = {
 INTERPRETED_TOKENS = {"mesa_net": 64}
 
 
-def make_copy(folder, interpreted):
-    """Of flash-linear-attention, where every kernel takes fp32 and none casts what is a Python integer when interpreted:
-    the folder to look it up in."""
+def use_copy(folder, interpreted):
+    """Of flash-linear-attention, where every kernel takes fp32 and none casts what is a Python integer when interpreted."""
     source = importlib.util.find_spec("fla").submodule_search_locations[0]
     copy = pathlib.Path(shutil.copytree(source, os.path.join(folder, "fla"), ignore=shutil.ignore_patterns("*.pyc")))
     for file in copy.rglob("*.py"):
@@ -132,7 +130,7 @@ def make_copy(folder, interpreted):
             changed = changed.replace(".to(tl.int64)", "")
         if changed != text:
             file.write_text(changed, encoding="utf-8")
-    return folder
+    sys.path.insert(0, folder)
 
 
 def keep_variants(number):
@@ -234,16 +232,8 @@ def compare(mixer, options, peer, tokens, device, dtype):
     return errors
 
 
-def start_process(folder, variants):
-    """One that compares: a kernel is compiled by one thread, which takes most of the time."""
-    if folder:
-        sys.path.insert(0, folder)
-    if variants:
-        keep_variants(variants)
-
-
 def compare_pair(mixer, ours, theirs, options):
-    """What compare() gives, in such a process."""
+    """Prints the row of one layer; 1 when an error exceeds its tolerance."""
     import fla_layers
 
     peer = getattr(fla_layers, peers.class_of(theirs))
@@ -251,30 +241,36 @@ def compare_pair(mixer, ours, theirs, options):
     if options.device == "cpu":
         tokens = min(tokens, INTERPRETED_TOKENS.get(mixer, tokens))
     ours = {name: value for name, value in ours.items() if name != "name"}
-    return compare(mixer, ours, peer, tokens, options.device, options.dtype)
+    errors = compare(mixer, ours, peer, tokens, options.device, options.dtype)
+    y, x = errors.pop("y"), errors.pop("grad.x")
+    worst = max(errors, key=errors.get)
+    print(f"| {mixer} | {y:.1e} | {x:.1e} | {errors[worst]:.1e} (`{worst}`) |")
+    tolerance = BF16_TOLERANCE if options.dtype == "bf16" else TOLERANCES.get(mixer, TOLERANCE)
+    if max(y, x, errors[worst]) <= tolerance:
+        return 0
+    print(f"error: {mixer}: beyond {tolerance:g}", file=sys.stderr)
+    return 1
 
 
-def compare_all(pairs, options, processes):
-    """Prints the table; 1 when an error exceeds its tolerance or there is none."""
+def compare_each(mixers, options):
+    """Prints the table of these, each in a process of its own: whatever happens to one, the others have rows, and kernels
+    are compiled side by side. 1 when one of them fails."""
+    words = ["--tokens", str(options.tokens), "--device", options.device, "--dtype", options.dtype]
+    if options.variants:
+        words += ["--variants", str(options.variants)]
+
+    def ask(mixer):
+        command = [sys.executable, os.path.abspath(__file__), *words, "--row", mixer]
+        environment = {"OMP_NUM_THREADS": "1", **os.environ}
+        return subprocess.run(command, stdout=subprocess.PIPE, text=True, env=environment, check=False)
+
     print("| layer | output | gradient of x | of a parameter, the worst |\n|---|---|---|---|")
-    failed = []
-    found = {mixer: processes.submit(compare_pair, mixer, *pair, options) for mixer, pair in pairs.items()}
-    for mixer, result in found.items():
-        try:
-            errors = result.result()
-        except Exception as error:  # of the layer: the others have errors all the same
-            print(f"| {mixer} | failed | – | – |", flush=True)
-            print(f"error: {mixer}: {type(error).__name__}: {str(error).partition(chr(10))[0]}", file=sys.stderr)
-            failed.append(mixer)
-            continue
-        y, x = errors.pop("y"), errors.pop("grad.x")
-        worst = max(errors, key=errors.get)
-        print(f"| {mixer} | {y:.1e} | {x:.1e} | {errors[worst]:.1e} (`{worst}`) |", flush=True)
-        tolerance = BF16_TOLERANCE if options.dtype == "bf16" else TOLERANCES.get(mixer, TOLERANCE)
-        if not max(y, x, errors[worst]) <= tolerance:
-            print(f"error: {mixer}: beyond {tolerance:g}", file=sys.stderr)
-            failed.append(mixer)
-    return bool(failed)
+    failed = False
+    with concurrent.futures.ThreadPoolExecutor(options.jobs) as threads:
+        for mixer, answer in zip(mixers, threads.map(ask, mixers), strict=True):
+            print(answer.stdout.rstrip() or f"| {mixer} | failed | – | – |", flush=True)
+            failed |= answer.returncode != 0
+    return int(failed)
 
 
 def main():
@@ -283,32 +279,29 @@ def main():
     parser.add_argument("--tokens", type=int, default=70)
     parser.add_argument("--device", default="cpu", help="cpu (Triton's interpreter, the default) or cuda")
     parser.add_argument("--dtype", choices=("fp32", "bf16"), default="fp32", help="that theirs computes in")
-    parser.add_argument(
-        "--variants", type=int, help="of each kernel that are compiled and timed, the first (all; on the CPU one)"
-    )
+    parser.add_argument("--variants", type=int, help="of each kernel, the first ones (all; on the CPU one)")
+    parser.add_argument("--row", action="store_true", help=argparse.SUPPRESS)  # of one layer, in this process
     parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="layers side by side (as many as cores)")
     options = parser.parse_args()
     if options.dtype == "bf16" and options.device == "cpu":
         parser.error("--dtype bf16 needs --device cuda: Triton's interpreter does not know it")
     pairs = peers.named(peers.read_suite(), options.layers)
+    if not options.row:
+        return compare_each(list(pairs), options)
+    [(mixer, (ours, theirs))] = pairs.items()
     interpreted = options.device == "cpu"
-    environment = dict(peers.CHECK)
+    environment = dict(peers.BESIDE_OTHERS)  # what is chosen here is for no measurement
     if options.dtype == "fp32":
         environment["TRITON_F32_DEFAULT"] = "ieee"  # products of fp32 are tf32 otherwise
     if interpreted:
         environment["TRITON_INTERPRET"] = "1"
-        options.variants = 1  # Python has no times to choose by
-    for name, value in environment.items():
-        os.environ.setdefault(name, value)
+    os.environ.update(environment)
     with tempfile.TemporaryDirectory() as folder:
-        copy = make_copy(folder, interpreted) if options.dtype == "fp32" else None
-        with concurrent.futures.ProcessPoolExecutor(
-            max(1, min(options.jobs, len(pairs))),
-            multiprocessing.get_context("spawn"),
-            start_process,
-            (copy, options.variants),
-        ) as processes:
-            return compare_all(pairs, options, processes)
+        if options.dtype == "fp32":
+            use_copy(folder, interpreted)
+        if interpreted or options.variants:
+            keep_variants(1 if interpreted else options.variants)  # Python has no times to choose by
+        return compare_pair(mixer, ours, theirs, options)
 
 
 if __name__ == "__main__":

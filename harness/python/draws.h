@@ -1,0 +1,48 @@
+// Where the random numbers of modules come from on a GPU. They draw from torch's own generator of
+// it, which all threads of the process share and whose seed differs between processes: while a
+// module is called, another generator takes its place.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <mutex>
+
+#include <ATen/core/Generator.h>
+#include <c10/core/Device.h>
+
+namespace mixerbench::harness {
+
+// The modules that this thread calls while it lives draw from `generator`: a graph that is captured
+// meanwhile must know it.
+class DrawsOfWork {
+ public:
+  explicit DrawsOfWork(at::Generator generator);
+  ~DrawsOfWork();
+  DrawsOfWork(const DrawsOfWork&) = delete;
+  DrawsOfWork& operator=(const DrawsOfWork&) = delete;
+
+ private:
+  at::Generator outer_;
+};
+
+// Nobody's generator is in the place of torch's own ones while it lives, nor gets there: the graph
+// of a capture that begins registers what is there.
+std::unique_lock<std::mutex> HoldTorchsGenerators();
+
+// Around a call: what it draws from torch's own generator of `device` comes from that of this
+// thread's DrawsOfWork or, without one, from one of `seed`. One at a time in the process. Nothing
+// on the CPU.
+class DrawsOfCall {
+ public:
+  DrawsOfCall(at::Device device, std::uint64_t seed);
+  ~DrawsOfCall();
+  DrawsOfCall(const DrawsOfCall&) = delete;
+  DrawsOfCall& operator=(const DrawsOfCall&) = delete;
+
+ private:
+  std::unique_lock<std::mutex> lock_;
+  at::Generator torchs_;  // undefined on the CPU
+  at::Generator earlier_;
+};
+
+}  // namespace mixerbench::harness
