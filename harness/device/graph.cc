@@ -131,7 +131,7 @@ void RepeatedWork::RunAsItIs(std::uint64_t seed) {
     work_();
   }
   if (generator_.current_seed() != seed) {
-    throw ConfigError("", "a call changes the seed of torch's generator of the GPU");
+    throw Error(ExitCode::kUsage, "a call changes the seed of torch's generator of the GPU");
   }
 }
 

@@ -5,6 +5,8 @@
 
 #include <cuda_runtime_api.h>
 
+#include <ATen/Context.h>
+#include <ATen/core/CachingHostAllocator.h>
 #include <ATen/cuda/CUDAGraph.h>
 #include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/cuda/CUDAFunctions.h>
@@ -64,7 +66,10 @@ class CudaGraph final : public CapturedGraph {
       : memory_(std::move(memory)), use_(static_cast<CudaGraphMemory&>(*memory_)) {
     const std::lock_guard lock(CaptureMutex());
     const auto pool = use_.pool();
-    const auto device = c10::cuda::current_device();
+    const at::Device device(at::kCUDA, c10::cuda::current_device());
+    // What is already wrong is told here: libtorch cannot tell of it below.
+    cudaStreamCaptureStatus status{};
+    CheckCuda(cudaStreamIsCapturing(CurrentStream(device), &status), "beginning a graph");
     {
       const std::shared_ptr<void> held = hold();
       if (generator.defined()) graph_->register_generator_state(generator);
@@ -74,13 +79,13 @@ class CudaGraph final : public CapturedGraph {
     try {
       work();
     } catch (...) {
-      Abandon(device, pool);
+      Abandon(device, pool, hold);
       throw;
     }
     try {
       graph_->capture_end();
     } catch (...) {
-      StopAllocatingFrom(device, pool);
+      CleanUp(device, pool, hold);
       throw;
     }
     int num_replaced = 0;
@@ -91,17 +96,28 @@ class CudaGraph final : public CapturedGraph {
   void Replay() override { graph_->replay(); }
 
  private:
-  void Abandon(c10::DeviceIndex device, const at::cuda::MempoolId_t& pool) {
+  void Abandon(at::Device device, const at::cuda::MempoolId_t& pool,
+               const std::function<std::shared_ptr<void>()>& hold) {
     try {
       graph_->capture_end();
     } catch (const std::exception&) {
-      StopAllocatingFrom(device, pool);  // the end of a broken capture fails before it does this
+      CleanUp(device, pool, hold);
     }
   }
 
-  static void StopAllocatingFrom(c10::DeviceIndex device, const at::cuda::MempoolId_t& pool) {
-    c10::cuda::CUDACachingAllocator::endAllocateToPool(device, pool);
+  // What the end of a broken capture does not do, since it fails before.
+  static void CleanUp(at::Device device, const at::cuda::MempoolId_t& pool,
+                      const std::function<std::shared_ptr<void>()>& hold) {
+    c10::cuda::CUDACachingAllocator::endAllocateToPool(device.index(), pool);
+    try {
+      at::getHostAllocator(at::kCUDA)->end_allocate_to_pool(pool);
+    } catch (const c10::Error&) {  // it was ended
+    }
     cudaGetLastError();  // the failed capture was reported; the next call starts clean
+    // Torch's own generator captures for good: another state, which does not, takes its place.
+    const std::shared_ptr<void> held = hold();
+    at::Generator torchs = at::globalContext().defaultGenerator(device);
+    torchs.graphsafe_set_state(torchs.clone());
   }
 
   // Both outlive the graph.

@@ -25,7 +25,8 @@ using models::Mixed;
 using models::State;
 using models::StateKind;
 
-constexpr double kNumSeeds = 0x1p53;  // a double holds them all
+constexpr double kNumSeeds = 0x1p53;               // a double holds them all
+constexpr std::int64_t kFixedSeed = 0x6D69786572;  // one that no class sets: one that is set shows
 
 struct PythonConfig {
   std::string module;
@@ -133,7 +134,7 @@ class PythonMixer final : public models::Mixer {
     std::string call = key_ + (options.generator ? " train" : " eval");
     const bool is_known = options.generator && options_.device().is_cpu();
     const std::int64_t seed =
-        is_known ? options.generator->Next(options_.device()).item<std::int64_t>() : 0;
+        is_known ? options.generator->Next(options_.device()).item<std::int64_t>() : kFixedSeed;
     return call + " " + std::to_string(seed);
   }
 

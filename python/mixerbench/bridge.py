@@ -18,8 +18,7 @@ from . import failures, modules, settings, sources, trial
 FUNCTIONS = {}
 _units = {}
 _unraisable = {}  # by thread: what a backward pass left
-_last = threading.local()  # its seed: of this thread's last call of forward()
-_backward = contextlib.ExitStack()  # around a backward pass: what holds for a call holds for that
+_thread = threading.local()  # `seed` of its last call of forward(); `backward`: around its backward pass
 _library = None
 
 
@@ -118,24 +117,26 @@ def initial_state(text, _):
 @exported
 def forward(text, tensors):
     key, mode, seed = text.split()
-    _last.seed = int(seed)
+    _thread.seed = int(seed)
     x, *state = tensors
-    y, others = _units[key].forward(x, state, mode == "train", _last.seed)
+    y, others = _units[key].forward(x, state, mode == "train", _thread.seed)
     return "", [y, *others]
 
 
 @exported
 def begin_backward(_, __):
+    """What holds for a call holds for a backward pass."""
+    _thread.backward = contextlib.ExitStack()
     if _units:
-        seed = settings.another_seed(getattr(_last, "seed", 0), "backward")
-        _backward.enter_context(settings.drawing_from(seed))
-        _backward.enter_context(settings.kept())
+        seed = settings.another_seed(getattr(_thread, "seed", 0), "backward")
+        _thread.backward.enter_context(settings.drawing_from(seed))
+        _thread.backward.enter_context(settings.kept())
     return "", []
 
 
 @exported
 def end_backward(_, __):
-    _backward.pop_all().close()  # which ends with the lock of the generators: from there on the stack is another thread's
+    _thread.backward.close()
     return "", []
 
 

@@ -226,6 +226,8 @@ class Unit:
             raise TypeError(f"{spec['module']} is no subclass of torch.nn.Module")
         if cls.__init__ is torch.nn.Module.__init__:
             raise TypeError(f"{spec['module']} has no __init__(self, d_model)")
+        if torch.device(spec["device"]).type == "cuda":
+            torch.cuda.init()  # what an import has asked for, a seed say, is done now and not in a call
         # On the CPU: a seed gives the same weights everywhere.
         with settings.drawing_all_from(spec["seed"]), settings.kept_by_constructor():
             module = _built(cls, spec)
