@@ -5,7 +5,6 @@
 #include <cstdlib>
 #include <iostream>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <span>
 
@@ -160,13 +159,6 @@ Registries WithPythonMixer() {
   return registries;
 }
 
-GraphHolds HoldsOfPython() {
-  return {.capture = [] { return std::make_shared<CollectorPause>(); },
-          .begin =
-              [] { return std::make_shared<std::unique_lock<std::mutex>>(HoldTorchsGenerators()); },
-          .work = [](const auto& generator) { return std::make_shared<DrawsOfWork>(generator); }};
-}
-
 }  // namespace
 
 int EngineMain(int argc, char** argv, const std::vector<std::string>& worker_command, int answers) {
@@ -176,7 +168,11 @@ int EngineMain(int argc, char** argv, const std::vector<std::string>& worker_com
   // them one, and its constructor overwrites what lies behind it in libtorch. That is this flag, by
   // which an allocation that fails ends the process instead of throwing.
   FLAGS_caffe2_use_fatal_for_enforce = false;
-  if (HasPython()) HoldInGraphs(HoldsOfPython());
+  if (HasPython()) {
+    HoldInGraphs({.capture = [] { return std::make_shared<CollectorPause>(); },
+                  .begin = HoldTorchsGenerators,
+                  .work = DrawFrom});
+  }
   const Registries registries = WithPythonMixer();
   const EngineCommands engine = {
       .run =

@@ -138,7 +138,7 @@ run_parity() {
   local dtype status=0
   mkdir -p -- "$out/h200/peers"
   for dtype in bf16 fp32; do
-    PYTHONPATH=$programs/site OMP_NUM_THREADS=1 limited python3 "$root/tools/peers/parity.py" --device cuda --dtype "$dtype" --variants 2 \
+    PYTHONPATH=$programs/site limited python3 "$root/tools/peers/parity.py" --device cuda --dtype "$dtype" --variants 2 \
       >"$out/h200/peers/parity-$dtype.md" 2>"$out/logs/parity-$dtype.txt" || status=1
   done
   return "$status"

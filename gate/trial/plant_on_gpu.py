@@ -11,34 +11,28 @@ import pathlib
 import sys
 
 ROOT = pathlib.Path(__file__).absolute().parents[2]
-# {fault: (file, [(what stands there once, what takes its place)])}
+FILE = "models/mixers/gla/gla.cc"
+# {fault: [(what stands in the file once, what takes its place)]}
 FAULTS = {
-    "decay": (
-        "models/mixers/gla/gla.cc",
-        [("            .view(args.k.sizes());", "            .view(args.k.sizes())\n            .roll(1, 1);")],
-    ),
-    "slow": (
-        "models/mixers/gla/gla.cc",
-        [
-            ("    args.q = map(args.q, options.path);", "    args.q = map(args.q, options.path).clone();"),
-            (
-                "    args.k = map(args.k, options.path);",
-                "    args.k = map(args.k, options.path).clone();\n    args.v = args.v.clone();",
-            ),
-        ],
-    ),
+    "decay": [("            .view(args.k.sizes());", "            .view(args.k.sizes())\n            .roll(1, 1);")],
+    "slow": [
+        ("    args.q = map(args.q, options.path);", "    args.q = map(args.q, options.path).clone();"),
+        (
+            "    args.k = map(args.k, options.path);",
+            "    args.k = map(args.k, options.path).clone();\n    args.v = args.v.clone();",
+        ),
+    ],
 }
 
 
 def planted(fault, root=ROOT):
     """The file, and its text with the fault in it."""
-    path, replacements = FAULTS[fault]
-    text = (root / path).read_text(encoding="utf-8")
-    for old, new in replacements:
+    text = (root / FILE).read_text(encoding="utf-8")
+    for old, new in FAULTS[fault]:
         if text.count(old) != 1:
-            raise SystemExit(f"error: {path}: not once: {old!r}")
+            raise SystemExit(f"error: {FILE}: not once: {old!r}")
         text = text.replace(old, new)
-    return root / path, text
+    return root / FILE, text
 
 
 if __name__ == "__main__":

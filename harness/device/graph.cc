@@ -45,10 +45,6 @@ GraphHolds& TheHolds() {
   return holds;
 }
 
-std::shared_ptr<void> HoldIfAsked(const std::function<std::shared_ptr<void>()>& hold) {
-  return hold ? hold() : nullptr;
-}
-
 std::shared_ptr<void> HoldDraws(const at::Generator& generator) {
   return generator.defined() ? TheHolds().work(generator) : nullptr;
 }
@@ -84,15 +80,13 @@ std::unique_ptr<CapturedGraph> GraphContext::Capture(at::Generator& generator,
                                                      const std::function<void()>& work) {
   const ProfileRange range("capture");
   const auto start = std::chrono::steady_clock::now();
-  const std::shared_ptr<void> held = HoldIfAsked(TheHolds().capture);
+  const std::shared_ptr<void> held = TheHolds().capture();
   const auto capture = [&] {
     try {
-      return internal::CaptureGraph(
-          memory_, generator, [] { return HoldIfAsked(TheHolds().begin); },
-          [&] {
-            const std::shared_ptr<void> draws = HoldDraws(generator);
-            work();
-          });
+      return internal::CaptureGraph(memory_, generator, TheHolds().begin, [&] {
+        const std::shared_ptr<void> draws = HoldDraws(generator);
+        work();
+      });
     } catch (...) {
       // For libtorch the one of a broken capture captures for good.
       if (generator.defined()) generator = MakeGenerator(device_, 0);

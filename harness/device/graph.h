@@ -30,14 +30,15 @@ class GraphMemory {
   virtual ~GraphMemory() = default;
 };
 
-// What another language around the program asks for. Each is called, if it is there, and what it
-// returns is held for as long as is said.
+// What another language around the program asks for. Each is called, and what it returns is held
+// for as long as is said.
 struct GraphHolds {
   // A capture: a collector of garbage must not destroy a graph beside it.
-  std::function<std::shared_ptr<void>()> capture = {};
+  std::function<std::shared_ptr<void>()> capture = [] { return nullptr; };
   // The begin of a capture, whose graph registers the generator that torch has for the device.
-  std::function<std::shared_ptr<void>()> begin = {};
-  // Work on a GPU, which may draw from this generator and, in a graph, from no other.
+  std::function<std::shared_ptr<void>()> begin = [] { return nullptr; };
+  // Work on a GPU, which may draw from this generator and, in a graph, from no other. Empty where
+  // no work draws.
   std::function<std::shared_ptr<void>(const at::Generator&)> work = {};
 };
 // From now on, for work that has not run. Nothing is held before.

@@ -18,18 +18,31 @@ at::Generator& OfThread() {
   return generator;
 }
 
+class DrawsOfWork {
+ public:
+  explicit DrawsOfWork(at::Generator generator)
+      : outer_(std::exchange(OfThread(), std::move(generator))) {}
+  ~DrawsOfWork() { OfThread() = std::move(outer_); }
+  DrawsOfWork(const DrawsOfWork&) = delete;
+  DrawsOfWork& operator=(const DrawsOfWork&) = delete;
+
+ private:
+  at::Generator outer_;
+};
+
 }  // namespace
 
-DrawsOfWork::DrawsOfWork(at::Generator generator)
-    : outer_(std::exchange(OfThread(), std::move(generator))) {}
+std::shared_ptr<void> DrawFrom(const at::Generator& generator) {
+  return std::make_shared<DrawsOfWork>(generator);
+}
 
-DrawsOfWork::~DrawsOfWork() { OfThread() = std::move(outer_); }
-
-std::unique_lock<std::mutex> HoldTorchsGenerators() { return std::unique_lock(Mutex()); }
+std::shared_ptr<void> HoldTorchsGenerators() {
+  return std::make_shared<std::unique_lock<std::mutex>>(Mutex());
+}
 
 DrawsOfCall::DrawsOfCall(at::Device device, std::uint64_t seed) {
   if (!device.is_cuda()) return;
-  lock_ = HoldTorchsGenerators();
+  lock_ = std::unique_lock(Mutex());
   torchs_ = at::globalContext().defaultGenerator(device);
   earlier_ = torchs_.graphsafe_get_state();
   at::Generator chosen = OfThread();

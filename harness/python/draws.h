@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <mutex>
 
 #include <ATen/core/Generator.h>
@@ -12,26 +13,17 @@
 
 namespace mixerbench::harness {
 
-// The modules that this thread calls while it lives draw from `generator`: a graph that is captured
-// meanwhile must know it.
-class DrawsOfWork {
- public:
-  explicit DrawsOfWork(at::Generator generator);
-  ~DrawsOfWork();
-  DrawsOfWork(const DrawsOfWork&) = delete;
-  DrawsOfWork& operator=(const DrawsOfWork&) = delete;
+// While what it returns lives, the modules that this thread calls draw from `generator`: a graph
+// that is captured meanwhile must know it.
+std::shared_ptr<void> DrawFrom(const at::Generator& generator);
 
- private:
-  at::Generator outer_;
-};
-
-// Nobody's generator is in the place of torch's own ones while it lives, nor gets there: the graph
-// of a capture that begins registers what is there.
-std::unique_lock<std::mutex> HoldTorchsGenerators();
+// While what it returns lives, nobody's generator is in the place of torch's own ones, nor gets
+// there: the graph of a capture that begins registers what is there.
+std::shared_ptr<void> HoldTorchsGenerators();
 
 // Around a call: what it draws from torch's own generator of `device` comes from that of this
-// thread's DrawsOfWork or, without one, from one of `seed`. One at a time in the process. Nothing
-// on the CPU.
+// thread's DrawFrom or, without one, from one of `seed`. One at a time in the process. Nothing on
+// the CPU.
 class DrawsOfCall {
  public:
   DrawsOfCall(at::Device device, std::uint64_t seed);

@@ -9,8 +9,6 @@
 #include <filesystem>
 #include <future>
 #include <map>
-#include <memory>
-#include <mutex>
 #include <string>
 #include <thread>
 #include <vector>
@@ -269,12 +267,7 @@ TEST_CASE("engine: work that waits for the device runs on without a graph") {
 // What modules in Python draw from, without Python: work may draw in a DrawsOfCall.
 class Draws {
  public:
-  Draws() {
-    HoldInGraphs(
-        {.begin =
-             [] { return std::make_shared<std::unique_lock<std::mutex>>(HoldTorchsGenerators()); },
-         .work = [](const auto& generator) { return std::make_shared<DrawsOfWork>(generator); }});
-  }
+  Draws() { HoldInGraphs({.begin = HoldTorchsGenerators, .work = DrawFrom}); }
   ~Draws() { HoldInGraphs({}); }
   Draws(const Draws&) = delete;
   Draws& operator=(const Draws&) = delete;
