@@ -451,6 +451,14 @@ TEST_CASE("speed: pairs of another build than the reports', and too few of them,
   made.timings.first.resize(6);
   CHECK(Find(Compare(made), "time").verdict == Verdict::kInconclusive);
   CHECK(Find(Compare(made), "time").say == "6 of 10 pairs.");
+  // So it is with fresh pairs.
+  made = Timed(0.05, 0.005, 0.05);
+  made.timings.second.resize(9);
+  CHECK(Find(Compare(made), "time").verdict == Verdict::kInconclusive);
+  CHECK(Find(Compare(made), "time").say == "Slower once; 9 of 10 fresh pairs.");
+  made = Timed(0.05, 0.005, 0.05);
+  made.timings.second.front().candidate.front().code_id = "code 3";
+  CHECK(Find(Compare(made), "time").verdict == Verdict::kNotComparable);
 }
 
 TEST_CASE("speed: states are those of cells that completed, and capture is shown") {

@@ -71,6 +71,11 @@ Judged JudgePairs(const TimeSeries& first, const TimeSeries* second, double leas
     if (second == nullptr) {
       return {Verdict::kInconclusive, "Slower once; fresh pairs have not been measured."};
     }
+    const auto fresh = static_cast<std::int64_t>(second->log_ratios.size());
+    if (fresh < settings.pairs) {
+      return {Verdict::kInconclusive,
+              fmt::format("Slower once; {} of {} fresh pairs.", fresh, settings.pairs)};
+    }
     const double again = 100 * std::expm1(reports::Median(second->log_ratios));
     if (FailsRuleR(second->log_ratios, settings)) {
       return {Verdict::kRegression,
@@ -107,6 +112,16 @@ std::string OtherBuild(const TimeSeries& series, const CellPair& reported) {
   return is_other(series.base_codes, *reported.base) ? "base" : "";
 }
 
+// Why the pairs of a stage say nothing of the two reports; "" where they do. `reported` may be
+// null.
+std::string ObstacleTo(const TimeSeries& series, const CellPair* reported) {
+  const std::string other = reported ? OtherBuild(series, *reported) : "";
+  if (!other.empty()) {
+    return "The pairs were timed with another build than the report of " + other + " is of.";
+  }
+  return series.has_other_device ? "The processes of a pair ran on different devices." : "";
+}
+
 std::vector<Row> PairedRows(const std::vector<Experiment>& experiments, const Timings& timings,
                             const Calibration* calibration, const GateSettings& settings) {
   const std::map<std::string, CellPair> reported = TimedBy(experiments);
@@ -116,17 +131,17 @@ std::vector<Row> PairedRows(const std::vector<Experiment>& experiments, const Ti
   std::vector<Row> rows;
   for (const auto& [key, series] : SeriesOf(timings.first)) {
     Row row = TimeRow(key, series, settings);
-    const auto again = second.find(key);
+    const auto found = second.find(key);
+    const TimeSeries* again = found == second.end() ? nullptr : &found->second;
     DescribePairs(series, least_growth, settings, row);
     const auto num_pairs = static_cast<std::int64_t>(series.log_ratios.size());
     const auto report = reported.find(key.experiment_id);
-    const std::string other = report == reported.end() ? "" : OtherBuild(series, report->second);
-    if (!other.empty()) {
+    const CellPair* cells = report == reported.end() ? nullptr : &report->second;
+    std::string obstacle = ObstacleTo(series, cells);
+    if (obstacle.empty() && again) obstacle = ObstacleTo(*again, cells);
+    if (!obstacle.empty()) {
       row.verdict = Verdict::kNotComparable;
-      row.say = "The pairs were timed with another build than the report of " + other + " is of.";
-    } else if (series.has_other_device) {
-      row.verdict = Verdict::kNotComparable;
-      row.say = "The processes of a pair ran on different devices.";
+      row.say = std::move(obstacle);
     } else if (!settings.judge_speed || num_pairs < kFewestSeeds) {
       row.verdict = Verdict::kNotGated;
       row.say =
@@ -137,8 +152,7 @@ std::vector<Row> PairedRows(const std::vector<Experiment>& experiments, const Ti
       row.verdict = Verdict::kInconclusive;
       row.say = fmt::format("{} of {} pairs.", num_pairs, settings.pairs);
     } else {
-      const Judged judged = JudgePairs(series, again == second.end() ? nullptr : &again->second,
-                                       least_growth, settings);
+      const Judged judged = JudgePairs(series, again, least_growth, settings);
       row.verdict = judged.verdict;
       row.say = judged.say;
     }
