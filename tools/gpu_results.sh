@@ -86,35 +86,33 @@ run_benchmark() {  # run_benchmark PROGRAM FILE
   limited "$programs/$1" >"$out/h200/$2" 2>&1
 }
 
-# run_python_tests DEVICE NAME.TEST...: one after the other, each with a log of its own.
-run_python_tests() {
-  local name test status=0
-  for test in "${@:2}"; do
-    name=${test%%.*}
-    CUDA_VISIBLE_DEVICES=$1 PYTHONPATH=$programs/site:$root/tests/python MIXERBENCH_TEST_DEVICE=cuda \
-      limited python3 "$root/tests/python/$name.py" "$programs/site/mixerbench/libmixerbench_engine.so" "${test#*.}" \
-      >"$out/logs/$test.txt" 2>&1 || status=1
-    printf '%s: %s\n' "$test" "$(tail -n 1 "$out/logs/$test.txt")"
-  done
+# run_python_test DEVICE NAME.CLASS.TEST: with a log of its own.
+run_python_test() {
+  local name=${2%%.*} log=$out/logs/$2.txt status=0
+  CUDA_VISIBLE_DEVICES=$1 PYTHONPATH=$programs/site:$root/tests/python MIXERBENCH_TEST_DEVICE=cuda \
+    limited python3 "$root/tests/python/$name.py" "$programs/site/mixerbench/libmixerbench_engine.so" "${2#*.}" \
+    >"$log" 2>&1 || status=1
+  printf '%s: %s\n' "$2" "$(tail -n 1 "$log")"
   return "$status"
 }
 
 # The package that is tested is that of PROGRAMS/site, as installed by pip --target from tools/wheel.sh. Most of a
 # test's time is the start of programs: several side by side on each GPU.
 run_python() {
-  local name tests=() shard shards=$((gpus * 6)) i own pid pids=() status=0
+  local name tests=() i running=0 status=0
   for name in program_test api_test; do
     mapfile -t -O "${#tests[@]}" tests < <(awk -F'[ (]+' -v name="$name" \
       '/^class / { class = $2 } /^    def test_/ { print name "." class "." $3 }' "$root/tests/python/$name.py")
   done
   ((${#tests[@]})) || return 1
-  for ((shard = 0; shard < shards; ++shard)); do
-    own=()
-    for ((i = shard; i < ${#tests[@]}; i += shards)); do own+=("${tests[i]}"); done
-    run_python_tests "${devices[shard % gpus]}" "${own[@]}" &
-    pids+=("$!")
+  for ((i = 0; i < ${#tests[@]}; ++i, ++running)); do
+    if ((running == gpus * 6)); then
+      wait -n || status=1
+      ((--running))
+    fi
+    run_python_test "${devices[i % gpus]}" "${tests[i]}" &
   done
-  for pid in "${pids[@]}"; do wait "$pid" || status=1; done
+  for (( ; running; --running)); do wait -n || status=1; done
   return "$status"
 }
 
@@ -139,7 +137,7 @@ run_parity() {
   mkdir -p -- "$out/h200/peers"
   for dtype in bf16 fp32; do
     PYTHONPATH=$programs/site limited python3 "$root/tools/peers/parity.py" --device cuda --dtype "$dtype" --variants 2 \
-      >"$out/h200/peers/parity-$dtype.md" 2>"$out/logs/parity-$dtype.txt" || status=1
+      2>"$out/logs/parity-$dtype.txt" | { sed -u 2q && sort; } >"$out/h200/peers/parity-$dtype.md" || status=1
   done
   return "$status"
 }

@@ -5,8 +5,8 @@
     python3 tools/peers/parity.py gla kda --tokens 70     # without a GPU by Triton's interpreter
     python3 tools/peers/parity.py --device cuda --dtype bf16    # by the kernels in which it trains
 
-Theirs computes in fp32 or as it trains, ours in fp64 by its reference (`mixer run`). Prints a Markdown table of errors, largest
-difference over largest value; ends with 1 when one exceeds its tolerance. tools/peers/README.md says what it needs.
+Each computes in fp32 or as it trains, and is compared with our reference in fp64 (`mixer run`). Prints a Markdown table of errors,
+largest difference over largest value; ends with 1 when one exceeds its tolerance. tools/peers/README.md says what it needs.
 SPDX-License-Identifier: Apache-2.0
 """
 
@@ -187,49 +187,58 @@ def ours_of(mixer, ours, tensors):
     return torch.cat(found)
 
 
-def compare(mixer, options, peer, tokens, device, dtype):
-    """{tensor: error} of the output and the gradients; `options` are ours. In bf16 theirs is called as a training step
-    does it: weights fp32, x bf16, under autocast."""
-    import torch
+def run_ours(mixer, options, tensors, *words):
+    """{tensor: value} of our mixer with these inputs and weights: the output and all gradients."""
     from safetensors.torch import load_file, save_file
+
+    with tempfile.TemporaryDirectory() as folder:
+        given, returned = os.path.join(folder, "in.safetensors"), os.path.join(folder, "out.safetensors")
+        command = [sys.executable, "-m", "mixerbench", "mixer", "run", mixer, "--set", f"d_model={D_MODEL}"]
+        for name, value in options.items():
+            command += ["--set", f"{name}={json.dumps(value)}"]
+        save_file(tensors, given)
+        subprocess.run([*command, "--in", given, "--out", returned, "--gradients", *words], check=True)
+        return load_file(returned)
+
+
+def run_theirs(mixer, layer, x, grad, device, dtype):
+    """The same of theirs, by our names. In bf16 as a training step does it: weights fp32, x bf16, under autocast."""
+    import torch
+
+    x = x.to(device).requires_grad_()
+    with torch.autocast(torch.device(device).type, torch.bfloat16, enabled=dtype == "bf16"):
+        y = layer(x)
+    y.backward(grad.to(device, y.dtype))
+    gradients = {name: weight.grad for name, weight in layer.layer.named_parameters()}
+    return {"y": y.detach(), "grad.x": x.grad,
+            **{f"grad.param.{name}": ours_of(mixer, name, gradients) for name in PARAMETERS[mixer]}}
+
+
+def compare(mixer, options, peer, tokens, device, dtype):
+    """{tensor: error} of theirs, and of ours; `options` are ours."""
+    import torch
 
     generator = torch.Generator().manual_seed(1)
     theirs = peer(D_MODEL, layer_idx=0, num_layers=2, max_seq_len=tokens).to(device)
     draw(theirs.layer, generator)
-    x, grad = (torch.randn(2, tokens, D_MODEL, generator=generator) for _ in range(2))
-    if dtype == "bf16":
-        x, grad = x.bfloat16(), grad.bfloat16()
-    their_x = x.to(device).requires_grad_()
-    with torch.autocast(torch.device(device).type, torch.bfloat16, enabled=dtype == "bf16"):
-        y = theirs(their_x)
-    y.backward(grad.to(device, y.dtype))
     weights = dict(theirs.layer.named_parameters())
     unused = set(weights) - {name for names in PARAMETERS[mixer].values() for name in names}
     if unused:
         raise SystemExit(f"error: {mixer}: nothing of ours stands for {', '.join(sorted(unused))}")
-    gradients = {name: weight.grad for name, weight in weights.items()}
+    x, grad = (torch.randn(2, tokens, D_MODEL, generator=generator) for _ in range(2))
+    if dtype == "bf16":
+        x, grad = x.bfloat16(), grad.bfloat16()
+    given = {"x": x.double(), "grad.y": grad.double()}
+    given.update({f"param.{name}": ours_of(mixer, name, weights) for name in PARAMETERS[mixer]})
+    right = run_ours(mixer, options, given, "--dtype", "fp64", "--path", "reference")
 
-    with tempfile.TemporaryDirectory() as folder:
-        given, returned = os.path.join(folder, "in.safetensors"), os.path.join(folder, "out.safetensors")
-        words = [sys.executable, "-m", "mixerbench", "mixer", "run", mixer, "--set", f"d_model={D_MODEL}"]
-        for name, value in options.items():
-            words += ["--set", f"{name}={json.dumps(value)}"]
-        inputs = {"x": x.double(), "grad.y": grad.double()}
-        for name in PARAMETERS[mixer]:
-            inputs[f"param.{name}"] = ours_of(mixer, name, weights)
-        save_file(inputs, given)
-        words += ["--in", given, "--out", returned, "--gradients", "--dtype", "fp64", "--path", "reference"]
-        subprocess.run(words, check=True)
-        ours = load_file(returned)
+    def error(found, name):
+        return ((found.cpu().double().reshape(right[name].shape) - right[name]).abs().max() / right[name].abs().max()).item()
 
-    def error(found, right):
-        return ((found.reshape(right.shape) - right).abs().max() / right.abs().max()).item()
-
-    errors = {"y": error(y.detach().cpu().double(), ours["y"]),
-              "grad.x": error(their_x.grad.cpu().double(), ours["grad.x"])}
-    for name in PARAMETERS[mixer]:
-        errors[name] = error(ours_of(mixer, name, gradients), ours[f"grad.param.{name}"])
-    return errors
+    names = ["y", "grad.x", *(f"grad.param.{name}" for name in PARAMETERS[mixer])]
+    return [{name: error(found[name], name) for name in names}
+            for found in (run_theirs(mixer, theirs, x, grad, device, dtype),
+                          run_ours(mixer, options, given, "--dtype", dtype, "--device", device))]
 
 
 def compare_pair(mixer, ours, theirs, options):
@@ -241,20 +250,23 @@ def compare_pair(mixer, ours, theirs, options):
     if options.device == "cpu":
         tokens = min(tokens, INTERPRETED_TOKENS.get(mixer, tokens))
     ours = {name: value for name, value in ours.items() if name != "name"}
-    errors = compare(mixer, ours, peer, tokens, options.device, options.dtype)
-    y, x = errors.pop("y"), errors.pop("grad.x")
-    worst = max(errors, key=errors.get)
-    print(f"| {mixer} | {y:.1e} | {x:.1e} | {errors[worst]:.1e} (`{worst}`) |")
+    row, largest = f"| {mixer} |", 0
+    for errors in compare(mixer, ours, peer, tokens, options.device, options.dtype):
+        y, x = errors.pop("y"), errors.pop("grad.x")
+        worst = max(errors, key=errors.get)
+        row += f" {y:.1e} | {x:.1e} | {errors[worst]:.1e} (`{worst.removeprefix('grad.param.')}`) |"
+        largest = max(largest, y, x, errors[worst])
+    print(row)
     tolerance = BF16_TOLERANCE if options.dtype == "bf16" else TOLERANCES.get(mixer, TOLERANCE)
-    if max(y, x, errors[worst]) <= tolerance:
+    if largest <= tolerance:
         return 0
     print(f"error: {mixer}: beyond {tolerance:g}", file=sys.stderr)
     return 1
 
 
 def compare_each(mixers, options):
-    """Prints the table of these, each in a process of its own: whatever happens to one, the others have rows, and kernels
-    are compiled side by side. 1 when one of them fails."""
+    """Prints the table of these, by the order in which they end, each in a process of its own: whatever happens to one,
+    the others have rows, and kernels are compiled side by side. 1 when one of them fails."""
     words = ["--tokens", str(options.tokens), "--device", options.device, "--dtype", options.dtype]
     if options.variants:
         words += ["--variants", str(options.variants)]
@@ -264,12 +276,14 @@ def compare_each(mixers, options):
         environment = {"OMP_NUM_THREADS": "1", **os.environ}
         return subprocess.run(command, stdout=subprocess.PIPE, text=True, env=environment, check=False)
 
-    print("| layer | output | gradient of x | of a parameter, the worst |\n|---|---|---|---|")
+    columns = "output | gradient of x | of a parameter, the worst"
+    print(f"| layer | theirs: {columns} | ours: {columns} |\n|{'---|' * 7}")
     failed = False
     with concurrent.futures.ThreadPoolExecutor(options.jobs) as threads:
-        for mixer, answer in zip(mixers, threads.map(ask, mixers), strict=True):
-            print(answer.stdout.rstrip() or f"| {mixer} | failed | – | – |", flush=True)
-            failed |= answer.returncode != 0
+        asked = {threads.submit(ask, mixer): mixer for mixer in mixers}
+        for answer in concurrent.futures.as_completed(asked):
+            print(answer.result().stdout.rstrip() or f"| {asked[answer]} | failed |{' – |' * 5}", flush=True)
+            failed |= answer.result().returncode != 0
     return int(failed)
 
 
@@ -278,7 +292,7 @@ def main():
     parser.add_argument("layers", nargs="*", metavar="LAYER", help="names of our mixers; all without one")
     parser.add_argument("--tokens", type=int, default=70)
     parser.add_argument("--device", default="cpu", help="cpu (Triton's interpreter, the default) or cuda")
-    parser.add_argument("--dtype", choices=("fp32", "bf16"), default="fp32", help="that theirs computes in")
+    parser.add_argument("--dtype", choices=("fp32", "bf16"), default="fp32", help="that both compute in")
     parser.add_argument("--variants", type=int, help="of each kernel, the first ones (all; on the CPU one)")
     parser.add_argument("--row", action="store_true", help=argparse.SUPPRESS)  # of one layer, in this process
     parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="layers side by side (as many as cores)")
@@ -291,8 +305,8 @@ def main():
     [(mixer, (ours, theirs))] = pairs.items()
     interpreted = options.device == "cpu"
     environment = dict(peers.BESIDE_OTHERS)  # what is chosen here is for no measurement
-    if options.dtype == "fp32":
-        environment["TRITON_F32_DEFAULT"] = "ieee"  # products of fp32 are tf32 otherwise
+    if options.dtype == "fp32":  # in which products are tf32 otherwise; those of scalars take minutes to compile
+        environment["TRITON_F32_DEFAULT"] = "ieee" if interpreted else "tf32x3"
     if interpreted:
         environment["TRITON_INTERPRET"] = "1"
     os.environ.update(environment)
