@@ -218,18 +218,19 @@ Table SolveRateTable(const Comparison& comparison, const CellLabels& labels) {
 
 Table AccuracyTable(const Comparison& comparison, const CellLabels& labels) {
   Table table{.key = "accuracy",
-              .title = "Accuracy where no seed solves the task (G3).",
+              .title = "Accuracy on the test set (G3).",
               .note =
                   "Percentage points, paired by seed; the margin is shaded. Settings that are "
-                  "solved are judged by solve rate and steps, because a mean over solved and "
-                  "unsolved seeds describes no run.",
+                  "solved are judged by solve rate and steps, and by the accuracy of the seeds "
+                  "that solve them on both sides, because a mean over solved and unsolved seeds "
+                  "describes no run.",
               .columns = {TextColumn("Mixer, task"), VerdictColumn(),
                           PlotColumn("New − base, points", PointsAxis()),
                           NumberColumn("Difference", "95 % interval"),
                           NumberColumn("Accuracy", "base → new"), NumberColumn("p", "Holm"),
                           NumberColumn("Would have seen", "8 times in 10")},
               .rows = {}};
-  for (const Row* row : RowsOf(comparison, {"accuracy"})) {
+  for (const Row* row : RowsOf(comparison, {"accuracy", "accuracy_when_solved"})) {
     Add(JudgedRow(labels, *row),
         {Plot(*row, PointsAxis()), EffectDatum(*row),
          Number(row->candidate_value, ValuesText(*row)), P(*row), Seen(*row)},

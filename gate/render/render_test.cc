@@ -102,6 +102,8 @@ TEST_CASE(
   comparison.rows.pop_back();
   CHECK(OutcomeText(comparison, ExitCode::kOk) ==
         "Nothing was lost that these margins and seeds can show.");
+  add(Verdict::kSuspicious, Gate::kReplay);
+  CHECK(OutcomeText(comparison, ExitCode::kOk) == "1 row is suspicious, which passes here.");
 }
 
 // What new lacks was not looked at: allowing it makes no pass of a gate that judged nothing else.

@@ -41,6 +41,9 @@ std::string PassText(const Comparison& comparison, const std::map<Verdict, std::
   std::string text;
   if (is_blind) text = "Nothing was judged, which passes here.";
   if (inconclusive > 0) text = RowsAre(inconclusive, "inconclusive, which passes here.");
+  if (const std::int64_t suspicious = CountOf(counts, Verdict::kSuspicious); suspicious > 0) {
+    text += (text.empty() ? "" : " ") + RowsAre(suspicious, "suspicious, which passes here.");
+  }
   if (missing > 0) {
     text += (text.empty() ? "" : " ") + RowsAre(missing, "missing, which is allowed here.");
     if (!is_blind && inconclusive == 0) text += " The rows that were judged show no loss.";

@@ -137,13 +137,15 @@ TEST_CASE("false alarms: speed on an ordinary runner") {
   constexpr int kCount = 2000;
   std::mt19937_64 random(11);
   const GateSettings settings;
+  const std::vector<reports::CellResult> base = {MadeTimes("gla", 1, "1")};
+  const std::vector<reports::CellResult> candidate = {MadeTimes("gla", 1, "2")};
   int alarms = 0, seen = 0;
   for (int i = 0; i < kCount; ++i) {
     const Timings same{MadePairs(10, 0, 0.01, random), MadePairs(10, 0, 0.01, random)};
     const Timings slower{MadePairs(10, 0.05, 0.01, random), MadePairs(10, 0.05, 0.01, random)};
     const auto verdict = [&](const Timings& timings) {
       const Comparison comparison = CompareReports(
-          {.base = {"a", {}}, .candidate = {"b", {}}, .timings = &timings}, settings);
+          {.base = {"a", base}, .candidate = {"b", candidate}, .timings = &timings}, settings);
       return comparison.rows.front().verdict;
     };
     alarms += verdict(same) == Verdict::kRegression;

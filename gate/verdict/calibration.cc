@@ -3,11 +3,13 @@
 
 #include <algorithm>
 #include <cmath>
+#include <fmt/format.h>
 #include <set>
 #include <utility>
 #include <vector>
 
 #include "base/error.h"
+#include "gate/verdict/shapes.h"
 #include "gate/verdict/training_scores.h"
 #include "io/json.h"
 #include "io/object_reader.h"
@@ -22,25 +24,26 @@ constexpr double kTimesNoise = 3;
 constexpr double kPercentile = 0.99;
 constexpr std::string_view kVersion = "1.0.0";
 
-double TimePercentile(const Timings& timings, std::int64_t& num_times) {
+double TimePercentile(const std::map<TimeKey, TimeSeries>& times) {
   std::vector<double> sizes;
-  for (const auto* stage : {&timings.first, &timings.second}) {
-    for (const auto& [key, series] : SeriesOf(*stage)) {
-      sizes.push_back(std::abs(reports::Median(series.log_ratios)));
-    }
+  for (const auto& [key, series] : times) {
+    sizes.push_back(std::abs(reports::Median(series.log_ratios)));
   }
-  num_times = static_cast<std::int64_t>(sizes.size());
-  return sizes.empty() ? 0 : reports::Percentile(sizes, kPercentile);
+  return reports::Percentile(sizes, kPercentile);
 }
 
-// Pooled over the experiments of a task: the root of the mean square of paired differences.
+// Pooled over the experiments of a task: the root of the mean square of paired differences of what
+// completed.
 std::map<std::string, double> AccuracyNoiseOf(const Pairing& pairing) {
   std::map<std::string, std::pair<double, std::int64_t>> squares;
   for (const Experiment& experiment : pairing.experiments) {
     if (experiment.kind != "train") continue;
-    auto& [sum, count] = squares[reports::SplitCellName(experiment.cell).task];
-    for (const TrainingScore& score : ScoresOf(experiment)) {
-      const double difference = score.candidate.accuracy - score.base.accuracy;
+    const std::vector<TrainingScore> scores = ScoresOf(experiment);
+    for (std::size_t i = 0; i < scores.size(); ++i) {
+      const auto& [base, candidate] = experiment.pairs[i];
+      if (!reports::IsWhole(*base) || !reports::IsWhole(*candidate)) continue;
+      auto& [sum, count] = squares[reports::SplitCellName(experiment.cell).task];
+      const double difference = scores[i].candidate.accuracy - scores[i].base.accuracy;
       sum += difference * difference;
       ++count;
     }
@@ -52,17 +55,32 @@ std::map<std::string, double> AccuracyNoiseOf(const Pairing& pairing) {
   return noise;
 }
 
-void CheckSameCode(const Side& base, const Side& candidate) {
+void Refuse(const std::string& why) { throw Error(ExitCode::kMissing, "--self: " + why); }
+
+void CheckSameCode(const Side& base, const Side& candidate,
+                   const std::map<TimeKey, TimeSeries>& times) {
   std::map<std::string, std::set<std::string>> codes;  // by experiment
   for (const Side* side : {&base, &candidate}) {
     for (const auto& cell : side->cells) {
       if (!cell.experiment_id.empty()) codes[cell.experiment_id].insert(cell.code_id);
     }
   }
+  for (const auto& [key, series] : times) {
+    codes[key.experiment_id].insert(series.base_codes.begin(), series.base_codes.end());
+    codes[key.experiment_id].insert(series.candidate_codes.begin(), series.candidate_codes.end());
+  }
   for (const auto& [experiment, of_experiment] : codes) {
     if (of_experiment.size() < 2) continue;
-    throw Error(ExitCode::kMissing,
-                "--self: the two sides are of different code; noise is that of one build");
+    Refuse("the two sides, or their pairs, are of different code; noise is that of one build");
+  }
+}
+
+void CheckPairs(const std::map<TimeKey, TimeSeries>& times, std::int64_t num_pairs) {
+  if (times.empty()) Refuse("no pair of processes was timed; --measure does, --pairs names them");
+  for (const auto& [key, series] : times) {
+    const auto found = static_cast<std::int64_t>(series.log_ratios.size());
+    if (found >= num_pairs) continue;
+    Refuse(fmt::format("{} of {} pairs of {}, {}", found, num_pairs, series.cell, ShapeText(key)));
   }
 }
 
@@ -85,12 +103,15 @@ std::string RunnerOf(const Side& side) {
 }
 
 Calibration Calibrate(const Side& base, const Side& candidate, const Timings& timings,
-                      std::string made) {
-  CheckSameCode(base, candidate);
+                      std::int64_t num_pairs, std::string made) {
+  const std::map<TimeKey, TimeSeries> times = SeriesOf(timings.first);
+  CheckPairs(times, num_pairs);
+  CheckSameCode(base, candidate, times);
   Calibration calibration;
   calibration.runner = RunnerOf(candidate);
   calibration.made = std::move(made);
-  calibration.time_p99 = TimePercentile(timings, calibration.num_times);
+  calibration.num_times = static_cast<std::int64_t>(times.size());
+  calibration.time_p99 = TimePercentile(times);
   calibration.accuracy_sd = AccuracyNoiseOf(PairCells(base, candidate));
   return calibration;
 }

@@ -28,9 +28,10 @@ struct Calibration {
 // "NVIDIA H200, CUDA 13.0, driver 13.0".
 std::string RunnerOf(const Side& side);
 
-// Of two runs of one build. Throws Error(kMissing) when the code of the two sides differs.
+// Of two runs of one build, with `num_pairs` pairs of its processes for each shape. Throws
+// Error(kMissing) when anything of them is of other code, or pairs are missing.
 Calibration Calibrate(const Side& base, const Side& candidate, const Timings& timings,
-                      std::string made);
+                      std::int64_t num_pairs, std::string made);
 
 Value CalibrationToValue(const Calibration& calibration);
 // Throws Error(kBadInput).

@@ -27,14 +27,16 @@ std::vector<Row> LearningRows(const std::vector<Experiment>& experiments,
                               Comparison& comparison) {
   static const AccuracyNoise kUnknown;
   const AccuracyNoise& noise = inputs.calibration ? inputs.calibration->accuracy_sd : kUnknown;
-  Headlines headlines;
+  Families families;
   std::vector<Row> rows;
   for (const Experiment& experiment : experiments) {
-    if (experiment.kind == "train") AddHeadlines(experiment, settings, noise, headlines, rows);
+    if (experiment.kind == "train") AddHeadlines(experiment, settings, noise, families, rows);
   }
-  JudgeHeadlines(settings, headlines);
-  comparison.num_headlines = static_cast<std::int64_t>(headlines.size());
-  for (auto& headline : headlines) rows.push_back(std::move(headline->row));
+  comparison.num_headlines = std::ssize(families.learning);
+  for (Headlines* family : {&families.learning, &families.when_solved}) {
+    JudgeHeadlines(settings, *family);
+    for (auto& headline : *family) rows.push_back(std::move(headline->row));
+  }
   return rows;
 }
 
@@ -50,7 +52,9 @@ std::optional<std::int64_t> SeedsWanted(const std::vector<Row>& rows,
                                         const GateSettings& settings) {
   std::optional<std::int64_t> wanted;
   for (const Row& row : rows) {
-    if (row.gate != Gate::kLearning || row.verdict != Verdict::kInconclusive) continue;
+    const bool is_open = row.verdict == Verdict::kInconclusive ||
+                         (row.verdict == Verdict::kNotGated && row.has_too_few_seeds);
+    if (row.gate != Gate::kLearning || !is_open) continue;
     for (const std::int64_t look : settings.looks) {
       if (!row.looks.empty() && look <= row.looks.back().seeds) continue;
       wanted = std::min(wanted.value_or(look), look);
@@ -61,9 +65,8 @@ std::optional<std::int64_t> SeedsWanted(const std::vector<Row>& rows,
 }
 
 // A base that hardly solves a setting shows little of what was lost there: it is named, and where
-// the settings demand more of it nothing passes by its solve rate but what is `equal`, by
-// experiment, bit by bit.
-void JudgeWeakBases(const GateSettings& settings, const std::set<std::string>& equal,
+// the settings demand more of it nothing passes by its solve rate but what is `equal` bit by bit.
+void JudgeWeakBases(const GateSettings& settings, const std::set<Subject>& equal,
                     Comparison& comparison) {
   for (Row& row : comparison.rows) {
     if (row.metric != "solve_rate" || !row.base_value ||
@@ -71,7 +74,7 @@ void JudgeWeakBases(const GateSettings& settings, const std::set<std::string>& e
       continue;
     }
     const bool passes = row.verdict == Verdict::kPass || row.verdict == Verdict::kImproved;
-    if (settings.weak_base_fails && passes && !equal.contains(row.experiment_id)) {
+    if (settings.weak_base_fails && passes && !equal.contains(SubjectOf(row))) {
       row.verdict = Verdict::kInconclusive;
       row.say +=
           fmt::format(" Base solves {}, and preset {} demands {:.0f} %: use an easier setting.",
@@ -125,8 +128,6 @@ void SortRows(std::vector<Row>& rows) {
 }  // namespace
 
 Comparison CompareReports(const CompareInputs& inputs, const GateSettings& settings) {
-  static const Timings kNone;
-  const Timings& timings = inputs.timings ? *inputs.timings : kNone;
   Comparison comparison;
   comparison.settings = settings;
   comparison.base = FactsOf(inputs.base);
@@ -134,7 +135,7 @@ Comparison CompareReports(const CompareInputs& inputs, const GateSettings& setti
   Pairing pairing = PairCells(inputs.base, inputs.candidate);
   comparison.notes = std::move(pairing.notes);
   for (const auto& cell : inputs.candidate.cells) {
-    comparison.num_failed += reports::IsFailure(cell.state);
+    comparison.num_failed += reports::IsFailure(cell.state) || reports::FailedSegment(cell);
   }
   KeepModels(inputs.base, comparison.models);
   KeepModels(inputs.candidate, comparison.models);
@@ -145,14 +146,15 @@ Comparison CompareReports(const CompareInputs& inputs, const GateSettings& setti
   std::vector<ReplayRow> replays = ReplayRows(pairing.experiments, settings);
   // Before equal bits settle what was not judged: those of some seeds say nothing of the others.
   Append(FailureRows(pairing.experiments, learning), comparison.rows);
-  const std::set<std::string> equal = SettleReplays(settings, replays, learning);
+  const std::set<Subject> equal = SettleReplays(settings, replays, learning);
   comparison.seeds_wanted = SeedsWanted(learning, settings);
 
   Append(DataRows(pairing), comparison.rows);
   Append(NumericsRows(pairing.experiments), comparison.rows);
   for (ReplayRow& replay : replays) comparison.rows.push_back(std::move(replay.row));
   Append(std::move(learning), comparison.rows);
-  Append(TimeRows(pairing.experiments, timings, inputs.calibration, settings), comparison.rows);
+  Append(TimeRows(pairing.experiments, inputs.timings, inputs.calibration, settings),
+         comparison.rows);
   Append(ResourceRows(pairing.experiments, settings), comparison.rows);
   Append(std::move(pairing.rows), comparison.rows);
   Acknowledge(settings, comparison.rows);

@@ -12,7 +12,7 @@ namespace mixerbench::gate {
 
 struct CompareInputs {
   Side base, candidate;
-  const Timings* timings = nullptr;          // of --measure
+  const Timings* timings = nullptr;  // pairs of processes; nullptr where none were asked for
   const Calibration* calibration = nullptr;  // of the runner
 };
 

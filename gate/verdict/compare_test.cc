@@ -6,6 +6,7 @@
 #include <set>
 
 #include "gate/testing/made_results.h"
+#include "gate/verdict/failure_rows.h"
 
 #include "tests/support/catch2.h"
 
@@ -20,14 +21,16 @@ struct Made {
   Cells base, candidate;
   Timings timings = {};
   std::optional<Calibration> calibration = {};
+  bool asks_for_pairs = false;  // as --pairs does, also where its folder has none
 };
 
 Comparison Compare(const Made& made, const GateSettings& settings = {}) {
-  return CompareReports({.base = {"base", made.base},
-                         .candidate = {"new", made.candidate},
-                         .timings = &made.timings,
-                         .calibration = made.calibration ? &*made.calibration : nullptr},
-                        settings);
+  return CompareReports(
+      {.base = {"base", made.base},
+       .candidate = {"new", made.candidate},
+       .timings = made.asks_for_pairs || !made.timings.first.empty() ? &made.timings : nullptr,
+       .calibration = made.calibration ? &*made.calibration : nullptr},
+      settings);
 }
 
 const Row& Find(const Comparison& comparison, const std::string& metric) {
@@ -461,6 +464,47 @@ TEST_CASE("speed: pairs of another build than the reports', and too few of them,
   CHECK(Find(Compare(made), "time").verdict == Verdict::kNotComparable);
 }
 
+TEST_CASE("speed: what the reports timed and no pair did is open, what they did not is no pair") {
+  Made made = Timed(0, 0.005);
+  made.timings.first.clear();
+  made.asks_for_pairs = true;
+  CHECK(Find(Compare(made), "time").verdict == Verdict::kInconclusive);
+  CHECK(Find(Compare(made), "time").say == "0 of 10 pairs.");
+  CHECK(CodeOf(Compare(made), {}) == ExitCode::kInconclusive);
+
+  made = Timed(0.5, 0.005);
+  made.timings.first.resize(4);
+  CHECK(Find(Compare(made), "time").verdict == Verdict::kInconclusive);
+  for (ProcessPair& pair : made.timings.first) pair.candidate.front().throughput.pop_back();
+  CHECK(Find(Compare(made), "time").verdict == Verdict::kInconclusive);
+
+  made = Timed(0, 0.005);
+  for (ProcessPair& pair : made.timings.first) {
+    pair.base.front().experiment_id = pair.candidate.front().experiment_id = "another";
+  }
+  const Comparison other = Compare(made);
+  CHECK(Find(other, "time").verdict == Verdict::kNotComparable);
+  made = Timed(0, 0.005);
+  for (ProcessPair& pair : made.timings.first) {
+    for (auto* cells : {&pair.base, &pair.candidate}) {
+      cells->front().environment = Object{{"device", "cuda"}, {"gpu", Object{{"name", "Other"}}}};
+    }
+  }
+  CHECK(Find(Compare(made), "time").verdict == Verdict::kNotComparable);
+}
+
+TEST_CASE("speed: fresh pairs count where the first stage fails, against the runner's noise too") {
+  Made made = Timed(0, 0.005, 0.05);
+  for (ProcessPair& pair : made.timings.second) pair.candidate.front().code_id = "older";
+  CHECK(Find(Compare(made), "time").verdict == Verdict::kPass);
+  made = Timed(0.2, 0.005, 0.05);
+  made.calibration = Calibration{.time_p99 = 0.05};  // 16 % is the least growth
+  CHECK(Find(Compare(made), "time").verdict == Verdict::kInconclusive);
+  made = Timed(0.2, 0.005, 0.2);
+  made.calibration = Calibration{.time_p99 = 0.05};
+  CHECK(Find(Compare(made), "time").verdict == Verdict::kRegression);
+}
+
 TEST_CASE("speed: states are those of cells that completed, and capture is shown") {
   Made made = Timed(0, 0.005);
   Fail(made.base.front(), CellState::kError);
@@ -526,14 +570,129 @@ TEST_CASE("speed: memory, state, parity and shapes that fail") {
   CHECK(Compare(made).rows.front().verdict == Verdict::kMissing);
 }
 
+TEST_CASE("compare: what failed beyond the seeds that were looked at is open") {
+  Made made = Drawn({}, {}, 10);
+  for (std::size_t i = 5; i < 10; ++i) Fail(made.candidate[i], CellState::kDiverged);
+  const Comparison comparison = Compare(made);
+  REQUIRE(Find(comparison, "solve_rate").looks.back().seeds == 5);
+  CHECK(Find(comparison, std::string(kStateMetric)).verdict == Verdict::kInconclusive);
+}
+
+TEST_CASE("compare: a segment of the test set that fails is no result that completed") {
+  Made made = Drawn({}, {}, 10);
+  const auto fail = [](CellResult& cell) {
+    cell.accuracy.front().state = CellState::kOom;
+    cell.accuracy.front().accuracy.reset();
+  };
+  fail(made.candidate[3]);
+  CHECK(Find(Compare(made), std::string(kStateMetric)).verdict == Verdict::kInconclusive);
+  CHECK(Compare(made).num_failed == 1);
+  for (CellResult& cell : made.candidate) fail(cell);
+  CHECK(Find(Compare(made), std::string(kStateMetric)).verdict == Verdict::kRegression);
+  for (CellResult& cell : made.base) fail(cell);
+  const Comparison both = Compare(made);
+  CHECK(std::none_of(both.rows.begin(), both.rows.end(),
+                     [](const Row& row) { return row.metric == kStateMetric; }));
+}
+
+TEST_CASE("compare: test accuracy is judged where validation solves it") {
+  Made made = Drawn({}, {}, 5);
+  CHECK(Find(Compare(made), "accuracy_when_solved").verdict == Verdict::kPass);
+  for (CellResult& cell : made.candidate) cell.accuracy.front().accuracy = 0.5;
+  CHECK(Find(Compare(made), "accuracy_when_solved").verdict == Verdict::kRegression);
+  CHECK(Find(Compare(made), "solve_rate").verdict == Verdict::kPass);
+}
+
+TEST_CASE("compare: trainings that are bit by bit alike are compared score by score") {
+  std::mt19937_64 random(1);
+  Made made;
+  made.base = MadeCells({{}}, 3, "1", random);
+  made.candidate = made.base;
+  for (CellResult& cell : made.candidate) cell.code_id = "code 2";
+  *made.candidate[1].accuracy.front().accuracy -= 0.01;
+  CHECK(Find(Compare(made), "replay").verdict == Verdict::kPass);
+  *made.candidate[1].accuracy.front().accuracy -= 0.5;
+  CHECK(Find(Compare(made), "replay").verdict == Verdict::kRegression);
+}
+
+TEST_CASE("compare: a divergence without a loss replays nothing, at another step it is another") {
+  std::mt19937_64 random(1);
+  Made made;
+  made.base = MadeCells({{}}, 1, "1", random);
+  made.base.front().state = CellState::kDiverged;
+  made.candidate = made.base;
+  made.candidate.front().code_id = "code 2";
+  CHECK(Find(Compare(made), "replay").verdict == Verdict::kPass);
+  made.candidate.front().step += 1;
+  CHECK(Find(Compare(made), "replay").verdict != Verdict::kPass);
+  made.candidate = made.base;
+  for (Cells* side : {&made.base, &made.candidate}) side->front().learning_curve.clear();
+  const Comparison empty = Compare(made);
+  CHECK(std::none_of(empty.rows.begin(), empty.rows.end(),
+                     [](const Row& row) { return row.metric == "replay"; }));
+}
+
+TEST_CASE("compare: on another device seeds decide") {
+  Made made = Drawn({}, {}, 5);
+  for (CellResult& cell : made.candidate) cell.learning_curve.front().train_loss += 1e-3;
+  CHECK(Find(Compare(made), "replay").verdict == Verdict::kRegression);
+  for (CellResult& cell : made.candidate) {
+    cell.environment = Object{{"device", "cuda"}, {"gpu", Object{{"name", "Example GPU"}}}};
+  }
+  CHECK(Find(Compare(made), "replay").verdict == Verdict::kPass);
+}
+
+TEST_CASE("compare: what base planned and has not is missing") {
+  Made made = Drawn({}, {}, 5);
+  made.base[2].state = CellState::kInterrupted;
+  CHECK(CodeOf(Compare(made), {}) == ExitCode::kMissing);
+  made.base.erase(made.base.begin() + 2);
+  CHECK(Find(Compare(made), "all metrics").verdict == Verdict::kNotGated);
+}
+
+TEST_CASE("compare: equal bits of a sweep's seeds say nothing of the fresh ones") {
+  Made made = Drawn({}, {}, 10);
+  for (std::size_t i = 0; i < 5; ++i) {
+    made.candidate[i] = made.base[i];
+    made.candidate[i].code_id = "code 2";
+  }
+  for (Cells* side : {&made.base, &made.candidate}) {
+    for (std::size_t i = 5; i < 10; ++i) (*side)[i].phase = reports::CellPhase::kReport;
+  }
+  for (std::size_t i = 5; i < 10; ++i) made.candidate[i].steps_to_threshold.reset();
+  for (const Row& row : Compare(made).rows) {
+    if (row.metric != "solve_rate") continue;
+    const bool is_fresh = row.cell.ends_with(kFreshSuffix);
+    CHECK(row.verdict == (is_fresh ? Verdict::kRegression : Verdict::kPass));
+  }
+  made.candidate[8].steps_to_threshold = 800;
+  made.candidate[7].steps_to_threshold = 800;
+  for (const Row& row : Compare(made).rows) {
+    if (row.metric == "solve_rate" && row.cell.ends_with(kFreshSuffix)) {
+      CHECK(row.verdict == Verdict::kInconclusive);
+    }
+  }
+}
+
+TEST_CASE("compare: too few seeds ask for the first look") {
+  CHECK(Compare(Drawn({}, {}, 3)).seeds_wanted == 5);
+  CHECK(Compare(Drawn({}, {}, 5), PresetSettings("release", "")).seeds_wanted == 10);
+}
+
 TEST_CASE("calibration: is of one build, and comes back from its file") {
   std::mt19937_64 random(5);
   Made made = Drawn({}, {}, 5);
-  CHECK_THROWS_AS(Calibrate({"a", made.base}, {"b", made.candidate}, {}, "now"), Error);
+  const auto calibrate = [&](const Timings& timings) {
+    return Calibrate({"a", made.base}, {"b", made.candidate}, timings, /*num_pairs=*/10, "now");
+  };
+  Timings timings{MadePairs(10, 0, 0.01, random), {}};
+  CHECK_THROWS_AS(calibrate(timings), Error);
   for (CellResult& cell : made.candidate) cell.code_id = "code 1";
-  const Timings timings{MadePairs(10, 0, 0.01, random), {}};
-  const Calibration calibration =
-      Calibrate({"a", made.base}, {"b", made.candidate}, timings, "now");
+  CHECK_THROWS_AS(calibrate(timings), Error);  // pairs of two builds
+  for (ProcessPair& pair : timings.first) pair.candidate.front().code_id = "code 1";
+  CHECK_THROWS_AS(calibrate({}), Error);
+  CHECK_THROWS_AS(calibrate({{timings.first.begin(), timings.first.end() - 1}, {}}), Error);
+  const Calibration calibration = calibrate(timings);
   CHECK(calibration.runner == "Example CPU");
   CHECK(calibration.num_times == 2);
   CHECK(calibration.time_p99 > 0);
@@ -542,6 +701,9 @@ TEST_CASE("calibration: is of one build, and comes back from its file") {
   const Calibration back = CalibrationFromValue(CalibrationToValue(calibration));
   CHECK(back.time_p99 == calibration.time_p99);
   CHECK(back.accuracy_sd == calibration.accuracy_sd);
+  // A seed that failed on one side is no scatter of accuracies.
+  Fail(made.candidate.front(), CellState::kTimeout);
+  CHECK(calibrate(timings).accuracy_sd.at("mqar") < 0.01);
   CHECK_THROWS_AS(CalibrationFromValue(Object{{"kind", "sweep"}, {"schema_version", "1.0.0"}}),
                   Error);
 }

@@ -83,7 +83,13 @@ struct Row {
   Verdict verdict = Verdict::kNotGated;
   std::string say;  // one sentence
   std::vector<Look> looks;
+  bool has_too_few_seeds = false;  // and nothing else keeps it from being judged
 };
+
+// What a row is of: its cell, whose name tells fresh seeds from those of a sweep, and its
+// experiment.
+using Subject = std::pair<std::string, std::string>;
+inline Subject SubjectOf(const Row& row) { return {row.cell, row.experiment_id}; }
 
 // Of one setting, to find what a headline speaks of; never judged.
 struct Detail {
@@ -123,8 +129,9 @@ struct Comparison {
   // where a config tells of none.
   std::map<std::string, Value> models;
   std::int64_t hashes_equal = 0, hashes_compared = 0;  // of data, cell by cell
-  std::int64_t num_failed = 0;     // cells of the candidate: diverged, oom, timeout, error
-  std::int64_t num_headlines = 0;  // that Holm's method corrects for
+  std::int64_t num_failed = 0;  // cells of the candidate: diverged, oom, timeout, error
+  std::int64_t num_headlines =
+      0;  // solve rates, steps and accuracies that Holm's method corrects for
   std::optional<std::int64_t> seeds_wanted;  // for the next look of what is inconclusive
 };
 

@@ -9,7 +9,9 @@
 #include <utility>
 
 #include "gate/verdict/shapes.h"
+#include "gate/verdict/training_scores.h"
 #include "io/value_path.h"
+#include "reports/result/device.h"
 
 namespace mixerbench::gate {
 namespace {
@@ -71,8 +73,11 @@ struct Replays {
   std::int64_t same_bits = 0;
   std::int64_t seeds = 0;
   std::optional<std::int64_t> first_difference;
-  std::optional<double> worst;   // deviation in the first steps
-  std::int64_t unexplained = 0;  // other bits from the same code on the same machine
+  std::optional<double> worst;        // deviation in the first steps
+  std::int64_t unexplained = 0;       // other bits from the same code on the same machine
+  std::int64_t scored_otherwise = 0;  // trained bit by bit alike
+  double worst_score = 0;             // the most that these lost in a segment
+  bool has_other_device = false;
 };
 
 Replays Collect(const Experiment& experiment, const GateSettings& settings) {
@@ -84,8 +89,15 @@ Replays Collect(const Experiment& experiment, const GateSettings& settings) {
     if (pair.base->state != CellState::kCompleted && pair.base->state != CellState::kDiverged) {
       continue;
     }
+    const bool has_curve = !pair.base->learning_curve.empty();
+    if (pair.base->state == CellState::kDiverged && !has_curve) continue;
     const Replay replay = ReplayOf(pair, settings.replay_steps);
     ++all.seeds;
+    all.has_other_device |= reports::DeviceOf(*pair.base) != reports::DeviceOf(*pair.candidate);
+    if (!replay.same_bits && !replay.first_difference && has_curve) {
+      ++all.scored_otherwise;
+      all.worst_score = std::max(all.worst_score, WorstSegmentLoss(pair));
+    }
     all.same_bits += replay.same_bits;
     if (!replay.same_bits && replay.same_code && replay.same_machine) ++all.unexplained;
     if (replay.first_difference) {
@@ -106,18 +118,22 @@ double ToleranceOf(const Experiment& experiment, const GateSettings& settings) {
   return is_low ? settings.replay_tolerance_low : settings.replay_tolerance;
 }
 
-ReplayKind KindOf(const Replays& all, double tolerance) {
+ReplayKind KindOf(const Replays& all, double tolerance, const GateSettings& settings) {
   if (all.same_bits == all.seeds) return ReplayKind::kEqual;
-  if (all.worst && *all.worst > tolerance) return ReplayKind::kBeyond;
+  if (all.worst && *all.worst > tolerance && !all.has_other_device) return ReplayKind::kBeyond;
+  if (all.worst_score > settings.accuracy_margin) return ReplayKind::kScoresLost;
   if (all.unexplained > 0) return ReplayKind::kUnexplained;
+  if (all.same_bits + all.scored_otherwise == all.seeds) return ReplayKind::kScores;
   return all.worst ? ReplayKind::kWithin : ReplayKind::kUnknown;
 }
 
 Verdict VerdictOf(ReplayKind kind) {
   switch (kind) {
     case ReplayKind::kEqual:
+    case ReplayKind::kScores:
       return Verdict::kPass;
     case ReplayKind::kBeyond:
+    case ReplayKind::kScoresLost:
       return Verdict::kRegression;
     case ReplayKind::kUnexplained:
       return Verdict::kSuspicious;
@@ -138,6 +154,12 @@ std::string Say(ReplayKind kind, const Replays& all, double tolerance,
     case ReplayKind::kBeyond:
       return fmt::format("The loss of {} is off by {:.2g}, more than {:.2g}.", early, *all.worst,
                          tolerance);
+    case ReplayKind::kScores:
+    case ReplayKind::kScoresLost:
+      return fmt::format(
+          "{} of {} trained bit by bit alike and score otherwise, by at most {:.2g} "
+          "points less in a segment.",
+          all.scored_otherwise, all.seeds, 100 * all.worst_score);
     case ReplayKind::kUnexplained:
       return from + ", although the code and the machine are the same.";
     case ReplayKind::kWithin:
@@ -187,6 +209,9 @@ Replay ReplayOf(const CellPair& pair, std::int64_t first_steps) {
   }
   if (!replay.first_difference && a.size() != b.size()) {
     replay.first_difference = (a.size() > common ? a : b)[common].step;
+  }
+  if (!replay.first_difference && base.step != candidate.step) {
+    replay.first_difference = std::min(base.step, candidate.step);
   }
   replay.same_bits =
       !replay.first_difference && base.state == candidate.state && SameScores(base, candidate);
@@ -257,7 +282,7 @@ std::vector<ReplayRow> ReplayRows(const std::vector<Experiment>& experiments,
     const Replays all = Collect(experiment, settings);
     if (all.seeds == 0) continue;
     const double tolerance = ToleranceOf(experiment, settings);
-    const ReplayKind kind = KindOf(all, tolerance);
+    const ReplayKind kind = KindOf(all, tolerance, settings);
     Row row = RowOf(experiment, Gate::kReplay, "replay");
     row.test = "exact";
     row.margin = tolerance;
@@ -275,20 +300,20 @@ bool IsAcknowledged(const Row& row, const GateSettings& settings) {
          settings.acknowledged.end();
 }
 
-std::set<std::string> SettleReplays(const GateSettings& settings, std::vector<ReplayRow>& replays,
-                                    std::vector<Row>& learning) {
-  std::set<std::string> judged, equal;
+std::set<Subject> SettleReplays(const GateSettings& settings, std::vector<ReplayRow>& replays,
+                                std::vector<Row>& learning) {
+  std::set<Subject> judged, equal;
   for (const Row& row : learning) {
-    if (row.verdict != Verdict::kNotGated) judged.insert(row.experiment_id);
+    if (row.verdict != Verdict::kNotGated) judged.insert(SubjectOf(row));
   }
   for (auto& [kind, has_all_seeds, row] : replays) {
-    if (kind == ReplayKind::kEqual && has_all_seeds) equal.insert(row.experiment_id);
-    if (kind == ReplayKind::kBeyond && IsAcknowledged(row, settings)) {
+    if (kind == ReplayKind::kEqual && has_all_seeds) equal.insert(SubjectOf(row));
+    if (row.verdict == Verdict::kRegression && IsAcknowledged(row, settings)) {
       row.verdict = Verdict::kInconclusive;
       row.say += " Acknowledged;";
     }
     if (row.verdict != Verdict::kInconclusive) continue;
-    const bool is_decided = judged.contains(row.experiment_id);
+    const bool is_decided = judged.contains(SubjectOf(row));
     if (is_decided || (kind == ReplayKind::kWithin && !settings.judge_learning)) {
       row.verdict = Verdict::kPass;
     }
@@ -297,7 +322,7 @@ std::set<std::string> SettleReplays(const GateSettings& settings, std::vector<Re
   }
   for (Row& row : learning) {
     const bool is_open = row.verdict == Verdict::kNotGated || row.verdict == Verdict::kInconclusive;
-    if (!is_open || !equal.contains(row.experiment_id)) continue;
+    if (!is_open || !equal.contains(SubjectOf(row))) continue;
     row.verdict = Verdict::kPass;
     row.test = "exact";
     row.say = "Equal bit by bit (G2).";

@@ -30,9 +30,11 @@ std::vector<Row> NumericsRows(const std::vector<Experiment>& experiments);
 // How the seeds of one training replay, the worst first.
 enum class ReplayKind {
   kBeyond,       // the first losses are off by more than the tolerance
+  kScoresLost,   // trained bit by bit alike, and scored lower by more than the accuracy margin
   kUnexplained,  // other bits from the same code on the same machine
   kUnknown,      // other bits, and no loss of the first steps was kept
-  kWithin,       // other bits, within the tolerance
+  kWithin,       // other bits, within the tolerance, or on another device
+  kScores,       // trained bit by bit alike, and scored otherwise, within the margin
   kEqual,        // bit by bit
 };
 
@@ -47,9 +49,9 @@ std::vector<ReplayRow> ReplayRows(const std::vector<Experiment>& experiments,
 
 // Where bits differ and nothing is known to be wrong, seeds decide: the row passes when learning
 // was judged. What is equal bit by bit, every seed of it, lost nothing, however few the seeds and
-// whatever could have been seen. Returns the experiments that are equal so.
-std::set<std::string> SettleReplays(const GateSettings& settings, std::vector<ReplayRow>& replays,
-                                    std::vector<Row>& learning);
+// whatever could have been seen. Returns what is equal so.
+std::set<Subject> SettleReplays(const GateSettings& settings, std::vector<ReplayRow>& replays,
+                                std::vector<Row>& learning);
 
 bool IsAcknowledged(const Row& row, const GateSettings& settings);
 

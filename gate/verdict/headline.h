@@ -45,16 +45,28 @@ class Headline {
 
 using Headlines = std::vector<std::unique_ptr<Headline>>;
 
+// Each is judged at the level of the settings. The accuracy of what is solved is a family of its
+// own, since it scatters little: where it is lost that shows, and no test of the others is harder.
+struct Families {
+  Headlines learning;
+  Headlines when_solved;
+};
+
 // Share of A/A differences of accuracy (one standard deviation) for a task; 0 where none is known.
 using AccuracyNoise = std::map<std::string, double>;
 
-// What there is to judge about one training, by how its base fares: solve rate and steps where most
-// seeds solve it, accuracy where none does. What cannot be judged becomes a row of `rows`.
-void AddHeadlines(const Experiment& experiment, const GateSettings& settings,
-                  const AccuracyNoise& noise, Headlines& headlines, std::vector<Row>& rows);
+// Accuracy of the seeds that solve it on both sides: what validation does not show. Seeds that
+// failed are no part of it.
+inline constexpr std::string_view kAccuracyWhenSolved = "accuracy_when_solved";
 
-// Looks at all headlines together, Holm's method over them at every look, and gives each its
-// verdict. A headline stops at its first one.
+// What there is to judge about one training, by how its base fares: solve rate, steps and the
+// accuracy of what is solved where most seeds solve it, accuracy where none does. What cannot be
+// judged becomes a row of `rows`.
+void AddHeadlines(const Experiment& experiment, const GateSettings& settings,
+                  const AccuracyNoise& noise, Families& families, std::vector<Row>& rows);
+
+// Looks at the headlines of a family together, Holm's method over them at every look, and gives
+// each its verdict. A headline stops at its first one.
 void JudgeHeadlines(const GateSettings& settings, Headlines& headlines);
 
 }  // namespace mixerbench::gate

@@ -200,13 +200,16 @@ class Steps : public Headline {
 // --- accuracy
 // -------------------------------------------------------------------------------------
 
+// Of all seeds, or of those that solve it on both sides.
 class Accuracy : public Headline {
  public:
-  Accuracy(std::vector<TrainingScore> scores, double margin)
-      : scores_(std::move(scores)), margin_(margin) {}
+  Accuracy(std::vector<TrainingScore> scores, double margin, bool when_solved)
+      : scores_(std::move(scores)), margin_(margin), when_solved_(when_solved) {}
 
   Evidence Look(std::int64_t count, const Level& level) const override {
-    const PairedMean mean(Losses(count));
+    const std::vector<double> losses = Losses(count);
+    if (static_cast<std::int64_t>(losses.size()) < kFewestSeeds) return {};
+    const PairedMean mean(losses);
     Evidence evidence;
     evidence.loss.p = mean.PAbove(0);
     evidence.is_beyond_margin = mean.mean() > margin_;
@@ -218,8 +221,13 @@ class Accuracy : public Headline {
   void Describe(std::int64_t count, const Level& level, Row& out) const override {
     std::vector<double> base, candidate;
     for (const TrainingScore& score : First(scores_, count)) {
+      if (!Counts(score)) continue;
       base.push_back(score.base.accuracy);
       candidate.push_back(score.candidate.accuracy);
+    }
+    if (base.empty()) {
+      out.say = "No seed solves it on both sides.";
+      return;
     }
     out.base_value = reports::Mean(base);
     out.candidate_value = reports::Mean(candidate);
@@ -230,8 +238,9 @@ class Accuracy : public Headline {
     out.margin = margin_;
     const double difference = *out.candidate_value - *out.base_value;
     out.effect = {EffectKind::kPoints, difference, {}, {}, kShownLevel};
-    out.say = fmt::format("{:.1f} points {}.", std::abs(100 * difference),
-                          difference < 0 ? "lower" : "higher");
+    out.say = fmt::format(
+        "{:.1f} points {}{}.", std::abs(100 * difference), difference < 0 ? "lower" : "higher",
+        when_solved_ ? fmt::format(" in {} pairs that solve it", base.size()) : "");
     if (base.size() < 2) return;
     const std::vector<double> losses = Losses(count);
     const PairedMean mean(losses);
@@ -245,53 +254,58 @@ class Accuracy : public Headline {
   }
 
  private:
+  bool Counts(const TrainingScore& score) const {
+    return !when_solved_ || (score.base.steps && score.candidate.steps);
+  }
+
   std::vector<double> Losses(std::int64_t count) const {
     std::vector<double> losses;
     for (const TrainingScore& score : First(scores_, count)) {
-      losses.push_back(score.base.accuracy - score.candidate.accuracy);
+      if (Counts(score)) losses.push_back(score.base.accuracy - score.candidate.accuracy);
     }
     return losses;
   }
 
   std::vector<TrainingScore> scores_;
   double margin_;
+  bool when_solved_;
 };
 
 // --- which of them
 // --------------------------------------------------------------------------------
 
-struct Family {
+struct Candidates {
   const Experiment& experiment;
   const GateSettings& settings;
-  Headlines& headlines;
   std::vector<Row>& rows;
 };
 
 // As a headline where there are pairs enough to judge it, else as a row that is shown.
-void Add(const Family& family, const char* metric, std::unique_ptr<Headline> headline,
-         const std::string& obstacle) {
-  const auto num_pairs = static_cast<std::int64_t>(family.experiment.pairs.size());
+void Add(const Candidates& of, std::string_view metric, std::unique_ptr<Headline> headline,
+         const std::string& obstacle, Headlines& family) {
+  const auto num_pairs = static_cast<std::int64_t>(of.experiment.pairs.size());
   headline->num_pairs = num_pairs;
-  headline->row = RowOf(family.experiment, Gate::kLearning, metric);
+  headline->row = RowOf(of.experiment, Gate::kLearning, std::string(metric));
   std::string reason = obstacle;
-  if (reason.empty() && !family.settings.judge_learning) {
-    reason = "Preset " + family.settings.preset + " shows learning and does not judge it.";
+  if (reason.empty() && !of.settings.judge_learning) {
+    reason = "Preset " + of.settings.preset + " shows learning and does not judge it.";
   }
-  if (reason.empty() && num_pairs < family.settings.looks.front()) {
+  if (reason.empty() && num_pairs < of.settings.looks.front()) {
     reason = fmt::format("{} paired seeds; {} are the fewest that are judged.", num_pairs,
-                         family.settings.looks.front());
+                         of.settings.looks.front());
+    headline->row.has_too_few_seeds = true;
   }
   if (reason.empty()) {
-    family.headlines.push_back(std::move(headline));
+    family.push_back(std::move(headline));
     return;
   }
-  const double level = family.settings.alpha / static_cast<double>(family.settings.looks.size());
+  const double level = of.settings.alpha / static_cast<double>(of.settings.looks.size());
   headline->Describe(num_pairs, {level, level, true}, headline->row);
   headline->row.would_have_seen.reset();
   headline->row.would_have_seen_text.clear();
   headline->row.say += " " + reason;
   headline->row.verdict = Verdict::kNotGated;
-  family.rows.push_back(std::move(headline->row));
+  of.rows.push_back(std::move(headline->row));
 }
 
 double AccuracyMargin(const Experiment& experiment, const GateSettings& settings,
@@ -304,18 +318,19 @@ double AccuracyMargin(const Experiment& experiment, const GateSettings& settings
 }  // namespace
 
 void AddHeadlines(const Experiment& experiment, const GateSettings& settings,
-                  const AccuracyNoise& noise, Headlines& headlines, std::vector<Row>& rows) {
-  const Family family{experiment, settings, headlines, rows};
+                  const AccuracyNoise& noise, Families& families, std::vector<Row>& rows) {
+  const Candidates of{experiment, settings, rows};
   const std::vector<TrainingScore> scores = ScoresOf(experiment);
   const auto solved = std::count_if(scores.begin(), scores.end(), [](const TrainingScore& score) {
     return score.base.steps.has_value();
   });
   const auto seeds = static_cast<std::ptrdiff_t>(scores.size());
+  const double margin = AccuracyMargin(experiment, settings, noise);
   if (solved == 0) {
-    const double margin = AccuracyMargin(experiment, settings, noise);
     const bool is_guessing = MeanBaseAccuracy(scores) <= GuessingAccuracy(experiment) + margin;
-    Add(family, "accuracy", std::make_unique<Accuracy>(scores, margin),
-        is_guessing ? "Base is at the level of guessing: there is nothing to lose." : "");
+    Add(of, "accuracy", std::make_unique<Accuracy>(scores, margin, /*when_solved=*/false),
+        is_guessing ? "Base is at the level of guessing: there is nothing to lose." : "",
+        families.learning);
     return;
   }
   const bool is_rare = 2 * solved < seeds;
@@ -323,11 +338,13 @@ void AddHeadlines(const Experiment& experiment, const GateSettings& settings,
       is_rare ? fmt::format("Base solves {} of {} seeds: no loss could be told from luck.", solved,
                             seeds)
               : "";
-  Add(family, "solve_rate", std::make_unique<SolveRate>(scores), obstacle);
-  Add(family, "steps_to_threshold",
+  Add(of, "solve_rate", std::make_unique<SolveRate>(scores), obstacle, families.learning);
+  Add(of, "steps_to_threshold",
       std::make_unique<Steps>(scores, settings.steps_margin, settings.suspicious_ratio,
                               settings.suspicious_p),
-      obstacle);
+      obstacle, families.learning);
+  Add(of, kAccuracyWhenSolved, std::make_unique<Accuracy>(scores, margin, /*when_solved=*/true),
+      obstacle, families.when_solved);
 }
 
 }  // namespace mixerbench::gate

@@ -106,6 +106,9 @@ std::optional<Obstacle> FindObstacle(const Found& found) {
     return Obstacle{Verdict::kMissing,
                     candidate ? "only in base; in new " + StateText(*candidate) : "only in base"};
   }
+  if (candidate_ran && base && base->state != CellState::kUnsupported) {
+    return Obstacle{Verdict::kMissing, "only in new; in base " + StateText(*base)};
+  }
   if (candidate_ran) return Obstacle{Verdict::kNotGated, "only in new: nothing to compare it with"};
   const bool was_asked_for = (base && base->state != CellState::kUnsupported) ||
                              (candidate && candidate->state != CellState::kUnsupported);

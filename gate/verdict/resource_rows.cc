@@ -5,6 +5,7 @@
 
 #include "gate/verdict/shapes.h"
 #include "gate/verdict/speed_gate.h"
+#include "io/json.h"
 #include "io/text.h"
 #include "reports/statistics/statistics.h"
 
@@ -57,7 +58,7 @@ std::optional<Row> MemoryRow(const Experiment& experiment, const GateSettings& s
 // Results that one name and one length promise to be of one model: its training, its timing, its
 // fresh seeds.
 struct StateKey {
-  std::string cell;
+  std::string cell, model;  // two suites of a merged plan may give one name to two models
   std::int64_t num_tokens = 0;
   auto operator<=>(const StateKey&) const = default;
 };
@@ -111,7 +112,9 @@ void AddStates(const std::vector<Experiment>& experiments, const GateSettings& s
     if (pair == nullptr) continue;
     const auto& [base, candidate] = *pair;
     if (StateOf(*base) == 0 && StateOf(*candidate) == 0) continue;
-    const StateKey key{base->name, base->model.state_at_num_tokens};
+    const Value* model = base->config.Find("model");
+    const StateKey key{base->name, model ? io::DumpJson(*model) : "",
+                       base->model.state_at_num_tokens};
     const auto [at, is_new] = known.try_emplace(key, pair);
     const CellPair& first = *at->second;
     const bool is_same =

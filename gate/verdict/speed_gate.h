@@ -15,8 +15,9 @@ namespace mixerbench::gate {
 // median above the margin.
 bool FailsRuleR(std::span<const double> log_ratios, const GateSettings& settings);
 
-// Of paired processes; without any, of the single processes of the two reports, shown only.
-std::vector<Row> TimeRows(const std::vector<Experiment>& experiments, const Timings& timings,
+// Of paired processes, and of what the reports timed and no pair did; without `timings` (nullptr),
+// of the single processes of the two reports, shown only.
+std::vector<Row> TimeRows(const std::vector<Experiment>& experiments, const Timings* timings,
                           const Calibration* calibration, const GateSettings& settings);
 
 // Peak memory and state (one run is enough), capture, and shapes that ended otherwise than before.

@@ -2,12 +2,14 @@
 #include <algorithm>
 #include <cmath>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <map>
 #include <set>
 
 #include "gate/statistics/median_bootstrap.h"
 #include "gate/verdict/shapes.h"
 #include "gate/verdict/speed_gate.h"
+#include "reports/result/device.h"
 #include "reports/statistics/statistics.h"
 
 namespace mixerbench::gate {
@@ -63,7 +65,8 @@ Judged JudgePairs(const TimeSeries& first, const TimeSeries* second, double leas
   const double low = bootstrap.Quantile(settings.time_alpha);
   const double high = bootstrap.Quantile(1 - settings.time_alpha);
   if (FailsRuleR(first.log_ratios, settings)) {
-    if (bootstrap.median() < std::log1p(least_growth)) {
+    const double least = std::log1p(least_growth);
+    if (bootstrap.median() < least) {
       return {
           Verdict::kInconclusive,
           fmt::format("Slower, but the runner's own noise reaches {:.1f} %.", 100 * least_growth)};
@@ -78,6 +81,12 @@ Judged JudgePairs(const TimeSeries& first, const TimeSeries* second, double leas
     }
     const double again = 100 * std::expm1(reports::Median(second->log_ratios));
     if (FailsRuleR(second->log_ratios, settings)) {
+      if (std::log1p(again / 100) < least) {
+        return {Verdict::kInconclusive,
+                fmt::format("Slower in both stages, but {:+.1f} % with fresh pairs is within the "
+                            "runner's own noise, {:.1f} %.",
+                            again, 100 * least_growth)};
+      }
       return {Verdict::kRegression,
               fmt::format("Slower in both stages; again with fresh pairs: {:+.1f} %.", again)};
     }
@@ -112,14 +121,57 @@ std::string OtherBuild(const TimeSeries& series, const CellPair& reported) {
   return is_other(series.base_codes, *reported.base) ? "base" : "";
 }
 
-// Why the pairs of a stage say nothing of the two reports; "" where they do. `reported` may be
-// null.
-std::string ObstacleTo(const TimeSeries& series, const CellPair* reported) {
-  const std::string other = reported ? OtherBuild(series, *reported) : "";
+// Why the pairs of a stage say nothing of the two reports; "" where they do.
+std::string ObstacleTo(const TimeSeries& series, const CellPair& reported) {
+  const std::string other = OtherBuild(series, reported);
   if (!other.empty()) {
     return "The pairs were timed with another build than the report of " + other + " is of.";
   }
-  return series.has_other_device ? "The processes of a pair ran on different devices." : "";
+  if (series.has_other_device) return "The processes of a pair ran on different devices.";
+  const std::string device = reports::DeviceOf(*reported.candidate);
+  if (series.devices == std::set<std::string>{device}) return "";
+  return fmt::format("The pairs ran on {}, the report of new is of {}.",
+                     fmt::join(series.devices, ", "), device);
+}
+
+Judged JudgeShape(const TimeSeries& first, const TimeSeries* second, const CellPair* reported,
+                  double least_growth, const GateSettings& settings) {
+  if (!reported) return {Verdict::kNotComparable, "The two reports have no time of it."};
+  std::string obstacle = ObstacleTo(first, *reported);
+  // An older build's fresh pairs may lie there still: they are asked for where the first stage
+  // fails.
+  if (obstacle.empty() && second && FailsRuleR(first.log_ratios, settings)) {
+    obstacle = ObstacleTo(*second, *reported);
+  }
+  if (!obstacle.empty()) return {Verdict::kNotComparable, std::move(obstacle)};
+  if (!settings.judge_speed) {
+    return {Verdict::kNotGated,
+            "Preset " + settings.preset + " shows times and does not judge them."};
+  }
+  const auto num_pairs = static_cast<std::int64_t>(first.log_ratios.size());
+  if (num_pairs < settings.pairs) {
+    return {Verdict::kInconclusive, fmt::format("{} of {} pairs.", num_pairs, settings.pairs)};
+  }
+  if (num_pairs < kFewestSeeds) {
+    return {Verdict::kNotGated,
+            fmt::format("{} pairs; {} are the fewest that are judged.", num_pairs, kFewestSeeds)};
+  }
+  return JudgePairs(first, second, least_growth, settings);
+}
+
+// Shapes that both reports have a time of and no pair of processes.
+void AddUnpaired(const std::vector<Experiment>& experiments,
+                 const std::map<TimeKey, TimeSeries>& first, const GateSettings& settings,
+                 std::vector<Row>& rows) {
+  for (const auto& [id, reported] : TimedBy(experiments)) {
+    for (const auto& [key, series] : SeriesOf({{{*reported.base}, {*reported.candidate}, false}})) {
+      if (first.contains(key)) continue;
+      Row row = TimeRow(key, series, settings);
+      row.verdict = Verdict::kInconclusive;
+      row.say = fmt::format("0 of {} pairs.", settings.pairs);
+      rows.push_back(std::move(row));
+    }
+  }
 }
 
 std::vector<Row> PairedRows(const std::vector<Experiment>& experiments, const Timings& timings,
@@ -127,37 +179,23 @@ std::vector<Row> PairedRows(const std::vector<Experiment>& experiments, const Ti
   const std::map<std::string, CellPair> reported = TimedBy(experiments);
   const double least_growth =
       std::max(settings.time_margin, calibration ? calibration->LeastTimeGrowth() : 0);
+  const std::map<TimeKey, TimeSeries> first = SeriesOf(timings.first);
   const std::map<TimeKey, TimeSeries> second = SeriesOf(timings.second);
+  const auto find = [](const auto& map, const auto& key) {
+    const auto found = map.find(key);
+    return found == map.end() ? nullptr : &found->second;
+  };
   std::vector<Row> rows;
-  for (const auto& [key, series] : SeriesOf(timings.first)) {
+  for (const auto& [key, series] : first) {
     Row row = TimeRow(key, series, settings);
-    const auto found = second.find(key);
-    const TimeSeries* again = found == second.end() ? nullptr : &found->second;
     DescribePairs(series, least_growth, settings, row);
-    const auto num_pairs = static_cast<std::int64_t>(series.log_ratios.size());
-    const auto report = reported.find(key.experiment_id);
-    const CellPair* cells = report == reported.end() ? nullptr : &report->second;
-    std::string obstacle = ObstacleTo(series, cells);
-    if (obstacle.empty() && again) obstacle = ObstacleTo(*again, cells);
-    if (!obstacle.empty()) {
-      row.verdict = Verdict::kNotComparable;
-      row.say = std::move(obstacle);
-    } else if (!settings.judge_speed || num_pairs < kFewestSeeds) {
-      row.verdict = Verdict::kNotGated;
-      row.say =
-          settings.judge_speed
-              ? fmt::format("{} pairs; {} are the fewest that are judged.", num_pairs, kFewestSeeds)
-              : "Preset " + settings.preset + " shows times and does not judge them.";
-    } else if (num_pairs < settings.pairs) {
-      row.verdict = Verdict::kInconclusive;
-      row.say = fmt::format("{} of {} pairs.", num_pairs, settings.pairs);
-    } else {
-      const Judged judged = JudgePairs(series, again, least_growth, settings);
-      row.verdict = judged.verdict;
-      row.say = judged.say;
-    }
+    Judged judged = JudgeShape(series, find(second, key), find(reported, key.experiment_id),
+                               least_growth, settings);
+    row.verdict = judged.verdict;
+    row.say = std::move(judged.say);
     rows.push_back(std::move(row));
   }
+  if (settings.judge_speed) AddUnpaired(experiments, first, settings, rows);
   return rows;
 }
 
@@ -169,9 +207,9 @@ bool FailsRuleR(std::span<const double> log_ratios, const GateSettings& settings
          bootstrap.Quantile(settings.time_alpha) > 0;
 }
 
-std::vector<Row> TimeRows(const std::vector<Experiment>& experiments, const Timings& timings,
+std::vector<Row> TimeRows(const std::vector<Experiment>& experiments, const Timings* timings,
                           const Calibration* calibration, const GateSettings& settings) {
-  if (!timings.first.empty()) return PairedRows(experiments, timings, calibration, settings);
+  if (timings) return PairedRows(experiments, *timings, calibration, settings);
   std::vector<ProcessPair> stored(1);
   for (const Experiment& experiment : experiments) {
     for (const CellPair& pair : experiment.pairs) {

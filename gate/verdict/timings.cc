@@ -44,8 +44,9 @@ std::map<TimeKey, TimeSeries> SeriesOf(const std::vector<ProcessPair>& pairs) {
       series.log_ratios.push_back(std::log(candidate.ms / base.ms));
       series.base_codes.insert(base.cell->code_id);
       series.candidate_codes.insert(candidate.cell->code_id);
-      series.has_other_device |=
-          reports::DeviceOf(*base.cell) != reports::DeviceOf(*candidate.cell);
+      const std::string device = reports::DeviceOf(*base.cell);
+      series.has_other_device |= device != reports::DeviceOf(*candidate.cell);
+      series.devices.insert(device);
     }
   }
   return all;

@@ -39,6 +39,7 @@ struct TimeSeries {
   std::vector<double> log_ratios;
   bool has_other_device = false;                      // of the two processes of a pair
   std::set<std::string> base_codes, candidate_codes;  // code ids of what was timed
+  std::set<std::string> devices;                      // that it was timed on
 };
 
 std::map<TimeKey, TimeSeries> SeriesOf(const std::vector<ProcessPair>& pairs);

@@ -157,6 +157,16 @@ double GuessingAccuracy(const Experiment& experiment) {
   return guessing;
 }
 
+double WorstSegmentLoss(const CellPair& pair) {
+  double worst = 0;
+  for (const AccuracyRow& row : pair.base->accuracy) {
+    if (!IsWhole(row)) continue;
+    const auto candidate = SegmentAccuracy(*pair.candidate, row);
+    if (candidate) worst = std::max(worst, AccuracyOf(row) - *candidate);
+  }
+  return worst;
+}
+
 std::vector<Detail> DetailsOf(const Experiment& experiment) {
   std::vector<Detail> details;
   const CellResult* complete = nullptr;

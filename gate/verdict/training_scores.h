@@ -37,6 +37,9 @@ double MeanBaseAccuracy(const std::vector<TrainingScore>& scores);
 // What guessing scores on the same segments, by the best of the task's guessers.
 double GuessingAccuracy(const Experiment& experiment);
 
+// The most that a pair lost in a segment of the test set, as a share of 1; 0 where it lost nothing.
+double WorstSegmentLoss(const CellPair& pair);
+
 // Accuracy of every segment by seed, with its paired difference.
 std::vector<Detail> DetailsOf(const Experiment& experiment);
 

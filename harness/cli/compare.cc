@@ -123,7 +123,7 @@ void WriteOutputs(const CompareOptions& options, const gate::Comparison& compari
 
 struct Loaded {
   reports::SweepReport base, candidate;
-  gate::Timings timings;
+  std::optional<gate::Timings> timings;  // with --pairs
 };
 
 gate::Side SideOf(const std::string& name, const reports::SweepReport& report) {
@@ -136,14 +136,17 @@ gate::Comparison CompareOnce(const CompareOptions& options, const gate::GateSett
   const gate::Side candidate = SideOf(options.candidate, loaded.candidate);
   std::optional<gate::Calibration> calibration;
   if (options.self) {
-    calibration = gate::Calibrate(base, candidate, loaded.timings, Now());
+    calibration = gate::Calibrate(base, candidate, loaded.timings.value_or(gate::Timings()),
+                                  settings.pairs, Now());
     StoreCalibration(options, *calibration);
   } else {
     calibration = ReadCalibration(options, gate::RunnerOf(candidate));
   }
-  gate::Comparison comparison = gate::CompareReports(
-      {base, candidate, &loaded.timings, calibration ? &*calibration : nullptr}, settings);
-  if (!calibration && !loaded.timings.first.empty()) {
+  gate::Comparison comparison =
+      gate::CompareReports({base, candidate, loaded.timings ? &*loaded.timings : nullptr,
+                            calibration ? &*calibration : nullptr},
+                           settings);
+  if (!calibration && loaded.timings) {
     comparison.notes.push_back(
         {"", "this runner is not calibrated: compare one build with itself by --self"});
   }
@@ -172,7 +175,7 @@ ExitCode Compare(const CompareOptions& options) {
     MeasurePairs(BuildsOf(options), options.measure, options.device, options.pairs, settings);
   }
   Loaded loaded{ReadReport(options.base), ReadReport(options.candidate), {}};
-  if (!options.pairs.empty()) loaded.timings = ReadPairs(options.pairs);
+  if (!options.pairs.empty()) loaded.timings = ReadPairs(options.pairs, settings);
   gate::Comparison comparison = CompareOnce(options, settings, loaded);
   // Each round reaches the next look of the settings, so there are no more rounds than looks.
   for (std::size_t round = 0;

@@ -86,7 +86,8 @@ void MeasureStage(const Builds& builds, const std::string& suite, const std::str
   }
 }
 
-std::vector<gate::ProcessPair> ReadStage(const fs::path& folder, int stage) {
+// The first `most` pairs of which both processes began.
+std::vector<gate::ProcessPair> ReadStage(const fs::path& folder, int stage, std::int64_t most) {
   std::vector<fs::path> found;
   const fs::path at = folder / fmt::format("stage-{}", stage);
   if (fs::is_directory(at)) {
@@ -95,7 +96,8 @@ std::vector<gate::ProcessPair> ReadStage(const fs::path& folder, int stage) {
   std::sort(found.begin(), found.end());
   std::vector<gate::ProcessPair> pairs;
   for (const fs::path& pair : found) {
-    if (!fs::is_directory(pair / "base") || !fs::is_directory(pair / "new")) continue;
+    if (static_cast<std::int64_t>(pairs.size()) == most) break;
+    if (!ReadPlan(pair / "base") || !ReadPlan(pair / "new")) continue;
     pairs.push_back({ReportOf(pair / "base").cells, ReportOf(pair / "new").cells,
                      pair.filename().string().ends_with("new-first")});
   }
@@ -135,17 +137,17 @@ std::string ThisProgram() { return fs::read_symlink("/proc/self/exe").string(); 
 void MeasurePairs(const Builds& builds, const std::string& suite, const std::string& device,
                   const fs::path& folder, const gate::GateSettings& settings) {
   MeasureStage(builds, suite, device, folder, 1, settings.pairs);
-  if (gate::WantsSecondStage(ReadPairs(folder), settings)) {
+  if (gate::WantsSecondStage(ReadPairs(folder, settings), settings)) {
     std::cerr << "slower in the first stage; measuring fresh pairs\n";
     MeasureStage(builds, suite, device, folder, 2, settings.pairs);
   }
 }
 
-gate::Timings ReadPairs(const fs::path& folder) {
+gate::Timings ReadPairs(const fs::path& folder, const gate::GateSettings& settings) {
   if (!fs::is_directory(folder)) {
     throw Error(ExitCode::kBadInput, folder.string() + ": no folder of measured pairs");
   }
-  return {ReadStage(folder, 1), ReadStage(folder, 2)};
+  return {ReadStage(folder, 1, settings.pairs), ReadStage(folder, 2, settings.pairs)};
 }
 
 void AddSeeds(const Builds& builds, const fs::path& base, const fs::path& candidate,
@@ -163,9 +165,11 @@ void AddSeeds(const Builds& builds, const fs::path& base, const fs::path& candid
                                             "--plan",   "merge",
                                             "--device", device,
                                             "-q"};
-      if (!reports::SelectRuleOf(plan.config).fresh_seeds.empty()) {
+      const auto fresh = std::ssize(reports::SelectRuleOf(plan.config).fresh_seeds);
+      if (fresh > 0) {
+        const std::int64_t most = std::max<std::int64_t>(count, fresh);
         arguments.insert(arguments.end(),
-                         {"--set", fmt::format("sweep.select.reseed.count={}", count)});
+                         {"--set", fmt::format("sweep.select.reseed.count={}", most)});
       }
       RunBuild(is_candidate ? builds.candidate : builds.base, arguments);
       fs::remove(file);

@@ -26,8 +26,8 @@ std::string ThisProgram();
 void MeasurePairs(const Builds& builds, const std::string& suite, const std::string& device,
                   const std::filesystem::path& folder, const gate::GateSettings& settings);
 
-// The finished pairs below `folder`.
-gate::Timings ReadPairs(const std::filesystem::path& folder);
+// The pairs below `folder`, of each stage as many as the settings ask for.
+gate::Timings ReadPairs(const std::filesystem::path& folder, const gate::GateSettings& settings);
 
 // Runs each suite of each folder's plan with seeds up to `count` of them, those it has first.
 // Throws before it runs any: Error(kBadInput) for a folder without a plan, ConfigError for one that
