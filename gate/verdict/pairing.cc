@@ -76,13 +76,13 @@ std::string StateText(const CellResult& cell) {
   return std::string(NameOf(cell.state)) + (cell.reason.empty() ? "" : ": " + cell.reason);
 }
 
-// "test data differ: 51c0e2… and 8fd119…".
+// "the test data, or the code that makes them, differ: 51c0e2… in base, 8fd119… in new".
 std::string DataDifference(const CellResult& base, const CellResult& candidate) {
   for (const char* split : {"train", "validation", "test"}) {
     const std::string a = io::StringAt(base.data_hash, split);
     const std::string b = io::StringAt(candidate.data_hash, split);
     if (a != b) {
-      return fmt::format("the {} data differ: {} in base, {} in new", split, io::ShortHash(a),
+      return fmt::format("the {} data, or the code that makes them, differ: {} in base, {} in new", split, io::ShortHash(a),
                          io::ShortHash(b));
     }
   }

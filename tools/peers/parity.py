@@ -14,6 +14,7 @@ import argparse
 import concurrent.futures
 import importlib.util
 import json
+import math
 import os
 import pathlib
 import shutil
@@ -250,15 +251,15 @@ def compare_pair(mixer, ours, theirs, options):
     if options.device == "cpu":
         tokens = min(tokens, INTERPRETED_TOKENS.get(mixer, tokens))
     ours = {name: value for name, value in ours.items() if name != "name"}
-    row, largest = f"| {mixer} |", 0
+    row, found = f"| {mixer} |", []
     for errors in compare(mixer, ours, peer, tokens, options.device, options.dtype):
+        found += errors.values()
         y, x = errors.pop("y"), errors.pop("grad.x")
-        worst = max(errors, key=errors.get)
+        worst = max(errors, key=lambda name: (math.isnan(errors[name]), errors[name]))
         row += f" {y:.1e} | {x:.1e} | {errors[worst]:.1e} (`{worst.removeprefix('grad.param.')}`) |"
-        largest = max(largest, y, x, errors[worst])
     print(row)
     tolerance = BF16_TOLERANCE if options.dtype == "bf16" else TOLERANCES.get(mixer, TOLERANCE)
-    if largest <= tolerance:
+    if all(error <= tolerance for error in found):  # false of NaN
         return 0
     print(f"error: {mixer}: beyond {tolerance:g}", file=sys.stderr)
     return 1

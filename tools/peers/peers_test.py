@@ -1,11 +1,16 @@
 """The table of peers from made-up reports, and what is run. SPDX-License-Identifier: Apache-2.0"""
 
+import contextlib
+import io
 import json
+import math
 import os
 import subprocess
 import sys
 import tempfile
+import types
 import unittest
+import unittest.mock
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 PEERS = os.path.join(HERE, "peers.py")
@@ -177,6 +182,19 @@ class PeersTest(unittest.TestCase):
             self.assertIn("train.num_epochs=1", words)
             self.assertFalse(os.path.exists(words[words.index("-o") + 1]))
             self.assertEqual((environment["TRITON_CACHE_AUTOTUNING"], environment["FLA_CACHE_RESULTS"]), ("0", "0"))
+
+    def test_an_error_that_is_no_number_is_beyond_every_tolerance(self):
+        options = types.SimpleNamespace(tokens=70, device="cuda", dtype="fp32")
+        fine = {"y": 1e-7, "grad.x": 1e-7, "grad.param.a": 1e-6, "grad.param.b": 1e-7}
+        for name in (None, *fine):
+            broken = {**fine, name: math.nan} if name else fine
+            layers = types.SimpleNamespace(Abc=None)
+            printed = io.StringIO()
+            with unittest.mock.patch.dict(sys.modules, fla_layers=layers), \
+                    unittest.mock.patch.object(parity, "compare", lambda *_, found=broken: [dict(fine), dict(found)]), \
+                    contextlib.redirect_stdout(printed), contextlib.redirect_stderr(io.StringIO()):
+                self.assertEqual(parity.compare_pair("abc", OURS, THEIRS, options), int(name is not None), name)
+            self.assertEqual("nan" in printed.getvalue(), name is not None)
 
     def test_the_short_form_has_the_shapes_of_the_suite(self):
         suite = peers.read_suite()
