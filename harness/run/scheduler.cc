@@ -309,6 +309,10 @@ void Scheduler::Start(Worker& worker, std::size_t cell, CellLock lock) {
   const auto halved = halved_.find(cell);
   const std::string message =
       halved == halved_.end() ? id : id + " " + std::to_string(halved->second);
+  // What a user's code leaves in its process, such as a setting of torch, is not for other cells.
+  Object python = PythonCodeOf(cells_[cell]);
+  if (!worker.python.empty() && worker.python != python) worker.process.reset();
+  worker.python = std::move(python);
   if (worker.process && !worker.process->Send(message)) {
     worker.process->Kill();  // it takes no more, if it has not ended already
     HandleExit(worker, worker.process->Wait());

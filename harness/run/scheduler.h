@@ -94,6 +94,7 @@ class Scheduler {
     std::string device;
     std::unique_ptr<WorkerProcess> process;  // started with the first cell
     std::vector<Running> running;
+    Object python = {};  // code of the classes in Python of its last cell
   };
 
   RunEnd RunCells();

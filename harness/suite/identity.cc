@@ -71,10 +71,17 @@ std::string HashBothEnds(const tasks::Task& task, std::int64_t num_examples, std
 
 }  // namespace
 
-bool RunsPython(const Cell& cell) {
+Object PythonCodeOf(const Cell& cell) {
+  Object found;
   const Value* mixers = cell.code.Find("mixers");
-  return mixers != nullptr && mixers->Find(kPythonMixer) != nullptr;
+  if (mixers == nullptr || mixers->Find(kPythonMixer) == nullptr) return found;
+  for (const auto& [name, code] : mixers->as_object()) {
+    if (name.starts_with(kPythonMixer)) found[name] = code;
+  }
+  return found;
 }
+
+bool RunsPython(const Cell& cell) { return !PythonCodeOf(cell).empty(); }
 
 std::string CellIdentifier::HashFile(const std::string& path) {
   auto [entry, inserted] = files_.try_emplace(path);

@@ -49,5 +49,7 @@ class CellIdentifier {
 
 // Whether a mixer of an identified cell is a module of a user, in Python.
 bool RunsPython(const Cell& cell);
+// Of the classes in Python that it runs, by name; empty where it runs none.
+Object PythonCodeOf(const Cell& cell);
 
 }  // namespace mixerbench::harness

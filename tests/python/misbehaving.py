@@ -764,10 +764,18 @@ class LeavesAMark(Mean):
 
 
 class FindsAMark(Mean):
-    """Harmless where nothing has failed before it."""
+    """Harmless where nothing of another class is left in its process."""
 
     def forward(self, x):
-        assert not hasattr(sys, "mark_of_misbehaving"), "the process of a cell that has failed"
+        assert not hasattr(sys, "mark_of_misbehaving"), "the process of another class"
+        return super().forward(x)
+
+
+class LeavesAMarkQuietly(Mean):
+    """As a patched function of torch would be; it completes."""
+
+    def forward(self, x):
+        sys.mark_of_misbehaving = True
         return super().forward(x)
 
 

@@ -241,11 +241,13 @@ class ProgramTest(unittest.TestCase):
             contents.append(content(self.results(seed)["DrawsInTheOrderOfASet"]))
         self.assertEqual(*contents)
 
-    def test_what_fails_leaves_nothing_for_the_next_cell(self):
-        self.sweep("LeavesAMark", "FindsAMark", file="misbehaving.py")
+    def test_what_a_class_leaves_in_its_process_is_not_for_the_next_cell(self):
+        self.sweep("LeavesAMark", "LeavesAMarkQuietly", "FindsAMark", file="misbehaving.py")
         self.expect(4, "run", "suite.json", "--device", DEVICE, "-o", "out", "-q", "--jobs", "1")
         states = {name: result["state"]["value"] for name, result in self.results().items()}
-        self.assertEqual(states, {"LeavesAMark": "error", "FindsAMark": "completed"})
+        self.assertEqual(
+            states, {"LeavesAMark": "error", "LeavesAMarkQuietly": "completed", "FindsAMark": "completed"}
+        )
 
     def traceback(self, result):
         digits = result["identity"]["run_id"].removeprefix("sha256:")[:16]
