@@ -15,6 +15,7 @@
 #include "reports/view/plan_table.h"
 #include "reports/view/tables.h"
 #include "reports/view/time_table.h"
+#include "reports/view/timing_settings.h"
 
 namespace mixerbench::reports {
 namespace {
@@ -92,13 +93,14 @@ const char* CountsAs(const std::string& kind) {
 
 std::map<std::string, std::map<Shape, std::map<int, const ThroughputRow*>>> ByPhase(
     const SweepReport& report, const MixerList& mixers) {
-  const std::set<std::string> varying = TimingKeys(report);
+  const TimingSettings settings(report);
   std::map<std::string, std::map<Shape, std::map<int, const ThroughputRow*>>> phases;
   for (const GroupSummary& group : report.groups) {
     const int mixer = mixers.IndexOf(MixerKey(group.name));
     for (const CellResult& cell : CellsOf(report, group)) {
+      const std::string setting = settings.TextOf(group, cell);
       for (const ThroughputRow& row : cell.throughput) {
-        const Shape shape{PartsText(group, varying), row.dtype, row.seq_len, row.batch_size};
+        const Shape shape{setting, row.dtype, row.seq_len, row.batch_size};
         phases[row.phase][shape].try_emplace(mixer, &row);
       }
     }
@@ -286,11 +288,11 @@ std::optional<Table> TimingTable(const SweepReport& report, const MixerList& mix
                    {.label = "Parity", .kind = Column::Kind::kText}};
   const bool is_throttled = AnyThrottled(report);
   if (is_throttled) table.columns.push_back({.label = "Lower clocks", .kind = Column::Kind::kText});
-  const std::set<std::string> varying = VaryingKeys(report);
+  const TimingSettings settings(report);
   for (const GroupSummary& group : report.groups) {
     const std::string label = LabelOf(mixers, mixers.IndexOf(MixerKey(group.name)));
-    const std::string setting = PartsText(group, varying);
     for (const CellResult& cell : CellsOf(report, group)) {
+      const std::string setting = settings.TextOf(group, cell);
       for (const ThroughputRow& row : cell.throughput) {
         Datum time = NumberDatum(row.median_ms, Significant(row.median_ms));
         if (!row.median_ms) time.text = std::string(NameOf(row.state));

@@ -60,7 +60,7 @@ std::string PartText(const std::string& key, const std::string& value) {
   }
   if (key == "d_model") return "d " + value;
   if (key == "lr" && number && *number > 0) return "lr " + RateText(*number);
-  if (key == "dtype") return value;
+  if (key == "dtype" || key == "device") return value;
   if (key == "batch_size") return "batch " + value;
   return value.empty() ? key : key + " " + value;
 }

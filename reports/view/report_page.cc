@@ -4,8 +4,10 @@
 #include <algorithm>
 #include <fmt/format.h>
 #include <map>
+#include <set>
 
 #include "io/json.h"
+#include "reports/result/device.h"
 #include "reports/view/beside.h"
 #include "reports/view/doubts.h"
 #include "reports/view/figures.h"
@@ -21,6 +23,14 @@ namespace {
 
 std::string Joined(const std::vector<std::string>& parts) {
   return fmt::format("{}", fmt::join(parts, ", "));
+}
+
+// What cells ran on, in order; a CPU beside GPUs where cells of both did.
+std::vector<std::string> DevicesOf(const SweepReport& report) {
+  std::set<std::string> devices;
+  for (const CellResult& cell : report.cells) devices.insert(DeviceOf(cell));
+  devices.erase("");
+  return {devices.begin(), devices.end()};
 }
 
 std::vector<Fact> Masthead(const SweepReport& report) {
@@ -41,12 +51,11 @@ std::vector<Fact> Masthead(const SweepReport& report) {
     counts += fmt::format("{}{} {}", counts.empty() ? "" : " · ", Count(count), NameOf(state));
     if (IsFailure(state)) num_failed += count;
   }
-  const std::vector<std::string> gpus = Distinct(report, "gpu.name");
   std::vector<Fact> facts;
   const auto add = [&](const std::string& term, const std::string& text, const std::string& sub) {
     if (!text.empty()) facts.push_back({term, text, sub});
   };
-  add("Device", Joined(gpus.empty() ? Distinct(report, "cpu.model") : gpus), "");
+  add("Device", Joined(DevicesOf(report)), "");
   const std::string torch = Joined(Distinct(report, "libtorch"));
   const std::string cuda = Joined(Distinct(report, "cuda.runtime"));
   const std::string version = Joined(Distinct(report, "tool.version"));

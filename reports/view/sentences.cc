@@ -124,28 +124,41 @@ void SayBeyond(const Study& study, const MixerList& mixers, std::vector<Sentence
                    LabelOf(mixers, means.front().second), Percent(means.front().first, 1))});
 }
 
+// The last column in which mixers can be compared, else nothing.
+std::optional<std::size_t> LastComparison(const Table& table) {
+  for (std::size_t at = table.columns.size() - 1; at > 0; --at) {
+    const auto num = std::count_if(table.rows.begin(), table.rows.end(),
+                                   [&](const Row& row) { return row.cells[at].value; });
+    if (num > 1) return at;
+  }
+  return std::nullopt;
+}
+
 void SaySpeed(const SweepReport& report, const MixerList& mixers, std::vector<Sentence>& out) {
   const std::vector<Table> tables = SpeedTables(report, mixers);
   if (tables.empty()) return;
   const Table& table = tables.front();
-  const std::size_t last = table.columns.size() - 1;
-  const Datum* fast = nullptr;
-  const Datum* slow = nullptr;
-  std::string fast_name;
-  std::string slow_name;
+  const auto last = LastComparison(table);
+  if (!last) return;
+  const Row* fast = nullptr;
+  const Row* slow = nullptr;
   for (const Row& row : table.rows) {
-    const Datum& datum = row.cells[last];
+    const Datum& datum = row.cells[*last];
     if (!datum.value) continue;
-    if (!fast || *datum.value < *fast->value) fast = &datum, fast_name = row.cells[0].text;
-    if (!slow || *datum.value > *slow->value) slow = &datum, slow_name = row.cells[0].text;
+    if (!fast || *datum.value < *fast->cells[*last].value) fast = &row;
+    if (!slow || *datum.value > *slow->cells[*last].value) slow = &row;
   }
-  if (!fast || fast == slow) return;
-  const Column& column = table.columns[last];
+  if (fast == slow) return;
+  const Column& column = table.columns[*last];
   std::string title = table.title;
   title.pop_back();
-  out.push_back(
-      {title + fmt::format(" ({}, {}):", column.label, column.unit),
-       fmt::format("{} ms for {} to {} ms for {}.", fast->text, fast_name, slow->text, slow_name)});
+  // Of the group "ms: d 64" what follows the unit.
+  const std::size_t colon = column.group.find(": ");
+  const std::string setting =
+      colon == std::string::npos ? "" : ", " + column.group.substr(colon + 2);
+  out.push_back({title + fmt::format(" ({}, {}{}):", column.label, column.unit, setting),
+                 fmt::format("{} ms for {} to {} ms for {}.", fast->cells[*last].text,
+                             fast->cells[0].text, slow->cells[*last].text, slow->cells[0].text)});
 }
 
 // "mqar/gla/batch_size=256 seed 0 (512 asked for)".

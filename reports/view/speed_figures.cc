@@ -6,12 +6,12 @@
 #include <set>
 #include <tuple>
 
-#include "reports/view/cell_parts.h"
 #include "reports/view/figure_parts.h"
 #include "reports/view/figures.h"
 #include "reports/view/mixer_list.h"
 #include "reports/view/numbers.h"
 #include "reports/view/tables.h"
+#include "reports/view/timing_settings.h"
 
 namespace mixerbench::reports {
 namespace {
@@ -28,13 +28,13 @@ struct Shown {
 using Timings = std::map<int, std::map<std::int64_t, const ThroughputRow*>>;  // by mixer and length
 
 std::map<Shown, Timings> Collect(const SweepReport& report, const MixerList& mixers) {
-  const std::set<std::string> keys = TimingKeys(report);
+  const TimingSettings settings(report);
   std::map<Shown, Timings> panels;
   for (const GroupSummary& group : report.groups) {
     const CellName name = SplitCellName(group.name);
     const int mixer = mixers.IndexOf(name.mixer.empty() ? group.name : name.mixer);
-    const std::string setting = PartsText(group, keys);
     for (const CellResult& cell : CellsOf(report, group)) {
+      const std::string setting = settings.TextOf(group, cell);
       for (const ThroughputRow& row : cell.throughput) {
         panels[{row.phase, setting, row.dtype, row.batch_size}][mixer].try_emplace(row.seq_len,
                                                                                    &row);

@@ -2,13 +2,14 @@
 #include "reports/view/study_split.h"
 
 #include <algorithm>
+#include <fmt/format.h>
 #include <map>
 #include <set>
 
-#include "base/dotted_path.h"
 #include "reports/summary/axis_keys.h"
 #include "reports/view/cell_parts.h"
 #include "reports/view/config_leaves.h"
+#include "reports/view/telling_texts.h"
 
 namespace mixerbench::reports {
 namespace {
@@ -35,55 +36,6 @@ Leaves FixedLeaves(const SweepReport& report, const GroupSummary& group,
   return leaves;
 }
 
-// The paths at which these differ, sizes first.
-std::vector<std::string> DifferingPaths(const std::vector<Leaves>& all) {
-  std::map<std::string, std::set<std::string>> texts;
-  for (const Leaves& leaves : all) {
-    for (const auto& [path, text] : leaves) texts[path];
-  }
-  for (auto& [path, found] : texts) {
-    for (const Leaves& leaves : all) {
-      const auto leaf = leaves.find(path);
-      found.insert(leaf == leaves.end() ? "" : leaf->second);
-    }
-  }
-  std::vector<std::string> paths;
-  for (const auto& [path, found] : texts) {
-    if (found.size() > 1) paths.push_back(path);
-  }
-  std::stable_sort(paths.begin(), paths.end(), [](const std::string& a, const std::string& b) {
-    return KeyLess(LastPart(a), LastPart(b));
-  });
-  return paths;
-}
-
-std::string At(const Leaves& leaves, const std::string& path) {
-  const auto found = leaves.find(path);
-  return found == leaves.end() ? "" : found->second;
-}
-
-// What tells each from the others: all sizes in which they differ, then only as much as it takes.
-std::vector<std::string> TellingTexts(const std::vector<Leaves>& all,
-                                      const std::vector<std::string>& paths) {
-  std::vector<std::vector<std::string>> said(all.size());
-  for (const std::string& path : paths) {
-    const std::string key = LastPart(path);
-    const std::set<std::vector<std::string>> distinct(said.begin(), said.end());
-    if (distinct.size() == all.size() && !IsSizeKey(key)) break;
-    for (std::size_t i = 0; i < all.size(); ++i) {
-      const std::string value = At(all[i], path);
-      const std::string text = value.empty() ? "no " + key : PartText(key, value);
-      // The splits of a task mostly agree: "64 tokens" of the test are those of training too.
-      if (std::find(said[i].begin(), said[i].end(), text) == said[i].end()) said[i].push_back(text);
-    }
-  }
-  std::vector<std::string> texts(all.size());
-  for (std::size_t i = 0; i < all.size(); ++i) {
-    for (const std::string& text : said[i]) texts[i] += (texts[i].empty() ? "" : ", ") + text;
-  }
-  return texts;
-}
-
 }  // namespace
 
 std::vector<TaskPart> SplitTask(const SweepReport& report, const std::string& task,
@@ -100,14 +52,14 @@ std::vector<TaskPart> SplitTask(const SweepReport& report, const std::string& ta
   const std::vector<std::string> paths = DifferingPaths(all);
   std::stable_sort(all.begin(), all.end(), [&](const Leaves& a, const Leaves& b) {
     const auto differs = std::find_if(paths.begin(), paths.end(), [&](const std::string& path) {
-      return At(a, path) != At(b, path);
+      return LeafAt(a, path) != LeafAt(b, path);
     });
-    return differs != paths.end() && ValueLess(At(a, *differs), At(b, *differs));
+    return differs != paths.end() && ValueLess(LeafAt(a, *differs), LeafAt(b, *differs));
   });
-  const std::vector<std::string> texts = TellingTexts(all, paths);
+  const auto texts = TellingTexts(all, paths);
   std::vector<TaskPart> parts;
   for (std::size_t i = 0; i < all.size(); ++i) {
-    parts.push_back({task + " (" + texts[i] + ")", by_fixed.at(all[i])});
+    parts.push_back({fmt::format("{} ({})", task, fmt::join(texts[i], ", ")), by_fixed.at(all[i])});
   }
   return parts;
 }
