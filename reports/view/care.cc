@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <fmt/format.h>
+#include <map>
 #include <set>
 #include <string>
 #include <vector>
@@ -59,15 +60,25 @@ void SaySeeds(const std::vector<Study>& studies, std::size_t least, std::size_t 
   out.push_back({lead + (holds_for_all ? "" : ", " + FirstOf(where, ", ")) + ":", text});
 }
 
+// Where trainings stop early, with the tasks unless it is the same in all.
+void SayEarlyStops(const std::vector<Study>& studies, std::vector<Sentence>& out) {
+  std::map<double, std::vector<std::string>> tasks;  // by accuracy
+  for (const Study& study : studies) tasks[EarlyStop(study)].push_back(study.title);
+  for (const auto& [stop, titles] : tasks) {
+    if (stop <= 0) continue;
+    out.push_back({"Training stops early at " + GuessPercent(stop) + " %" +
+                       (tasks.size() == 1 ? "" : ", " + FirstOf(titles, ", ")) + ":",
+                   "accuracies above it do not rank mixers."});
+  }
+}
+
 }  // namespace
 
 std::vector<Sentence> CareOf(const SweepReport& report, const std::vector<Study>& studies) {
   std::vector<Sentence> out;
   bool has_choice = false;
-  double stop = 0;
   for (const Study& study : studies) {
     has_choice = has_choice || (!study.chosen_keys.empty() && report.reseeds.empty());
-    stop = std::max(stop, EarlyStop(study));
     if (!study.undecided.empty()) {
       out.push_back({"Nothing is chosen yet:", study.undecided + "."});
     }
@@ -80,10 +91,7 @@ std::vector<Sentence> CareOf(const SweepReport& report, const std::vector<Study>
     out.push_back({"Chosen and reported on the same seeds:",
                    "the choice is by validation accuracy, and its luck is in the result."});
   }
-  if (stop > 0) {
-    out.push_back({"Training stops early at " + GuessPercent(stop) + " %:",
-                   "accuracies above it do not rank mixers."});
-  }
+  SayEarlyStops(studies, out);
   if (const auto codes = Distinct(report, "tool.code"); codes.size() > 1) {
     out.push_back({"Cells of " + Plural(static_cast<std::int64_t>(codes.size()), "build") + ":",
                    "differences between them may be the code's."});

@@ -111,6 +111,41 @@ TEST_CASE("Which goes furthest is said of one setting alone", "[reports][view]")
   CHECK(GlanceText(two, "longer than trained").empty());
 }
 
+TEST_CASE("Thresholds and early stops are those of each task", "[reports][view]") {
+  std::vector<CellResult> cells;
+  for (const auto& [task, solved, stop] : {std::tuple{"copy", 0.9, 0.99}, {"mqar", 0.95, 0.998}}) {
+    CellResult cell = TrainedCell(task + std::string("/gla/"));
+    cell.config = Object{{"task", Object{{"name", task}}},
+                         {"model", Object{{"sequence_mixer", Object{{"name", "gla"}}}}},
+                         {"train", Object{{"early_stop_accuracy", stop}}}};
+    AccuracyRow row;
+    row.axes = {{"input_seq_len", 64}};
+    row.num_sequences = row.num_scored = 100;
+    row.num_correct = 50;
+    row.accuracy = 0.5;
+    cell.accuracy.push_back(row);
+    cell.threshold = solved;
+    cell.steps_to_threshold = 100;
+    cells.push_back(std::move(cell));
+  }
+  const SweepReport report = MakeSweepReport("two", {}, std::move(cells));
+  const MixerList mixers({&report});
+  const std::vector<Study> studies = StudiesOf(report, mixers);
+  const auto has_column = [&](std::size_t study, const std::string& label) {
+    const Table table = AccuracyTables(studies.at(study), mixers).front();
+    return std::any_of(table.columns.begin(), table.columns.end(),
+                       [&](const Column& column) { return column.label == label; });
+  };
+  CHECK(has_column(0, "Steps to 90 %"));
+  CHECK(has_column(1, "Steps to 95 %"));
+  std::vector<std::string> leads;
+  for (const Sentence& care : CareOf(report, studies)) {
+    if (care.lead.starts_with("Training stops")) leads.push_back(care.lead);
+  }
+  CHECK(leads == std::vector<std::string>{"Training stops early at 99 %, copy:",
+                                          "Training stops early at 99.8 %, mqar:"});
+}
+
 TEST_CASE("Few seeds are told of the results that have them", "[reports][view]") {
   CHECK(CareText(ReportOf({{"gla", 100}}), "seed") ==
         "One seed: intervals cover test items, not training runs.");

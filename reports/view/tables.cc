@@ -90,8 +90,12 @@ std::vector<AccuracyColumn> ColumnsOf(const Study& study, const std::vector<std:
 }
 
 std::string ThresholdText(const Study& study) {
-  for (const CellResult& cell : study.report->cells) {
-    if (cell.threshold > 0) return GuessPercent(cell.threshold) + " %";
+  for (const auto& [place, cell] : study.cells) {
+    for (const GroupSummary* group : cell.all) {
+      for (const CellResult& run : CellsOf(*study.report, *group)) {
+        if (run.threshold > 0) return GuessPercent(run.threshold) + " %";
+      }
+    }
   }
   return "the threshold";
 }
