@@ -77,6 +77,13 @@ TEST_CASE("In the median of learning curves a seed that failed counts as chance 
     cell.accuracy.front().accuracy.reset();
   }
   CHECK(ThickOf(cells) == Points{{100, 0.5}, {200, kChance}});
+  // One of them before its first validation.
+  cells[1].learning_curve.clear();
+  CHECK(ThickOf(cells) == Points{{100, 0.5}, {200, kChance}});
+  cells[0].learning_curve.clear();
+  CHECK(ThickOf(cells) == Points{{100, kChance}, {200, kChance}});
+  cells[0].learning_curve.push_back({.step = 100, .train_loss = 1, .validation_accuracy = 0.5});
+  cells[1].learning_curve.push_back({.step = 100, .train_loss = 1, .validation_accuracy = 0.4});
   // What was interrupted is not known from there on.
   for (CellResult& cell : cells) {
     if (cell.seed != 2) cell.state = CellState::kInterrupted;

@@ -125,12 +125,16 @@ std::vector<Mark> MedianCurve(const Study& study, const GroupSummary& group) {
   for (const CellResult& run : CellsOf(*study.report, group)) {
     auto curve = ValidationOf(run);
     for (const auto& [step, accuracy] : curve) steps.insert(step);
-    if (!curve.empty()) runs.emplace_back(&run, std::move(curve));
+    if (!curve.empty() || IsFailure(run.state)) runs.emplace_back(&run, std::move(curve));
   }
   std::vector<Mark> marks;
   for (const std::int64_t step : steps) {
     std::vector<double> values;
     for (const auto& [run, curve] : runs) {
+      if (curve.empty()) {  // failed before its first validation
+        values.push_back(chance);
+        continue;
+      }
       const auto next = curve.upper_bound(step);
       if (next == curve.begin()) continue;  // not validated yet
       const bool has_ended = step > curve.rbegin()->first;
