@@ -13,6 +13,10 @@ Build BuildOf(const CellResult& cell) {
           .code = whole.empty() ? ConfigText(cell.code, "harness") : whole};
 }
 
+bool HasCode(const CellResult& cell) {
+  return !cell.code_id.empty() || !ConfigText(cell.environment, "tool.code").empty();
+}
+
 CodeIds CodeIdsOf(const SweepReport& report) {
   CodeIds ids;
   for (const CellResult& cell : report.cells) {

@@ -21,6 +21,9 @@ struct Build {
 };
 Build BuildOf(const CellResult& cell);
 
+// Whether a result has a hash of the code that made it.
+bool HasCode(const CellResult& cell);
+
 // The code ids of the same experiment by builds that are otherwise alike: several where a mixer or
 // a task was changed without a commit.
 using CodeIds = std::map<std::pair<Build, std::string>, std::set<std::string>>;

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "reports/view/build.h"
 #include "reports/view/numbers.h"
 #include "reports/view/sentences.h"
 #include "reports/view/study.h"
@@ -92,16 +93,17 @@ std::vector<Sentence> CareOf(const SweepReport& report, const std::vector<Study>
                    "the choice is by validation accuracy, and its luck is in the result."});
   }
   SayEarlyStops(studies, out);
-  if (const auto codes = Distinct(report, "tool.code"); codes.size() > 1) {
-    out.push_back({"Cells of " + Plural(static_cast<std::int64_t>(codes.size()), "build") + ":",
+  if (const std::size_t num_builds = CountBuilds(report); num_builds > 1) {
+    out.push_back({"Cells of " + Plural(static_cast<std::int64_t>(num_builds), "build") + ":",
                    "differences between them may be the code's."});
   }
   const bool has_run = std::any_of(report.cells.begin(), report.cells.end(),
                                    [](const CellResult& cell) { return !IsMissing(cell); });
   if (has_run && Distinct(report, "tool.git_commit").empty()) {
-    out.push_back({"No commit", Distinct(report, "tool.code").empty()
-                                    ? "is recorded, and no hash of the code."
-                                    : "is recorded; the hash of the code is."});
+    const bool has_code = std::any_of(report.cells.begin(), report.cells.end(),
+                                      [](const CellResult& cell) { return HasCode(cell); });
+    out.push_back({"No commit", has_code ? "is recorded; the hash of the code is."
+                                         : "is recorded, and no hash of the code."});
   }
   for (const std::string& dirty : Distinct(report, "tool.git_dirty")) {
     if (dirty == "true") out.push_back({"Uncommitted changes", "were in the code that ran."});

@@ -124,9 +124,29 @@ TEST_CASE("A report of what ran says what is not recorded", "[reports][view]") {
   CHECK(CareText({trained}, "ommit") == "No commit is recorded, and no hash of the code.");
   trained.environment = Object{{"libtorch", "2.11.0"}, {"tool", Object{{"code", "abc"}}}};
   CHECK(CareText({trained}, "ommit") == "No commit is recorded; the hash of the code is.");
+  trained.environment = Object{{"libtorch", "2.11.0"}};
+  trained.code_id = "sha256:1";
+  CHECK(CareText({trained}, "ommit") == "No commit is recorded; the hash of the code is.");
   CHECK(SetupText(trained, "Seeds") == "1 (0)");
   const SweepReport report = MakeSweepReport("e", {}, {trained});
   CHECK(TextOf(MakeReportPage(report).facts, "Software") == "libtorch 2.11.0");
+}
+
+TEST_CASE("Builds are told by the commit, else by the code of one experiment", "[reports][view]") {
+  CellResult first = Trained({128});
+  first.environment = Object{{"tool", Object{{"git_commit", "a"}}}};
+  first.experiment_id = "sha256:e";
+  first.code_id = "sha256:1";
+  CellResult other = first;
+  other.run_id = other.group_id = "other";
+  CHECK(CareText({first, other}, "build").empty());
+  other.code_id = "sha256:2";
+  const std::string two = "Cells of 2 builds: differences between them may be the code's.";
+  CHECK(CareText({first, other}, "build") == two);
+  other.experiment_id = "sha256:f";  // of another mixer, whose code is another
+  CHECK(CareText({first, other}, "build").empty());
+  other.environment = Object{{"tool", Object{{"git_commit", "b"}}}};
+  CHECK(CareText({first, other}, "build") == two);
 }
 
 TEST_CASE("Only trainings that failed lose accuracy", "[reports][view]") {
