@@ -288,7 +288,9 @@ class Renderer {
     if (datum.is_best) add("best");
     if (column.kind == Column::Kind::kVerdict) add("word judged " + datum.verdict);
     std::string out = look.empty() ? "<td" : "<td class=\"" + look + "\"";
-    if (column.kind == Column::Kind::kNumber && datum.value) {
+    const bool is_sorted =
+        column.kind == Column::Kind::kNumber || column.kind == Column::Kind::kText;
+    if (is_sorted && datum.value) {
       out += fmt::format(" data-v=\"{:.6g}\"", *datum.value);
     }
     if (is_labelled && column.kind != Column::Kind::kVerdict) {

@@ -297,6 +297,21 @@ TEST_CASE("A table with more columns than paper has room for is printed small", 
   CHECK(is_wide(9));
 }
 
+TEST_CASE("A text that holds numbers is sorted by its value", "[reports][html]") {
+  Table table{.key = "t", .title = "T.", .note = ""};
+  table.columns = {{.label = "Mixer", .kind = Column::Kind::kText},
+                   {.label = "Tested on", .kind = Column::Kind::kText}};
+  Datum length{.value = 1024, .text = "1,024 tokens"};
+  Datum other{.text = "other"};
+  table.rows = {{kNoMixer, {Datum{.text = "a"}, length}}, {kNoMixer, {Datum{.text = "b"}, other}}};
+  Page page;
+  page.sections.push_back(
+      {.id = "s", .title = "S", .short_title = "S", .question = "", .blocks = {table}});
+  const std::string html = RenderHtmlPage(page);
+  CHECK(html.find("<td class=\"t\" data-v=\"1024\">1,024 tokens</td>") != std::string::npos);
+  CHECK(html.find("<td class=\"t\">other</td>") != std::string::npos);
+}
+
 TEST_CASE("The key of a heat map names what the map shows", "[reports][html]") {
   const auto page_of = [](std::vector<Datum> data) {
     Page page;

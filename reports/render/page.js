@@ -50,13 +50,16 @@
       th.setAttribute('aria-sort', down ? 'descending' : 'ascending');
       const key = (row) => {
         const text = row.cells[at].firstChild ? row.cells[at].firstChild.textContent : '';
-        if (!('number' in th.dataset)) return row.cells[at].textContent;
-        const value = row.cells[at].dataset.v || text.replace(/,/g, '');
+        const known = row.cells[at].dataset.v;
+        if (!('number' in th.dataset)) return known === undefined ? row.cells[at].textContent : +known;
+        const value = known || text.replace(/,/g, '');
         return value === '' || isNaN(value) ? null : +value;
       };
       [...body.rows].map((row, i) => ({ row, i, k: key(row) })).sort((a, b) => {
         if (a.k === null || b.k === null) return (a.k === null) - (b.k === null) || a.i - b.i;
-        const d = typeof a.k === 'number' ? a.k - b.k : a.k.localeCompare(b.k, 'en', { numeric: true });
+        const order = (x) => (typeof x === 'number' ? 0 : 1);  // numbers before texts
+        const d = order(a.k) - order(b.k) ||
+          (order(a.k) === 0 ? a.k - b.k : a.k.localeCompare(b.k, 'en', { numeric: true }));
         return (down ? -d : d) || a.i - b.i;
       }).forEach((r) => body.append(r.row));
     });

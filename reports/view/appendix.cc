@@ -62,6 +62,13 @@ Datum TimeDatum(const ThroughputRow& row) {
   return datum;
 }
 
+// Sorted by its low end.
+Datum SpreadDatum(const ThroughputRow& row) {
+  if (!row.spread_ms) return {};
+  return NumberDatum(row.spread_ms->low,
+                     Significant(row.spread_ms->low) + "–" + Significant(row.spread_ms->high));
+}
+
 bool AnyThrottled(const SweepReport& report) {
   for (const CellResult& cell : report.cells) {
     for (const ThroughputRow& row : cell.throughput) {
@@ -306,11 +313,7 @@ std::optional<Table> TimingTable(const SweepReport& report, const MixerList& mix
             {TextDatum(label), TextDatum(setting), TextDatum(row.phase), TextDatum(row.dtype),
              NumberDatum(static_cast<double>(row.batch_size), std::to_string(row.batch_size)),
              NumberDatum(static_cast<double>(row.seq_len), Count(static_cast<double>(row.seq_len))),
-             time,
-             TextDatum(row.spread_ms ? Significant(row.spread_ms->low) + "–" +
-                                           Significant(row.spread_ms->high)
-                                     : ""),
-             NumberDatum(row.tokens_per_second, Si(row.tokens_per_second)),
+             time, SpreadDatum(row), NumberDatum(row.tokens_per_second, Si(row.tokens_per_second)),
              NumberDatum(memory, Bytes(memory)), TextDatum(ParityText(row))}};
         if (is_throttled) shown.cells.push_back(TextDatum(ThrottleText(row)));
         table.Add(std::move(shown));

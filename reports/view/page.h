@@ -63,7 +63,7 @@ struct IntervalPlot {
 };
 
 struct Datum {
-  std::optional<double> value;
+  std::optional<double> value;  // of a text, what it is sorted by
   std::string text = kNone;
   std::string sub = {};  // a small second line: an interval, a chosen rate
   std::optional<double> low = std::nullopt;

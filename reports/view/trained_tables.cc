@@ -77,12 +77,22 @@ const std::vector<Column> kNames = {{.label = "Mixer", .kind = Column::Kind::kTe
                                     {.label = "Setting", .kind = Column::Kind::kText},
                                     {.label = "Tested on", .kind = Column::Kind::kText}};
 
+// Sorted by its length, where it has one.
+Datum SegmentDatum(const Object& axes) {
+  Datum datum = Text(SegmentText(axes));
+  const auto length = axes.find("input_seq_len");
+  if (length != axes.end() && length->second.is_number()) {
+    datum.value = length->second.as_double();
+  }
+  return datum;
+}
+
 Row RowOf(const SweepReport& report, const MixerList& mixers, const GroupSummary& group,
           const Object& axes) {
   const int mixer = mixers.IndexOf(MixerKey(group.name));
   return {mixer,
           {Text(LabelOf(mixers, mixer)), Text(SplitCellName(group.name).task),
-           Text(PartsText(group, VaryingKeys(report))), Text(SegmentText(axes))}};
+           Text(PartsText(group, VaryingKeys(report))), SegmentDatum(axes)}};
 }
 
 Datum AccuracyOf(const AccuracyOverSeeds& row) {

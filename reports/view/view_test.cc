@@ -148,6 +148,7 @@ TEST_CASE("What is done with trained weights is shown of chosen settings, by siz
   CHECK(evaluations->rows[0].cells[0].text == "GLA");
   CHECK(evaluations->rows[0].cells[3].text == "512 tokens");
   CHECK(evaluations->rows[1].cells[3].text == "1,024 tokens");
+  CHECK(evaluations->rows[1].cells[3].value == 1024);  // which it is sorted by
   CHECK(evaluations->rows[0].cells[5].text == "97.00");
   const auto taps = TapTable(report, mixers);
   REQUIRE(taps);
