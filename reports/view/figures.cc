@@ -227,11 +227,22 @@ std::optional<Figure> OverSize(const Study& study, const MixerList& mixers) {
   return figure;
 }
 
+// "64 tokens, 4 pairs" of places on the first axes.
+std::string SizeText(const Study& study, const std::vector<int>& at) {
+  std::string text;
+  for (std::size_t i = 0; i < at.size(); ++i) {
+    text += (text.empty() ? "" : ", ") + AxisText(study.axes[i], static_cast<std::size_t>(at[i]));
+  }
+  return text;
+}
+
 // Accuracy on the longest segment over the bytes of state; one panel for each size of the task.
 std::optional<Figure> OverState(const Study& study, const MixerList& mixers) {
-  std::map<int, std::map<int, Series>> by_task;  // by the task's axis, then mixer
+  std::map<std::vector<int>, std::map<int, Series>> by_task;  // by the task's axes, then mixer
   std::set<double> sizes;
-  const bool has_task_axis = !study.axes.empty() && study.axes[0].is_task;
+  const auto num_task_axes =
+      std::count_if(study.axes.begin(), study.axes.end(),
+                    [](const SettingAxis& axis) { return axis.is_task; });  // the first ones
   for (std::size_t s = 0; s < study.settings.size(); ++s) {
     for (const int mixer : study.mixers) {
       const GroupSummary* group = study.Shown(mixer, s);
@@ -243,7 +254,7 @@ std::optional<Figure> OverState(const Study& study, const MixerList& mixers) {
         if (cell.model.state_at_num_tokens == 0 || bytes <= 0) continue;
         sizes.insert(bytes);
         Series& series =
-            by_task[has_task_axis ? study.settings[s].at[0] : 0]
+            by_task[{study.settings[s].at.begin(), study.settings[s].at.begin() + num_task_axes}]
                 .try_emplace(mixer,
                              Series{.mixer = mixer, .form = Series::Form::kThin, .has_name = true})
                 .first->second;
@@ -268,14 +279,13 @@ std::optional<Figure> OverState(const Study& study, const MixerList& mixers) {
   }
   std::size_t num_all = 0;
   for (auto& [task, by_mixer] : by_task) {
-    Panel panel{
-        .title = has_task_axis ? AxisText(study.axes[0], static_cast<std::size_t>(task)) : "",
-        .describe = "Accuracy over measured bytes of state",
-        .x = {.label = "state per sequence",
-              .scale = Axis::Scale::kLog,
-              .low = *sizes.begin() / 1.5,
-              .high = *sizes.rbegin() * 1.5},
-        .y = AxisFor(study)};
+    Panel panel{.title = SizeText(study, task),
+                .describe = "Accuracy over measured bytes of state",
+                .x = {.label = "state per sequence",
+                      .scale = Axis::Scale::kLog,
+                      .low = *sizes.begin() / 1.5,
+                      .high = *sizes.rbegin() * 1.5},
+                .y = AxisFor(study)};
     panel.x.ticks = ByteTicks(panel.x.low, panel.x.high);
     for (auto& [mixer, series] : by_mixer) {
       std::sort(series.marks.begin(), series.marks.end(),

@@ -107,6 +107,36 @@ TEST_CASE("A caption of learning curves says what a median counts, where there i
   CHECK(caption_of({first, Trained("fox", 1, {0.3})}).find(rule) != std::string::npos);
 }
 
+TEST_CASE("Accuracy at matched state has a chart for each task", "[reports][view]") {
+  std::vector<CellResult> cells;
+  for (const int length : {64, 128}) {
+    for (const int vocab : {256, 512}) {
+      for (const auto& [width, bytes] : {std::pair{16, 1024}, {32, 4096}}) {
+        CellResult cell = Trained("fox", 0, {0.5});
+        cell.name += "/input_seq_len=" + std::to_string(length) +
+                     ",vocab_size=" + std::to_string(vocab) + ",d_model=" + std::to_string(width);
+        cell.group_id = cell.run_id = cell.name;
+        cell.config.as_object().at("task").as_object()["test"] =
+            Array{Object{{"input_seq_len", length}, {"vocab_size", vocab}}};
+        cell.model.state_bytes_measured = bytes;
+        cell.model.state_at_num_tokens = 64;
+        cells.push_back(std::move(cell));
+      }
+    }
+  }
+  const SweepReport report = MakeSweepReport("sizes", {}, std::move(cells));
+  const MixerList mixers({&report});
+  std::vector<std::string> titles;
+  for (const Block& block : TrainingFigures(StudiesOf(report, mixers).front(), mixers)) {
+    const Figure* figure = std::get_if<Figure>(&block);
+    if (!figure || figure->title != "Accuracy at matched state") continue;
+    for (const Panel& panel : figure->panels) titles.push_back(panel.title);
+  }
+  CHECK(titles == std::vector<std::string>{"64 tokens, vocab_size 256", "64 tokens, vocab_size 512",
+                                           "128 tokens, vocab_size 256",
+                                           "128 tokens, vocab_size 512"});
+}
+
 TEST_CASE("Charts of slices stand in the order of their segments", "[reports][view]") {
   CellResult cell = Trained("gla", 0, {0.5});
   const AccuracyRow whole = cell.accuracy.front();
