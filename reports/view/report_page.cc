@@ -7,6 +7,7 @@
 #include <set>
 
 #include "io/json.h"
+#include "io/value_path.h"
 #include "reports/result/device.h"
 #include "reports/view/beside.h"
 #include "reports/view/doubts.h"
@@ -126,6 +127,23 @@ std::optional<Section> TrainedSection(const SweepReport& report, const MixerList
   return section;
 }
 
+// The suite, or each of those that were merged, as `run` takes it.
+std::vector<Code> SuitesOf(const SweepReport& report) {
+  const auto code = [](const std::string& name, const Value& config) {
+    return Code{
+        .title = "Suite " + name,
+        .note = "The exact configuration. Save it as suite.json, then: mixerbench run suite.json",
+        .text = io::DumpJson(config, 1)};
+  };
+  const Value* merged = report.config.Find("merged");
+  if (!merged || !merged->is_array()) return {code(report.name, report.config)};
+  std::vector<Code> suites;
+  for (const Value& suite : merged->as_array()) {
+    suites.push_back(code(io::StringAt(suite, "name"), suite));
+  }
+  return suites;
+}
+
 Section Appendix(const SweepReport& report, const MixerList& mixers) {
   Section section{.id = "setup",
                   .title = "Cells, time and setup",
@@ -139,10 +157,7 @@ Section Appendix(const SweepReport& report, const MixerList& mixers) {
   add(PlanTable(report));
   section.blocks.emplace_back(CellTable(report, mixers));
   add(TimingTable(report, mixers));
-  section.blocks.emplace_back(Code{
-      .title = "Suite " + report.name,
-      .note = "The exact configuration. Save it as suite.json, then: mixerbench run suite.json",
-      .text = io::DumpJson(report.config, 1)});
+  for (Code& suite : SuitesOf(report)) section.blocks.emplace_back(std::move(suite));
   section.blocks.emplace_back(Sentences{"Environment", {}});
   section.blocks.emplace_back(Facts{EnvironmentOf(report)});
   section.blocks.emplace_back(Sentences{"Terms", TermsOf(report)});

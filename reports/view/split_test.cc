@@ -10,6 +10,7 @@
 #include "reports/view/cell_parts.h"
 #include "reports/view/config_leaves.h"
 #include "reports/view/mixer_list.h"
+#include "reports/view/report_page.h"
 #include "reports/view/sentences.h"
 #include "reports/view/study.h"
 #include "reports/view/tables.h"
@@ -105,6 +106,17 @@ TEST_CASE("Two suites of one task that differ in sizes are two studies", "[repor
             .starts_with("mqar (64 tokens, 4 pairs, d 32): 0 of 3 mixers solved"));
   // Rows of all cells are told apart by what only some names say.
   CHECK(VaryingKeys(report) == std::set<std::string>{"positions"});
+}
+
+TEST_CASE("Of merged suites each is shown as it can be run", "[reports][view]") {
+  const SweepReport report =
+      MakeSweepReport("a + b", Merged(), {Cell("gla", "lr=0.001", {}), Cell("fox", "", {})});
+  std::vector<std::string> shown;
+  for (const Code* code : BlocksOf<Code>(MakeReportPage(report).sections.back())) {
+    shown.push_back(code->title);
+    CHECK(code->text.find("merged") == std::string::npos);
+  }
+  CHECK(shown == std::vector<std::string>{"Suite a", "Suite b"});
 }
 
 TEST_CASE("Suites that differ in nothing but what names say are one study", "[reports][view]") {
