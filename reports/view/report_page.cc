@@ -15,6 +15,7 @@
 #include "reports/view/mixer_list.h"
 #include "reports/view/numbers.h"
 #include "reports/view/sentences.h"
+#include "reports/view/spent.h"
 #include "reports/view/study.h"
 #include "reports/view/tables.h"
 #include "reports/view/trained_tables.h"
@@ -41,11 +42,11 @@ std::vector<Fact> Masthead(const SweepReport& report) {
   double seconds = 0;
   for (const CellResult& cell : report.cells) {
     ++states[cell.state];
-    seconds += cell.wall_s;
     if (cell.started.empty()) continue;
     first = first.empty() ? cell.started : std::min(first, cell.started);
     last = std::max(last, cell.started);
   }
+  for (const Spent& spent : SpentByCell(report)) seconds += spent.wall_s;
   std::string counts;
   int num_failed = 0;
   for (const auto& [state, count] : states) {

@@ -1,6 +1,7 @@
 // Where the time went, and what ran.
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <cmath>
 #include <optional>
 #include <string>
 #include <tuple>
@@ -10,6 +11,7 @@
 #include "reports/testing/test_cells.h"
 #include "reports/view/mixer_list.h"
 #include "reports/view/plan_table.h"
+#include "reports/view/report_page.h"
 #include "reports/view/sentences.h"
 #include "reports/view/tables.h"
 #include "reports/view/time_table.h"
@@ -52,6 +54,39 @@ TEST_CASE("time: sums over the cells of a mixer, and the time of a step") {
                                              "0.2", "0.5", "4.0", "–"});
   CHECK(texts(1) == std::vector<std::string>{"GLA", "mqar", "2", "400", "2.0", "4.0", "6.0", "0.5",
                                              "1.0", "8.0", "5.00"});
+}
+
+TEST_CASE("time: a training whose weights several cells use counts once") {
+  std::vector<CellResult> cells;
+  for (int i = 0; i < 3; ++i) {
+    CellResult cell;
+    cell.name = "mqar/gla/test=" + std::to_string(i);
+    cell.kind = "train";
+    cell.group_id = cell.run_id = cell.name;
+    cell.training_id = "sha256:t";
+    cell.state = CellState::kCompleted;
+    cell.step = 100;
+    cell.wall_s = 10;
+    cell.energy_j = 3.6e6;
+    cell.phases = PhaseTimes{.setup_s = 1, .train_s = 6, .validation_s = 1, .test_s = 2};
+    cell.learning_curve.push_back({.step = 100, .train_loss = 1, .elapsed_s = 8});
+    cell.weights = KeptWeights{.sha256 = "sha256:w", .reused = i != 1};
+    cells.push_back(std::move(cell));
+  }
+  const SweepReport report = MakeSweepReport("s", {}, cells);
+  const auto rows = TimesByMixer(report);
+  REQUIRE(rows.size() == 1);
+  CHECK(rows[0].num_steps == 100);
+  CHECK(rows[0].phases.train_s == 6);
+  CHECK(rows[0].phases.setup_s == 1);
+  CHECK(rows[0].phases.test_s == 6);
+  CHECK(std::abs(rows[0].energy_j.value() - 1.4 * 3.6e6) < 1);
+  CHECK(std::abs(TotalEnergy(report).value() - 1.4 * 3.6e6) < 1);
+  const Page page = MakeReportPage(report);
+  const auto time = std::find_if(page.facts.begin(), page.facts.end(),
+                                 [](const Fact& fact) { return fact.term == "Computing time"; });
+  REQUIRE(time != page.facts.end());
+  CHECK(time->text == "14.0 s");
 }
 
 TEST_CASE("time: energy of a mixer is known when that of all its cells is") {

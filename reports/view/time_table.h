@@ -11,7 +11,8 @@
 
 namespace mixerbench::reports {
 
-// Sums over the cells of one task and mixer that say where their time went.
+// Sums over the cells of one task and mixer that say where their time went, a training that several
+// of them use counted once.
 struct TimeRow {
   std::string task;
   std::string mixer;
