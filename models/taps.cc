@@ -33,6 +33,7 @@ at::Tensor TapScope::Overridden(const at::Tensor& gate) const {
   const at::Tensor& mask = *recorder_->override_write_gate;
   Require(mask.dim() == 2 && mask.size(0) == gate.size(0) && mask.size(1) == gate.size(1),
           "the override mask is [B,T]");
+  recorder_->has_overridden = true;
   return at::where(mask.unsqueeze(-1), gate.detach().mean(1, /*keepdim=*/true), gate);
 }
 

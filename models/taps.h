@@ -22,6 +22,7 @@ struct TapRecorder {
   // Positions [B,T] (bool) whose write gate is replaced by its mean over the sequence, per head,
   // after the activation and before the recurrence, without gradient.
   std::optional<at::Tensor> override_write_gate;
+  bool has_overridden = false;  // whether there was a gate to replace
 
   // float32 copies by path; names: write_gate [B,T,H], log_decay [B,T,H] or [B,T,H,K], state
   // [B,H,K,V], ...; what is the same for all samples has a single axis.

@@ -61,6 +61,15 @@ TEST_CASE("taps: an override puts the mean of the sequence at the masked positio
   CHECK(recorder.records.at("write_gate").equal(expected.to(at::kFloat)));
 }
 
+TEST_CASE("taps: a recorder is told of the gates that it replaces, not of what is called so") {
+  TapRecorder recorder;
+  recorder.override_write_gate = MaskOfOneToken();
+  TapScope(recorder).Record("write_gate", Gate());
+  CHECK_FALSE(recorder.has_overridden);
+  TapScope(recorder).Child("layers.0").Overridden(Gate());
+  CHECK(recorder.has_overridden);
+}
+
 TEST_CASE("taps: an overridden gate gets no gradient") {
   TapRecorder recorder;
   recorder.override_write_gate = MaskOfOneToken();

@@ -18,7 +18,6 @@
 #include <ATen/ops/zeros.h>
 
 #include "base/check.h"
-#include "base/dotted_path.h"
 #include "base/error.h"
 #include "harness/device/device.h"
 #include "harness/evaluation/reset_positions.h"
@@ -131,15 +130,13 @@ Predictions SegmentEvaluator::PredictBatch(const Shape& shape, const ScoredRows&
     return Predict(backbone_, shape.batch, scored, ComputeDtype(config_.dtype), piece_len_, taps);
   };
   if (!reset_) return predict({});
-  bool has_gates = false;
   models::TapRecorder recorder;
-  recorder.wants = [&](std::string_view path) {  // it is told of gates and records nothing
-    has_gates = has_gates || LastPart(path) == "write_gate";
-    return false;
-  };
+  recorder.wants = [](std::string_view) { return false; };
   recorder.override_write_gate = ResetPositions(*reset_, shape.batch.inputs, shape.first);
   Predictions predictions = predict(models::TapScope(recorder));
-  if (!has_gates) throw ConfigError("", "no layer of this model has a write gate to replace");
+  if (!recorder.has_overridden) {
+    throw ConfigError("", "no layer of this model has a write gate to replace");
+  }
   return predictions;
 }
 

@@ -121,6 +121,15 @@ class Balanced(Mean):
         return super().forward(x), {"size": value.square().mean(), "value": value}
 
 
+class TapsAWriteGate(Mean):
+    """Records what it calls a write gate, and nobody can replace it."""
+
+    taps = ("write_gate",)
+
+    def forward(self, x):
+        return super().forward(x), {"write_gate": x[..., :1].sigmoid()}
+
+
 class Short(Mean):
     """Takes the lengths alone at which it is trained and tested, 16 and 32: no piece of them."""
 

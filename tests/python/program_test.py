@@ -193,6 +193,14 @@ class ProgramTest(unittest.TestCase):
         self.sweep("Short", train={**SUITE["train"], "eval_piece_len": 16})
         self.expect(0, "run", "suite.json", "--device", DEVICE, "-o", "out", "-q")
 
+    def test_what_a_class_calls_a_write_gate_is_not_replaced(self):
+        self.sweep("TapsAWriteGate", evaluate=[{"reset_write_gate": {"share": 1}}])
+        self.expect(4, "run", "suite.json", "--device", DEVICE, "-o", "out", "-q")
+        paths = glob.glob(os.path.join(self.folder, "out", "cells", "*", "result.json"))
+        ended = {state["value"]: state["reason"] for state in (json.loads(read(path))["state"] for path in paths)}
+        self.assertEqual(set(ended), {"completed", "unsupported"})
+        self.assertIn("no layer of this model has a write gate to replace", ended["unsupported"])
+
     def test_a_mixer_joins_its_neighbours(self):
         out, _ = self.expect(0, "run", "quickstart", "--device", DEVICE, "-n", "--mixer", f"{HERE}/mixers.py:Mean")
         self.assertIn("mqar/base_conv+Mean seed 1", out)
