@@ -21,6 +21,7 @@
 #include "harness/evaluation/segment_rows.h"
 #include "harness/evaluation/state_metrics.h"
 #include "harness/evaluation/tap_statistics.h"
+#include "harness/python/host.h"
 #include "harness/training/cell_guard.h"
 #include "harness/training/trainer.h"
 #include "models/taps.h"
@@ -125,11 +126,13 @@ class AnalyseRun : CellRun {
 
   Recorded RecordBatches(const SegmentSource& source, std::int64_t batch_size) {
     Recorded recorded;
+    KeptValues values;
     for (std::int64_t first = 0; first < source.size(); first += batch_size) {
       progress_({static_cast<std::int64_t>(num_done_), std::ssize(sources_), std::nullopt});
       RequireTimeLeft();
       RecordBatch(source, first, std::min(batch_size, source.size() - first), recorded);
     }
+    values.End();
     return recorded;
   }
 

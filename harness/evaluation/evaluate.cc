@@ -22,6 +22,7 @@
 #include "harness/device/device.h"
 #include "harness/evaluation/reset_positions.h"
 #include "harness/evaluation/score.h"
+#include "harness/python/host.h"
 #include "harness/python/module_state.h"
 #include "harness/training/cell_guard.h"
 #include "kernels/loss/cross_entropy.h"
@@ -197,6 +198,7 @@ Tally SegmentEvaluator::Run(const Checkpoint& checkpoint, const Pass& pass) {
 Tally SegmentEvaluator::RunOnce(const Checkpoint& checkpoint, const Pass& pass) {
   const ProfileRange range("evaluation");
   LaunchWindow window(graphs_.device());
+  KeptValues values;
   cursor_.zero_();
   tally_.zero_();
   pass.begin();
@@ -207,6 +209,7 @@ Tally SegmentEvaluator::RunOnce(const Checkpoint& checkpoint, const Pass& pass) 
     pass.each_batch(shape);
   }
   const at::Tensor tally = tally_.cpu();
+  values.End();
   const auto* counts = tally.const_data_ptr<std::int64_t>();
   return {.num_scored = counts[0], .num_correct = counts[1], .num_not_finite = counts[2]};
 }

@@ -205,6 +205,19 @@ class CheckThread {
   std::jthread thread_;  // last: it uses the others
 };
 
+// Of a module in Python its values are compared as well: it may not write to them.
+checks::Finding RunKeepingValues(const checks::MixerCheck& check,
+                                 const checks::Candidate& candidate) {
+  KeptValues values;
+  checks::Finding finding = checks::RunCheck(check, candidate);
+  try {
+    values.End();
+  } catch (const PythonError& error) {
+    finding.Holds(false, error.what());
+  }
+  return finding;
+}
+
 std::int64_t CountValues(const checks::Candidate& candidate) {
   std::int64_t count = 0;
   for (const auto& parameter : candidate.InExact().parameters()) {
@@ -246,7 +259,7 @@ ExitCode MixerCheck(const MixerCheckOptions& options, const Registries& registri
   report.Start(*is_built);
   for (auto check = chosen.begin(); check != chosen.end(); ++check) {
     const auto finding = thread.Within(options.check_timeout_s,
-                                       [&] { return checks::RunCheck(**check, candidate); });
+                                       [&] { return RunKeepingValues(**check, candidate); });
     if (finding) {
       report.Add({*check, *finding});
       continue;

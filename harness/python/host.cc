@@ -160,6 +160,23 @@ CollectorPause::~CollectorPause() {
   python.release(entered);
 }
 
+KeptValues::KeptValues() : is_ended_(!HasPython()) {
+  if (!is_ended_) CallPython("remember_values", "");
+}
+
+KeptValues::~KeptValues() {
+  if (is_ended_) return;
+  try {
+    CallPython("forget_values", "");
+  } catch (const std::exception&) {  // another one is on its way, which came first
+  }
+}
+
+void KeptValues::End() {
+  if (std::exchange(is_ended_, true)) return;
+  CallPython("compare_values", "");
+}
+
 namespace {
 
 // Throws what is pending in this thread.

@@ -46,6 +46,24 @@ class CollectorPause {
   CollectorPause& operator=(const CollectorPause&) = delete;
 };
 
+// While one of these lives, no module that this thread has built may change what it holds: buffers,
+// frozen and trained parameters. Values are compared, so that what torch keeps no account of is
+// seen too; what is a constant must have been one since the module was built. Nothing without
+// Python.
+class KeptValues {
+ public:
+  KeptValues();
+  ~KeptValues();
+  KeptValues(const KeptValues&) = delete;
+  KeptValues& operator=(const KeptValues&) = delete;
+
+  // Throws PythonError where one has changed.
+  void End();
+
+ private:
+  bool is_ended_ = false;
+};
+
 // root.backward(gradient). What Python throws in it comes as from CallPython: libtorch passes on
 // the message alone and leaves the exception pending in the thread, where the next call would meet
 // it. What a module draws there comes from the seed of this thread's last call or, on a GPU, as in

@@ -48,6 +48,7 @@ struct StandIn {
   std::string called = {};               // the last forward pass
   std::string started = {};              // the last initial state
   std::vector<std::string> passed = {};  // what was said of backward passes
+  std::vector<std::string> kept = {};    // and of values that must stay
 };
 StandIn& Python() {
   static StandIn python;
@@ -97,6 +98,7 @@ Answer AnswerAsPython(std::string_view function, std::string_view text, at::Tens
     return {text.starts_with("n:") ? "=sha256:2 torch 2.11.0" : "=sha256:1 torch 2.11.0", {}};
   }
   if (function.ends_with("_backward")) Python().passed.emplace_back(function);
+  if (function.ends_with("_values")) Python().kept.emplace_back(function);
   if (function == "initial_state") {
     Python().started = text.substr(text.find(' ') + 1);
     const std::int64_t batch_size = std::stoll(std::string(text.substr(text.rfind(' '))));
@@ -209,6 +211,21 @@ TEST_CASE("python mixer: Python hears where a backward pass begins and ends, als
   CHECK_THROWS(Backward(at::ones({2}).sum()));  // has no gradient
   CHECK(Python().passed.size() == 4);
   CHECK(Python().passed.back() == "end_backward");
+}
+
+TEST_CASE(
+    "python mixer: Python compares values that must stay, unless something has failed before") {
+  Python().kept.clear();
+  {
+    KeptValues values;
+    values.End();
+  }
+  const std::vector<std::string> compared = {"remember_values", "compare_values"};
+  CHECK(Python().kept == compared);
+  Python().kept.clear();
+  { const KeptValues values; }
+  const std::vector<std::string> forgotten = {"remember_values", "forget_values"};
+  CHECK(Python().kept == forgotten);
 }
 
 TEST_CASE("python mixer: auxiliary losses and taps come under the names that the module declares") {

@@ -18,7 +18,7 @@ from . import failures, modules, settings, sources, trial
 FUNCTIONS = {}
 _units = {}
 _unraisable = {}  # by thread: what a backward pass left
-_thread = threading.local()  # `seed` of its last call of forward(); `backward`: around its backward pass
+_thread = threading.local()  # `seed` of its last call of forward(); `backward`: around its backward pass; `remembers`
 _library = None
 
 
@@ -96,6 +96,8 @@ def install(text, tensors):
     if text:
         unit = _units.pop(text)
         unit.install(tensors)
+        if getattr(_thread, "remembers", False):
+            unit.remember()
         _units[text] = unit
     return "", []
 
@@ -137,6 +139,36 @@ def begin_backward(_, __):
 @exported
 def end_backward(_, __):
     _thread.backward.close()
+    return "", []
+
+
+def _units_of_thread():
+    return [unit for unit in _units.values() if unit.thread == threading.get_ident()]
+
+
+@exported
+def remember_values(_, __):
+    _thread.remembers = True
+    for unit in _units_of_thread():
+        unit.remember()
+    return "", []
+
+
+@exported
+def compare_values(_, __):
+    try:
+        for unit in _units_of_thread():
+            unit.compare()
+    finally:
+        forget_values("", [])
+    return "", []
+
+
+@exported
+def forget_values(_, __):
+    _thread.remembers = False
+    for unit in _units_of_thread():
+        unit.forget()
     return "", []
 
 

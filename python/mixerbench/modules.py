@@ -152,6 +152,23 @@ def _buffers_kept(module):
             raise RuntimeError(f"the module {how} its buffer {name} while it runs, which nothing saves")
 
 
+def _bytes(tensor):
+    """By which NaN equals itself, and 0 is not -0."""
+    with torch._C.DisableTorchFunctionSubclass():
+        return tensor.detach().resolve_conj().resolve_neg().contiguous().reshape(-1).view(torch.uint8)
+
+
+def _keeps_values_elsewhere(tensor):
+    return type(tensor).__torch_dispatch__ is not torch.Tensor.__torch_dispatch__
+
+
+def _constants(module):
+    """(what it is, name, tensor, bytes) of all that nothing trains."""
+    held = [("buffer", name, buffer) for name, buffer in module.named_buffers()]
+    held += [("parameter", name, p) for name, p in module.named_parameters() if not p.requires_grad]
+    return [(*one, _bytes(one[2]).clone()) for one in held if not _keeps_values_elsewhere(one[2])]
+
+
 def _dtypes(module):
     """What the module says that it computes in; of a module that says nothing, everything."""
     dtypes = getattr(module, "dtypes", _BITS)
@@ -245,7 +262,7 @@ class Unit:
                 raise TypeError(f"{self.place}: parameter {name} is {parameter.dtype}: keep it as real numbers")
             if parameter._backward_hooks or parameter._post_accumulate_grad_hooks:
                 raise TypeError(f"{self.place}: parameter {name} has a hook, which training would not call")
-            if type(parameter).__torch_dispatch__ is not torch.Tensor.__torch_dispatch__:
+            if _keeps_values_elsewhere(parameter):
                 kind = type(parameter).__name__
                 raise TypeError(f"{self.place}: parameter {name} is a {kind}, which keeps its values elsewhere")
         self.has_state = callable(getattr(module, "initial_state", None))
@@ -255,6 +272,9 @@ class Unit:
             raise TypeError(f"{spec['module']} has no forward(self, x)")
         self.losses = _losses(module)
         self.taps = _taps(module, self.losses)
+        self.thread = threading.get_ident()  # the evaluations of which compare its values
+        self.constants = _constants(module)
+        self.remembered = []  # the same of what is trained
         self.structure = None  # of the state, with the order and kinds of its leaves
         self.state_names = None  # of its leaves
 
@@ -284,6 +304,23 @@ class Unit:
                     "trace of torch.jit, torch.nn.utils.weight_norm in the place of that of parametrizations): what is "
                     "used there would not be trained; look it up in the module when it is needed"
                 )
+
+    def remember(self):
+        """What is trained, for compare()."""
+        trained = ((name, p) for name, p in self.module.named_parameters() if p.requires_grad)
+        self.remembered = [("parameter", name, p, _bytes(p).clone()) for name, p in trained]
+
+    def forget(self):
+        self.remembered = []
+
+    def compare(self):
+        """Finds what a call or a backward pass has written to and torch has counted as no change, as of `.data`."""
+        saved = _saved_buffers(self.module)
+        for what, name, tensor, earlier in [*self.constants, *self.remembered]:
+            now = saved.get(name, tensor)  # in a hook another one may have taken its place
+            if not torch.equal(_bytes(now), earlier):
+                more = ", which nothing saves" if what == "buffer" else ", or freezes it"
+                raise RuntimeError(f"the module writes to its {what} {name} while it runs{more}")
 
     @contextlib.contextmanager
     def _guarded(self, training, seed):

@@ -473,6 +473,44 @@ class FailuresTest(unittest.TestCase):
         self.expect("Freezes", "parameter value.weight while it runs, or freezes it")
         self.expect("RunsBackward", "adds to the gradient of its parameter value.weight while it runs: take torch.autograd")
 
+    @unittest.mock.patch.dict(bridge._units, clear=True)  # of other tests
+    def test_what_torch_has_counted_as_no_change_is_found_by_its_values(self):
+        for name, what in {
+            "NormalisesBatches": "buffer mean",
+            "AveragesInData": "buffer ema",
+            "AveragesInAFrozenWeight": "parameter ema",
+            "CountsBackward": "buffer calls",
+        }.items():
+            layer = Layer(f"misbehaving.py:{name}")
+            self.gradient(layer, 1)
+            ask("remember_values", "")
+            self.assertIn(f"writes to its {what} while it runs", ask("compare_values", "")[0])
+            ask("destroy", layer.key)
+        layer = Layer("misbehaving.py:ClampsAWeight")
+        ask("remember_values", "")
+        layer.forward(inputs())
+        self.assertIn("writes to its parameter value.weight while it runs", ask("compare_values", "")[0])
+        self.assertFalse(bridge._units[layer.key].remembered)
+        ask("remember_values", "")
+        layer.forward(inputs())  # has its values already
+        self.assertEqual(ask("compare_values", "")[0], "=")
+        ask("destroy", layer.key)
+
+    @unittest.mock.patch.dict(bridge._units, clear=True)
+    def test_values_stay_also_of_what_is_built_meanwhile_and_in_this_thread_alone(self):
+        ask("remember_values", "")
+        layer = Layer("misbehaving.py:ClampsAWeight")
+        with ThreadPoolExecutor(1) as threads:
+            other = threads.submit(Layer, "misbehaving.py:AveragesInData").result()
+        other.forward(inputs())
+        layer.forward(inputs())
+        self.assertIn("writes to its parameter value.weight", ask("compare_values", "")[0])
+        ask("remember_values", "")
+        layer.forward(inputs())
+        self.assertEqual(ask("compare_values", "")[0], "=")
+        for one in (layer, other):
+            ask("destroy", one.key)
+
     def test_what_is_used_is_what_is_trained(self):
         self.expect("HooksAWeight", "misbehaving.py:HooksAWeight: parameter value.weight has a hook")
         before = set(bridge._units)

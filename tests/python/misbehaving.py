@@ -1034,3 +1034,51 @@ class LeavesAutocast(Mean):
     def forward(self, x):
         torch.set_autocast_enabled("cpu", True)
         return super().forward(x)
+
+
+class NormalisesBatches(Mean):
+    """By running statistics of its own."""
+
+    def __init__(self, d_model, layer_idx, num_layers):
+        super().__init__(d_model, layer_idx, num_layers)
+        self.register_buffer("mean", torch.zeros(d_model))
+        self.register_buffer("var", torch.ones(d_model))
+
+    def forward(self, x):
+        y = super().forward(x)
+        return nn.functional.batch_norm(y.mT, self.mean, self.var, training=self.training).mT
+
+
+class AveragesInData(Mean):
+    def __init__(self, d_model, layer_idx, num_layers):
+        super().__init__(d_model, layer_idx, num_layers)
+        self.register_buffer("ema", torch.zeros(d_model))
+
+    def forward(self, x):
+        y = super().forward(x)
+        self.ema.data.mul_(0.9).add_(y.detach().mean((0, 1)), alpha=0.1)
+        return y + 0 * self.ema
+
+
+class AveragesInAFrozenWeight(Mean):
+    def __init__(self, d_model, layer_idx, num_layers):
+        super().__init__(d_model, layer_idx, num_layers)
+        self.ema = nn.Parameter(torch.zeros(d_model), requires_grad=False)
+
+    def forward(self, x):
+        self.ema.data.add_(x.detach().mean((0, 1)))
+        return super().forward(x)
+
+
+class ClampsAWeight(Mean):
+    def forward(self, x):
+        self.value.weight.data.clamp_(-0.01, 0.01)
+        return super().forward(x)
+
+
+class CountsBackward(Counts):
+    def forward(self, x):
+        y = Mean.forward(self, x)
+        if y.requires_grad:
+            y.register_hook(lambda gradient: self.calls.add_(1) * 0 + gradient)
+        return y
