@@ -428,7 +428,7 @@ class Unit:
         if is_step and isinstance(y, torch.Tensor):
             y = y.unsqueeze(1)
         leaves = self._leaves(state)
-        self._check_state(leaves, tensors)
+        self._check_state(leaves, tensors, x.shape[1])
         return y, self._to_engine(leaves), extras
 
     def _leaves(self, state):
@@ -441,8 +441,8 @@ class Unit:
             raise ValueError(f"the state has the parts {list(found)}, not those of initial_state: {self.state_names}")
         return [found[name] for name in self.state_names]
 
-    def _check_state(self, leaves, tensors):
-        """The initial state tells what a state takes: only a cache may grow, along its second axis."""
+    def _check_state(self, leaves, tensors, num_tokens):
+        """The initial state tells what a state takes: a cache grows by a row a token, along its second axis."""
         _, order, kinds = self.structure
         for i, earlier in zip(order, tensors, strict=True):
             name, kind, leaf = self.state_names[i], kinds[i], leaves[i]
@@ -450,10 +450,12 @@ class Unit:
                 raise TypeError(f"state {name} is {type(leaf).__name__}, not what it is in initial_state")
             if kind == "position":
                 continue
-            grows = kind == "cache" and leaf.dim() == earlier.dim()
-            expected = [*earlier.shape[:1], *leaf.shape[1:2], *earlier.shape[2:]] if grows else [*earlier.shape]
+            expected, rule = list(earlier.shape), "its size may not change"
+            if kind == "cache":
+                expected[1] += num_tokens
+                rule = "a cache grows by a row a token"
             if list(leaf.shape) != expected:
-                raise ValueError(f"state {name} is {list(leaf.shape)}, not {expected}: its size may not change")
+                raise ValueError(f"state {name} is {list(leaf.shape)}, not {expected}: {rule}")
             if leaf.device != earlier.device:
                 raise ValueError(f"state {name} is on {leaf.device}, not on {earlier.device} as before")
 

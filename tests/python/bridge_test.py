@@ -382,6 +382,7 @@ class FailuresTest(unittest.TestCase):
         self.expect("StateTurnsToText", "state state is str: a state is made of tensors and integers")
         self.expect("StateTurnsToANumber", "state state is int, not what it is in initial_state")
         self.expect("StateGrows", "state state is [2, 16], not [2, 8]: its size may not change")
+        self.expect("KeepsEveryOtherToken", "state state is [2, 3, 8], not [2, 6, 8]: a cache grows by a row a token")
         self.expect("StateLosesBatch", "state state is [1, 8], not [2, 8]")
         self.expect("StateElsewhere", "state state is on meta, not on cpu")
         self.expect("WritesToState", "writes to its state")

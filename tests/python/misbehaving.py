@@ -1082,3 +1082,13 @@ class CountsBackward(Counts):
         if y.requires_grad:
             y.register_hook(lambda gradient: self.calls.add_(1) * 0 + gradient)
         return y
+
+
+class KeepsEveryOtherToken(Mean):
+    """In a cache that grows too slowly."""
+
+    def initial_state(self, batch):
+        return self.value.weight.new_zeros(batch, 0, self.value.in_features)
+
+    def forward(self, x, state):
+        return super().forward(x), torch.cat([state, x[:, ::2]], 1)
