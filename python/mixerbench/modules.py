@@ -414,6 +414,8 @@ class Unit:
         for name in self.taps:
             if not isinstance(named[name], torch.Tensor):
                 raise ValueError(f"the tap {name} is {type(named[name]).__name__}, not a tensor")
+            if named[name].is_complex():
+                raise ValueError(f"the tap {name} is {named[name].dtype}: give its real and imaginary part as two")
         losses = [named[name].float() for name in self.losses]
         return losses + [named[name].detach() for name in self.taps]
 

@@ -442,6 +442,7 @@ class FailuresTest(unittest.TestCase):
         self.expect("LossOfNaN", "not a dict of names and weights >= 0")
         self.expect("TapsInAWord", "taps is 'gate', not a list")
         self.expect("TapOfNothing", "the tap gate is NoneType, not a tensor")
+        self.expect("TapOfComplexNumbers", "the tap gate is torch.complex64: give its real and imaginary part as two")
 
     def test_torch_stays_as_it_was(self):
         self.expect("LeavesNoGradient", "changes torch's gradient mode")

@@ -1092,3 +1092,10 @@ class KeepsEveryOtherToken(Mean):
 
     def forward(self, x, state):
         return super().forward(x), torch.cat([state, x[:, ::2]], 1)
+
+
+class TapOfComplexNumbers(Mean):
+    taps = ("gate",)
+
+    def forward(self, x):
+        return super().forward(x), {"gate": torch.complex(x, x)}
