@@ -6,6 +6,7 @@ import io
 import json
 import os
 import random
+import signal
 import subprocess
 import sys
 import tempfile
@@ -138,6 +139,15 @@ class ModulesTest(unittest.TestCase):
             "sets.py changes torch's default dtype when it is imported; it is put back",
             "sets.py sets OF_SETS in the environment when it is imported",
         ])
+
+    def test_an_import_that_handles_a_signal_is_refused(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "handles.py")
+            with open(path, "w", encoding="utf-8") as file:
+                file.write("import signal\nsignal.signal(signal.SIGUSR1, signal.SIG_IGN)\nclass A: pass\n")
+            self.addCleanup(signal.signal, signal.SIGUSR1, signal.getsignal(signal.SIGUSR1))
+            with self.assertRaisesRegex(RuntimeError, "handles SIGUSR1, which the program does itself"):
+                modules.load_class(f"{path}:A")
 
     def test_what_a_weight_is_and_carries_stays(self):
         x = inputs()
