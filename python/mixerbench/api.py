@@ -10,6 +10,7 @@ import csv
 import inspect
 import io
 import json
+import math
 import os
 import signal
 import subprocess
@@ -106,7 +107,28 @@ def _place(cls: type) -> str:
 
 def _configuration(mixer: Mixer) -> dict[str, Any]:
     """{"name": ..., options}, as a report gives it back: a tuple is a list there, and a key a text."""
-    return json.loads(json.dumps(_named(mixer)))
+    named = _named(mixer)
+    given = named["options"] if named.get("name") == "python" and "options" in named else named
+    for name, value in given.items():
+        _require_json(f"the option {name}", value)
+    return json.loads(json.dumps(named))
+
+
+def _require_json(what: str, value: Any) -> None:
+    """Whether other processes can be told of `value`."""
+    if isinstance(value, Mapping):
+        for key, item in value.items():
+            _require_json(what, key)
+            _require_json(f"{what}, {key!r}", item)
+    elif isinstance(value, (list, tuple)):
+        for item in value:
+            _require_json(what, item)
+    elif isinstance(value, int) and not -(2**63) <= value < 2**63:
+        raise ValueError(f"{what} has a whole number that 64 bits do not hold")
+    elif isinstance(value, float) and not math.isfinite(value):
+        raise ValueError(f"{what} has {value}, which is no number")
+    elif isinstance(value, str) and any("\ud800" <= letter <= "\udfff" for letter in value):
+        raise ValueError(f"{what} has {value!r}, for which UTF-8 has no form")
 
 
 def _named(mixer: Mixer) -> dict[str, Any]:
@@ -147,6 +169,7 @@ def _is_list(what: str, value: Any, example: str) -> None:
 def _settings(settings: Mapping[str, Any] | None) -> Iterator[str]:
     _is_mapping("settings", settings, "{'train.lr': 0.001}")
     for path, value in (settings or {}).items():
+        _require_json(f"the setting {path}", value)
         yield "--set"
         yield f"{path}={value if isinstance(value, str) else json.dumps(value)}"
 

@@ -130,6 +130,20 @@ class ApiTest(unittest.TestCase):
             with self.assertRaisesRegex(error, text):
                 call()
 
+    def test_an_option_that_no_process_can_be_told_of_is_named(self):
+        for value, text in (
+            (2**63, "a has a whole number that 64 bits do not hold"),
+            (float("inf"), "a has inf, which is no number"),
+            ({"b": [float("nan")]}, "a, 'b' has nan, which is no number"),
+            ("\udce4", r"a has '\\udce4', for which UTF-8 has no form"),
+            ({"\udce4": 1}, r"a has '\\udce4', for which UTF-8 has no form"),
+        ):
+            with self.assertRaisesRegex(ValueError, f"^the option {text}"):
+                mixerbench.check((Mean, {"a": value}))
+            with self.assertRaisesRegex(ValueError, f"^the setting {text}"):
+                mixerbench.check(Mean, settings={"a": value})
+        self.assertEqual(api._configuration((Mean, {"a": -(2**63)}))["options"], {"a": -(2**63)})
+
     def test_the_version_is_that_of_the_engine(self):
         self.assertEqual(api._execute(["--version"]).split(), ["mixerbench", mixerbench.__version__])
 
