@@ -10,6 +10,7 @@ import json
 import os
 import select
 import signal
+import sys
 import tempfile
 import threading
 import time
@@ -106,9 +107,9 @@ def is_started():
 def _serve(orders, answers):
     """Has each class built by a builder, of which there is one for each class."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # meant for who asks
-    nothing = os.open(os.devnull, os.O_RDWR)
-    for stream in range(3):
-        os.dup2(nothing, stream)
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+    os.dup2(2, 1)  # standard output is for the engine's answers
+    sys.stdout = sys.stderr
     builders = {}
     for line in orders:
         seconds, spec = json.loads(line)
@@ -137,6 +138,7 @@ def _build_all(orders, answers):
             answer = {"failure": failures.answer_of(error), "traceback": failures.traceback_of(error)}
         if os.getpid() != process:
             os._exit(1)  # the class forked: the copy must not answer as well
+        ctypes.CDLL(None).fflush(None)  # what it has printed by C: whoever ends this process does not wait
         print(json.dumps(answer), file=answers, flush=True)
 
 

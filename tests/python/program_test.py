@@ -337,6 +337,14 @@ class ProgramTest(unittest.TestCase):
     def test_what_a_class_prints_is_no_answer(self):
         self.assertTrue(self.check(0, f"{HERE}/misbehaving.py:PrintsAnswers", "--skip", "gradients"))
 
+    def test_what_a_class_prints_while_a_run_is_planned_goes_to_standard_error(self):
+        with open(os.path.join(self.folder, "prints.py"), "w", encoding="utf-8") as file:
+            file.write("import os, torch\nprint('imported')\nclass A(torch.nn.Linear):\n  def __init__(self, d_model):\n")
+            file.write("    print('built')\n    os.system('echo in another process')\n    super().__init__(d_model, d_model)\n")
+        planned = self.expect(0, "run", "suite.json", "--device", DEVICE, "-o", "out", "-n", "--mixer", "prints.py:A")
+        for said in ("imported\n", "built\n", "in another process\n"):
+            self.assertEqual([said in stream for stream in planned], [False, True])
+
     def test_nothing_outlives_who_started_it(self):
         self.sweep("Mean", train={**SUITE["train"], "num_epochs": 4000})
         code = "import mixerbench; mixerbench.run('suite.json', device='cpu', out='out', quiet=True)"
