@@ -234,6 +234,19 @@ def require_one_of_a_seed(module, other):
             )
 
 
+def answers_differ(unit, other):
+    """Whether two units of one seed answer otherwise, though each does so again: an attribute of theirs differs."""
+    held, others = (itertools.chain(u.module.parameters(), u.module.buffers()) for u in (unit, other))
+    for tensor, of_other in zip(held, others):
+        of_other.data.copy_(tensor.data)  # may differ by rounding
+    x = torch.linspace(-1, 1, 2 * 8 * unit.d_model, dtype=torch.float64 if unit.is_double else torch.float32)
+    x = x.view(2, 8, unit.d_model)
+    first, again, of_other = (
+        [_bytes(called.answer(x, training)) for training in (False, True)] for called in (unit, unit, other)
+    )
+    return all(map(torch.equal, first, again)) and not all(map(torch.equal, first, of_other))
+
+
 class Unit:
     """One layer: a module with its parameters and the form of its state."""
 
@@ -248,7 +261,7 @@ class Unit:
         # On the CPU: a seed gives the same weights everywhere.
         with settings.drawing_all_from(spec["seed"]), settings.kept_by_constructor():
             module = _built(cls, spec)
-        self.place = spec["module"]
+        self.place, self.d_model, self.is_double = spec["module"], spec["d_model"], spec["double"]
         for name, parameter in module.named_parameters():
             if isinstance(parameter, torch.nn.UninitializedParameter):
                 how = "has no shape before the first call: give the layer its sizes"
@@ -376,6 +389,11 @@ class Unit:
             if tensor._version != version:
                 raise RuntimeError(f"the module writes to its {what}: work on a copy")
         return y.to(given.dtype), leaves + extras
+
+    def answer(self, x, training):
+        """y of a call with one and the same seed and, with a state, the first one."""
+        state = self.initial_state(len(x), training, 0)[1] if self.has_state else []
+        return self.forward(x, state, training, 0)[0]
 
     def _accepted_dtype(self, x):
         """x in its own dtype or, if the module does not compute in that, in the most precise one in which it does."""

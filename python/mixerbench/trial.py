@@ -20,10 +20,12 @@ import torch
 from . import failures, host, modules, settings
 
 SECONDS = 60
+_SECONDS_OF_CALLS = 3
 _GRACE = 5  # for a process that is to end, and to say first where it stands
 _PR_SET_PDEATHSIG = 1
 _SEED = 0x6D69786572  # one that no class sets: one that is set shows (settings.kept)
 _known = {}  # by what is asked: what was answered
+_called = set()  # of what a layer was called, in a builder
 _lock = threading.Lock()
 _server = None  # a copy of this process, which has loaded no user's code
 
@@ -143,11 +145,38 @@ def _build_all(orders, answers):
 
 
 def _built(spec):
-    unit = modules.Unit(spec)
-    modules.require_one_of_a_seed(unit.module, modules.Unit(spec).module)
+    unit, other = modules.Unit(spec), modules.Unit(spec)
+    modules.require_one_of_a_seed(unit.module, other.module)
+    of_all_layers = json.dumps([spec["module"], spec["options"]], sort_keys=True)
+    if of_all_layers not in _called:  # which takes its time
+        _require_one_answer(unit, other)
+        _called.add(of_all_layers)
     facts, stand_ins = unit.facts(), [torch.empty_like(value).requires_grad_() for value in unit.trained.values()]
     unit.install(stand_ins)
     return {"facts": facts, "shapes": [list(tensor.shape) for tensor in stand_ins], "notes": settings.notes}
+
+
+def _require_one_answer(unit, other):
+    """Of two units of one seed. A copy of this process calls them: what a class does wrong in a call costs a cell."""
+
+    def serve(orders, answers):
+        orders.readline()
+        failures.unwatch()  # what is watched is this process
+        torch.set_num_threads(1)  # a copy has no others
+        with torch.no_grad(), open(os.devnull, "w", encoding="utf-8") as nothing:
+            for stream in (1, 2):
+                os.dup2(nothing.fileno(), stream)  # what it says it will say in its cell too
+            print(int(modules.answers_differ(unit, other)), file=answers, flush=True)
+
+    caller = _Peer(serve)
+    differs = caller.ask("", _SECONDS_OF_CALLS) == "1\n"
+    os.kill(caller.process, signal.SIGKILL)
+    caller.end()
+    if differs:
+        raise TypeError(
+            "the output is another one each time that the class is built with the same seed: draw its constants from "
+            "torch's generator, random or numpy.random, which the seed of the cell sets"
+        )
 
 
 def build(spec, seconds=SECONDS):

@@ -328,7 +328,12 @@ class FailuresTest(unittest.TestCase):
         for name, what in {"DrawsAnew": "scales", "FreezesAWeightDrawnAnew": "frozen"}.items():
             with self.assertRaisesRegex(TypeError, f"{what} is another one each time"):
                 trial._built(spec_of(f"misbehaving.py:{name}"))
-        for place in ("misbehaving.py:HasNoNumbers", "misbehaving.py:DrawnByPython", "mixers.py:Lstm"):
+        for name in ("DrawsAnAttributeAnew", "DrawsATensorAnew"):
+            with self.assertRaisesRegex(TypeError, "the output is another one each time"):
+                trial._built(spec_of(f"misbehaving.py:{name}"))
+        for name in ("HasNoNumbers", "DrawnByPython", "Random", "Accumulates", "Raises", "ExitsAtOnce", "Sleeps"):
+            self.assertTrue(trial._built(spec_of(f"misbehaving.py:{name}"))["shapes"])
+        for place in ("mixers.py:Lstm", "mixers.py:Dropped", "mixers.py:Decay"):
             self.assertTrue(trial._built(spec_of(place))["shapes"])
 
     def test_a_plan_is_of_what_another_process_has_built(self):

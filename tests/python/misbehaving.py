@@ -1099,3 +1099,20 @@ class TapOfComplexNumbers(Mean):
 
     def forward(self, x):
         return super().forward(x), {"gate": torch.complex(x, x)}
+
+
+class DrawsAnAttributeAnew(Mean):
+    def __init__(self, d_model, layer_idx, num_layers):
+        super().__init__(d_model, layer_idx, num_layers)
+        self.scale = random.Random().random()
+
+
+class DrawsATensorAnew(Mean):
+    """No buffer, and used in training alone."""
+
+    def __init__(self, d_model, layer_idx, num_layers):
+        super().__init__(d_model, layer_idx, num_layers)
+        self.mask = torch.tensor([random.Random().random() for _ in range(d_model)])
+
+    def forward(self, x):
+        return super().forward(x * self.mask if self.training else x)
