@@ -30,13 +30,21 @@ def load_class(place):
     if not file.endswith(".py"):
         with _loading:
             if file not in sys.modules:
-                with settings.put_back_after_import(path):
+                with settings.put_back_after_import(path), _loading_what_counts(place, path):
                     importlib.import_module(file)
         return getattr(sys.modules[file], name)
-    return getattr(_load_file(path), name)
+    return getattr(_load_file(place, path), name)
 
 
-def _load_file(path):
+@contextlib.contextmanager
+def _loading_what_counts(place, path):
+    """Around an import, which may load no source file that is not in the identity of `place`."""
+    files, earlier = sources.counted(place, path), set(sys.modules)
+    yield
+    sources.require_counted(path, files, set(sys.modules) - earlier)
+
+
+def _load_file(place, path):
     stem = os.path.basename(path).removesuffix(".py")
     key = f"mixerbench_user_{stem}_{hashlib.sha256(os.fsencode(path)).hexdigest()[:16]}"
     with _loading:
@@ -50,9 +58,9 @@ def _load_file(path):
         module = importlib.util.module_from_spec(spec)
         sys.modules[key] = module  # before it runs: pickling, dataclasses and Triton look it up
         try:
-            with settings.put_back_after_import(path):
+            with settings.put_back_after_import(path), _loading_what_counts(place, path):
                 spec.loader.exec_module(module)
-            _check_helpers(path)
+                _check_helpers(path)
         except BaseException:
             del sys.modules[key]
             raise

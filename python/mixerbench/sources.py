@@ -6,8 +6,10 @@ import functools
 import hashlib
 import importlib.machinery
 import importlib.metadata
+import itertools
 import os
 import sys
+import sysconfig
 
 
 folders_of_files = set()  # those that loading a file has added to sys.path
@@ -88,34 +90,56 @@ def _imports(tree):
             yield node.level, [start + alias.name for alias in node.names]
 
 
-def _beside(path, file, level, name):
+def _beside(root, file, level, name):
     """The source files that run when `file` imports `name`, if they lie with it: packages on the way, then the module.
 
-    Absolute names are looked up where `path` lies, which is what Python is started on.
+    Absolute names are looked up in the folder `root`. There a module does not answer for a package of its own name.
     """
-    stem = os.path.dirname(file if level else path)
+    stem = os.path.dirname(file) if level else root
     for _ in range(level - 1):
         stem = os.path.dirname(stem)
     candidates = [(os.path.join(stem, "__init__.py"),)] if level else []
     for part in name.split("."):
         stem = os.path.join(stem, part)
         candidates.append((os.path.join(stem, "__init__.py"), stem + ".py"))  # a package goes before a module
-    return [file for either in candidates if (file := next(filter(os.path.isfile, either), None))]
+    itself = os.path.join(root, name.partition(".")[0] + ".py")
+    found = [first for either in candidates if (first := next(filter(os.path.isfile, either), None))]
+    return [first for first in found if level or first != file or file != itself]
 
 
 def helpers(path):
     """By the name under which a file at `path` imports it, the file beside it that its identity holds."""
     folder = os.path.dirname(path)
     found = {}
-    for file in _files_and_packages(path)[0]:
+    for file in _files_and_packages(path, folder)[0]:
         relative = os.path.relpath(file, folder).removesuffix(".py").removesuffix(os.sep + "__init__")
         if file != path and not relative.startswith(os.pardir):
             found[relative.replace(os.sep, ".")] = file
     return found
 
 
-def _files_and_packages(path, left_out=()):
-    files, packages, pending = {}, set(), [path]
+def _code_of(place, path):
+    """_files_and_packages() of the class at `place`, whose source file is `path`."""
+    module, _ = split(place)
+    if module.endswith(".py"):
+        return _files_and_packages(path, os.path.dirname(path))
+    parts = module.split(".")
+    root = os.path.dirname(path.removesuffix(os.sep + "__init__.py"))
+    for _ in parts[1:]:
+        root = os.path.dirname(root)
+    if parts[0] in _distributions():  # of which all is known by the version
+        files, packages = _files_and_packages(path, root, installed=_distributions())
+        return files, packages | {parts[0]}
+    around = (os.path.join(root, *parts[:number], "__init__.py") for number in range(1, len(parts)))
+    return _files_and_packages(path, root, filter(os.path.isfile, around), installed=_distributions())
+
+
+def _files_and_packages(path, root, more=(), installed=(), left_out=()):
+    """{file: hash} of `path`, of `more` and of what they import of the folder `root`; what they import of elsewhere.
+
+    What is `installed` is not looked up in `root`, but stands for itself.
+    """
+    files, packages, pending = {}, set(), [path, *more]
     while pending:
         file = pending.pop()
         if file in files or file in left_out:
@@ -123,7 +147,8 @@ def _files_and_packages(path, left_out=()):
         with open(file, "rb") as opened:
             files[file] = hashlib.sha256(opened.read()).hexdigest()
         for level, names in _imports(_tree(file)):
-            beside = [found for name in names for found in _beside(path, file, level, name)]
+            is_elsewhere = level == 0 and names[0].partition(".")[0] in installed
+            beside = [] if is_elsewhere else [found for name in names for found in _beside(root, file, level, name)]
             pending += beside
             if level == 0 and not beside:
                 packages.add(names[0].split(".")[0])
@@ -136,22 +161,60 @@ def _distributions():
 
 
 def _version(package):
-    names = _distributions().get(package)
-    if names:
+    names = sorted(set(_distributions().get(package, ())))
+    if len(names) == 1:
         return importlib.metadata.version(names[0])
-    # Not in the folders of files that happen to be loaded: in every process it is the same.
-    spec = _find_spec(package, [folder for folder in sys.path if folder not in folders_of_files])
-    if spec is None:
+    if names:  # which share it
+        return "/".join(f"{name} {importlib.metadata.version(name)}" for name in names)
+    files = _files_on_path(package)
+    if files is None:
         return "missing"
-    folders = spec.submodule_search_locations or []  # code on the path that nobody installed
-    files = [spec.origin] if not folders else [
-        os.path.join(folder, file) for top in folders for folder, _, names in os.walk(top) for file in names
-    ]
     digest = hashlib.sha256()
-    for path in sorted(path for path in files if path.endswith(".py")):
+    for path in files:
         with open(path, "rb") as file:
             digest.update(hashlib.sha256(file.read()).digest())
     return digest.hexdigest()[:16]
+
+
+def _files_on_path(package):
+    """The source files of a package on the path that nobody has installed; None where there is none."""
+    # Not in the folders of files that happen to be loaded: in every process it is the same.
+    spec = _find_spec(package, [folder for folder in sys.path if folder not in folders_of_files])
+    if spec is None:
+        return None
+    folders = spec.submodule_search_locations or []
+    files = [spec.origin or ""] if not folders else [
+        os.path.join(folder, file) for top in folders for folder, _, names in os.walk(top) for file in names
+    ]
+    return sorted(path for path in files if path.endswith(".py"))
+
+
+def counted(place, path):
+    """The real paths of the source files that the identity of the class at `place` holds by their content."""
+    files, packages = _code_of(place, path)
+    of_packages = (_files_on_path(package) or [] for package in packages - _distributions().keys())
+    return {os.path.realpath(file) for file in itertools.chain(files, *of_packages)}
+
+
+def require_counted(path, files, names):
+    """Raises ConfigProblem where one of these modules comes of a source file that is neither installed nor of `files`.
+
+    files: counted(), from before the modules were loaded, which may change where modules are looked for.
+    """
+    for name in sorted(names):
+        spec = getattr(sys.modules.get(name), "__spec__", None)
+        file = spec.origin if spec is not None and spec.has_location else ""
+        if file.endswith(".py") and not _is_installed(name, file) and os.path.realpath(file) not in files:
+            how = f"import {name} at the top level of it, from where Python finds it by itself, or install it"
+            raise ConfigProblem(f"{path} loads {file}, which does not count as its code: {how}")
+
+
+def _is_installed(name, file):
+    """Whether it has a version of its own, or comes with Python or with this package."""
+    if name.partition(".")[0] in _distributions() or {"site-packages", "dist-packages"} & set(file.split(os.sep)):
+        return True
+    homes = (*(sysconfig.get_path(which) for which in ("stdlib", "platstdlib")), os.path.dirname(__file__))
+    return any(os.path.realpath(file).startswith(os.path.realpath(home) + os.sep) for home in homes)
 
 
 class FromSource(importlib.machinery.SourceFileLoader):
@@ -200,7 +263,7 @@ def check(place):
 def describe(place):
     """'sha256:... einops 0.8.1, torch 2.11.0': one hash of all source files, and what they import."""
     path = check(place)
-    files, packages = _files_and_packages(path)
+    files, packages = _code_of(place, path)
     versions = ", ".join(f"{package} {_version(package)}" for package in sorted(packages))
     return f"sha256:{_digest(files, path)}" + (f" {versions}" if versions else "")
 
@@ -222,5 +285,5 @@ def describe_package():
     """
     folder = os.path.dirname(os.path.abspath(__file__))
     path = os.path.join(folder, "bridge.py")
-    files, _ = _files_and_packages(path, left_out=[os.path.join(folder, "__init__.py")])
+    files, _ = _files_and_packages(path, folder, left_out=[os.path.join(folder, "__init__.py")])
     return f"sha256:{_digest(files, path)}"

@@ -701,6 +701,65 @@ class SourcesTest(unittest.TestCase):
             self.write("own_package/near.py", "K = 8\n")
             self.assertNotEqual(sources.describe("own_package.inner.mixer:A"), first)
 
+    def test_absolute_imports_of_a_package_are_looked_up_above_it(self):
+        for name in ("__init__", "util", "inner/__init__"):
+            self.write(f"whole_package/{name}.py", "K = 7\n")
+        self.write("whole_package/inner/util_of_none.py", "K = 8\n")  # which Python does not find
+        self.write("loose_util.py", "K = 9\n")
+        text = "import torch\nfrom whole_package.util import K\nimport loose_util\n"
+        self.write("whole_package/inner/mixer.py", text + "try: import util_of_none\nexcept ImportError: pass\nclass A: pass\n")
+        with unittest.mock.patch.object(sys, "path", [self.folder, *sys.path]):
+            place = "whole_package.inner.mixer:A"
+            self.assertRegex(sources.describe(place), "^sha256:.* torch 2.11.0, util_of_none missing$")
+            modules.load_class(place)
+            self.write("whole_package/inner/util_of_none.py", "K = 9\n")
+            for name in ("util", "__init__", "inner/__init__"):
+                before = sources.describe(place)
+                self.write(f"whole_package/{name}.py", "K = 10\n")
+                self.assertNotEqual(sources.describe(place), before, name)
+
+    def test_a_package_of_several_distributions_counts_with_all(self):
+        path = self.write("mine.py", "import shared_name\nclass A: pass\n")
+        found = {"shared_name": ["shared-b", "shared-a", "shared-b"]}
+        with (
+            unittest.mock.patch.object(sources, "_distributions", lambda: found),
+            unittest.mock.patch.object(sources.importlib.metadata, "version", {"shared-a": "1", "shared-b": "2"}.get),
+        ):
+            self.assertTrue(sources.describe(f"{path}:A").endswith(" shared_name shared-a 1/shared-b 2"))
+
+    def test_a_file_does_not_answer_for_a_package_of_its_name(self):
+        self.write("elsewhere/wrapped_one/__init__.py", "K = 1\n")
+        text = "import torch\nfrom wrapped_one import K\nclass A(torch.nn.Module): k = K\n"
+        place = self.write("file/wrapped_one.py", text) + ":A"
+        with unittest.mock.patch.object(sys, "path", [os.path.join(self.folder, "elsewhere"), *sys.path]):
+            first = sources.describe(place)
+            self.assertEqual(modules.load_class(place).k, 1)
+            self.write("elsewhere/wrapped_one/__init__.py", "K = 2\n")
+            self.assertNotEqual(sources.describe(place), first)
+
+    def test_what_is_loaded_and_does_not_count_is_refused(self):
+        self.write("library/from_library.py", "K = 1\n")
+        self.write("found/on_path/__init__.py", "import torch, on_path.part\n")
+        self.write("found/on_path/part.py", "K = 1\n")
+        self.write("found/imports_another/__init__.py", "import never_named\n")
+        self.write("found/never_named.py", "K = 1\n")
+        self.write("by_name.py", "K = 1\n")
+        changes = f"import sys\nsys.path.insert(0, {os.path.join(self.folder, 'library')!r})\n"
+        refused = {
+            changes + "import from_library": ("library/from_library.py", "from_library"),
+            "import imports_another": ("found/never_named.py", "never_named"),
+            "__import__('by_name')": ("by_name.py", "by_name"),
+        }
+        with unittest.mock.patch.object(sys, "path", [os.path.join(self.folder, "found"), *sys.path]):
+            for number, (text, (file, name)) in enumerate(refused.items()):
+                path = self.write(f"mine{number}.py", f"{text}\nclass A: pass\n")
+                file = os.path.join(self.folder, file)
+                text = f"^{path} loads {file}, which does not count as its code: import {name}"
+                with self.assertRaisesRegex(sources.ConfigProblem, text):
+                    modules.load_class(f"{path}:A")
+            path = self.write("fine.py", "import json, torch.nn.functional, on_path\nclass A(torch.nn.Module): pass\n")
+            self.assertTrue(modules.load_class(f"{path}:A"))
+
     def test_the_package_counts_with_what_calls_a_class(self):
         package = os.path.dirname(os.path.abspath(sources.__file__))
         for name in os.listdir(package):
