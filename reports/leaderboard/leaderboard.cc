@@ -70,7 +70,7 @@ std::optional<Refusal> RefusalOf(const LeaderboardInput& input, std::size_t min_
     if (group.kind != "train") continue;
     if (group.selection && !group.selection->undecided.empty()) {
       return refuse("nothing is chosen: " + group.selection->undecided,
-                    "all seeds of all settings");
+                    "all seeds of all settings, by one build");
     }
     if (IsReported(group) && !group.seeds.empty() && group.seeds.size() < min_seeds) {
       return refuse(Plural(static_cast<std::int64_t>(group.seeds.size()), "seed"),

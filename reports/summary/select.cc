@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <fmt/format.h>
 #include <map>
+#include <set>
 #include <string>
 #include <utility>
 
@@ -58,17 +59,34 @@ std::int64_t HalvedTo(const CellResult& cell) {
   return size && size->is_int() ? size->as_int() : *cell.halved_from / 2;
 }
 
-// What competing groups share: the config that the plan asked for, without what is chosen.
-std::string CompetitionOf(const CellResult& cell, const std::vector<std::string>& over) {
+// The config that the plan asked for.
+Value PlannedConfig(const CellResult& cell) {
   Value config = cell.config;
   if (cell.halved_from && config.Find("train")) {
     config.as_object()["train"].as_object()["batch_size"] = *cell.halved_from;
   }
-  return io::DumpJson(Without(std::move(config), over));
+  return config;
+}
+
+// What competing groups share.
+std::string CompetitionOf(const CellResult& cell, const std::vector<std::string>& over) {
+  return io::DumpJson(Without(PlannedConfig(cell), over));
+}
+
+// Groups of one config differ in what ran it alone: choosing between them would choose a build.
+std::string WhyTwoBuilds(const SweepReport& report, const std::vector<GroupSummary*>& groups) {
+  std::set<std::string> configs;
+  for (const GroupSummary* group : groups) {
+    const bool is_new =
+        configs.insert(io::DumpJson(PlannedConfig(CellsOf(report, *group).front()))).second;
+    if (!is_new) return group->name + " is there twice, of two builds";
+  }
+  return "";
 }
 
 // Why the scores of these groups cannot be compared; empty when they can.
 std::string WhyUndecided(const SweepReport& report, const std::vector<GroupSummary*>& groups) {
+  if (std::string reason = WhyTwoBuilds(report, groups); !reason.empty()) return reason;
   const std::int64_t first = HalvedTo(CellsOf(report, *groups.front()).front());
   for (const GroupSummary* group : groups) {
     const CellResult& cell = CellsOf(report, *group).front();

@@ -160,6 +160,27 @@ TEST_CASE("sweep: nothing is selected between trainings with different batches")
   CHECK(alike.groups[1].selection->selected);
 }
 
+TEST_CASE("sweep: two builds of one setting do not compete, and care says so") {
+  const auto of_build = [](double lr, const std::string& build, double validation) {
+    CellResult cell = Setting(lr, 16, validation);
+    cell.group_id = cell.run_id += build;
+    return cell;
+  };
+  const SweepReport report = MakeSweepReport("s", RateChoice(),
+                                             {of_build(0.1, "a", 0.5), of_build(0.2, "a", 0.8),
+                                              of_build(0.1, "b", 0.9), of_build(0.2, "b", 0.7)});
+  for (const GroupSummary& group : report.groups) {
+    CHECK_FALSE(group.selection->selected);
+    CHECK(group.selection->undecided == "mqar/gla/lr=0.100000,16 is there twice, of two builds");
+  }
+  std::vector<std::string> care;
+  for (const Sentence& sentence : CareOf(report, StudiesOf(report, MixerList({&report})))) {
+    care.push_back(sentence.lead + " " + sentence.text);
+  }
+  CHECK(care[0] == "Nothing is chosen yet: mqar/gla/lr=0.100000,16 is there twice, of two builds.");
+  CHECK(care[1].starts_with("Not shown, mqar: "));
+}
+
 TEST_CASE("sweep: rebuilt from its own text, or from shuffled cells, it has the same bytes") {
   const SweepReport report = MakeSweepReport("mqar-length", Object{{"seeds", 3}}, ExampleSweep());
   const std::string text = DumpSweep(report);
