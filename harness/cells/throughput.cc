@@ -204,8 +204,4 @@ void TakeStateOfTimings(reports::CellResult& result) {
   }
 }
 
-bool WasThrottled(const reports::CellResult& result) {
-  return std::any_of(result.throughput.begin(), result.throughput.end(), reports::IsThrottled);
-}
-
 }  // namespace mixerbench::harness

@@ -26,7 +26,4 @@ reports::CellResult RunThroughputCell(const Cell& cell, at::Device device,
 // The cell is what the worst of its rows is, but that memory ends within a curve is what it shows.
 void TakeStateOfTimings(reports::CellResult& result);
 
-// Whether a row is lost to slowdowns of the GPU: not the cell is at fault, but the machine.
-bool WasThrottled(const reports::CellResult& result);
-
 }  // namespace mixerbench::harness

@@ -14,6 +14,7 @@
 #include "base/error.h"
 #include "harness/run/folder_report.h"
 #include "harness/run/plan.h"
+#include "harness/run/standing.h"
 #include "io/atomic_file.h"
 #include "io/json.h"
 
@@ -152,7 +153,7 @@ std::size_t CountToRun(const FolderStatus& status) {
   std::size_t count = 0;
   for (const reports::Reseed& reseed : status.reseeds) count += reseed.unplanned.size();
   for (const CellStatus& cell : status.cells) {
-    count += !cell.is_running && reports::IsMissing(cell.cell) ? 1 : 0;
+    count += !cell.is_running && !Stands(cell.cell, RetryPolicy::kNone) ? 1 : 0;
   }
   return count;
 }
@@ -160,7 +161,7 @@ std::size_t CountToRun(const FolderStatus& status) {
 std::size_t CountToRetry(const FolderStatus& status) {
   return static_cast<std::size_t>(
       std::count_if(status.cells.begin(), status.cells.end(), [](const CellStatus& cell) {
-        return !reports::IsMissing(cell.cell) && cell.cell.state != CellState::kCompleted;
+        return Stands(cell.cell, RetryPolicy::kNone) && !Stands(cell.cell, RetryPolicy::kFailed);
       }));
 }
 
@@ -180,7 +181,7 @@ std::optional<Eta::Left> TimeLeft(const FolderStatus& status) {
         entry.seen_s = attempt->elapsed_s - attempt->first_elapsed_s;
       }
       running.push_back(entry);
-    } else if (reports::IsMissing(cell)) {
+    } else if (!Stands(cell, RetryPolicy::kNone)) {
       waiting.push_back({.type = type});
     } else if (cell.state == CellState::kCompleted) {
       completed.push_back(&cell);

@@ -53,8 +53,8 @@ std::string StateName(const CellStatus& status);
 // Cells by StateName.
 std::map<std::string, std::size_t> CountStates(const FolderStatus& status);
 
-// Cells that the same command would run: those without result on which nobody works, and those that
-// will be known once others are finished.
+// Cells that the same command would run: those without a result that stands (standing.h) on which
+// nobody works, and those that will be known once others are finished.
 std::size_t CountToRun(const FolderStatus& status);
 // Cells that --retry failed would run besides.
 std::size_t CountToRetry(const FolderStatus& status);

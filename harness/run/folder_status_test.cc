@@ -58,7 +58,10 @@ class Folder {
     cell.state = state;
     cell.reason = reason;
     cell.wall_s = 100;
-    io::WriteFileAtomically(CellPath(seed) / "result.json", reports::DumpCell(cell));
+    Write(cell);
+  }
+  void Write(const CellResult& cell) const {
+    io::WriteFileAtomically(CellPath(cell.seed) / "result.json", reports::DumpCell(cell));
   }
   void WriteEvents(std::uint64_t seed, const std::string& events) const {
     std::ofstream(CellPath(seed) / "events.jsonl") << events;
@@ -115,6 +118,25 @@ TEST_CASE("status: every cell of the plan has its state, and what would run is c
   CHECK(going_on->first_elapsed_s == 2);
   CHECK(going_on->silent_s < 60);
   CHECK(status.cells[3].cell.reason.empty());
+}
+
+TEST_CASE("status: what would run is what a run would not let stand") {
+  const Folder folder("standing", 3);
+  CellResult lacks_memory = Folder::Cell(0);
+  lacks_memory.state = CellState::kCompleted;
+  lacks_memory.accuracy.emplace_back().state = CellState::kOom;
+  folder.Write(lacks_memory);
+  CellResult throttled = Folder::Cell(1);
+  throttled.state = CellState::kCompleted;
+  throttled.throughput.resize(1);
+  throttled.throughput[0].samples_ms = {1, 1, 1, 1};
+  throttled.throughput[0].throttled_samples_dropped = 2;
+  folder.Write(throttled);
+  folder.Finish(2, CellState::kCompleted);
+  const FolderStatus status = ReadStatus(folder.out);
+  CHECK(CountStates(status) == std::map<std::string, std::size_t>{{"completed", 3}});
+  CHECK(CountToRun(status) == 1);
+  CHECK(CountToRetry(status) == 1);
 }
 
 TEST_CASE("status: reading takes no lock away and writes nothing") {

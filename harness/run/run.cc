@@ -14,7 +14,6 @@
 #include <utility>
 #include <vector>
 
-#include "harness/cells/throughput.h"
 #include "harness/device/device.h"
 #include "harness/run/device_time.h"
 #include "harness/run/disk_need.h"

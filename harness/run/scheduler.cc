@@ -11,7 +11,6 @@
 #include <utility>
 
 #include "base/error.h"
-#include "harness/cells/throughput.h"
 #include "harness/device/determinism.h"
 #include "harness/device/plans.h"
 #include "harness/evaluation/segment_rows.h"
@@ -19,6 +18,7 @@
 #include "harness/run/kept_trainings.h"
 #include "harness/run/plan.h"
 #include "harness/run/run_plan.h"
+#include "harness/run/standing.h"
 #include "harness/run/stop_signals.h"
 #include "harness/suite/identity.h"
 #include "harness/suite/step_count.h"
@@ -93,17 +93,15 @@ bool Reusable(const reports::CellResult& result, RetryPolicy retry, const CellOp
     training.reason.erase(0, kOfTraining.size());
     return Reusable(training, retry, options);
   }
-  if (result.state == reports::CellState::kInterrupted) return false;
   if (IsRefusedFallback(result) && !options.require_device_cores) return false;
   if (IsStrictRefusal(result) && !options.is_strict) return false;
-  if (WasThrottled(result)) return false;  // it may have cooled down
   const bool has_numbers = result.state == reports::CellState::kCompleted ||
                            result.state == reports::CellState::kDiverged;
   if (options.is_strict && has_numbers && !WasStrict(result)) return false;
   const bool lacks_items = reports::ScoresTests(result) && result.items.empty() &&
                            result.state == reports::CellState::kCompleted;
   if (lacks_items && !options.log_items.empty()) return false;
-  return retry == RetryPolicy::kNone || (retry == RetryPolicy::kFailed && reports::IsWhole(result));
+  return Stands(result, retry);
 }
 
 Scheduler::Scheduler(SchedulerOptions options, const tasks::TaskRegistry& tasks,

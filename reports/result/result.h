@@ -292,6 +292,11 @@ inline const AccuracyRow* FailedSegment(const CellResult& cell) {
   return failed == cell.accuracy.end() ? nullptr : &*failed;
 }
 
+// Whether a row is lost to slowdowns of the GPU: not the cell is at fault, but the machine.
+inline bool WasThrottled(const CellResult& cell) {
+  return std::any_of(cell.throughput.begin(), cell.throughput.end(), IsThrottled);
+}
+
 // Whether a cell did all that it is for. A training completes also where a test segment fails: the
 // others are its results.
 inline bool IsWhole(const CellResult& cell) {

@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "harness/run/standing.h"
+
+#include "reports/summary/sweep_report.h"
+
+namespace mixerbench::harness {
+
+bool Stands(const reports::CellResult& result, RetryPolicy retry) {
+  if (reports::IsMissing(result)) return false;
+  if (reports::WasThrottled(result)) return false;  // the GPU may have cooled down
+  return retry == RetryPolicy::kNone || (retry == RetryPolicy::kFailed && reports::IsWhole(result));
+}
+
+}  // namespace mixerbench::harness
