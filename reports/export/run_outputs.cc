@@ -15,10 +15,10 @@
 namespace mixerbench::reports {
 namespace {
 
-// Its state or, where it completed, that of the first segment that did not.
+// Its state or, where it completed, that of the segment that says why it is not whole.
 CellState WorstOf(const CellResult& cell) {
-  const AccuracyRow* failed = FailedSegment(cell);
-  return cell.state == CellState::kCompleted && failed ? failed->state : cell.state;
+  const AccuracyRow* lacking = LackingSegment(cell);
+  return cell.state == CellState::kCompleted && lacking ? lacking->state : cell.state;
 }
 
 CaseOutcome OutcomeOf(const CellResult& cell) {
@@ -32,7 +32,7 @@ std::string ReasonOf(const CellResult& cell) {
   if (cell.state != CellState::kCompleted) return cell.reason;
   std::string text;
   for (const AccuracyRow& row : cell.accuracy) {
-    if (!IsFailure(row.state)) continue;
+    if (!IsFailure(row.state) && row.state != CellState::kUnsupported) continue;
     text += fmt::format("{}{}: {}{}", text.empty() ? "" : "; ", SegmentText(row.axes),
                         NameOf(row.state), row.reason.empty() ? "" : ": " + row.reason);
   }

@@ -72,6 +72,24 @@ TEST_CASE("JUnit: what completed without one of its segments is an error", "[rep
   CHECK(Contains(RenderRunAnnotations(std::array{report}), "oom%3A mqar/gla/state=completed"));
 }
 
+TEST_CASE("JUnit: what completed but for a segment that is not supported is skipped",
+          "[reports][export]") {
+  SweepReport report = EveryState();
+  for (CellResult& cell : report.cells) {
+    if (cell.state != CellState::kCompleted) continue;
+    AccuracyRow& row = cell.accuracy.front();
+    row.state = CellState::kUnsupported;
+    row.reason = "there are 16 learned positions";
+    row.accuracy.reset();
+    CHECK_FALSE(IsWhole(cell));  // so the exit code tells it
+  }
+  const std::string xml = RenderCellsJUnit(std::array{report});
+  CHECK(Contains(xml, R"(tests="9" failures="0" errors="4" skipped="5")"));
+  CHECK(Contains(xml, "unsupported: there are 16 learned positions"));
+  const std::string text = RenderRunSummary(std::array{report}, ExitCode::kCellsFailed, "");
+  CHECK(Count(text, "| states | mqar/gla/state=") == 9);
+}
+
 TEST_CASE("JUnit: a duration that is not known is 0", "[reports][export]") {
   SweepReport report = EveryState();
   for (CellResult& cell : report.cells) cell.wall_s = std::nan("");

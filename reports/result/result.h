@@ -297,10 +297,20 @@ inline bool WasThrottled(const CellResult& cell) {
   return std::any_of(cell.throughput.begin(), cell.throughput.end(), IsThrottled);
 }
 
-// Whether a cell did all that it is for. A training completes also where a test segment fails: the
-// others are its results.
+// The first test segment that failed or, where none did, that is not supported; null where all have
+// results.
+inline const AccuracyRow* LackingSegment(const CellResult& cell) {
+  if (const AccuracyRow* failed = FailedSegment(cell)) return failed;
+  const auto unsupported =
+      std::find_if(cell.accuracy.begin(), cell.accuracy.end(),
+                   [](const AccuracyRow& row) { return row.state == CellState::kUnsupported; });
+  return unsupported == cell.accuracy.end() ? nullptr : &*unsupported;
+}
+
+// Whether a cell did all that it is for. A training completes also where a test segment fails or is
+// not supported: the others are its results.
 inline bool IsWhole(const CellResult& cell) {
-  return cell.state == CellState::kCompleted && FailedSegment(cell) == nullptr;
+  return cell.state == CellState::kCompleted && LackingSegment(cell) == nullptr;
 }
 
 }  // namespace mixerbench::reports
