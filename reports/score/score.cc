@@ -95,6 +95,14 @@ std::string WhyMissing(const SweepReport& report, const GroupSummary& group) {
     return fmt::format("{} trained with smaller batches than asked for, as memory lacked",
                        group.name);
   }
+  const auto without = [](const CellResult& cell) {
+    return cell.state != CellState::kCompleted && !IsFailure(cell.state);
+  };
+  if (const auto num = std::count_if(cells.begin(), cells.end(), without); num > 0) {
+    const CellResult& first = *std::find_if(cells.begin(), cells.end(), without);
+    return fmt::format("{} of {} cells of {} ended {}", num, cells.size(), group.name,
+                       NameOf(first.state));
+  }
   return group.partial ? "ran with a limit" : "";
 }
 
@@ -182,10 +190,10 @@ class Collector {
     return setting;
   }
 
+  // Of a group that lacks nothing: every cell completed or failed.
   std::optional<SeedScores> ScoreOf(const GroupSummary& group) const {
     SeedScores score;
     for (const CellResult& cell : CellsOf(report_, group)) {
-      if (cell.state != CellState::kCompleted && !IsFailure(cell.state)) continue;
       const auto value = MetricOf(cell, metric_);
       if (!value) return std::nullopt;
       score.seeds.push_back(cell.seed);

@@ -179,6 +179,15 @@ TEST_CASE("score: whatever is missing is named, and nothing stands in for it") {
   CHECK(Missing(Make({Input("short", Short("gla", 1)), Input("long", unsupported)}), 1) ==
         Lines{"size 64: unsupported"});
 
+  for (const CellState state : {CellState::kUnsupported, CellState::kSkipped}) {
+    std::vector<CellResult> one_seed = Long("gla", 2);
+    one_seed.back().state = state;
+    const auto missing =
+        Missing(Make({Input("short", Short("gla", 2)), Input("long", one_seed)}), 1);
+    CHECK(missing == Lines{"size 64: 1 of 2 cells of copy/gla/size=64,lr=0.1 ended " +
+                           std::string(NameOf(state))});
+  }
+
   std::vector<CellResult> old = Long("gla", 1);
   old.front().accuracy.front().accuracy_macro = std::nullopt;
   CHECK(Missing(Make({Input("short", Short("gla", 1)), Input("long", old)}), 1) ==
