@@ -24,8 +24,9 @@ std::optional<reports::ScoreReport> ScoreOf(const fs::path& out) {
     if (!rule) return std::nullopt;
     std::vector<reports::ScoreInput> inputs;
     for (const reports::ScorePart& part : rule->parts) {
-      if (!fs::is_directory(out / part.suite / "cells")) continue;
-      inputs.push_back({part.suite, ReportOf(out / part.suite)});
+      if (HoldsReport(out / part.suite)) {
+        inputs.push_back({part.suite, ReadReport(out / part.suite)});
+      }
     }
     return reports::MakeScoreReport(collection, *rule, inputs);
   } catch (const ConfigError& error) {

@@ -9,9 +9,10 @@
 
 namespace mixerbench::harness {
 
-// From the run folders that lie in `out` now; a suite that has none is missing from the score.
+// From the run folders and published reports that lie in `out` now; a suite that has neither is
+// missing from the score.
 // Nothing for a collection that states no score. Throws Error(kBadInput) for a folder that is none
-// of a collection, and what ReportOf throws.
+// of a collection, and what ReadReport throws.
 std::optional<reports::ScoreReport> ScoreOf(const std::filesystem::path& out);
 
 // Writes score.json, score.md and score.html where the collection states a score. Of several

@@ -228,6 +228,8 @@ void RequireCells(const reports::SweepReport& report, const std::string& path) {
   throw Error(ExitCode::kNothingSelected, path + ": no finished cells yet");
 }
 
+bool HoldsReport(const fs::path& path) { return SourceOf(path).has_value(); }
+
 reports::SweepReport ReadReport(const fs::path& path) {
   const auto source = SourceOf(path);
   if (!source) {

@@ -54,7 +54,8 @@ RunsBelow ReportsBelow(const std::filesystem::path& path);
 std::vector<std::string> NotesOn(const RunsBelow& runs);
 
 // The report of a run folder, of a report.json, or of a folder that holds one without its cells, as
-// reports are published.
+// reports are published. HoldsReport says whether there is any of these.
+bool HoldsReport(const std::filesystem::path& path);
 reports::SweepReport ReadReport(const std::filesystem::path& path);
 
 // Throws Error(kNothingSelected) for a report without cells; `path` is where it is from.
