@@ -27,6 +27,7 @@
 #include "reports/score/score.h"
 #include "reports/summary/deep_check.h"
 #include "reports/summary/sweep_report.h"
+#include "reports/view/sentences.h"
 
 namespace mixerbench::harness {
 namespace {
@@ -58,10 +59,49 @@ Value DocumentOf(const std::filesystem::path& path) {
   return io::ParseJson(io::ReadFile(file, io::kReportLimits.max_bytes), io::kReportLimits);
 }
 
-// Whether a cell has accuracies that its counts alone do not give.
-bool NeedsItems(const reports::CellResult& cell) {
-  return std::any_of(cell.accuracy.begin(), cell.accuracy.end(), [](const auto& row) {
-    return row.accuracy_per_example.has_value() || row.accuracy_macro.has_value();
+// Whether a row has figures that its counts alone do not give.
+bool NeedsItems(const reports::AccuracyRow* row) {
+  return row->accuracy_per_example || row->accuracy_macro || row->ci_items;
+}
+
+// The segments with such figures, and those of them without items: all of a report that lies
+// without its cells.
+struct ItemNeeds {
+  std::size_t num_segments = 0;
+  std::vector<std::string> without;
+};
+
+ItemNeeds ItemNeedsOf(const reports::SweepReport& report, bool is_run) {
+  ItemNeeds needs;
+  for (const reports::CellResult& cell : report.cells) {
+    std::set<std::int64_t> kept;
+    for (const reports::KeptItems& items : cell.items) kept.insert(items.segment);
+    for (std::int64_t segment = 0;; ++segment) {
+      const auto rows = reports::RowsOf(cell, segment);
+      if (rows.empty()) break;
+      if (std::none_of(rows.begin(), rows.end(), NeedsItems)) continue;
+      ++needs.num_segments;
+      if (is_run && kept.contains(segment)) continue;
+      needs.without.push_back(cell.name + " seed " + std::to_string(cell.seed) + " segment " +
+                              std::to_string(segment));
+    }
+  }
+  return needs;
+}
+
+// "" when all segments have items.
+std::string NotComparedText(const ItemNeeds& needs) {
+  if (needs.without.empty()) return "";
+  const bool is_all = needs.without.size() == needs.num_segments;
+  return "accuracies per sample and by class and ci_items (no items" +
+         (is_all ? "" : " of " + reports::FirstOf(needs.without, "; ")) + ")";
+}
+
+// Losses are of logits, which no file has.
+bool HasLosses(const reports::SweepReport& report) {
+  return std::any_of(report.cells.begin(), report.cells.end(), [](const auto& cell) {
+    return std::any_of(cell.accuracy.begin(), cell.accuracy.end(),
+                       [](const auto& row) { return row.nll.has_value(); });
   });
 }
 
@@ -81,20 +121,20 @@ RunFindings FindIn(const std::filesystem::path& path) {
   const Value document = is_run ? reports::SweepToValue(report) : DocumentOf(path);
   const std::string violations = ViolationsText(reports::ValidateReport(document));
   if (!violations.empty()) faults.push_back(violations);
-  const bool lacks_items =
-      std::any_of(report.cells.begin(), report.cells.end(), [&](const reports::CellResult& cell) {
-        return NeedsItems(cell) && (!is_run || cell.items.empty());
-      });
-  if (lacks_items) found.not_compared.insert("accuracies per sample and by class (no items)");
+  const std::string of_items = NotComparedText(ItemNeedsOf(report, is_run));
+  if (!of_items.empty()) found.not_compared.insert(of_items);
+  if (HasLosses(report)) found.not_compared.insert("nll");
   if (!is_run) {
     const auto open = reports::NotCompared(io::StringAt(document, "schema_version"));
     if (!open.empty()) found.not_compared.insert(open);
     return found;
   }
+  const auto damaged = DamagedResults(path);
+  faults.insert(faults.end(), damaged.begin(), damaged.end());
   for (const reports::CellResult& cell : report.cells) {
     for (const reports::KeptItems& items : cell.items) {
-      const auto of_items = reports::ItemFaults(CellFolder(path, cell.run_id), cell, items);
-      faults.insert(faults.end(), of_items.begin(), of_items.end());
+      const auto of_file = reports::ItemFaults(CellFolder(path, cell.run_id), cell, items);
+      faults.insert(faults.end(), of_file.begin(), of_file.end());
     }
   }
   const std::filesystem::path file = path / "report.json";

@@ -164,6 +164,20 @@ std::vector<reports::LeftOut> FindLeftOut(const fs::path& out, const Plan& plan)
   return left_out;
 }
 
+std::vector<std::string> DamagedResults(const fs::path& out) {
+  std::vector<std::string> damaged;
+  for (const fs::path& folder : FoldersWithResult(out)) {
+    const auto text = ReadResultText(folder);
+    if (!text) continue;
+    try {
+      reports::ParseCell(*text, (folder / "result.json").string());
+    } catch (const Error& error) {
+      damaged.emplace_back(error.what());
+    }
+  }
+  return damaged;
+}
+
 reports::SweepReport ReportOf(const fs::path& out, const Plan& plan) {
   std::vector<CellResult> cells;
   for (const CellResult& planned : plan.cells) cells.push_back(RowOf(out, planned));

@@ -37,6 +37,10 @@ reports::CellResult RowOf(const std::filesystem::path& out, const reports::CellR
 // The results that lie in the folder without being those of its plan.
 std::vector<reports::LeftOut> FindLeftOut(const std::filesystem::path& out, const Plan& plan);
 
+// A line for each result in the folder that is damaged, so that it counts as none; it names the
+// file. Errors: as ReadResultText.
+std::vector<std::string> DamagedResults(const std::filesystem::path& out);
+
 // What lies in a folder of several runs.
 struct RunsBelow {
   std::vector<std::string> reports;    // run folders and report.json files, sorted

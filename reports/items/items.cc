@@ -147,17 +147,6 @@ std::vector<std::string> Differences(const AccuracyRow& row, const Counts& count
   return found;
 }
 
-// The rows of a segment: the whole one and its slices.
-std::vector<const AccuracyRow*> RowsOf(const CellResult& cell, std::int64_t segment) {
-  std::vector<const AccuracyRow*> rows;
-  std::int64_t at = -1;
-  for (const AccuracyRow& row : cell.accuracy) {
-    if (row.slice.empty()) ++at;
-    if (at == segment) rows.push_back(&row);
-  }
-  return rows;
-}
-
 }  // namespace
 
 std::string ItemLine(const Item& item) {
@@ -180,6 +169,16 @@ std::string ItemFormFault(const std::filesystem::path& file) {
     return error.what();
   }
   return "";
+}
+
+std::vector<const AccuracyRow*> RowsOf(const CellResult& cell, std::int64_t segment) {
+  std::vector<const AccuracyRow*> rows;
+  std::int64_t at = -1;
+  for (const AccuracyRow& row : cell.accuracy) {
+    if (row.slice.empty()) ++at;
+    if (at == segment) rows.push_back(&row);
+  }
+  return rows;
 }
 
 std::vector<std::string> ItemFaults(const std::filesystem::path& folder, const CellResult& cell,

@@ -33,6 +33,9 @@ std::string ItemLine(const Item& item);
 // empty when there is none.
 std::string ItemFormFault(const std::filesystem::path& file);
 
+// The rows of a test segment: the whole one and its slices.
+std::vector<const AccuracyRow*> RowsOf(const CellResult& cell, std::int64_t segment);
+
 // Counts the items of one test segment of `cell` again, from `folder`/`kept.file`, and compares
 // checksum, counts and intervals with the rows of the result; a line for what differs.
 std::vector<std::string> ItemFaults(const std::filesystem::path& folder, const CellResult& cell,
