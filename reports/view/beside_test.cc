@@ -288,6 +288,36 @@ TEST_CASE("Ours is counted as the paper counts", "[reports][published]") {
   CHECK(HowCounted(result) == CountedAs::kMacro);
 }
 
+TEST_CASE("Ours counts a seed that failed as chance, however the paper counts",
+          "[reports][published]") {
+  // By seed: scored, without the segment, diverged with the scores that it had before.
+  std::vector<CellResult> cells;
+  for (std::uint64_t seed = 0; seed < 3; ++seed) {
+    CellResult cell;
+    cell.name = "mqar/base_conv/d_model=64";
+    cell.kind = "train";
+    cell.seed = seed;
+    cell.state = seed == 2 ? CellState::kDiverged : CellState::kCompleted;
+    cell.config = Config("base_conv", 64);
+    AccuracyRow& row = cell.accuracy.emplace_back();
+    row.axes = {{"input_seq_len", 64}};
+    row.chance = 0.1;
+    row.state = seed == 1 ? CellState::kDiverged : CellState::kCompleted;
+    row.num_scored = row.num_sequences = 4000;
+    row.accuracy = row.accuracy_macro_batched = row.sequence_accuracy = 0.7;
+    cells.push_back(std::move(cell));
+  }
+  const SweepReport report = MakeSweepReport("counted", {}, std::move(cells));
+  const std::vector<Study> studies = StudiesOf(report, MixerList({&report}));
+  for (const auto counted : {CountedAs::kTokens, CountedAs::kWholeOutputs, CountedAs::kMacro}) {
+    const Datum datum = CountedDatum(studies.front(), report.groups.front(), 0, counted);
+    CHECK(datum.value.value() == Approx((0.7 + 0.1 + 0.1) / 3));
+    CHECK(datum.text == "30.00 †");
+    CHECK(datum.is_imputed);
+    CHECK(datum.sub == "70.00 · 10.00 · 10.00");
+  }
+}
+
 TEST_CASE("All settings that differ make one sentence", "[reports][published]") {
   const Value config = Object{{"model", Object{{"n_layers", 1}}},
                               {"train", Object{{"lr", 0.001}, {"batch_size", 256}}}};

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "reports/view/counted.h"
 
+#include <algorithm>
+#include <cstdint>
 #include <optional>
 #include <vector>
 
@@ -23,6 +25,13 @@ Counted CountedIn(const CellResult& cell, const Object& axes, CountedAs counted)
   if (row == nullptr) return {};
   if (counted == CountedAs::kMacro) return {row->accuracy_macro_batched, {}, row->num_scored};
   return {row->sequence_accuracy, row->ci_sequences, row->num_sequences};
+}
+
+// The cell of a seed that ran.
+const CellResult& CellOf(const Study& study, const GroupSummary& group, std::uint64_t seed) {
+  const auto cells = CellsOf(*study.report, group);
+  return *std::find_if(cells.begin(), cells.end(),
+                       [seed](const CellResult& cell) { return cell.seed == seed; });
 }
 
 }  // namespace
@@ -53,16 +62,23 @@ Datum CountedDatum(const Study& study, const GroupSummary& group, std::size_t se
   if (row == nullptr) return datum;
   std::vector<double> seeds;
   Counted last;
-  for (const CellResult& cell : CellsOf(*study.report, group)) {
-    last = CountedIn(cell, row->axes, counted);
+  for (std::size_t i = 0; i < group.seeds.size(); ++i) {
+    if (!row->per_seed[i]) continue;  // not run for this seed
+    if (row->imputed[i]) {
+      seeds.push_back(row->chance);
+      continue;
+    }
+    last = CountedIn(CellOf(study, group, group.seeds[i]), row->axes, counted);
     if (!last.share) return datum;
     seeds.push_back(*last.share);
   }
   if (seeds.empty()) return datum;
   const double mean = Mean(seeds);
-  const int decimals = last.num_items < kItemsForTwoDecimals ? 1 : 2;
+  const bool is_coarse = last.share && last.num_items < kItemsForTwoDecimals;
+  const int decimals = is_coarse ? 1 : 2;
   datum.value = mean;
-  datum.text = Percent(mean, decimals);
+  datum.is_imputed = AnyImputed(*row);
+  datum.text = Percent(mean, decimals) + (datum.is_imputed ? " †" : "");
   const auto ci = seeds.size() == 1 ? last.ci_items : SeedInterval(seeds);
   if (ci) {
     datum.low = ci->low;

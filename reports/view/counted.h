@@ -21,8 +21,8 @@ CountedAs HowCounted(const PublishedResult& result);
 // "", "whole outputs", "mean over classes"
 const char* CountedText(CountedAs counted);
 
-// One accuracy over the seeds of a group, with its interval or its seeds. Without a value where a
-// seed has none, which is then told from what the segment says of tokens.
+// One accuracy over the seeds of a group, with its interval or its seeds; a seed that failed counts
+// as chance, as in every table. Without a value where a seed that scored the segment has none.
 Datum CountedDatum(const Study& study, const GroupSummary& group, std::size_t segment,
                    CountedAs counted);
 
