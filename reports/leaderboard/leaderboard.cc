@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "base/sha256.h"
+#include "io/json.h"
 #include "reports/leaderboard/conditions.h"
 #include "reports/result/device.h"
 #include "reports/result/result_json.h"
@@ -313,32 +314,50 @@ void FindBands(Leaderboard& board, std::uint64_t seed) {
   }
 }
 
-// What tokens per second depend on besides the mixer; 0 and "" are not known.
+// What tokens per second depend on besides the mixer and the build; 0 and "" are not known.
 struct Shape {
   std::string phase;
   std::string dtype;
   std::int64_t seq_len = 0;
   std::int64_t batch_size = 0;
-  std::int64_t d_model = 0;
-  std::int64_t n_layers = 0;
+  std::string config;  // without the mixer, its positions and what else is timed or chosen
   std::string device;
   auto operator<=>(const Shape&) const = default;
 };
 
+std::string TimedConfig(const SweepReport& report, const CellResult& cell) {
+  std::vector<std::string> free = SelectedOver(report.config);
+  free.insert(free.end(), {"model.sequence_mixer", "model.positions", "throughput"});
+  return io::DumpJson(Without(cell.config, free));
+}
+
 std::string ShapeText(const Shape& shape) {
+  const Value config = io::ParseJson(shape.config);
   std::string text =
       fmt::format("{}, {} tokens, batch {}, {}", shape.phase,
                   Count(static_cast<double>(shape.seq_len)), shape.batch_size, shape.dtype);
-  if (shape.d_model > 0) text += fmt::format(", d {}", shape.d_model);
-  if (shape.n_layers > 0) text += ", " + Plural(shape.n_layers, "layer");
-  if (!shape.device.empty()) text += ", " + shape.device;
+  const auto add = [&](const std::string& before, const std::string& value) {
+    if (!value.empty()) text += ", " + before + value;
+  };
+  add("d ", ConfigText(config, "model.d_model"));
+  if (const std::int64_t num = ConfigNumber(config, "model.n_layers"); num > 0) {
+    add("", Plural(num, "layer"));
+  }
+  add("", ConfigText(config, "task.name"));
+  add("vocabulary ", LeafText(LeavesOf(config), "vocab_size"));
+  add("backbone ", ConfigText(config, "model.backbone"));
+  add("state mixer ", ConfigText(config, "model.state_mixer"));
+  add("", shape.device);
   return text;
 }
 
-// The shape that most ranked mixers were timed at; of equals a training step, the longest.
+using Rates = std::map<Shape, std::map<int, std::vector<double>>>;  // by shape and mixer
+
+// The shape that most ranked mixers were timed at; of equals a training step, the longest, the
+// widest, the first of its config. Of a mixer that was timed there several times the median.
 void FindSpeed(const std::vector<const LeaderboardInput*>& inputs, const MixerList& list,
                Leaderboard& board) {
-  std::map<Shape, std::map<int, double>> rates;
+  Rates rates;
   for (const LeaderboardInput* input : inputs) {
     for (const GroupSummary& group : input->report.groups) {
       const int mixer = list.IndexOf(MixerKey(group.name));
@@ -350,10 +369,9 @@ void FindSpeed(const std::vector<const LeaderboardInput*>& inputs, const MixerLi
                             .dtype = row.dtype,
                             .seq_len = row.seq_len,
                             .batch_size = row.batch_size,
-                            .d_model = ConfigNumber(cell.config, "model.d_model"),
-                            .n_layers = ConfigNumber(cell.config, "model.n_layers"),
+                            .config = TimedConfig(input->report, cell),
                             .device = DeviceOf(cell)};
-          rates[shape].try_emplace(mixer, *row.tokens_per_second);
+          rates[shape][mixer].push_back(*row.tokens_per_second);
         }
       }
     }
@@ -363,7 +381,8 @@ void FindSpeed(const std::vector<const LeaderboardInput*>& inputs, const MixerLi
   for (const auto& [shape, by_mixer] : rates) {
     std::size_t num = 0;
     for (const RankedMixer& ranked : board.ranking) num += by_mixer.contains(ranked.mixer) ? 1 : 0;
-    const std::tuple key(num, shape.phase == "train_step", shape.seq_len, shape.d_model);
+    const std::tuple key(num, shape.phase == "train_step", shape.seq_len,
+                         ConfigNumber(io::ParseJson(shape.config), "model.d_model"));
     if (num == 0 || (best && key <= best_key)) continue;
     best = &shape;
     best_key = key;
@@ -372,7 +391,7 @@ void FindSpeed(const std::vector<const LeaderboardInput*>& inputs, const MixerLi
   board.shape = ShapeText(*best);
   for (RankedMixer& ranked : board.ranking) {
     const auto found = rates[*best].find(ranked.mixer);
-    if (found != rates[*best].end()) ranked.tokens_per_second = found->second;
+    if (found != rates[*best].end()) ranked.tokens_per_second = Median(found->second);
   }
 }
 

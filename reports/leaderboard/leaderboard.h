@@ -111,7 +111,8 @@ struct Leaderboard {
   std::vector<Refusal> refused;
   std::vector<RankedSource> sources;
   // At which tokens per second were taken, on what:
-  // "train_step, 256 tokens, batch 64, bf16, d 64, 2 layers, NVIDIA H200".
+  // "train_step, 256 tokens, batch 64, bf16, d 64, 2 layers, mqar, vocabulary 8192, backbone
+  // zoology, state mixer mlp, NVIDIA H200".
   std::string shape;
   std::int64_t num_cells = 0;  // behind the ranks
   std::size_t min_seeds = kSeedsForInterval;

@@ -283,6 +283,40 @@ TEST_CASE("Tokens per second are compared on one device and depth alone",
   CHECK(board.ranking[1].tokens_per_second == 3e6);
 }
 
+TEST_CASE("Tokens per second are of one task, vocabulary, backbone and state mixer, in any order",
+          "[reports][leaderboard]") {
+  std::vector<CellResult> trained;
+  for (const char* mixer : {"gla", "retnet"}) Add("mqar", mixer, 64, 5, 5, trained);
+  const auto timed = [](const std::string& source, const std::string& mixer, int vocab_size,
+                        double tokens_per_second) {
+    std::vector<CellResult> cells;
+    AddTiming(mixer, "GPU A", 2, tokens_per_second, cells);
+    Object& config = cells.front().config.as_object();
+    config["task"] =
+        Object{{"name", "mqar"},
+               {"test", Array{Object{{"input_seq_len", 64}, {"vocab_size", vocab_size}}}}};
+    config["model"].as_object()["backbone"] = "zoology";
+    config["model"].as_object()["state_mixer"] = "mlp";
+    cells.front().run_id = cells.front().group_id += source;
+    return Input(source, std::move(cells));
+  };
+  // A small vocabulary makes a step fast.
+  std::vector<LeaderboardInput> inputs = {
+      Input("trained", trained),       timed("a", "gla", 8192, 1e6), timed("b", "gla", 16, 9e6),
+      timed("c", "retnet", 8192, 2e6), timed("d", "gla", 8192, 3e6), timed("e", "gla", 8192, 8e6)};
+  for (int order = 0; order < 2; ++order) {
+    const Leaderboard board = MakeLeaderboard(inputs, 5);
+    CHECK(board.shape ==
+          "train_step, 64 tokens, batch 8, bf16, d 64, 2 layers, mqar, vocabulary 8192, backbone "
+          "zoology, state mixer mlp, GPU A");
+    REQUIRE(board.ranking.size() == 2);
+    CHECK(board.LabelOf(board.ranking[0].mixer) == "GLA");
+    CHECK(board.ranking[0].tokens_per_second == 3e6);  // the median
+    CHECK(board.ranking[1].tokens_per_second == 2e6);
+    std::reverse(inputs.begin(), inputs.end());
+  }
+}
+
 TEST_CASE("What cannot be ranked is refused with the reason", "[reports][leaderboard]") {
   std::vector<LeaderboardInput> inputs = ThreeMixers();
   std::vector<CellResult> partial;
