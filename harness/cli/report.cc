@@ -6,6 +6,7 @@
 
 #include "gate/render/comparison_json.h"
 #include "harness/cli/commands.h"
+#include "harness/cli/source_names.h"
 #include "harness/cli/standard_input.h"
 #include "harness/run/collection_folder.h"
 #include "harness/run/collection_report.h"
@@ -36,13 +37,6 @@ ExitCode StateOf(const reports::SweepReport& report) {
   if (reports::CountMissing(report) > 0) return ExitCode::kMissing;
   const bool completed = std::all_of(report.cells.begin(), report.cells.end(), &reports::IsWhole);
   return completed ? ExitCode::kOk : ExitCode::kCellsFailed;
-}
-
-// The name of the run folder: pages that are published tell no paths of a machine.
-std::string SourceName(const std::filesystem::path& path) {
-  if (path == cli::kStandardInput) return "stdin";
-  const auto whole = std::filesystem::weakly_canonical(path);
-  return (whole.filename() == "report.json" ? whole.parent_path() : whole).filename().string();
 }
 
 // From the folder in which the command runs, where its output is meant to lie, to the page of a
@@ -146,13 +140,16 @@ ExitCode Report(const ReportOptions& options) {
 }
 
 ExitCode Leaderboard(const LeaderboardOptions& options) {
-  std::vector<reports::LeaderboardInput> inputs;
+  std::vector<std::filesystem::path> paths;
   for (const std::string& out : options.outs) {
     const RunsBelow runs = ReportsBelow(out);
     for (const std::string& note : NotesOn(runs)) std::cerr << note << "\n";
-    for (const std::string& path : runs.reports) {
-      inputs.push_back({SourceName(path), ReadReport(path), LinkTo(path)});
-    }
+    paths.insert(paths.end(), runs.reports.begin(), runs.reports.end());
+  }
+  const std::vector<std::string> names = SourceNames(paths);
+  std::vector<reports::LeaderboardInput> inputs;
+  for (std::size_t i = 0; i < paths.size(); ++i) {
+    inputs.push_back({names[i], ReadReport(paths[i]), LinkTo(paths[i])});
   }
   const reports::Leaderboard board =
       reports::MakeLeaderboard(inputs, static_cast<std::size_t>(options.min_seeds));

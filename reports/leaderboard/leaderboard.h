@@ -25,7 +25,7 @@ inline constexpr double kRankLevel = 0.9;
 
 // A report with where it was read from.
 struct LeaderboardInput {
-  std::string source;
+  std::string source;  // of no two alike
   SweepReport report;
   std::string link =
       {};  // the report's page, relative to where the leaderboard will lie; may be ""
