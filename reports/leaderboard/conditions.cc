@@ -23,13 +23,13 @@ std::string Joined(const std::set<std::string>& texts) {
 
 // The groups of a report by what they are ranked as, with those that only chose a rate: a study of
 // one setting each.
-std::map<std::string, Study> StudiesByKey(const SweepReport& report, const MixerList& mixers) {
+std::map<std::string, Study> StudiesByKey(const SweepReport& report, const RankedMixers& mixers) {
   std::map<std::string, Study> studies;
   for (const GroupSummary& group : report.groups) {
     if (group.kind != "train") continue;
     Study& study = studies[RankedKey(report, group)];
     study.report = &report;
-    study.cells[{mixers.IndexOf(MixerKey(group.name)), 0}].all.push_back(&group);
+    study.cells[{mixers.IndexOf(report, group), 0}].all.push_back(&group);
   }
   const std::set<std::string> chosen = ChosenKeys(report.config);
   for (auto& [key, study] : studies) study.chosen_keys.assign(chosen.begin(), chosen.end());
@@ -97,7 +97,7 @@ std::string RankedKey(const SweepReport& report, const GroupSummary& group) {
   return SplitCellName(group.name).task + "\n" + SettingKey(report, group);
 }
 
-void AddConditions(const std::vector<const LeaderboardInput*>& inputs, const MixerList& mixers,
+void AddConditions(const std::vector<const LeaderboardInput*>& inputs, const RankedMixers& mixers,
                    Leaderboard& board) {
   for (const LeaderboardInput* input : inputs) {
     std::map<std::string, Study> studies = StudiesByKey(input->report, mixers);

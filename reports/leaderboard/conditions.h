@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "reports/leaderboard/leaderboard.h"
-#include "reports/view/mixer_list.h"
+#include "reports/leaderboard/ranked_mixers.h"
 
 namespace mixerbench::reports {
 
@@ -14,7 +14,7 @@ namespace mixerbench::reports {
 std::string RankedKey(const SweepReport& report, const GroupSummary& group);
 
 // Fills in RankedSetting::conditions from the runs of ranked mixers and those that chose for them.
-void AddConditions(const std::vector<const LeaderboardInput*>& inputs, const MixerList& mixers,
+void AddConditions(const std::vector<const LeaderboardInput*>& inputs, const RankedMixers& mixers,
                    Leaderboard& board);
 
 // What all settings share, then a table of what differs between them.

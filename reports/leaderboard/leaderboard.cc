@@ -12,6 +12,7 @@
 #include "base/sha256.h"
 #include "io/json.h"
 #include "reports/leaderboard/conditions.h"
+#include "reports/leaderboard/ranked_mixers.h"
 #include "reports/result/device.h"
 #include "reports/result/result_json.h"
 #include "reports/statistics/statistics.h"
@@ -194,7 +195,7 @@ bool HasNothingToSolve(const SweepReport& report, const GroupSummary& group) {
 
 using Settings = std::map<std::string, RankedSetting>;  // by key
 
-void Collect(const LeaderboardInput& input, const MixerList& list, Settings& settings,
+void Collect(const LeaderboardInput& input, const RankedMixers& list, Settings& settings,
              std::vector<Refusal>& refused) {
   const SweepReport& report = input.report;
   for (const GroupSummary& group : report.groups) {
@@ -210,7 +211,7 @@ void Collect(const LeaderboardInput& input, const MixerList& list, Settings& set
     setting.family = FamilyOf(name.task);
     setting.text = SettingLabel(report, group);
     setting.d_model = ConfigNumber(config, "model.d_model");
-    const int mixer = list.IndexOf(MixerKey(group.name));
+    const int mixer = list.IndexOf(report, group);
     if (const AccuracyOverSeeds* row = LongestRow(group)) {
       setting.chance = row->chance;
       setting.guesses = row->guesses;
@@ -256,7 +257,7 @@ double ScoreOf(const std::map<std::string, double>& shares) {
 
 // From the run ids of what is tested and ranked alone: the same trainings give the same bands, in
 // whatever order they are named and beside whatever timings and refused reports and mixers.
-std::uint64_t SeedOf(const std::vector<const LeaderboardInput*>& inputs, const MixerList& list,
+std::uint64_t SeedOf(const std::vector<const LeaderboardInput*>& inputs, const RankedMixers& list,
                      const Leaderboard& board) {
   std::set<std::pair<std::string, int>> ranked;  // sources with their mixers
   for (const RankedSetting& setting : board.settings) {
@@ -266,7 +267,7 @@ std::uint64_t SeedOf(const std::vector<const LeaderboardInput*>& inputs, const M
   for (const LeaderboardInput* input : inputs) {
     for (const CellResult& cell : input->report.cells) {
       if (!ScoresTests(cell)) continue;
-      const std::pair of(input->source, list.IndexOf(MixerKey(cell.name)));
+      const std::pair of(input->source, list.IndexOf(cell));
       if (ranked.contains(of)) ids.insert(cell.run_id);
     }
   }
@@ -355,12 +356,12 @@ using Rates = std::map<Shape, std::map<int, std::vector<double>>>;  // by shape 
 
 // The shape that most ranked mixers were timed at; of equals a training step, the longest, the
 // widest, the first of its config. Of a mixer that was timed there several times the median.
-void FindSpeed(const std::vector<const LeaderboardInput*>& inputs, const MixerList& list,
+void FindSpeed(const std::vector<const LeaderboardInput*>& inputs, const RankedMixers& list,
                Leaderboard& board) {
   Rates rates;
   for (const LeaderboardInput* input : inputs) {
     for (const GroupSummary& group : input->report.groups) {
-      const int mixer = list.IndexOf(MixerKey(group.name));
+      const int mixer = list.IndexOf(input->report, group);
       for (const CellResult& cell : CellsOf(input->report, group)) {
         for (const ThroughputRow& row : cell.throughput) {
           // Token by token is another speed than that of whole sequences.
@@ -464,7 +465,7 @@ Leaderboard MakeLeaderboard(const std::vector<LeaderboardInput>& inputs, std::si
                              .doubt = DoubtOf(input.report),
                              .link = input.link});
   }
-  const MixerList list(reports);
+  const RankedMixers list(reports);
   board.mixers = list.styles();
   Settings settings;
   for (const LeaderboardInput* input : taken) Collect(*input, list, settings, board.refused);

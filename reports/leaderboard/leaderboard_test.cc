@@ -317,6 +317,36 @@ TEST_CASE("Tokens per second are of one task, vocabulary, backbone and state mix
   }
 }
 
+TEST_CASE("Mixers of one name with other options are two", "[reports][leaderboard]") {
+  const auto report = [](const std::string& task, int num_heads) {
+    std::vector<CellResult> cells;
+    for (const char* mixer : {"gla", "retnet"}) Add(task, mixer, 64, 5, 5, cells);
+    for (CellResult& cell : cells) {
+      Value& mixer = cell.config.as_object()["model"].as_object()["sequence_mixer"];
+      if (num_heads > 1) mixer.as_object()["norm_eps"] = 1e-5;  // older versions had no such option
+      if (mixer.Find("name")->as_string() == "gla") mixer.as_object()["num_heads"] = num_heads;
+    }
+    return Input(task, std::move(cells));
+  };
+  const auto labels = [](const std::vector<LeaderboardInput>& inputs) {
+    const Leaderboard board = MakeLeaderboard(inputs, 5);
+    std::set<std::string> found;
+    for (const RankedMixer& ranked : board.ranking) found.insert(board.LabelOf(ranked.mixer));
+    for (const Refusal& refusal : board.refused) found.insert(refusal.what + ": " + refusal.why);
+    return found;
+  };
+  CHECK(labels({report("mqar", 1), report("selective_copying", 1)}) ==
+        std::set<std::string>{"GLA", "RetNet"});
+  CHECK(labels({report("mqar", 1), report("selective_copying", 2)}) ==
+        std::set<std::string>{"RetNet", "GLA (num_heads=1): lacks 1 of 2 settings",
+                              "GLA (num_heads=2): lacks 1 of 2 settings"});
+  // Heads that go with a size are part of one mixer.
+  std::vector<CellResult> sized = report("mqar", 1).report.cells;
+  const SweepReport other = report("selective_copying", 2).report;
+  sized.insert(sized.end(), other.cells.begin(), other.cells.end());
+  CHECK(labels({Input("sized", std::move(sized))}) == std::set<std::string>{"GLA", "RetNet"});
+}
+
 TEST_CASE("What cannot be ranked is refused with the reason", "[reports][leaderboard]") {
   std::vector<LeaderboardInput> inputs = ThreeMixers();
   std::vector<CellResult> partial;
