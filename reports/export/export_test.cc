@@ -238,6 +238,20 @@ std::vector<std::string> ColumnOf(const std::vector<std::vector<std::string>>& r
   return fields;
 }
 
+TEST_CASE("csv-cells: what a cell without result does not know is empty") {
+  std::vector<CellResult> cells;
+  for (const CellState state : {CellState::kPlanned, CellState::kInterrupted}) {
+    cells.push_back(TrainedCell("mqar/gla/lr=0.5", cells.size()));
+    cells.back().run_id += std::to_string(cells.size());
+    cells.back().state = state;
+    cells.back().threshold = 0.95;
+  }
+  const auto rows = ReadCsv(RenderCellsCsv(MakeSweepReport("s", {}, std::move(cells))));
+  for (const char* name : {"steps", "wall_s", "tokens_seen", "solved"}) {
+    CHECK(ColumnOf(rows, name) == std::vector<std::string>{"", ""});
+  }
+}
+
 TEST_CASE("csv-cells: one row for each cell, with how it ended, learned and what it took") {
   const SweepReport report = MakeSweepReport("s", {}, ExampleSweep());
   const auto rows = ReadCsv(RenderCellsCsv(report));

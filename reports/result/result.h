@@ -269,6 +269,18 @@ struct CellResult {
   std::vector<KeptItems> items;  // by segment; empty unless they were asked for
 };
 
+// True for a planned cell without a result: not started, or not finished.
+inline bool IsMissing(const CellResult& cell) {
+  return cell.state == CellState::kPlanned || cell.state == CellState::kInterrupted;
+}
+
+// A count or duration of a cell; of one without result 0 says that it is not known.
+template <typename T>
+std::optional<T> KnownOf(const CellResult& cell, T CellResult::*member) {
+  if (IsMissing(cell) && cell.*member == T{}) return std::nullopt;
+  return cell.*member;
+}
+
 // Whether a cell scores test segments.
 inline bool ScoresTests(const CellResult& cell) {
   return cell.kind == "train" || cell.kind == "evaluate";

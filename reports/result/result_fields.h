@@ -113,6 +113,24 @@ constexpr BoundField<ThroughputRow> UnitField() {
               }};
 }
 
+// null, too, where a cell without result does not know it. The state is read before.
+template <auto kMember, Null kNull = Null::kNever>
+constexpr BoundField<CellResult> KnownField(std::string_view key) {
+  using T = typename MemberPointer<decltype(kMember)>::Type;
+  return {.key = key,
+          .since = 0,
+          .write =
+              [](const CellResult& from, Object& object, std::string_view name) {
+                object[std::string(name)] =
+                    KnownOf(from, kMember) ? Write<kNull>(from.*kMember) : Value();
+              },
+          .read =
+              [](const io::ObjectReader& reader, std::string_view name, CellResult& into) {
+                const bool is_unknown = IsMissing(into) && reader.IsNull(name);
+                into.*kMember = is_unknown ? T{} : Read<kNull, T>(reader, name);
+              }};
+}
+
 constexpr BoundField<CellResult> SeedField() {
   return {.key = "seed",
           .since = 0,
@@ -248,7 +266,7 @@ inline constexpr std::array kIdentityFields = {
 
 inline constexpr std::array kStateFields = {Field<&CellResult::state>("value"),
                                             Field<&CellResult::reason, Null::kAllowed>("reason"),
-                                            Field<&CellResult::step>("step"),
+                                            internal::KnownField<&CellResult::step>("step"),
                                             Field<&CellResult::planned_steps>("planned_steps", 11),
                                             Field<&CellResult::stopped_early>("stopped_early"),
                                             Field<&CellResult::halved_from>("halved_from", 9)};
@@ -264,10 +282,10 @@ inline constexpr std::array kStateBytesFields = {
 
 inline constexpr std::array kTimeFields = {
     Field<&CellResult::started, Null::kAllowed>("started"),
-    Field<&CellResult::wall_s, Null::kAllowed>("wall_s"),
+    internal::KnownField<&CellResult::wall_s, Null::kAllowed>("wall_s"),
     Field<&CellResult::energy_j>("energy_j", 10),
     Field<&CellResult::machine>("machine", 10),
-    Field<&CellResult::tokens_seen>("tokens_seen"),
+    internal::KnownField<&CellResult::tokens_seen>("tokens_seen"),
     Field<&CellResult::phases>("phases", 1),
     Field<&CellResult::resumed_from_step>("resumed_from_step", 1),
     Field<&CellResult::weights>("weights", 5),

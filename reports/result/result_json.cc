@@ -36,10 +36,11 @@ ModelFacts ModelFromValue(const io::ObjectReader& reader) {
 
 Value ThresholdToValue(const CellResult& cell) {
   if (cell.threshold <= 0) return {};
+  const bool is_censored = !cell.steps_to_threshold.has_value();
   return Object{{"metric", "validation.accuracy"},
                 {"threshold", cell.threshold},
                 {"steps", cell.steps_to_threshold ? Value(*cell.steps_to_threshold) : Value()},
-                {"censored", !cell.steps_to_threshold.has_value()}};
+                {"censored", is_censored && IsMissing(cell) ? Value() : Value(is_censored)}};
 }
 
 // The document without its checksums and times.
@@ -84,11 +85,15 @@ void CheckDerived(const io::ObjectReader& reader, const CellResult& cell) {
     throw Error(ExitCode::kBadInput, pointer + ": does not agree with " + of);
   };
   const std::optional<bool> solved = Solved(cell);
-  if (reader.Member("solved") != (solved ? Value(*solved) : Value())) {
+  const Value& told = reader.Member("solved");
+  // Before 1.12 a cell without result was told to be unsolved and censored.
+  const bool is_of_older_form = IsMissing(cell) && told == Value(false);
+  if (!is_of_older_form && told != (solved ? Value(*solved) : Value())) {
     fail(reader.Pointer("solved"), "the state and steps_to_threshold");
   }
   if (reader.IsNull("steps_to_threshold")) return;
   const io::ObjectReader threshold = reader.Nested("steps_to_threshold");
+  if (IsMissing(cell) && threshold.IsNull("censored")) return;
   if (threshold.Bool("censored") == cell.steps_to_threshold.has_value()) {
     fail(threshold.Pointer("censored"), "steps");
   }
@@ -121,7 +126,7 @@ Value GuessesToValue(const std::vector<Guess>& guesses) {
 }
 
 std::optional<bool> Solved(const CellResult& cell) {
-  if (cell.threshold <= 0) return std::nullopt;
+  if (cell.threshold <= 0 || IsMissing(cell)) return std::nullopt;
   return cell.state == CellState::kCompleted && cell.steps_to_threshold.has_value();
 }
 

@@ -15,7 +15,7 @@
 
 namespace mixerbench::reports {
 
-inline constexpr std::string_view kSchemaVersion = "1.11.0";
+inline constexpr std::string_view kSchemaVersion = "1.12.0";
 
 // Every field, with checksums. Numbers that are not finite become null.
 Value CellToValue(const CellResult& cell);

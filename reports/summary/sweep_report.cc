@@ -464,10 +464,6 @@ const AccuracyRow* WholeSegment(const CellResult& cell, const Object& axes) {
   return nullptr;
 }
 
-bool IsMissing(const CellResult& cell) {
-  return cell.state == CellState::kPlanned || cell.state == CellState::kInterrupted;
-}
-
 std::int64_t CountUnplanned(const SweepReport& report) {
   std::int64_t count = 0;
   for (const Reseed& reseed : report.reseeds) {

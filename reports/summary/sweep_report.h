@@ -152,8 +152,6 @@ SweepReport ParseSweep(std::string_view text, const std::string& path);
 // What it does not compare of a file of this version, for people; empty where it compares all.
 std::string NotCompared(std::string_view schema_version);
 
-// True for a planned cell without a result: not started, or not finished.
-bool IsMissing(const CellResult& cell);
 // Cells without result, those that have no row yet because their setting is not known included.
 std::int64_t CountMissing(const SweepReport& report);
 std::int64_t CountUnplanned(const SweepReport& report);  // of these, those without row

@@ -4,10 +4,12 @@
 #include <cmath>
 #include <limits>
 #include <string>
+#include <vector>
 
 #include "base/error.h"
 #include "base/sha256.h"
 #include "io/json.h"
+#include "reports/result/schema.h"
 #include "reports/testing/test_cells.h"
 
 #include "tests/support/catch2.h"
@@ -162,6 +164,42 @@ Value Sealed(Value document) {
   members["integrity"] = Object{{"content_sha256", "sha256:" + Sha256Hex(io::DumpJson(content))}};
   members["time"].as_object()["document_sha256"] = whole;
   return document;
+}
+
+// A training without result, whose plan knows what it was to reach.
+Value Missing(CellState state) {
+  CellResult cell = TrainedCell("mqar/gla/lr=0.5");
+  cell.run_id = cell.group_id = "sha256:" + Sha256Hex("missing");
+  cell.state = state;
+  cell.reason = state == CellState::kInterrupted ? "no result: stopped" : "";
+  cell.threshold = 0.95;
+  return CellToValue(cell);
+}
+
+TEST_CASE("cell: what a cell without result does not know is null, and was 0 before 1.12") {
+  for (const CellState state : {CellState::kPlanned, CellState::kInterrupted}) {
+    Value document = Missing(state);
+    CHECK(ValidateCell(document) == std::vector<std::string>());
+    const std::string text = io::DumpJson(document);
+    const auto at = [&](const char* group, const char* key) -> Value& {
+      return document.as_object()[group].as_object()[key];
+    };
+    CHECK(at("state", "step").is_null());
+    CHECK(at("time", "wall_s").is_null());
+    CHECK(at("time", "tokens_seen").is_null());
+    CHECK(at("steps_to_threshold", "censored").is_null());
+    CHECK(document.Find("solved")->is_null());
+    CHECK(io::DumpJson(CellToValue(CellFromValue(document))) == text);
+
+    at("state", "step") = at("time", "tokens_seen") = 0;
+    at("time", "wall_s") = 0.0;
+    at("steps_to_threshold", "censored") = true;
+    document.as_object()["solved"] = false;
+    CHECK(io::DumpJson(CellToValue(CellFromValue(Sealed(document)))) == text);
+  }
+  Value ended = CellToValue(ExampleCell());
+  ended.as_object()["state"].as_object()["step"] = Value();
+  CHECK_THAT(Failure(Sealed(ended)), Catch::StartsWith("/state/step: "));
 }
 
 TEST_CASE("cell: a result of 1.2 has neither plans nor comparisons, and stays readable") {
