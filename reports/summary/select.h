@@ -34,8 +34,8 @@ std::vector<std::string> SelectedOver(const Value& suite);
 // go to the first by name, and a seed that failed counts as 0. Test results play no part, and nor
 // do groups of fresh seeds. Means over different seeds cannot be compared: while seeds of a group
 // are missing, or groups have other seeds, its competition is undecided. So it is where one trained
-// with a smaller batch than the plan asks for, as memory lacked, and not all did, and where two have
-// the same config, of two builds. Nothing happens without a rule.
+// with a smaller batch than the plan asks for, as memory lacked, and not all did, and where two
+// have the same config, of two builds. Nothing happens without a rule.
 void SelectGroups(SweepReport& report);
 
 // Whether the figures of a group are those of its setting: it was chosen, or nothing chooses; where
