@@ -401,7 +401,8 @@ TEST_CASE("compare: other data, old schemas and doubles cannot be compared") {
   made.candidate[2].data_hash = Object{{"train", "sha256:0"}, {"test", "sha256:test"}};
   Comparison comparison = Compare(made);
   CHECK(Find(comparison, "all metrics").verdict == Verdict::kNotComparable);
-  CHECK(Find(comparison, "all metrics").say.find("the train data, or the code that makes them, differ") != std::string::npos);
+  CHECK(Find(comparison, "all metrics")
+            .say.find("the train data, or the code that makes them, differ") != std::string::npos);
   CHECK(Find(comparison, "data").verdict == Verdict::kNotComparable);
   CHECK(CodeOf(comparison, {.missing = true}) == ExitCode::kMissing);
 

@@ -82,8 +82,8 @@ std::string DataDifference(const CellResult& base, const CellResult& candidate) 
     const std::string a = io::StringAt(base.data_hash, split);
     const std::string b = io::StringAt(candidate.data_hash, split);
     if (a != b) {
-      return fmt::format("the {} data, or the code that makes them, differ: {} in base, {} in new", split, io::ShortHash(a),
-                         io::ShortHash(b));
+      return fmt::format("the {} data, or the code that makes them, differ: {} in base, {} in new",
+                         split, io::ShortHash(a), io::ShortHash(b));
     }
   }
   return "the data differ";
