@@ -30,8 +30,10 @@ if TYPE_CHECKING:
 # A class; a class and its options; "FILE.py:Class"; the name of a mixer of the program, or its configuration.
 Mixer = Union[type, "tuple[Any, Mapping[str, Any]]", str, "Mapping[str, Any]"]
 
+# Of a run that is done on a GPU that was slowed down while it was timed; with an error, of one that cannot start.
+_ENVIRONMENT = 7
 # Exit codes that answer (docs/CLI.md): rows that did not complete, rows that are still to come, a run that was stopped.
-_REPORTED = (0, 4, 6, 75)
+_REPORTED = (0, 4, 6, _ENVIRONMENT, 75)
 _CHECKED = (0, 1)
 
 
@@ -72,8 +74,9 @@ def _execute(
             raise
         finally:
             listener.join()
-    if process.returncode not in allowed or (is_answer and not out):
-        errors = [line for line in said if line.startswith("error: ")]
+    errors = [line for line in said if line.startswith("error: ")]
+    is_refused = process.returncode == _ENVIRONMENT and bool(errors)
+    if process.returncode not in allowed or is_refused or (is_answer and not out):
         how = f"mixerbench {arguments[0]} ended with {host.ending(process.returncode)}"
         raise MixerbenchError(errors[-1].strip() if errors else "\n".join([how, "".join(said[-20:])]).strip())
     return out

@@ -112,6 +112,16 @@ class ApiTest(unittest.TestCase):
         with unittest.mock.patch.object(sys, "path", [*sys.path, pathlib.Path("/nowhere")]):
             self.assertIn("mixerbench", api._execute(["--version"]))
 
+    def test_a_gpu_that_was_slowed_down_is_no_error_and_one_that_is_missing_is(self):
+        for said, is_error in {"the GPU was slowed down while 1 of the cells": False, "error: no GPU": True}.items():
+            program = f"import sys; print('rows'); print({said!r}, file=sys.stderr); sys.exit(7)"
+            with unittest.mock.patch.object(api.host, "worker_command", lambda: [sys.executable, "-c", program]):
+                if not is_error:
+                    self.assertEqual(api._execute(["run"], allowed=api._REPORTED), "rows\n")
+                    continue
+                with self.assertRaisesRegex(mixerbench.MixerbenchError, "^error: no GPU$"):
+                    api._execute(["run"], allowed=api._REPORTED)
+
     def test_a_run_that_leaves_no_report_is_an_error(self):
         with self.assertRaisesRegex(mixerbench.MixerbenchError, r"arguments \['-n'\] mixerbench run leaves no report in "):
             mixerbench.run(SUITE, None, DEVICE, out=self.out, arguments=["-n"], quiet=True)
