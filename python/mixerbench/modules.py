@@ -177,17 +177,6 @@ def _constants(module):
     return [(*one, _bytes(one[2]).clone()) for one in held if not _keeps_values_elsewhere(one[2])]
 
 
-def _of_memory(module, trained):
-    """(where, parameter) of a tensor of the module that lies in the memory of a parameter, as its detach() does."""
-    names = {parameter.untyped_storage().data_ptr(): name for name, parameter in trained.items() if parameter.numel()}
-    for prefix, part in module.named_modules():
-        for name, value in (*part._buffers.items(), *vars(part).items()):
-            if not isinstance(value, torch.Tensor) or value.layout != torch.strided or _keeps_values_elsewhere(value):
-                continue
-            if not isinstance(value, torch.nn.Parameter) and value.untyped_storage().data_ptr() in names:
-                yield f"{prefix}.{name}".removeprefix("."), names[value.untyped_storage().data_ptr()]
-
-
 def _dtypes(module):
     """What the module says that it computes in; of a module that says nothing, everything."""
     dtypes = getattr(module, "dtypes", _BITS)
@@ -317,11 +306,6 @@ class Unit:
 
     def install(self, tensors):
         """Puts the engine's tensors in the place of the parameters, wherever the module holds one."""
-        for where, name in _of_memory(self.module, self.trained):
-            raise TypeError(
-                f"{self.place}: {where} shares the memory of parameter {name}: it would keep the first values; compute "
-                "it from the parameter when it is needed, or keep a copy"
-            )
         places = {}
         for module in self.module.modules():
             for name, parameter in module._parameters.items():

@@ -291,8 +291,6 @@ class FailuresTest(unittest.TestCase):
             "CrashesWhenBuilt": "imported or built, with signal 11 .Segmentation fault. .misbehaving.py:.* in __init__",
             "RaisesWhenBuilt": "!KeyError: 'no such width' .misbehaving.py:",
             "KeepsAList": "something else holds parameter value.weight",
-            "KeepsAView": "first shares the memory of parameter value.weight",
-            "KeepsDetached": "first shares the memory of parameter value.weight",
             "SetsAVariable": "changes the environment variable CUDA_VISIBLE_DEVICES",
             "HandlesSignals": "handles SIGTERM, which the program does itself",
             "SeedsItself": "changes the seed of torch's generator",

@@ -771,23 +771,6 @@ class FindsAMark(Mean):
         return super().forward(x)
 
 
-class KeepsAView(Mean):
-    """As KeepsAList does, without the parameter itself."""
-
-    def __init__(self, d_model, layer_idx, num_layers):
-        super().__init__(d_model, layer_idx, num_layers)
-        self.register_buffer("first", self.value.weight.detach()[0])
-
-    def forward(self, x):
-        return super().forward(x) * self.first.sum()
-
-
-class KeepsDetached(KeepsAView):
-    def __init__(self, d_model, layer_idx, num_layers):
-        Mean.__init__(self, d_model, layer_idx, num_layers)
-        self.first = self.value.weight.data
-
-
 class LeavesAMarkQuietly(Mean):
     """As a patched function of torch would be; it completes."""
 
