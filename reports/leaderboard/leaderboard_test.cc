@@ -344,7 +344,8 @@ TEST_CASE("Mixers of one name with other options are two", "[reports][leaderboar
   std::vector<CellResult> sized = report("mqar", 1).report.cells;
   const SweepReport other = report("selective_copying", 2).report;
   sized.insert(sized.end(), other.cells.begin(), other.cells.end());
-  CHECK(labels({Input("sized", std::move(sized))}) == std::set<std::string>{"GLA", "RetNet"});
+  const std::vector<LeaderboardInput> one = {Input("sized", std::move(sized))};
+  CHECK(labels(one) == std::set<std::string>{"GLA", "RetNet"});
 }
 
 TEST_CASE("What cannot be ranked is refused with the reason", "[reports][leaderboard]") {

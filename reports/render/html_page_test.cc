@@ -302,8 +302,9 @@ TEST_CASE("A text that holds numbers is sorted by its value", "[reports][html]")
   table.columns = {{.label = "Mixer", .kind = Column::Kind::kText},
                    {.label = "Tested on", .kind = Column::Kind::kText}};
   Datum length{.value = 1024, .text = "1,024 tokens"};
-  Datum other{.text = "other"};
-  table.rows = {{kNoMixer, {Datum{.text = "a"}, length}}, {kNoMixer, {Datum{.text = "b"}, other}}};
+  Datum other{.value = {}, .text = "other"};
+  table.rows = {{kNoMixer, {Datum{.value = {}, .text = "a"}, length}},
+                {kNoMixer, {Datum{.value = {}, .text = "b"}, other}}};
   Page page;
   page.sections.push_back(
       {.id = "s", .title = "S", .short_title = "S", .question = "", .blocks = {table}});

@@ -69,7 +69,8 @@ TEST_CASE("time: a training whose weights several cells use counts once") {
     cell.wall_s = 10;
     cell.energy_j = 3.6e6;
     cell.phases = PhaseTimes{.setup_s = 1, .train_s = 6, .validation_s = 1, .test_s = 2};
-    cell.learning_curve.push_back({.step = 100, .train_loss = 1, .elapsed_s = 8});
+    cell.learning_curve.push_back(
+        {.step = 100, .train_loss = 1, .validation_accuracy = {}, .elapsed_s = 8});
     cell.weights = KeptWeights{.sha256 = "sha256:w", .reused = i != 1};
     cells.push_back(std::move(cell));
   }
