@@ -230,7 +230,7 @@ Table AccuracyTable(const Comparison& comparison, const CellLabels& labels) {
                           NumberColumn("Accuracy", "base → new"), NumberColumn("p", "Holm"),
                           NumberColumn("Would have seen", "8 times in 10")},
               .rows = {}};
-  for (const Row* row : RowsOf(comparison, {"accuracy", "accuracy_when_solved"})) {
+  for (const Row* row : RowsOf(comparison, {"accuracy", kAccuracyWhenSolved})) {
     Add(JudgedRow(labels, *row),
         {Plot(*row, PointsAxis()), EffectDatum(*row),
          Number(row->candidate_value, ValuesText(*row)), P(*row), Seen(*row)},

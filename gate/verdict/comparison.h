@@ -63,6 +63,10 @@ struct Look {
   Verdict verdict = Verdict::kInconclusive;
 };
 
+// Accuracy of the seeds that solve it on both sides: what validation does not show. Seeds that
+// failed are no part of it.
+inline constexpr std::string_view kAccuracyWhenSolved = "accuracy_when_solved";
+
 struct Row {
   Gate gate = Gate::kPairing;
   std::string metric;  // "steps_to_threshold", "solve_rate", "accuracy", "time", ...
@@ -129,9 +133,8 @@ struct Comparison {
   // where a config tells of none.
   std::map<std::string, Value> models;
   std::int64_t hashes_equal = 0, hashes_compared = 0;  // of data, cell by cell
-  std::int64_t num_failed = 0;  // cells of the candidate: diverged, oom, timeout, error
-  std::int64_t num_headlines =
-      0;  // solve rates, steps and accuracies that Holm's method corrects for
+  std::int64_t num_failed = 0;     // cells of the candidate: diverged, oom, timeout, error
+  std::int64_t num_headlines = 0;  // that Holm's method corrects for; not accuracies when solved
   std::optional<std::int64_t> seeds_wanted;  // for the next look of what is inconclusive
 };
 

@@ -6,7 +6,6 @@
 #include <map>
 #include <string>
 
-#include "gate/verdict/headline.h"
 #include "reports/summary/sweep_report.h"
 
 namespace mixerbench::gate {

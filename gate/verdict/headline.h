@@ -55,10 +55,6 @@ struct Families {
 // Share of A/A differences of accuracy (one standard deviation) for a task; 0 where none is known.
 using AccuracyNoise = std::map<std::string, double>;
 
-// Accuracy of the seeds that solve it on both sides: what validation does not show. Seeds that
-// failed are no part of it.
-inline constexpr std::string_view kAccuracyWhenSolved = "accuracy_when_solved";
-
 // What there is to judge about one training, by how its base fares: solve rate, steps and the
 // accuracy of what is solved where most seeds solve it, accuracy where none does. What cannot be
 // judged becomes a row of `rows`.

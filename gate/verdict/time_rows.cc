@@ -79,9 +79,10 @@ Judged JudgePairs(const TimeSeries& first, const TimeSeries* second, double leas
       return {Verdict::kInconclusive,
               fmt::format("Slower once; {} of {} fresh pairs.", fresh, settings.pairs)};
     }
-    const double again = 100 * std::expm1(reports::Median(second->log_ratios));
+    const double median_again = reports::Median(second->log_ratios);
+    const double again = 100 * std::expm1(median_again);
     if (FailsRuleR(second->log_ratios, settings)) {
-      if (std::log1p(again / 100) < least) {
+      if (median_again < least) {
         return {Verdict::kInconclusive,
                 fmt::format("Slower in both stages, but {:+.1f} % with fresh pairs is within the "
                             "runner's own noise, {:.1f} %.",
@@ -160,11 +161,11 @@ Judged JudgeShape(const TimeSeries& first, const TimeSeries* second, const CellP
 }
 
 // Shapes that both reports have a time of and no pair of processes.
-void AddUnpaired(const std::vector<Experiment>& experiments,
+void AddUnpaired(const std::map<std::string, CellPair>& reported,
                  const std::map<TimeKey, TimeSeries>& first, const GateSettings& settings,
                  std::vector<Row>& rows) {
-  for (const auto& [id, reported] : TimedBy(experiments)) {
-    for (const auto& [key, series] : SeriesOf({{{*reported.base}, {*reported.candidate}, false}})) {
+  for (const auto& [id, cells] : reported) {
+    for (const auto& [key, series] : SeriesOf({{{*cells.base}, {*cells.candidate}, false}})) {
       if (first.contains(key)) continue;
       Row row = TimeRow(key, series, settings);
       row.verdict = Verdict::kInconclusive;
@@ -195,7 +196,7 @@ std::vector<Row> PairedRows(const std::vector<Experiment>& experiments, const Ti
     row.say = std::move(judged.say);
     rows.push_back(std::move(row));
   }
-  if (settings.judge_speed) AddUnpaired(experiments, first, settings, rows);
+  if (settings.judge_speed) AddUnpaired(reported, first, settings, rows);
   return rows;
 }
 
