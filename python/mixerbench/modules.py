@@ -14,6 +14,7 @@ import threading
 import weakref
 
 import torch
+from torch.multiprocessing.reductions import StorageWeakRef
 from torch.utils import _pytree as pytree
 
 from . import settings, sources
@@ -274,6 +275,11 @@ class Unit:
             if isinstance(parameter, torch.nn.UninitializedParameter):
                 how = "has no shape before the first call: give the layer its sizes"
                 raise TypeError(f"{self.place}: parameter {name} {how}")
+        self.first_memory = {
+            name: StorageWeakRef(p.untyped_storage())
+            for name, p in module.named_parameters()
+            if p.requires_grad and p.layout == torch.strided and not _keeps_values_elsewhere(p)
+        }
         module = module.double() if spec["double"] else module.float()
         self.module = module.to(spec["device"])
         self.key = str(next(_keys))
@@ -324,6 +330,16 @@ class Unit:
                     f"{self.place}: something else holds parameter {name} too (a list, a closure, an optimiser, a "
                     "trace of torch.jit, torch.nn.utils.weight_norm in the place of that of parametrizations): what is "
                     "used there would not be trained; look it up in the module when it is needed"
+                )
+
+    def require_first_memory_freed(self):
+        """After install(): whatever still lies where a parameter was would have its first values for ever."""
+        for name, memory in self.first_memory.items():
+            if not memory.expired():
+                raise TypeError(
+                    f"{self.place}: another tensor shares the memory of parameter {name} (its detach() or data, a view, "
+                    "what it was made of, torch.nn.utils.spectral_norm in the place of that of parametrizations): it "
+                    "would keep the first values; compute it from the parameter when it is needed, or keep a copy"
                 )
 
     def remember(self):

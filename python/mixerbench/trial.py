@@ -153,6 +153,7 @@ def _built(spec):
         _called.add(of_all_layers)
     facts, stand_ins = unit.facts(), [torch.empty_like(value).requires_grad_() for value in unit.trained.values()]
     unit.install(stand_ins)
+    unit.require_first_memory_freed()
     return {"facts": facts, "shapes": [list(tensor.shape) for tensor in stand_ins], "notes": settings.notes}
 
 

@@ -771,6 +771,51 @@ class FindsAMark(Mean):
         return super().forward(x)
 
 
+class KeepsAView(Mean):
+    """As KeepsAList does, without the parameter itself."""
+
+    def __init__(self, d_model, layer_idx, num_layers):
+        super().__init__(d_model, layer_idx, num_layers)
+        self.register_buffer("first", self.value.weight.detach()[0])
+
+    def forward(self, x):
+        return super().forward(x) * self.first.sum()
+
+
+class KeepsDetached(KeepsAView):
+    def __init__(self, d_model, layer_idx, num_layers):
+        Mean.__init__(self, d_model, layer_idx, num_layers)
+        self.first = self.value.weight.data
+
+
+class KeepsDetachedInAClosure(Mean):
+    def __init__(self, d_model, layer_idx, num_layers):
+        super().__init__(d_model, layer_idx, num_layers)
+        first = self.value.weight.detach()
+        self.first_sum = lambda: first.sum()
+
+    def forward(self, x):
+        return super().forward(x) * self.first_sum()
+
+
+class NormalisesByItself(Mean):
+    def __init__(self, d_model, layer_idx, num_layers):
+        super().__init__(d_model, layer_idx, num_layers)
+        torch.nn.utils.spectral_norm(self.value)
+
+
+ONES = torch.ones(16)
+
+
+class MadeOfAGlobal(Mean):
+    def __init__(self, d_model, layer_idx, num_layers):
+        super().__init__(d_model, layer_idx, num_layers)
+        self.scale = torch.nn.Parameter(ONES)
+
+    def forward(self, x):
+        return super().forward(x) * self.scale
+
+
 class LeavesAMarkQuietly(Mean):
     """As a patched function of torch would be; it completes."""
 
