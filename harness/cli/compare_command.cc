@@ -40,7 +40,9 @@ void AddBuilds(CLI::App* command, CompareOptions& options) {
       ->needs("--base-program");
   command->add_option("--calibration", options.calibration,
                       "folder of the runners' noise, default in the user's cache");
-  command->add_option("--device", options.device, "of measurements: cpu, cuda[:i] or auto")
+  command
+      ->add_option("--device", options.device,
+                   "of measurements and added seeds: cpu, cuda[:i] or auto")
       ->envname("MIXERBENCH_DEVICE");
   measure->needs("--pairs");
 }

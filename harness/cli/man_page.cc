@@ -70,7 +70,7 @@ std::string OptionText(const OptionWords& option) {
 }  // namespace
 
 std::string ManualPage(const CLI::App& app) {
-  const std::string program = app.get_name();
+  const std::string& program = app.get_name();
   const CommandWords top = WordsOf(app);
   std::string title = program;
   std::transform(title.begin(), title.end(), title.begin(),

@@ -118,6 +118,17 @@ std::string SeedList(const Plan& plan, std::int64_t count) {
   return list;
 }
 
+// What its trainings run on, where nothing else is asked for: their seeds would be of two kinds of
+// devices otherwise.
+std::string DeviceOf(const Plan& plan, const std::string& wanted) {
+  if (wanted != "auto") return wanted;
+  for (const auto& cell : plan.cells) {
+    const Value* const type = cell.config.Find("device_type");
+    if (cell.kind == "train" && type) return type->as_string();
+  }
+  return wanted;
+}
+
 Plan PlanToGrow(const fs::path& folder) {
   std::optional<Plan> plan = ReadPlan(folder);
   if (!plan) throw Error(ExitCode::kBadInput, folder.string() + ": no plan to add seeds to");
@@ -159,12 +170,10 @@ void AddSeeds(const Builds& builds, const fs::path& base, const fs::path& candid
       const fs::path file =
           fs::temp_directory_path() / fmt::format("mixerbench-{}-{}.json", getpid(), is_candidate);
       io::WriteFileAtomically(file, io::DumpJson(suite, 1));
-      std::vector<std::string> arguments = {"run",      file.string(),
-                                            "-o",       (is_candidate ? candidate : base).string(),
-                                            "--seeds",  SeedList(plan, count),
-                                            "--plan",   "merge",
-                                            "--device", device,
-                                            "-q"};
+      std::vector<std::string> arguments = {
+          "run",      file.string(),          "-o",     (is_candidate ? candidate : base).string(),
+          "--seeds",  SeedList(plan, count),  "--plan", "merge",
+          "--device", DeviceOf(plan, device), "-q"};
       const auto fresh = std::ssize(reports::SelectRuleOf(plan.config).fresh_seeds);
       if (fresh > 0) {
         const std::int64_t most = std::max<std::int64_t>(count, fresh);

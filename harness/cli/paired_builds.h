@@ -29,7 +29,8 @@ void MeasurePairs(const Builds& builds, const std::string& suite, const std::str
 // The pairs below `folder`, of each stage as many as the settings ask for.
 gate::Timings ReadPairs(const std::filesystem::path& folder, const gate::GateSettings& settings);
 
-// Runs each suite of each folder's plan with seeds up to `count` of them, those it has first.
+// Runs each suite of each folder's plan with seeds up to `count` of them, those it has first, on
+// `device`; "auto": what the folder's trainings run on.
 // Throws before it runs any: Error(kBadInput) for a folder without a plan, ConfigError for one that
 // ran with --limit, whose cells more seeds would not join.
 void AddSeeds(const Builds& builds, const std::filesystem::path& base,

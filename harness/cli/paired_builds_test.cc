@@ -22,7 +22,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kProgram = R"(#!/bin/bash
-{ cat "$2"; echo; echo "$4 $5 $6 $7 $8 ${*:11}"; } >> "$0.calls"
+{ cat "$2"; echo; echo "${*:4}"; } >> "$0.calls"
 )";
 
 struct Folders {
@@ -52,7 +52,7 @@ struct Folders {
            {&cell.experiment_id, &cell.code_id, &cell.data_id, &cell.group_id, &cell.run_id}) {
         *id = "sha256:" + Sha256Hex(name + std::to_string(seed));
       }
-      cell.config = Object{{"kind", "train"}};
+      cell.config = Object{{"kind", "train"}, {"device_type", "cuda"}};
       plan.cells.push_back(cell);
     }
     fs::create_directories(all / name / "cells");
@@ -78,11 +78,21 @@ TEST_CASE("top-up: each suite of a merged plan runs with more seeds") {
   const fs::path merged = folders.Make("two", Object{{"merged", Array{first, second}}}, {3, 4});
   AddSeeds(folders.builds, base, merged, 4, "cpu");
   const auto line = [&](const fs::path& out) {
-    return "\n" + out.string() + " --seeds 3,4,5,6, --plan merge -q\n";
+    return "\n" + out.string() + " --seeds 3,4,5,6, --plan merge --device cpu -q\n";
   };
   CHECK(Folders::CallsOf(folders.builds.base) == TextOf(first) + line(base));
   CHECK(Folders::CallsOf(folders.builds.candidate) ==
         TextOf(first) + line(merged) + TextOf(second) + line(merged));
+}
+
+TEST_CASE("top-up: seeds are added on the kind of device that the others ran on") {
+  const Folders folders;
+  const fs::path base = folders.Make("one", Object{{"name", "s"}}, {0});
+  const fs::path candidate = folders.Make("two", Object{{"name", "s"}}, {0});
+  AddSeeds(folders.builds, base, candidate, 2, "auto");
+  for (const std::string& program : {folders.builds.base, folders.builds.candidate}) {
+    CHECK_THAT(Folders::CallsOf(program), Catch::Contains(" --device cuda -q"));
+  }
 }
 
 TEST_CASE("top-up: fresh seeds grow with the others, in each suite") {
