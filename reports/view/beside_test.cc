@@ -139,6 +139,14 @@ TEST_CASE("The best of several rates is not the setting of one rate", "[reports]
         "Ours is the best of 2 learning rates, the paper's of 4.");
 }
 
+TEST_CASE("A validation accuracy of a paper stands beside ours of the test set, which is said",
+          "[reports][published]") {
+  PublishedResult result = Mqar("BaseConv", {});
+  result.metric = "validation accuracy";
+  CHECK(Differences(result, Config("base_conv", 64), {}, 0, 2) ==
+        "The paper's is of its validation set, ours of the test set.");
+}
+
 TEST_CASE("What a paper leaves open, and where ours stops before it, is said",
           "[reports][published]") {
   PublishedResult whole = Mqar("RWKV", {});

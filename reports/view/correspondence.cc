@@ -314,6 +314,9 @@ std::string Differences(const PublishedResult& result, const Value& config, cons
                       num_theirs));
     }
   }
+  if (result.metric.starts_with("validation")) {
+    add("the paper's is of its validation set, ours of the test set");
+  }
   if (HowCounted(result) == CountedAs::kWholeOutputs) {
     const double stop = NumberOf(ConfigText(config, "train.early_stop_accuracy")).value_or(0);
     if (stop > 0 && stop < 1) {
