@@ -7,19 +7,12 @@
 #include "reports/leaderboard/conditions.h"
 #include "reports/summary/select.h"
 #include "reports/view/cell_parts.h"
-#include "reports/view/config_leaves.h"
+#include "reports/view/mixer_options.h"
 
 namespace mixerbench::reports {
 namespace {
 
 const std::string kMixerPath = "model.sequence_mixer.";
-
-// The options of a cell's mixer by their paths in it.
-Leaves OptionsOf(const CellResult& cell) {
-  const Value* model = cell.config.Find("model");
-  const Value* mixer = model ? model->Find("sequence_mixer") : nullptr;
-  return mixer ? LeavesOf(*mixer) : Leaves();
-}
 
 using Values = std::set<std::string>;
 
@@ -53,7 +46,7 @@ std::map<std::string, std::map<std::string, OptionValues>> AllOptions(
     const std::vector<std::string> chosen = SelectedOver(report->config);
     for (const GroupSummary& group : report->groups) {
       const std::string setting = group.kind + "\n" + RankedKey(*report, group);
-      for (const auto& [path, value] : OptionsOf(report->cells[group.first_cell])) {
+      for (const auto& [path, value] : MixerOptionsOf(report->cells[group.first_cell])) {
         OptionValues& option = options[MixerKey(group.name)][path];
         option.by_setting[report][setting].insert(value);
         option.is_chosen =
@@ -78,26 +71,15 @@ std::map<std::string, std::set<std::string>> TellingOptions(
   return telling;
 }
 
-// As part of a key, where "," and "/" part options and what else a cell is called.
-std::string InKey(std::string value) {
-  std::replace(value.begin(), value.end(), ',', ';');
-  std::replace(value.begin(), value.end(), '/', '|');
-  return value;
-}
-
 }  // namespace
 
 RankedMixers::RankedMixers(const std::vector<const SweepReport*>& reports)
     : telling_(TellingOptions(reports)), list_(ListOf(reports)) {}
 
 std::string RankedMixers::KeyOf(const CellResult& cell) const {
-  std::string key = MixerKey(cell.name);
-  const auto telling = telling_.find(key);
-  if (telling == telling_.end()) return key;
-  for (const auto& [path, value] : OptionsOf(cell)) {
-    if (telling->second.contains(path)) key += "," + path + "=" + InKey(value);
-  }
-  return key;
+  const auto telling = telling_.find(MixerKey(cell.name));
+  return KeyWithOptions(cell,
+                        telling == telling_.end() ? std::set<std::string>() : telling->second);
 }
 
 MixerList RankedMixers::ListOf(const std::vector<const SweepReport*>& reports) const {

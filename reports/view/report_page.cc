@@ -13,6 +13,7 @@
 #include "reports/view/doubts.h"
 #include "reports/view/figures.h"
 #include "reports/view/mixer_list.h"
+#include "reports/view/mixer_options.h"
 #include "reports/view/numbers.h"
 #include "reports/view/sentences.h"
 #include "reports/view/spent.h"
@@ -165,9 +166,8 @@ Section Appendix(const SweepReport& report, const MixerList& mixers) {
   return section;
 }
 
-}  // namespace
-
-Page MakeReportPage(const SweepReport& report) {
+// Of a report whose names tell its mixers apart.
+Page PageOf(const SweepReport& report) {
   const MixerList mixers({&report});
   const std::vector<Study> studies = StudiesOf(report, mixers);
   Page page;
@@ -205,6 +205,13 @@ Page MakeReportPage(const SweepReport& report) {
       "Self-contained: no network, no fonts or scripts from elsewhere.";
   NumberBlocks(page);
   return page;
+}
+
+}  // namespace
+
+Page MakeReportPage(const SweepReport& report) {
+  const auto named = WithOptionsInNames(report);
+  return PageOf(named ? *named : report);
 }
 
 }  // namespace mixerbench::reports

@@ -171,6 +171,41 @@ TEST_CASE("Within one suite every group has its place", "[reports][view]") {
   CHECK(CareText(report, "Not shown").empty());
 }
 
+TEST_CASE("Mixers of one name and other options in two suites are two", "[reports][view]") {
+  using Labels = std::set<std::string>;
+  const auto page = [](const std::vector<CellResult>& cells, Value config) {
+    return MakeReportPage(MakeSweepReport("a + b", std::move(config), cells));
+  };
+  const auto labels = [](const Page& shown) {
+    Labels found;
+    for (const MixerStyle& style : shown.mixers) found.insert(style.label);
+    return found;
+  };
+  const auto with_heads = [](CellResult cell, int num_heads) {
+    Object& model = cell.config.as_object()["model"].as_object();
+    model["sequence_mixer"].as_object()["num_heads"] = num_heads;
+    cell.group_id += std::to_string(num_heads);
+    cell.run_id += std::to_string(num_heads);
+    return cell;
+  };
+  // As two variants are compared: in one task and model, by the same recipe or not.
+  for (const double rate : {0.001, 0.01}) {
+    const std::vector<CellResult> two = {with_heads(Cell("gla", "lr=0.001", {}), 2),
+                                         with_heads(Cell("gla", "", {.rate = rate}), 4)};
+    const Page shown = page(two, Merged());
+    CHECK(labels(shown) == Labels{"GLA (num_heads=2)", "GLA (num_heads=4)"});
+    for (const Sentence& care : shown.care) CHECK_FALSE(care.lead.starts_with("Not shown"));
+    CHECK(labels(page(two, Object{})) == Labels{"GLA"});
+  }
+  // Heads that go with a width, and what names say.
+  CHECK(labels(page(
+            {with_heads(Cell("gla", "", {}), 2), with_heads(Cell("gla", "", {.width = 64}), 4)},
+            Merged())) == Labels{"GLA"});
+  CHECK(labels(page({with_heads(Cell("gla", "num_heads=2", {}), 2),
+                     with_heads(Cell("gla", "num_heads=4", {}), 4)},
+                    Merged())) == Labels{"GLA"});
+}
+
 TEST_CASE("What has no place in a table is named", "[reports][view]") {
   std::vector<CellResult> cells = {Cell("gla", "", {}), Cell("gla", "", {})};
   cells[1].group_id = cells[1].run_id = "other";
