@@ -117,6 +117,7 @@ RunsBelow RunsOf(const std::vector<std::string>& outs) {
 ExitCode Report(const ReportOptions& options) {
   VerdictOutputs files = options.outputs;
   files.json = false;  // is the answer
+  RequireWritable(files);
   const std::string format = options.outputs.json ? "json" : options.format;
   const std::string& first = options.outs.front();
   const auto score =

@@ -12,6 +12,7 @@
 #include "harness/run/plan.h"
 #include "harness/run/run_folder.h"
 #include "harness/run/run_plan.h"
+#include "harness/run/verdict_outputs.h"
 #include "harness/suite/suite_text.h"
 
 namespace mixerbench::harness {

@@ -411,7 +411,11 @@ ExitCode RunLogged(const RunOptions& options, const SuiteReader& read,
   if (options.log_file.empty() || options.dry_run) {
     return RunSuite(options, read, registries, nullptr);
   }
-  RequireNotInTheWay("--log-file", options.log_file, LikelyFolder(options));
+  const std::filesystem::path out = LikelyFolder(options);
+  RequireNotInTheWay("--log-file", options.log_file, out);
+  if (FolderOf(options.log_file) == FolderOf(out / "any")) {
+    std::filesystem::create_directories(out);  // the log of a first run is there before its plan
+  }
   LogFile log(options.log_file);
   try {
     const ExitCode code = RunSuite(options, read, registries, &log);

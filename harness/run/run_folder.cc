@@ -44,18 +44,6 @@ void RequireDone(const std::error_code& error, const std::filesystem::path& out,
 
 }  // namespace
 
-void RequireNotInTheWay(const std::string& option, const std::string& file,
-                        const std::filesystem::path& out) {
-  if (file.empty()) return;
-  const auto folder_of = [](const std::filesystem::path& path) {
-    return std::filesystem::weakly_canonical(std::filesystem::absolute(path)).parent_path();
-  };
-  if (IsOurs(file) || folder_of(file) != folder_of(out / "any")) return;
-  throw ConfigError(option, file +
-                                " would lie in the run folder, which takes no file that is not "
-                                "ours; choose another place, or for a log a name in .log");
-}
-
 void RequireOnlyOurs(const std::filesystem::path& out) {
   std::error_code error;
   if (!std::filesystem::exists(out, error)) return;

@@ -30,11 +30,6 @@
 
 namespace mixerbench::harness {
 
-// Refuses an output that would lie in the run folder `out` under a name that is not ours, since the
-// folder would then be refused for it: throws ConfigError that names the option. Nothing for "".
-void RequireNotInTheWay(const std::string& option, const std::string& file,
-                        const std::filesystem::path& out);
-
 // Throws Error(kOutput) for a folder that holds files which are not ours, or is no folder.
 void RequireOnlyOurs(const std::filesystem::path& out);
 

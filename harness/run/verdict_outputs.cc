@@ -47,10 +47,42 @@ bool IsMadeWith(const fs::path& folder, const fs::path& out) {
   return std::mismatch(above.begin(), above.end(), below.begin(), below.end()).first == above.end();
 }
 
+bool HoldsRun(const fs::path& folder) {
+  std::error_code error;  // of a folder that may not be read
+  return fs::is_regular_file(folder / "sweep.json", error);
+}
+
+// Of the files in a run folder those that anyone may have written there: nothing is read from them.
+bool MayBeAskedFor(const fs::path& path) {
+  const fs::path name = path.filename();
+  return name == "report.html" || name == "report.md" || path.extension() == ".log";
+}
+
 }  // namespace
+
+fs::path FolderOf(const fs::path& file) {
+  return fs::weakly_canonical(fs::absolute(file)).parent_path();
+}
+
+void RequireNotInTheWay(const std::string& option, const std::string& file, const fs::path& out) {
+  if (file.empty()) return;
+  const fs::path nearest = FolderOf(file);
+  const fs::path own = out.empty() ? out : FolderOf(out / "any");
+  for (fs::path folder = nearest;; folder = folder.parent_path()) {
+    if (folder != own && !HoldsRun(folder)) {
+      if (!folder.has_relative_path()) return;
+      continue;
+    }
+    if (folder == nearest && MayBeAskedFor(file)) return;
+    throw ConfigError(option, file +
+                                  " would lie in the run folder, which takes no file that is not "
+                                  "its own; choose another place, or for a log a name in .log");
+  }
+}
 
 void RequireWritable(const std::string& option, const std::string& file, const fs::path& out) {
   if (file.empty()) return;
+  RequireNotInTheWay(option, file);
   std::error_code error;
   const fs::path folder = fs::path(file).has_parent_path() ? fs::path(file).parent_path() : ".";
   if (!out.empty() && !fs::exists(folder, error) && IsMadeWith(folder, out)) return;
@@ -64,6 +96,7 @@ void RequireWritable(const std::string& option, const std::string& file, const f
 void RequireWritable(const VerdictOutputs& outputs, const fs::path& out) {
   RequireWritable("--html", outputs.html_file, out);
   RequireWritable("--junit", outputs.junit_file, out);
+  RequireNotInTheWay("--github-summary", outputs.job_summary);
   // Appended to, so that it may be a device, and its folder another's.
   if (access(outputs.job_summary.c_str(), W_OK) == 0) return;
   RequireWritable("--github-summary", outputs.job_summary, out);

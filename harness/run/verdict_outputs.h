@@ -17,9 +17,18 @@ namespace mixerbench::harness {
 // when there is neither.
 std::string JobSummaryFile(const std::string& given);
 
-// Refuses a file that could not be written, before anything is worked out for it: throws
-// ConfigError that names the option. Nothing for "". A folder counts as there when making `out`
-// makes it.
+// The folder in which a file lies or would lie, with links followed.
+std::filesystem::path FolderOf(const std::filesystem::path& file);
+
+// Refuses an output that would lie in a run folder, `out` or one that is there: its own files would
+// be lost, and for others the folder would be refused. Not its pages report.html and report.md, nor
+// a log in it. Throws ConfigError that names the option. Nothing for "".
+void RequireNotInTheWay(const std::string& option, const std::string& file,
+                        const std::filesystem::path& out = {});
+
+// Refuses a file that could not be written or would lie in a run folder, before anything is worked
+// out for it: throws ConfigError that names the option. Nothing for "". A folder counts as there
+// when making `out` makes it.
 void RequireWritable(const std::string& option, const std::string& file,
                      const std::filesystem::path& out = {});
 

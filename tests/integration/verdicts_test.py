@@ -96,6 +96,27 @@ class VerdictsTest(ProgramTest):
             result = self.expect(2, "compare", "all/out", "all/out", option, "nowhere/x")
             self.assertIn(f"{option}: nowhere/x: cannot ", result.stderr)
 
+    def test_what_a_run_folder_holds_is_not_written_over(self):
+        self.expect(0, *self.run_suite, "-o", "out")
+        before = self.read("out/sweep.json"), self.read("out/report.json")
+        [cell, *_] = os.listdir(self.path("out/cells"))
+        for file in ("sweep.json", "report.json", "cells/x.log", f"cells/{cell}/result.json"):
+            for command, options in (
+                (("report", "out"), ("--html", "--junit", "--github-summary")),
+                (("compare", "out", "out"), ("--verdict", "--markdown", "--junit")),
+                ((*self.run_suite, "-o", "out"), ("--html", "--junit", "--log-file")),
+            ):
+                for option in options:
+                    result = self.expect(2, *command, option, f"out/{file}")
+                    self.assertIn(f"{option}: out/{file} would lie in the run folder", result.stderr)
+        self.assertEqual((self.read("out/sweep.json"), self.read("out/report.json")), before)
+        self.expect(0, "report", "out", "--html", "out/report.html")
+        self.expect(0, "status", "out")
+
+    def test_a_log_may_lie_in_the_folder_that_the_run_makes(self):
+        self.expect(0, *self.run_suite, "-o", "new", "--log-file", "new/run.log")
+        self.assertIn("exit code 0", self.read("new/run.log"))
+
     def test_a_log_that_would_bar_the_run_folder_is_refused(self):
         for out in (["-o", "runs/a"], []):
             folder = out[1] if out else "out/" + fast_suite()["name"]
