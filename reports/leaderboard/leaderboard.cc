@@ -21,6 +21,7 @@
 #include "reports/view/cell_parts.h"
 #include "reports/view/config_leaves.h"
 #include "reports/view/numbers.h"
+#include "reports/view/telling_texts.h"
 
 namespace mixerbench::reports {
 namespace {
@@ -195,6 +196,23 @@ bool HasNothingToSolve(const SweepReport& report, const GroupSummary& group) {
 
 using Settings = std::map<std::string, RankedSetting>;  // by key
 
+// Settings of one task whose texts are alike get in theirs what else tells them apart.
+void TellAlikeApart(std::vector<RankedSetting>& settings) {
+  std::map<std::pair<std::string, std::string>, std::vector<RankedSetting*>> by_text;
+  for (RankedSetting& setting : settings) by_text[{setting.task, setting.text}].push_back(&setting);
+  for (const auto& [text, alike] : by_text) {
+    if (alike.size() == 1) continue;
+    std::vector<Leaves> all;
+    for (const RankedSetting* setting : alike) {
+      all.push_back(LeavesOf(io::ParseJson(setting->key.substr(setting->key.find('\n') + 1))));
+    }
+    const auto texts = TellingTexts(all, DifferingPaths(all));
+    for (std::size_t i = 0; i < alike.size(); ++i) {
+      for (const std::string& own : texts[i]) alike[i]->text += ", " + own;
+    }
+  }
+}
+
 void Collect(const LeaderboardInput& input, const RankedMixers& list, Settings& settings,
              std::vector<Refusal>& refused) {
   const SweepReport& report = input.report;
@@ -213,6 +231,7 @@ void Collect(const LeaderboardInput& input, const RankedMixers& list, Settings& 
     setting.d_model = ConfigNumber(config, "model.d_model");
     const int mixer = list.IndexOf(report, group);
     if (const AccuracyOverSeeds* row = LongestRow(group)) {
+      if (row->extrapolated) setting.text += ", longer than trained";
       setting.chance = row->chance;
       setting.guesses = row->guesses;
     }
@@ -481,6 +500,7 @@ Leaderboard MakeLeaderboard(const std::vector<LeaderboardInput>& inputs, std::si
                      return std::tuple(a.family, a.task, a.d_model) <
                             std::tuple(b.family, b.task, b.d_model);
                    });
+  TellAlikeApart(board.settings);
   for (std::size_t m = 0; m < board.mixers.size(); ++m) {
     const int mixer = static_cast<int>(m);
     const auto lacks = std::count_if(

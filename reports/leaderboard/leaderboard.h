@@ -64,7 +64,9 @@ struct RankedSetting {
   std::string key;  // what its groups share
   std::string family;
   std::string task;
-  std::string text;  // "64 tokens, 4 pairs, d 64"; of several lengths "20 tokens (of 2 to 20)"
+  // "64 tokens, 4 pairs, d 64"; of several lengths "20 tokens (of 2 to 20)"; of one task each its
+  // own
+  std::string text;
   std::int64_t d_model = 0;
   std::map<int, SettingResult> results;  // by mixer
   std::optional<double> chance;          // on the longest segment, as far as some mixer has a row

@@ -189,6 +189,34 @@ TEST_CASE("A setting of several lengths is named by the longest, which its numbe
   CHECK((page.find("Effective length (tokens, median)") != std::string::npos));
 }
 
+TEST_CASE("Settings of one size say what tells them apart, and whether it is one to generalise to",
+          "[reports][leaderboard]") {
+  std::vector<LeaderboardInput> inputs;
+  for (const int vocab_size : {48, 64}) {
+    std::vector<CellResult> cells;
+    for (const char* mixer : {"gla", "delta_net"}) Add("mqar", mixer, 64, 5, 5, cells);
+    for (CellResult& cell : cells) {
+      Value& tests = cell.config.as_object()["task"].as_object()["test"];
+      tests.as_array().front().as_object()["vocab_size"] = vocab_size;
+      cell.accuracy.front().extrapolated = vocab_size == 64;
+      cell.group_id += std::to_string(vocab_size);
+      cell.run_id += std::to_string(vocab_size);
+    }
+    inputs.push_back(Input("v" + std::to_string(vocab_size), std::move(cells)));
+  }
+  const auto texts = [](const Leaderboard& board) {
+    std::set<std::string> found;
+    for (const RankedSetting& setting : board.settings) found.insert(setting.text);
+    return found;
+  };
+  CHECK(texts(MakeLeaderboard(inputs, 5)) ==
+        std::set<std::string>{"64 tokens, d 64", "64 tokens, d 64, longer than trained"});
+  for (CellResult& cell : inputs[1].report.cells) cell.accuracy.front().extrapolated = false;
+  inputs[1].report = MakeSweepReport("v64", {}, inputs[1].report.cells);
+  CHECK(texts(MakeLeaderboard(inputs, 5)) ==
+        std::set<std::string>{"64 tokens, d 64, vocab_size 48", "64 tokens, d 64, vocab_size 64"});
+}
+
 TEST_CASE("Of mixers that solved nothing the more accurate is listed first",
           "[reports][leaderboard]") {
   std::vector<CellResult> cells;

@@ -26,6 +26,7 @@ struct Param {
 constexpr char kNumRates[] = "num_rates";  // of those that the paper's is the best of
 constexpr char kSteps[] = "train.steps";
 constexpr char kLength[] = "task.test.input_seq_len";
+constexpr char kTrainExamples[] = "task.train.num_examples";
 
 const std::map<std::string, Param>& Params() {
   static const std::map<std::string, Param> kParams = {
@@ -43,11 +44,21 @@ const std::map<std::string, Param>& Params() {
       {"layers", {"model.n_layers", "{} layers"}},
       {"batch", {"train.batch_size", "batch {}"}},
       {"epochs", {"train.num_epochs", "{} epochs"}},
-      {"train_examples", {"task.train.num_examples", "{} training sequences"}},
+      {"train_examples", {kTrainExamples, "{} training sequences"}},
       {"instruction", {"task.test.inst", "instruction {}"}},
       {"steps", {kSteps, "{} steps"}},
       {"lr", {"train.lr", "lr {}"}}};
   return kParams;
+}
+
+// Of all segments; empty where each is new.
+std::string NumTrainExamples(const Value& config) {
+  double sum = 0;
+  for (const Object& segment : SegmentsOf(config, "train")) {
+    const auto found = segment.find("num_examples");
+    if (found != segment.end() && found->second.is_number()) sum += found->second.as_double();
+  }
+  return sum > 0 ? fmt::format("{:.0f}", sum) : "";
 }
 
 // All steps of the training; the configured limit alone where the steps of an epoch follow from the
@@ -78,6 +89,7 @@ std::string Theirs(const std::string& key, const Value& value) {
 std::string Ours(const Param& param, const Value& config, const Object& axes) {
   const std::string path = param.path;
   if (path == kSteps) return NumSteps(config);
+  if (path == kTrainExamples) return NumTrainExamples(config);
   if (path == kLength && ConfigText(config, "task.name") == "selective_copying") {
     return CopyingLength(config);
   }

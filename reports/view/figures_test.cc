@@ -163,4 +163,26 @@ TEST_CASE("Charts of slices stand in the order of their segments", "[reports][vi
                                            "by gap: 10 tokens", "by gap: 20 tokens"});
 }
 
+TEST_CASE("Depths are in order where a short text lacks some", "[reports][view]") {
+  CellResult cell = Trained("fox", 0, {0.5});
+  const auto add = [&](int length, const std::string& bucket) {
+    AccuracyRow row = cell.accuracy.front();
+    row.axes = {{"input_seq_len", length}};
+    row.slice = "depth";
+    row.bucket = bucket;
+    cell.accuracy.push_back(row);
+  };
+  for (const char* bucket : {"10-20", "90-100"}) add(64, bucket);
+  for (const char* bucket : {"0-10", "10-20", "50-60", "90-100"}) add(128, bucket);
+  const SweepReport report = MakeSweepReport("depths", {}, {cell});
+  const MixerList mixers({&report});
+  std::vector<std::string> depths;
+  for (const Block& block : TrainingFigures(StudiesOf(report, mixers).front(), mixers)) {
+    const auto* figure = std::get_if<HeatFigure>(&block);
+    if (!figure || figure->heats.front().corner != "depth") continue;
+    for (const auto& [bucket, data] : figure->heats.front().rows) depths.push_back(bucket);
+  }
+  CHECK(depths == std::vector<std::string>{"0-10", "10-20", "50-60", "90-100"});
+}
+
 }  // namespace mixerbench::reports

@@ -136,6 +136,15 @@ std::optional<HeatFigure> OverRates(const Study& study, const MixerList& mixers)
   return figure;
 }
 
+// "10-20" before "20-30", and both before what is no number.
+bool LessDeep(const std::string& a, const std::string& b) {
+  const auto start = [](const std::string& bucket) {
+    return NumberOf(bucket.substr(0, bucket.find('-')));
+  };
+  const auto x = start(a), y = start(b);
+  return x && y && *x != *y ? *x < *y : std::pair(!x, a) < std::pair(!y, b);
+}
+
 // Depth x length, where a task slices by depth; one table for each mixer.
 std::optional<HeatFigure> OverDepth(const Study& study, const MixerList& mixers) {
   HeatFigure figure{
@@ -158,6 +167,7 @@ std::optional<HeatFigure> OverDepth(const Study& study, const MixerList& mixers)
         }
       }
       if (buckets.size() < 2 || by_length.empty() || ++num_all > kMaxPanels) continue;
+      std::sort(buckets.begin(), buckets.end(), LessDeep);  // a length may lack one
       Heat heat{.title = LabelOf(mixers, mixer), .corner = "depth", .columns = {}, .rows = {}};
       if (study.settings.size() > 1) heat.title += ", " + study.settings[s].text;
       for (const auto& [length, rows] : by_length) heat.columns.push_back(Count(length));

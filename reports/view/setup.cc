@@ -122,6 +122,42 @@ std::string TestCount(const Study& study) {
          Count(static_cast<double>(*counts.rbegin()));
 }
 
+// "95,000 sequences of 2 to 20 tokens, 4 pairs": those of all segments.
+std::string TrainingText(const GroupSummary& group, const SweepReport& report) {
+  const auto segments = SegmentsOf(report.cells[group.first_cell].config, "train");
+  if (segments.empty()) return "";
+  double count = 0;
+  std::map<std::string, std::pair<double, double>> sizes;  // least and most, by name
+  for (const Object& segment : segments) {
+    for (const auto& [name, value] : segment) {
+      if (!value.is_number()) continue;
+      const double number = value.as_double();
+      if (name == "num_examples") count += number;
+      if (name != "input_seq_len" && name != "num_kv_pairs") continue;
+      auto& [low, high] = sizes.try_emplace(name, number, number).first->second;
+      low = std::min(low, number);
+      high = std::max(high, number);
+    }
+  }
+  std::string text;
+  for (const auto& [name, range] : sizes) {
+    const auto [low, high] = range;
+    text += (text.empty() ? "" : ", ") + (low == high ? "" : Count(low) + " to ") +
+            PartText(name, fmt::format("{}", high));
+  }
+  const std::string sequences = count == 0 ? "ever new" : Count(count);  // online data
+  return sequences + " sequences" + (text.empty() ? "" : " of " + text);
+}
+
+std::string TrainingText(const Study& study) {
+  std::set<std::string> texts;
+  for (const auto& [place, cell] : study.cells) {
+    for (const GroupSummary* group : cell.all) texts.insert(TrainingText(*group, *study.report));
+  }
+  texts.erase("");
+  return Or(texts);
+}
+
 std::string TestText(const Study& study) {
   const std::string count = WithUnit(TestCount(study), " sequences");
   const std::string size = TestSize(study);
@@ -187,8 +223,7 @@ std::vector<Fact> SetupOf(const Study& study) {
   }
   AddFact("Task", task, facts);
   AddFact("Task options", OptionsText(study), facts);
-  AddFact("Training data", WithUnit(Or(Counts(study, "task.train.num_examples")), " sequences"),
-          facts);
+  AddFact("Training data", TrainingText(study), facts);
   AddFact("Test", TestText(study), facts);
   const std::string layers = Or(ConfigValues(study, "model.n_layers"));
   std::string model = WithUnit(layers, layers == "1" ? " layer" : " layers");

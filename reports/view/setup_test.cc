@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "reports/summary/sweep_report.h"
@@ -80,6 +81,34 @@ CellResult Timed() {
 }
 
 }  // namespace
+
+TEST_CASE("A single test that is longer than the training says so", "[reports][view]") {
+  const auto heads = [](bool is_extrapolated) {
+    CellResult cell = Trained({256});
+    cell.accuracy.front().extrapolated = is_extrapolated;
+    std::string found;
+    for (const Section& section : MakeReportPage(MakeSweepReport("e", {}, {cell})).sections) {
+      for (const Block& block : section.blocks) {
+        const auto* table = std::get_if<Table>(&block);
+        if (!table) continue;
+        for (const Column& column : table->columns) found += column.group + column.label + "\n";
+      }
+    }
+    return found;
+  };
+  CHECK(heads(true).find("Longer than trained, %") != std::string::npos);
+  CHECK(heads(false).find("Longer than trained, %") == std::string::npos);
+}
+
+TEST_CASE("Training data are those of all segments, with their sizes", "[reports][view]") {
+  CellResult cell = Trained({256});
+  CHECK(SetupText(cell, "Training data") == "3,000 sequences of 64 tokens, 8 pairs");
+  Value& train = cell.config.as_object()["task"].as_object()["train"];
+  train.as_array().emplace_back(Segment(16, "uniform"));
+  CHECK(SetupText(cell, "Training data") == "6,000 sequences of 16 to 64 tokens, 8 pairs");
+  for (Value& segment : train.as_array()) segment.as_object()["num_examples"] = 0;
+  CHECK(SetupText(cell, "Training data") == "ever new sequences of 16 to 64 tokens, 8 pairs");
+}
 
 TEST_CASE("The setup has the size of the only test, and the task's options", "[reports][view]") {
   const CellResult one = Trained({128});

@@ -74,11 +74,11 @@ std::vector<AccuracyColumn> ColumnsOf(const Study& study, const std::vector<std:
   for (const std::size_t setting : settings) {
     for (const std::size_t segment : segments) {
       if (has_segments && !HasRow(study, setting, segment)) continue;
-      AccuracyColumn item{setting, segment, SettingColumn(study, setting, "Accuracy, %")};
+      const bool is_beyond = IsExtrapolated(study, setting, segment);
+      const std::string quantity = is_beyond ? "Longer than trained, %" : "Accuracy, %";
+      AccuracyColumn item{setting, segment, SettingColumn(study, setting, quantity)};
       if (has_segments) {
         SplitLabel(SegmentText(study.segments[segment]), item.column);
-        const bool is_beyond = IsExtrapolated(study, setting, segment);
-        const std::string quantity = is_beyond ? "Longer than trained, %" : "Accuracy, %";
         const std::string& text = study.settings[setting].text;
         item.column.group = quantity + (text.empty() || settings.size() == 1 ? "" : ": " + text);
       }
