@@ -15,6 +15,13 @@
 #include "tasks/text/sentencepiece_model.h"
 #include "tasks/text/shipped_text.h"
 
+// libsentencepiece and libc10 both export a FLAGS_minloglevel, of 32 bytes in the one and of 4 in
+// the other. Whichever is found first serves both, and where that is libc10's, sentencepiece writes
+// over what lies behind it when it is loaded: a mutex of libc10, on which torch.jit.script then
+// hangs for ever. This one is found before either and holds both; libc10 does not read its own.
+// NOLINTNEXTLINE(readability-identifier-naming)
+alignas(16) __attribute__((visibility("default"), used)) char FLAGS_minloglevel[64] = {};
+
 namespace mixerbench::tasks {
 namespace {
 
