@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "models/blocks/mixer_layers.h"
 
+#include <sstream>
 #include <utility>
 
 #include <ATen/TensorOperators.h>
 
 #include "base/check.h"
+#include "base/error.h"
 #include "kernels/runtime/plan.h"
 
 namespace mixerbench::models {
@@ -13,6 +15,20 @@ namespace {
 
 constexpr char kEmbeddings[] = "embeddings";
 constexpr char kPreviousOutput[] = "previous_output";
+
+void AddLosses(const std::map<std::string, double>& of_layer, const std::string& where,
+               std::map<std::string, double>& losses) {
+  for (const auto& [name, weight] : of_layer) {
+    const auto [known, is_new] = losses.emplace(name, weight);
+    if (is_new || known->second == weight) continue;
+    std::ostringstream text;
+    text << "the auxiliary loss " << name << " has the weights " << known->second << " and "
+         << weight
+         << " in two layers, which sum it by name; give all layers one weight, or the loss two "
+            "names";
+    throw ConfigError(where, text.str());
+  }
+}
 
 }  // namespace
 
@@ -41,6 +57,7 @@ MixerLayers::MixerLayers(const Value& config, const std::string& where,
         MakeChannelMixer(channel_mixers.config, mixer_context, scope.Child(channels_name_));
     const MixerTraits traits = made.mixer->traits();
     read_.insert(traits.reads.begin(), traits.reads.end());
+    AddLosses(traits.losses, where, losses_);
     mixer_context.offered.insert(kPreviousOutput);
     mixer_context.offered.insert(traits.offers.begin(), traits.offers.end());
   }
@@ -113,12 +130,6 @@ State MixerLayers::InitialState(std::int64_t batch_size) const {
     state.inner[ChannelsName(index)] = layer.channels->InitialState(batch_size);
   }
   return state;
-}
-
-std::map<std::string, double> MixerLayers::losses() const {
-  std::map<std::string, double> losses;
-  for (const Layer& layer : layers_) losses.merge(layer.mixer->traits().losses);
-  return losses;
 }
 
 std::string MixerLayers::ChannelsName(std::int64_t layer) const {

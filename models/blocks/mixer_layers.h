@@ -70,8 +70,9 @@ class MixerLayers {
   };
 
   State InitialState(std::int64_t batch_size) const;
-  // Auxiliary losses of all layers with their default weights.
-  std::map<std::string, double> losses() const;
+  // Auxiliary losses of all layers with their default weights. The constructor throws ConfigError
+  // where two layers give one of them two weights.
+  const std::map<std::string, double>& losses() const { return losses_; }
 
  private:
   struct Layer {
@@ -85,6 +86,7 @@ class MixerLayers {
   std::string channels_name_;
   bool channels_have_state_ = false;
   std::set<std::string> read_;  // by any of them
+  std::map<std::string, double> losses_;
 };
 
 // "layers.<i>", the scope of a layer's parameters, states and taps.

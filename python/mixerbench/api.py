@@ -245,7 +245,8 @@ class Report:
         return cls(folder, data, [{"name": names.get(row["run_id"]) or row["mixer"], **row} for row in rows])
 
     def accuracy(self) -> dict[str, float]:
-        """By name, the mean accuracy over test segments, seeds and whatever else the suite sweeps."""
+        """By name, the mean accuracy over test segments, seeds and whatever else the suite sweeps, of the cells that
+        completed: see `failures()`."""
         found: dict[str, list[float]] = {}
         for row in self.rows:
             if row["accuracy"] and not row["bucket"] and not row["slice"]:

@@ -202,8 +202,8 @@ def _losses(module):
 
 def _taps(module, losses):
     taps = getattr(module, "taps", ())
-    if isinstance(taps, str) or not all(isinstance(name, str) for name in taps):
-        raise TypeError(f"taps is {taps!r}, not a list of names")
+    if not isinstance(taps, (list, tuple, set, frozenset)) or not all(isinstance(name, str) for name in taps):
+        raise TypeError(f"the attribute taps is {taps!r}, not a list of the names of taps")
     if twice := sorted(set(taps) & set(losses)):
         raise TypeError(f"{twice[0]} is the name of an auxiliary loss and of a tap")
     return sorted(taps)
@@ -256,6 +256,29 @@ def answers_differ(unit, other):
     return all(map(torch.equal, first, again)) and not all(map(torch.equal, first, of_other))
 
 
+def _require_own_memory(place, module):
+    """Each parameter is trained by itself: of two that share values the engine would make two."""
+    by_storage = {}
+    for name, parameter in module.named_parameters():  # of one that has several names the first
+        if parameter.layout == torch.strided and not _keeps_values_elsewhere(parameter):
+            by_storage.setdefault(parameter.untyped_storage()._cdata, []).append((name, parameter))
+    for sharers in by_storage.values():
+        if len(sharers) == 1 or not any(parameter.requires_grad for _, parameter in sharers):
+            continue
+        owner = torch.full((sharers[0][1].untyped_storage().nbytes(),), -1)  # by byte
+        for i, (name, parameter) in enumerate(sharers):
+            size = parameter.element_size()
+            where = torch.arange(len(owner)).as_strided(
+                parameter.shape, [size * step for step in parameter.stride()], size * parameter.storage_offset()
+            )
+            if other := [sharers[j][0] for j in owner[where].flatten().unique().tolist() if j >= 0]:
+                raise TypeError(
+                    f"{place}: parameters {other[0]} and {name} share memory and would be trained apart: give both the "
+                    "one parameter (self.a.weight = self.b.weight), or compute one from the other"
+                )
+            owner[where] = i
+
+
 class Unit:
     """One layer: a module with its parameters and the form of its state."""
 
@@ -275,6 +298,7 @@ class Unit:
             if isinstance(parameter, torch.nn.UninitializedParameter):
                 how = "has no shape before the first call: give the layer its sizes"
                 raise TypeError(f"{self.place}: parameter {name} {how}")
+        _require_own_memory(self.place, module)
         self.first_memory = {
             name: StorageWeakRef(p.untyped_storage())
             for name, p in module.named_parameters()
@@ -366,6 +390,7 @@ class Unit:
         self.module.train(training)
         with (
             settings.drawing_from(seed),
+            settings.drawing_from_torch_alone(),
             settings.kept(),
             _parameters_kept(self.module),
             _buffers_kept(self.module),

@@ -165,6 +165,24 @@ def drawing_from(seed):
         yield
 
 
+def _other_generators():
+    of_numpy = numpy.random.get_state()[1:3] if numpy else ()
+    return random.getstate(), *(part if isinstance(part, int) else part.tobytes() for part in of_numpy)
+
+
+@contextlib.contextmanager
+def drawing_from_torch_alone():
+    """Around a call, inside of drawing_from: a step on a GPU is replayed without Python, and what Python or NumPy drew
+    once would stand for all of them."""
+    earlier = _other_generators()
+    yield
+    if _other_generators() != earlier:
+        raise RuntimeError(
+            "the module draws from Python's random or numpy.random while it runs, which no seed repeats: draw from "
+            "torch's generator"
+        )
+
+
 @contextlib.contextmanager
 def drawing_all_from(seed):
     """The same of Python's and NumPy's global generators too."""

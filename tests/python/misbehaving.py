@@ -804,6 +804,41 @@ class NormalisesByItself(Mean):
         torch.nn.utils.spectral_norm(self.value)
 
 
+class DropsByPython(Mean):
+    def forward(self, x):
+        return super().forward(x) * (random.random() > 0.1)
+
+
+class WeighsByLayer(Mean):
+    """An auxiliary loss, in each layer with another weight."""
+
+    def __init__(self, d_model, layer_idx, num_layers):
+        super().__init__(d_model, layer_idx, num_layers)
+        self.auxiliary_losses = {"size": 0.5 * layer_idx}
+
+    def forward(self, x):
+        y = super().forward(x)
+        return y, {"size": y.square().mean()}
+
+
+class TiedByMemory(Mean):
+    def __init__(self, d_model, layer_idx, num_layers):
+        super().__init__(d_model, layer_idx, num_layers)
+        self.out.weight.data = self.value.weight.data
+
+
+class TiedTransposed(Mean):
+    def __init__(self, d_model, layer_idx, num_layers):
+        super().__init__(d_model, layer_idx, num_layers)
+        self.out.weight = nn.Parameter(self.value.weight.t())
+
+
+class FrozenTwin(Mean):
+    def __init__(self, d_model, layer_idx, num_layers):
+        super().__init__(d_model, layer_idx, num_layers)
+        self.twin = nn.Parameter(self.value.weight.data, requires_grad=False)
+
+
 ONES = torch.ones(16)
 
 

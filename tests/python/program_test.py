@@ -58,6 +58,7 @@ MISBEHAVING = {
     "WritesToState": ("error", "writes to its state"),
     "RunsBackward": ("error", "adds to the gradient of its parameter value.weight"),
     "SeedsACall": ("error", "changes the seed of torch's generator"),
+    "DropsByPython": ("error", "draws from Python's random or numpy.random while it runs"),
     "NaNBackward": ("diverged", "not finite at step 2"),
     "GrowsATable": ("completed", ""),
     "LoadsACompiler": ("completed", ""),
@@ -96,6 +97,7 @@ CHECKED = {
     "AveragesInAFrozenWeight": "use",
     "ClampsAWeight": "use",
     "CountsBackward": "pieces",
+    "DropsByPython": "causality",
     "Raises": "causality",
     "Exits": "causality",
 }
@@ -291,6 +293,8 @@ class ProgramTest(unittest.TestCase):
             f"{HERE}/misbehaving.py:Lazy": "has no shape before the first call",
             f"{HERE}/misbehaving.py:WithoutForward": "has no forward(self, x)",
             f"{HERE}/misbehaving.py:WithoutInit": "has no __init__(self, d_model)",
+            f"{HERE}/misbehaving.py:TiedByMemory": "parameters value.weight and out.weight share memory",
+            f"{HERE}/misbehaving.py:WeighsByLayer": "auxiliary loss size has the weights 0 and 0.5 in two layers",
         }.items():
             _, err = self.expect(2, "run", "suite.json", "--device", DEVICE, "-o", "out", "--mixer", place)
             self.assertIn(text, err)
@@ -301,7 +305,7 @@ class ProgramTest(unittest.TestCase):
         return {check["name"]: check for check in json.loads(out)["checks"]}
 
     def test_a_good_mixer_passes_every_check(self):
-        for name in ("Mean", "Decay", "Stepped", "Lstm", "Dropped", "Balanced"):
+        for name in ("Mean", "Decay", "Stepped", "Lstm", "Dropped", "Balanced", "Scripted"):
             checks = self.check(0, f"{HERE}/mixers.py:{name}")
             self.assertEqual(len(checks), 14)
         self.check(0, f"{HERE}/mixers.py:Mean", "--dtype", "fp32", "--set", "d_model=32", "--set", "options.scale=2")
