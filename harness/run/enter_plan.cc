@@ -66,9 +66,7 @@ Suite ReadSuite(const RunOptions& options, at::Device device, const Registries& 
 
 void CheckEntry(const std::filesystem::path& out, const Suite& suite, const RunOptions& options,
                 const Registries& registries) {
-  RequireNotInTheWay("--html", options.outputs.html_file, out);
-  RequireNotInTheWay("--junit", options.outputs.junit_file, out);
-  RequireNotInTheWay("--github-summary", options.outputs.job_summary, out);
+  RequireNotInTheWay(options.outputs, out);
   RequireNotInTheWay("--log-file", options.log_file, out);
   if (!std::filesystem::exists(out)) return;
   RequireOnlyOurs(out);

@@ -153,9 +153,7 @@ class SuiteRun {
 
   ExitCode Run(std::chrono::steady_clock::time_point start) {
     const VerdictOutputs& outputs = options_.outputs;
-    RequireNotInTheWay("--html", outputs.html_file, out_);
-    RequireNotInTheWay("--junit", outputs.junit_file, out_);
-    RequireNotInTheWay("--github-summary", outputs.job_summary, out_);
+    RequireNotInTheWay(outputs, out_);
     RequireWritable(outputs, out_);
     const ExitCode code = options_.CodeOf(RunCells(start));
     if (options_.outputs.AnyWanted()) WriteVerdicts(options_.outputs, {ReportOf(out_)}, {}, code);

@@ -80,6 +80,12 @@ void RequireNotInTheWay(const std::string& option, const std::string& file, cons
   }
 }
 
+void RequireNotInTheWay(const VerdictOutputs& outputs, const fs::path& out) {
+  RequireNotInTheWay("--html", outputs.html_file, out);
+  RequireNotInTheWay("--junit", outputs.junit_file, out);
+  RequireNotInTheWay("--github-summary", outputs.job_summary, out);
+}
+
 void RequireWritable(const std::string& option, const std::string& file, const fs::path& out) {
   if (file.empty()) return;
   RequireNotInTheWay(option, file);

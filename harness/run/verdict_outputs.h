@@ -26,6 +26,9 @@ std::filesystem::path FolderOf(const std::filesystem::path& file);
 void RequireNotInTheWay(const std::string& option, const std::string& file,
                         const std::filesystem::path& out = {});
 
+// The same of all that a command with verdicts was asked for.
+void RequireNotInTheWay(const VerdictOutputs& outputs, const std::filesystem::path& out = {});
+
 // Refuses a file that could not be written or would lie in a run folder, before anything is worked
 // out for it: throws ConfigError that names the option. Nothing for "". A folder counts as there
 // when making `out` makes it.

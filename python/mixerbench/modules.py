@@ -256,12 +256,18 @@ def answers_differ(unit, other):
     return all(map(torch.equal, first, again)) and not all(map(torch.equal, first, of_other))
 
 
+def _parameters_in_memory(module):
+    """(name, parameter) of those that have a storage; of one that has several names the first."""
+    for name, parameter in module.named_parameters():
+        if parameter.layout == torch.strided and not _keeps_values_elsewhere(parameter):
+            yield name, parameter
+
+
 def _require_own_memory(place, module):
     """Each parameter is trained by itself: of two that share values the engine would make two."""
     by_storage = {}
-    for name, parameter in module.named_parameters():  # of one that has several names the first
-        if parameter.layout == torch.strided and not _keeps_values_elsewhere(parameter):
-            by_storage.setdefault(parameter.untyped_storage()._cdata, []).append((name, parameter))
+    for name, parameter in _parameters_in_memory(module):
+        by_storage.setdefault(parameter.untyped_storage()._cdata, []).append((name, parameter))
     for sharers in by_storage.values():
         if len(sharers) == 1 or not any(parameter.requires_grad for _, parameter in sharers):
             continue
@@ -300,9 +306,7 @@ class Unit:
                 raise TypeError(f"{self.place}: parameter {name} {how}")
         _require_own_memory(self.place, module)
         self.first_memory = {
-            name: StorageWeakRef(p.untyped_storage())
-            for name, p in module.named_parameters()
-            if p.requires_grad and p.layout == torch.strided and not _keeps_values_elsewhere(p)
+            name: StorageWeakRef(p.untyped_storage()) for name, p in _parameters_in_memory(module) if p.requires_grad
         }
         module = module.double() if spec["double"] else module.float()
         self.module = module.to(spec["device"])

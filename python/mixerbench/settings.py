@@ -166,8 +166,10 @@ def drawing_from(seed):
 
 
 def _other_generators():
-    of_numpy = numpy.random.get_state()[1:3] if numpy else ()
-    return random.getstate(), *(part if isinstance(part, int) else part.tobytes() for part in of_numpy)
+    if not numpy:
+        return random.getstate()
+    _, words, *rest = numpy.random.get_state()
+    return random.getstate(), words.tobytes(), rest
 
 
 @contextlib.contextmanager

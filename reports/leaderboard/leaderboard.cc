@@ -121,13 +121,7 @@ std::vector<Object> TestsOf(const Value& config) {
 
 // "128 tokens"; where tests differ in it, that of the longest: "20 tokens (of 2 to 20)".
 std::string SizeText(const std::string& key, const std::vector<Object>& tests) {
-  std::vector<double> values;
-  for (const Object& test : tests) {
-    const auto found = test.find(key);
-    if (found != test.end() && found->second.is_number()) {
-      values.push_back(found->second.as_double());
-    }
-  }
+  const std::vector<double> values = NumbersOf(tests, key);
   if (values.empty()) return "";
   const std::string text = PartText(key, fmt::format("{}", values.back()));
   const auto [low, high] = std::minmax_element(values.begin(), values.end());

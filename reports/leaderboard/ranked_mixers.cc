@@ -77,9 +77,9 @@ RankedMixers::RankedMixers(const std::vector<const SweepReport*>& reports)
     : telling_(TellingOptions(reports)), list_(ListOf(reports)) {}
 
 std::string RankedMixers::KeyOf(const CellResult& cell) const {
-  const auto telling = telling_.find(MixerKey(cell.name));
-  return KeyWithOptions(cell,
-                        telling == telling_.end() ? std::set<std::string>() : telling->second);
+  const std::string key = MixerKey(cell.name);
+  const auto telling = telling_.find(key);
+  return telling == telling_.end() ? key : KeyWithOptions(cell, telling->second);
 }
 
 MixerList RankedMixers::ListOf(const std::vector<const SweepReport*>& reports) const {

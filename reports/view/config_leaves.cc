@@ -78,4 +78,15 @@ std::vector<Object> SegmentsOf(const Value& config, const char* split) {
   return found;
 }
 
+std::vector<double> NumbersOf(const std::vector<Object>& segments, const std::string& name) {
+  std::vector<double> numbers;
+  for (const Object& segment : segments) {
+    const auto found = segment.find(name);
+    if (found != segment.end() && found->second.is_number()) {
+      numbers.push_back(found->second.as_double());
+    }
+  }
+  return numbers;
+}
+
 }  // namespace mixerbench::reports

@@ -29,4 +29,7 @@ std::string ConfigText(const Value& config, const std::string& path);
 // The test segments, or the train ones, of a config.
 std::vector<Object> SegmentsOf(const Value& config, const char* split);
 
+// The numbers that segments have under a name, in their order; those without are passed over.
+std::vector<double> NumbersOf(const std::vector<Object>& segments, const std::string& name);
+
 }  // namespace mixerbench::reports

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <fmt/format.h>
 #include <map>
+#include <numeric>
 
 #include "base/dotted_path.h"
 #include "io/json.h"
@@ -53,11 +54,8 @@ const std::map<std::string, Param>& Params() {
 
 // Of all segments; empty where each is new.
 std::string NumTrainExamples(const Value& config) {
-  double sum = 0;
-  for (const Object& segment : SegmentsOf(config, "train")) {
-    const auto found = segment.find("num_examples");
-    if (found != segment.end() && found->second.is_number()) sum += found->second.as_double();
-  }
+  const std::vector<double> counts = NumbersOf(SegmentsOf(config, "train"), "num_examples");
+  const double sum = std::accumulate(counts.begin(), counts.end(), 0.0);
   return sum > 0 ? fmt::format("{:.0f}", sum) : "";
 }
 

@@ -138,11 +138,8 @@ std::optional<HeatFigure> OverRates(const Study& study, const MixerList& mixers)
 
 // "10-20" before "20-30", and both before what is no number.
 bool LessDeep(const std::string& a, const std::string& b) {
-  const auto start = [](const std::string& bucket) {
-    return NumberOf(bucket.substr(0, bucket.find('-')));
-  };
-  const auto x = start(a), y = start(b);
-  return x && y && *x != *y ? *x < *y : std::pair(!x, a) < std::pair(!y, b);
+  const auto x = LeadingNumberOf(a), y = LeadingNumberOf(b);
+  return x && y && x->value != y->value ? x->value < y->value : std::pair(!x, a) < std::pair(!y, b);
 }
 
 // Depth x length, where a task slices by depth; one table for each mixer.

@@ -6,6 +6,7 @@
 #include <map>
 
 #include "io/json.h"
+#include "reports/summary/select.h"
 #include "reports/view/cell_parts.h"
 
 namespace mixerbench::reports {
@@ -24,10 +25,8 @@ std::string InKey(std::string value) {
 std::string PlaceOf(const CellResult& cell) {
   Object place{{"kind", cell.kind}};
   if (const Value* task = cell.config.Find("task")) place["task"] = *task;
-  if (const Value* model = cell.config.Find("model"); model && model->is_object()) {
-    Object around = model->as_object();
-    around.erase("sequence_mixer");
-    place["model"] = std::move(around);
+  if (const Value* model = cell.config.Find("model")) {
+    place["model"] = Without(*model, {"sequence_mixer"});
   }
   return io::DumpJson(place);
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <fmt/format.h>
 #include <map>
+#include <numeric>
 #include <set>
 
 #include "io/json.h"
@@ -126,25 +127,16 @@ std::string TestCount(const Study& study) {
 std::string TrainingText(const GroupSummary& group, const SweepReport& report) {
   const auto segments = SegmentsOf(report.cells[group.first_cell].config, "train");
   if (segments.empty()) return "";
-  double count = 0;
-  std::map<std::string, std::pair<double, double>> sizes;  // least and most, by name
-  for (const Object& segment : segments) {
-    for (const auto& [name, value] : segment) {
-      if (!value.is_number()) continue;
-      const double number = value.as_double();
-      if (name == "num_examples") count += number;
-      if (name != "input_seq_len" && name != "num_kv_pairs") continue;
-      auto& [low, high] = sizes.try_emplace(name, number, number).first->second;
-      low = std::min(low, number);
-      high = std::max(high, number);
-    }
-  }
   std::string text;
-  for (const auto& [name, range] : sizes) {
-    const auto [low, high] = range;
+  for (const char* size : {"input_seq_len", "num_kv_pairs"}) {
+    const std::vector<double> numbers = NumbersOf(segments, size);
+    if (numbers.empty()) continue;
+    const auto [low, high] = std::ranges::minmax(numbers);
     text += (text.empty() ? "" : ", ") + (low == high ? "" : Count(low) + " to ") +
-            PartText(name, fmt::format("{}", high));
+            PartText(size, fmt::format("{}", high));
   }
+  const std::vector<double> counts = NumbersOf(segments, "num_examples");
+  const double count = std::accumulate(counts.begin(), counts.end(), 0.0);
   const std::string sequences = count == 0 ? "ever new" : Count(count);  // online data
   return sequences + " sequences" + (text.empty() ? "" : " of " + text);
 }
